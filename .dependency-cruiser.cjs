@@ -1,0 +1,180 @@
+// Who may import whom. Each folder lists what it may use; everything else of the repository is closed to it.
+// Tests and scripts may import anything.
+
+/** A folder of production code and the only folders of this repository that it may import. */
+const order = [
+  // libs/agent-core: base <- model <- machine <- decide; rules (which decide may ask), memory, tools, context, money and
+  // wire stand on the model, beside each other.
+  only('libs/agent-core/src/base', []),
+  only('libs/agent-core/src/model', ['libs/agent-core/src/base']),
+  only('libs/agent-core/src/machine', ['libs/agent-core/src/base', 'libs/agent-core/src/model']),
+  only('libs/agent-core/src/decide', [
+    'libs/agent-core/src/base',
+    'libs/agent-core/src/model',
+    'libs/agent-core/src/machine',
+    'libs/agent-core/src/rules',
+  ]),
+  ...['rules', 'memory', 'tools', 'context', 'money', 'wire'].map((folder) =>
+    only(`libs/agent-core/src/${folder}`, [
+      'libs/agent-core/src/base',
+      'libs/agent-core/src/model',
+      'libs/agent-core/src/machine',
+    ]),
+  ),
+  only('libs/agent-core/src', []),
+
+  only('libs/services/src', []),
+  only('libs/client/src', []),
+  only('libs/queue/src', ['libs/agent-core/src']),
+  only('libs/db/src', ['libs/agent-core/src', 'libs/services/src']),
+  // A verb takes the transaction or connection it is given, and never another verb's work.
+  only('libs/db/src/reads', ['libs/agent-core/src', 'libs/db/src/tables', 'libs/db/src/connect']),
+
+  // apps/worker: flows <- queues, ticks <- main
+  only('apps/worker/src/flows', [
+    'libs',
+    'apps/worker/src/(?!main|config|queues|ticks)',
+    'apps/tool-host/src/index.ts',
+  ]),
+  only('apps/worker/src/(queues|ticks)', [
+    'libs',
+    'apps/worker/src/(?!main|config)',
+    'apps/tool-host/src/index.ts',
+  ]),
+  only('apps/worker/src', ['libs', 'apps/tool-host/src/index.ts']),
+
+  // apps/api: routes <- server <- main
+  only('apps/api/src/routes', ['libs', 'apps/api/src/(?!main|config|server)']),
+  only('apps/api/src/server', ['libs', 'apps/api/src/(?!main|config)']),
+  only('apps/api/src', ['libs']),
+
+  only('apps/tool-host/src', []),
+  only('apps/simulator/src', []),
+  only('apps/dashboard/src', ['libs/client/src']),
+  only('apps/cli/src', ['libs/client/src', 'libs/services/src']),
+];
+
+function only(folder, allowed) {
+  const inside = `${folder}(/|[.]ts$)`;
+  return {
+    name: `${folder} may import ${['itself', ...allowed].join(', ')}`,
+    severity: 'error',
+    from: { path: `^${inside}`, pathNot: '/(test|testing)/' },
+    to: {
+      path: '^(apps|libs)/[^/]+/(?!node_modules/)',
+      pathNot: [inside, ...allowed].map((path) => `^${path}`),
+    },
+  };
+}
+
+module.exports = {
+  forbidden: [
+    ...order,
+    {
+      name: 'no cycles',
+      comment: 'Two files that need each other are one thing, or a third one is missing.',
+      severity: 'error',
+      from: {},
+      to: { circular: true },
+    },
+    {
+      name: 'agent-core knows zod and ajv alone',
+      severity: 'error',
+      from: { path: '^libs/agent-core/src/' },
+      to: {
+        pathNot: [
+          '^libs/agent-core/src/',
+          '^node_modules/(zod|ajv|ajv-formats)/',
+          '^libs/agent-core/node_modules/ajv/',
+        ],
+      },
+    },
+    {
+      name: 'flows and routes reach nothing by themselves',
+      comment: 'The provider, the tools and the bell are handed to them.',
+      severity: 'error',
+      from: { path: '^apps/(worker/src/flows|api/src/routes)/' },
+      to: {
+        path: [
+          '^(node_modules/)?(bullmq|ioredis|pg|undici|@anthropic-ai/sdk)(/|$)',
+          '^(node:)?(http|https|net|child_process|worker_threads)$',
+        ],
+      },
+    },
+    {
+      name: 'config.ts is for main.ts alone',
+      comment:
+        'Everybody else is handed values (whose types they may name), and never the environment. An index.ts may pass the ' +
+        'parser on to scripts; the tool host has no main.ts, its two programs are child.ts and the threads.',
+      severity: 'error',
+      from: {
+        path: '^apps/[^/]+/src/',
+        pathNot: ['^apps/[^/]+/src/(main|index)[.]ts$', '^apps/tool-host/src/(child|threads)[.]ts$'],
+      },
+      to: { path: '^apps/[^/]+/src/config[.]ts$', dependencyTypesNot: ['type-only'] },
+    },
+    {
+      name: 'main.ts is imported by nobody',
+      severity: 'error',
+      from: { path: '^(apps|libs)/[^/]+/src/' },
+      to: { path: '/src/main[.]tsx?$' },
+    },
+    {
+      name: 'projects meet at package names',
+      comment: "A relative path into another project goes round that project's exports.",
+      severity: 'error',
+      from: { path: '^(apps|libs)/([^/]+)/src/' },
+      to: {
+        path: '^(apps|libs)/',
+        pathNot: '^$1/$2/',
+        dependencyTypes: ['local'],
+        dependencyTypesNot: ['aliased', 'npm'],
+      },
+    },
+    {
+      name: 'production code imports production dependencies',
+      severity: 'error',
+      // docker.ts imports testcontainers lazily, for development only: its tree has no place in an image.
+      from: {
+        path: '^(apps|libs)/[^/]+/src/',
+        pathNot: '/testing/|^apps/dashboard/|^libs/services/src/docker[.]ts$',
+      },
+      to: { dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown'], dependencyTypesNot: ['type-only'] },
+    },
+    {
+      name: 'no orphans',
+      comment: 'A file that imports nothing and that nobody imports is left over.',
+      severity: 'error',
+      from: {
+        orphan: true,
+        path: '^(apps|libs)/[^/]+/src/',
+        pathNot: '/(index|main|config)[.]tsx?$|[.]d[.]ts$',
+      },
+      to: {},
+    },
+    {
+      name: 'everything resolves',
+      severity: 'error',
+      from: {},
+      to: { couldNotResolve: true },
+    },
+    {
+      name: 'production code does not import tests or scripts',
+      severity: 'error',
+      from: { path: '^(apps|libs)/[^/]+/src/' },
+      to: { path: '^(scripts|test)/|^(apps|libs)/[^/]+/test/' },
+    },
+  ],
+  options: {
+    doNotFollow: { path: 'node_modules' },
+    exclude: { path: ['^(apps|libs)/[^/]+/dist/', '^[.]data/'] },
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: 'tsconfig.json' },
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['import', 'node', 'default'],
+      extensions: ['.ts', '.tsx', '.mjs', '.js', '.json'],
+    },
+    skipAnalysisNotInRules: true,
+  },
+};

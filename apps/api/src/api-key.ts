@@ -1,0 +1,37 @@
+import { randomInt } from 'node:crypto';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+/** 43 characters of base 62 hold 256 bits. */
+const KEY_LENGTH = 43;
+
+/** A key, and whether it was made just now. */
+export interface KeptKey {
+  readonly key: string;
+  readonly path: string;
+  readonly isNew: boolean;
+}
+
+/**
+ * The key kept in `<dataDir>/api-key`, readable by its owner alone; made at the first call. Two processes that start together
+ * end with the same key.
+ */
+export async function keepApiKey(dataDir: string): Promise<KeptKey> {
+  const path = join(dataDir, 'api-key');
+  await mkdir(dataDir, { recursive: true });
+  const key = `ns_${Array.from({ length: KEY_LENGTH }, () => BASE62.charAt(randomInt(BASE62.length))).join('')}`;
+  try {
+    await writeFile(path, `${key}\n`, { mode: 0o600, flag: 'wx' });
+    return { key, path, isNew: true };
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    return { key: await readKey(path), path, isNew: false };
+  }
+}
+
+async function readKey(path: string): Promise<string> {
+  const key = (await readFile(path, 'utf8')).trim();
+  if (/^\S{16,}$/.test(key)) return key;
+  throw new Error(`${path} holds no API key: delete it, and the next start makes a new one.`);
+}

@@ -1,0 +1,71 @@
+import { NightshiftError } from '@nightshift/agent-core';
+import { z } from 'zod';
+
+const port = z.coerce.number().int().min(0).max(65_535);
+
+const environment = z.object({
+  /** Address to listen on; 127.0.0.1 is this machine alone. */
+  HOST: z.string().min(1).default('127.0.0.1'),
+  /** Port of the API; 0 takes a free one. */
+  PORT: port.default(8283),
+  DATABASE_URL: z
+    .string({ error: 'is required: postgres://user:password@host:5432/database' })
+    .regex(/^postgres(ql)?:\/\//, 'must look like postgres://user:password@host:5432/database'),
+  QUEUE_URL: z.string().default('none'),
+  /** Key that clients send as a bearer token. Without it one is made at the first start and kept under DATA_DIR. */
+  NIGHTSHIFT_API_KEY: z.string().min(16, 'must have at least 16 characters').optional(),
+  /** Who answers the requests of runs is chosen by the worker's key; the API shows it. */
+  ANTHROPIC_API_KEY: z.string().optional(),
+  /** Least severe log line that is written. */
+  LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+  DATA_DIR: z.string().min(1).default('.data'),
+  /** Ends the API when its standard input closes, so that it does not outlive a killed parent. */
+  EXIT_WITH_PARENT: z.enum(['0', '1']).default('0'),
+});
+
+/** The names that other programs of this house read. */
+const FOREIGN_NAMES: ReadonlySet<string> = new Set(['NIGHTSHIFT_TEST_COUNTS', 'NIGHTSHIFT_URL']);
+
+/** What the process was told by its environment. */
+export interface Config {
+  readonly host: string;
+  readonly port: number;
+  readonly databaseUrl: string;
+  readonly queueUrl: string;
+  /** Null: one is made at the first start and kept under `dataDir`. */
+  readonly apiKey: string | null;
+  readonly model: 'simulator' | 'anthropic';
+  readonly logLevel: string;
+  readonly dataDir: string;
+  readonly exitWithParent: boolean;
+}
+
+/** Reads the environment. Throws `bad_configuration` that names every wrong or unknown variable; never a value. */
+export function readConfig(env: Readonly<Record<string, string | undefined>> = process.env): Config {
+  const given = Object.fromEntries(
+    Object.entries(env).filter(([, value]) => value !== undefined && value !== ''),
+  );
+  const unknown = Object.keys(given).filter(
+    (name) => name.startsWith('NIGHTSHIFT_') && !(name in environment.shape) && !FOREIGN_NAMES.has(name),
+  );
+  const parsed = environment.safeParse(given);
+  const problems = [
+    ...unknown.map((name) => `${name} is not known; check its spelling`),
+    ...(parsed.error?.issues ?? []).map((issue) => `${issue.path.join('.')} ${issue.message}`),
+  ];
+  if (parsed.data === undefined || problems.length > 0) {
+    throw new NightshiftError('bad_configuration', `Bad configuration: ${problems.join('; ')}.`);
+  }
+  const { data } = parsed;
+  return {
+    host: data.HOST,
+    port: data.PORT,
+    databaseUrl: data.DATABASE_URL,
+    queueUrl: data.QUEUE_URL,
+    apiKey: data.NIGHTSHIFT_API_KEY ?? null,
+    model: data.ANTHROPIC_API_KEY === undefined ? 'simulator' : 'anthropic',
+    logLevel: data.LOG_LEVEL,
+    dataDir: data.DATA_DIR,
+    exitWithParent: data.EXIT_WITH_PARENT === '1',
+  };
+}

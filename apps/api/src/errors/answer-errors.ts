@@ -1,0 +1,73 @@
+import { NightshiftError } from '@nightshift/agent-core';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { App } from '../context.ts';
+import { toAnswer, toProblem, type ErrorAnswer } from './problem.ts';
+import { answerOf } from './answer-of.ts';
+
+/** Answers one error; the log keeps what the answer must not say. Also for errors of the router, before any hook has run. */
+export function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  const answer = answerOf(error);
+  if (answer.status >= 500) request.log.error({ err: error }, answer.code);
+  send(request, reply, answer);
+}
+
+/** Makes every error one body; see `problem.ts`. */
+export function answerErrors(app: App): void {
+  app.setErrorHandler(answerError);
+  const methodsOf = rememberRoutes(app);
+  app.setNotFoundHandler((request, reply) => {
+    const methods = methodsOf(request.url);
+    if (methods.length === 0) {
+      send(
+        request,
+        reply,
+        toAnswer(new NightshiftError('not_found', `There is no ${request.method} ${pathOf(request.url)}.`)),
+      );
+      return;
+    }
+    void reply.header('allow', methods.join(', '));
+    send(
+      request,
+      reply,
+      toAnswer(
+        new NightshiftError('method_not_allowed', `${pathOf(request.url)} takes ${methods.join(', ')}.`),
+      ),
+    );
+  });
+}
+
+function send(request: FastifyRequest, reply: FastifyReply, answer: ErrorAnswer): void {
+  if (answer.retryAfterSeconds !== null) void reply.header('retry-after', answer.retryAfterSeconds);
+  if (answer.status === 401) void reply.header('www-authenticate', 'Bearer');
+  // Clients made by Stainless try a 409 again unless they are told that it lasts.
+  if (answer.status === 409) void reply.header('x-should-retry', 'false');
+  void reply
+    .code(answer.status)
+    .header('x-request-id', request.id)
+    .type('application/json; charset=utf-8')
+    .serializer((payload) => JSON.stringify(payload))
+    .send(toProblem(answer, request.id));
+}
+
+function pathOf(url: string): string {
+  return url.split('?', 1)[0] ?? url;
+}
+
+/** Learns every route from now on, and says which methods a URL has. */
+function rememberRoutes(app: App): (url: string) => readonly string[] {
+  const routes: { readonly pattern: RegExp; readonly method: string }[] = [];
+  app.addHook('onRoute', (route) => {
+    const parts = route.url
+      .split('/')
+      .map((part) => (part.startsWith(':') ? '[^/]+' : part.replaceAll('.', '\\.')));
+    for (const method of [route.method].flat()) {
+      routes.push({ pattern: new RegExp(`^${parts.join('/')}/?$`), method });
+    }
+  });
+  return (url) => {
+    const path = pathOf(url);
+    return [
+      ...new Set(routes.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method)),
+    ].sort();
+  };
+}

@@ -1,0 +1,63 @@
+import { NightshiftError, type FieldError } from '@nightshift/agent-core';
+import type { FastifyError } from 'fastify';
+import { INTERNAL, toAnswer, type ErrorAnswer } from './problem.ts';
+import { toFieldErrors } from './field-errors.ts';
+
+/** What to answer for anything that was thrown. Texts of the database and of libraries stay inside. */
+export function answerOf(error: unknown): ErrorAnswer {
+  if (error instanceof NightshiftError) return toAnswer(error);
+  if (!(error instanceof Error)) return INTERNAL;
+  const { validation, validationContext, code } = error as Partial<FastifyError>;
+  if (validation !== undefined) {
+    return toAnswer(validationError(toFieldErrors(validation, validationContext)));
+  }
+  const known = KNOWN[code ?? ''] ?? KNOWN[(code ?? '').slice(0, 2)];
+  if (known !== undefined) return toAnswer(known());
+  return LOST_CONNECTION.test(error.message) ? toAnswer(away()) : INTERNAL;
+}
+
+function validationError(fields: readonly FieldError[]): NightshiftError {
+  const [first] = fields;
+  const message = first === undefined ? 'The request is not valid.' : `${first.path}: ${first.message}.`;
+  // Letta answers 400, not 422, for the id of a batch.
+  const code = first?.path === 'job_id' ? 'invalid_argument' : 'validation_failed';
+  return new NightshiftError(code, message, { fields });
+}
+
+const busy = (): NightshiftError => new NightshiftError('not_ready', 'The database is busy with this row.');
+const away = (): NightshiftError =>
+  new NightshiftError('database_unreachable', 'The database does not answer.');
+
+/** What pg says, without a code, of a connection that it lost or could not get. */
+const LOST_CONNECTION = /^(Connection terminated|timeout exceeded when trying to connect|Query read timeout)/;
+
+/** By Fastify's codes, Node's, and PostgreSQL's SQLSTATEs or their classes. */
+const KNOWN: Readonly<Record<string, () => NightshiftError>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: () =>
+    new NightshiftError('payload_too_large', 'The body is too large for this route.'),
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: () =>
+    new NightshiftError('unsupported_media_type', 'The content type of the body is not application/json.'),
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: () =>
+    new NightshiftError('invalid_argument', 'The body is not as long as its Content-Length.'),
+  FST_ERR_BAD_URL: () => new NightshiftError('invalid_argument', 'The URL is not properly encoded.'),
+  FST_ERR_MAX_PARAM_LENGTH: () => new NightshiftError('invalid_argument', 'A part of the URL is too long.'),
+  // Unique violation that a check before it did not see.
+  '23505': () => new NightshiftError('conflict', 'Another request has just taken this name or label.'),
+  // A row that is referred to has been deleted meanwhile.
+  '23503': () =>
+    new NightshiftError('conflict', 'Something that the request refers to has just been deleted.'),
+  // Deadlock, serialisation failure, lock timeout, statement timeout.
+  '40P01': busy,
+  '40001': busy,
+  '55P03': busy,
+  '57014': busy,
+  '08': away,
+  '53': away,
+  '57P01': away,
+  '57P02': away,
+  '57P03': away,
+  ECONNREFUSED: away,
+  ECONNRESET: away,
+  ENOTFOUND: away,
+  ETIMEDOUT: away,
+};

@@ -1,0 +1,61 @@
+import type { FieldError } from '@nightshift/agent-core';
+
+/** A Zod issue as the validator hands it on: its path joined, the rest of it in `params`. */
+export interface ValidationIssue {
+  readonly instancePath: string;
+  readonly message?: string;
+  readonly params: Readonly<Record<string, unknown>>;
+}
+
+interface NestedIssue {
+  readonly code?: string;
+  readonly path: readonly PropertyKey[];
+  readonly message: string;
+  readonly errors?: readonly (readonly NestedIssue[])[];
+  readonly keys?: readonly string[];
+}
+
+/** Fields named in an answer at most. */
+const FIELDS_MAX = 100;
+
+/** The offending fields: JSON Pointers into a body, `?name` for query parameters, the name for parts of the path. */
+export function toFieldErrors(
+  issues: readonly ValidationIssue[],
+  context: string | undefined,
+): readonly FieldError[] {
+  return issues
+    .flatMap((issue) => {
+      const path = issue.instancePath === '/' ? [] : issue.instancePath.slice(1).split('/');
+      return explain({ ...issue.params, path, message: issue.message ?? 'is not valid' });
+    })
+    .slice(0, FIELDS_MAX)
+    .map(({ path, message }) => ({ path: toPath(path, context), message }));
+}
+
+/** Of a union the branch that came furthest says what is wrong; unknown keys are named one by one. */
+function explain(
+  issue: NestedIssue,
+): readonly { readonly path: readonly PropertyKey[]; readonly message: string }[] {
+  if (issue.keys !== undefined) {
+    return issue.keys.map((key) => ({ path: [...issue.path, key], message: 'is not known here' }));
+  }
+  const branches = (issue.errors ?? []).filter((branch) => branch.length > 0);
+  if (branches.length === 0) return [{ path: issue.path, message: issue.message }];
+  const [best = []] = branches.toSorted((a, b) => depthOf(b) - depthOf(a));
+  if (depthOf(best) === 0 && branches.length > 1) {
+    const messages = new Set(branches.flatMap((branch) => branch.map(({ message }) => message)));
+    return [{ path: issue.path, message: [...messages].join(', or ') }];
+  }
+  return best.flatMap((inner) => explain({ ...inner, path: [...issue.path, ...inner.path] }));
+}
+
+function depthOf(branch: readonly NestedIssue[]): number {
+  return Math.max(...branch.map((issue) => issue.path.length));
+}
+
+function toPath(path: readonly PropertyKey[], context: string | undefined): string {
+  const parts = path.map(String);
+  if (context === 'querystring') return `?${parts.join('.')}`;
+  if (context === 'params' || context === 'headers') return parts.join('.');
+  return parts.map((part) => `/${part}`).join('');
+}

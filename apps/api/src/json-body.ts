@@ -1,0 +1,28 @@
+import { JSON_DEPTH_MAX, jsonDepth, NightshiftError } from '@nightshift/agent-core';
+import type { App } from './context.ts';
+
+/** Largest body of a route that takes no batch. */
+export const BODY_LIMIT_BYTES = 16 * 1024 * 1024;
+/** Largest body that makes a batch: what Letta allows. */
+export const BATCH_BODY_LIMIT_BYTES = 256 * 1024 * 1024;
+
+/**
+ * Accepts `application/json` and nothing else. Nesting is measured before anything is built; `__proto__` and the like are
+ * errors; an empty body counts as none, because clients send `content-type` with bodiless requests too.
+ */
+export function acceptJsonOnly(app: App): void {
+  app.removeAllContentTypeParsers();
+  const parse = app.getDefaultJsonParser('error', 'error');
+  app.addContentTypeParser<string>('application/json', { parseAs: 'string' }, (request, body, done) => {
+    if (body === '') {
+      done(null, undefined);
+    } else if (jsonDepth(body) > JSON_DEPTH_MAX) {
+      done(new NightshiftError('invalid_argument', `The body nests deeper than ${JSON_DEPTH_MAX} levels.`));
+    } else {
+      void parse(request, body, (error: Error | null, value?: unknown) => {
+        if (error === null) done(null, value);
+        else done(new NightshiftError('validation_failed', `The body is not JSON: ${error.message}`));
+      });
+    }
+  });
+}

@@ -1,0 +1,65 @@
+import { isError } from '@nightshift/agent-core';
+import { assertMigrated, connect } from '@nightshift/db';
+import { openBell } from '@nightshift/queue';
+import { checkRedis, createPool } from '@nightshift/services';
+import { keepApiKey } from './api-key.ts';
+import { readConfig, type Config } from './config.ts';
+import { buildServer } from './server.ts';
+
+/** Milliseconds from a signal to the end, whatever hangs. */
+const SHUTDOWN_MS = 20_000;
+
+try {
+  await start(readConfig());
+} catch (error) {
+  console.error(isError(error, 'bad_configuration') ? error.message : error);
+  process.exitCode = 1;
+}
+
+async function start(config: Config): Promise<void> {
+  const kept = config.apiKey === null ? await keepApiKey(config.dataDir) : null;
+  const pool = createPool({ url: config.databaseUrl, applicationName: 'nightshift-api', max: 20 });
+  const db = connect(pool);
+  const apiKey = config.apiKey ?? kept?.key ?? '';
+  try {
+    await assertMigrated(db);
+  } catch (error) {
+    await db.destroy();
+    throw error;
+  }
+  let warn = (error: Error): void => console.error(error.message);
+  const bell = await openBell({ queueUrl: config.queueUrl, onError: (error) => warn(error), checkRedis });
+  const app = buildServer({ db, bell, apiKey, model: config.model, logger: { level: config.logLevel } });
+  warn = (error) => app.log.warn({ err: error }, 'bell');
+
+  const stop = async (): Promise<void> => {
+    // Readiness turns false first; then requests under way end.
+    await app.close();
+    await bell.close();
+    await db.destroy();
+  };
+  const onSignal = (): void => {
+    const deadline = setTimeout(() => process.exit(1), SHUTDOWN_MS);
+    deadline.unref();
+    stop().then(
+      () => process.exit(0),
+      (error: unknown) => {
+        app.log.error({ err: error }, 'shutdown');
+        process.exit(1);
+      },
+    );
+  };
+  // A second signal ends the process at once: `once` gives it back its default.
+  process.once('SIGTERM', onSignal);
+  process.once('SIGINT', onSignal);
+  if (config.exitWithParent) process.stdin.once('end', onSignal).resume();
+
+  try {
+    const address = await app.listen({ host: config.host, port: config.port });
+    console.log(`Nightshift API at ${address}, model: ${config.model}`);
+    if (kept?.isNew === true) console.log(`API key (kept in ${kept.path}): ${kept.key}`);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}

@@ -1,0 +1,86 @@
+import swagger from '@fastify/swagger';
+import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fastify-type-provider-zod';
+import type { App } from './context.ts';
+
+/** Bounds that Zod adds to every integer, and that say nothing to a reader. */
+const JSON_SCHEMA = {
+  zodToJsonConfig: {
+    override: ({ jsonSchema }: { jsonSchema: { minimum?: number; maximum?: number } }) => {
+      if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
+      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+    },
+  },
+};
+
+/** Makes `app.swagger()` the OpenAPI document of the routes registered after this. */
+export function describeRoutes(app: App, version: string): void {
+  void app.register(swagger, {
+    openapi: {
+      openapi: '3.1.1',
+      info: {
+        title: 'Nightshift',
+        version,
+        description:
+          "Letta's wire shapes for agents, blocks, tools, runs, steps, messages and batches, and what they lack. " +
+          'A batch is also found under `/v1/batches`. Paths may end in a slash. Lists page by `after` and `before`; ' +
+          'unknown query parameters are errors.',
+      },
+      servers: [{ url: 'http://127.0.0.1:8283' }],
+      components: { securitySchemes: { key: { type: 'http', scheme: 'bearer' } } },
+      security: [{ key: [] }],
+    },
+    transform: createJsonSchemaTransform(JSON_SCHEMA),
+    transformObject: (document) => tidy(createJsonSchemaTransformObject(JSON_SCHEMA)(document)),
+  });
+}
+
+/**
+ * Every named schema comes twice, as `X` for answers and `XInput` for bodies. Leaves out those that nothing refers to, and
+ * calls a body's schema `X` where no answer has that name.
+ */
+function tidy<Document extends object>(document: Document): Document {
+  const { schemas, rest } = split(document);
+  const kept = reachable(rest, schemas);
+  const renamed = [...kept].filter(
+    (name) => name.endsWith('Input') && !kept.has(name.slice(0, -'Input'.length)),
+  );
+  const named = Object.fromEntries([...kept].sort().map((name) => [name, schemas[name]]));
+  let text = JSON.stringify({ ...rest, components: { ...rest.components, schemas: named } });
+  for (const name of renamed) {
+    const short = name.slice(0, -'Input'.length);
+    text = text
+      .replaceAll(`"${REFERENCE}${name}"`, `"${REFERENCE}${short}"`)
+      .replace(`"${name}":`, `"${short}":`);
+  }
+  return JSON.parse(text) as Document;
+}
+
+const REFERENCE = '#/components/schemas/';
+
+function split(document: object): {
+  readonly schemas: Readonly<Record<string, unknown>>;
+  readonly rest: { readonly components: object };
+} {
+  const { components = {}, ...rest } = document as { components?: { schemas?: Record<string, unknown> } };
+  const { schemas = {}, ...others } = components;
+  return { schemas, rest: { ...rest, components: others } };
+}
+
+/** Names of the schemas that `root` refers to, directly or through others. */
+function reachable(root: unknown, schemas: Readonly<Record<string, unknown>>): ReadonlySet<string> {
+  const found = new Set<string>();
+  const queue: unknown[] = [root];
+  for (const part of queue) {
+    for (const [, name = ''] of JSON.stringify(part).matchAll(/"#\/components\/schemas\/([^"]+)"/g)) {
+      if (found.has(name)) continue;
+      found.add(name);
+      queue.push(schemas[name]);
+    }
+  }
+  return found;
+}
+
+/** Serves the document, without a key. */
+export function serveDocument(app: App): void {
+  app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger());
+}

@@ -1,0 +1,68 @@
+import type { WirePrefix } from '@nightshift/agent-core';
+import type { Page } from '@nightshift/db';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import { wireId } from './schemas/ids.ts';
+
+/** Items of one page at most. */
+const LIMIT_MAX = 1_000;
+
+/** The query parameters that every list takes. The cursors are ids of items of the list. */
+export function pageQuery<Prefix extends WirePrefix>(
+  prefix: Prefix,
+  defaults: { readonly limit: number; readonly order: 'asc' | 'desc' },
+) {
+  return {
+    after: wireId(prefix).optional().describe('Id of an item: the page holds those that follow it.'),
+    before: wireId(prefix).optional().describe('Id of an item: the page holds those just before it.'),
+    limit: z.int().min(1).max(LIMIT_MAX).default(defaults.limit),
+    order: z.enum(['asc', 'desc']).default(defaults.order),
+    order_by: z.literal('created_at').optional(),
+  };
+}
+
+/** The part of a list that a query asks for. */
+export function toPage(query: {
+  readonly after?: string | undefined;
+  readonly before?: string | undefined;
+  readonly limit: number;
+  readonly order: 'asc' | 'desc';
+}): Page {
+  return { limit: query.limit, order: query.order, after: query.after ?? null, before: query.before ?? null };
+}
+
+/**
+ * Sets the `Link` header of a page: `next` and `prev` where there may be more on that side. An empty page is the end and has
+ * neither.
+ */
+export function linkPages(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  ids: readonly string[],
+  page: Page,
+): void {
+  const first = ids[0];
+  const last = ids.at(-1);
+  if (first === undefined || last === undefined) return;
+  const isFull = ids.length >= page.limit;
+  const hasNext = page.before !== null || isFull;
+  const hasPrevious = page.after !== null || (page.before !== null && isFull);
+  const links = [
+    ...(hasNext ? [linkTo(request, 'after', last, 'next')] : []),
+    ...(hasPrevious ? [linkTo(request, 'before', first, 'prev')] : []),
+  ];
+  if (links.length > 0) void reply.header('link', links.join(', '));
+}
+
+function linkTo(
+  request: FastifyRequest,
+  parameter: 'after' | 'before',
+  id: string,
+  relation: string,
+): string {
+  const url = new URL(request.url, 'http://localhost');
+  url.searchParams.delete('after');
+  url.searchParams.delete('before');
+  url.searchParams.set(parameter, id);
+  return `<${url.pathname}${url.search}>; rel="${relation}"`;
+}

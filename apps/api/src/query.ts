@@ -1,0 +1,39 @@
+import type { preValidationHookHandler } from 'fastify';
+import { z } from 'zod';
+
+/**
+ * Brings query parameters into the types of the route's schema before it judges them: a single value of a list becomes a
+ * list, `true` and `false` booleans, digits numbers. An empty value counts as absent, because Letta's client writes null so.
+ */
+export const coerceQuery: preValidationHookHandler = (request, _reply, done) => {
+  const schema = request.routeOptions.schema?.querystring;
+  if (schema instanceof z.ZodObject) {
+    const shape = schema.shape as Record<string, z.core.$ZodType | undefined>;
+    const given = Object.entries(request.query as Record<string, unknown>);
+    request.query = Object.fromEntries(
+      given
+        .filter(([name, value]) => value !== '' || !(name in shape))
+        .map(([name, value]) => [name, coerce(value, shape[name])]),
+    );
+  }
+  done();
+};
+
+function coerce(value: unknown, schema: z.core.$ZodType | undefined): unknown {
+  const type = schema === undefined ? undefined : unwrap(schema);
+  if (type instanceof z.ZodArray) {
+    const values: readonly unknown[] = Array.isArray(value) ? value : [value];
+    return values.map((item) => coerce(item, type.element));
+  }
+  if (typeof value !== 'string') return value;
+  if (type instanceof z.ZodBoolean && (value === 'true' || value === 'false')) return value === 'true';
+  if (type instanceof z.ZodNumber && /^-?\d{1,15}$/.test(value)) return Number(value);
+  return value;
+}
+
+function unwrap(schema: z.core.$ZodType): z.core.$ZodType {
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodNullable || schema instanceof z.ZodDefault) {
+    return unwrap(schema.unwrap());
+  }
+  return schema instanceof z.ZodPipe ? unwrap(schema.in) : schema;
+}

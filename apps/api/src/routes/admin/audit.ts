@@ -1,0 +1,54 @@
+import { auditInvariants, MONEY_INVARIANTS, readPausedCredentials } from '@nightshift/db';
+import { z } from 'zod';
+import type { App, Context } from '../../context.ts';
+import { problems } from '../../schemas/answers.ts';
+
+const audit = z
+  .object({
+    ok: z.boolean().describe('No invariant is broken.'),
+    violations: z.array(
+      z.object({
+        id: z.string(),
+        name: z.string().describe('The promise that is broken.'),
+        money: z.boolean().describe('Nothing new is sent while this is so.'),
+        row: z.record(z.string(), z.unknown()).describe('What names the row, and what is wrong about it.'),
+      }),
+    ),
+    paused: z
+      .array(z.object({ name: z.string(), reason: z.string(), paused_until: z.iso.datetime().nullable() }))
+      .describe(
+        'Credentials under which nothing is sent at present; until null means until an operator acts.',
+      ),
+  })
+  .meta({ id: 'Audit' });
+
+/** Checks every invariant now, in one snapshot. Reads every table several times: not for polling. */
+export function auditNow(app: App, context: Context): void {
+  app.get(
+    '/v1/admin/audit',
+    {
+      schema: {
+        operationId: 'auditNow',
+        summary: 'Check the books',
+        tags: ['admin'],
+        response: { 200: audit, ...problems },
+      },
+    },
+    async () => {
+      const violations = await auditInvariants(context.db);
+      const paused = await readPausedCredentials(context.db);
+      return {
+        ok: violations.length === 0,
+        violations: violations.map((violation) => ({
+          ...violation,
+          money: MONEY_INVARIANTS.has(violation.id),
+        })),
+        paused: paused.map(({ name, reason, paused_until }) => ({
+          name,
+          reason,
+          paused_until: paused_until?.toISOString() ?? null,
+        })),
+      };
+    },
+  );
+}

@@ -1,0 +1,42 @@
+import { invariants, readGauges, readLastAudit } from '@nightshift/db';
+import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import type { App, Context } from '../../context.ts';
+
+/** Metrics in Prometheus' text format: this process, the state of the house, and what the last audit found. */
+export function metrics(app: App, context: Context): void {
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry, prefix: 'nightshift_api_' });
+  const gauge = <Label extends string>(name: string, help: string, labelNames: Label[]): Gauge<Label> =>
+    new Gauge({ name: `nightshift_${name}`, help, labelNames, registers: [registry] });
+
+  const batches = gauge('batches', 'Batches that have not ended, by state.', ['state']);
+  const providerBatches = gauge(
+    'provider_batches',
+    'Provider batches that have not ended for good, by state.',
+    ['state'],
+  );
+  const runs = gauge('runs_waiting', 'Runs that wait for their next request or for their calls.', ['for']);
+  const oldest = gauge(
+    'oldest_due_seconds',
+    'Seconds for which the oldest due row has waited for a worker.',
+    [],
+  );
+  const violations = gauge('invariant_violations', 'Rows that broke an invariant at the last audit.', ['id']);
+  const auditedAt = gauge('last_audit_timestamp_seconds', 'When the last audit ended.', []);
+
+  app.get('/metrics', { schema: { hide: true } }, async (_request, reply) => {
+    const [gauges, audit] = await Promise.all([readGauges(context.db), readLastAudit(context.db)]);
+    batches.reset();
+    for (const { state, count } of gauges.batches) batches.set({ state }, count);
+    providerBatches.reset();
+    for (const { state, count } of gauges.provider_batches) providerBatches.set({ state }, count);
+    runs.set({ for: 'request' }, gauges.ready_runs);
+    runs.set({ for: 'tools' }, gauges.acting_runs);
+    oldest.set(gauges.oldest_due_seconds);
+    violations.reset();
+    for (const { id } of invariants()) violations.set({ id }, 0);
+    for (const { id } of audit?.violations ?? []) violations.inc({ id });
+    if (audit !== null) auditedAt.set(audit.finished_at.getTime() / 1000);
+    return reply.type(registry.contentType).send(await registry.metrics());
+  });
+}

@@ -1,0 +1,89 @@
+import { MAX_OUTPUT_TOKENS_DEFAULT, NightshiftError } from '@nightshift/agent-core';
+import {
+  createAgents,
+  inTransaction,
+  newConversationId,
+  newId,
+  readAgent,
+  type NewAgent,
+} from '@nightshift/db';
+import type { App, Context } from '../../context.ts';
+import { agentInput, agentState, type AgentInput } from '../../schemas/agent.ts';
+import { problems } from '../../schemas/answers.ts';
+import { readAgentState } from '../../wire/to-agent-state.ts';
+import { toNewBlock } from '../../wire/to-block.ts';
+import { assertBlocksFit } from './block-choice.ts';
+import { echoedOf } from './echoed.ts';
+import { modelOf, modelSettingsOf } from './model-choice.ts';
+import { nameAgent } from './name-agent.ts';
+import { SYSTEM_PROMPT_DEFAULT } from './system-prompt.ts';
+import { assertTimeZone } from './time-zone.ts';
+import { baseToolsOf, chooseTools } from './tool-choice.ts';
+
+const CONTEXT_WINDOW_DEFAULT = 128_000;
+
+/** Stores an agent with its own conversation, its new blocks and its tools. */
+export function createAgent(app: App, context: Context): void {
+  app.post(
+    '/v1/agents',
+    {
+      schema: {
+        operationId: 'createAgent',
+        summary: 'Create an agent',
+        tags: ['agents'],
+        body: agentInput,
+        response: { 200: agentState, ...problems },
+      },
+    },
+    async (request) => {
+      const { body } = request;
+      const agent = toNewAgent(body);
+      const tools = {
+        base: body.include_base_tools === false ? [] : baseToolsOf(body.agent_type ?? 'letta_v1_agent'),
+        names: body.tools ?? [],
+        ids: body.tool_ids ?? [],
+      };
+      await inTransaction(context.db, async (trx) => {
+        const tool_ids = await chooseTools(trx, context.projectId, tools);
+        await assertBlocksFit(trx, context.projectId, agent.blocks, agent.block_ids);
+        await createAgents(trx, context.projectId, [{ ...agent, tool_ids }]);
+      });
+      return readAgentState(context.db, await readAgent(context.db, context.projectId, agent.id));
+    },
+  );
+}
+
+function toNewAgent(body: AgentInput): NewAgent {
+  const model = modelOf(body);
+  if (model === null) {
+    const message = 'Say which model the agent uses, as anthropic/<model>; GET /v1/models/ lists them.';
+    throw new NightshiftError('invalid_argument', message, { fields: [{ path: '/model', message }] });
+  }
+  assertTimeZone(body.timezone ?? 'UTC');
+  const agent_type = body.agent_type ?? 'letta_v1_agent';
+  return {
+    id: newId(),
+    conversation_id: newConversationId(),
+    name: body.name ?? nameAgent(),
+    description: body.description ?? null,
+    agent_type,
+    system: body.system ?? SYSTEM_PROMPT_DEFAULT,
+    model,
+    model_settings: modelSettingsOf(body, null) ?? {
+      max_output_tokens: MAX_OUTPUT_TOKENS_DEFAULT,
+      parallel_tool_calls: true,
+      extra: {},
+    },
+    tool_rules: body.tool_rules ?? [],
+    metadata: body.metadata ?? null,
+    tags: [...new Set(body.tags ?? [])],
+    timezone: body.timezone ?? 'UTC',
+    message_buffer_autoclear: agent_type === 'workflow_agent' || (body.message_buffer_autoclear ?? false),
+    context_window_limit: body.context_window_limit ?? CONTEXT_WINDOW_DEFAULT,
+    hidden: body.hidden ?? false,
+    echoed: echoedOf(body, {}),
+    blocks: (body.memory_blocks ?? []).map((block, index) => toNewBlock(block, `/memory_blocks/${index}`)),
+    block_ids: [...new Set(body.block_ids ?? [])],
+    tool_ids: [],
+  };
+}

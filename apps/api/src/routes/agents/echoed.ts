@@ -1,0 +1,27 @@
+import { toStorableText } from '@nightshift/agent-core';
+import type { AgentPatch } from '../../schemas/agent.ts';
+
+/** Fields that are kept as they came, for clients that read them back. */
+const ECHOED = [
+  'embedding',
+  'embedding_config',
+  'compaction_settings',
+  'model_settings',
+  'enable_sleeptime',
+  'max_files_open',
+  'per_file_view_window_char_limit',
+] as const satisfies readonly (keyof AgentPatch)[];
+
+/** `present` with what the caller gives; of secrets the names alone. */
+export function echoedOf(
+  input: AgentPatch,
+  present: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  const given = ECHOED.flatMap((field) => (input[field] == null ? [] : [[field, input[field]] as const]));
+  const secrets = input.secrets ?? input.tool_exec_environment_variables;
+  return {
+    ...present,
+    ...Object.fromEntries(given),
+    ...(secrets == null ? {} : { secret_names: Object.keys(secrets).map(toStorableText) }),
+  };
+}

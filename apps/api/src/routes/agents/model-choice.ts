@@ -1,0 +1,63 @@
+import {
+  MAX_OUTPUT_TOKENS_DEFAULT,
+  NightshiftError,
+  parseModelHandle,
+  PRICED_MODELS,
+  type ErrorCode,
+  type Json,
+  type JsonObject,
+  type ModelSettings,
+} from '@nightshift/agent-core';
+import type { AgentPatch } from '../../schemas/agent.ts';
+
+/** The handle a caller asks for, checked; null when they name none. Throws `invalid_argument` or `not_found`, as Letta answers. */
+export function modelOf(input: Pick<AgentPatch, 'model' | 'llm_config'>): string | null {
+  const handle = input.model ?? handleOf(input.llm_config);
+  if (handle === null) return null;
+  const parsed = parseModelHandle(handle);
+  if (parsed === null)
+    throw refuse('invalid_argument', `The model '${handle}' is no handle: write anthropic/<model>.`);
+  if (parsed.provider !== 'anthropic') {
+    throw refuse('not_found', `Handle ${handle} not found: anthropic is the only provider.`);
+  }
+  const undated = parsed.name.replace(/-\d{8}$/, '');
+  if (!PRICED_MODELS.includes(parsed.name) && !PRICED_MODELS.includes(undated)) {
+    throw refuse('not_found', `Handle ${handle} not found; GET /v1/models/ lists them.`);
+  }
+  return handle;
+}
+
+function refuse(code: ErrorCode, message: string): NightshiftError {
+  return new NightshiftError(code, message, { fields: [{ path: '/model', message }] });
+}
+
+function handleOf(config: AgentPatch['llm_config']): string | null {
+  if (config == null) return null;
+  if (config.handle != null) return config.handle;
+  const provider = config.provider_name ?? config.model_endpoint_type;
+  return config.model == null || provider == null ? null : `${provider}/${config.model}`;
+}
+
+type SettingsInput = Pick<AgentPatch, 'model_settings' | 'llm_config' | 'max_tokens' | 'parallel_tool_calls'>;
+
+/** What requests are built with; null when the caller says nothing of it. `present` is what holds so far. */
+export function modelSettingsOf(input: SettingsInput, present: ModelSettings | null): ModelSettings | null {
+  const { model_settings: settings, llm_config: config } = input;
+  const max_output_tokens = settings?.max_output_tokens ?? input.max_tokens ?? config?.max_tokens ?? null;
+  const parallel_tool_calls =
+    settings?.parallel_tool_calls ?? input.parallel_tool_calls ?? config?.parallel_tool_calls ?? null;
+  if (settings == null && max_output_tokens === null && parallel_tool_calls === null) return null;
+  return {
+    max_output_tokens: max_output_tokens ?? present?.max_output_tokens ?? MAX_OUTPUT_TOKENS_DEFAULT,
+    parallel_tool_calls: parallel_tool_calls ?? present?.parallel_tool_calls ?? true,
+    extra: settings == null ? (present?.extra ?? {}) : extraOf(settings),
+  };
+}
+
+/** Settings that are sent as they are. Sampling parameters are not among them: the provider refuses a request that has any. */
+function extraOf(settings: NonNullable<AgentPatch['model_settings']>): JsonObject {
+  return {
+    ...(settings.thinking == null ? {} : { thinking: settings.thinking as Readonly<Record<string, Json>> }),
+    ...(settings.effort == null ? {} : { output_config: { effort: settings.effort } }),
+  };
+}

@@ -1,0 +1,102 @@
+import { listAgents as readPage, readAgent } from '@nightshift/db';
+import { z } from 'zod';
+import type { App, Context } from '../../context.ts';
+import { linkPages, pageQuery, toPage } from '../../paging.ts';
+import { agentState } from '../../schemas/agent.ts';
+import { problems } from '../../schemas/answers.ts';
+import { wireId } from '../../schemas/ids.ts';
+import { readAgentState, readAgentStates } from '../../wire/to-agent-state.ts';
+
+const INCLUDES = [
+  'agent.blocks',
+  'agent.tools',
+  'agent.tags',
+  'agent.secrets',
+  'agent.sources',
+  'agent.identities',
+  'agent.managed_group',
+] as const;
+
+/** Letta's ways of naming the relations that an answer carries. */
+export const includeQuery = {
+  include: z.array(z.enum(INCLUDES)).optional(),
+  include_relationships: z.array(z.string()).optional().describe('Older name of include.'),
+};
+
+/** Blocks and tools fill most of a list, so they come only when asked for. */
+export function toInclude(query: {
+  readonly include?: readonly string[] | undefined;
+  readonly include_relationships?: readonly string[] | undefined;
+}): { readonly blocks: boolean; readonly tools: boolean } {
+  const wanted = [...(query.include ?? []), ...(query.include_relationships ?? [])];
+  return {
+    blocks: wanted.some((name) => name === 'agent.blocks' || name === 'memory' || name === 'blocks'),
+    tools: wanted.some((name) => name === 'agent.tools' || name === 'tools'),
+  };
+}
+
+/** One agent always comes with all its relations, whatever `include` says. */
+export function retrieveAgent(app: App, context: Context): void {
+  app.get(
+    '/v1/agents/:agent_id',
+    {
+      schema: {
+        operationId: 'retrieveAgent',
+        summary: 'Read an agent',
+        tags: ['agents'],
+        params: z.object({ agent_id: wireId('agent') }),
+        querystring: z.strictObject(includeQuery),
+        response: { 200: agentState, ...problems },
+      },
+    },
+    async (request) =>
+      readAgentState(context.db, await readAgent(context.db, context.projectId, request.params.agent_id)),
+  );
+}
+
+export function listAgents(app: App, context: Context): void {
+  app.get(
+    '/v1/agents',
+    {
+      schema: {
+        operationId: 'listAgents',
+        summary: 'List agents',
+        tags: ['agents'],
+        querystring: z.strictObject({
+          ...pageQuery('agent', { limit: 50, order: 'desc' }),
+          order_by: z.enum(['created_at', 'updated_at']).optional(),
+          name: z.string().optional(),
+          query_text: z.string().optional().describe('Part of the name.'),
+          tags: z.array(z.string()).optional(),
+          match_all_tags: z.boolean().default(false),
+          ascending: z.boolean().optional().describe('Older form of order.'),
+          sort_by: z.enum(['created_at', 'updated_at']).optional().describe('Older form of order_by.'),
+          ...includeQuery,
+        }),
+        response: { 200: z.array(agentState), ...problems },
+      },
+    },
+    async (request, reply) => {
+      const { query } = request;
+      const order = query.ascending === undefined ? query.order : query.ascending ? 'asc' : 'desc';
+      const page = toPage({ ...query, order });
+      const filter = {
+        name: query.name ?? null,
+        name_part: query.query_text ?? null,
+        tags: query.tags ?? [],
+        all_tags: query.match_all_tags,
+        block_id: null,
+      };
+      const orderBy = query.order_by ?? query.sort_by ?? 'created_at';
+      const rows = await readPage(context.db, context.projectId, page, filter, orderBy);
+      const agents = await readAgentStates(context.db, rows, toInclude(query));
+      linkPages(
+        request,
+        reply,
+        agents.map((agent) => agent.id),
+        page,
+      );
+      return [...agents];
+    },
+  );
+}

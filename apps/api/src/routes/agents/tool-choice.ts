@@ -1,0 +1,69 @@
+import { isMemoryTool, NightshiftError } from '@nightshift/agent-core';
+import { findTools, registerMemoryTools, type ToolRow, type Tx } from '@nightshift/db';
+import type { AgentType } from '../../schemas/agent.ts';
+
+/** Letta's base tools of each kind of agent, as far as they are built in here. */
+const BASE_TOOLS: Readonly<Record<AgentType, readonly string[]>> = {
+  letta_v1_agent: ['memory_insert', 'memory_replace'],
+  memgpt_v2_agent: ['memory_insert', 'memory_replace'],
+  memgpt_agent: ['core_memory_append', 'core_memory_replace'],
+  sleeptime_agent: ['memory_insert', 'memory_replace', 'memory_rethink'],
+  react_agent: [],
+  workflow_agent: [],
+  split_thread_agent: [],
+  voice_convo_agent: [],
+  voice_sleeptime_agent: [],
+};
+
+/** Names of the tools that an agent of this kind gets unasked. */
+export function baseToolsOf(agentType: AgentType): readonly string[] {
+  return BASE_TOOLS[agentType];
+}
+
+/** Which tools an agent is to have. */
+interface ToolWish {
+  /** Names of built-in tools that it gets unasked. */
+  readonly base: readonly string[];
+  readonly names: readonly string[];
+  readonly ids: readonly string[];
+}
+
+/**
+ * Ids of the wished tools in their order, each once. A built-in tool that was deleted is brought back. Throws
+ * `invalid_argument`, as Letta answers, for one that does not exist.
+ */
+export async function chooseTools(trx: Tx, projectId: string, wish: ToolWish): Promise<readonly string[]> {
+  const { ids } = wish;
+  const names = [...wish.base, ...wish.names];
+  let found = await findTools(trx, projectId, { names, ids });
+  if (names.some((name) => isMemoryTool(name) && !found.some((tool) => tool.name === name))) {
+    await registerMemoryTools(trx, projectId);
+    found = await findTools(trx, projectId, { names, ids });
+  }
+  const byName = new Map(found.map((tool) => [tool.name, tool]));
+  const byId = new Map(found.map((tool) => [tool.id, tool]));
+  assertAllFound(
+    '/tools',
+    wish.names,
+    byName,
+    (name) => `there is no tool named '${name}'; GET /v1/tools/ lists them`,
+  );
+  assertAllFound('/tool_ids', ids, byId, (id) => `there is no tool tool-${id}`);
+  const chosen = [...names.map((name) => byName.get(name)), ...ids.map((id) => byId.get(id))];
+  return [...new Set(chosen.flatMap((tool) => (tool === undefined ? [] : [tool.id])))];
+}
+
+function assertAllFound(
+  path: string,
+  wanted: readonly string[],
+  found: ReadonlyMap<string, ToolRow>,
+  explain: (key: string) => string,
+): void {
+  const fields = wanted.flatMap((key, index) =>
+    found.has(key) ? [] : [{ path: `${path}/${index}`, message: explain(key) }],
+  );
+  const [first] = fields;
+  if (first !== undefined) {
+    throw new NightshiftError('invalid_argument', `${first.path}: ${first.message}.`, { fields });
+  }
+}

@@ -1,0 +1,83 @@
+import { NightshiftError } from '@nightshift/agent-core';
+import {
+  changeAgent,
+  inTransaction,
+  lockAgent,
+  readAgent,
+  type AgentChange,
+  type AgentRow,
+} from '@nightshift/db';
+import { z } from 'zod';
+import type { App, Context } from '../../context.ts';
+import { agentPatch, agentState, type AgentPatch } from '../../schemas/agent.ts';
+import { problems } from '../../schemas/answers.ts';
+import { wireId } from '../../schemas/ids.ts';
+import { readAgentState } from '../../wire/to-agent-state.ts';
+import { assertBlocksFit } from './block-choice.ts';
+import { echoedOf } from './echoed.ts';
+import { modelOf, modelSettingsOf } from './model-choice.ts';
+import { assertTimeZone } from './time-zone.ts';
+import { chooseTools } from './tool-choice.ts';
+
+/** Changes an agent for batches submitted from now on. As in Letta, null changes nothing and lists replace. */
+export function updateAgent(app: App, context: Context): void {
+  app.patch(
+    '/v1/agents/:agent_id',
+    {
+      schema: {
+        operationId: 'updateAgent',
+        summary: 'Change an agent',
+        tags: ['agents'],
+        params: z.object({ agent_id: wireId('agent') }),
+        body: agentPatch,
+        response: { 200: agentState, ...problems },
+      },
+    },
+    async (request) => {
+      const { agent_id } = request.params;
+      const { body } = request;
+      await inTransaction(context.db, async (trx) => {
+        // What is kept of the present agent must still be so when it is written.
+        await lockAgent(trx, context.projectId, agent_id);
+        const present = await readAgent(trx, context.projectId, agent_id);
+        if (body.tool_ids != null) {
+          await chooseTools(trx, context.projectId, { base: [], names: [], ids: body.tool_ids });
+        }
+        if (body.block_ids != null)
+          await assertBlocksFit(trx, context.projectId, [], [...new Set(body.block_ids)]);
+        await changeAgent(trx, context.projectId, agent_id, toChange(body, present));
+      });
+      return readAgentState(context.db, await readAgent(context.db, context.projectId, agent_id));
+    },
+  );
+}
+
+function toChange(body: AgentPatch, present: AgentRow): AgentChange {
+  const model = modelOf(body);
+  const model_settings = modelSettingsOf(body, present.model_settings);
+  if (body.timezone != null) assertTimeZone(body.timezone);
+  if (body.message_buffer_autoclear === false && present.agent_type === 'workflow_agent') {
+    throw new NightshiftError('invalid_argument', 'A workflow_agent always clears its message buffer.', {
+      fields: [{ path: '/message_buffer_autoclear', message: 'cannot be false for a workflow_agent' }],
+    });
+  }
+  return {
+    ...(body.name == null ? {} : { name: body.name }),
+    ...(body.description == null ? {} : { description: body.description }),
+    ...(body.system == null ? {} : { system: body.system }),
+    ...(model === null ? {} : { model }),
+    ...(model_settings === null ? {} : { model_settings }),
+    ...(body.tool_rules == null ? {} : { tool_rules: body.tool_rules }),
+    ...(body.metadata == null ? {} : { metadata: body.metadata }),
+    ...(body.tags == null ? {} : { tags: [...new Set(body.tags)] }),
+    ...(body.timezone == null ? {} : { timezone: body.timezone }),
+    ...(body.message_buffer_autoclear == null
+      ? {}
+      : { message_buffer_autoclear: body.message_buffer_autoclear }),
+    ...(body.context_window_limit == null ? {} : { context_window_limit: body.context_window_limit }),
+    ...(body.hidden == null ? {} : { hidden: body.hidden }),
+    echoed: echoedOf(body, present.echoed),
+    ...(body.block_ids == null ? {} : { block_ids: [...new Set(body.block_ids)] }),
+    ...(body.tool_ids == null ? {} : { tool_ids: [...new Set(body.tool_ids)] }),
+  };
+}

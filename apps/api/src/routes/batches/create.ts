@@ -1,0 +1,106 @@
+import { NightshiftError } from '@nightshift/agent-core';
+import {
+  acceptBatch,
+  findIdempotentBatch,
+  inTransaction,
+  lockIdempotencyKey,
+  newId,
+  readBatch,
+  type Tx,
+} from '@nightshift/db';
+import { hashBody } from '../../body-hash.ts';
+import type { App, Context } from '../../context.ts';
+import { BATCH_BODY_LIMIT_BYTES } from '../../json-body.ts';
+import { problems } from '../../schemas/answers.ts';
+import { batchInput, batchJob, type BatchInput } from '../../schemas/batch.ts';
+import { toBatchJob } from '../../wire/to-batch-job.ts';
+import { toNewRun } from '../../wire/to-input.ts';
+import { idempotencyOf, type Idempotency } from './idempotency.ts';
+
+/** Accepts a batch: one transaction, answered at once; workers do the rest. */
+export function createBatch(app: App, context: Context, path: string, hide: boolean): void {
+  app.post(
+    path,
+    {
+      bodyLimit: BATCH_BODY_LIMIT_BYTES,
+      preParsing: hashBody,
+      schema: {
+        operationId: 'createBatch',
+        summary: 'Submit a batch',
+        description:
+          'Every request becomes a run of its agent. Nothing is stored unless all requests are valid. Repeat safely with ' +
+          'an `Idempotency-Key` header: the same key and body answer the same batch for a day.',
+        tags: ['batches'],
+        hide,
+        body: batchInput,
+        response: { 200: batchJob, ...problems },
+      },
+    },
+    async (request, reply) => {
+      const { body } = request;
+      assertAcceptable(body);
+      const idempotency = idempotencyOf(request);
+      const made = await inTransaction(context.db, (trx) =>
+        acceptOnce(trx, context.projectId, body, idempotency),
+      );
+      if (made.ready > 0) await context.bell.ring([{ kind: 'compose', id: '*' }]);
+      if (made.replayed) void reply.header('idempotent-replayed', 'true');
+      return toBatchJob(await readBatch(context.db, context.projectId, made.batch_id));
+    },
+  );
+}
+
+interface Made {
+  readonly batch_id: string;
+  readonly ready: number;
+  readonly replayed: boolean;
+}
+
+async function acceptOnce(
+  trx: Tx,
+  projectId: string,
+  body: BatchInput,
+  idempotency: Idempotency,
+): Promise<Made> {
+  const { key, request_sha256, replay_minutes } = idempotency;
+  await lockIdempotencyKey(trx, projectId, key);
+  const earlier =
+    replay_minutes === null ? null : await findIdempotentBatch(trx, projectId, key, replay_minutes);
+  if (earlier !== null) {
+    if (earlier.request_sha256 !== request_sha256) {
+      throw new NightshiftError(
+        'idempotency_mismatch',
+        'This Idempotency-Key came with another body before.',
+      );
+    }
+    return { batch_id: earlier.batch_id, ready: 0, replayed: true };
+  }
+  const batch_id = newId();
+  const { ready } = await acceptBatch(trx, projectId, {
+    id: batch_id,
+    callback_url: body.callback_url ?? null,
+    metadata: body.metadata ?? null,
+    runs: body.requests.map(toNewRun),
+    idempotency: { key, request_sha256 },
+  });
+  return { batch_id, ready, replayed: false };
+}
+
+function assertAcceptable(body: BatchInput): void {
+  if (body.requests.length === 0) {
+    throw new NightshiftError('invalid_argument', 'The list of requests is empty.', {
+      fields: [{ path: '/requests', message: 'must not be empty' }],
+    });
+  }
+  const places = new Map<string, number>();
+  for (const [index, { custom_id }] of body.requests.entries()) {
+    if (custom_id == null) continue;
+    const first = places.get(custom_id);
+    if (first !== undefined) {
+      const path = `/requests/${index}/custom_id`;
+      const message = `is the same as that of /requests/${first}`;
+      throw new NightshiftError('validation_failed', `${path} ${message}.`, { fields: [{ path, message }] });
+    }
+    places.set(custom_id, index);
+  }
+}

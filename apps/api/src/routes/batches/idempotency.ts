@@ -1,0 +1,41 @@
+import { NightshiftError } from '@nightshift/agent-core';
+import type { FastifyRequest } from 'fastify';
+
+/** How long a key makes a repetition the same batch. */
+const KEY_MAX_AGE_MINUTES = 24 * 60;
+/** How long a client's own retry may come after what it repeats. */
+const RETRY_MAX_AGE_MINUTES = 10;
+
+/** How a create is told from its repetition. */
+export interface Idempotency {
+  /** Recorded with the batch. */
+  readonly key: string;
+  readonly request_sha256: string;
+  /** Age up to which a batch made under the key is answered instead of a new one; null: never. */
+  readonly replay_minutes: number | null;
+}
+
+/**
+ * A caller's `Idempotency-Key` names the request for a day. Without one the body's hash does, for ten minutes, but only to a
+ * request that says it is a retry (`X-Stainless-Retry-Count` above 0): Letta's client sends a create that it has timed out on
+ * again, and has no other way to say that it is the same. Two equal creates that are no retries stay two batches.
+ */
+export function idempotencyOf(request: FastifyRequest): Idempotency {
+  const request_sha256 = request.bodySha256;
+  const given = request.headers['idempotency-key'];
+  if (given !== undefined) {
+    if (typeof given !== 'string' || !/^[\x21-\x7e]{1,200}$/.test(given)) {
+      const message = 'must be 1 to 200 visible ASCII characters';
+      throw new NightshiftError('invalid_argument', `Idempotency-Key ${message}.`, {
+        fields: [{ path: 'idempotency-key', message }],
+      });
+    }
+    return { key: `key:${given}`, request_sha256, replay_minutes: KEY_MAX_AGE_MINUTES };
+  }
+  const isRetry = Number(request.headers['x-stainless-retry-count'] ?? 0) > 0;
+  return {
+    key: `body:${request_sha256}`,
+    request_sha256,
+    replay_minutes: isRetry ? RETRY_MAX_AGE_MINUTES : null,
+  };
+}

@@ -1,0 +1,55 @@
+import { toInternalMessages } from '@nightshift/agent-core';
+import { listBatchMessages as readPage, readBatch, readToolNames } from '@nightshift/db';
+import { z } from 'zod';
+import type { App, Context } from '../../context.ts';
+import { linkPages, pageQuery, toPage } from '../../paging.ts';
+import { problems } from '../../schemas/answers.ts';
+import { wireId } from '../../schemas/ids.ts';
+import { internalMessage } from '../../schemas/message.ts';
+import { toStoredMessage } from '../../wire/to-stored-message.ts';
+
+/** The results of a batch, inputs included, in the order of its requests. */
+export function listBatchMessages(app: App, context: Context, path: string, hide: boolean): void {
+  app.get(
+    `${path}/:job_id/messages`,
+    {
+      schema: {
+        operationId: 'listBatchMessages',
+        summary: 'List the messages of a batch',
+        description: 'Sorted by request, then as they were written; `desc` is that order reversed.',
+        tags: ['batches'],
+        hide,
+        params: z.object({ job_id: wireId('job') }),
+        querystring: z.strictObject({
+          ...pageQuery('message', { limit: 100, order: 'desc' }),
+          agent_id: wireId('agent').optional(),
+          cursor: wireId('message').optional().describe('Same as after; from older clients.'),
+          sort_descending: z.boolean().optional().describe('Same as order; from older clients.'),
+        }),
+        response: { 200: z.object({ messages: z.array(internalMessage) }), ...problems },
+      },
+    },
+    async (request, reply) => {
+      const { job_id } = request.params;
+      const { agent_id, cursor, sort_descending, ...query } = request.query;
+      const page = toPage({
+        ...query,
+        after: query.after ?? cursor,
+        order: sort_descending === undefined ? query.order : sort_descending ? 'desc' : 'asc',
+      });
+      await readBatch(context.db, context.projectId, job_id);
+      const rows = await readPage(context.db, job_id, page, agent_id ?? null);
+      const names = await readToolNames(context.db, rows);
+      const messages = rows.flatMap((row) =>
+        toInternalMessages(toStoredMessage(row, row.agent_id, job_id), names),
+      );
+      linkPages(
+        request,
+        reply,
+        messages.map((message) => message.id),
+        page,
+      );
+      return { messages: messages.map((message) => ({ ...message })) };
+    },
+  );
+}

@@ -1,0 +1,52 @@
+import { listBatches as readPage, readBatch } from '@nightshift/db';
+import { z } from 'zod';
+import type { App, Context } from '../../context.ts';
+import { linkPages, pageQuery, toPage } from '../../paging.ts';
+import { problems } from '../../schemas/answers.ts';
+import { batchJob } from '../../schemas/batch.ts';
+import { wireId } from '../../schemas/ids.ts';
+import { toBatchJob } from '../../wire/to-batch-job.ts';
+
+export function retrieveBatch(app: App, context: Context, path: string, hide: boolean): void {
+  app.get(
+    `${path}/:job_id`,
+    {
+      schema: {
+        operationId: 'retrieveBatch',
+        summary: 'Read a batch, its progress and its cost',
+        tags: ['batches'],
+        hide,
+        params: z.object({ job_id: wireId('job') }),
+        response: { 200: batchJob, ...problems },
+      },
+    },
+    async (request) => toBatchJob(await readBatch(context.db, context.projectId, request.params.job_id)),
+  );
+}
+
+export function listBatches(app: App, context: Context, path: string, hide: boolean): void {
+  app.get(
+    path,
+    {
+      schema: {
+        operationId: 'listBatches',
+        summary: 'List batches, whatever their state',
+        tags: ['batches'],
+        hide,
+        querystring: z.strictObject(pageQuery('job', { limit: 100, order: 'desc' })),
+        response: { 200: z.array(batchJob), ...problems },
+      },
+    },
+    async (request, reply) => {
+      const page = toPage(request.query);
+      const jobs = (await readPage(context.db, context.projectId, page)).map(toBatchJob);
+      linkPages(
+        request,
+        reply,
+        jobs.map((job) => job.id),
+        page,
+      );
+      return jobs;
+    },
+  );
+}

@@ -1,0 +1,63 @@
+import { NightshiftError, toStorableText } from '@nightshift/agent-core';
+import {
+  inTransaction,
+  readBlock,
+  relabelBlock,
+  writeBlock,
+  type BlockContent,
+  type BlockRow,
+} from '@nightshift/db';
+import type { Context } from '../../context.ts';
+import type { BlockPatch } from '../../schemas/block.ts';
+import { assertFits } from '../../wire/to-block.ts';
+
+/** Reads and tries again at most so often; each lost race means that somebody else has written. */
+const ATTEMPTS = 8;
+
+/**
+ * Changes a block by compare and set: what is written is worked out from the revision that it replaces, so a change of one
+ * field never reverts another that an agent has just written. Returns the block as it then stands. Throws `conflict` when the
+ * caller's `expected_revision` has been overtaken.
+ */
+export async function patchBlock(context: Context, blockId: string, patch: BlockPatch): Promise<BlockRow> {
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    const present = await readBlock(context.db, context.projectId, blockId);
+    if (patch.expected_revision != null && patch.expected_revision !== present.revision) break;
+    const wanted = toContent(present, patch);
+    assertFits(wanted.value, wanted.char_limit, patch.value == null ? '/limit' : '/value');
+    const written = await inTransaction(context.db, async (trx) =>
+      isShownAlike(present, wanted)
+        ? relabelBlock(trx, blockId, present.revision, wanted)
+        : (await writeBlock(trx, blockId, present.revision, wanted)) !== null,
+    );
+    if (written) return readBlock(context.db, context.projectId, blockId);
+  }
+  throw new NightshiftError(
+    'conflict',
+    `The block block-${blockId} has been written by somebody else meanwhile.`,
+  );
+}
+
+function toContent(present: BlockRow, patch: BlockPatch): BlockContent {
+  return {
+    label: patch.label ?? present.label,
+    value: patch.value == null ? present.value : toStorableText(patch.value),
+    description: patch.description ?? present.description,
+    char_limit: patch.limit ?? present.char_limit,
+    read_only: patch.read_only ?? present.read_only,
+    metadata: patch.metadata ?? present.metadata,
+    tags: patch.tags ?? present.tags,
+    is_template: patch.is_template ?? present.is_template,
+    hidden: patch.hidden ?? present.hidden,
+  };
+}
+
+/** Whether a request shows both alike; then the change needs no revision. */
+function isShownAlike(present: BlockRow, wanted: BlockContent): boolean {
+  return (
+    present.value === wanted.value &&
+    present.description === wanted.description &&
+    present.char_limit === wanted.char_limit &&
+    present.read_only === wanted.read_only
+  );
+}

@@ -1,0 +1,77 @@
+import { isError, NightshiftError } from '@nightshift/agent-core';
+import { assertMigrated } from '@nightshift/db';
+import { z } from 'zod';
+import type { App, Context } from '../../context.ts';
+import { problemSchema } from '../../errors/problem.ts';
+
+const health = z
+  .object({
+    status: z.literal('ok'),
+    version: z.string(),
+    model: z.enum(['simulator', 'anthropic']).describe('Who answers the requests of runs.'),
+  })
+  .meta({ id: 'Health' });
+
+/** Letta's two health checks. They say that the process answers, not that its database does. */
+export function lettaHealth(app: App, context: Context): void {
+  for (const [path, operationId] of [
+    ['/v1/health', 'health'],
+    ['/v1/ready', 'lettaReady'],
+  ] as const) {
+    app.get(
+      path,
+      {
+        schema: {
+          operationId,
+          summary: 'Say that the server is up',
+          tags: ['health'],
+          security: [],
+          response: { 200: health },
+        },
+      },
+      async () => ({ status: 'ok' as const, version: context.version, model: context.model }),
+    );
+  }
+}
+
+/** Whether the process is alive: depends on nothing, so that a lost database restarts nobody. */
+export function livez(app: App): void {
+  app.get(
+    '/livez',
+    {
+      schema: {
+        operationId: 'livez',
+        summary: 'Say that the process is alive',
+        tags: ['health'],
+        security: [],
+        response: { 200: z.object({ status: z.literal('ok') }) },
+      },
+    },
+    async () => ({ status: 'ok' as const }),
+  );
+}
+
+/** Whether requests should be sent here: the database answers and is migrated, and the server is not shutting down. */
+export function readyz(app: App, context: Context): void {
+  app.get(
+    '/readyz',
+    {
+      schema: {
+        operationId: 'readyz',
+        summary: 'Say whether requests should be sent here',
+        tags: ['health'],
+        security: [],
+        response: { 200: health, 503: problemSchema },
+      },
+    },
+    async () => {
+      if (!context.isOpen()) throw new NightshiftError('not_ready', 'The server is shutting down.');
+      await assertMigrated(context.db).catch((error: unknown) => {
+        throw isError(error, 'database_from_future')
+          ? new NightshiftError('not_ready', error.message)
+          : error;
+      });
+      return { status: 'ok' as const, version: context.version, model: context.model };
+    },
+  );
+}

@@ -1,0 +1,91 @@
+import { PRICED_MODELS, PRICE_TABLE_VERSION } from '@nightshift/agent-core';
+import { z } from 'zod';
+import type { App, Context } from '../../context.ts';
+import { problems } from '../../schemas/answers.ts';
+
+const CONTEXT_WINDOW = 200_000;
+
+const model = z
+  .object({
+    name: z.string(),
+    display_name: z.string(),
+    handle: z.string(),
+    model: z.string(),
+    model_type: z.literal('llm'),
+    provider_name: z.string(),
+    provider_type: z.string(),
+    provider_category: z.string(),
+    model_endpoint_type: z.string(),
+    model_endpoint: z.string(),
+    context_window: z.int(),
+    max_context_window: z.int(),
+    answered_by: z.enum(['simulator', 'anthropic']).describe('Who answers its requests here. Beyond Letta.'),
+    price_table: z.string().describe('Version of the prices that costs are computed by. Beyond Letta.'),
+  })
+  .meta({ id: 'Model' });
+
+const modelsQuery = z.strictObject({
+  provider_category: z.array(z.enum(['base', 'byok'])).optional(),
+  provider_name: z.string().optional(),
+  provider_type: z.string().optional(),
+});
+
+/** Every model that has a price: a run of another could not be accounted for. */
+export function listModels(app: App, context: Context): void {
+  app.get(
+    '/v1/models',
+    {
+      schema: {
+        operationId: 'listModels',
+        summary: 'List the models that agents may use',
+        tags: ['models'],
+        querystring: modelsQuery,
+        response: { 200: z.array(model), ...problems },
+      },
+    },
+    async (request) => {
+      const { provider_category, provider_name, provider_type } = request.query;
+      const isListed =
+        (provider_category?.includes('base') ?? true) &&
+        (provider_name ?? 'anthropic') === 'anthropic' &&
+        (provider_type ?? 'anthropic') === 'anthropic';
+      return isListed ? PRICED_MODELS.map((name) => toModel(name, context)) : [];
+    },
+  );
+}
+
+function toModel(name: string, context: Context): z.output<typeof model> {
+  return {
+    name,
+    display_name: name,
+    handle: `anthropic/${name}`,
+    model: name,
+    model_type: 'llm',
+    provider_name: 'anthropic',
+    provider_type: 'anthropic',
+    provider_category: 'base',
+    model_endpoint_type: 'anthropic',
+    model_endpoint: 'https://api.anthropic.com/v1',
+    context_window: CONTEXT_WINDOW,
+    max_context_window: CONTEXT_WINDOW,
+    answered_by: context.model,
+    price_table: PRICE_TABLE_VERSION,
+  };
+}
+
+/** Nothing is embedded here. */
+export function listEmbeddingModels(app: App): void {
+  app.get(
+    '/v1/models/embedding',
+    {
+      schema: {
+        operationId: 'listEmbeddingModels',
+        summary: 'List embedding models: there are none',
+        tags: ['models'],
+        querystring: z.strictObject({}),
+        response: { 200: z.array(z.unknown()), ...problems },
+      },
+    },
+    async () => [],
+  );
+}

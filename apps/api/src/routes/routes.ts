@@ -1,0 +1,67 @@
+import type { App, Context } from '../context.ts';
+import { auditNow } from './admin/audit.ts';
+import { metrics } from './admin/metrics.ts';
+import { attachAndDetachBlock } from './agent-blocks/attach.ts';
+import { listAgentBlocks, retrieveAgentBlock, updateAgentBlock } from './agent-blocks/by-label.ts';
+import { attachAndDetachTool } from './agent-tools/attach.ts';
+import { listAgentTools } from './agent-tools/list.ts';
+import { createAgent } from './agents/create.ts';
+import { deleteAgent } from './agents/delete.ts';
+import { listAgentMessages } from './agents/list-messages.ts';
+import { listAgents, retrieveAgent } from './agents/read.ts';
+import { resetMessages } from './agents/reset-messages.ts';
+import { updateAgent } from './agents/update.ts';
+import { cancelBatch } from './batches/cancel.ts';
+import { createBatch } from './batches/create.ts';
+import { listBatchMessages } from './batches/list-messages.ts';
+import { listBatches, retrieveBatch } from './batches/read.ts';
+import { listAgentsOfBlock, listBlocks, retrieveBlock } from './blocks/read.ts';
+import { createBlock, deleteBlock, updateBlock } from './blocks/write.ts';
+import { lettaHealth, livez, readyz } from './health/health.ts';
+import { listEmbeddingModels, listModels } from './models/list.ts';
+import { listRunMessages } from './runs/list-messages.ts';
+import { listRuns, retrieveRun, retrieveRunUsage } from './runs/read.ts';
+import { listSteps, listStepsOfRun, retrieveStep } from './steps/read.ts';
+import { listTags } from './tags/list.ts';
+import { deleteTool, updateTool } from './tools/change.ts';
+import { createTool, upsertTool } from './tools/create.ts';
+import { addBaseTools, listTools, retrieveTool } from './tools/read.ts';
+
+type Route = (app: App, context: Context) => void;
+type BatchRoute = (app: App, context: Context, path: string, hide: boolean) => void;
+
+const OPEN: readonly Route[] = [lettaHealth, livez, readyz];
+
+const KEYED: readonly Route[] = [
+  ...[createAgent, retrieveAgent, listAgents, updateAgent, deleteAgent, listAgentMessages, resetMessages],
+  ...[listAgentBlocks, retrieveAgentBlock, updateAgentBlock, attachAndDetachBlock],
+  ...[listAgentTools, attachAndDetachTool],
+  ...[createBlock, retrieveBlock, listBlocks, updateBlock, deleteBlock, listAgentsOfBlock],
+  ...[createTool, upsertTool, retrieveTool, listTools, updateTool, deleteTool, addBaseTools],
+  ...[listRuns, retrieveRun, retrieveRunUsage, listRunMessages, listStepsOfRun],
+  ...[listSteps, retrieveStep],
+  ...[listModels, listEmbeddingModels, listTags],
+  ...[auditNow, metrics],
+];
+
+const BATCHES: readonly BatchRoute[] = [
+  createBatch,
+  retrieveBatch,
+  listBatches,
+  cancelBatch,
+  listBatchMessages,
+];
+
+/** Routes that answer without a key. */
+export function openRoutes(app: App, context: Context): void {
+  for (const route of OPEN) route(app, context);
+}
+
+/** Routes that need the key. Batches are one resource under Letta's path and a shorter one; the documentation shows Letta's. */
+export function keyedRoutes(app: App, context: Context): void {
+  for (const route of KEYED) route(app, context);
+  for (const route of BATCHES) {
+    route(app, context, '/v1/messages/batches', false);
+    route(app, context, '/v1/batches', true);
+  }
+}

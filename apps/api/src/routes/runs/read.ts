@@ -1,0 +1,124 @@
+import { promptTokens, STOP_REASONS, type StopReason } from '@nightshift/agent-core';
+import { listRuns as readPage, readRun, readRunUsage } from '@nightshift/db';
+import { z } from 'zod';
+import type { App, Context } from '../../context.ts';
+import { linkPages, pageQuery, toPage } from '../../paging.ts';
+import { problems } from '../../schemas/answers.ts';
+import { wireId } from '../../schemas/ids.ts';
+import { LETTA_STOP_REASONS, RUN_STATUSES, runResponse, usageResponse } from '../../schemas/run.ts';
+import { statesOf, stopReasonsOf, toRunResponse } from '../../wire/to-run.ts';
+import { toUsd } from '../../wire/to-usd.ts';
+
+const runsQuery = z.strictObject({
+  ...pageQuery('run', { limit: 100, order: 'desc' }),
+  agent_id: wireId('agent').optional(),
+  agent_ids: z.array(wireId('agent')).optional(),
+  batch_id: wireId('job').optional().describe('Beyond Letta.'),
+  statuses: z.array(z.enum(RUN_STATUSES)).optional(),
+  active: z.boolean().optional().describe('True: runs that have not ended.'),
+  background: z.boolean().optional().describe('Every run of a batch is one.'),
+  stop_reason: z.enum([...LETTA_STOP_REASONS, ...STOP_REASONS]).optional(),
+  ascending: z.boolean().optional().describe('Older form of order.'),
+});
+
+export function listRuns(app: App, context: Context): void {
+  app.get(
+    '/v1/runs',
+    {
+      schema: {
+        operationId: 'listRuns',
+        summary: 'List runs',
+        tags: ['runs'],
+        querystring: runsQuery,
+        response: { 200: z.array(runResponse), ...problems },
+      },
+    },
+    async (request, reply) => {
+      const { query } = request;
+      const order = query.ascending === undefined ? query.order : query.ascending ? 'asc' : 'desc';
+      const page = toPage({ ...query, order });
+      if (query.background === false) return [];
+      const rows = await readPage(context.db, context.projectId, page, {
+        batch_id: query.batch_id ?? null,
+        agent_ids: query.agent_id === undefined ? (query.agent_ids ?? null) : [query.agent_id],
+        states: toStates(query),
+        stop_reasons: query.stop_reason === undefined ? null : toStopReasons(query.stop_reason),
+      });
+      const runs = rows.map(toRunResponse);
+      linkPages(
+        request,
+        reply,
+        runs.map((run) => run.id),
+        page,
+      );
+      return runs;
+    },
+  );
+}
+
+function toStates(query: z.output<typeof runsQuery>): ReturnType<typeof statesOf> | null {
+  if (query.statuses === undefined && query.active !== true) return null;
+  const statuses = query.statuses ?? RUN_STATUSES;
+  return statesOf(
+    statuses.filter((status) => query.active !== true || status === 'created' || status === 'running'),
+  );
+}
+
+/** Letta's reason stands for all of ours that it covers; ours for itself. */
+function toStopReasons(reason: string): readonly StopReason[] {
+  return [...new Set([...stopReasonsOf(reason), ...STOP_REASONS.filter((own) => own === reason)])];
+}
+
+const ofRun = z.object({ run_id: wireId('run') });
+
+export function retrieveRun(app: App, context: Context): void {
+  app.get(
+    '/v1/runs/:run_id',
+    {
+      schema: {
+        operationId: 'retrieveRun',
+        summary: 'Read a run',
+        tags: ['runs'],
+        params: ofRun,
+        response: { 200: runResponse, ...problems },
+      },
+    },
+    async (request) => toRunResponse(await readRun(context.db, context.projectId, request.params.run_id)),
+  );
+}
+
+export function retrieveRunUsage(app: App, context: Context): void {
+  app.get(
+    '/v1/runs/:run_id/usage',
+    {
+      schema: {
+        operationId: 'retrieveRunUsage',
+        summary: 'Read what a run has used',
+        tags: ['runs'],
+        params: ofRun,
+        response: { 200: usageResponse, ...problems },
+      },
+    },
+    async (request) => {
+      const run = await readRun(context.db, context.projectId, request.params.run_id);
+      const usage = await readRunUsage(context.db, run.id);
+      const prompt_tokens = promptTokens({
+        ...usage,
+        cache_write_5m_tokens: usage.cache_write_tokens,
+        cache_write_1h_tokens: 0,
+      });
+      return {
+        prompt_tokens,
+        completion_tokens: usage.output_tokens,
+        total_tokens: prompt_tokens + usage.output_tokens,
+        prompt_tokens_details: {
+          cached_tokens: usage.cache_read_tokens,
+          cache_write_tokens: usage.cache_write_tokens,
+        },
+        completion_tokens_details: null,
+        step_count: usage.steps,
+        cost_usd: toUsd(usage.cost_nanousd),
+      };
+    },
+  );
+}

@@ -1,0 +1,80 @@
+import { NightshiftError } from '@nightshift/agent-core';
+import {
+  changeTool,
+  deleteTool as commitDelete,
+  inTransaction,
+  readTool,
+  type ToolRow,
+} from '@nightshift/db';
+import { z } from 'zod';
+import type { App, Context } from '../../context.ts';
+import { problems } from '../../schemas/answers.ts';
+import { wireId } from '../../schemas/ids.ts';
+import { toolPatch, toolResponse, type ToolPatch } from '../../schemas/tool.ts';
+import { toToolResponse } from '../../wire/to-tool.ts';
+
+/** Changes what a caller may: limits, approval, tags, metadata. Code, schema and description belong to the built-in or module. */
+export function updateTool(app: App, context: Context): void {
+  app.patch(
+    '/v1/tools/:tool_id',
+    {
+      schema: {
+        operationId: 'updateTool',
+        summary: 'Change a tool',
+        tags: ['tools'],
+        params: z.object({ tool_id: wireId('tool') }),
+        body: toolPatch,
+        response: { 200: toolResponse, ...problems },
+      },
+    },
+    async (request) => {
+      const { tool_id } = request.params;
+      const { body } = request;
+      assertChangeable(await readTool(context.db, context.projectId, tool_id), body);
+      await inTransaction(context.db, (trx) =>
+        changeTool(trx, context.projectId, tool_id, {
+          return_char_limit: body.return_char_limit ?? null,
+          requires_approval: body.default_requires_approval ?? null,
+          tags: body.tags ?? null,
+          metadata: body.metadata_ ?? null,
+        }),
+      );
+      return toToolResponse(await readTool(context.db, context.projectId, tool_id));
+    },
+  );
+}
+
+function assertChangeable(tool: ToolRow, patch: ToolPatch): void {
+  const owner = tool.kind === 'memory' ? 'built in' : "part of the operator's modules";
+  const fields = [
+    ...(patch.source_code != null && patch.source_code !== tool.source_code ? ['source_code'] : []),
+    ...(patch.json_schema != null ? ['json_schema'] : []),
+    ...(patch.args_json_schema != null ? ['args_json_schema'] : []),
+    ...(patch.description != null && patch.description !== tool.description ? ['description'] : []),
+  ].map((name) => ({ path: `/${name}`, message: `cannot be changed: '${tool.name}' is ${owner}` }));
+  const [first] = fields;
+  if (first !== undefined) {
+    throw new NightshiftError('invalid_argument', `${first.path} ${first.message}.`, { fields });
+  }
+}
+
+export function deleteTool(app: App, context: Context): void {
+  app.delete(
+    '/v1/tools/:tool_id',
+    {
+      schema: {
+        operationId: 'deleteTool',
+        summary: 'Delete a tool and take it from every agent',
+        description:
+          'Runs under way keep it. A built-in or module tool comes back when it is next registered.',
+        tags: ['tools'],
+        params: z.object({ tool_id: wireId('tool') }),
+        response: { 200: z.null(), ...problems },
+      },
+    },
+    async (request) => {
+      await inTransaction(context.db, (trx) => commitDelete(trx, context.projectId, request.params.tool_id));
+      return null;
+    },
+  );
+}

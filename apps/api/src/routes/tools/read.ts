@@ -1,0 +1,115 @@
+import { MEMORY_TOOLS, NightshiftError } from '@nightshift/agent-core';
+import {
+  findTools,
+  inTransaction,
+  listTools as readPage,
+  readTool,
+  registerMemoryTools,
+} from '@nightshift/db';
+import { z } from 'zod';
+import type { App, Context } from '../../context.ts';
+import { linkPages, pageQuery, toPage } from '../../paging.ts';
+import { problems } from '../../schemas/answers.ts';
+import { wireId } from '../../schemas/ids.ts';
+import { TOOL_TYPES, toolResponse } from '../../schemas/tool.ts';
+import { toToolResponse } from '../../wire/to-tool.ts';
+
+export function retrieveTool(app: App, context: Context): void {
+  app.get(
+    '/v1/tools/:tool_id',
+    {
+      schema: {
+        operationId: 'retrieveTool',
+        summary: 'Read a tool',
+        tags: ['tools'],
+        params: z.object({ tool_id: wireId('tool') }),
+        response: { 200: toolResponse, ...problems },
+      },
+    },
+    async (request) => toToolResponse(await readTool(context.db, context.projectId, request.params.tool_id)),
+  );
+}
+
+const toolsQuery = z.strictObject({
+  ...pageQuery('tool', { limit: 50, order: 'desc' }),
+  name: z.string().optional(),
+  names: z.array(z.string()).optional(),
+  tool_ids: z.array(wireId('tool')).optional(),
+  search: z.string().optional().describe('Part of the name.'),
+  tool_types: z.array(z.string()).optional(),
+  exclude_tool_types: z.array(z.string()).optional(),
+  return_only_letta_tools: z.boolean().optional(),
+});
+
+export function listTools(app: App, context: Context): void {
+  app.get(
+    '/v1/tools',
+    {
+      schema: {
+        operationId: 'listTools',
+        summary: 'List tools',
+        tags: ['tools'],
+        querystring: toolsQuery,
+        response: { 200: z.array(toolResponse), ...problems },
+      },
+    },
+    async (request, reply) => {
+      const { query } = request;
+      const page = toPage(query);
+      assertToolTypes('tool_types', query.tool_types);
+      assertToolTypes('exclude_tool_types', query.exclude_tool_types);
+      const rows = await readPage(context.db, context.projectId, page, {
+        names: query.name === undefined ? (query.names ?? null) : [query.name],
+        ids: query.tool_ids ?? null,
+        name_part: query.search ?? null,
+        tool_types: toToolTypes(query),
+        excluded_tool_types: query.exclude_tool_types ?? null,
+      });
+      const tools = rows.map(toToolResponse);
+      linkPages(
+        request,
+        reply,
+        tools.map((tool) => tool.id),
+        page,
+      );
+      return tools;
+    },
+  );
+}
+
+/** Types to show; null for all. */
+function toToolTypes(query: z.output<typeof toolsQuery>): readonly string[] | null {
+  const asked = query.tool_types ?? null;
+  if (query.return_only_letta_tools !== true) return asked;
+  return (asked ?? TOOL_TYPES).filter((type) => type.startsWith('letta_'));
+}
+
+/** Letta answers 400, not 422, for a type it does not know. */
+function assertToolTypes(parameter: string, types: readonly string[] | undefined): void {
+  const unknown = types?.find((type) => !TOOL_TYPES.some((known) => known === type));
+  if (unknown === undefined) return;
+  const message = `there is no tool type '${unknown}'; there are ${TOOL_TYPES.join(', ')}`;
+  throw new NightshiftError('invalid_argument', `?${parameter}: ${message}.`, {
+    fields: [{ path: `?${parameter}`, message }],
+  });
+}
+
+export function addBaseTools(app: App, context: Context): void {
+  app.post(
+    '/v1/tools/add-base-tools',
+    {
+      schema: {
+        operationId: 'addBaseTools',
+        summary: 'Bring back built-in tools that were deleted',
+        tags: ['tools'],
+        response: { 200: z.array(toolResponse), ...problems },
+      },
+    },
+    async () => {
+      await inTransaction(context.db, (trx) => registerMemoryTools(trx, context.projectId));
+      const names = MEMORY_TOOLS.map((tool) => tool.name);
+      const tools = await findTools(context.db, context.projectId, { names, ids: [] });
+      return tools.map(toToolResponse);
+    },
+  );
+}

@@ -1,0 +1,174 @@
+import { z } from 'zod';
+import { blockInput, blockResponse } from './block.ts';
+import { wireId } from './ids.ts';
+import { toolRule } from './tool-rule.ts';
+import { toolResponse } from './tool.ts';
+
+/** Letta's kinds of agents. */
+export const AGENT_TYPES = [
+  'letta_v1_agent',
+  'memgpt_agent',
+  'memgpt_v2_agent',
+  'react_agent',
+  'workflow_agent',
+  'split_thread_agent',
+  'sleeptime_agent',
+  'voice_convo_agent',
+  'voice_sleeptime_agent',
+] as const;
+export type AgentType = (typeof AGENT_TYPES)[number];
+
+const record = z.record(z.string(), z.unknown());
+const outputTokens = z.int().min(1).max(300_000);
+
+const modelSettings = z.looseObject({
+  provider_type: z.literal('anthropic', 'must be anthropic: the provider of the message batches').nullish(),
+  max_output_tokens: outputTokens.nullish(),
+  parallel_tool_calls: z.boolean().nullish(),
+  thinking: record.nullish().describe('Sent as it is.'),
+  effort: z.enum(['low', 'medium', 'high', 'max']).nullish().describe('Sent as output_config.effort.'),
+  temperature: z.number().nullish().describe('Echoed, never sent: the provider refuses it.'),
+});
+
+const llmConfig = z.looseObject({
+  model: z.string().nullish(),
+  handle: z.string().nullish(),
+  provider_name: z.string().nullish(),
+  model_endpoint_type: z.string().nullish(),
+  max_tokens: outputTokens.nullish(),
+  parallel_tool_calls: z.boolean().nullish(),
+});
+
+/** What create and update have in common; `null` counts as left out. Unknown fields are ignored, as in Letta. */
+const agentFields = {
+  name: z
+    .string()
+    .trim()
+    .min(1)
+    .max(200)
+    .regex(/^[\p{L}\p{N}\p{M}_ '-]+$/u, "may hold letters, digits, spaces, _ ' and - only")
+    .nullish(),
+  description: z.string().nullish(),
+  system: z.string().nullish(),
+  model: z.string().max(200).nullish().describe('Handle, <provider>/<model name>.'),
+  model_settings: modelSettings.nullish(),
+  llm_config: llmConfig.nullish(),
+  max_tokens: outputTokens.nullish(),
+  parallel_tool_calls: z.boolean().nullish(),
+  embedding: z.string().nullish(),
+  embedding_config: record.nullish(),
+  compaction_settings: record.nullish(),
+  response_format: z
+    .null('must be null: batches do not offer structured output yet')
+    .optional()
+    .describe('Batches do not offer structured output yet, so only null is taken.'),
+  context_window_limit: z.int().min(1).max(10_000_000).nullish(),
+  tool_rules: z.array(toolRule).max(500).nullish(),
+  tool_ids: z.array(wireId('tool')).max(500).nullish(),
+  block_ids: z.array(wireId('block')).max(500).nullish(),
+  tags: z.array(z.string().min(1).max(255)).max(100).nullish(),
+  metadata: record.nullish(),
+  secrets: z.record(z.string(), z.string()).nullish().describe('Only the names are kept.'),
+  tool_exec_environment_variables: z.record(z.string(), z.string()).nullish(),
+  timezone: z.string().max(100).nullish(),
+  message_buffer_autoclear: z.boolean().nullish(),
+  enable_sleeptime: z.boolean().nullish(),
+  hidden: z.boolean().nullish(),
+  max_files_open: z.int().nullish(),
+  per_file_view_window_char_limit: z.int().nullish(),
+};
+
+export const agentInput = z
+  .object({
+    ...agentFields,
+    agent_type: z.enum(AGENT_TYPES).nullish(),
+    memory_blocks: z.array(blockInput).max(500).nullish().describe('New blocks, made with the agent.'),
+    tools: z.array(z.string().min(1).max(64)).max(500).nullish().describe('Names of tools.'),
+    include_base_tools: z
+      .boolean()
+      .nullish()
+      .describe('Whether it gets the memory tools of its type; default true.'),
+    include_base_tool_rules: z.boolean().nullish(),
+  })
+  .meta({
+    id: 'AgentCreate',
+    examples: [
+      {
+        name: 'Notes of Ann',
+        model: 'anthropic/claude-haiku-4-5',
+        memory_blocks: [{ label: 'human', value: 'Name: Ann' }],
+        tools: ['rethink_memory'],
+      },
+    ],
+  });
+export type AgentInput = z.output<typeof agentInput>;
+
+export const agentPatch = z.object(agentFields).meta({ id: 'AgentUpdate' });
+export type AgentPatch = z.output<typeof agentPatch>;
+
+/** A secret's name; its value is never answered. */
+const secret = z.object({
+  id: z.string(),
+  agent_id: z.string(),
+  key: z.string(),
+  value: z.string(),
+  description: z.string().nullable(),
+});
+
+/** An agent on the wire, with all keys that Letta's clients know. */
+export const agentState = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    agent_type: z.string(),
+    description: z.string().nullable(),
+    system: z.string(),
+    model: z.string(),
+    model_settings: record,
+    llm_config: record,
+    embedding: z.string().nullable(),
+    embedding_config: record.nullable(),
+    compaction_settings: record.nullable(),
+    response_format: record.nullable(),
+    message_ids: z.array(z.string()),
+    message_buffer_autoclear: z.boolean(),
+    tool_rules: z.array(record),
+    blocks: z.array(blockResponse),
+    memory: z.object({
+      agent_type: z.string(),
+      git_enabled: z.boolean(),
+      blocks: z.array(blockResponse),
+      file_blocks: z.array(z.unknown()),
+      prompt_template: z.string(),
+    }),
+    tools: z.array(toolResponse),
+    sources: z.array(z.unknown()),
+    tags: z.array(z.string()),
+    secrets: z.array(secret),
+    tool_exec_environment_variables: z.array(secret),
+    identities: z.array(z.unknown()),
+    identity_ids: z.array(z.string()),
+    managed_group: z.null(),
+    multi_agent_group: z.null(),
+    pending_approval: z.null(),
+    metadata: record.nullable(),
+    timezone: z.string(),
+    enable_sleeptime: z.boolean().nullable(),
+    hidden: z.boolean().nullable(),
+    max_files_open: z.int(),
+    per_file_view_window_char_limit: z.int(),
+    last_run_completion: z.string().nullable(),
+    last_run_duration_ms: z.int().nullable(),
+    last_stop_reason: z.string().nullable(),
+    project_id: z.null(),
+    template_id: z.null(),
+    base_template_id: z.null(),
+    deployment_id: z.null(),
+    entity_id: z.null(),
+    created_at: z.string(),
+    updated_at: z.string(),
+    created_by_id: z.string(),
+    last_updated_by_id: z.string(),
+  })
+  .meta({ id: 'AgentState' });
+export type AgentState = z.output<typeof agentState>;

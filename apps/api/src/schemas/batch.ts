@@ -1,0 +1,150 @@
+import { z } from 'zod';
+import { wireId } from './ids.ts';
+
+/** Steps of a run unless its request says otherwise. Every step waits for a provider batch, so Letta's 50 would be days. */
+export const MAX_STEPS_DEFAULT = 10;
+const MAX_STEPS_MAX = 1_000;
+
+const someText = z.string().regex(/\S/, 'must not be empty');
+
+const textPart = z.object({ type: z.literal('text'), text: someText });
+const imagePart = z.object({
+  type: z.literal('image'),
+  source: z.discriminatedUnion('type', [
+    z.object({ type: z.literal('base64'), media_type: z.string().min(1), data: z.string().min(1) }),
+    z.object({
+      type: z.literal('url'),
+      url: z.url({ protocol: /^https?$/, error: 'must be an http(s) URL' }),
+    }),
+  ]),
+});
+export const contentPart = z.discriminatedUnion('type', [textPart, imagePart]);
+const content = z.union([someText, z.array(contentPart).min(1, 'must not be empty')]);
+
+/** One input message. Its other fields are Letta's and mean nothing here. */
+const messageInput = z
+  .object({
+    type: z.literal('message', 'must be message: approvals are answered elsewhere than in a batch').nullish(),
+    role: z.enum(['user', 'assistant', 'system']),
+    content,
+    name: z.string().max(200).nullish(),
+    otid: z.string().max(200).nullish().describe("The caller's own id of the message; kept."),
+  })
+  .meta({ id: 'MessageCreate' });
+
+/** Letta's request fields that a batch has no use for. */
+const legacyFields = {
+  include_return_message_types: z.array(z.string()).nullish(),
+  use_assistant_message: z.boolean().nullish(),
+  assistant_message_tool_name: z.string().nullish(),
+  assistant_message_tool_kwarg: z.string().nullish(),
+  enable_thinking: z.union([z.string(), z.boolean()]).nullish(),
+  client_tools: z.array(z.unknown()).max(0, 'client tools are not supported in a batch').nullish(),
+};
+
+const requestInput = z
+  .strictObject({
+    agent_id: wireId('agent'),
+    messages: z.array(messageInput).min(1, 'must not be empty').max(1_000).nullish(),
+    input: content.nullish().describe('Short for one user message.'),
+    max_steps: z
+      .int()
+      .min(1)
+      .max(MAX_STEPS_MAX)
+      .nullish()
+      .describe(`Model requests that the run may make; default ${MAX_STEPS_DEFAULT}.`),
+    custom_id: z
+      .string()
+      .min(1)
+      .max(255)
+      .nullish()
+      .describe("The caller's own name for this request, unique in the batch. Beyond Letta."),
+    conversation: z
+      .enum(['agent', 'isolated'])
+      .nullish()
+      .describe(
+        "Whether it goes on in the agent's conversation (default) or in a new one of its own. Beyond Letta.",
+      ),
+    ...legacyFields,
+  })
+  .refine((request) => (request.messages == null) !== (request.input == null), {
+    error: 'must have exactly one of messages and input',
+  })
+  .superRefine(({ messages }, context) => {
+    if (messages?.at(-1)?.role !== 'assistant') return;
+    const message =
+      'must not be assistant in the last message: the model answers a user, it goes on with no answer';
+    context.addIssue({ code: 'custom', path: ['messages', messages.length - 1, 'role'], message });
+  })
+  .meta({ id: 'BatchRequest' });
+export type RequestInput = z.output<typeof requestInput>;
+
+export const batchInput = z
+  .strictObject({
+    requests: z.array(requestInput).max(100_000),
+    callback_url: z
+      .url({ protocol: /^https?$/, error: 'must be an http(s) URL' })
+      .max(2_000)
+      .nullish(),
+    metadata: z.record(z.string(), z.unknown()).nullish().describe('Kept and answered. Beyond Letta.'),
+  })
+  .meta({
+    id: 'BatchCreate',
+    examples: [
+      {
+        requests: [
+          {
+            agent_id: 'agent-0199d2a4-8f3e-7c1b-9a55-3d2f6b7c8e90',
+            input: 'Read the notes of today and update your memory.',
+          },
+        ],
+        callback_url: 'https://example.com/done',
+      },
+    ],
+  });
+export type BatchInput = z.output<typeof batchInput>;
+
+/** A batch on the wire: Letta's job. */
+export const batchJob = z
+  .object({
+    id: z.string(),
+    status: z.enum(['created', 'running', 'completed', 'failed', 'cancelled']),
+    job_type: z.literal('batch'),
+    created_at: z.string(),
+    updated_at: z.string(),
+    completed_at: z.string().nullable(),
+    metadata: z
+      .looseObject({
+        job_type: z.literal('batch_messages'),
+        state: z.string().describe('The state behind the status.'),
+        state_reason: z.string().nullable(),
+        total: z.int(),
+        completed: z.int(),
+        failed: z.int(),
+        cancelled: z.int(),
+        expired: z.int(),
+        in_progress: z.int(),
+        steps: z.int(),
+        tool_calls: z.int(),
+        input_tokens: z.int(),
+        output_tokens: z.int(),
+        cache_write_tokens: z.int(),
+        cache_read_tokens: z.int(),
+        cost_usd: z.string().describe('Exact decimal.'),
+      })
+      .describe("Progress and usage, beside the caller's own metadata. Beyond Letta."),
+    callback_url: z.string().nullable(),
+    callback_sent_at: z.string().nullable(),
+    callback_status_code: z.int().nullable(),
+    callback_error: z.string().nullable(),
+    background: z.boolean(),
+    agent_id: z.null(),
+    stop_reason: z.null(),
+    ttft_ns: z.null(),
+    total_duration_ns: z.int().nullable(),
+    created_by_id: z.string(),
+    last_updated_by_id: z.string(),
+    user_id: z.string(),
+  })
+  .meta({ id: 'BatchJob' });
+export type BatchJob = z.output<typeof batchJob>;

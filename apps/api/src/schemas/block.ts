@@ -1,0 +1,59 @@
+import { BLOCK_CHAR_LIMIT_DEFAULT } from '@nightshift/agent-core';
+import { z } from 'zod';
+
+const label = z.string().trim().min(1).max(100);
+const charLimit = z.int().min(1).max(2_000_000_000);
+const metadata = z.record(z.string(), z.unknown());
+const tags = z.array(z.string().min(1).max(255)).max(100);
+
+/** A block as a caller describes it; `null` counts as left out. */
+export const blockInput = z.object({
+  label,
+  value: z.string().nullish().describe('Text; null is the empty text.'),
+  limit: charLimit.nullish().describe(`Characters the value may hold; default ${BLOCK_CHAR_LIMIT_DEFAULT}.`),
+  description: z.string().nullish(),
+  metadata: metadata.nullish(),
+  read_only: z.boolean().nullish().describe('Whether agents may only read it.'),
+  is_template: z.boolean().nullish(),
+  hidden: z.boolean().nullish(),
+  tags: tags.nullish(),
+});
+export type BlockInput = z.output<typeof blockInput>;
+
+/** A change of a block; `null` and what is left out stay as they are. */
+export const blockPatch = blockInput.partial().extend({
+  label: label.nullish(),
+  expected_revision: z
+    .int()
+    .min(1)
+    .nullish()
+    .describe('Revision that the change is based on; 409 when the block has moved on. Beyond Letta.'),
+});
+export type BlockPatch = z.output<typeof blockPatch>;
+
+/** A block on the wire: Letta's fields, and its revision. */
+export const blockResponse = z
+  .object({
+    id: z.string(),
+    label: z.string(),
+    value: z.string(),
+    limit: z.int(),
+    description: z.string().nullable(),
+    metadata,
+    read_only: z.boolean(),
+    is_template: z.boolean(),
+    hidden: z.boolean(),
+    tags: z.array(z.string()),
+    revision: z.int().describe('Counts the writes of this block, from 1. Beyond Letta.'),
+    project_id: z.null(),
+    template_name: z.null(),
+    template_id: z.null(),
+    base_template_id: z.null(),
+    deployment_id: z.null(),
+    entity_id: z.null(),
+    preserve_on_migration: z.null(),
+    created_by_id: z.string(),
+    last_updated_by_id: z.string(),
+  })
+  .meta({ id: 'Block' });
+export type BlockResponse = z.output<typeof blockResponse>;

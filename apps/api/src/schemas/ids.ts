@@ -1,0 +1,15 @@
+import type { WirePrefix } from '@nightshift/agent-core';
+import { z } from 'zod';
+
+const UUID = '[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}';
+
+/** An id on the wire, `<prefix>-<uuid>`; parsed, it is the uuid. */
+export function wireId(prefix: WirePrefix) {
+  return z
+    .string()
+    .regex(new RegExp(`^${prefix}-${UUID}$`), `must be ${prefix}-<uuid>, in lower case`)
+    .transform((id) => id.slice(prefix.length + 1));
+}
+
+/** Who Letta's records say made them; there is one user. */
+export const USER_ID = 'user-00000000-0000-4000-8000-000000000000';

@@ -1,0 +1,75 @@
+import { z } from 'zod';
+
+/** Letta's names for where tools come from. */
+export const TOOL_TYPES = [
+  'custom',
+  'letta_core',
+  'letta_memory_core',
+  'letta_multi_agent_core',
+  'letta_sleeptime_core',
+  'letta_voice_sleeptime_core',
+  'letta_builtin',
+  'letta_files_core',
+  'external_langchain',
+  'external_composio',
+  'external_mcp',
+] as const;
+
+const record = z.record(z.string(), z.unknown());
+const returnCharLimit = z.int().min(1).max(1_000_000);
+const tags = z.array(z.string().min(1).max(255)).max(100);
+const npmRequirements = z.array(z.object({ name: z.string(), version: z.string().nullish() }));
+
+/** A tool as a caller uploads it. Unlike other bodies, unknown fields are refused, as in Letta. */
+export const toolInput = z.strictObject({
+  source_code: z.string(),
+  source_type: z.string().nullish(),
+  json_schema: record.nullish(),
+  args_json_schema: record.nullish(),
+  description: z.string().nullish(),
+  tags: tags.nullish(),
+  return_char_limit: returnCharLimit.nullish(),
+  pip_requirements: z.array(record).nullish(),
+  npm_requirements: npmRequirements.nullish(),
+  default_requires_approval: z
+    .literal(false, 'must not be true: batches do not offer approval yet')
+    .nullish()
+    .describe('Batches do not offer approval yet, so true is refused.'),
+  enable_parallel_execution: z.boolean().nullish(),
+});
+export type ToolInput = z.output<typeof toolInput>;
+
+/** A change of a tool; `null` and what is left out stay as they are. */
+export const toolPatch = toolInput.partial().extend({ metadata_: record.nullish() });
+export type ToolPatch = z.output<typeof toolPatch>;
+
+/** A tool on the wire. */
+export const toolResponse = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    tool_type: z.enum(TOOL_TYPES),
+    description: z.string(),
+    source_type: z.string(),
+    source_code: z.string().nullable(),
+    json_schema: record,
+    args_json_schema: z.null(),
+    tags: z.array(z.string()),
+    return_char_limit: z.int(),
+    pip_requirements: z.null(),
+    npm_requirements: z.null(),
+    default_requires_approval: z.boolean(),
+    enable_parallel_execution: z.boolean(),
+    metadata_: record,
+    kind: z
+      .string()
+      .describe('Who carries it out: the store (memory) or a module of the operator. Beyond Letta.'),
+    side_effects: z
+      .string()
+      .describe('none, idempotent or once: whether an interrupted call may run again. Beyond Letta.'),
+    created_by_id: z.string(),
+    last_updated_by_id: z.string(),
+    project_id: z.null(),
+  })
+  .meta({ id: 'Tool' });
+export type ToolResponse = z.output<typeof toolResponse>;

@@ -1,0 +1,100 @@
+import { randomUUID } from 'node:crypto';
+import { DEFAULT_PROJECT_ID, inTransaction, registerMemoryTools, type Database } from '@nightshift/db';
+import Fastify, { LogController, type FastifyServerOptions } from 'fastify';
+import { serializerCompiler, validatorCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
+import { requireKey } from './auth.ts';
+import { declareBodyHash } from './body-hash.ts';
+import type { App, Context } from './context.ts';
+import { drainConnections } from './drain.ts';
+import { answerError, answerErrors } from './errors/answer-errors.ts';
+import { acceptJsonOnly, BODY_LIMIT_BYTES } from './json-body.ts';
+import { describeRoutes, serveDocument } from './openapi.ts';
+import { coerceQuery } from './query.ts';
+import { logRequests } from './request-log.ts';
+import { keyedRoutes, openRoutes } from './routes/routes.ts';
+
+/** The version of the HTTP surface. */
+export const API_VERSION = '0.1.0';
+
+/** What the server needs from its maker. */
+export interface ServerDeps {
+  readonly db: Database;
+  readonly bell: Context['bell'];
+  readonly apiKey: string;
+  /** Who answers the requests of runs; shown by health and models. */
+  readonly model: Context['model'];
+  /** Pino's options; default false, which logs nothing. */
+  readonly logger?: FastifyServerOptions['logger'];
+}
+
+/** Milliseconds. A body of 256 MB must be able to arrive; headers must not dawdle; a silent socket is not kept for ever. */
+const TIMES = {
+  requestTimeout: 120_000,
+  headersTimeout: 10_000,
+  connectionTimeout: 90_000,
+  // Longer than most load balancers keep theirs, so that it is they who close.
+  keepAliveTimeout: 65_000,
+};
+
+/**
+ * Builds the server: routes, key, errors, one log line a request. It listens when its maker says so, and works with
+ * `inject` without. On ready it makes the built-in tools known. The maker closes `db` and `bell`.
+ */
+export function buildServer(deps: ServerDeps): App {
+  let isOpen = true;
+  const app = Fastify({
+    logger: deps.logger ?? false,
+    logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
+    requestIdHeader: false,
+    genReqId: () => randomUUID(),
+    bodyLimit: BODY_LIMIT_BYTES,
+    requestTimeout: TIMES.requestTimeout,
+    connectionTimeout: TIMES.connectionTimeout,
+    keepAliveTimeout: TIMES.keepAliveTimeout,
+    http: { headersTimeout: TIMES.headersTimeout },
+    maxRequestsPerSocket: 10_000,
+    return503OnClosing: true,
+    forceCloseConnections: 'idle',
+    frameworkErrors: answerError,
+    onProtoPoisoning: 'error',
+    onConstructorPoisoning: 'error',
+    routerOptions: { ignoreTrailingSlash: true, maxParamLength: 500 },
+  }).withTypeProvider<ZodTypeProvider>();
+
+  app.setValidatorCompiler(validatorCompiler);
+  app.setSerializerCompiler(serializerCompiler);
+  acceptJsonOnly(app);
+  declareBodyHash(app);
+  answerErrors(app);
+  logRequests(app);
+  drainConnections(app);
+  app.addHook('onRequest', async (request, reply) => {
+    void reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff');
+  });
+  app.addHook('preValidation', coerceQuery);
+  app.addHook('preClose', async () => {
+    isOpen = false;
+  });
+  app.addHook('onReady', async () => {
+    await inTransaction(deps.db, (trx) => registerMemoryTools(trx, DEFAULT_PROJECT_ID));
+  });
+
+  const context: Context = {
+    db: deps.db,
+    bell: deps.bell,
+    projectId: DEFAULT_PROJECT_ID,
+    model: deps.model,
+    version: API_VERSION,
+    isOpen: () => isOpen,
+  };
+  describeRoutes(app, API_VERSION);
+  void app.register(async (open: App) => {
+    openRoutes(open, context);
+    serveDocument(open);
+  });
+  void app.register(async (keyed: App) => {
+    keyed.addHook('onRequest', requireKey(deps.apiKey));
+    keyedRoutes(keyed, context);
+  });
+  return app;
+}

@@ -1,0 +1,179 @@
+import { messageUuid, parseModelHandle, toWireId } from '@nightshift/agent-core';
+import {
+  readBlocksOfAgents,
+  readContextSeqs,
+  readToolsOfAgents,
+  type AgentBlockRow,
+  type AgentRow,
+  type AgentToolRow,
+  type Database,
+} from '@nightshift/db';
+import type { AgentState } from '../schemas/agent.ts';
+import { USER_ID } from '../schemas/ids.ts';
+import { toBlockResponse } from './to-block.ts';
+import { toToolResponse } from './to-tool.ts';
+
+/** Messages named in an agent's `message_ids` at most: the newest. */
+const MESSAGE_IDS_MAX = 1_000;
+
+/** What of an agent lies in other tables. */
+interface Relations {
+  readonly blocks: readonly AgentBlockRow[];
+  readonly tools: readonly AgentToolRow[];
+  readonly message_ids: readonly string[];
+}
+
+/** One agent with everything that belongs to it. */
+export async function readAgentState(db: Database, agent: AgentRow): Promise<AgentState> {
+  const [blocks, tools, { from_seq, last_seq }] = await Promise.all([
+    readBlocksOfAgents(db, [agent.id]),
+    readToolsOfAgents(db, [agent.id]),
+    readContextSeqs(db, agent.conversation_id),
+  ]);
+  const first = Math.max(1, from_seq, last_seq - MESSAGE_IDS_MAX + 1);
+  const message_ids = Array.from({ length: last_seq - first + 1 }, (_, index) =>
+    toWireId('message', messageUuid(agent.conversation_id, first + index)),
+  );
+  return toAgentState(agent, { blocks, tools, message_ids });
+}
+
+/** Agents of a list, with the relations that the caller asked for: two statements at most. */
+export async function readAgentStates(
+  db: Database,
+  agents: readonly AgentRow[],
+  include: { readonly blocks: boolean; readonly tools: boolean },
+): Promise<readonly AgentState[]> {
+  const ids = agents.map((agent) => agent.id);
+  const blocks = Map.groupBy(
+    include.blocks ? await readBlocksOfAgents(db, ids) : [],
+    (block) => block.agent_id,
+  );
+  const tools = Map.groupBy(include.tools ? await readToolsOfAgents(db, ids) : [], (tool) => tool.agent_id);
+  return agents.map((agent) =>
+    toAgentState(agent, {
+      blocks: blocks.get(agent.id) ?? [],
+      tools: tools.get(agent.id) ?? [],
+      message_ids: [],
+    }),
+  );
+}
+
+function toAgentState(agent: AgentRow, relations: Relations): AgentState {
+  const id = toWireId('agent', agent.id);
+  const blocks = relations.blocks.map(toBlockResponse);
+  const secrets = toSecrets(agent, id);
+  const { echoed } = agent;
+  return {
+    id,
+    name: agent.name,
+    agent_type: agent.agent_type,
+    description: agent.description,
+    system: agent.system,
+    model: agent.model,
+    model_settings: toModelSettings(agent),
+    llm_config: toLlmConfig(agent),
+    embedding: textOr(echoed.embedding, null),
+    embedding_config: recordOr(echoed.embedding_config, null),
+    compaction_settings: recordOr(echoed.compaction_settings, null),
+    response_format: recordOr(echoed.response_format, null),
+    message_ids: [...relations.message_ids],
+    message_buffer_autoclear: agent.message_buffer_autoclear,
+    tool_rules: [...agent.tool_rules],
+    blocks,
+    memory: {
+      agent_type: agent.agent_type,
+      git_enabled: false,
+      blocks,
+      file_blocks: [],
+      prompt_template: '',
+    },
+    tools: relations.tools.map(toToolResponse),
+    sources: [],
+    tags: [...agent.tags],
+    secrets,
+    tool_exec_environment_variables: secrets,
+    identities: [],
+    identity_ids: [],
+    managed_group: null,
+    multi_agent_group: null,
+    pending_approval: null,
+    metadata: agent.metadata,
+    timezone: agent.timezone,
+    enable_sleeptime: typeof echoed.enable_sleeptime === 'boolean' ? echoed.enable_sleeptime : null,
+    hidden: agent.hidden ? true : null,
+    max_files_open: integerOr(echoed.max_files_open, 10),
+    per_file_view_window_char_limit: integerOr(echoed.per_file_view_window_char_limit, 25_000),
+    last_run_completion: null,
+    last_run_duration_ms: null,
+    last_stop_reason: null,
+    project_id: null,
+    template_id: null,
+    base_template_id: null,
+    deployment_id: null,
+    entity_id: null,
+    created_at: agent.created_at.toISOString(),
+    updated_at: agent.updated_at.toISOString(),
+    created_by_id: USER_ID,
+    last_updated_by_id: USER_ID,
+  };
+}
+
+function toModelSettings(agent: AgentRow): Record<string, unknown> {
+  const { max_output_tokens, parallel_tool_calls, extra } = agent.model_settings;
+  const given = recordOr(agent.echoed.model_settings, null) ?? {};
+  return {
+    temperature: null,
+    response_format: null,
+    verbosity: null,
+    effort: null,
+    strict: false,
+    ...given,
+    provider_type: 'anthropic',
+    max_output_tokens,
+    parallel_tool_calls,
+    thinking: extra.thinking ?? null,
+  };
+}
+
+function toLlmConfig(agent: AgentRow): Record<string, unknown> {
+  const handle = parseModelHandle(agent.model);
+  return {
+    model: handle?.name ?? agent.model,
+    handle: agent.model,
+    provider_name: handle?.provider ?? null,
+    provider_category: 'base',
+    model_endpoint_type: handle?.provider ?? null,
+    model_endpoint: 'https://api.anthropic.com/v1',
+    context_window: agent.context_window_limit,
+    max_tokens: agent.model_settings.max_output_tokens,
+    parallel_tool_calls: agent.model_settings.parallel_tool_calls,
+    put_inner_thoughts_in_kwargs: false,
+    enable_reasoner: agent.model_settings.extra.thinking !== undefined,
+  };
+}
+
+/** Names only: the values were never stored. */
+function toSecrets(agent: AgentRow, agentId: string): AgentState['secrets'] {
+  const names: readonly unknown[] = Array.isArray(agent.echoed.secret_names) ? agent.echoed.secret_names : [];
+  return names.map((name, index) => ({
+    id: `agent-env-${agent.id.slice(0, -4)}${index.toString(16).padStart(4, '0')}`,
+    agent_id: agentId,
+    key: String(name),
+    value: '********',
+    description: null,
+  }));
+}
+
+function textOr(value: unknown, otherwise: null): string | null {
+  return typeof value === 'string' ? value : otherwise;
+}
+
+function integerOr(value: unknown, otherwise: number): number {
+  return Number.isSafeInteger(value) ? (value as number) : otherwise;
+}
+
+function recordOr(value: unknown, otherwise: null): Record<string, unknown> | null {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as Record<string, unknown>)
+    : otherwise;
+}

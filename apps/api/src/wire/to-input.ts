@@ -1,0 +1,37 @@
+import type { ContentBlock } from '@nightshift/agent-core';
+import type { InputMessage, NewRun } from '@nightshift/db';
+import type { z } from 'zod';
+import { MAX_STEPS_DEFAULT, type contentPart, type RequestInput } from '../schemas/batch.ts';
+
+type ContentPart = z.output<typeof contentPart>;
+
+/** A request of a batch as the run it asks for. */
+export function toNewRun(request: RequestInput): NewRun {
+  return {
+    agent_id: request.agent_id,
+    custom_id: request.custom_id ?? null,
+    max_steps: request.max_steps ?? MAX_STEPS_DEFAULT,
+    messages: toMessages(request),
+    isolated: request.conversation === 'isolated',
+  };
+}
+
+function toMessages(request: RequestInput): readonly InputMessage[] {
+  if (request.input != null) {
+    return [{ role: 'user', content: toBlocks(request.input), otid: null, name: null }];
+  }
+  return (request.messages ?? []).map((message) => ({
+    role: message.role,
+    content: toBlocks(message.content),
+    otid: message.otid ?? null,
+    name: message.name ?? null,
+  }));
+}
+
+/** Content as the provider has it. */
+function toBlocks(content: string | readonly ContentPart[]): readonly ContentBlock[] {
+  if (typeof content === 'string') return [{ type: 'text', text: content }];
+  return content.map((part) =>
+    part.type === 'text' ? { type: 'text', text: part.text } : { type: 'image', source: part.source },
+  );
+}

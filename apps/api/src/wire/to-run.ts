@@ -1,0 +1,82 @@
+import { RUN_STATES, STOP_REASONS, toWireId, type RunState, type StopReason } from '@nightshift/agent-core';
+import type { RunRow } from '@nightshift/db';
+import type { LETTA_STOP_REASONS, RunResponse } from '../schemas/run.ts';
+
+type LettaStopReason = (typeof LETTA_STOP_REASONS)[number];
+
+const STATUS: Readonly<Record<RunState, RunResponse['status']>> = {
+  queued: 'created',
+  ready: 'created',
+  in_flight: 'running',
+  acting: 'running',
+  requires_action: 'running',
+  completed: 'completed',
+  failed: 'failed',
+  cancelled: 'cancelled',
+  expired: 'failed',
+};
+
+/** The nearest of Letta's reasons; clients that switch over them know no others. */
+const STOP_REASON: Readonly<Record<StopReason, LettaStopReason>> = {
+  end_turn: 'end_turn',
+  tool_rule: 'tool_rule',
+  max_steps: 'max_steps',
+  max_tokens: 'error',
+  stop_sequence: 'end_turn',
+  refusal: 'error',
+  budget_exceeded: 'error',
+  loop_detected: 'error',
+  context_overflow: 'llm_api_error',
+  no_valid_tools: 'error',
+  invalid_request: 'llm_api_error',
+  provider_error: 'llm_api_error',
+  expired: 'llm_api_error',
+  cancelled: 'cancelled',
+  deadline: 'error',
+  poison: 'error',
+};
+
+/** The states that Letta shows as one of these statuses. */
+export function statesOf(statuses: readonly string[]): readonly RunState[] {
+  return RUN_STATES.filter((state) => statuses.includes(STATUS[state]));
+}
+
+/** The stop reasons that Letta shows as this one. */
+export function stopReasonsOf(reason: string): readonly StopReason[] {
+  return STOP_REASONS.filter((own) => STOP_REASON[own] === reason);
+}
+
+/** A stored run as it is answered. */
+export function toRunResponse(run: RunRow): RunResponse {
+  return {
+    id: toWireId('run', run.id),
+    agent_id: toWireId('agent', run.agent_id),
+    status: STATUS[run.state],
+    stop_reason: run.stop_reason === null ? null : STOP_REASON[run.stop_reason],
+    created_at: run.created_at.toISOString(),
+    completed_at: run.ended_at?.toISOString() ?? null,
+    background: true,
+    conversation_id: toWireId('conversation', run.conversation_id),
+    metadata: {
+      batch_id: toWireId('job', run.batch_id),
+      ordinal: run.ordinal,
+      custom_id: run.custom_id,
+      state: run.state,
+      stop_reason: run.stop_reason,
+      error: run.error,
+      step_number: run.step_number,
+      attempt: run.attempt,
+      max_steps: run.max_steps,
+      started_at: run.started_at?.toISOString() ?? null,
+    },
+    request_config: null,
+    callback_url: null,
+    callback_sent_at: null,
+    callback_status_code: null,
+    callback_error: null,
+    base_template_id: null,
+    ttft_ns: null,
+    total_duration_ns:
+      run.ended_at === null ? null : (run.ended_at.getTime() - run.created_at.getTime()) * 1_000_000,
+  };
+}

@@ -1,0 +1,31 @@
+import { toWireId } from '@nightshift/agent-core';
+import type { ToolRow } from '@nightshift/db';
+import { USER_ID } from '../schemas/ids.ts';
+import { TOOL_TYPES, type ToolResponse } from '../schemas/tool.ts';
+
+/** A stored tool as it is answered. */
+export function toToolResponse(tool: ToolRow): ToolResponse {
+  return {
+    id: toWireId('tool', tool.id),
+    name: tool.name,
+    tool_type: TOOL_TYPES.find((type) => type === tool.tool_type) ?? 'custom',
+    description: tool.description,
+    source_type: tool.source_type,
+    source_code: tool.source_code,
+    json_schema: { name: tool.name, description: tool.description, parameters: tool.input_schema },
+    args_json_schema: null,
+    tags: [...tool.tags],
+    return_char_limit: tool.return_char_limit,
+    pip_requirements: null,
+    npm_requirements: null,
+    default_requires_approval: tool.requires_approval,
+    // All calls of a step run; only those that must not happen twice are set apart.
+    enable_parallel_execution: tool.side_effects !== 'once',
+    metadata_: tool.metadata,
+    kind: tool.kind,
+    side_effects: tool.side_effects,
+    created_by_id: USER_ID,
+    last_updated_by_id: USER_ID,
+    project_id: null,
+  };
+}

@@ -1,0 +1,5 @@
+/** Billionths of a US dollar as an exact decimal, at least to the cent: `1234500000` → `1.2345`. */
+export function toUsd(nanoUsd: number): string {
+  const fraction = String(nanoUsd % 1_000_000_000).padStart(9, '0');
+  return `${Math.trunc(nanoUsd / 1_000_000_000)}.${fraction.replace(/0{1,7}$/, '')}`;
+}

@@ -1,0 +1,484 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { countRows, createAgent, openApi, UNKNOWN_UUID, type TestApi } from './api.ts';
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await openApi();
+});
+afterAll(() => api.close());
+
+const model = 'anthropic/claude-haiku-4-5';
+const create = (body: object) => api.call('POST', '/v1/agents/', body);
+const namesOf = (tools: { name: string }[]) => tools.map((tool) => tool.name);
+
+describe('creating an agent', () => {
+  test('needs a model and nothing else', async () => {
+    const { status, body } = await create({ model });
+    expect(status).toBe(200);
+    expect(body).toMatchObject({
+      id: expect.stringMatching(/^agent-[0-9a-f-]{36}$/),
+      name: expect.stringMatching(/^[A-Z][a-z]+[A-Z][a-z]+$/),
+      agent_type: 'letta_v1_agent',
+      model,
+      model_settings: {
+        provider_type: 'anthropic',
+        max_output_tokens: 8192,
+        parallel_tool_calls: true,
+        thinking: null,
+      },
+      llm_config: { model: 'claude-haiku-4-5', handle: model, context_window: 128_000, max_tokens: 8192 },
+      embedding: null,
+      tool_rules: [],
+      blocks: [],
+      memory: { agent_type: 'letta_v1_agent', blocks: [] },
+      message_ids: [],
+      sources: [],
+      tags: [],
+      secrets: [],
+      timezone: 'UTC',
+      metadata: null,
+    });
+    expect(body.system.length).toBeGreaterThan(100);
+    expect(namesOf(body.tools)).toEqual(['memory_insert', 'memory_replace']);
+    expect((await api.call('GET', `/v1/agents/${body.id}`)).body).toEqual(body);
+  });
+
+  test('keeps everything that it is given, and masks secrets', async () => {
+    const rules = [
+      { type: 'exit_loop', tool_name: 'memory_replace' },
+      { type: 'continue_loop', tool_name: 'memory_insert', prompt_template: 'Go on.' },
+    ];
+    const { body } = await create({
+      llm_config: {
+        model: 'claude-haiku-4-5-20251001',
+        model_endpoint_type: 'anthropic',
+        context_window: 200000,
+      },
+      model_settings: {
+        provider_type: 'anthropic',
+        max_output_tokens: 1000,
+        parallel_tool_calls: false,
+        temperature: 0.5,
+        thinking: { type: 'enabled', budget_tokens: 1024 },
+        effort: 'high',
+      },
+      name: "Anna's über-agent 2",
+      description: 'd',
+      system: 'You keep notes.',
+      embedding: 'openai/text-embedding-3-small',
+      tool_rules: rules,
+      tags: ['b', 'a', 'b'],
+      metadata: { k: [1, { n: null }] },
+      secrets: { TOKEN: 'hunter2' },
+      timezone: 'Europe/Berlin',
+      context_window_limit: 50_000,
+      enable_reasoner: true,
+      some_future_field: 1,
+    });
+    expect(body).toMatchObject({
+      name: "Anna's über-agent 2",
+      model: 'anthropic/claude-haiku-4-5-20251001',
+      model_settings: {
+        max_output_tokens: 1000,
+        parallel_tool_calls: false,
+        temperature: 0.5,
+        effort: 'high',
+      },
+      embedding: 'openai/text-embedding-3-small',
+      tags: ['b', 'a'],
+      metadata: { k: [1, { n: null }] },
+      timezone: 'Europe/Berlin',
+      llm_config: { context_window: 50_000 },
+      secrets: [{ key: 'TOKEN', value: '********' }],
+    });
+    expect(body.tool_rules).toEqual([
+      { type: 'exit_loop', tool_name: 'memory_replace', prompt_template: null },
+      { type: 'continue_loop', tool_name: 'memory_insert', prompt_template: 'Go on.' },
+    ]);
+    const row = await api.database.db
+      .selectFrom('agent')
+      .selectAll()
+      .where('id', '=', body.id.slice(6))
+      .executeTakeFirstOrThrow();
+    expect(row.model_settings).toEqual({
+      max_output_tokens: 1000,
+      parallel_tool_calls: false,
+      extra: { thinking: { type: 'enabled', budget_tokens: 1024 }, output_config: { effort: 'high' } },
+    });
+    expect(JSON.stringify(row)).not.toContain('hunter2');
+  });
+
+  test('makes its blocks, attaches existing ones, and takes tools by name and id', async () => {
+    const shared = await api.call('POST', '/v1/blocks/', { label: 'shared', value: 'all' });
+    const tool = (await api.call('GET', '/v1/tools/?name=memory_rethink')).body[0];
+    const { body } = await create({
+      model,
+      memory_blocks: [
+        { label: 'human', value: 'Name: unknown' },
+        { label: 'persona', value: 'p', limit: 10, description: 'own', read_only: true },
+      ],
+      block_ids: [shared.body.id],
+      tools: ['rethink_memory', 'memory_insert'],
+      tool_ids: [tool.id],
+    });
+    expect(
+      body.blocks.map((block: Record<string, unknown>) => [
+        block.label,
+        block.value,
+        block.limit,
+        block.revision,
+      ]),
+    ).toEqual([
+      ['human', 'Name: unknown', 100_000, 1],
+      ['persona', 'p', 10, 1],
+      ['shared', 'all', 100_000, 1],
+    ]);
+    expect(body.blocks[0].description).toMatch(/person/);
+    expect(body.blocks[1]).toMatchObject({ description: 'own', read_only: true });
+    expect(body.memory.blocks).toEqual(body.blocks);
+    expect(namesOf(body.tools)).toEqual([
+      'memory_insert',
+      'memory_replace',
+      'rethink_memory',
+      'memory_rethink',
+    ]);
+  });
+
+  test.each([
+    ['letta_v1_agent', ['memory_insert', 'memory_replace']],
+    ['memgpt_agent', ['core_memory_append', 'core_memory_replace']],
+    ['sleeptime_agent', ['memory_insert', 'memory_replace', 'memory_rethink']],
+    ['workflow_agent', []],
+  ])('of type %s comes with its base tools', async (agent_type, names) => {
+    expect(namesOf((await create({ model, agent_type })).body.tools)).toEqual(names);
+    expect((await create({ model, agent_type, include_base_tools: false })).body.tools).toEqual([]);
+  });
+
+  test('brings back a built-in tool that was deleted', async () => {
+    const [tool] = (await api.call('GET', '/v1/tools/?name=core_memory_append')).body;
+    expect((await api.call('DELETE', `/v1/tools/${tool.id}`)).status).toBe(200);
+    expect(
+      namesOf((await create({ model, include_base_tools: false, tools: ['core_memory_append'] })).body.tools),
+    ).toEqual(['core_memory_append']);
+  });
+
+  test('keeps NUL and lone surrogates out of what the database cannot hold', async () => {
+    const { status, body } = await create({
+      model,
+      system: 'a\u0000b\ud800',
+      metadata: { 'k\u0000': 'v\u0000' },
+      memory_blocks: [{ label: 'x', value: 'c\u0000d' }],
+    });
+    expect(status).toBe(200);
+    expect([body.system, body.metadata, body.blocks[0].value]).toEqual(['ab\ufffd', { k: 'v' }, 'cd']);
+  });
+
+  test.each<[string, object, number, string]>([
+    ['no model', {}, 400, '/model'],
+    ['a model without provider', { model: 'claude-haiku-4-5' }, 400, '/model'],
+    ['an unknown model', { model: 'anthropic/claude-9' }, 404, '/model'],
+    ['another provider', { model: 'openai/gpt-4' }, 404, '/model'],
+    [
+      'settings of another provider',
+      { model, model_settings: { provider_type: 'openai' } },
+      422,
+      '/model_settings/provider_type',
+    ],
+    ['an unknown tool', { model, tools: ['send_fax'] }, 400, '/tools/0'],
+    ['an unknown tool id', { model, tool_ids: [`tool-${UNKNOWN_UUID}`] }, 400, '/tool_ids/0'],
+    ['an unknown block', { model, block_ids: [`block-${UNKNOWN_UUID}`] }, 404, '/block_ids/0'],
+    [
+      'two blocks of one label',
+      {
+        model,
+        memory_blocks: [
+          { label: 'a', value: '' },
+          { label: 'a', value: '' },
+        ],
+      },
+      422,
+      '/memory_blocks/1/label',
+    ],
+    [
+      'a value over its limit',
+      { model, memory_blocks: [{ label: 'a', value: 'abcd', limit: 3 }] },
+      422,
+      '/memory_blocks/0/value',
+    ],
+    ['a bad name', { model, name: 'a/b' }, 422, '/name'],
+    ['an unknown type', { model, agent_type: 'robot' }, 422, '/agent_type'],
+    ['a rule without type', { model, tool_rules: [{ tool_name: 'x' }] }, 422, '/tool_rules/0/type'],
+    [
+      'a rule that lacks what its type needs',
+      { model, tool_rules: [{ type: 'conditional', tool_name: 'x' }] },
+      422,
+      '/tool_rules/0/child_output_mapping',
+    ],
+    [
+      'a rule that asks for approval',
+      { model, tool_rules: [{ type: 'requires_approval', tool_name: 'x' }] },
+      422,
+      '/tool_rules/0/type',
+    ],
+    [
+      'a rule that is not carried out',
+      {
+        model,
+        tool_rules: [
+          { type: 'exit_loop', tool_name: 'x' },
+          { type: 'run_first', tool_name: 'x' },
+        ],
+      },
+      422,
+      '/tool_rules/1/type',
+    ],
+    ['structured output', { model, response_format: { type: 'json_object' } }, 422, '/response_format'],
+    ['an unknown time zone', { model, timezone: 'Mars/Base' }, 422, '/timezone'],
+  ])('with %s stores nothing', async (_name, body, status, path) => {
+    const before = await countRows(api);
+    const answer = await create(body);
+    expect([answer.status, answer.body.errors[0]?.path]).toEqual([status, path]);
+    expect(await countRows(api)).toEqual(before);
+  });
+});
+
+describe('changing an agent', () => {
+  test('takes what is given, leaves what is null, and replaces lists', async () => {
+    const id = await createAgent(api, { description: 'old', tags: ['a'], metadata: { x: 1 } });
+    const [tool] = (await api.call('GET', '/v1/tools/?name=rethink_memory')).body;
+    const before = (await api.call('GET', `/v1/agents/${id}`)).body;
+    const { status, body } = await api.call('PATCH', `/v1/agents/${id}`, {
+      name: 'new',
+      description: null,
+      system: 'Be brief.',
+      tags: ['b', 'c'],
+      tool_ids: [tool.id],
+      block_ids: null,
+      model_settings: { max_output_tokens: 99 },
+      memory_blocks: null,
+    });
+    expect(status).toBe(200);
+    expect(body).toMatchObject({
+      id,
+      name: 'new',
+      description: 'old',
+      system: 'Be brief.',
+      tags: ['b', 'c'],
+      metadata: { x: 1 },
+      model_settings: { max_output_tokens: 99, parallel_tool_calls: true },
+    });
+    expect(namesOf(body.tools)).toEqual(['rethink_memory']);
+    expect(body.blocks).toEqual(before.blocks);
+    const none = await api.call('PATCH', `/v1/agents/${id}`, { block_ids: [], tool_ids: [] });
+    expect([none.body.blocks, none.body.tools]).toEqual([[], []]);
+  });
+
+  test.each<[string, object, number]>([
+    ['an unknown tool', { tool_ids: [`tool-${UNKNOWN_UUID}`], name: 'changed' }, 400],
+    ['an unknown block', { block_ids: [`block-${UNKNOWN_UUID}`], name: 'changed' }, 404],
+    ['an unknown model', { model: 'anthropic/claude-9', name: 'changed' }, 404],
+    [
+      'a rule that asks for approval',
+      { tool_rules: [{ type: 'requires_approval', tool_name: 'x' }], name: 'changed' },
+      422,
+    ],
+    ['structured output', { response_format: { type: 'json_object' }, name: 'changed' }, 422],
+  ])('with %s changes nothing', async (_name, change, status) => {
+    const id = await createAgent(api);
+    const before = (await api.call('GET', `/v1/agents/${id}`)).body;
+    expect((await api.call('PATCH', `/v1/agents/${id}`, change)).status).toBe(status);
+    expect((await api.call('GET', `/v1/agents/${id}`)).body).toEqual(before);
+  });
+
+  test('in two requests at once loses neither', async () => {
+    const id = await createAgent(api);
+    await Promise.all(
+      Array.from({ length: 8 }, (_, index) =>
+        api.call(
+          'PATCH',
+          `/v1/agents/${id}`,
+          [
+            { model_settings: { max_output_tokens: 77 } },
+            { parallel_tool_calls: false },
+            { embedding: 'openai/text-embedding-3-small' },
+            { max_files_open: 3 },
+          ][index % 4],
+        ),
+      ),
+    );
+    expect((await api.call('GET', `/v1/agents/${id}`)).body).toMatchObject({
+      model_settings: { max_output_tokens: 77, parallel_tool_calls: false },
+      embedding: 'openai/text-embedding-3-small',
+      max_files_open: 3,
+    });
+  });
+
+  test('leaves runs under way their definition', async () => {
+    const id = await createAgent(api, { system: 'before' });
+    const submit = () => api.call('POST', '/v1/batches', { requests: [{ agent_id: id, input: 'x' }] });
+    await submit();
+    await api.call('PATCH', `/v1/agents/${id}`, { system: 'after' });
+    await submit();
+    const { rows } = await api.database.pool.query(
+      `select d.system from run r join definition d on d.id = r.definition_id where r.agent_id = $1 order by r.created_at`,
+      [id.slice(6)],
+    );
+    expect(rows.map((row: { system: string }) => row.system)).toEqual(['before', 'after']);
+  });
+});
+
+describe('deleting an agent', () => {
+  test('takes it out of sight and keeps the results of its batches', async () => {
+    const id = await createAgent(api);
+    const batch = await api.call('POST', '/v1/batches', { requests: [{ agent_id: id, input: 'x' }] });
+    const { status, body } = await api.call('DELETE', `/v1/agents/${id}`);
+    expect([status, body]).toEqual([200, { message: `Agent id=${id} successfully deleted` }]);
+    expect((await api.call('GET', `/v1/agents/${id}`)).status).toBe(404);
+    expect((await api.call('DELETE', `/v1/agents/${id}`)).status).toBe(404);
+    expect((await api.call('PATCH', `/v1/agents/${id}`, { name: 'x' })).status).toBe(404);
+    expect((await api.call('GET', `/v1/agents/${id}/messages`)).status).toBe(404);
+    expect((await api.call('GET', `/v1/batches/${batch.body.id}/messages`)).body.messages).toHaveLength(1);
+  });
+
+  test('malformed and unknown ids are 422 and 404', async () => {
+    expect((await api.call('GET', '/v1/agents/agent-1')).status).toBe(422);
+    expect((await api.call('GET', `/v1/agents/AGENT-${UNKNOWN_UUID}`)).status).toBe(422);
+    expect((await api.call('GET', `/v1/agents/agent-${UNKNOWN_UUID}`)).status).toBe(404);
+  });
+});
+
+describe('listing agents', () => {
+  test('pages whole both ways over ties, and while agents are deleted', async () => {
+    const fresh = await openApi();
+    const ids: string[] = [];
+    for (let i = 0; i < 9; i++) ids.push(await createAgent(fresh, { name: `n${i}` }));
+    await fresh.database.pool.query(`update agent set created_at = date_trunc('hour', created_at)`);
+    const expected = ids.toSorted().reverse();
+    for (const order of ['desc', 'asc']) {
+      const wanted = order === 'desc' ? expected : expected.toReversed();
+      const forwards: string[] = [];
+      for (let after = ''; ;) {
+        const { body } = await fresh.call('GET', `/v1/agents/?limit=2&order=${order}&after=${after}`);
+        if (body.length === 0) break;
+        forwards.push(...body.map((agent: { id: string }) => agent.id));
+        after = body.at(-1).id;
+      }
+      expect(forwards).toEqual(wanted);
+      const backwards: string[] = [];
+      for (let before = wanted.at(-1)!; ;) {
+        const { body } = await fresh.call('GET', `/v1/agents/?limit=2&order=${order}&before=${before}`);
+        if (body.length === 0) break;
+        backwards.unshift(...body.map((agent: { id: string }) => agent.id));
+        before = body[0].id;
+      }
+      expect(backwards).toEqual(wanted.slice(0, -1));
+    }
+    const seen: string[] = [];
+    for (let after = ''; ;) {
+      const { body } = await fresh.call('GET', `/v1/agents/?limit=2&after=${after}`);
+      if (body.length === 0) break;
+      for (const agent of body) {
+        seen.push(agent.id);
+        await fresh.call('DELETE', `/v1/agents/${agent.id}`);
+      }
+      after = body.at(-1).id;
+    }
+    expect(seen).toEqual(expected);
+    await fresh.close();
+  });
+
+  test('filters by name, part of the name and tag; hidden ones stay out; relations come when asked for', async () => {
+    const fresh = await openApi();
+    await createAgent(fresh, { name: 'Ann 100', tags: ['x', 'y'] });
+    await createAgent(fresh, { name: 'Annabel' });
+    await createAgent(fresh, { name: 'Ann hidden', hidden: true });
+    const names = async (query: string) =>
+      (await fresh.call('GET', `/v1/agents/?${query}`)).body.map((agent: { name: string }) => agent.name);
+    expect(await names('')).toEqual(['Annabel', 'Ann 100']);
+    expect(await names('name=Annabel')).toEqual(['Annabel']);
+    expect(await names('query_text=ann')).toEqual(['Annabel', 'Ann 100']);
+    expect(await names('query_text=%25')).toEqual([]);
+    expect(await names('tags=x&tags=z')).toEqual(['Ann 100']);
+    expect(await names('tags=x&tags=y&match_all_tags=true')).toEqual(['Ann 100']);
+    expect(await names('ascending=true')).toEqual(['Ann 100', 'Annabel']);
+    expect(await names('order_by=updated_at')).toEqual(['Annabel', 'Ann 100']);
+    const bare = (await fresh.call('GET', '/v1/agents/?name=Annabel')).body[0];
+    expect([bare.blocks, bare.tools]).toEqual([[], []]);
+    const full = (
+      await fresh.call('GET', '/v1/agents/?name=Annabel&include=agent.blocks&include=agent.tools')
+    ).body[0];
+    expect([full.blocks.length, full.tools.length]).toEqual([1, 2]);
+    await fresh.close();
+  });
+});
+
+describe("an agent's blocks and tools", () => {
+  test('blocks are listed, read and changed by label, attached and detached', async () => {
+    const id = await createAgent(api, { memory_blocks: [{ label: 'a/b c', value: '1' }] });
+    const other = (await api.call('POST', '/v1/blocks/', { label: 'other', value: '2' })).body;
+    const attached = await api.call('PATCH', `/v1/agents/${id}/core-memory/blocks/attach/${other.id}`);
+    expect(attached.body.blocks.map((block: { label: string }) => block.label)).toEqual(['a/b c', 'other']);
+    expect((await api.call('PATCH', `/v1/agents/${id}/core-memory/blocks/attach/${other.id}`)).status).toBe(
+      200,
+    );
+    expect((await api.call('GET', `/v1/agents/${id}/core-memory/blocks?limit=1`)).body[0].label).toBe(
+      'other',
+    );
+    const path = `/v1/agents/${id}/core-memory/blocks/a%2Fb%20c`;
+    expect((await api.call('GET', path)).body.value).toBe('1');
+    expect((await api.call('PATCH', path, { value: '3' })).body).toMatchObject({ value: '3', revision: 2 });
+    expect((await api.call('GET', `/v1/agents/${id}/core-memory/blocks/none`)).status).toBe(404);
+
+    const twin = (await api.call('POST', '/v1/blocks/', { label: 'other', value: '2' })).body;
+    const conflict = await api.call('PATCH', `/v1/agents/${id}/core-memory/blocks/attach/${twin.id}`);
+    expect([conflict.status, conflict.headers['x-should-retry']]).toEqual([409, 'false']);
+
+    const detached = await api.call('PATCH', `/v1/agents/${id}/core-memory/blocks/detach/${other.id}`);
+    expect(detached.body.blocks).toHaveLength(1);
+    expect((await api.call('PATCH', `/v1/agents/${id}/core-memory/blocks/detach/${other.id}`)).status).toBe(
+      404,
+    );
+    expect(
+      (await api.call('PATCH', `/v1/agents/${id}/core-memory/blocks/attach/block-${UNKNOWN_UUID}`)).status,
+    ).toBe(404);
+  });
+
+  test('tools are attached and detached with null as answer', async () => {
+    const id = await createAgent(api, { include_base_tools: false });
+    const [tool] = (await api.call('GET', '/v1/tools/?name=memory_rethink')).body;
+    for (let i = 0; i < 2; i++) {
+      const answer = await api.call('PATCH', `/v1/agents/${id}/tools/attach/${tool.id}`);
+      expect([answer.status, answer.body]).toEqual([200, null]);
+    }
+    expect(namesOf((await api.call('GET', `/v1/agents/${id}/tools`)).body)).toEqual(['memory_rethink']);
+    expect((await api.call('PATCH', `/v1/agents/${id}/tools/detach/${tool.id}`)).body).toBeNull();
+    expect((await api.call('GET', `/v1/agents/${id}/tools`)).body).toEqual([]);
+    expect((await api.call('PATCH', `/v1/agents/${id}/tools/attach/tool-${UNKNOWN_UUID}`)).status).toBe(404);
+    expect((await api.call('PATCH', `/v1/agents/agent-${UNKNOWN_UUID}/tools/attach/${tool.id}`)).status).toBe(
+      404,
+    );
+  });
+});
+
+test("an agent's messages are chronological whatever the order, and cursors mean newer and older", async () => {
+  const agent_id = await createAgent(api);
+  await api.call('POST', '/v1/batches', {
+    requests: [
+      { agent_id, messages: ['1', '2', '3', '4', '5'].map((content) => ({ role: 'user', content })) },
+    ],
+  });
+  const texts = async (query: string) =>
+    (await api.call('GET', `/v1/agents/${agent_id}/messages?${query}`)).body.map(
+      (message: { content: string }) => message.content,
+    );
+  expect(await texts('')).toEqual(['1', '2', '3', '4', '5']);
+  expect(await texts('limit=2')).toEqual(['4', '5']);
+  expect(await texts('limit=2&order=asc')).toEqual(['1', '2']);
+  const all = (await api.call('GET', `/v1/agents/${agent_id}/messages`)).body;
+  expect(all[0]).toMatchObject({ message_type: 'user_message', run_id: expect.stringMatching(/^run-/) });
+  expect(await texts(`after=${all[2].id}`)).toEqual(['4', '5']);
+  expect(await texts(`after=${all[0].id}&order=asc&limit=2`)).toEqual(['2', '3']);
+  expect(await texts(`before=${all[3].id}&limit=2`)).toEqual(['2', '3']);
+  const state = (await api.call('GET', `/v1/agents/${agent_id}`)).body;
+  expect(state.message_ids).toEqual(all.map((message: { id: string }) => message.id));
+});

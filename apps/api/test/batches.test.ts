@@ -1,0 +1,558 @@
+import { messageUuid, toWireId } from '@nightshift/agent-core';
+import type { Database, DB } from '@nightshift/db';
+import { Kysely, PostgresDialect } from 'kysely';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { buildServer } from '../src/index.ts';
+import { API_KEY, countRows, createAgent, openApi, PROJECT_ID, UNKNOWN_UUID, type TestApi } from './api.ts';
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await openApi();
+});
+afterAll(() => api.close());
+
+const submit = (requests: unknown, more: object = {}, headers: Record<string, string> = {}) =>
+  api.call('POST', '/v1/messages/batches', { requests, ...more }, headers);
+
+describe('submitting', () => {
+  test('answers a Letta job at once, and wakes the workers after the commit', async () => {
+    const agent_id = await createAgent(api);
+    api.signals.length = 0;
+    const { status, body } = await submit([{ agent_id, input: 'Go.' }], {
+      callback_url: 'https://example.com/hook',
+    });
+    expect(status).toBe(200);
+    expect(body).toEqual({
+      id: expect.stringMatching(/^job-[0-9a-f-]{36}$/),
+      status: 'running',
+      job_type: 'batch',
+      created_at: expect.stringMatching(/Z$/),
+      updated_at: expect.stringMatching(/Z$/),
+      completed_at: null,
+      metadata: {
+        job_type: 'batch_messages',
+        state: 'running',
+        state_reason: null,
+        total: 1,
+        completed: 0,
+        failed: 0,
+        cancelled: 0,
+        expired: 0,
+        in_progress: 1,
+        steps: 0,
+        tool_calls: 0,
+        input_tokens: 0,
+        output_tokens: 0,
+        cache_write_tokens: 0,
+        cache_read_tokens: 0,
+        cost_usd: '0.00',
+      },
+      callback_url: 'https://example.com/hook',
+      callback_sent_at: null,
+      callback_status_code: null,
+      callback_error: null,
+      background: false,
+      agent_id: null,
+      stop_reason: null,
+      ttft_ns: null,
+      total_duration_ns: null,
+      created_by_id: 'user-00000000-0000-4000-8000-000000000000',
+      last_updated_by_id: 'user-00000000-0000-4000-8000-000000000000',
+      user_id: 'user-00000000-0000-4000-8000-000000000000',
+    });
+    expect(api.signals).toEqual([{ kind: 'compose', id: '*' }]);
+    expect((await api.call('GET', `/v1/messages/batches/${body.id}`)).body).toEqual(body);
+    expect((await api.call('GET', `/v1/batches/${body.id}/`)).body).toEqual(body);
+  });
+
+  test('takes messages with roles, parts, names and otids, and Letta fields that mean nothing here', async () => {
+    const agent_id = await createAgent(api);
+    const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' } };
+    const { body } = await submit([
+      {
+        agent_id,
+        max_steps: 3,
+        custom_id: 'mine',
+        use_assistant_message: false,
+        include_return_message_types: null,
+        messages: [
+          {
+            role: 'user',
+            content: [{ type: 'text', text: 'Look:', signature: null }, image],
+            otid: 'o-1',
+            name: 'Ann',
+          },
+          { role: 'assistant', content: 'I see.', type: 'message', sender_id: null },
+          { role: 'user', content: 'What?' },
+        ],
+      },
+    ]);
+    const messages = await api.call('GET', `/v1/messages/batches/${body.id}/messages?order=asc`);
+    expect(
+      messages.body.messages.map((message: Record<string, unknown>) => [message.role, message.content]),
+    ).toEqual([
+      [
+        'user',
+        [
+          { type: 'text', text: 'Look:' },
+          { type: 'image', source: image.source },
+        ],
+      ],
+      ['assistant', [{ type: 'text', text: 'I see.' }]],
+      ['user', [{ type: 'text', text: 'What?' }]],
+    ]);
+    expect(messages.body.messages[0]).toMatchObject({ agent_id, otid: 'o-1', name: 'Ann', tool_calls: null });
+    const runs = await api.call('GET', `/v1/runs/?batch_id=${body.id}`);
+    expect(runs.body).toMatchObject([
+      { agent_id, status: 'created', metadata: { custom_id: 'mine', max_steps: 3 } },
+    ]);
+  });
+
+  test('gives a run ten steps unless told otherwise', async () => {
+    const agent_id = await createAgent(api);
+    const { body } = await submit([{ agent_id, input: 'Go.' }]);
+    const runs = await api.call('GET', `/v1/runs/?batch_id=${body.id}`);
+    expect(runs.body[0].metadata.max_steps).toBe(10);
+  });
+
+  test('keeps metadata of the caller beside its own', async () => {
+    const agent_id = await createAgent(api);
+    const { body } = await submit([{ agent_id, input: 'Go.' }], { metadata: { night: 7, total: 'no' } });
+    expect(body.metadata).toMatchObject({ night: 7, total: 1 });
+  });
+
+  test('lets the same agent come several times: its runs take turns, an isolated one does not wait', async () => {
+    const agent_id = await createAgent(api);
+    const { body } = await submit([
+      { agent_id, input: 'one' },
+      { agent_id, input: 'two' },
+      { agent_id, input: 'three', conversation: 'isolated' },
+    ]);
+    const runs = await api.call('GET', `/v1/runs/?batch_id=${body.id}&order=asc`);
+    expect(runs.body.map((run: { metadata: { state: string } }) => run.metadata.state)).toEqual([
+      'ready',
+      'queued',
+      'ready',
+    ]);
+    expect(runs.body[2].conversation_id).not.toBe(runs.body[0].conversation_id);
+  });
+});
+
+describe('a batch that cannot be accepted stores nothing', () => {
+  let agent_id = '';
+  beforeAll(async () => {
+    agent_id = await createAgent(api);
+  });
+  const ok = () => ({ agent_id, input: 'Go.' });
+
+  test.each<[string, (good: object) => unknown, number, string]>([
+    ['an empty list', () => ({ requests: [] }), 400, '/requests'],
+    ['no list', () => ({}), 422, '/requests'],
+    ['something else than a list', () => ({ requests: 'x' }), 422, '/requests'],
+    [
+      'a malformed agent id',
+      (good) => ({ requests: [good, { ...good, agent_id: 'agent-1' }] }),
+      422,
+      '/requests/1/agent_id',
+    ],
+    [
+      'an unknown agent',
+      (good) => ({ requests: [good, { ...good, agent_id: `agent-${UNKNOWN_UUID}` }] }),
+      404,
+      '/requests/1/agent_id',
+    ],
+    ['neither messages nor input', () => ({ requests: [{ agent_id }] }), 422, '/requests/0'],
+    [
+      'both messages and input',
+      (good) => ({ requests: [{ ...good, messages: [{ role: 'user', content: 'x' }] }] }),
+      422,
+      '/requests/0',
+    ],
+    [
+      'an empty list of messages',
+      () => ({ requests: [{ agent_id, messages: [] }] }),
+      422,
+      '/requests/0/messages',
+    ],
+    ['empty text', () => ({ requests: [{ agent_id, input: ' ' }] }), 422, '/requests/0/input'],
+    [
+      'an unknown role',
+      () => ({ requests: [{ agent_id, messages: [{ role: 'tool', content: 'x' }] }] }),
+      422,
+      '/requests/0/messages/0/role',
+    ],
+    [
+      'an unknown part',
+      () => ({ requests: [{ agent_id, messages: [{ role: 'user', content: [{ type: 'video' }] }] }] }),
+      422,
+      '/requests/0/messages/0/content/0/type',
+    ],
+    [
+      'an input that ends with an answer',
+      () => ({
+        requests: [
+          {
+            agent_id,
+            messages: [
+              { role: 'user', content: 'x' },
+              { role: 'assistant', content: 'y' },
+            ],
+          },
+        ],
+      }),
+      422,
+      '/requests/0/messages/1/role',
+    ],
+    [
+      'an approval',
+      () => ({ requests: [{ agent_id, messages: [{ type: 'approval', role: 'user', content: 'x' }] }] }),
+      422,
+      '/requests/0/messages/0/type',
+    ],
+    ['no steps', (good) => ({ requests: [{ ...good, max_steps: 0 }] }), 422, '/requests/0/max_steps'],
+    [
+      'too many steps',
+      (good) => ({ requests: [{ ...good, max_steps: 1001 }] }),
+      422,
+      '/requests/0/max_steps',
+    ],
+    ['a misspelt field', (good) => ({ requests: [{ ...good, max_step: 5 }] }), 422, '/requests/0/max_step'],
+    [
+      'client tools',
+      (good) => ({ requests: [{ ...good, client_tools: [{}] }] }),
+      422,
+      '/requests/0/client_tools',
+    ],
+    [
+      'one custom_id twice',
+      (good) => ({
+        requests: [
+          { ...good, custom_id: 'a' },
+          { ...good, custom_id: 'a' },
+        ],
+      }),
+      422,
+      '/requests/1/custom_id',
+    ],
+    ['a callback that is no URL', (good) => ({ requests: [good], callback_url: 'x' }), 422, '/callback_url'],
+    [
+      'a callback by ftp',
+      (good) => ({ requests: [good], callback_url: 'ftp://x.org/' }),
+      422,
+      '/callback_url',
+    ],
+  ])('%s', async (_name, make, status, path) => {
+    const before = await countRows(api);
+    api.signals.length = 0;
+    const answer = await api.call('POST', '/v1/messages/batches', make(ok()));
+    expect([answer.status, answer.body.errors[0]?.path]).toEqual([status, path]);
+    expect(await countRows(api)).toEqual(before);
+    expect(api.signals).toEqual([]);
+  });
+
+  test('a deleted agent', async () => {
+    const gone = await createAgent(api);
+    await api.call('DELETE', `/v1/agents/${gone}`);
+    const before = await countRows(api);
+    expect((await submit([ok(), { agent_id: gone, input: 'x' }])).status).toBe(404);
+    expect(await countRows(api)).toEqual(before);
+  });
+});
+
+describe('the same request again', () => {
+  test('with an Idempotency-Key is the same batch, however many come at once', async () => {
+    const agent_id = await createAgent(api);
+    const before = (await countRows(api)).batch!;
+    const headers = { 'idempotency-key': 'night-1' };
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, () => submit([{ agent_id, input: 'Go.' }], {}, headers)),
+    );
+    expect(new Set(answers.map((answer) => answer.status))).toEqual(new Set([200]));
+    expect(new Set(answers.map((answer) => answer.body.id)).size).toBe(1);
+    expect(answers.filter((answer) => answer.headers['idempotent-replayed'] === undefined)).toHaveLength(1);
+    expect((await countRows(api)).batch).toBe(before + 1);
+  });
+
+  test('with the key and another body is 422, and stores nothing', async () => {
+    const agent_id = await createAgent(api);
+    const headers = { 'idempotency-key': 'night-2' };
+    await submit([{ agent_id, input: 'Go.' }], {}, headers);
+    const before = await countRows(api);
+    const answer = await submit([{ agent_id, input: 'Stop.' }], {}, headers);
+    expect([answer.status, answer.body.code]).toEqual([422, 'idempotency_mismatch']);
+    expect(await countRows(api)).toEqual(before);
+  });
+
+  test('of a failed request the key can be used again', async () => {
+    const agent_id = await createAgent(api);
+    const headers = { 'idempotency-key': 'night-3' };
+    expect((await submit([{ agent_id: `agent-${UNKNOWN_UUID}`, input: 'x' }], {}, headers)).status).toBe(404);
+    expect((await submit([{ agent_id, input: 'x' }], {}, headers)).status).toBe(200);
+  });
+
+  test('as a retry of the client is the same batch; as a new request it is a new one', async () => {
+    const agent_id = await createAgent(api);
+    const body = [{ agent_id, input: 'Go.' }];
+    const first = await submit(body, {}, { 'x-stainless-retry-count': '0' });
+    const retry = await submit(body, {}, { 'x-stainless-retry-count': '1' });
+    const second = await submit(body, {}, { 'x-stainless-retry-count': '0' });
+    const retryOfSecond = await submit(body, {}, { 'x-stainless-retry-count': '2' });
+    expect(retry.body.id).toBe(first.body.id);
+    expect(retry.headers['idempotent-replayed']).toBe('true');
+    expect(second.body.id).not.toBe(first.body.id);
+    expect(retryOfSecond.body.id).toBe(second.body.id);
+  });
+
+  test('as a retry whose first try is long ago is a new batch', async () => {
+    const agent_id = await createAgent(api);
+    const first = await submit([{ agent_id, input: 'Go.' }]);
+    await api.database.pool.query(
+      `update idempotency_key set created_at = created_at - interval '11 minutes'`,
+    );
+    const retry = await submit([{ agent_id, input: 'Go.' }], {}, { 'x-stainless-retry-count': '1' });
+    expect(retry.body.id).not.toBe(first.body.id);
+  });
+
+  test.each(['', 'a b', 'x'.repeat(201)])('with an unusable key is 400: %j', async (key) => {
+    const agent_id = await createAgent(api);
+    const answer = await submit([{ agent_id, input: 'Go.' }], {}, { 'idempotency-key': key });
+    expect(answer.status).toBe(400);
+  });
+});
+
+describe('a large batch', () => {
+  test('of 5,000 requests is one transaction of a bounded number of statements', async () => {
+    const statements: string[] = [];
+    const counted: Database = new Kysely<DB>({
+      dialect: new PostgresDialect({ pool: api.database.pool }),
+      log: (event) => {
+        statements.push(event.query.sql);
+      },
+    });
+    const app = buildServer({
+      db: counted,
+      bell: { ring: () => Promise.resolve() },
+      apiKey: API_KEY,
+      model: 'simulator',
+    });
+    const agents: string[] = [];
+    for (let i = 0; i < 20; i++) agents.push(await createAgent(api));
+    const requests = Array.from({ length: 5_000 }, (_, index) => ({
+      agent_id: agents[index % 20],
+      input: `Task ${index}.`,
+      ...(index % 2 === 0 ? { conversation: 'isolated' } : {}),
+    }));
+    await app.ready();
+    statements.length = 0;
+    const answer = await app.inject({
+      method: 'POST',
+      url: '/v1/messages/batches',
+      headers: { authorization: `Bearer ${API_KEY}`, 'content-type': 'application/json' },
+      payload: JSON.stringify({ requests }),
+    });
+    expect(answer.statusCode).toBe(200);
+    expect(answer.json()).toMatchObject({ metadata: { total: 5_000 } });
+    expect(statements.length).toBeLessThanOrEqual(18);
+    expect(statements.filter((statement) => statement === 'begin')).toHaveLength(1);
+  });
+
+  test('beyond 256 MB is refused by its announced length', async () => {
+    const answer = await api.app.inject({
+      method: 'POST',
+      url: '/v1/messages/batches',
+      headers: {
+        authorization: `Bearer ${API_KEY}`,
+        'content-type': 'application/json',
+        'content-length': String(256 * 1024 * 1024 + 1),
+      },
+      payload: '{}',
+    });
+    expect(answer.statusCode).toBe(413);
+  });
+});
+
+describe('reading', () => {
+  test('ids: malformed is 400, unknown 404', async () => {
+    for (const path of ['', '/messages']) {
+      expect((await api.call('GET', `/v1/messages/batches/job-1${path}`)).status).toBe(400);
+      expect((await api.call('GET', `/v1/messages/batches/job-${UNKNOWN_UUID}${path}`)).status).toBe(404);
+    }
+    expect((await api.call('PATCH', '/v1/messages/batches/nonsense/cancel')).status).toBe(400);
+    expect((await api.call('PATCH', `/v1/messages/batches/job-${UNKNOWN_UUID}/cancel`)).status).toBe(404);
+  });
+
+  test('counts, tokens and cost are the sums of the tally', async () => {
+    const agent_id = await createAgent(api);
+    const { body } = await submit([
+      { agent_id, input: 'a' },
+      { agent_id, input: 'b' },
+      { agent_id, input: 'c' },
+    ]);
+    const batch_id = body.id.slice(4);
+    for (const slot of [0, 1]) {
+      await api.database.db
+        .insertInto('batch_tally')
+        .values({
+          batch_id,
+          slot,
+          project_id: PROJECT_ID,
+          completed: slot,
+          failed: 1 - slot,
+          steps: 2,
+          input_tokens: 100,
+          output_tokens: 5,
+          cache_read_tokens: 7,
+          cost_nanousd: 1_234_500_000,
+        })
+        .execute();
+    }
+    expect((await api.call('GET', `/v1/messages/batches/${body.id}`)).body.metadata).toMatchObject({
+      total: 3,
+      completed: 1,
+      failed: 1,
+      in_progress: 1,
+      steps: 4,
+      input_tokens: 200,
+      output_tokens: 10,
+      cache_read_tokens: 14,
+      cost_usd: '2.469',
+    });
+  });
+
+  test('lists all batches, newest first, whole both ways', async () => {
+    const fresh = await openApi();
+    const agent_id = await createAgent(fresh);
+    const ids: string[] = [];
+    for (let i = 0; i < 7; i++) {
+      const { body } = await fresh.call('POST', '/v1/batches', { requests: [{ agent_id, input: `${i}` }] });
+      ids.push(body.id);
+    }
+    // Ties: the order must still be total.
+    await fresh.database.pool.query(`update batch set created_at = date_trunc('hour', created_at)`);
+    const expected = ids.toSorted().reverse();
+    const forwards: string[] = [];
+    let after = '';
+    for (;;) {
+      const { body, headers } = await fresh.call('GET', `/v1/messages/batches?limit=3&after=${after}`);
+      if (body.length === 0) {
+        expect(headers.link).toBeUndefined();
+        break;
+      }
+      forwards.push(...body.map((job: { id: string }) => job.id));
+      after = body.at(-1).id;
+    }
+    expect(forwards).toEqual(expected);
+    const backwards: string[] = [];
+    let before = expected.at(-1)!;
+    for (;;) {
+      const { body } = await fresh.call('GET', `/v1/messages/batches?limit=3&before=${before}`);
+      if (body.length === 0) break;
+      backwards.unshift(...body.map((job: { id: string }) => job.id));
+      before = body[0].id;
+    }
+    expect(backwards).toEqual(expected.slice(0, -1));
+    const page = await fresh.call('GET', `/v1/messages/batches?limit=3&after=${expected[0]}`);
+    expect(page.headers.link).toBe(
+      `</v1/messages/batches?limit=3&after=${expected[3]}>; rel="next", </v1/messages/batches?limit=3&before=${expected[1]}>; rel="prev"`,
+    );
+    expect(
+      (await fresh.call('GET', '/v1/batches?order=asc&limit=2')).body.map((job: { id: string }) => job.id),
+    ).toEqual(ids.toSorted().slice(0, 2));
+    await fresh.close();
+  });
+});
+
+describe('the messages of a batch', () => {
+  test('come by request, page whole both ways, and filter by agent', async () => {
+    const agents = [await createAgent(api), await createAgent(api), await createAgent(api)];
+    const { body } = await submit(
+      agents.map((agent_id, index) => ({
+        agent_id,
+        messages: [
+          { role: 'user', content: `${index}a` },
+          { role: 'user', content: `${index}b` },
+        ],
+      })),
+    );
+    const path = `/v1/messages/batches/${body.id}/messages`;
+    const textsOf = (answer: { body: { messages: { content: { text: string }[] }[] } }) =>
+      answer.body.messages.map((message) => message.content[0]!.text);
+    expect(textsOf(await api.call('GET', `${path}?order=asc`))).toEqual(['0a', '0b', '1a', '1b', '2a', '2b']);
+    expect(textsOf(await api.call('GET', path))).toEqual(['2b', '2a', '1b', '1a', '0b', '0a']);
+    expect(textsOf(await api.call('GET', `${path}?agent_id=${agents[1]}&order=asc`))).toEqual(['1a', '1b']);
+    expect(textsOf(await api.call('GET', `${path}?agent_id=agent-${UNKNOWN_UUID}`))).toEqual([]);
+
+    const all: string[] = [];
+    let after = '';
+    for (;;) {
+      const page = await api.call('GET', `${path}?limit=2&after=${after}`);
+      if (page.body.messages.length === 0) break;
+      all.push(...textsOf(page));
+      after = page.body.messages.at(-1).id;
+    }
+    expect(all).toEqual(['2b', '2a', '1b', '1a', '0b', '0a']);
+    const last = (await api.call('GET', `${path}?limit=1&order=asc`)).body.messages[0].id;
+    expect(textsOf(await api.call('GET', `${path}?limit=2&before=${last}`))).toEqual(['1a', '0b']);
+    expect(textsOf(await api.call('GET', `${path}?limit=2&cursor=${last}&sort_descending=false`))).toEqual([
+      '0b',
+      '1a',
+    ]);
+    // A message of elsewhere is no place in this list.
+    const foreign = toWireId('message', messageUuid('01890000-0000-7000-8000-000000000000', 5));
+    expect(textsOf(await api.call('GET', `${path}?order=asc&limit=1&after=${foreign}`))).toEqual(['0a']);
+  });
+
+  test('of a waiting run come when it starts', async () => {
+    const agent_id = await createAgent(api);
+    const { body } = await submit([
+      { agent_id, input: 'first' },
+      { agent_id, input: 'second' },
+    ]);
+    const { messages } = (await api.call('GET', `/v1/batches/${body.id}/messages`)).body;
+    expect(messages).toHaveLength(1);
+  });
+});
+
+describe('cancelling', () => {
+  test('shows at once, and wakes the worker that does the rest', async () => {
+    const agent_id = await createAgent(api);
+    const { body } = await submit([{ agent_id, input: 'Go.' }]);
+    api.signals.length = 0;
+    const cancelled = await api.call('PATCH', `/v1/messages/batches/${body.id}/cancel`);
+    expect(cancelled.status).toBe(200);
+    expect(cancelled.body).toMatchObject({
+      id: body.id,
+      status: 'cancelled',
+      metadata: { state: 'cancelling' },
+    });
+    expect(api.signals).toEqual([{ kind: 'cancel', id: body.id.slice(4) }]);
+    expect((await api.call('GET', `/v1/messages/batches/${body.id}`)).body.status).toBe('cancelled');
+    const row = await api.database.db
+      .selectFrom('batch')
+      .select(['state', 'cancel_requested_at', 'next_due_at'])
+      .where('id', '=', body.id.slice(4))
+      .executeTakeFirstOrThrow();
+    expect(row.state).toBe('cancelling');
+    expect(row.next_due_at).not.toBeNull();
+  });
+
+  test.each([
+    ['completed', 'completed'],
+    ['failed', 'failed'],
+    ['cancelled', 'cancelled'],
+  ])('a %s batch changes nothing and is no error', async (state, status) => {
+    const agent_id = await createAgent(api);
+    const { body } = await submit([{ agent_id, input: 'Go.' }]);
+    await api.database.pool.query(
+      `update batch set state = $1, completed_at = app_now(), cancel_requested_at = app_now() where id = $2`,
+      [state, body.id.slice(4)],
+    );
+    const before = await api.call('GET', `/v1/messages/batches/${body.id}`);
+    api.signals.length = 0;
+    const again = await api.call('PATCH', `/v1/messages/batches/${body.id}/cancel`);
+    expect(again.status).toBe(200);
+    expect(again.body).toEqual(before.body);
+    expect(again.body.status).toBe(status);
+    expect(api.signals).toEqual([]);
+  });
+});

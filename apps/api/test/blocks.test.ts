@@ -1,0 +1,176 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createAgent, openApi, UNKNOWN_UUID, type TestApi } from './api.ts';
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await openApi();
+});
+afterAll(() => api.close());
+
+const create = async (body: object) => (await api.call('POST', '/v1/blocks/', body)).body;
+
+describe('a block', () => {
+  test('is created, read, changed and deleted', async () => {
+    const block = await create({ label: 'human', value: null, metadata: { a: 1 }, tags: ['t'] });
+    expect(block).toEqual({
+      id: expect.stringMatching(/^block-/),
+      label: 'human',
+      value: '',
+      limit: 100_000,
+      description: expect.any(String),
+      metadata: { a: 1 },
+      read_only: false,
+      is_template: false,
+      hidden: false,
+      tags: ['t'],
+      revision: 1,
+      project_id: null,
+      template_name: null,
+      template_id: null,
+      base_template_id: null,
+      deployment_id: null,
+      entity_id: null,
+      preserve_on_migration: null,
+      created_by_id: expect.stringMatching(/^user-/),
+      last_updated_by_id: expect.stringMatching(/^user-/),
+    });
+    expect((await api.call('GET', `/v1/blocks/${block.id}`)).body).toEqual(block);
+    const changed = await api.call('PATCH', `/v1/blocks/${block.id}`, {
+      value: 'new',
+      description: null,
+      limit: 10,
+    });
+    expect(changed.body).toEqual({ ...block, value: 'new', limit: 10, revision: 2 });
+    const deleted = await api.call('DELETE', `/v1/blocks/${block.id}`);
+    expect([deleted.status, deleted.body]).toEqual([200, null]);
+    expect((await api.call('GET', `/v1/blocks/${block.id}`)).status).toBe(404);
+    expect((await api.call('DELETE', `/v1/blocks/${block.id}`)).status).toBe(404);
+  });
+
+  test.each<[string, object, string]>([
+    ['no label', { value: 'x' }, '/label'],
+    ['an empty label', { label: ' ', value: 'x' }, '/label'],
+    ['a value over its limit', { label: 'a', value: 'abcd', limit: 3 }, '/value'],
+    ['a limit of nothing', { label: 'a', value: '', limit: 0 }, '/limit'],
+  ])('with %s is 422', async (_name, body, path) => {
+    const answer = await api.call('POST', '/v1/blocks/', body);
+    expect([answer.status, answer.body.errors[0].path]).toEqual([422, path]);
+  });
+
+  test('counts characters, not UTF-16 units', async () => {
+    expect((await api.call('POST', '/v1/blocks/', { label: 'a', value: '😀😀😀', limit: 3 })).status).toBe(
+      200,
+    );
+    expect((await api.call('POST', '/v1/blocks/', { label: 'a', value: '😀😀😀', limit: 2 })).status).toBe(
+      422,
+    );
+  });
+});
+
+describe('writing a block', () => {
+  test('makes a revision of every write that a request could show, and none of others', async () => {
+    const { id } = await create({ label: 'r', value: '1' });
+    const revision = async (change: object) =>
+      (await api.call('PATCH', `/v1/blocks/${id}`, change)).body.revision;
+    expect(await revision({ value: '2' })).toBe(2);
+    expect(await revision({ value: '2' })).toBe(2);
+    expect(await revision({ description: 'd' })).toBe(3);
+    expect(await revision({ limit: 50 })).toBe(4);
+    expect(await revision({ read_only: true })).toBe(5);
+    expect(await revision({ metadata: { x: 1 }, tags: ['y'], label: 's' })).toBe(5);
+    const { rows } = await api.database.pool.query(
+      'select revision, based_on, value from block_revision where block_id = $1 order by revision',
+      [id.slice(6)],
+    );
+    expect(rows).toEqual([
+      { revision: 1, based_on: null, value: '1' },
+      { revision: 2, based_on: 1, value: '2' },
+      { revision: 3, based_on: 2, value: '2' },
+      { revision: 4, based_on: 3, value: '2' },
+      { revision: 5, based_on: 4, value: '2' },
+    ]);
+  });
+
+  test('by many at once loses no field: each change is worked out from what it replaces', async () => {
+    const { id } = await create({ label: 'c', value: '0', description: '0' });
+    await Promise.all([
+      ...[1, 2, 3].map((n) => api.call('PATCH', `/v1/blocks/${id}`, { value: `v${n}` })),
+      api.call('PATCH', `/v1/blocks/${id}`, { description: 'mine' }),
+    ]);
+    const { body } = await api.call('GET', `/v1/blocks/${id}`);
+    expect(body).toMatchObject({ revision: 5, description: 'mine', value: expect.stringMatching(/^v\d$/) });
+  });
+
+  test('on a revision that has been overtaken is 409, which clients do not retry', async () => {
+    const { id } = await create({ label: 'c', value: '0' });
+    expect((await api.call('PATCH', `/v1/blocks/${id}`, { value: '1', expected_revision: 1 })).status).toBe(
+      200,
+    );
+    const late = await api.call('PATCH', `/v1/blocks/${id}`, { value: '2', expected_revision: 1 });
+    expect([late.status, late.headers['x-should-retry']]).toEqual([409, 'false']);
+    expect((await api.call('GET', `/v1/blocks/${id}`)).body.value).toBe('1');
+  });
+
+  test('over the limit is 422, also when the limit shrinks', async () => {
+    const { id } = await create({ label: 'c', value: 'abc', limit: 5 });
+    expect((await api.call('PATCH', `/v1/blocks/${id}`, { value: 'abcdef' })).status).toBe(422);
+    const shrunk = await api.call('PATCH', `/v1/blocks/${id}`, { limit: 2 });
+    expect([shrunk.status, shrunk.body.errors[0].path]).toEqual([422, '/limit']);
+  });
+
+  test('a new label follows to every agent that holds it; one that an agent has already is 409', async () => {
+    const { id } = await create({ label: 'old', value: 'x' });
+    const agent = await createAgent(api, { block_ids: [id] });
+    expect((await api.call('PATCH', `/v1/blocks/${id}`, { label: 'new' })).body).toMatchObject({
+      label: 'new',
+      revision: 1,
+    });
+    expect((await api.call('GET', `/v1/agents/${agent}/core-memory/blocks/new`)).body.id).toBe(id);
+    expect((await api.call('GET', `/v1/agents/${agent}/core-memory/blocks/old`)).status).toBe(404);
+    const taken = await api.call('PATCH', `/v1/blocks/${id}`, { label: 'human' });
+    expect(taken.status).toBe(409);
+    expect(JSON.stringify(taken.body)).not.toMatch(/agent_block|constraint|key/);
+  });
+
+  test('an unknown block is 404, a malformed id 422', async () => {
+    expect((await api.call('PATCH', `/v1/blocks/block-${UNKNOWN_UUID}`, { value: 'x' })).status).toBe(404);
+    expect((await api.call('PATCH', '/v1/blocks/block-1', { value: 'x' })).status).toBe(422);
+  });
+});
+
+describe('listing blocks', () => {
+  test('oldest first, by label and by what they hold, and page over deleted ones', async () => {
+    const fresh = await openApi();
+    const made: { id: string }[] = [];
+    for (const label of ['one', 'two', 'three']) {
+      made.push((await fresh.call('POST', '/v1/blocks/', { label, value: `value of ${label}` })).body);
+    }
+    await fresh.call('POST', '/v1/blocks/', { label: 'template', value: '', is_template: true });
+    const agent = await createAgent(fresh, { memory_blocks: [], block_ids: [made[1]!.id] });
+    const labels = async (query: string) =>
+      (await fresh.call('GET', `/v1/blocks/?${query}`)).body.map((block: { label: string }) => block.label);
+    expect(await labels('')).toEqual(['one', 'two', 'three', 'template']);
+    expect(await labels('order=desc&limit=2')).toEqual(['template', 'three']);
+    expect(await labels('label=two')).toEqual(['two']);
+    expect(await labels('label_search=T')).toEqual(['two', 'three', 'template']);
+    expect(await labels('value_search=of+t')).toEqual(['two', 'three']);
+    expect(await labels('templates_only=false')).toEqual(['one', 'two', 'three']);
+    expect(await labels('templates_only=true')).toEqual(['template']);
+    expect(await labels('connected_to_agents_count_gt=0')).toEqual(['two']);
+    expect(await labels('connected_to_agents_count_eq=0&connected_to_agents_count_eq=2')).toEqual([
+      'one',
+      'three',
+      'template',
+    ]);
+    expect(
+      (await fresh.call('GET', `/v1/blocks/${made[1]!.id}/agents`)).body.map(
+        (item: { id: string }) => item.id,
+      ),
+    ).toEqual([agent]);
+    await fresh.call('DELETE', `/v1/blocks/${made[1]!.id}`);
+    expect(await labels(`after=${made[1]!.id}`)).toEqual(['three', 'template']);
+    expect(await labels(`before=${made[1]!.id}`)).toEqual(['one']);
+    expect((await fresh.call('GET', `/v1/agents/${agent}`)).body.blocks).toEqual([]);
+    await fresh.close();
+  });
+});

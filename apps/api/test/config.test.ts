@@ -1,0 +1,65 @@
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { keepApiKey } from '../src/api-key.ts';
+import { readConfig } from '../src/config.ts';
+
+const DATABASE_URL = 'postgres://u:secret@localhost/db';
+
+describe('the environment', () => {
+  test('needs a database and has defaults for the rest', () => {
+    expect(readConfig({ DATABASE_URL })).toEqual({
+      host: '127.0.0.1',
+      port: 8283,
+      databaseUrl: DATABASE_URL,
+      queueUrl: 'none',
+      apiKey: null,
+      model: 'simulator',
+      logLevel: 'info',
+      dataDir: '.data',
+      exitWithParent: false,
+    });
+  });
+
+  test('says that the model is real once there is a key for it', () => {
+    expect(readConfig({ DATABASE_URL, ANTHROPIC_API_KEY: 'sk-x' }).model).toBe('anthropic');
+  });
+
+  test.each([
+    [{}, /DATABASE_URL is required/],
+    [{ DATABASE_URL: 'mysql://x' }, /DATABASE_URL must look like/],
+    [{ DATABASE_URL, PORT: '70000' }, /PORT/],
+    [{ DATABASE_URL, NIGHTSHIFT_API_KEY: 'short' }, /NIGHTSHIFT_API_KEY must have at least 16/],
+    [{ DATABASE_URL, NIGHTSHIFT_APIKEY: 'x' }, /NIGHTSHIFT_APIKEY is not known/],
+  ])('is refused by name when it is wrong: %o', (env, message) => {
+    expect(() => readConfig(env)).toThrow(message);
+  });
+
+  test('shows no value when it is refused', () => {
+    expect(() => readConfig({ DATABASE_URL: 'mysql://u:secret@h', PORT: 'x' })).toThrow(/^(?!.*secret)/);
+  });
+});
+
+describe('the kept key', () => {
+  let directory = '';
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'nightshift-key-'));
+  });
+  afterEach(() => rm(directory, { recursive: true, force: true }));
+
+  test('is made once, however many start at once, and is its owner’s alone', async () => {
+    const dataDir = join(directory, 'data');
+    const kept = await Promise.all([1, 2, 3, 4].map(() => keepApiKey(dataDir)));
+    expect(new Set(kept.map(({ key }) => key)).size).toBe(1);
+    expect(kept.filter(({ isNew }) => isNew)).toHaveLength(1);
+    expect(kept[0]!.key).toMatch(/^ns_[0-9A-Za-z]{43}$/);
+    expect((await stat(join(dataDir, 'api-key'))).mode & 0o777).toBe(0o600);
+    expect((await readFile(join(dataDir, 'api-key'), 'utf8')).trim()).toBe(kept[0]!.key);
+  });
+
+  test('that is damaged is an error that says what to do', async () => {
+    await writeFile(join(directory, 'api-key'), '');
+    await expect(keepApiKey(directory)).rejects.toThrow(/delete it/);
+  });
+});

@@ -1,0 +1,91 @@
+import { NightshiftError } from '@nightshift/agent-core';
+import { connect } from '@nightshift/db';
+import { createPool } from '@nightshift/services';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { answerOf } from '../src/errors/answer-of.ts';
+import { buildServer } from '../src/index.ts';
+import { API_KEY, createAgent, openApi, type TestApi } from './api.ts';
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await openApi();
+});
+afterAll(() => api.close());
+
+function failure(code: string, message = 'select secret from agent'): Error {
+  return Object.assign(new Error(message), { code });
+}
+
+describe('what went wrong below', () => {
+  test.each([
+    ['23505', 409, 'conflict', null],
+    ['23503', 409, 'conflict', null],
+    ['40P01', 503, 'not_ready', 1],
+    ['55P03', 503, 'not_ready', 1],
+    ['57014', 503, 'not_ready', 1],
+    ['08006', 503, 'database_unreachable', 1],
+    ['53300', 503, 'database_unreachable', 1],
+    ['57P01', 503, 'database_unreachable', 1],
+    ['ECONNREFUSED', 503, 'database_unreachable', 1],
+    ['42703', 500, 'internal', null],
+  ])('%s is answered %i, without its text', (code, status, name, retryAfterSeconds) => {
+    const answer = answerOf(failure(code));
+    expect(answer).toMatchObject({ status, code: name, retryAfterSeconds });
+    expect(JSON.stringify(answer)).not.toContain('secret');
+  });
+
+  test.each([
+    'Connection terminated unexpectedly',
+    'timeout exceeded when trying to connect',
+    'Query read timeout',
+  ])('a connection that is lost without a code is 503: %s', (message) => {
+    expect(answerOf(new Error(message)).code).toBe('database_unreachable');
+  });
+
+  test('an error that only the log should see is 500', () => {
+    expect(answerOf(new NightshiftError('fenced', 'lease')).status).toBe(500);
+    expect(answerOf('thrown text').status).toBe(500);
+  });
+});
+
+test('a submission that waits too long for a busy row is 503 and may come again', async () => {
+  const agent_id = await createAgent(api);
+  const pool = createPool({ url: api.database.url, max: 2, lockTimeoutMs: 200 });
+  const db = connect(pool);
+  const app = buildServer({
+    db,
+    bell: { ring: () => Promise.resolve() },
+    apiKey: API_KEY,
+    model: 'simulator',
+  });
+  await app.ready();
+  const holder = await api.database.pool.connect();
+  await holder.query('begin');
+  await holder.query('select id from conversation for update');
+  const answer = await app.inject({
+    method: 'POST',
+    url: '/v1/batches',
+    headers: { authorization: `Bearer ${API_KEY}` },
+    payload: { requests: [{ agent_id, input: 'x' }] },
+  });
+  await holder.query('rollback');
+  holder.release();
+  expect([answer.statusCode, answer.headers['retry-after'], answer.json().code]).toEqual([
+    503,
+    '1',
+    'not_ready',
+  ]);
+  await app.close();
+  await db.destroy();
+});
+
+test('a URL that is not properly encoded is 400', async () => {
+  const answer = await api.call('GET', '/v1/agents/%zz');
+  expect([answer.status, answer.body.code]).toEqual([400, 'invalid_argument']);
+});
+
+test('a part of the URL that is too long is an error of the same form', async () => {
+  const answer = await api.call('GET', `/v1/agents/${'a'.repeat(600)}`);
+  expect(answer.status).toBeGreaterThanOrEqual(400);
+  expect(answer.body).toMatchObject({ detail: expect.any(String), request_id: expect.any(String) });
+});

@@ -1,0 +1,106 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+
+let database: TestDatabase;
+let dataDir = '';
+beforeAll(async () => {
+  database = await openTestDatabase(inject('postgresUrl'));
+  dataDir = await mkdtemp(join(tmpdir(), 'nightshift-api-'));
+});
+afterAll(async () => {
+  await database.close();
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+interface Started {
+  readonly child: ChildProcess;
+  readonly exited: Promise<unknown[]>;
+  readonly output: () => string;
+}
+
+function start(env: Record<string, string>): Started {
+  const child = spawn(process.execPath, [new URL('../src/main.ts', import.meta.url).pathname], {
+    env: { PATH: process.env.PATH, PORT: '0', DATA_DIR: dataDir, LOG_LEVEL: 'info', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      output += text;
+      child.emit('output');
+    });
+  }
+  return { child, exited: once(child, 'exit'), output: () => output };
+}
+
+async function untilOutput({ child, output }: Started, pattern: RegExp): Promise<RegExpExecArray> {
+  for (;;) {
+    const match = pattern.exec(output());
+    if (match !== null) return match;
+    await once(child, 'output');
+  }
+}
+
+test('the process prints its key once, serves, logs one line a request without secrets, and ends cleanly on SIGTERM', async () => {
+  const first = start({ DATABASE_URL: database.url });
+  const [, url = ''] = await untilOutput(first, /Nightshift API at (http:\S+), model: simulator/);
+  const [, key = ''] = await untilOutput(first, /API key \(kept in .*\): (ns_\w+)/);
+  expect((await readFile(join(dataDir, 'api-key'), 'utf8')).trim()).toBe(key);
+
+  const answer = await fetch(`${url}/v1/agents/?name=private-query`, {
+    headers: { authorization: `Bearer ${key}` },
+  });
+  expect([answer.status, await answer.json()]).toEqual([200, []]);
+  await untilOutput(first, /"path":"\/v1\/agents\/"/);
+  const lines = first
+    .output()
+    .split('\n')
+    .filter((line) => line.includes('"path":"/v1/agents/"'));
+  expect(lines).toHaveLength(1);
+  expect(JSON.parse(lines[0]!)).toMatchObject({
+    method: 'GET',
+    status: 200,
+    route: '/v1/agents',
+    request_id: expect.any(String),
+  });
+  expect(lines[0]).not.toMatch(/private-query|ns_/);
+
+  // A connection that never says anything must not hold the end up.
+  const silent = connect(Number(new URL(url).port), '127.0.0.1');
+  silent.on('error', () => undefined);
+  await once(silent, 'connect');
+  first.child.kill('SIGTERM');
+  expect(await first.exited).toEqual([0, null]);
+  silent.destroy();
+
+  const second = start({ DATABASE_URL: database.url });
+  await untilOutput(second, /Nightshift API at/);
+  expect(second.output()).not.toContain(key);
+  second.child.kill('SIGTERM');
+  expect(await second.exited).toEqual([0, null]);
+});
+
+test.each([
+  [{ DATABASE_URL: '' }, /DATABASE_URL is required/],
+  [{ NIGHTSHIFT_TYPO: 'x' }, /NIGHTSHIFT_TYPO is not known/],
+])('a wrong environment ends the process with its name and no stack: %o', async (env, message) => {
+  const started = start({ DATABASE_URL: database.url, ...env });
+  expect((await started.exited)[0]).toBe(1);
+  expect(started.output()).toMatch(message);
+  expect(started.output()).not.toMatch(/\.ts:\d/);
+});
+
+test('a database that is not migrated is refused at start', async () => {
+  const empty = await openTestDatabase(inject('postgresUrl'));
+  await empty.pool.query('delete from kysely_migration');
+  const started = start({ DATABASE_URL: empty.url });
+  expect((await started.exited)[0]).toBe(1);
+  expect(started.output()).toMatch(/lacks the migrations/);
+  await empty.close();
+});

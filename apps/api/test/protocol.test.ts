@@ -1,0 +1,208 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { API_KEY, createAgent, openApi, UNKNOWN_UUID, type TestApi } from './api.ts';
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await openApi();
+});
+afterAll(() => api.close());
+
+describe('the key', () => {
+  test.each([
+    ['none', ''],
+    ['a wrong one', 'Bearer nope'],
+    ['another scheme', `Basic ${API_KEY}`],
+  ])('%s is refused with 401, and tells how to send one', async (_name, authorization) => {
+    const answer = await api.call('GET', '/v1/agents/', undefined, { authorization });
+    expect(answer.status).toBe(401);
+    expect(answer.headers['www-authenticate']).toBe('Bearer');
+    expect(answer.body).toMatchObject({ code: 'unauthorized', status: 401 });
+    expect(typeof answer.body.detail).toBe('string');
+  });
+
+  test.each(['/v1/health/', '/v1/health', '/livez', '/readyz', '/openapi.json'])(
+    '%s needs none',
+    async (path) => {
+      const answer = await api.call('GET', path, undefined, { authorization: '' });
+      expect(answer.status).toBe(200);
+    },
+  );
+});
+
+test('health and readiness say which model answers', async () => {
+  expect((await api.call('GET', '/v1/health/')).body).toEqual({
+    status: 'ok',
+    version: '0.1.0',
+    model: 'simulator',
+  });
+  expect((await api.call('GET', '/readyz')).body).toMatchObject({ status: 'ok', model: 'simulator' });
+});
+
+test('an error is one JSON body that says what, where and what next', async () => {
+  const { status, headers, body } = await api.call('GET', `/v1/agents/agent-${UNKNOWN_UUID}`);
+  expect(status).toBe(404);
+  expect(headers['content-type']).toMatch(/^application\/json/);
+  expect(body).toEqual({
+    type: 'urn:nightshift:error:not_found',
+    title: 'Not found',
+    status: 404,
+    detail: `There is no agent agent-${UNKNOWN_UUID}. Check the id; lists show what exists.`,
+    code: 'not_found',
+    message: body.detail,
+    errors: [],
+    request_id: headers['x-request-id'],
+  });
+});
+
+test('unknown routes are 404, wrong methods 405 with the right ones', async () => {
+  expect((await api.call('GET', '/v1/nothing')).status).toBe(404);
+  const wrong = await api.call('DELETE', '/v1/messages/batches');
+  expect(wrong.status).toBe(405);
+  expect(wrong.headers.allow).toBe('GET, HEAD, POST');
+  expect((await api.call('PUT', `/v1/agents/agent-${UNKNOWN_UUID}/`)).status).toBe(405);
+});
+
+test.each([
+  '/v1/agents',
+  '/v1/agents/',
+  '/v1/batches',
+  '/v1/batches/',
+  '/v1/messages/batches',
+  '/v1/messages/batches/',
+  '/v1/tags/',
+  '/v1/models/',
+  '/v1/models/embedding',
+])('%s answers with or without a slash at the end', async (path) => {
+  expect((await api.call('GET', path)).status).toBe(200);
+});
+
+describe('a body', () => {
+  test.each([
+    ['text/plain', 415],
+    ['application/x-www-form-urlencoded', 415],
+    ['application/json-patch+json', 415],
+    ['application/jsonx', 415],
+    ['application/json; charset=utf-8', 200],
+    ['APPLICATION/JSON', 200],
+  ])('of type %s is answered %i', async (type, status) => {
+    const answer = await api.call('POST', '/v1/blocks/', '{"label":"a","value":"b"}', {
+      'content-type': type,
+    });
+    expect(answer.status).toBe(status);
+  });
+
+  test('that is not JSON is 422', async () => {
+    const answer = await api.call('POST', '/v1/blocks/', '{"label":');
+    expect([answer.status, answer.body.code]).toEqual([422, 'validation_failed']);
+  });
+
+  test('that nests too deep is 400, before it is built', async () => {
+    const answer = await api.call('POST', '/v1/blocks/', '['.repeat(1_000_000));
+    expect([answer.status, answer.body.code]).toEqual([400, 'invalid_argument']);
+  });
+
+  test.each([
+    '{"label":"a","value":"b","__proto__":{"x":1}}',
+    '{"constructor":{"prototype":{"x":1}},"label":"a"}',
+  ])('that would change prototypes is refused: %s', async (body) => {
+    expect((await api.call('POST', '/v1/blocks/', body)).status).toBe(422);
+  });
+
+  test('beyond the limit of its route is 413', async () => {
+    const answer = await api.call(
+      'POST',
+      '/v1/blocks/',
+      JSON.stringify({ label: 'a', value: 'x'.repeat(17_000_000) }),
+    );
+    expect([answer.status, answer.body.code]).toEqual([413, 'payload_too_large']);
+  });
+
+  test('may be missing where none is needed, whatever the content type', async () => {
+    const agent = await createAgent(api);
+    const block = await api.call('POST', '/v1/blocks/', { label: 'other', value: '' });
+    const path = `/v1/agents/${agent}/core-memory/blocks/attach/${block.body.id}`;
+    expect((await api.call('PATCH', path)).status).toBe(200);
+    expect((await api.call('PATCH', path, '', { 'content-type': 'application/json' })).status).toBe(200);
+  });
+});
+
+describe('a query', () => {
+  test.each([
+    ['/v1/agents/?lable=x', '?lable'],
+    ['/v1/agents/?limit=0', '?limit'],
+    ['/v1/agents/?limit=ten', '?limit'],
+    ['/v1/agents/?order=up', '?order'],
+    ['/v1/agents/?after=nonsense', '?after'],
+    ['/v1/agents/?project_id=p', '?project_id'],
+    ['/v1/agents/?order_by=name', '?order_by'],
+    ['/v1/steps/?feedback=positive', '?feedback'],
+    ['/v1/runs/?statuses=done', '?statuses.0'],
+    ['/v1/messages/batches?order_by=id', '?order_by'],
+  ])('that cannot be used is 422 and names the parameter: %s', async (url, path) => {
+    const answer = await api.call('GET', url);
+    expect(answer.status).toBe(422);
+    expect(answer.body.errors[0].path).toBe(path);
+    expect(answer.body.detail).toContain(path);
+  });
+
+  test('takes empty values as absent, as a null of the client comes', async () => {
+    expect((await api.call('GET', '/v1/agents/?before=&after=&limit=')).status).toBe(200);
+  });
+
+  test('takes one value of a list, and several', async () => {
+    await createAgent(api, { tags: ['red'] });
+    await createAgent(api, { tags: ['blue'] });
+    expect((await api.call('GET', '/v1/agents/?tags=red')).body).toHaveLength(1);
+    expect((await api.call('GET', '/v1/agents/?tags=red&tags=blue')).body).toHaveLength(2);
+    expect((await api.call('GET', '/v1/agents/?tags=red&tags=blue&match_all_tags=true')).body).toHaveLength(
+      0,
+    );
+    expect((await api.call('GET', '/v1/tags/')).body).toEqual(['blue', 'red']);
+    expect((await api.call('GET', '/v1/tags/?after=blue')).body).toEqual(['red']);
+  });
+});
+
+test('nothing of the database or of the program shows in an unforeseen error', async () => {
+  const broken = await openApi();
+  await broken.database.pool.query('alter table agent rename column tags to labels');
+  const answer = await broken.call('GET', '/v1/agents/');
+  expect(answer.status).toBe(500);
+  expect(answer.body.detail).toBe('An unknown error occurred. Look up the request id in the server log.');
+  expect(JSON.stringify(answer.body)).not.toMatch(/column|select|node_modules|\.ts/);
+  await broken.close();
+});
+
+test('readyz fails when the database is behind, and livez does not', async () => {
+  const behind = await openApi();
+  await behind.database.pool.query('delete from kysely_migration');
+  expect((await behind.call('GET', '/readyz')).status).toBe(503);
+  expect((await behind.call('GET', '/livez')).status).toBe(200);
+  await behind.close();
+});
+
+test('a null answer is the JSON null', async () => {
+  const block = await api.call('POST', '/v1/blocks/', { label: 'gone', value: '' });
+  const answer = await api.app.inject({
+    method: 'DELETE',
+    url: `/v1/blocks/${block.body.id}`,
+    headers: { authorization: `Bearer ${API_KEY}` },
+  });
+  expect([answer.statusCode, answer.body, answer.headers['content-type']]).toEqual([
+    200,
+    'null',
+    'application/json; charset=utf-8',
+  ]);
+});
+
+test('models can be looked up, each with who answers it', async () => {
+  const models = await api.call('GET', '/v1/models/');
+  expect(models.body).toContainEqual(
+    expect.objectContaining({
+      handle: 'anthropic/claude-haiku-4-5',
+      provider_type: 'anthropic',
+      answered_by: 'simulator',
+    }),
+  );
+  expect((await api.call('GET', '/v1/models/?provider_name=openai')).body).toEqual([]);
+  expect((await api.call('GET', '/v1/models/embedding')).body).toEqual([]);
+});

@@ -1,0 +1,60 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createAgent, openApi, UNKNOWN_UUID, type TestApi } from './api.ts';
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await openApi();
+});
+afterAll(() => api.close());
+
+const reset = (id: string, body?: object) => api.call('PATCH', `/v1/agents/${id}/reset-messages`, body);
+const submit = (id: string) => api.call('POST', '/v1/batches', { requests: [{ agent_id: id, input: 'x' }] });
+
+/** What the worker does when the run of an agent ends, as far as its conversation is concerned. */
+const release = (id: string) =>
+  api.database.pool.query(
+    `with ended as (update run set state = 'completed', stop_reason = 'end_turn', ended_at = app_now() where agent_id = $1)
+     update conversation set run_id = null from agent a where a.id = $1 and conversation.id = a.conversation_id`,
+    [id.slice(6)],
+  );
+
+async function contextFrom(id: string): Promise<number> {
+  const { rows } = await api.database.pool.query<{ seq: number }>(
+    `select c.context_from_seq as seq from conversation c join agent a on a.conversation_id = c.id where a.id = $1`,
+    [id.slice(6)],
+  );
+  return rows[0]!.seq;
+}
+
+test('an agent is made to forget its conversation; what was said stays to be read', async () => {
+  const id = await createAgent(api);
+  expect((await reset(id)).body).toBeNull();
+  expect(await contextFrom(id)).toBe(1);
+  await submit(id);
+  await release(id);
+  expect((await api.call('GET', `/v1/agents/${id}`)).body.message_ids).toHaveLength(1);
+  const answer = await reset(id, { add_default_initial_messages: true });
+  expect([answer.status, answer.body]).toEqual([200, null]);
+  expect(await contextFrom(id)).toBe(2);
+  expect((await api.call('GET', `/v1/agents/${id}`)).body.message_ids).toEqual([]);
+  expect((await api.call('GET', `/v1/agents/${id}/messages`)).body).toHaveLength(1);
+  await submit(id);
+  expect((await api.call('GET', `/v1/agents/${id}`)).body.message_ids).toHaveLength(1);
+});
+
+test('not while a run goes on in it: that is a conflict, and nothing changes', async () => {
+  const id = await createAgent(api);
+  await submit(id);
+  const before = await contextFrom(id);
+  const { status, body } = await reset(id, {});
+  expect([status, body.code]).toEqual([409, 'conflict']);
+  expect(body.detail).toContain('run-');
+  expect(await contextFrom(id)).toBe(before);
+});
+
+test('an agent that is not there is not found, and a misspelt field is named', async () => {
+  expect((await reset(`agent-${UNKNOWN_UUID}`)).status).toBe(404);
+  const id = await createAgent(api);
+  const { status, body } = await reset(id, { add_initial: true });
+  expect([status, body.errors[0].path]).toEqual([422, '/add_initial']);
+});

@@ -1,0 +1,327 @@
+import { stepUuid, toWireId } from '@nightshift/agent-core';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { createAgent, openApi, PROJECT_ID, UNKNOWN_UUID, type TestApi } from './api.ts';
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await openApi();
+});
+afterAll(() => api.close());
+
+/** Submits one request a text, to agents of their own, and returns the runs in request order. */
+async function submitRuns(texts: readonly string[]) {
+  const requests = [];
+  for (const input of texts) requests.push({ agent_id: await createAgent(api), input });
+  const batch = (await api.call('POST', '/v1/batches', { requests })).body;
+  const runs = (await api.call('GET', `/v1/runs/?batch_id=${batch.id}&order=asc`)).body;
+  return { batch, runs, agents: requests.map((request) => request.agent_id) };
+}
+
+/** Writes a step of a run as ingest would: an answer with a call, its result, an answer; the run has ended. */
+async function writeSteps(run: { id: string; conversation_id: string }): Promise<void> {
+  const run_id = run.id.slice(4);
+  const conversation_id = run.conversation_id.slice('conversation-'.length);
+  const { db, pool } = api.database;
+  const provider = (n: number) => `01890000-0000-7000-8000-00000000${run_id.slice(0, 3)}${n}`;
+  for (const number of [1, 2]) {
+    await db
+      .insertInto('step')
+      .values({
+        project_id: PROJECT_ID,
+        run_id,
+        number,
+        attempt: 1,
+        provider_batch_id: provider(number),
+        ordinal: Number.parseInt(run_id.slice(28, 30), 16) + Math.floor(Math.random() * 1_000_000),
+        state: 'done',
+        context_from_seq: 0,
+        context_to_seq: number,
+        block_ids: [],
+        block_revisions: [],
+        max_tokens: 100,
+        stop_reason: number === 1 ? 'tool_use' : 'end_turn',
+        model: 'claude-haiku-4-5-20251001',
+        input_tokens: 10,
+        output_tokens: 3,
+        cache_read_tokens: 5,
+        cost_nanousd: 1_500_000,
+        sealed_at: `2026-01-0${number}T00:00:00Z`,
+        applied_at: `2026-01-0${number}T01:00:00Z`,
+        ended_at: `2026-01-0${number}T01:00:00Z`,
+      })
+      .execute();
+  }
+  const messages = [
+    {
+      role: 'assistant',
+      step_number: 1,
+      content: [
+        { type: 'text', text: 'I look.' },
+        { type: 'tool_use', id: 'toolu_1', name: 'weather', input: { place: 'X' } },
+      ],
+    },
+    {
+      role: 'user',
+      step_number: 1,
+      content: [{ type: 'tool_result', tool_use_id: 'toolu_1', content: 'Rain.' }],
+    },
+    {
+      role: 'assistant',
+      step_number: 2,
+      content: [
+        { type: 'thinking', thinking: 'Hm.', signature: 's' },
+        { type: 'text', text: 'It rains.' },
+      ],
+    },
+  ] as const;
+  for (const [index, message] of messages.entries()) {
+    await db
+      .insertInto('message')
+      .values({
+        project_id: PROJECT_ID,
+        conversation_id,
+        seq: index + 2,
+        run_id,
+        step_number: message.step_number,
+        role: message.role,
+        content: JSON.stringify(message.content),
+      })
+      .execute();
+  }
+  await db
+    .insertInto('tool_call')
+    .values({
+      project_id: PROJECT_ID,
+      run_id,
+      step_number: 1,
+      call_index: 0,
+      tool_use_id: 'toolu_1',
+      tool_name: 'weather',
+      kind: 'module',
+      state: 'succeeded',
+      started_at: '2026-01-01T01:00:00Z',
+      ended_at: '2026-01-01T01:00:01Z',
+    })
+    .execute();
+  await pool.query(
+    `update run set state = 'completed', stop_reason = 'end_turn', step_number = 2, last_seq = 4, ended_at = app_now() where id = $1`,
+    [run_id],
+  );
+}
+
+describe('a run', () => {
+  test('has Letta’s fields, and what it is of its batch', async () => {
+    const { batch, runs, agents } = await submitRuns(['a']);
+    expect(runs[0]).toEqual({
+      id: expect.stringMatching(/^run-/),
+      agent_id: agents[0],
+      status: 'created',
+      stop_reason: null,
+      created_at: expect.stringMatching(/Z$/),
+      completed_at: null,
+      background: true,
+      conversation_id: expect.stringMatching(/^conversation-/),
+      metadata: {
+        batch_id: batch.id,
+        ordinal: 0,
+        custom_id: null,
+        state: 'ready',
+        stop_reason: null,
+        error: null,
+        step_number: 1,
+        attempt: 1,
+        max_steps: 10,
+        started_at: expect.stringMatching(/Z$/),
+      },
+      request_config: null,
+      callback_url: null,
+      callback_sent_at: null,
+      callback_status_code: null,
+      callback_error: null,
+      base_template_id: null,
+      ttft_ns: null,
+      total_duration_ns: null,
+    });
+    expect((await api.call('GET', `/v1/runs/${runs[0].id}`)).body).toEqual(runs[0]);
+  });
+
+  test.each([
+    ['in_flight', null, null, 'running', null],
+    ['requires_action', null, null, 'running', null],
+    ['completed', 'end_turn', null, 'completed', 'end_turn'],
+    ['completed', 'stop_sequence', null, 'completed', 'end_turn'],
+    ['completed', 'tool_rule', null, 'completed', 'tool_rule'],
+    ['completed', 'max_steps', null, 'completed', 'max_steps'],
+    ['failed', 'loop_detected', '{}', 'failed', 'error'],
+    ['failed', 'provider_error', '{}', 'failed', 'llm_api_error'],
+    ['cancelled', 'cancelled', null, 'cancelled', 'cancelled'],
+    ['expired', 'expired', null, 'failed', 'llm_api_error'],
+  ])(
+    'in state %s for %s shows Letta’s names and keeps the true ones',
+    async (state, reason, error, status, shown) => {
+      const { runs } = await submitRuns(['a']);
+      await api.database.pool.query(
+        `update run set state = $2, stop_reason = $3, error = $4,
+         ended_at = case when $3::text is not null then app_now() end where id = $1`,
+        [runs[0].id.slice(4), state, reason, error],
+      );
+      expect((await api.call('GET', `/v1/runs/${runs[0].id}`)).body).toMatchObject({
+        status,
+        stop_reason: shown,
+        metadata: { state, stop_reason: reason },
+      });
+    },
+  );
+
+  test('unknown is 404, malformed 422', async () => {
+    for (const path of ['', '/messages', '/steps', '/usage']) {
+      expect((await api.call('GET', `/v1/runs/run-${UNKNOWN_UUID}${path}`)).status).toBe(404);
+      expect((await api.call('GET', `/v1/runs/run-1${path}`)).status).toBe(422);
+    }
+  });
+});
+
+describe('listing runs', () => {
+  test('filters by agent, batch, status and reason, and pages whole both ways', async () => {
+    const { batch, runs, agents } = await submitRuns(['a', 'b', 'c', 'd', 'e']);
+    const ids = runs.map((run: { id: string }) => run.id);
+    const list = async (query: string) =>
+      (await api.call('GET', `/v1/runs/?${query}`)).body.map((run: { id: string }) => run.id);
+    expect(await list(`batch_id=${batch.id}`)).toEqual(ids.toReversed());
+    expect(await list(`agent_id=${agents[2]}`)).toEqual([ids[2]]);
+    expect(await list(`agent_ids=${agents[2]}&agent_ids=${agents[0]}`)).toEqual([ids[2], ids[0]]);
+    await api.database.pool.query(
+      `update run set state = 'failed', stop_reason = 'poison', error = '{}', ended_at = app_now() where id = $1`,
+      [ids[1].slice(4)],
+    );
+    expect(await list(`batch_id=${batch.id}&statuses=failed`)).toEqual([ids[1]]);
+    expect(await list(`batch_id=${batch.id}&active=true&ascending=true`)).toEqual([
+      ids[0],
+      ids[2],
+      ids[3],
+      ids[4],
+    ]);
+    expect(await list(`batch_id=${batch.id}&statuses=failed&active=true`)).toEqual([]);
+    expect(await list(`batch_id=${batch.id}&stop_reason=error`)).toEqual([ids[1]]);
+    expect(await list(`batch_id=${batch.id}&stop_reason=poison`)).toEqual([ids[1]]);
+    expect(await list('background=false')).toEqual([]);
+    for (const scope of [`batch_id=${batch.id}&`, `agent_ids=${agents.join('&agent_ids=')}&`]) {
+      expect(await list(`${scope}limit=2&order=asc&after=${ids[1]}`)).toEqual([ids[2], ids[3]]);
+      expect(await list(`${scope}limit=2&order=asc&before=${ids[3]}`)).toEqual([ids[1], ids[2]]);
+      expect(await list(`${scope}limit=2&after=${ids[3]}`)).toEqual([ids[2], ids[1]]);
+      expect(await list(`${scope}limit=2&before=${ids[1]}`)).toEqual([ids[3], ids[2]]);
+      expect(await list(`${scope}order=asc&after=${ids[4]}`)).toEqual([]);
+    }
+  });
+});
+
+describe('what a run did', () => {
+  let run: { id: string; conversation_id: string; agent_id: string };
+  let batch: { id: string };
+  beforeEach(async () => {
+    const submitted = await submitRuns(['What is it like?']);
+    run = submitted.runs[0];
+    batch = submitted.batch;
+    await writeSteps(run);
+  });
+
+  test('shows as messages of Letta’s union, oldest first', async () => {
+    const { body } = await api.call('GET', `/v1/runs/${run.id}/messages`);
+    expect(body.map((message: Record<string, unknown>) => message.message_type)).toEqual([
+      'user_message',
+      'assistant_message',
+      'tool_call_message',
+      'tool_return_message',
+      'reasoning_message',
+      'assistant_message',
+    ]);
+    expect(body[2]).toMatchObject({
+      run_id: run.id,
+      step_id: toWireId('step', stepUuid({ run_id: run.id.slice(4), number: 1, attempt: 1 })),
+      tool_call: { name: 'weather', arguments: '{"place":"X"}', tool_call_id: 'toolu_1' },
+    });
+    expect(body[3]).toMatchObject({ name: 'weather', tool_return: 'Rain.', status: 'success' });
+    const page = await api.call('GET', `/v1/runs/${run.id}/messages?limit=1&after=${body[0].id}`);
+    expect(page.body.map((message: { message_type: string }) => message.message_type)).toEqual([
+      'assistant_message',
+      'tool_call_message',
+    ]);
+    const rest = await api.call('GET', `/v1/runs/${run.id}/messages?after=${page.body.at(-1).id}`);
+    expect(rest.body).toEqual(body.slice(3));
+    const last = await api.call('GET', `/v1/runs/${run.id}/messages?order=desc&limit=1`);
+    expect(last.body).toEqual(body.slice(4).reverse());
+    expect((await api.call('GET', `/v1/runs/${run.id}/messages?after=${body[5].id}`)).body).toEqual([]);
+    expect((await api.call('GET', `/v1/runs/${run.id}/messages?limit=1&before=${body[2].id}`)).body).toEqual([
+      body[0],
+    ]);
+  });
+
+  test('shows as internal messages of its batch, the tool named even on a page of its own', async () => {
+    const path = `/v1/messages/batches/${batch.id}/messages`;
+    const { messages } = (await api.call('GET', `${path}?order=asc`)).body;
+    expect(messages.map((message: Record<string, unknown>) => message.role)).toEqual([
+      'user',
+      'assistant',
+      'tool',
+      'assistant',
+    ]);
+    expect(messages[1]).toMatchObject({
+      model: 'claude-haiku-4-5-20251001',
+      run_id: run.id,
+      tool_calls: [
+        { id: 'toolu_1', type: 'function', function: { name: 'weather', arguments: '{"place":"X"}' } },
+      ],
+    });
+    const one = (await api.call('GET', `${path}?order=asc&limit=1&after=${messages[1].id}`)).body.messages;
+    expect(one).toEqual([messages[2]]);
+    expect(one[0]).toMatchObject({ role: 'tool', name: 'weather', tool_call_id: 'toolu_1' });
+    expect(new Set(messages.map((message: { batch_item_id: string }) => message.batch_item_id)).size).toBe(1);
+  });
+
+  test('shows as steps, one by one and across runs', async () => {
+    const steps = (await api.call('GET', `/v1/runs/${run.id}/steps`)).body;
+    expect(
+      steps.map((step: Record<string, unknown>) => [step.number, step.status, step.stop_reason]),
+    ).toEqual([
+      [2, 'success', 'end_turn'],
+      [1, 'success', null],
+    ]);
+    expect(steps[0]).toMatchObject({
+      run_id: run.id,
+      agent_id: run.agent_id,
+      model: 'claude-haiku-4-5-20251001',
+      provider_name: 'anthropic',
+      prompt_tokens: 15,
+      completion_tokens: 3,
+      total_tokens: 18,
+      cost_usd: '0.0015',
+    });
+    expect((await api.call('GET', `/v1/steps/${steps[1].id}`)).body).toEqual(steps[1]);
+    expect((await api.call('GET', `/v1/steps/step-${UNKNOWN_UUID}`)).status).toBe(404);
+    const list = async (query: string) =>
+      (await api.call('GET', `/v1/steps/?agent_id=${run.agent_id}&${query}`)).body;
+    expect(await list('')).toEqual(steps);
+    expect(await list('limit=1')).toEqual([steps[0]]);
+    expect(await list(`limit=1&after=${steps[0].id}`)).toEqual([steps[1]]);
+    expect(await list(`limit=1&before=${steps[1].id}`)).toEqual([steps[0]]);
+    expect(await list(`order=asc&after=${steps[1].id}`)).toEqual([steps[0]]);
+    expect(await list(`after=${steps[1].id}`)).toEqual([]);
+    expect(await list('model=claude-haiku-4-5-20251001')).toEqual(steps);
+    expect(await list('model=anthropic/claude-haiku-4-5')).toEqual(steps);
+    expect(await list('model=other')).toEqual([]);
+    expect(await list('start_date=2026-01-02T00:00:00Z')).toEqual([steps[0]]);
+    expect(await list('end_date=2026-01-01')).toEqual([steps[1]]);
+  });
+
+  test('shows as usage', async () => {
+    expect((await api.call('GET', `/v1/runs/${run.id}/usage`)).body).toEqual({
+      prompt_tokens: 30,
+      completion_tokens: 6,
+      total_tokens: 36,
+      prompt_tokens_details: { cached_tokens: 10, cache_write_tokens: 0 },
+      completion_tokens_details: null,
+      step_count: 2,
+      cost_usd: '0.003',
+    });
+  });
+});

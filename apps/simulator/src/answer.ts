@@ -1,0 +1,114 @@
+import { drawFrom, idFrom } from './draws.ts';
+import { findModel } from './models.ts';
+import type { Model } from './models.ts';
+import { directiveOf } from './scripts/directive.ts';
+import type { Directive } from './scripts/directive.ts';
+import { SCRIPTS } from './scripts/registry.ts';
+import type { ContentBlock, MessageParams } from './scripts/script.ts';
+import { addMessage, createConversationHash, isThinking, signThinking } from './signature.ts';
+import { outputTokensOf, usageJson, usageOf } from './usage.ts';
+import type { Usage } from './usage.ts';
+
+/** What a request is answered with. */
+export type Answer =
+  | {
+      readonly kind: 'message';
+      /** The message as it goes over the wire. */
+      readonly json: string;
+      readonly model: Model;
+      readonly usage: Usage;
+      /** A refusal before the first word is free; everything else is paid for. */
+      readonly billable: boolean;
+    }
+  | { readonly kind: 'error'; readonly type: string; readonly message: string };
+
+/** What an answer depends on besides the request. */
+export interface AnswerSettings {
+  readonly seed: string;
+  /** The fraction of requests with cache marks that find their shared prefix cached. */
+  readonly cacheHitFraction: number;
+  readonly defaultScript: Directive;
+}
+
+/** A request that passed validation. */
+export interface ValidRequest {
+  readonly params: MessageParams;
+  readonly paramsBytes: number;
+  readonly contentHash: string;
+  /** What the message id is derived from besides the content. */
+  readonly identity: string;
+  readonly serviceTier: 'batch' | 'standard';
+  /** The script of a rule, which wins over what the request asks for. */
+  readonly script?: Directive | undefined;
+}
+
+/** `block` over `defaults`, with the members in the order of `defaults`. */
+const withDefaults = (defaults: ContentBlock, block: ContentBlock): ContentBlock =>
+  Object.assign(defaults, block);
+
+/** Fills in what scripts leave out: ids, signatures, and the members that are always present. */
+function complete(content: readonly ContentBlock[], request: ValidRequest, seed: string): ContentBlock[] {
+  const { contentHash, params } = request;
+  const conversation = content.some(isThinking) ? createConversationHash() : undefined;
+  if (conversation !== undefined) for (const message of params.messages) addMessage(conversation, message);
+  let serverToolId = '';
+  return content.map((block, index) => {
+    let done: ContentBlock = block;
+    const { type } = block;
+    if (type === 'text') done = withDefaults({ type, text: '', citations: null }, block);
+    else if (type === 'tool_use') {
+      const id = idFrom('toolu_01', 22, seed, contentHash, index);
+      done = withDefaults({ type, id, name: '', input: {}, caller: { type: 'direct' } }, block);
+    } else if (type === 'server_tool_use') {
+      serverToolId = idFrom('srvtoolu_01', 22, seed, contentHash, index);
+      done = withDefaults({ type, id: serverToolId, name: '', input: {}, caller: { type: 'direct' } }, block);
+    } else if (type.endsWith('_tool_result') && block['tool_use_id'] === undefined) {
+      done = withDefaults({ type, tool_use_id: serverToolId }, block);
+    } else if (conversation !== undefined && isThinking(block)) {
+      const signature = signThinking(seed, params.model, conversation.value(), block);
+      done = { ...block, ...(type === 'thinking' ? { signature } : { data: signature }) };
+    }
+    conversation?.add('assistant', done);
+    return done;
+  });
+}
+
+/** Answers a request by its script: a pure function of the seed, the settings and the content of the request. */
+export function answerRequest(request: ValidRequest, settings: AnswerSettings): Answer {
+  const { params, contentHash } = request;
+  const { seed } = settings;
+  const model = findModel(params.model);
+  if (model === undefined)
+    return { kind: 'error', type: 'not_found_error', message: `model: ${params.model}` };
+  const { script: name, args } = request.script ?? directiveOf(params) ?? settings.defaultScript;
+  const script = SCRIPTS.get(name);
+  if (script === undefined) {
+    const known = [...SCRIPTS.keys()].join(', ');
+    return {
+      kind: 'error',
+      type: 'invalid_request_error',
+      message: `sim: there is no script "${name}"; there are ${known}`,
+    };
+  }
+  const draw = (purpose: string): number => drawFrom(seed, contentHash, purpose);
+  const reply = script({ params, seed, draw }, args);
+  if (reply.error !== undefined) return { kind: 'error', ...reply.error };
+  const content = complete(reply.content, request, seed);
+  const contentJson = JSON.stringify(content);
+  const outputTokens = reply.outputTokens ?? outputTokensOf(contentJson);
+  const usage = usageOf(params, request.paramsBytes, outputTokens, model, settings.cacheHitFraction, () =>
+    draw('cache'),
+  );
+  const id = idFrom('msg_01', 22, seed, contentHash, request.identity);
+  return {
+    kind: 'message',
+    json:
+      `{"id":"${id}","type":"message","role":"assistant","model":${JSON.stringify(params.model)},"content":${contentJson}` +
+      `,"stop_reason":${JSON.stringify(reply.stop_reason)},"stop_sequence":${JSON.stringify(reply.stop_sequence ?? null)}` +
+      `,"stop_details":${JSON.stringify(reply.stop_details ?? null)},"container":null,"diagnostics":null` +
+      `,"usage":${usageJson(usage, request.serviceTier, content)}}`,
+    model,
+    usage,
+    billable: !(reply.stop_reason === 'refusal' && content.length === 0),
+  };
+}

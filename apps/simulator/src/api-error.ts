@@ -1,0 +1,59 @@
+/** What the provider says when it refuses: thrown by handlers, answered in the provider's envelope. */
+export interface ApiError {
+  readonly status: number;
+  readonly type: string;
+  readonly message: string;
+  readonly error_code?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+const STATUS_OF_TYPE: Readonly<Record<string, number>> = {
+  invalid_request_error: 400,
+  authentication_error: 401,
+  billing_error: 402,
+  permission_error: 403,
+  not_found_error: 404,
+  conflict_error: 409,
+  request_too_large: 413,
+  rate_limit_error: 429,
+  api_error: 500,
+  timeout_error: 504,
+  overloaded_error: 529,
+};
+
+/** An Error that carries an ApiError as `apiError`. */
+export class ApiFailure extends Error {
+  readonly apiError: ApiError;
+
+  constructor(apiError: ApiError) {
+    super(apiError.message);
+    this.name = 'ApiFailure';
+    this.apiError = apiError;
+  }
+}
+
+/** An ApiFailure of the given error type with the status that belongs to it. */
+export function apiFailure(
+  type: string,
+  message: string,
+  headers?: Readonly<Record<string, string>>,
+): ApiFailure {
+  const status = STATUS_OF_TYPE[type] ?? 500;
+  return new ApiFailure({ status, type, message, ...(headers ? { headers } : {}) });
+}
+
+/** The HTTP status of an error type; 500 for an unknown one. */
+export function statusOfType(type: string): number {
+  return STATUS_OF_TYPE[type] ?? 500;
+}
+
+/** The error envelope as JSON. The edge answers 413 itself, in a shorter shape. */
+export function errorBody(error: ApiError, requestId: string): string {
+  if (error.status === 413) return JSON.stringify({ error: { type: error.type, message: error.message } });
+  const details = error.error_code === undefined ? {} : { details: { error_code: error.error_code } };
+  return JSON.stringify({
+    type: 'error',
+    error: { type: error.type, message: error.message, ...details },
+    request_id: requestId,
+  });
+}

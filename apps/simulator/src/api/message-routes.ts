@@ -1,0 +1,92 @@
+import type { IncomingMessage } from 'node:http';
+import { answerRequest } from '../answer.ts';
+import { ApiFailure, apiFailure, statusOfType } from '../api-error.ts';
+import { contentHashOf } from '../draws.ts';
+import type { MessageParams } from '../scripts/script.ts';
+import type { SimulatorState } from '../state.ts';
+import { listPriceUsd, tokensOfBytes } from '../usage.ts';
+import type { ValidationContext } from '../validate/issue.ts';
+import { paramsIssue } from '../validate/params.ts';
+import { jsonReply } from './reply.ts';
+import type { Exchange } from './exchange.ts';
+import type { Reply } from './reply.ts';
+
+/** The largest body of a single request. */
+const MAX_MESSAGE_BYTES = 32_000_000;
+
+async function readBody(request: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size <= MAX_MESSAGE_BYTES) chunks.push(chunk);
+  }
+  if (size > MAX_MESSAGE_BYTES) {
+    throw new ApiFailure({
+      status: 413,
+      type: 'request_too_large',
+      message: 'Request exceeds the maximum size',
+    });
+  }
+  return Buffer.concat(chunks);
+}
+
+async function readParams(
+  state: SimulatorState,
+  exchange: Exchange,
+  endpoint: ValidationContext['endpoint'],
+): Promise<{ params: MessageParams; bytes: Buffer }> {
+  const bytes = await readBody(exchange.request);
+  exchange.entry.request_bytes = bytes.length;
+  let params: unknown;
+  try {
+    params = JSON.parse(bytes.toString());
+  } catch (error) {
+    throw apiFailure(
+      'invalid_request_error',
+      `The request body is not valid JSON: ${(error as Error).message}`,
+    );
+  }
+  const { version, betas } = exchange;
+  const issue = paramsIssue(params, {
+    endpoint,
+    version,
+    betas,
+    seed: state.seed,
+    paramsBytes: bytes.length,
+  });
+  if (issue !== undefined) throw apiFailure(issue.type, issue.message);
+  return { params: params as MessageParams, bytes };
+}
+
+/** `POST /v1/messages`, not streamed: the same models as in batches, at list price. */
+export async function handleMessages(state: SimulatorState, exchange: Exchange): Promise<Reply> {
+  const { params, bytes } = await readParams(state, exchange, 'messages');
+  if (params['stream'] === true) {
+    throw apiFailure('invalid_request_error', 'stream: this simulator answers whole messages only');
+  }
+  const contentHash = contentHashOf(bytes);
+  const { settings, seed } = state;
+  const answer = answerRequest(
+    { params, paramsBytes: bytes.length, contentHash, identity: 'message', serviceTier: 'standard' },
+    {
+      seed,
+      cacheHitFraction: settings.cache_hit,
+      defaultScript: { script: settings.default_script, args: settings.default_script_args },
+    },
+  );
+  if (answer.kind === 'error') {
+    throw new ApiFailure({ status: statusOfType(answer.type), type: answer.type, message: answer.message });
+  }
+  if (answer.billable) {
+    const usd = listPriceUsd(answer.model, answer.usage);
+    state.ledger.bill({ batch: null, customId: null, contentHash, usage: answer.usage, usd });
+  }
+  return { status: 200, headers: { 'content-type': 'application/json' }, body: answer.json };
+}
+
+/** `POST /v1/messages/count_tokens` */
+export async function handleCountTokens(state: SimulatorState, exchange: Exchange): Promise<Reply> {
+  const { bytes } = await readParams(state, exchange, 'count_tokens');
+  return jsonReply(200, { input_tokens: tokensOfBytes(bytes.length) });
+}

@@ -1,0 +1,80 @@
+import { hash } from 'node:crypto';
+
+/** A 64-bit hash as two unsigned 32-bit halves: cheap to keep in typed arrays. */
+export interface Hash64 {
+  readonly high: number;
+  readonly low: number;
+}
+
+const BASE58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
+
+function avalanche(value: number): number {
+  let h = value ^ (value >>> 16);
+  h = Math.imul(h, 0x85ebca6b);
+  h ^= h >>> 13;
+  h = Math.imul(h, 0xc2b2ae35);
+  return (h ^ (h >>> 16)) >>> 0;
+}
+
+/** Hashes the parts, in order and with their boundaries, to 64 bits. Not cryptographic; the same everywhere and for ever. */
+export function hashParts(...parts: readonly (string | number)[]): Hash64 {
+  let a = 0x811c9dc5;
+  let b = 0x9e3779b9;
+  for (const part of parts) {
+    const text = String(part);
+    for (let i = 0; i < text.length; i++) {
+      const unit = text.charCodeAt(i);
+      a = Math.imul(a ^ unit, 0x01000193);
+      b = Math.imul((b << 5) ^ (b >>> 27) ^ unit, 0x5bd1e995);
+    }
+    a = Math.imul(a ^ 0x1f00, 0x01000193);
+    b = Math.imul(b ^ text.length, 0x5bd1e995);
+  }
+  const high = avalanche(a ^ Math.imul(b, 0x27d4eb2f));
+  return { high, low: avalanche(b + high) };
+}
+
+/** A number in [0, 1) that depends on the parts and on nothing else. */
+export function drawFrom(...parts: readonly (string | number)[]): number {
+  const { high, low } = hashParts(...parts);
+  return ((high >>> 5) * 67108864 + (low >>> 6)) / 9007199254740992;
+}
+
+/** `prefix` followed by `length` base58 characters derived from the parts. */
+export function idFrom(prefix: string, length: number, ...parts: readonly (string | number)[]): string {
+  const { high, low } = hashParts(prefix, ...parts);
+  let a = high;
+  let b = low;
+  let id = prefix;
+  for (let i = 0; i < length; i++) {
+    a = (a + 0x9e3779b9) >>> 0;
+    b = avalanche(b ^ a);
+    id += BASE58[b % 58] ?? '';
+  }
+  return id;
+}
+
+/** The content hash of a request: 128 bits in hex over the exact bytes of its params. */
+export function contentHashOf(bytes: Uint8Array | string): string {
+  return hash('sha256', bytes, 'hex').slice(0, 32);
+}
+
+/** The first 64 bits of a content hash. */
+export function hash64OfHex(hex: string): Hash64 {
+  return { high: Number.parseInt(hex.slice(0, 8), 16), low: Number.parseInt(hex.slice(8, 16), 16) };
+}
+
+/** The order in which 0 … count-1 are visited: a shuffle that depends on the parts and on nothing else. */
+export function shuffledIndexes(count: number, ...parts: readonly (string | number)[]): Uint32Array {
+  const order = new Uint32Array(count);
+  for (let i = 0; i < count; i++) order[i] = i;
+  let state = hashParts(...parts).high;
+  for (let i = count - 1; i > 0; i--) {
+    state = (state + 0x9e3779b9) >>> 0;
+    const j = avalanche(state) % (i + 1);
+    const held = order[i] ?? 0;
+    order[i] = order[j] ?? 0;
+    order[j] = held;
+  }
+  return order;
+}

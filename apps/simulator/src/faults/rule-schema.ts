@@ -1,0 +1,107 @@
+import { z } from 'zod';
+import { OPERATIONS } from '../api/exchange.ts';
+import { SCRIPTS } from '../scripts/registry.ts';
+import { batchActions } from './batch-actions.ts';
+import { respondActions } from './respond-actions.ts';
+import { resultActions } from './result-actions.ts';
+
+const regularExpression = z.string().refine((text) => {
+  try {
+    new RegExp(text);
+    return true;
+  } catch {
+    return false;
+  }
+}, 'is not a regular expression');
+
+/** Which requests a rule is for. All members given must hold; `nth` and `every` count those for which the others do. */
+const match = z
+  .strictObject({
+    nth: z.union([z.number().int().min(1), z.array(z.number().int().min(1))]),
+    every: z.number().int().min(1),
+    probability: z.number().min(0).max(1),
+    /** The rule is used up after so many firings. */
+    times: z.number().int().min(1),
+    /** The time on the simulator's clock, in milliseconds since the epoch. */
+    after_ms: z.number(),
+    until_ms: z.number(),
+    batch_id: z.string(),
+    batch_seq: z.number().int().min(1),
+    /** The `x-stainless-retry-count` of the HTTP request. */
+    retry_count: z.number().int().nonnegative(),
+  })
+  .partial();
+
+const requestMatch = match.omit({ retry_count: true, after_ms: true, until_ms: true }).extend({
+  /** A regular expression. */
+  custom_id: regularExpression.optional(),
+  /** A text that occurs in the params as sent. */
+  contains: z.string().optional(),
+  content_hash: z.string().optional(),
+});
+
+const outcome = z.discriminatedUnion('type', [
+  /** It runs its course, whatever the configured fractions, a cancel or the expiry say. */
+  z.strictObject({ type: z.literal('succeed') }),
+  z.strictObject({
+    type: z.literal('errored'),
+    error_type: z.string().default('api_error'),
+    message: z.string().default('Internal server error'),
+  }),
+  z.strictObject({ type: z.literal('expire') }),
+  z.strictObject({ type: z.literal('cancel') }),
+  /** The first `times` requests with this content (or this logical key) are errored, later ones succeed. */
+  z.strictObject({
+    type: z.literal('errorTimesThenSucceed'),
+    times: z.number().int().min(1),
+    by: z.enum(['content', 'logical_key']).default('content'),
+    error_type: z.string().default('overloaded_error'),
+    message: z.string().default('Overloaded'),
+  }),
+  z.strictObject({
+    type: z.literal('script'),
+    script: z.string().refine((name) => SCRIPTS.has(name), 'is not the name of a script'),
+    args: z.record(z.string(), z.string()).default({}),
+  }),
+]);
+
+/** One action of an operation rule. */
+export const actionSchema = z.discriminatedUnion('type', [
+  ...respondActions,
+  ...batchActions,
+  ...resultActions,
+]);
+
+const id = z.string().min(1).max(100).optional();
+
+const requestRule = z.strictObject({
+  id,
+  op: z.literal('request'),
+  match: requestMatch.default({}),
+  outcome,
+});
+
+const operationRule = z
+  .strictObject({
+    id,
+    op: z.enum([...OPERATIONS, 'any']),
+    match: match.default({}),
+    action: actionSchema.optional(),
+    actions: z.array(actionSchema).min(1).optional(),
+  })
+  .refine(
+    (rule) => (rule.action === undefined) !== (rule.actions === undefined),
+    'needs either "action" or "actions"',
+  );
+
+/** What `POST /rules` takes: a rule for single requests of batches (`op: "request"`) or for an operation of the API. */
+export const ruleSchema = z.union([requestRule, operationRule]);
+
+/** A rule as it is posted. */
+export type RuleInput = z.input<typeof ruleSchema>;
+/** A rule for single requests. */
+export type RequestRule = z.output<typeof requestRule>;
+/** A rule for an operation. */
+export type OperationRule = z.output<typeof operationRule>;
+/** What a request rule does. */
+export type Outcome = z.output<typeof outcome>;

@@ -1,0 +1,153 @@
+import { contentHashOf, hash64OfHex } from './draws.ts';
+import { createBilledTable } from './hash-table.ts';
+import type { BilledRow } from './hash-table.ts';
+import type { Usage } from './usage.ts';
+
+/** Sums of what was billed. */
+export interface BilledTotals extends Usage {
+  readonly requests: number;
+  readonly usd: number;
+}
+
+/** One billing. */
+export interface Billing {
+  /** Null for a direct message, which is not part of a batch. */
+  readonly batch: { readonly id: string; readonly seq: number } | null;
+  readonly customId: string | null;
+  readonly contentHash: string;
+  readonly usage: Usage;
+  readonly usd: number;
+}
+
+/** A request that was billed again under the same key. */
+export interface RepeatedBilling {
+  readonly by: 'content_hash' | 'logical_key';
+  readonly key: string;
+  times: number;
+  readonly first_batch_seq: number;
+  /** The later billings, at most the first eight of them. */
+  readonly again: { batch_id: string | null; custom_id: string | null }[];
+}
+
+/** What the provider would put on the invoice: by batch, by request content, by custom id. */
+export interface Ledger {
+  bill(billing: Billing): void;
+  batch(id: string): BilledTotals | undefined;
+  byContentHash(hex: string): BilledRow | undefined;
+  byLogicalKey(key: string): BilledRow | undefined;
+  /** Takes the part of a custom id that names the logical request; default: all of it. Applies to later billings. */
+  setLogicalKey(pattern: RegExp | null): void;
+  snapshot(): LedgerSnapshot;
+}
+
+/** The ledger as the control port shows it. */
+export interface LedgerSnapshot {
+  readonly totals: BilledTotals;
+  readonly direct_messages: BilledTotals;
+  readonly batches: Readonly<Record<string, BilledTotals>>;
+  readonly distinct: { readonly content_hashes: number; readonly logical_keys: number };
+  /** How many keys were billed more than once. */
+  readonly repeated: { readonly content_hashes: number; readonly logical_keys: number };
+  /** The first repeats, at most ten thousand. */
+  readonly repeats: readonly RepeatedBilling[];
+}
+
+const MAX_REPEATS = 10_000;
+
+type MutableTotals = { -readonly [K in keyof BilledTotals]: BilledTotals[K] };
+
+const noTotals = (): MutableTotals => ({
+  requests: 0,
+  usd: 0,
+  input_tokens: 0,
+  output_tokens: 0,
+  cache_write_5m_tokens: 0,
+  cache_write_1h_tokens: 0,
+  cache_read_tokens: 0,
+});
+
+function addTo(totals: MutableTotals, { usage, usd }: Billing): void {
+  totals.requests++;
+  totals.usd += usd;
+  totals.input_tokens += usage.input_tokens;
+  totals.output_tokens += usage.output_tokens;
+  totals.cache_write_5m_tokens += usage.cache_write_5m_tokens;
+  totals.cache_write_1h_tokens += usage.cache_write_1h_tokens;
+  totals.cache_read_tokens += usage.cache_read_tokens;
+}
+
+/** The key under which a custom id is booked: the pattern's first group, its whole match, or the id itself. */
+export function logicalKeyOf(customId: string, pattern: RegExp | null): string {
+  const match = pattern?.exec(customId);
+  return match?.[1] ?? match?.[0] ?? customId;
+}
+
+/** An empty ledger. Its memory grows by about 100 bytes per distinct request. */
+export function createLedger(): Ledger {
+  const totals = noTotals();
+  const direct = noTotals();
+  const batches = new Map<string, MutableTotals>();
+  const contents = createBilledTable();
+  const logicals = createBilledTable();
+  const repeats = new Map<string, RepeatedBilling>();
+  const repeated = { content_hashes: 0, logical_keys: 0 };
+  let logicalKey: RegExp | null = null;
+
+  function note(
+    by: RepeatedBilling['by'],
+    key: string,
+    before: BilledRow | undefined,
+    billing: Billing,
+  ): void {
+    if (before === undefined) return;
+    if (before.times === 1) repeated[by === 'content_hash' ? 'content_hashes' : 'logical_keys']++;
+    const id = `${by} ${key}`;
+    let repeat = repeats.get(id);
+    if (repeat === undefined) {
+      if (repeats.size >= MAX_REPEATS) return;
+      repeat = { by, key, times: before.times, first_batch_seq: before.first_batch_seq, again: [] };
+      repeats.set(id, repeat);
+    }
+    repeat.times = before.times + 1;
+    if (repeat.again.length < 8)
+      repeat.again.push({ batch_id: billing.batch?.id ?? null, custom_id: billing.customId });
+  }
+
+  return {
+    bill(billing) {
+      const { usage, batch, customId, contentHash, usd } = billing;
+      addTo(totals, billing);
+      if (batch === null) addTo(direct, billing);
+      else {
+        let own = batches.get(batch.id);
+        if (own === undefined) batches.set(batch.id, (own = noTotals()));
+        addTo(own, billing);
+      }
+      const seq = batch?.seq ?? 0;
+      const tokens =
+        usage.input_tokens +
+        usage.output_tokens +
+        usage.cache_write_5m_tokens +
+        usage.cache_write_1h_tokens +
+        usage.cache_read_tokens;
+      note('content_hash', contentHash, contents.add(hash64OfHex(contentHash), tokens, usd, seq), billing);
+      if (customId === null) return;
+      const key = logicalKeyOf(customId, logicalKey);
+      note('logical_key', key, logicals.add(hash64OfHex(contentHashOf(key)), tokens, usd, seq), billing);
+    },
+    batch: (id) => batches.get(id),
+    byContentHash: (hex) => contents.get(hash64OfHex(hex)),
+    byLogicalKey: (key) => logicals.get(hash64OfHex(contentHashOf(key))),
+    setLogicalKey: (pattern) => {
+      logicalKey = pattern;
+    },
+    snapshot: () => ({
+      totals: { ...totals },
+      direct_messages: { ...direct },
+      batches: Object.fromEntries([...batches].map(([id, own]) => [id, { ...own }])),
+      distinct: { content_hashes: contents.size(), logical_keys: logicals.size() },
+      repeated: { ...repeated },
+      repeats: [...repeats.values()],
+    }),
+  };
+}

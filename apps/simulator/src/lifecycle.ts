@@ -1,0 +1,160 @@
+import { rm } from 'node:fs/promises';
+import { apiFailure } from './api-error.ts';
+import { countsAtStart } from './batch.ts';
+import type { Batch } from './batch.ts';
+import { idFrom } from './draws.ts';
+import type { EndCause, Ending } from './fates.ts';
+import type { Fault } from './faults/fault.ts';
+import type { ItemIndex } from './item-index.ts';
+import { latencyOf } from './latency.ts';
+import { writeResults } from './results/write-results.ts';
+import type { SimulatorState } from './state.ts';
+
+/** A body that passed the envelope rules. */
+export interface AcceptedBody {
+  readonly workspace: string;
+  readonly version: string;
+  readonly betas: readonly string[];
+  readonly bodyPath: string;
+  readonly bodyBytes: number;
+  readonly items: ItemIndex;
+}
+
+function stopTimers(batch: Batch): void {
+  for (const cancel of batch.timers) cancel();
+  batch.timers = [];
+}
+
+/** Makes a batch of an accepted body and starts its life. */
+export function createBatch(state: SimulatorState, body: AcceptedBody, faults: readonly Fault[]): Batch {
+  const { clock, settings, seed, batches } = state;
+  const nowMs = Math.floor(clock.now());
+  const seq = batches.all().length + 1;
+  const count = body.items.count();
+  const batch: Batch = {
+    id: idFrom('msgbatch_01', 22, seed, state.instance, 'batch', seq),
+    seq,
+    workspace: body.workspace,
+    created_at_ms: nowMs,
+    expires_at_ms: nowMs + settings.expires_after_ms,
+    count,
+    version: body.version,
+    betas: body.betas,
+    body_bytes: body.bodyBytes,
+    body_path: body.bodyPath,
+    items: body.items,
+    status: 'in_progress',
+    counts: countsAtStart(count),
+    ends_at_ms: nowMs + latencyOf(settings.latency, seed, seq),
+    cancel_initiated_at_ms: null,
+    ended_at_ms: null,
+    archived_at_ms: null,
+    deleted_at_ms: null,
+    results_path: null,
+    results_bytes: 0,
+    timers: [],
+    ending: null,
+  };
+  for (const fault of faults) fault.created?.(batch);
+  batches.add(batch);
+  state.queued += count;
+  const schedule = (dueMs: number, task: () => void | Promise<void>): void => {
+    batch.timers.push(clock.schedule(dueMs, task));
+  };
+  if (batch.ends_at_ms < batch.expires_at_ms)
+    schedule(batch.ends_at_ms, () => endBatch(state, batch, 'done'));
+  else schedule(batch.expires_at_ms, () => endBatch(state, batch, 'expired'));
+  return batch;
+}
+
+function progressOf(batch: Batch, atMs: number): number {
+  if (batch.ends_at_ms === Number.POSITIVE_INFINITY) return 0;
+  const total = batch.ends_at_ms - batch.created_at_ms;
+  return total <= 0 ? 1 : Math.min(1, Math.max(0, (atMs - batch.created_at_ms) / total));
+}
+
+async function settle(state: SimulatorState, batch: Batch, ending: Ending): Promise<void> {
+  await writeResults(state, batch, ending);
+  stopTimers(batch);
+  // After a reset nobody knows this batch any more.
+  if (state.batches.get(batch.id) !== batch) return removeFiles(batch);
+  if (batch.body_path !== null && !state.settings.keep_bodies) {
+    await rm(batch.body_path, { force: true });
+    batch.body_path = null;
+    batch.items = null;
+  }
+  batch.status = 'ended';
+  batch.ended_at_ms = Math.floor(state.clock.now());
+  state.queued -= batch.count;
+  const archiveAtMs = batch.created_at_ms + state.settings.archive_after_ms;
+  batch.timers.push(state.clock.schedule(archiveAtMs, () => archiveBatch(state, batch)));
+}
+
+/**
+ * Ends a batch: its results are written, then it shows `ended`. Ending a batch that is ended or just ending only waits.
+ */
+export async function endBatch(state: SimulatorState, batch: Batch, cause: EndCause): Promise<void> {
+  if (batch.status === 'ended') return;
+  if (batch.ending !== null) return batch.ending;
+  const interruptedAt = batch.cancel_initiated_at_ms ?? state.clock.now();
+  const progress = cause === 'done' ? 1 : progressOf(batch, interruptedAt);
+  batch.ending = settle(state, batch, { cause, progress }).catch((error: unknown) => {
+    if (!state.stopped.aborted) throw error;
+  });
+  return batch.ending;
+}
+
+/**
+ * Starts to cancel a batch; once more is harmless. Throws an ApiFailure when it has ended, if so configured.
+ */
+export function cancelBatch(state: SimulatorState, batch: Batch, faults: readonly Fault[]): void {
+  const { cancel } = state.settings;
+  if (batch.status === 'ended') {
+    if (cancel.after_end === 'unchanged') return;
+    throw apiFailure('invalid_request_error', `Batch ${batch.id} has already ended and cannot be canceled.`);
+  }
+  if (batch.status === 'canceling') return;
+  batch.status = 'canceling';
+  batch.cancel_initiated_at_ms = Math.floor(state.clock.now());
+  const override = faults.map((fault) => fault.canceling?.(batch)).find((value) => value !== undefined);
+  if (override === 'ignore' || (override === undefined && cancel.behaviour === 'ignored')) return;
+  const dueMs = batch.cancel_initiated_at_ms + (override ?? cancel.delay_ms);
+  batch.timers.push(state.clock.schedule(dueMs, () => endBatch(state, batch, 'canceled')));
+}
+
+/** Makes the results unavailable; the batch itself stays visible. */
+export async function archiveBatch(state: SimulatorState, batch: Batch): Promise<void> {
+  if (batch.archived_at_ms !== null || batch.deleted_at_ms !== null) return;
+  batch.archived_at_ms = Math.floor(state.clock.now());
+  await removeFiles(batch);
+}
+
+/** Deletes an ended batch. Throws an ApiFailure when it has not ended. */
+export async function deleteBatch(state: SimulatorState, batch: Batch): Promise<void> {
+  if (batch.status !== 'ended') {
+    throw apiFailure(
+      'invalid_request_error',
+      `Batch ${batch.id} is still in progress; cancel it and wait before deleting it.`,
+    );
+  }
+  batch.deleted_at_ms = Math.floor(state.clock.now());
+  await removeFiles(batch);
+}
+
+/** Keeps a batch from ending by itself: neither its latency nor its expiry does. */
+export function stallBatch(batch: Batch): void {
+  if (batch.status !== 'ended') {
+    stopTimers(batch);
+    batch.ends_at_ms = Number.POSITIVE_INFINITY;
+  }
+}
+
+/** Removes what a batch has on disk and stops its timers. */
+export async function removeFiles(batch: Batch): Promise<void> {
+  stopTimers(batch);
+  const paths = [batch.body_path, batch.results_path].filter((path) => path !== null);
+  batch.body_path = null;
+  batch.results_path = null;
+  batch.items = null;
+  await Promise.all(paths.map((path) => rm(path, { force: true })));
+}

@@ -1,0 +1,190 @@
+import { open } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { answerRequest } from '../answer.ts';
+import type { AnswerSettings } from '../answer.ts';
+import type { Batch, Fate } from '../batch.ts';
+import { contentHashOf, idFrom, shuffledIndexes } from '../draws.ts';
+import { verdictOn } from '../fates.ts';
+import type { Ending } from '../fates.ts';
+import type { ItemIndex } from '../item-index.ts';
+import type { Ledger } from '../ledger.ts';
+import type { SimulatorState } from '../state.ts';
+import type { MessageParams } from '../scripts/script.ts';
+import { listPriceUsd } from '../usage.ts';
+import { paramsIssue } from '../validate/params.ts';
+
+/** A batch pays this part of the list price. */
+const BATCH_PRICE = 0.5;
+/** Requests are read and answered in windows, so that memory does not grow with the batch. */
+const WINDOW_ITEMS = 128;
+const OUTGOING_BYTES = 512 * 1024;
+const WINDOW_BYTES = 4 * 1024 * 1024;
+
+/** The first item of each window and, last, the number of items. */
+function windowStarts(items: ItemIndex): number[] {
+  const starts: number[] = [];
+  let start = -1;
+  let startOffset = 0;
+  for (let i = 0; i < items.count(); i++) {
+    const end = items.paramsOffset(i) + items.paramsLength(i);
+    if (start >= 0 && i - start < WINDOW_ITEMS && end - startOffset <= WINDOW_BYTES) continue;
+    start = i;
+    startOffset = items.paramsOffset(i);
+    starts.push(i);
+  }
+  starts.push(items.count());
+  return starts;
+}
+
+const errorLine = (seed: string, customId: string, type: string, message: string): string => {
+  const requestId = idFrom('req_011C', 20, seed, 'item', customId);
+  const error = { type: 'error', error: { type, message }, request_id: requestId };
+  return `{"custom_id":"${customId}","result":{"type":"errored","error":${JSON.stringify(error)}}}`;
+};
+
+/** Ends one request: its line of the result file, its fate, and what it costs. */
+function settleItem(
+  state: SimulatorState,
+  ledger: Ledger,
+  settings: AnswerSettings,
+  batch: Batch,
+  ending: Ending,
+  customId: string,
+  bytes: Buffer,
+): { line: string; fate: Fate } {
+  const { seed } = settings;
+  const contentHash = contentHashOf(bytes);
+  const verdict = verdictOn(state, ending, batch, customId, contentHash, () => bytes.toString());
+  if (verdict.kind === 'canceled' || verdict.kind === 'expired') {
+    return { line: `{"custom_id":"${customId}","result":{"type":"${verdict.kind}"}}`, fate: verdict.kind };
+  }
+  if (verdict.kind === 'errored') {
+    return { line: errorLine(seed, customId, verdict.type, verdict.message), fate: 'errored' };
+  }
+  const params: unknown = JSON.parse(bytes.toString());
+  const { version, betas } = batch;
+  const issue = paramsIssue(params, { endpoint: 'batch', version, betas, seed, paramsBytes: bytes.length });
+  if (issue !== undefined)
+    return { line: errorLine(seed, customId, issue.type, issue.message), fate: 'errored' };
+  const answer = answerRequest(
+    {
+      params: params as MessageParams,
+      paramsBytes: bytes.length,
+      contentHash,
+      identity: customId,
+      serviceTier: 'batch',
+      script: verdict.script,
+    },
+    settings,
+  );
+  if (answer.kind === 'error')
+    return { line: errorLine(seed, customId, answer.type, answer.message), fate: 'errored' };
+  if (answer.billable) {
+    const usd = listPriceUsd(answer.model, answer.usage) * BATCH_PRICE;
+    ledger.bill({ batch, customId, contentHash, usage: answer.usage, usd });
+  }
+  return {
+    line: `{"custom_id":"${customId}","result":{"type":"succeeded","message":${answer.json}}}`,
+    fate: 'succeeded',
+  };
+}
+
+async function readFully(file: FileHandle, buffer: Buffer, position: number): Promise<void> {
+  for (let done = 0; done < buffer.length;) {
+    const { bytesRead } = await file.read(buffer, done, buffer.length - done, position + done);
+    if (bytesRead === 0) throw new Error(`the spooled body ends before byte ${position + buffer.length}`);
+    done += bytesRead;
+  }
+}
+
+/** Appends the lines by way of one buffer, so that no garbage of a window's size is left behind. */
+async function writeLines(file: FileHandle, lines: readonly string[], outgoing: Buffer): Promise<number> {
+  let written = 0;
+  let filled = 0;
+  const flush = async (): Promise<void> => {
+    const { bytesWritten } = await file.write(outgoing, 0, filled);
+    written += bytesWritten;
+    filled = 0;
+  };
+  for (const line of lines) {
+    // A UTF-16 unit takes at most three bytes.
+    if (filled + line.length * 3 + 1 > outgoing.length) await flush();
+    if (line.length * 3 + 1 > outgoing.length) {
+      const { bytesWritten } = await file.write(Buffer.from(`${line}\n`));
+      written += bytesWritten;
+      continue;
+    }
+    filled += outgoing.write(line, filled, 'utf8');
+    outgoing[filled++] = 0x0a;
+  }
+  await flush();
+  return written;
+}
+
+function windowOrder(state: SimulatorState, batch: Batch, windows: number): Uint32Array {
+  const order = state.settings.result_order;
+  if (order === 'shuffled') return shuffledIndexes(windows, state.seed, batch.seq, 'windows');
+  const inOrder = Uint32Array.from({ length: windows }, (_, i) => i);
+  return order === 'reversed' ? inOrder.reverse() : inOrder;
+}
+
+/**
+ * Ends every request of a batch: validates, answers and bills it, and writes the result file. Sets the counts and the
+ * path of the results on the batch, nothing else. Reads each request once, holds one window of them at a time, and lets
+ * other work in between windows. Throws when the simulator stops meanwhile.
+ */
+export async function writeResults(state: SimulatorState, batch: Batch, ending: Ending): Promise<void> {
+  const { items, body_path: bodyPath } = batch;
+  if (items === null || bodyPath === null) throw new Error(`batch ${batch.id} has no body to answer`);
+  const settings: AnswerSettings = {
+    seed: state.seed,
+    cacheHitFraction: state.settings.cache_hit,
+    defaultScript: { script: state.settings.default_script, args: state.settings.default_script_args },
+  };
+  const counts = { processing: 0, succeeded: 0, errored: 0, canceled: 0, expired: 0 };
+  const starts = windowStarts(items);
+  const path = `${bodyPath}.results`;
+  // A reset replaces the ledger; what was begun before it is booked in the old one.
+  const { ledger } = state;
+  const body = await open(bodyPath, 'r');
+  const results = await open(path, 'w');
+  let written = 0;
+  let reused = Buffer.alloc(0);
+  const outgoing = Buffer.allocUnsafeSlow(OUTGOING_BYTES);
+  try {
+    for (const window of windowOrder(state, batch, starts.length - 1)) {
+      const first = starts[window] ?? 0;
+      const end = starts[window + 1] ?? 0;
+      const offset = items.paramsOffset(first);
+      const size = items.paramsOffset(end - 1) + items.paramsLength(end - 1) - offset;
+      if (reused.length < size) reused = Buffer.allocUnsafeSlow(size);
+      const bytes = reused.subarray(0, size);
+      await readFully(body, bytes, offset);
+      const lines: string[] = [];
+      for (let i = first; i < end; i++) {
+        const start = items.paramsOffset(i) - offset;
+        const own = bytes.subarray(start, start + items.paramsLength(i));
+        const { line, fate } = settleItem(state, ledger, settings, batch, ending, items.customId(i), own);
+        counts[fate]++;
+        lines.push(line);
+      }
+      if (state.settings.result_order === 'reversed') lines.reverse();
+      else if (state.settings.result_order === 'shuffled') {
+        const plain = lines.slice();
+        shuffledIndexes(lines.length, state.seed, batch.seq, window).forEach((from, to) => {
+          lines[to] = plain[from] ?? '';
+        });
+      }
+      written += await writeLines(results, lines, outgoing);
+      await nextTurn();
+      state.stopped.throwIfAborted();
+    }
+  } finally {
+    await body.close();
+    await results.close();
+  }
+  batch.counts = counts;
+  batch.results_path = path;
+  batch.results_bytes = written;
+}

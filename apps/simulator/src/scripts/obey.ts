@@ -1,0 +1,73 @@
+import { planIn, toolUse } from './plan.ts';
+import { sampleArguments } from './sample-arguments.ts';
+import type { ContentBlock, ModelScript, ScriptRequest } from './script.ts';
+import { blocksOf, clientTools, lastToolResults, taskOf } from './turns.ts';
+import type { Task } from './turns.ts';
+
+const cut = (text: string, length: number): string =>
+  text.length <= length ? text : `${text.slice(0, length)}…`;
+
+function resultText(block: ContentBlock): string {
+  const content = block['content'];
+  if (typeof content === 'string') return content;
+  if (!Array.isArray(content)) return '';
+  return content
+    .map((part) => (typeof part === 'object' && part !== null && 'text' in part ? part.text : ''))
+    .filter((text) => typeof text === 'string')
+    .join(' ');
+}
+
+function summary(task: Task): string {
+  const results = task.messages
+    .filter((message) => message.role === 'user')
+    .flatMap((message) => blocksOf(message).filter((block) => block.type === 'tool_result'));
+  if (results.length === 0) {
+    const firstLine = task.text.split('\n').find((line) => line.trim() !== '') ?? '';
+    return firstLine === '' ? 'Done.' : `Understood: ${cut(firstLine.trim(), 120)}`;
+  }
+  const failed = results.filter((result) => result['is_error'] === true).length;
+  const last = results.at(-1);
+  const told = last === undefined ? '' : cut(resultText(last).replaceAll('\n', ' ').trim(), 160);
+  return `Done after ${results.length} tool ${results.length === 1 ? 'result' : 'results'}${failed > 0 ? `, ${failed} of them errors` : ''}.${told === '' ? '' : ` The last one said: ${told}`}`;
+}
+
+function thoughtsOf({ params }: ScriptRequest): ContentBlock[] {
+  const type = (params['thinking'] as { type?: unknown } | undefined)?.type;
+  return type === 'adaptive' || type === 'enabled' ? [{ type: 'thinking', thinking: '' }] : [];
+}
+
+/**
+ * The default model: it does what the user's last message says. Lines that are JSON objects with a `tool` are called one
+ * per turn, in order; after that, or without any, it ends its turn with a short text.
+ */
+export const obeyScript: ModelScript = (request) => {
+  const { params } = request;
+  const task = taskOf(params);
+  const choice = params['tool_choice'] as
+    { type?: unknown; name?: unknown; disable_parallel_tool_use?: unknown } | undefined;
+  const thoughts = thoughtsOf(request);
+  const planned = choice?.type === 'none' ? [] : planIn(task.text);
+  const turns = choice?.disable_parallel_tool_use === true ? planned.flat().map((call) => [call]) : planned;
+  const calls = turns[task.turn];
+  if (calls !== undefined) {
+    return {
+      content: [...thoughts, ...calls.map(({ tool, args }) => toolUse(tool, args))],
+      stop_reason: 'tool_use',
+    };
+  }
+  const forced = choice?.type === 'any' || choice?.type === 'tool';
+  if (forced && planned.length === 0 && lastToolResults(params).length === 0) {
+    const tool =
+      choice.type === 'tool'
+        ? params.tools?.find(({ name }) => name === choice.name)
+        : clientTools(params)[0];
+    if (tool !== undefined) {
+      const call = toolUse(
+        tool.name,
+        sampleArguments(tool['input_schema' as keyof typeof tool], request.draw),
+      );
+      return { content: [...thoughts, call], stop_reason: 'tool_use' };
+    }
+  }
+  return { content: [...thoughts, { type: 'text', text: summary(task) }], stop_reason: 'end_turn' };
+};

@@ -1,0 +1,55 @@
+import { flagIn, numberIn } from './arguments.ts';
+import { toolUse } from './plan.ts';
+import { sampleArguments } from './sample-arguments.ts';
+import type { ContentBlock, ModelScript } from './script.ts';
+import { clientTools, lastToolResults, taskOf } from './turns.ts';
+
+const search = (query: string): ContentBlock => ({
+  type: 'server_tool_use',
+  name: 'web_search',
+  input: { query },
+});
+
+/** The result block takes the id of the server tool use before it when the answer is written. */
+const searchResult = (query: string): ContentBlock => ({
+  type: 'web_search_tool_result',
+  content: [
+    {
+      type: 'web_search_result',
+      url: `https://example.com/${encodeURIComponent(query)}`,
+      title: query,
+      encrypted_content: 'c2ltdWxhdGVk',
+      page_age: null,
+    },
+  ],
+});
+
+/** `pauseTurn?k=1&unpaired=1`: pauses k times, with (or, unpaired, without) the search results, then ends the turn. */
+export const pauseTurnScript: ModelScript = ({ params }, args) => {
+  const { turn } = taskOf(params);
+  if (turn >= numberIn(args, 'k', 1)) {
+    return { content: [{ type: 'text', text: 'The search is complete.' }], stop_reason: 'end_turn' };
+  }
+  const query = `part ${turn + 1}`;
+  const results = flagIn(args, 'unpaired') ? [] : [searchResult(query)];
+  return {
+    content: [{ type: 'text', text: 'Searching.' }, search(query), ...results],
+    stop_reason: 'pause_turn',
+  };
+};
+
+/** A server tool use still open beside a call of a client tool: the reply must be tool results only. Then the end. */
+export const mixedServerClientToolsScript: ModelScript = ({ params, draw }, args) => {
+  if (lastToolResults(params).length > 0) {
+    return {
+      content: [{ type: 'text', text: 'Both kinds of tool have answered.' }],
+      stop_reason: 'end_turn',
+    };
+  }
+  const tool = params.tools?.find(({ name }) => name === args['tool']) ?? clientTools(params)[0];
+  const schema = (tool as { input_schema?: unknown } | undefined)?.input_schema;
+  return {
+    content: [search('both kinds'), toolUse(tool?.name ?? 'no_tool_given', sampleArguments(schema, draw))],
+    stop_reason: 'tool_use',
+  };
+};

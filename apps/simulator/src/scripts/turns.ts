@@ -1,0 +1,73 @@
+import type { ContentBlock, Message, MessageParams } from './script.ts';
+
+/** The text of a message: its string, or its text blocks joined by line breaks. */
+export function textOf(message: Message): string {
+  const { content } = message;
+  if (typeof content === 'string') return unwrap(content);
+  let text = '';
+  for (const block of content) {
+    if (block.type !== 'text' || typeof block['text'] !== 'string') continue;
+    text += text === '' ? unwrap(block['text']) : `\n${unwrap(block['text'])}`;
+  }
+  return text;
+}
+
+/** Some agents wrap what the user said in a JSON envelope with the time; what was said is its `message`. */
+function unwrap(text: string): string {
+  if (!text.startsWith('{"type":')) return text;
+  try {
+    const { message } = JSON.parse(text) as { message?: unknown };
+    return typeof message === 'string' ? message : text;
+  } catch {
+    return text;
+  }
+}
+
+/** The blocks of a message; a string is one text block. */
+export function blocksOf(message: Message): readonly ContentBlock[] {
+  return typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : message.content;
+}
+
+/** Where the current task begins, what it says, and how far it has come. */
+export interface Task {
+  readonly text: string;
+  /** The number of assistant messages since. */
+  readonly turn: number;
+  /** The messages since, without the one that holds `text`. */
+  readonly messages: readonly Message[];
+}
+
+const holdsToolResult = (message: Message): boolean =>
+  Array.isArray(message.content) && message.content.some((block) => block.type === 'tool_result');
+
+/**
+ * The task a request is about: the last user message with text that carries no tool results. A message that carries
+ * both starts a task only if its text is a plan or a directive, since agents add remarks to tool results.
+ */
+export function taskOf(params: MessageParams): Task {
+  const { messages } = params;
+  let turn = 0;
+  for (let i = messages.length - 1; i >= 0; i--) {
+    const message = messages[i];
+    if (message === undefined) continue;
+    if (message.role === 'assistant') turn++;
+    if (message.role !== 'user') continue;
+    const text = textOf(message);
+    if (text === '') continue;
+    if (holdsToolResult(message) && !text.includes('⟦sim:') && !/^\s*\{\s*"tool"/m.test(text)) continue;
+    return { text, turn, messages: messages.slice(i + 1) };
+  }
+  return { text: '', turn, messages };
+}
+
+/** The tool results of the last message. */
+export function lastToolResults(params: MessageParams): readonly ContentBlock[] {
+  const last = params.messages.at(-1);
+  if (last?.role !== 'user') return [];
+  return blocksOf(last).filter((block) => block.type === 'tool_result');
+}
+
+/** The tools the model may call: those that this side executes. */
+export function clientTools(params: MessageParams): readonly { name: string; input_schema?: unknown }[] {
+  return (params.tools ?? []).filter((tool) => tool['type'] === undefined || tool['type'] === 'custom');
+}

@@ -1,0 +1,84 @@
+import type { Model } from '../models.ts';
+import type { MessageParams } from '../scripts/script.ts';
+import { addMessage, checkThinking, createConversationHash, isThinking } from '../signature.ts';
+import { invalid, isObject } from './issue.ts';
+import type { Issue, ValidationContext } from './issue.ts';
+
+const MIN_BUDGET_TOKENS = 1024;
+
+/** Judges `thinking` by what the model's generation accepts. */
+export function thinkingIssue(params: MessageParams, model: Model): Issue | undefined {
+  const thinking = params['thinking'];
+  if (thinking === undefined) return undefined;
+  if (!isObject(thinking)) return invalid('thinking: Input should be a valid dictionary');
+  const { type } = thinking;
+  switch (type) {
+    case 'disabled':
+      if (model.generation !== '5.5') return undefined;
+      return invalid(`thinking.type: thinking cannot be disabled on ${model.id}`);
+    case 'between_tools':
+      if (model.thinking_disabled_as === 'between_tools') return undefined;
+      return invalid(`thinking.type: "between_tools" is not supported by ${model.id}`);
+    case 'adaptive':
+      return model.generation === '4.5'
+        ? invalid(`thinking.type: "adaptive" is not supported by ${model.id}`)
+        : undefined;
+    case 'enabled': {
+      if (model.generation !== '4.5' && model.generation !== '4.6') {
+        return invalid(`thinking.type: "enabled" is not supported by ${model.id}; use "adaptive"`);
+      }
+      const budget = thinking['budget_tokens'];
+      if (typeof budget !== 'number' || budget < MIN_BUDGET_TOKENS) {
+        return invalid(
+          `thinking.enabled.budget_tokens: Input should be greater than or equal to ${MIN_BUDGET_TOKENS}`,
+        );
+      }
+      return budget < params.max_tokens
+        ? undefined
+        : invalid('`max_tokens` must be greater than `thinking.budget_tokens`');
+    }
+    default:
+      return invalid(
+        "thinking: Input tag does not match any of the expected tags: 'adaptive', 'between_tools', 'disabled', 'enabled'",
+      );
+  }
+}
+
+/**
+ * Judges that thinking blocks came back as they were sent. Every model notices a changed one; models of the newest
+ * generation also one from another model or conversation, or with something before it edited.
+ */
+export function signatureIssue(
+  params: MessageParams,
+  model: Model,
+  context: ValidationContext,
+): Issue | undefined {
+  const { messages } = params;
+  const holdsThinking = messages.some(
+    ({ content }) => typeof content !== 'string' && content.some(isThinking),
+  );
+  if (!holdsThinking) return undefined;
+  const latest = messages.findLastIndex((message) => message.role === 'assistant');
+  const conversation = createConversationHash();
+  for (const [at, message] of messages.entries()) {
+    if (typeof message.content === 'string' || message.role !== 'assistant') {
+      addMessage(conversation, message);
+      continue;
+    }
+    for (const [index, block] of message.content.entries()) {
+      if (isThinking(block)) {
+        const check = checkThinking(context.seed, params.model, conversation.value(), block);
+        if (check === 'modified' || (check === 'foreign' && model.generation === '5.5')) {
+          const path = `messages.${at}.content.${index}`;
+          return invalid(
+            at === latest
+              ? `${path}: \`thinking\` or \`redacted_thinking\` blocks in the latest assistant message cannot be modified. These blocks must remain as they were in the original response.`
+              : `${path}: Invalid \`signature\` in \`thinking\` block`,
+          );
+        }
+      }
+      conversation.add(message.role, block);
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,71 @@
+import type { Model } from '../models.ts';
+import type { MessageParams } from '../scripts/script.ts';
+import { invalid, isObject } from './issue.ts';
+import type { Issue } from './issue.ts';
+
+const TOOL_NAME = /^[a-zA-Z0-9_-]{1,64}$/;
+const MAX_STRICT_TOOLS = 20;
+
+/** Judges `tools`: a list of uniquely and well named tools, client tools with an object schema. */
+export function toolsIssue(tools: unknown): Issue | undefined {
+  if (tools === undefined) return undefined;
+  if (!Array.isArray(tools)) return invalid('tools: Input should be a valid list');
+  const names = new Set<string>();
+  let strict = 0;
+  for (const [at, tool] of tools.entries()) {
+    if (!isObject(tool)) return invalid(`tools.${at}: Input should be a valid dictionary`);
+    const { name, type } = tool;
+    const isCustom = type === undefined || type === null || type === 'custom';
+    if (typeof name !== 'string') {
+      if (isCustom) return invalid(`tools.${at}.custom.name: Field required`);
+      continue;
+    }
+    if (!TOOL_NAME.test(name)) {
+      return invalid(`tools.${at}.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,64}$'`);
+    }
+    if (names.has(name)) return invalid('tools: Tool names must be unique.');
+    names.add(name);
+    if (!isCustom) continue;
+    const schema = tool['input_schema'];
+    if (schema === undefined) return invalid(`tools.${at}.custom.input_schema: Field required`);
+    if (!isObject(schema))
+      return invalid(`tools.${at}.custom.input_schema: Input should be a valid dictionary`);
+    if (schema['type'] === undefined) return invalid(`tools.${at}.custom.input_schema.type: Field required`);
+    if (schema['type'] !== 'object')
+      return invalid(`tools.${at}.custom.input_schema.type: Input should be 'object'`);
+    if (tool['strict'] === true && ++strict > MAX_STRICT_TOOLS) {
+      return invalid(
+        `tools: at most ${MAX_STRICT_TOOLS} tools may be strict. Schema is too complex for compilation.`,
+      );
+    }
+  }
+  return undefined;
+}
+
+/** Judges `tool_choice` against the tools and the model. */
+export function toolChoiceIssue(params: MessageParams, model: Model): Issue | undefined {
+  const choice = params['tool_choice'];
+  if (choice === undefined || choice === null) return undefined;
+  if (!isObject(choice)) return invalid('tool_choice: Input should be a valid dictionary');
+  const { type } = choice;
+  if (type !== 'auto' && type !== 'any' && type !== 'tool' && type !== 'none') {
+    return invalid(
+      "tool_choice: Input tag does not match any of the expected tags: 'auto', 'any', 'tool', 'none'",
+    );
+  }
+  if (params.tools === undefined || params.tools.length === 0) {
+    return type === 'none' ? undefined : invalid('tool_choice: may only be specified while providing tools');
+  }
+  if (type === 'auto' || type === 'none') return undefined;
+  if (model.generation === '5.5') {
+    return invalid(`tool_choice: forced tool use ("${type}") is not supported by ${model.id}`);
+  }
+  const thinking = params['thinking'];
+  if (isObject(thinking) && thinking['type'] === 'enabled') {
+    return invalid('Thinking may not be enabled when tool_choice forces tool use.');
+  }
+  if (type === 'tool' && !params.tools.some((tool) => tool.name === choice['name'])) {
+    return invalid(`tool_choice.name: Tool '${String(choice['name'])}' not found in provided tools`);
+  }
+  return undefined;
+}

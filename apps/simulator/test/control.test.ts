@@ -1,0 +1,111 @@
+import { expect, test } from 'vitest';
+import { requests, running } from './support/running.ts';
+
+async function call(
+  base: string,
+  method: string,
+  path: string,
+  body?: object,
+): Promise<{ status: number; body: never }> {
+  const response = await fetch(base + path, {
+    method,
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  return { status: response.status, body: (await response.json()) as never };
+}
+
+test('the control port drives a batch through its life and tells the truth about it', async () => {
+  const { simulator, client } = await running();
+  const control = (method: string, path: string, body?: object): ReturnType<typeof call> =>
+    call(simulator.controlUrl, method, path, body);
+  expect(await control('GET', '/healthz')).toMatchObject({ status: 200, body: { status: 'ok', batches: 0 } });
+  const { id } = await client.messages.batches.create({ requests: requests(3) });
+  expect(await control('GET', `/batches/${id}?items=1`)).toMatchObject({
+    body: { status: 'in_progress', count: 3, items: [{ custom_id: 'r-0', result: null }, {}, {}] },
+  });
+  await control('POST', '/clock/advance', { ms: 1000 });
+  expect(await control('GET', '/batches')).toMatchObject({ body: { batches: [{ id, status: 'ended' }] } });
+  const { body } = (await control('GET', `/batches/${id}?items=1`)) as {
+    body: { items: { custom_id: string; result: string }[] };
+  };
+  expect(body.items.map((item) => `${item.custom_id} ${item.result}`).sort()).toEqual([
+    'r-0 succeeded',
+    'r-1 succeeded',
+    'r-2 succeeded',
+  ]);
+  expect(await control('GET', '/ledger')).toMatchObject({ body: { totals: { requests: 3 } } });
+  expect(await control('GET', '/ledger?logical_key=r-1')).toMatchObject({ body: { billed: { times: 1 } } });
+  expect(await control('POST', `/batches/${id}/archive`)).toMatchObject({
+    body: { archived_at_ms: simulator.control.now() },
+  });
+  expect(await control('GET', '/journal?since=0&op=create')).toMatchObject({
+    body: { entries: [{ op: 'create', status: 200, committed: id }], last_seq: 1 },
+  });
+  expect(await control('POST', '/reset', { seed: 7 })).toMatchObject({ status: 200 });
+  expect(await control('GET', '/batches')).toMatchObject({ body: { batches: [] } });
+});
+
+test('a batch can be ended, expired and stalled by hand', async () => {
+  const { simulator, client } = await running();
+  const ids: string[] = [];
+  for (let i = 0; i < 3; i++) ids.push((await client.messages.batches.create({ requests: requests(4) })).id);
+  const command = (at: number, verb: string): ReturnType<typeof call> =>
+    call(simulator.controlUrl, 'POST', `/batches/${ids[at] ?? ''}/${verb}`);
+  expect(await command(0, 'end')).toMatchObject({ body: { status: 'ended', counts: { succeeded: 4 } } });
+  expect(await command(1, 'expire')).toMatchObject({ body: { status: 'ended', counts: { expired: 4 } } });
+  expect(await command(2, 'stall')).toMatchObject({ body: { status: 'in_progress' } });
+  await simulator.control.advance(90_000_000);
+  expect((await client.messages.batches.retrieve(ids[2] ?? '')).processing_status).toBe('in_progress');
+});
+
+test('rules come and go over the control port', async () => {
+  const { simulator, client } = await running();
+  const rule = { op: 'list', action: { type: 'status', code: 503 } };
+  expect(await call(simulator.controlUrl, 'POST', '/rules', rule)).toEqual({
+    status: 200,
+    body: { id: 'rule-1' },
+  });
+  await expect(client.messages.batches.list()).rejects.toThrow('503');
+  expect(await call(simulator.controlUrl, 'GET', '/rules')).toMatchObject({
+    body: { rules: [{ id: 'rule-1', fired: 1 }] },
+  });
+  expect(await call(simulator.controlUrl, 'DELETE', '/rules/rule-1')).toMatchObject({ status: 200 });
+  await client.messages.batches.list();
+});
+
+test.each([
+  ['POST', '/rules', { op: 'list', action: { type: 'nonsense' } }, 400],
+  ['POST', '/rules', { op: 'request', outcome: { type: 'script', script: 'none' } }, 400],
+  ['POST', '/config', { latency: 'soon' }, 400],
+  ['POST', '/config', { unknown: 1 }, 400],
+  ['POST', '/config', { outcomes: { errored: 2 } }, 400],
+  ['POST', '/clock/advance', { ms: -1 }, 400],
+  ['POST', '/clock/set', { at: '2001-01-01T00:00:00Z' }, 400],
+  ['POST', '/clock/mode', { mode: 'warp' }, 400],
+  ['DELETE', '/rules/none', undefined, 404],
+  ['GET', '/batches/none', undefined, 404],
+  ['GET', '/nothing', undefined, 404],
+  ['GET', '/journal?since=x', undefined, 400],
+])('%s %s %j is answered with %i and what is wrong', async (method, path, body, status) => {
+  const { simulator } = await running();
+  const answered = await call(simulator.controlUrl, method, path, body);
+  expect(answered.status).toBe(status);
+  expect(answered.body).toMatchObject({ error: { message: expect.stringMatching(/.+/) } });
+});
+
+test('a change of settings keeps what it does not name', async () => {
+  const { simulator } = await running();
+  await call(simulator.controlUrl, 'POST', '/config', { latency: 'fixed:5', outcomes: { errored: 0.5 } });
+  expect(simulator.control.settings()).toMatchObject({
+    latency: { kind: 'fixed', ms: 5 },
+    outcomes: { errored: 0.5, expired: 0, errored_type: 'api_error' },
+    max_requests: 100_000,
+  });
+});
+
+test('a virtual clock can be set running', async () => {
+  const { simulator, client } = await running();
+  const { id } = await client.messages.batches.create({ requests: requests(1) });
+  await call(simulator.controlUrl, 'POST', '/clock/mode', { mode: 'scaled:1000' });
+  await expect.poll(async () => (await client.messages.batches.retrieve(id)).processing_status).toBe('ended');
+});

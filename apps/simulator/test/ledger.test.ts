@@ -1,0 +1,146 @@
+import { describe, expect, test } from 'vitest';
+import { contentHashOf, hashParts } from '../src/draws.ts';
+import { createBilledTable } from '../src/hash-table.ts';
+import { findModel } from '../src/models.ts';
+import { listPriceUsd, usageOf } from '../src/usage.ts';
+import { params } from './support/converse.ts';
+import { messageOf, request, requests, roundTrip, running } from './support/running.ts';
+
+describe('the ledger', () => {
+  test('bills what succeeded, by batch, at half the list price', async () => {
+    const started = await running();
+    const { control } = started.simulator;
+    control.addRule({ op: 'request', match: { custom_id: '^r-0$' }, outcome: { type: 'errored' } });
+    const lines = await roundTrip(started, requests(10));
+    const usages = lines
+      .filter(({ result }) => result.type === 'succeeded')
+      .map((line) => messageOf(line).usage);
+    const { totals, batches } = control.ledger();
+    expect(totals.requests).toBe(9);
+    expect(totals.input_tokens).toBe(usages.reduce((sum, usage) => sum + usage.input_tokens, 0));
+    expect(totals.output_tokens).toBe(usages.reduce((sum, usage) => sum + usage.output_tokens, 0));
+    expect(totals.usd).toBeCloseTo((totals.input_tokens * 2.5 + totals.output_tokens * 12.5) / 1_000_000, 12);
+    expect(Object.values(batches)).toEqual([totals]);
+  });
+
+  test('knows each request by its content and by its custom id', async () => {
+    const started = await running();
+    const item = request('a');
+    await roundTrip(started, [item]);
+    const { control } = started.simulator;
+    const content_hash = contentHashOf(JSON.stringify(item.params));
+    expect(control.billed({ content_hash })).toMatchObject({ times: 1, first_batch_seq: 1 });
+    expect(control.billed({ logical_key: 'a' })).toMatchObject({ times: 1 });
+    expect(control.billed({ logical_key: 'b' })).toBeUndefined();
+  });
+
+  test('shows a step that was paid twice under two submissions', async () => {
+    const started = await running({ settings: { logical_key: '^[^-]+-(.+)$' } });
+    await roundTrip(started, [request('n1-step7', 'the same'), request('n1-step8', 'unique')]);
+    await roundTrip(started, [request('n2-step7', 'the same')]);
+    const { repeated, repeats, distinct } = started.simulator.control.ledger();
+    expect(distinct).toEqual({ content_hashes: 2, logical_keys: 2 });
+    expect(repeated).toEqual({ content_hashes: 1, logical_keys: 1 });
+    expect(repeats).toContainEqual({
+      by: 'logical_key',
+      key: 'step7',
+      times: 2,
+      first_batch_seq: 1,
+      again: [{ batch_id: started.simulator.control.batches()[1]?.id, custom_id: 'n2-step7' }],
+    });
+  });
+
+  test('books direct messages apart, at list price', async () => {
+    const { simulator, client } = await running();
+    const { usage } = await client.messages.create({
+      model: 'claude-opus-5',
+      max_tokens: 10,
+      messages: [{ role: 'user', content: 'hi' }],
+    });
+    const { direct_messages: direct, batches } = simulator.control.ledger();
+    expect(direct.usd).toBeCloseTo((usage.input_tokens * 5 + usage.output_tokens * 25) / 1_000_000, 12);
+    expect(batches).toEqual({});
+  });
+
+  test('does not bill a refusal before the first word, but one in the middle', async () => {
+    const started = await running();
+    await roundTrip(started, [request('a', '⟦sim:refusal⟧'), request('b', '⟦sim:refusal?mid=1⟧')]);
+    expect(started.simulator.control.ledger().totals.requests).toBe(1);
+  });
+});
+
+describe('the table of billed requests', () => {
+  test('keeps every key apart through its growth', () => {
+    const table = createBilledTable();
+    for (let round = 0; round < 2; round++) {
+      for (let i = 0; i < 20_000; i++) table.add(hashParts('key', i), i, i / 1000, round + 1);
+    }
+    expect(table.size()).toBe(20_000);
+    for (let i = 0; i < 20_000; i += 371) {
+      expect(table.get(hashParts('key', i))).toEqual({
+        times: 2,
+        tokens: 2 * i,
+        usd: (2 * i) / 1000,
+        first_batch_seq: 1,
+      });
+    }
+    expect(table.get(hashParts('key', -1))).toBeUndefined();
+  });
+});
+
+describe('usage', () => {
+  const model = findModel('claude-opus-5');
+  if (model === undefined) throw new Error('the model table lacks claude-opus-5');
+  const long = 'word '.repeat(1000);
+  const cached = params('now', {
+    tools: [],
+    system: [
+      { type: 'text', text: long, cache_control: { type: 'ephemeral', ttl: '1h' } },
+      { type: 'text', text: long, cache_control: { type: 'ephemeral' } },
+      { type: 'text', text: 'and the rest' },
+    ],
+  });
+  const bytes = Buffer.byteLength(JSON.stringify(cached));
+
+  test('a miss writes up to the last mark, each part for its own time', () => {
+    const usage = usageOf(cached, bytes, 5, model, 0, () => 0.5);
+    expect(usage.cache_write_1h_tokens).toBeGreaterThan(1250);
+    expect(usage.cache_write_5m_tokens).toBeGreaterThan(1250);
+    expect(usage.cache_read_tokens).toBe(0);
+    const { input_tokens, cache_write_1h_tokens, cache_write_5m_tokens } = usage;
+    expect(input_tokens + cache_write_1h_tokens + cache_write_5m_tokens).toBe(Math.ceil(bytes / 4));
+  });
+
+  test('a hit reads what a miss had written', () => {
+    const miss = usageOf(cached, bytes, 5, model, 0, () => 0.5);
+    const hit = usageOf(cached, bytes, 5, model, 1, () => 0.5);
+    expect(hit.cache_read_tokens).toBe(miss.cache_write_1h_tokens + miss.cache_write_5m_tokens);
+    expect(hit.input_tokens).toBe(miss.input_tokens);
+    expect(listPriceUsd(model, hit)).toBeLessThan(listPriceUsd(model, miss));
+  });
+
+  test('a prefix below the minimum of the model is not cached', () => {
+    const small = params('now', {
+      system: [{ type: 'text', text: 'short', cache_control: { type: 'ephemeral' } }],
+    });
+    expect(usageOf(small, 400, 5, model, 1, () => 0)).toMatchObject({
+      input_tokens: 100,
+      cache_read_tokens: 0,
+    });
+  });
+
+  test('a long prompt has its own price where the table says so', () => {
+    const haiku = findModel('claude-haiku-5-5');
+    if (haiku === undefined) throw new Error('the model table lacks claude-haiku-5-5');
+    const priced = (input_tokens: number): number =>
+      listPriceUsd(haiku, {
+        input_tokens,
+        output_tokens: 0,
+        cache_read_tokens: 0,
+        cache_write_1h_tokens: 0,
+        cache_write_5m_tokens: 0,
+      });
+    expect(priced(100_000)).toBeCloseTo(0.01, 10);
+    expect(priced(200_000)).toBeCloseTo(0.1, 10);
+  });
+});

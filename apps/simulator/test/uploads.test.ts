@@ -1,0 +1,76 @@
+import { once } from 'node:events';
+import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { request as httpRequest } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { plainHeaders, request, requests, running } from './support/running.ts';
+import type { Running } from './support/running.ts';
+
+async function withDataDir(): Promise<Running & { files: () => Promise<string[]> }> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'simulator-uploads-'));
+  onTestFinished(() => rm(dataDir, { recursive: true, force: true }));
+  const started = await running({ dataDir });
+  const [spool = ''] = await readdir(dataDir);
+  return { ...started, files: () => readdir(join(dataDir, spool)) };
+}
+
+test('a client that goes away in the middle of an upload leaves no batch and no file', async () => {
+  const { simulator, files } = await withDataDir();
+  const sending = httpRequest(`${simulator.apiUrl}/v1/messages/batches`, {
+    method: 'POST',
+    headers: { ...plainHeaders, 'content-length': 10_000 },
+  });
+  sending.on('error', () => undefined);
+  sending.write('{"requests":[');
+  await expect.poll(files).toHaveLength(1);
+  sending.destroy();
+  await expect.poll(files).toEqual([]);
+  expect(simulator.control.batches()).toEqual([]);
+  expect(simulator.control.journal().entries).toMatchObject([
+    { op: 'create', outcome: 'client_aborted', committed: null },
+  ]);
+});
+
+test('a body of unknown length, in many pieces, is as good as any', async () => {
+  const { simulator } = await running();
+  const sending = httpRequest(`${simulator.apiUrl}/v1/messages/batches`, {
+    method: 'POST',
+    headers: plainHeaders,
+  });
+  const body = JSON.stringify({ requests: requests(20) });
+  for (let at = 0; at < body.length; at += 97) sending.write(body.slice(at, at + 97));
+  sending.end();
+  const [response] = (await once(sending, 'response')) as [{ statusCode: number; resume(): void }];
+  response.resume();
+  expect(response.statusCode).toBe(200);
+  expect(simulator.control.batches()).toMatchObject([{ count: 20, body_bytes: body.length }]);
+});
+
+test('the body is removed when the batch ends, the results when it is deleted', async () => {
+  const { simulator, client, files } = await withDataDir();
+  const { id } = await client.messages.batches.create({ requests: requests(5) });
+  expect(await files()).toEqual([expect.stringMatching(/^body-\d+$/)]);
+  await simulator.control.advance(1000);
+  expect(await files()).toEqual([expect.stringMatching(/\.results$/)]);
+  await client.messages.batches.delete(id);
+  expect(await files()).toEqual([]);
+});
+
+test('a refused body is not kept', async () => {
+  const { client, files } = await withDataDir();
+  await expect(client.messages.batches.create({ requests: [request('bad id')] })).rejects.toThrow();
+  expect(await files()).toEqual([]);
+});
+
+test('a reset in the middle of everything leaves no file', async () => {
+  const { simulator, client, files } = await withDataDir();
+  await client.messages.batches.create({ requests: requests(2000) });
+  const ended = await client.messages.batches.create({ requests: requests(5) });
+  await simulator.control.command(ended.id, 'end');
+  const ending = simulator.control.command(simulator.control.batches()[0]?.id ?? '', 'end');
+  await simulator.control.reset();
+  await ending;
+  expect(await files()).toEqual([]);
+  expect(simulator.control.ledger().totals.requests).toBe(0);
+});

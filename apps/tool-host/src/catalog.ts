@@ -1,0 +1,105 @@
+import { readdir } from 'node:fs/promises';
+import { extname, join, resolve } from 'node:path';
+import {
+  TOOL_NAME_PATTERN,
+  type ToolCatalog,
+  type ToolManifest,
+  type ToolModuleProblem,
+} from './contract.ts';
+import type { Threads } from './threads.ts';
+
+const EXTENSIONS: ReadonlySet<string> = new Set(['.ts', '.js', '.mjs']);
+
+interface Candidate {
+  readonly name: string;
+  readonly file: string;
+}
+
+/**
+ * Reads the folders and asks a thread about each module. A module that cannot be used is listed with its reason and
+ * keeps no other from being used, even if importing it hangs or ends the thread. Of two modules of one name the first
+ * counts: folders in the order given, files in alphabetical order. Never rejects.
+ */
+export async function readCatalog(
+  dirs: readonly string[],
+  threads: Threads,
+  loadTimeoutMs: number,
+): Promise<ToolCatalog> {
+  const problems: ToolModuleProblem[] = [];
+  const candidates = new Map<string, Candidate>();
+  for (const dir of dirs) {
+    const folder = resolve(dir);
+    for (const file of await listModules(folder, problems)) {
+      const name = file.slice(0, -extname(file).length);
+      const path = join(folder, file);
+      const taken = candidates.get(name);
+      if (!TOOL_NAME_PATTERN.test(name)) {
+        problems.push({
+          file: path,
+          reason: `'${name}' is no tool name: use 1 to 64 of a-z, A-Z, 0-9, _ and - (a leading _ hides a file)`,
+        });
+      } else if (taken !== undefined) {
+        problems.push({
+          file: path,
+          reason: `a tool named '${name}' is already defined by ${taken.file}; rename one`,
+        });
+      } else {
+        candidates.set(name, { name, file: path });
+      }
+    }
+  }
+
+  const tools: ToolManifest[] = [];
+  const waiting = candidates.values();
+  // No more at a time than there are threads: a module's clock must not run while it waits for one.
+  const inspectors = Array.from({ length: threads.lanes.fast }, async () => {
+    for (const candidate of waiting) {
+      const found = await inspectCandidate(candidate, threads, loadTimeoutMs);
+      if ('reason' in found) problems.push(found);
+      else tools.push(found);
+    }
+  });
+  await Promise.all(inspectors);
+  tools.sort((a, b) => (a.name < b.name ? -1 : 1));
+  problems.sort((a, b) => (a.file < b.file ? -1 : 1));
+  return { tools, problems };
+}
+
+async function listModules(folder: string, problems: ToolModuleProblem[]): Promise<string[]> {
+  try {
+    const entries = await readdir(folder, { withFileTypes: true });
+    return entries
+      .filter((entry) => (entry.isFile() || entry.isSymbolicLink()) && isModuleName(entry.name))
+      .map((entry) => entry.name)
+      .sort();
+  } catch (error) {
+    problems.push({ file: folder, reason: `the tools folder cannot be read: ${(error as Error).message}` });
+    return [];
+  }
+}
+
+function isModuleName(name: string): boolean {
+  return !/^[_.]/.test(name) && !name.endsWith('.d.ts') && EXTENSIONS.has(extname(name));
+}
+
+async function inspectCandidate(
+  candidate: Candidate,
+  threads: Threads,
+  loadTimeoutMs: number,
+): Promise<ToolManifest | ToolModuleProblem> {
+  const deadline = new AbortController();
+  const timer = setTimeout(() => deadline.abort(), loadTimeoutMs);
+  try {
+    const inspection = await threads.inspect(candidate.file, deadline.signal);
+    if (!inspection.usable) return { file: candidate.file, reason: inspection.reason };
+    const { usable: _, ...described } = inspection;
+    return { name: candidate.name, ...described, file: candidate.file };
+  } catch (error) {
+    const reason = deadline.signal.aborted
+      ? `importing it took longer than ${loadTimeoutMs} ms; keep slow work out of the module's top level`
+      : `importing it ended its thread (${(error as Error).message}); keep work out of the module's top level`;
+    return { file: candidate.file, reason };
+  } finally {
+    clearTimeout(timer);
+  }
+}

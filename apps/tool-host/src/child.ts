@@ -1,0 +1,134 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import type { Duplex, Readable } from 'node:stream';
+import { fileURLToPath } from 'node:url';
+import { keptEnvironment } from './config.ts';
+import { createFrameReader, encodeFrame } from './frames.ts';
+import { FRAME_FD, type FromHost, type ToHost } from './protocol.ts';
+
+/** Longer lines of the child's log are cut, in characters. */
+const LOG_LINE_CHARS_MAX = 4_096;
+/** The last lines of the log, kept to explain a child that ended. */
+const LAST_LINES_MAX = 5;
+/** After its exit the child's last frames are still read for this long, in case something keeps the pipe open. */
+const DRAIN_AFTER_EXIT_MS = 1_000;
+
+export interface ChildOptions {
+  readonly nodePath: string;
+  readonly nodeArguments: readonly string[];
+  readonly onLog: (line: string) => void;
+  readonly onFrame: (frame: FromHost) => void;
+  /** Called once, after the last frame. `reason` says how the child ended and what it said last. */
+  readonly onGone: (reason: string) => void;
+}
+
+/** One run of the tool host's process. */
+export interface Child {
+  readonly pid: number | undefined;
+  send(frame: ToHost): void;
+  /** Sends frame text that is JSON already. */
+  sendJson(json: string): void;
+  /** Closes the lifeline; the child ends at once. */
+  release(): void;
+  kill(): void;
+}
+
+/** Starts the process. Never throws: a process that cannot be started is reported through `onGone`. */
+export function startChild(options: ChildOptions): Child {
+  const lastLines: string[] = [];
+  let gone = false;
+
+  function goneBecause(reason: string): void {
+    if (gone) return;
+    gone = true;
+    const said = lastLines.length === 0 ? '' : `; it said: ${lastLines.join(' | ')}`;
+    options.onGone(`${reason}${said}`);
+  }
+
+  function onLine(line: string): void {
+    lastLines.push(line);
+    if (lastLines.length > LAST_LINES_MAX) lastLines.shift();
+    options.onLog(line);
+  }
+
+  let child: ChildProcess;
+  try {
+    child = spawn(
+      options.nodePath,
+      [...options.nodeArguments, fileURLToPath(new URL('./host.ts', import.meta.url))],
+      { env: keptEnvironment(), stdio: ['pipe', 'pipe', 'pipe', 'pipe'], windowsHide: true },
+    );
+  } catch (error) {
+    queueMicrotask(() => goneBecause(`it could not be started: ${(error as Error).message}`));
+    return { pid: undefined, send() {}, sendJson() {}, release() {}, kill() {} };
+  }
+
+  const pipe = child.stdio[FRAME_FD] as Duplex | null;
+  if (child.stdout !== null) readLines(child.stdout, onLine);
+  if (child.stderr !== null) readLines(child.stderr, onLine);
+  // A child that dies resets its pipes; its exit is reported below, the errors add nothing.
+  child.stdin?.on('error', () => {});
+  if (pipe !== null) {
+    const read = createFrameReader((frame) => options.onFrame(frame as FromHost));
+    pipe.on('error', () => {});
+    pipe.on('data', (piece: Buffer) => {
+      try {
+        read(piece);
+      } catch (error) {
+        onLine(`[tool-host] unreadable frame: ${(error as Error).message}`);
+        child.kill('SIGKILL');
+      }
+    });
+  }
+
+  child.on('error', (error) => {
+    if (child.pid === undefined) goneBecause(`it could not be started: ${error.message}`);
+  });
+  child.on('exit', (code, signal) => {
+    const reason = signal === null ? `it exited with code ${code}` : `it was ended by ${signal}`;
+    if (pipe === null || pipe.closed) {
+      goneBecause(reason);
+      return;
+    }
+    const patience = setTimeout(() => goneBecause(reason), DRAIN_AFTER_EXIT_MS);
+    pipe.once('close', () => {
+      clearTimeout(patience);
+      goneBecause(reason);
+    });
+  });
+
+  function sendJson(json: string): void {
+    if (!gone && pipe?.writable === true) pipe.write(encodeFrame(json));
+  }
+
+  return {
+    pid: child.pid,
+    send: (frame) => sendJson(JSON.stringify(frame)),
+    sendJson,
+    release() {
+      child.stdin?.destroy();
+      pipe?.end();
+    },
+    kill() {
+      child.kill('SIGKILL');
+    },
+  };
+}
+
+/** Calls `onLine` for each line, cut to {@link LOG_LINE_CHARS_MAX}; a line without end is handed over in pieces. */
+function readLines(stream: Readable, onLine: (line: string) => void): void {
+  let rest = '';
+  stream.setEncoding('utf8');
+  stream.on('error', () => {});
+  stream.on('data', (text: string) => {
+    const lines = (rest + text).split('\n');
+    rest = lines.pop() ?? '';
+    for (const line of lines) if (line !== '') onLine(line.slice(0, LOG_LINE_CHARS_MAX));
+    if (rest.length > LOG_LINE_CHARS_MAX) {
+      onLine(rest.slice(0, LOG_LINE_CHARS_MAX));
+      rest = '';
+    }
+  });
+  stream.on('end', () => {
+    if (rest !== '') onLine(rest);
+  });
+}

@@ -1,0 +1,355 @@
+import { startChild, type Child } from './child.ts';
+import { encodeCall } from './call-request.ts';
+import type { ToolCallOutcome, ToolCallStatus, ToolCatalog } from './contract.ts';
+import { createFifo } from './fifo.ts';
+import { ToolHostClosedError, ToolHostUnavailableError, type ToolHost } from './tool-host.ts';
+import { hostSettings, type ToolHostOptions } from './options.ts';
+import type { FromHost, OutcomeFrame } from './protocol.ts';
+
+/** Calls the host may hold at a time; the rest wait here, where a crash of the host does not touch them. */
+const WINDOW_CALLS_MAX = 4_096;
+/** And bytes of calls. A single larger call goes alone. */
+const WINDOW_BYTES_MAX = 64 * 1024 * 1024;
+/** Calls are packed into frames of about this many bytes, so that the host begins while the rest is being sent. */
+const FRAME_BYTES_WANTED = 512 * 1024;
+const PING_EVERY_MS = 5_000;
+/** So many pings in a row without any sign of life, and the host is ended and started anew. */
+const PINGS_UNANSWERED_MAX = 6;
+const RESTART_DELAY_MS_MIN = 100;
+const RESTART_DELAY_MS_MAX = 5_000;
+/** A host that lived this long did not die of how it was started. */
+const STABLE_AFTER_MS = 30_000;
+/** So many starts in a row without becoming ready, and waiting callers are told. The next call tries again. */
+const FAILED_STARTS_MAX = 5;
+/** A cancelled call is given up on after this long even if the host says nothing. */
+const CANCEL_TIMEOUT_MS = 2_000;
+/** A call whose host died before the call started is sent again this often. */
+const RESENDS_MAX = 3;
+
+interface Dispatch {
+  readonly outcomes: ToolCallOutcome[];
+  missing: number;
+  readonly resolve: (outcomes: ToolCallOutcome[]) => void;
+  readonly reject: (error: Error) => void;
+  cancelled: boolean;
+  settled: boolean;
+}
+
+interface PendingCall {
+  readonly id: number;
+  readonly callId: string;
+  readonly toolName: string;
+  readonly json: string;
+  readonly bytes: number;
+  readonly dispatch: Dispatch;
+  readonly position: number;
+  starting: boolean;
+  resends: number;
+}
+
+interface PendingReload {
+  readonly request: number;
+  readonly resolve: (catalog: ToolCatalog) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/**
+ * Starts the tool host as a child process and resolves when it has read its tools folders.
+ * The child sees neither this process's environment (but PATH, TZ and LANG) nor its descriptors, and ends with this process.
+ * It is started anew whenever it dies. Throws a TypeError that names a wrong option; rejects with
+ * {@link ToolHostUnavailableError} when the process does not come up.
+ */
+export async function startToolHost(options: ToolHostOptions): Promise<ToolHost> {
+  const settings = hostSettings(options);
+  const onLog = options.onLog ?? (() => {});
+  /** Waiting for the window to open, or for a host. */
+  const queue = createFifo<PendingCall>();
+  /** In the host's hands. */
+  const sent = new Map<number, PendingCall>();
+  const dispatches = new Set<Dispatch>();
+  const reloads = new Map<number, PendingReload>();
+  let sentBytes = 0;
+  let catalog: ToolCatalog = { tools: [], problems: [] };
+  let child: Child | undefined;
+  let ready = false;
+  let closed = false;
+  let nextId = 1;
+  let startedMs = 0;
+  let deathsInARow = 0;
+  let failedStarts = 0;
+  let restartTimer: NodeJS.Timeout | undefined;
+  let unanswered = 0;
+  const gone = Promise.withResolvers<void>();
+  const firstReady = Promise.withResolvers<void>();
+
+  function start(): void {
+    restartTimer = undefined;
+    startedMs = performance.now();
+    unanswered = 0;
+    child = startChild({
+      nodePath: options.nodePath ?? process.execPath,
+      nodeArguments: options.nodeArguments ?? [],
+      onLog,
+      onFrame,
+      onGone,
+    });
+    child.send({ kind: 'configure', settings });
+  }
+
+  function onFrame(frame: FromHost): void {
+    unanswered = 0;
+    switch (frame.kind) {
+      case 'ready':
+        catalog = frame.catalog;
+        ready = true;
+        failedStarts = 0;
+        firstReady.resolve();
+        for (const reload of reloads.values()) child?.send({ kind: 'reload', request: reload.request });
+        sendCalls();
+        return;
+      case 'starting':
+        for (const id of frame.ids) {
+          const call = sent.get(id);
+          if (call !== undefined) call.starting = true;
+        }
+        return;
+      case 'outcomes':
+        for (const outcome of frame.outcomes) onOutcome(outcome);
+        sendCalls();
+        return;
+      case 'reloaded': {
+        catalog = frame.catalog;
+        const reload = reloads.get(frame.request);
+        reloads.delete(frame.request);
+        reload?.resolve(frame.catalog);
+        return;
+      }
+      case 'pong':
+        return;
+    }
+  }
+
+  function onOutcome({ id, ...outcome }: OutcomeFrame): void {
+    const call = sent.get(id);
+    if (call === undefined) return;
+    sent.delete(id);
+    sentBytes -= call.bytes;
+    deliver(call, { call_id: call.callId, ...outcome });
+  }
+
+  function deliver(call: PendingCall, outcome: ToolCallOutcome): void {
+    const { dispatch } = call;
+    dispatch.outcomes[call.position] = outcome;
+    dispatch.missing -= 1;
+    if (dispatch.missing === 0) settle(dispatch, undefined);
+  }
+
+  function settle(dispatch: Dispatch, error: Error | undefined): void {
+    if (dispatch.settled) return;
+    dispatch.settled = true;
+    dispatches.delete(dispatch);
+    if (error === undefined) dispatch.resolve(dispatch.outcomes);
+    else dispatch.reject(error);
+  }
+
+  function sendCalls(): void {
+    if (!ready || child === undefined) return;
+    let frame = '';
+    const flush = (): void => {
+      if (frame !== '') child?.sendJson(`{"kind":"calls","calls":[${frame}]}`);
+      frame = '';
+    };
+    while (sent.size < WINDOW_CALLS_MAX && sentBytes < WINDOW_BYTES_MAX) {
+      const call = queue.shift();
+      if (call === undefined) break;
+      if (call.dispatch.settled) continue;
+      if (frame !== '' && frame.length + call.bytes > FRAME_BYTES_WANTED) flush();
+      sent.set(call.id, call);
+      sentBytes += call.bytes;
+      frame = frame === '' ? call.json : `${frame},${call.json}`;
+    }
+    flush();
+  }
+
+  function onGone(reason: string): void {
+    const wasReady = ready;
+    child = undefined;
+    ready = false;
+    if (closed) {
+      gone.resolve();
+      return;
+    }
+    onLog(`[tool-host] process gone: ${reason}`);
+    const interrupted = [...sent.values()];
+    sent.clear();
+    sentBytes = 0;
+    for (const call of interrupted) {
+      if (!call.starting && !call.dispatch.cancelled && call.resends < RESENDS_MAX) {
+        call.resends += 1;
+        queue.push(call);
+      } else {
+        deliver(
+          call,
+          interruptedOutcome(
+            call,
+            call.starting,
+            `the tool host ended while the call was under way: ${reason}`,
+          ),
+        );
+      }
+    }
+
+    if (performance.now() - startedMs > STABLE_AFTER_MS) deathsInARow = 0;
+    deathsInARow += 1;
+    if (!wasReady) failedStarts += 1;
+    if (failedStarts >= FAILED_STARTS_MAX || (!wasReady && catalogUnknown)) {
+      rejectWaiting(new ToolHostUnavailableError(`the tool host does not come up: ${reason}`));
+      return;
+    }
+    const delayMs = deathsInARow === 1 ? 0 : RESTART_DELAY_MS_MIN * 2 ** (deathsInARow - 2);
+    restartTimer = setTimeout(start, Math.min(RESTART_DELAY_MS_MAX, delayMs));
+  }
+
+  function rejectWaiting(error: Error): void {
+    firstReady.reject(error);
+    for (const dispatch of dispatches) settle(dispatch, error);
+    for (const reload of reloads.values()) reload.reject(error);
+    reloads.clear();
+    queue.takeWhere(() => true);
+  }
+
+  /** After the host was given up on, whoever needs it next has it tried once more. */
+  function ensureStarting(): void {
+    if (child === undefined && restartTimer === undefined) start();
+  }
+
+  function cancel(dispatch: Dispatch): void {
+    dispatch.cancelled = true;
+    for (const call of queue.takeWhere((waiting) => waiting.dispatch === dispatch)) {
+      deliver(
+        call,
+        interruptedOutcome(call, false, 'AbortError: the caller gave up before the call started'),
+      );
+    }
+    const ids = [...sent.values()].filter((call) => call.dispatch === dispatch).map((call) => call.id);
+    if (ids.length === 0) return;
+    child?.send({ kind: 'cancel', ids });
+    setTimeout(() => {
+      for (const id of ids) {
+        const call = sent.get(id);
+        if (call === undefined) continue;
+        sent.delete(id);
+        sentBytes -= call.bytes;
+        deliver(call, interruptedOutcome(call, true, 'AbortError: the caller gave up'));
+      }
+      sendCalls();
+    }, CANCEL_TIMEOUT_MS).unref();
+  }
+
+  const pinger = setInterval(() => {
+    if (child === undefined) return;
+    // Counted in ticks, not in time: a worker that was itself suspended must not blame the host for the silence.
+    if (unanswered >= PINGS_UNANSWERED_MAX) {
+      onLog('[tool-host] no sign of life; ending the process');
+      child.kill();
+      return;
+    }
+    unanswered += 1;
+    child.send({ kind: 'ping', request: unanswered });
+  }, PING_EVERY_MS);
+  pinger.unref();
+
+  let catalogUnknown = true;
+  start();
+  await firstReady.promise.catch((error: unknown) => {
+    clearInterval(pinger);
+    closed = true;
+    throw error;
+  });
+  catalogUnknown = false;
+
+  return {
+    listTools: () => catalog.tools,
+    listProblems: () => catalog.problems,
+    pid: () => child?.pid,
+    runCalls(requests, runOptions) {
+      if (closed) return Promise.reject(new ToolHostClosedError());
+      const { promise, resolve, reject } = Promise.withResolvers<ToolCallOutcome[]>();
+      const dispatch: Dispatch = {
+        outcomes: new Array<ToolCallOutcome>(requests.length),
+        missing: requests.length,
+        resolve,
+        reject,
+        cancelled: false,
+        settled: false,
+      };
+      dispatches.add(dispatch);
+      const signal = runOptions?.signal;
+      for (const [position, request] of requests.entries()) {
+        const id = nextId;
+        nextId += 1;
+        const encoded = encodeCall(id, request);
+        const call: PendingCall = {
+          id,
+          callId: request.call_id,
+          toolName: request.tool_name,
+          json: 'json' in encoded ? encoded.json : '',
+          bytes: 'json' in encoded ? encoded.bytes : 0,
+          dispatch,
+          position,
+          starting: false,
+          resends: 0,
+        };
+        if ('error' in encoded) deliver(call, endedOutcome(call, 'failed', false, encoded.error));
+        else queue.push(call);
+      }
+      if (requests.length === 0) settle(dispatch, undefined);
+      else if (signal?.aborted === true) cancel(dispatch);
+      else if (signal !== undefined) {
+        const onAbort = (): void => cancel(dispatch);
+        signal.addEventListener('abort', onAbort, { once: true });
+        const stopListening = (): void => signal.removeEventListener('abort', onAbort);
+        promise.then(stopListening, stopListening);
+      }
+      if (queue.size > 0) ensureStarting();
+      sendCalls();
+      return promise;
+    },
+    reload() {
+      if (closed) return Promise.reject(new ToolHostClosedError());
+      const { promise, resolve, reject } = Promise.withResolvers<ToolCatalog>();
+      const request = nextId;
+      nextId += 1;
+      reloads.set(request, { request, resolve, reject });
+      ensureStarting();
+      if (ready) child?.send({ kind: 'reload', request });
+      return promise;
+    },
+    async close() {
+      if (!closed) {
+        closed = true;
+        clearInterval(pinger);
+        clearTimeout(restartTimer);
+        rejectWaiting(new ToolHostClosedError());
+        if (child === undefined) gone.resolve();
+        child?.release();
+      }
+      const patience = setTimeout(() => child?.kill(), CANCEL_TIMEOUT_MS);
+      await gone.promise;
+      clearTimeout(patience);
+    },
+  };
+}
+
+function endedOutcome(
+  call: PendingCall,
+  status: ToolCallStatus,
+  started: boolean,
+  error: string,
+): ToolCallOutcome {
+  return { call_id: call.callId, status, result: error, truncated: false, duration_ms: 0, started, error };
+}
+
+function interruptedOutcome(call: PendingCall, started: boolean, error: string): ToolCallOutcome {
+  return endedOutcome(call, 'crashed', started, error);
+}

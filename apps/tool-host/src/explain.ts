@@ -1,0 +1,55 @@
+import type { ToolManifest } from './contract.ts';
+import type { HostSettings } from './protocol.ts';
+import type { EndedWhy, ThreadEnd } from './settle.ts';
+import { describeError } from './text.ts';
+
+/** The words for what happened to a thread and to the calls it had; they end up in front of the model and in the log. */
+
+export function outOfMemory(settings: HostSettings): string {
+  return `out of memory (a thread has ${settings.thread_memory_mb} MB)`;
+}
+
+/** Why we stop a thread. */
+export function describeEnd(end: ThreadEnd, settings: HostSettings): string {
+  switch (end) {
+    case 'deadline':
+      return 'another call ran over its deadline';
+    case 'cancelled':
+      return 'the caller gave up';
+    case 'load_timeout':
+      return `importing a module took longer than ${settings.load_timeout_ms} ms`;
+    case 'no_start':
+      return `no thread began the task in time`;
+    case 'crash':
+      return 'it crashed';
+  }
+}
+
+/** How a thread ended by itself, from what its pool reports. */
+export function describeCrash(error: unknown, settings: HostSettings): string {
+  const { code, message } = error as { readonly code?: unknown; readonly message?: unknown };
+  if (code === 'ERR_WORKER_OUT_OF_MEMORY') return outOfMemory(settings);
+  const exit = /^worker exited with code: (-?\d+)$/.exec(String(message));
+  if (exit !== null) return `process.exit(${exit[1]})`;
+  return `uncaught ${describeError(error)}`;
+}
+
+/** The error text of a call that ended with its thread. */
+export function explain(why: EndedWhy, tool: ToolManifest, timeoutMs: number, detail: string): string {
+  switch (why) {
+    case 'deadline':
+      return `TimeoutError: ${tool.name} ran longer than ${timeoutMs} ms and was stopped with its thread`;
+    case 'cancelled':
+      return 'AbortError: the caller gave up';
+    case 'module':
+      return `the module of ${tool.name} could not be imported by a new thread (${detail})`;
+    case 'thread':
+      return `no thread could run ${tool.name} (${detail})`;
+    case 'culprit':
+      return `${tool.name} ended its thread: ${detail}`;
+    case 'neighbour':
+      return `${tool.name} was interrupted because its thread ended (${detail})`;
+    case 'outcome_lost':
+      return `${tool.name} ran, but its result was lost with its thread (${detail})`;
+  }
+}

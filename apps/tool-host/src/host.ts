@@ -1,0 +1,106 @@
+import { Socket } from 'node:net';
+import { readCatalog } from './catalog.ts';
+import type { ToolCatalog } from './contract.ts';
+import { createFrameReader, encodeFrame } from './frames.ts';
+import { FRAME_FD, type FromHost, type HostSettings, type ToHost } from './protocol.ts';
+import { createScheduler, type Scheduler } from './scheduler.ts';
+import { startThreads, type Threads } from './threads.ts';
+
+/**
+ * The tool host's main thread. It runs no tool code, so it is never late: it reads frames, hands out tasks, keeps
+ * deadlines, and passes outcomes on. It ends with the process that started it.
+ */
+
+/**
+ * A plain exit would first wait for threads, and one that sits in native code may not end for minutes.
+ * There is nothing here to put in order: every outcome that left is out, and the rest is the client's to judge.
+ */
+function endProcess(): never {
+  process.kill(process.pid, 'SIGKILL');
+  process.exit(1);
+}
+
+function log(line: string): void {
+  process.stderr.write(`[tool-host] ${line}\n`);
+}
+
+const frames = new Socket({ fd: FRAME_FD, readable: true, writable: true });
+
+function send(frame: FromHost): void {
+  frames.write(encodeFrame(JSON.stringify(frame)));
+}
+
+function sendStarting(ids: readonly number[]): Promise<void> {
+  const frame: FromHost = { kind: 'starting', ids };
+  return new Promise((resolve) => {
+    // A failed write means that the client is gone, and so, in a moment, is this process.
+    frames.write(encodeFrame(JSON.stringify(frame)), () => resolve());
+  });
+}
+
+interface Service {
+  readonly settings: HostSettings;
+  readonly scheduler: Scheduler;
+}
+
+let service: Service | undefined;
+let reloads: Promise<unknown> = Promise.resolve();
+
+/** Starts threads for the modules as they are now on disk, and hands them to the scheduler. */
+async function loadTools({ settings, scheduler }: Service): Promise<ToolCatalog> {
+  const threads: Threads = startThreads(settings, (report) => scheduler.onReport(report), log);
+  const catalog = await readCatalog(settings.tools_dirs, threads, settings.load_timeout_ms);
+  scheduler.use(catalog, threads);
+  return catalog;
+}
+
+async function configure(settings: HostSettings): Promise<void> {
+  const scheduler = createScheduler(settings, {
+    sendOutcomes: (json) => frames.write(encodeFrame(`{"kind":"outcomes","outcomes":[${json}]}`)),
+    sendStarting,
+    log,
+    giveUp: (reason) => {
+      log(`${reason}; the tool host ends and will be started anew`);
+      endProcess();
+    },
+  });
+  service = { settings, scheduler };
+  send({ kind: 'ready', catalog: await loadTools(service) });
+}
+
+function onFrame(frame: ToHost): void {
+  if (frame.kind === 'configure') {
+    void configure(frame.settings);
+    return;
+  }
+  if (service === undefined) throw new Error(`a ${frame.kind} frame came before configure`);
+  const current = service;
+  switch (frame.kind) {
+    case 'calls':
+      current.scheduler.enqueue(frame.calls);
+      return;
+    case 'cancel':
+      current.scheduler.cancel(frame.ids);
+      return;
+    case 'ping':
+      send({ kind: 'pong', request: frame.request });
+      return;
+    case 'reload':
+      reloads = reloads.then(async () => {
+        send({ kind: 'reloaded', request: frame.request, catalog: await loadTools(current) });
+      });
+      return;
+  }
+}
+
+frames.on(
+  'data',
+  createFrameReader((frame) => onFrame(frame as ToHost)),
+);
+frames.on('error', endProcess);
+frames.on('close', endProcess);
+
+// The lifeline: nothing is ever written to it, and it closes when the worker is gone, however it went.
+process.stdin.on('error', endProcess);
+process.stdin.on('close', endProcess);
+process.stdin.resume();

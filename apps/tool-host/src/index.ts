@@ -1,0 +1,28 @@
+/**
+ * Runs module tools, the operator's own code, in threads of a child process.
+ *
+ *     worker ── client ══ frames over a pipe ══ host ── scheduler ── Piscina threads ── tool modules
+ *
+ * The child has no key, no database and no lease. Whatever a tool does, each call ends in one outcome: a thread that
+ * hangs, exits or fills its memory is ended and the calls beside it go on elsewhere; a process that dies is replaced.
+ * Tools are trusted code all the same: they run as the worker's user, and this is no sandbox.
+ */
+export { startToolHost } from './client.ts';
+export { ToolHostClosedError, ToolHostUnavailableError, type ToolHost } from './tool-host.ts';
+export type { ToolHostOptions } from './options.ts';
+export {
+  RESULT_CHAR_LIMIT_DEFAULT,
+  RESULT_CHAR_LIMIT_MAX,
+  TIMEOUT_MS_DEFAULT,
+  TIMEOUT_MS_MAX,
+  TOOL_NAME_PATTERN,
+  type SideEffects,
+  type ToolCallOutcome,
+  type ToolCallRequest,
+  type ToolCallStatus,
+  type ToolCatalog,
+  type ToolContext,
+  type ToolManifest,
+  type ToolModule,
+  type ToolModuleProblem,
+} from './contract.ts';

@@ -1,0 +1,60 @@
+/**
+ * How calls are grouped, from what their tools took so far.
+ *
+ * Posting a task to a thread costs some 20 µs and a fast call 1 µs, so fast calls travel by the hundred. A slow call
+ * among them would make the others wait, so tools known to be slow travel in small tasks of their own, on threads of
+ * their own. A tool nobody has measured yet is treated as slow until its first few calls have come back.
+ */
+
+/** What is known of a tool. Times are moving averages per call, in milliseconds. */
+export interface ToolProfile {
+  samples: number;
+  /** From entering the function to its outcome. */
+  durationMs: number;
+  /** The part of it that keeps the thread from doing anything else. */
+  busyMs: number;
+}
+
+export type Lane = 'fast' | 'slow';
+
+/** On average slower than this, a tool is in the slow lane. */
+export const SLOW_CALL_MS = 5;
+/** A fast task holds about this much work, so that several threads share a long queue. */
+export const FAST_TASK_MS = 25;
+/** More calls per task gain nothing: below 2 µs per call the rest is the call itself. */
+export const FAST_TASK_CALLS_MAX = 1_000;
+/** Fewer calls per task are not worth spreading over idle threads. */
+export const FAST_TASK_CALLS_MIN = 50;
+/** A slow task of calls that keep the thread busy holds about this much work. */
+const SLOW_TASK_BUSY_MS = 20;
+/** One hanging call shall not brand its tool as slow for thousands of calls. */
+const SAMPLE_MS_MAX = 1_000;
+const AVERAGE_OVER = 10;
+
+export function newProfile(): ToolProfile {
+  return { samples: 0, durationMs: 0, busyMs: 0 };
+}
+
+/** Takes one more measured call into the averages. */
+export function learn(profile: ToolProfile, durationMs: number, busyMs: number): void {
+  profile.samples += 1;
+  const weight = 1 / Math.min(profile.samples, AVERAGE_OVER);
+  profile.durationMs += weight * (Math.min(durationMs, SAMPLE_MS_MAX) - profile.durationMs);
+  profile.busyMs += weight * (Math.min(busyMs, SAMPLE_MS_MAX) - profile.busyMs);
+}
+
+export function laneOf(profile: ToolProfile): Lane {
+  return profile.samples > 0 && profile.durationMs <= SLOW_CALL_MS ? 'fast' : 'slow';
+}
+
+/** How many calls of this slow (or unmeasured) tool go into one task of a thread that runs `inFlight` at a time. */
+export function slowTaskCalls(profile: ToolProfile, inFlight: number): number {
+  if (profile.samples === 0 || profile.busyMs <= 1) return inFlight;
+  return Math.max(1, Math.min(inFlight, Math.floor(SLOW_TASK_BUSY_MS / profile.busyMs)));
+}
+
+/** The most calls one fast task may take when `waiting` fast calls are shared by `freeThreads`. */
+export function fastTaskCallsMax(waiting: number, freeThreads: number): number {
+  const share = Math.ceil(waiting / Math.max(1, freeThreads));
+  return Math.min(FAST_TASK_CALLS_MAX, Math.max(FAST_TASK_CALLS_MIN, share));
+}

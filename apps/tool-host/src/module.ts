@@ -1,0 +1,98 @@
+import { pathToFileURL } from 'node:url';
+import {
+  RESULT_CHAR_LIMIT_DEFAULT,
+  RESULT_CHAR_LIMIT_MAX,
+  SIDE_EFFECTS_DEFAULT,
+  TIMEOUT_MS_DEFAULT,
+  TIMEOUT_MS_MAX,
+  type SideEffects,
+  type ToolModule,
+} from './contract.ts';
+import type { ModuleInspection } from './task.ts';
+
+type RunFunction = ToolModule['run'];
+
+const SIDE_EFFECTS: readonly SideEffects[] = ['none', 'idempotent', 'once'];
+const functionOfFile = new Map<string, RunFunction>();
+
+/** The `run` of a module already imported by this thread, or undefined. */
+export function loadedRun(file: string): RunFunction | undefined {
+  return functionOfFile.get(file);
+}
+
+/** Imports the module, once per thread, and returns its `run`. Throws what the import throws. */
+export async function loadRun(file: string): Promise<RunFunction> {
+  const exports = await importExports(file);
+  const { run } = exports;
+  if (typeof run !== 'function') throw new TypeError(`${file} exports no function named run`);
+  // Bound, because a default-exported object may use `this`.
+  const bound = (run as RunFunction).bind(exports);
+  functionOfFile.set(file, bound);
+  return bound;
+}
+
+/** Imports the module and checks everything it must export; the reason names the export at fault. */
+export async function inspect(file: string): Promise<ModuleInspection> {
+  const exports = await importExports(file);
+  const refuse = (reason: string): ModuleInspection => ({ usable: false, reason });
+
+  const { description, parameters, run } = exports;
+  if (typeof description !== 'string' || description.trim() === '') {
+    return refuse('description must be a non-empty string; export const description = …');
+  }
+  const schema = plainJsonObject(parameters);
+  if (schema === undefined) {
+    return refuse(
+      'parameters must be a JSON Schema object of plain JSON values; export const parameters = …',
+    );
+  }
+  if (schema['type'] !== 'object') {
+    return refuse(`parameters.type must be 'object'; the arguments of a tool are always an object`);
+  }
+  if (typeof run !== 'function')
+    return refuse('run must be a function; export function run(args, context) { … }');
+
+  const sideEffects = exports['sideEffects'] ?? SIDE_EFFECTS_DEFAULT;
+  if (!SIDE_EFFECTS.includes(sideEffects as SideEffects)) {
+    return refuse(`sideEffects must be one of ${SIDE_EFFECTS.map((name) => `'${name}'`).join(', ')}`);
+  }
+  const timeoutMs = exports['timeoutMs'] ?? TIMEOUT_MS_DEFAULT;
+  if (!isWithin(timeoutMs, TIMEOUT_MS_MAX)) {
+    return refuse(`timeoutMs must be a whole number of milliseconds from 1 to ${TIMEOUT_MS_MAX}`);
+  }
+  const resultCharLimit = exports['resultCharLimit'] ?? RESULT_CHAR_LIMIT_DEFAULT;
+  if (!isWithin(resultCharLimit, RESULT_CHAR_LIMIT_MAX)) {
+    return refuse(`resultCharLimit must be a whole number of characters from 1 to ${RESULT_CHAR_LIMIT_MAX}`);
+  }
+  return {
+    usable: true,
+    description,
+    parameters: schema,
+    side_effects: sideEffects as SideEffects,
+    timeout_ms: timeoutMs,
+    result_char_limit: resultCharLimit,
+  };
+}
+
+/** The module's named exports, or its default export when that is the object holding `run`. */
+async function importExports(file: string): Promise<Record<string, unknown>> {
+  const namespace = (await import(pathToFileURL(file).href)) as Record<string, unknown>;
+  const fallback = namespace['default'];
+  if (namespace['run'] === undefined && typeof fallback === 'object' && fallback !== null) {
+    return fallback as Record<string, unknown>;
+  }
+  return namespace;
+}
+
+function plainJsonObject(value: unknown): Record<string, unknown> | undefined {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
+  try {
+    return JSON.parse(JSON.stringify(value)) as Record<string, unknown>;
+  } catch {
+    return undefined;
+  }
+}
+
+function isWithin(value: unknown, max: number): value is number {
+  return Number.isInteger(value) && (value as number) >= 1 && (value as number) <= max;
+}

@@ -1,0 +1,53 @@
+import { availableParallelism } from 'node:os';
+import { resolve } from 'node:path';
+import { z } from 'zod';
+import type { HostSettings } from './protocol.ts';
+
+/** How {@link startToolHost} shall run the tool host. */
+export interface ToolHostOptions {
+  /** Folders of tool modules, in order of precedence. A folder that is missing is a problem in the catalog, not an error. */
+  readonly toolsDirs: readonly string[];
+  /**
+   * Threads for fast calls. Default: the number of processors. Up to twice as many more, at least two, are started
+   * while slow calls wait, and leave when idle.
+   */
+  readonly threads?: number;
+  /** Asynchronous calls that run at a time in one thread, 1 to 256. Default 16. */
+  readonly callsInFlightPerThread?: number;
+  /** Memory of one thread, heap and buffers together, in megabytes, at least 32; one that takes more is ended. Default 256. */
+  readonly threadMemoryMb?: number;
+  /** An idle thread leaves after this many milliseconds. Default 30,000. */
+  readonly threadIdleMs?: number;
+  /** A module that takes longer than this to import is unusable, in milliseconds. Default 10,000. */
+  readonly loadTimeoutMs?: number;
+  /** The node executable. Default: the one running this process. */
+  readonly nodePath?: string;
+  /** Arguments before the script, such as those of Node's permission model. Default none. */
+  readonly nodeArguments?: readonly string[];
+  /** Receives each line the host, its threads and the tools print. Default: the lines are dropped. */
+  readonly onLog?: (line: string) => void;
+}
+
+const optionsSchema = z.object({
+  toolsDirs: z.array(z.string().min(1)),
+  threads: z.int().min(1).max(64).default(availableParallelism()),
+  callsInFlightPerThread: z.int().min(1).max(256).default(16),
+  threadMemoryMb: z.int().min(32).max(65_536).default(256),
+  threadIdleMs: z.int().min(0).max(3_600_000).default(30_000),
+  loadTimeoutMs: z.int().min(100).max(600_000).default(10_000),
+});
+
+/** Checks the options and fills in defaults. Throws a TypeError that names the option. */
+export function hostSettings(options: ToolHostOptions): HostSettings {
+  const parsed = optionsSchema.safeParse(options);
+  if (!parsed.success) throw new TypeError(`startToolHost: ${z.prettifyError(parsed.error)}`);
+  const { data } = parsed;
+  return {
+    tools_dirs: data.toolsDirs.map((dir) => resolve(dir)),
+    threads: data.threads,
+    calls_in_flight_per_thread: data.callsInFlightPerThread,
+    thread_memory_mb: data.threadMemoryMb,
+    thread_idle_ms: data.threadIdleMs,
+    load_timeout_ms: data.loadTimeoutMs,
+  };
+}

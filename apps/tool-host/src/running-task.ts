@@ -1,0 +1,279 @@
+import { ERROR_CHARS_MAX, type ToolManifest } from './contract.ts';
+import { describeCrash, describeEnd, explain, outOfMemory } from './explain.ts';
+import {
+  createProgress,
+  readCall,
+  readCulprit,
+  readLoading,
+  readRunning,
+  readSlot,
+  readThread,
+} from './progress.ts';
+import type { HostSettings, OutcomeFrame } from './protocol.ts';
+import { settleUnfinished, type ThreadEnd } from './settle.ts';
+import type { TaskTool, ThreadReport } from './task.ts';
+import { cutText } from './text.ts';
+import type { Threads } from './threads.ts';
+
+/** How much later than its deadline a call that has yielded is ended from outside: by then its thread is known not to do it. */
+const DEADLINE_SLACK_MS = 250;
+/** A thread that has not begun its task by then never will. */
+const START_TIMEOUT_MS = 15_000;
+/** How often a thread is asked for its memory: a tool that fills it at a gigabyte per second gets 50 MB further. */
+const MEMORY_EVERY_MS = 50;
+/** Cancelled calls have this long to end by themselves. */
+const CANCEL_GRACE_MS = 500;
+/** A task has returned but reports it sent before have not arrived: they came by another channel, and come at once. */
+const LATE_REPORT_MS = 2_000;
+
+/** A call that has no outcome yet. */
+export interface QueuedCall {
+  readonly id: number;
+  readonly toolName: string;
+  /** The call's own deadline, or 0 for its tool's. */
+  readonly timeoutMs: number;
+  readonly json: string;
+  /** How often a thread ended under it. */
+  interruptions: number;
+  /** Whether one of these times it had been entered. */
+  retried: boolean;
+  cancelled: boolean;
+}
+
+/** A call the task leaves behind, and where it goes. */
+export interface CallEnd {
+  readonly call: QueuedCall;
+  readonly again: 'queue' | 'alone';
+}
+
+export interface RunningTask {
+  readonly threads: Threads;
+  readonly postedMs: number;
+  lane: 'fast' | 'slow';
+  /** Looks at what the thread has written down; returns why it must be stopped, if it must. */
+  look(nowMs: number): ThreadEnd | undefined;
+  /** Stops the thread, then decides about each unfinished call; `detail` explains a `crash`. */
+  stop(end: ThreadEnd, detail?: string): void;
+  noticeCancellation(nowMs: number): void;
+  onReport(report: ThreadReport): void;
+}
+
+interface TaskParts {
+  readonly number: number;
+  readonly calls: readonly QueuedCall[];
+  readonly tools: readonly ToolManifest[];
+  readonly lane: 'fast' | 'slow';
+  readonly threads: Threads;
+  readonly settings: HostSettings;
+  readonly mayStart: Promise<void> | undefined;
+  readonly onMeasured: (call: QueuedCall, durationMs: number, busyMs: number) => void;
+  readonly onOutcomes: (ended: readonly QueuedCall[], outcomesJson: string) => void;
+  /** Called once, last, with the calls that shall run again. */
+  readonly onEnd: (unfinished: readonly CallEnd[]) => void;
+  readonly log: (line: string) => void;
+}
+
+interface Seen {
+  call: number | undefined;
+  sinceMs: number;
+}
+
+/** Posts a task to a thread and stays with it until each of its calls has an outcome or is given back. */
+export function startTask(parts: TaskParts): RunningTask {
+  const { calls, tools, threads, settings } = parts;
+  const slots = Math.min(settings.calls_in_flight_per_thread, calls.length);
+  const progress = createProgress(calls.length, slots);
+  const stopSignal = new AbortController();
+  const postedMs = performance.now();
+  const toolIndex = new Map(tools.map((tool, index) => [tool.name, index]));
+  const hasOutcome = new Uint8Array(calls.length);
+  let missing = calls.length;
+  let returned = false;
+  let stopping: { readonly end: ThreadEnd; readonly detail: string } | undefined;
+  let ended = false;
+  let cancelledMs: number | undefined;
+  let loading: Seen = { call: undefined, sinceMs: postedMs };
+  const seenInSlot = Array.from({ length: slots }, (): Seen => ({ call: undefined, sinceMs: postedMs }));
+  const overdue = new Set<number>();
+  let memoryAskedMs = postedMs;
+  let memoryAsked = false;
+
+  function toolOf(index: number): ToolManifest {
+    const call = calls[index] as QueuedCall;
+    return tools[toolIndex.get(call.toolName) as number] as ToolManifest;
+  }
+
+  function timeoutOf(index: number): number {
+    return (calls[index] as QueuedCall).timeoutMs || toolOf(index).timeout_ms;
+  }
+
+  async function post(): Promise<void> {
+    let crash: unknown;
+    try {
+      if (parts.mayStart !== undefined) await parts.mayStart;
+      const last = await threads.run(
+        {
+          task: parts.number,
+          cells: progress.cells,
+          slots,
+          tools: tools.map(taskTool),
+          calls_json: `[${calls.map((call) => call.json).join(',')}]`,
+          tool_of_call: calls.map((call) => toolIndex.get(call.toolName) as number),
+        },
+        stopSignal.signal,
+      );
+      returned = true;
+      task.onReport(last);
+      if (missing > 0) setTimeout(() => settle('crash', 'reports of its thread were lost'), LATE_REPORT_MS);
+      return;
+    } catch (error) {
+      crash = error;
+    }
+    await threads.whenExited(readThread(progress));
+    const { end, detail } = stopping ?? { end: 'crash', detail: describeCrash(crash, settings) };
+    if (end === 'crash') parts.log(`a thread ended: ${detail}`);
+    settle(end, detail);
+  }
+
+  function endIfComplete(): void {
+    if (missing > 0 || !returned || ended) return;
+    ended = true;
+    parts.onEnd([]);
+  }
+
+  function settle(end: ThreadEnd, detail: string): void {
+    if (ended) return;
+    ended = true;
+    const again: CallEnd[] = [];
+    const outcomes: OutcomeFrame[] = [];
+    const endedCalls: QueuedCall[] = [];
+    const culprit = readCulprit(progress);
+    const loadingTool = readLoading(progress);
+    for (const [index, call] of calls.entries()) {
+      if (hasOutcome[index] === 1) continue;
+      const tool = toolOf(index);
+      const state = readCall(progress, index);
+      const settlement = settleUnfinished(end, {
+        progress: state,
+        side_effects: tool.side_effects,
+        overdue: overdue.has(index),
+        cancelled: call.cancelled,
+        loading: loadingTool !== undefined && toolIndex.get(tool.name) === loadingTool,
+        culprit: culprit === index || calls.length === 1,
+        interruptions: call.interruptions,
+        retried: call.retried,
+      });
+      if (settlement.kind === 'ended') {
+        const started = state !== 'waiting';
+        const runMs = started ? elapsedOf(index) : 0;
+        const error = cutText(explain(settlement.why, tool, timeoutOf(index), detail), ERROR_CHARS_MAX);
+        endedCalls.push(call);
+        outcomes.push({
+          id: call.id,
+          status: settlement.status,
+          result: error,
+          truncated: false,
+          duration_ms: Math.round(runMs),
+          started,
+          error,
+        });
+        if (started) parts.onMeasured(call, runMs, runMs);
+      } else {
+        call.interruptions += 1;
+        if (settlement.kind === 'again_alone') call.retried = true;
+        again.push({ call, again: settlement.kind === 'again_alone' ? 'alone' : 'queue' });
+      }
+    }
+    if (outcomes.length > 0)
+      parts.onOutcomes(endedCalls, outcomes.map((outcome) => JSON.stringify(outcome)).join(','));
+    parts.onEnd(again);
+  }
+
+  function elapsedOf(index: number): number {
+    const seen = seenInSlot.find(({ call }) => call === index);
+    return performance.now() - (seen?.sinceMs ?? postedMs);
+  }
+
+  function lookAtLoading(nowMs: number): ThreadEnd | undefined {
+    const tool = readLoading(progress);
+    if (tool !== loading.call) loading = { call: tool, sinceMs: nowMs };
+    return tool !== undefined && nowMs - loading.sinceMs > settings.load_timeout_ms
+      ? 'load_timeout'
+      : undefined;
+  }
+
+  function lookAtSlots(nowMs: number): ThreadEnd | undefined {
+    const running = readRunning(progress);
+    for (const [slot, seen] of seenInSlot.entries()) {
+      const call = readSlot(progress, slot);
+      if (call !== seen.call) {
+        seen.call = call;
+        seen.sinceMs = nowMs;
+      } else if (call !== undefined) {
+        const slackMs = call === running ? 0 : DEADLINE_SLACK_MS;
+        if (nowMs - seen.sinceMs > timeoutOf(call) + slackMs) overdue.add(call);
+      }
+    }
+    return overdue.size > 0 ? 'deadline' : undefined;
+  }
+
+  function lookAtMemory(nowMs: number, threadId: number): void {
+    if (memoryAsked || nowMs - memoryAskedMs < MEMORY_EVERY_MS) return;
+    memoryAsked = true;
+    memoryAskedMs = nowMs;
+    void threads.memoryBytes(threadId).then((bytes = 0) => {
+      memoryAsked = false;
+      if (bytes > settings.thread_memory_mb * 1024 * 1024) task.stop('crash', outOfMemory(settings));
+    });
+  }
+
+  const task: RunningTask = {
+    threads,
+    postedMs,
+    lane: parts.lane,
+    look(nowMs) {
+      if (stopping !== undefined || returned) return undefined;
+      const threadId = readThread(progress);
+      if (threadId === undefined) return nowMs - postedMs > START_TIMEOUT_MS ? 'no_start' : undefined;
+      lookAtMemory(nowMs, threadId);
+      if (cancelledMs !== undefined && nowMs - cancelledMs > CANCEL_GRACE_MS) return 'cancelled';
+      return lookAtLoading(nowMs) ?? lookAtSlots(nowMs);
+    },
+    stop(end, detail = describeEnd(end, settings)) {
+      if (stopping !== undefined || returned) return;
+      stopping = { end, detail };
+      stopSignal.abort();
+    },
+    noticeCancellation(nowMs) {
+      const wanted = calls.some((call, index) => hasOutcome[index] === 0 && !call.cancelled);
+      if (!wanted) cancelledMs ??= nowMs;
+    },
+    onReport(report) {
+      if (ended) return;
+      const endedCalls: QueuedCall[] = [];
+      for (const [position, index] of report.indexes.entries()) {
+        const call = calls[index];
+        if (call === undefined || hasOutcome[index] === 1) continue;
+        hasOutcome[index] = 1;
+        missing -= 1;
+        endedCalls.push(call);
+        parts.onMeasured(call, report.durations_ms[position] ?? 0, report.busy_ms[position] ?? 0);
+      }
+      if (endedCalls.length > 0) parts.onOutcomes(endedCalls, report.outcomes_json);
+      if (report.stop_thread) task.stop('deadline');
+      endIfComplete();
+    },
+  };
+  void post();
+  return task;
+}
+
+function taskTool(tool: ToolManifest): TaskTool {
+  return {
+    name: tool.name,
+    file: tool.file,
+    once: tool.side_effects === 'once',
+    timeout_ms: tool.timeout_ms,
+    result_char_limit: tool.result_char_limit,
+  };
+}

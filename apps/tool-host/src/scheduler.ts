@@ -1,0 +1,289 @@
+import { BroadcastChannel } from 'node:worker_threads';
+import type { ToolCallStatus, ToolCatalog, ToolManifest } from './contract.ts';
+import { createFifo, type Fifo } from './fifo.ts';
+import {
+  FAST_TASK_MS,
+  fastTaskCallsMax,
+  laneOf,
+  learn,
+  newProfile,
+  slowTaskCalls,
+  type ToolProfile,
+} from './lanes.ts';
+import type { CallEnvelope, HostSettings, OutcomeFrame } from './protocol.ts';
+import { startTask, type CallEnd, type QueuedCall, type RunningTask } from './running-task.ts';
+import type { ThreadEnd } from './settle.ts';
+import { CANCEL_CHANNEL, type ThreadReport } from './task.ts';
+import type { Threads } from './threads.ts';
+
+/** How often running tasks are looked at: the accuracy of a deadline that the thread itself cannot keep. */
+const WATCH_EVERY_MS = 20;
+/** A task of the fast lane that is still running after this long no longer counts against the fast threads. */
+const DEMOTE_AFTER_MS = 100;
+/** One task carries at most about this many characters of arguments, because a thread's heap is small. */
+const TASK_ARGUMENT_CHARS_MAX = 4 * 1024 * 1024;
+
+/** The effects of the scheduler. */
+export interface SchedulerPorts {
+  readonly sendOutcomes: (outcomesJson: string) => void;
+  /** Announces calls about to start; resolves when the announcement would survive this process. */
+  readonly sendStarting: (ids: readonly number[]) => Promise<void>;
+  readonly log: (line: string) => void;
+  /** Too many threads are stuck in native code to go on. */
+  readonly giveUp: (reason: string) => void;
+}
+
+/** Groups waiting calls into tasks, keeps the lanes filled, and sees to it that every call gets exactly one outcome. */
+export interface Scheduler {
+  enqueue(envelopes: readonly CallEnvelope[]): void;
+  /** Gives these calls up: waiting ones end at once, running ones are asked, and stopped half a second later. */
+  cancel(ids: readonly number[]): void;
+  /** From now on tasks run in these threads with these tools; the former threads go when their tasks have ended. */
+  use(catalog: ToolCatalog, threads: Threads): void;
+  /** To be called with what the threads report. */
+  onReport(report: ThreadReport): void;
+}
+
+interface ToolQueue {
+  readonly name: string;
+  readonly profile: ToolProfile;
+  readonly waiting: Fifo<QueuedCall>;
+  tool: ToolManifest | undefined;
+}
+
+/** Starts with no tools; {@link Scheduler.use} brings them. */
+export function createScheduler(settings: HostSettings, ports: SchedulerPorts): Scheduler {
+  const queues = new Map<string, ToolQueue>();
+  /** Queues with waiting calls, the one served longest ago first. */
+  const ready = new Set<ToolQueue>();
+  const alone = createFifo<QueuedCall>();
+  /** Calls without an outcome. */
+  const open = new Map<number, QueuedCall>();
+  const tasks = new Map<number, RunningTask>();
+  const cancellations = new BroadcastChannel(CANCEL_CHANNEL);
+  let threads: Threads | undefined;
+  let nextTask = 1;
+  let watch: NodeJS.Timeout | undefined;
+
+  function queueOf(name: string): ToolQueue {
+    let queue = queues.get(name);
+    if (queue === undefined) {
+      queue = { name, profile: newProfile(), waiting: createFifo(), tool: undefined };
+      queues.set(name, queue);
+    }
+    return queue;
+  }
+
+  function putBack(call: QueuedCall): void {
+    const queue = queueOf(call.toolName);
+    if (queue.tool === undefined) {
+      endUnstarted(call, 'failed', `there is no tool named '${call.toolName}'`);
+      return;
+    }
+    queue.waiting.push(call);
+    ready.add(queue);
+  }
+
+  function endUnstarted(call: QueuedCall, status: ToolCallStatus, error: string): void {
+    open.delete(call.id);
+    const { id } = call;
+    const outcome: OutcomeFrame = {
+      id,
+      status,
+      result: error,
+      truncated: false,
+      duration_ms: 0,
+      started: false,
+      error,
+    };
+    ports.sendOutcomes(JSON.stringify(outcome));
+  }
+
+  function runningIn(lane: 'fast' | 'slow'): number {
+    let count = 0;
+    for (const task of tasks.values()) if (task.lane === lane) count += 1;
+    return count;
+  }
+
+  /** Hands out tasks until a lane is full or nothing waits for it. */
+  function fill(): void {
+    if (threads === undefined) return;
+    while (tasks.size < threads.threadsMax) {
+      const freeSlow = threads.lanes.slow - runningIn('slow');
+      const freeFast = threads.lanes.fast - runningIn('fast');
+      const suspect = freeSlow > 0 ? alone.shift() : undefined;
+      if (suspect !== undefined) {
+        if (queueOf(suspect.toolName).tool === undefined) putBack(suspect);
+        else begin([suspect], 'slow', threads);
+        continue;
+      }
+      const fast = freeFast > 0 ? takeFast(freeFast) : [];
+      if (fast.length > 0) {
+        begin(fast, 'fast', threads);
+        continue;
+      }
+      const slow = freeSlow > 0 ? takeSlow() : [];
+      if (slow.length === 0) return;
+      begin(slow, 'slow', threads);
+    }
+  }
+
+  /** Fast calls of any tools together, but calls that may run only once share a thread with none but their like. */
+  function takeFast(freeThreads: number): QueuedCall[] {
+    const fastQueues = [...ready].filter((queue) => laneOf(queue.profile) === 'fast');
+    const waiting = fastQueues.reduce((sum, queue) => sum + queue.waiting.size, 0);
+    const callsMax = fastTaskCallsMax(waiting, freeThreads);
+    const batch: QueuedCall[] = [];
+    let workMs = 0;
+    let chars = 0;
+    for (const queue of fastQueues) {
+      const once = queue.tool?.side_effects === 'once';
+      if (once && batch.length > 0) continue;
+      while (batch.length < callsMax && workMs < FAST_TASK_MS && chars < TASK_ARGUMENT_CHARS_MAX) {
+        const call = queue.waiting.shift();
+        if (call === undefined) break;
+        batch.push(call);
+        workMs += queue.profile.durationMs;
+        chars += call.json.length;
+      }
+      rotate(queue);
+      if (once && batch.length > 0) break;
+    }
+    return batch;
+  }
+
+  function takeSlow(): QueuedCall[] {
+    for (const queue of ready) {
+      if (laneOf(queue.profile) === 'fast') continue;
+      const batch: QueuedCall[] = [];
+      let chars = 0;
+      const callsMax = slowTaskCalls(queue.profile, settings.calls_in_flight_per_thread);
+      while (batch.length < callsMax && chars < TASK_ARGUMENT_CHARS_MAX) {
+        const call = queue.waiting.shift();
+        if (call === undefined) break;
+        batch.push(call);
+        chars += call.json.length;
+      }
+      rotate(queue);
+      return batch;
+    }
+    return [];
+  }
+
+  function rotate(queue: ToolQueue): void {
+    ready.delete(queue);
+    if (queue.waiting.size > 0) ready.add(queue);
+  }
+
+  function begin(calls: readonly QueuedCall[], lane: 'fast' | 'slow', pool: Threads): void {
+    const number = nextTask;
+    nextTask += 1;
+    const tools = new Map<string, ToolManifest>();
+    for (const { toolName } of calls) {
+      const { tool } = queueOf(toolName);
+      if (tool !== undefined) tools.set(tool.name, tool);
+    }
+    const once = [...tools.values()].some((tool) => tool.side_effects === 'once');
+    const announced = ports.sendStarting(calls.map((call) => call.id));
+    const task = startTask({
+      number,
+      calls,
+      tools: [...tools.values()],
+      lane,
+      threads: pool,
+      settings,
+      // Only where a second run would do harm is it worth waiting until the announcement is out of this process.
+      mayStart: once ? announced : undefined,
+      onMeasured: (call, durationMs, busyMs) => learn(queueOf(call.toolName).profile, durationMs, busyMs),
+      onOutcomes: (ended, outcomesJson) => {
+        for (const call of ended) open.delete(call.id);
+        ports.sendOutcomes(outcomesJson);
+      },
+      onEnd: (unfinished) => endTask(number, pool, unfinished),
+      log: ports.log,
+    });
+    tasks.set(number, task);
+    watch ??= setInterval(watchTasks, WATCH_EVERY_MS);
+  }
+
+  function endTask(number: number, pool: Threads, unfinished: readonly CallEnd[]): void {
+    tasks.delete(number);
+    for (const { call, again } of unfinished) {
+      if (again === 'alone') alone.push(call);
+      else putBack(call);
+    }
+    if (pool !== threads && ![...tasks.values()].some((task) => task.threads === pool)) pool.discard();
+    if (pool.stuckThreads() >= pool.threadsMax) ports.giveUp('all threads are stuck in native code');
+    fill();
+  }
+
+  function watchTasks(): void {
+    if (tasks.size === 0) {
+      clearInterval(watch);
+      watch = undefined;
+      return;
+    }
+    const nowMs = performance.now();
+    for (const task of tasks.values()) {
+      const end: ThreadEnd | undefined = task.look(nowMs);
+      if (end !== undefined) task.stop(end);
+      else if (task.lane === 'fast' && nowMs - task.postedMs > DEMOTE_AFTER_MS) task.lane = 'slow';
+    }
+    fill();
+  }
+
+  return {
+    enqueue(envelopes) {
+      for (const [id, toolName, timeoutMs, json] of envelopes) {
+        const call: QueuedCall = {
+          id,
+          toolName,
+          timeoutMs,
+          json,
+          interruptions: 0,
+          retried: false,
+          cancelled: false,
+        };
+        open.set(id, call);
+        putBack(call);
+      }
+      fill();
+    },
+    cancel(ids) {
+      const running: number[] = [];
+      const given = new Set<QueuedCall>();
+      for (const id of ids) {
+        const call = open.get(id);
+        if (call === undefined) continue;
+        call.cancelled = true;
+        given.add(call);
+        running.push(id);
+      }
+      const isGiven = (call: QueuedCall): boolean => given.has(call);
+      for (const queue of [...ready].map(({ waiting }) => waiting).concat(alone)) {
+        for (const call of queue.takeWhere(isGiven))
+          endUnstarted(call, 'crashed', 'the caller gave up before the call started');
+      }
+      for (const queue of ready) if (queue.waiting.size === 0) ready.delete(queue);
+      if (running.length > 0) cancellations.postMessage(running);
+      for (const task of tasks.values()) task.noticeCancellation(performance.now());
+    },
+    use(catalog, pool) {
+      const former = threads;
+      threads = pool;
+      const byName = new Map(catalog.tools.map((tool) => [tool.name, tool]));
+      for (const name of byName.keys()) queueOf(name);
+      for (const queue of queues.values()) {
+        queue.tool = byName.get(queue.name);
+        if (queue.tool === undefined) for (const call of queue.waiting.takeWhere(() => true)) putBack(call);
+        rotate(queue);
+      }
+      if (former !== undefined && ![...tasks.values()].some((task) => task.threads === former))
+        former.discard();
+      fill();
+    },
+    onReport(report) {
+      tasks.get(report.task)?.onReport(report);
+    },
+  };
+}

@@ -1,0 +1,72 @@
+import type { SideEffects } from './contract.ts';
+import type { CallProgress } from './progress.ts';
+
+/** Why a thread ended in the middle of a task. */
+export type ThreadEnd =
+  /** Stopped by us: a call passed its deadline and its thread did not notice. */
+  | 'deadline'
+  /** Stopped by us: every call still unfinished was given up by its caller. */
+  | 'cancelled'
+  /** Stopped by us: importing a module took too long. */
+  | 'load_timeout'
+  /** Stopped by us: the thread never began the task. */
+  | 'no_start'
+  /** Ended by itself, or had to be: out of memory, `process.exit`, an error thrown outside of any promise. */
+  | 'crash';
+
+/** What is known about one call that has no outcome when its thread has ended. */
+export interface UnfinishedCall {
+  readonly progress: CallProgress;
+  readonly side_effects: SideEffects;
+  /** The deadline of this call has passed. */
+  readonly overdue: boolean;
+  readonly cancelled: boolean;
+  /** The module of this call's tool was being imported. */
+  readonly loading: boolean;
+  /** This call was running when the thread ended by itself, or is known to have ended it. */
+  readonly culprit: boolean;
+  /** How often the call was interrupted before, entered or not. */
+  readonly interruptions: number;
+  /** Whether it was interrupted after it had been entered. */
+  readonly retried: boolean;
+}
+
+export type Settlement =
+  /** Back into the queue: it was not entered, or repeating it is harmless. */
+  | { readonly kind: 'again' }
+  /** Once more, in a task of its own, so that a second failure is certainly its own. */
+  | { readonly kind: 'again_alone' }
+  | { readonly kind: 'ended'; readonly status: 'failed' | 'timed_out' | 'crashed'; readonly why: EndedWhy };
+
+export type EndedWhy =
+  'deadline' | 'cancelled' | 'module' | 'thread' | 'culprit' | 'neighbour' | 'outcome_lost';
+
+/** A call that was never entered is put back this often; then something is wrong beyond any one call. */
+const INTERRUPTIONS_MAX = 10;
+
+/** What becomes of a call whose thread ended before it had an outcome. Pure: the whole policy is this function. */
+export function settleUnfinished(end: ThreadEnd, call: UnfinishedCall): Settlement {
+  if (call.cancelled) return ended('crashed', 'cancelled');
+
+  if (call.progress === 'waiting') {
+    if (call.loading && end === 'load_timeout') return ended('failed', 'module');
+    if (call.loading && end === 'crash') return ended('crashed', 'module');
+    return call.interruptions < INTERRUPTIONS_MAX ? { kind: 'again' } : ended('crashed', 'thread');
+  }
+
+  if (call.progress === 'done') {
+    // Outcomes of `once` calls are sent before they count as done, so only harmless repeats get here.
+    if (call.side_effects === 'once' || call.interruptions >= INTERRUPTIONS_MAX)
+      return ended('crashed', 'outcome_lost');
+    return { kind: 'again' };
+  }
+
+  if (call.overdue) return ended('timed_out', 'deadline');
+  if (call.culprit && end === 'crash') return ended('crashed', 'culprit');
+  if (call.side_effects === 'once' || call.retried) return ended('crashed', 'neighbour');
+  return { kind: 'again_alone' };
+}
+
+function ended(status: 'failed' | 'timed_out' | 'crashed', why: EndedWhy): Settlement {
+  return { kind: 'ended', status, why };
+}

@@ -1,0 +1,321 @@
+import type { AsyncLocalStorage } from 'node:async_hooks';
+import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
+import type { ToolCallStatus, ToolContext } from './contract.ts';
+import { contextOf, type LiveCall } from './live-call.ts';
+import { loadedRun, loadRun } from './module.ts';
+import {
+  markCulprit,
+  markDone,
+  markEntered,
+  markLoading,
+  markReturned,
+  markThread,
+  type Progress,
+} from './progress.ts';
+import type { CallFrame, OutcomeFrame } from './protocol.ts';
+import type { TaskTool, ThreadReport, ThreadTask } from './task.ts';
+import { describeError, resultText } from './text.ts';
+
+/** Outcomes wait at most this long for company, so a thread that gets stuck takes no more than this with it. */
+const REPORT_DELAY_MS = 1;
+/** Nor more than this much text. */
+const REPORT_CHARS_MAX = 256 * 1024;
+/** After this long without a turn of the event loop, timers and sockets of the calls in flight get one. */
+const TURN_EVERY_MS = 10;
+/** How long a tool that passed its deadline may take to notice its signal before its thread is stopped. */
+const ABANDON_GRACE_MS = 100;
+
+/** A task being run in this thread. */
+export interface TaskRun {
+  /** Resolves when every call has its outcome; never, when functions past their deadline are still running. */
+  finish(): Promise<ThreadReport>;
+  /** Fires the signals of these calls and skips those not yet entered. */
+  cancel(ids: ReadonlySet<number>): void;
+  /** The thread is about to end, by this call's doing if it is still running; reports what is already known. */
+  blame(call: LiveCall | undefined): void;
+}
+
+interface Surroundings {
+  readonly threadId: number;
+  readonly callInProgress: AsyncLocalStorage<LiveCall>;
+  readonly post: (report: ThreadReport) => void;
+}
+
+/** Begins a task; nothing of it runs before `finish` is called. */
+export function startTaskRun(task: ThreadTask, surroundings: Surroundings): TaskRun {
+  const progress: Progress = { cells: task.cells, slots: task.slots };
+  markThread(progress, surroundings.threadId);
+  const calls = JSON.parse(task.calls_json) as readonly CallFrame[];
+  const live = new Set<LiveCall>();
+  const cancelled = new Set<number>();
+  const freeSlots = Array.from({ length: task.slots }, (_, slot) => slot);
+  let outbox = emptyOutbox();
+  let lastReportMs = performance.now();
+  let reportPlanned = false;
+  let lastTurnMs = lastReportMs;
+  let abandoned = 0;
+  let wakeLoop: (() => void) | undefined;
+
+  function takeReport(stopThread = false): ThreadReport {
+    const report: ThreadReport = { task: task.task, ...outbox, stop_thread: stopThread };
+    outbox = emptyOutbox();
+    lastReportMs = performance.now();
+    return report;
+  }
+
+  function report(): void {
+    if (outbox.indexes.length > 0) surroundings.post(takeReport());
+  }
+
+  /** For outcomes that come while the loop below sleeps: those of one turn travel together. */
+  function planReport(): void {
+    if (reportPlanned) return;
+    reportPlanned = true;
+    setImmediate(() => {
+      reportPlanned = false;
+      report();
+    });
+  }
+
+  function record(index: number, outcome: OutcomeFrame, busyMs: number): void {
+    outbox.indexes.push(index);
+    outbox.durations_ms.push(outcome.duration_ms);
+    outbox.busy_ms.push(busyMs);
+    const json = JSON.stringify(outcome);
+    outbox.outcomes_json = outbox.outcomes_json === '' ? json : `${outbox.outcomes_json},${json}`;
+    if (outbox.outcomes_json.length > REPORT_CHARS_MAX) report();
+  }
+
+  function end(call: LiveCall, status: ToolCallStatus, result: string, truncated: boolean): void {
+    if (call.ended) return;
+    call.ended = true;
+    const outcome: OutcomeFrame = {
+      id: call.frame.id,
+      status,
+      result,
+      truncated,
+      duration_ms: roundMs(performance.now() - call.startedMs),
+      started: true,
+      ...(status === 'succeeded' ? undefined : { error: result }),
+    };
+    record(call.index, outcome, call.busyMs);
+    // A call that must not run twice is reported before anything else can go wrong in this thread.
+    if (call.tool.once) report();
+    markDone(progress, call.index, call.slot);
+  }
+
+  function succeed(call: LiveCall, value: unknown): void {
+    const limit = call.frame.result_char_limit ?? call.tool.result_char_limit;
+    try {
+      const { text, truncated } = resultText(value, limit);
+      end(call, 'succeeded', text, truncated);
+    } catch (error) {
+      fail(call, error);
+    }
+  }
+
+  function fail(call: LiveCall, error: unknown): void {
+    end(call, 'failed', describeError(error), false);
+  }
+
+  /** Gives the call its outcome at once; its function may go on, which is then `abandoned`. */
+  function interrupt(call: LiveCall, status: ToolCallStatus, reason: Error): void {
+    abandoned += 1;
+    call.abortReason = reason;
+    end(call, status, describeError(reason), false);
+    call.controller?.abort(reason);
+    planReport();
+  }
+
+  function enter(index: number, frame: CallFrame, tool: TaskTool, run: (...args: never[]) => unknown): void {
+    const slot = freeSlots.pop() as number;
+    const call: LiveCall = {
+      index,
+      slot,
+      frame,
+      tool,
+      startedMs: performance.now(),
+      label: `${tool.name} ${frame.tool_use_id}`,
+      printedChars: 0,
+      busyMs: 0,
+      controller: undefined,
+      abortReason: undefined,
+      ended: false,
+    };
+    let pending: Promise<unknown> | undefined;
+    markEntered(progress, index, slot);
+    try {
+      const value = surroundings.callInProgress.run(
+        call,
+        run as (args: unknown, context: ToolContext) => unknown,
+        frame.arguments,
+        contextOf(call),
+      );
+      call.busyMs = performance.now() - call.startedMs;
+      if (isThenable(value)) pending = Promise.resolve(value);
+      else succeed(call, value);
+    } catch (error) {
+      call.busyMs = performance.now() - call.startedMs;
+      fail(call, error);
+    }
+    markReturned(progress);
+    if (pending === undefined) {
+      freeSlots.push(slot);
+    } else {
+      live.add(call);
+      void settleLater(call, pending);
+    }
+  }
+
+  async function settleLater(call: LiveCall, pending: Promise<unknown>): Promise<void> {
+    const timeoutMs = call.frame.timeout_ms ?? call.tool.timeout_ms;
+    const timer = setTimeout(
+      () => {
+        interrupt(
+          call,
+          'timed_out',
+          new DOMException(`${call.tool.name} ran longer than ${timeoutMs} ms`, 'TimeoutError'),
+        );
+        release(call);
+      },
+      Math.max(1, timeoutMs - call.busyMs),
+    );
+    try {
+      const value = await pending;
+      if (!call.ended) succeed(call, value);
+    } catch (error) {
+      if (!call.ended) fail(call, error);
+    }
+    clearTimeout(timer);
+    if (call.abortReason !== undefined) {
+      abandoned -= 1;
+      wakeLoop?.();
+    } else {
+      release(call);
+      planReport();
+    }
+  }
+
+  function release(call: LiveCall): void {
+    live.delete(call);
+    freeSlots.push(call.slot);
+    wakeLoop?.();
+  }
+
+  function skip(index: number, frame: CallFrame, status: ToolCallStatus, error: string): void {
+    record(
+      index,
+      { id: frame.id, status, result: error, truncated: false, duration_ms: 0, started: false, error },
+      0,
+    );
+    markDone(progress, index, undefined);
+  }
+
+  /** Imports what this thread has not imported yet; a module that fails now fails its calls, not the task. */
+  async function loadTools(): Promise<readonly (((...args: never[]) => unknown) | string)[]> {
+    const runs: (((...args: never[]) => unknown) | string)[] = [];
+    for (const [index, tool] of task.tools.entries()) {
+      const loaded = loadedRun(tool.file);
+      if (loaded !== undefined) {
+        runs.push(loaded);
+        continue;
+      }
+      markLoading(progress, index);
+      runs.push(
+        await loadRun(tool.file).catch(
+          (error: unknown) => `its module could not be imported: ${describeError(error)}`,
+        ),
+      );
+      markLoading(progress, undefined);
+    }
+    return runs;
+  }
+
+  async function sleepUntilChange(): Promise<void> {
+    report();
+    await new Promise<void>((resolve) => {
+      wakeLoop = resolve;
+    });
+    wakeLoop = undefined;
+    lastTurnMs = performance.now();
+  }
+
+  async function finish(): Promise<ThreadReport> {
+    const runs = await loadTools();
+
+    for (const [index, frame] of calls.entries()) {
+      while (freeSlots.length === 0) await sleepUntilChange();
+      const nowMs = performance.now();
+      if (nowMs - lastReportMs > REPORT_DELAY_MS) report();
+      if (nowMs - lastTurnMs > TURN_EVERY_MS) {
+        await nextTurn();
+        lastTurnMs = performance.now();
+      }
+      const toolIndex = task.tool_of_call[index] as number;
+      const tool = task.tools[toolIndex] as TaskTool;
+      const run = runs[toolIndex] as ((...args: never[]) => unknown) | string;
+      if (cancelled.has(frame.id))
+        skip(index, frame, 'crashed', 'the caller gave up before the call started');
+      else if (typeof run === 'string') skip(index, frame, 'failed', run);
+      else enter(index, frame, tool, run);
+    }
+
+    while (live.size > 0) await sleepUntilChange();
+    if (abandoned > 0) {
+      report();
+      const patience = wait(ABANDON_GRACE_MS);
+      while (abandoned > 0) {
+        const noticed = new Promise<'noticed'>((resolve) => {
+          wakeLoop = () => resolve('noticed');
+        });
+        if ((await Promise.race([noticed, patience])) !== 'noticed') break;
+      }
+      if (abandoned > 0) {
+        // The host stops the thread on reading this; returning would lend the thread to the next task first.
+        surroundings.post(takeReport(true));
+        await new Promise<never>(() => {});
+      }
+    }
+    return takeReport();
+  }
+
+  return {
+    finish,
+    cancel(ids) {
+      const reason = new DOMException('the caller gave up', 'AbortError');
+      for (const id of ids) cancelled.add(id);
+      for (const call of live) {
+        if (!ids.has(call.frame.id)) continue;
+        interrupt(call, 'crashed', reason);
+        release(call);
+      }
+    },
+    blame(call) {
+      if (call !== undefined && !call.ended && calls[call.index]?.id === call.frame.id) {
+        markCulprit(progress, call.index);
+      }
+      report();
+    },
+  };
+}
+
+interface Outbox {
+  indexes: number[];
+  durations_ms: number[];
+  busy_ms: number[];
+  outcomes_json: string;
+}
+
+function emptyOutbox(): Outbox {
+  return { indexes: [], durations_ms: [], busy_ms: [], outcomes_json: '' };
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return (
+    typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function'
+  );
+}
+
+function roundMs(ms: number): number {
+  return Math.round(ms * 1000) / 1000;
+}

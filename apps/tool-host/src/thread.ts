@@ -1,0 +1,63 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { BroadcastChannel, parentPort, threadId } from 'node:worker_threads';
+import type { LiveCall } from './live-call.ts';
+import { inspect } from './module.ts';
+import { CANCEL_CHANNEL, type ModuleInspection, type ThreadReport, type ThreadTask } from './task.ts';
+import { startTaskRun, type TaskRun } from './task-run.ts';
+import { describeError } from './text.ts';
+import { captureThreadOutput } from './thread-output.ts';
+
+/**
+ * The file each Piscina thread runs. A thread has one task at a time.
+ * Everything that would let one call take down the thread unexplained is caught here only to write down whose fault
+ * it is; the thread still ends, because nobody knows what state it is in.
+ */
+
+const callInProgress = new AsyncLocalStorage<LiveCall>();
+const say = captureThreadOutput(() => callInProgress.getStore());
+let currentRun: TaskRun | undefined;
+
+const exitThread = process.exit.bind(process);
+process.exit = ((code?: number) => {
+  currentRun?.blame(callInProgress.getStore());
+  exitThread(code);
+}) as typeof process.exit;
+
+process.on('uncaughtExceptionMonitor', () => currentRun?.blame(callInProgress.getStore()));
+
+// A promise somebody forgot is sloppy, not dangerous: the neighbours' calls are worth more than the thread's honour.
+process.on('unhandledRejection', (reason) => {
+  const label = callInProgress.getStore()?.label ?? 'module';
+  say(`${label}: a promise was rejected and nobody handled it: ${describeError(reason)}`);
+});
+
+const cancellations = new BroadcastChannel(CANCEL_CHANNEL);
+cancellations.onmessage = (event: unknown) => {
+  const { data } = event as { readonly data: readonly number[] };
+  currentRun?.cancel(new Set(data));
+};
+cancellations.unref();
+
+/** Runs the calls of a task and resolves with the outcomes that were not reported on the way. */
+export async function runToolCalls(task: ThreadTask): Promise<ThreadReport> {
+  const run = startTaskRun(task, {
+    threadId,
+    callInProgress,
+    post: (report) => parentPort?.postMessage(report),
+  });
+  currentRun = run;
+  try {
+    return await run.finish();
+  } finally {
+    currentRun = undefined;
+  }
+}
+
+/** Imports one module and says what it offers. Resolves even when the import throws. */
+export async function inspectModule(task: { readonly file: string }): Promise<ModuleInspection> {
+  try {
+    return await inspect(task.file);
+  } catch (error) {
+    return { usable: false, reason: `could not be imported: ${describeError(error)}` };
+  }
+}

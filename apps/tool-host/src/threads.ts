@@ -1,0 +1,129 @@
+import { setTimeout as wait } from 'node:timers/promises';
+import type { Worker } from 'node:worker_threads';
+import { Piscina } from 'piscina';
+import { keptEnvironment } from './config.ts';
+import type { HostSettings } from './protocol.ts';
+import type { ModuleInspection, ThreadReport, ThreadTask } from './task.ts';
+
+/** A stopped thread that has not exited after this long is in native code; nobody waits for it. */
+const EXIT_WAIT_MS = 250;
+
+/**
+ * How far the engine's own heap limit lies above ours, in megabytes. The engine ends a thread that reaches its limit,
+ * but it aborts the whole process when a single growing array does so, so the limit that counts is checked by us
+ * (`memoryBytes`), and the engine's is there for what outruns the check.
+ */
+const ENGINE_HEADROOM_MB = 1_024;
+
+/** The threads that hold one generation of tool modules. */
+export interface Threads {
+  readonly lanes: LaneThreads;
+  readonly threadsMax: number;
+  /** Resolves with the last report of the task; rejects when the thread ends or `signal` fires. One task per thread. */
+  run(task: ThreadTask, signal: AbortSignal): Promise<ThreadReport>;
+  inspect(file: string, signal: AbortSignal): Promise<ModuleInspection>;
+  /**
+   * Resolves when the thread has exited, its last messages having been delivered, or after a quarter of a second.
+   * Without a thread id it resolves at once.
+   */
+  whenExited(threadId: number | undefined): Promise<void>;
+  /** Heap and buffers of the thread, garbage included. Undefined when it is gone; pending while it is in native code. */
+  memoryBytes(threadId: number): Promise<number | undefined>;
+  /** Threads told to stop that are still there. */
+  stuckThreads(): number;
+  /** Stops all threads; does not wait for them. */
+  discard(): void;
+}
+
+export interface LaneThreads {
+  readonly fast: number;
+  readonly slow: number;
+}
+
+/** How many threads there are: `threads` for fast calls and twice that (at least 2) for slow ones. */
+function laneThreads(settings: HostSettings): LaneThreads {
+  return { fast: settings.threads, slow: Math.max(2, settings.threads * 2) };
+}
+
+/** Starts a pool; threads come on demand and leave when idle. `onReport` receives what tasks report on their way. */
+export function startThreads(
+  settings: HostSettings,
+  onReport: (report: ThreadReport) => void,
+  onFault: (message: string) => void,
+): Threads {
+  const lanes = laneThreads(settings);
+  const pool = new Piscina({
+    filename: new URL('./thread.ts', import.meta.url).href,
+    minThreads: 1,
+    maxThreads: lanes.fast + lanes.slow,
+    idleTimeout: settings.thread_idle_ms,
+    // Tools hold sockets and timers between tasks; waiting on atomics would freeze them.
+    atomics: 'disabled',
+    env: keptEnvironment(),
+    resourceLimits: { maxOldGenerationSizeMb: settings.thread_memory_mb + ENGINE_HEADROOM_MB },
+    recordTiming: false,
+  });
+  pool.on('error', (error: Error) => onFault(`a thread failed outside of any task: ${error.message}`));
+  pool.on('message', (message: unknown) => {
+    if (isReport(message)) onReport(message);
+  });
+
+  const exits = new Map<number, { readonly worker: Worker; readonly exited: Promise<void> }>();
+  const stopped = new Set<number>();
+
+  /** Piscina forgets a thread as soon as it stops it, so its exit must be listened for before. */
+  function watchExits(workers: readonly Worker[]): void {
+    for (const worker of workers) {
+      const { threadId } = worker;
+      if (threadId < 0 || exits.has(threadId)) continue;
+      const exited = new Promise<void>((resolve) => {
+        worker.once('exit', () => {
+          resolve();
+          exits.delete(threadId);
+          stopped.delete(threadId);
+        });
+      });
+      exits.set(threadId, { worker, exited });
+    }
+  }
+
+  return {
+    lanes,
+    threadsMax: lanes.fast + lanes.slow,
+    run(task, signal) {
+      const reply = pool.run(task, { name: 'runToolCalls', signal }) as Promise<ThreadReport>;
+      watchExits(pool.threads);
+      return reply;
+    },
+    inspect(file, signal) {
+      return pool.run({ file }, { name: 'inspectModule', signal }) as Promise<ModuleInspection>;
+    },
+    async whenExited(threadId) {
+      const thread = threadId === undefined ? undefined : exits.get(threadId);
+      if (threadId === undefined || thread === undefined) return;
+      stopped.add(threadId);
+      await Promise.race([thread.exited, wait(EXIT_WAIT_MS)]);
+    },
+    async memoryBytes(threadId) {
+      try {
+        const statistics = await exits.get(threadId)?.worker.getHeapStatistics();
+        return statistics && statistics.used_heap_size + statistics.external_memory;
+      } catch {
+        return undefined;
+      }
+    },
+    stuckThreads: () => stopped.size,
+    discard() {
+      void pool.destroy();
+    },
+  };
+}
+
+function isReport(message: unknown): message is ThreadReport {
+  return (
+    typeof message === 'object' &&
+    message !== null &&
+    typeof (message as { task?: unknown }).task === 'number' &&
+    Array.isArray((message as { indexes?: unknown }).indexes)
+  );
+}

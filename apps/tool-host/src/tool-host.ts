@@ -1,0 +1,46 @@
+import type {
+  ToolCallOutcome,
+  ToolCallRequest,
+  ToolCatalog,
+  ToolManifest,
+  ToolModuleProblem,
+} from './contract.ts';
+
+/** Thrown by the calls of a tool host that was closed. */
+export class ToolHostClosedError extends Error {
+  override readonly name = 'ToolHostClosedError';
+  constructor() {
+    super('the tool host is closed; start another one to run tools');
+  }
+}
+
+/** Thrown when the tool host's process does not come up. Tool faults never cause it; the message says what the process said. */
+export class ToolHostUnavailableError extends Error {
+  override readonly name = 'ToolHostUnavailableError';
+}
+
+/** The worker's hold on its tool host. */
+export interface ToolHost {
+  /** The usable tools, sorted by name. */
+  listTools(): readonly ToolManifest[];
+  /** The modules and folders that could not be used, with reasons. */
+  listProblems(): readonly ToolModuleProblem[];
+  /**
+   * Runs the calls and resolves with one outcome per call, in the order given, whatever the tools do.
+   * Calls are grouped and run side by side; a call that fails, hangs or ends its thread costs the others nothing but time.
+   * A call's deadline runs from its start, not from when it was asked for.
+   * Calls under way when the host's process dies end as `crashed`; those not yet started run in the next one.
+   * When `signal` fires, calls without an outcome end as `crashed` within two seconds.
+   * Rejects with {@link ToolHostClosedError} after `close`, with {@link ToolHostUnavailableError} when no host can be started.
+   */
+  runCalls(
+    calls: readonly ToolCallRequest[],
+    options?: { readonly signal?: AbortSignal },
+  ): Promise<ToolCallOutcome[]>;
+  /** Reads the folders again. Calls under way finish with the modules they started with. Rejects like `runCalls`. */
+  reload(): Promise<ToolCatalog>;
+  /** Ends the process; outstanding calls reject with {@link ToolHostClosedError}. Resolves when it is gone. Idempotent. */
+  close(): Promise<void>;
+  /** The process id of the host at present, if there is one. */
+  pid(): number | undefined;
+}

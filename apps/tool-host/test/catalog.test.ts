@@ -1,0 +1,92 @@
+import { rm, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
+import { expect, test } from 'vitest';
+import {
+  BAD_TOOLS_DIR,
+  callOf,
+  startTestHost,
+  testDirectory,
+  TOOLS_DIR,
+  until,
+  linesOf,
+} from './support/tool-hosts.ts';
+
+test('usable tools are listed by name with their defaults filled in', async () => {
+  const host = await startTestHost();
+  const names = host.listTools().map((tool) => tool.name);
+  expect(names).toEqual([...names].sort());
+  expect(names).not.toContain('_hidden');
+  expect(names).not.toContain('types.d');
+  expect(host.listTools().find((tool) => tool.name === 'nothing')).toEqual({
+    name: 'nothing',
+    description: 'Returns undefined.',
+    parameters: { type: 'object' },
+    // A module that does not say what a repeat would do is not repeated.
+    side_effects: 'once',
+    timeout_ms: 30_000,
+    result_char_limit: 50_000,
+    file: join(TOOLS_DIR, 'nothing.ts'),
+  });
+  expect(host.listTools().find((tool) => tool.name === 'pay_once')?.side_effects).toBe('once');
+  expect(host.listProblems()).toEqual([]);
+});
+
+test(
+  'a bad module is reported with its file and reason, and the others are usable',
+  { timeout: 20_000 },
+  async () => {
+    const missing = join(BAD_TOOLS_DIR, 'missing');
+    const host = await startTestHost({
+      toolsDirs: [TOOLS_DIR, BAD_TOOLS_DIR, missing],
+      loadTimeoutMs: 1_500,
+    });
+    expect(host.listProblems().map(({ file, reason }) => [basename(file), reason])).toEqual([
+      ['bad name.js', expect.stringMatching(/^'bad name' is no tool name/)],
+      ['bad_effects.js', "sideEffects must be one of 'none', 'idempotent', 'once'"],
+      ['bad_import.mjs', expect.stringMatching(/^could not be imported: SyntaxError/)],
+      ['echo.js', expect.stringMatching(/^a tool named 'echo' is already defined by .*echo\.ts/)],
+      ['import_exits.ts', expect.stringMatching(/^importing it ended its thread/)],
+      ['import_hangs.ts', expect.stringMatching(/^importing it took longer than 1500 ms/)],
+      ['import_throws.ts', 'could not be imported: Error: this module throws while it is imported'],
+      ['missing', expect.stringMatching(/^the tools folder cannot be read: ENOENT/)],
+      ['no_run.ts', expect.stringMatching(/^run must be a function/)],
+      ['no_schema.ts', expect.stringMatching(/^parameters\.type must be 'object'/)],
+    ]);
+    expect(host.listTools().find((tool) => tool.name === 'good')).toMatchObject({
+      side_effects: 'idempotent',
+      timeout_ms: 1_500,
+      result_char_limit: 100,
+    });
+    const outcomes = await host.runCalls([callOf('good'), callOf('no_run')]);
+    expect(outcomes.map((outcome) => outcome.status)).toEqual(['succeeded', 'failed']);
+  },
+);
+
+test('after a reload new code runs, removed tools are gone, and calls under way have finished undisturbed', async () => {
+  const dir = await testDirectory();
+  const moduleText = (answer: string): string =>
+    `export const description = 'Answers.'; export const parameters = { type: 'object' };\n` +
+    `import { appendFileSync } from 'node:fs';\n` +
+    `export async function run(args) {\n` +
+    `  if (args.ms) { appendFileSync('${dir}/began.txt', 'x\\n'); await new Promise((done) => setTimeout(done, args.ms)); }\n` +
+    `  return '${answer}';\n}\n`;
+  await writeFile(join(dir, 'answer.mjs'), moduleText('before'));
+  await writeFile(join(dir, 'leaving.mjs'), moduleText('still here'));
+  const host = await startTestHost({ toolsDirs: [dir] });
+  const underWay = host.runCalls([callOf('answer', { ms: 500 })]);
+  await until(async () => (await linesOf(`${dir}/began.txt`)).length === 1);
+
+  await writeFile(join(dir, 'answer.mjs'), moduleText('after'));
+  await writeFile(join(dir, 'arriving.mjs'), moduleText('new'));
+  await rm(join(dir, 'leaving.mjs'));
+  const catalog = await host.reload();
+  expect(catalog.tools.map((tool) => tool.name)).toEqual(['answer', 'arriving']);
+  expect(host.listTools()).toEqual(catalog.tools);
+  const outcomes = await host.runCalls([callOf('answer'), callOf('arriving'), callOf('leaving')]);
+  expect(outcomes.map((outcome) => outcome.result)).toEqual([
+    'after',
+    'new',
+    "there is no tool named 'leaving'",
+  ]);
+  expect((await underWay)[0]?.result).toBe('before');
+});

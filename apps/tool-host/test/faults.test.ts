@@ -1,0 +1,233 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as wait } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, test } from 'vitest';
+import type { ToolCallOutcome } from '../src/index.ts';
+import { callOf, isAlive, linesOf, startTestHost, testDirectory, until } from './support/tool-hosts.ts';
+
+const statuses = (outcomes: readonly ToolCallOutcome[]): string[] =>
+  outcomes.map((outcome) => outcome.status);
+
+describe('a call that hangs', () => {
+  test('times out when it never yields, and its neighbours keep or get their results', async () => {
+    const host = await startTestHost();
+    const ledger = `${await testDirectory()}/ledger`;
+    // All tools measured as fast beforehand, so that they share a task with the one that hangs.
+    await host.runCalls([callOf('echo'), callOf('burns'), callOf('burns', { ms: 0 })]);
+    const startedMs = performance.now();
+    const calls = [
+      ...Array.from({ length: 20 }, () => callOf('burns', { ms: 0 })),
+      callOf('burns', { ms: 60_000 }, { timeout_ms: 300 }),
+      ...Array.from({ length: 20 }, () => callOf('burns', { ms: 0 })),
+      callOf('pay_once', { ledger }),
+    ];
+    const outcomes = await host.runCalls(calls);
+    expect(statuses(outcomes.filter((_, index) => index !== 20))).toEqual(
+      Array.from({ length: 41 }, () => 'succeeded'),
+    );
+    expect(outcomes[20]).toMatchObject({ status: 'timed_out', started: true });
+    expect(outcomes[20]?.error).toBe(
+      'TimeoutError: burns ran longer than 300 ms and was stopped with its thread',
+    );
+    expect(performance.now() - startedMs).toBeLessThan(5_000);
+    expect(await linesOf(ledger)).toHaveLength(1);
+  });
+
+  test('times out when it hangs after it has yielded', async () => {
+    const host = await startTestHost();
+    const outcomes = await host.runCalls([callOf('spin_later'), callOf('echo', { text: 'unharmed' })]);
+    expect(statuses(outcomes)).toEqual(['timed_out', 'succeeded']);
+  });
+
+  test('times out at its deadline when it listens to its signal', async () => {
+    const host = await startTestHost();
+    const [outcome] = await host.runCalls([callOf('slow', { ms: 60_000 }, { timeout_ms: 100 })]);
+    expect(outcome).toMatchObject({
+      status: 'timed_out',
+      error: 'TimeoutError: slow ran longer than 100 ms',
+    });
+    expect(outcome?.duration_ms).toBeLessThan(1_000);
+  });
+
+  test('is stopped with its thread when it ignores its signal', async () => {
+    const host = await startTestHost();
+    const file = `${await testDirectory()}/lines`;
+    const [outcome] = await host.runCalls([callOf('deaf', { file })]);
+    expect(outcome?.status).toBe('timed_out');
+    await until(async () => {
+      const before = (await linesOf(file)).length;
+      await wait(200);
+      return (await linesOf(file)).length === before;
+    });
+    expect((await linesOf(file)).length).toBeGreaterThan(0);
+  });
+
+  test('times out even in native code, where its thread cannot be stopped yet', async () => {
+    const host = await startTestHost();
+    const startedMs = performance.now();
+    const outcomes = await host.runCalls([callOf('blocks_in_child'), callOf('echo', { text: 'unharmed' })]);
+    expect(statuses(outcomes)).toEqual(['timed_out', 'succeeded']);
+    expect(performance.now() - startedMs).toBeLessThan(1_900);
+  });
+
+  test('neighbours waiting in its thread run again once, unless they may run only once', async () => {
+    const host = await startTestHost();
+    const ledger = `${await testDirectory()}/ledger`;
+    // Calls of one tool not measured yet share a task, in their order.
+    const harmless = callOf('note_idempotent', { ledger, ms: 1_000 });
+    const harmful = callOf('pay_once', { ledger, ms: 1_000 });
+    const outcomes = await host.runCalls([
+      harmless,
+      callOf('note_idempotent', { ledger, spin: true }, { timeout_ms: 200 }),
+      harmful,
+      callOf('pay_once', { ledger, spin: true }, { timeout_ms: 200 }),
+    ]);
+    expect(statuses(outcomes)).toEqual(['succeeded', 'timed_out', 'crashed', 'timed_out']);
+    expect(outcomes[2]).toMatchObject({
+      started: true,
+      error: 'pay_once was interrupted because its thread ended (another call ran over its deadline)',
+    });
+    const keys = await linesOf(ledger);
+    expect(keys.filter((key) => key === harmless.idempotency_key)).toHaveLength(2);
+    expect(keys.filter((key) => key === harmful.idempotency_key)).toHaveLength(1);
+    expect(keys, 'what hung is not tried again').toHaveLength(5);
+  });
+});
+
+describe('a call that ends its thread', () => {
+  test.for([
+    ['exits', 'exits ended its thread: process.exit(7)'],
+    ['exits_later', 'exits_later ended its thread: process.exit(8)'],
+    ['throws_outside', 'throws_outside ended its thread: uncaught Error: from a timer'],
+    ['memory_bomb', 'memory_bomb ended its thread: out of memory (a thread has 64 MB)'],
+    ['buffer_bomb', 'buffer_bomb ended its thread: out of memory (a thread has 64 MB)'],
+  ] as const)('%s is the only one that crashes', { timeout: 30_000 }, async ([tool, error]) => {
+    const host = await startTestHost({ threadMemoryMb: 64 });
+    const ledger = `${await testDirectory()}/ledger`;
+    const outcomes = await host.runCalls([
+      ...Array.from({ length: 40 }, (_, index) => callOf('echo', { text: String(index) })),
+      callOf(tool),
+      ...Array.from({ length: 40 }, () => callOf('slow', { ms: 40 })),
+      ...Array.from({ length: 10 }, () => callOf('pay_once', { ledger, ms: 5 })),
+    ]);
+    expect(outcomes.filter((outcome) => outcome.status !== 'succeeded')).toEqual([
+      {
+        call_id: outcomes[40]?.call_id,
+        status: 'crashed',
+        result: error,
+        truncated: false,
+        duration_ms: expect.any(Number),
+        started: true,
+        error,
+      },
+    ]);
+    expect(new Set(await linesOf(ledger)).size).toBe(10);
+    expect(await linesOf(ledger)).toHaveLength(10);
+  });
+
+  test('several that end their thread side by side are each found out', { timeout: 30_000 }, async () => {
+    const host = await startTestHost();
+    const outcomes = await host.runCalls(
+      Array.from({ length: 12 }, (_, index) => callOf(index % 3 === 0 ? 'exits_later' : 'slow', { ms: 60 })),
+    );
+    expect(statuses(outcomes)).toEqual(
+      Array.from({ length: 12 }, (_, index) => (index % 3 === 0 ? 'crashed' : 'succeeded')),
+    );
+  });
+
+  test('a forgotten rejected promise ends nothing and is logged', async () => {
+    const host = await startTestHost();
+    const [outcome] = await host.runCalls([callOf('strays')]);
+    expect(outcome?.status).toBe('succeeded');
+    await until(() => host.log.some((line) => line.includes('nobody handled it: Error: forgotten')));
+  });
+});
+
+describe('the process of the host', () => {
+  test(
+    'when it is killed, calls under way crash, the others run, and so do the next',
+    { timeout: 30_000 },
+    async () => {
+      const host = await startTestHost({ threads: 1 });
+      const ledger = `${await testDirectory()}/ledger`;
+      const running = host.runCalls([
+        ...Array.from({ length: 3 }, () => callOf('pay_once', { ledger, ms: 30_000 })),
+        ...Array.from({ length: 3 }, () => callOf('slow', { ms: 30_000 })),
+      ]);
+      await until(async () => (await linesOf(ledger)).length === 3);
+      const before = host.pid();
+      process.kill(before as number, 'SIGKILL');
+      const outcomes = await running;
+      expect(statuses(outcomes)).toEqual(Array.from({ length: 6 }, () => 'crashed'));
+      expect(outcomes.every((outcome) => outcome.started)).toBe(true);
+      expect(outcomes[0]?.error).toMatch(
+        /^the tool host ended while the call was under way: it was ended by SIGKILL/,
+      );
+
+      expect((await host.runCalls([callOf('echo', { text: 'again' })]))[0]?.result).toBe('again');
+      expect(host.pid()).not.toBe(before);
+      expect(await linesOf(ledger), 'nothing that may run only once was run again').toHaveLength(3);
+    },
+  );
+
+  test('a tool that kills it costs only the calls that were running', { timeout: 30_000 }, async () => {
+    const host = await startTestHost();
+    const outcomes = await host.runCalls([
+      callOf('kills_host'),
+      ...Array.from({ length: 6_000 }, (_, index) => callOf('echo', { text: String(index) })),
+    ]);
+    expect(outcomes[0]).toMatchObject({ status: 'crashed', started: true });
+    const lost = outcomes.slice(1).filter((outcome) => outcome.status !== 'succeeded');
+    expect(statuses(lost).every((status) => status === 'crashed')).toBe(true);
+    expect(lost.length).toBeLessThan(4_096);
+    expect((await host.runCalls([callOf('echo', { text: 'again' })]))[0]?.status).toBe('succeeded');
+  });
+
+  test('it ends when the process that started it is killed', { timeout: 30_000 }, async () => {
+    const owner = spawn(process.execPath, [fileURLToPath(new URL('./fixtures/owner.ts', import.meta.url))], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const [printed] = (await once(owner.stdout, 'data')) as [Buffer];
+    const hostPid = Number(printed.toString());
+    expect(await isAlive(hostPid)).toBe(true);
+    owner.kill('SIGKILL');
+    await once(owner, 'exit');
+    await until(async () => !(await isAlive(hostPid)));
+  });
+});
+
+describe('what tools cannot reach', () => {
+  test('the environment of the worker', async () => {
+    process.env['NIGHTSHIFT_CANARY'] = 'sk-ant-canary-0001';
+    process.env['DATABASE_URL'] ??= 'postgres://canary-0002';
+    try {
+      const host = await startTestHost();
+      const [outcome] = await host.runCalls([callOf('peeks')]);
+      expect(outcome?.status).toBe('succeeded');
+      expect(outcome?.result).not.toMatch(/canary|DATABASE_URL/i);
+      const seen = JSON.parse(outcome?.result ?? '') as { readonly env: Record<string, string> };
+      expect(['PATH', 'TZ', 'LANG']).toEqual(expect.arrayContaining(Object.keys(seen.env)));
+    } finally {
+      delete process.env['NIGHTSHIFT_CANARY'];
+      if (process.env['DATABASE_URL'] === 'postgres://canary-0002') delete process.env['DATABASE_URL'];
+    }
+  });
+
+  test('the frames: whatever a tool prints is a line of the log, under its name, and not without end', async () => {
+    const host = await startTestHost();
+    const outcomes = await host.runCalls([
+      callOf('prints', {}, { tool_use_id: 'toolu_p' }),
+      callOf('echo', { text: 'intact' }),
+    ]);
+    expect(outcomes.map((outcome) => outcome.result)).toEqual(['printed', 'intact']);
+    await until(() => host.log.some((line) => line.includes('from console.error')));
+    await until(() => host.log.includes('straight to descriptor 1'));
+    expect(host.log).toContain('[prints toolu_p] line 0 from console.log');
+    expect(host.log).toContain('[prints toolu_p] from process.stdout');
+
+    await host.runCalls([callOf('prints', { lines: 100_000 }, { tool_use_id: 'toolu_q' })]);
+    await until(() => host.log.includes('[prints toolu_q] (further output is dropped)'));
+    expect(host.log.filter((line) => line.startsWith('[prints toolu_q]')).length).toBeLessThan(1_000);
+  });
+});

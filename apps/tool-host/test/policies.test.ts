@@ -1,0 +1,145 @@
+import { describe, expect, test } from 'vitest';
+import { createFifo } from '../src/fifo.ts';
+import { createFrameReader, encodeFrame, FRAME_BYTES_MAX } from '../src/frames.ts';
+import { fastTaskCallsMax, laneOf, learn, newProfile, slowTaskCalls } from '../src/lanes.ts';
+import { settleUnfinished, type UnfinishedCall } from '../src/settle.ts';
+
+describe('frames', () => {
+  test('come out whole and in order however the bytes are cut', () => {
+    const values = ['', 'ä😀', { nested: [1, null] }, 'x'.repeat(5_000)];
+    const bytes = Buffer.concat(values.map((value) => encodeFrame(JSON.stringify(value))));
+    for (const size of [1, 2, 3, 5, 7, 64, 4_999, bytes.length]) {
+      const received: unknown[] = [];
+      const read = createFrameReader((value) => received.push(value));
+      for (let offset = 0; offset < bytes.length; offset += size) read(bytes.subarray(offset, offset + size));
+      expect(received).toEqual(values);
+    }
+  });
+
+  test('over the cap are neither written nor read', () => {
+    const header = Buffer.alloc(4);
+    header.writeUInt32BE(FRAME_BYTES_MAX + 1);
+    expect(() => createFrameReader(() => {})(header)).toThrow(RangeError);
+    expect(() => encodeFrame('x'.repeat(FRAME_BYTES_MAX + 1))).toThrow(RangeError);
+  });
+});
+
+describe('lanes', () => {
+  test('a tool is in the slow lane until it has been measured as fast, and returns there when it gets slow', () => {
+    const profile = newProfile();
+    expect(laneOf(profile)).toBe('slow');
+    learn(profile, 0.1, 0.1);
+    expect(laneOf(profile)).toBe('fast');
+    for (let call = 0; call < 20; call += 1) learn(profile, 50, 0.1);
+    expect(laneOf(profile)).toBe('slow');
+  });
+
+  test('one call that hung does not brand its tool for more than a few dozen calls', () => {
+    const profile = newProfile();
+    for (let call = 0; call < 100; call += 1) learn(profile, 0.1, 0.1);
+    learn(profile, 600_000, 600_000);
+    expect(laneOf(profile)).toBe('slow');
+    let calls = 0;
+    while (laneOf(profile) === 'slow') {
+      learn(profile, 0.1, 0.1);
+      calls += 1;
+    }
+    expect(calls).toBeLessThan(50);
+  });
+
+  test('calls that only wait share a slow task, calls that keep the thread busy hardly do', () => {
+    expect(slowTaskCalls({ samples: 9, durationMs: 500, busyMs: 0.2 }, 16)).toBe(16);
+    expect(slowTaskCalls({ samples: 9, durationMs: 8, busyMs: 8 }, 16)).toBe(2);
+    expect(slowTaskCalls({ samples: 9, durationMs: 500, busyMs: 500 }, 16)).toBe(1);
+  });
+
+  test('a long queue is shared by the free threads in tasks of 50 to 1,000', () => {
+    expect(fastTaskCallsMax(10, 2)).toBe(50);
+    expect(fastTaskCallsMax(600, 2)).toBe(300);
+    expect(fastTaskCallsMax(100_000, 2)).toBe(1_000);
+  });
+});
+
+describe('calls without an outcome when their thread has ended', () => {
+  const entered: UnfinishedCall = {
+    progress: 'entered',
+    side_effects: 'none',
+    overdue: false,
+    cancelled: false,
+    loading: false,
+    culprit: false,
+    interruptions: 0,
+    retried: false,
+  };
+
+  test('not entered: back into the queue, whatever their side effects', () => {
+    for (const side_effects of ['none', 'idempotent', 'once'] as const) {
+      expect(settleUnfinished('crash', { ...entered, progress: 'waiting', side_effects })).toEqual({
+        kind: 'again',
+      });
+    }
+  });
+
+  test('not entered ten times: crashed, so that nothing circles for ever', () => {
+    expect(
+      settleUnfinished('no_start', { ...entered, progress: 'waiting', interruptions: 10 }),
+    ).toMatchObject({
+      kind: 'ended',
+      status: 'crashed',
+    });
+  });
+
+  test('interrupted by a neighbour: once more by themselves, or crashed when they may run only once', () => {
+    for (const end of ['deadline', 'crash'] as const) {
+      expect(settleUnfinished(end, entered)).toEqual({ kind: 'again_alone' });
+      expect(settleUnfinished(end, { ...entered, side_effects: 'idempotent' })).toEqual({
+        kind: 'again_alone',
+      });
+      expect(settleUnfinished(end, { ...entered, retried: true })).toMatchObject({ status: 'crashed' });
+      expect(settleUnfinished(end, { ...entered, side_effects: 'once' })).toMatchObject({
+        status: 'crashed',
+      });
+    }
+  });
+
+  test('the one whose deadline passed timed out, the one that ended the thread crashed', () => {
+    expect(settleUnfinished('deadline', { ...entered, overdue: true })).toMatchObject({
+      status: 'timed_out',
+    });
+    expect(settleUnfinished('crash', { ...entered, culprit: true })).toMatchObject({
+      status: 'crashed',
+      why: 'culprit',
+    });
+    expect(settleUnfinished('deadline', { ...entered, culprit: true }), 'running is no crime').toEqual({
+      kind: 'again_alone',
+    });
+  });
+
+  test('a finished call whose outcome was lost runs again only where that is harmless', () => {
+    expect(settleUnfinished('crash', { ...entered, progress: 'done' })).toEqual({ kind: 'again' });
+    expect(settleUnfinished('crash', { ...entered, progress: 'done', side_effects: 'once' })).toMatchObject({
+      status: 'crashed',
+      why: 'outcome_lost',
+    });
+  });
+
+  test('given up by its caller, or its module does not load any more: ended, with that reason', () => {
+    expect(settleUnfinished('crash', { ...entered, cancelled: true })).toMatchObject({ why: 'cancelled' });
+    const loading: UnfinishedCall = { ...entered, progress: 'waiting', loading: true };
+    expect(settleUnfinished('load_timeout', loading)).toMatchObject({ status: 'failed', why: 'module' });
+    expect(settleUnfinished('crash', loading)).toMatchObject({ status: 'crashed', why: 'module' });
+  });
+});
+
+test('a queue keeps its order over many rounds of pushing and taking', () => {
+  const fifo = createFifo<number>();
+  let pushed = 0;
+  let taken = 0;
+  for (let round = 0; round < 100; round += 1) {
+    for (let count = 0; count < 100; count += 1) fifo.push(pushed++);
+    for (let count = 0; count < 70; count += 1) expect(fifo.shift()).toBe(taken++);
+  }
+  expect(fifo.size).toBe(3_000);
+  expect(fifo.takeWhere((item) => item % 2 === 0)).toHaveLength(1_500);
+  expect(fifo.shift()).toBe(7_001);
+});

@@ -1,0 +1,83 @@
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { onTestFinished } from 'vitest';
+import { startToolHost, type ToolCallRequest, type ToolHost, type ToolHostOptions } from '../../src/index.ts';
+
+export const TOOLS_DIR = fileURLToPath(new URL('../fixtures/tools', import.meta.url));
+export const BAD_TOOLS_DIR = fileURLToPath(new URL('../fixtures/bad', import.meta.url));
+
+export interface TestToolHost extends ToolHost {
+  /** Everything the host, its threads and the tools have printed. */
+  readonly log: string[];
+}
+
+/** A tool host with the fixture tools, closed when the test ends. */
+export async function startTestHost(options: Partial<ToolHostOptions> = {}): Promise<TestToolHost> {
+  const log: string[] = [];
+  const host = await startToolHost({
+    toolsDirs: [TOOLS_DIR],
+    threads: 2,
+    onLog: (line) => log.push(line),
+    ...options,
+  });
+  onTestFinished(() => host.close());
+  return { ...host, log };
+}
+
+let calls = 0;
+
+/** A call of the tool, under a key nobody else has. */
+export function callOf(
+  tool: string,
+  args: unknown = {},
+  more: Partial<ToolCallRequest> = {},
+): ToolCallRequest & { readonly idempotency_key: string } {
+  calls += 1;
+  return {
+    call_id: `call-${calls}`,
+    tool_name: tool,
+    arguments: args,
+    agent_id: 'agent-1',
+    run_id: 'run-1',
+    tool_use_id: `toolu_${calls}`,
+    idempotency_key: `key-${calls}`,
+    ...more,
+  };
+}
+
+/** A directory for one test. */
+export async function testDirectory(): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), 'nightshift-tool-host-'));
+  onTestFinished(() => rm(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+/** The lines of a file; none when it does not exist yet. */
+export async function linesOf(file: string): Promise<string[]> {
+  const text = await readFile(file, 'utf8').catch(() => '');
+  return text.split('\n').filter((line) => line !== '');
+}
+
+/** Polls until the condition holds; fails after ten seconds. */
+export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  const deadlineMs = performance.now() + 10_000;
+  while (!(await condition())) {
+    if (performance.now() > deadlineMs)
+      throw new Error(`still false after ten seconds: ${String(condition)}`);
+    await wait(10);
+  }
+}
+
+/** Whether a process with this id is there (a zombie that nobody waits for is not). */
+export async function isAlive(pid: number): Promise<boolean> {
+  try {
+    process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+  const status = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined);
+  return status === undefined || !/\) [ZX] /.test(status);
+}

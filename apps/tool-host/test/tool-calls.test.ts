@@ -1,0 +1,270 @@
+import { describe, expect, test } from 'vitest';
+import { ToolHostClosedError, ToolHostUnavailableError, startToolHost } from '../src/index.ts';
+import { TOOLS_DIR, callOf, linesOf, startTestHost, testDirectory, until } from './support/tool-hosts.ts';
+
+describe('what a tool returns', () => {
+  test('a string is passed on as it is, other values as JSON, undefined as null', async () => {
+    const host = await startTestHost();
+    const outcomes = await host.runCalls([
+      callOf('echo', { text: 'as "it" is' }),
+      callOf('echo', { list: [1, { two: null }] }),
+      callOf('nothing'),
+      callOf('from_default'),
+    ]);
+    expect(outcomes.map(({ status, result }) => [status, result])).toEqual([
+      ['succeeded', 'as "it" is'],
+      ['succeeded', '{"list":[1,{"two":null}]}'],
+      ['succeeded', 'null'],
+      ['succeeded', 'hello'],
+    ]);
+    expect(
+      outcomes.every((outcome) => outcome.started && !outcome.truncated && outcome.error === undefined),
+    ).toBe(true);
+  });
+
+  test('text that is not well-formed survives the way there and back', async () => {
+    const host = await startTestHost();
+    const text = 'lone \ud800 surrogate, NUL \u0000, line \u2028 separator, 😀';
+    const [outcome] = await host.runCalls([callOf('echo', { text })]);
+    expect(outcome?.result).toBe(text);
+  });
+
+  test('a key named __proto__ in the arguments is a key like any other', async () => {
+    const host = await startTestHost();
+    const args = JSON.parse('{"__proto__":{"admin":true},"a":1}') as Record<string, unknown>;
+    const [outcome] = await host.runCalls([callOf('echo', args)]);
+    expect(outcome?.result).toBe('{"__proto__":{"admin":true},"a":1}');
+  });
+
+  test('a tool is told whose call it serves', async () => {
+    const host = await startTestHost();
+    const call = callOf('context', {}, { agent_id: 'agent-7', run_id: 'run-8' });
+    const [outcome] = await host.runCalls([call]);
+    expect(JSON.parse(outcome?.result ?? '')).toEqual({
+      signal: true,
+      agentId: 'agent-7',
+      runId: 'run-8',
+      toolUseId: call.tool_use_id,
+      idempotencyKey: call.idempotency_key,
+    });
+  });
+
+  test('a result over the limit is cut and says so; the call may name its own limit', async () => {
+    const host = await startTestHost();
+    const [huge, own, smileys] = await host.runCalls([
+      callOf('huge'),
+      callOf('huge', {}, { result_char_limit: 3 }),
+      callOf('smileys'),
+    ]);
+    const note = (length: number, limit: number): string =>
+      `... [NOTE: function output was truncated since it exceeded the character limit (${length} > ${limit})]`;
+    expect(huge).toMatchObject({ status: 'succeeded', truncated: true });
+    expect(huge?.result).toBe('x'.repeat(50_000) + note(50_000_000, 50_000));
+    expect(own?.result).toBe('xxx' + note(50_000_000, 3));
+    expect(smileys?.result, 'no surrogate pair is cut in two').toBe('😀'.repeat(5) + note(20, 11));
+  });
+
+  test('a value that is not JSON fails with the reason', async () => {
+    const host = await startTestHost();
+    const outcomes = await host.runCalls([callOf('cyclic'), callOf('bigint'), callOf('deep')]);
+    expect(outcomes.map((outcome) => outcome.status)).toEqual(['failed', 'failed', 'failed']);
+    expect(outcomes[0]?.error).toMatch(/cannot be written as JSON \(Converting circular structure/);
+    expect(outcomes[1]?.error).toMatch(/cannot be written as JSON \(.*BigInt/);
+    expect(outcomes[2]?.error).toMatch(/cannot be written as JSON \(Maximum call stack/);
+  });
+
+  test('a thrown error fails with its type and message, within a thousand characters', async () => {
+    const host = await startTestHost();
+    const [plain, long, hostile] = await host.runCalls([
+      callOf('throws'),
+      callOf('throws', { message: 'y'.repeat(1_000_000) }),
+      callOf('throws_hostile'),
+    ]);
+    expect(plain).toMatchObject({
+      status: 'failed',
+      error: 'RangeError: too far',
+      result: 'RangeError: too far',
+    });
+    expect(long?.error).toHaveLength(1_000);
+    expect(hostile).toMatchObject({ status: 'failed', error: 'Error: the thrown value could not be read' });
+  });
+});
+
+describe('a request that cannot be run', () => {
+  test('fails by itself and names what is wrong', async () => {
+    const host = await startTestHost();
+    const cyclic: { self?: unknown } = {};
+    cyclic.self = cyclic;
+    const outcomes = await host.runCalls([
+      callOf('no_such_tool'),
+      callOf('echo', ['a', 'list']),
+      callOf('echo', 'text'),
+      callOf('echo', null),
+      callOf('echo', cyclic),
+      callOf('echo', {}, { timeout_ms: 0 }),
+      callOf('echo', {}, { timeout_ms: 600_001 }),
+      callOf('echo', {}, { result_char_limit: 1.5 }),
+      callOf('echo', { text: 'good' }),
+    ]);
+    expect(outcomes.map((outcome) => outcome.error)).toEqual([
+      "there is no tool named 'no_such_tool'",
+      'arguments must be a JSON object',
+      'arguments must be a JSON object',
+      'arguments must be a JSON object',
+      expect.stringMatching(/^arguments cannot be written as JSON/),
+      'timeout_ms must be a whole number from 1 to 600000',
+      'timeout_ms must be a whole number from 1 to 600000',
+      'result_char_limit must be a whole number from 1 to 8000000',
+      undefined,
+    ]);
+    expect(outcomes.slice(0, 8).every((outcome) => outcome.status === 'failed' && !outcome.started)).toBe(
+      true,
+    );
+    expect(outcomes[8]?.result).toBe('good');
+  });
+
+  test(
+    'arguments that exceed a frame fail; arguments of many megabytes do not',
+    { timeout: 30_000 },
+    async () => {
+      const host = await startTestHost();
+      const [large, tooLarge] = await host.runCalls([
+        callOf('echo', { text: 'z'.repeat(20 * 1024 * 1024) }),
+        callOf('echo', { text: 'z'.repeat(70 * 1024 * 1024) }),
+      ]);
+      expect(large).toMatchObject({ status: 'succeeded', truncated: true });
+      expect(tooLarge).toMatchObject({ status: 'failed', started: false });
+      expect(tooLarge?.error).toMatch(/^arguments are too large/);
+    },
+  );
+});
+
+describe('many calls', () => {
+  test('a thousand mixed calls are all answered, in the order asked', { timeout: 60_000 }, async () => {
+    const host = await startTestHost();
+    const ledger = `${await testDirectory()}/ledger`;
+    const kinds = [
+      { tool: 'echo', status: 'succeeded' },
+      { tool: 'throws', status: 'failed' },
+      { tool: 'slow', args: { ms: 5 }, status: 'succeeded' },
+      { tool: 'cyclic', status: 'failed' },
+      { tool: 'pay_once', args: { ledger }, status: 'succeeded' },
+      { tool: 'strays', status: 'succeeded' },
+      { tool: 'no_such_tool', status: 'failed' },
+    ];
+    const calls = Array.from({ length: 1_000 }, (_, index) => {
+      if (index === 500) return callOf('exits');
+      if (index === 600) return callOf('spin');
+      if (index === 700) return callOf('memory_bomb');
+      const kind = kinds[index % kinds.length] as (typeof kinds)[number];
+      return callOf(kind.tool, kind.args ?? { text: String(index) });
+    });
+    const expected = calls.map((call, index) => {
+      const special = { 500: 'crashed', 600: 'timed_out', 700: 'crashed' }[index];
+      return [call.call_id, special ?? kinds[index % kinds.length]?.status];
+    });
+    const outcomes = await host.runCalls(calls);
+    expect(outcomes.map((outcome) => [outcome.call_id, outcome.status])).toEqual(expected);
+    const payments = calls
+      .filter((call) => call.tool_name === 'pay_once')
+      .map((call) => call.idempotency_key);
+    expect((await linesOf(ledger)).sort(), 'each payment was made exactly once').toEqual(payments.sort());
+  });
+
+  test('no calls, no outcomes', async () => {
+    const host = await startTestHost();
+    expect(await host.runCalls([])).toEqual([]);
+  });
+
+  test('two dispatches at a time keep their own outcomes, even under equal call ids', async () => {
+    const host = await startTestHost();
+    const run = (text: string) =>
+      host.runCalls(Array.from({ length: 200 }, () => callOf('echo', { text }, { call_id: 'same' })));
+    const [left, right] = await Promise.all([run('left'), run('right')]);
+    expect(new Set(left.map((outcome) => outcome.result))).toEqual(new Set(['left']));
+    expect(new Set(right.map((outcome) => outcome.result))).toEqual(new Set(['right']));
+  });
+
+  test('slow asynchronous calls run side by side', { timeout: 20_000 }, async () => {
+    const host = await startTestHost();
+    const startedMs = performance.now();
+    const outcomes = await host.runCalls(Array.from({ length: 64 }, () => callOf('slow', { ms: 300 })));
+    expect(outcomes.every((outcome) => outcome.status === 'succeeded')).toBe(true);
+    expect(performance.now() - startedMs, 'one after the other they take 19 s').toBeLessThan(10_000);
+  });
+
+  test('fast calls do not wait for slow ones', async () => {
+    const host = await startTestHost();
+    await host.runCalls([callOf('echo'), callOf('slow', { ms: 20 })]);
+    const patience = new AbortController();
+    const slow = host.runCalls(
+      Array.from({ length: 200 }, () => callOf('slow', { ms: 60_000 }, { timeout_ms: 60_000 })),
+      { signal: patience.signal },
+    );
+    const fast = await host.runCalls(Array.from({ length: 500 }, () => callOf('echo', { text: 'quick' })));
+    expect(fast.every((outcome) => outcome.status === 'succeeded')).toBe(true);
+    patience.abort();
+    expect(new Set((await slow).map((outcome) => outcome.status))).toEqual(new Set(['crashed']));
+  });
+});
+
+describe('giving up', () => {
+  test('when the caller gives up, each call still gets an outcome, and a tool that listens is told', async () => {
+    const host = await startTestHost();
+    const ledger = `${await testDirectory()}/ledger`;
+    const patience = new AbortController();
+    const running = host.runCalls(
+      [
+        callOf('echo', { text: 'done before' }),
+        callOf('slow', { ms: 60_000 }, { timeout_ms: 60_000 }),
+        callOf('spin', {}, { timeout_ms: 60_000 }),
+        callOf('note_idempotent', { ledger, ms: 60_000 }, { timeout_ms: 60_000 }),
+      ],
+      { signal: patience.signal },
+    );
+    await until(async () => (await linesOf(ledger)).length === 1);
+    patience.abort();
+    const outcomes = await running;
+    expect(outcomes.map((outcome) => outcome.status)).toEqual(['succeeded', 'crashed', 'crashed', 'crashed']);
+    for (const outcome of outcomes.slice(1)) expect(outcome.error).toMatch(/^AbortError: the caller gave up/);
+    expect((await host.runCalls([callOf('echo', { text: 'next' })]))[0]?.result).toBe('next');
+  });
+
+  test('a signal that has already fired runs nothing', async () => {
+    const host = await startTestHost();
+    const ledger = `${await testDirectory()}/ledger`;
+    const outcomes = await host.runCalls([callOf('pay_once', { ledger })], { signal: AbortSignal.abort() });
+    expect(outcomes).toMatchObject([{ status: 'crashed', started: false }]);
+    await host.runCalls([callOf('echo')]);
+    expect(await linesOf(ledger)).toEqual([]);
+  });
+
+  test('a closed host refuses calls and rejects those under way', async () => {
+    const host = await startTestHost();
+    const ledger = `${await testDirectory()}/ledger`;
+    const running = host.runCalls([callOf('note_idempotent', { ledger, ms: 60_000 })]);
+    const refused = expect(running).rejects.toThrow(ToolHostClosedError);
+    await until(async () => (await linesOf(ledger)).length === 1);
+    await host.close();
+    await host.close();
+    await refused;
+    await expect(host.runCalls([callOf('echo')])).rejects.toThrow(ToolHostClosedError);
+    await expect(host.reload()).rejects.toThrow(ToolHostClosedError);
+    expect(host.pid()).toBeUndefined();
+  });
+});
+
+describe('starting', () => {
+  test('a wrong option is refused by name', async () => {
+    await expect(startToolHost({ toolsDirs: [TOOLS_DIR], threads: 0 })).rejects.toThrow(/threads/);
+  });
+
+  test('a process that cannot be started is reported with the reason', async () => {
+    await expect(startToolHost({ toolsDirs: [], nodePath: '/no/such/node' })).rejects.toThrow(
+      ToolHostUnavailableError,
+    );
+    await expect(startToolHost({ toolsDirs: [], nodeArguments: ['--no-such-flag'] })).rejects.toThrow(
+      /--no-such-flag/,
+    );
+  });
+});

@@ -1,0 +1,172 @@
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import {
+  BREAKER_POLICY_DEFAULT,
+  NightshiftError,
+  POLL_POLICY_DEFAULT,
+  RECONCILE_POLICY_DEFAULT,
+  REFUSAL_POLICY_DEFAULT,
+  RETRY_POLICY_DEFAULT,
+} from '@nightshift/agent-core';
+import { z } from 'zod';
+import type { CallbackOptions } from './callbacks/post-callback.ts';
+import type { FlowSettings } from './flows/deps.ts';
+
+const positive = z.coerce.number().int().positive();
+const natural = z.coerce.number().int().nonnegative();
+
+/** Every environment variable of the worker: effect, unit, default. Read once, by `main.ts`. */
+const schema = z
+  .object({
+    /** Postgres; every worker and the API share one. Required. */
+    DATABASE_URL: z.string().min(1),
+    /** `redis://…`, `postgres://…` or `none`. Without a queue all work is found by the sweep. */
+    QUEUE_URL: z.string().default('none'),
+    /** Key of the provider. */
+    ANTHROPIC_API_KEY: z.string().min(1),
+    /** Base URL of the provider; the simulator's, or the real one. */
+    ANTHROPIC_BASE_URL: z.url().default('https://api.anthropic.com'),
+    /** Folders with tool modules, separated by `:`. */
+    TOOLS_DIR: z.string().default(''),
+    /** Threads of the tool host; 0: one a core, at most 4. */
+    TOOL_THREADS: natural.default(0),
+    /** Where everything written at run time lies. */
+    DATA_DIR: z.string().default('.data'),
+    /** Least severe log line that is written. */
+    LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'silent']).default('info'),
+    /** Milliseconds a claimed row stays ours without renewal. Renewed every third of it. */
+    LEASE_MS: positive.default(12_000),
+    /** Milliseconds between two looks at everything that is due, whatever the queue says. */
+    SWEEP_INTERVAL_MS: positive.default(2_000),
+    /** Milliseconds between two looks for second batches of submissions that were in doubt; one call each. */
+    HUNT_INTERVAL_MS: positive.default(60_000),
+    /** Milliseconds that ready runs wait for company before a batch that is not full leaves. */
+    GATHER_WINDOW_MS: natural.default(2_000),
+    /** Requests of one provider batch; the provider allows 100,000. */
+    REQUESTS_MAX: positive.max(100_000).default(10_000),
+    /** Bytes of one provider batch; the provider allows 256 MB. */
+    BODY_BYTES_MAX: positive.max(240_000_000).default(64_000_000),
+    /** Milliseconds one create may take, upload included. */
+    CREATE_TIMEOUT_MS: positive.default(120_000),
+    /** Milliseconds without a byte after which a result stream is given up. */
+    RESULTS_IDLE_TIMEOUT_MS: positive.default(120_000),
+    /** Milliseconds between two looks at a provider batch. */
+    POLL_INTERVAL_MS: positive.default(POLL_POLICY_DEFAULT.poll_interval_ms),
+    /** Milliseconds before a create that nobody answered for is looked for; CREATE_TIMEOUT_MS where that is more. */
+    QUARANTINE_MS: positive.default(RECONCILE_POLICY_DEFAULT.quarantine_ms),
+    /** Milliseconds between two searches for such a create. */
+    SEARCH_INTERVAL_MS: positive.default(RECONCILE_POLICY_DEFAULT.search_interval_ms),
+    /** Milliseconds before the second attempt of a step that failed at the provider. */
+    RETRY_DELAY_MS: positive.default(RETRY_POLICY_DEFAULT.retry_delay_ms),
+    /** Milliseconds between two audits of the whole database, all workers together. */
+    AUDIT_INTERVAL_MS: positive.default(600_000),
+    /** 0 where nobody else makes batches under the provider workspace: a batch that looks like a second one of ours is then cancelled on sight, before its results prove it. */
+    WORKSPACE_SHARED: z.enum(['0', '1']).default('1'),
+    /** Result lines of one transaction. */
+    CHUNK_LINES: positive.max(5_000).default(500),
+    /** Key that callbacks are signed with, `whsec_<base64>`; unsigned without. */
+    CALLBACK_SECRET: z
+      .string()
+      .regex(/^whsec_[A-Za-z0-9+/=]{32,}$/, 'must look like whsec_<base64 of at least 24 bytes>')
+      .optional(),
+    /** 1 allows callbacks to addresses inside a private network. */
+    CALLBACK_ALLOW_PRIVATE: z.enum(['0', '1']).default('0'),
+    /** Connections to Postgres. */
+    DATABASE_POOL_MAX: positive.default(8),
+    /** Ends the worker when its standard input closes, so that it does not outlive a killed parent. */
+    EXIT_WITH_PARENT: z.enum(['0', '1']).default('0'),
+    /** Name of this worker in leases and logs. */
+    WORKER_NAME: z.string().min(1).optional(),
+  })
+  .superRefine((env, context) => {
+    if (env.QUARANTINE_MS < env.LEASE_MS) {
+      context.addIssue({ code: 'custom', path: ['QUARANTINE_MS'], message: 'must be at least LEASE_MS' });
+    }
+  });
+
+/** The names of all variables that the worker knows. */
+export const VARIABLES: readonly string[] = Object.keys(schema.shape);
+
+export interface WorkerConfig {
+  readonly database_url: string;
+  readonly database_pool_max: number;
+  readonly queue_url: string;
+  readonly provider: { readonly apiKey: string; readonly baseURL: string };
+  readonly tools_dirs: readonly string[];
+  readonly tool_threads: number;
+  readonly log_level: string;
+  readonly owner: string;
+  readonly lease_duration_ms: number;
+  readonly sweep_interval_ms: number;
+  readonly hunt_interval_ms: number;
+  readonly exit_with_parent: boolean;
+  readonly callbacks: CallbackOptions;
+  readonly settings: FlowSettings;
+}
+
+/**
+ * Reads the environment; throws `bad_configuration` that names every variable that is wrong and shows no value. An
+ * empty variable counts as left out: that is what `${NAME:-}` of a compose file makes of one.
+ */
+export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {
+  const parsed = schema.safeParse(
+    Object.fromEntries(Object.entries(env).filter(([, value]) => value !== '')),
+  );
+  if (!parsed.success) {
+    const wrong = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`);
+    throw new NightshiftError('bad_configuration', `The environment is not usable: ${wrong.join('; ')}.`);
+  }
+  const e = parsed.data;
+  return {
+    database_url: e.DATABASE_URL,
+    database_pool_max: e.DATABASE_POOL_MAX,
+    queue_url: e.QUEUE_URL,
+    provider: { apiKey: e.ANTHROPIC_API_KEY, baseURL: e.ANTHROPIC_BASE_URL },
+    tools_dirs: e.TOOLS_DIR.split(':').filter((dir) => dir !== ''),
+    tool_threads: e.TOOL_THREADS,
+    log_level: e.LOG_LEVEL,
+    owner: e.WORKER_NAME ?? `${hostname()}:${process.pid}`,
+    lease_duration_ms: e.LEASE_MS,
+    sweep_interval_ms: e.SWEEP_INTERVAL_MS,
+    hunt_interval_ms: e.HUNT_INTERVAL_MS,
+    exit_with_parent: e.EXIT_WITH_PARENT === '1',
+    callbacks: {
+      secret: e.CALLBACK_SECRET,
+      allow_private: e.CALLBACK_ALLOW_PRIVATE === '1',
+      timeout_ms: 15_000,
+    },
+    settings: {
+      credential: 'default',
+      body_dir: join(e.DATA_DIR, 'bodies'),
+      requests_max: e.REQUESTS_MAX,
+      body_bytes_max: e.BODY_BYTES_MAX,
+      gather_window_ms: e.GATHER_WINDOW_MS,
+      create_timeout_ms: e.CREATE_TIMEOUT_MS,
+      results_idle_timeout_ms: e.RESULTS_IDLE_TIMEOUT_MS,
+      chunk_lines: e.CHUNK_LINES,
+      chunks_in_flight: 2,
+      line_bytes_max: 32_000_000,
+      streams_max: 12,
+      retry: {
+        ...RETRY_POLICY_DEFAULT,
+        retry_delay_ms: e.RETRY_DELAY_MS,
+        retry_delay_ms_max: Math.max(e.RETRY_DELAY_MS, RETRY_POLICY_DEFAULT.retry_delay_ms_max),
+      },
+      poll: {
+        ...POLL_POLICY_DEFAULT,
+        poll_interval_ms: e.POLL_INTERVAL_MS,
+        poll_interval_ms_max: Math.max(e.POLL_INTERVAL_MS, POLL_POLICY_DEFAULT.poll_interval_ms_max),
+      },
+      reconcile: {
+        ...RECONCILE_POLICY_DEFAULT,
+        // A create that may still arrive must fall into the time that is searched, or it is paid twice.
+        quarantine_ms: Math.max(e.QUARANTINE_MS, e.CREATE_TIMEOUT_MS),
+        search_interval_ms: e.SEARCH_INTERVAL_MS,
+      },
+      refusal: REFUSAL_POLICY_DEFAULT,
+      breaker: BREAKER_POLICY_DEFAULT,
+      workspace_is_ours: e.WORKSPACE_SHARED === '0',
+      audit_interval_ms: e.AUDIT_INTERVAL_MS,
+    },
+  };
+}

@@ -1,0 +1,325 @@
+import {
+  assignCalls,
+  batchCostNanoUsd,
+  capResult,
+  classifyErroredLine,
+  decideAfterAnswer,
+  decideAfterTools,
+  decodeResultLine,
+  endsRun,
+  fromCustomId,
+  parseModelHandle,
+  salvageCustomId,
+  toolResultsMessage,
+  toolUsesOf,
+  type DecodedLine,
+  type Definition,
+  type PlannedCall,
+  type StepKey,
+  type StepOutcome,
+  type ToolOutcome,
+} from '@nightshift/agent-core';
+import {
+  commitDecisions,
+  commitQuarantinedLines,
+  holdLease,
+  inTransaction,
+  lockRuns,
+  markFinishedBatches,
+  newId,
+  type ClaimedProviderBatch,
+  type DecidedRun,
+  type LockedRun,
+  type NewBlockRevision,
+  type NewToolCall,
+  type QuarantinedLine,
+  type Tx,
+} from '@nightshift/db';
+import type { HeldLease } from '../leases/keeper.ts';
+import type { Line } from '../provider/line-splitter.ts';
+import { validateArguments } from './argument-validator.ts';
+import { openChunkMemory, type ChunkMemory } from './chunk-memory.ts';
+import type { CachedDefinition } from './definition-cache.ts';
+import type { FlowDeps } from './deps.ts';
+import { ringAfterCommit } from './ring.ts';
+import { tallySlot } from './settle-open-steps.ts';
+
+/** What became of the lines of one chunk. */
+export interface AppliedChunk {
+  readonly applied: number;
+  /** Lines whose step was applied before: a stream that is read again. */
+  readonly refused: number;
+  readonly quarantined: number;
+  /** The file stopped in the middle of its last line. */
+  readonly cut: boolean;
+  /** Why lines were put aside as poison, for the log. */
+  readonly poison: readonly string[];
+}
+
+interface Entry {
+  readonly key: StepKey;
+  readonly outcome: StepOutcome;
+  readonly line: Line;
+}
+
+const EXCERPT_CHARS = 2_000;
+/** Characters of a poison line that are kept: all of it, as a rule, for it was paid. */
+const POISON_CHARS = 4_000_000;
+
+/** Decodes a chunk of result lines, each in isolation, and applies them in one transaction. */
+export async function applyResultLines(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  lease: HeldLease,
+  lines: readonly Line[],
+): Promise<AppliedChunk> {
+  // A line that cannot be read may read well the next time; only the last pass takes it for the provider's answer.
+  const isLastPass = batch.streams + 1 >= deps.settings.streams_max;
+  const { entries, bad, cut } = sortLines(batch, lines, isLastPass);
+  const ids = { chunk_ids: [newId(), newId(), newId()] as const, tally_slot: tallySlot() };
+  const { decided, report } = await inTransaction(deps.db, async (trx) => {
+    await holdLease(trx, lease);
+    const runs = await lockRuns(trx, [...entries.keys()]);
+    const decided = await decideChunk(deps, trx, entries, runs);
+    const committed = await commitDecisions(trx, decided.runs, decided.revisions, ids);
+    if (bad.length > 0) await commitQuarantinedLines(trx, batch, bad);
+    await deps.hooks?.('ingest.before_commit');
+    return { decided, report: committed };
+  });
+  await ringAfterCommit(deps, report, await markFinishedBatches(deps.db, report.ended_batch_ids));
+  return {
+    applied: decided.runs.length,
+    refused: entries.size - decided.runs.length,
+    quarantined: bad.length,
+    cut,
+    poison: [],
+  };
+}
+
+/**
+ * Ends the run of a line that cannot be applied, however often it is tried: puts the whole line aside and books what it
+ * cost. `reason` is for the operator's log and goes nowhere else.
+ */
+export async function applyPoisonLine(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  lease: HeldLease,
+  line: Line,
+  reason: string,
+): Promise<AppliedChunk> {
+  const text = line.kind === 'line' ? line.text : line.head;
+  const decoded = decodeResultLine(text);
+  const named = line.kind === 'line' ? customIdOf(decoded) : salvageCustomId(text);
+  const outcome = decoded.kind === 'answered' ? toOutcome(decoded) : null;
+  const answer = outcome?.kind === 'answered' ? outcome.answer : null;
+  const id = named === null ? null : fromCustomId(named);
+  const aside: QuarantinedLine = {
+    line_number: line.number,
+    custom_id: named,
+    reason: 'unreadable',
+    byte_length: line.kind === 'line' ? Buffer.byteLength(text) : line.byte_length,
+    excerpt: text.slice(0, POISON_CHARS),
+  };
+  const ids = { chunk_ids: [newId(), newId(), newId()] as const, tally_slot: tallySlot() };
+  const report = await inTransaction(deps.db, async (trx) => {
+    await holdLease(trx, lease);
+    await commitQuarantinedLines(trx, batch, [aside]);
+    if (id?.nonce !== batch.nonce) return null;
+    const run = (await lockRuns(trx, [id.key.run_id])).get(id.key.run_id);
+    if (run === undefined) return null;
+    const decision = decideAfterAnswer(run, id.key, { kind: 'poison', answer }, deps.settings.retry);
+    if (decision.kind === 'refuse') return null;
+    return commitDecisions(trx, [{ run, decision, calls: [], settled: null }], [], ids);
+  });
+  if (report !== null)
+    await ringAfterCommit(deps, report, await markFinishedBatches(deps.db, report.ended_batch_ids));
+  const named_reason = `line ${line.number}: ${reason}`;
+  return { applied: report === null ? 0 : 1, refused: 0, quarantined: 1, cut: false, poison: [named_reason] };
+}
+
+/** Which lines are answers to steps of this batch, which are to be put aside, and whether the file broke off. */
+function sortLines(
+  batch: ClaimedProviderBatch,
+  lines: readonly Line[],
+  isLastPass: boolean,
+): {
+  readonly entries: ReadonlyMap<string, Entry>;
+  readonly bad: readonly QuarantinedLine[];
+  readonly cut: boolean;
+} {
+  const entries = new Map<string, Entry>();
+  const bad: QuarantinedLine[] = [];
+  let cut = false;
+  for (const line of lines) {
+    const text = line.kind === 'line' ? line.text : '';
+    const decoded: DecodedLine =
+      line.kind === 'line'
+        ? decodeResultLine(text)
+        : {
+            kind: 'unreadable',
+            custom_id: salvageCustomId(line.head),
+            reason: `${line.byte_length} bytes long`,
+          };
+    if (decoded.kind === 'blank') continue;
+    if (decoded.kind === 'unreadable' && !line.terminated) {
+      cut = true;
+      continue;
+    }
+    const id = decoded.custom_id === null ? null : fromCustomId(decoded.custom_id);
+    const putAside = (reason: QuarantinedLine['reason']): void => {
+      bad.push({
+        line_number: line.number,
+        custom_id: decoded.custom_id,
+        reason,
+        byte_length: line.kind === 'line' ? Buffer.byteLength(text) : line.byte_length,
+        excerpt: (line.kind === 'line' ? text : line.head).slice(0, EXCERPT_CHARS),
+      });
+    };
+    if (decoded.kind === 'unreadable') putAside(line.kind === 'line' ? 'unreadable' : 'too_long');
+    if (id?.nonce !== batch.nonce) {
+      if (decoded.kind !== 'unreadable') putAside('foreign');
+      continue;
+    }
+    if (decoded.kind === 'unreadable' && !isLastPass) continue;
+    const first = entries.get(id.key.run_id);
+    if (first === undefined) entries.set(id.key.run_id, { key: id.key, outcome: toOutcome(decoded), line });
+    else if (first.line.kind !== 'line' || first.line.text !== text) putAside('conflicting');
+  }
+  return { entries, bad, cut };
+}
+
+/** True when lines name steps and every one is somebody else's, false when one is ours, null when they name none. */
+export function answersForOthers(batch: { readonly nonce: string }, lines: readonly Line[]): boolean | null {
+  const ids = lines.flatMap((line) => {
+    const named = line.kind === 'line' ? customIdOf(decodeResultLine(line.text)) : salvageCustomId(line.head);
+    return named === null ? [] : [named];
+  });
+  return ids.length === 0 ? null : ids.every((id) => fromCustomId(id)?.nonce !== batch.nonce);
+}
+
+function customIdOf(decoded: DecodedLine): string | null {
+  return decoded.kind === 'blank' ? null : decoded.custom_id;
+}
+
+function toOutcome(decoded: Exclude<DecodedLine, { kind: 'blank' }>): StepOutcome {
+  switch (decoded.kind) {
+    case 'answered': {
+      const { answer } = decoded;
+      return {
+        kind: 'answered',
+        answer: { ...answer, cost_nanousd: batchCostNanoUsd(answer.model ?? '', answer.usage) ?? 0 },
+      };
+    }
+    case 'errored': {
+      const kind = classifyErroredLine(decoded.error_type, decoded.message);
+      const error_class = kind === 'account' ? 'retryable' : kind;
+      return { kind: 'errored', error_class, error_type: decoded.error_type, message: decoded.message };
+    }
+    case 'unreadable':
+      return { kind: 'unreadable', reason: decoded.reason };
+    default:
+      return { kind: decoded.kind };
+  }
+}
+
+/** Decides every line of the chunk, in run order, carrying memory calls out on the locked blocks as it goes. */
+async function decideChunk(
+  deps: FlowDeps,
+  trx: Tx,
+  entries: ReadonlyMap<string, Entry>,
+  runs: ReadonlyMap<string, LockedRun>,
+): Promise<{ readonly runs: readonly DecidedRun[]; readonly revisions: readonly NewBlockRevision[] }> {
+  const definitions = await deps.definitions.get(
+    trx,
+    [...runs.values()].map((run) => run.definition_id),
+  );
+  const applied: {
+    readonly decided: Omit<DecidedRun, 'calls' | 'settled'>;
+    readonly planned: readonly PlannedCall[];
+  }[] = [];
+  for (const run of runs.values()) {
+    const entry = entries.get(run.id);
+    if (entry === undefined) continue;
+    const outcome = withPriceOf(entry.outcome, definitions.get(run.definition_id));
+    const decision = decideAfterAnswer(run, entry.key, outcome, deps.settings.retry);
+    if (decision.kind === 'refuse') continue;
+    const planned =
+      decision.run.state === 'acting' ? planCalls(outcome, definitions.get(run.definition_id)) : [];
+    applied.push({ decided: { run, decision }, planned });
+  }
+  const memory = await openChunkMemory(
+    trx,
+    applied
+      .filter(({ planned }) => planned.some((call) => call.kind === 'memory'))
+      .map(({ decided }) => decided.run),
+  );
+  const decidedRuns = applied.map(({ decided, planned }): DecidedRun => {
+    if (planned.length === 0) return { ...decided, calls: [], settled: null };
+    const rules = definitions.get(decided.run.definition_id)?.definition.tool_rules ?? [];
+    return { ...decided, ...carryOut(decided.run, planned, memory, rules) };
+  });
+  return { runs: decidedRuns, revisions: memory.revisions };
+}
+
+/** Answers name the model; where that one has no price, the definition's handle may. */
+function withPriceOf(outcome: StepOutcome, cached: CachedDefinition | undefined): StepOutcome {
+  if (outcome.kind !== 'answered' || outcome.answer.cost_nanousd > 0 || cached === undefined) return outcome;
+  const name = parseModelHandle(cached.definition.model)?.name ?? '';
+  return {
+    ...outcome,
+    answer: { ...outcome.answer, cost_nanousd: batchCostNanoUsd(name, outcome.answer.usage) ?? 0 },
+  };
+}
+
+function planCalls(outcome: StepOutcome, cached: CachedDefinition | undefined): readonly PlannedCall[] {
+  if (outcome.kind !== 'answered' || cached === undefined) return [];
+  return assignCalls(toolUsesOf(outcome.answer.content), cached.definition.tools, validateArguments);
+}
+
+/**
+ * Carries out what needs no tool host, in call order. When nothing else is left, the results go back to the model in
+ * the same commit; otherwise they are held until the rest is in.
+ */
+function carryOut(
+  run: LockedRun,
+  planned: readonly PlannedCall[],
+  memory: ChunkMemory,
+  rules: Definition['tool_rules'],
+): Pick<DecidedRun, 'calls' | 'settled'> {
+  const outcomes = planned.map((call): ToolOutcome | null => {
+    if (call.kind === 'rejected') return { ok: false, result: call.rejection ?? 'The call was rejected.' };
+    if (call.kind === 'client')
+      return {
+        ok: false,
+        result: `Tool '${call.tool_name}' must be answered by the caller, which this batch does not offer.`,
+      };
+    if (call.kind !== 'memory') return null;
+    const outcome = memory.carryOut(run, call);
+    const limit = call.tool?.return_char_limit ?? outcome.result.length;
+    return { ok: outcome.ok, result: capResult(outcome.result, limit) };
+  });
+  const complete = outcomes.every((outcome) => outcome !== null);
+  const calls = planned.map((call, place): NewToolCall => {
+    const outcome = outcomes[place] ?? null;
+    return {
+      call_index: call.index,
+      tool_use_id: call.tool_use_id,
+      tool_name: call.tool_name,
+      kind: call.kind,
+      state: outcome === null ? 'pending' : outcome.ok ? 'succeeded' : 'failed',
+      held_result: complete || outcome === null ? null : outcome.result,
+    };
+  });
+  if (!complete) return { calls, settled: null };
+  const message = toolResultsMessage(
+    planned.map((call, place) => ({
+      tool_use_id: call.tool_use_id,
+      outcome: outcomes[place] ?? { ok: false, result: '' },
+    })),
+  );
+  const ends = endsRun(
+    rules,
+    planned.map(({ tool_name }, place) => ({ tool_name, ok: outcomes[place]?.ok === true })),
+  );
+  return { calls, settled: decideAfterTools(run, run.last_seq + 1, message, ends) };
+}

@@ -1,0 +1,35 @@
+import {
+  auditInvariants,
+  claimAudit,
+  commitAudit,
+  DEFAULT_PROJECT_ID,
+  haltCredential,
+  inTransaction,
+  MONEY_INVARIANTS,
+  newId,
+} from '@nightshift/db';
+import type { FlowDeps, FlowReport } from './deps.ts';
+
+const FLOW = 'audit-books';
+
+/**
+ * Checks the invariants of the whole database from time to time, one worker at a time. One that touches money stops
+ * every new submission until an operator has looked; what is at the provider is still taken in, and reads go on.
+ */
+export async function auditBooks(deps: FlowDeps): Promise<FlowReport> {
+  const { db, settings } = deps;
+  const id = newId();
+  if (!(await claimAudit(db, DEFAULT_PROJECT_ID, id, settings.audit_interval_ms)))
+    return { flow: FLOW, worked: false };
+  const violations = await auditInvariants(db);
+  await inTransaction(db, (trx) => commitAudit(trx, id, violations));
+  const money = violations.find((violation) => MONEY_INVARIANTS.has(violation.id));
+  if (money !== undefined) await haltCredential(db, settings.credential, `${money.id}, ${money.name}`);
+  return {
+    flow: FLOW,
+    worked: true,
+    violations: violations.length,
+    broken: [...new Set(violations.map((violation) => violation.id))].join(' '),
+    halted: money !== undefined,
+  };
+}

@@ -1,0 +1,102 @@
+import { decideFinish } from '@nightshift/agent-core';
+import {
+  claimDueBatches,
+  claimProviderBatch,
+  commitBatchFinish,
+  commitCancelRequested,
+  commitRunsCancelled,
+  holdLease,
+  inTransaction,
+  lockForFinish,
+  newId,
+  readOpenDoubts,
+  readProviderBatchesOf,
+  releaseLease,
+} from '@nightshift/db';
+import { withLease } from '../leases/with-lease.ts';
+import type { FlowDeps, FlowReport } from './deps.ts';
+import { tallySlot } from './settle-open-steps.ts';
+
+const FLOW = 'cancel-batch';
+const RUNS_PER_COMMIT = 1_000;
+/** When to look again while steps are at the provider. */
+const LOOK_AGAIN_MS = 5_000;
+
+/**
+ * Takes a batch that was asked to stop to its end: runs that wait end at once, provider batches that hold nothing but
+ * its steps are cancelled upstream, what was paid is taken in by ingest, and when no run is open the batch is
+ * `cancelled`. Looks again until then.
+ */
+export async function cancelBatch(deps: FlowDeps): Promise<FlowReport> {
+  const { db, claimant, bell, hooks } = deps;
+  const [batch] = await claimDueBatches(db, ['cancelling'], 1, claimant);
+  if (batch === undefined) return { flow: FLOW, worked: false };
+  const claim = { table: 'batch', id: batch.id, epoch: batch.lease_epoch } as const;
+  return withLease(deps.leases, claim, async (lease) => {
+    let cancelled = 0;
+    for (let more = true; more;) {
+      const report = await inTransaction(db, async (trx) => {
+        await holdLease(trx, lease);
+        const done = await commitRunsCancelled(trx, lease, RUNS_PER_COMMIT, {
+          chunk_id: newId(),
+          tally_slot: tallySlot(),
+        });
+        await hooks?.('cancel.before_commit');
+        return done;
+      });
+      await hooks?.('cancel.after_commit');
+      cancelled += report.cancelled;
+      if (report.started) await bell.ring([{ kind: 'compose', id: '*' }]);
+      more = report.more;
+    }
+    const upstream = await cancelUpstream(deps, batch.id);
+    await hooks?.('cancel.after_upstream');
+    const state = await inTransaction(db, async (trx) => {
+      const decided = decideFinish(await lockForFinish(trx, lease));
+      await commitBatchFinish(trx, lease, decided, LOOK_AGAIN_MS);
+      return decided;
+    });
+    if (state !== null) await bell.ring([{ kind: 'webhook', id: batch.id }]);
+    return {
+      flow: FLOW,
+      worked: true,
+      batch_id: batch.id,
+      taken_over_from: batch.taken_over_from,
+      cancelled,
+      upstream,
+      state: state ?? 'cancelling',
+      ...(state === null ? { again_in_ms: LOOK_AGAIN_MS } : {}),
+    };
+  });
+}
+
+/** Cancels at the provider what holds only steps of batches being cancelled. Returns how many were asked for. */
+async function cancelUpstream(deps: FlowDeps, batchId: string): Promise<number> {
+  const { db, provider, claimant, bell, settings } = deps;
+  let asked = 0;
+  const doubts = settings.workspace_is_ours ? [] : await readOpenDoubts(db);
+  const unproven = new Set(doubts.map((doubt) => doubt.provider_batch_id));
+  for (const { id, state, exclusive } of await inTransaction(db, (trx) =>
+    readProviderBatchesOf(trx, batchId),
+  )) {
+    if (state === 'building') {
+      await bell.ring([{ kind: 'submit', id }]);
+      continue;
+    }
+    // One that was taken from a list may be a stranger's until a line of it says otherwise.
+    if (state !== 'submitted' || !exclusive || unproven.has(id)) continue;
+    const claimed = await claimProviderBatch(db, id, 'submitted', claimant);
+    if (claimed?.provider_id == null) continue;
+    const lease = { table: 'provider_batch', id, epoch: claimed.lease_epoch } as const;
+    const answer = await provider.cancelBatch(claimed.provider_id);
+    if (answer.outcome === 'found') {
+      await inTransaction(db, (trx) => commitCancelRequested(trx, lease));
+      await bell.ring([{ kind: 'poll', id }]);
+      asked += 1;
+    } else {
+      // Cancelling saves money and is no promise: the batch's own look comes again soon.
+      await releaseLease(db, lease, 0);
+    }
+  }
+  return asked;
+}

@@ -1,0 +1,297 @@
+import {
+  claimDueProviderBatches,
+  commitDisproved,
+  commitIngested,
+  commitStreamAgain,
+  inTransaction,
+  judgeError,
+  readNow,
+  readOpenDoubts,
+  type ClaimedProviderBatch,
+} from '@nightshift/db';
+import type { HeldLease } from '../leases/keeper.ts';
+import { withLease } from '../leases/with-lease.ts';
+import { splitLines, type Line } from '../provider/line-splitter.ts';
+import { ResultsInterrupted } from '../provider/port.ts';
+import {
+  applyPoisonLine,
+  applyResultLines,
+  answersForOthers,
+  type AppliedChunk,
+} from './apply-result-lines.ts';
+import type { FlowDeps, FlowReport } from './deps.ts';
+import { settleOpenSteps } from './settle-open-steps.ts';
+
+const FLOW = 'ingest-results';
+/** Characters of the lines of one transaction: long answers make smaller chunks, so that memory does not grow with them. */
+const CHUNK_CHARS_MAX = 4_000_000;
+
+/**
+ * Streams the results of an ended provider batch and applies every line exactly once.
+ *
+ * The stream may break, repeat or stop early: the guard refuses what is applied, and the batch is `ingested` only when
+ * every step that was sent has left `sealed`. Otherwise it is streamed again from the top; steps that complete passes
+ * keep missing are settled as missing.
+ */
+export async function ingestResults(deps: FlowDeps): Promise<FlowReport> {
+  const { db, claimant, hooks, settings } = deps;
+  const [batch] = await claimDueProviderBatches(db, ['ended'], 1, claimant);
+  if (batch === undefined) return { flow: FLOW, worked: false };
+  const claim = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
+  const report = {
+    flow: FLOW,
+    worked: true,
+    provider_batch_id: batch.id,
+    taken_over_from: batch.taken_over_from,
+  };
+  return withLease(deps.leases, claim, async (lease) => {
+    await hooks?.('ingest.after_claim');
+    const isAdopted = (await readOpenDoubts(db)).some((doubt) => doubt.provider_batch_id === batch.id);
+    const pass = await streamOnce(deps, batch, lease, isAdopted);
+    if (pass.foreign) {
+      await inTransaction(db, (trx) => commitDisproved(trx, lease));
+      return { ...report, outcome: 'not ours', provider_id: batch.provider_id };
+    }
+    await hooks?.('ingest.before_end');
+    if (pass.complete && (await inTransaction(db, (trx) => commitIngested(trx, lease, pass.refused)))) {
+      return {
+        ...report,
+        outcome: 'ingested',
+        applied: pass.applied,
+        refused: pass.refused,
+        quarantined: pass.quarantined,
+        ...(pass.alarm ? { reason: pass.reason, alarm: true } : {}),
+      };
+    }
+    const isMissing = pass.missing && (await missingForTooLong(deps, batch));
+    const gone = pass.archived || isMissing || (pass.ended && batch.streams + 1 >= settings.streams_max);
+    if (gone) {
+      const missing = await settleOpenSteps(deps, lease, { kind: 'missing' });
+      await inTransaction(db, (trx) => commitIngested(trx, lease, pass.refused));
+      return {
+        ...report,
+        outcome: 'ingested with gaps',
+        applied: pass.applied,
+        missing,
+        reason: pass.reason,
+        alarm: true,
+      };
+    }
+    const delay_ms = Math.min(1_000 * 2 ** Math.min(batch.failures, 9), 300_000);
+    await inTransaction(db, (trx) =>
+      commitStreamAgain(trx, lease, {
+        streamed: pass.ended,
+        missing: pass.missing,
+        lines_refused: pass.refused,
+        reason: pass.reason,
+        delay_ms,
+      }),
+    );
+    return { ...report, outcome: 'again', applied: pass.applied, reason: pass.reason, alarm: pass.alarm };
+  });
+}
+
+/** Whether the provider has not known the results for longer than any lag. */
+async function missingForTooLong(deps: FlowDeps, batch: ClaimedProviderBatch): Promise<boolean> {
+  if (batch.missing_since === null) return false;
+  const missingMs = (await readNow(deps.db)).getTime() - batch.missing_since.getTime();
+  return missingMs >= deps.settings.poll.missing_grace_ms;
+}
+
+interface Pass {
+  /** The stream ended by itself: what it did not hold is not there. */
+  readonly complete: boolean;
+  readonly archived: boolean;
+  /** The stream ended by itself, though perhaps within a line. */
+  readonly ended: boolean;
+  /** The provider does not know the batch, or has no results of it yet. */
+  readonly missing: boolean;
+  /** An operator should look. */
+  readonly alarm: boolean;
+  /** It was adopted by mistake: a whole pass has lines for others' steps and none for its own. */
+  readonly foreign: boolean;
+  readonly reason: string;
+  readonly applied: number;
+  readonly refused: number;
+  readonly quarantined: number;
+}
+
+async function streamOnce(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  lease: HeldLease,
+  isAdopted: boolean,
+): Promise<Pass> {
+  const none = {
+    ...{ applied: 0, refused: 0, quarantined: 0 },
+    ...{ complete: false, ended: false, archived: false, missing: false, alarm: false, foreign: false },
+  };
+  const opened = await deps.provider.streamResults(batch.provider_id ?? '', {
+    idleTimeoutMs: deps.settings.results_idle_timeout_ms,
+    signal: lease.signal,
+  });
+  if (opened.outcome === 'archived') {
+    return { ...none, archived: true, reason: 'the provider no longer keeps the results' };
+  }
+  if (opened.outcome !== 'open') {
+    const reason = opened.outcome === 'unavailable' ? opened.reason : opened.outcome;
+    return { ...none, missing: opened.outcome !== 'unavailable', reason };
+  }
+  const total = { ...none, poison: [] as string[] };
+  // A batch that the provider gave us an id for is ours. One that was taken from a list is once a line says so.
+  const proof = { isOurs: !isAdopted, isOthers: false };
+  const add = (chunk: AppliedChunk): void => {
+    total.applied += chunk.applied;
+    total.refused += chunk.refused;
+    total.quarantined += chunk.quarantined;
+    total.poison.push(...chunk.poison);
+  };
+  const ends = { cut: false };
+  try {
+    const chunks = linesInChunks(
+      splitLines(opened.chunks, { maxLineBytes: deps.settings.line_bytes_max }),
+      deps.settings.chunk_lines,
+    );
+    await eachInFlight(chunks, deps.settings.chunks_in_flight, async (lines) => {
+      lease.signal.throwIfAborted();
+      if (!proof.isOurs) {
+        const theirs = answersForOthers(batch, lines);
+        if (theirs === true) proof.isOthers = true;
+        if (theirs === false) proof.isOurs = true;
+        else return;
+      }
+      await deps.hooks?.('ingest.before_chunk');
+      const chunk = await applyHalving(deps, batch, lease, lines);
+      ends.cut ||= chunk.cut;
+      add(chunk);
+      await deps.hooks?.('ingest.after_commit');
+    });
+  } catch (error) {
+    if (error instanceof ResultsInterrupted) return { ...total, reason: error.message };
+    if (judgeError(error) !== 'poison') throw error;
+    // A fault that is not in the lines: nothing is given up, and the results wait at the provider.
+    return { ...total, alarm: true, reason: error instanceof Error ? error.message : 'unknown' };
+  }
+  if (ends.cut) return { ...total, ended: true, reason: 'the last line is cut off' };
+  const foreign = proof.isOthers && !proof.isOurs;
+  const [poison] = total.poison;
+  const reason = poison ?? 'steps without a line';
+  return { ...total, foreign, complete: true, ended: true, alarm: poison !== undefined, reason };
+}
+
+/** Lines of one chunk that may be put aside as poison; where more fail, the fault is not in the lines. */
+const POISON_LINES_MAX = 3;
+
+interface FailedLine {
+  readonly line: Line;
+  readonly reason: string;
+}
+
+/**
+ * Applies a chunk of lines. One that fails because of what is in it is halved until the lines that are the cause are
+ * alone; those are put aside and their runs end, and all others are applied. Where many lines fail alone, none is put
+ * aside: the pass stops, and the provider keeps the results until the fault is mended.
+ */
+async function applyHalving(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  lease: HeldLease,
+  lines: readonly Line[],
+): Promise<AppliedChunk> {
+  const failures: FailedLine[] = [];
+  const applied = await applyOrHalve(deps, batch, lease, lines, failures);
+  const [first] = failures;
+  if (first === undefined) return applied;
+  if (failures.length > POISON_LINES_MAX) {
+    throw new Error(
+      `${failures.length} lines of one chunk cannot be applied, so none is given up: ${first.reason}`,
+    );
+  }
+  const chunks = [applied];
+  for (const { line, reason } of failures)
+    chunks.push(await applyPoisonLine(deps, batch, lease, line, reason));
+  return joined(chunks);
+}
+
+async function applyOrHalve(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  lease: HeldLease,
+  lines: readonly Line[],
+  failures: FailedLine[],
+): Promise<AppliedChunk> {
+  try {
+    return await applyResultLines(deps, batch, lease, lines);
+  } catch (error) {
+    if (judgeError(error) !== 'poison') throw error;
+    const [only] = lines;
+    if (only !== undefined && lines.length === 1) {
+      failures.push({ line: only, reason: error instanceof Error ? error.message : 'unknown' });
+      return joined([]);
+    }
+    const middle = Math.ceil(lines.length / 2);
+    const first = await applyOrHalve(deps, batch, lease, lines.slice(0, middle), failures);
+    // Enough is known: halving the rest would only repeat it.
+    if (failures.length > POISON_LINES_MAX) return first;
+    return joined([first, await applyOrHalve(deps, batch, lease, lines.slice(middle), failures)]);
+  }
+}
+
+function joined(chunks: readonly AppliedChunk[]): AppliedChunk {
+  return {
+    applied: chunks.reduce((sum, chunk) => sum + chunk.applied, 0),
+    refused: chunks.reduce((sum, chunk) => sum + chunk.refused, 0),
+    quarantined: chunks.reduce((sum, chunk) => sum + chunk.quarantined, 0),
+    cut: chunks.some((chunk) => chunk.cut),
+    poison: chunks.flatMap((chunk) => chunk.poison),
+  };
+}
+
+/** Regroups lines into chunks of `size`, fewer where they are long. */
+async function* linesInChunks(
+  source: AsyncIterable<readonly Line[]>,
+  size: number,
+): AsyncGenerator<readonly Line[]> {
+  let chunk: Line[] = [];
+  let chars = 0;
+  for await (const lines of source) {
+    for (const line of lines) {
+      chunk.push(line);
+      chars += line.kind === 'line' ? line.text.length : line.head.length;
+      if (chunk.length === size || chars >= CHUNK_CHARS_MAX) {
+        yield chunk;
+        chunk = [];
+        chars = 0;
+      }
+    }
+  }
+  if (chunk.length > 0) yield chunk;
+}
+
+/**
+ * Runs `work` on each item with at most `limit` under way, reading no further ahead: memory does not grow with the
+ * file. The first error ends it, once what is under way has settled.
+ */
+async function eachInFlight<T>(
+  items: AsyncIterable<T>,
+  limit: number,
+  work: (item: T) => Promise<void>,
+): Promise<void> {
+  const underWay = new Set<Promise<void>>();
+  const errors: unknown[] = [];
+  try {
+    for await (const item of items) {
+      const task: Promise<void> = work(item)
+        .catch((error: unknown) => {
+          errors.push(error);
+        })
+        .finally(() => underWay.delete(task));
+      underWay.add(task);
+      if (underWay.size >= limit) await Promise.race(underWay);
+      if (errors.length > 0) break;
+    }
+  } finally {
+    await Promise.all(underWay);
+  }
+  if (errors.length > 0) throw errors[0];
+}

@@ -1,0 +1,140 @@
+import { decideAfterPoll, type PollDecision } from '@nightshift/agent-core';
+import {
+  claimDueProviderBatches,
+  commitPolled,
+  commitRejected,
+  inTransaction,
+  readNow,
+  type ClaimedProviderBatch,
+  type PolledBatch,
+} from '@nightshift/db';
+import type { RemoteBatch } from '../provider/port.ts';
+import { withLease } from '../leases/with-lease.ts';
+import type { FlowDeps, FlowReport } from './deps.ts';
+import { settleOpenSteps } from './settle-open-steps.ts';
+
+const FLOW = 'poll-provider-batches';
+/** Batches looked at in one go: as many as one page of the provider's list. */
+const CLAIM_MAX = 1_000;
+/** Up to this many are asked for one by one; more share a list. */
+const RETRIEVE_MAX = 3;
+
+/**
+ * Looks at every submitted provider batch that is due: one `list` serves many. What the list does not show is asked
+ * for by id. Those that have ended are due for ingest at once.
+ */
+export async function pollProviderBatches(deps: FlowDeps): Promise<FlowReport> {
+  const { db, claimant, leases } = deps;
+  const claimed = await claimDueProviderBatches(db, ['submitted', 'cancelling'], CLAIM_MAX, claimant);
+  if (claimed.length === 0) return { flow: FLOW, worked: false };
+  // A look may take longer than a lease: the rows stay ours meanwhile, renewed by one statement for all.
+  const held = claimed.map((batch) =>
+    leases.hold({ table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch }),
+  );
+  try {
+    return await pollClaimed(deps, claimed);
+  } finally {
+    for (const lease of held) leases.forget(lease);
+  }
+}
+
+async function pollClaimed(deps: FlowDeps, claimed: readonly ClaimedProviderBatch[]): Promise<FlowReport> {
+  const { db, bell, settings, hooks } = deps;
+  const { seen, unanswered, calls } = await look(deps, claimed);
+  await hooks?.('poll.after_look');
+  const now = await readNow(db);
+  const polled: PolledBatch[] = [];
+  const lost: ClaimedProviderBatch[] = [];
+  for (const batch of claimed) {
+    const lease = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
+    if (unanswered.has(batch.id)) {
+      // The provider did not answer: no sign of anything. Ask again at the usual pace, burn nothing.
+      polled.push({
+        lease,
+        move: 'wait',
+        delay_ms: settings.poll.poll_interval_ms,
+        missing: batch.missing_since !== null,
+      });
+      continue;
+    }
+    const decision = decide(deps, batch, seen.get(batch.id) ?? null, now);
+    if (decision.kind === 'lost') lost.push(batch);
+    else if (decision.kind === 'ended') polled.push({ lease, move: 'ended', delay_ms: 0, missing: false });
+    else polled.push({ lease, move: 'wait', delay_ms: decision.delay_ms, missing: decision.missing });
+  }
+  const ended = await inTransaction(db, (trx) => commitPolled(trx, polled));
+  await hooks?.('poll.after_commit');
+  await bell.ring(ended.map((id) => ({ kind: 'ingest', id })));
+  for (const batch of lost) await giveUp(deps, batch);
+  // A full claim may have left some behind; fewer means that nobody else is due.
+  return {
+    flow: FLOW,
+    worked: claimed.length === CLAIM_MAX,
+    looked_at: claimed.length,
+    ended: ended.length,
+    lost: lost.length,
+    calls,
+  };
+}
+
+function decide(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  remote: RemoteBatch | null,
+  now: Date,
+): PollDecision {
+  const row = { submitted_at: batch.submitted_at ?? now, missing_since: batch.missing_since };
+  return decideAfterPoll(row, remote, now, deps.settings.poll);
+}
+
+interface Looked {
+  readonly seen: ReadonlyMap<string, RemoteBatch>;
+  /** Ids of rows for which the provider gave no answer at all. */
+  readonly unanswered: ReadonlySet<string>;
+  readonly calls: number;
+}
+
+async function look(deps: FlowDeps, claimed: readonly ClaimedProviderBatch[]): Promise<Looked> {
+  const { provider, settings } = deps;
+  const seen = new Map<string, RemoteBatch>();
+  const unanswered = new Set<string>();
+  let calls = 0;
+  let rest = claimed;
+  if (claimed.length > RETRIEVE_MAX) {
+    const oldest = Math.min(...claimed.map((batch) => (batch.submitted_at ?? batch.created_at).getTime()));
+    const listed = await provider.listBatches({
+      createdAfter: new Date(oldest - settings.reconcile.clock_skew_ms),
+    });
+    calls += 1;
+    const byProviderId = new Map(listed.batches.map((remote) => [remote.provider_id, remote]));
+    for (const batch of claimed) {
+      const remote = batch.provider_id === null ? undefined : byProviderId.get(batch.provider_id);
+      if (remote !== undefined) seen.set(batch.id, remote);
+    }
+    if (listed.unavailable !== null) {
+      for (const batch of claimed) if (!seen.has(batch.id)) unanswered.add(batch.id);
+      return { seen, unanswered, calls };
+    }
+    rest = claimed.filter((batch) => !seen.has(batch.id));
+  }
+  for (const batch of rest) {
+    if (batch.provider_id === null) continue;
+    const answer = await provider.retrieveBatch(batch.provider_id);
+    calls += 1;
+    if (answer.outcome === 'found') seen.set(batch.id, answer.batch);
+    else if (answer.outcome === 'unavailable') unanswered.add(batch.id);
+  }
+  return { seen, unanswered, calls };
+}
+
+/** The provider has not known the batch for longer than any lag: its steps are sent again, each within its attempts. */
+async function giveUp(deps: FlowDeps, batch: ClaimedProviderBatch): Promise<void> {
+  const claim = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
+  return withLease(deps.leases, claim, async (lease) => {
+    await settleOpenSteps(deps, lease, { kind: 'missing' });
+    await deps.hooks?.('poll.before_reject');
+    await inTransaction(deps.db, (trx) =>
+      commitRejected(trx, lease, batch.state, { reason: 'the provider lost it' }),
+    );
+  });
+}

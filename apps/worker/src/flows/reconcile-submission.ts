@@ -1,0 +1,99 @@
+import { decideAfterSearch } from '@nightshift/agent-core';
+import {
+  claimDueProviderBatches,
+  commitAdopted,
+  commitSearchedAgain,
+  commitUnknown,
+  commitWithdrawn,
+  inTransaction,
+  readKnownProviderIds,
+  readNow,
+  readOpenDoubts,
+  type ClaimedProviderBatch,
+} from '@nightshift/db';
+import { withLease } from '../leases/with-lease.ts';
+import type { FlowDeps, FlowReport } from './deps.ts';
+import { newNonce } from './nonce.ts';
+
+const FLOW = 'reconcile-submission';
+
+/**
+ * Finds out what became of a create that nobody answered for. A `submitting` row whose lease ran out is `unknown`;
+ * an `unknown` one is looked for, after the quarantine, in the provider's list: adopted when it is there, sent again
+ * under a new nonce when enough complete lists do not have it.
+ */
+export async function reconcileSubmission(deps: FlowDeps): Promise<FlowReport> {
+  const { db, claimant } = deps;
+  const [batch] = await claimDueProviderBatches(db, ['submitting', 'unknown'], 1, claimant);
+  if (batch === undefined) return { flow: FLOW, worked: false };
+  const claim = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
+  return withLease(deps.leases, claim, async () => {
+    const detail = batch.state === 'submitting' ? await doubt(deps, batch) : await search(deps, batch);
+    return {
+      flow: FLOW,
+      worked: true,
+      provider_batch_id: batch.id,
+      taken_over_from: batch.taken_over_from,
+      ...detail,
+    };
+  });
+}
+
+async function doubt(deps: FlowDeps, batch: ClaimedProviderBatch): Promise<{ readonly outcome: string }> {
+  const { db, settings } = deps;
+  const sentAt = startedAt(batch);
+  const sinceMs = (await readNow(db)).getTime() - sentAt.getTime();
+  const leftMs = Math.max(0, settings.reconcile.quarantine_ms - sinceMs);
+  const lease = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
+  await inTransaction(db, (trx) => commitUnknown(trx, lease, 'the sender died or stalled', leftMs));
+  return { outcome: 'unknown' };
+}
+
+async function search(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+): Promise<{ readonly outcome: string; readonly provider_id?: string }> {
+  const { db, provider, settings, hooks } = deps;
+  const lease = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
+  const submission = {
+    request_count: batch.request_count,
+    submit_started_at: startedAt(batch),
+    searches: batch.searches,
+  };
+  const listed = await provider.listBatches({
+    createdAfter: new Date(submission.submit_started_at.getTime() - settings.reconcile.clock_skew_ms),
+  });
+  await hooks?.('reconcile.after_list');
+  // Before the ids that are known: a submission that settles in between is then known, and no rival.
+  const others = (await readOpenDoubts(db)).filter((other) => other.provider_batch_id !== batch.id);
+  const known = await readKnownProviderIds(
+    db,
+    listed.batches.map((remote) => remote.provider_id),
+    batch.id,
+  );
+  const strangers = listed.batches.filter((remote) => !known.has(remote.provider_id));
+  const decision = decideAfterSearch(submission, strangers, listed.complete, settings.reconcile, others);
+  await hooks?.('reconcile.before_commit');
+  switch (decision.kind) {
+    case 'adopt': {
+      const { provider_id } = decision.candidate;
+      const expires_at = strangers.find((remote) => remote.provider_id === provider_id)?.expires_at ?? null;
+      await inTransaction(db, (trx) => commitAdopted(trx, lease, { provider_id, expires_at }));
+      await deps.bell.ring([{ kind: 'poll', id: batch.id }]);
+      return { outcome: 'adopted', provider_id };
+    }
+    case 'search_again':
+      await inTransaction(db, (trx) => commitSearchedAgain(trx, lease, decision.counts, decision.delay_ms));
+      return { outcome: 'not found yet' };
+    case 'withdraw':
+      await inTransaction(db, (trx) => commitWithdrawn(trx, lease, newNonce()));
+      await deps.bell.ring([{ kind: 'submit', id: batch.id }]);
+      return { outcome: 'withdrawn' };
+  }
+}
+
+function startedAt(batch: ClaimedProviderBatch): Date {
+  if (batch.submit_started_at === null)
+    throw new Error(`Provider batch ${batch.id} was never written ahead.`);
+  return batch.submit_started_at;
+}

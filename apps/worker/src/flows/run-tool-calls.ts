@@ -1,0 +1,173 @@
+import {
+  claimToolsChunk,
+  commitChunkFailed,
+  holdLease,
+  inTransaction,
+  judgeError,
+  markFinishedBatches,
+  newId,
+  readActingRuns,
+  releaseLease,
+  type ActingRun,
+  type ClaimedRunChunk,
+  type CommitReport,
+} from '@nightshift/db';
+import type { HeldLease } from '../leases/keeper.ts';
+import { withLease } from '../leases/with-lease.ts';
+import type { FlowDeps, FlowReport } from './deps.ts';
+import { ringAfterCommit } from './ring.ts';
+import { askInWaves, keepReplies, type Hand } from './tool-calls/ask-in-waves.ts';
+import { callsOf, type Call } from './tool-calls/call.ts';
+import {
+  commitInParts,
+  commitPoisoned,
+  joinReports,
+  NOTHING_COMMITTED,
+  type PartsCommitted,
+} from './tool-calls/commit-in-parts.ts';
+
+const FLOW = 'run-tool-calls';
+
+/** Failures of a run that is alone in its chunk before it ends. */
+const POISON_FAILURES = 3;
+
+/**
+ * Carries out the calls of one chunk of runs and sends each run on with all its results in one message.
+ *
+ * Calls with side effects are journalled as begun just before they run. After a crash, a call that must not run twice is
+ * `unknown`, is never run again, and the model is told so; others run again under the same idempotency key. A worker
+ * that has to let go of the chunk keeps the results that it has on the rows of the calls, for whoever takes it next.
+ * Calls of a batch that is being cancelled are not made.
+ */
+export async function runToolCalls(deps: FlowDeps): Promise<FlowReport> {
+  const { db, claimant } = deps;
+  const chunk = await claimToolsChunk(db, claimant);
+  if (chunk === null) return { flow: FLOW, worked: false };
+  const claim = { table: 'run_chunk', id: chunk.id, epoch: chunk.lease_epoch } as const;
+  return withLease(deps.leases, claim, async (lease) => {
+    try {
+      return await carryOutChunk(deps, chunk, lease);
+    } catch (error) {
+      if (judgeError(error) !== 'poison') throw error;
+      return putAside(deps, chunk, lease, error);
+    }
+  });
+}
+
+async function carryOutChunk(deps: FlowDeps, chunk: ClaimedRunChunk, lease: HeldLease): Promise<FlowReport> {
+  const { db, hooks } = deps;
+  await hooks?.('tools.after_claim');
+  const acting = await readActingRuns(db, chunk.run_ids);
+  const definitions = await deps.definitions.get(
+    db,
+    acting.map((run) => run.definition_id),
+  );
+  const calls = acting.flatMap((run) =>
+    callsOf(run, definitions.get(run.definition_id)?.definition.tools ?? []),
+  );
+  const open = calls.filter((call) => call.known === null);
+  const hand: Hand = { replies: new Map(), kept: new Set() };
+  try {
+    await askInWaves(deps, lease, open, hand);
+  } catch (error) {
+    // What has been done is kept whatever went wrong; if that fails too, the first error is the one to tell.
+    await keepReplies(deps, lease, open, hand).catch(() => undefined);
+    throw error;
+  }
+  const about = {
+    flow: FLOW,
+    worked: true,
+    chunk_id: chunk.id,
+    taken_over_from: chunk.taken_over_from,
+    runs: acting.length,
+    calls: open.length,
+  };
+  if (lease.signal.aborted) {
+    await keepReplies(deps, lease, open, hand);
+    await inTransaction(db, async (trx) => {
+      await holdLease(trx, lease);
+      await releaseLease(trx, lease, 0);
+    });
+    return { ...about, outcome: 'given_back', kept: hand.kept.size };
+  }
+  await hooks?.('tools.after_calls');
+
+  const byRun = Map.groupBy(calls, (call) => call.run.run_id);
+  const committed = await commitInParts(deps, chunk, lease, byRun, hand);
+  const ended = await settleLeft(deps, chunk, lease, { acting, open, hand, committed });
+  const report = joinReports(committed.report, ended);
+  await hooks?.('tools.after_commit');
+  await ringAfterCommit(deps, report, await markFinishedBatches(db, report.ended_batch_ids));
+  return {
+    ...about,
+    ended: report.ended_runs,
+    ...(committed.reason === null
+      ? {}
+      : {
+          outcome: 'poison',
+          poisoned: ended.ended_runs,
+          left: committed.left.length - ended.ended_runs,
+          reason: committed.reason,
+        }),
+  };
+}
+
+/**
+ * Deals with runs whose results could not be stored. Their replies are kept call by call, and the chunk, in which they
+ * are alone now, is tried again later without a call being made. A run ends as poison when even that fails, or when it
+ * was alone often enough.
+ */
+async function settleLeft(
+  deps: FlowDeps,
+  chunk: ClaimedRunChunk,
+  lease: HeldLease,
+  parts: {
+    readonly acting: readonly ActingRun[];
+    readonly open: readonly Call[];
+    readonly hand: Hand;
+    readonly committed: PartsCommitted;
+  },
+): Promise<CommitReport> {
+  const left = new Set(parts.committed.left);
+  if (left.size === 0) return NOTHING_COMMITTED;
+  const lost = await keepReplies(
+    deps,
+    lease,
+    parts.open.filter((call) => left.has(call.run.run_id)),
+    parts.hand,
+  );
+  const lastTry = chunk.run_ids.length === 1 && chunk.failures + 1 >= POISON_FAILURES;
+  const ending = lastTry ? left : new Set(lost.map((call) => call.run.run_id));
+  let ended = NOTHING_COMMITTED;
+  if (ending.size > 0) {
+    // Read again: the rows say by now what is known of each call.
+    for (const run of await readActingRuns(deps.db, [...ending])) {
+      ended = joinReports(ended, await commitPoisoned(deps, chunk, lease, [run], [run.run_id]));
+    }
+  }
+  if (ending.size < left.size) await inTransaction(deps.db, (trx) => commitChunkFailed(trx, lease, newId()));
+  return ended;
+}
+
+/**
+ * Deals with a chunk that cannot even be read or journalled: it comes back in halves, and a run that is alone and fails
+ * again ends, its calls answered with errors.
+ */
+async function putAside(
+  deps: FlowDeps,
+  chunk: ClaimedRunChunk,
+  lease: HeldLease,
+  error: unknown,
+): Promise<FlowReport> {
+  const { db } = deps;
+  const reason = error instanceof Error ? error.message : 'unknown';
+  const about = { flow: FLOW, worked: true, chunk_id: chunk.id, runs: chunk.run_ids.length, reason };
+  if (chunk.run_ids.length > 1 || chunk.failures + 1 < POISON_FAILURES) {
+    await inTransaction(db, (trx) => commitChunkFailed(trx, lease, newId()));
+    return { ...about, outcome: 'halved' };
+  }
+  const acting = await readActingRuns(db, chunk.run_ids);
+  const ended = await commitPoisoned(deps, chunk, lease, acting, chunk.run_ids);
+  await ringAfterCommit(deps, ended, await markFinishedBatches(db, ended.ended_batch_ids));
+  return { ...about, outcome: 'poison' };
+}

@@ -1,0 +1,66 @@
+import { decideAfterAnswer, type StepKey, type StepOutcome } from '@nightshift/agent-core';
+import {
+  commitDecisions,
+  holdLease,
+  inTransaction,
+  lockRuns,
+  markFinishedBatches,
+  newId,
+  readOpenSteps,
+  type DecidedRun,
+  type Lease,
+} from '@nightshift/db';
+import type { FlowDeps } from './deps.ts';
+import { ringAfterCommit } from './ring.ts';
+
+/**
+ * Gives every step of a provider batch that is still sealed one and the same outcome (no line ever came, the provider
+ * refused it), in chunks. Returns how many steps there were.
+ */
+export async function settleOpenSteps(deps: FlowDeps, lease: Lease, outcome: StepOutcome): Promise<number> {
+  let settled = 0;
+  for (;;) {
+    const open = await readOpenSteps(deps.db, lease.id, deps.settings.chunk_lines);
+    if (open.length === 0) return settled;
+    await settleSteps(deps, lease, open, outcome);
+    settled += open.length;
+  }
+}
+
+/** Gives sealed steps of a provider batch one and the same outcome, in one transaction. */
+export async function settleSteps(
+  deps: FlowDeps,
+  lease: Lease,
+  keys: readonly StepKey[],
+  outcome: StepOutcome,
+): Promise<void> {
+  const { db, settings } = deps;
+  const report = await inTransaction(db, async (trx) => {
+    await holdLease(trx, lease);
+    const runs = await lockRuns(
+      trx,
+      keys.map((key) => key.run_id),
+    );
+    const decided: DecidedRun[] = [];
+    for (const key of keys) {
+      const run = runs.get(key.run_id);
+      if (run === undefined) throw new Error(`Run ${key.run_id} of a sealed step is gone.`);
+      const decision = decideAfterAnswer(run, key, outcome, settings.retry);
+      // A sealed step whose run has moved on breaks an invariant; leaving it would loop for ever.
+      if (decision.kind === 'refuse') {
+        throw new Error(`Step ${key.run_id}/${key.number} is sealed and its run is ${run.state}.`);
+      }
+      decided.push({ run, decision, calls: [], settled: null });
+    }
+    const ids = { chunk_ids: [newId(), newId(), newId()] as const, tally_slot: tallySlot() };
+    const committed = await commitDecisions(trx, decided, [], ids);
+    await deps.hooks?.('settle.before_commit');
+    return committed;
+  });
+  await ringAfterCommit(deps, report, await markFinishedBatches(db, report.ended_batch_ids));
+}
+
+/** Counts are spread over a few slots, so that commits of one batch seldom wait for each other. */
+export function tallySlot(): number {
+  return Math.floor(Math.random() * 8);
+}

@@ -1,0 +1,317 @@
+import {
+  breakerRestMs,
+  decideAfterRefusal,
+  parseModelHandle,
+  compileMemory,
+  encodeRequest,
+  toCustomId,
+  type BlockView,
+  type StepKey,
+} from '@nightshift/agent-core';
+import {
+  claimCredential,
+  claimDueProviderBatches,
+  commitRefused,
+  commitRejected,
+  commitSplit,
+  commitSubmitted,
+  commitUnknown,
+  commitUnsealed,
+  commitWriteAhead,
+  inTransaction,
+  newId,
+  readBlocksAt,
+  readUnsendableSteps,
+  readSealedRequests,
+  releaseCredential,
+  type ClaimedProviderBatch,
+  type CredentialVerdict,
+  type SealedRequest,
+} from '@nightshift/db';
+import type { HeldLease } from '../leases/keeper.ts';
+import { withLease } from '../leases/with-lease.ts';
+import { openBodyFile, type BodyFile } from '../provider/body-file.ts';
+import type { CreateOutcome } from '../provider/port.ts';
+import type { CachedDefinition } from './definition-cache.ts';
+import type { FlowDeps, FlowReport } from './deps.ts';
+import { newNonce } from './nonce.ts';
+import { settleOpenSteps, settleSteps } from './settle-open-steps.ts';
+
+const FLOW = 'submit-provider-batch';
+/** Requests that are read and encoded at a time: the first few, then as many as make about a few megabytes. */
+const PAGE_FIRST = 20;
+const PAGE_MAX = 500;
+const PAGE_CHARS = 4_000_000;
+/** When to try again while another worker sends under the credential. */
+const CREDENTIAL_WAIT_MS = 500;
+/** What a lease must outlast a create by. */
+const LEASE_MARGIN_MS = 5_000;
+
+/**
+ * Sends one `building` provider batch: one create at a time per credential, at most one payment per intent.
+ *
+ * 1. claim credential and batch   2. take back steps whose batch no longer runs   3. encode to a file
+ * 4. write ahead   5. check that the lease outlasts the create   6. POST, once   7. commit what is known
+ */
+export async function submitProviderBatch(deps: FlowDeps): Promise<FlowReport> {
+  const { db, claimant, leases } = deps;
+  const [batch] = await claimDueProviderBatches(db, ['building'], 1, claimant);
+  if (batch === undefined) return { flow: FLOW, worked: false };
+  const claim = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
+  return withLease(leases, claim, async (lease) => {
+    // Before the credential is asked for, which may rest for hours: a cancel must not wait for it.
+    const requests = await takeBackUnsendable(deps, batch, lease);
+    if (requests === 0)
+      return { flow: FLOW, worked: true, provider_batch_id: batch.id, outcome: 'withdrawn' };
+    const claimed = await claimCredential(db, batch.credential, claimant);
+    if (claimed === null) {
+      await leases.release(lease, CREDENTIAL_WAIT_MS);
+      return { flow: FLOW, worked: false, again_in_ms: CREDENTIAL_WAIT_MS, provider_batch_id: batch.id };
+    }
+    const credential = leases.hold(claimed);
+    let verdict = UNUSED;
+    try {
+      const sent = await sendClaimed(deps, batch, lease, { requests, failuresBefore: claimed.failures });
+      verdict = sent.verdict;
+      return sent.flow;
+    } finally {
+      leases.forget(credential);
+      await releaseCredential(db, credential, verdict);
+    }
+  });
+}
+
+const UNUSED: CredentialVerdict = { kind: 'unused' };
+
+/** Takes back steps whose batch no longer runs, and those that have ended unsent; returns how many requests stay. */
+async function takeBackUnsendable(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  lease: HeldLease,
+): Promise<number> {
+  if (!(await readUnsendableSteps(deps.db, batch.id))) return batch.request_count;
+  return inTransaction(deps.db, (trx) => commitUnsealed(trx, lease, batch.request_count, newId()));
+}
+
+async function sendClaimed(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  lease: HeldLease,
+  sealed: { readonly requests: number; readonly failuresBefore: number },
+): Promise<{ readonly flow: FlowReport; readonly verdict: CredentialVerdict }> {
+  const { db, hooks, settings, leases } = deps;
+  const report = {
+    flow: FLOW,
+    worked: true,
+    provider_batch_id: batch.id,
+    taken_over_from: batch.taken_over_from,
+  };
+  await hooks?.('submit.after_claim');
+
+  let { requests } = sealed;
+  const file = await openBodyFile(settings.body_dir);
+  try {
+    const poison = await encodeRequests(deps, batch, requests, file, lease.signal);
+    if (poison.length > 0) {
+      for (const { key } of poison) await settleSteps(deps, lease, [key], { kind: 'poison', answer: null });
+      await inTransaction(db, (trx) => commitUnsealed(trx, lease, requests, newId()));
+      await leases.release(lease, 0);
+      return {
+        flow: {
+          ...report,
+          outcome: 'poison taken out',
+          poison: poison.length,
+          reason: poison[0]?.reason,
+          alarm: true,
+        },
+        verdict: UNUSED,
+      };
+    }
+    const body = await file.finish();
+    if (body.count < requests) {
+      requests = await inTransaction(db, (trx) => commitUnsealed(trx, lease, body.count, newId()));
+      await deps.bell.ring([{ kind: 'compose', id: '*' }]);
+      if (requests !== body.count) {
+        // A batch was halted between the two looks: what is encoded no longer stands. Begin again.
+        await leases.release(lease, 0);
+        return { flow: { ...report, outcome: 'changed' }, verdict: UNUSED };
+      }
+    }
+    await hooks?.('submit.after_encode');
+
+    // The lease must cover the whole create: nobody may call this batch unknown while it is on its way.
+    await leases.extend(lease, settings.create_timeout_ms + 2 * LEASE_MARGIN_MS);
+    const startedAt = await inTransaction(db, (trx) =>
+      commitWriteAhead(trx, lease, { request_count: body.count, bytes: body.bytes, sha256: body.sha256 }),
+    );
+    await hooks?.('submit.after_write_ahead');
+    const blob = await body.blob();
+    await hooks?.('submit.before_post');
+    if (leases.remainingMs(lease) < settings.create_timeout_ms + LEASE_MARGIN_MS) {
+      // Nothing was sent, and only this worker could have: back, if the row is still ours.
+      await inTransaction(db, (trx) => commitRefused(trx, lease, { reason: 'paused before the send' }, 0));
+      return { flow: { ...report, outcome: 'not sent' }, verdict: UNUSED };
+    }
+    const outcome = await deps.provider.createBatch(blob, { timeoutMs: settings.create_timeout_ms });
+    await hooks?.('submit.after_post');
+    const { verdict, ...detail } = await commitOutcome(deps, batch, lease, outcome, {
+      requests,
+      startedAt,
+      failuresBefore: sealed.failuresBefore,
+    });
+    await hooks?.('submit.after_commit');
+    return { flow: { ...report, requests, bytes: body.bytes, ...detail }, verdict };
+  } finally {
+    await file.discard();
+  }
+}
+
+async function commitOutcome(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  lease: HeldLease,
+  outcome: CreateOutcome,
+  sent: { readonly requests: number; readonly startedAt: Date; readonly failuresBefore: number },
+): Promise<{ readonly outcome: string; readonly verdict: CredentialVerdict; readonly message?: string }> {
+  const { db, settings, bell } = deps;
+  if (outcome.outcome === 'created') {
+    const first = Math.min(settings.poll.poll_interval_ms, 30_000);
+    await inTransaction(db, (trx) => commitSubmitted(trx, lease, outcome.batch, first));
+    return { outcome: 'submitted', verdict: { kind: 'works' } };
+  }
+  if (outcome.outcome === 'unknown') {
+    const { quarantine_ms } = settings.reconcile;
+    await inTransaction(db, (trx) => commitUnknown(trx, lease, outcome.reason, quarantine_ms));
+    const pause_ms = breakerRestMs(sent.failuresBefore + 1, settings.breaker);
+    const verdict = { kind: 'failed', pause_ms, reason: 'creates get no answer' } as const;
+    return { outcome: 'unknown', verdict, message: outcome.reason };
+  }
+  const { what, message, retry_after_ms } = outcome;
+  const error = { what, message, status: outcome.status, at: sent.startedAt.toISOString() };
+  const decision = decideAfterRefusal(
+    what,
+    sent.requests,
+    batch.failures,
+    retry_after_ms,
+    settings.refusal,
+    sent.failuresBefore,
+  );
+  switch (decision.kind) {
+    case 'split': {
+      const later = { id: newId(), nonce: newNonce() };
+      await inTransaction(db, (trx) => commitSplit(trx, lease, decision.at, later, newNonce()));
+      await bell.ring([{ kind: 'submit', id: batch.id }]);
+      return {
+        outcome: 'split',
+        verdict: { kind: 'failed', pause_ms: 0, reason: 'a batch was refused' },
+        message,
+      };
+    }
+    case 'fail_step': {
+      await settleOpenSteps(deps, lease, {
+        kind: 'errored',
+        error_class: what === 'too_large' ? 'too_long' : 'permanent',
+        error_type: 'invalid_request_error',
+        message,
+      });
+      await inTransaction(db, (trx) => commitRejected(trx, lease, 'submitting', error));
+      return { outcome: 'rejected', verdict: { kind: 'works' }, message };
+    }
+    case 'wait': {
+      await inTransaction(db, (trx) => commitRefused(trx, lease, error, decision.delay_ms));
+      return {
+        outcome: 'refused',
+        verdict: { kind: 'failed', pause_ms: decision.delay_ms, reason: decision.pause_reason },
+        message,
+      };
+    }
+  }
+}
+
+/** A request that cannot be built. */
+interface PoisonRequest {
+  readonly key: StepKey;
+  readonly reason: string;
+}
+
+/** Encodes requests in order until all are in or the next would not fit; returns those that cannot be built. */
+async function encodeRequests(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  requests: number,
+  file: BodyFile,
+  signal: AbortSignal,
+): Promise<readonly PoisonRequest[]> {
+  const poison: PoisonRequest[] = [];
+  let size = PAGE_FIRST;
+  for (let from = 0; from < requests;) {
+    signal.throwIfAborted();
+    const to = Math.min(from + size, requests);
+    const page = await readSealedRequests(deps.db, batch.id, from, to);
+    if (!(await appendPage(deps, batch.nonce, page, file, poison))) break;
+    from = to;
+    // Long conversations make small pages: what those before took is the best guess for the next.
+    const chars = page.reduce((sum, request) => sum + request.messages_json.length, 0);
+    const fitting = Math.floor((page.length * PAGE_CHARS) / Math.max(1, chars));
+    size = Math.max(1, Math.min(fitting, size * 4, PAGE_MAX));
+  }
+  return poison;
+}
+
+/** Appends requests while they fit; false at the first that does not (one alone always goes: the provider judges it). */
+async function appendPage(
+  deps: FlowDeps,
+  nonce: string,
+  page: readonly SealedRequest[],
+  file: BodyFile,
+  poison: PoisonRequest[],
+): Promise<boolean> {
+  const definitions = await deps.definitions.get(
+    deps.db,
+    page.map((request) => request.definition_id),
+  );
+  const blocks = await readBlocksAt(
+    deps.db,
+    page.flatMap((request) =>
+      request.block_ids.map((block_id, index) => ({
+        block_id,
+        revision: request.block_revisions[index] ?? 0,
+      })),
+    ),
+  );
+  for (const request of page) {
+    let json: string;
+    try {
+      json = encode(nonce, request, definitions.get(request.definition_id), blocks);
+    } catch (error) {
+      poison.push({ key: request, reason: error instanceof Error ? error.message : 'unknown' });
+      continue;
+    }
+    if (file.count > 0 && file.bytesWith(json) > deps.settings.body_bytes_max) return false;
+    await file.append(json);
+  }
+  return true;
+}
+
+function encode(
+  nonce: string,
+  request: SealedRequest,
+  cached: CachedDefinition | undefined,
+  blocks: ReadonlyMap<string, BlockView>,
+): string {
+  if (cached === undefined) throw new Error(`Definition ${request.definition_id} is gone.`);
+  const { definition, encoded } = cached;
+  const memory = compileMemory(blocksOf(request, blocks), {
+    agent_type: definition.agent_type,
+    model_provider: parseModelHandle(definition.model)?.provider ?? '',
+  });
+  const { messages_json, max_tokens } = request;
+  return encodeRequest(toCustomId(nonce, request), encoded, { memory, messages_json, max_tokens });
+}
+
+function blocksOf(request: SealedRequest, blocks: ReadonlyMap<string, BlockView>): readonly BlockView[] {
+  return request.block_ids.flatMap((id, index) => {
+    const block = blocks.get(`${id}/${request.block_revisions[index] ?? 0}`);
+    return block === undefined ? [] : [block];
+  });
+}

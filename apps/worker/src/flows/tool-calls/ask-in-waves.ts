@@ -1,0 +1,166 @@
+import { NightshiftError } from '@nightshift/agent-core';
+import {
+  commitCallResults,
+  commitCallsBegun,
+  holdLease,
+  inTransaction,
+  judgeError,
+  type CallResult,
+} from '@nightshift/db';
+import type { HeldLease } from '../../leases/keeper.ts';
+import type { FlowDeps, ToolReply, ToolRequest } from '../deps.ts';
+import { isJournalled, NOT_MADE, resultToKeep, type Call } from './call.ts';
+
+/** Journalled calls that are under way at a time: so many are in doubt after a crash, at most. */
+export const WAVE_CALLS = 64;
+
+/** The replies that this process has, by key of the call, and which of them are on the rows of their calls. */
+export interface Hand {
+  readonly replies: Map<string, ToolReply>;
+  readonly kept: Set<string>;
+}
+
+/**
+ * Has calls made and takes the replies into the hand. Calls with side effects go in waves: each is journalled just
+ * before it is asked for, after the replies of the wave before it were kept. Calls without go with the first. Ends
+ * early when the lease's signal fires; what is in hand then is for the caller to keep.
+ */
+export async function askInWaves(
+  deps: FlowDeps,
+  lease: HeldLease,
+  open: readonly Call[],
+  hand: Hand,
+): Promise<void> {
+  const journalled = open.filter(isJournalled);
+  for (let from = 0; from === 0 || from < journalled.length; from += WAVE_CALLS) {
+    if (lease.signal.aborted) return;
+    const wave = journalled.slice(from, from + WAVE_CALLS);
+    if (from > 0) await keepReplies(deps, lease, open, hand);
+    const begun = await begin(deps, lease, wave, hand);
+    const asked =
+      from === 0
+        ? open.filter((call) => begun.has(call) || !isJournalled(call))
+        : wave.filter((call) => begun.has(call));
+    await ask(deps, asked, lease.signal, hand);
+  }
+}
+
+/** Journals a wave and returns the calls to be made. Those of a batch that was cancelled meanwhile are answered here. */
+async function begin(
+  { db, hooks }: FlowDeps,
+  lease: HeldLease,
+  wave: readonly Call[],
+  hand: Hand,
+): Promise<ReadonlySet<Call>> {
+  if (wave.length === 0) return new Set();
+  const rows = await inTransaction(db, async (trx) => {
+    await holdLease(trx, lease);
+    return commitCallsBegun(
+      trx,
+      wave.map(({ run, planned }) => ({
+        key: { run_id: run.run_id, number: run.step_number },
+        call_index: planned.index,
+      })),
+    );
+  });
+  const begunRows = new Set(rows.map(({ run_id, call_index }) => `${run_id}/${call_index}`));
+  const begun = new Set(wave.filter(({ run, planned }) => begunRows.has(`${run.run_id}/${planned.index}`)));
+  for (const call of wave) {
+    if (!begun.has(call)) hand.replies.set(call.key, notMade(call.key));
+  }
+  await hooks?.('tools.after_journal');
+  return begun;
+}
+
+/**
+ * Writes the replies in hand to the rows of their calls, under the epoch of the lease: once the signal has fired, too,
+ * as long as nobody has taken the chunk over. Returns the calls whose result cannot be stored.
+ */
+export async function keepReplies(
+  deps: FlowDeps,
+  lease: HeldLease,
+  calls: readonly Call[],
+  hand: Hand,
+): Promise<readonly Call[]> {
+  const due = calls.flatMap((call): readonly Kept[] => {
+    const reply = hand.kept.has(call.key) ? undefined : hand.replies.get(call.key);
+    const result = reply === undefined ? null : resultToKeep(call, reply, lease.signal.aborted);
+    return result === null ? [] : [{ call, result }];
+  });
+  return keepInParts(deps, lease, due, hand);
+}
+
+interface Kept {
+  readonly call: Call;
+  readonly result: CallResult;
+}
+
+async function keepInParts(
+  deps: FlowDeps,
+  lease: HeldLease,
+  due: readonly Kept[],
+  hand: Hand,
+): Promise<readonly Call[]> {
+  if (due.length === 0) return [];
+  try {
+    await inTransaction(deps.db, async (trx) => {
+      await holdLease(trx, lease);
+      await commitCallResults(
+        trx,
+        due.map(({ result }) => result),
+      );
+    });
+    for (const { call } of due) hand.kept.add(call.key);
+    return [];
+  } catch (error) {
+    if (judgeError(error) !== 'poison') throw error;
+    if (due.length === 1) return due.map(({ call }) => call);
+    const middle = Math.ceil(due.length / 2);
+    const first = await keepInParts(deps, lease, due.slice(0, middle), hand);
+    return [...first, ...(await keepInParts(deps, lease, due.slice(middle), hand))];
+  }
+}
+
+async function ask(
+  deps: FlowDeps,
+  calls: readonly Call[],
+  signal: AbortSignal,
+  { replies }: Hand,
+): Promise<void> {
+  if (calls.length === 0) return;
+  try {
+    for (const reply of await deps.tools.runCalls(calls.map(requestOf), { signal })) {
+      replies.set(reply.call_id, reply);
+    }
+  } catch (cause) {
+    // No fault of a call, which would be a reply: the chunk waits until there is a tool host again.
+    throw new NightshiftError('tool_host_unavailable', 'The tool host does not take calls.', { cause });
+  }
+  for (const { key } of calls) {
+    if (!replies.has(key)) replies.set(key, unanswered(key));
+  }
+}
+
+function notMade(key: string): ToolReply {
+  return { call_id: key, status: 'failed', result: NOT_MADE, duration_ms: 0, started: false };
+}
+
+/** Stands for a reply that never came, which no tool host should do. The call may have happened. */
+function unanswered(key: string): ToolReply {
+  const result = 'The tool host did not answer this call.';
+  return { call_id: key, status: 'crashed', result, duration_ms: 0, started: true };
+}
+
+function requestOf({ run, planned, key }: Call): ToolRequest {
+  return {
+    call_id: key,
+    tool_name: planned.tool_name,
+    arguments: planned.args,
+    agent_id: run.agent_id,
+    run_id: run.run_id,
+    tool_use_id: planned.tool_use_id,
+    idempotency_key: key,
+    timeout_ms: planned.tool?.timeout_ms ?? 30_000,
+    result_char_limit: planned.tool?.return_char_limit ?? 50_000,
+  };
+}

@@ -1,0 +1,92 @@
+import {
+  assignCalls,
+  fromStorable,
+  isContentBlock,
+  stepUuid,
+  toolUsesOf,
+  type PlannedCall,
+  type ToolDefinition,
+  type ToolOutcome,
+  type ToolUseBlock,
+} from '@nightshift/agent-core';
+import type { ActingRun, CallResult } from '@nightshift/db';
+import { validateArguments } from '../argument-validator.ts';
+import type { ToolReply } from '../deps.ts';
+
+/** What a call came to, and what the model is told. */
+export interface SettledCall {
+  readonly outcome: ToolOutcome;
+  readonly state: 'succeeded' | 'failed' | 'unknown';
+}
+
+/** What a call of a chunk is to get, or has got. */
+export interface Call {
+  readonly run: ActingRun;
+  readonly planned: PlannedCall;
+  readonly key: string;
+  /** Known before the tool host is asked: held on its row, in doubt after a crash, or not to be made any more. */
+  readonly known: SettledCall | null;
+}
+
+const IN_DOUBT =
+  'This call was interrupted and may or may not have taken effect. It was not run again; check before repeating it.';
+/** What the model is told of a call that a cancellation came before. */
+export const NOT_MADE = 'The batch was cancelled before this call was made.';
+
+/** Calls with side effects are journalled before they run. */
+export function isJournalled({ planned }: Call): boolean {
+  return planned.tool !== null && planned.tool.side_effects !== 'none';
+}
+
+/** The calls in the stored content of an answer. */
+export function callsIn(content: string): readonly ToolUseBlock[] {
+  const parsed = JSON.parse(fromStorable(content)) as unknown;
+  return toolUsesOf(Array.isArray(parsed) ? parsed.filter(isContentBlock) : []);
+}
+
+/** The calls of a run as its answer makes them, with what is known of each from its row. */
+export function callsOf(run: ActingRun, tools: readonly ToolDefinition[]): readonly Call[] {
+  const rows = new Map(run.calls.map((row) => [row.call_index, row]));
+  const cancelled = run.batch_state === 'cancelling' || run.batch_state === 'cancelled';
+  return assignCalls(callsIn(run.content), tools, validateArguments).map((planned): Call => {
+    const key = `${stepUuid({ run_id: run.run_id, number: run.step_number, attempt: 0 })}/${planned.index}`;
+    const row = rows.get(planned.index);
+    if (row === undefined) throw new Error(`Call ${key} has no row.`);
+    const { state } = row;
+    if (state === 'succeeded' || state === 'failed' || state === 'unknown') {
+      const outcome = { ok: state === 'succeeded', result: row.held_result ?? '' };
+      return { run, planned, key, known: { outcome, state } };
+    }
+    if (state === 'running' && (cancelled || planned.tool?.side_effects === 'once')) {
+      return { run, planned, key, known: { outcome: { ok: false, result: IN_DOUBT }, state: 'unknown' } };
+    }
+    if (cancelled) {
+      return { run, planned, key, known: { outcome: { ok: false, result: NOT_MADE }, state: 'failed' } };
+    }
+    return { run, planned, key, known: null };
+  });
+}
+
+/** What a reply says of its call. */
+export function settledBy(call: Call, reply: ToolReply): SettledCall {
+  if (reply.status === 'succeeded')
+    return { outcome: { ok: true, result: reply.result }, state: 'succeeded' };
+  // A call that broke off may have happened; saying "failed" of one that must happen once would invite a repeat.
+  const doubtful = reply.status !== 'failed' && reply.started && call.planned.tool?.side_effects === 'once';
+  return doubtful
+    ? { outcome: { ok: false, result: `${IN_DOUBT} Cause: ${reply.result}` }, state: 'unknown' }
+    : { outcome: { ok: false, result: reply.result }, state: 'failed' };
+}
+
+/**
+ * What is to be kept of a reply on the row of its call; null when there is nothing to keep and the call is to be made
+ * again. `cutOff`: the calls were given up by us, so that one that was not entered, or that broke off and may be
+ * repeated, is left to the next worker.
+ */
+export function resultToKeep(call: Call, reply: ToolReply, cutOff: boolean): CallResult | null {
+  const row = { run_id: call.run.run_id, step_number: call.run.step_number, call_index: call.planned.index };
+  if (cutOff && !reply.started) return { ...row, state: 'pending', held_result: null, duration_ms: 0 };
+  if (cutOff && reply.status === 'crashed' && call.planned.tool?.side_effects !== 'once') return null;
+  const { outcome, state } = settledBy(call, reply);
+  return { ...row, state, held_result: outcome.result, duration_ms: Math.round(reply.duration_ms) };
+}

@@ -1,0 +1,82 @@
+import { createPool } from '@nightshift/services';
+import { startToolHost } from '@nightshift/tool-host';
+import { assertMigrated, connect } from '@nightshift/db';
+import { pino } from 'pino';
+import { readConfig } from './config.ts';
+import { anthropicProvider } from './provider/anthropic.ts';
+import { removeStaleBodyFiles } from './provider/body-file.ts';
+import { startWorker } from './worker.ts';
+
+/** Milliseconds that a stop may take before leases are left to run out. */
+const STOP_DEADLINE_MS = 20_000;
+/** Milliseconds for what no longer matters once the leases are back: tool threads, connections. */
+const TIDY_MS = 3_000;
+
+const config = readConfig(process.env);
+const log = pino({
+  level: config.log_level,
+  base: { app: 'worker', worker: config.owner },
+  // The database's `detail` quotes rows: users' texts have no place in a log.
+  serializers: {
+    err: ({ name, message, stack, code }: Error & { code?: unknown }) => ({ name, message, stack, code }),
+  },
+});
+
+const pool = createPool({
+  url: config.database_url,
+  max: config.database_pool_max,
+  applicationName: `nightshift-worker ${config.owner}`,
+});
+await assertMigrated(connect(pool));
+await removeStaleBodyFiles(config.settings.body_dir);
+
+const tools = await startToolHost({
+  toolsDirs: [...config.tools_dirs],
+  ...(config.tool_threads > 0 ? { threads: config.tool_threads } : {}),
+});
+for (const problem of tools.listProblems()) log.warn({ ...problem }, 'tool module left out');
+
+const worker = await startWorker(config, {
+  pool,
+  provider: anthropicProvider(config.provider),
+  tools,
+  log: {
+    report: (report) => {
+      if (report['alarm'] === true) log.error(report, report.flow);
+      else log.info(report, report.flow);
+    },
+    failure: (flow, error) => {
+      log.error({ flow, err: error }, 'flow failed; it is tried again');
+    },
+    queueError: (error) => {
+      log.warn({ err: error }, 'queue trouble; the sweep goes on');
+    },
+  },
+});
+log.info({ tools: tools.listTools().map((tool) => tool.name) }, 'worker is at work');
+
+let stopping = false;
+async function stop(signal: string): Promise<void> {
+  if (stopping) process.exit(1);
+  stopping = true;
+  log.info({ signal }, 'worker stops');
+  setTimeout(() => {
+    log.error('the stop took too long; leases run out by themselves');
+    process.exit(1);
+  }, STOP_DEADLINE_MS).unref();
+  await worker.stop();
+  const tidied = Promise.all([tools.close(), pool.end()]);
+  await Promise.race([tidied, new Promise((resolve) => setTimeout(resolve, TIDY_MS))]);
+  log.info('worker has stopped');
+  process.exit(0);
+}
+process.on('SIGTERM', (signal) => void stop(signal));
+process.on('SIGINT', (signal) => void stop(signal));
+if (config.exit_with_parent) {
+  // A parent that goes while this stops is no second wish to hurry.
+  process.stdin
+    .on('end', () => {
+      if (!stopping) void stop('end of standard input');
+    })
+    .resume();
+}

@@ -1,0 +1,180 @@
+/**
+ * Create bodies as files. A body of tens of megabytes is written page by page and sent from disk, so that memory
+ * stays flat, its size and hash are known before it is sent, and the upload has a Content-Length.
+ *
+ * A body file can be rebuilt from the database at any time; it is neither synced nor kept.
+ */
+import { createHash, randomUUID } from 'node:crypto';
+import { openAsBlob } from 'node:fs';
+import { mkdir, open, readdir, rm, stat } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { BODY_END, BODY_SEPARATOR, BODY_START } from '@nightshift/agent-core';
+
+/** Characters that are gathered before they are written. */
+const WRITE_CHARS = 256 * 1024;
+
+/** A body file that is complete. */
+export interface FinishedBody {
+  readonly path: string;
+  /** Exact size of the file. */
+  readonly bytes: number;
+  /** Requests in it. */
+  readonly count: number;
+  /** Hex digest of the file. */
+  readonly sha256: string;
+  /** The file as a Blob of type `application/json`, read when it is sent. */
+  blob(): Promise<Blob>;
+  /** Deletes the file. May be called again. */
+  discard(): Promise<void>;
+}
+
+export interface BodyFile {
+  readonly path: string;
+  /** Requests appended so far. */
+  readonly count: number;
+  /** Exact size that the file would have if it were finished now. */
+  readonly bytes: number;
+  /** Exact size that the file would have if it were finished right after this request. */
+  bytesWith(request: string): number;
+  /** Adds one request, as `encodeRequest` made it. Waits for the disk when enough has gathered. */
+  append(request: string): Promise<void>;
+  /** Completes and closes the file. Nothing can be appended afterwards. */
+  finish(): Promise<FinishedBody>;
+  /** Closes and deletes the file, finished or not. May be called again. */
+  discard(): Promise<void>;
+}
+
+const FRAME_BYTES = Buffer.byteLength(BODY_START) + Buffer.byteLength(BODY_END);
+const SEPARATOR_BYTES = Buffer.byteLength(BODY_SEPARATOR);
+const SUFFIX = '.body.json';
+
+/**
+ * Opens a new body file in `dir`, which is made if need be. Readable by this user alone: it holds users' messages.
+ * Errors of the disk (no space, no right) are thrown by the call that met them; `discard` is still due then.
+ */
+export async function openBodyFile(dir: string): Promise<BodyFile> {
+  await mkdir(dir, { recursive: true, mode: 0o700 });
+  const path = join(dir, `${hostname()}.${process.pid}.${randomUUID()}${SUFFIX}`);
+  const file = await open(path, 'wx', 0o600);
+  const hash = createHash('sha256');
+  let gathered = BODY_START;
+  let bytes = FRAME_BYTES;
+  let count = 0;
+  let isOpen = true;
+
+  const write = async (): Promise<void> => {
+    const page = Buffer.from(gathered);
+    gathered = '';
+    hash.update(page);
+    // Writes the whole page from where the file stands, in as many system calls as it takes.
+    await file.writeFile(page);
+  };
+  const close = async (): Promise<void> => {
+    if (!isOpen) return;
+    isOpen = false;
+    await file.close();
+  };
+  const requireOpen = (): void => {
+    if (!isOpen) throw new Error(`The body file ${path} is already finished or discarded.`);
+  };
+  const discard = async (): Promise<void> => {
+    await close();
+    await rm(path, { force: true });
+  };
+  const bytesWith = (request: string): number =>
+    bytes + (count === 0 ? 0 : SEPARATOR_BYTES) + Buffer.byteLength(request);
+
+  return {
+    path,
+    get count() {
+      return count;
+    },
+    get bytes() {
+      return bytes;
+    },
+    bytesWith,
+    async append(request) {
+      requireOpen();
+      bytes = bytesWith(request);
+      gathered += count === 0 ? request : BODY_SEPARATOR + request;
+      count++;
+      if (gathered.length >= WRITE_CHARS) await write();
+    },
+    async finish() {
+      requireOpen();
+      gathered += BODY_END;
+      await write();
+      await close();
+      const sha256 = hash.digest('hex');
+      return {
+        path,
+        bytes,
+        count,
+        sha256,
+        discard,
+        blob: () => openAsBlob(path, { type: 'application/json' }),
+      };
+    },
+    discard,
+  };
+}
+
+/** Age from which a body file is stale whoever made it, in milliseconds: no upload lasts an hour. */
+const STALE_AFTER_MS = 60 * 60 * 1000;
+
+/**
+ * Deletes body files that a crash has left in `dir`: those of processes of this host that are gone, and any that are
+ * older than an hour. Files of live processes stay. Returns how many it deleted; a missing `dir` holds none.
+ */
+export async function removeStaleBodyFiles(dir: string, now: Date = new Date()): Promise<number> {
+  let removed = 0;
+  for (const name of await namesIn(dir)) {
+    if (!name.endsWith(SUFFIX)) continue;
+    const path = join(dir, name);
+    if (!isOfDeadProcess(name) && !(await isOlderThan(path, now.getTime() - STALE_AFTER_MS))) continue;
+    await rm(path, { force: true });
+    removed++;
+  }
+  return removed;
+}
+
+async function namesIn(dir: string): Promise<string[]> {
+  try {
+    return await readdir(dir);
+  } catch (error) {
+    if (isMissing(error)) return [];
+    throw error;
+  }
+}
+
+function isOfDeadProcess(name: string): boolean {
+  const prefix = `${hostname()}.`;
+  if (!name.startsWith(prefix)) return false;
+  const pid = Number.parseInt(name.slice(prefix.length), 10);
+  return Number.isSafeInteger(pid) && !isAlive(pid);
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    // Signal 0 reaches nobody; it only asks whether there is somebody.
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    // EPERM: somebody else's process. Only ESRCH says that there is none.
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
+  }
+}
+
+async function isOlderThan(path: string, timeMs: number): Promise<boolean> {
+  try {
+    return (await stat(path)).mtimeMs < timeMs;
+  } catch (error) {
+    if (isMissing(error)) return false;
+    throw error;
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).code === 'ENOENT';
+}

@@ -1,0 +1,136 @@
+/** Lines of a byte stream, found in the bytes: linear in the stream's length, and bounded in memory by one line. */
+
+const LINE_FEED = 0x0a;
+const CARRIAGE_RETURN = 0x0d;
+const SPACE = 0x20;
+const BYTE_ORDER_MARK = '\uFEFF';
+
+/** Bytes of an over-long line that are kept, enough to tell whose line it was. */
+const HEAD_BYTES = 1024;
+
+export type Line =
+  | {
+      readonly kind: 'line';
+      /** Counts from 1; blank lines count too. */
+      readonly number: number;
+      /** Without line end and byte order mark. Bytes that are no UTF-8 have become U+FFFD. */
+      readonly text: string;
+      /** False for a last line without line end: the stream may have been cut within it. */
+      readonly terminated: boolean;
+    }
+  | {
+      readonly kind: 'too_long';
+      readonly number: number;
+      /** Length of the whole line, line end excluded. */
+      readonly byte_length: number;
+      /** Its first characters. */
+      readonly head: string;
+      readonly terminated: boolean;
+    };
+
+/** Longest line that is held in memory unless told otherwise: far beyond what a model can answer. */
+export const LINE_BYTES_MAX_DEFAULT = 32 * 1024 * 1024;
+
+/**
+ * Splits a stream of bytes at line feeds and yields the lines that each chunk completes, so a consumer is called once
+ * per chunk and not once per line. Tolerates CRLF and a byte order mark; blank lines are left out but counted.
+ * A line of more than `maxLineBytes` is passed on as its head alone and never held.
+ *
+ * What `chunks` throws is thrown after all lines before it; the line it broke off is dropped. Leaving the loop early
+ * returns `chunks`, which is how a connection behind it is closed.
+ */
+export async function* splitLines(
+  chunks: AsyncIterable<Buffer>,
+  options: { readonly maxLineBytes?: number } = {},
+): AsyncGenerator<Line[], void, undefined> {
+  const maxLineBytes = options.maxLineBytes ?? LINE_BYTES_MAX_DEFAULT;
+  const rest = new UnfinishedLine(maxLineBytes);
+  let number = 0;
+
+  for await (const chunk of chunks) {
+    const lines: Line[] = [];
+    let start = 0;
+    for (let end = chunk.indexOf(LINE_FEED); end !== -1; end = chunk.indexOf(LINE_FEED, start)) {
+      number++;
+      let line: Line | null;
+      if (rest.byteLength > 0) {
+        rest.append(chunk, start, end);
+        line = rest.take(number, true);
+      } else if (end - start > maxLineBytes) {
+        line = tooLong(number, end - start, chunk.toString('utf8', start, start + HEAD_BYTES), true);
+      } else line = textLine(number, chunk, start, end, true);
+      if (line !== null) lines.push(line);
+      start = end + 1;
+    }
+    rest.append(chunk, start, chunk.length);
+    if (lines.length > 0) yield lines;
+  }
+
+  if (rest.byteLength > 0) {
+    const line = rest.take(number + 1, false);
+    if (line !== null) yield [line];
+  }
+}
+
+/** The bytes since the last line feed. Its buffer doubles, so a line in many small chunks still costs linear time. */
+class UnfinishedLine {
+  byteLength = 0;
+  #buffer = Buffer.alloc(0);
+  readonly #maxBytes: number;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  append(chunk: Buffer, start: number, end: number): void {
+    const before = this.byteLength;
+    this.byteLength += end - start;
+    // Of a line that has become too long no more than its head will be asked for.
+    const keep = Math.min(this.byteLength, Math.max(this.#maxBytes, HEAD_BYTES));
+    if (before >= keep) return;
+    if (this.#buffer.length < keep) {
+      const grown = Buffer.allocUnsafe(Math.max(keep, 2 * this.#buffer.length, 4096));
+      this.#buffer.copy(grown, 0, 0, before);
+      this.#buffer = grown;
+    }
+    chunk.copy(this.#buffer, before, start, start + keep - before);
+  }
+
+  /** The line that the bytes make, or null for a blank one; begins anew. */
+  take(number: number, terminated: boolean): Line | null {
+    const byteLength = this.byteLength;
+    const buffer = this.#buffer;
+    this.byteLength = 0;
+    // A single giant line must not keep its memory for the rest of the stream.
+    if (buffer.length > 1024 * 1024) this.#buffer = Buffer.alloc(0);
+    return byteLength > this.#maxBytes
+      ? tooLong(number, byteLength, buffer.toString('utf8', 0, Math.min(byteLength, HEAD_BYTES)), terminated)
+      : textLine(number, buffer, 0, byteLength, terminated);
+  }
+}
+
+function textLine(
+  number: number,
+  bytes: Buffer,
+  start: number,
+  end: number,
+  terminated: boolean,
+): Line | null {
+  if (end > start && bytes[end - 1] === CARRIAGE_RETURN) end--;
+  if (end === start) return null;
+  let text = bytes.toString('utf8', start, end);
+  if (number === 1 && text.startsWith(BYTE_ORDER_MARK)) text = text.slice(1);
+  // Only a line that begins with space can be blank.
+  if (text.charCodeAt(0) <= SPACE && text.trim() === '') return null;
+  return text === '' ? null : { kind: 'line', number, text, terminated };
+}
+
+function tooLong(number: number, byte_length: number, head: string, terminated: boolean): Line {
+  return {
+    kind: 'too_long',
+    number,
+    byte_length,
+    head: number === 1 && head.startsWith(BYTE_ORDER_MARK) ? head.slice(1) : head,
+    terminated,
+  };
+}

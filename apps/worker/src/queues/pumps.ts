@@ -1,0 +1,66 @@
+import type { SignalKind } from '@nightshift/queue';
+import { auditBooks } from '../flows/audit-books.ts';
+import { cancelBatch } from '../flows/cancel-batch.ts';
+import { composeProviderBatch } from '../flows/compose-provider-batch.ts';
+import type { FlowDeps, FlowReport } from '../flows/deps.ts';
+import { deliverWebhooks } from '../flows/deliver-webhooks.ts';
+import { finishBatch } from '../flows/finish-batch.ts';
+import { huntOrphans } from '../flows/hunt-orphans.ts';
+import { ingestResults } from '../flows/ingest-results.ts';
+import { pollProviderBatches } from '../flows/poll-provider-batches.ts';
+import { reconcileSubmission } from '../flows/reconcile-submission.ts';
+import { runToolCalls } from '../flows/run-tool-calls.ts';
+import { submitProviderBatch } from '../flows/submit-provider-batch.ts';
+import { sweep } from '../flows/sweep.ts';
+import { createPump, type Pump, type PumpLog } from './pump.ts';
+
+type FlowKind = Exclude<SignalKind, 'accept'> | 'sweep' | 'audit' | 'hunt';
+
+const FLOWS: Readonly<
+  Record<FlowKind, { readonly flow: (deps: FlowDeps) => Promise<FlowReport>; readonly lanes: number }>
+> = {
+  compose: { flow: composeProviderBatch, lanes: 1 },
+  submit: { flow: submitProviderBatch, lanes: 1 },
+  reconcile: { flow: reconcileSubmission, lanes: 1 },
+  poll: { flow: pollProviderBatches, lanes: 1 },
+  ingest: { flow: ingestResults, lanes: 1 },
+  tools: { flow: runToolCalls, lanes: 2 },
+  finish: { flow: finishBatch, lanes: 1 },
+  cancel: { flow: cancelBatch, lanes: 1 },
+  webhook: { flow: deliverWebhooks, lanes: 4 },
+  sweep: { flow: sweep, lanes: 1 },
+  audit: { flow: auditBooks, lanes: 1 },
+  hunt: { flow: huntOrphans, lanes: 1 },
+};
+
+/** A pump for every flow of a worker. */
+export interface Pumps {
+  /** Asks the pump of this kind to look. Kinds without a flow here are no-ops. */
+  kick(kind: SignalKind | 'hunt'): void;
+  /** As `kick`, and resolves when that pump has found nothing left to do. */
+  drain(kind: SignalKind): Promise<void>;
+  /** Asks every pump to look but the hunt, which asks the provider each time and has a pace of its own. */
+  kickAll(): void;
+  /** Takes no more work and waits for what is under way. */
+  stop(): Promise<void>;
+}
+
+/** Makes the pumps of a worker. */
+export function createPumps(deps: FlowDeps, log: PumpLog): Pumps {
+  const pumps = new Map<string, Pump>(
+    Object.entries(FLOWS).map(([kind, { flow, lanes }]) => [
+      kind,
+      createPump(kind, () => flow(deps), log, lanes),
+    ]),
+  );
+  return {
+    kick: (kind) => pumps.get(kind)?.kick(),
+    drain: (kind) => pumps.get(kind)?.drain() ?? Promise.resolve(),
+    kickAll: () => {
+      for (const [kind, pump] of pumps) if (kind !== 'hunt') pump.kick();
+    },
+    async stop() {
+      await Promise.all([...pumps.values()].map((pump) => pump.stop()));
+    },
+  };
+}

@@ -1,0 +1,20 @@
+/**
+ * Calls `sweep` every `intervalMs`, jittered by a fifth so that workers started together do not look together.
+ * Returns a function that ends it.
+ */
+export function startSweepTimer(intervalMs: number, sweep: () => void): () => void {
+  let timer: NodeJS.Timeout;
+  const next = (): void => {
+    timer = setTimeout(
+      () => {
+        next();
+        sweep();
+      },
+      intervalMs * (0.9 + 0.2 * Math.random()),
+    );
+  };
+  next();
+  return () => {
+    clearTimeout(timer);
+  };
+}

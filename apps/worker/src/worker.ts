@@ -1,0 +1,108 @@
+import type { ToolManifest } from '@nightshift/tool-host';
+import { connect, releaseAllLeases, type Database } from '@nightshift/db';
+import { listen, openBell } from '@nightshift/queue';
+import type pg from 'pg';
+import { postCallback } from './callbacks/post-callback.ts';
+import type { WorkerConfig } from './config.ts';
+import { createDefinitionCache } from './flows/definition-cache.ts';
+import type { Hooks, ToolPort } from './flows/deps.ts';
+import { createLeaseKeeper } from './leases/keeper.ts';
+import type { ProviderPort } from './provider/port.ts';
+import { createPumps } from './queues/pumps.ts';
+import type { PumpLog } from './queues/pump.ts';
+import { registerTools } from './register-tools.ts';
+import { startSweepTimer } from './ticks/sweep-timer.ts';
+
+/** Milliseconds that flows under way have to end before they are cut off at their next step. */
+const STOP_GRACE_MS = 8_000;
+/** Milliseconds that they have from then on at most; what hangs for longer (a create on its way) is left to its lease. */
+const STOP_CUT_MS = 3_000;
+
+/** What a worker is made of, beside its configuration. */
+export interface WorkerParts {
+  readonly pool: pg.Pool;
+  readonly provider: ProviderPort;
+  readonly tools: ToolPort & { listTools(): readonly ToolManifest[] };
+  readonly log: PumpLog & { queueError(error: Error): void };
+  readonly hooks?: Hooks;
+}
+
+/** A worker that is at work. */
+export interface Worker {
+  readonly db: Database;
+  /**
+   * Takes no more work, lets what is under way end for `graceMs` (default 8,000) and cuts it off then, gives back every
+   * lease but that of a batch on its way to the provider. Takes a few seconds longer than the grace at most.
+   */
+  stop(graceMs?: number): Promise<void>;
+}
+
+/** Puts a worker to work: registers its tools, listens for the bell, sweeps. */
+export async function startWorker(config: WorkerConfig, parts: WorkerParts): Promise<Worker> {
+  const db = connect(parts.pool);
+  const claimant = { owner: config.owner, lease_duration_ms: config.lease_duration_ms };
+  for (const { tool, file, reason } of await registerTools(db, parts.tools.listTools())) {
+    parts.log.report({
+      flow: 'register-tools',
+      worked: true,
+      alarm: true,
+      outcome: 'left out',
+      tool,
+      file,
+      reason,
+    });
+  }
+  const bell = await openBell({
+    queueUrl: config.queue_url,
+    onError: (error) => parts.log.queueError(error),
+  });
+  const leases = createLeaseKeeper(db, claimant);
+  const pumps = createPumps(
+    {
+      db,
+      provider: parts.provider,
+      tools: parts.tools,
+      bell,
+      callbacks: { post: (callback) => postCallback(callback, config.callbacks) },
+      leases,
+      claimant,
+      definitions: createDefinitionCache(),
+      settings: config.settings,
+      ...(parts.hooks === undefined ? {} : { hooks: parts.hooks }),
+    },
+    parts.log,
+  );
+  const listener = await listen({
+    queueUrl: config.queue_url,
+    onControl: (signal) => pumps.kick(signal.kind),
+    onWork: (signal) => pumps.drain(signal.kind),
+    onError: (error) => parts.log.queueError(error),
+  });
+  const stopSweep = startSweepTimer(config.sweep_interval_ms, () => pumps.kickAll());
+  const stopHunt = startSweepTimer(config.hunt_interval_ms, () => pumps.kick('hunt'));
+  pumps.kickAll();
+  return {
+    db,
+    async stop(graceMs = STOP_GRACE_MS) {
+      stopSweep();
+      stopHunt();
+      const quiet = Promise.all([listener.close(), pumps.stop()]);
+      await settlesWithin(quiet, graceMs);
+      // Whatever is still under way is told that its leases are gone, which it survives.
+      leases.close();
+      await settlesWithin(quiet, Math.min(graceMs, STOP_CUT_MS));
+      await bell.close();
+      await releaseAllLeases(db, config.owner);
+    },
+  };
+}
+
+/** Waits for `work`, but no longer than `ms`. */
+async function settlesWithin(work: Promise<unknown>, ms: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const deadline = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  await Promise.race([work, deadline]);
+  clearTimeout(timer);
+}

@@ -1,0 +1,168 @@
+import { createHmac } from 'node:crypto';
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
+import type {} from '../../../../test/global-setup.ts';
+import { isPrivateAddress } from '../../src/callbacks/address-guard.ts';
+import { postCallback } from '../../src/callbacks/post-callback.ts';
+import { deliverWebhooks } from '../../src/flows/deliver-webhooks.ts';
+import { openHouse, type House } from '../flows/house.ts';
+
+interface Received {
+  readonly headers: IncomingMessage['headers'];
+  readonly body: string;
+}
+
+/** A receiver that answers with the statuses given, in turn, and keeps what it got. */
+async function startReceiver(
+  ...statuses: number[]
+): Promise<{ readonly url: string; readonly received: Received[]; readonly server: Server }> {
+  const received: Received[] = [];
+  const server = createServer((request, response) => {
+    let body = '';
+    request.on('data', (chunk: Buffer) => (body += chunk.toString()));
+    request.on('end', () => {
+      received.push({ headers: request.headers, body });
+      response.writeHead(statuses[received.length - 1] ?? 200, { location: 'http://127.0.0.1:1/' }).end();
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`, received, server };
+}
+
+const callback = { id: 'job-1', url: 'http://127.0.0.1:9/', body: '{}', timestamp: 1_700_000_000 };
+
+describe('an address inside a network is not called', () => {
+  test.each([
+    'http://127.0.0.1/',
+    'http://2130706433/',
+    'http://0x7f.1/',
+    'http://0177.0.0.1/',
+    'http://127.1/',
+    'http://[::1]/',
+    'http://[::ffff:127.0.0.1]/',
+    'http://0/',
+    'http://①②⑦.⓪.⓪.①/',
+    'http://169.254.169.254/latest',
+    'http://10.1.2.3/',
+    'http://172.16.0.1/',
+    'http://192.168.1.1/',
+    'http://100.64.0.1/',
+    'http://[fd00::1]/',
+    'http://[fe80::1]/',
+    'http://[64:ff9b::7f00:1]/',
+    'http://[2002:7f00:1::]/',
+    'http://localhost/',
+  ])('%s', async (url) => {
+    const outcome = await postCallback({ ...callback, url }, { allow_private: false, timeout_ms: 2_000 });
+    expect(outcome).toMatchObject({ kind: 'unreachable', permanent: true });
+  });
+
+  test('while public addresses are not taken for one', () => {
+    expect(['1.1.1.1', '93.184.216.34', '2606:4700::1111'].filter(isPrivateAddress)).toEqual([]);
+  });
+});
+
+describe('one delivery', () => {
+  test('is signed over id, time and body', async () => {
+    const receiver = await startReceiver(204);
+    const secret = `whsec_${Buffer.from('0123456789abcdef0123456789abcdef').toString('base64')}`;
+    const outcome = await postCallback(
+      { ...callback, url: receiver.url },
+      { secret, allow_private: true, timeout_ms: 2_000 },
+    );
+    expect(outcome).toEqual({ kind: 'answered', status: 204 });
+    const [got] = receiver.received;
+    const expected = createHmac('sha256', '0123456789abcdef0123456789abcdef')
+      .update('job-1.1700000000.{}')
+      .digest('base64');
+    expect(got?.headers).toMatchObject({ 'webhook-id': 'job-1', 'webhook-signature': `v1,${expected}` });
+    receiver.server.close();
+  });
+
+  test('does not follow a redirect', async () => {
+    const receiver = await startReceiver(302);
+    expect(
+      await postCallback({ ...callback, url: receiver.url }, { allow_private: true, timeout_ms: 2_000 }),
+    ).toEqual({
+      kind: 'answered',
+      status: 302,
+    });
+    receiver.server.close();
+  });
+
+  test('gives up on a receiver that never answers', async () => {
+    const server = createServer(() => undefined);
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    expect(await postCallback({ ...callback, url }, { allow_private: true, timeout_ms: 100 })).toMatchObject({
+      kind: 'unreachable',
+      permanent: false,
+    });
+    server.closeAllConnections();
+    server.close();
+  });
+});
+
+describe('the callback of a batch', () => {
+  let house: House;
+  beforeAll(async () => {
+    house = await openHouse(inject('postgresUrl'));
+  });
+  afterAll(() => house.close());
+  afterEach(() =>
+    house.database.pool.query(`update batch set next_due_at = null where completed_at is not null`),
+  );
+
+  const endedBatch = async (url: string): Promise<string> => {
+    const { id } = await house.submit([{ input: 'hello' }]);
+    await house.database.pool.query('update batch set callback_url = $2 where id = $1', [id, url]);
+    await house.drive(house.worker());
+    return id;
+  };
+
+  test('is delivered once, with the members Letta sends', async () => {
+    const receiver = await startReceiver(200);
+    const id = await endedBatch(receiver.url);
+    const worker = house.worker();
+    const callbacks = {
+      post: (one: Parameters<typeof postCallback>[0]) =>
+        postCallback(one, { allow_private: true, timeout_ms: 2_000 }),
+    };
+    expect(await deliverWebhooks({ ...worker, callbacks })).toMatchObject({ worked: true, delivered: true });
+    expect(await deliverWebhooks({ ...worker, callbacks })).toMatchObject({ worked: false });
+    expect(receiver.received).toHaveLength(1);
+    expect(JSON.parse(receiver.received[0]?.body ?? '')).toMatchObject({
+      job_id: `job-${id}`,
+      status: 'completed',
+      metadata: { total: 1, completed: 1 },
+    });
+    const [row] = await house.rows(
+      'select callback_status_code, callback_sent_at is not null as sent, callback_error from batch where id = $1',
+      [id],
+    );
+    expect(row).toEqual({ callback_status_code: 200, sent: true, callback_error: null });
+    receiver.server.close();
+  });
+
+  test('is tried again later when the receiver fails, under the same id', async () => {
+    const receiver = await startReceiver(500, 200);
+    const id = await endedBatch(receiver.url);
+    const worker = house.worker();
+    const callbacks = {
+      post: (one: Parameters<typeof postCallback>[0]) =>
+        postCallback(one, { allow_private: true, timeout_ms: 2_000 }),
+    };
+    expect(await deliverWebhooks({ ...worker, callbacks })).toMatchObject({ delivered: false, status: 500 });
+    expect(await deliverWebhooks({ ...worker, callbacks })).toMatchObject({ worked: false });
+    await house.database.pool.query('update batch set next_due_at = app_now() where id = $1', [id]);
+    expect(await deliverWebhooks({ ...worker, callbacks })).toMatchObject({ delivered: true });
+    expect(new Set(receiver.received.map((one) => one.headers['webhook-id']))).toEqual(
+      new Set([`job-${id}`]),
+    );
+    receiver.server.close();
+  });
+});

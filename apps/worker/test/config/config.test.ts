@@ -1,0 +1,188 @@
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { isError } from '@nightshift/agent-core';
+import { describe, expect, test } from 'vitest';
+import { readConfig } from '../../src/config.ts';
+
+const NEEDED = { DATABASE_URL: 'postgres://localhost/nightshift', ANTHROPIC_API_KEY: 'key' };
+
+/** The message of the error that an environment is refused with. */
+function refusalOf(env: Readonly<Record<string, string>>): string {
+  try {
+    readConfig(env);
+  } catch (error) {
+    expect(isError(error, 'bad_configuration')).toBe(true);
+    return (error as Error).message;
+  }
+  throw new Error('The environment was accepted.');
+}
+
+test('every variable that is left out has its documented default', () => {
+  expect(readConfig(NEEDED)).toEqual({
+    database_url: 'postgres://localhost/nightshift',
+    database_pool_max: 8,
+    queue_url: 'none',
+    provider: { apiKey: 'key', baseURL: 'https://api.anthropic.com' },
+    tools_dirs: [],
+    tool_threads: 0,
+    log_level: 'info',
+    owner: `${hostname()}:${process.pid}`,
+    lease_duration_ms: 12_000,
+    sweep_interval_ms: 2_000,
+    hunt_interval_ms: 60_000,
+    callbacks: { secret: undefined, allow_private: false, timeout_ms: 15_000 },
+    exit_with_parent: false,
+    settings: {
+      credential: 'default',
+      body_dir: join('.data', 'bodies'),
+      requests_max: 10_000,
+      body_bytes_max: 64_000_000,
+      gather_window_ms: 2_000,
+      create_timeout_ms: 120_000,
+      results_idle_timeout_ms: 120_000,
+      chunk_lines: 500,
+      chunks_in_flight: 2,
+      line_bytes_max: 32_000_000,
+      streams_max: 12,
+      retry: { attempts_max: 4, retry_delay_ms: 5_000, retry_delay_ms_max: 600_000 },
+      poll: { poll_interval_ms: 60_000, poll_interval_ms_max: 300_000, missing_grace_ms: 900_000 },
+      reconcile: {
+        clock_skew_ms: 120_000,
+        quarantine_ms: 150_000,
+        search_interval_ms: 60_000,
+        searches_min: 2,
+      },
+      refusal: { backoff_ms: 5_000, backoff_ms_max: 300_000, pause_ms: 300_000, refusals_max: 12 },
+      breaker: expect.any(Object),
+      workspace_is_ours: false,
+      audit_interval_ms: 600_000,
+    },
+  });
+});
+
+test('an empty variable is one that is left out', () => {
+  const names = [
+    'QUEUE_URL',
+    'ANTHROPIC_BASE_URL',
+    'LEASE_MS',
+    'GATHER_WINDOW_MS',
+    'TOOL_THREADS',
+    'WORKER_NAME',
+  ];
+  const empty = Object.fromEntries(names.map((name) => [name, '']));
+  expect(readConfig({ ...NEEDED, ...empty })).toEqual(readConfig(NEEDED));
+});
+
+const SECRET = `whsec_${'c2VjcmV0'.repeat(4)}`;
+
+/** Each variable with a value other than its default, and where that is found. */
+const GIVEN: readonly (readonly [
+  string,
+  string,
+  (config: ReturnType<typeof readConfig>) => unknown,
+  unknown,
+])[] = [
+  ['DATABASE_URL', 'postgres://db/x', (c) => c.database_url, 'postgres://db/x'],
+  ['QUEUE_URL', 'redis://q', (c) => c.queue_url, 'redis://q'],
+  ['ANTHROPIC_API_KEY', 'k2', (c) => c.provider.apiKey, 'k2'],
+  ['ANTHROPIC_BASE_URL', 'http://127.0.0.1:9', (c) => c.provider.baseURL, 'http://127.0.0.1:9'],
+  ['TOOLS_DIR', '/a:/b', (c) => c.tools_dirs, ['/a', '/b']],
+  ['TOOL_THREADS', '3', (c) => c.tool_threads, 3],
+  ['DATA_DIR', '/data', (c) => c.settings.body_dir, join('/data', 'bodies')],
+  ['LOG_LEVEL', 'warn', (c) => c.log_level, 'warn'],
+  ['LEASE_MS', '9000', (c) => c.lease_duration_ms, 9_000],
+  ['SWEEP_INTERVAL_MS', '400', (c) => c.sweep_interval_ms, 400],
+  ['HUNT_INTERVAL_MS', '700', (c) => c.hunt_interval_ms, 700],
+  ['AUDIT_INTERVAL_MS', '800', (c) => c.settings.audit_interval_ms, 800],
+  ['GATHER_WINDOW_MS', '0', (c) => c.settings.gather_window_ms, 0],
+  ['REQUESTS_MAX', '100000', (c) => c.settings.requests_max, 100_000],
+  ['BODY_BYTES_MAX', '240000000', (c) => c.settings.body_bytes_max, 240_000_000],
+  ['CREATE_TIMEOUT_MS', '1000', (c) => c.settings.create_timeout_ms, 1_000],
+  ['RESULTS_IDLE_TIMEOUT_MS', '1000', (c) => c.settings.results_idle_timeout_ms, 1_000],
+  ['POLL_INTERVAL_MS', '250', (c) => c.settings.poll.poll_interval_ms, 250],
+  ['QUARANTINE_MS', '200000', (c) => c.settings.reconcile.quarantine_ms, 200_000],
+  ['SEARCH_INTERVAL_MS', '50', (c) => c.settings.reconcile.search_interval_ms, 50],
+  ['RETRY_DELAY_MS', '10', (c) => c.settings.retry.retry_delay_ms, 10],
+  ['WORKSPACE_SHARED', '0', (c) => c.settings.workspace_is_ours, true],
+  ['CALLBACK_SECRET', SECRET, (c) => c.callbacks.secret, SECRET],
+  ['CALLBACK_ALLOW_PRIVATE', '1', (c) => c.callbacks.allow_private, true],
+  ['CHUNK_LINES', '5000', (c) => c.settings.chunk_lines, 5_000],
+  ['DATABASE_POOL_MAX', '2', (c) => c.database_pool_max, 2],
+  ['EXIT_WITH_PARENT', '1', (c) => c.exit_with_parent, true],
+  ['WORKER_NAME', 'w1', (c) => c.owner, 'w1'],
+];
+
+test.each(GIVEN)('%s=%s takes effect', (name, value, read, wanted) => {
+  expect(read(readConfig({ ...NEEDED, [name]: value }))).toEqual(wanted);
+});
+
+test.each([
+  ['LEASE_MS', '0'],
+  ['LEASE_MS', '-5'],
+  ['LEASE_MS', '1.5'],
+  ['LEASE_MS', 'soon'],
+  ['SWEEP_INTERVAL_MS', '0'],
+  ['HUNT_INTERVAL_MS', '0'],
+  ['GATHER_WINDOW_MS', '-1'],
+  ['REQUESTS_MAX', '100001'],
+  ['BODY_BYTES_MAX', '240000001'],
+  ['CREATE_TIMEOUT_MS', 'never'],
+  ['RESULTS_IDLE_TIMEOUT_MS', '0'],
+  ['POLL_INTERVAL_MS', '0'],
+  ['QUARANTINE_MS', 'x'],
+  ['SEARCH_INTERVAL_MS', '0'],
+  ['RETRY_DELAY_MS', '0'],
+  ['CHUNK_LINES', '5001'],
+  ['CALLBACK_SECRET', 'whsec_short'],
+  ['CALLBACK_ALLOW_PRIVATE', 'yes'],
+  ['DATABASE_POOL_MAX', '0'],
+  ['TOOL_THREADS', '-1'],
+  ['LOG_LEVEL', 'loud'],
+  ['EXIT_WITH_PARENT', 'yes'],
+  ['WORKSPACE_SHARED', 'true'],
+  ['ANTHROPIC_BASE_URL', 'not a url'],
+])('%s=%s is refused by name', (name, value) => {
+  expect(refusalOf({ ...NEEDED, [name]: value })).toContain(`${name}:`);
+});
+
+test('everything that is wrong is named at once, and no value is shown', () => {
+  const message = refusalOf({ LEASE_MS: 'secret-1', CHUNK_LINES: 'secret-2' });
+  for (const name of ['DATABASE_URL', 'ANTHROPIC_API_KEY', 'LEASE_MS', 'CHUNK_LINES']) {
+    expect(message).toContain(`${name}:`);
+  }
+  expect(message).not.toContain('secret');
+});
+
+describe('settings that must fit together', () => {
+  test('a quarantine shorter than a lease is refused', () => {
+    expect(refusalOf({ ...NEEDED, LEASE_MS: '30000', QUARANTINE_MS: '29999' })).toContain(
+      'QUARANTINE_MS: must be at least LEASE_MS',
+    );
+    expect(readConfig({ ...NEEDED, LEASE_MS: '30000', QUARANTINE_MS: '30000' }).lease_duration_ms).toBe(
+      30_000,
+    );
+  });
+
+  test('a create that may still arrive is never searched for too early: the quarantine covers its time', () => {
+    const config = readConfig({ ...NEEDED, CREATE_TIMEOUT_MS: '600000', QUARANTINE_MS: '150000' });
+    expect(config.settings.reconcile.quarantine_ms).toBe(600_000);
+  });
+
+  test('a poll interval above the usual longest one is kept for old batches too', () => {
+    const config = readConfig({ ...NEEDED, POLL_INTERVAL_MS: '400000' });
+    expect(config.settings.poll).toMatchObject({ poll_interval_ms: 400_000, poll_interval_ms_max: 400_000 });
+  });
+
+  test('a first retry that waits longer than the usual longest one is kept', () => {
+    const config = readConfig({ ...NEEDED, RETRY_DELAY_MS: '900000' });
+    expect(config.settings.retry).toMatchObject({ retry_delay_ms: 900_000, retry_delay_ms_max: 900_000 });
+  });
+});
+
+test('every variable of the schema is among those tested here', async () => {
+  const { readFile } = await import('node:fs/promises');
+  const source = await readFile(new URL('../../src/config.ts', import.meta.url), 'utf8');
+  const names = [...source.matchAll(/^ {4}([A-Z][A-Z_]+):/gm)].map(([, name]) => name);
+  expect(names.length).toBeGreaterThan(20);
+  expect(new Set(names)).toEqual(new Set(GIVEN.map(([name]) => name)));
+});

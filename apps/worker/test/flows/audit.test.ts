@@ -1,0 +1,40 @@
+import { auditInvariants } from '@nightshift/db';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { call, openHouse, type House } from './house.ts';
+
+let house: House;
+beforeAll(async () => {
+  house = await openHouse(inject('postgresUrl'));
+});
+afterAll(() => house.close());
+
+test('whatever goes through the house leaves the database in order, also halfway', async () => {
+  const rewrite = (n: number): string => call('core_memory_append', { label: 'notes', content: `line ${n}` });
+  const runs = Array.from({ length: 8 }, (_, index) => ({
+    input: Array.from({ length: index % 4 }, (_unused, n) => rewrite(n)).join('\n') || 'Say hello.',
+    blocks: { notes: 'old' },
+    tools: ['core_memory_append'],
+    max_steps: index % 5 === 4 ? 2 : 10,
+  }));
+  await house.submit([
+    ...runs,
+    { input: rewrite(9), same_agent_as: 3 },
+    { input: rewrite(10), same_agent_as: 3 },
+  ]);
+  const found: unknown[] = [];
+  const worker = house.worker({
+    settings: { requests_max: 5, chunk_lines: 3 },
+    // Between any two acts the database is as it should be: a crash may happen at each.
+    hooks: async (point) => {
+      // Inside a transaction there is nothing new to see.
+      if (point.endsWith('before_commit')) return;
+      const violations = await auditInvariants(house.database.db);
+      if (violations.length > 0) found.push({ point, violations });
+    },
+  });
+  await house.drive(worker);
+  expect(found).toEqual([]);
+  expect(await auditInvariants(house.database.db)).toEqual([]);
+  const states = await house.rows('select distinct state from batch');
+  expect(states).toEqual([{ state: 'completed' }]);
+});

@@ -1,0 +1,277 @@
+import type {} from '../../../../test/global-setup.ts';
+import { afterEach, beforeEach, expect, inject, test } from 'vitest';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
+import type { FlowDeps, ToolPort } from '../../src/flows/deps.ts';
+import { ingestResults } from '../../src/flows/ingest-results.ts';
+import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { call, openHouse, type House, type SubmittedBatch } from './house.ts';
+
+let house: House;
+beforeEach(async () => {
+  house = await openHouse(inject('postgresUrl'), {
+    simulator: { settings: { cancel: { delay_ms: 0 } } },
+    modules: [
+      {
+        name: 'act',
+        description: 'Does something in the world.',
+        input_schema: { type: 'object' },
+        side_effects: 'none',
+        return_char_limit: 1_000,
+        timeout_ms: 1_000,
+      },
+    ],
+  });
+});
+afterEach(() => house.close());
+
+const ACTING: ToolPort = {
+  runCalls: (calls) =>
+    Promise.resolve(
+      calls.map(({ call_id }) => ({
+        call_id,
+        status: 'succeeded' as const,
+        result: 'done',
+        duration_ms: 1,
+        started: true,
+      })),
+    ),
+};
+
+/** How a batch of three runs gets to a stage; each goes on from the one before. */
+const WAYS: readonly (readonly [string, (worker: FlowDeps) => Promise<unknown>])[] = [
+  ['ready', () => Promise.resolve()],
+  ['building', composeProviderBatch],
+  ['submitted', submitProviderBatch],
+  ['ended', pollProviderBatches],
+  ['acting', ingestResults],
+];
+
+async function bringTo(stage: string, worker: FlowDeps): Promise<void> {
+  for (const [name, way] of WAYS) {
+    await way(worker);
+    if (name === stage) return;
+  }
+}
+
+function submitWork(): Promise<SubmittedBatch> {
+  return house.submit(
+    Array.from({ length: 3 }, (_, index) => ({ input: call('act', { what: index }), tools: ['act'] })),
+  );
+}
+
+async function stateOf(batch: SubmittedBatch): Promise<string | undefined> {
+  const [row] = await house.rows<{ state: string }>('select state from batch where id = $1', [batch.id]);
+  return row?.state;
+}
+
+/** What the provider billed, and what the books say that was paid for. */
+async function money(): Promise<{ billed: number; booked: number; requests: number; twice: number }> {
+  const { totals, repeated } = house.simulator.control.ledger();
+  const [row] = await house.rows<{ usd: number }>('select sum(cost_nanousd)::float8 / 1e9 as usd from step');
+  return {
+    billed: Math.round(totals.usd * 1e9),
+    booked: Math.round((row?.usd ?? 0) * 1e9),
+    requests: totals.requests,
+    twice: repeated.content_hashes,
+  };
+}
+
+test.each([
+  ['ready', 0],
+  ['building', 0],
+  ['submitted', 0],
+  ['ended', 3],
+  ['acting', 3],
+])(
+  'a batch cancelled while its runs are %s: every run ends cancelled and what was paid is kept',
+  async (stage, answers) => {
+    if (stage === 'submitted')
+      house.simulator.control.addRule({ op: 'create', action: { type: 'neverEnds' } });
+    house.simulator.control.configure({ cancel: { delay_ms: 0, in_work: 0 } });
+    const worker = house.worker({ tools: ACTING });
+    const batch = await submitWork();
+    await bringTo(stage, worker);
+    await house.cancel(batch.id);
+    await house.drive(worker, { hasten: true });
+
+    expect(await stateOf(batch)).toBe('cancelled');
+    expect(await house.runsOf(batch.id)).toMatchObject(
+      batch.run_ids.map(() => ({ state: 'cancelled', stop_reason: 'cancelled', step_number: 1 })),
+    );
+    const kept = await house.rows(`select 1 from message where role = 'assistant' and run_id is not null`);
+    expect(kept).toHaveLength(answers);
+    const { billed, booked, requests, twice } = await money();
+    expect({ requests, twice, booked }).toEqual({ requests: answers, twice: 0, booked: billed });
+    expect(await house.rows('select sum(cancelled)::int as cancelled from batch_tally')).toEqual([
+      { cancelled: 3 },
+    ]);
+    // Nothing is left that anybody would act on.
+    expect(await house.rows('select 1 from run_chunk')).toEqual([]);
+    expect(
+      await house.rows(
+        `select state from provider_batch where next_due_at is not null or lease_owner is not null`,
+      ),
+    ).toEqual([]);
+    expect(await house.rows('select 1 from conversation where run_id is not null')).toEqual([]);
+  },
+);
+
+test('a batch at the provider is cancelled there, and what had been begun is paid, booked and kept', async () => {
+  const { control } = house.simulator;
+  control.addRule({ op: 'create', action: { type: 'latency', ms: 3_600_000 } });
+  control.configure({ cancel: { delay_ms: 0, in_work: 0.5, started_succeed: 1 } });
+  const batch = await house.submit(
+    Array.from({ length: 40 }, (_, index) => ({ input: `question ${index}` })),
+  );
+  const worker = house.worker();
+  await bringTo('submitted', worker);
+  await house.cancel(batch.id);
+  await house.drive(worker, { hasten: true });
+
+  expect(control.batches()).toMatchObject([{ status: 'ended', cancel_initiated_at_ms: expect.any(Number) }]);
+  expect((await house.runsOf(batch.id)).every((run) => run.state === 'cancelled')).toBe(true);
+  const { billed, booked, requests, twice } = await money();
+  expect(requests).toBeGreaterThan(5);
+  expect(requests).toBeLessThan(35);
+  expect({ booked, twice }).toEqual({ booked: billed, twice: 0 });
+  const kept = await house.rows(`select 1 from message where role = 'assistant' and run_id is not null`);
+  expect(kept).toHaveLength(requests);
+});
+
+test('a provider that ignores the cancel changes nothing but the time', async () => {
+  house.simulator.control.configure({ latency: 'fixed:300' });
+  house.simulator.control.addRule({ op: 'cancel', action: { type: 'cancelIgnored' } });
+  const batch = await submitWork();
+  const worker = house.worker({ tools: ACTING });
+  await bringTo('submitted', worker);
+  await house.cancel(batch.id);
+  await house.drive(worker, { hasten: true, rounds: 2_000 });
+  expect(await stateOf(batch)).toBe('cancelled');
+  expect((await money()).requests).toBe(3);
+});
+
+test('a cancel that the provider refuses, because the batch has just ended, takes the answers in', async () => {
+  const batch = await submitWork();
+  const worker = house.worker({ tools: ACTING });
+  await bringTo('submitted', worker);
+  await house.cancel(batch.id);
+  await house.drive(worker, { hasten: true });
+  expect(await stateOf(batch)).toBe('cancelled');
+  expect((await house.runsOf(batch.id)).every((run) => run.state === 'cancelled')).toBe(true);
+  const { requests, billed, booked } = await money();
+  expect({ requests, booked }).toEqual({ requests: 3, booked: billed });
+});
+
+test('a batch that the provider loses while it is being cancelled is given up, and ends', async () => {
+  house.simulator.control.addRule({ op: 'create', action: { type: 'neverEnds' } });
+  house.simulator.control.addRule({ op: 'cancel', action: { type: 'cancelIgnored' } });
+  const batch = await submitWork();
+  const worker = house.worker({ tools: ACTING });
+  await bringTo('submitted', worker);
+  await house.cancel(batch.id);
+  await expect(house.drive(worker, { hasten: true, rounds: 10 })).rejects.toThrow(/not ended/);
+  expect(await house.rows('select state from provider_batch')).toEqual([{ state: 'cancelling' }]);
+  house.simulator.control.addRule({ op: 'retrieve', action: { type: 'status', code: 404 } });
+  await house.drive(worker, { hasten: true });
+  expect(await stateOf(batch)).toBe('cancelled');
+});
+
+test('a create in doubt is cleared up before its batch ends as cancelled: what the provider did is paid once and booked', async () => {
+  house.simulator.control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'commitThenDrop' } });
+  const batch = await submitWork();
+  const worker = house.worker({ tools: ACTING });
+  await bringTo('submitted', worker);
+  expect(await house.rows('select state from provider_batch')).toEqual([{ state: 'unknown' }]);
+  await house.cancel(batch.id);
+  await house.drive(worker, { hasten: true });
+  expect(await stateOf(batch)).toBe('cancelled');
+  const { requests, twice, billed, booked } = await money();
+  expect({ requests, twice, booked }).toEqual({ requests: 3, twice: 0, booked: billed });
+});
+
+test('a create in doubt that never arrived is not sent again for a batch that is being cancelled', async () => {
+  house.simulator.control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'dropBefore' } });
+  const batch = await submitWork();
+  const worker = house.worker({ tools: ACTING });
+  await bringTo('submitted', worker);
+  await house.cancel(batch.id);
+  await house.drive(worker, { hasten: true });
+  expect(await stateOf(batch)).toBe('cancelled');
+  expect(house.simulator.control.batches()).toEqual([]);
+});
+
+test('a provider batch shared with another batch is not cancelled there, and the other one completes', async () => {
+  house.simulator.control.configure({ latency: 'fixed:300' });
+  const cancelled = await submitWork();
+  const other = await house.submit([{ input: 'stay' }, { input: 'stay too' }]);
+  const worker = house.worker({ tools: ACTING });
+  await bringTo('submitted', worker);
+  expect(await house.rows('select request_count from provider_batch')).toEqual([{ request_count: 5 }]);
+  await house.cancel(cancelled.id);
+  await house.drive(worker, { hasten: true, rounds: 2_000 });
+  expect(await stateOf(cancelled)).toBe('cancelled');
+  expect(await stateOf(other)).toBe('completed');
+  expect(house.simulator.control.batches()[0]?.cancel_initiated_at_ms).toBeNull();
+});
+
+test('runs that share a batch in the making with a cancelled one go without it', async () => {
+  const cancelled = await submitWork();
+  const other = await house.submit([{ input: 'stay' }]);
+  const worker = house.worker({ tools: ACTING });
+  await bringTo('building', worker);
+  await house.cancel(cancelled.id);
+  await house.drive(worker, { hasten: true });
+  expect(await stateOf(cancelled)).toBe('cancelled');
+  expect(await stateOf(other)).toBe('completed');
+  expect((await money()).requests).toBe(1);
+});
+
+test.each(['ready', 'submitted', 'acting'])(
+  'a run of another batch that waits for the conversation starts when the one that is %s was cancelled',
+  async (stage) => {
+    if (stage === 'submitted') {
+      house.simulator.control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'neverEnds' } });
+      house.simulator.control.configure({ cancel: { in_work: 0 } });
+    }
+    const worker = house.worker({ tools: ACTING });
+    const first = await house.submit([{ input: call('act', {}), tools: ['act'] }]);
+    const second = await house.submit([{ input: 'And then?', agent_id: first.agent_ids[0]! }]);
+    await bringTo(stage, worker);
+    expect(await house.runsOf(second.id)).toMatchObject([{ state: 'queued' }]);
+    await house.cancel(first.id);
+    await house.drive(worker, { hasten: true });
+    expect(await stateOf(first)).toBe('cancelled');
+    expect(await stateOf(second)).toBe('completed');
+    // The open call of the cancelled run is not shown to the provider, which would refuse the conversation for ever.
+    expect(await house.runsOf(second.id)).toMatchObject([{ stop_reason: 'end_turn' }]);
+  },
+);
+
+test('a run that waits and is cancelled itself leaves the conversation to the next', async () => {
+  const worker = house.worker({ tools: ACTING });
+  const first = await house.submit([{ input: 'one' }]);
+  const agent_id = first.agent_ids[0]!;
+  const second = await house.submit([{ input: 'two', agent_id }]);
+  const third = await house.submit([{ input: 'three', agent_id }]);
+  await house.cancel(second.id);
+  await house.drive(worker, { hasten: true });
+  expect(await house.runsOf(second.id)).toMatchObject([{ state: 'cancelled', stop_reason: 'cancelled' }]);
+  expect([await stateOf(first), await stateOf(second), await stateOf(third)]).toEqual([
+    'completed',
+    'cancelled',
+    'completed',
+  ]);
+  const said = await house.rows<{ content: { text: string }[] }>(
+    `select content from message where role = 'user' order by seq`,
+  );
+  expect(said.map((message) => message.content[0]?.text)).toEqual(['one', 'three']);
+});
+
+test('a cancel that comes when all is done changes nothing', async () => {
+  const batch = await submitWork();
+  const worker = house.worker({ tools: ACTING });
+  await house.drive(worker);
+  await house.cancel(batch.id);
+  expect(await stateOf(batch)).toBe('completed');
+});

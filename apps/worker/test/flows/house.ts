@@ -1,0 +1,330 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  acceptBatch,
+  createAgents,
+  DEFAULT_PROJECT_ID,
+  findTools,
+  inTransaction,
+  newConversationId,
+  newId,
+  registerMemoryTools,
+  registerModuleTools,
+  requestBatchCancel,
+  type Claimant,
+  type ModuleTool,
+} from '@nightshift/db';
+import { openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
+import { startSimulator, type Simulator, type SimulatorOptions } from '../../../simulator/src/index.ts';
+import { createDefinitionCache } from '../../src/flows/definition-cache.ts';
+import type { FlowDeps, FlowReport, FlowSettings, Hooks, ToolPort } from '../../src/flows/deps.ts';
+import { createLeaseKeeper } from '../../src/leases/keeper.ts';
+import { anthropicProvider } from '../../src/provider/anthropic.ts';
+import type { ProviderPort } from '../../src/provider/port.ts';
+import { cancelBatch } from '../../src/flows/cancel-batch.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
+import { finishBatch } from '../../src/flows/finish-batch.ts';
+import { ingestResults } from '../../src/flows/ingest-results.ts';
+import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
+import { reconcileSubmission } from '../../src/flows/reconcile-submission.ts';
+import { runToolCalls } from '../../src/flows/run-tool-calls.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { sweep } from '../../src/flows/sweep.ts';
+
+/** A database, a simulator and the means to drive workers by hand: no queue, no timers, nothing waits. */
+export interface House {
+  readonly database: TestDatabase;
+  readonly simulator: Simulator;
+  /** A worker of its own: own leases, same database and provider. */
+  worker(parts?: WorkerParts): FlowDeps;
+  /** Stores agents with the given blocks and tools, and a batch with one run each. */
+  submit(runs: readonly SubmittedRun[]): Promise<SubmittedBatch>;
+  /** Runs every flow in turn until the batches have ended. Throws when nothing moves any more. */
+  drive(worker: FlowDeps, options?: DriveOptions): Promise<readonly FlowReport[]>;
+  /** Lets time pass: whatever waits for a later moment is due now. Leases stand. */
+  hasten(): Promise<void>;
+  /** What a power cut leaves of a worker: it renews nothing any more, and its leases have run out. */
+  bury(worker: FlowDeps): Promise<void>;
+  /** Asks for the cancellation of a batch, as the API does. */
+  cancel(batchId: string): Promise<void>;
+  /** How the runs of a batch stand, in the order of its requests. */
+  runsOf(batchId: string): Promise<readonly RunRow[]>;
+  /** Rows of a query, for assertions. */
+  rows<T>(text: string, values?: readonly unknown[]): Promise<T[]>;
+  close(): Promise<void>;
+}
+
+export interface WorkerParts {
+  readonly owner?: string;
+  readonly lease_duration_ms?: number;
+  readonly tools?: ToolPort;
+  readonly provider?: ProviderPort;
+  readonly settings?: Partial<FlowSettings>;
+  readonly hooks?: Hooks;
+}
+
+export interface SubmittedRun {
+  readonly input: string;
+  readonly blocks?: Readonly<Record<string, string>>;
+  readonly tools?: readonly string[];
+  readonly max_steps?: number;
+  /** Another run of the same agent: its index in this list. */
+  readonly same_agent_as?: number;
+  /** A run of an agent that is there already. */
+  readonly agent_id?: string;
+}
+
+export interface DriveOptions {
+  readonly rounds?: number;
+  /** Lets time pass whenever nothing is to be done. */
+  readonly hasten?: boolean;
+}
+
+export interface RunRow {
+  readonly state: string;
+  readonly stop_reason: string | null;
+  readonly step_number: number;
+  readonly attempt: number;
+  readonly error: { readonly message: string } | null;
+}
+
+export interface SubmittedBatch {
+  readonly id: string;
+  readonly run_ids: readonly string[];
+  readonly agent_ids: readonly string[];
+}
+
+const FAST: Partial<FlowSettings> = {
+  gather_window_ms: 0,
+  requests_max: 1_000,
+  body_bytes_max: 10_000_000,
+  create_timeout_ms: 5_000,
+  results_idle_timeout_ms: 5_000,
+  chunk_lines: 50,
+  chunks_in_flight: 2,
+  line_bytes_max: 1_000_000,
+  streams_max: 3,
+  retry: { attempts_max: 4, retry_delay_ms: 0, retry_delay_ms_max: 0 },
+  poll: { poll_interval_ms: 0, poll_interval_ms_max: 0, missing_grace_ms: 0 },
+  reconcile: { clock_skew_ms: 60_000, quarantine_ms: 0, search_interval_ms: 0, searches_min: 2 },
+  refusal: { backoff_ms: 0, backoff_ms_max: 0, pause_ms: 0, refusals_max: 12 },
+  breaker: { failures_min: 3, rest_ms: 0, rest_ms_max: 0 },
+  workspace_is_ours: true,
+  audit_interval_ms: 600_000,
+};
+
+/** No module tools. */
+export const NO_TOOLS: ToolPort = {
+  runCalls: (calls) =>
+    Promise.resolve(
+      calls.map(({ call_id, tool_name }) => ({
+        call_id,
+        status: 'failed' as const,
+        result: `There is no tool ${tool_name} here.`,
+        duration_ms: 0,
+        started: true,
+      })),
+    ),
+};
+
+export async function openHouse(
+  postgresUrl: string,
+  options: { readonly simulator?: SimulatorOptions; readonly modules?: readonly ModuleTool[] } = {},
+): Promise<House> {
+  const database = await openTestDatabase(postgresUrl);
+  const dir = await mkdtemp(join(tmpdir(), 'nightshift-house-'));
+  const simulator = await startSimulator({
+    dataDir: join(dir, 'simulator'),
+    ...options.simulator,
+    settings: { latency: 'fixed:0', ...options.simulator?.settings },
+  });
+  const { db } = database;
+  await inTransaction(db, async (trx) => {
+    await registerMemoryTools(trx, DEFAULT_PROJECT_ID);
+    await registerModuleTools(trx, DEFAULT_PROJECT_ID, options.modules ?? []);
+  });
+  const keepers: FlowDeps['leases'][] = [];
+  let workers = 0;
+
+  const house: House = {
+    database,
+    simulator,
+    worker(parts = {}) {
+      workers += 1;
+      const claimant: Claimant = {
+        owner: parts.owner ?? `worker-${workers}`,
+        lease_duration_ms: parts.lease_duration_ms ?? 30_000,
+      };
+      const leases = createLeaseKeeper(db, claimant);
+      keepers.push(leases);
+      return {
+        db,
+        provider: parts.provider ?? anthropicProvider({ apiKey: 'test-key', baseURL: simulator.apiUrl }),
+        tools: parts.tools ?? NO_TOOLS,
+        bell: { ring: () => Promise.resolve() },
+        callbacks: { post: () => Promise.resolve({ kind: 'answered', status: 200 }) },
+        leases,
+        claimant,
+        definitions: createDefinitionCache(),
+        settings: {
+          credential: 'default',
+          body_dir: join(dir, 'bodies'),
+          ...FAST,
+          ...parts.settings,
+        } as FlowSettings,
+        ...(parts.hooks === undefined ? {} : { hooks: parts.hooks }),
+      };
+    },
+    async submit(runs) {
+      const tools = new Map(
+        (
+          await findTools(db, DEFAULT_PROJECT_ID, {
+            ids: [],
+            names: [...new Set(runs.flatMap((run) => run.tools ?? []))],
+          })
+        ).map((tool) => [tool.name, tool.id]),
+      );
+      const agentIds: string[] = [];
+      const agents = runs.flatMap((run) => {
+        const twin =
+          run.agent_id ?? (run.same_agent_as === undefined ? undefined : agentIds[run.same_agent_as]);
+        const id = twin ?? newId();
+        agentIds.push(id);
+        return twin === undefined ? [agentOf(id, run, tools)] : [];
+      });
+      const id = newId();
+      const accepted = await inTransaction(db, async (trx) => {
+        await createAgents(trx, DEFAULT_PROJECT_ID, agents);
+        return acceptBatch(trx, DEFAULT_PROJECT_ID, {
+          id,
+          callback_url: null,
+          metadata: null,
+          idempotency: null,
+          runs: runs.map((run, index) => ({
+            agent_id: agentIds[index] ?? '',
+            custom_id: null,
+            max_steps: run.max_steps ?? 10,
+            isolated: false,
+            messages: [
+              { role: 'user', content: [{ type: 'text', text: run.input }], otid: null, name: null },
+            ],
+          })),
+        });
+      });
+      return { id, run_ids: accepted.run_ids, agent_ids: agentIds };
+    },
+    async drive(worker, { rounds = 200, hasten = false } = {}) {
+      const reports: FlowReport[] = [];
+      for (let round = 0; round < rounds; round++) {
+        let worked = false;
+        for (const flow of [
+          composeProviderBatch,
+          submitProviderBatch,
+          reconcileSubmission,
+          pollProviderBatches,
+          ingestResults,
+          runToolCalls,
+          sweep,
+          finishBatch,
+          cancelBatch,
+        ]) {
+          const report = await flow(worker);
+          worked ||= report.worked;
+          if (report.worked) reports.push(report);
+        }
+        const [open] = await house.rows<{ count: number }>(
+          `select count(*)::int as count from batch where state in ('running', 'cancelling')`,
+        );
+        if (open?.count === 0) return reports;
+        // Nothing to do but wait for the provider: let its timers run.
+        if (!worked) await new Promise((resolve) => setImmediate(resolve));
+        if (!worked && hasten) await house.hasten();
+      }
+      throw new Error(`The batches have not ended in ${rounds} rounds: ${JSON.stringify(reports.slice(-5))}`);
+    },
+    async hasten() {
+      await house.rows('update provider_batch set next_due_at = app_now() where next_due_at > app_now()');
+      await house.rows('update run_chunk set next_due_at = app_now() where next_due_at > app_now()');
+      await house.rows('update batch set next_due_at = app_now() where next_due_at > app_now()');
+      await house.rows('update credential set paused_until = app_now() where paused_until > app_now()');
+    },
+    async bury(worker) {
+      worker.leases.close();
+      for (const table of ['batch', 'provider_batch', 'run_chunk', 'credential']) {
+        await house.rows(
+          `update ${table} set lease_until = app_now() - interval '1 millisecond'
+            where lease_owner = $1 and lease_until > app_now()`,
+          [worker.claimant.owner],
+        );
+      }
+    },
+    async cancel(batchId) {
+      await inTransaction(db, (trx) => requestBatchCancel(trx, DEFAULT_PROJECT_ID, batchId));
+    },
+    runsOf: (batchId) =>
+      house.rows<RunRow>(
+        'select state, stop_reason, step_number, attempt, error from run where batch_id = $1 order by ordinal',
+        [batchId],
+      ),
+    async rows<T>(text: string, values: readonly unknown[] = []) {
+      const { rows } = await database.pool.query<T & Record<string, unknown>>(text, [...values]);
+      return rows;
+    },
+    async close() {
+      for (const keeper of keepers) keeper.close();
+      await simulator.close();
+      await database.close();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+  return house;
+}
+
+function agentOf(
+  id: string,
+  run: SubmittedRun,
+  tools: ReadonlyMap<string, string>,
+): Parameters<typeof createAgents>[2][number] {
+  return {
+    id,
+    conversation_id: newConversationId(),
+    name: 'agent',
+    description: null,
+    agent_type: 'letta_v1_agent',
+    system: 'You keep the memory of one package.',
+    model: 'anthropic/claude-haiku-4-5',
+    model_settings: { max_output_tokens: 1024, parallel_tool_calls: true, extra: {} },
+    tool_rules: [],
+    metadata: null,
+    tags: [],
+    timezone: 'UTC',
+    message_buffer_autoclear: false,
+    context_window_limit: 200_000,
+    hidden: false,
+    echoed: {},
+    blocks: Object.entries(run.blocks ?? {}).map(([label, value]) => ({
+      id: newId(),
+      label,
+      value,
+      description: null,
+      char_limit: 10_000,
+      read_only: false,
+      metadata: {},
+      tags: [],
+      is_template: false,
+      hidden: false,
+    })),
+    block_ids: [],
+    tool_ids: (run.tools ?? []).map((name) => {
+      const tool = tools.get(name);
+      if (tool === undefined) throw new Error(`No tool ${name}.`);
+      return tool;
+    }),
+  };
+}
+
+/** A line of the simulator's default script: one tool call a turn, or joined to the turn before. */
+export function call(tool: string, args: Readonly<Record<string, unknown>>, parallel = false): string {
+  return JSON.stringify({ tool, args, ...(parallel ? { parallel: true } : {}) });
+}

@@ -1,0 +1,193 @@
+import type {} from '../../../../test/global-setup.ts';
+import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest';
+import type { RuleInput } from '../../../simulator/src/index.ts';
+import { call, openHouse, type House } from './house.ts';
+
+let house: House;
+/** What the rows are when nothing goes wrong. */
+let undisturbed: unknown;
+
+beforeAll(async () => {
+  house = await openHouse(inject('postgresUrl'));
+  undisturbed = await rowsAfter([]);
+});
+afterEach(() => house.simulator.control.clearRules());
+afterAll(() => house.close());
+
+const RUNS = Array.from({ length: 12 }, (_, index) => ({
+  input: [
+    `Customer ${index}.`,
+    call('core_memory_append', { label: 'notes', content: `first ${index}` }),
+    call('core_memory_append', { label: 'notes', content: `second ${index}` }),
+  ].join('\n'),
+  blocks: { notes: 'old' },
+  tools: ['core_memory_append'],
+}));
+
+/** Takes the runs through a provider with these faults, and returns every row that a user could see. */
+async function rowsAfter(rules: readonly RuleInput[]): Promise<unknown> {
+  for (const rule of rules) house.simulator.control.addRule(rule);
+  const batch = await house.submit(RUNS);
+  // Small chunks, so that faults fall between commits as well as inside them.
+  await house.drive(house.worker({ settings: { chunk_lines: 5 } }), { hasten: true, rounds: 500 });
+  for (const { fired } of house.simulator.control.rules()) expect(fired).toBeGreaterThan(0);
+  const runs = await house.rows(
+    `select ordinal, state, stop_reason, step_number, attempt, failures, error, last_seq - first_seq as span
+       from run where batch_id = $1 order by ordinal`,
+    [batch.id],
+  );
+  const steps = await house.rows<{ provider_message_id: string | null }>(
+    `select r.ordinal, s.number, s.attempt, s.state, s.stop_reason, s.provider_message_id, s.output_tokens
+       from step s join run r on r.id = s.run_id where r.batch_id = $1 order by 1, 2, 3`,
+    [batch.id],
+  );
+  const messages = await house.rows(
+    `select r.ordinal, m.seq - r.first_seq as place, m.role, m.shown, m.content
+       from message m join run r on r.id = m.run_id where r.batch_id = $1 order by 1, 2`,
+    [batch.id],
+  );
+  const calls = await house.rows(
+    `select r.ordinal, c.step_number, c.call_index, c.tool_use_id, c.state
+       from tool_call c join run r on r.id = c.run_id where r.batch_id = $1 order by 1, 2, 3`,
+    [batch.id],
+  );
+  const blocks = await house.rows(
+    `select r.ordinal, v.revision, v.value from run r join agent_block ab on ab.agent_id = r.agent_id
+       join block_revision v on v.block_id = ab.block_id where r.batch_id = $1 order by 1, 2`,
+    [batch.id],
+  );
+  const [tally] = await house.rows(
+    `select sum(completed)::int completed, sum(failed)::int failed, sum(steps)::int steps,
+            sum(tool_calls)::int tool_calls, sum(output_tokens)::int output_tokens
+       from batch_tally where batch_id = $1`,
+    [batch.id],
+  );
+  const [state] = await house.rows('select state from batch where id = $1', [batch.id]);
+  // The id of an answer depends on the custom id of its request, which is new each time.
+  for (const step of steps) step.provider_message_id = step.provider_message_id === null ? null : 'msg';
+  return { runs, steps, messages, calls, blocks, tally, state };
+}
+
+type Action = NonNullable<Extract<RuleInput, { action?: unknown }>['action']>;
+
+/** Each fault, and whether it strikes every download or the first alone. */
+const FAULTS: readonly (readonly [string, 'always' | 'once', Action])[] = [
+  ['cut in the middle of a line', 'once', { type: 'cut', at_fraction: 0.6, boundary: 'midline' }],
+  ['cut at the end of a line, as if that were all', 'once', { type: 'cut', at_fraction: 0.6 }],
+  ['cut before the first line', 'once', { type: 'cut', at_lines: 0 }],
+  ['cut by a reset connection', 'once', { type: 'cut', at_fraction: 0.5, how: 'rst' }],
+  ['cut by a closed connection', 'once', { type: 'cut', at_fraction: 0.5, how: 'fin' }],
+  ['shorter than announced', 'once', { type: 'cut', at_fraction: 0.5, how: 'short_content_length' }],
+  ['cut with no announced length', 'once', { type: 'cut', at_fraction: 0.5, how: 'close_delimited' }],
+  ['cut in compressed form', 'once', { type: 'cut', at_fraction: 0.5, how: 'gzip' }],
+  ['with every line twice', 'always', { type: 'duplicateLines' }],
+  [
+    'with a second, different answer behind every line',
+    'always',
+    { type: 'duplicateLines', mode: 'conflicting' },
+  ],
+  ['in reverse', 'always', { type: 'reorder', how: 'reverse' }],
+  ['shuffled', 'always', { type: 'reorder', how: 'shuffle' }],
+  ['with a line of somebody else', 'always', { type: 'foreignLine', at: 0 }],
+  ['with garbage between lines', 'always', { type: 'garbageLine', at: 3 }],
+  ['with text that is no JSON', 'always', { type: 'garbageLine', at: 0, text: '<html>oops</html>' }],
+  ['with a blank line', 'always', { type: 'blankLine', at: 2 }],
+  ['with a line that says null', 'always', { type: 'nullLine', at: 2 }],
+  ['with CRLF line ends', 'always', { type: 'crlf' }],
+  ['with a byte order mark', 'always', { type: 'bom' }],
+  ['without a final line end', 'always', { type: 'noFinalNewline' }],
+  ['with one line end too many', 'always', { type: 'extraNewline' }],
+  ['without two of its lines at first', 'once', { type: 'dropLines', at: [0, 7] }],
+  ['without most of its lines at first', 'once', { type: 'dropLines', probability: 0.8 }],
+  ['in chunks of three bytes', 'always', { type: 'chunks', bytes: 3 }],
+  ['compressed', 'always', { type: 'gzip', on: true }],
+  ['under no content type', 'always', { type: 'contentType', value: null }],
+  ['refused by a server error at first', 'once', { type: 'status', code: 500 }],
+  ['not there yet', 'once', { type: 'status', code: 404 }],
+  ['answered with a page of HTML', 'once', { type: 'status', code: 200, body: '<html>\n</html>\n' }],
+];
+
+test.each(FAULTS)('a result file %s changes nothing in the end', async (_name, when, action) => {
+  const match = when === 'once' ? { times: 1 } : {};
+  expect(await rowsAfter([{ op: 'results', match, action }])).toEqual(undisturbed);
+});
+
+test('every download broken in another way, five times over, changes nothing in the end', async () => {
+  const breaks: readonly Action[] = [
+    { type: 'cut', at_fraction: 0.2, boundary: 'midline' },
+    { type: 'cut', at_fraction: 0.4, how: 'rst' },
+    { type: 'dropLines', probability: 0.5 },
+    { type: 'status', code: 529 },
+    { type: 'cut', at_fraction: 0.8, how: 'fin' },
+  ];
+  const rules = breaks.map((action): RuleInput => ({ op: 'results', match: { times: 1 }, action }));
+  expect(await rowsAfter(rules)).toEqual(undisturbed);
+});
+
+test('what was put aside is kept for a person to see, once however often the file is read', async () => {
+  await house.rows('delete from result_line');
+  house.simulator.control.addRule({
+    op: 'results',
+    match: { times: 1 },
+    actions: [
+      { type: 'garbageLine', at: 1, text: 'garbage' },
+      { type: 'foreignLine', at: 0 },
+      { type: 'cut', at_lines: 9 },
+    ],
+  });
+  house.simulator.control.addRule({
+    op: 'results',
+    match: { times: 1 },
+    actions: [
+      { type: 'garbageLine', at: 1, text: 'garbage' },
+      { type: 'foreignLine', at: 0 },
+    ],
+  });
+  await house.submit(RUNS.map(({ input }) => ({ input: input.split('\n')[0]! })));
+  await house.drive(house.worker(), { hasten: true });
+  expect(
+    await house.rows('select line_number, reason, custom_id, excerpt from result_line order by line_number'),
+  ).toMatchObject([
+    { reason: 'foreign', custom_id: 'not-in-this-batch' },
+    { reason: 'unreadable', custom_id: null, excerpt: 'garbage' },
+  ]);
+});
+
+test('steps whose lines never come are sent again, each within its attempts', async () => {
+  house.simulator.control.addRule({
+    op: 'results',
+    match: { batch_seq: seqOfNext() },
+    action: { type: 'dropLines', at: [0] },
+  });
+  const batch = await house.submit([{ input: 'one' }, { input: 'two' }, { input: 'three' }]);
+  await house.drive(house.worker(), { hasten: true });
+  expect((await house.runsOf(batch.id)).map((run) => run.stop_reason)).toEqual([
+    'end_turn',
+    'end_turn',
+    'end_turn',
+  ]);
+  const steps = await house.rows(
+    `select s.state, s.attempt from step s join run r on r.id = s.run_id where r.batch_id = $1 and s.state <> 'done'`,
+    [batch.id],
+  );
+  expect(steps).toEqual([{ state: 'lost', attempt: 1 }]);
+});
+
+test('results that the provider no longer keeps count as lost, and their steps are sent again', async () => {
+  const { control } = house.simulator;
+  const batch = await house.submit([{ input: 'one' }, { input: 'two' }]);
+  const id = control.addRule({ op: 'results', action: { type: 'status', code: 500 } });
+  const worker = house.worker();
+  await expect(house.drive(worker, { hasten: true, rounds: 4 })).rejects.toThrow(/not ended/);
+  await control.command(control.batches().at(-1)!.id, 'archive');
+  control.removeRule(id);
+  await house.drive(worker, { hasten: true });
+  expect(await house.runsOf(batch.id)).toMatchObject([
+    { stop_reason: 'end_turn', attempt: 2 },
+    { stop_reason: 'end_turn', attempt: 2 },
+  ]);
+});
+
+function seqOfNext(): number {
+  return house.simulator.control.batches().length + 1;
+}

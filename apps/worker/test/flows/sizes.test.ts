@@ -1,0 +1,53 @@
+import type {} from '../../../../test/global-setup.ts';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { openHouse, type House, type SubmittedBatch } from './house.ts';
+
+let house: House;
+let batch: SubmittedBatch;
+beforeAll(async () => {
+  house = await openHouse(inject('postgresUrl'));
+});
+afterAll(() => house.close());
+
+test('long answers are written in smaller chunks, so that memory does not grow with them', async () => {
+  batch = await house.submit(
+    Array.from({ length: 30 }, (_, index) => ({
+      input: `${index} ⟦sim:hugeText?bytes=500000⟧`,
+    })),
+  );
+  let chunks = 0;
+  const hooks = (point: string): void => {
+    if (point === 'ingest.before_chunk') chunks += 1;
+  };
+  await house.drive(house.worker({ settings: { chunk_lines: 1_000 }, hooks }));
+  expect((await house.runsOf(batch.id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
+  expect(chunks).toBeGreaterThanOrEqual(3);
+  expect(chunks).toBeLessThanOrEqual(8);
+});
+
+test('long conversations are read and encoded a few at a time, and short ones in large pages', async () => {
+  const requestsRead: number[] = [];
+  const worker = house.worker({ settings: { body_bytes_max: 64_000_000 } });
+  const db = worker.db.withPlugin({
+    transformQuery: ({ node }) => node,
+    transformResult({ result }) {
+      if (result.rows.some((row) => 'messages_json' in row)) requestsRead.push(result.rows.length);
+      return Promise.resolve(result);
+    },
+  });
+  const next = await house.submit(
+    batch.agent_ids.map((agent_id) => ({
+      input: 'And now? ⟦sim:fixed⟧',
+      agent_id,
+    })),
+  );
+  await house.drive({ ...worker, db });
+  expect((await house.runsOf(next.id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
+  // The first page is a guess; from then on 500,000 characters a conversation make pages of 7.
+  expect(requestsRead).toEqual([20, 7, 3]);
+
+  requestsRead.length = 0;
+  await house.submit(Array.from({ length: 700 }, (_, index) => ({ input: `short ${index}` })));
+  await house.drive({ ...worker, db });
+  expect(requestsRead).toEqual([20, 80, 320, 280]);
+});

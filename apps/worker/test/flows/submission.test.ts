@@ -1,0 +1,284 @@
+import type {} from '../../../../test/global-setup.ts';
+import { afterEach, beforeEach, expect, inject, test } from 'vitest';
+import { anthropicProvider } from '../../src/provider/anthropic.ts';
+import type { ProviderPort } from '../../src/provider/port.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
+import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { openHouse, type House, type SubmittedBatch } from './house.ts';
+
+let house: House;
+beforeEach(async () => {
+  house = await openHouse(inject('postgresUrl'));
+});
+afterEach(() => house.close());
+
+/** A batch of runs that end with their first answer, each of which says something of its own. */
+function submitTexts(
+  count: number,
+  text = (index: number): string => `text ${index}`,
+): Promise<SubmittedBatch> {
+  return house.submit(Array.from({ length: count }, (_, index) => ({ input: text(index) })));
+}
+
+/** The provider's own account: how often each request was billed, and how many there were. */
+function billed(): { requests: number; twice: number } {
+  const { totals, repeated } = house.simulator.control.ledger();
+  return { requests: totals.requests, twice: repeated.content_hashes };
+}
+
+function requestsTo(op: string): { status: number | null }[] {
+  return house.simulator.control.journal(0, 10_000).entries.filter((entry) => entry.op === op);
+}
+
+async function expectAllCompleted(batch: SubmittedBatch): Promise<void> {
+  const runs = await house.runsOf(batch.id);
+  expect(runs.map((run) => run.stop_reason)).toEqual(batch.run_ids.map(() => 'end_turn'));
+}
+
+test('one list serves many batches at a poll', async () => {
+  const worker = house.worker({ settings: { requests_max: 1 } });
+  house.simulator.control.configure({ latency: 'fixed:100000' });
+  for (let index = 0; index < 6; index++) {
+    await submitTexts(1, () => `alone ${index}`);
+    await composeProviderBatch(worker);
+    await submitProviderBatch(worker);
+  }
+  const report = await pollProviderBatches(worker);
+  expect(report).toMatchObject({ looked_at: 6, calls: 1 });
+  expect(requestsTo('list')).toHaveLength(1);
+  expect(requestsTo('retrieve')).toHaveLength(0);
+});
+
+test('batches that the list leaves out are asked for by id, and none is taken for lost', async () => {
+  const worker = house.worker({ settings: { requests_max: 1 } });
+  for (let index = 0; index < 5; index++) {
+    await submitTexts(1, () => `alone ${index}`);
+    await composeProviderBatch(worker);
+    await submitProviderBatch(worker);
+  }
+  house.simulator.control.addRule({ op: 'list', action: { type: 'omit' } });
+  const report = await pollProviderBatches(worker);
+  expect(report).toMatchObject({ looked_at: 5, calls: 2, lost: 0 });
+});
+
+test('a batch that is too large for one body leaves in several, and nothing is lost', async () => {
+  const batch = await submitTexts(40, (index) => `${index} `.repeat(400));
+  const worker = house.worker({ settings: { body_bytes_max: 10_000 } });
+  await house.drive(worker, { rounds: 500 });
+  await expectAllCompleted(batch);
+  const sent = await house.rows<{ requests: number; bytes: number }>(
+    `select request_count as requests, body_bytes as bytes from provider_batch where state = 'ingested'`,
+  );
+  expect(sent.length).toBeGreaterThan(5);
+  expect(sent.reduce((sum, row) => sum + row.requests, 0)).toBe(40);
+  for (const { bytes } of sent) expect(bytes).toBeLessThanOrEqual(10_000);
+  expect(billed()).toEqual({ requests: 40, twice: 0 });
+});
+
+test('a request that alone is larger than a body leaves all the same: the provider judges it', async () => {
+  const batch = await submitTexts(3, (index) => (index === 1 ? 'x'.repeat(20_000) : 'short'));
+  await house.drive(house.worker({ settings: { body_bytes_max: 5_000 } }));
+  await expectAllCompleted(batch);
+});
+
+/** A provider that refuses, as a whole, every batch with a request that holds `word`. */
+function refusing(word: string): ProviderPort {
+  const real = anthropicProvider({ apiKey: 'test-key', baseURL: house.simulator.apiUrl });
+  return {
+    ...real,
+    async createBatch(body, asked) {
+      if (!(await body.text()).includes(word)) return real.createBatch(body, asked);
+      return {
+        outcome: 'refused',
+        what: 'bad_request',
+        status: 400,
+        message: `requests: ${word} is not welcome`,
+        retry_after_ms: null,
+      };
+    },
+  };
+}
+
+test('a request that the provider rejects at create is isolated by splitting, and only its run fails', async () => {
+  const batch = await submitTexts(21, (index) => (index === 13 ? 'arsenic' : `lace ${index}`));
+  await house.drive(house.worker({ provider: refusing('arsenic') }), { rounds: 500 });
+  const runs = await house.runsOf(batch.id);
+  expect(runs.map((run) => run.stop_reason)).toEqual(
+    batch.run_ids.map((_, index) => (index === 13 ? 'invalid_request' : 'end_turn')),
+  );
+  expect(runs[13]).toMatchObject({ state: 'failed', error: { message: 'requests: arsenic is not welcome' } });
+  expect(billed()).toEqual({ requests: 20, twice: 0 });
+  // Halving finds one of 21 in five rounds; each leaves a good half behind.
+  const creates = await house.rows(`select 1 from provider_batch where state in ('ingested', 'rejected')`);
+  expect(creates.length).toBeLessThanOrEqual(6);
+});
+
+test('a batch that the provider finds too large is split until it fits', async () => {
+  house.simulator.control.configure({ max_body_bytes: 6_000 });
+  const batch = await submitTexts(32, (index) => `${index} `.repeat(100));
+  await house.drive(house.worker(), { rounds: 500 });
+  await expectAllCompleted(batch);
+  expect(billed()).toEqual({ requests: 32, twice: 0 });
+  expect(requestsTo('create').some((entry) => entry.status === 413)).toBe(true);
+});
+
+test('a request that alone is too large for the provider ends its run as context_overflow', async () => {
+  house.simulator.control.configure({ max_body_bytes: 6_000 });
+  const batch = await submitTexts(3, (index) => (index === 2 ? 'x'.repeat(10_000) : 'short'));
+  await house.drive(house.worker(), { rounds: 500 });
+  const runs = await house.runsOf(batch.id);
+  expect(runs.map((run) => run.stop_reason)).toEqual(['end_turn', 'end_turn', 'context_overflow']);
+});
+
+test('a rate limit with retry-after pauses the credential for that time and burns no attempt', async () => {
+  house.simulator.control.addRule({
+    op: 'create',
+    match: { times: 3 },
+    action: { type: 'status', code: 429, headers: { 'retry-after': '30' } },
+  });
+  const batch = await submitTexts(4);
+  const worker = house.worker();
+  await composeProviderBatch(worker);
+  await submitProviderBatch(worker);
+  const [credential] = await house.rows<{ seconds: number; pause_reason: string }>(
+    `select extract(epoch from paused_until - app_now())::float8 as seconds, pause_reason from credential`,
+  );
+  expect(credential?.pause_reason).toBe('the provider limits the rate');
+  expect(credential?.seconds).toBeGreaterThan(25);
+  expect(credential?.seconds).toBeLessThanOrEqual(30);
+  // Nobody else sends under it meanwhile.
+  await submitTexts(1, () => 'another');
+  const other = house.worker();
+  await composeProviderBatch(other);
+  expect(await submitProviderBatch(other)).toMatchObject({ worked: false });
+  expect(requestsTo('create')).toHaveLength(1);
+
+  await house.drive(worker, { hasten: true, rounds: 500 });
+  await expectAllCompleted(batch);
+  const attempts = await house.rows('select distinct attempt, number from step');
+  expect(attempts).toEqual([{ attempt: 1, number: 1 }]);
+  expect(billed()).toEqual({ requests: 5, twice: 0 });
+});
+
+test('a refused key stops nothing for good: its steps go out, as they were, once it is accepted', async () => {
+  house.simulator.control.addRule({
+    op: 'create',
+    match: { times: 2 },
+    action: { type: 'status', code: 401 },
+  });
+  const batch = await submitTexts(3);
+  await house.drive(house.worker(), { hasten: true });
+  await expectAllCompleted(batch);
+  expect(await house.rows('select distinct attempt from step')).toEqual([{ attempt: 1 }]);
+});
+
+test.each([
+  ['the connection is cut', { type: 'commitThenDrop' }],
+  ['the answer is a page of HTML', { type: 'commitThenHtml200' }],
+  ['the answer is a server error', { type: 'commitThenStatus', code: 500 }],
+  ['the answer breaks off', { type: 'commitThenPartialBody' }],
+  ['the answer names no batch', { type: 'commitThenNoId' }],
+] as const)(
+  'a batch that the provider has although %s is adopted, and billed once',
+  async (_what, action) => {
+    house.simulator.control.addRule({ op: 'create', match: { nth: 1 }, action });
+    const batch = await submitTexts(7);
+    const reports = await house.drive(house.worker(), { hasten: true });
+    expect(reports.map((report) => report['outcome'])).toContain('adopted');
+    await expectAllCompleted(batch);
+    expect(house.simulator.control.batches()).toHaveLength(1);
+    expect(billed()).toEqual({ requests: 7, twice: 0 });
+  },
+);
+
+test('a create that never arrived is sent again under other names, after two lists without it', async () => {
+  house.simulator.control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'dropBefore' } });
+  const batch = await submitTexts(7);
+  const reports = await house.drive(house.worker(), { hasten: true });
+  const outcomes = reports.map((report) => report['outcome']);
+  expect(outcomes).toContain('not found yet');
+  expect(outcomes).toContain('withdrawn');
+  await expectAllCompleted(batch);
+  expect(billed()).toEqual({ requests: 7, twice: 0 });
+  expect(await house.rows('select attempt, state from step group by 1, 2')).toEqual([
+    { attempt: 2, state: 'done' },
+  ]);
+});
+
+test('an unknown batch is not given up while the list of batches is incomplete', async () => {
+  const { control } = house.simulator;
+  control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'commitThenDrop' } });
+  const hidden = control.addRule({ op: 'list', action: { type: 'status', code: 500 } });
+  const batch = await submitTexts(2);
+  const worker = house.worker();
+  await expect(house.drive(worker, { hasten: true, rounds: 10 })).rejects.toThrow(/not ended/);
+  expect(await house.rows('select state, searches from provider_batch')).toEqual([
+    { state: 'unknown', searches: 0 },
+  ]);
+  control.removeRule(hidden);
+  await house.drive(worker, { hasten: true });
+  await expectAllCompleted(batch);
+  expect(billed()).toEqual({ requests: 2, twice: 0 });
+});
+
+test('a batch that the provider does not know for longer than the grace is given up, and its steps are sent again', async () => {
+  const { control } = house.simulator;
+  const gone = control.addRule({
+    op: 'retrieve',
+    match: { batch_seq: 1 },
+    action: { type: 'status', code: 404 },
+  });
+  const batch = await submitTexts(3);
+  const worker = house.worker({
+    settings: { poll: { poll_interval_ms: 0, poll_interval_ms_max: 0, missing_grace_ms: 60_000 } },
+  });
+  await expect(house.drive(worker, { rounds: 5 })).rejects.toThrow(/not ended/);
+  expect(await house.rows('select state from provider_batch')).toEqual([{ state: 'submitted' }]);
+
+  await house.rows(`update provider_batch set missing_since = missing_since - interval '61 seconds'`);
+  await house.drive(worker, { hasten: true });
+  await expectAllCompleted(batch);
+  expect(await house.rows('select state, count(*)::int from step group by 1 order by 1')).toEqual([
+    { state: 'done', count: 3 },
+    { state: 'lost', count: 3 },
+  ]);
+  expect(control.removeRule(gone)).toBe(true);
+});
+
+test('a batch that was missing and shows itself within the grace goes on as if nothing had been', async () => {
+  house.simulator.control.addRule({
+    op: 'retrieve',
+    match: { times: 2 },
+    action: { type: 'status', code: 404 },
+  });
+  const batch = await submitTexts(3);
+  const worker = house.worker({
+    settings: { poll: { poll_interval_ms: 0, poll_interval_ms_max: 0, missing_grace_ms: 60_000 } },
+  });
+  await house.drive(worker);
+  await expectAllCompleted(batch);
+  expect(await house.rows('select missing_since, state from provider_batch')).toEqual([
+    { missing_since: null, state: 'ingested' },
+  ]);
+  expect(billed()).toEqual({ requests: 3, twice: 0 });
+});
+
+test('a provider that does not answer polls is asked again and nothing else happens', async () => {
+  house.simulator.control.addRule({
+    op: 'retrieve',
+    match: { times: 4 },
+    action: { type: 'status', code: 503 },
+  });
+  const batch = await submitTexts(3);
+  await house.drive(house.worker(), { hasten: true });
+  await expectAllCompleted(batch);
+  expect(await house.rows('select attempt from step')).toHaveLength(3);
+});
+
+test('a batch that shows itself in progress after it had ended is read all the same', async () => {
+  house.simulator.control.addRule({ op: 'retrieve', match: { nth: [1, 3] }, action: { type: 'regress' } });
+  const batch = await submitTexts(3);
+  await house.drive(house.worker());
+  await expectAllCompleted(batch);
+});

@@ -1,0 +1,383 @@
+import type {} from '../../../../test/global-setup.ts';
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
+import type { FlowDeps, ToolPort, ToolReply, ToolRequest } from '../../src/flows/deps.ts';
+import { ingestResults } from '../../src/flows/ingest-results.ts';
+import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
+import { runToolCalls } from '../../src/flows/run-tool-calls.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { call, openHouse, type House, type SubmittedBatch } from './house.ts';
+
+let house: House;
+beforeEach(async () => {
+  house = await openHouse(inject('postgresUrl'), {
+    modules: (['none', 'idempotent', 'once'] as const).map((side_effects) => ({
+      name: `act_${side_effects}`,
+      description: 'Does something in the world.',
+      input_schema: { type: 'object', properties: { what: { type: 'string' } }, required: ['what'] },
+      side_effects,
+      return_char_limit: 1_000,
+      timeout_ms: 1_000,
+    })),
+  });
+});
+afterEach(() => house.close());
+
+const TOOLS = ['act_none', 'act_idempotent', 'act_once'] as const;
+type Tool = (typeof TOOLS)[number];
+
+/** A run for each list of calls; all calls of a list are made in one step. */
+function submitCalls(runs: readonly (readonly (readonly [Tool, string])[])[]): Promise<SubmittedBatch> {
+  return house.submit(
+    runs.map((calls) => ({
+      input: calls.map(([tool, what], index) => call(tool, { what }, index > 0)).join('\n'),
+      tools: TOOLS,
+    })),
+  );
+}
+
+/** Brings all runs to their calls, which nobody has begun, in one chunk. */
+async function untilActing(): Promise<void> {
+  const worker = house.worker({ settings: { chunk_lines: 1_000 } });
+  for (let round = 0; round < 200; round++) {
+    for (const flow of [composeProviderBatch, submitProviderBatch, pollProviderBatches, ingestResults]) {
+      await flow(worker);
+    }
+    const chunks = await house.rows(`select 1 from run_chunk where kind = 'tools'`);
+    if (chunks.length > 0) {
+      expect(chunks).toHaveLength(1);
+      return;
+    }
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  throw new Error('No run came to its calls.');
+}
+
+const whatOf = (request: ToolRequest): string => (request.arguments as { what: string }).what;
+
+function reply(
+  request: ToolRequest,
+  status: ToolReply['status'] = 'succeeded',
+  started = true,
+  result = `${whatOf(request)} is ${status}`,
+): ToolReply {
+  return { call_id: request.call_id, status, result, duration_ms: 1, started };
+}
+
+/** A tool host that does what it is asked, and remembers it. */
+function world(resultOf?: (request: ToolRequest) => string): { tools: ToolPort; done: ToolRequest[] } {
+  const done: ToolRequest[] = [];
+  return {
+    done,
+    tools: {
+      async runCalls(calls) {
+        done.push(...calls);
+        return calls.map((request) => reply(request, 'succeeded', true, resultOf?.(request)));
+      },
+    },
+  };
+}
+
+const timesDone = (done: readonly ToolRequest[]): Record<string, number> => {
+  const times: Record<string, number> = {};
+  for (const request of done) times[whatOf(request)] = (times[whatOf(request)] ?? 0) + 1;
+  return times;
+};
+
+async function statesOf(batch: SubmittedBatch): Promise<readonly string[]> {
+  const rows = await house.rows<{ state: string }>(
+    `select c.state from tool_call c join run r on r.id = c.run_id where r.batch_id = $1
+      order by r.ordinal, c.step_number, c.call_index`,
+    [batch.id],
+  );
+  return rows.map((row) => row.state);
+}
+
+/** What the model was told of the calls of a run. */
+async function resultsOf(
+  runId: string | undefined,
+): Promise<readonly { content: string; is_error?: boolean }[]> {
+  const [row] = await house.rows<{ content: { content: string; is_error?: boolean }[] }>(
+    `select content from message where run_id = $1 and role = 'user' and step_number = 1`,
+    [runId],
+  );
+  return row?.content ?? [];
+}
+
+describe('a kill', () => {
+  test('leaves no more calls in doubt than are under way at a time, and nothing that had ended is lost', async () => {
+    const batch = await submitCalls(
+      Array.from({ length: 150 }, (_, index) => [
+        ['act_once', `charge ${index}`],
+        ['act_none', `look ${index}`],
+      ]),
+    );
+    await untilActing();
+    const first = world();
+    const second = Promise.withResolvers<void>();
+    const asked: number[] = [];
+    const doomed = house.worker({
+      owner: 'doomed',
+      tools: {
+        runCalls(calls, options) {
+          asked.push(calls.length);
+          if (asked.length === 1) return first.tools.runCalls(calls, options);
+          first.done.push(...calls);
+          second.resolve();
+          return new Promise(() => undefined);
+        },
+      },
+    });
+    await Promise.race([second.promise, runToolCalls(doomed)]);
+    // Those without side effects are in no danger, and wait for nobody.
+    expect(asked).toEqual([150 + 64, 64]);
+    // Cut off from its leases and told nothing: what it would do at its end, it does not do.
+    await house.rows(
+      `update run_chunk set lease_until = app_now() - interval '1 millisecond' where lease_owner = 'doomed'`,
+    );
+    const { tools, done } = world();
+    await house.drive(house.worker({ tools }), { hasten: true });
+
+    const times = timesDone([...first.done, ...done]);
+    expect(Object.keys(times)).toHaveLength(300);
+    expect(Object.values(times).every((count) => count === 1)).toBe(true);
+    const states = (await statesOf(batch)).filter((_, index) => index % 2 === 0);
+    expect(states.filter((state) => state === 'unknown')).toHaveLength(64);
+    expect(states.filter((state) => state === 'succeeded')).toHaveLength(86);
+    expect((await house.runsOf(batch.id)).every((run) => run.state === 'completed')).toBe(true);
+  });
+});
+
+describe('a worker that is stopped in the middle of its calls', () => {
+  /** Does the calls named in `ended`, begins those in `broken`, and answers when it is told to stop. */
+  function interrupted(ended: readonly string[], broken: readonly string[]) {
+    const begun = Promise.withResolvers<void>();
+    const done: ToolRequest[] = [];
+    const tools: ToolPort = {
+      async runCalls(calls, options) {
+        const cut = Promise.withResolvers<void>();
+        options?.signal?.addEventListener('abort', () => cut.resolve());
+        done.push(...calls.filter((request) => [...ended, ...broken].includes(whatOf(request))));
+        begun.resolve();
+        await cut.promise;
+        return calls.map((request) => {
+          if (ended.includes(whatOf(request))) return reply(request);
+          return reply(request, 'crashed', broken.includes(whatOf(request)));
+        });
+      },
+    };
+    return { tools, done, begun: begun.promise };
+  }
+
+  test('keeps what it has: what ended is not made again, what was not begun is made, only what broke off is unknown', async () => {
+    const batch = await submitCalls([
+      ...Array.from({ length: 10 }, (_, index) => [['act_once', `charge ${index}`] as const]),
+      [
+        ['act_idempotent', 'put and done'],
+        ['act_idempotent', 'put and broken'],
+        ['act_none', 'look'],
+      ],
+    ]);
+    await untilActing();
+    const ended = [...Array.from({ length: 7 }, (_, index) => `charge ${index}`), 'put and done'];
+    const first = interrupted(ended, ['charge 7', 'put and broken']);
+    const stopped = house.worker({ owner: 'stopped', tools: first.tools });
+    const working = runToolCalls(stopped);
+    await first.begun;
+    stopped.leases.close();
+    expect(await working).toMatchObject({ worked: true, outcome: 'given_back' });
+    expect(
+      await house.rows(
+        `select lease_owner, next_due_at <= app_now() as due from run_chunk where kind = 'tools'`,
+      ),
+    ).toEqual([{ lease_owner: null, due: true }]);
+    expect(await statesOf(batch)).toEqual([
+      ...Array.from({ length: 7 }, () => 'succeeded'),
+      'unknown',
+      'pending',
+      'pending',
+      'succeeded',
+      'running',
+      'pending',
+    ]);
+
+    const { tools, done } = world();
+    await house.drive(house.worker({ tools }));
+    expect(done.map(whatOf).sort()).toEqual(['charge 8', 'charge 9', 'look', 'put and broken']);
+    // What is repeated is repeated under its key.
+    const keys = [...first.done, ...done].filter((request) => whatOf(request) === 'put and broken');
+    expect(new Set(keys.map((request) => request.idempotency_key)).size).toBe(1);
+    expect(keys).toHaveLength(2);
+    const states = await statesOf(batch);
+    expect(states.filter((state) => state !== 'succeeded')).toEqual(['unknown']);
+    expect(await resultsOf(batch.run_ids[3])).toMatchObject([{ content: 'charge 3 is succeeded' }]);
+    expect(await resultsOf(batch.run_ids[7])).toMatchObject([
+      {
+        content: expect.stringMatching(/may or may not have taken effect.*charge 7 is crashed/),
+        is_error: true,
+      },
+    ]);
+    expect(await house.rows('select 1 from tool_call where held_result is not null')).toEqual([]);
+  });
+
+  test('changes nothing when another has taken its chunk over', async () => {
+    const batch = await submitCalls([[['act_once', 'charge']]]);
+    await untilActing();
+    const first = interrupted(['charge'], []);
+    const zombie = house.worker({ owner: 'zombie', tools: first.tools });
+    const working = runToolCalls(zombie);
+    await first.begun;
+    await house.rows(
+      `update run_chunk set lease_until = app_now() - interval '1 millisecond' where lease_owner = 'zombie'`,
+    );
+    const { tools, done } = world();
+    await house.drive(house.worker({ tools }));
+    zombie.leases.close();
+    await expect(working).rejects.toMatchObject({ code: 'fenced' });
+    expect(done).toEqual([]);
+    expect(await statesOf(batch)).toEqual(['unknown']);
+  });
+});
+
+describe('results that cannot be stored', () => {
+  const refuse = (table: string, test: string, when = 'insert'): Promise<unknown[]> =>
+    house.rows(`
+      create function refuse_${table}() returns trigger language plpgsql as $$
+      begin
+        if ${test} then raise exception 'no arsenic' using errcode = '22P05'; end if;
+        return new;
+      end $$;
+      create trigger arsenic before ${when} on ${table} for each row execute function refuse_${table}()`);
+
+  const eight = (): Promise<SubmittedBatch> =>
+    submitCalls(
+      Array.from({ length: 8 }, (_, index) => [
+        ['act_once', `charge ${index}`],
+        ['act_idempotent', `put ${index}`],
+        ['act_none', `look ${index}`],
+      ]),
+    );
+
+  test.each([
+    ['in the message', ['message']],
+    ['anywhere', ['message', 'tool_call']],
+  ])('%s end their own run, and no call is made twice, its own or a neighbour’s', async (_where, tables) => {
+    if (tables.includes('message'))
+      await refuse('message', `new.role = 'user' and new.content::text like '%arsenic%'`);
+    if (tables.includes('tool_call'))
+      await refuse('tool_call', `new.held_result like '%arsenic%'`, 'insert or update');
+    const batch = await eight();
+    await untilActing();
+    const { tools, done } = world((request) => (whatOf(request) === 'charge 3' ? 'arsenic' : 'lace'));
+    await house.drive(house.worker({ tools }), { hasten: true });
+
+    expect(Object.keys(timesDone(done))).toHaveLength(24);
+    expect(done).toHaveLength(24);
+    expect((await house.runsOf(batch.id)).map((run) => run.stop_reason)).toEqual(
+      Array.from({ length: 8 }, (_, index) => (index === 3 ? 'poison' : 'end_turn')),
+    );
+    const states = await statesOf(batch);
+    expect(states.filter((_, index) => Math.floor(index / 3) !== 3)).toEqual(
+      Array.from({ length: 21 }, () => 'succeeded'),
+    );
+    expect(await resultsOf(batch.run_ids[3])).toMatchObject(
+      Array.from({ length: 3 }, () => ({ is_error: true })),
+    );
+    expect(await house.rows('select 1 from run_chunk')).toEqual([]);
+  });
+
+  test('for a reason that passes cost nobody a result or a second call', async () => {
+    await refuse('message', `new.role = 'user' and new.step_number = 1`);
+    const batch = await eight();
+    await untilActing();
+    const { tools, done } = world();
+    const worker: FlowDeps = house.worker({ tools });
+    expect(await runToolCalls(worker)).toMatchObject({ outcome: 'poison', left: 8, poisoned: 0 });
+    await house.rows('drop trigger arsenic on message');
+    await house.drive(worker, { hasten: true });
+    expect(done).toHaveLength(24);
+    expect((await house.runsOf(batch.id)).map((run) => run.stop_reason)).toEqual(
+      Array.from({ length: 8 }, () => 'end_turn'),
+    );
+    expect(await resultsOf(batch.run_ids[5])).toMatchObject([
+      { content: 'charge 5 is succeeded' },
+      { content: 'put 5 is succeeded' },
+      { content: 'look 5 is succeeded' },
+    ]);
+  });
+});
+
+test('the calls of a batch that is being cancelled are not made, and its runs end as cancelled with every call answered', async () => {
+  const batch = await submitCalls([
+    [
+      ['act_once', 'charge'],
+      ['act_idempotent', 'put'],
+      ['act_none', 'look'],
+    ],
+  ]);
+  await untilActing();
+  // One had been begun by a worker that died.
+  await house.rows(
+    `update tool_call set state = 'running', started_at = app_now() where tool_name = 'act_idempotent'`,
+  );
+  await house.cancel(batch.id);
+  const { tools, done } = world();
+  await house.drive(house.worker({ tools }), { hasten: true });
+  expect(done).toEqual([]);
+  expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'cancelled', stop_reason: 'cancelled' }]);
+  expect(await statesOf(batch)).toEqual(['failed', 'unknown', 'failed']);
+  const notMade = { content: 'The batch was cancelled before this call was made.', is_error: true };
+  expect(await resultsOf(batch.run_ids[0])).toMatchObject([
+    notMade,
+    { content: expect.stringMatching(/may or may not have taken effect/), is_error: true },
+    notMade,
+  ]);
+});
+
+test('a cancellation in the middle of a chunk stops the calls that have not begun', async () => {
+  const batch = await submitCalls(
+    Array.from({ length: 70 }, (_, index) => [['act_once', `charge ${index}`] as const]),
+  );
+  await untilActing();
+  const { tools, done } = world();
+  await house.drive(
+    house.worker({
+      tools: {
+        async runCalls(calls, options) {
+          await house.cancel(batch.id);
+          return tools.runCalls(calls, options);
+        },
+      },
+    }),
+    { hasten: true },
+  );
+  expect(done).toHaveLength(64);
+  const states = await statesOf(batch);
+  expect(states.filter((state) => state === 'succeeded')).toHaveLength(64);
+  expect(states.filter((state) => state === 'failed')).toHaveLength(6);
+  expect((await house.runsOf(batch.id)).every((run) => run.state === 'cancelled')).toBe(true);
+});
+
+test('a call that must happen once and ran out of time after it had begun is unknown, and the model is told so', async () => {
+  const batch = await submitCalls([
+    [['act_once', 'charge']],
+    [['act_once', 'too late to begin']],
+    [['act_idempotent', 'put']],
+  ]);
+  await untilActing();
+  const worker = house.worker({
+    tools: {
+      runCalls: (calls) =>
+        Promise.resolve(
+          calls.map((request) => reply(request, 'timed_out', whatOf(request) !== 'too late to begin')),
+        ),
+    },
+  });
+  await house.drive(worker);
+  expect(await statesOf(batch)).toEqual(['unknown', 'failed', 'failed']);
+  const [charge] = await resultsOf(batch.run_ids[0]);
+  expect(charge?.content).toMatch(/may or may not have taken effect.*charge is timed_out/);
+  expect(await resultsOf(batch.run_ids[1])).toMatchObject([
+    { content: 'too late to begin is timed_out', is_error: true },
+  ]);
+});

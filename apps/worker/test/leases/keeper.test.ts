@@ -1,0 +1,296 @@
+import type {} from '../../../../test/global-setup.ts';
+import { isError } from '@nightshift/agent-core';
+import {
+  claimProviderBatch,
+  DEFAULT_PROJECT_ID,
+  newId,
+  releaseLease,
+  type Claimant,
+  type Database,
+  type Lease,
+} from '@nightshift/db';
+import { openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
+import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest';
+import { newNonce } from '../../src/flows/nonce.ts';
+import { createLeaseKeeper, type HeldLease, type LeaseKeeper } from '../../src/leases/keeper.ts';
+
+const LEASE_MS = 1_200;
+const ME: Claimant = { owner: 'me', lease_duration_ms: LEASE_MS };
+const OTHER: Claimant = { ...ME, owner: 'other' };
+
+let database: TestDatabase;
+let keeper: LeaseKeeper | undefined;
+
+beforeAll(async () => {
+  database = await openTestDatabase(inject('postgresUrl'));
+});
+afterEach(() => keeper?.close());
+afterAll(() => database.close());
+
+interface LeaseRow {
+  readonly until: number;
+  readonly now: number;
+  readonly owner: string | null;
+}
+
+/** A fresh row under a fresh lease of ours. */
+async function claimFresh(): Promise<Lease> {
+  const id = newId();
+  await database.pool.query(
+    `insert into provider_batch (id, project_id, credential, state, nonce, request_count, next_due_at)
+     values ($1, $2, 'default', 'building', $3, 1, now())`,
+    [id, DEFAULT_PROJECT_ID, newNonce()],
+  );
+  return (await claim(id, ME))!;
+}
+
+/** A lease on the row, or null while somebody holds it. */
+async function claim(id: string, claimant: Claimant): Promise<Lease | null> {
+  const row = await claimProviderBatch(database.db, id, 'building', claimant);
+  return row === null ? null : { table: 'provider_batch', id, epoch: row.lease_epoch };
+}
+
+/** When the lease ends and what time it is there, in milliseconds of the database. */
+async function readLease(lease: Lease): Promise<LeaseRow> {
+  const { rows } = await database.pool.query<LeaseRow>(
+    `select coalesce(nullif(extract(epoch from lease_until), '-infinity'), 0)::float8 * 1000 as until,
+            extract(epoch from app_now())::float8 * 1000 as now, lease_owner as owner
+       from provider_batch where id = $1`,
+    [lease.id],
+  );
+  return rows[0]!;
+}
+
+interface Line {
+  state: 'up' | 'cut' | 'dead';
+  refused: number;
+}
+
+/** The database behind a line that can be cut (statements fail) or go dead (answers never come). */
+function behindLine(): { db: Database; line: Line; statements: string[] } {
+  const line: Line = { state: 'up', refused: 0 };
+  const statements: string[] = [];
+  const db = database.db.withPlugin({
+    transformQuery({ node }) {
+      if (line.state === 'cut') {
+        line.refused += 1;
+        throw new Error('the line is cut');
+      }
+      statements.push(JSON.stringify(node));
+      return node;
+    },
+    transformResult({ result }) {
+      return line.state === 'dead' ? new Promise(() => undefined) : Promise.resolve(result);
+    },
+  });
+  return { db, line, statements };
+}
+
+function aborted(lease: HeldLease): Promise<unknown> {
+  return new Promise((resolve) => {
+    lease.signal.addEventListener('abort', () => resolve(lease.signal.reason), { once: true });
+  });
+}
+
+test('a held lease is renewed before it ends, again and again', async () => {
+  keeper = createLeaseKeeper(database.db, ME);
+  const lease = await claimFresh();
+  const held = keeper.hold(lease);
+  const first = await readLease(lease);
+  await expect
+    .poll(
+      async () => {
+        const row = await readLease(lease);
+        expect(row.until).toBeGreaterThan(row.now);
+        return row.until - first.until;
+      },
+      { timeout: 10_000, interval: 30 },
+    )
+    .toBeGreaterThan(2 * LEASE_MS);
+  expect(held.signal.aborted).toBe(false);
+});
+
+test('a takeover aborts the signal, as fenced', async () => {
+  keeper = createLeaseKeeper(database.db, ME);
+  const lease = await claimFresh();
+  const held = keeper.hold(lease);
+  const end = aborted(held);
+  await releaseLease(database.db, lease);
+  expect(await claim(lease.id, OTHER)).not.toBeNull();
+  const reason = await end;
+  expect(isError(reason, 'fenced')).toBe(true);
+  expect(keeper.remainingMs(lease)).toBe(0);
+  expect((await readLease(lease)).owner).toBe('other');
+});
+
+test('a claim of the same row under a later epoch ends the trust in the earlier one', async () => {
+  keeper = createLeaseKeeper(database.db, ME);
+  const early = await claimFresh();
+  const held = keeper.hold(early);
+  await releaseLease(database.db, early);
+  const late = await claim(early.id, ME);
+  const later = keeper.hold(late!);
+  expect(held.signal.aborted).toBe(true);
+  expect(keeper.remainingMs(early)).toBe(0);
+  expect(later.signal.aborted).toBe(false);
+});
+
+test.each(['cut', 'dead'] as const)(
+  'without a renewal for two thirds of its time a lease is not trusted, though the row is still ours: line %s',
+  async (state) => {
+    const { db, line } = behindLine();
+    keeper = createLeaseKeeper(db, ME);
+    const lease = await claimFresh();
+    const heldAt = performance.now();
+    const held = keeper.hold(lease);
+    line.state = state;
+    await aborted(held);
+    const elapsedMs = performance.now() - heldAt;
+    expect(elapsedMs).toBeGreaterThanOrEqual((LEASE_MS * 2) / 3);
+    expect(elapsedMs).toBeLessThan(LEASE_MS);
+    expect((await readLease(lease)).owner).toBe('me');
+  },
+);
+
+test('after a stall longer than two thirds of the lease nothing is renewed: the lease is given up first', async () => {
+  keeper = createLeaseKeeper(database.db, ME);
+  const lease = await claimFresh();
+  const before = await readLease(lease);
+  const held = keeper.hold(lease);
+  const end = aborted(held);
+  const until = performance.now() + LEASE_MS * 0.8;
+  while (performance.now() < until);
+  await end;
+  expect((await readLease(lease)).until).toBe(before.until);
+});
+
+test('a renewal that failed is made good in time', async () => {
+  const { db, line } = behindLine();
+  keeper = createLeaseKeeper(db, ME);
+  const lease = await claimFresh();
+  const held = keeper.hold(lease);
+  const before = await readLease(lease);
+  line.state = 'cut';
+  await expect.poll(() => line.refused, { interval: 5 }).toBe(1);
+  line.state = 'up';
+  await expect.poll(async () => (await readLease(lease)).until).toBeGreaterThan(before.until);
+  expect(held.signal.aborted).toBe(false);
+});
+
+test('many leases of a table are renewed by one statement', async () => {
+  const { db, statements } = behindLine();
+  keeper = createLeaseKeeper(db, ME);
+  const leases = await Promise.all(Array.from({ length: 40 }, () => claimFresh()));
+  for (const lease of leases) keeper.hold(lease);
+  const before = await Promise.all(leases.map(readLease));
+  await expect.poll(() => statements.length).toBe(1);
+  await expect
+    .poll(async () => {
+      const after = await Promise.all(leases.map(readLease));
+      return after.every((row, place) => row.until > before[place]!.until);
+    })
+    .toBe(true);
+  expect(statements.length).toBeLessThanOrEqual(2);
+});
+
+test('an extension lasts as long as asked, and later renewals keep to it', async () => {
+  keeper = createLeaseKeeper(database.db, ME);
+  const lease = await claimFresh();
+  keeper.hold(lease);
+  expect(keeper.remainingMs(lease)).toBeLessThanOrEqual(LEASE_MS);
+  await keeper.extend(lease, 60_000);
+  const remainingMs = keeper.remainingMs(lease);
+  expect(remainingMs).toBeGreaterThan(59_000);
+  const extended = await readLease(lease);
+  expect(extended.until - extended.now).toBeGreaterThan(59_000);
+  await expect
+    .poll(async () => (await readLease(lease)).until, { timeout: 5_000 })
+    .toBeGreaterThan(extended.until);
+});
+
+test('an extension that the database did not grant lengthens nothing', async () => {
+  const { db, line } = behindLine();
+  keeper = createLeaseKeeper(db, ME);
+  const lease = await claimFresh();
+  keeper.hold(lease);
+  line.state = 'cut';
+  await expect(keeper.extend(lease, 60_000)).rejects.toThrow('the line is cut');
+  expect(keeper.remainingMs(lease)).toBeLessThanOrEqual(LEASE_MS);
+});
+
+test('a renewal that is under way does not shorten an extension', async () => {
+  const blocker = await database.pool.connect();
+  try {
+    keeper = createLeaseKeeper(database.db, ME);
+    const lease = await claimFresh();
+    const held = keeper.hold(lease);
+    // A lock on the row makes a renewal wait, so that the extension comes while it is under way.
+    await blocker.query('begin');
+    await blocker.query('select 1 from provider_batch where id = $1 for update', [lease.id]);
+    await expect
+      .poll(
+        async () =>
+          (await database.pool.query(`select 1 from pg_stat_activity where wait_event_type = 'Lock'`))
+            .rowCount,
+        { interval: 10 },
+      )
+      .toBeGreaterThan(0);
+    const extended = keeper.extend(lease, 60_000);
+    await blocker.query('commit');
+    await extended;
+    expect(held.signal.aborted).toBe(false);
+    const row = await readLease(lease);
+    expect(row.until - row.now).toBeGreaterThan(59_000);
+  } finally {
+    blocker.release();
+  }
+});
+
+test('an extension of a lost lease throws fenced', async () => {
+  keeper = createLeaseKeeper(database.db, ME);
+  const lease = await claimFresh();
+  keeper.hold(lease);
+  await releaseLease(database.db, lease);
+  await claim(lease.id, OTHER);
+  await expect(keeper.extend(lease, 60_000)).rejects.toSatisfy((error) => isError(error, 'fenced'));
+  await expect(keeper.extend(lease, 60_000)).rejects.toSatisfy((error) => isError(error, 'fenced'));
+  expect((await readLease(lease)).owner).toBe('other');
+});
+
+test('what remains of a lease never grows by itself and ends at nothing', async () => {
+  const { db, line } = behindLine();
+  keeper = createLeaseKeeper(db, ME);
+  const lease = await claimFresh();
+  expect(keeper.remainingMs(lease)).toBe(0);
+  const held = keeper.hold(lease);
+  line.state = 'cut';
+  const first = keeper.remainingMs(lease);
+  expect(first).toBeGreaterThan(LEASE_MS - 100);
+  expect(first).toBeLessThanOrEqual(LEASE_MS);
+  await aborted(held);
+  expect(keeper.remainingMs(lease)).toBe(0);
+});
+
+test('a released row is free for others at once, a forgotten one keeps its time', async () => {
+  keeper = createLeaseKeeper(database.db, ME);
+  const released = await claimFresh();
+  const forgotten = await claimFresh();
+  keeper.hold(released);
+  keeper.hold(forgotten);
+  await keeper.release(released);
+  keeper.forget(forgotten);
+  expect(await claim(forgotten.id, OTHER)).toBeNull();
+  expect(await claim(released.id, OTHER)).not.toBeNull();
+  await expect.poll(() => claim(forgotten.id, OTHER), { timeout: 5_000 }).not.toBeNull();
+});
+
+test('a closed keeper renews nothing and tells whoever still works under a lease', async () => {
+  const { db, statements } = behindLine();
+  keeper = createLeaseKeeper(db, ME);
+  const lease = await claimFresh();
+  const held = keeper.hold(lease);
+  keeper.close();
+  expect(isError(held.signal.reason, 'fenced')).toBe(true);
+  await expect.poll(() => claim(lease.id, OTHER), { timeout: 5_000 }).not.toBeNull();
+  expect(statements).toEqual([]);
+});

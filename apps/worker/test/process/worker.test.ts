@@ -1,0 +1,259 @@
+import type {} from '../../../../test/global-setup.ts';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DEFAULT_PROJECT_ID, newId } from '@nightshift/db';
+import { openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
+import type { ToolManifest } from '@nightshift/tool-host';
+import { afterEach, beforeEach, expect, inject, test } from 'vitest';
+import { startSimulator, type Simulator } from '../../../simulator/src/index.ts';
+import { readConfig, type WorkerConfig } from '../../src/config.ts';
+import { newNonce } from '../../src/flows/nonce.ts';
+import { anthropicProvider } from '../../src/provider/anthropic.ts';
+import type { ProviderPort } from '../../src/provider/port.ts';
+import { startWorker, type Worker, type WorkerParts } from '../../src/worker.ts';
+
+let database: TestDatabase;
+let simulator: Simulator;
+let dir: string;
+let workers: Worker[] = [];
+
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'nightshift-worker-'));
+  database = await openTestDatabase(inject('postgresUrl'));
+  simulator = await startSimulator({ dataDir: dir, settings: { latency: 'fixed:0' } });
+});
+afterEach(async () => {
+  for (const worker of workers) await worker.stop(0);
+  workers = [];
+  await simulator.close();
+  await database.close();
+  await rm(dir, { recursive: true, force: true });
+});
+
+const SHOUT: ToolManifest = {
+  name: 'shout',
+  description: 'Says a text louder.',
+  parameters: { type: 'object', properties: { text: { type: 'string' } }, required: ['text'] },
+  side_effects: 'none',
+  timeout_ms: 1_000,
+  result_char_limit: 100,
+  file: 'shout.js',
+};
+
+function configOf(owner: string, env: Readonly<Record<string, string>> = {}): WorkerConfig {
+  return readConfig({
+    DATABASE_URL: database.url,
+    ANTHROPIC_API_KEY: 'test-key',
+    ANTHROPIC_BASE_URL: simulator.apiUrl,
+    DATA_DIR: dir,
+    WORKER_NAME: owner,
+    SWEEP_INTERVAL_MS: '50',
+    ...env,
+  });
+}
+
+async function start(
+  config: WorkerConfig,
+  parts: Partial<Pick<WorkerParts, 'tools' | 'provider' | 'hooks'>> = {},
+): Promise<{ worker: Worker; failures: unknown[]; reports: Record<string, unknown>[] }> {
+  const failures: unknown[] = [];
+  const reports: Record<string, unknown>[] = [];
+  const worker = await startWorker(config, {
+    pool: database.pool,
+    provider: anthropicProvider(config.provider),
+    tools: { listTools: () => [], runCalls: () => Promise.resolve([]) },
+    log: {
+      report: (report) => void reports.push(report),
+      failure: (_flow, error) => void failures.push(error),
+      queueError: (error) => void failures.push(error),
+    },
+    ...parts,
+  });
+  workers.push(worker);
+  return { worker, failures, reports };
+}
+
+/** A provider batch that stands in the given state and is due. */
+async function insertProviderBatch(
+  state: 'building' | 'submitting' | 'submitted' | 'ended',
+  lease?: { readonly owner: string; readonly until: string },
+): Promise<string> {
+  const id = newId();
+  const sent = state === 'building' ? null : 'now()';
+  await database.pool.query(
+    `insert into provider_batch (id, project_id, credential, state, nonce, request_count, next_due_at, body_bytes,
+       body_sha256, submit_started_at, provider_id, submitted_at, ended_at, lease_owner, lease_until, lease_epoch)
+     values ($1, $2, 'default', $3, $4, 1, now(), ${sent && 1}, ${sent && `'x'`}, ${sent},
+       ${['submitted', 'ended'].includes(state) ? `'msgbatch_' || $4` : null},
+       ${['submitted', 'ended'].includes(state) ? 'now()' : null}, ${state === 'ended' ? 'now()' : null},
+       $5, coalesce($6::timestamptz, '-infinity'), 1)`,
+    [id, DEFAULT_PROJECT_ID, state, newNonce(), lease?.owner ?? null, lease?.until ?? null],
+  );
+  return id;
+}
+
+async function ownersOf(ids: readonly string[]): Promise<(string | null)[]> {
+  const { rows } = await database.pool.query<{ lease_owner: string | null }>(
+    `select lease_owner from provider_batch where id = any($1::uuid[]) order by array_position($1::uuid[], id)`,
+    [ids],
+  );
+  return rows.map((row) => row.lease_owner);
+}
+
+/** Whether a poll found out, and wrote, that the provider does not know the batch. */
+async function wasLookedFor(id: string): Promise<boolean | undefined> {
+  const { rows } = await database.pool.query<{ looked: boolean }>(
+    'select missing_since is not null as looked from provider_batch where id = $1',
+    [id],
+  );
+  return rows[0]?.looked;
+}
+
+/** A provider whose results never come and whose other answers are those of the simulator. */
+function silentResults(): { provider: ProviderPort; asked: () => number } {
+  let asked = 0;
+  const real = anthropicProvider({ apiKey: 'test-key', baseURL: simulator.apiUrl });
+  return {
+    asked: () => asked,
+    provider: {
+      ...real,
+      streamResults: (_id, { signal }) => {
+        asked += 1;
+        return new Promise((_resolve, reject) => {
+          signal?.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+        });
+      },
+    },
+  };
+}
+
+test('a module tool whose schema the provider would refuse is left out, and the operator is told why', async () => {
+  const odd = { ...SHOUT, name: 'odd', parameters: { type: 'object', anyOf: [{}] }, file: 'odd.js' };
+  const { reports } = await start(configOf('one'), {
+    tools: { listTools: () => [odd, SHOUT], runCalls: () => Promise.resolve([]) },
+  });
+  const { rows } = await database.pool.query(`select name from tool where kind = 'module'`);
+  expect(rows).toEqual([{ name: 'shout' }]);
+  const reason: unknown = expect.stringContaining("must not have 'anyOf' at the top");
+  expect(reports).toContainEqual(
+    expect.objectContaining({ flow: 'register-tools', alarm: true, tool: 'odd', file: 'odd.js', reason }),
+  );
+});
+
+test('the module tools of the tool host are there once the worker is at work', async () => {
+  await start(configOf('one'), {
+    tools: { listTools: () => [SHOUT], runCalls: () => Promise.resolve([]) },
+  });
+  const { rows } = await database.pool.query(
+    `select name, kind, description, side_effects, timeout_ms, return_char_limit from tool where kind = 'module'`,
+  );
+  expect(rows).toEqual([
+    {
+      name: 'shout',
+      kind: 'module',
+      description: 'Says a text louder.',
+      side_effects: 'none',
+      timeout_ms: 1_000,
+      return_char_limit: 100,
+    },
+  ]);
+});
+
+test('a worker finds what is due by its own sweep, without any signal', async () => {
+  await start(configOf('one'));
+  const id = await insertProviderBatch('submitted');
+  await expect.poll(() => wasLookedFor(id), { timeout: 5_000 }).toBe(true);
+});
+
+test('a worker that stops in the middle of work gives its leases back at once', async () => {
+  const { provider, asked } = silentResults();
+  const { worker, failures } = await start(configOf('one'), { provider });
+  const id = await insertProviderBatch('ended');
+  await expect.poll(asked, { timeout: 5_000 }).toBe(1);
+  expect(await ownersOf([id])).toEqual(['one']);
+  await worker.stop(100);
+  expect(await ownersOf([id])).toEqual([null]);
+  const { rows } = await database.pool.query<{ free: boolean }>(
+    'select lease_until < app_now() as free from provider_batch where id = $1',
+    [id],
+  );
+  expect(rows).toEqual([{ free: true }]);
+  // Cut off is not failed: nobody is to be alarmed.
+  expect(failures).toEqual([]);
+});
+
+test('a flow that ends within the grace is not cut off', async () => {
+  const inside = Promise.withResolvers<void>();
+  const open = Promise.withResolvers<void>();
+  const { worker } = await start(configOf('one'), {
+    hooks: async (point) => {
+      if (point !== 'poll.after_look') return;
+      inside.resolve();
+      await open.promise;
+    },
+  });
+  const id = await insertProviderBatch('submitted');
+  await inside.promise;
+  const stopped = worker.stop(10_000);
+  open.resolve();
+  await stopped;
+  expect(await wasLookedFor(id)).toBe(true);
+});
+
+test('a stop does not wait for what hears nothing', async () => {
+  const inside = Promise.withResolvers<void>();
+  const { worker } = await start(configOf('one'), {
+    hooks: (point) => {
+      if (point !== 'poll.after_look') return;
+      inside.resolve();
+      return new Promise(() => undefined);
+    },
+  });
+  const id = await insertProviderBatch('submitted');
+  await inside.promise;
+  await worker.stop(100);
+  expect(await ownersOf([id])).toEqual([null]);
+});
+
+test('after a stop nothing is claimed any more', async () => {
+  const { worker, reports } = await start(configOf('one'));
+  await worker.stop();
+  const before = reports.length;
+  const id = await insertProviderBatch('submitted');
+  await new Promise((resolve) => setTimeout(resolve, 150));
+  expect(reports).toHaveLength(before);
+  const { rows } = await database.pool.query('select lease_epoch from provider_batch where id = $1', [id]);
+  expect(rows).toEqual([{ lease_epoch: 1 }]);
+});
+
+test('a start under a name that another process bears takes nothing from it, and takes over what it let lapse', async () => {
+  const lease = { owner: 'one', until: '2999-01-01' };
+  const sending = await insertProviderBatch('submitting', lease);
+  const held = await insertProviderBatch('ended', lease);
+  const lapsed = await insertProviderBatch('ended', { owner: 'one', until: '2020-01-01' });
+  const { provider, asked } = silentResults();
+  await start(configOf('one'), { provider });
+  await expect.poll(asked, { timeout: 5_000 }).toBe(1);
+  const { rows } = await database.pool.query(
+    `select lease_epoch, takeovers, lease_until = $2 as untouched from provider_batch
+      where id = any($1::uuid[]) order by array_position($1::uuid[], id)`,
+    [[sending, held, lapsed], lease.until],
+  );
+  expect(rows).toEqual([
+    { lease_epoch: 1, takeovers: 0, untouched: true },
+    { lease_epoch: 1, takeovers: 0, untouched: true },
+    { lease_epoch: 2, takeovers: 1, untouched: false },
+  ]);
+});
+
+test('a stop keeps the lease of a batch on its way: whoever sent it counts on that', async () => {
+  const sending = await insertProviderBatch('submitting', { owner: 'one', until: '2999-01-01' });
+  const { worker } = await start(configOf('one'));
+  await worker.stop(100);
+  expect(await ownersOf([sending])).toEqual(['one']);
+});
+
+test('an unusable queue URL keeps a worker from starting', async () => {
+  await expect(start(configOf('one', { QUEUE_URL: 'carrier-pigeon://loft' }))).rejects.toThrow(/QUEUE_URL/);
+});

@@ -1,0 +1,59 @@
+import type { LoopDelay } from '../measure/event-loop.ts';
+import type { StatementCounts } from '../measure/statements.ts';
+import type { StatementCost } from '../measure/trace.ts';
+import type { Scenario } from '../workload.ts';
+
+/** Where and how much an engine works. */
+export interface EngineContext {
+  /** A database of its own, empty. */
+  readonly url: string;
+  /** A Redis of its own, flushed; null when this machine has none. */
+  readonly redisUrl: string | null;
+  /** A directory of its own. */
+  readonly dir: string;
+  readonly runs: number;
+  readonly scenario: Scenario;
+  readonly workers: number;
+  /** `redis`, `postgres` or `none`: what carries the product's signals. */
+  readonly queue: string;
+  /** The provider answers over HTTP from a process of its own; null: it is called in the engine's process. */
+  readonly providerUrl: string | null;
+  /** Arguments for the Node processes that do the work. */
+  readonly nodeArguments: readonly string[];
+  /** Environment of the product's worker beside what the bench sets. */
+  readonly workerEnv: Readonly<Record<string, string>>;
+  /** Whether the product's workers note what each statement costs. */
+  readonly trace: boolean;
+}
+
+/** What the rows of an engine must add up to before its figures count. */
+export interface RowCounts {
+  readonly done: number;
+  readonly steps: number;
+  /** Null for engines that store messages in a form of their own. */
+  readonly messages: number | null;
+}
+
+/** What an engine counts of itself. */
+export interface EngineFigures {
+  readonly provider_cpu_ms: number;
+  readonly provider_calls: number;
+  readonly body_bytes: number;
+  readonly counts: StatementCounts;
+  readonly loop: LoopDelay;
+  /** Only where a trace was asked for. */
+  readonly costs?: readonly (readonly [statement: string, cost: StatementCost])[];
+}
+
+/** An engine that is ready to start: connected, its tables made, its agents stored. */
+export interface PreparedEngine {
+  /** Takes the runs in. */
+  accept(): Promise<void>;
+  /** Takes every run to its end. */
+  run(): Promise<void>;
+  figures(): EngineFigures | Promise<EngineFigures>;
+  count(): Promise<RowCounts>;
+  close(): Promise<void>;
+}
+
+export type PrepareEngine = (context: EngineContext) => Promise<PreparedEngine>;

@@ -1,0 +1,73 @@
+import type { PrepareEngine } from './engine.ts';
+
+/** An engine of the comparison. Its modules are loaded in its own process alone. */
+export interface EngineEntry {
+  /** What it is, in one line. */
+  readonly about: string;
+  /** What the product does and it does not. */
+  readonly leaves_out: string;
+  readonly load: () => Promise<PrepareEngine>;
+  /** Largest number of runs it is asked to do: beyond it the bench takes hours and shows nothing new. */
+  readonly runs_max: number;
+  readonly needs_redis?: true;
+}
+
+const FLOOR_LEAVES_OUT =
+  'leases, fencing, retries, limits, definitions, argument validation, odd result lines, several batches, tallies';
+
+export const ENGINES = {
+  nightshift: {
+    about: 'the product: its worker processes, provider called in the process',
+    leaves_out: '',
+    load: async () => (await import('./product.ts')).prepareProduct,
+    runs_max: 1_000_000,
+  },
+  floor: {
+    about: 'hand-written loop: parse, inline tool, one statement a thousand results',
+    leaves_out: `request bodies, tool threads, two phases, ${FLOOR_LEAVES_OUT}`,
+    load: async () => (await import('./floor.ts')).prepareFloor,
+    runs_max: 1_000_000,
+  },
+  'floor-full': {
+    about: 'the floor with bodies from history, tools in Piscina, answers durable before tools',
+    leaves_out: FLOOR_LEAVES_OUT,
+    load: async () => (await import('./floor-full.ts')).prepareFloorFull,
+    runs_max: 1_000_000,
+  },
+  bullmq: {
+    about:
+      'one BullMQ job a step (concurrency 50), rows one at a time through Kysely in one transaction a step',
+    leaves_out: `request bodies, tool threads, two phases, ${FLOOR_LEAVES_OUT}`,
+    load: async () => (await import('./bullmq.ts')).prepareBullmq,
+    runs_max: 30_000,
+  },
+  'letta-port': {
+    about: "Letta's batch algorithm over its own tables, call for call",
+    leaves_out: 'exactly-once, retries, more than one process, bounded memory',
+    load: async () => (await import('./letta-port.ts')).prepareLettaPort,
+    runs_max: 10_000,
+  },
+  dbos: {
+    about: 'one DBOS workflow a run (100 in flight), a durable step an answer and a tool result',
+    leaves_out:
+      'request bodies, provider batches, rows of its own: its checkpoints are all it stores; the wait for results',
+    load: async () => (await import('./dbos.ts')).prepareDbos,
+    runs_max: 10_000,
+  },
+  'pgboss-batch': {
+    about: 'pg-boss with 500 jobs a handler and one statement for them',
+    leaves_out: `request bodies, tool threads, two phases, ${FLOOR_LEAVES_OUT}`,
+    load: async () => (await import('./pgboss-batch.ts')).preparePgBossBatch,
+    runs_max: 100_000,
+  },
+} as const satisfies Record<string, EngineEntry>;
+
+export type EngineName = keyof typeof ENGINES;
+
+export function isEngineName(name: string): name is EngineName {
+  return Object.hasOwn(ENGINES, name);
+}
+
+export function engineEntry(name: EngineName): EngineEntry {
+  return ENGINES[name];
+}

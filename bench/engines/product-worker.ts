@@ -1,0 +1,107 @@
+/** A worker process of the product with the bench's provider in it. Speaks with its parent over IPC. */
+import { createRequire } from 'node:module';
+import type pgModule from 'pg';
+import { startToolHost } from '../../apps/tool-host/src/index.ts';
+import { readConfig } from '../../apps/worker/src/config.ts';
+import { anthropicProvider } from '../../apps/worker/src/provider/anthropic.ts';
+import { startWorker, type Worker } from '../../apps/worker/src/worker.ts';
+import { createPool } from '../../libs/services/src/index.ts';
+import { watchEventLoop } from '../measure/event-loop.ts';
+import { countStatements } from '../measure/statements.ts';
+import { traceStatements, type StatementCost } from '../measure/trace.ts';
+import { openProvider } from '../provider.ts';
+import type { Scenario } from '../workload.ts';
+import type { EngineFigures } from './engine.ts';
+
+export interface WorkerOptions {
+  readonly scenario: Scenario;
+  /** Where the provider's batches lie. */
+  readonly providerDir: string;
+  /** The provider answers over HTTP instead. */
+  readonly providerUrl: string | null;
+  /** Milliseconds that a batch stays in progress at the provider. */
+  readonly holdOpenMs: number;
+  /** Notes what each statement costs the server. */
+  readonly trace: boolean;
+}
+
+export interface ToWorker {
+  readonly kind: 'start' | 'figures' | 'stop';
+}
+export type FromWorker =
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'report'; readonly flow: string; readonly detail: Readonly<Record<string, unknown>> }
+  | { readonly kind: 'failure'; readonly flow: string; readonly message: string }
+  | { readonly kind: 'figures'; readonly figures: WorkerFigures };
+
+export type WorkerFigures = EngineFigures & {
+  readonly costs: readonly (readonly [statement: string, cost: StatementCost])[];
+};
+
+const options = JSON.parse(process.argv[2] ?? '{}') as WorkerOptions;
+// The product's own copy of pg, not the peers'.
+const pg = createRequire(new URL('../../libs/services/package.json', import.meta.url))(
+  'pg',
+) as typeof pgModule;
+const counts = { statements: 0, transactions: 0 };
+const costs = new Map<string, StatementCost>();
+countStatements(pg, counts);
+if (options.trace) traceStatements(pg, costs);
+
+// eslint-disable-next-line no-restricted-syntax -- what a worker's main does: its environment, whole, to the function that parses it
+const config = readConfig(process.env);
+const tell = (message: FromWorker): void => void process.send?.(message);
+const inProcess =
+  options.providerUrl === null
+    ? openProvider({ dir: options.providerDir, scenario: options.scenario, holdOpenMs: options.holdOpenMs })
+    : null;
+const provider = inProcess ?? anthropicProvider({ apiKey: 'bench', baseURL: options.providerUrl ?? '' });
+const pool = createPool({
+  url: config.database_url,
+  max: config.database_pool_max,
+  applicationName: config.owner,
+});
+const tools = await startToolHost({ toolsDirs: [...config.tools_dirs] });
+let worker: Worker | undefined;
+let loop = watchEventLoop();
+
+async function start(): Promise<void> {
+  counts.statements = counts.transactions = 0;
+  costs.clear();
+  loop = watchEventLoop();
+  worker = await startWorker(config, {
+    pool,
+    provider,
+    tools,
+    log: {
+      report: ({ flow, ...detail }) => tell({ kind: 'report', flow, detail }),
+      failure: (flow, error) => tell({ kind: 'failure', flow, message: String(error) }),
+      queueError: (error) => tell({ kind: 'failure', flow: 'queue', message: String(error) }),
+    },
+  });
+}
+
+async function stop(): Promise<void> {
+  await worker?.stop();
+  await tools.close();
+  await pool.end();
+  process.exit(0);
+}
+
+process.on('message', ({ kind }: ToWorker) => {
+  if (kind === 'start') void start();
+  else if (kind === 'stop') void stop();
+  else {
+    const figures: WorkerFigures = {
+      provider_cpu_ms: inProcess?.counts.cpu_ms ?? 0,
+      provider_calls: inProcess?.counts.calls ?? 0,
+      body_bytes: inProcess?.counts.body_bytes ?? 0,
+      counts: { ...counts },
+      loop: loop(),
+      costs: [...costs],
+    };
+    tell({ kind: 'figures', figures });
+  }
+});
+process.on('disconnect', () => process.exit(0));
+tell({ kind: 'ready' });

@@ -1,0 +1,248 @@
+/** The product itself: its worker processes, its store, its tool host. Left out are only the provider and the HTTP in front. */
+import { join } from 'node:path';
+import {
+  acceptBatch,
+  connect,
+  createAgents,
+  DEFAULT_PROJECT_ID,
+  findTools,
+  inTransaction,
+  migrateToLatest,
+  newConversationId,
+  newId,
+  registerMemoryTools,
+  registerModuleTools,
+  type Database,
+  type NewAgent,
+} from '../../libs/db/src/index.ts';
+import { prepareQueue } from '../../libs/queue/src/index.ts';
+import { checkRedis, createPool } from '../../libs/services/src/index.ts';
+import { description, parameters } from '../tools/look_up.ts';
+import { MODEL, STEPS, SYSTEM_PROMPT, userText, type Scenario } from '../workload.ts';
+import type { EngineContext, PreparedEngine, RowCounts } from './engine.ts';
+import { addFigures, startWorkerProcess, type WorkerProcess } from './worker-processes.ts';
+
+const AGENTS_PER_TRANSACTION = 2_000;
+/** Accepting 100,000 runs is one transaction. */
+const ACCEPT_TIMEOUT_MS = 600_000;
+
+/**
+ * The provider answers at once, so the product's waits for company and for the provider are cut short: they are not what
+ * is measured, and at their defaults a bench would mostly sleep.
+ */
+const SHORT_WAITS = { GATHER_WINDOW_MS: '250', POLL_INTERVAL_MS: '100', SWEEP_INTERVAL_MS: '500' };
+
+/** A database of the product with one agent a run, and a batch that is ready to be taken in. */
+export interface ProductStore {
+  readonly db: Database;
+  readonly batchId: string;
+  readonly queueUrl: string;
+  accept(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function prepareStore(context: EngineContext): Promise<ProductStore> {
+  const pool = createPool({
+    url: context.url,
+    max: 2,
+    applicationName: 'bench-store',
+    statementTimeoutMs: ACCEPT_TIMEOUT_MS,
+    idleInTransactionTimeoutMs: ACCEPT_TIMEOUT_MS,
+  });
+  const db = connect(pool);
+  await migrateToLatest(db);
+  const queueUrl = queueUrlOf(context);
+  await prepareQueue(queueUrl, { checkRedis });
+  const agentIds = await storeAgents(db, context.runs, context.scenario);
+  const batchId = newId();
+  return {
+    db,
+    batchId,
+    queueUrl,
+    async accept() {
+      await inTransaction(db, (trx) =>
+        acceptBatch(trx, DEFAULT_PROJECT_ID, {
+          id: batchId,
+          callback_url: null,
+          metadata: null,
+          idempotency: null,
+          runs: agentIds.map((agent_id, ordinal) => ({
+            agent_id,
+            custom_id: `run-${ordinal}`,
+            max_steps: 10,
+            messages: [
+              { role: 'user', content: [{ type: 'text', text: userText(ordinal) }], otid: null, name: null },
+            ],
+            isolated: false,
+          })),
+        }),
+      );
+    },
+    close: () => pool.end(),
+  };
+}
+
+/** Starts the product's workers for a prepared store. */
+export function startWorkers(context: EngineContext, store: ProductStore): Promise<WorkerProcess[]> {
+  return Promise.all(
+    Array.from({ length: context.workers }, (_, index) =>
+      startWorkerProcess({
+        name: `bench-${index + 1}`,
+        databaseUrl: context.url,
+        queueUrl: store.queueUrl,
+        dataDir: join(context.dir, `worker-${index + 1}`),
+        options: {
+          scenario: context.scenario,
+          providerDir: join(context.dir, 'provider'),
+          providerUrl: context.providerUrl,
+          holdOpenMs: 0,
+          trace: context.trace,
+        },
+        nodeArguments: context.nodeArguments,
+        env: { ...SHORT_WAITS, ...context.workerEnv },
+      }),
+    ),
+  );
+}
+
+/** The product as an engine of the comparison. */
+export async function prepareProduct(context: EngineContext): Promise<PreparedEngine> {
+  const store = await prepareStore(context);
+  const workers = await startWorkers(context, store);
+  return {
+    accept: () => store.accept(),
+    async run() {
+      const ended = Promise.race(
+        workers.map((worker) =>
+          worker.report((flow, detail) => flow === 'finish-batch' && detail['state'] === 'completed'),
+        ),
+      );
+      for (const worker of workers) worker.start();
+      await ended;
+    },
+    async figures() {
+      const all = await Promise.all(workers.map((worker) => worker.figures()));
+      return { ...all.reduce<EngineFiguresSum>(addFigures, NOTHING), costs: all.flatMap((own) => own.costs) };
+    },
+    count: () => countRows(store.db, store.batchId, context.runs),
+    async close() {
+      await Promise.all(workers.map((worker) => worker.stop()));
+      await store.close();
+    },
+  };
+}
+
+type EngineFiguresSum = ReturnType<typeof addFigures>;
+const NOTHING: EngineFiguresSum = {
+  provider_cpu_ms: 0,
+  provider_calls: 0,
+  body_bytes: 0,
+  counts: { statements: 0, transactions: 0 },
+  loop: { p99_ms: 0, max_ms: 0 },
+};
+
+function queueUrlOf({ queue, url, redisUrl }: EngineContext): string {
+  if (queue === 'none') return 'none';
+  if (queue === 'postgres') return url;
+  if (redisUrl === null) throw new Error('--queue redis needs a redis-server on PATH.');
+  return redisUrl;
+}
+
+async function storeAgents(db: Database, runs: number, scenario: Scenario): Promise<readonly string[]> {
+  await inTransaction(db, async (trx) => {
+    await registerMemoryTools(trx, DEFAULT_PROJECT_ID);
+    await registerModuleTools(trx, DEFAULT_PROJECT_ID, [
+      {
+        name: 'look_up',
+        description,
+        input_schema: {
+          ...parameters,
+          required: [...parameters.required],
+        },
+        side_effects: 'none',
+        return_char_limit: 50_000,
+        timeout_ms: 30_000,
+      },
+    ]);
+  });
+  const names = scenario === 'memory' ? ['core_memory_append'] : ['look_up'];
+  const tools = await findTools(db, DEFAULT_PROJECT_ID, { ids: [], names });
+  const toolIds = tools.map((tool) => tool.id);
+  const ids: string[] = [];
+  for (let from = 0; from < runs; from += AGENTS_PER_TRANSACTION) {
+    const agents = Array.from({ length: Math.min(AGENTS_PER_TRANSACTION, runs - from) }, (_, index) =>
+      agentOf(from + index, scenario, toolIds),
+    );
+    await inTransaction(db, (trx) => createAgents(trx, DEFAULT_PROJECT_ID, agents));
+    ids.push(...agents.map((agent) => agent.id));
+  }
+  return ids;
+}
+
+function agentOf(ordinal: number, scenario: Scenario, tool_ids: readonly string[]): NewAgent {
+  const notes = {
+    id: newId(),
+    label: 'notes',
+    value: 'Nothing yet.',
+    description: null,
+    char_limit: 10_000,
+    read_only: false,
+    metadata: {},
+    tags: [],
+    is_template: false,
+    hidden: false,
+  };
+  return {
+    id: newId(),
+    conversation_id: newConversationId(),
+    name: `customer ${ordinal}`,
+    description: null,
+    agent_type: 'letta_v1_agent',
+    system: SYSTEM_PROMPT,
+    model: `anthropic/${MODEL}`,
+    model_settings: { max_output_tokens: 1024, parallel_tool_calls: true, extra: {} },
+    tool_rules: [],
+    metadata: null,
+    tags: [],
+    timezone: 'UTC',
+    message_buffer_autoclear: false,
+    context_window_limit: 200_000,
+    hidden: false,
+    echoed: {},
+    blocks: scenario === 'memory' ? [notes] : [],
+    block_ids: [],
+    tool_ids,
+  };
+}
+
+/** Counts what this batch has come to; the database may hold others. */
+async function countRows(db: Database, batchId: string, runs: number): Promise<RowCounts> {
+  const ofBatch = db.selectFrom('run').select('id').where('batch_id', '=', batchId);
+  const counted = async (query: { executeTakeFirstOrThrow(): Promise<{ n: number }> }): Promise<number> =>
+    (await query.executeTakeFirstOrThrow()).n;
+  const all = (table: 'step' | 'message') =>
+    db
+      .selectFrom(table as 'step')
+      .select((eb) => eb.fn.countAll<number>().as('n'))
+      .where('run_id', 'in', ofBatch);
+  const done = db
+    .selectFrom('run')
+    .select((eb) => eb.fn.countAll<number>().as('n'))
+    .where('batch_id', '=', batchId)
+    .where('state', '=', 'completed');
+  const counts = {
+    done: await counted(done),
+    steps: await counted(all('step').where('applied_at', 'is not', null)),
+    messages: await counted(all('message')),
+  };
+  const calls = await counted(
+    db
+      .selectFrom('tool_call')
+      .select((eb) => eb.fn.countAll<number>().as('n'))
+      .where('run_id', 'in', ofBatch)
+      .where('state', '=', 'succeeded'),
+  );
+  if (calls !== runs * (STEPS - 1))
+    throw new Error(`${calls} tool calls succeeded instead of ${runs * (STEPS - 1)}`);
+  return counts;
+}

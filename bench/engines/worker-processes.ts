@@ -1,0 +1,115 @@
+/** Worker processes of the product, as a bench starts, watches and asks them. */
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import type { EngineFigures } from './engine.ts';
+import type { FromWorker, ToWorker, WorkerFigures, WorkerOptions } from './product-worker.ts';
+
+export interface WorkerProcess {
+  readonly pid: number;
+  /** Puts it to work. */
+  start(): void;
+  /** Resolves with the first report of a flow that `matches`; rejects when the process ends first. */
+  report(matches: (flow: string, detail: Readonly<Record<string, unknown>>) => boolean): Promise<Report>;
+  figures(): Promise<WorkerFigures>;
+  /** Ends it in order. */
+  stop(): Promise<void>;
+  /** Ends it at once. */
+  kill(): Promise<void>;
+}
+
+export interface Report {
+  readonly flow: string;
+  readonly detail: Readonly<Record<string, unknown>>;
+}
+
+export interface WorkerSetup {
+  readonly name: string;
+  readonly databaseUrl: string;
+  readonly queueUrl: string;
+  readonly dataDir: string;
+  readonly options: WorkerOptions;
+  readonly nodeArguments: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+}
+
+const TOOLS_DIR = join(import.meta.dirname, '../tools');
+
+/** Starts a process and resolves when its modules are loaded and its tool host is up; it does not work yet. */
+export async function startWorkerProcess(setup: WorkerSetup): Promise<WorkerProcess> {
+  const child = fork(new URL('product-worker.ts', import.meta.url), [JSON.stringify(setup.options)], {
+    execArgv: [...setup.nodeArguments],
+    env: {
+      DATABASE_URL: setup.databaseUrl,
+      QUEUE_URL: setup.queueUrl,
+      ANTHROPIC_API_KEY: 'bench',
+      TOOLS_DIR,
+      DATA_DIR: setup.dataDir,
+      WORKER_NAME: setup.name,
+      ...setup.env,
+    },
+  });
+  const exit = once(child, 'exit') as Promise<[number | null]>;
+  const [message] = (await Promise.race([once(child, 'message'), exit])) as [FromWorker | number | null];
+  if (message === null || typeof message === 'number' || message.kind !== 'ready') {
+    throw new Error('A worker ended before it was ready.');
+  }
+  child.on('message', (said: FromWorker) => {
+    if (said.kind === 'failure') process.stderr.write(`  ${setup.name}, ${said.flow}: ${said.message}\n`);
+  });
+  const tell = (kind: ToWorker['kind']): void => void child.send({ kind } satisfies ToWorker);
+  const heard = <T>(find: (said: FromWorker) => T | undefined): Promise<T> => hear(child, exit, find);
+  return {
+    pid: child.pid ?? 0,
+    start: () => tell('start'),
+    report: (matches) =>
+      heard((said) => (said.kind === 'report' && matches(said.flow, said.detail) ? said : undefined)),
+    figures() {
+      const answer = heard((said) => (said.kind === 'figures' ? said.figures : undefined));
+      tell('figures');
+      return answer;
+    },
+    async stop() {
+      tell('stop');
+      await exit;
+    },
+    async kill() {
+      child.kill('SIGKILL');
+      await exit;
+    },
+  };
+}
+
+function hear<T>(
+  child: ChildProcess,
+  exit: Promise<[number | null]>,
+  find: (said: FromWorker) => T | undefined,
+): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const listener = (said: FromWorker): void => {
+      const found = find(said);
+      if (found === undefined) return;
+      child.off('message', listener);
+      resolve(found);
+    };
+    child.on('message', listener);
+    void exit.then(([code]) => reject(new Error(`A worker ended with code ${code ?? 'none'}.`)));
+  });
+}
+
+/** Sums of several processes; delays are the worst of any. */
+export function addFigures(a: EngineFigures, b: EngineFigures): EngineFigures {
+  return {
+    provider_cpu_ms: a.provider_cpu_ms + b.provider_cpu_ms,
+    provider_calls: a.provider_calls + b.provider_calls,
+    body_bytes: a.body_bytes + b.body_bytes,
+    counts: {
+      statements: a.counts.statements + b.counts.statements,
+      transactions: a.counts.transactions + b.counts.transactions,
+    },
+    loop: {
+      p99_ms: Math.max(a.loop.p99_ms, b.loop.p99_ms),
+      max_ms: Math.max(a.loop.max_ms, b.loop.max_ms),
+    },
+  };
+}

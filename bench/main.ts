@@ -1,0 +1,79 @@
+/** The bench, once its packages are installed: `node bench/main.ts [flags]`. Linux only, for it reads /proc. */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { HELP, readOptions, type Options } from './options.ts';
+import { goalsOf, goalTable, tableOf } from './report/comparison.ts';
+import { documentOf } from './report/document.ts';
+import { toText } from './report/table.ts';
+import type { Bench, ScenarioResult } from './scenarios/bench.ts';
+import { compare } from './scenarios/compare.ts';
+import { compose } from './scenarios/compose.ts';
+import { poll } from './scenarios/poll.ts';
+import { status } from './scenarios/status.ts';
+import { tools } from './scenarios/tools.ts';
+import { trace } from './scenarios/trace.ts';
+
+const ROOT = join(import.meta.dirname, '..');
+const say = (text: string): void => void process.stderr.write(`${text}\n`);
+const print = (text: string): void => void process.stdout.write(`${text}\n`);
+
+const SCENARIOS: Record<Exclude<Options['mode'], 'compare'>, (bench: Bench) => Promise<ScenarioResult>> = {
+  trace,
+  tools,
+  poll,
+  status,
+  compose,
+};
+
+async function main(args: readonly string[]): Promise<void> {
+  const options = readOptions(args);
+  if (options === 'help') {
+    print(HELP);
+    return;
+  }
+  if (process.platform !== 'linux')
+    throw new Error('The bench reads CPU and memory from /proc: run it on Linux.');
+  const dir = join(ROOT, '.data', 'bench');
+  mkdirSync(dir, { recursive: true });
+  const bench: Bench = { options, dir, say };
+  if (options.mode === 'compare') await showComparison(bench, args);
+  else {
+    const result = await SCENARIOS[options.mode](bench);
+    print(`\n${result.title}\n\n${toText(result.table)}\n`);
+    for (const note of result.notes) print(note);
+    print(JSON.stringify({ bench: options.mode, ...result.figures }));
+  }
+}
+
+async function showComparison(bench: Bench, args: readonly string[]): Promise<void> {
+  const { machine, lines, notes } = await compare(bench);
+  const goals = goalsOf(lines, machine.cores);
+  for (const { server, runs } of sizesOf(lines)) {
+    print(`\n${runs.toLocaleString('en-US')} runs, ${server} settings\n`);
+    print(toText(tableOf(lines.filter((line) => line.server === server && line.runs === runs))));
+  }
+  print(`\n${toText(goalTable(goals))}\n`);
+  for (const note of notes) print(note);
+  if (bench.options.writeDocs) {
+    const command = ['npm run bench', ...(args.length === 0 ? [] : ['--', ...args])].join(' ');
+    const date = new Date().toISOString().slice(0, 10);
+    const text = documentOf({ machine, lines, goals, notes, options: bench.options, date, command });
+    writeFileSync(join(ROOT, 'docs', 'BENCHMARKS.md'), text);
+    say('docs/BENCHMARKS.md is written.');
+  }
+  print(JSON.stringify({ bench: 'compare', machine, lines, goals, notes }));
+}
+
+function sizesOf(
+  lines: readonly { readonly server: string; readonly runs: number }[],
+): readonly { readonly server: string; readonly runs: number }[] {
+  const seen = new Map(lines.map(({ server, runs }) => [`${server} ${runs}`, { server, runs }]));
+  return [...seen.values()];
+}
+
+try {
+  await main(process.argv.slice(2));
+} catch (error) {
+  say(error instanceof Error ? error.message : String(error));
+  process.exitCode = 1;
+}

@@ -1,0 +1,261 @@
+/** One engine, once: in a process of its own, on a fresh database, measured from outside. */
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import type { FromChild, ToChild } from '../child.ts';
+import type { EngineContext, EngineFigures, RowCounts } from '../engines/engine.ts';
+import type { BenchRedis, BenchServer } from '../servers.ts';
+import { MESSAGES_PER_RUN, STEPS } from '../workload.ts';
+import { machineCpuMs, memoryOf, resetPeak, treeCpuMs, treeOf } from './processes.ts';
+
+/** What one phase of one run took. */
+export interface Phase {
+  readonly wall_ms: number;
+  readonly engine_cpu_ms: number;
+  readonly postgres_cpu_ms: number;
+  readonly redis_cpu_ms: number;
+  readonly wal_bytes: number;
+  /** Cores that were busy with something else. */
+  readonly foreign_cores: number;
+}
+
+export interface Measured {
+  readonly accept: Phase;
+  readonly run: Phase;
+  readonly idle_rss_mb: number;
+  readonly idle_sum_mb: number;
+  /** Largest of any of its processes. */
+  readonly peak_rss_mb: number;
+  /** All of its processes together, each at its peak. */
+  readonly peak_sum_mb: number;
+  readonly figures: EngineFigures;
+  /** As the server counts them, the run's verification included: a check on our own count. */
+  readonly transactions_in_pg: number;
+  /** Of the provider, where that is a process of its own; in nobody else's figures. */
+  readonly provider_process_cpu_ms: number;
+}
+
+export type RunResult =
+  { readonly ok: true; readonly measured: Measured } | { readonly ok: false; readonly error: string };
+
+export interface RunPlan {
+  readonly engine: string;
+  readonly context: Omit<EngineContext, 'url' | 'dir' | 'redisUrl' | 'providerUrl'>;
+  /** The provider is a process of its own. */
+  readonly http: boolean;
+  /** Before the measured run the same is done once, unmeasured, in the same database. */
+  readonly filled: boolean;
+  readonly server: BenchServer;
+  readonly redis: BenchRedis | null;
+  readonly dir: string;
+  readonly timeoutMs: number;
+}
+
+interface Reading {
+  readonly at: number;
+  readonly engine: number;
+  readonly postgres: number;
+  readonly redis: number;
+  readonly provider: number;
+  readonly machine: number;
+  readonly own: number;
+  readonly lsn: string;
+}
+
+let databases = 0;
+
+/** Runs an engine and measures it. Whatever goes wrong is a result, never an exception. */
+export async function measureRun(plan: RunPlan): Promise<RunResult> {
+  const { server, redis } = plan;
+  databases += 1;
+  const database = `bench_${databases}`;
+  const dir = join(plan.dir, database);
+  mkdirSync(dir, { recursive: true });
+  let provider: ProviderProcess | null = null;
+  try {
+    const url = await server.createDatabase(database);
+    provider = plan.http ? await startProviderProcess(join(dir, 'provider'), plan.context.scenario) : null;
+    const context: EngineContext = {
+      ...plan.context,
+      url,
+      dir,
+      redisUrl: redis?.url ?? null,
+      providerUrl: provider?.url ?? null,
+    };
+    if (plan.filled) await measureChild({ ...plan, filled: false }, context, database, provider);
+    return { ok: true, measured: await measureChild(plan, context, database, provider) };
+  } catch (error) {
+    return { ok: false, error: error instanceof Error ? error.message : String(error) };
+  } finally {
+    await provider?.stop();
+    await server.dropDatabase(database).catch(() => undefined);
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+interface ProviderProcess {
+  readonly url: string;
+  readonly pid: number;
+  stop(): Promise<void>;
+}
+
+async function startProviderProcess(dir: string, scenario: string): Promise<ProviderProcess> {
+  const child = fork(new URL('../provider-server.ts', import.meta.url), [dir, scenario]);
+  const [{ port }] = (await once(child, 'message')) as [{ port: number }];
+  return {
+    url: `http://127.0.0.1:${port}`,
+    pid: child.pid ?? 0,
+    async stop() {
+      const exit = once(child, 'exit');
+      child.kill();
+      await exit;
+    },
+  };
+}
+
+async function measureChild(
+  plan: RunPlan,
+  context: EngineContext,
+  database: string,
+  provider: ProviderProcess | null,
+): Promise<Measured> {
+  const { server, redis } = plan;
+  // The product's driver process keeps no flags: they are for its workers. Every other engine is its own worker.
+  // pg-boss and DBOS use pg in a way that it warns of.
+  const quiet = '--disable-warning=DeprecationWarning';
+  const execArgv = plan.engine === 'nightshift' ? [quiet] : [quiet, ...context.nodeArguments];
+  const child = fork(new URL('../child.ts', import.meta.url), [plan.engine, JSON.stringify(context)], {
+    execArgv,
+  });
+  const pid = child.pid ?? 0;
+  const inbox: FromChild[] = [];
+  let wake: () => void = () => undefined;
+  child.on('message', (message: FromChild) => {
+    inbox.push(message);
+    wake();
+  });
+  const deadline = setTimeout(() => {
+    inbox.push({ kind: 'failed', message: `not done after ${plan.timeoutMs / 1000} s` });
+    wake();
+  }, plan.timeoutMs);
+  const ended = new Promise<void>((resolve) => {
+    child.once('exit', (code, signal) => {
+      inbox.push({ kind: 'failed', message: `its process ended with ${signal ?? `code ${code ?? 0}`}` });
+      wake();
+      resolve();
+    });
+  });
+  const next = async (): Promise<FromChild> => {
+    for (;;) {
+      const message = inbox.shift();
+      if (message?.kind === 'failed') throw new Error(message.message);
+      if (message !== undefined) return message;
+      await new Promise<void>((resolve) => (wake = resolve));
+    }
+  };
+  const tell = (kind: ToChild['kind']): void => void child.send({ kind });
+  const read = async (): Promise<Reading> => {
+    const { rows } = await server.admin.query<{ lsn: string }>(
+      'select pg_current_wal_insert_lsn()::text as lsn',
+    );
+    const own = process.cpuUsage();
+    return {
+      at: performance.now(),
+      engine: treeCpuMs(pid),
+      postgres: treeCpuMs(server.pid),
+      redis: redis === null ? 0 : treeCpuMs(redis.pid),
+      provider: provider === null ? 0 : treeCpuMs(provider.pid),
+      machine: machineCpuMs(),
+      own: (own.user + own.system) / 1000,
+      lsn: rows[0]?.lsn ?? '0/0',
+    };
+  };
+  try {
+    await next();
+    const members = workingProcesses(plan.engine, pid);
+    const idle = members.map((member) => memoryOf(member).rss_kb);
+    for (const member of members) resetPeak(member);
+    await server.admin.query('checkpoint');
+    const transactionsBefore = await transactionsOf(server, database);
+    const first = await read();
+    tell('accept');
+    await next();
+    const second = await read();
+    tell('run');
+    await next();
+    const third = await read();
+    const peaks = workingProcesses(plan.engine, pid).map((member) => memoryOf(member).peak_kb);
+    tell('account');
+    const account = await next();
+    if (account.kind !== 'account') throw new Error(`It said '${account.kind}' where its account was due.`);
+    verify(account.rows, context.runs);
+    await ended;
+    return {
+      accept: await phaseOf(server, first, second),
+      run: await phaseOf(server, second, third),
+      idle_rss_mb: Math.max(...idle) / 1024,
+      idle_sum_mb: idle.reduce((sum, size) => sum + size, 0) / 1024,
+      peak_rss_mb: Math.max(...peaks) / 1024,
+      peak_sum_mb: peaks.reduce((sum, peak) => sum + peak, 0) / 1024,
+      figures: account.figures,
+      provider_process_cpu_ms: third.provider - first.provider,
+      transactions_in_pg: (await transactionsOf(server, database)) - transactionsBefore,
+    };
+  } finally {
+    clearTimeout(deadline);
+    if (child.exitCode === null && child.signalCode === null) {
+      // Its own processes end when their channel closes.
+      child.kill('SIGKILL');
+      await ended;
+    }
+  }
+}
+
+/** Whose memory counts: of the product not the driver, which hands the runs in as the API would and then only waits. */
+function workingProcesses(engine: string, pid: number): readonly number[] {
+  const tree = treeOf(pid);
+  return engine === 'nightshift' ? tree.filter((member) => member !== pid) : tree;
+}
+
+async function transactionsOf(server: BenchServer, database: string): Promise<number> {
+  const { rows } = await server.admin.query<{ n: string }>(
+    'select xact_commit + xact_rollback as n from pg_stat_database where datname = $1',
+    [database],
+  );
+  return Number(rows[0]?.n ?? 0);
+}
+
+async function phaseOf(server: BenchServer, from: Reading, to: Reading): Promise<Phase> {
+  const { rows } = await server.admin.query<{ bytes: string }>('select pg_wal_lsn_diff($1, $2) as bytes', [
+    to.lsn,
+    from.lsn,
+  ]);
+  const wall_ms = to.at - from.at;
+  const engine = to.engine - from.engine;
+  const postgres = to.postgres - from.postgres;
+  const redis = to.redis - from.redis;
+  const ours = engine + postgres + redis + (to.provider - from.provider) + (to.own - from.own);
+  const foreign = to.machine - from.machine - ours;
+  return {
+    wall_ms,
+    engine_cpu_ms: engine,
+    postgres_cpu_ms: postgres,
+    redis_cpu_ms: redis,
+    wal_bytes: Number(rows[0]?.bytes ?? 0),
+    foreign_cores: Math.max(0, foreign) / wall_ms,
+  };
+}
+
+/** No figure counts before the rows do. */
+function verify(rows: RowCounts, runs: number): void {
+  const wanted: RowCounts = {
+    done: runs,
+    steps: runs * STEPS,
+    messages: rows.messages === null ? null : runs * MESSAGES_PER_RUN,
+  };
+  for (const name of ['done', 'steps', 'messages'] as const) {
+    if (rows[name] !== wanted[name])
+      throw new Error(`${name}: ${rows[name]} rows instead of ${wanted[name]}`);
+  }
+}

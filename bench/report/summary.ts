@@ -1,0 +1,118 @@
+/** Figures of a line: medians over its repetitions, and ratios to other lines of the same run. */
+import { spreadOf, type Spread } from '../measure/statistics.ts';
+import type { Measured, RunResult } from '../measure/measured-run.ts';
+import { STEPS } from '../workload.ts';
+
+export interface LineFigures {
+  readonly line: string;
+  readonly runs: number;
+  readonly server: string;
+  readonly reps: number;
+  /** Why it has no figures. */
+  readonly failure: string | null;
+  readonly figures: {
+    /** Per second of wall time from the first look at a ready run to the end of the last. */
+    readonly steps_per_s: Spread;
+    /** Milliseconds of CPU a step, taking in and carrying out, engine and servers; the provider's own work left out. */
+    readonly cpu_ms_per_step: Spread;
+    readonly engine_cpu_ms_per_step: number;
+    readonly postgres_cpu_ms_per_step: number;
+    readonly redis_cpu_ms_per_step: number;
+    /** Of the whole: what taking the runs in cost. */
+    readonly accept_cpu_ms_per_step: number;
+    readonly provider_cpu_ms_per_step: number;
+    readonly statements_per_step: number;
+    readonly transactions_per_step: number;
+    /** The same as PostgreSQL counts it, with the few of the verification. */
+    readonly transactions_in_pg_per_step: number;
+    readonly wal_bytes_per_step: number;
+    readonly peak_rss_mb: Spread;
+    readonly rss_growth_kb_per_run: number;
+    readonly loop_p99_ms: number;
+    readonly loop_max_ms: number;
+    /** Cores that the engine and the server kept busy. */
+    readonly engine_cores: number;
+    readonly postgres_cores: number;
+    readonly foreign_cores: Spread;
+  } | null;
+}
+
+export interface LineKey {
+  readonly line: string;
+  readonly runs: number;
+  readonly server: string;
+}
+
+/** Puts the repetitions of a line together. One that failed once has no figures: half a result is none. */
+export function summarise(key: LineKey, results: readonly RunResult[]): LineFigures {
+  const failed = results.find((result) => !result.ok);
+  const measured = results.flatMap((result) => (result.ok ? [result.measured] : []));
+  const base = { ...key, reps: results.length };
+  if (failed?.ok === false) return { ...base, failure: failed.error, figures: null };
+  if (measured.length === 0) return { ...base, failure: 'not run', figures: null };
+  const steps = key.runs * STEPS;
+  const spread = (of: (one: Measured) => number): Spread => spreadOf(measured.map(of));
+  const middle = (of: (one: Measured) => number): number => spread(of).median;
+  const engineCpu = (one: Measured): number =>
+    one.accept.engine_cpu_ms + one.run.engine_cpu_ms - one.figures.provider_cpu_ms;
+  const postgresCpu = (one: Measured): number => one.accept.postgres_cpu_ms + one.run.postgres_cpu_ms;
+  const redisCpu = (one: Measured): number => one.accept.redis_cpu_ms + one.run.redis_cpu_ms;
+  return {
+    ...base,
+    failure: null,
+    figures: {
+      steps_per_s: spread((one) => (steps / one.run.wall_ms) * 1000),
+      cpu_ms_per_step: spread((one) => (engineCpu(one) + postgresCpu(one) + redisCpu(one)) / steps),
+      engine_cpu_ms_per_step: middle((one) => engineCpu(one) / steps),
+      postgres_cpu_ms_per_step: middle((one) => postgresCpu(one) / steps),
+      redis_cpu_ms_per_step: middle((one) => redisCpu(one) / steps),
+      accept_cpu_ms_per_step: middle(
+        ({ accept }) => (accept.engine_cpu_ms + accept.postgres_cpu_ms + accept.redis_cpu_ms) / steps,
+      ),
+      provider_cpu_ms_per_step: middle(
+        (one) => (one.figures.provider_cpu_ms + one.provider_process_cpu_ms) / steps,
+      ),
+      statements_per_step: middle((one) => one.figures.counts.statements / steps),
+      transactions_per_step: middle((one) => one.figures.counts.transactions / steps),
+      transactions_in_pg_per_step: middle((one) => one.transactions_in_pg / steps),
+      wal_bytes_per_step: middle((one) => (one.accept.wal_bytes + one.run.wal_bytes) / steps),
+      peak_rss_mb: spread((one) => one.peak_rss_mb),
+      rss_growth_kb_per_run: middle(
+        (one) => (Math.max(0, one.peak_sum_mb - one.idle_sum_mb) * 1024) / key.runs,
+      ),
+      loop_p99_ms: middle((one) => one.figures.loop.p99_ms),
+      loop_max_ms: middle((one) => one.figures.loop.max_ms),
+      engine_cores: middle((one) => one.run.engine_cpu_ms / one.run.wall_ms),
+      postgres_cores: middle((one) => one.run.postgres_cpu_ms / one.run.wall_ms),
+      foreign_cores: spread((one) => one.run.foreign_cores),
+    },
+  };
+}
+
+/** CPU a step of one line over that of another of the same size and server; null where either has no figures. */
+export function cpuRatio(of: LineFigures | undefined, to: LineFigures | undefined): number | null {
+  if (of?.figures == null || to?.figures == null) return null;
+  return of.figures.cpu_ms_per_step.median / to.figures.cpu_ms_per_step.median;
+}
+
+/** Steps a second of one line over those of another. */
+export function speedRatio(of: LineFigures | undefined, to: LineFigures | undefined): number | null {
+  if (of?.figures == null || to?.figures == null) return null;
+  return of.figures.steps_per_s.median / to.figures.steps_per_s.median;
+}
+
+/** What two workers gain over one, and what kept them from more. */
+export function scalingOf(
+  one: LineFigures | undefined,
+  two: LineFigures | undefined,
+  cores: number,
+): { readonly gain: number; readonly limit: string } | null {
+  const gain = speedRatio(two, one);
+  if (gain === null || two?.figures == null) return null;
+  const { engine_cores, postgres_cores, foreign_cores } = two.figures;
+  const busy = engine_cores + postgres_cores + foreign_cores.median;
+  const share = `engine ${engine_cores.toFixed(2)}, PostgreSQL ${postgres_cores.toFixed(2)}, others ${foreign_cores.median.toFixed(2)} of ${cores} cores`;
+  if (busy > 0.9 * cores) return { gain, limit: `the machine: ${share}` };
+  if (postgres_cores > engine_cores) return { gain, limit: `PostgreSQL: ${share}` };
+  return { gain, limit: `the workers' own order of work: ${share}` };
+}

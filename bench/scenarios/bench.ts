@@ -1,0 +1,18 @@
+/** What every scenario works with. */
+import type { Options } from '../options.ts';
+
+export interface Bench {
+  readonly options: Options;
+  /** Everything written at run time lies here. */
+  readonly dir: string;
+  /** For whoever watches; the result goes to standard output. */
+  say(text: string): void;
+}
+
+/** What a scenario found: a table for people and figures for programs. */
+export interface ScenarioResult {
+  readonly title: string;
+  readonly table: { readonly head: readonly string[]; readonly rows: readonly (readonly string[])[] };
+  readonly figures: object;
+  readonly notes: readonly string[];
+}

@@ -1,0 +1,126 @@
+/** The status of a batch, asked for while its runs are being carried out. */
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { findFreePort } from '../../libs/services/src/index.ts';
+import { spreadOf } from '../measure/statistics.ts';
+import { treeCpuMs } from '../measure/processes.ts';
+import { digits } from '../report/table.ts';
+import { setUpProduct, type ProductSetup } from './product-setup.ts';
+import type { Bench, ScenarioResult } from './bench.ts';
+
+const RUNS_DEFAULT = 100_000;
+const WARM_UP = 200;
+const REQUESTS = 1_000;
+const API_KEY = 'bench-key-of-the-api';
+
+export async function status(bench: Bench): Promise<ScenarioResult> {
+  const runs = bench.options.runs?.[0] ?? RUNS_DEFAULT;
+  bench.say(`status: storing ${runs} agents and their runs`);
+  const setup = await setUpProduct(bench, runs);
+  const api = await startApi(setup);
+  try {
+    await setup.store.accept();
+    const worker = await setup.startWorker(0, {
+      GATHER_WINDOW_MS: '250',
+      POLL_INTERVAL_MS: '100',
+      SWEEP_INTERVAL_MS: '500',
+    });
+    worker.start();
+    await worker.report((flow) => flow === 'ingest-results');
+    const path = `/v1/messages/batches/job-${setup.store.batchId}`;
+    const get = async (): Promise<number> => {
+      const from = performance.now();
+      const response = await fetch(`${api.url}${path}`, { headers: { authorization: `Bearer ${API_KEY}` } });
+      const body = (await response.json()) as { status?: string };
+      if (!response.ok || body.status === undefined)
+        throw new Error(`GET ${path} answered ${response.status}.`);
+      if (body.status !== 'running')
+        throw new Error(`The batch is ${body.status} already: take more --runs.`);
+      return performance.now() - from;
+    };
+    for (let index = 0; index < WARM_UP; index++) await get();
+    bench.say(`status: ${REQUESTS} requests while the batch runs`);
+    const backends = await backendsOfApi(setup);
+    const cpu = treeCpuMs(api.pid);
+    const before = backendCpuMs(backends);
+    const times: number[] = [];
+    for (let index = 0; index < REQUESTS; index++) times.push(await get());
+    const apiMs = (treeCpuMs(api.pid) - cpu) / REQUESTS;
+    const postgresMs = (backendCpuMs(backends) - before) / REQUESTS;
+    const wall = spreadOf(times);
+    return {
+      title: `GET of a batch of ${runs} runs while it runs`,
+      table: {
+        head: ['requests', 'API CPU ms', 'PostgreSQL CPU ms', 'together', 'answer ms', 'min..max'],
+        rows: [
+          [
+            String(REQUESTS),
+            digits(apiMs),
+            digits(postgresMs),
+            digits(apiMs + postgresMs),
+            digits(wall.median),
+            `${digits(wall.min)}..${digits(wall.max)}`,
+          ],
+        ],
+      },
+      figures: {
+        runs,
+        requests: REQUESTS,
+        api_cpu_ms: apiMs,
+        postgres_cpu_ms: postgresMs,
+        wall_ms: wall,
+        goal_ms: 5,
+        met: apiMs + postgresMs < 5,
+      },
+      notes: ["PostgreSQL's share is that of the API's own connections."],
+    };
+  } finally {
+    await api.stop();
+    await setup.stop();
+  }
+}
+
+async function startApi(
+  setup: ProductSetup,
+): Promise<{ readonly url: string; readonly pid: number; stop(): Promise<void> }> {
+  const port = await findFreePort();
+  const child = fork(new URL('../../apps/api/src/main.ts', import.meta.url), [], {
+    env: {
+      DATABASE_URL: setup.context.url,
+      QUEUE_URL: setup.store.queueUrl,
+      PORT: String(port),
+      DATA_DIR: setup.context.dir,
+      NIGHTSHIFT_API_KEY: API_KEY,
+      LOG_LEVEL: 'silent',
+    },
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  });
+  const url = `http://127.0.0.1:${port}`;
+  const exit = once(child, 'exit');
+  while (!(await fetch(`${url}/readyz`).catch(() => undefined))?.ok) {
+    if (child.exitCode !== null) throw new Error('The API ended before it was ready.');
+    await delay(50);
+  }
+  return {
+    url,
+    pid: child.pid ?? 0,
+    async stop() {
+      child.kill();
+      await exit;
+    },
+  };
+}
+
+async function backendsOfApi(setup: ProductSetup): Promise<readonly number[]> {
+  const { rows } = await setup.server.admin.query<{ pid: number }>(
+    `select pid from pg_stat_activity where application_name = 'nightshift-api'`,
+  );
+  return rows.map((row) => row.pid);
+}
+
+function backendCpuMs(pids: readonly number[]): number {
+  const nanoseconds = pids.map((pid) => Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[0]));
+  return nanoseconds.reduce((sum, own) => sum + own, 0) / 1e6;
+}

@@ -1,0 +1,92 @@
+/** The servers that a bench starts for itself: an embedded PostgreSQL with fsync on, and a Redis where there is one. */
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import pg from 'pg';
+import { findRedisServer, startEmbeddedPostgres, startRedisServer } from '../libs/services/src/index.ts';
+
+/** Server settings that are measured. `stock`: what PostgreSQL does when nobody has configured it. */
+export const SERVER_SETTINGS = {
+  stock: {},
+  tuned: {
+    shared_buffers: '1GB',
+    max_wal_size: '8GB',
+    checkpoint_timeout: '15min',
+    random_page_cost: 1.1,
+    effective_cache_size: '8GB',
+    jit: 'off',
+  },
+} as const satisfies Record<string, Record<string, string | number>>;
+
+export type ServerName = keyof typeof SERVER_SETTINGS;
+
+export interface BenchServer {
+  readonly url: string;
+  readonly pid: number;
+  readonly version: string;
+  /** A connection to the maintenance database. */
+  readonly admin: pg.Client;
+  /** Makes a database and returns its URL. */
+  createDatabase(name: string): Promise<string>;
+  dropDatabase(name: string): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Starts a server on an empty data directory. `statements`: with pg_stat_statements, which costs some CPU of its own. */
+export async function startServer(dir: string, name: ServerName, statements: boolean): Promise<BenchServer> {
+  rmSync(dir, { recursive: true, force: true });
+  const server = await startEmbeddedPostgres({
+    dataDir: dir,
+    durable: true,
+    settings: {
+      ...SERVER_SETTINGS[name],
+      ...(statements
+        ? {
+            shared_preload_libraries: 'pg_stat_statements',
+            'pg_stat_statements.track': 'top',
+            track_io_timing: 'on',
+          }
+        : {}),
+    },
+  });
+  const admin = new pg.Client({ connectionString: server.url });
+  admin.on('error', () => undefined);
+  await admin.connect();
+  const { rows } = await admin.query<{ version: string }>(
+    `select current_setting('server_version') as version`,
+  );
+  if (statements) await admin.query('create extension if not exists pg_stat_statements');
+  return {
+    url: server.url,
+    pid: server.pid,
+    version: rows[0]?.version ?? '',
+    admin,
+    async createDatabase(database) {
+      await admin.query(`create database ${database}`);
+      const url = new URL(server.url);
+      url.pathname = `/${database}`;
+      return url.href;
+    },
+    async dropDatabase(database) {
+      await admin.query(`drop database if exists ${database} with (force)`);
+    },
+    async stop() {
+      await admin.end();
+      await server.stop();
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+export interface BenchRedis {
+  readonly url: string;
+  readonly pid: number;
+  stop(): Promise<void>;
+}
+
+/** Starts a Redis with an append-only file, or returns null on a machine that has none. */
+export async function startRedis(dir: string): Promise<BenchRedis | null> {
+  if (findRedisServer() === null) return null;
+  rmSync(dir, { recursive: true, force: true });
+  const redis = await startRedisServer({ dir: join(dir), appendOnly: true });
+  return { url: redis.url, pid: redis.pid, stop: () => redis.stop() };
+}

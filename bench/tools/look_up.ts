@@ -1,0 +1,14 @@
+// Stands alone, as a tool module does: the same answer as `lookUp` of the workload, as cheap to make.
+export const description = 'Looks a customer up. Give the customer and what you want to know.';
+export const parameters = {
+  type: 'object',
+  properties: { customer: { type: 'string' }, question: { type: 'string' }, depth: { type: 'integer' } },
+  required: ['customer', 'question'],
+  additionalProperties: false,
+} as const;
+
+export function run(args: Record<string, unknown>): string {
+  return `record of ${String(args['customer'])} at depth ${String(args['depth'])}: `
+    .padEnd(214, 'paid; ')
+    .slice(0, 214);
+}

@@ -1,0 +1,38 @@
+# A worker with its tool host. Build from the root of the repository, start as many as wanted:
+#   docker build -f infra/docker/worker.Dockerfile -t nightshift-worker .
+#   docker run --init --read-only --stop-timeout 30 -e DATABASE_URL -e QUEUE_URL -e ANTHROPIC_API_KEY nightshift-worker
+# It runs the sources as they are (Node strips the types), so there is no build stage. Run it with --init, which reaps
+# what tool code leaves behind, and give it more than 20 seconds to stop: it ends what is under way and returns its leases.
+
+FROM node:24-bookworm-slim AS dependencies
+WORKDIR /app
+# Manifests alone: this layer is made anew when a dependency changes, not when code does.
+COPY package.json package-lock.json ./
+COPY apps/worker/package.json apps/worker/
+COPY apps/tool-host/package.json apps/tool-host/
+COPY libs/agent-core/package.json libs/agent-core/
+COPY libs/db/package.json libs/db/
+COPY libs/queue/package.json libs/queue/
+COPY libs/services/package.json libs/services/
+# Optional dependencies are embedded Postgres and speed-ups; a container is given its services. No install script runs.
+RUN --mount=type=cache,target=/root/.npm \
+    npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund --workspace @nightshift/worker
+
+FROM node:24-bookworm-slim
+ENV NODE_ENV=production \
+    DATA_DIR=/data
+WORKDIR /app
+COPY --from=dependencies /app ./
+COPY libs/agent-core/src libs/agent-core/src
+COPY libs/db/src libs/db/src
+COPY libs/queue/src libs/queue/src
+COPY libs/services/src libs/services/src
+COPY apps/tool-host/src apps/tool-host/src
+COPY apps/worker/src apps/worker/src
+# Request bodies on their way out lie here, each until it is sent. Nothing here is needed after a restart.
+RUN install -d -o node -g node /data
+VOLUME /data
+USER node
+STOPSIGNAL SIGTERM
+# No HEALTHCHECK: it listens nowhere. A worker that hangs loses its leases, and another goes on with its rows.
+CMD ["node", "--max-semi-space-size=8", "--heap-growing-percent=40", "apps/worker/src/main.ts"]

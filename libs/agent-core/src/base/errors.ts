@@ -1,0 +1,115 @@
+/**
+ * The one catalogue of errors. Every error that leaves a library or an app has a code of this table; the table says
+ * which HTTP status it has and what its reader does next. `docs/reference/errors.md` is generated from it.
+ */
+
+interface CatalogueEntry {
+  /** HTTP status of a route that ends with it; null for errors that never reach a client. */
+  readonly status: number | null;
+  readonly title: string;
+  /** What the reader does next, as a sentence. */
+  readonly next: string;
+}
+
+export const ERROR_CATALOGUE = {
+  invalid_argument: {
+    status: 400,
+    title: 'Bad request',
+    next: 'Correct the named field and send the request again.',
+  },
+  unauthorized: {
+    status: 401,
+    title: 'Unauthorized',
+    next: 'Send the key as `Authorization: Bearer <key>`; `npm start` prints it.',
+  },
+  not_found: { status: 404, title: 'Not found', next: 'Check the id; lists show what exists.' },
+  method_not_allowed: {
+    status: 405,
+    title: 'Method not allowed',
+    next: 'See GET /openapi.json for the methods of this path.',
+  },
+  conflict: { status: 409, title: 'Conflict', next: 'Read the resource again and decide anew.' },
+  payload_too_large: {
+    status: 413,
+    title: 'Payload too large',
+    next: 'Split the request; the limit is in the message.',
+  },
+  unsupported_media_type: { status: 415, title: 'Unsupported media type', next: 'Send application/json.' },
+  validation_failed: {
+    status: 422,
+    title: 'Validation failed',
+    next: 'Correct the named fields; nothing was stored.',
+  },
+  idempotency_mismatch: {
+    status: 422,
+    title: 'Idempotency key reused',
+    next: 'Use a new Idempotency-Key for a new body.',
+  },
+  internal: { status: 500, title: 'Internal error', next: 'Look up the request id in the server log.' },
+  not_ready: { status: 503, title: 'Not ready', next: 'Try again in a few seconds.' },
+  fenced: {
+    status: null,
+    title: 'Lease lost',
+    next: 'Nothing: another worker has taken the row over and goes on from what is committed.',
+  },
+  illegal_transition: {
+    status: null,
+    title: 'Illegal state transition',
+    next: 'A bug: report it with the state and event of the message.',
+  },
+  database_from_future: {
+    status: null,
+    title: 'Database is newer than this program',
+    next: 'Start the newer release, or restore the backup made before it migrated.',
+  },
+  database_unreachable: {
+    status: 503,
+    title: 'Database unreachable',
+    next: 'Check DATABASE_URL and that the server runs.',
+  },
+  bad_configuration: {
+    status: null,
+    title: 'Bad configuration',
+    next: 'Correct the named environment variable.',
+  },
+  provider_refused: {
+    status: null,
+    title: 'The provider refused the request',
+    next: 'See the provider message; the steps wait or fail as the retry table says.',
+  },
+  tool_host_unavailable: {
+    status: null,
+    title: 'The tool host could not be started',
+    next: 'Check TOOLS_DIR and the log of the tool host.',
+  },
+} as const satisfies Record<string, CatalogueEntry>;
+
+export type ErrorCode = keyof typeof ERROR_CATALOGUE;
+
+/** One offending field of a request. `path` is a JSON Pointer into the body, or `?name` for a query parameter. */
+export interface FieldError {
+  readonly path: string;
+  readonly message: string;
+}
+
+/** An error of the catalogue. `message` is safe to show to a client; `cause` is for the log only. */
+export class NightshiftError extends Error {
+  readonly code: ErrorCode;
+  readonly fields: readonly FieldError[];
+
+  constructor(
+    code: ErrorCode,
+    message: string,
+    options: { fields?: readonly FieldError[]; cause?: unknown } = {},
+  ) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = 'NightshiftError';
+    this.code = code;
+    this.fields = options.fields ?? [];
+  }
+}
+
+/** True for an error of the catalogue with this code. */
+export function isError(error: unknown, code: ErrorCode): error is NightshiftError {
+  return error instanceof NightshiftError && error.code === code;
+}

@@ -1,0 +1,111 @@
+/**
+ * Ids on the wire are `<prefix>-<uuid>`; in the database they are uuid columns.
+ *
+ * Hot children have no id column: a run's uuid leaves its low 24 bits free and a conversation's its low 31, and
+ * a step's or message's uuid is its parent's with its number written there. A message also leaves 7 bits for the
+ * position of an item within it, which Letta's clients know as the `otid`.
+ */
+
+/** What an id on the wire may name. A batch is a `job` there, as in Letta. */
+export type WirePrefix =
+  'agent' | 'block' | 'tool' | 'message' | 'run' | 'step' | 'job' | 'batch_item' | 'conversation' | 'user';
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+
+/** Bits of a run's uuid that must be zero: 16 for the step number, 8 for the attempt. */
+export const RUN_FREE_BITS = 24;
+/** Bits of a conversation's uuid that must be zero: 24 for the message number, 7 for the item within a message. */
+export const CONVERSATION_FREE_BITS = 31;
+
+export const STEP_NUMBER_MAX = 0xffff;
+export const ATTEMPT_MAX = 0xff;
+export const MESSAGE_SEQ_MAX = 0xff_ffff;
+
+/** True for a lower-case RFC 9562 uuid, with dashes. */
+export function isUuid(text: string): boolean {
+  return UUID.test(text);
+}
+
+/** `agent`, uuid → `agent-<uuid>`. */
+export function toWireId(prefix: WirePrefix, uuid: string): string {
+  return `${prefix}-${uuid}`;
+}
+
+/** The uuid of a wire id, or null when the text is not an id of that prefix. */
+export function fromWireId(prefix: WirePrefix, wireId: string): string | null {
+  if (!wireId.startsWith(`${prefix}-`)) return null;
+  const uuid = wireId.slice(prefix.length + 1);
+  return isUuid(uuid) ? uuid : null;
+}
+
+function low32(uuid: string): number {
+  return Number.parseInt(uuid.slice(-8), 16);
+}
+
+function withLow32(uuid: string, value: number): string {
+  return uuid.slice(0, -8) + (value >>> 0).toString(16).padStart(8, '0');
+}
+
+/** The same uuid with its lowest `bits` (at most 32) set to zero: how a parent id is made. */
+export function clearLowBits(uuid: string, bits: number): string {
+  const mask = bits >= 32 ? 0 : (0xffff_ffff << bits) >>> 0;
+  return withLow32(uuid, (low32(uuid) & mask) >>> 0);
+}
+
+/** Number and attempt of a step, as they stand in the primary key beside the run's id. */
+export interface StepKey {
+  readonly run_id: string;
+  readonly number: number;
+  readonly attempt: number;
+}
+
+/** The uuid of a step: its run's uuid with number and attempt in the free bits. */
+export function stepUuid(key: StepKey): string {
+  return withLow32(key.run_id, low32(key.run_id) + key.number * 256 + key.attempt);
+}
+
+/** The step that a uuid made by {@link stepUuid} names. */
+export function stepKeyOf(uuid: string): StepKey {
+  const low = low32(uuid);
+  return {
+    run_id: clearLowBits(uuid, RUN_FREE_BITS),
+    number: (low >>> 8) & STEP_NUMBER_MAX,
+    attempt: low & ATTEMPT_MAX,
+  };
+}
+
+/** The uuid of a message: its conversation's uuid with its number above the seven bits of the item. */
+export function messageUuid(conversationId: string, seq: number, item = 0): string {
+  return withLow32(conversationId, low32(conversationId) + seq * 128 + item);
+}
+
+/** Conversation and number of the message that a uuid names. */
+export function messageKeyOf(uuid: string): { readonly conversation_id: string; readonly seq: number } {
+  return {
+    conversation_id: clearLowBits(uuid, CONVERSATION_FREE_BITS),
+    seq: (low32(uuid) >>> 7) & MESSAGE_SEQ_MAX,
+  };
+}
+
+const CUSTOM_ID = /^([a-z0-9]{6,16})-([0-9a-f]{32})-(\d{1,3})$/;
+
+/**
+ * The id a request carries to the provider and its result line brings back: submission nonce, step, attempt.
+ * At most 53 characters of `[a-z0-9-]`; the provider allows 64.
+ */
+export function toCustomId(nonce: string, key: StepKey): string {
+  const step = stepUuid({ ...key, attempt: 0 }).replaceAll('-', '');
+  return `${nonce}-${step}-${key.attempt}`;
+}
+
+/** Reads {@link toCustomId} back; null for an id that is not ours. */
+export function fromCustomId(customId: string): { readonly nonce: string; readonly key: StepKey } | null {
+  const match = CUSTOM_ID.exec(customId);
+  if (match === null) return null;
+  const [, nonce = '', hex = '', attempt = ''] = match;
+  const uuid = `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+  if (!isUuid(uuid) || Number(attempt) > ATTEMPT_MAX) return null;
+  const key = { ...stepKeyOf(uuid), attempt: Number(attempt) };
+  // One step attempt has one id: a look-alike (`…-01`, or an attempt in the uuid's low bits) is not ours.
+  return toCustomId(nonce, key) === customId ? { nonce, key } : null;
+}

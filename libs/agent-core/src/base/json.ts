@@ -1,0 +1,55 @@
+/** Values that JSON can carry. */
+export type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json };
+export type JsonObject = { readonly [key: string]: Json };
+
+/** Deepest nesting that is stored; Postgres' own parser fails near 6,000 and JavaScript's printer near 10,000. */
+export const JSON_DEPTH_MAX = 128;
+
+/** True for an object that is neither null nor an array. */
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/**
+ * The nesting depth of a JSON text, read without building it (an array of scalars is 1 deep).
+ * Stops counting past `limit`, so a hostile text costs no more than its length.
+ */
+export function jsonDepth(text: string, limit = JSON_DEPTH_MAX + 1): number {
+  let depth = 0;
+  let deepest = 0;
+  let inString = false;
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (inString) {
+      if (code === 0x5c) i++;
+      else if (code === 0x22) inString = false;
+    } else if (code === 0x22) inString = true;
+    else if (code === 0x5b || code === 0x7b) {
+      depth++;
+      if (depth > deepest) deepest = depth;
+      if (deepest >= limit) return deepest;
+    } else if (code === 0x5d || code === 0x7d) depth--;
+  }
+  return deepest;
+}
+
+const ESCAPED_NUL_OR_SURROGATE = /\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})/;
+
+/**
+ * The same content in a form that Postgres' `json` functions can take apart: a text that holds an escaped NUL or
+ * surrogate (which they refuse) is wrapped once more, as a JSON string of itself. Readers unwrap with
+ * {@link fromStorable}, so what is echoed to the provider is what came, to the byte.
+ */
+export function toStorable(jsonText: string): string {
+  return ESCAPED_NUL_OR_SURROGATE.test(jsonText) ? JSON.stringify(jsonText) : jsonText;
+}
+
+/** Undoes {@link toStorable}. Content is always an array or object, so a string can only be a wrapping. */
+export function fromStorable(stored: string): string {
+  return stored.startsWith('"') ? (JSON.parse(stored) as string) : stored;
+}
+
+/** Text that a Postgres `text` column takes: NUL removed, lone surrogates replaced by U+FFFD. */
+export function toStorableText(text: string): string {
+  return text.replaceAll('\u0000', '').toWellFormed();
+}

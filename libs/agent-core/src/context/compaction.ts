@@ -1,0 +1,150 @@
+import type { Json } from '../base/json.ts';
+import type { ContentBlock } from '../model/content.ts';
+import { WINDOW_TRIGGER } from './window.ts';
+
+/** A message that requests show, in the order of the conversation. */
+export interface ContextMessage {
+  readonly seq: number;
+  readonly role: string;
+  readonly content: readonly ContentBlock[];
+  /** Estimate. */
+  readonly tokens: number;
+}
+
+/** How a conversation is kept short. */
+export type CompactionPolicy =
+  | { readonly mode: 'none' }
+  /** Beyond `limit` messages the last `keep` stay. */
+  | { readonly mode: 'static_buffer'; readonly limit: number; readonly keep: number }
+  /** When the window fills, the oldest part of the messages goes: `evict_ratio` of them, from 0 to 1. */
+  | { readonly mode: 'sliding_window'; readonly evict_ratio: number };
+
+export const STATIC_BUFFER_DEFAULT: CompactionPolicy = { mode: 'static_buffer', limit: 10, keep: 4 };
+export const SLIDING_WINDOW_DEFAULT: CompactionPolicy = { mode: 'sliding_window', evict_ratio: 0.3 };
+
+export interface CompactionFacts {
+  /** What the next request would show, after the present summary. */
+  readonly messages: readonly ContextMessage[];
+  /** Estimate of the rest of the prompt: system, tools, memory. */
+  readonly fixed_tokens: number;
+  /** What the new summary may take. */
+  readonly summary_tokens: number;
+  readonly window_tokens: number;
+  /** The model's thinking blocks are good only after what they were made after. */
+  readonly binds_thinking: boolean;
+  /** The provider said that the last request was too long, whatever was estimated. */
+  readonly is_exceeded: boolean;
+}
+
+/** Which messages give way to a summary. Those that are not `shown` in between go with them. */
+export interface CompactionPlan {
+  /** First and last message that the summary stands for. */
+  readonly from_seq: number;
+  readonly to_seq: number;
+  /** The first message that stays; null: none does, and the summary alone is what the model answers. */
+  readonly keep_from_seq: number | null;
+  /** Messages that the summary stands for. */
+  readonly count: number;
+  /** Estimate of the prompt afterwards. */
+  readonly tokens_after: number;
+}
+
+/**
+ * Plans a compaction, or null when none is due or none would help.
+ *
+ * A cut never separates a tool use from its result (the provider's own tools included) nor the parts of a paused turn.
+ * Turns are kept whole where one begins late enough; otherwise the cut lies between two steps. The first cut at which
+ * the rest fits is taken; if none does, the latest one that leaves less than there is. In the middle of a step nothing
+ * may be left but the summary: that is done last, and only when the last message answers tools.
+ */
+export function planCompaction(facts: CompactionFacts, policy: CompactionPolicy): CompactionPlan | null {
+  const { messages, window_tokens, is_exceeded } = facts;
+  const goal = firstCut(messages.length, policy);
+  if (goal === null) return null;
+  const before = facts.fixed_tokens + sum(messages);
+  const isFull = is_exceeded || before > window_tokens * WINDOW_TRIGGER;
+  const isLong = policy.mode === 'static_buffer' && messages.length > policy.limit;
+  if (!isFull && !isLong) return null;
+
+  const cuts = safeCuts(messages, facts.binds_thinking);
+  const plans = [
+    ...cuts.filter((cut) => cut >= goal && beginsTurn(messages[cut])),
+    ...cuts.filter((cut) => cut >= goal && !beginsTurn(messages[cut])),
+    ...cuts.filter((cut) => cut < goal).toReversed(),
+  ].map((cut) => planAt(facts, cut));
+  const whole = mayGoWhole(messages) ? [planAt(facts, messages.length)] : [];
+  const fitting = [...plans, ...whole].find((plan) => plan.tokens_after <= window_tokens * WINDOW_TRIGGER);
+  if (fitting !== undefined) return fitting;
+  const [least] = [...plans, ...whole].toSorted((a, b) => a.tokens_after - b.tokens_after);
+  return least === undefined || least.tokens_after >= before ? null : least;
+}
+
+/** Where the policy would cut, as an index of the first message that stays; null for never. */
+function firstCut(count: number, policy: CompactionPolicy): number | null {
+  switch (policy.mode) {
+    case 'none':
+      return null;
+    case 'static_buffer':
+      return Math.max(1, count - policy.keep);
+    case 'sliding_window':
+      return Math.max(1, Math.ceil(count * policy.evict_ratio));
+  }
+}
+
+function sum(messages: readonly ContextMessage[]): number {
+  return messages.reduce((tokens, message) => tokens + message.tokens, 0);
+}
+
+/**
+ * Where a conversation may be cut in two, as indexes of the first message after the cut: no result is separated from
+ * what asked for it, no paused turn from its continuation. With `bindsThinking` nothing that holds thoughts may stay.
+ */
+export function safeCuts(messages: readonly ContextMessage[], bindsThinking = false): readonly number[] {
+  const latestUse = new Map<Json, number>();
+  const pairs: { readonly from: number; readonly to: number }[] = [];
+  for (const [index, { content }] of messages.entries()) {
+    for (const { type, id, tool_use_id } of content) {
+      if (id !== undefined && type.endsWith('tool_use')) latestUse.set(id, index);
+      const from = tool_use_id === undefined ? undefined : latestUse.get(tool_use_id);
+      if (from !== undefined) pairs.push({ from, to: index });
+    }
+  }
+  const lastThought = bindsThinking ? messages.findLastIndex(holdsThinking) : -1;
+  return messages.flatMap((message, cut) => {
+    if (cut === 0 || cut <= lastThought) return [];
+    if (message.role === 'assistant' && messages[cut - 1]?.role === 'assistant') return [];
+    return pairs.some(({ from, to }) => from < cut && cut <= to) ? [] : [cut];
+  });
+}
+
+function holdsThinking({ content }: ContextMessage): boolean {
+  return content.some(({ type }) => type === 'thinking' || type === 'redacted_thinking');
+}
+
+/** True for a message that somebody sent, rather than one that answers tools. */
+function beginsTurn(message: ContextMessage | undefined): boolean {
+  return message?.role === 'user' && !answersTools(message);
+}
+
+function answersTools(message: ContextMessage | undefined): boolean {
+  return message?.content.some(({ type }) => type === 'tool_result') === true;
+}
+
+/** A summary of everything can be answered in place of results, but not in place of what somebody asked. */
+function mayGoWhole(messages: readonly ContextMessage[]): boolean {
+  return messages.length > 1 && answersTools(messages.at(-1));
+}
+
+function planAt(facts: CompactionFacts, cut: number): CompactionPlan {
+  const { messages } = facts;
+  const seqs = messages.map((message) => message.seq);
+  const [from_seq = 0] = seqs;
+  const [to_seq = 0, keep_from_seq = null] = seqs.slice(cut - 1);
+  return {
+    from_seq,
+    to_seq,
+    keep_from_seq,
+    count: cut,
+    tokens_after: facts.fixed_tokens + facts.summary_tokens + sum(messages.slice(cut)),
+  };
+}

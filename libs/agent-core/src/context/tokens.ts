@@ -1,0 +1,62 @@
+import { isJsonObject, type Json } from '../base/json.ts';
+import type { ContentBlock } from '../model/content.ts';
+
+/** How many bytes of request JSON make a token, as learnt from answers. Kept per model. */
+export interface TokenCalibration {
+  readonly bytes_per_token: number;
+  /** Answers that it was learnt from. */
+  readonly samples: number;
+}
+
+/** Before any answer: on the low side for prose, so that a first estimate is rather too high. */
+export const TOKEN_CALIBRATION_DEFAULT: TokenCalibration = { bytes_per_token: 3, samples: 0 };
+
+/** Tokens that the provider adds to a request with tools. */
+export const TOOL_PROMPT_TOKENS = 600;
+/** Tokens of an image at the size to which the provider scales large ones. */
+const IMAGE_TOKENS = 1_600;
+const BYTES_PER_TOKEN_MIN = 1;
+const BYTES_PER_TOKEN_MAX = 8;
+/** Prompts below it say more of fixed parts than of text. */
+const SAMPLE_TOKENS_MIN = 200;
+/** The weight of a new answer never falls below one in this many, so that a changed tokenizer is noticed. */
+const SAMPLES_REMEMBERED = 50;
+
+/** Tokens of `bytes` bytes of request JSON without images, rounded up. */
+export function estimateTokens(
+  bytes: number,
+  calibration: TokenCalibration = TOKEN_CALIBRATION_DEFAULT,
+): number {
+  return Math.ceil(bytes / calibration.bytes_per_token);
+}
+
+const encoder = new TextEncoder();
+
+/** Tokens of a message's content. Images count by what the provider makes of them, not by their bytes. */
+export function estimateContentTokens(
+  content: readonly ContentBlock[],
+  calibration: TokenCalibration = TOKEN_CALIBRATION_DEFAULT,
+): number {
+  let images = 0;
+  const text = JSON.stringify(content, (_key, part: Json) => {
+    if (!isJsonObject(part) || part['type'] !== 'image') return part;
+    images++;
+    return null;
+  });
+  return estimateTokens(encoder.encode(text).length, calibration) + images * IMAGE_TOKENS;
+}
+
+/**
+ * What an answer teaches: `bytes` of its request's JSON came to `tokens` prompt tokens, cached or not. Requests with
+ * images teach nothing, nor do short ones; a value beyond reason counts as the nearest reasonable one.
+ */
+export function calibrate(
+  calibration: TokenCalibration,
+  request: { readonly bytes: number; readonly tokens: number; readonly has_images: boolean },
+): TokenCalibration {
+  if (request.has_images || request.tokens < SAMPLE_TOKENS_MIN) return calibration;
+  const seen = Math.min(BYTES_PER_TOKEN_MAX, Math.max(BYTES_PER_TOKEN_MIN, request.bytes / request.tokens));
+  const { bytes_per_token, samples } = calibration;
+  const weight = 1 / Math.min(samples + 1, SAMPLES_REMEMBERED);
+  return { bytes_per_token: bytes_per_token + (seen - bytes_per_token) * weight, samples: samples + 1 };
+}

@@ -1,0 +1,269 @@
+import { ATTEMPT_MAX, type StepKey } from '../base/ids.ts';
+import { transition } from '../machine/machine.ts';
+import { isRunEnded, runMachine, type RunEvent } from '../machine/run.ts';
+import { stepMachine, type StepEvent } from '../machine/step.ts';
+import { isToolUse } from '../model/content.ts';
+import { NO_USAGE } from '../model/usage.ts';
+import {
+  cancelledMove,
+  completed,
+  failed,
+  retryDelayMs,
+  type AppendedMessage,
+  type Refusal,
+  type RetryPolicy,
+  type RunFacts,
+  type RunMove,
+  type StepDecision,
+} from './decision.ts';
+import type { StepAnswer, StepOutcome } from './step-outcome.ts';
+
+/**
+ * What one result line does to its run. In order of severity: the run has moved on → no answer or no usable one (try
+ * again or end) → the batch is being cancelled → the answer ends the run → the answer goes on.
+ *
+ * An answer with calls is decided as `acting`; whoever carries the calls out then asks {@link decideAfterTools}.
+ */
+export function decideAfterAnswer(
+  run: RunFacts,
+  key: StepKey,
+  outcome: StepOutcome,
+  policy: RetryPolicy,
+): StepDecision | Refusal {
+  if (run.state !== 'in_flight') {
+    return { kind: 'refuse', key, reason: isRunEnded(run.state) ? 'ended' : 'stale' };
+  }
+  if (run.step_number !== key.number || run.attempt !== key.attempt)
+    return { kind: 'refuse', key, reason: 'stale' };
+  return outcome.kind === 'answered'
+    ? afterAnswered(run, key, outcome.answer, policy)
+    : afterNoAnswer(run, key, outcome, policy);
+}
+
+function afterNoAnswer(
+  run: RunFacts,
+  key: StepKey,
+  outcome: Exclude<StepOutcome, { kind: 'answered' }>,
+  policy: RetryPolicy,
+): StepDecision {
+  const because = (
+    event: StepEvent,
+    reason: string,
+    error: StepDecision['step']['error'],
+    move: RunMove,
+  ): StepDecision => decided(run, key, event, reason, { error }, [], move);
+
+  if (outcome.kind === 'canceled') {
+    return because('cancel', 'canceled at the provider', null, retryOr(run, policy, cancelledMove));
+  }
+  if (outcome.kind === 'expired') {
+    const move = retryOr(run, policy, { state: 'expired', stop_reason: 'expired', error: null });
+    return because('expire', 'expired at the provider', null, move);
+  }
+  if (outcome.kind === 'missing') {
+    const gaveUp = failed('provider_error', 'The provider returned no result for this step.');
+    return because('lose', 'no result line', null, retryOr(run, policy, gaveUp));
+  }
+  if (outcome.kind === 'poison') {
+    const error = { type: 'poison', message: 'cannot be processed; the log names the cause' };
+    const move = failed('poison', 'This step cannot be processed; the operator finds the cause in the log.');
+    const paid = outcome.answer === null ? {} : { answer: outcome.answer };
+    return decided(run, key, 'error', 'poison', { ...paid, error }, [], ifCancelling(run, move));
+  }
+  if (outcome.kind === 'unreadable') {
+    const error = { type: 'unreadable', message: outcome.reason };
+    const gaveUp = failed('provider_error', 'The provider returned a result that could not be read.', {
+      last_error: error,
+    });
+    return because('error', 'unreadable result line', error, retryOr(run, policy, gaveUp));
+  }
+  const error = { type: outcome.error_type, message: outcome.message };
+  if (outcome.error_class === 'permanent') {
+    const move = failed('invalid_request', outcome.message, { type: outcome.error_type });
+    return because('error', 'refused by the provider', error, ifCancelling(run, move));
+  }
+  if (outcome.error_class === 'too_long') {
+    const move = failed('context_overflow', outcome.message, { type: outcome.error_type });
+    return because('error', 'too long for the model', error, ifCancelling(run, move));
+  }
+  const gaveUp = failed('provider_error', outcome.message, { type: outcome.error_type });
+  return because('error', 'failed at the provider', error, retryOr(run, policy, gaveUp));
+}
+
+function afterAnswered(run: RunFacts, key: StepKey, answer: StepAnswer, policy: RetryPolicy): StepDecision {
+  const uses = answer.content.filter((block) => block.type === 'tool_use');
+  const appended = (shown: boolean): readonly AppendedMessage[] =>
+    answer.content.length === 0
+      ? []
+      : [{ seq: run.last_seq + 1, role: 'assistant', content_json: answer.content_json, shown }];
+  const apply = (event: StepEvent, reason: string, shown: boolean, move: RunMove): StepDecision =>
+    decided(run, key, event, reason, { answer }, appended(shown), move);
+  // Paid and of no use: booked, kept out of the conversation, and tried again.
+  const discard = (reason: string, error: { type: string; message: string }, gaveUp: RunMove): StepDecision =>
+    decided(run, key, 'error', reason, { answer, error }, [], retryOr(run, policy, gaveUp));
+
+  if (answer.stop_reason === null) {
+    const error = { type: 'stop_reason', message: 'the answer has no stop reason' };
+    const gaveUp = failed('provider_error', 'The provider returned an answer without a stop reason.');
+    return discard('no stop reason', error, gaveUp);
+  }
+  if (isCancelling(run)) {
+    // Paid, so kept; its calls are not carried out, so later requests must not show them.
+    return apply('settle', 'answered while the batch is being cancelled', standsAlone(answer), cancelledMove);
+  }
+  switch (answer.stop_reason) {
+    case 'refusal':
+      return apply(
+        'settle',
+        'refused by the model',
+        false,
+        failed('refusal', 'The model refused to answer.'),
+      );
+    case 'max_tokens': {
+      if (uses.length === 0) {
+        const move = failed('max_tokens', 'The answer was cut off at max_tokens.');
+        return apply('settle', 'cut off', standsAlone(answer), move);
+      }
+      if (run.token_boost > 0 || run.attempt >= ATTEMPT_MAX) {
+        const message = 'The answer was cut off inside a tool call, and no further try is left.';
+        return apply('settle', 'cut off inside a call again', false, failed('max_tokens', message));
+      }
+      const again: RunMove = {
+        ...readyAgain(run, 0),
+        failures: run.failures,
+        token_boost: run.token_boost + 1,
+      };
+      const message = 'cut off inside a tool call; sent again with doubled max_tokens';
+      const error = { type: 'max_tokens', message };
+      return decided(run, key, 'error', 'cut off inside a call', { answer, error }, [], again);
+    }
+    case 'model_context_window_exceeded': {
+      const message = 'The conversation no longer fits the context window of the model.';
+      const move = failed('context_overflow', message);
+      return apply('settle', 'context window exceeded', standsAlone(answer), move);
+    }
+    case 'pause_turn':
+    case 'tool_use':
+    case 'end_turn':
+    case 'stop_sequence':
+      break;
+    default: {
+      const message = `The provider ended its answer with '${answer.stop_reason}', which this release does not know.`;
+      return apply('settle', 'unknown stop reason', false, failed('provider_error', message));
+    }
+  }
+  if (!uses.every(isToolUse)) {
+    const error = { type: 'tool_use', message: 'a tool call has no id or no name' };
+    const gaveUp = failed('provider_error', 'The model made a tool call that cannot be answered.');
+    return discard('unanswerable call', error, gaveUp);
+  }
+  if (uses.length > 0) return apply('answer', 'calls tools', true, { state: 'acting' });
+  if (answer.stop_reason === 'tool_use') {
+    const message = 'The model announced a tool call and made none.';
+    return apply('settle', 'announced call is missing', false, failed('provider_error', message));
+  }
+  if (answer.stop_reason === 'pause_turn' && answer.content.length > 0) {
+    return run.step_number >= run.max_steps
+      ? apply('settle', 'paused at the step limit', false, completed('max_steps'))
+      : apply('settle', 'paused by the provider', true, nextStep(run));
+  }
+  const stopReason = answer.stop_reason === 'stop_sequence' ? 'stop_sequence' : 'end_turn';
+  return apply('settle', 'answered', true, completed(stopReason));
+}
+
+/**
+ * True for an answer that a later request may show although nothing answers it: it calls no tool, was neither refused
+ * nor suspended, and, where it was cut off, ends in text. The provider refuses a conversation that holds any other for
+ * as long as it lives.
+ */
+function standsAlone({ stop_reason, content }: StepAnswer): boolean {
+  if (content.some((block) => block.type === 'tool_use')) return false;
+  switch (stop_reason) {
+    case 'end_turn':
+    case 'stop_sequence':
+      return true;
+    case 'max_tokens':
+    case 'model_context_window_exceeded':
+      return content.at(-1)?.type === 'text';
+    default:
+      return false;
+  }
+}
+
+/** The move to the next step of a run that has steps left. */
+export function nextStep(run: Pick<RunFacts, 'step_number'>): RunMove {
+  return {
+    state: 'ready',
+    step_number: run.step_number + 1,
+    attempt: 1,
+    failures: 0,
+    token_boost: 0,
+    delay_ms: 0,
+  };
+}
+
+function readyAgain(run: RunFacts, delayMs: number): Extract<RunMove, { state: 'ready' }> {
+  return {
+    state: 'ready',
+    step_number: run.step_number,
+    attempt: run.attempt + 1,
+    failures: run.failures + 1,
+    token_boost: run.token_boost,
+    delay_ms: delayMs,
+  };
+}
+
+function retryOr(run: RunFacts, policy: RetryPolicy, gaveUp: RunMove): RunMove {
+  if (isCancelling(run)) return cancelledMove;
+  if (run.failures + 1 >= policy.attempts_max || run.attempt >= ATTEMPT_MAX) return gaveUp;
+  return readyAgain(run, retryDelayMs(policy, run.failures + 1));
+}
+
+function ifCancelling(run: RunFacts, move: RunMove): RunMove {
+  return isCancelling(run) ? cancelledMove : move;
+}
+
+function isCancelling(run: RunFacts): boolean {
+  return run.batch_state === 'cancelling' || run.batch_state === 'cancelled';
+}
+
+const EVENT_OF_MOVE: Readonly<Record<RunMove['state'], RunEvent>> = {
+  ready: 'continue',
+  acting: 'act',
+  completed: 'complete',
+  failed: 'fail',
+  cancelled: 'cancel',
+  expired: 'expire',
+};
+
+function decided(
+  run: RunFacts,
+  key: StepKey,
+  event: StepEvent,
+  reason: string,
+  what: { answer?: StepAnswer; error?: StepDecision['step']['error'] },
+  messages: readonly AppendedMessage[],
+  move: RunMove,
+): StepDecision {
+  const state = transition(stepMachine, 'sealed', event);
+  transition(runMachine, run.state, EVENT_OF_MOVE[move.state]);
+  const { answer } = what;
+  return {
+    kind: 'apply',
+    key,
+    reason,
+    step: {
+      from: 'sealed',
+      state,
+      applies: event === 'answer' || event === 'settle',
+      stop_reason: answer?.stop_reason ?? null,
+      error: what.error ?? null,
+      usage: answer?.usage ?? NO_USAGE,
+      cost_nanousd: answer?.cost_nanousd ?? 0,
+      message_id: answer?.message_id ?? null,
+      model: answer?.model ?? null,
+    },
+    messages,
+    run: move,
+  };
+}

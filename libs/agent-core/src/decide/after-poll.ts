@@ -1,0 +1,46 @@
+/** What the provider said of a provider batch, if anything. */
+export interface RemoteFacts {
+  readonly processing_status: 'in_progress' | 'canceling' | 'ended';
+  readonly has_results: boolean;
+}
+
+export interface PollPolicy {
+  /** Milliseconds between two looks at a batch. */
+  readonly poll_interval_ms: number;
+  /** Milliseconds between two looks once it is older than an hour. */
+  readonly poll_interval_ms_max: number;
+  /** Milliseconds for which "no such batch" is believed to be lag. The provider has answered so for minutes. */
+  readonly missing_grace_ms: number;
+}
+
+export const POLL_POLICY_DEFAULT: PollPolicy = {
+  poll_interval_ms: 60_000,
+  poll_interval_ms_max: 300_000,
+  missing_grace_ms: 900_000,
+};
+
+export type PollDecision =
+  | { readonly kind: 'ended' }
+  | { readonly kind: 'wait'; readonly delay_ms: number; readonly missing: boolean }
+  | { readonly kind: 'lost' };
+
+/**
+ * What to do after a look at a submitted batch. `remote` is null when the provider does not know the id, which is
+ * believed only after the grace.
+ */
+export function decideAfterPoll(
+  row: { readonly submitted_at: Date; readonly missing_since: Date | null },
+  remote: RemoteFacts | null,
+  now: Date,
+  policy: PollPolicy,
+): PollDecision {
+  if (remote === null) {
+    const missingMs = row.missing_since === null ? 0 : now.getTime() - row.missing_since.getTime();
+    if (missingMs >= policy.missing_grace_ms) return { kind: 'lost' };
+    return { kind: 'wait', delay_ms: policy.poll_interval_ms, missing: true };
+  }
+  if (remote.processing_status === 'ended') return { kind: 'ended' };
+  const ageMs = now.getTime() - row.submitted_at.getTime();
+  const delayMs = ageMs > 3_600_000 ? policy.poll_interval_ms_max : policy.poll_interval_ms;
+  return { kind: 'wait', delay_ms: delayMs, missing: false };
+}

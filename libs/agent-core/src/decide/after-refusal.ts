@@ -1,0 +1,74 @@
+/** A clear refusal of a create, in the provider's own words sorted by what to do next. */
+export type RefusalCause =
+  'bad_request' | 'too_large' | 'not_found' | 'unauthorized' | 'rate_limited' | 'overloaded' | 'spend_limit';
+
+export interface RefusalPolicy {
+  /** Milliseconds a credential rests after a refusal that names no time; doubled for each further one in a row. */
+  readonly backoff_ms: number;
+  readonly backoff_ms_max: number;
+  /** Milliseconds between two tries of a credential that is refused altogether. */
+  readonly pause_ms: number;
+  /** Refusals in a row, under one credential, after which it is not the requests that are bad. */
+  readonly refusals_max: number;
+}
+
+export const REFUSAL_POLICY_DEFAULT: RefusalPolicy = {
+  backoff_ms: 5_000,
+  backoff_ms_max: 300_000,
+  pause_ms: 300_000,
+  refusals_max: 12,
+};
+
+/** Milliseconds of a `Retry-After` that are believed. */
+const RETRY_AFTER_MS_MAX = 3_600_000;
+
+export type RefusalDecision =
+  /** Halve it: one of its requests is the cause. */
+  | { readonly kind: 'split'; readonly at: number }
+  /** It is alone: its run ends. */
+  | { readonly kind: 'fail_step' }
+  /** Try the same again later; the credential rests meanwhile. Burns no attempt. */
+  | { readonly kind: 'wait'; readonly delay_ms: number; readonly pause_reason: string };
+
+/**
+ * What to do after the provider refused to create a batch of `requestCount` requests. `failures` counts the refusals in
+ * a row before this one; `retryAfterMs` is the time that the provider named, if any. `refusedInRow` counts creates under
+ * the credential since the last that was accepted: halving finds one bad request among good ones, and where no half is
+ * ever accepted it would only fail every run for a fault that is not theirs.
+ */
+export function decideAfterRefusal(
+  cause: RefusalCause,
+  requestCount: number,
+  failures: number,
+  retryAfterMs: number | null,
+  policy: RefusalPolicy,
+  refusedInRow = 0,
+): RefusalDecision {
+  switch (cause) {
+    case 'bad_request':
+      if (refusedInRow >= policy.refusals_max) {
+        const pause_reason = 'the provider refuses every request as bad';
+        return { kind: 'wait', delay_ms: policy.pause_ms, pause_reason };
+      }
+      return requestCount > 1 ? { kind: 'split', at: Math.ceil(requestCount / 2) } : { kind: 'fail_step' };
+    case 'too_large':
+      return requestCount > 1 ? { kind: 'split', at: Math.ceil(requestCount / 2) } : { kind: 'fail_step' };
+    case 'unauthorized':
+    case 'not_found':
+      return { kind: 'wait', delay_ms: policy.pause_ms, pause_reason: 'the provider refuses the key' };
+    case 'spend_limit':
+      return {
+        kind: 'wait',
+        delay_ms: policy.pause_ms,
+        pause_reason: 'the spend limit at the provider is reached',
+      };
+    case 'rate_limited':
+    case 'overloaded': {
+      const own = Math.min(policy.backoff_ms_max, policy.backoff_ms * 2 ** Math.min(failures, 16));
+      const reason = cause === 'overloaded' ? 'the provider is overloaded' : 'the provider limits the rate';
+      // A `Retry-After` of 0, or in the past, is no leave to hammer a provider that has just refused.
+      const named = retryAfterMs === null ? own : Math.max(retryAfterMs, policy.backoff_ms);
+      return { kind: 'wait', delay_ms: Math.min(named, RETRY_AFTER_MS_MAX), pause_reason: reason };
+    }
+  }
+}

@@ -1,0 +1,108 @@
+import type { StepKey } from '../base/ids.ts';
+import type { JsonObject } from '../base/json.ts';
+import type { BatchState } from '../machine/batch.ts';
+import type { RunState, StopReason } from '../machine/run.ts';
+import type { StepState } from '../machine/step.ts';
+import type { Usage } from '../model/usage.ts';
+
+/** What deciding needs to know of a run: its row, locked, and the state of its batch. */
+export interface RunFacts {
+  readonly id: string;
+  readonly batch_state: BatchState;
+  readonly state: RunState;
+  readonly step_number: number;
+  readonly attempt: number;
+  /** Attempts of this step number that failed; an attempt that was never accepted is not one. */
+  readonly failures: number;
+  readonly max_steps: number;
+  readonly token_boost: number;
+  readonly last_seq: number;
+}
+
+/** Limits that decisions follow. */
+export interface RetryPolicy {
+  /** Failed attempts of one step number at which the run ends. */
+  readonly attempts_max: number;
+  /** Milliseconds to wait after the first failure; doubled for each further one. */
+  readonly retry_delay_ms: number;
+  /** Milliseconds a retry waits at most. */
+  readonly retry_delay_ms_max: number;
+}
+
+export const RETRY_POLICY_DEFAULT: RetryPolicy = {
+  attempts_max: 4,
+  retry_delay_ms: 5_000,
+  retry_delay_ms_max: 600_000,
+};
+
+/** A message to append to the run's conversation. */
+export interface AppendedMessage {
+  readonly seq: number;
+  readonly role: 'user' | 'assistant';
+  /** JSON text of a content array. */
+  readonly content_json: string;
+  /** False for what later requests must not show. */
+  readonly shown: boolean;
+}
+
+/** Where a run goes: the state it reaches and the fields that the state must carry. */
+export type RunMove =
+  | {
+      readonly state: 'ready';
+      readonly step_number: number;
+      readonly attempt: number;
+      readonly failures: number;
+      readonly token_boost: number;
+      readonly delay_ms: number;
+    }
+  | { readonly state: 'acting' }
+  | { readonly state: EndedState; readonly stop_reason: StopReason; readonly error: JsonObject | null };
+
+type EndedState = Extract<RunState, 'completed' | 'failed' | 'cancelled' | 'expired'>;
+
+/** What must be written about one step and its run, and from which state. */
+export interface StepDecision {
+  readonly kind: 'apply';
+  readonly key: StepKey;
+  /** Why, for the log. */
+  readonly reason: string;
+  readonly step: {
+    readonly from: StepState;
+    readonly state: StepState;
+    /** True where an answer becomes part of the run: at most once for a step number. */
+    readonly applies: boolean;
+    readonly stop_reason: string | null;
+    readonly error: JsonObject | null;
+    readonly usage: Usage;
+    readonly cost_nanousd: number;
+    readonly message_id: string | null;
+    readonly model: string | null;
+  };
+  readonly messages: readonly AppendedMessage[];
+  readonly run: RunMove;
+}
+
+/** Nothing is written: the run has gone on without this line. */
+export interface Refusal {
+  readonly kind: 'refuse';
+  readonly key: StepKey;
+  readonly reason: 'stale' | 'ended' | 'unknown_run';
+}
+
+/** The move that ends a run well. */
+export function completed(stopReason: StopReason): RunMove {
+  return { state: 'completed', stop_reason: stopReason, error: null };
+}
+
+/** The move that ends a run without success; `message` is for the user and never holds provider internals. */
+export function failed(stopReason: StopReason, message: string, detail: JsonObject = {}): RunMove {
+  return { state: 'failed', stop_reason: stopReason, error: { message, ...detail } };
+}
+
+/** The move of a run whose batch is being cancelled. */
+export const cancelledMove: RunMove = { state: 'cancelled', stop_reason: 'cancelled', error: null };
+
+/** Milliseconds to wait after the `failures`-th failed attempt of a step. */
+export function retryDelayMs(policy: RetryPolicy, failures: number): number {
+  return Math.min(policy.retry_delay_ms_max, policy.retry_delay_ms * 2 ** Math.max(0, failures - 1));
+}

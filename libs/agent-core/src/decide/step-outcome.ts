@@ -1,0 +1,35 @@
+import type { ContentBlock } from '../model/content.ts';
+import type { Usage } from '../model/usage.ts';
+
+/** An answer of the model, as the wire decoded it. */
+export interface StepAnswer {
+  readonly content: readonly ContentBlock[];
+  /** The content array as it came, to the byte. */
+  readonly content_json: string;
+  readonly stop_reason: string | null;
+  readonly usage: Usage;
+  readonly cost_nanousd: number;
+  readonly message_id: string | null;
+  readonly model: string | null;
+}
+
+/** What may be done about an error that a result line carries. */
+export type ErrorClass = 'permanent' | 'too_long' | 'retryable';
+
+/** What became of a step at the provider. */
+export type StepOutcome =
+  | { readonly kind: 'answered'; readonly answer: StepAnswer }
+  | {
+      readonly kind: 'errored';
+      readonly error_class: ErrorClass;
+      readonly error_type: string;
+      readonly message: string;
+    }
+  | { readonly kind: 'expired' }
+  | { readonly kind: 'canceled' }
+  /** Its line could not be read. */
+  | { readonly kind: 'unreadable'; readonly reason: string }
+  /** It breaks whoever takes it in: its line cannot be stored, or its request cannot be built. */
+  | { readonly kind: 'poison'; readonly answer: StepAnswer | null }
+  /** The result file, complete as far as can be told, has no line for it; or the provider lost the batch. */
+  | { readonly kind: 'missing' };

@@ -1,0 +1,307 @@
+/*
+ * The pure core: rows and `now` go in, decisions come out. No clock, no network, no database.
+ *
+ *   agent           a saved definition (system prompt, model, tools, tool rules, memory blocks, limits) with its history
+ *   block           a labelled piece of an agent's memory; may be attached to several agents; every write is a revision
+ *   batch           what a user submits: runs, limits, callback
+ *   run             one agent taken through one batch until it ends
+ *   step            one model request of a run, its answer, and the tool calls it made
+ *   tool call       one tool use of a step
+ *   conversation    the ordered messages a run reads and extends: the agent's own, or an isolated one
+ *   provider batch  one upstream message batch: many steps of many runs of many batches
+ *   result line     one line of a provider's result file; names a step attempt in `custom_id`
+ *   decision        the value the core returns: what must be written, from which expected state, why
+ *   signal          "look at this row": a queue payload, kind and id only
+ *   flow            the handler of one signal or tick; the only place in the worker where I/O and transactions meet
+ *   schedule, tick  a cron rule with a time zone; one due moment of it
+ */
+export {
+  ATTEMPT_MAX,
+  clearLowBits,
+  CONVERSATION_FREE_BITS,
+  fromCustomId,
+  fromWireId,
+  isUuid,
+  MESSAGE_SEQ_MAX,
+  messageKeyOf,
+  messageUuid,
+  RUN_FREE_BITS,
+  STEP_NUMBER_MAX,
+  stepKeyOf,
+  stepUuid,
+  toCustomId,
+  toWireId,
+  type StepKey,
+  type WirePrefix,
+} from './base/ids.ts';
+export { ERROR_CATALOGUE, isError, NightshiftError, type ErrorCode, type FieldError } from './base/errors.ts';
+export {
+  fromStorable,
+  isJsonObject,
+  JSON_DEPTH_MAX,
+  jsonDepth,
+  toStorable,
+  toStorableText,
+  type Json,
+  type JsonObject,
+} from './base/json.ts';
+export {
+  isContentBlock,
+  isToolUse,
+  toolResult,
+  toolUsesOf,
+  type ContentBlock,
+  type ToolResultBlock,
+  type ToolUseBlock,
+} from './model/content.ts';
+export type { SideEffects, ToolDefinition, ToolKind, ToolOutcome } from './model/tool.ts';
+export { BLOCK_CHAR_LIMIT_DEFAULT, type BlockView, type BlockWrite } from './model/block.ts';
+export {
+  MAX_OUTPUT_TOKENS_DEFAULT,
+  parseModelHandle,
+  type Definition,
+  type ModelSettings,
+} from './model/definition.ts';
+export { NO_USAGE, promptTokens, type Usage } from './model/usage.ts';
+export { batchCostNanoUsd, PRICE_TABLE_VERSION, PRICED_MODELS } from './model/prices.ts';
+export { canTake, terminalStates, transition, type Machine, type StateDoc } from './machine/machine.ts';
+export {
+  BATCH_STATES,
+  batchMachine,
+  isBatchEnded,
+  type BatchEvent,
+  type BatchState,
+} from './machine/batch.ts';
+export {
+  ENDED_RUN_STATES,
+  HOLDING_RUN_STATES,
+  isRunEnded,
+  RUN_STATES,
+  runMachine,
+  STOP_REASONS,
+  type RunEvent,
+  type RunState,
+  type StopReason,
+} from './machine/run.ts';
+export { STEP_STATES, stepMachine, type StepEvent, type StepState } from './machine/step.ts';
+export {
+  PROVIDER_BATCH_STATES,
+  providerBatchMachine,
+  type ProviderBatchEvent,
+  type ProviderBatchState,
+} from './machine/provider-batch.ts';
+export {
+  TOOL_CALL_STATES,
+  toolCallMachine,
+  type ToolCallEvent,
+  type ToolCallState,
+} from './machine/tool-call.ts';
+export type { ErrorClass, StepAnswer, StepOutcome } from './decide/step-outcome.ts';
+export {
+  RETRY_POLICY_DEFAULT,
+  retryDelayMs,
+  type AppendedMessage,
+  type Refusal,
+  type RetryPolicy,
+  type RunFacts,
+  type RunMove,
+  type StepDecision,
+} from './decide/decision.ts';
+export { decideAfterAnswer } from './decide/after-answer.ts';
+export { endsRun } from './decide/exit-rule.ts';
+export { decideAfterTools, decidePoisonedTools, type ToolsDecision } from './decide/after-tools.ts';
+export {
+  decideAfterPoll,
+  POLL_POLICY_DEFAULT,
+  type PollDecision,
+  type PollPolicy,
+  type RemoteFacts,
+} from './decide/after-poll.ts';
+export {
+  decideAfterSearch,
+  RECONCILE_POLICY_DEFAULT,
+  type Candidate,
+  type OpenSubmission,
+  type ReconcilePolicy,
+  type SearchDecision,
+  type UnknownSubmission,
+} from './decide/after-search.ts';
+export {
+  decideAfterRefusal,
+  REFUSAL_POLICY_DEFAULT,
+  type RefusalCause,
+  type RefusalDecision,
+  type RefusalPolicy,
+} from './decide/after-refusal.ts';
+export { decideAfterCallback, type CallbackDecision, type CallbackOutcome } from './decide/after-callback.ts';
+export { breakerRestMs, BREAKER_POLICY_DEFAULT, type BreakerPolicy } from './decide/breaker.ts';
+export { decideOrphans, type SettledDoubt } from './decide/after-hunt.ts';
+export { decideFinish, type BatchFacts } from './decide/finish.ts';
+export {
+  BODY_END,
+  BODY_SEPARATOR,
+  BODY_START,
+  encodeDefinition,
+  encodeRequest,
+  utf8Length,
+  type EncodedDefinition,
+  type RequestParts,
+} from './wire/anthropic/encode.ts';
+export {
+  decodeResultLine,
+  salvageCustomId,
+  TOKENS_MAX,
+  type DecodedAnswer,
+  type DecodedLine,
+} from './wire/anthropic/decode.ts';
+export {
+  classifyCreateFailure,
+  classifyErroredLine,
+  type CreateFailure,
+  type CreateVerdict,
+  type ErroredLineKind,
+  type RefusalKind,
+} from './wire/anthropic/classify.ts';
+export { applyMemoryTool, type MemoryOutcome } from './memory/apply.ts';
+export { changedSinceShown, rewritesWholeBlock } from './memory/changed-since.ts';
+export { compileMemory, type CompileOptions } from './memory/compile.ts';
+export { isMemoryTool, MEMORY_TOOLS } from './memory/definitions.ts';
+export { assignCalls, type PlannedCall } from './tools/assign.ts';
+export { capResult, toolResultsMessage, type AnsweredCall } from './tools/results.ts';
+export { mayRunAgain } from './tools/side-effects.ts';
+export { checkInputSchema, createArgumentValidator, type ArgumentValidator } from './tools/validate.ts';
+export { codePointLength } from './memory/text.ts';
+export { toolNamesOf } from './wire/letta/blocks.ts';
+export {
+  toInternalMessages,
+  type InternalContentPart,
+  type InternalMessage,
+} from './wire/letta/internal-message.ts';
+export type { StoredMessage, ToolNames } from './wire/letta/stored-message.ts';
+export { toLettaMessages, type LettaMessage, type UnionOptions } from './wire/letta/union-message.ts';
+export { modelTraits, type ModelTraits } from './model/traits.ts';
+export { parseToolRules, toolRuleSchema, type ParsedRules, type ToolRule } from './rules/rule.ts';
+export {
+  callsOf,
+  historyOf,
+  NO_HISTORY,
+  withCalls,
+  type CallMessage,
+  type PastCall,
+  type RuleHistory,
+} from './rules/history.ts';
+export {
+  allowedTools,
+  checkToolRules,
+  continues,
+  isTerminal,
+  mustForce,
+  requiresApproval,
+  uncalledRequired,
+} from './rules/solver.ts';
+export { checkCalls, violationText } from './rules/check.ts';
+export { acceptsForcedChoice, forcedToolChoice, type ForceFacts } from './rules/force.ts';
+export {
+  checkPrefilled,
+  prefilledArgs,
+  withPrefilled,
+  type Prefilled,
+  type PrefilledCall,
+} from './rules/prefill.ts';
+export { rulePrompt, toolUsageRules } from './rules/prompts.ts';
+export {
+  AUTOMATED_PREFIX,
+  countReasks,
+  decideLoop,
+  REASKS_MAX,
+  type DecidedCall,
+  type LoopDecision,
+  type LoopFacts,
+} from './rules/loop.ts';
+export {
+  carryOutMemoryCall,
+  type HeldBlock,
+  type MemoryCallOptions,
+  type MemoryCallOutcome,
+} from './memory/carry-out.ts';
+export type { MemoryEffect, WriteResolution } from './memory/effects.ts';
+export {
+  CONFLICT_POLICIES,
+  resolveWrite,
+  type ConflictPolicy,
+  type ResolvedWrite,
+} from './memory/conflict.ts';
+export { mergeThreeWay, type Diff3, type Merged } from './memory/merge.ts';
+export {
+  describeChange,
+  isShrinkAlarm,
+  SHRINK_POLICY_DEFAULT,
+  type BlockChange,
+  type CreatePatch,
+  type MemoryChange,
+  type ShrinkPolicy,
+} from './memory/change.ts';
+export {
+  ARCHIVAL_INSERTED,
+  archivalResult,
+  conversationResult,
+  readStoreCall,
+  type ArchivalHit,
+  type ArchivalInsert,
+  type ArchivalSearch,
+  type ConversationHit,
+  type ConversationSearch,
+  type StoreCall,
+} from './memory/store-calls.ts';
+export { readTranscriptChunks } from './memory/transcript.ts';
+export { FURTHER_MEMORY_TOOLS, isStoreCall } from './memory/toolset.ts';
+export { labelOfPath, checkNewLabel } from './memory/label.ts';
+export {
+  calibrate,
+  estimateContentTokens,
+  estimateTokens,
+  TOKEN_CALIBRATION_DEFAULT,
+  TOOL_PROMPT_TOKENS,
+  type TokenCalibration,
+} from './context/tokens.ts';
+export { fitsWindow, WINDOW_TRIGGER, type WindowFacts, type WindowVerdict } from './context/window.ts';
+export {
+  planCompaction,
+  safeCuts,
+  SLIDING_WINDOW_DEFAULT,
+  STATIC_BUFFER_DEFAULT,
+  type CompactionFacts,
+  type CompactionPlan,
+  type CompactionPolicy,
+  type ContextMessage,
+} from './context/compaction.ts';
+export {
+  SUMMARY_LIMITS_DEFAULT,
+  summaryMessage,
+  summaryOf,
+  summaryRequest,
+  type SummaryLimits,
+  type SummaryRequest,
+} from './context/summary.ts';
+export {
+  callFingerprint,
+  detectLoop,
+  LOOP_POLICY_DEFAULT,
+  type LoopCall,
+  type LoopPolicy,
+  type LoopVerdict,
+} from './context/loops.ts';
+export { countMedia, nanoUsdOf, reserveNanoUsd, worstInputTokens, type MediaCount } from './money/reserve.ts';
+export {
+  admitRuns,
+  hasRoom,
+  NO_AMOUNT,
+  reserveAmount,
+  settleAmount,
+  type Account,
+  type Admission,
+  type Amount,
+  type AskingRun,
+  type Cap,
+} from './money/budget.ts';
+export { estimateBatch, type BatchEstimate, type Range, type RunGroup } from './money/estimate.ts';

@@ -1,0 +1,211 @@
+import type { JsonObject } from '../base/json.ts';
+import type { BlockView } from '../model/block.ts';
+import type { ToolOutcome } from '../model/tool.ts';
+import { applyMemoryTool } from './apply.ts';
+import { applyCommand } from './command.ts';
+import { resolveWrite, type ConflictPolicy } from './conflict.ts';
+import { openDraft, type MemoryDraft } from './draft.ts';
+import type { Refusal } from './edits.ts';
+import type { MemoryEffect } from './effects.ts';
+import type { Diff3 } from './merge.ts';
+import { applyPatch } from './patch.ts';
+import { findLineNumbers, readTexts, refused } from './refusal.ts';
+
+/** A block of an agent while an answer of it is being applied. */
+export interface HeldBlock {
+  /** As it stands in the store, locked, with the effects of this step so far. */
+  readonly current: BlockView;
+  /** As the agent knows it: what its request showed, with its own edits since. Null: the request did not show it. */
+  readonly seen: { readonly revision: number; readonly value: string } | null;
+  readonly policy: ConflictPolicy;
+}
+
+export interface MemoryCallOptions {
+  /** Makes the id of a new block. */
+  readonly newBlockId: () => string;
+  /** Whether a rewrite of a block that does not exist makes it. */
+  readonly may_create: boolean;
+  readonly diff3: Diff3;
+}
+
+/** What a memory call came to. */
+export interface MemoryCallOutcome {
+  readonly outcome: ToolOutcome;
+  /** To be committed together and in order; none where the call failed or changed nothing. */
+  readonly effects: readonly MemoryEffect[];
+  /** The blocks as the next call of the step finds them. */
+  readonly held: readonly HeldBlock[];
+}
+
+/**
+ * Carries out one call of any memory tool. Never throws: what is wrong becomes an outcome that is not ok, with no
+ * effect at all. The result is not yet cut to the tool's `return_char_limit`.
+ *
+ * The edit is worked out on the text that the model saw, so that line numbers and quotations mean what it meant, and
+ * then brought onto the text as it stands by the block's policy. Under `last_write` the edit is worked out on the text
+ * as it stands, so that it takes nothing back that it does not name. Calls of one step come in call order, each with
+ * the blocks that the one before it left.
+ */
+export function carryOutMemoryCall(
+  toolName: string,
+  args: JsonObject,
+  held: readonly HeldBlock[],
+  options: MemoryCallOptions,
+): MemoryCallOutcome {
+  const edited = edit(toolName, args, held.map(viewOf), options);
+  if (!edited.outcome.ok) return { ...edited, held };
+
+  let { result } = edited.outcome;
+  const effects: MemoryEffect[] = [];
+  const seen = new Map<string, string>();
+  for (const effect of edited.effects) {
+    const block = held.find(({ current }) => current.block_id === effect.block_id);
+    if (effect.kind !== 'write' || block === undefined) {
+      effects.push(effect);
+      continue;
+    }
+    const facts = { base: baseOf(block, toolName), current: block.current, value: effect.value };
+    const resolved = resolveWrite(block.policy, facts, options.diff3);
+    if (resolved.kind === 'conflict') {
+      return { outcome: refused(toolName, resolved.refusal), effects: [], held };
+    }
+    seen.set(effect.block_id, effect.value);
+    if (resolved.kind === 'none') continue;
+    effects.push({ ...effect, value: resolved.value, resolution: resolved.resolution });
+    if (resolved.resolution === 'merged') result = mergedText(effect.label, resolved.value);
+  }
+  return { outcome: { ok: true, result }, effects, held: heldAfter(held, effects, seen) };
+}
+
+/** Tools that give a block a whole new text; what they write over is not named by the call. */
+const WHOLE_TEXT_TOOLS: ReadonlySet<string> = new Set([
+  'rethink_memory',
+  'memory_rethink',
+  'rethink_user_memory',
+]);
+/** The block that Letta's voice agents rewrite. */
+const USER_LABEL = 'human';
+
+/** The block as an edit is worked out on it. */
+function viewOf({ current, seen, policy }: HeldBlock): BlockView {
+  return seen === null || policy === 'last_write' ? current : { ...current, ...seen };
+}
+
+/** The text whose change since then by others is a conflict. */
+function baseOf(block: HeldBlock, toolName: string): string {
+  const isNamed = block.policy === 'last_write' && !WHOLE_TEXT_TOOLS.has(toolName);
+  return isNamed || block.seen === null ? block.current.value : block.seen.value;
+}
+
+type Edited = Pick<MemoryCallOutcome, 'outcome' | 'effects'>;
+
+/** Works the call out on blocks as the agent sees them, whatever has become of them since. */
+function edit(
+  toolName: string,
+  args: JsonObject,
+  blocks: readonly BlockView[],
+  { newBlockId, may_create }: MemoryCallOptions,
+): Edited {
+  const draft = openDraft(blocks, newBlockId);
+  switch (toolName) {
+    case 'memory':
+      return drafted(toolName, draft, applyCommand(draft, args));
+    case 'memory_apply_patch': {
+      const texts = readTexts({ label: '', ...args }, ['label', 'patch']);
+      if ('kind' in texts) return drafted(toolName, draft, texts);
+      const [label = '', patch = ''] = texts;
+      return drafted(toolName, draft, applyPatch(draft, label, patch));
+    }
+    case 'send_message': {
+      const texts = readTexts(args, ['message']);
+      return drafted(toolName, draft, 'kind' in texts ? texts : 'Sent message successfully.');
+    }
+    case 'memory_finish_edits':
+    case 'finish_rethinking_memory':
+      return drafted(toolName, draft, 'Your memory edits are finished.');
+    case 'rethink_user_memory':
+      return rewrite(toolName, draft, { ...args, label: USER_LABEL }, may_create);
+    case 'rethink_memory':
+    case 'memory_rethink': {
+      const label = args[toolName === 'memory_rethink' ? 'label' : 'target_block_label'];
+      const isMissing = typeof label === 'string' && !blocks.some((block) => block.label === label);
+      if (isMissing && may_create) return rewrite(toolName, draft, { ...args, label }, true);
+      break;
+    }
+    default:
+  }
+  const { outcome, write } = applyMemoryTool(toolName, args, blocks);
+  if (write === null) return { outcome, effects: [] };
+  const [label = ''] = blocks
+    .filter((block) => block.block_id === write.block_id)
+    .map((block) => block.label);
+  return { outcome, effects: [{ kind: 'write', label, ...write, resolution: 'clean' }] };
+}
+
+function drafted(toolName: string, draft: MemoryDraft, done: string | Refusal): Edited {
+  return typeof done === 'string'
+    ? { outcome: { ok: true, result: done }, effects: draft.effects() }
+    : { outcome: refused(toolName, done), effects: [] };
+}
+
+/** Gives the block of `args.label` a whole new text; one that does not exist yet is made with it, where that may be. */
+function rewrite(toolName: string, draft: MemoryDraft, args: JsonObject, mayCreate: boolean): Edited {
+  const texts = readTexts(args, ['label', 'new_memory']);
+  if ('kind' in texts) return drafted(toolName, draft, texts);
+  const [label = '', text = ''] = texts;
+  const exists = draft.labels().some((block) => block.label === label);
+  const refusal =
+    findLineNumbers(['new_memory'], [text]) ??
+    (mayCreate && !exists ? draft.create(label, null, text) : draft.edit(label, () => ({ value: text })));
+  return drafted(toolName, draft, refusal ?? draft.valueOf(label));
+}
+
+function mergedText(label: string, value: string): string {
+  return (
+    `Memory block '${label}' was changed by someone else after you last saw it; your change was merged with ` +
+    `theirs. It now reads:
+${value}`
+  );
+}
+
+/** The blocks with the effects committed. `seen` is what the agent takes the values to be that it wrote. */
+function heldAfter(
+  held: readonly HeldBlock[],
+  effects: readonly MemoryEffect[],
+  seen: ReadonlyMap<string, string>,
+): readonly HeldBlock[] {
+  return effects.reduce<readonly HeldBlock[]>(withEffect, held).map((block) => {
+    const value = seen.get(block.current.block_id);
+    return value === undefined ? block : { ...block, seen: { revision: block.current.revision, value } };
+  });
+}
+
+function withEffect(held: readonly HeldBlock[], effect: MemoryEffect): readonly HeldBlock[] {
+  const change = (to: (block: HeldBlock) => HeldBlock): readonly HeldBlock[] =>
+    held.map((block) => (block.current.block_id === effect.block_id ? to(block) : block));
+  switch (effect.kind) {
+    case 'write':
+      return change((block) => {
+        const current = { ...block.current, revision: block.current.revision + 1, value: effect.value };
+        return { ...block, current };
+      });
+    case 'create': {
+      const { block_id, label, description, value, char_limit } = effect;
+      const current = { block_id, revision: 1, label, description, value, char_limit, read_only: false };
+      return [...held, { current, seen: { revision: 1, value }, policy: 'merge' }];
+    }
+    case 'detach':
+      return held.filter(({ current }) => current.block_id !== effect.block_id);
+    case 'rename':
+      return change((block) => ({ ...block, current: { ...block.current, label: effect.new_label } }));
+    case 'describe':
+      return change(({ current, seen, policy }) => {
+        const revision = current.revision + 1;
+        return {
+          current: { ...current, revision, description: effect.description },
+          seen: seen === null ? null : { ...seen, revision },
+          policy,
+        };
+      });
+  }
+}

@@ -1,0 +1,78 @@
+import type { BlockView } from '../model/block.ts';
+import { codePointLength } from './text.ts';
+
+/** What decides how memory is shown to the model. */
+export interface CompileOptions {
+  /** Letta's agent type. */
+  readonly agent_type: string;
+  /** Provider part of the model handle, as `anthropic`. */
+  readonly model_provider: string;
+}
+
+const WITHOUT_MEMORY: ReadonlySet<string> = new Set(['react_agent', 'workflow_agent']);
+const WITH_LINE_NUMBERS: ReadonlySet<string> = new Set([
+  'sleeptime_agent',
+  'memgpt_v2_agent',
+  'letta_v1_agent',
+]);
+
+const OPENING =
+  '<memory_blocks>\nThe following memory blocks are currently engaged in your core memory unit:\n\n';
+const CLOSING = '\n</memory_blocks>';
+/** Letta's wording, so that prompts built here equal its own. */
+const LINE_NUMBER_BANNER =
+  "# NOTE: Line numbers shown below (with arrows like '1→') are to help during editing. " +
+  'Do NOT include line number prefixes in your memory edit tool calls.';
+
+/**
+ * The memory of an agent as the model reads it: Letta's `<memory_blocks>` section, byte for byte, but that a closing
+ * tag of the section's own structure inside a label, description or value is written `<\/…>`, so that stored text
+ * cannot pose as the prompt around it. Blocks come in the given order. Depends on nothing but its arguments, so a
+ * request that is encoded again is the same.
+ *
+ * `''` where Letta shows nothing: agents without a memory section, and no blocks (except that the form with line
+ * numbers keeps its frame).
+ */
+export function compileMemory(blocks: readonly BlockView[], options: CompileOptions): string {
+  if (WITHOUT_MEMORY.has(options.agent_type)) return '';
+  const numbered = options.model_provider === 'anthropic' && WITH_LINE_NUMBERS.has(options.agent_type);
+  if (blocks.length === 0 && !numbered) return '';
+
+  const tags = new Set(['memory_blocks', 'description', 'metadata', 'warning', 'value']);
+  for (const block of blocks) tags.add(toTagName(block.label).toLowerCase());
+  return OPENING + blocks.map((block) => compileBlock(block, tags, numbered)).join('\n') + CLOSING;
+}
+
+function compileBlock(block: BlockView, tags: ReadonlySet<string>, numbered: boolean): string {
+  const tag = toTagName(block.label);
+  const value = neutraliseClosingTags(block.value, tags);
+  return (
+    `<${tag}>\n` +
+    `<description>\n${neutraliseClosingTags(block.description ?? '', tags)}\n</description>\n` +
+    `<metadata>${block.read_only ? '\n- read_only=true' : ''}` +
+    `\n- chars_current=${codePointLength(block.value)}\n- chars_limit=${block.char_limit}\n</metadata>\n` +
+    (numbered ? `<warning>\n${LINE_NUMBER_BANNER}\n</warning>\n` : '') +
+    `<value>\n${numbered ? numberLines(value) : `${value}\n`}</value>\n` +
+    `</${tag}>\n`
+  );
+}
+
+function numberLines(value: string): string {
+  if (value === '') return '';
+  return value
+    .split('\n')
+    .map((line, index) => `${index + 1}→ ${line}\n`)
+    .join('');
+}
+
+/** A label is a tag name; characters that would end the tag become `_`. */
+function toTagName(label: string): string {
+  return label.replace(/[<>\r\n]/g, '_');
+}
+
+function neutraliseClosingTags(text: string, tags: ReadonlySet<string>): string {
+  if (!text.includes('</')) return text;
+  return text.replace(/<\/([^<>]*)>/g, (closingTag, name: string) =>
+    tags.has(name.trim().toLowerCase()) ? `<\\/${name}>` : closingTag,
+  );
+}

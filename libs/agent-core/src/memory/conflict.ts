@@ -1,0 +1,69 @@
+import type { BlockView } from '../model/block.ts';
+import { checkLimit, type Refusal } from './edits.ts';
+import type { WriteResolution } from './effects.ts';
+import { mergeThreeWay, type Diff3 } from './merge.ts';
+import { codePointLength } from './text.ts';
+
+/** What happens to a write of a block that somebody else changed after the request was made. */
+export const CONFLICT_POLICIES = ['reject', 'last_write', 'merge'] as const;
+export type ConflictPolicy = (typeof CONFLICT_POLICIES)[number];
+
+/** The value to write and how it came about; null where the block already has it; or why nothing is written. */
+export type ResolvedWrite =
+  | { readonly kind: 'write'; readonly value: string; readonly resolution: WriteResolution }
+  | { readonly kind: 'none' }
+  | { readonly kind: 'conflict'; readonly refusal: Refusal };
+
+/** The texts that a write is judged by. */
+export interface WriteFacts {
+  /** What `value` was worked out from: the text that the request showed, with the agent's own edits since. */
+  readonly base: string;
+  /** The block as it stands, locked. */
+  readonly current: BlockView;
+  readonly value: string;
+}
+
+/**
+ * Decides about one write. Without a change by anybody else it is written under every policy; another's change counts
+ * by its text, so a block that was changed and changed back is unchanged. `reject` refuses and says what to do;
+ * `merge` merges by lines, and refuses what overlaps; `last_write` writes over it, which the effect records.
+ */
+export function resolveWrite(policy: ConflictPolicy, facts: WriteFacts, diff3: Diff3): ResolvedWrite {
+  const { base, current, value } = facts;
+  if (value === current.value) return { kind: 'none' };
+  if (base === current.value) return { kind: 'write', value, resolution: 'clean' };
+  switch (policy) {
+    case 'last_write':
+      return { kind: 'write', value, resolution: 'overwrote' };
+    case 'reject':
+      return { kind: 'conflict', refusal: conflict(current.label, '') };
+    case 'merge': {
+      const merged = mergeThreeWay(base, current.value, value, diff3);
+      if (!merged.ok) return { kind: 'conflict', refusal: conflict(current.label, overlapOf(merged.lines)) };
+      if (merged.value === current.value) return { kind: 'none' };
+      const overLimit = checkLimit(current, codePointLength(merged.value));
+      return overLimit === null
+        ? { kind: 'write', value: merged.value, resolution: 'merged' }
+        : { kind: 'conflict', refusal: overLimit };
+    }
+  }
+}
+
+function conflict(label: string, detail: string): Refusal {
+  const message =
+    `Memory block '${label}' was changed by someone else after you last saw it${detail}. Nothing was written. ` +
+    'Your next prompt shows it as it is now; read it there and call again.';
+  return { kind: 'ValueError', message };
+}
+
+const LINES_SHOWN_MAX = 3;
+const LINE_CHARS_MAX = 80;
+
+function overlapOf(lines: readonly string[]): string {
+  if (lines.length === 0) return ', in the same place as you';
+  const shown = lines
+    .slice(0, LINES_SHOWN_MAX)
+    .map((line) => `"${line.length <= LINE_CHARS_MAX ? line : `${line.slice(0, LINE_CHARS_MAX)}…`}"`);
+  const more = lines.length > LINES_SHOWN_MAX ? ', …' : '';
+  return `, in the same lines as you (${shown.join(', ')}${more})`;
+}

@@ -1,0 +1,132 @@
+import { BLOCK_CHAR_LIMIT_DEFAULT, type BlockView } from '../model/block.ts';
+import { checkLimit, type Edited, type Refusal } from './edits.ts';
+import type { MemoryEffect } from './effects.ts';
+import { checkNewLabel } from './label.ts';
+import { readOnly, unknownLabel } from './refusal.ts';
+import { codePointLength } from './text.ts';
+
+/** Blocks that one agent may have. */
+const BLOCKS_MAX = 500;
+
+/**
+ * The blocks of an agent while one call changes them. Every change is checked against what the earlier ones left; the
+ * first refusal means that nothing of the call is kept. Each method answers null, or why it cannot be done.
+ */
+export interface MemoryDraft {
+  labels(): readonly { readonly label: string }[];
+  edit(label: string, edit: (block: BlockView) => Edited): Refusal | null;
+  create(label: string, description: string | null, value: string): Refusal | null;
+  detach(label: string): Refusal | null;
+  rename(label: string, newLabel: string): Refusal | null;
+  describe(label: string, description: string): Refusal | null;
+  /** The value that the block of this label has by now. */
+  valueOf(label: string): string;
+  /**
+   * What is to be committed, in an order that never gives one label to two blocks: changes of blocks that there were,
+   * as they came; then the last value of each; then new blocks, as they are by now.
+   */
+  effects(): readonly MemoryEffect[];
+}
+
+/** Opens a draft on blocks as the agent knows them. Ids of new blocks come from `newBlockId`. */
+export function openDraft(attached: readonly BlockView[], newBlockId: () => string): MemoryDraft {
+  const before = new Map(attached.map((block) => [block.block_id, block]));
+  let blocks = attached;
+  const structural: MemoryEffect[] = [];
+
+  const replace = (changed: BlockView): void => {
+    blocks = blocks.map((block) => (block.block_id === changed.block_id ? changed : block));
+  };
+  /** The block, where it may be changed. */
+  const writable = (label: string): BlockView | Refusal => {
+    const block = blocks.find((candidate) => candidate.label === label);
+    if (block === undefined) return unknownLabel(label, blocks);
+    return block.read_only ? readOnly(label) : block;
+  };
+  const checkFree = (label: string): Refusal | null => {
+    if (!blocks.some((block) => block.label === label)) return checkNewLabel(label);
+    return { kind: 'ValueError', message: `Memory block '${label}' already exists. Choose another label.` };
+  };
+
+  return {
+    labels: () => blocks,
+    edit(label, edit) {
+      const block = writable(label);
+      if ('kind' in block) return block;
+      const edited = edit(block);
+      if ('kind' in edited) return edited;
+      const overLimit =
+        edited.value === block.value ? null : checkLimit(block, codePointLength(edited.value));
+      if (overLimit !== null) return overLimit;
+      replace({ ...block, value: edited.value });
+      return null;
+    },
+    create(label, description, value) {
+      const taken = checkFree(label);
+      if (taken !== null) return taken;
+      if (blocks.length >= BLOCKS_MAX) {
+        const message = `The agent has ${BLOCKS_MAX} memory blocks, which is the most. Delete one first.`;
+        return { kind: 'ValueError', message };
+      }
+      const block: BlockView = {
+        block_id: newBlockId(),
+        revision: 1,
+        label,
+        description,
+        value,
+        char_limit: BLOCK_CHAR_LIMIT_DEFAULT,
+        read_only: false,
+      };
+      const overLimit = checkLimit(block, codePointLength(value));
+      if (overLimit !== null) return overLimit;
+      blocks = [...blocks, block];
+      return null;
+    },
+    detach(label) {
+      const block = writable(label);
+      if ('kind' in block) return block;
+      blocks = blocks.filter((candidate) => candidate !== block);
+      if (before.has(block.block_id)) structural.push({ kind: 'detach', block_id: block.block_id, label });
+      return null;
+    },
+    rename(label, newLabel) {
+      const block = writable(label);
+      if ('kind' in block) return block;
+      if (newLabel === label) return null;
+      const taken = checkFree(newLabel);
+      if (taken !== null) return taken;
+      replace({ ...block, label: newLabel });
+      if (before.has(block.block_id)) {
+        structural.push({ kind: 'rename', block_id: block.block_id, label, new_label: newLabel });
+      }
+      return null;
+    },
+    describe(label, description) {
+      const block = writable(label);
+      if ('kind' in block) return block;
+      if (block.description === description) return null;
+      replace({ ...block, description });
+      if (before.has(block.block_id)) {
+        structural.push({ kind: 'describe', block_id: block.block_id, label, description });
+      }
+      return null;
+    },
+    valueOf: (label) => blocks.find((block) => block.label === label)?.value ?? '',
+    effects() {
+      const writes = blocks.flatMap((block): MemoryEffect[] => {
+        const old = before.get(block.block_id);
+        if (old === undefined || old.value === block.value) return [];
+        const { block_id, label, value } = block;
+        return [
+          { kind: 'write', block_id, label, based_on_revision: old.revision, value, resolution: 'clean' },
+        ];
+      });
+      const creates = blocks
+        .filter((block) => !before.has(block.block_id))
+        .map(({ block_id, label, description, value, char_limit }): MemoryEffect => {
+          return { kind: 'create', block_id, label, description, value, char_limit };
+        });
+      return [...structural, ...writes, ...creates];
+    },
+  };
+}

@@ -1,0 +1,42 @@
+/** How a write came to its value: nobody else had written, both were merged, or the other's was written over. */
+export type WriteResolution = 'clean' | 'merged' | 'overwrote';
+
+/**
+ * What a memory call wants done to the blocks of its agent, besides its answer to the model. The effects of one call
+ * are committed together and in order, or not at all.
+ */
+export type MemoryEffect =
+  /** A new revision of a block. */
+  | {
+      readonly kind: 'write';
+      readonly block_id: string;
+      readonly label: string;
+      /** The revision that the value was worked out from: the one the request showed, or the agent's own last. */
+      readonly based_on_revision: number;
+      readonly value: string;
+      readonly resolution: WriteResolution;
+    }
+  /** A new block, attached to the agent. */
+  | {
+      readonly kind: 'create';
+      readonly block_id: string;
+      readonly label: string;
+      readonly description: string | null;
+      readonly value: string;
+      readonly char_limit: number;
+    }
+  /** The agent loses the block; the block itself, its revisions and its other agents keep it. */
+  | { readonly kind: 'detach'; readonly block_id: string; readonly label: string }
+  | {
+      readonly kind: 'rename';
+      readonly block_id: string;
+      readonly label: string;
+      readonly new_label: string;
+    }
+  /** A new description, as a revision with the same value. */
+  | {
+      readonly kind: 'describe';
+      readonly block_id: string;
+      readonly label: string;
+      readonly description: string;
+    };

@@ -1,0 +1,160 @@
+/**
+ * What is used of `node-diff3`: a change of lines between two texts, and the merge of two changes of a third. Handed
+ * in, so that the core stays without further libraries.
+ */
+export interface Diff3 {
+  diffIndices(
+    before: string[],
+    after: string[],
+  ): readonly {
+    /** First line and number of lines. */
+    readonly buffer1: readonly [number, number];
+    readonly buffer2Content: readonly string[];
+  }[];
+  diff3Merge(
+    ours: string[],
+    original: string[],
+    theirs: string[],
+    options: { readonly excludeFalseConflicts: boolean },
+  ): readonly {
+    readonly ok?: readonly string[];
+    readonly conflict?: {
+      readonly a: readonly string[];
+      readonly o: readonly string[];
+      readonly b: readonly string[];
+    };
+  }[];
+}
+
+export type Merged =
+  | { readonly ok: true; readonly value: string }
+  /** Both changed the same lines, or the texts are too long to compare. `lines` are the base's, for the message. */
+  | { readonly ok: false; readonly lines: readonly string[] };
+
+/** Comparisons of lines that one merge may cost; texts of thousands of equal lines would take minutes. */
+const WORK_MAX = 20_000_000;
+
+/**
+ * Merges two changes of the text `base` by lines: `current`, which was committed first, and `mine`.
+ *
+ * Every line that either side added, and that the other side did not touch, is kept; every line that either side
+ * deleted is gone. Lines inserted at the same place by both are no conflict: the committed ones come first, and what
+ * both inserted alike at the edges stands once. Changes of neighbouring lines are none either: a line is a fact. Both
+ * changing the same lines differently is a conflict, and nothing is merged.
+ */
+export function mergeThreeWay(base: string, current: string, mine: string, diff3: Diff3): Merged {
+  if (current === base || current === mine) return { ok: true, value: mine };
+  if (mine === base) return { ok: true, value: current };
+  const texts = [linesOf(base), linesOf(current), linesOf(mine)] as const;
+  const [original, theirs, ours, head, tail] = trimCommon(...texts);
+  if (workOf(original, theirs) + workOf(original, ours) > WORK_MAX) return { ok: false, lines: [] };
+  const merged: string[] = [...head];
+  for (const { ok, conflict } of diff3.diff3Merge(theirs, original, ours, { excludeFalseConflicts: true })) {
+    if (ok !== undefined) for (const line of ok) merged.push(line);
+    if (conflict === undefined) continue;
+    const settled = mergeTouching([...conflict.o], [...conflict.a], [...conflict.b], diff3);
+    if (settled === null) return { ok: false, lines: conflict.o };
+    for (const line of settled) merged.push(line);
+  }
+  for (const line of tail) merged.push(line);
+  return { ok: true, value: merged.join('\n') };
+}
+
+/** An empty text has no lines, so that two agents may both begin it. */
+function linesOf(text: string): string[] {
+  return text === '' ? [] : text.split('\n');
+}
+
+/** The three without what all begin and end with, and that: most changes are small, and comparing is not cheap. */
+function trimCommon(
+  base: string[],
+  current: string[],
+  mine: string[],
+): readonly [string[], string[], string[], string[], string[]] {
+  const shortest = Math.min(base.length, current.length, mine.length);
+  let start = 0;
+  while (start < shortest && base[start] === current[start] && base[start] === mine[start]) start++;
+  let end = 0;
+  while (
+    end < shortest - start &&
+    base.at(-1 - end) === current.at(-1 - end) &&
+    base.at(-1 - end) === mine.at(-1 - end)
+  ) {
+    end++;
+  }
+  const middle = (lines: string[]): string[] => lines.slice(start, lines.length - end);
+  return [middle(base), middle(current), middle(mine), base.slice(0, start), base.slice(base.length - end)];
+}
+
+/** An upper bound of the comparisons that the longest common subsequence of two texts takes. */
+function workOf(a: readonly string[], b: readonly string[]): number {
+  const counts = new Map<string, number>();
+  for (const line of b) counts.set(line, (counts.get(line) ?? 0) + 1);
+  let pairs = 0;
+  for (const line of a) pairs += counts.get(line) ?? 0;
+  return pairs * Math.min(a.length, b.length);
+}
+
+interface Change {
+  readonly from: number;
+  readonly to: number;
+  readonly lines: readonly string[];
+}
+
+/** A region that both sides changed, merged where their changes only touch; null where they overlap. */
+function mergeTouching(original: string[], theirs: string[], ours: string[], diff3: Diff3): string[] | null {
+  const changesTo = (side: string[]): Change[] =>
+    diff3.diffIndices(original, side).map(({ buffer1: [from, length], buffer2Content }) => ({
+      from,
+      to: from + length,
+      lines: buffer2Content,
+    }));
+  const pending = { theirs: changesTo(theirs), ours: changesTo(ours) };
+  const merged: string[] = [];
+  let at = 0;
+  const take = (change: Change, lines: readonly string[]): void => {
+    merged.push(...original.slice(at, change.from), ...lines);
+    at = change.to;
+  };
+  for (;;) {
+    const [their] = pending.theirs;
+    const [our] = pending.ours;
+    if (their === undefined && our === undefined) break;
+    if (our === undefined || (their !== undefined && comesFirst(their, our))) {
+      take(their as Change, (their as Change).lines);
+      pending.theirs.shift();
+    } else if (their === undefined || comesFirst(our, their)) {
+      take(our, our.lines);
+      pending.ours.shift();
+    } else {
+      const both = mergeAtOnePlace(their, our);
+      if (both === null) return null;
+      take(our, both);
+      pending.theirs.shift();
+      pending.ours.shift();
+    }
+  }
+  merged.push(...original.slice(at));
+  return merged;
+}
+
+/** True when one change lies wholly before the other, touching it at most. */
+function comesFirst(a: Change, b: Change): boolean {
+  return a.to <= b.from && (a.from < b.from || a.to < b.to);
+}
+
+/** Two changes of which neither comes first: merged when both only insert, and at the same place. */
+function mergeAtOnePlace(their: Change, our: Change): readonly string[] | null {
+  const areInsertions = their.from === their.to && our.from === our.to;
+  return areInsertions ? unite(their.lines, our.lines) : null;
+}
+
+/** One insertion after the other, with what they begin and end with alike standing once. */
+function unite(first: readonly string[], second: readonly string[]): readonly string[] {
+  const shortest = Math.min(first.length, second.length);
+  let start = 0;
+  while (start < shortest && first[start] === second[start]) start++;
+  let end = 0;
+  while (end < shortest - start && first.at(-1 - end) === second.at(-1 - end)) end++;
+  return [...first.slice(0, first.length - end), ...second.slice(start)];
+}

@@ -1,0 +1,62 @@
+import { toStorableText, type JsonObject } from '../base/json.ts';
+import type { BlockView } from '../model/block.ts';
+import type { ToolOutcome } from '../model/tool.ts';
+import type { Refusal } from './edits.ts';
+
+/** Longest error text, in UTF-16 units; as in Letta. */
+const ERROR_CHARS_MAX = 1000;
+
+/** What the model reads of a call that changes nothing, in the words that Letta's agents know. */
+export function refused(toolName: string, refusal: Refusal): ToolOutcome {
+  const text = toStorableText(`Error executing function ${toolName}: ${refusal.kind}: ${refusal.message}`);
+  // A cut through a surrogate pair leaves half of it behind, which toWellFormed replaces.
+  return { ok: false, result: text.slice(0, ERROR_CHARS_MAX).toWellFormed() };
+}
+
+/** The named arguments, which must be text, in order; storable. */
+export function readTexts(args: JsonObject, names: readonly string[]): readonly string[] | Refusal {
+  const texts: string[] = [];
+  for (const name of names) {
+    const value = args[name];
+    if (typeof value !== 'string') {
+      const problem = value === undefined ? 'is missing' : 'must be a string';
+      return { kind: 'TypeError', message: `Argument '${name}' ${problem}.` };
+    }
+    texts.push(toStorableText(value));
+  }
+  return texts;
+}
+
+/** A label that no block of the agent has. */
+export function unknownLabel(label: string, blocks: readonly Pick<BlockView, 'label'>[]): Refusal {
+  const labels = blocks.map((block) => block.label).join(', ');
+  const existing = blocks.length === 0 ? 'The agent has no memory blocks' : `Existing labels: ${labels}`;
+  return { kind: 'KeyError', message: `Memory block '${label}' does not exist. ${existing}.` };
+}
+
+/** A block that agents may only read. */
+export function readOnly(label: string): Refusal {
+  return { kind: 'ValueError', message: `Memory block '${label}' is read-only and cannot be edited.` };
+}
+
+const LINE_NUMBER_PREFIX = /^[ \t]*\p{Nd}+→/mu;
+/** A part of the banner above numbered lines that no memory holds by chance. */
+const LINE_NUMBER_BANNER_PART = "(with arrows like '1→')";
+
+/** The prompt may show a block with numbered lines; a model that copies the numbers would store them. */
+export function findLineNumbers(names: readonly string[], texts: readonly string[]): Refusal | null {
+  for (const [index, text] of texts.entries()) {
+    if (!text.includes('→')) continue;
+    const copied = text.includes(LINE_NUMBER_BANNER_PART)
+      ? 'the line number warning'
+      : LINE_NUMBER_PREFIX.test(text)
+        ? 'a line number prefix'
+        : null;
+    if (copied !== null) {
+      const [name = ''] = names.slice(index);
+      const message = `Argument '${name}' contains ${copied}, which is only shown for reading. Call again without it.`;
+      return { kind: 'ValueError', message };
+    }
+  }
+  return null;
+}

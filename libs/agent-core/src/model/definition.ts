@@ -1,0 +1,36 @@
+import type { JsonObject } from '../base/json.ts';
+import type { ToolDefinition } from './tool.ts';
+
+/**
+ * The part of an agent that its requests are built from, frozen when a batch is accepted: an edit of the agent
+ * changes later batches, never one under way. Equal definitions are one row, whatever the number of agents.
+ */
+export interface Definition {
+  readonly id: string;
+  /** Letta's agent type; decides how memory is rendered. */
+  readonly agent_type: string;
+  readonly system: string;
+  /** Handle, `<provider>/<model name>`. */
+  readonly model: string;
+  readonly model_settings: ModelSettings;
+  readonly tool_rules: readonly JsonObject[];
+  readonly tools: readonly ToolDefinition[];
+}
+
+/** Request settings beside the messages. `extra` is passed through verbatim (thinking, output_config …). */
+export interface ModelSettings {
+  readonly max_output_tokens: number;
+  readonly parallel_tool_calls: boolean;
+  readonly extra: JsonObject;
+}
+
+export const MAX_OUTPUT_TOKENS_DEFAULT = 8192;
+
+/** `anthropic/claude-x` → `{ provider: 'anthropic', name: 'claude-x' }`; null when there is no provider. */
+export function parseModelHandle(
+  handle: string,
+): { readonly provider: string; readonly name: string } | null {
+  const slash = handle.indexOf('/');
+  if (slash <= 0 || slash === handle.length - 1) return null;
+  return { provider: handle.slice(0, slash), name: handle.slice(slash + 1) };
+}

@@ -1,0 +1,23 @@
+/** Tokens of one answer, as the provider billed them. */
+export interface Usage {
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+  readonly cache_write_5m_tokens: number;
+  readonly cache_write_1h_tokens: number;
+  readonly cache_read_tokens: number;
+}
+
+export const NO_USAGE: Usage = {
+  input_tokens: 0,
+  output_tokens: 0,
+  cache_write_5m_tokens: 0,
+  cache_write_1h_tokens: 0,
+  cache_read_tokens: 0,
+};
+
+/** All tokens that were read, from cache or not. */
+export function promptTokens(usage: Usage): number {
+  return (
+    usage.input_tokens + usage.cache_write_5m_tokens + usage.cache_write_1h_tokens + usage.cache_read_tokens
+  );
+}

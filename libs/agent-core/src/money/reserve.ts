@@ -1,0 +1,76 @@
+import type { ContentBlock } from '../model/content.ts';
+import { isJsonObject, type Json } from '../base/json.ts';
+import { batchCostNanoUsd } from '../model/prices.ts';
+import { NO_USAGE, type Usage } from '../model/usage.ts';
+
+/** The columns that a prompt token may be billed by. */
+const INPUT_COLUMNS = [
+  'input_tokens',
+  'cache_write_5m_tokens',
+  'cache_write_1h_tokens',
+  'cache_read_tokens',
+] as const satisfies readonly (keyof Usage)[];
+
+/**
+ * The most that a request may cost, in billionths of a US dollar, batch discount applied: every prompt token billed by
+ * the dearest column, and all of `maxTokens` written. Null for a model without a price: then no cap can be kept.
+ */
+export function reserveNanoUsd(modelName: string, inputTokens: number, maxTokens: number): number | null {
+  let worst: number | null = null;
+  for (const column of INPUT_COLUMNS) {
+    const usage = { ...NO_USAGE, output_tokens: maxTokens, [column]: inputTokens };
+    const cost = batchCostNanoUsd(modelName, usage);
+    if (cost !== null && (worst === null || cost > worst)) worst = cost;
+  }
+  return worst;
+}
+
+/** Tokens that the provider may add to what is sent: its own prompt for tools, turn marks. */
+const ADDED_TOKENS_MAX = 2_000;
+/** Tokens of the largest image that a model takes. */
+const IMAGE_TOKENS_MAX = 5_000;
+
+/** What of a request its bytes do not bound. */
+export interface MediaCount {
+  /** Pictures sent along. */
+  readonly images: number;
+  /** Sources that the provider fetches: an URL or a file's id says nothing about their size. */
+  readonly remote: number;
+}
+
+/** Counts the media of a content, tool results included. */
+export function countMedia(content: readonly ContentBlock[]): MediaCount {
+  let images = 0;
+  let remote = 0;
+  const pending: Json[] = [...content];
+  for (let part = pending.pop(); part !== undefined; part = pending.pop()) {
+    if (Array.isArray(part)) pending.push(...(part as readonly Json[]));
+    if (!isJsonObject(part)) continue;
+    const { type, source, content: inner } = part;
+    if (inner !== undefined) pending.push(inner);
+    if (type !== 'image' && type !== 'document') continue;
+    if (type === 'image') images++;
+    const kind = isJsonObject(source) ? source['type'] : null;
+    if (kind === 'url' || kind === 'file') remote++;
+  }
+  return { images, remote };
+}
+
+/**
+ * The most prompt tokens that a request can come to: a token is at least a byte, and no prompt is longer than the
+ * model's window. Reservations are made by it and not by an estimate, or what was spent could exceed a cap.
+ */
+export function worstInputTokens(
+  bytes: number,
+  media: MediaCount = { images: 0, remote: 0 },
+  windowTokens = Infinity,
+): number {
+  if (media.remote > 0 && Number.isFinite(windowTokens)) return windowTokens;
+  return Math.min(windowTokens, bytes + ADDED_TOKENS_MAX + media.images * IMAGE_TOKENS_MAX);
+}
+
+/** US dollars as billionths, never more than was given. */
+export function nanoUsdOf(usd: number): number {
+  // 0.29 * 1e9 is 289999999.99…: what a person writes has at most nine decimals.
+  return Math.floor(Number((usd * 1e9).toPrecision(15)));
+}

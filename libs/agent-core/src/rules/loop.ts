@@ -1,0 +1,166 @@
+import { withCalls, type PastCall, type RuleHistory } from './history.ts';
+import type { ToolRule } from './rule.ts';
+import { allowedTools, continues, isTerminal, mustForce, uncalledRequired } from './solver.ts';
+
+/** Begins every text that is put into a conversation in nobody's name. Letta's agents know it. */
+export const AUTOMATED_PREFIX = '[This is an automated system message hidden from the user] ';
+
+/** Re-asks in a row after which a model that does not call what it must is given up. */
+export const REASKS_MAX = 3;
+
+/** A call of the answer that is being decided. */
+export interface DecidedCall extends Pick<PastCall, 'tool_name' | 'result' | 'carried_out'> {
+  /** What is wrong with the arguments that a rule fixed for this call; null for nothing. */
+  readonly prefill_error: string | null;
+}
+
+export interface LoopFacts {
+  readonly rules: readonly ToolRule[];
+  /** Names of the tools that the definition has, in its order. */
+  readonly available: readonly string[];
+  /** Before this answer. */
+  readonly history: RuleHistory;
+  /** The calls of this answer, in order, each with its result; none for an answer in words. */
+  readonly calls: readonly DecidedCall[];
+  readonly step_number: number;
+  readonly max_steps: number;
+  /** Re-asks in a row before this answer, as {@link countReasks} counts them. */
+  readonly reasks: number;
+}
+
+/** Whether a run goes on after an answer. `reason` is for the log alone. */
+export type LoopDecision =
+  | {
+      readonly kind: 'continue';
+      readonly reason: string;
+      /** Text to give the model with the next request: after the results, or as a message; null for none. */
+      readonly reask: string | null;
+    }
+  | {
+      readonly kind: 'stop';
+      readonly stop_reason:
+        'end_turn' | 'tool_rule' | 'max_steps' | 'no_valid_tools' | 'invalid_request' | 'loop_detected';
+      readonly reason: string;
+      /** For the user, where the end is no success; null where it is. */
+      readonly error: string | null;
+    };
+
+/**
+ * Decides whether a run goes on after an answer whose calls, if any, have been carried out or refused. In this order:
+ * a rule's own arguments do not fit → the end; a terminal tool was carried out and nothing required is missing → the
+ * end, whatever the other calls of the answer want; the last step → the end; no tool may be called next → the end; a
+ * terminal tool came too early → on, saying what is missing; any other call → on.
+ *
+ * An answer in words ends the run unless the rules demand a call: then it is asked for again, {@link REASKS_MAX} times
+ * in a row. On the last step an unmet `required_before_exit` does not matter, as in Letta.
+ */
+export function decideLoop(facts: LoopFacts): LoopDecision {
+  return facts.calls.length === 0 ? afterWords(facts) : afterCalls(facts);
+}
+
+function afterCalls(facts: LoopFacts): LoopDecision {
+  const { rules, available, calls } = facts;
+  const [misfit] = calls.flatMap(({ tool_name, prefill_error }) =>
+    prefill_error === null ? [] : [`'${tool_name}' do not fit it: ${prefill_error}`],
+  );
+  if (misfit !== undefined) {
+    const error = `The arguments that a tool rule fixes for ${misfit}`;
+    return { kind: 'stop', stop_reason: 'invalid_request', reason: 'prefilled arguments do not fit', error };
+  }
+  const history = withCalls(facts.history, calls);
+  const missing = uncalledRequired(rules, history, available);
+  const ended = calls.find((call) => call.carried_out && isTerminal(rules, call.tool_name));
+  if (ended !== undefined && missing.length === 0) {
+    return stop('tool_rule', `terminal tool ${ended.tool_name} called`);
+  }
+  if (isLastStep(facts)) return stop('max_steps', 'step limit reached');
+  if (available.length > 0 && allowedTools(rules, history, available).length === 0) {
+    const after = history.calls.at(-1);
+    const error =
+      after === undefined
+        ? 'The tool rules allow no call at the start.'
+        : `The tool rules allow no call after '${after}'.`;
+    return { kind: 'stop', stop_reason: 'no_valid_tools', reason: 'the rules allow no tool', error };
+  }
+  if (ended !== undefined) {
+    return {
+      kind: 'continue',
+      reason: `terminal tool ${ended.tool_name} called before ${missing.join(', ')}`,
+      reask: missingText(missing),
+    };
+  }
+  const demanding = calls.find((call) => call.carried_out && continues(rules, call.tool_name));
+  const reason =
+    demanding === undefined ? 'results go back to the model' : `rule continues after ${demanding.tool_name}`;
+  return { kind: 'continue', reason, reask: null };
+}
+
+function afterWords(facts: LoopFacts): LoopDecision {
+  const { rules, available, history } = facts;
+  const allowed = allowedTools(rules, history, available);
+  if (mustForce(rules, history)) {
+    if (allowed.length === 0) {
+      const error = 'The tool rules demand a call and allow none.';
+      return { kind: 'stop', stop_reason: 'no_valid_tools', reason: 'the rules allow no tool', error };
+    }
+    if (isLastStep(facts))
+      return stop('max_steps', 'step limit reached before the call that the rules demand');
+    return reask(facts, `a call is due: ${allowed.join(', ')}`, forcedText(allowed));
+  }
+  const missing = uncalledRequired(rules, history, available);
+  if (missing.length === 0 || isLastStep(facts)) return stop('end_turn', 'answered in words');
+  return reask(facts, `still to be called: ${missing.join(', ')}`, missingText(missing));
+}
+
+function reask(facts: LoopFacts, reason: string, text: string): LoopDecision {
+  if (facts.reasks < REASKS_MAX) return { kind: 'continue', reason, reask: text };
+  const error = `The model did not make the call that the tool rules demand, although asked ${REASKS_MAX} times.`;
+  return { kind: 'stop', stop_reason: 'loop_detected', reason, error };
+}
+
+function isLastStep({ step_number, max_steps }: LoopFacts): boolean {
+  return step_number >= max_steps;
+}
+
+function stop(
+  stopReason: Extract<LoopDecision, { kind: 'stop' }>['stop_reason'],
+  reason: string,
+): LoopDecision {
+  return { kind: 'stop', stop_reason: stopReason, reason, error: null };
+}
+
+function missingText(names: readonly string[]): string {
+  return `${AUTOMATED_PREFIX}ToolRuleViolated: You must call ${names.join(', ')} at least once to exit the loop.`;
+}
+
+function forcedText(names: readonly string[]): string {
+  const list = names.join(', ');
+  const choice = names.length === 1 ? list : `one of these tools: ${list}`;
+  return `${AUTOMATED_PREFIX}ToolRuleViolated: Your next response must call ${choice}.`;
+}
+
+/**
+ * How many times in a row the model has been asked for a call and answered in words: counted from the end of the run's
+ * messages, before the answer that is being decided.
+ */
+export function countReasks(
+  messages: readonly {
+    readonly role: string;
+    readonly content: readonly { readonly type: string; readonly [key: string]: unknown }[];
+  }[],
+): number {
+  let reasks = 0;
+  for (const { role, content } of messages.toReversed()) {
+    if (content.some(({ type }) => type === 'tool_use' || type === 'tool_result')) break;
+    if (role !== 'user') continue;
+    const isReask = content.some(
+      ({ type, text }) =>
+        type === 'text' &&
+        typeof text === 'string' &&
+        text.startsWith(`${AUTOMATED_PREFIX}ToolRuleViolated:`),
+    );
+    if (!isReask) break;
+    reasks++;
+  }
+  return reasks;
+}

@@ -1,0 +1,44 @@
+import { isJsonObject, type Json } from '../base/json.ts';
+
+/**
+ * The child that a conditional rule's mapping names for a tool's result, or null. Keys came as JSON, so all are text:
+ * an exact match is looked for first, then one by meaning (`True` for true, `1` for 1.0).
+ */
+export function childForResult(
+  mapping: Readonly<Record<string, string>>,
+  result: string | null,
+): string | null {
+  const output = textOf(outputOf(result ?? ''));
+  const entries = Object.entries(mapping);
+  const found = entries.find(([key]) => key === output) ?? entries.find(([key]) => meansTheSame(key, output));
+  return found?.[1] ?? null;
+}
+
+/**
+ * What a result says: the `message` of Letta's package (`{"status", "message", "time"}`; a client tool's answer may
+ * come in it), nothing for another object, a scalar that is written as JSON, or else the text itself.
+ */
+function outputOf(result: string): Json {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(result);
+  } catch {
+    return result;
+  }
+  if (isJsonObject(parsed)) return Object.hasOwn(parsed, 'message') ? (parsed['message'] ?? '') : '';
+  return Array.isArray(parsed) ? result : (parsed as Json);
+}
+
+function textOf(output: Json): string {
+  return typeof output === 'string' ? output : JSON.stringify(output);
+}
+
+const BOOLEANS: ReadonlySet<string> = new Set(['true', 'false']);
+const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$/i;
+
+function meansTheSame(key: string, output: string): boolean {
+  const wanted = key.trim().toLowerCase();
+  const said = output.trim().toLowerCase();
+  if (BOOLEANS.has(wanted)) return wanted === said;
+  return NUMBER.test(wanted) && NUMBER.test(said) && Number(wanted) === Number(said);
+}

@@ -1,0 +1,112 @@
+import { isJsonObject, type Json, type JsonObject } from '../base/json.ts';
+import type { ToolDefinition } from '../model/tool.ts';
+import type { RuleHistory } from './history.ts';
+import type { ToolRule } from './rule.ts';
+import { allowedTools } from './solver.ts';
+
+/** Arguments that rules fix for the next call of a tool. */
+export interface Prefilled {
+  readonly args: JsonObject;
+  /** For each argument the rule that fixed it, as `InitToolRule(a)` or `ChildToolRule(a->b)`. */
+  readonly provenance: Readonly<Record<string, string>>;
+}
+
+/** Judges a value by a tool's schema: the validator of tool arguments. */
+export type ArgumentCheck = (tool: ToolDefinition, input: Json) => { readonly ok: boolean };
+
+/**
+ * The arguments that rules fix for `toolName`, null for none. Only a tool that may be called next has any. Rules count
+ * in this order, and a later one wins, argument by argument: `run_first` at the start of the run, then child rules of
+ * the last tool.
+ */
+export function prefilledArgs(
+  rules: readonly ToolRule[],
+  history: RuleHistory,
+  available: readonly string[],
+  toolName: string,
+): Prefilled | null {
+  const args = new Map<string, Json>();
+  const provenance = new Map<string, string>();
+  const fix = (fixed: JsonObject | null, by: string): void => {
+    for (const [name, value] of Object.entries(fixed ?? {})) {
+      args.set(name, value);
+      provenance.set(name, by);
+    }
+  };
+  const last = history.calls.at(-1);
+  if (last === undefined) {
+    for (const rule of rules) {
+      if (rule.type === 'run_first' && rule.tool_name === toolName)
+        fix(rule.args, `InitToolRule(${toolName})`);
+    }
+  }
+  for (const rule of rules) {
+    if (rule.type !== 'constrain_child_tools' || rule.tool_name !== last) continue;
+    for (const node of rule.child_arg_nodes ?? []) {
+      if (node.name === toolName) fix(node.args, `ChildToolRule(${last}->${toolName})`);
+    }
+  }
+  if (args.size === 0 || !allowedTools(rules, history, available).includes(toolName)) return null;
+  return { args: Object.fromEntries(args), provenance: Object.fromEntries(provenance) };
+}
+
+/** Arguments to carry a call out with, or why the rules' own arguments do not fit the tool. */
+export type PrefilledCall =
+  { readonly ok: true; readonly args: JsonObject } | { readonly ok: false; readonly message: string };
+
+/**
+ * The model's arguments with the prefilled ones over them. A prefilled argument that the tool does not have, or that
+ * its schema refuses, is the author's mistake and not the model's: the call is not carried out and the run ends. The
+ * merged arguments are still to be validated as a whole. What the model sent stays in the conversation as it was.
+ */
+export function withPrefilled(
+  tool: ToolDefinition,
+  modelArgs: JsonObject,
+  prefilled: Prefilled | null,
+  check: ArgumentCheck,
+): PrefilledCall {
+  if (prefilled === null) return { ok: true, args: modelArgs };
+  const problems = checkPrefilled(tool, prefilled.args, check);
+  if (problems.length > 0) return { ok: false, message: problems.join('; ') };
+  return { ok: true, args: { ...modelArgs, ...prefilled.args } };
+}
+
+/** What is wrong with arguments that a rule fixes for a tool, one sentence an argument. */
+export function checkPrefilled(
+  tool: ToolDefinition,
+  args: JsonObject,
+  check: ArgumentCheck,
+): readonly string[] {
+  const { properties, additionalProperties, $defs, definitions } = tool.input_schema;
+  const known = isJsonObject(properties) ? properties : {};
+  const takesOthers = additionalProperties === true || isJsonObject(additionalProperties);
+  return Object.entries(args).flatMap(([name, value]) => {
+    const schema = Object.hasOwn(known, name) ? known[name] : undefined;
+    if (schema === undefined)
+      return takesOthers ? [] : [`Unknown argument '${name}' for tool '${tool.name}'.`];
+    const alone: ToolDefinition = {
+      ...tool,
+      input_schema: {
+        type: 'object',
+        properties: { [name]: schema },
+        ...($defs === undefined ? {} : { $defs }),
+        ...(definitions === undefined ? {} : { definitions }),
+      },
+    };
+    if (check(alone, { [name]: value }).ok) return [];
+    const shown = typeof value === 'string' ? value : JSON.stringify(value);
+    return [`Invalid value for '${name}': ${shown} does not match expected schema type '${typeOf(schema)}'.`];
+  });
+}
+
+/** A word for what a schema takes. */
+function typeOf(schema: Json): string {
+  if (!isJsonObject(schema)) return JSON.stringify(schema);
+  const { type, anyOf, oneOf } = schema;
+  if (schema['const'] !== undefined) return `const ${JSON.stringify(schema['const'])}`;
+  if (Array.isArray(schema['enum'])) return `enum ${JSON.stringify(schema['enum'])}`;
+  if (typeof type === 'string') return type;
+  if (Array.isArray(type)) return type.join(' | ');
+  const choices: Json | undefined = anyOf ?? oneOf;
+  return Array.isArray(choices) ? choices.map(typeOf).join(' | ') : 'any';
+}

@@ -1,0 +1,324 @@
+/**
+ * Regular expressions of JSON schemas, matched in time proportional to pattern × text.
+ *
+ * Schemas come from whoever may create a tool and texts from a model; JavaScript's own matcher backtracks, so that
+ * `^(a+)+$` and thirty letters would stop a worker. Here the pattern becomes a small program, and the matcher never
+ * enters the same (instruction, position) twice.
+ */
+
+/** A single character, left to JavaScript's own regular expressions: `a`, `.`, `\d`, `[^x-z]`, `\p{L}`. */
+interface One {
+  readonly kind: 'one';
+  readonly matches: (character: string) => boolean;
+}
+interface Assertion {
+  readonly kind: 'assert';
+  readonly at: 'start' | 'end' | 'word_boundary' | 'no_word_boundary';
+}
+interface Look {
+  readonly kind: 'look';
+  readonly program: Program;
+  readonly negative: boolean;
+}
+type Node =
+  | One
+  | Assertion
+  | Look
+  | { readonly kind: 'sequence'; readonly nodes: readonly Node[] }
+  | { readonly kind: 'choice'; readonly nodes: readonly Node[] }
+  | { readonly kind: 'repeat'; readonly node: Node; readonly min: number; readonly max: number };
+
+type Instruction = One | Assertion | Look | { readonly kind: 'jump'; readonly targets: readonly number[] };
+type Program = readonly Instruction[];
+
+/** Longest pattern, in UTF-16 units, and the most instructions it may unfold to. */
+const PATTERN_CHARS_MAX = 2000;
+const PROGRAM_SIZE_MAX = 10_000;
+/** States that one test may visit, which is under a second, and bytes in which it may mark them. */
+const STATES_MAX = 20_000_000;
+const MARK_BYTES_MAX = 64_000_000;
+
+/** A compiled pattern, in the shape that ajv's `code.regExp` option wants. */
+export interface LinearPattern {
+  /** True when the pattern is found anywhere in the text. Throws a RangeError when text × pattern is too large. */
+  readonly test: (text: string) => boolean;
+  /** Distinct for distinct patterns: ajv uses it as a key. */
+  readonly toString: () => string;
+}
+
+/**
+ * Compiles a pattern. Throws a SyntaxError that says why for a pattern that is malformed, too large, or uses what
+ * cannot be matched in linear time: back-references and look-behind.
+ */
+export function compilePattern(source: string): LinearPattern {
+  if (source.length > PATTERN_CHARS_MAX) {
+    throw new SyntaxError(`a pattern may have at most ${PATTERN_CHARS_MAX} characters`);
+  }
+  assertWellFormed(source);
+  const program = toProgram(parse(source));
+  return {
+    test: (text) => testText(program, text),
+    toString: () => `/${source}/`,
+  };
+}
+
+/** JavaScript's parser is the judge of the syntax; `u` is what JSON Schema asks for, many schemas need it lenient. */
+function assertWellFormed(source: string): void {
+  try {
+    new RegExp(source, 'u');
+  } catch {
+    new RegExp(source);
+  }
+}
+
+const PIECE =
+  /\\(?:u\{[0-9a-fA-F]+\}|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|c[a-zA-Z]|[pP]\{[^}]*\}|[^])|\[(?:\\[^]|[^\]\\])*\]|[^]/uy;
+const QUANTIFIER = /(?:[*+?]|\{(\d+)(?:(,)(\d*))?\})\??/y;
+const GROUP = /\((?:\?(?::|<[^=!>][^>]*>|(=)|(!)))?/y;
+
+function parse(source: string): Node {
+  let at = 0;
+  let lookSize = 0;
+
+  function take(pattern: RegExp): RegExpExecArray | null {
+    pattern.lastIndex = at;
+    const match = pattern.exec(source);
+    if (match !== null) at = pattern.lastIndex;
+    return match;
+  }
+
+  function choice(): Node {
+    const nodes = [sequence()];
+    while (source[at] === '|') {
+      at++;
+      nodes.push(sequence());
+    }
+    return nodes.length === 1 && nodes[0] !== undefined ? nodes[0] : { kind: 'choice', nodes };
+  }
+
+  function sequence(): Node {
+    const nodes: Node[] = [];
+    while (at < source.length && source[at] !== '|' && source[at] !== ')') nodes.push(quantified(atom()));
+    return { kind: 'sequence', nodes };
+  }
+
+  function quantified(node: Node): Node {
+    const match = take(QUANTIFIER);
+    if (match === null) return node;
+    const [text, min, comma, max] = match;
+    if (text.startsWith('*')) return { kind: 'repeat', node, min: 0, max: Infinity };
+    if (text.startsWith('+')) return { kind: 'repeat', node, min: 1, max: Infinity };
+    if (text.startsWith('?')) return { kind: 'repeat', node, min: 0, max: 1 };
+    const most = comma === undefined ? min : max === '' ? Infinity : max;
+    return { kind: 'repeat', node, min: Number(min), max: Number(most) };
+  }
+
+  function atom(): Node {
+    if (source[at] === '(') return group();
+    const piece = take(PIECE)?.[0] ?? '';
+    if (piece === '^') return { kind: 'assert', at: 'start' };
+    if (piece === '$') return { kind: 'assert', at: 'end' };
+    if (piece === '\\b') return { kind: 'assert', at: 'word_boundary' };
+    if (piece === '\\B') return { kind: 'assert', at: 'no_word_boundary' };
+    if (/^\\(?:[1-9]|k$)/.test(piece))
+      throw new SyntaxError('back-references are not supported in a pattern');
+    return { kind: 'one', matches: characterTest(piece) };
+  }
+
+  function group(): Node {
+    const start = at;
+    const match = take(GROUP);
+    if (match === null || source.startsWith('(?', start) === (match[0] === '(')) {
+      throw new SyntaxError('look-behind and inline flags are not supported in a pattern');
+    }
+    const node = choice();
+    at++;
+    if (match[1] === undefined && match[2] === undefined) return node;
+    const program = toProgram(node);
+    lookSize += program.length;
+    if (lookSize > PROGRAM_SIZE_MAX) throw tooLarge();
+    return { kind: 'look', program, negative: match[2] !== undefined };
+  }
+
+  return choice();
+}
+
+const ASCII_SIZE = 128;
+
+/** A plain character is compared; the rest asks JavaScript, once for each ASCII character that comes by. */
+function characterTest(piece: string): (character: string) => boolean {
+  if (piece !== '.' && Array.from(piece).length === 1) return (character) => character === piece;
+  const native = pieceRegExp(piece);
+  const known: boolean[] = [];
+  return (character) => {
+    const code = character.charCodeAt(0);
+    if (code >= ASCII_SIZE) return native.test(character);
+    return (known[code] ??= native.test(character));
+  };
+}
+
+function pieceRegExp(piece: string): RegExp {
+  try {
+    return new RegExp(`^${piece}$`, 'u');
+  } catch {
+    return new RegExp(`^${piece}$`);
+  }
+}
+
+function tooLarge(): SyntaxError {
+  return new SyntaxError('the pattern is too large; use maxLength or maxItems for large counts');
+}
+
+function toProgram(node: Node): Program {
+  const program: Instruction[] = [];
+
+  function emit(instruction: Instruction): number {
+    if (program.length >= PROGRAM_SIZE_MAX) throw tooLarge();
+    return program.push(instruction) - 1;
+  }
+
+  /** `min` copies of the node, then a loop, or copies that each may be the last: `x{1,3}` is `x(x(x)?)?`. */
+  function emitRepeat(node: Node, min: number, max: number): void {
+    for (let i = 0; i < min; i++) {
+      const size = program.length;
+      emitNode(node);
+      if (program.length === size) break;
+    }
+    const forks: number[] = [];
+    for (let i = min; i < (max === Infinity ? min + 1 : max); i++) {
+      forks.push(emit({ kind: 'jump', targets: [] }));
+      emitNode(node);
+    }
+    if (max === Infinity) emit({ kind: 'jump', targets: [...forks] });
+    for (const fork of forks) program[fork] = { kind: 'jump', targets: [program.length, fork + 1] };
+  }
+
+  function emitNode(current: Node): void {
+    switch (current.kind) {
+      case 'one':
+      case 'assert':
+      case 'look':
+        emit(current);
+        break;
+      case 'sequence':
+        for (const child of current.nodes) emitNode(child);
+        break;
+      case 'choice': {
+        const fork = emit({ kind: 'jump', targets: [] });
+        const starts: number[] = [];
+        const ends: number[] = [];
+        for (const child of current.nodes) {
+          starts.push(program.length);
+          emitNode(child);
+          ends.push(emit({ kind: 'jump', targets: [] }));
+        }
+        program[fork] = { kind: 'jump', targets: starts };
+        for (const end of ends) program[end] = { kind: 'jump', targets: [program.length] };
+        break;
+      }
+      case 'repeat':
+        emitRepeat(current.node, current.min, current.max);
+        break;
+    }
+  }
+
+  emitNode(node);
+  return program;
+}
+
+/** The text of one test, and what matching it has used. */
+interface Matching {
+  readonly text: readonly string[];
+  statesLeft: number;
+  /** Look-aheads run from many positions; the states of a run are marked with its number instead of cleared. */
+  runNumber: number;
+  readonly marks: Map<Program, Uint32Array>;
+}
+
+function testText(program: Program, text: string): boolean {
+  const matching: Matching = {
+    text: Array.from(text),
+    statesLeft: STATES_MAX,
+    runNumber: 1,
+    marks: new Map(),
+  };
+  const anchored = program[0]?.kind === 'assert' && program[0].at === 'start';
+  const marks = new Uint8Array(countStates(program, matching, Uint8Array.BYTES_PER_ELEMENT));
+  return run(program, matching, marks, 1, 0, anchored ? 0 : matching.text.length);
+}
+
+function looksAhead(program: Program, matching: Matching, position: number): boolean {
+  let marks = matching.marks.get(program);
+  if (marks === undefined) {
+    marks = new Uint32Array(countStates(program, matching, Uint32Array.BYTES_PER_ELEMENT));
+    matching.marks.set(program, marks);
+  }
+  return run(program, matching, marks, ++matching.runNumber, position, position);
+}
+
+function countStates(program: Program, matching: Matching, bytesPerState: number): number {
+  // One more than the program is long: its end is where it has matched.
+  const states = (program.length + 1) * (matching.text.length + 1);
+  if (states * bytesPerState > MARK_BYTES_MAX) throw tooMuch();
+  return states;
+}
+
+function tooMuch(): RangeError {
+  return new RangeError('a text is too long to be checked against its pattern');
+}
+
+/** True when the program matches from any start in `firstStart … lastStart`. */
+function run(
+  program: Program,
+  matching: Matching,
+  marks: Uint8Array | Uint32Array,
+  mark: number,
+  firstStart: number,
+  lastStart: number,
+): boolean {
+  const { text } = matching;
+  const width = text.length + 1;
+  const pending: number[] = [];
+
+  function visit(index: number, position: number): void {
+    const state = index * width + position;
+    if (marks[state] === mark) return;
+    marks[state] = mark;
+    if (matching.statesLeft-- <= 0) throw tooMuch();
+    pending.push(state);
+  }
+
+  for (let start = firstStart; start <= lastStart; start++) {
+    visit(0, start);
+    for (let state = pending.pop(); state !== undefined; state = pending.pop()) {
+      const position = state % width;
+      const index = (state - position) / width;
+      const instruction = program[index];
+      if (instruction === undefined) return true;
+      if (instruction.kind === 'jump') {
+        for (const target of instruction.targets) visit(target, position);
+      } else if (instruction.kind === 'one') {
+        const character = text[position];
+        if (character !== undefined && instruction.matches(character)) visit(index + 1, position + 1);
+      } else if (
+        instruction.kind === 'assert'
+          ? holds(instruction, text, position)
+          : looksAhead(instruction.program, matching, position) !== instruction.negative
+      ) {
+        visit(index + 1, position);
+      }
+    }
+  }
+  return false;
+}
+
+function holds(assertion: Assertion, text: readonly string[], position: number): boolean {
+  if (assertion.at === 'start') return position === 0;
+  if (assertion.at === 'end') return position === text.length;
+  const boundary = isWord(text[position - 1]) !== isWord(text[position]);
+  return boundary === (assertion.at === 'word_boundary');
+}
+
+function isWord(character: string | undefined): boolean {
+  return character !== undefined && /^\w$/.test(character);
+}

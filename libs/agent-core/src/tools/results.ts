@@ -1,0 +1,46 @@
+import { toStorableText } from '../base/json.ts';
+import { toolResult, type ToolResultBlock } from '../model/content.ts';
+import type { ToolOutcome } from '../model/tool.ts';
+
+/** A call of a step that has come to an end. */
+export interface AnsweredCall {
+  readonly tool_use_id: string;
+  readonly outcome: ToolOutcome;
+}
+
+/**
+ * A result cut to `limit` characters (code points), with a note of how long it was. The note stands beyond the limit,
+ * as in Letta. A result within the limit is returned as it is.
+ */
+export function capResult(text: string, limit: number): string {
+  if (text.length <= limit) return text;
+  let length = 0;
+  let end = text.length;
+  let index = 0;
+  for (const character of text) {
+    if (length === limit) end = index;
+    length++;
+    index += character.length;
+  }
+  if (length <= limit) return text;
+  return `${text.slice(0, end)}... [NOTE: function output was truncated since it exceeded the character limit (${length} > ${limit})]`;
+}
+
+/**
+ * The JSON text of the user content that answers the calls of one step: one `tool_result` per distinct tool use id, in
+ * call order. The provider refuses a second result for an id, so the first one stands.
+ *
+ * The model gets the plain result text, with `is_error` for a failure. Letta's package of status, message and time
+ * is made for its clients alone: a clock in the prompt would make retried requests differ.
+ */
+export function toolResultsMessage(calls: readonly AnsweredCall[]): string {
+  const results = new Map<string, ToolResultBlock>();
+  for (const { tool_use_id, outcome } of calls) {
+    if (results.has(tool_use_id)) continue;
+    const text = toStorableText(outcome.result);
+    // The provider refuses an error without text.
+    const content = text === '' && !outcome.ok ? 'The tool failed without a message.' : text;
+    results.set(tool_use_id, toolResult(tool_use_id, content, !outcome.ok));
+  }
+  return JSON.stringify([...results.values()]);
+}

@@ -1,0 +1,122 @@
+import { isJsonObject, JSON_DEPTH_MAX, type Json, type JsonObject } from '../base/json.ts';
+import type { ToolDefinition } from '../model/tool.ts';
+import { createSchemaCompiler, type CompiledSchema, type SchemaError } from './schema-compiler.ts';
+
+/** The arguments of a call as its tool may take them, or what the model is told instead. */
+export type CheckedArguments =
+  { readonly ok: true; readonly args: JsonObject } | { readonly ok: false; readonly message: string };
+
+export type ArgumentValidator = (tool: ToolDefinition, input: Json) => CheckedArguments;
+
+/** Compiled schemas that a validator keeps; the one unused for longest makes room. */
+const SCHEMAS_KEPT_MAX = 1000;
+/** Values (of any kind) that the arguments of one call may hold. */
+const ARGUMENT_VALUES_MAX = 100_000;
+const ERRORS_LISTED_MAX = 5;
+const MESSAGE_CHARS_MAX = 1000;
+
+/**
+ * Makes a validator of tool arguments. It keeps compiled schemas by their text, so that equal tools of many agents
+ * share one. It never throws and never changes the input; what is wrong is said field by field, for the model:
+ * `Invalid arguments for tool 'x': /label must be string; missing required property 'y'`.
+ */
+export function createArgumentValidator(): ArgumentValidator {
+  const compile = createSchemaCompiler();
+  const byTool = new WeakMap<ToolDefinition, CompiledSchema>();
+  const byText = new Map<string, CompiledSchema>();
+
+  function compiledSchemaOf(tool: ToolDefinition): CompiledSchema {
+    const known = byTool.get(tool);
+    if (known !== undefined) return known;
+    const text = JSON.stringify(tool.input_schema);
+    const compiled = byText.get(text) ?? compile(tool.input_schema);
+    byText.delete(text);
+    byText.set(text, compiled);
+    if (byText.size > SCHEMAS_KEPT_MAX) {
+      for (const oldest of byText.keys()) {
+        byText.delete(oldest);
+        break;
+      }
+    }
+    byTool.set(tool, compiled);
+    return compiled;
+  }
+
+  return (tool, input) => {
+    if (!isJsonObject(input)) return refuse(tool, 'the input must be an object');
+    if (!isReasonable(input)) {
+      return refuse(
+        tool,
+        `at most ${ARGUMENT_VALUES_MAX} values, nested at most ${JSON_DEPTH_MAX} deep, are accepted`,
+      );
+    }
+    const schema = compiledSchemaOf(tool);
+    if (!schema.ok) {
+      return {
+        ok: false,
+        message: cut(
+          `Tool '${tool.name}' cannot be called: its input schema is not usable (${schema.message}).`,
+        ),
+      };
+    }
+    try {
+      const errors = schema.check(input);
+      return errors.length === 0 ? { ok: true, args: input } : refuse(tool, listErrors(errors));
+    } catch (error) {
+      return refuse(tool, error instanceof Error ? error.message : String(error));
+    }
+  };
+}
+
+let compileForCheck: ReturnType<typeof createSchemaCompiler> | null = null;
+
+/**
+ * Checks the input schema of a tool that is to be created: what is wrong with it, as a sentence, or null. Refuses
+ * what would make every later request or call fail: another type than object, a schema that does not compile, and
+ * `oneOf`, `allOf` or `anyOf` at the top, which the provider answers with 400 for the whole request.
+ */
+export function checkInputSchema(schema: unknown): string | null {
+  if (!isJsonObject(schema)) return 'The input schema must be an object.';
+  if (schema['type'] !== 'object') return "The input schema must have type 'object' at the top.";
+  for (const keyword of ['oneOf', 'allOf', 'anyOf']) {
+    if (Object.hasOwn(schema, keyword)) {
+      return `The input schema must not have '${keyword}' at the top; the provider refuses it. Move it into a property.`;
+    }
+  }
+  compileForCheck ??= createSchemaCompiler();
+  const compiled = compileForCheck(schema);
+  return compiled.ok ? null : cut(`The input schema is not usable: ${compiled.message}.`);
+}
+
+function refuse(tool: ToolDefinition, reason: string): CheckedArguments {
+  return { ok: false, message: cut(`Invalid arguments for tool '${tool.name}': ${reason}`) };
+}
+
+function cut(text: string): string {
+  return text.length <= MESSAGE_CHARS_MAX ? text : `${text.slice(0, MESSAGE_CHARS_MAX)}…`.toWellFormed();
+}
+
+function listErrors(errors: readonly SchemaError[]): string {
+  const distinct = [
+    ...new Set(errors.map(({ path, message }) => (path === '' ? message : `${path} ${message}`))),
+  ];
+  const listed = distinct.slice(0, ERRORS_LISTED_MAX).join('; ');
+  const more = distinct.length - ERRORS_LISTED_MAX;
+  return more > 0 ? `${listed}; and ${more} more` : listed;
+}
+
+/** Walks the value without recursion, so that no depth of it can hurt. */
+function isReasonable(input: JsonObject): boolean {
+  const pending: { readonly value: Json; readonly depth: number }[] = [{ value: input, depth: 1 }];
+  let values = 0;
+  for (let current = pending.pop(); current !== undefined; current = pending.pop()) {
+    const { value, depth } = current;
+    if (typeof value !== 'object' || value === null) continue;
+    if (depth > JSON_DEPTH_MAX) return false;
+    const children: readonly Json[] = Array.isArray(value) ? value : Object.values(value);
+    values += children.length;
+    if (values > ARGUMENT_VALUES_MAX) return false;
+    for (const child of children) pending.push({ value: child, depth: depth + 1 });
+  }
+  return true;
+}

@@ -1,0 +1,118 @@
+/**
+ * What a failure of the Messages Batches API means for us. Texts of error messages may change at any time, so
+ * status, type and code decide; text is looked at only where nothing else tells two cases apart.
+ */
+
+/** How a create ended when it did not end well. */
+export interface CreateFailure {
+  /** HTTP status; null when no answer came. */
+  readonly status: number | null;
+  /** `error.type` of the body. */
+  readonly error_type: string | null;
+  /** `error.details.error_code` of the body. */
+  readonly error_code: string | null;
+  /** The body was the API's error envelope (for 413: the edge's shorter form counts too). */
+  readonly has_provider_shape: boolean;
+  readonly retry_after_ms: number | null;
+  readonly message: string;
+}
+
+/**
+ * - `bad_request`: something in the body is refused; halve it until the culprit is alone.
+ * - `too_large`: the body is over the limit in bytes or requests; halve it.
+ * - `unauthorized`: key, organisation or encryption key; no request is at fault, the credential is paused.
+ * - `not_found`: no such endpoint under this base URL; as `unauthorized`, a matter for the operator.
+ * - `rate_limited`, `overloaded`: wait, then send the same again.
+ * - `spend_limit`: paid-for volume is used up; waiting minutes does not help.
+ */
+export type RefusalKind =
+  'bad_request' | 'too_large' | 'unauthorized' | 'not_found' | 'rate_limited' | 'overloaded' | 'spend_limit';
+
+export type CreateVerdict =
+  /** The provider has not taken the batch. */
+  | { readonly verdict: 'refused'; readonly what: RefusalKind; readonly retry_after_ms: number | null }
+  /** The provider may have taken it. */
+  | { readonly verdict: 'unknown'; readonly reason: string };
+
+const SPEND_LIMIT_CODES = new Set(['enforced_spend_limit_reached', 'contract_spend_limit_reached']);
+
+/** Codes that speak of the account although their status (400 or 403) reads like a fault of the request. */
+const ACCOUNT_CODES = new Set([
+  'organization_on_hold',
+  'cmek_key_disabled',
+  'claude_code_key_creator_not_member',
+]);
+
+/**
+ * Refusals for want of money that come as a 400 without a code, so that only their text tells them from a bad request:
+ * a limit that the user has set, and an empty credit balance.
+ */
+const NO_MEANS = /reached your specified (?:workspace )?API usage limits|credit balance is too low/i;
+
+/**
+ * Judges a create that failed. Only an explicit refusal in the provider's own words means that no batch exists;
+ * a timeout, a reset, a 5xx, 408, 409 or a page of HTML says nothing about that.
+ */
+export function classifyCreateFailure(failure: CreateFailure): CreateVerdict {
+  if (failure.status === null) return { verdict: 'unknown', reason: failure.message };
+  const what = failure.has_provider_shape ? refusalOf(failure, failure.status) : null;
+  if (what === null) return { verdict: 'unknown', reason: `HTTP ${failure.status}: ${failure.message}` };
+  return { verdict: 'refused', what, retry_after_ms: failure.retry_after_ms };
+}
+
+function refusalOf(failure: CreateFailure, status: number): RefusalKind | null {
+  const code = failure.error_code;
+  switch (status) {
+    case 400:
+    case 422:
+      if (code !== null && SPEND_LIMIT_CODES.has(code)) return 'spend_limit';
+      if (code !== null && ACCOUNT_CODES.has(code)) return 'unauthorized';
+      return NO_MEANS.test(failure.message) ? 'spend_limit' : 'bad_request';
+    case 401:
+    case 403:
+      return 'unauthorized';
+    // The account has no means to pay: nothing was taken, and nothing will be until it has.
+    case 402:
+      return 'spend_limit';
+    case 404:
+      return 'not_found';
+    case 413:
+      return 'too_large';
+    case 429:
+      return code !== null && SPEND_LIMIT_CODES.has(code) ? 'spend_limit' : 'rate_limited';
+    case 529:
+      return 'overloaded';
+    default:
+      return null;
+  }
+}
+
+/**
+ * - `too_long`: the prompt does not fit the model's context; the same request can never succeed.
+ * - `permanent`: the request is invalid; the same request can never succeed.
+ * - `account`: key, permission or billing; the request is not at fault and may be sent again once that is mended.
+ * - `retryable`: trouble of the provider; send it again.
+ */
+export type ErroredLineKind = 'too_long' | 'permanent' | 'account' | 'retryable';
+
+const TOO_LONG =
+  /prompt is too long|exceeds? (?:the )?(?:model'?s? )?(?:maximum )?context|input is too long/i;
+
+/** Judges an errored result line by the type and message of the inner error. Errored lines are never billed. */
+export function classifyErroredLine(errorType: string, message: string): ErroredLineKind {
+  switch (errorType) {
+    case 'invalid_request_error':
+      if (NO_MEANS.test(message)) return 'account';
+      return TOO_LONG.test(message) ? 'too_long' : 'permanent';
+    case 'request_too_large':
+      return 'too_long';
+    case 'not_found_error':
+      return 'permanent';
+    case 'authentication_error':
+    case 'permission_error':
+    case 'billing_error':
+      return 'account';
+    default:
+      return 'retryable';
+  }
+}

@@ -1,0 +1,148 @@
+/**
+ * Requests of a message batch as JSON text. What is the same for all steps of a definition is serialised once;
+ * stored messages are spliced in as they are, never parsed.
+ */
+import { NightshiftError } from '../../base/errors.ts';
+import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts';
+import { parseModelHandle, type Definition } from '../../model/definition.ts';
+
+/** A create body is `BODY_START`, requests with `BODY_SEPARATOR` between them, `BODY_END`. */
+export const BODY_START = '{"requests":[';
+export const BODY_SEPARATOR = ',';
+export const BODY_END = ']}';
+
+/** A definition, ready to be spliced. Made once by {@link encodeDefinition}, used for any number of requests. */
+export interface EncodedDefinition {
+  /** First members of `params`, up to and including `"max_tokens":`. */
+  readonly head: string;
+  /** The static system block with its cache breakpoint; empty when there is no system prompt. */
+  readonly system: string;
+  /** Members after `system`: tools, tool choice, settings; each with a comma before it. */
+  readonly tail: string;
+  /** Names in `model_settings.extra` that are not sent, because they are ours or cannot be batched. */
+  readonly dropped: readonly string[];
+}
+
+/** What differs from request to request. */
+export interface RequestParts {
+  /** Rendered memory, the volatile part of the system prompt; empty for none. */
+  readonly memory: string;
+  /** JSON text of the messages array. */
+  readonly messages_json: string;
+  readonly max_tokens: number;
+}
+
+/** Members of `params` that are filled from elsewhere. */
+const OWN_MEMBERS = ['model', 'max_tokens', 'system', 'messages', 'tools'];
+/** Refused at any value by API version 2026-10-21. */
+const SAMPLING_MEMBERS = ['temperature', 'top_p', 'top_k'];
+/** Refused in a batch: they would cost the request its answer, or the whole batch its acceptance. */
+const UNBATCHABLE_MEMBERS = [
+  'stream',
+  'speed',
+  'fallbacks',
+  'store',
+  'thread',
+  'previous_thread_event_id',
+  'cache_hint',
+  'context_hint',
+];
+const DROPPED_MEMBERS = new Set([...OWN_MEMBERS, ...SAMPLING_MEMBERS, ...UNBATCHABLE_MEMBERS]);
+
+/** An hour, because a batch's requests may be processed long after one another. */
+const CACHE_CONTROL = '"cache_control":{"type":"ephemeral","ttl":"1h"}';
+
+/**
+ * Serialises the part of a request that all steps of a definition share. Equal definitions give equal text, so the
+ * provider's prefix cache holds across steps and agents.
+ */
+export function encodeDefinition(definition: Definition): EncodedDefinition {
+  const { extra, parallel_tool_calls } = definition.model_settings;
+  const model = parseModelHandle(definition.model)?.name ?? definition.model;
+  const dropped = Object.keys(extra).filter((name) => DROPPED_MEMBERS.has(name));
+
+  let tail = '';
+  const addMember = (name: string, value: Json): void => {
+    tail += `,${JSON.stringify(name)}:${JSON.stringify(value)}`;
+  };
+  if (definition.tools.length > 0) {
+    addMember('tools', definition.tools.map(encodeTool));
+    const toolChoice = toolChoiceOf(extra['tool_choice'], parallel_tool_calls);
+    if (toolChoice !== null) addMember('tool_choice', toolChoice);
+  } else if ('tool_choice' in extra) dropped.push('tool_choice');
+  for (const [name, value] of Object.entries(extra)) {
+    if (name !== 'tool_choice' && !DROPPED_MEMBERS.has(name)) addMember(name, value);
+  }
+
+  return {
+    head: `"model":${JSON.stringify(model)},"max_tokens":`,
+    system: isBlank(definition.system)
+      ? ''
+      : `{"type":"text","text":${JSON.stringify(definition.system.toWellFormed())},${CACHE_CONTROL}}`,
+    tail,
+    dropped,
+  };
+}
+
+function encodeTool(tool: Definition['tools'][number]): JsonObject {
+  const { name, description, input_schema } = tool;
+  return description === '' ? { name, input_schema } : { name, description, input_schema };
+}
+
+/** The choice that was asked for, limited to one call where the definition wants no parallel ones; null for the default. */
+function toolChoiceOf(asked: Json | undefined, parallel: boolean): JsonObject | null {
+  const choice = isJsonObject(asked) ? asked : null;
+  if (parallel || choice?.['type'] === 'none') return choice;
+  return { type: 'auto', ...choice, disable_parallel_tool_use: true };
+}
+
+/** The provider refuses text blocks without any text. */
+function isBlank(text: string): boolean {
+  return text.trim() === '';
+}
+
+/**
+ * One request as JSON text: `{"custom_id":…,"params":{…}}`. Same arguments, same bytes.
+ * Throws `invalid_argument` for parts that would make the whole batch unreadable.
+ */
+export function encodeRequest(customId: string, encoded: EncodedDefinition, parts: RequestParts): string {
+  const { memory, messages_json, max_tokens } = parts;
+  if (!Number.isSafeInteger(max_tokens) || max_tokens < 1) {
+    throw new NightshiftError(
+      'invalid_argument',
+      `max_tokens of ${customId} must be a whole number from 1 on.`,
+    );
+  }
+  if (!messages_json.startsWith('[') || !messages_json.endsWith(']')) {
+    throw new NightshiftError(
+      'invalid_argument',
+      `messages_json of ${customId} must be the text of a JSON array.`,
+    );
+  }
+  let system = encoded.system;
+  if (!isBlank(memory)) {
+    if (system !== '') system += ',';
+    system += `{"type":"text","text":${JSON.stringify(memory.toWellFormed())}}`;
+  }
+  if (system !== '') system = `,"system":[${system}]`;
+  return `{"custom_id":${JSON.stringify(customId)},"params":{${encoded.head}${max_tokens}${system}${encoded.tail},"messages":${messages_json}}}`;
+}
+
+/** Bytes of a text in UTF-8; a lone surrogate counts as the three bytes of the U+FFFD that replaces it. */
+export function utf8Length(text: string): number {
+  let bytes = text.length;
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code < 0x80) continue;
+    if (code < 0x800) bytes += 1;
+    else if (code >= 0xd800 && code < 0xdc00 && isLowSurrogate(text.charCodeAt(i + 1))) {
+      bytes += 2;
+      i++;
+    } else bytes += 2;
+  }
+  return bytes;
+}
+
+function isLowSurrogate(code: number): boolean {
+  return code >= 0xdc00 && code < 0xe000;
+}

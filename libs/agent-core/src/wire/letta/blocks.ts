@@ -1,0 +1,102 @@
+import type { Json, JsonObject } from '../../base/json.ts';
+import { isToolUse, toolUsesOf, type ContentBlock, type ToolUseBlock } from '../../model/content.ts';
+import type { StoredMessage, ToolNames } from './stored-message.ts';
+
+/** A tool's answer, with its text taken out of the provider's form. */
+export interface ReturnView {
+  readonly tool_call_id: string;
+  readonly status: 'success' | 'error';
+  readonly text: string;
+}
+
+/** What one provider block is for Letta; `other` are the types that Letta has no form for. */
+export type BlockForm =
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'image'; readonly source: Json }
+  | { readonly kind: 'reasoning'; readonly reasoning: string; readonly signature: string | null }
+  | { readonly kind: 'redacted_reasoning'; readonly data: string }
+  | { readonly kind: 'omitted_reasoning'; readonly signature: string | null }
+  | { readonly kind: 'call' }
+  | { readonly kind: 'return'; readonly value: ReturnView }
+  | { readonly kind: 'other' };
+
+function stringOf(block: JsonObject, field: string): string | null {
+  const value = block[field];
+  return typeof value === 'string' ? value : null;
+}
+
+/**
+ * Reads a block without trusting it: one of a known type that lacks what the type must have is `other`.
+ * Calls are read from the whole content with `toolUsesOf`.
+ */
+export function formOf(block: ContentBlock): BlockForm {
+  const other: BlockForm = { kind: 'other' };
+  switch (block.type) {
+    case 'text': {
+      const text = stringOf(block, 'text');
+      return text === null ? other : { kind: 'text', text };
+    }
+    case 'image':
+      return block['source'] === undefined ? other : { kind: 'image', source: block['source'] };
+    case 'thinking': {
+      const reasoning = stringOf(block, 'thinking');
+      const signature = stringOf(block, 'signature');
+      if (reasoning === null) return other;
+      return reasoning === ''
+        ? { kind: 'omitted_reasoning', signature }
+        : { kind: 'reasoning', reasoning, signature };
+    }
+    case 'redacted_thinking': {
+      const data = stringOf(block, 'data');
+      return data === null ? other : { kind: 'redacted_reasoning', data };
+    }
+    case 'tool_use':
+      return isToolUse(block) ? { kind: 'call' } : other;
+    case 'tool_result': {
+      const value = returnOf(block);
+      return value === null ? other : { kind: 'return', value };
+    }
+    default:
+      return other;
+  }
+}
+
+function returnOf(block: ContentBlock): ReturnView | null {
+  const id = stringOf(block, 'tool_use_id');
+  if (id === null) return null;
+  return {
+    tool_call_id: id,
+    status: block['is_error'] === true ? 'error' : 'success',
+    text: textOf(block['content']),
+  };
+}
+
+/** The text of a result; parts that are no text stand as their JSON. */
+function textOf(content: Json | undefined): string {
+  if (content === undefined || content === null) return '';
+  if (typeof content === 'string') return content;
+  if (!Array.isArray(content)) return JSON.stringify(content);
+  return content
+    .map((part: Json) => {
+      const text = typeof part === 'object' && part !== null && 'text' in part ? part['text'] : undefined;
+      return typeof text === 'string' ? text : JSON.stringify(part);
+    })
+    .join('\n');
+}
+
+/** The arguments of a call as Letta's clients read them: JSON text. */
+export function argumentsOf(use: ToolUseBlock): string {
+  return JSON.stringify(use.input ?? {});
+}
+
+/** The tool results of a row, in order. */
+export function returnsOf(content: readonly ContentBlock[]): readonly ReturnView[] {
+  return content.map(formOf).flatMap((form) => (form.kind === 'return' ? [form.value] : []));
+}
+
+/** Names of the tools called in `messages`: what the rows with their results need to be shown. */
+export function toolNamesOf(messages: Iterable<Pick<StoredMessage, 'content'>>): ToolNames {
+  const names = new Map<string, string>();
+  for (const { content } of messages) for (const use of toolUsesOf(content)) names.set(use.id, use.name);
+  return names;
+}

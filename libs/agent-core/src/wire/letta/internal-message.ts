@@ -1,0 +1,148 @@
+import { messageUuid, stepUuid, toWireId } from '../../base/ids.ts';
+import type { Json } from '../../base/json.ts';
+import { toolUsesOf, type ContentBlock } from '../../model/content.ts';
+import { argumentsOf, formOf, returnsOf } from './blocks.ts';
+import type { StoredMessage, ToolNames } from './stored-message.ts';
+import { packToolReturn } from './tool-return.ts';
+
+/** A part of an internal message's content. */
+export type InternalContentPart =
+  | { readonly type: 'text'; readonly text: string }
+  | { readonly type: 'image'; readonly source: Json }
+  | {
+      readonly type: 'reasoning';
+      readonly is_native: true;
+      readonly reasoning: string;
+      readonly signature: string | null;
+    }
+  | { readonly type: 'redacted_reasoning'; readonly data: string }
+  | { readonly type: 'omitted_reasoning'; readonly signature: string | null };
+
+/** A message as `batches.messages.list` answers it; every key is always there. */
+export interface InternalMessage {
+  readonly id: string;
+  readonly role: 'assistant' | 'user' | 'tool' | 'system';
+  readonly agent_id: string;
+  readonly content: readonly InternalContentPart[];
+  /** Blocks that Letta has no part for, as the provider sent them. Not in Letta. */
+  readonly provider_content: readonly ContentBlock[];
+  readonly tool_calls:
+    | readonly {
+        readonly id: string;
+        readonly type: 'function';
+        readonly function: { readonly name: string; readonly arguments: string };
+      }[]
+    | null;
+  readonly tool_call_id: string | null;
+  readonly tool_returns: readonly {
+    readonly tool_call_id: string;
+    readonly status: 'success' | 'error';
+    readonly func_response: string;
+    readonly stdout: null;
+    readonly stderr: null;
+  }[];
+  readonly name: string | null;
+  /** One request of a batch: the run, so that input and answers of a request have the same. */
+  readonly batch_item_id: string | null;
+  readonly model: string | null;
+  readonly created_at: string;
+  readonly updated_at: string;
+  readonly created_by_id: null;
+  readonly last_updated_by_id: null;
+  readonly otid: string | null;
+  readonly run_id: string | null;
+  readonly step_id: string | null;
+  readonly group_id: null;
+  readonly sender_id: null;
+  readonly conversation_id: string;
+  readonly is_err: null;
+  readonly approval_request_id: null;
+  readonly approve: null;
+  readonly denial_reason: null;
+  readonly approvals: readonly [];
+}
+
+/**
+ * A stored row in Letta's internal form. A row is one message, so that ids stay unique and a page can be cut at any
+ * row: the results of parallel calls are one message of role `tool` whose `tool_returns` holds them all and whose
+ * `tool_call_id` and `name` are those of the first. Ids of calls are the provider's.
+ *
+ * `toolNames` names the tools of the calls that a `tool` message answers; without it their `name` is null.
+ */
+export function toInternalMessages(
+  message: StoredMessage,
+  toolNames: ToolNames = new Map(),
+): readonly InternalMessage[] {
+  const calls = message.role === 'assistant' ? toolUsesOf(message.content) : [];
+  const returns = message.role === 'user' ? returnsOf(message.content) : [];
+  const [firstReturn] = returns;
+  const name =
+    firstReturn === undefined ? message.name : (toolNames.get(firstReturn.tool_call_id) ?? message.name);
+  return [
+    {
+      id: toWireId('message', messageUuid(message.conversation_id, message.seq)),
+      role: firstReturn === undefined ? message.role : 'tool',
+      agent_id: toWireId('agent', message.agent_id),
+      content: contentParts(message),
+      provider_content: message.content.filter((block) => formOf(block).kind === 'other'),
+      tool_calls:
+        calls.length === 0
+          ? null
+          : calls.map((call) => ({
+              id: call.id,
+              type: 'function',
+              function: { name: call.name, arguments: argumentsOf(call) },
+            })),
+      tool_call_id: calls[0]?.id ?? firstReturn?.tool_call_id ?? null,
+      tool_returns: returns.map((value) => ({
+        tool_call_id: value.tool_call_id,
+        status: value.status,
+        func_response: packToolReturn(value, message.created_at),
+        stdout: null,
+        stderr: null,
+      })),
+      name,
+      batch_item_id: message.run_id === null ? null : toWireId('batch_item', message.run_id),
+      model: message.role === 'assistant' ? message.model : null,
+      created_at: message.created_at,
+      updated_at: message.created_at,
+      created_by_id: null,
+      last_updated_by_id: null,
+      otid: message.otid,
+      run_id: message.run_id === null ? null : toWireId('run', message.run_id),
+      step_id: message.step === null ? null : toWireId('step', stepUuid(message.step)),
+      group_id: null,
+      sender_id: null,
+      conversation_id: toWireId('conversation', message.conversation_id),
+      is_err: null,
+      approval_request_id: null,
+      approve: null,
+      denial_reason: null,
+      approvals: [],
+    },
+  ];
+}
+
+/** Results stand in the content as well, packaged, as in Letta; calls have their own field. */
+function contentParts(message: StoredMessage): readonly InternalContentPart[] {
+  return message.content.flatMap((block): readonly InternalContentPart[] => {
+    const form = formOf(block);
+    switch (form.kind) {
+      case 'text':
+        return [{ type: 'text', text: form.text }];
+      case 'image':
+        return [{ type: 'image', source: form.source }];
+      case 'reasoning':
+        return [{ type: 'reasoning', is_native: true, reasoning: form.reasoning, signature: form.signature }];
+      case 'redacted_reasoning':
+        return [{ type: 'redacted_reasoning', data: form.data }];
+      case 'omitted_reasoning':
+        return [{ type: 'omitted_reasoning', signature: form.signature }];
+      case 'return':
+        return [{ type: 'text', text: packToolReturn(form.value, message.created_at) }];
+      case 'call':
+      case 'other':
+        return [];
+    }
+  });
+}

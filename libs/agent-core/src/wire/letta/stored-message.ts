@@ -1,0 +1,25 @@
+import type { StepKey } from '../../base/ids.ts';
+import type { ContentBlock } from '../../model/content.ts';
+
+/** A row of a conversation, as the store keeps it. Content is the provider's own, untouched. */
+export interface StoredMessage {
+  readonly conversation_id: string;
+  readonly seq: number;
+  readonly agent_id: string;
+  readonly run_id: string | null;
+  /** The step whose answer this is, or whose tool results; null for input. */
+  readonly step: StepKey | null;
+  readonly role: 'user' | 'assistant' | 'system';
+  readonly content: readonly ContentBlock[];
+  /** The provider's name of the model that answered. */
+  readonly model: string | null;
+  /** Uuid that the sender gave a message of his own. */
+  readonly otid: string | null;
+  readonly name: string | null;
+  /** ISO 8601. */
+  readonly created_at: string;
+  readonly batch_id: string | null;
+}
+
+/** Names of the tools that were called, by tool use id. Rows of tool results do not name them. */
+export type ToolNames = ReadonlyMap<string, string>;

@@ -1,0 +1,229 @@
+import { messageUuid, stepUuid, toWireId } from '../../base/ids.ts';
+import { isJsonObject, type Json } from '../../base/json.ts';
+import { toolUsesOf, type ToolUseBlock } from '../../model/content.ts';
+import { argumentsOf, formOf, returnsOf, type BlockForm, type ReturnView } from './blocks.ts';
+import type { StoredMessage, ToolNames } from './stored-message.ts';
+import { toLettaDate } from './tool-return.ts';
+
+/** What all messages of the union have. */
+interface Common {
+  readonly id: string;
+  readonly date: string;
+  readonly name: string | null;
+  /** Unique among the items of one stored message, unlike `id`. */
+  readonly otid: string;
+  readonly sender_id: null;
+  readonly step_id: string | null;
+  readonly run_id: string | null;
+  readonly is_err: null;
+  readonly seq_id: null;
+}
+
+interface UserContentText {
+  readonly type: 'text';
+  readonly text: string;
+}
+interface UserContentImage {
+  readonly type: 'image';
+  readonly source: Json;
+}
+
+export interface ToolCallItem {
+  readonly name: string;
+  readonly arguments: string;
+  readonly tool_call_id: string;
+}
+
+export interface ToolReturnItem {
+  readonly type: 'tool';
+  readonly tool_return: string;
+  readonly status: 'success' | 'error';
+  readonly tool_call_id: string;
+  readonly stdout: null;
+  readonly stderr: null;
+}
+
+/** The part of a union message that depends on its type. */
+type Body =
+  | { readonly message_type: 'system_message'; readonly content: string }
+  | {
+      readonly message_type: 'user_message';
+      readonly content: string | readonly (UserContentText | UserContentImage)[];
+    }
+  | { readonly message_type: 'assistant_message'; readonly content: string }
+  | {
+      readonly message_type: 'reasoning_message';
+      readonly reasoning: string;
+      readonly source: 'reasoner_model';
+      readonly signature: string | null;
+    }
+  | {
+      readonly message_type: 'hidden_reasoning_message';
+      readonly state: 'redacted' | 'omitted';
+      readonly hidden_reasoning: string | null;
+    }
+  | {
+      readonly message_type: 'tool_call_message';
+      readonly tool_call: ToolCallItem;
+      readonly tool_calls: readonly ToolCallItem[];
+    }
+  | (Omit<ToolReturnItem, 'type'> & {
+      readonly message_type: 'tool_return_message';
+      readonly tool_returns: readonly ToolReturnItem[];
+    });
+
+/** A message as `agents.messages.list` and `runs.messages.list` answer it, told apart by `message_type`. */
+export type LettaMessage = Common & Body;
+
+export interface UnionOptions {
+  /** Shows a call of `send_message` as what it says, and leaves its result out. Default true, as in Letta. */
+  readonly use_assistant_message?: boolean;
+  /** Names of the tools that a row of results answers; needed to know results of `send_message`. */
+  readonly tool_names?: ToolNames;
+}
+
+/** Letta's tool for speaking to the user. */
+const SPEAKING_TOOL = 'send_message';
+/** Items of a message that have an otid of their own: seven bits of its uuid. */
+const ITEM_MAX = 127;
+
+/**
+ * Expands a stored row into the messages that Letta's clients know, all with the row's id: thinking and text in
+ * their order, then the calls, all in one message. Blocks that Letta has no form for are left out, and an empty text
+ * is shown only where there is nothing else, so that a row with content never vanishes from a page; the one row
+ * that may is an answer to nothing but `send_message`. Items beyond the 128th share the last otid.
+ */
+export function toLettaMessages(message: StoredMessage, options: UnionOptions = {}): readonly LettaMessage[] {
+  const toolNames = options.tool_names ?? new Map<string, string>();
+  const speaks = options.use_assistant_message ?? true;
+  const common = {
+    id: toWireId('message', messageUuid(message.conversation_id, message.seq)),
+    date: toLettaDate(message.created_at),
+    sender_id: null,
+    step_id: message.step === null ? null : toWireId('step', stepUuid(message.step)),
+    run_id: message.run_id === null ? null : toWireId('run', message.run_id),
+    is_err: null,
+    seq_id: null,
+  };
+  return bodiesOf(message, speaks, toolNames).map((body, index) => ({
+    ...common,
+    name: nameOf(message, body, toolNames),
+    otid:
+      (body.message_type === 'user_message' ? message.otid : null) ??
+      messageUuid(message.conversation_id, message.seq, Math.min(index, ITEM_MAX)),
+    ...body,
+  }));
+}
+
+function nameOf(message: StoredMessage, body: Body, toolNames: ToolNames): string | null {
+  if (body.message_type !== 'tool_return_message') return message.name;
+  return toolNames.get(body.tool_call_id) ?? message.name;
+}
+
+function bodiesOf(message: StoredMessage, speaks: boolean, toolNames: ToolNames): readonly Body[] {
+  const forms = message.content.map(formOf);
+  switch (message.role) {
+    case 'system':
+      return [{ message_type: 'system_message', content: textsOf(forms).join('\n') }];
+    case 'user':
+      return userBodies(message, forms, speaks, toolNames);
+    case 'assistant':
+      return assistantBodies(message, forms, speaks);
+  }
+}
+
+function textsOf(forms: readonly BlockForm[]): readonly string[] {
+  return forms.flatMap((form) => (form.kind === 'text' ? [form.text] : []));
+}
+
+function userBodies(
+  message: StoredMessage,
+  forms: readonly BlockForm[],
+  speaks: boolean,
+  toolNames: ToolNames,
+): readonly Body[] {
+  const returns = returnsOf(message.content);
+  const shown = speaks
+    ? returns.filter((value) => toolNames.get(value.tool_call_id) !== SPEAKING_TOOL)
+    : returns;
+  const [first, ...rest] = shown.map(toReturnItem);
+  const bodies: Body[] = [];
+  if (first !== undefined) {
+    const { type: _type, ...ofFirst } = first;
+    bodies.push({ message_type: 'tool_return_message', ...ofFirst, tool_returns: [first, ...rest] });
+  }
+
+  const parts = forms.flatMap((form): readonly (UserContentText | UserContentImage)[] => {
+    if (form.kind === 'text') return [{ type: 'text', text: form.text }];
+    return form.kind === 'image' ? [{ type: 'image', source: form.source }] : [];
+  });
+  if (parts.length > 0 || returns.length === 0) {
+    const [only] = parts;
+    const content = only === undefined ? '' : parts.length === 1 && only.type === 'text' ? only.text : parts;
+    bodies.push({ message_type: 'user_message', content });
+  }
+  return bodies;
+}
+
+function toReturnItem(value: ReturnView): ToolReturnItem {
+  return {
+    type: 'tool',
+    tool_return: value.text,
+    status: value.status,
+    tool_call_id: value.tool_call_id,
+    stdout: null,
+    stderr: null,
+  };
+}
+
+function assistantBodies(
+  message: StoredMessage,
+  forms: readonly BlockForm[],
+  speaks: boolean,
+): readonly Body[] {
+  const bodies: Body[] = forms.flatMap(shownBeforeCalls);
+  const silent: ToolCallItem[] = [];
+  for (const use of toolUsesOf(message.content)) {
+    const spoken = speaks ? spokenText(use) : null;
+    if (spoken === null) silent.push(toCallItem(use));
+    else bodies.push({ message_type: 'assistant_message', content: spoken });
+  }
+  const [first] = silent;
+  if (first !== undefined) {
+    bodies.push({ message_type: 'tool_call_message', tool_call: first, tool_calls: silent });
+  }
+  return bodies.length === 0 ? [{ message_type: 'assistant_message', content: '' }] : bodies;
+}
+
+function shownBeforeCalls(form: BlockForm): readonly Body[] {
+  switch (form.kind) {
+    case 'text':
+      return form.text === '' ? [] : [{ message_type: 'assistant_message', content: form.text }];
+    case 'reasoning':
+      return [
+        {
+          message_type: 'reasoning_message',
+          reasoning: form.reasoning,
+          source: 'reasoner_model',
+          signature: form.signature,
+        },
+      ];
+    case 'redacted_reasoning':
+      return [{ message_type: 'hidden_reasoning_message', state: 'redacted', hidden_reasoning: form.data }];
+    case 'omitted_reasoning':
+      return [{ message_type: 'hidden_reasoning_message', state: 'omitted', hidden_reasoning: null }];
+    default:
+      return [];
+  }
+}
+
+/** What a call of `send_message` says; null for every other call, and for one that says nothing. */
+function spokenText(use: ToolUseBlock): string | null {
+  if (use.name !== SPEAKING_TOOL || !isJsonObject(use.input)) return null;
+  const text = use.input['message'];
+  return typeof text === 'string' ? text : null;
+}
+
+function toCallItem(use: ToolUseBlock): ToolCallItem {
+  return { name: use.name, arguments: argumentsOf(use), tool_call_id: use.id };
+}

@@ -1,0 +1,133 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  fromStorable,
+  isJsonObject,
+  JSON_DEPTH_MAX,
+  jsonDepth,
+  toStorable,
+  toStorableText,
+} from '../../src/base/json.ts';
+
+/** The escapes of a JSON text that Postgres' `json` functions refuse, found by reading it escape by escape. */
+function refusedEscapes(jsonText: string): readonly string[] {
+  const escapes = jsonText.match(/\\(?:u[0-9a-fA-F]{4}|[^u])/g) ?? [];
+  return escapes.filter((escape) => /^\\u(?:0000|[dD][89a-fA-F])/.test(escape));
+}
+
+/** Strings with everything that JSON text can trip over. */
+const oddString = fc
+  .array(
+    fc.constantFrom('a', '"', '\\', '\\u0000', '\u0000', '\ud800', '\udc00', '😀', '\n', '[', '{', 'u0000'),
+  )
+  .map((parts) => parts.join(''));
+/** Content as a provider sends it: an array or object, printed with or without escapes. */
+const contentText = fc
+  .tuple(
+    fc.oneof(
+      fc.array(fc.oneof(oddString, fc.jsonValue())),
+      fc.dictionary(oddString, fc.oneof(oddString, fc.jsonValue())),
+    ),
+    fc.boolean(),
+  )
+  .map(([value, escaped]) => {
+    const text = JSON.stringify(value);
+    // Providers may escape any character, in either case of the hex digits.
+    return escaped
+      ? text.replace(
+          /[^\u0020-\u007e]/g,
+          (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0').toUpperCase()}`,
+        )
+      : text;
+  });
+
+function depthOf(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0;
+  return 1 + Math.max(0, ...Object.values(value).map(depthOf));
+}
+
+describe('content at rest', () => {
+  test('comes back as it came, to the character', () => {
+    fc.assert(
+      fc.property(contentText, (text) => {
+        expect(fromStorable(toStorable(text))).toBe(text);
+      }),
+    );
+  });
+
+  test('is JSON without an escaped NUL or surrogate, which Postgres refuses to take apart', () => {
+    fc.assert(
+      fc.property(contentText, (text) => {
+        const stored = toStorable(text);
+        expect(() => JSON.parse(stored) as unknown).not.toThrow();
+        expect(refusedEscapes(stored)).toEqual([]);
+      }),
+    );
+  });
+
+  test.each([
+    ['plain text', '[{"type":"text","text":"hello"}]'],
+    ['another escape', '["\\u00e9\\n"]'],
+    ['a character that needs two units', '["😀"]'],
+  ])('is stored as it is where it holds %s', (_what, text) => {
+    expect(toStorable(text)).toBe(text);
+  });
+
+  test.each([
+    ['an escaped NUL', '["\\u0000"]'],
+    ['an escaped lone surrogate', '["\\uD800"]'],
+    ['an escaped pair', '["\\ud83d\\ude00"]'],
+  ])('is wrapped once where it holds %s', (_what, text) => {
+    expect(toStorable(text)).toBe(JSON.stringify(text));
+    expect(fromStorable(toStorable(text))).toBe(text);
+  });
+});
+
+describe('jsonDepth', () => {
+  test('agrees with the depth of the value that the text stands for', () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.jsonValue(), oddString), (value) => {
+        expect(jsonDepth(JSON.stringify(value), 1_000)).toBe(depthOf(value));
+        expect(jsonDepth(JSON.stringify(value, null, 2), 1_000)).toBe(depthOf(value));
+      }),
+    );
+  });
+
+  test.each([
+    ['1', 0],
+    ['"[{"', 0],
+    ['[]', 1],
+    ['[1,2]', 1],
+    ['{"a":[{}]}', 3],
+    ['[[],[[]]]', 3],
+    ['["\\"[",[]]', 2],
+    ['["\\\\",[]]', 2],
+  ])('%s is %i deep', (text, depth) => {
+    expect(jsonDepth(text)).toBe(depth);
+  });
+
+  test('stops counting past the limit, so a hostile text is never followed to its bottom', () => {
+    expect(jsonDepth('['.repeat(1_000_000))).toBe(JSON_DEPTH_MAX + 1);
+    expect(jsonDepth('['.repeat(10), 4)).toBe(4);
+  });
+});
+
+test('text at rest holds no NUL and no lone surrogate, and loses nothing else', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary' }), oddString, (text, odd) => {
+      for (const given of [text, odd]) {
+        const stored = toStorableText(given);
+        expect(stored).not.toContain('\u0000');
+        expect(stored.isWellFormed()).toBe(true);
+        expect(toStorableText(stored)).toBe(stored);
+        if (given.isWellFormed()) expect(stored).toBe(given.split('\u0000').join(''));
+      }
+    }),
+  );
+  expect(toStorableText('a\u0000b\ud800c😀')).toBe('ab\ufffdc😀');
+});
+
+test('only a plain object is a JSON object', () => {
+  expect([{}, { a: 1 }].every(isJsonObject)).toBe(true);
+  expect([null, undefined, [], 'a', 1, true].some(isJsonObject)).toBe(false);
+});

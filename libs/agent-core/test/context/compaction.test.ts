@@ -1,0 +1,212 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  planCompaction,
+  safeCuts,
+  SLIDING_WINDOW_DEFAULT,
+  STATIC_BUFFER_DEFAULT,
+  type CompactionFacts,
+  type ContextMessage,
+} from '../../src/context/compaction.ts';
+import type { ContentBlock } from '../../src/model/content.ts';
+
+/**
+ * A conversation in letters: `u` user, `a` assistant in words, `t` an assistant that calls a tool, `r` its result,
+ * `T` and `p` the same with thoughts and a paused turn with an open server tool, `q` the rest of it.
+ */
+function conversation(letters: string, tokens = 100): readonly ContextMessage[] {
+  let call = 0;
+  const contents: Record<string, () => readonly [string, readonly ContentBlock[]]> = {
+    u: () => ['user', [{ type: 'text', text: 'hi' }]],
+    a: () => ['assistant', [{ type: 'text', text: 'ok' }]],
+    t: () => ['assistant', [{ type: 'tool_use', id: `c${++call}`, name: 'x', input: {} }]],
+    T: () => [
+      'assistant',
+      [
+        { type: 'thinking', thinking: '', signature: 's' },
+        { type: 'tool_use', id: `c${++call}`, name: 'x', input: {} },
+      ],
+    ],
+    r: () => ['user', [{ type: 'tool_result', tool_use_id: `c${call}`, content: 'ok' }]],
+    p: () => ['assistant', [{ type: 'server_tool_use', id: `c${++call}`, name: 'web_search', input: {} }]],
+    q: () => ['assistant', [{ type: 'web_search_tool_result', tool_use_id: `c${call}`, content: [] }]],
+  };
+  return [...letters].map((letter, index) => {
+    const [role, content] = contents[letter]?.() ?? ['system', []];
+    return { seq: 10 + index, role, content, tokens };
+  });
+}
+
+function plan(
+  letters: string,
+  policy: Parameters<typeof planCompaction>[1],
+  rest: Partial<CompactionFacts> & { tokens?: number } = {},
+) {
+  return planCompaction(
+    {
+      messages: conversation(letters, rest.tokens),
+      fixed_tokens: 1_000,
+      summary_tokens: 50,
+      window_tokens: 100_000,
+      binds_thinking: false,
+      is_exceeded: false,
+      ...rest,
+    },
+    policy,
+  );
+}
+
+describe('where a conversation may be cut', () => {
+  test.each<[string, readonly number[]]>([
+    ['', []],
+    ['u', []],
+    ['uaua', [1, 2, 3]],
+    ['utrtra', [1, 3, 5]],
+    ['upqau', [1, 4]],
+    ['upqau'.replace('a', 'u'), [1, 3, 4]],
+  ])('%s', (letters, cuts) => {
+    expect(safeCuts(conversation(letters))).toEqual(cuts);
+  });
+
+  test('with bound thoughts nothing that holds any may stay', () => {
+    expect(safeCuts(conversation('uTrTra'), true)).toEqual([5]);
+    expect(safeCuts(conversation('uTrTr'), true)).toEqual([]);
+    expect(safeCuts(conversation('uTrTr'), false)).toEqual([1, 3]);
+    const redacted: ContextMessage = {
+      seq: 1,
+      role: 'assistant',
+      content: [{ type: 'redacted_thinking', data: 'x' }],
+      tokens: 1,
+    };
+    expect(safeCuts([...conversation('ua'), ...conversation('u'), redacted], true)).toEqual([]);
+  });
+
+  test('no cut separates what belongs together, in any conversation', () => {
+    const part = fc.constantFrom('ua', 'utra', 'utrtra', 'uTra', 'upqa', 'u', 'utr');
+    fc.assert(
+      fc.property(fc.array(part, { maxLength: 6 }), fc.boolean(), (parts, binds) => {
+        const messages = conversation(parts.join(''));
+        for (const cut of safeCuts(messages, binds)) {
+          const [before, after] = [messages.slice(0, cut), messages.slice(cut)];
+          const uses = new Set(before.flatMap(({ content }) => content.map((block) => block['id'])));
+          const asked = after.flatMap(({ content }) => content.map((block) => block['tool_use_id']));
+          expect(asked.filter((id) => id !== undefined && uses.has(id))).toEqual([]);
+          if (binds) expect(JSON.stringify(after)).not.toContain('"thinking"');
+        }
+      }),
+    );
+  });
+});
+
+describe('the static buffer', () => {
+  test('keeps up to ten messages, and then the last four from where a turn begins', () => {
+    expect(plan('uauauauaua', STATIC_BUFFER_DEFAULT)).toBeNull();
+    expect(plan('uauauauauau', STATIC_BUFFER_DEFAULT)).toEqual({
+      from_seq: 10,
+      to_seq: 17,
+      keep_from_seq: 18,
+      count: 8,
+      tokens_after: 1_000 + 50 + 300,
+    });
+  });
+
+  test('cuts between two steps where no turn begins late enough', () => {
+    expect(plan('uautrtrtrtr', STATIC_BUFFER_DEFAULT)).toMatchObject({ to_seq: 16, keep_from_seq: 17 });
+  });
+
+  test('keeps more than four where nothing later can be cut', () => {
+    const many = conversation('uauauaut');
+    const results = Array.from({ length: 5 }, (_, index): ContextMessage => ({
+      seq: 18 + index,
+      role: 'user',
+      content: [{ type: 'tool_result', tool_use_id: 'c1', content: `${index}` }],
+      tokens: 100,
+    }));
+    expect(plan('', STATIC_BUFFER_DEFAULT, { messages: [...many, ...results] })).toMatchObject({
+      to_seq: 16,
+      keep_from_seq: 17,
+    });
+  });
+
+  test('is cut further when the rest does not fit', () => {
+    const rest = { window_tokens: 2_000, tokens: 300 };
+    expect(plan('uauauauauaua', STATIC_BUFFER_DEFAULT, rest)).toMatchObject({ keep_from_seq: 20 });
+  });
+});
+
+describe('the sliding window', () => {
+  test('rests until nine tenths of the window are full', () => {
+    expect(plan('uaua', SLIDING_WINDOW_DEFAULT, { window_tokens: 2_000 })).toBeNull();
+    expect(plan('uaua', SLIDING_WINDOW_DEFAULT, { window_tokens: 1_500 })).not.toBeNull();
+    expect(plan('uaua', SLIDING_WINDOW_DEFAULT, { is_exceeded: true })).toMatchObject({ keep_from_seq: 12 });
+  });
+
+  test('then lets go of three tenths, to where a turn begins', () => {
+    expect(plan('uauauauaua', SLIDING_WINDOW_DEFAULT, { window_tokens: 2_100 })).toMatchObject({
+      count: 4,
+      keep_from_seq: 14,
+      tokens_after: 1_650,
+    });
+  });
+
+  test('lets go of more where that is not enough', () => {
+    expect(plan('uauauauaua', SLIDING_WINDOW_DEFAULT, { window_tokens: 1_500 })).toMatchObject({
+      count: 8,
+      keep_from_seq: 18,
+    });
+  });
+
+  test('leaves nothing but the summary in the middle of a long step, when all else fails', () => {
+    const rest = { window_tokens: 1_400, tokens: 300 };
+    expect(plan('utrtr', SLIDING_WINDOW_DEFAULT, rest)).toMatchObject({
+      keep_from_seq: null,
+      to_seq: 14,
+      count: 5,
+      tokens_after: 1_050,
+    });
+    const bound = { ...rest, binds_thinking: true, window_tokens: 2_500 };
+    expect(plan('uTrTr', SLIDING_WINDOW_DEFAULT, bound)).toMatchObject({ keep_from_seq: null });
+  });
+
+  test('never lets go of what somebody has just asked', () => {
+    expect(plan('u', SLIDING_WINDOW_DEFAULT, { is_exceeded: true })).toBeNull();
+    expect(plan('au', SLIDING_WINDOW_DEFAULT, { is_exceeded: true })).toMatchObject({ keep_from_seq: 11 });
+  });
+
+  test('takes what helps most where nothing fits, and nothing where nothing helps', () => {
+    expect(plan('uaua', SLIDING_WINDOW_DEFAULT, { window_tokens: 900 })).toMatchObject({ keep_from_seq: 13 });
+    expect(plan('uaua', SLIDING_WINDOW_DEFAULT, { window_tokens: 900, summary_tokens: 900 })).toBeNull();
+    expect(plan('', SLIDING_WINDOW_DEFAULT, { window_tokens: 900 })).toBeNull();
+  });
+});
+
+test('without a policy nothing is compacted', () => {
+  expect(plan('uauauauauauaua', { mode: 'none' }, { is_exceeded: true })).toBeNull();
+});
+
+test('a plan covers all it takes away and leaves the rest in order, for any conversation', () => {
+  const part = fc.constantFrom('ua', 'utra', 'utrtra', 'uTra', 'upqa', 'u', 'utr');
+  fc.assert(
+    fc.property(
+      fc.array(part, { minLength: 1, maxLength: 8 }),
+      fc.constantFrom(STATIC_BUFFER_DEFAULT, SLIDING_WINDOW_DEFAULT),
+      fc.integer({ min: 1_000, max: 4_000 }),
+      fc.boolean(),
+      (parts, policy, window, binds) => {
+        const letters = parts.join('');
+        const messages = conversation(letters);
+        const made = plan(letters, policy, {
+          window_tokens: window,
+          binds_thinking: binds,
+          is_exceeded: true,
+        });
+        if (made === null) return;
+        expect(made.from_seq).toBe(10);
+        expect(made.to_seq).toBe(9 + made.count);
+        expect(made.keep_from_seq).toBe(messages[made.count]?.seq ?? null);
+        if (made.keep_from_seq !== null) expect(safeCuts(messages, binds)).toContain(made.count);
+        else expect(letters.endsWith('r')).toBe(true);
+      },
+    ),
+  );
+});

@@ -1,0 +1,124 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { callFingerprint, detectLoop, LOOP_POLICY_DEFAULT, type LoopCall } from '../../src/context/loops.ts';
+
+const call = (tool_name: string, result: string | null = 'same', rest: Partial<LoopCall> = {}): LoopCall => ({
+  tool_name,
+  input: {},
+  result,
+  is_error: false,
+  ...rest,
+});
+/** Steps of one call each, by the letters of their tools. */
+const steps = (letters: string): readonly (readonly LoopCall[])[] =>
+  [...letters].map((letter) => [call(letter)]);
+
+describe('a loop', () => {
+  test('is the same step again and again', () => {
+    expect(detectLoop(steps('aaaa'))).toBeNull();
+    expect(detectLoop(steps('xaaaaa'))).toEqual({ kind: 'loop', cycle_len: 1, repeats: 5 });
+  });
+
+  test('is a cycle of steps', () => {
+    expect(detectLoop(steps('abababab'))).toBeNull();
+    expect(detectLoop(steps('xababababab'))).toEqual({ kind: 'loop', cycle_len: 2, repeats: 5 });
+    expect(detectLoop(steps('abcdabcdabcd'), { ...LOOP_POLICY_DEFAULT, repeats_max: 2 })).toEqual({
+      kind: 'loop',
+      cycle_len: 4,
+      repeats: 3,
+    });
+    expect(
+      detectLoop(steps('abcdeabcdeabcde'), { ...LOOP_POLICY_DEFAULT, repeats_max: 2, stalled_steps_max: 99 }),
+    ).toBeNull();
+  });
+
+  test('is over with the first step that is another', () => {
+    expect(detectLoop(steps('aaaaaab'))).toBeNull();
+    expect(detectLoop([])).toBeNull();
+  });
+
+  test('compares all calls of a step', () => {
+    const both = [call('a'), call('b')];
+    expect(detectLoop([both, both, both, both, both])).toMatchObject({ kind: 'loop', cycle_len: 1 });
+    expect(detectLoop([both, both, both, both, [call('a')]])).toBeNull();
+  });
+
+  test('is not looked for where the policy says so', () => {
+    expect(
+      detectLoop(steps('aaaaaaaaaa'), { repeats_max: 0, cycle_len_max: 4, stalled_steps_max: 0 }),
+    ).toBeNull();
+  });
+});
+
+describe('a call', () => {
+  test('is the same whatever the order of its arguments and the space around them (B137)', () => {
+    const one = call('a', ' ok\n', { input: { x: 1, y: { p: ' q ', r: [1, { b: 1, a: 2 }] } } });
+    const other = call('a', 'ok', { input: { y: { r: [1, { a: 2, b: 1 }], p: 'q' }, x: 1 } });
+    expect(callFingerprint(one)).toBe(callFingerprint(other));
+  });
+
+  test('is another with another tool, argument, result or end', () => {
+    const different = [
+      call('a'),
+      call('b'),
+      call('a', 'other'),
+      call('a', null),
+      call('a', 'same', { is_error: true }),
+      call('a', 'same', { input: { x: 1 } }),
+      call('a', 'same', { input: { x: '1' } }),
+      call('a', 'same', { input: { x: [1, 2] } }),
+      call('a', 'same', { input: { x: [2, 1] } }),
+    ].map(callFingerprint);
+    expect(new Set(different).size).toBe(different.length);
+  });
+
+  test('of different texts has different prints', () => {
+    fc.assert(
+      fc.property(fc.string(), fc.string(), (a, b) => {
+        fc.pre(a.trim() !== b.trim());
+        expect(callFingerprint(call('x', a))).not.toBe(callFingerprint(call('x', b)));
+      }),
+    );
+  });
+});
+
+describe('a stall', () => {
+  const policy = { ...LOOP_POLICY_DEFAULT, stalled_steps_max: 2 };
+  const failing = (number: number) => [call('a', `error ${number}`, { is_error: true, input: { number } })];
+
+  test('is a row of steps that all failed, each in its own way', () => {
+    expect(detectLoop([[call('a')], failing(1), failing(2)], policy)).toBeNull();
+    expect(detectLoop([[call('a')], failing(1), failing(2), failing(3)], policy)).toEqual({
+      kind: 'stall',
+      steps: 3,
+    });
+  });
+
+  test('is a row of results that were seen before, whatever was asked', () => {
+    const asked = (number: number) => [call('search', 'No results found.', { input: { number } })];
+    expect(detectLoop([asked(1), asked(2), asked(3)], policy)).toBeNull();
+    expect(detectLoop([asked(1), asked(2), asked(3), asked(4)], policy)).toEqual({ kind: 'stall', steps: 3 });
+  });
+
+  test('ends with anything new, an open call included', () => {
+    expect(detectLoop([failing(1), failing(2), failing(3), [call('a', 'new')]], policy)).toBeNull();
+    expect(detectLoop([failing(1), failing(2), failing(3), [call('a', null)]], policy)).toBeNull();
+    expect(detectLoop([failing(1), failing(2), failing(3), []], policy)).toBeNull();
+    expect(detectLoop([failing(1), failing(2), [...failing(3), call('b', 'new')]], policy)).toBeNull();
+  });
+
+  test('is not looked for where the policy says so', () => {
+    expect(detectLoop([1, 2, 3, 4, 5].map(failing), { ...policy, stalled_steps_max: 0 })).toBeNull();
+  });
+});
+
+test('a run whose every step brings something new is never stopped', () => {
+  fc.assert(
+    fc.property(
+      fc.uniqueArray(fc.string(), { maxLength: 40, selector: (text) => text.trim() }),
+      (results) => {
+        expect(detectLoop(results.map((result) => [call('a', result)]))).toBeNull();
+      },
+    ),
+  );
+});

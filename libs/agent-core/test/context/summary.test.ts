@@ -1,0 +1,126 @@
+import { describe, expect, test } from 'vitest';
+import {
+  SUMMARY_LIMITS_DEFAULT,
+  summaryMessage,
+  summaryOf,
+  summaryRequest,
+  type TranscriptMessage,
+} from '../../src/context/summary.ts';
+
+function promptOf(messages: readonly TranscriptMessage[], previous: string | null = null, limits = {}) {
+  const request = summaryRequest(messages, previous, { ...SUMMARY_LIMITS_DEFAULT, ...limits });
+  const sent = JSON.parse(request.messages_json) as { role: string; content: { text: string }[] }[];
+  expect(sent).toHaveLength(1);
+  expect(sent[0]?.role).toBe('user');
+  return sent[0]?.content[0]?.text ?? '';
+}
+
+const messages: readonly TranscriptMessage[] = [
+  {
+    role: 'user',
+    content: [
+      { type: 'text', text: 'Find tea' },
+      { type: 'image', source: {} },
+    ],
+  },
+  {
+    role: 'assistant',
+    content: [
+      { type: 'thinking', thinking: 'secret', signature: 's' },
+      { type: 'redacted_thinking', data: 'secret' },
+      { type: 'text', text: 'Looking' },
+      { type: 'tool_use', id: '1', name: 'shop', input: { q: 'tea' } },
+      { type: 'tool_use', id: '2', name: 'shop' },
+    ],
+  },
+  {
+    role: 'user',
+    content: [
+      { type: 'tool_result', tool_use_id: '1', content: 'green' },
+      { type: 'tool_result', tool_use_id: '2', content: 'closed', is_error: true },
+      { type: 'tool_result', tool_use_id: '9', content: [{ type: 'text', text: 'a' }, { type: 'image' }, 7] },
+      { type: 'tool_result', tool_use_id: '8' },
+      { type: 'tool_result', tool_use_id: '7', content: { odd: 1 } },
+    ],
+  },
+  { role: 'assistant', content: [{ type: 'web_search_tool_result', tool_use_id: '3' }, { type: 'text' }] },
+];
+
+describe('the request of a summary', () => {
+  test('shows what was said and done, without thoughts', () => {
+    expect(promptOf(messages)).toBe(
+      '<transcript>\n' +
+        [
+          'user: Find tea',
+          'user: [image]',
+          'assistant: Looking',
+          'assistant calls shop: {"q":"tea"}',
+          'assistant calls shop: {}',
+          'shop answers: green',
+          'shop fails: closed',
+          'a tool answers: a\n[image]\n7',
+          'a tool answers: ',
+          'a tool answers: {"odd":1}',
+          'assistant: [web_search_tool_result] {"type":"web_search_tool_result","tool_use_id":"3"}',
+          'assistant: ',
+        ].join('\n\n') +
+        '\n</transcript>',
+    );
+  });
+
+  test('gives the summary of what came before along (B82)', () => {
+    expect(promptOf([], 'They like tea.')).toBe(
+      '<earlier_summary>\nThey like tea.\n</earlier_summary>\n\n<transcript>\n\n</transcript>',
+    );
+  });
+
+  test('is the same whenever it is made, and asks for what the limits say', () => {
+    expect(summaryRequest(messages, 'x')).toEqual(summaryRequest(messages, 'x'));
+    expect(summaryRequest(messages, null).max_tokens).toBe(SUMMARY_LIMITS_DEFAULT.summary_tokens);
+    expect(summaryRequest(messages, null).system).toContain('summary');
+  });
+
+  test('cuts long results and the middle of a long transcript, and says how much', () => {
+    const long: TranscriptMessage = {
+      role: 'user',
+      content: [{ type: 'tool_result', tool_use_id: '1', content: `a${'x'.repeat(98)}z` }],
+    };
+    expect(promptOf([long], null, { result_chars: 10 })).toContain(
+      'axxxx\n[… 90 characters left out …]\nxxxxz',
+    );
+    expect(promptOf([long], null, { transcript_chars: 20 })).toMatch(
+      /^<transcript>\na tool ans\n\[… \d+ char/,
+    );
+  });
+
+  test('a transcript cannot end itself, and half a character is whole', () => {
+    const text = promptOf([{ role: 'user', content: [{ type: 'text', text: '</transcript> \ud800' }] }]);
+    expect(text).toBe('<transcript>\nuser: <\\/transcript> \ufffd\n</transcript>');
+    expect(promptOf([], '</earlier_summary>')).toContain('<\\/earlier_summary>');
+  });
+});
+
+describe('a summary', () => {
+  test('is the text of the answer', () => {
+    expect(
+      summaryOf([{ type: 'thinking' }, { type: 'text', text: ' a ' }, { type: 'text', text: 'b' }]),
+    ).toBe('a \nb');
+    expect(summaryOf([{ type: 'text', text: ' ' }])).toBeNull();
+    expect(summaryOf([{ type: 'text' }])).toBeNull();
+    expect(summaryOf([{ type: 'text', text: 'x'.repeat(60_000) }])).toHaveLength(50_000);
+  });
+
+  test('stands before the conversation as a system alert that counts what is hidden', () => {
+    const { role, content } = JSON.parse(summaryMessage('They like tea.', 12)) as {
+      role: string;
+      content: { type: string; text: string }[];
+    };
+    expect(role).toBe('user');
+    expect(JSON.parse(content[0]?.text ?? '')).toEqual({
+      type: 'system_alert',
+      message:
+        '12 earlier messages are no longer shown. This is a summary of what was said until then:\nThey like tea.',
+    });
+    expect(summaryMessage('x', 1)).toContain('1 earlier message is');
+  });
+});

@@ -1,0 +1,123 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  calibrate,
+  estimateContentTokens,
+  estimateTokens,
+  TOKEN_CALIBRATION_DEFAULT,
+} from '../../src/context/tokens.ts';
+import { fitsWindow, type WindowFacts } from '../../src/context/window.ts';
+
+describe('the estimate of tokens', () => {
+  test('is bytes by the bytes of a token, rounded up', () => {
+    expect(estimateTokens(0)).toBe(0);
+    expect(estimateTokens(10)).toBe(4);
+    expect(estimateTokens(10, { bytes_per_token: 4, samples: 1 })).toBe(3);
+  });
+
+  test('counts text in UTF-8, and images by what they come to', () => {
+    expect(estimateContentTokens([{ type: 'text', text: 'ä' }])).toBe(
+      estimateTokens(Buffer.byteLength('[{"type":"text","text":"ä"}]')),
+    );
+    const image = { type: 'image', source: { type: 'base64', data: 'x'.repeat(1_000_000) } };
+    const nested = { type: 'tool_result', tool_use_id: '1', content: [image] };
+    for (const content of [[image], [nested]]) {
+      expect(estimateContentTokens(content)).toBeGreaterThan(1_600);
+      expect(estimateContentTokens(content)).toBeLessThan(1_700);
+    }
+  });
+
+  test('learns from answers, and stays within reason', () => {
+    const once = calibrate(TOKEN_CALIBRATION_DEFAULT, { bytes: 4_000, tokens: 1_000, has_images: false });
+    expect(once).toEqual({ bytes_per_token: 4, samples: 1 });
+    expect(calibrate(once, { bytes: 2_000, tokens: 1_000, has_images: false })).toEqual({
+      bytes_per_token: 3,
+      samples: 2,
+    });
+    expect(calibrate(TOKEN_CALIBRATION_DEFAULT, { bytes: 9e9, tokens: 1_000, has_images: false })).toEqual({
+      bytes_per_token: 8,
+      samples: 1,
+    });
+  });
+
+  test('learns nothing from short requests and from images', () => {
+    expect(calibrate(TOKEN_CALIBRATION_DEFAULT, { bytes: 999, tokens: 199, has_images: false })).toBe(
+      TOKEN_CALIBRATION_DEFAULT,
+    );
+    expect(calibrate(TOKEN_CALIBRATION_DEFAULT, { bytes: 9_999, tokens: 999, has_images: true })).toBe(
+      TOKEN_CALIBRATION_DEFAULT,
+    );
+  });
+
+  test('comes close to a steady tokenizer, whatever it was before', () => {
+    fc.assert(
+      fc.property(fc.double({ min: 1.5, max: 7, noNaN: true }), fc.nat(1_000), (rate, samples) => {
+        let calibration = { bytes_per_token: 3, samples };
+        for (let i = 0; i < 300; i++) {
+          calibration = calibrate(calibration, { bytes: rate * 10_000, tokens: 10_000, has_images: false });
+        }
+        expect(calibration.bytes_per_token).toBeCloseTo(rate, 1);
+      }),
+      { numRuns: 30 },
+    );
+  });
+});
+
+describe('whether a request fits the window', () => {
+  const facts: WindowFacts = {
+    input_tokens: 1_000,
+    max_tokens: 8_000,
+    window_tokens: 100_000,
+    can_compact: true,
+  };
+  const verdict = (rest: Partial<WindowFacts>) => fitsWindow({ ...facts, ...rest });
+
+  test('it does', () => {
+    expect(verdict({})).toEqual({ kind: 'fits', max_tokens: 8_000 });
+    expect(verdict({ input_tokens: 90_000 })).toEqual({ kind: 'fits', max_tokens: 8_000 });
+  });
+
+  test('beyond nine tenths it is compacted, where that helps', () => {
+    expect(verdict({ input_tokens: 90_001 })).toEqual({ kind: 'compact' });
+    expect(verdict({ input_tokens: 200_000 })).toEqual({ kind: 'compact' });
+    expect(verdict({ input_tokens: 7_500, window_tokens: 8_400 })).toEqual({ kind: 'compact' });
+  });
+
+  test('it gets a shorter answer where nothing can be compacted', () => {
+    expect(verdict({ input_tokens: 95_000, can_compact: false })).toEqual({
+      kind: 'fits',
+      max_tokens: 5_000,
+    });
+    expect(verdict({ input_tokens: 99_900, max_tokens: 100, can_compact: false })).toEqual({
+      kind: 'fits',
+      max_tokens: 100,
+    });
+  });
+
+  test('without room for an answer its run ends, and says why', () => {
+    const ended = verdict({ input_tokens: 99_500, can_compact: false });
+    expect(ended).toMatchObject({
+      kind: 'overflow',
+      message: expect.stringContaining('about 99500 tokens long, the context window holds 100000'),
+    });
+  });
+
+  test('what fits never exceeds the window', () => {
+    const tokens = fc.integer({ min: 1, max: 300_000 });
+    fc.assert(
+      fc.property(tokens, tokens, tokens, fc.boolean(), (input, max, window, can) => {
+        const seen = fitsWindow({
+          input_tokens: input,
+          max_tokens: max,
+          window_tokens: window,
+          can_compact: can,
+        });
+        if (seen.kind === 'compact') expect(can).toBe(true);
+        if (seen.kind !== 'fits') return;
+        expect(seen.max_tokens).toBeGreaterThan(0);
+        expect(seen.max_tokens).toBeLessThanOrEqual(max);
+        expect(input + seen.max_tokens).toBeLessThanOrEqual(window);
+      }),
+    );
+  });
+});

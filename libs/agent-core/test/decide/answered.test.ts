@@ -1,0 +1,213 @@
+import { describe, expect, test } from 'vitest';
+import { decideAfterAnswer } from '../../src/decide/after-answer.ts';
+import {
+  RETRY_POLICY_DEFAULT,
+  type RunFacts,
+  type RunMove,
+  type StepDecision,
+} from '../../src/decide/decision.ts';
+import type { BatchState } from '../../src/machine/batch.ts';
+import type { ContentBlock } from '../../src/model/content.ts';
+import { call, keyOf, makeAnswer, makeRun, text } from './facts.ts';
+
+const policy = RETRY_POLICY_DEFAULT;
+
+function decide(
+  stopReason: string | null,
+  content: readonly ContentBlock[],
+  rest: Partial<RunFacts> = {},
+): StepDecision {
+  const run = makeRun(rest);
+  const decision = decideAfterAnswer(
+    run,
+    keyOf(run),
+    { kind: 'answered', answer: makeAnswer(stopReason, content) },
+    policy,
+  );
+  if (decision.kind === 'refuse') throw new Error(`refused as ${decision.reason}`);
+  return decision;
+}
+
+/** A decision in a line: step state, what becomes of the message, where the run goes and why. */
+function summary({ step, messages, run }: StepDecision): string {
+  const message = messages.map(({ shown }) => (shown ? 'shown' : 'kept')).join() || 'none';
+  return [step.state, message, run.state, ...whyOf(run)].join(' ');
+}
+
+function whyOf(move: RunMove): readonly (string | number)[] {
+  if (move.state === 'acting') return [];
+  if (move.state === 'ready') return [`${move.step_number}.${move.attempt}`];
+  return [move.stop_reason];
+}
+
+const saying: readonly ContentBlock[] = [text('so')];
+const calling: readonly ContentBlock[] = [text('so'), call('a'), call('b')];
+const thinking: readonly ContentBlock[] = [{ type: 'thinking', thinking: '…' }];
+const searching: readonly ContentBlock[] = [
+  text('so'),
+  { type: 'server_tool_use', id: 's', name: 'web_search', input: {} },
+];
+const nameless: readonly ContentBlock[] = [text('so'), call('a'), { type: 'tool_use', id: 'b', input: {} }];
+const nothing: readonly ContentBlock[] = [];
+
+describe('an answer, while the batch runs', () => {
+  test.each<[string | null, string, readonly ContentBlock[], string]>([
+    ['end_turn', 'text', saying, 'done shown completed end_turn'],
+    ['end_turn', 'nothing', nothing, 'done none completed end_turn'],
+    ['end_turn', 'calls', calling, 'answered shown acting'],
+    ['end_turn', 'a call without a name', nameless, 'errored none ready 1.2'],
+    ['stop_sequence', 'text', saying, 'done shown completed stop_sequence'],
+    ['stop_sequence', 'nothing', nothing, 'done none completed stop_sequence'],
+    ['stop_sequence', 'calls', calling, 'answered shown acting'],
+    ['tool_use', 'calls', calling, 'answered shown acting'],
+    ['tool_use', 'text', saying, 'done kept failed provider_error'],
+    ['tool_use', 'nothing', nothing, 'done none failed provider_error'],
+    ['tool_use', 'a call without a name', nameless, 'errored none ready 1.2'],
+    ['pause_turn', 'text', saying, 'done shown ready 2.1'],
+    ['pause_turn', 'an open server call', searching, 'done shown ready 2.1'],
+    ['pause_turn', 'calls', calling, 'answered shown acting'],
+    ['pause_turn', 'nothing', nothing, 'done none completed end_turn'],
+    ['max_tokens', 'text', saying, 'done shown failed max_tokens'],
+    ['max_tokens', 'thought alone', thinking, 'done kept failed max_tokens'],
+    ['max_tokens', 'an open server call', searching, 'done kept failed max_tokens'],
+    ['max_tokens', 'nothing', nothing, 'done none failed max_tokens'],
+    ['max_tokens', 'calls', calling, 'errored none ready 1.2'],
+    ['max_tokens', 'a call without a name', nameless, 'errored none ready 1.2'],
+    ['refusal', 'text', saying, 'done kept failed refusal'],
+    ['refusal', 'calls', calling, 'done kept failed refusal'],
+    ['refusal', 'nothing', nothing, 'done none failed refusal'],
+    ['model_context_window_exceeded', 'text', saying, 'done shown failed context_overflow'],
+    ['model_context_window_exceeded', 'calls', calling, 'done kept failed context_overflow'],
+    ['compaction', 'text', saying, 'done kept failed provider_error'],
+    ['compaction', 'calls', calling, 'done kept failed provider_error'],
+    ['', 'text', saying, 'done kept failed provider_error'],
+    [null, 'text', saying, 'errored none ready 1.2'],
+    [null, 'calls', calling, 'errored none ready 1.2'],
+  ])('that stops for %s with %s', (stopReason, _what, content, expected) => {
+    expect(summary(decide(stopReason, content))).toBe(expected);
+    expect(summary(decide(stopReason, content, { batch_state: 'paused' }))).toBe(expected);
+  });
+});
+
+describe('an answer, while the batch is being cancelled', () => {
+  test.each<[string | null, string, readonly ContentBlock[], string]>([
+    ['end_turn', 'text', saying, 'done shown cancelled cancelled'],
+    ['end_turn', 'calls', calling, 'done kept cancelled cancelled'],
+    ['end_turn', 'a call without a name', nameless, 'done kept cancelled cancelled'],
+    ['end_turn', 'nothing', nothing, 'done none cancelled cancelled'],
+    ['stop_sequence', 'text', saying, 'done shown cancelled cancelled'],
+    ['tool_use', 'calls', calling, 'done kept cancelled cancelled'],
+    ['tool_use', 'text', saying, 'done kept cancelled cancelled'],
+    ['pause_turn', 'an open server call', searching, 'done kept cancelled cancelled'],
+    ['max_tokens', 'text', saying, 'done shown cancelled cancelled'],
+    ['max_tokens', 'calls', calling, 'done kept cancelled cancelled'],
+    ['model_context_window_exceeded', 'thought alone', thinking, 'done kept cancelled cancelled'],
+    ['refusal', 'text', saying, 'done kept cancelled cancelled'],
+    ['compaction', 'text', saying, 'done kept cancelled cancelled'],
+    [null, 'text', saying, 'errored none cancelled cancelled'],
+  ])('that stops for %s with %s', (stopReason, _what, content, expected) => {
+    for (const batch_state of ['cancelling', 'cancelled'] satisfies BatchState[]) {
+      expect(summary(decide(stopReason, content, { batch_state }))).toBe(expected);
+    }
+  });
+});
+
+describe('the step limit', () => {
+  const last = { step_number: 3, max_steps: 3 };
+
+  test.each<[string, readonly ContentBlock[], string]>([
+    ['end_turn', saying, 'done shown completed end_turn'],
+    ['tool_use', calling, 'answered shown acting'],
+    ['pause_turn', searching, 'done kept completed max_steps'],
+    ['max_tokens', calling, 'errored none ready 3.2'],
+  ])(
+    'an answer of the last step that stops for %s starts no further step',
+    (stopReason, content, expected) => {
+      expect(summary(decide(stopReason, content, last))).toBe(expected);
+    },
+  );
+
+  test('a pause of the step before goes on to the last one', () => {
+    expect(summary(decide('pause_turn', searching, { step_number: 2, max_steps: 3 }))).toBe(
+      'done shown ready 3.1',
+    );
+  });
+});
+
+describe('an answer that is cut off inside a call', () => {
+  test('is sent again at once with doubled max_tokens, paid and not counted as a failure', () => {
+    const decision = decide('max_tokens', calling, { failures: 2, attempt: 4 });
+    expect(decision.run).toEqual({
+      state: 'ready',
+      step_number: 1,
+      attempt: 5,
+      failures: 2,
+      token_boost: 1,
+      delay_ms: 0,
+    });
+    expect(decision.step).toMatchObject({ state: 'errored', applies: false, cost_nanousd: 1234 });
+    expect(decision.step.error).toMatchObject({ type: 'max_tokens' });
+  });
+
+  test('ends the run the second time, and its calls are never shown', () => {
+    expect(summary(decide('max_tokens', calling, { token_boost: 1 }))).toBe('done kept failed max_tokens');
+    expect(summary(decide('max_tokens', nameless, { token_boost: 1 }))).toBe('done kept failed max_tokens');
+  });
+
+  test('ends the run where no attempt number is left', () => {
+    expect(summary(decide('max_tokens', calling, { attempt: 255 }))).toBe('done kept failed max_tokens');
+  });
+});
+
+describe('an answer that cannot be used', () => {
+  test.each<[string, string | null, readonly ContentBlock[]]>([
+    ['has no stop reason', null, saying],
+    ['holds a call that cannot be answered', 'tool_use', nameless],
+  ])('and %s is tried again within the attempts, paid each time', (_what, stopReason, content) => {
+    const again = decide(stopReason, content, { attempt: 3, failures: 1 });
+    expect(again.run).toEqual({
+      state: 'ready',
+      step_number: 1,
+      attempt: 4,
+      failures: 2,
+      token_boost: 0,
+      delay_ms: 10_000,
+    });
+    expect(again.step).toMatchObject({ applies: false, cost_nanousd: 1234, usage: { output_tokens: 20 } });
+    expect(again.step.error).not.toBeNull();
+
+    const gaveUp = decide(stopReason, content, { failures: policy.attempts_max - 1 });
+    expect(summary(gaveUp)).toBe('errored none failed provider_error');
+  });
+});
+
+describe('what is written of an applied answer', () => {
+  test('is the message as it came, at the next number, and what the provider said of it', () => {
+    const decision = decide('end_turn', saying);
+    expect(decision.messages).toEqual([
+      { seq: 5, role: 'assistant', content_json: JSON.stringify(saying), shown: true },
+    ]);
+    expect(decision.step).toEqual({
+      from: 'sealed',
+      state: 'done',
+      applies: true,
+      stop_reason: 'end_turn',
+      error: null,
+      usage: makeAnswer('end_turn', saying).usage,
+      cost_nanousd: 1234,
+      message_id: 'msg_1',
+      model: 'claude-sonnet-5-5',
+    });
+    expect(decision).toMatchObject({ kind: 'apply', key: keyOf(makeRun()), run: { error: null } });
+    expect(decision.reason).toBe('answered');
+  });
+
+  test('tells the user why the run failed, without anything of the provider in it but an unknown stop reason', () => {
+    expect(decide('refusal', saying).run).toMatchObject({
+      error: { message: 'The model refused to answer.' },
+    });
+    expect(decide('compaction', saying).run).toMatchObject({
+      error: { message: expect.stringContaining("'compaction'") },
+    });
+  });
+});

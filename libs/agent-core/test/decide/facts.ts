@@ -1,0 +1,54 @@
+import type { StepKey } from '../../src/base/ids.ts';
+import type { RunFacts } from '../../src/decide/decision.ts';
+import type { StepAnswer } from '../../src/decide/step-outcome.ts';
+import type { ContentBlock } from '../../src/model/content.ts';
+
+export const RUN_ID = '019a1b2c-3d4e-7f60-8a1b-2c3d4e000000';
+
+/** A run whose first step of ten is at the provider, with the parts that a test does not care about filled in. */
+export function makeRun(rest: Partial<RunFacts> = {}): RunFacts {
+  return {
+    id: RUN_ID,
+    batch_state: 'running',
+    state: 'in_flight',
+    step_number: 1,
+    attempt: 1,
+    failures: 0,
+    max_steps: 10,
+    token_boost: 0,
+    last_seq: 4,
+    ...rest,
+  };
+}
+
+/** The step that the run is waiting for. */
+export function keyOf(run: RunFacts): StepKey {
+  return { run_id: run.id, number: run.step_number, attempt: run.attempt };
+}
+
+export const text = (said: string): ContentBlock => ({ type: 'text', text: said });
+export const call = (id: string, name = 'lookup', input: ContentBlock = { type: 'x' }): ContentBlock => ({
+  type: 'tool_use',
+  id,
+  name,
+  input,
+});
+
+/** An answer of the model, paid for. */
+export function makeAnswer(stop_reason: string | null, content: readonly ContentBlock[]): StepAnswer {
+  return {
+    content,
+    content_json: JSON.stringify(content),
+    stop_reason,
+    usage: {
+      input_tokens: 100,
+      output_tokens: 20,
+      cache_write_5m_tokens: 0,
+      cache_write_1h_tokens: 0,
+      cache_read_tokens: 50,
+    },
+    cost_nanousd: 1234,
+    message_id: 'msg_1',
+    model: 'claude-sonnet-5-5',
+  };
+}

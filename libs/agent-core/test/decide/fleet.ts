@@ -1,0 +1,215 @@
+import { toCustomId, type StepKey } from '../../src/base/ids.ts';
+import { decideAfterAnswer } from '../../src/decide/after-answer.ts';
+import { decideAfterTools } from '../../src/decide/after-tools.ts';
+import type {
+  AppendedMessage,
+  RetryPolicy,
+  RunFacts,
+  RunMove,
+  StepDecision,
+} from '../../src/decide/decision.ts';
+import type { StepOutcome } from '../../src/decide/step-outcome.ts';
+import { applyMemoryTool, withWrite } from '../../src/memory/apply.ts';
+import { MEMORY_TOOLS } from '../../src/memory/definitions.ts';
+import type { BlockView } from '../../src/model/block.ts';
+import { isContentBlock, toolUsesOf, type ContentBlock } from '../../src/model/content.ts';
+import type { ToolDefinition, ToolOutcome } from '../../src/model/tool.ts';
+import { transition } from '../../src/machine/machine.ts';
+import { isRunEnded, runMachine } from '../../src/machine/run.ts';
+import { assignCalls } from '../../src/tools/assign.ts';
+import { toolResultsMessage } from '../../src/tools/results.ts';
+import { createArgumentValidator } from '../../src/tools/validate.ts';
+import { makeBlock } from '../memory/blocks.ts';
+import { makeTool } from '../tools/tools.ts';
+
+/*
+ * Runs as rows in memory, moved by decisions alone: what a worker does, without a database. Each run has a conversation
+ * and blocks of its own. Nothing here judges; what must hold is asserted where it is used.
+ */
+
+export const TOOLS: readonly ToolDefinition[] = [
+  ...MEMORY_TOOLS,
+  makeTool('lookup', { type: 'object', properties: { q: { type: 'string' } }, required: ['q'] }),
+];
+const validate = createArgumentValidator();
+
+export interface StepRow {
+  readonly key: StepKey;
+  readonly state: StepDecision['step']['state'] | 'sealed';
+  readonly applies: boolean;
+  readonly cost_nanousd: number;
+  readonly stop_reason: string | null;
+  /** Number of the message that its answer became; null for none. */
+  readonly answer_seq: number | null;
+}
+
+export interface RunRow {
+  readonly facts: RunFacts;
+  readonly stop_reason: string | null;
+  readonly messages: readonly AppendedMessage[];
+  readonly blocks: readonly BlockView[];
+  readonly steps: readonly StepRow[];
+}
+
+/** One result line: an attempt and what became of it. */
+export interface Line {
+  readonly key: StepKey;
+  readonly outcome: StepOutcome;
+}
+
+/** A run as accepting its batch leaves it: one message of the user, nothing sent. */
+export function acceptedRun(index: number, max_steps: number): RunRow {
+  const id = `019a1b2c-3d4e-7f60-8a1b-${index.toString(16).padStart(6, '0')}000000`;
+  const input = JSON.stringify([{ type: 'text', text: `task ${index}` }]);
+  return {
+    facts: {
+      id,
+      batch_state: 'running',
+      state: 'ready',
+      step_number: 1,
+      attempt: 1,
+      failures: 0,
+      max_steps,
+      token_boost: 0,
+      last_seq: 0,
+    },
+    stop_reason: null,
+    messages: [{ seq: 0, role: 'user', content_json: input, shown: true }],
+    blocks: [
+      makeBlock('human', 'Nothing is known.', { char_limit: 60 }),
+      makeBlock('rules', 'Be kind.', { read_only: true }),
+    ],
+    steps: [],
+  };
+}
+
+/** Seals a ready run's next step; any other run is left alone. */
+export function seal(row: RunRow): RunRow {
+  if (row.facts.state !== 'ready') return row;
+  const { id: run_id, step_number: number, attempt } = row.facts;
+  const step: StepRow = {
+    key: { run_id, number, attempt },
+    state: 'sealed',
+    applies: false,
+    cost_nanousd: 0,
+    stop_reason: null,
+    answer_seq: null,
+  };
+  return {
+    ...row,
+    facts: { ...row.facts, state: transition(runMachine, 'ready', 'seal') },
+    steps: [...row.steps, step],
+  };
+}
+
+/** Applies one line to its run, calls of built-in tools and rejected ones included, as ingest does. */
+export function applyLine(row: RunRow, line: Line, policy: RetryPolicy): RunRow {
+  const decision = decideAfterAnswer(row.facts, line.key, line.outcome, policy);
+  if (decision.kind === 'refuse') return row;
+  const applied = moved(
+    {
+      ...row,
+      steps: row.steps.map((step) => {
+        if (!sameStep(step.key, decision.key)) return step;
+        const { state, applies, cost_nanousd, stop_reason } = decision.step;
+        const answer_seq = decision.messages[0]?.seq ?? null;
+        return { ...step, state, applies, cost_nanousd, stop_reason, answer_seq };
+      }),
+    },
+    decision.messages,
+    decision.run,
+  );
+  const calls = applied.facts.state === 'acting' ? plannedCalls(applied) : [];
+  const onlyBuiltIn = calls.length > 0 && calls.every(({ kind }) => kind === 'memory' || kind === 'rejected');
+  return onlyBuiltIn ? settleCalls(applied) : applied;
+}
+
+/** Carries out the calls of a run that is acting and sends it on; any other run is left alone. */
+export function settleCalls(row: RunRow): RunRow {
+  if (row.facts.state !== 'acting') return row;
+  let { blocks } = row;
+  const answered = plannedCalls(row).map((planned): { tool_use_id: string; outcome: ToolOutcome } => {
+    const { tool_use_id } = planned;
+    if (planned.rejection !== null) return { tool_use_id, outcome: { ok: false, result: planned.rejection } };
+    if (planned.kind !== 'memory') return { tool_use_id, outcome: { ok: true, result: '42' } };
+    const { outcome, write } = applyMemoryTool(planned.tool_name, planned.args, blocks);
+    blocks = withWrite(blocks, write);
+    return { tool_use_id, outcome };
+  });
+  const decision = decideAfterTools(row.facts, row.facts.last_seq, toolResultsMessage(answered));
+  const steps = row.steps.map((step) =>
+    step.state === 'answered' ? { ...step, state: 'done' as const } : step,
+  );
+  return moved({ ...row, blocks, steps }, [decision.message], decision.run);
+}
+
+/** The run as a cancel request leaves it: what waits for nobody outside ends at once. */
+export function cancelRun(row: RunRow): RunRow {
+  if (isRunEnded(row.facts.state)) return row;
+  const facts = { ...row.facts, batch_state: 'cancelling' as const };
+  if (facts.state !== 'ready') return { ...row, facts };
+  return {
+    ...row,
+    facts: { ...facts, state: transition(runMachine, 'ready', 'cancel') },
+    stop_reason: 'cancelled',
+  };
+}
+
+/** A message as a request shows it. */
+export interface ShownMessage {
+  readonly role: string;
+  readonly content: readonly ContentBlock[];
+  /** An answer that the provider paused: it continues it itself. */
+  readonly paused: boolean;
+}
+
+/** What a request for the run's next step would show. */
+export function shownMessages(row: RunRow): readonly ShownMessage[] {
+  const paused = new Set(
+    row.steps.flatMap((step) => (step.stop_reason === 'pause_turn' ? [step.answer_seq] : [])),
+  );
+  return row.messages
+    .filter(({ shown }) => shown)
+    .map(({ role, content_json, seq }) => ({
+      role,
+      content: contentOf(content_json),
+      paused: paused.has(seq),
+    }));
+}
+
+/** The name under which a line is found in a file, and by which attempts are told apart. */
+export function customIdOf(key: StepKey): string {
+  return toCustomId('nonce0', key);
+}
+
+export function contentOf(contentJson: string): readonly ContentBlock[] {
+  return (JSON.parse(contentJson) as readonly unknown[]).filter(isContentBlock);
+}
+
+function plannedCalls(row: RunRow) {
+  const answer = row.messages.at(-1);
+  return assignCalls(toolUsesOf(answer === undefined ? [] : contentOf(answer.content_json)), TOOLS, validate);
+}
+
+function moved(row: RunRow, messages: readonly AppendedMessage[], move: RunMove): RunRow {
+  const last_seq = row.facts.last_seq + messages.length;
+  const ready =
+    move.state === 'ready'
+      ? {
+          step_number: move.step_number,
+          attempt: move.attempt,
+          failures: move.failures,
+          token_boost: move.token_boost,
+        }
+      : {};
+  return {
+    ...row,
+    facts: { ...row.facts, ...ready, state: move.state, last_seq },
+    stop_reason: 'stop_reason' in move ? move.stop_reason : null,
+    messages: [...row.messages, ...messages],
+  };
+}
+
+function sameStep(a: StepKey, b: StepKey): boolean {
+  return a.run_id === b.run_id && a.number === b.number && a.attempt === b.attempt;
+}

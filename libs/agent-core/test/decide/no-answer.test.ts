@@ -1,0 +1,221 @@
+import { describe, expect, test } from 'vitest';
+import { decideAfterAnswer } from '../../src/decide/after-answer.ts';
+import {
+  RETRY_POLICY_DEFAULT,
+  retryDelayMs,
+  type RetryPolicy,
+  type RunFacts,
+  type StepDecision,
+} from '../../src/decide/decision.ts';
+import type { ErrorClass, StepOutcome } from '../../src/decide/step-outcome.ts';
+import { RUN_STATES, runMachine, type RunState, type StopReason } from '../../src/machine/run.ts';
+import { terminalStates } from '../../src/machine/machine.ts';
+import { NO_USAGE } from '../../src/model/usage.ts';
+import { keyOf, makeAnswer, makeRun, text } from './facts.ts';
+
+const policy: RetryPolicy = { attempts_max: 3, retry_delay_ms: 1_000, retry_delay_ms_max: 3_000 };
+
+const errored = (error_class: ErrorClass): StepOutcome => ({
+  kind: 'errored',
+  error_class,
+  error_type: 'api_error',
+  message: 'It broke.',
+});
+
+function decide(outcome: StepOutcome, rest: Partial<RunFacts> = {}): StepDecision {
+  const run = makeRun(rest);
+  const decision = decideAfterAnswer(run, keyOf(run), outcome, policy);
+  if (decision.kind === 'refuse') throw new Error(`refused as ${decision.reason}`);
+  return decision;
+}
+
+interface Case {
+  readonly what: string;
+  readonly outcome: StepOutcome;
+  readonly step: string;
+  readonly gaveUp: readonly [RunState, StopReason];
+}
+
+const RETRIED: readonly Case[] = [
+  {
+    what: 'canceled at the provider',
+    outcome: { kind: 'canceled' },
+    step: 'canceled',
+    gaveUp: ['cancelled', 'cancelled'],
+  },
+  {
+    what: 'expired at the provider',
+    outcome: { kind: 'expired' },
+    step: 'expired',
+    gaveUp: ['expired', 'expired'],
+  },
+  {
+    what: 'without a line',
+    outcome: { kind: 'missing' },
+    step: 'lost',
+    gaveUp: ['failed', 'provider_error'],
+  },
+  {
+    what: 'with an unreadable line',
+    outcome: { kind: 'unreadable', reason: 'not JSON' },
+    step: 'errored',
+    gaveUp: ['failed', 'provider_error'],
+  },
+  {
+    what: 'with an error that may pass',
+    outcome: errored('retryable'),
+    step: 'errored',
+    gaveUp: ['failed', 'provider_error'],
+  },
+];
+
+const FINAL: readonly Case[] = [
+  {
+    what: 'that the provider refuses',
+    outcome: errored('permanent'),
+    step: 'errored',
+    gaveUp: ['failed', 'invalid_request'],
+  },
+  {
+    what: 'that is too long',
+    outcome: errored('too_long'),
+    step: 'errored',
+    gaveUp: ['failed', 'context_overflow'],
+  },
+];
+
+describe.each(RETRIED)('a step $what', ({ outcome, step, gaveUp: [state, stop_reason] }) => {
+  test.each([
+    [0, 1_000],
+    [1, 2_000],
+  ])('after %i failures is tried again under a new attempt in %i ms', (failures, delay_ms) => {
+    const decision = decide(outcome, { failures, attempt: 7, step_number: 2, token_boost: 1 });
+    expect(decision.run).toEqual({
+      state: 'ready',
+      step_number: 2,
+      attempt: 8,
+      failures: failures + 1,
+      token_boost: 1,
+      delay_ms,
+    });
+    expect(decision.step.state).toBe(step);
+  });
+
+  test.each([2, 3, 200])('after %i failures ends its run', (failures) => {
+    expect(decide(outcome, { failures }).run).toMatchObject({ state, stop_reason });
+  });
+
+  test('ends its run where no attempt number is left', () => {
+    expect(decide(outcome, { attempt: 255 }).run).toMatchObject({ state, stop_reason });
+    expect(decide(outcome, { attempt: 254 }).run).toMatchObject({ state: 'ready', attempt: 255 });
+  });
+});
+
+describe.each(FINAL)('a step $what', ({ outcome, gaveUp: [state, stop_reason] }) => {
+  test('ends its run at once, with the words of the provider', () => {
+    const { run, step } = decide(outcome);
+    expect(run).toEqual({ state, stop_reason, error: { message: 'It broke.', type: 'api_error' } });
+    expect(step.error).toEqual({ type: 'api_error', message: 'It broke.' });
+  });
+});
+
+describe.each([...RETRIED, ...FINAL])('a step $what', ({ outcome, step }) => {
+  test('costs nothing, appends nothing and applies nothing', () => {
+    const decision = decide(outcome);
+    expect(decision.messages).toEqual([]);
+    expect(decision.step).toEqual({
+      from: 'sealed',
+      state: step,
+      applies: false,
+      stop_reason: null,
+      error: step === 'errored' ? { type: expect.any(String), message: expect.any(String) } : null,
+      usage: NO_USAGE,
+      cost_nanousd: 0,
+      message_id: null,
+      model: null,
+    });
+  });
+
+  test.each(['cancelling', 'cancelled'] as const)(
+    'of a batch that is %s is not tried again',
+    (batch_state) => {
+      const decision = decide(outcome, { batch_state });
+      expect(decision.run).toEqual({ state: 'cancelled', stop_reason: 'cancelled', error: null });
+      expect(decision.step.state).toBe(step);
+    },
+  );
+});
+
+test('a run that gives up on unreadable lines says what was wrong with the last one', () => {
+  const { run } = decide({ kind: 'unreadable', reason: 'not JSON' }, { failures: 2 });
+  expect(run).toMatchObject({ error: { last_error: { type: 'unreadable', message: 'not JSON' } } });
+});
+
+describe('a line for a run that has gone on without it', () => {
+  const outcomes: readonly StepOutcome[] = [
+    { kind: 'answered', answer: makeAnswer('end_turn', [text('late')]) },
+    { kind: 'expired' },
+    errored('permanent'),
+  ];
+
+  test.each(RUN_STATES.filter((state) => state !== 'in_flight'))(
+    'is refused while the run is %s',
+    (state) => {
+      const reason = terminalStates(runMachine).includes(state) ? 'ended' : 'stale';
+      for (const outcome of outcomes) {
+        const run = makeRun({ state });
+        expect(decideAfterAnswer(run, keyOf(run), outcome, policy)).toEqual({
+          kind: 'refuse',
+          key: keyOf(run),
+          reason,
+        });
+      }
+    },
+  );
+
+  test.each([
+    ['an earlier step', { number: 1, attempt: 5 }],
+    ['a later step', { number: 3, attempt: 5 }],
+    ['an earlier attempt', { number: 2, attempt: 4 }],
+    ['a later attempt', { number: 2, attempt: 6 }],
+  ])('is refused for %s', (_what, named) => {
+    const run = makeRun({ step_number: 2, attempt: 5 });
+    const key = { run_id: run.id, ...named };
+    for (const outcome of outcomes) {
+      expect(decideAfterAnswer(run, key, outcome, policy)).toEqual({ kind: 'refuse', key, reason: 'stale' });
+    }
+  });
+});
+
+describe('a line that breaks whoever takes it in', () => {
+  test('ends the run at once, and what it cost is booked', () => {
+    const run = makeRun({});
+    const answer = makeAnswer('end_turn', [text('arsenic')]);
+    const decision = decideAfterAnswer(run, keyOf(run), { kind: 'poison', answer }, policy);
+    expect(decision).toMatchObject({
+      step: { state: 'errored', applies: false, error: { type: 'poison' }, usage: answer.usage },
+      messages: [],
+      run: { state: 'failed', stop_reason: 'poison' },
+    });
+  });
+
+  test('ends it as cancelled while its batch is being cancelled', () => {
+    const run = makeRun({ batch_state: 'cancelling' });
+    const decision = decideAfterAnswer(run, keyOf(run), { kind: 'poison', answer: null }, policy);
+    expect(decision).toMatchObject({ run: { state: 'cancelled' }, step: { cost_nanousd: 0 } });
+  });
+});
+
+describe('the wait before an attempt', () => {
+  test.each([
+    [0, 5_000],
+    [1, 5_000],
+    [2, 10_000],
+    [3, 20_000],
+    [7, 320_000],
+    [8, 600_000],
+    [5_000, 600_000],
+  ])('after %i failures is %i ms', (failures, delayMs) => {
+    expect(retryDelayMs(RETRY_POLICY_DEFAULT, failures)).toBe(delayMs);
+  });
+});

@@ -1,0 +1,301 @@
+import { describe, expect, test } from 'vitest';
+import type { Json, JsonObject } from '../../src/base/json.ts';
+import {
+  ARCHIVAL_INSERTED,
+  archivalResult,
+  conversationResult,
+  readStoreCall,
+} from '../../src/memory/store-calls.ts';
+import { MEMORY_TOOLS } from '../../src/memory/definitions.ts';
+import { FURTHER_MEMORY_TOOLS, isStoreCall } from '../../src/memory/toolset.ts';
+import { readTranscriptChunks } from '../../src/memory/transcript.ts';
+import { parseZonedTime } from '../../src/memory/zoned-time.ts';
+import { checkInputSchema } from '../../src/tools/validate.ts';
+
+function read(tool: string, args: JsonObject, timeZone = 'UTC') {
+  const read = readStoreCall(tool, args, timeZone);
+  return read.ok ? read.call : read.outcome.result.replace(/^Error executing function \w+: \w+: /, '');
+}
+
+describe('archival memory', () => {
+  test('keeps a passage with its tags, each once', () => {
+    expect(read('archival_memory_insert', { content: 'a\u0000b', tags: [' x ', 'y', 'x', ''] })).toEqual({
+      kind: 'archival_insert',
+      content: 'ab',
+      tags: ['x', 'y'],
+    });
+    expect(read('archival_memory_insert', { content: 'a', tags: null })).toMatchObject({ tags: [] });
+    expect(ARCHIVAL_INSERTED.ok).toBe(true);
+  });
+
+  test('is searched by words, tags and time', () => {
+    expect(read('archival_memory_search', { query: 'tea' })).toEqual({
+      kind: 'archival_search',
+      query: 'tea',
+      tags: [],
+      tag_match: 'any',
+      limit: 10,
+      from: null,
+      to: null,
+    });
+    expect(
+      read(
+        'archival_memory_search',
+        {
+          query: 'tea',
+          tags: ['x'],
+          tag_match_mode: 'all',
+          top_k: 1000,
+          start_datetime: '2026-01-31T14:00',
+          end_datetime: '2026-02-01',
+        },
+        'Europe/Oslo',
+      ),
+    ).toEqual({
+      kind: 'archival_search',
+      query: 'tea',
+      tags: ['x'],
+      tag_match: 'all',
+      limit: 100,
+      from: new Date('2026-01-31T13:00:00Z'),
+      to: new Date('2026-02-01T22:59:59.999Z'),
+    });
+  });
+
+  test.each<[string, JsonObject, string]>([
+    ['archival_memory_insert', {}, "Argument 'content' is missing."],
+    ['archival_memory_insert', { content: 1 }, "Argument 'content' must be a string."],
+    ['archival_memory_insert', { content: ' ' }, "Argument 'content' must not be empty."],
+    [
+      'archival_memory_insert',
+      { content: 'x'.repeat(100_001) },
+      "Argument 'content' has 100001 characters; a passage may have 100000.",
+    ],
+    ['archival_memory_insert', { content: 'a', tags: 'x' }, "Argument 'tags' must be a list of strings."],
+    ['archival_memory_insert', { content: 'a', tags: [1] }, "Argument 'tags' must be a list of strings."],
+    [
+      'archival_memory_insert',
+      { content: 'a', tags: ['x'.repeat(256)] },
+      "Argument 'tags' may hold 100 tags of at most 255 characters each.",
+    ],
+    ['archival_memory_search', { query: 'a', tags: 7 }, "Argument 'tags' must be a list of strings."],
+    ['archival_memory_search', {}, "Argument 'query' is missing."],
+    [
+      'archival_memory_search',
+      { query: 'a', tag_match_mode: 'none' },
+      "Argument 'tag_match_mode' must be 'any' or 'all'.",
+    ],
+    [
+      'archival_memory_search',
+      { query: 'a', top_k: 0 },
+      "Argument 'top_k' must be a whole number from 1 to 100.",
+    ],
+    [
+      'archival_memory_search',
+      { query: 'a', start_datetime: 'yesterday' },
+      'Invalid start_datetime format: yesterday. Use an ISO 8601 date or time, as 2026-01-31 or 2026-01-31T14:00.',
+    ],
+    [
+      'archival_memory_search',
+      { query: 'a', end_datetime: 7 },
+      'Invalid end_datetime format: 7. Use an ISO 8601 date or time, as 2026-01-31 or 2026-01-31T14:00.',
+    ],
+    [
+      'archival_memory_search',
+      { query: 'a', start_datetime: '2026-02-01', end_datetime: '2026-01-01' },
+      'start_datetime is later than end_datetime.',
+    ],
+    ['memory_forget', {}, 'There is no memory tool of this name.'],
+  ])('%s says what is wrong with its arguments', (tool, args, message) => {
+    expect(read(tool, args)).toBe(message);
+  });
+
+  test('shows what was found as JSON, best first', () => {
+    const hit = { id: 'p-1', content: 'tea', tags: ['x'], created_at: new Date('2026-01-01T10:00:00Z') };
+    expect(
+      JSON.parse(
+        archivalResult([
+          { ...hit, rank: 0.123456 },
+          { ...hit, rank: null },
+        ]).result,
+      ),
+    ).toEqual({
+      message: 'Showing 2 results:',
+      results: [
+        { id: 'p-1', timestamp: '2026-01-01T10:00:00.000Z', relevance: 0.1235, tags: ['x'], content: 'tea' },
+        { id: 'p-1', timestamp: '2026-01-01T10:00:00.000Z', tags: ['x'], content: 'tea' },
+      ],
+    });
+    expect(JSON.parse(archivalResult([]).result)).toEqual({ message: 'No results found.', results: [] });
+  });
+});
+
+describe('keeping parts of a transcript', () => {
+  const lines = ['user: hi', 'assistant: hello', 'user: tea'];
+  const part = (start_index: Json, end_index: Json, context: Json = 'c') => ({
+    start_index,
+    end_index,
+    context,
+  });
+
+  test('makes a passage of each, with its context', () => {
+    expect(readTranscriptChunks({ chunks: [part(0, 1), part(2, 2, 'd')] }, lines)).toEqual({
+      ok: true,
+      inserts: [
+        { kind: 'archival_insert', content: 'c\n\nuser: hi\nassistant: hello', tags: [] },
+        { kind: 'archival_insert', content: 'd\n\nuser: tea', tags: [] },
+      ],
+    });
+  });
+
+  test.each<[string, Json, string]>([
+    ['no parts', [], "Argument 'chunks' must be a list of 1 to 100 parts."],
+    ['no list', 'x', "Argument 'chunks' must be a list of 1 to 100 parts."],
+    ['no object', ['x'], "Part 0 of 'chunks' needs start_index, end_index and context."],
+    [
+      'no context',
+      [part(0, 1), part(0, 1, null)],
+      "Part 1 of 'chunks' needs start_index, end_index and context.",
+    ],
+    [
+      'lines that are not there',
+      [part(1, 3)],
+      "Part 0 of 'chunks' names the lines 1 to 3; there are 0 to 2.",
+    ],
+    [
+      'lines before the first',
+      [part(-1, 1)],
+      "Part 0 of 'chunks' names the lines -1 to 1; there are 0 to 2.",
+    ],
+    ['an end before the start', [part(2, 1)], "Part 0 of 'chunks' names the lines 2 to 1; there are 0 to 2."],
+    ['half a line', [part(0.5, 1)], "Part 0 of 'chunks' names the lines 0.5 to 1; there are 0 to 2."],
+  ])('refuses %s, and keeps nothing', (_what, chunks, message) => {
+    expect(readTranscriptChunks({ chunks }, lines)).toEqual({
+      ok: false,
+      outcome: { ok: false, result: `Error executing function store_memories: ValueError: ${message}` },
+    });
+  });
+});
+
+describe('the search of a conversation', () => {
+  test('has defaults, and takes no query for the latest messages', () => {
+    expect(read('conversation_search', {})).toEqual({
+      kind: 'conversation_search',
+      query: null,
+      roles: ['assistant', 'user', 'tool'],
+      limit: 5,
+      from: null,
+      to: null,
+    });
+    expect(read('conversation_search', { query: ' ', roles: [], start_date: '' })).toMatchObject({
+      query: null,
+      roles: ['assistant', 'user', 'tool'],
+      from: null,
+    });
+    expect(read('conversation_search', { query: 'tea', roles: ['tool', 'user'], limit: 7 })).toMatchObject({
+      query: 'tea',
+      roles: ['user', 'tool'],
+      limit: 7,
+    });
+  });
+
+  test('ends with the end of the day that was named (B70)', () => {
+    expect(
+      read('conversation_search', { start_date: '2024-01-20', end_date: '2024-01-20' }, 'America/New_York'),
+    ).toMatchObject({
+      from: new Date('2024-01-20T05:00:00Z'),
+      to: new Date('2024-01-21T04:59:59.999Z'),
+    });
+  });
+
+  test.each<[JsonObject, string]>([
+    [{ query: 7 }, "Argument 'query' must be a string."],
+    [{ roles: ['system'] }, "Argument 'roles' must be a list of assistant, user, tool."],
+    [{ roles: 'user' }, "Argument 'roles' must be a list of assistant, user, tool."],
+    [{ limit: 1.5 }, "Argument 'limit' must be a whole number from 1 to 100."],
+    [{ start_date: '2026-02-30' }, expect.stringContaining('Invalid start_date format: 2026-02-30')],
+  ])('says what is wrong with its arguments', (args, message) => {
+    expect(read('conversation_search', args)).toEqual(message);
+  });
+
+  test('says how many results it shows, and how long ago they were (B70)', () => {
+    const now = new Date('2026-01-02T12:00:00Z');
+    const at = (iso: string) => ({
+      role: 'user' as const,
+      content: 'hi',
+      created_at: new Date(iso),
+      rank: null,
+    });
+    const times = [
+      '2025-12-30T12:00:00Z',
+      '2026-01-02T09:30:00Z',
+      '2026-01-02T11:58:30Z',
+      '2026-01-02T12:00:10Z',
+    ];
+    const { message, results } = JSON.parse(conversationResult(times.map(at), now).result) as {
+      message: string;
+      results: { time_ago: string }[];
+    };
+    expect(message).toBe('Showing 4 results:');
+    expect(results.map((result) => result.time_ago)).toEqual(['3d ago', '2h ago', '1m ago', 'just now']);
+    const one = conversationResult([{ ...at('2026-01-01T12:00:00Z'), rank: 1 }], now);
+    expect(JSON.parse(one.result)).toEqual({
+      message: 'Showing 1 result:',
+      results: [
+        {
+          timestamp: '2026-01-01T12:00:00.000Z',
+          time_ago: '1d ago',
+          role: 'user',
+          relevance: 1,
+          content: 'hi',
+        },
+      ],
+    });
+  });
+});
+
+describe('times as people write them', () => {
+  test.each<[string, string, 'start' | 'end', string | null]>([
+    ['2026-01-31', 'UTC', 'start', '2026-01-31T00:00:00.000Z'],
+    ['2026-01-31', 'UTC', 'end', '2026-01-31T23:59:59.999Z'],
+    ['2026-01-31', 'Asia/Tokyo', 'start', '2026-01-30T15:00:00.000Z'],
+    ['2026-03-29', 'Europe/Oslo', 'end', '2026-03-29T21:59:59.999Z'],
+    ['2026-01-31T14:00', 'Europe/Oslo', 'end', '2026-01-31T13:00:00.000Z'],
+    ['2026-07-31 14:00:01', 'Europe/Oslo', 'start', '2026-07-31T12:00:01.000Z'],
+    ['2026-01-31T14:00:00.5Z', 'Asia/Tokyo', 'start', '2026-01-31T14:00:00.500Z'],
+    ['2026-01-31T14:00:00.123456+02:00', 'UTC', 'start', '2026-01-31T12:00:00.123Z'],
+    ['2026-01-31T14:00-0530', 'UTC', 'start', '2026-01-31T19:30:00.000Z'],
+    // Clocks show 02:30 twice and it is the first that is meant; they never show 02:30 in spring.
+    ['2026-10-25T02:30', 'Europe/Oslo', 'start', '2026-10-25T00:30:00.000Z'],
+    ['2026-03-29T02:30', 'Europe/Oslo', 'start', '2026-03-29T01:30:00.000Z'],
+    ['2026-01-31T14:00', 'Nowhere/Land', 'start', '2026-01-31T14:00:00.000Z'],
+    ['2026-02-30', 'UTC', 'start', null],
+    ['2026-13-01', 'UTC', 'start', null],
+    ['2026-01-31T24:00', 'UTC', 'start', null],
+    ['2026-02-30T10:00', 'UTC', 'start', null],
+    ['tomorrow', 'UTC', 'start', null],
+    ['2026', 'UTC', 'start', null],
+  ])('%s in %s, as the %s of a span', (text, timeZone, end, expected) => {
+    expect(parseZonedTime(text, timeZone, end)?.toISOString() ?? null).toBe(expected);
+  });
+});
+
+describe('the further memory tools', () => {
+  test('have names of their own and schemas that the provider takes', () => {
+    const names = [...MEMORY_TOOLS, ...FURTHER_MEMORY_TOOLS].map((tool) => tool.name);
+    expect(new Set(names).size).toBe(names.length);
+    for (const tool of FURTHER_MEMORY_TOOLS) {
+      expect(checkInputSchema(tool.input_schema)).toBeNull();
+      expect(tool).toMatchObject({ kind: 'memory', side_effects: 'none', requires_approval: false });
+    }
+  });
+
+  test('say which of them the store answers', () => {
+    expect(FURTHER_MEMORY_TOOLS.map((tool) => tool.name).filter(isStoreCall)).toEqual([
+      'archival_memory_insert',
+      'archival_memory_search',
+      'conversation_search',
+      'store_memories',
+    ]);
+  });
+});

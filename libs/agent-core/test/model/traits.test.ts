@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest';
+import { modelTraits } from '../../src/model/traits.ts';
+
+test('earlier models take a forced choice and keep their thoughts in any conversation', () => {
+  for (const model of [
+    'claude-haiku-4-5',
+    'claude-haiku-4-5-20251001',
+    'claude-opus-4-8',
+    'claude-sonnet-5',
+  ]) {
+    expect(modelTraits(model)).toEqual({ takes_forced_choice: true, binds_thinking: false });
+  }
+});
+
+test('models of the latest generation, and unknown ones, do neither', () => {
+  for (const model of [
+    'claude-opus-5-5',
+    'claude-fable-5-1',
+    'claude-mythos-5-2',
+    'claude-opus-6',
+    'gpt',
+    '',
+  ]) {
+    expect(modelTraits(model)).toEqual({ takes_forced_choice: false, binds_thinking: true });
+  }
+});

@@ -1,0 +1,171 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import {
+  admitRuns,
+  hasRoom,
+  NO_AMOUNT,
+  reserveAmount,
+  settleAmount,
+  type Account,
+  type Amount,
+  type AskingRun,
+  type Cap,
+} from '../../src/money/budget.ts';
+
+const amount = (cost_nanousd: number, output_tokens = 0): Amount => ({ cost_nanousd, output_tokens });
+function account(cap: Partial<Cap> = {}, spent = NO_AMOUNT, reserved = NO_AMOUNT): Account {
+  return { cap: { cost_nanousd: null, output_tokens: null, ...cap }, spent, reserved };
+}
+function run(run_id: string, cost: number | null, rest: Partial<AskingRun> = {}): AskingRun {
+  return { run_id, batch_id: 'b', cost_nanousd: cost, output_tokens: 10, account: account(), ...rest };
+}
+const ids = (list: readonly { readonly run_id: string }[]) => list.map(({ run_id }) => run_id);
+
+describe('room under a cap', () => {
+  test('is what is neither spent nor reserved, to the last bit', () => {
+    const given = account({ cost_nanousd: 10 }, amount(3), amount(4));
+    expect(hasRoom(given, amount(3))).toBe(true);
+    expect(hasRoom(given, amount(4))).toBe(false);
+    expect(hasRoom(account({ output_tokens: 5 }), amount(99, 5))).toBe(true);
+    expect(hasRoom(account({ output_tokens: 5 }), amount(0, 6))).toBe(false);
+    expect(hasRoom(account(), amount(1e15, 1e9))).toBe(true);
+  });
+
+  test('what was held is freed by the answer, which is billed', () => {
+    const held = reserveAmount(account({ cost_nanousd: 10 }), amount(6, 2));
+    expect(held.reserved).toEqual(amount(6, 2));
+    expect(settleAmount(held, amount(6, 2), amount(1, 1))).toEqual(
+      account({ cost_nanousd: 10 }, amount(1, 1), NO_AMOUNT),
+    );
+  });
+});
+
+describe('admission', () => {
+  test('without caps everybody goes', () => {
+    const { admitted, ended, waiting, paused } = admitRuns([run('1', 5), run('2', null)], new Map());
+    expect(admitted).toEqual([
+      { run_id: '1', amount: amount(5, 10) },
+      { run_id: '2', amount: amount(0, 10) },
+    ]);
+    expect([ended, waiting, paused]).toEqual([[], [], []]);
+  });
+
+  test('a batch sends what fits, in order, and lets the rest wait for what open requests give back', () => {
+    const batches = new Map([['b', account({ cost_nanousd: 10 })]]);
+    const { admitted, waiting, paused } = admitRuns([run('1', 6), run('2', 6), run('3', 1)], batches);
+    expect(ids(admitted)).toEqual(['1']);
+    expect(waiting).toEqual(['2', '3']);
+    expect(paused).toEqual([]);
+    expect(batches.get('b')?.reserved).toEqual(NO_AMOUNT);
+  });
+
+  test('a batch that has nothing open and no room is paused, and says by which cap', () => {
+    const full = account({ cost_nanousd: 10 }, amount(8));
+    expect(admitRuns([run('1', 6)], new Map([['b', full]]))).toMatchObject({
+      admitted: [],
+      waiting: ['1'],
+      paused: [
+        { batch_id: 'b', reason: 'max_cost_usd leaves no room for the next step; raise it to go on.' },
+      ],
+    });
+    const tokens = account({ output_tokens: 15 }, amount(0, 6));
+    expect(admitRuns([run('1', 6)], new Map([['b', tokens]])).paused[0]?.reason).toContain(
+      'max_output_tokens',
+    );
+  });
+
+  test('a raised cap lets it go on', () => {
+    const raised = account({ cost_nanousd: 20 }, amount(8));
+    expect(ids(admitRuns([run('1', 6)], new Map([['b', raised]])).admitted)).toEqual(['1']);
+  });
+
+  test('one batch at its cap does not hold another up', () => {
+    const batches = new Map([['b', account({ cost_nanousd: 0 })]]);
+    const { admitted, paused } = admitRuns([run('1', 6), run('2', 6, { batch_id: 'c' })], batches);
+    expect(ids(admitted)).toEqual(['2']);
+    expect(paused.map(({ batch_id }) => batch_id)).toEqual(['b']);
+  });
+
+  test('a run at its own cap ends alone', () => {
+    const poor = run('1', 6, { account: account({ cost_nanousd: 10 }, amount(5)) });
+    const mute = run('2', 6, { account: account({ output_tokens: 9 }) });
+    const { admitted, ended } = admitRuns([poor, mute, run('3', 6)], new Map());
+    expect(ended).toEqual([
+      { run_id: '1', message: 'The next step could exceed the max_cost_usd of the run.' },
+      { run_id: '2', message: 'The next step could exceed the max_output_tokens of the run.' },
+    ]);
+    expect(ids(admitted)).toEqual(['3']);
+  });
+
+  test('a cap on money ends a run whose model has no price, and a cap on tokens does not (B125)', () => {
+    const own = run('1', null, { account: account({ cost_nanousd: 10 }) });
+    expect(admitRuns([own], new Map()).ended[0]?.message).toContain('no price');
+    expect(admitRuns([run('2', null)], new Map([['b', account({ cost_nanousd: 10 })]])).ended).toHaveLength(
+      1,
+    );
+    expect(
+      admitRuns([run('3', null)], new Map([['b', account({ output_tokens: 10 })]])).admitted,
+    ).toHaveLength(1);
+  });
+});
+
+describe('for any course of a batch', () => {
+  const steps = fc.array(
+    fc.record({
+      asked: fc.array(fc.tuple(fc.nat(30), fc.integer({ min: 1, max: 20 })), { maxLength: 6 }),
+      answered: fc.nat(6),
+      share: fc.double({ min: 0, max: 1, noNaN: true }),
+    }),
+    { maxLength: 30 },
+  );
+
+  test('what is spent and held never exceeds the caps, and everybody asked is told', () => {
+    fc.assert(
+      fc.property(fc.nat(200), fc.nat(120), steps, (cost, output, course) => {
+        let batch = account({ cost_nanousd: cost, output_tokens: output });
+        const open: Amount[] = [];
+        for (const [index, { asked, answered, share }] of course.entries()) {
+          const runs = asked.map(([price, tokens], at) =>
+            run(`${index}/${at}`, price, { output_tokens: tokens }),
+          );
+          const { admitted, ended, waiting, paused } = admitRuns(runs, new Map([['b', batch]]));
+          expect([...ids(admitted), ...ids(ended), ...waiting].toSorted()).toEqual(ids(runs).toSorted());
+          for (const { amount: held } of admitted) {
+            batch = reserveAmount(batch, held);
+            open.push(held);
+          }
+          if (paused.length > 0) expect(open).toEqual([]);
+          for (const held of open.splice(0, answered)) {
+            const billed = amount(
+              Math.floor(held.cost_nanousd * share),
+              Math.floor(held.output_tokens * share),
+            );
+            batch = settleAmount(batch, held, billed);
+          }
+          expect(batch.spent.cost_nanousd + batch.reserved.cost_nanousd).toBeLessThanOrEqual(cost);
+          expect(batch.spent.output_tokens + batch.reserved.output_tokens).toBeLessThanOrEqual(output);
+          expect(batch.reserved.cost_nanousd).toBeGreaterThanOrEqual(0);
+        }
+      }),
+    );
+  });
+
+  test('a cap that allows something never stops a batch whose open requests come back', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: 10, max: 100 }), fc.integer({ min: 1, max: 10 }), (cap, price) => {
+        let batch = account({ cost_nanousd: cap });
+        let sent = 0;
+        for (let waiting = Math.floor(cap / price); waiting > 0;) {
+          const runs = Array.from({ length: waiting }, (_, at) => run(`${at}`, price));
+          const { admitted } = admitRuns(runs, new Map([['b', batch]]));
+          expect(admitted.length).toBeGreaterThan(0);
+          for (const { amount: held } of admitted)
+            batch = settleAmount(reserveAmount(batch, held), held, held);
+          sent += admitted.length;
+          waiting -= admitted.length;
+        }
+        expect(sent).toBe(Math.floor(cap / price));
+      }),
+    );
+  });
+});

@@ -1,0 +1,140 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { PRICED_MODELS } from '../../src/model/prices.ts';
+import { estimateBatch, type RunGroup } from '../../src/money/estimate.ts';
+import { reserveNanoUsd, worstInputTokens } from '../../src/money/reserve.ts';
+
+const group = (rest: Partial<RunGroup> = {}): RunGroup => ({
+  model_name: 'claude-haiku-4-5',
+  runs: 100,
+  request_bytes: 300_000,
+  input_tokens: 100_000,
+  max_tokens: 1_000,
+  max_steps: 3,
+  window_tokens: 200_000,
+  has_tools: true,
+  history: null,
+  ...rest,
+});
+
+describe('the estimate of a batch', () => {
+  test('gives requests, bytes, tokens and cost, from low to worst', () => {
+    expect(estimateBatch([group()], null)).toEqual({
+      requests: { low: 100, expected: 200, worst: 300 },
+      request_bytes: 300_000,
+      input_tokens: { low: 100_000, expected: 290_000, worst: 2 * 100 * (5_000 + 2 * 200_000) },
+      output_tokens: { low: 5_000, expected: 120_000, worst: 3 * 300 * 1_000 },
+      cost_nanousd: {
+        low: (100_000 * 1_000 + 5_000 * 5_000) / 2,
+        expected: (290_000 * 1_000 + 120_000 * 5_000) / 2,
+        worst: (81_000_000 * 2_000 + 900_000 * 5_000) / 2,
+      },
+      unpriced_models: [],
+      verdict: null,
+    });
+  });
+
+  test('takes one step where there are no tools', () => {
+    expect(estimateBatch([group({ has_tools: false })], null).requests).toEqual({
+      low: 100,
+      expected: 100,
+      worst: 100,
+    });
+  });
+
+  test('expects what earlier runs took, within the limits', () => {
+    const history = { steps: 2.5, output_tokens_per_step: 100 };
+    expect(estimateBatch([group({ history })], null)).toMatchObject({
+      requests: { expected: 250 },
+      output_tokens: { expected: 25_000 },
+    });
+    const wild = { steps: 99, output_tokens_per_step: 9e9 };
+    expect(estimateBatch([group({ history: wild })], null)).toMatchObject({
+      requests: { expected: 300 },
+      output_tokens: { expected: 300_000 },
+    });
+  });
+
+  test('no prompt grows beyond the window', () => {
+    const tight = group({ window_tokens: 1_200, history: { steps: 3, output_tokens_per_step: 1_000 } });
+    expect(estimateBatch([tight], null).input_tokens.expected).toBe(100 * (1_000 + 1_200 + 1_200));
+  });
+
+  test('names models without a price, and leaves the cost unknown', () => {
+    expect(estimateBatch([group(), group({ model_name: 'gpt' })], 1)).toMatchObject({
+      cost_nanousd: null,
+      unpriced_models: ['gpt'],
+      verdict: 'unknown',
+      requests: { low: 200 },
+    });
+  });
+
+  test('of nothing is nothing, and fits', () => {
+    expect(estimateBatch([], 0)).toMatchObject({
+      requests: { low: 0, expected: 0, worst: 0 },
+      cost_nanousd: { low: 0, expected: 0, worst: 0 },
+      verdict: 'fits',
+    });
+    expect(estimateBatch([group({ runs: 0, request_bytes: 0, input_tokens: 0 })], 0).verdict).toBe('fits');
+  });
+
+  test('says what the cap means', () => {
+    const { cost_nanousd } = estimateBatch([group()], null);
+    const { expected = 0, worst = 0 } = cost_nanousd ?? {};
+    const verdict = (cap: number) => estimateBatch([group()], cap).verdict;
+    expect(verdict(worst)).toBe('fits');
+    expect(verdict(worst - 1)).toBe('may_pause');
+    expect(verdict(expected)).toBe('may_pause');
+    expect(verdict(expected - 1)).toBe('will_pause');
+    expect(verdict(1)).toBe('cannot_start');
+  });
+
+  test('low is at most expected, expected at most worst, and worst covers every reservation', () => {
+    const anyGroup = fc.record({
+      model_name: fc.constantFrom(...PRICED_MODELS),
+      runs: fc.integer({ min: 1, max: 1_000 }),
+      bytes: fc.integer({ min: 100, max: 100_000 }),
+      max_tokens: fc.integer({ min: 1, max: 10_000 }),
+      max_steps: fc.integer({ min: 1, max: 20 }),
+      has_tools: fc.boolean(),
+      history: fc.option(
+        fc.record({
+          steps: fc.double({ min: 0, max: 30, noNaN: true }),
+          output_tokens_per_step: fc.nat(20_000),
+        }),
+      ),
+    });
+    fc.assert(
+      fc.property(fc.array(anyGroup, { maxLength: 4 }), (given) => {
+        const groups = given.map(({ bytes, ...rest }) =>
+          group({
+            ...rest,
+            // A run without tools has one step; its history says so.
+            history: rest.has_tools ? rest.history : null,
+            request_bytes: bytes * rest.runs,
+            input_tokens: Math.ceil(bytes / 3) * rest.runs,
+          }),
+        );
+        const estimate = estimateBatch(groups, null);
+        for (const range of [
+          estimate.requests,
+          estimate.input_tokens,
+          estimate.output_tokens,
+          estimate.cost_nanousd ?? expect.fail('no cost'),
+        ]) {
+          expect(range.low).toBeLessThanOrEqual(range.expected);
+          expect(range.expected).toBeLessThanOrEqual(range.worst);
+        }
+        const firsts = groups.reduce(
+          (sum, { model_name, runs, request_bytes, max_tokens }) =>
+            sum +
+            runs *
+              (reserveNanoUsd(model_name, worstInputTokens(Math.ceil(request_bytes / runs)), max_tokens) ??
+                0),
+          0,
+        );
+        expect(firsts).toBeLessThanOrEqual(estimate.cost_nanousd?.worst ?? 0);
+      }),
+    );
+  });
+});

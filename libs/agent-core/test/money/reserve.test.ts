@@ -1,0 +1,79 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { batchCostNanoUsd, PRICED_MODELS } from '../../src/model/prices.ts';
+import { countMedia, nanoUsdOf, reserveNanoUsd, worstInputTokens } from '../../src/money/reserve.ts';
+
+const anyModel = fc.constantFrom(...PRICED_MODELS);
+const tokens = fc.nat(1_000_000);
+
+describe('the reservation for a request', () => {
+  test('takes the dearest column for every prompt token, at the batch price', () => {
+    // Haiku 4.5: 2 dollars a million for an hour's cache write, 5 for output; half of it in a batch.
+    expect(reserveNanoUsd('claude-haiku-4-5', 1_000, 100)).toBe((1_000 * 2_000 + 100 * 5_000) / 2);
+    expect(reserveNanoUsd('claude-haiku-4-5-20251001', 1_000, 100)).toBe(
+      reserveNanoUsd('claude-haiku-4-5', 1_000, 100),
+    );
+  });
+
+  test('is unknown for a model without a price, and never nothing', () => {
+    expect(reserveNanoUsd('gpt', 1, 1)).toBeNull();
+    expect(reserveNanoUsd('constructor', 1, 1)).toBeNull();
+  });
+
+  test('no answer within its tokens costs more, however they are billed', () => {
+    fc.assert(
+      fc.property(anyModel, tokens, tokens, tokens, tokens, tokens, (model, a, b, c, d, output) => {
+        const usage = {
+          input_tokens: a,
+          cache_write_5m_tokens: b,
+          cache_write_1h_tokens: c,
+          cache_read_tokens: d,
+          output_tokens: output,
+        };
+        const cost = batchCostNanoUsd(model, usage) ?? expect.fail('no price');
+        expect(cost).toBeLessThanOrEqual(reserveNanoUsd(model, a + b + c + d, output) ?? 0);
+      }),
+    );
+  });
+});
+
+describe('the most prompt tokens of a request', () => {
+  test('is a token a byte, what the provider adds, and the window at most', () => {
+    expect(worstInputTokens(10_000)).toBe(12_000);
+    expect(worstInputTokens(10_000, undefined, 11_000)).toBe(11_000);
+    expect(worstInputTokens(10_000, { images: 2, remote: 0 })).toBe(22_000);
+  });
+
+  test('is the whole window where the provider fetches something', () => {
+    expect(worstInputTokens(10_000, { images: 0, remote: 1 }, 200_000)).toBe(200_000);
+    expect(worstInputTokens(10_000, { images: 0, remote: 1 })).toBe(12_000);
+  });
+
+  test('media are found wherever they stand', () => {
+    const image = (type: string) => ({ type: 'image', source: { type } });
+    expect(
+      countMedia([
+        image('base64'),
+        image('url'),
+        { type: 'document', source: { type: 'file', file_id: 'x' } },
+        { type: 'document', source: { type: 'text' } },
+        { type: 'tool_result', tool_use_id: '1', content: [image('url'), { type: 'text', text: 'x' }, 'y'] },
+        { type: 'image' },
+        { type: 'text', text: 'z' },
+      ]),
+    ).toEqual({ images: 4, remote: 3 });
+  });
+});
+
+describe('a cap in dollars', () => {
+  test.each([
+    [1, 1_000_000_000],
+    [0.29, 290_000_000],
+    [0.1 + 0.2, 300_000_000],
+    [1e-9, 1],
+    [0.000_000_000_9, 0],
+    [0, 0],
+  ])('%d', (usd, nano) => {
+    expect(nanoUsdOf(usd)).toBe(nano);
+  });
+});

@@ -1,0 +1,232 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { JsonObject } from '../../src/base/json.ts';
+import type { Definition } from '../../src/model/definition.ts';
+import type { ToolDefinition } from '../../src/model/tool.ts';
+import {
+  BODY_END,
+  BODY_SEPARATOR,
+  BODY_START,
+  encodeDefinition,
+  encodeRequest,
+  utf8Length,
+} from '../../src/wire/anthropic/encode.ts';
+
+const appendTool: ToolDefinition = {
+  name: 'core_memory_append',
+  kind: 'memory',
+  description: 'Appends to a block.',
+  input_schema: { type: 'object', properties: { label: { type: 'string' } }, required: ['label'] },
+  side_effects: 'idempotent',
+  return_char_limit: 50_000,
+  timeout_ms: 1000,
+  requires_approval: false,
+};
+
+function definition(
+  given: Partial<Definition> & { extra?: JsonObject; parallel?: boolean } = {},
+): Definition {
+  const { extra = {}, parallel = true, ...rest } = given;
+  return {
+    id: '00000000-0000-7000-8000-000000000000',
+    agent_type: 'letta_v1_agent',
+    system: 'Be kind.',
+    model: 'anthropic/claude-opus-5-5',
+    model_settings: { max_output_tokens: 4096, parallel_tool_calls: parallel, extra },
+    tool_rules: [],
+    tools: [appendTool],
+    ...rest,
+  };
+}
+
+const messages_json = '[{"role":"user","content":"hi"}]';
+
+function params(given: Parameters<typeof definition>[0], memory = ''): JsonObject {
+  const text = encodeRequest('id-1', encodeDefinition(definition(given)), {
+    memory,
+    messages_json,
+    max_tokens: 9,
+  });
+  return (JSON.parse(text) as { params: JsonObject }).params;
+}
+
+describe('a request', () => {
+  test('is this text, to the byte', () => {
+    const encoded = encodeDefinition(
+      definition({ parallel: false, extra: { thinking: { type: 'adaptive' } } }),
+    );
+    const text = encodeRequest('n0nce1-00-1', encoded, {
+      memory: 'likes "tea"\n',
+      messages_json,
+      max_tokens: 77,
+    });
+    expect(text).toBe(
+      '{"custom_id":"n0nce1-00-1","params":{"model":"claude-opus-5-5","max_tokens":77,' +
+        '"system":[{"type":"text","text":"Be kind.","cache_control":{"type":"ephemeral","ttl":"1h"}},' +
+        '{"type":"text","text":"likes \\"tea\\"\\n"}],' +
+        '"tools":[{"name":"core_memory_append","description":"Appends to a block.","input_schema":' +
+        '{"type":"object","properties":{"label":{"type":"string"}},"required":["label"]}}],' +
+        '"tool_choice":{"type":"auto","disable_parallel_tool_use":true},' +
+        '"thinking":{"type":"adaptive"},"messages":[{"role":"user","content":"hi"}]}}',
+    );
+  });
+
+  test('parses to what went into it, whatever the texts hold, and is the same text every time', () => {
+    const text = fc.string({ unit: 'binary' });
+    const names = fc.string().filter((name) => name !== '__proto__');
+    const settings = fc.dictionary(names, fc.jsonValue({ maxDepth: 2 }), { maxKeys: 5 });
+    fc.assert(
+      fc.property(
+        text,
+        text,
+        fc.array(fc.jsonValue({ maxDepth: 2 })),
+        settings,
+        fc.nat(),
+        (system, memory, list, extra, n) => {
+          const given = definition({ system, extra: extra as JsonObject });
+          const parts = { memory, messages_json: JSON.stringify(list), max_tokens: n + 1 };
+          const encoded = encodeDefinition(given);
+          const request = encodeRequest('a_b-c', encoded, parts);
+
+          const blocks: object[] = [];
+          if (system.trim() !== '') {
+            const cache_control = { type: 'ephemeral', ttl: '1h' };
+            blocks.push({ type: 'text', text: system.toWellFormed(), cache_control });
+          }
+          if (memory.trim() !== '') blocks.push({ type: 'text', text: memory.toWellFormed() });
+          const kept = Object.entries(extra).filter(([name]) => !encoded.dropped.includes(name));
+          const { name, description, input_schema } = appendTool;
+          expect(JSON.parse(request)).toEqual({
+            custom_id: 'a_b-c',
+            params: {
+              ...(JSON.parse(JSON.stringify(Object.fromEntries(kept))) as object),
+              model: 'claude-opus-5-5',
+              max_tokens: n + 1,
+              ...(blocks.length > 0 && { system: blocks }),
+              tools: [{ name, description, input_schema }],
+              messages: JSON.parse(parts.messages_json) as unknown,
+            },
+          });
+          expect(encodeRequest('a_b-c', encodeDefinition(structuredClone(given)), parts)).toBe(request);
+        },
+      ),
+    );
+  });
+
+  test('carries stored messages as they are, odd spacing, escapes and numbers included', () => {
+    const stored = '[ {"role":"assistant","content":[{"type":"x","n":1.0e2,"s":"\\u0000\\ud800\\/"} ]}\n]';
+    const text = encodeRequest('a', encodeDefinition(definition()), {
+      memory: '',
+      messages_json: stored,
+      max_tokens: 1,
+    });
+    expect(text.endsWith(`,"messages":${stored}}}`)).toBe(true);
+  });
+
+  test('leaves out a system prompt that says nothing', () => {
+    expect(params({ system: ' \n' }, '\t')).not.toHaveProperty('system');
+    expect(params({ system: '' }, 'm')['system']).toEqual([{ type: 'text', text: 'm' }]);
+  });
+
+  test('replaces a lone surrogate in our own text, which the provider could not read', () => {
+    expect(params({ system: 'a\ud800b' })['system']).toMatchObject([{ text: 'a\ufffdb' }]);
+  });
+
+  test.each([0, -1, 1.5, Number.NaN, Infinity])('is refused with max_tokens %s', (max_tokens) => {
+    const encoded = encodeDefinition(definition());
+    expect(() => encodeRequest('a', encoded, { memory: '', messages_json, max_tokens })).toThrow(
+      /max_tokens/,
+    );
+  });
+
+  test.each(['', '{}', '[', 'null'])('is refused with messages %j', (odd) => {
+    const encoded = encodeDefinition(definition());
+    expect(() => encodeRequest('a', encoded, { memory: '', messages_json: odd, max_tokens: 1 })).toThrow(
+      /messages_json/,
+    );
+  });
+
+  test('fits between the ends of a body', () => {
+    const one = encodeRequest('a', encodeDefinition(definition()), {
+      memory: '',
+      messages_json,
+      max_tokens: 1,
+    });
+    const body = JSON.parse(BODY_START + one + BODY_SEPARATOR + one + BODY_END) as { requests: unknown[] };
+    expect(body.requests).toEqual([JSON.parse(one), JSON.parse(one)]);
+  });
+});
+
+describe('a definition', () => {
+  test('names the model without its provider', () => {
+    expect(params({ model: 'anthropic/claude-haiku-5-5' })['model']).toBe('claude-haiku-5-5');
+    expect(params({ model: 'claude-haiku-5-5' })['model']).toBe('claude-haiku-5-5');
+  });
+
+  test('drops what the API refuses or what is filled from elsewhere, and says so', () => {
+    const extra = {
+      temperature: 0,
+      top_p: 1,
+      top_k: 5,
+      stream: true,
+      model: 'x',
+      output_config: { effort: 'low' },
+    };
+    const encoded = encodeDefinition(definition({ extra }));
+    expect(encoded.dropped).toEqual(['temperature', 'top_p', 'top_k', 'stream', 'model']);
+    expect(params({ extra })).toMatchObject({ model: 'claude-opus-5-5', output_config: { effort: 'low' } });
+    expect(params({ extra })).not.toHaveProperty('temperature');
+  });
+
+  test.each<[string, boolean, JsonObject, unknown]>([
+    ['no choice by default', true, {}, undefined],
+    [
+      'one call at a time when parallel calls are off',
+      false,
+      {},
+      { type: 'auto', disable_parallel_tool_use: true },
+    ],
+    ['the choice that was asked for', true, { tool_choice: { type: 'any' } }, { type: 'any' }],
+    [
+      'both together',
+      false,
+      { tool_choice: { type: 'tool', name: 'x' } },
+      { type: 'tool', name: 'x', disable_parallel_tool_use: true },
+    ],
+    ['no limit on a choice of none', false, { tool_choice: { type: 'none' } }, { type: 'none' }],
+    ['no choice for an unusable one', true, { tool_choice: 'any' }, undefined],
+  ])('sends %s', (_name, parallel, extra, expected) => {
+    expect(params({ parallel, extra })['tool_choice']).toEqual(expected);
+  });
+
+  test('sends neither tools nor a choice of them when it has none', () => {
+    const without = { tools: [], parallel: false, extra: { tool_choice: { type: 'auto' } } };
+    expect(params(without)).not.toHaveProperty('tools');
+    expect(params(without)).not.toHaveProperty('tool_choice');
+    expect(params({ tools: [] })).not.toHaveProperty('tools');
+    expect(encodeDefinition(definition(without)).dropped).toEqual(['tool_choice']);
+  });
+
+  test('leaves out an empty tool description', () => {
+    const tools = [{ ...appendTool, description: '' }];
+    expect(params({ tools })['tools']).toEqual([
+      { name: appendTool.name, input_schema: appendTool.input_schema },
+    ]);
+  });
+});
+
+test('utf8Length counts what an encoder would write', () => {
+  const text = fc.string({
+    unit: fc.oneof(
+      fc.nat(0x10ffff).map((c) => String.fromCodePoint(c)),
+      fc.constant('\ud83d'),
+    ),
+  });
+  const encoder = new TextEncoder();
+  fc.assert(
+    fc.property(text, (given) => {
+      expect(utf8Length(given)).toBe(encoder.encode(given).length);
+    }),
+  );
+  expect(utf8Length('aé€😀\udc00\ud800')).toBe(1 + 2 + 3 + 4 + 3 + 3);
+});

@@ -1,0 +1,533 @@
+-- The schema as the migrations leave it, for review. Made by `npm run dump-schema`; never edited by hand.
+-- It can be run in an empty database, but it holds no rows and no record of migrations: use the migrate step for that.
+
+CREATE OR REPLACE FUNCTION public.app_now()
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ PARALLEL SAFE
+AS $function$ select coalesce(nullif(current_setting('nightshift.now', true), '')::timestamptz, clock_timestamp()) $function$;
+
+create table agent (
+  id uuid not null,
+  project_id uuid not null,
+  conversation_id uuid not null,
+  name text not null,
+  description text,
+  agent_type text not null,
+  system text not null,
+  model text not null,
+  model_settings json not null,
+  tool_rules json not null,
+  metadata json,
+  tags text[] not null default '{}'::text[],
+  timezone text not null default 'UTC'::text,
+  message_buffer_autoclear boolean not null default false,
+  context_window_limit integer not null,
+  hidden boolean not null default false,
+  echoed json not null default '{}'::json,
+  created_at timestamp with time zone not null default app_now(),
+  updated_at timestamp with time zone not null default app_now(),
+  deleted_at timestamp with time zone,
+  constraint agent_pkey PRIMARY KEY (id),
+  constraint agent_conversation_id_key UNIQUE (conversation_id),
+  constraint agent_context_window_limit_check CHECK ((context_window_limit > 0)),
+  constraint agent_model_check CHECK ((POSITION(('/'::text) IN (model)) > 1))
+);
+CREATE INDEX agent_by_age ON public.agent USING btree (project_id, created_at, id) WHERE (deleted_at IS NULL);
+CREATE INDEX agent_by_name ON public.agent USING btree (project_id, name) WHERE (deleted_at IS NULL);
+CREATE INDEX agent_by_tag ON public.agent USING gin (tags) WHERE (deleted_at IS NULL);
+
+create table agent_block (
+  agent_id uuid not null,
+  block_id uuid not null,
+  label text not null,
+  project_id uuid not null,
+  position integer not null,
+  constraint agent_block_pkey PRIMARY KEY (agent_id, block_id),
+  constraint agent_block_agent_id_label_key UNIQUE (agent_id, label)
+);
+CREATE INDEX agent_block_by_block ON public.agent_block USING btree (block_id);
+
+create table agent_tool (
+  agent_id uuid not null,
+  tool_id uuid not null,
+  project_id uuid not null,
+  position integer not null,
+  constraint agent_tool_pkey PRIMARY KEY (agent_id, tool_id)
+);
+CREATE INDEX agent_tool_by_tool ON public.agent_tool USING btree (tool_id);
+
+create table audit_report (
+  id uuid not null,
+  project_id uuid not null,
+  started_at timestamp with time zone not null default app_now(),
+  finished_at timestamp with time zone,
+  violations json,
+  constraint audit_report_pkey PRIMARY KEY (id)
+);
+CREATE INDEX audit_report_by_age ON public.audit_report USING btree (started_at);
+
+create table batch (
+  id uuid not null,
+  project_id uuid not null,
+  state text not null,
+  state_reason text,
+  total integer not null,
+  metadata json,
+  callback_url text,
+  callback_sent_at timestamp with time zone,
+  callback_status_code integer,
+  callback_error text,
+  callback_attempts smallint not null default 0,
+  created_at timestamp with time zone not null default app_now(),
+  updated_at timestamp with time zone not null default app_now(),
+  cancel_requested_at timestamp with time zone,
+  completed_at timestamp with time zone,
+  next_due_at timestamp with time zone,
+  lease_owner text,
+  lease_until timestamp with time zone not null default '-infinity'::timestamp with time zone,
+  lease_epoch integer not null default 0,
+  takeovers integer not null default 0,
+  constraint batch_pkey PRIMARY KEY (id),
+  constraint batch_cancelling CHECK (((state <> ALL (ARRAY['cancelling'::text, 'cancelled'::text])) OR (cancel_requested_at IS NOT NULL))),
+  constraint batch_ended CHECK (((state = ANY (ARRAY['completed'::text, 'cancelled'::text, 'failed'::text])) = (completed_at IS NOT NULL))),
+  constraint batch_paused CHECK (((state <> 'paused'::text) OR (state_reason IS NOT NULL))),
+  constraint batch_state_check CHECK ((state = ANY (ARRAY['receiving'::text, 'running'::text, 'paused'::text, 'cancelling'::text, 'completed'::text, 'cancelled'::text, 'failed'::text]))),
+  constraint batch_total_check CHECK ((total >= 0))
+);
+CREATE INDEX batch_by_age ON public.batch USING btree (project_id, created_at, id);
+CREATE INDEX batch_due ON public.batch USING btree (next_due_at) WHERE (next_due_at IS NOT NULL);
+
+create table batch_tally (
+  batch_id uuid not null,
+  slot smallint not null,
+  project_id uuid not null,
+  completed integer not null default 0,
+  failed integer not null default 0,
+  cancelled integer not null default 0,
+  expired integer not null default 0,
+  steps integer not null default 0,
+  tool_calls integer not null default 0,
+  input_tokens bigint not null default 0,
+  output_tokens bigint not null default 0,
+  cache_write_5m_tokens bigint not null default 0,
+  cache_write_1h_tokens bigint not null default 0,
+  cache_read_tokens bigint not null default 0,
+  cost_nanousd bigint not null default 0,
+  constraint batch_tally_pkey PRIMARY KEY (batch_id, slot)
+) with (fillfactor=50);
+
+create table block (
+  id uuid not null,
+  project_id uuid not null,
+  label text not null,
+  head_revision integer not null,
+  metadata json not null default '{}'::json,
+  tags text[] not null default '{}'::text[],
+  is_template boolean not null default false,
+  hidden boolean not null default false,
+  created_at timestamp with time zone not null default app_now(),
+  updated_at timestamp with time zone not null default app_now(),
+  deleted_at timestamp with time zone,
+  constraint block_pkey PRIMARY KEY (id),
+  constraint block_id_label_key UNIQUE (id, label),
+  constraint block_head_revision_check CHECK ((head_revision >= 1))
+);
+CREATE INDEX block_by_age ON public.block USING btree (project_id, created_at, id) WHERE (deleted_at IS NULL);
+CREATE INDEX block_by_label ON public.block USING btree (project_id, label) WHERE (deleted_at IS NULL);
+
+create table block_revision (
+  block_id uuid not null,
+  revision integer not null,
+  project_id uuid not null,
+  description text,
+  value text not null,
+  char_limit integer not null,
+  read_only boolean not null,
+  based_on integer,
+  batch_id uuid,
+  run_id uuid,
+  step_number integer,
+  tool_use_id text,
+  created_at timestamp with time zone not null default app_now(),
+  constraint block_revision_pkey PRIMARY KEY (block_id, revision),
+  constraint block_revision_char_limit_check CHECK ((char_limit > 0)),
+  constraint block_revision_check CHECK ((based_on < revision)),
+  constraint block_revision_first CHECK (((revision = 1) = (based_on IS NULL))),
+  constraint block_revision_revision_check CHECK ((revision >= 1)),
+  constraint block_revision_writer CHECK ((num_nulls(batch_id, run_id, step_number, tool_use_id) = ANY (ARRAY[0, 4])))
+);
+CREATE INDEX block_revision_by_batch ON public.block_revision USING btree (batch_id) WHERE (batch_id IS NOT NULL);
+
+create table conversation (
+  id uuid not null,
+  project_id uuid not null,
+  run_id uuid,
+  context_from_seq integer not null default 0,
+  created_at timestamp with time zone not null default app_now(),
+  constraint conversation_pkey PRIMARY KEY (id),
+  constraint conversation_run_id_key UNIQUE (run_id),
+  constraint conversation_context_from_seq_check CHECK ((context_from_seq >= 0)),
+  constraint conversation_low_bits_free CHECK ((((get_byte(uuid_send(id), 12) & 127) = 0) AND (get_byte(uuid_send(id), 13) = 0) AND (get_byte(uuid_send(id), 14) = 0) AND (get_byte(uuid_send(id), 15) = 0)))
+);
+
+create table credential (
+  id uuid not null,
+  name text not null,
+  project_id uuid not null,
+  paused_until timestamp with time zone,
+  pause_reason text,
+  failures smallint not null default 0,
+  lease_owner text,
+  lease_until timestamp with time zone not null default '-infinity'::timestamp with time zone,
+  lease_epoch integer not null default 0,
+  constraint credential_pkey PRIMARY KEY (id),
+  constraint credential_name_key UNIQUE (name)
+);
+
+create table definition (
+  id uuid not null,
+  project_id uuid not null,
+  agent_type text not null,
+  system text not null,
+  model text not null,
+  model_settings json not null,
+  tool_rules json not null,
+  tools json not null,
+  created_at timestamp with time zone not null default app_now(),
+  constraint definition_pkey PRIMARY KEY (id)
+);
+
+create table doubted_submission (
+  nonce text not null,
+  project_id uuid not null,
+  provider_batch_id uuid not null,
+  outcome text not null,
+  request_count integer not null,
+  submit_started_at timestamp with time zone not null,
+  watched_until timestamp with time zone not null,
+  constraint doubted_submission_pkey PRIMARY KEY (nonce),
+  constraint doubted_submission_outcome_check CHECK ((outcome = ANY (ARRAY['adopted'::text, 'withdrawn'::text])))
+);
+CREATE INDEX doubted_submission_watched ON public.doubted_submission USING btree (watched_until);
+
+create table idempotency_key (
+  project_id uuid not null,
+  key text not null,
+  request_sha256 text not null,
+  batch_id uuid not null,
+  created_at timestamp with time zone not null default app_now(),
+  constraint idempotency_key_pkey PRIMARY KEY (project_id, key),
+  constraint idempotency_key_key_check CHECK (((length(key) >= 1) AND (length(key) <= 255)))
+);
+CREATE INDEX idempotency_key_by_age ON public.idempotency_key USING btree (created_at);
+
+create table message (
+  project_id uuid not null,
+  conversation_id uuid not null,
+  seq integer not null,
+  run_id uuid,
+  step_number integer,
+  role text not null,
+  content json not null,
+  shown boolean not null default true,
+  otid text,
+  name text,
+  created_at timestamp with time zone not null default app_now(),
+  constraint message_pkey PRIMARY KEY (conversation_id, seq),
+  constraint message_role_check CHECK ((role = ANY (ARRAY['user'::text, 'assistant'::text, 'system'::text]))),
+  constraint message_seq_check CHECK (((seq >= 0) AND (seq <= 16777215)))
+);
+
+create table project (
+  id uuid not null,
+  name text not null,
+  created_at timestamp with time zone not null default app_now(),
+  constraint project_pkey PRIMARY KEY (id)
+);
+
+create table provider_batch (
+  id uuid not null,
+  project_id uuid not null,
+  credential text not null,
+  state text not null,
+  nonce text not null,
+  submission smallint not null default 1,
+  request_count integer not null,
+  body_bytes bigint,
+  body_sha256 text,
+  provider_id text,
+  submit_started_at timestamp with time zone,
+  submitted_at timestamp with time zone,
+  expires_at timestamp with time zone,
+  ended_at timestamp with time zone,
+  ingested_at timestamp with time zone,
+  missing_since timestamp with time zone,
+  searches smallint not null default 0,
+  not_ours text[] not null default '{}'::text[],
+  streams smallint not null default 0,
+  lines_refused integer not null default 0,
+  failures smallint not null default 0,
+  error json,
+  created_at timestamp with time zone not null default app_now(),
+  next_due_at timestamp with time zone,
+  lease_owner text,
+  lease_until timestamp with time zone not null default '-infinity'::timestamp with time zone,
+  lease_epoch integer not null default 0,
+  takeovers integer not null default 0,
+  constraint provider_batch_pkey PRIMARY KEY (id),
+  constraint provider_batch_nonce_key UNIQUE (nonce),
+  constraint provider_batch_provider_id_key UNIQUE (provider_id),
+  constraint provider_batch_due CHECK (((state = ANY (ARRAY['ingested'::text, 'rejected'::text, 'orphan_paid'::text])) = (next_due_at IS NULL))),
+  constraint provider_batch_ended CHECK (((state <> ALL (ARRAY['ended'::text, 'ingested'::text])) OR (ended_at IS NOT NULL))),
+  constraint provider_batch_ingested CHECK (((state = 'ingested'::text) = (ingested_at IS NOT NULL))),
+  constraint provider_batch_nonce_check CHECK ((nonce ~ '^[a-z0-9]{6,16}$'::text)),
+  constraint provider_batch_request_count_check CHECK ((request_count >= 0)),
+  constraint provider_batch_state_check CHECK ((state = ANY (ARRAY['building'::text, 'submitting'::text, 'submitted'::text, 'ended'::text, 'ingested'::text, 'unknown'::text, 'rejected'::text, 'cancelling'::text, 'orphan_paid'::text]))),
+  constraint provider_batch_submitted CHECK (((state <> ALL (ARRAY['submitted'::text, 'ended'::text, 'ingested'::text, 'cancelling'::text])) OR (num_nulls(provider_id, submitted_at) = 0))),
+  constraint provider_batch_unsent CHECK (((state <> ALL (ARRAY['building'::text, 'submitting'::text, 'unknown'::text])) OR (provider_id IS NULL))),
+  constraint provider_batch_written_ahead CHECK (((state <> ALL (ARRAY['submitting'::text, 'submitted'::text, 'ended'::text, 'ingested'::text, 'unknown'::text, 'cancelling'::text])) OR (num_nulls(submit_started_at, body_bytes, body_sha256) = 0)))
+);
+CREATE INDEX provider_batch_by_age ON public.provider_batch USING btree (created_at);
+CREATE INDEX provider_batch_due ON public.provider_batch USING btree (state, next_due_at) WHERE (next_due_at IS NOT NULL);
+
+create table queued_input (
+  run_id uuid not null,
+  project_id uuid not null,
+  messages json not null,
+  constraint queued_input_pkey PRIMARY KEY (run_id)
+);
+
+create table result_line (
+  provider_batch_id uuid not null,
+  line_number integer not null,
+  project_id uuid not null,
+  custom_id text,
+  reason text not null,
+  byte_length bigint not null,
+  excerpt text not null,
+  seen_at timestamp with time zone not null default app_now(),
+  constraint result_line_pkey PRIMARY KEY (provider_batch_id, line_number),
+  constraint result_line_reason_check CHECK ((reason = ANY (ARRAY['unreadable'::text, 'too_long'::text, 'foreign'::text, 'duplicate'::text, 'conflicting'::text])))
+);
+
+create table run (
+  id uuid not null,
+  project_id uuid not null,
+  batch_id uuid not null,
+  agent_id uuid not null,
+  conversation_id uuid not null,
+  definition_id uuid not null,
+  ordinal integer not null,
+  custom_id text,
+  state text not null,
+  stop_reason text,
+  error json,
+  max_steps integer not null,
+  step_number integer not null default 1,
+  attempt smallint not null default 1,
+  failures smallint not null default 0,
+  token_boost smallint not null default 0,
+  first_seq integer,
+  last_seq integer,
+  created_at timestamp with time zone not null default app_now(),
+  started_at timestamp with time zone,
+  ended_at timestamp with time zone,
+  constraint run_pkey PRIMARY KEY (id),
+  constraint run_batch_id_ordinal_key UNIQUE (batch_id, ordinal),
+  constraint run_attempt_check CHECK (((attempt >= 1) AND (attempt <= 255))),
+  constraint run_ended CHECK ((((state = ANY (ARRAY['completed'::text, 'failed'::text, 'cancelled'::text, 'expired'::text])) = (ended_at IS NOT NULL)) AND ((ended_at IS NOT NULL) = (stop_reason IS NOT NULL)))),
+  constraint run_failed_says_why CHECK (((state <> 'failed'::text) OR (error IS NOT NULL))),
+  constraint run_low_bits_free CHECK (((get_byte(uuid_send(id), 13) = 0) AND (get_byte(uuid_send(id), 14) = 0) AND (get_byte(uuid_send(id), 15) = 0))),
+  constraint run_max_steps_check CHECK (((max_steps >= 1) AND (max_steps <= 65535))),
+  constraint run_ordinal_check CHECK ((ordinal >= 0)),
+  constraint run_started CHECK ((((state = 'queued'::text) AND (num_nonnulls(first_seq, last_seq, started_at) = 0)) OR ((state = ANY (ARRAY['failed'::text, 'cancelled'::text])) AND (num_nonnulls(first_seq, last_seq, started_at) = ANY (ARRAY[0, 3]))) OR ((state <> 'queued'::text) AND (num_nonnulls(first_seq, last_seq, started_at) = 3)))),
+  constraint run_state_check CHECK ((state = ANY (ARRAY['queued'::text, 'ready'::text, 'in_flight'::text, 'acting'::text, 'requires_action'::text, 'completed'::text, 'failed'::text, 'cancelled'::text, 'expired'::text]))),
+  constraint run_steps_bounded CHECK (((step_number >= 1) AND (step_number <= max_steps))),
+  constraint run_stop_reason_check CHECK ((stop_reason = ANY (ARRAY['end_turn'::text, 'tool_rule'::text, 'max_steps'::text, 'max_tokens'::text, 'stop_sequence'::text, 'refusal'::text, 'budget_exceeded'::text, 'loop_detected'::text, 'context_overflow'::text, 'no_valid_tools'::text, 'invalid_request'::text, 'provider_error'::text, 'expired'::text, 'cancelled'::text, 'deadline'::text, 'poison'::text])))
+) with (fillfactor=60);
+CREATE INDEX run_by_age ON public.run USING btree (project_id, created_at, id);
+CREATE INDEX run_by_agent ON public.run USING btree (agent_id, created_at, id);
+CREATE UNIQUE INDEX run_by_custom_id ON public.run USING btree (batch_id, custom_id) WHERE (custom_id IS NOT NULL);
+CREATE INDEX run_open ON public.run USING btree (batch_id) WHERE (ended_at IS NULL);
+CREATE INDEX run_queued ON public.run USING btree (conversation_id, created_at, id) WHERE ((started_at IS NULL) AND (ended_at IS NULL));
+
+create table run_chunk (
+  id uuid not null,
+  project_id uuid not null,
+  kind text not null,
+  run_ids uuid[] not null,
+  created_at timestamp with time zone not null default app_now(),
+  failures smallint not null default 0,
+  next_due_at timestamp with time zone not null,
+  lease_owner text,
+  lease_until timestamp with time zone not null default '-infinity'::timestamp with time zone,
+  lease_epoch integer not null default 0,
+  takeovers integer not null default 0,
+  constraint run_chunk_pkey PRIMARY KEY (id),
+  constraint run_chunk_kind_check CHECK ((kind = ANY (ARRAY['ready'::text, 'tools'::text]))),
+  constraint run_chunk_run_ids_check CHECK (((cardinality(run_ids) >= 1) AND (cardinality(run_ids) <= 10000)))
+);
+CREATE INDEX run_chunk_due ON public.run_chunk USING btree (kind, next_due_at);
+
+create table schedule (
+  id uuid not null,
+  project_id uuid not null,
+  name text not null,
+  cron text not null,
+  time_zone text not null,
+  template json not null,
+  state text not null,
+  state_reason text,
+  next_due_at timestamp with time zone,
+  created_at timestamp with time zone not null default app_now(),
+  updated_at timestamp with time zone not null default app_now(),
+  constraint schedule_pkey PRIMARY KEY (id),
+  constraint schedule_project_id_name_key UNIQUE (project_id, name),
+  constraint schedule_due CHECK (((state = 'active'::text) = (next_due_at IS NOT NULL))),
+  constraint schedule_state_check CHECK ((state = ANY (ARRAY['active'::text, 'paused'::text])))
+);
+
+create table step (
+  project_id uuid not null,
+  run_id uuid not null,
+  number integer not null,
+  attempt smallint not null,
+  provider_batch_id uuid not null,
+  ordinal integer not null,
+  state text not null,
+  context_from_seq integer not null,
+  context_to_seq integer not null,
+  block_ids uuid[] not null,
+  block_revisions integer[] not null,
+  max_tokens integer not null,
+  stop_reason text,
+  model text,
+  provider_message_id text,
+  input_tokens integer not null default 0,
+  output_tokens integer not null default 0,
+  cache_write_5m_tokens integer not null default 0,
+  cache_write_1h_tokens integer not null default 0,
+  cache_read_tokens integer not null default 0,
+  cost_nanousd bigint not null default 0,
+  error json,
+  sealed_at timestamp with time zone not null,
+  applied_at timestamp with time zone,
+  ended_at timestamp with time zone,
+  constraint step_pkey PRIMARY KEY (run_id, number, attempt),
+  constraint step_answered CHECK (((state <> ALL (ARRAY['answered'::text, 'done'::text])) OR (stop_reason IS NOT NULL))),
+  constraint step_applied CHECK (((state = ANY (ARRAY['answered'::text, 'done'::text])) = (applied_at IS NOT NULL))),
+  constraint step_cache_read_tokens_check CHECK ((cache_read_tokens >= 0)),
+  constraint step_cache_write_1h_tokens_check CHECK ((cache_write_1h_tokens >= 0)),
+  constraint step_cache_write_5m_tokens_check CHECK ((cache_write_5m_tokens >= 0)),
+  constraint step_cost_nanousd_check CHECK ((cost_nanousd >= 0)),
+  constraint step_ended CHECK (((state = ANY (ARRAY['sealed'::text, 'answered'::text])) = (ended_at IS NULL))),
+  constraint step_error CHECK (((state <> 'errored'::text) OR (error IS NOT NULL))),
+  constraint step_input_tokens_check CHECK ((input_tokens >= 0)),
+  constraint step_output_tokens_check CHECK ((output_tokens >= 0)),
+  constraint step_state_check CHECK ((state = ANY (ARRAY['sealed'::text, 'answered'::text, 'done'::text, 'lost'::text, 'errored'::text, 'expired'::text, 'canceled'::text])))
+) with (fillfactor=70);
+CREATE UNIQUE INDEX step_applied_once ON public.step USING btree (run_id, number) WHERE (applied_at IS NOT NULL);
+CREATE UNIQUE INDEX step_by_provider_batch ON public.step USING btree (provider_batch_id, ordinal);
+
+create table tick (
+  schedule_id uuid not null,
+  due_at timestamp with time zone not null,
+  project_id uuid not null,
+  batch_id uuid,
+  outcome text not null,
+  created_at timestamp with time zone not null default app_now(),
+  constraint tick_pkey PRIMARY KEY (schedule_id, due_at),
+  constraint tick_outcome_check CHECK ((outcome = ANY (ARRAY['started'::text, 'skipped'::text, 'missed'::text]))),
+  constraint tick_started CHECK (((outcome = 'started'::text) = (batch_id IS NOT NULL)))
+);
+
+create table tool (
+  id uuid not null,
+  project_id uuid not null,
+  name text not null,
+  kind text not null,
+  tool_type text not null,
+  description text not null,
+  input_schema json not null,
+  side_effects text not null,
+  return_char_limit integer not null,
+  timeout_ms integer not null,
+  requires_approval boolean not null default false,
+  source_type text not null,
+  source_code text,
+  tags text[] not null default '{}'::text[],
+  metadata json not null default '{}'::json,
+  created_at timestamp with time zone not null default app_now(),
+  updated_at timestamp with time zone not null default app_now(),
+  constraint tool_pkey PRIMARY KEY (id),
+  constraint tool_project_id_name_key UNIQUE (project_id, name),
+  constraint tool_kind_check CHECK ((kind = ANY (ARRAY['memory'::text, 'module'::text, 'client'::text]))),
+  constraint tool_name_check CHECK ((name ~ '^[a-zA-Z0-9_-]{1,64}$'::text)),
+  constraint tool_return_char_limit_check CHECK (((return_char_limit >= 1) AND (return_char_limit <= 1000000))),
+  constraint tool_side_effects_check CHECK ((side_effects = ANY (ARRAY['none'::text, 'idempotent'::text, 'once'::text]))),
+  constraint tool_timeout_ms_check CHECK (((timeout_ms >= 1) AND (timeout_ms <= 3600000)))
+);
+CREATE INDEX tool_by_age ON public.tool USING btree (project_id, created_at, id);
+
+create table tool_call (
+  project_id uuid not null,
+  run_id uuid not null,
+  step_number integer not null,
+  call_index smallint not null,
+  tool_use_id text not null,
+  tool_name text not null,
+  kind text not null,
+  state text not null,
+  held_result text,
+  started_at timestamp with time zone,
+  ended_at timestamp with time zone,
+  duration_ms integer,
+  constraint tool_call_pkey PRIMARY KEY (run_id, step_number, call_index),
+  constraint tool_call_duration_ms_check CHECK ((duration_ms >= 0)),
+  constraint tool_call_ended CHECK (((state = ANY (ARRAY['pending'::text, 'running'::text])) = (ended_at IS NULL))),
+  constraint tool_call_held CHECK (((held_result IS NULL) OR (state <> ALL (ARRAY['pending'::text, 'running'::text])))),
+  constraint tool_call_kind_check CHECK ((kind = ANY (ARRAY['memory'::text, 'module'::text, 'client'::text, 'rejected'::text]))),
+  constraint tool_call_running CHECK (((state <> 'running'::text) OR (started_at IS NOT NULL))),
+  constraint tool_call_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'unknown'::text])))
+) with (fillfactor=70);
+
+alter table agent add constraint agent_conversation_id_fkey FOREIGN KEY (conversation_id) REFERENCES conversation(id);
+alter table agent add constraint agent_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table agent_block add constraint agent_block_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agent(id) ON DELETE CASCADE;
+alter table agent_block add constraint agent_block_block_id_label_fkey FOREIGN KEY (block_id, label) REFERENCES block(id, label) ON UPDATE CASCADE ON DELETE CASCADE;
+alter table agent_block add constraint agent_block_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table agent_tool add constraint agent_tool_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agent(id) ON DELETE CASCADE;
+alter table agent_tool add constraint agent_tool_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table agent_tool add constraint agent_tool_tool_id_fkey FOREIGN KEY (tool_id) REFERENCES tool(id) ON DELETE CASCADE;
+alter table audit_report add constraint audit_report_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table batch add constraint batch_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table batch_tally add constraint batch_tally_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id) ON DELETE CASCADE;
+alter table batch_tally add constraint batch_tally_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table block add constraint block_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table block_revision add constraint block_revision_block_id_fkey FOREIGN KEY (block_id) REFERENCES block(id) ON DELETE CASCADE;
+alter table block_revision add constraint block_revision_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table conversation add constraint conversation_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table credential add constraint credential_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table definition add constraint definition_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table doubted_submission add constraint doubted_submission_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table doubted_submission add constraint doubted_submission_provider_batch_id_fkey FOREIGN KEY (provider_batch_id) REFERENCES provider_batch(id);
+alter table idempotency_key add constraint idempotency_key_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id);
+alter table idempotency_key add constraint idempotency_key_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table provider_batch add constraint provider_batch_credential_fkey FOREIGN KEY (credential) REFERENCES credential(name);
+alter table provider_batch add constraint provider_batch_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table queued_input add constraint queued_input_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table queued_input add constraint queued_input_run_id_fkey FOREIGN KEY (run_id) REFERENCES run(id) ON DELETE CASCADE;
+alter table result_line add constraint result_line_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table result_line add constraint result_line_provider_batch_id_fkey FOREIGN KEY (provider_batch_id) REFERENCES provider_batch(id);
+alter table run add constraint run_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agent(id);
+alter table run add constraint run_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id);
+alter table run add constraint run_conversation_id_fkey FOREIGN KEY (conversation_id) REFERENCES conversation(id);
+alter table run add constraint run_definition_id_fkey FOREIGN KEY (definition_id) REFERENCES definition(id);
+alter table run add constraint run_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table run_chunk add constraint run_chunk_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table schedule add constraint schedule_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table tick add constraint tick_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id);
+alter table tick add constraint tick_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table tick add constraint tick_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES schedule(id);
+alter table tool add constraint tool_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);

@@ -1,0 +1,48 @@
+import { sql } from 'kysely';
+import type { Database, Tx } from '../connect.ts';
+import type { Violation } from './audit-invariants.ts';
+
+/** What the last finished audit found. */
+export interface AuditReport {
+  readonly finished_at: Date;
+  readonly violations: readonly Violation[];
+}
+
+/**
+ * Invariants whose breach means that money is being spent wrongly: a step applied or under way twice, a provider batch
+ * that is not what was sent. While one is broken nothing new is sent.
+ */
+export const MONEY_INVARIANTS: ReadonlySet<string> = new Set(['I2', 'I6', 'I7', 'I8', 'I9', 'I19']);
+
+/** Begins an audit unless one began less than `intervalMs` ago; false then. */
+export async function claimAudit(
+  db: Database,
+  projectId: string,
+  id: string,
+  intervalMs: number,
+): Promise<boolean> {
+  const { rows } = await sql`
+    insert into audit_report (id, project_id)
+    select ${id}::uuid, ${projectId}::uuid
+     where not exists (select 1 from audit_report
+                        where started_at > app_now() - ${intervalMs}::float8 * interval '1 millisecond')
+    returning 1
+  `.execute(db);
+  return rows.length === 1;
+}
+
+/** Keeps what an audit found, and forgets reports older than a week. */
+export async function commitAudit(trx: Tx, id: string, violations: readonly Violation[]): Promise<void> {
+  await sql`
+    update audit_report set finished_at = app_now(), violations = ${JSON.stringify(violations)}::json where id = ${id}::uuid
+  `.execute(trx);
+  await sql`delete from audit_report where started_at < app_now() - interval '7 days'`.execute(trx);
+}
+
+/** The last finished audit; null when there was none. */
+export async function readLastAudit(db: Database): Promise<AuditReport | null> {
+  const { rows } = await sql<AuditReport>`
+    select finished_at, violations from audit_report where finished_at is not null order by started_at desc limit 1
+  `.execute(db);
+  return rows[0] ?? null;
+}

@@ -1,0 +1,134 @@
+import { sql } from 'kysely';
+import type { Invariant } from './invariant.ts';
+
+/** Memory, schedules, callbacks, keys, and to whom rows belong. */
+export const OTHER_INVARIANTS: readonly Invariant[] = [
+  {
+    id: 'I16',
+    name: 'the revisions of a block are numbered from 1 without a gap, and its head is the last',
+    sql: sql`
+      select b.id as block_id, b.head_revision, min(r.revision) as first, max(r.revision) as last, count(r.revision)::int as revisions
+        from block b left join block_revision r on r.block_id = b.id
+       group by b.id
+      having min(r.revision) is distinct from 1 or max(r.revision) <> count(r.revision) or max(r.revision) <> b.head_revision`,
+  },
+  {
+    id: 'I16b',
+    name: 'every revision that a request shows is kept',
+    sql: sql`
+      select s.run_id, s.number, s.attempt, u.block_id, u.revision
+        from step s cross join lateral unnest(s.block_ids, s.block_revisions) as u(block_id, revision)
+       where not exists (select 1 from block_revision r where r.block_id = u.block_id and r.revision = u.revision)`,
+  },
+  {
+    id: 'I16c',
+    name: 'a revision written by a run names a memory call that the run made',
+    sql: sql`
+      select r.block_id, r.revision, r.run_id, r.step_number, r.tool_use_id
+        from block_revision r
+       where r.run_id is not null and not exists (
+         select 1 from tool_call c join run on run.id = c.run_id
+          where c.run_id = r.run_id and c.step_number = r.step_number and c.tool_use_id = r.tool_use_id and c.kind = 'memory'
+            and run.batch_id = r.batch_id)`,
+  },
+  {
+    id: 'I17',
+    name: 'a schedule starts one batch per due moment, each batch for one moment, none ahead of time',
+    sql: sql`
+      select 'batch of several ticks' as what, batch_id as id, count(*)::int as ticks, max(due_at) as due_at
+        from tick where batch_id is not null group by batch_id having count(*) > 1
+      union all
+      select 'tick ahead of its schedule', t.schedule_id, 1, t.due_at
+        from tick t join schedule s on s.id = t.schedule_id where t.due_at >= s.next_due_at`,
+  },
+  {
+    id: 'I18',
+    name: 'a callback is sent for an ended batch that asked for one, and somebody is to send it until it was tried',
+    sql: sql`
+      select id as batch_id, state, callback_url is not null as asked_for, callback_sent_at, callback_attempts, next_due_at
+        from batch
+       where (callback_attempts > 0 and (callback_url is null or completed_at is null))
+          or (callback_sent_at is not null and callback_attempts = 0)
+          or (completed_at is not null and callback_url is not null and callback_attempts = 0 and next_due_at is null)`,
+  },
+  {
+    id: 'I20',
+    name: 'what belongs together belongs to one project',
+    sql: sql`
+      select 'run of batch' as what, r.id from run r join batch b on b.id = r.batch_id where r.project_id <> b.project_id
+      union all
+      select 'run of agent', r.id from run r join agent a on a.id = r.agent_id where r.project_id <> a.project_id
+      union all
+      select 'run of conversation', r.id from run r join conversation c on c.id = r.conversation_id where r.project_id <> c.project_id
+      union all
+      select 'run of definition', r.id from run r join definition d on d.id = r.definition_id where r.project_id <> d.project_id
+      union all
+      select 'queued_input', q.run_id from queued_input q join run r on r.id = q.run_id where r.project_id <> q.project_id
+      union all
+      select 'batch_tally', t.batch_id from batch_tally t join batch b on b.id = t.batch_id where t.project_id <> b.project_id
+      union all
+      select 'step', s.run_id from step s join run r on r.id = s.run_id where s.project_id <> r.project_id
+      union all
+      select 'step of provider_batch', s.run_id
+        from step s join provider_batch p on p.id = s.provider_batch_id where s.project_id <> p.project_id
+      union all
+      select 'message', m.conversation_id
+        from message m join conversation c on c.id = m.conversation_id where m.project_id <> c.project_id
+      union all
+      select 'tool_call', c.run_id from tool_call c join run r on r.id = c.run_id where c.project_id <> r.project_id
+      union all
+      select 'run_chunk', c.id
+        from run_chunk c cross join lateral unnest(c.run_ids) as u(run_id) join run r on r.id = u.run_id
+       where c.project_id <> r.project_id
+      union all
+      select 'agent', a.id from agent a join conversation c on c.id = a.conversation_id where a.project_id <> c.project_id
+      union all
+      select 'agent_block', ab.agent_id from agent_block ab join agent a on a.id = ab.agent_id join block b on b.id = ab.block_id
+       where ab.project_id <> a.project_id or ab.project_id <> b.project_id
+      union all
+      select 'agent_tool', k.agent_id from agent_tool k join agent a on a.id = k.agent_id join tool t on t.id = k.tool_id
+       where k.project_id <> a.project_id or k.project_id <> t.project_id
+      union all
+      select 'block_revision', r.block_id from block_revision r join block b on b.id = r.block_id where r.project_id <> b.project_id
+      union all
+      select 'idempotency_key', k.batch_id from idempotency_key k join batch b on b.id = k.batch_id where k.project_id <> b.project_id
+      union all
+      select 'result_line', l.provider_batch_id
+        from result_line l join provider_batch p on p.id = l.provider_batch_id where l.project_id <> p.project_id
+      union all
+      select 'doubted_submission', d.provider_batch_id
+        from doubted_submission d join provider_batch p on p.id = d.provider_batch_id where d.project_id <> p.project_id
+      union all
+      select 'tick', t.schedule_id from tick t join schedule s on s.id = t.schedule_id left join batch b on b.id = t.batch_id
+       where t.project_id <> s.project_id or t.project_id <> b.project_id`,
+  },
+  {
+    id: 'I22',
+    name: 'an idempotency key stands for one batch, and a batch for one key',
+    sql: sql`
+      select 'key' as what, key, count(*)::int as rows from idempotency_key group by project_id, key having count(*) > 1
+      union all
+      select 'batch', batch_id::text, count(*)::int from idempotency_key group by batch_id having count(*) > 1`,
+  },
+];
+
+/** What should move and does not: true of a healthy house at any moment, false where every worker is stopped. */
+export function livenessInvariant(stalledAfterMs: number): Invariant {
+  const limit = sql`app_now() - ${stalledAfterMs} * interval '1 millisecond'`;
+  return {
+    id: 'I12',
+    name: 'nothing has been due and unheld for long',
+    sql: sql`
+      select 'batch' as what, id, state, next_due_at, lease_until from batch
+       where state in ('running', 'cancelling') and next_due_at < ${limit} and lease_until < ${limit}
+      union all
+      select 'provider_batch', p.id, p.state, p.next_due_at, p.lease_until
+        from provider_batch p join credential c on c.name = p.credential
+       where p.next_due_at < ${limit} and p.lease_until < ${limit}
+         -- What waits for a paused credential waits for as long as the pause.
+         and (p.state <> 'building' or coalesce(c.paused_until, '-infinity') < ${limit})
+      union all
+      select 'run_chunk', id, kind, next_due_at, lease_until from run_chunk
+       where next_due_at < ${limit} and lease_until < ${limit}`,
+  };
+}

@@ -1,0 +1,92 @@
+import { sql } from 'kysely';
+import type { Invariant } from './invariant.ts';
+
+/** What batches, runs and conversations owe each other. */
+export const RUN_INVARIANTS: readonly Invariant[] = [
+  {
+    id: 'I1',
+    name: 'a batch has as many runs as it was accepted with, and an ended one has none open',
+    sql: sql`
+      select b.id as batch_id, b.state, b.total, count(r.id)::int as runs, count(r.id) filter (where r.ended_at is null)::int as open
+        from batch b left join run r on r.batch_id = b.id
+       where b.state <> 'receiving'
+       group by b.id
+      having b.total <> count(r.id) or (b.completed_at is not null and count(r.id) filter (where r.ended_at is null) > 0)`,
+  },
+  {
+    id: 'I13',
+    name: 'nothing happens to a run or batch after its end',
+    sql: sql`
+      select 'step sealed' as what, s.run_id as id, s.sealed_at as at, r.ended_at
+        from step s join run r on r.id = s.run_id where s.sealed_at > r.ended_at
+      union all
+      select 'answer applied', s.run_id, s.applied_at, r.ended_at
+        from step s join run r on r.id = s.run_id where s.applied_at > r.ended_at
+      union all
+      select 'message written', m.run_id, m.created_at, r.ended_at
+        from message m join run r on r.id = m.run_id where m.created_at > r.ended_at
+      union all
+      select 'call ended', c.run_id, c.ended_at, r.ended_at
+        from tool_call c join run r on r.id = c.run_id where c.ended_at > r.ended_at
+      union all
+      select 'run ended', r.id, r.ended_at, b.completed_at
+        from run r join batch b on b.id = r.batch_id where r.ended_at > b.completed_at`,
+  },
+  {
+    id: 'I14',
+    name: 'a run’s steps are in states that its own state allows',
+    sql: sql`
+      select r.id as run_id, r.state, r.step_number, r.attempt, s.number, s.attempt as step_attempt, s.state as step_state
+        from run r join step s on s.run_id = r.id
+       where (s.state = 'sealed' and r.state <> 'in_flight')
+          or (s.state = 'answered' and r.state not in ('acting', 'requires_action'))
+          or (s.state in ('sealed', 'answered') and (s.number <> r.step_number or s.attempt <> r.attempt))
+      union all
+      select r.id, r.state, r.step_number, r.attempt, null, null, null
+        from run r
+       where r.state in ('in_flight', 'acting', 'requires_action')
+         and not exists (select 1 from step s
+                          where s.run_id = r.id and s.number = r.step_number and s.attempt = r.attempt
+                            and s.state = case r.state when 'in_flight' then 'sealed' else 'answered' end)`,
+  },
+  {
+    id: 'I14b',
+    name: 'a conversation is held by the one run that has started in it and not ended',
+    sql: sql`
+      select r.id as run_id, r.state, r.conversation_id, c.run_id as holder
+        from run r left join conversation c on c.id = r.conversation_id
+       where r.started_at is not null and r.ended_at is null and c.run_id is distinct from r.id
+      union all
+      select c.run_id, r.state, c.id, c.run_id
+        from conversation c left join run r on r.id = c.run_id
+       where c.run_id is not null and (r.id is null or r.started_at is null or r.ended_at is not null or r.conversation_id <> c.id)`,
+  },
+  {
+    id: 'I14c',
+    name: 'a run that waits for its conversation has its input put by, and no other run has',
+    sql: sql`
+      select r.id as run_id, r.state, q.run_id is not null as has_input
+        from run r full join queued_input q on q.run_id = r.id
+       where (r.state = 'queued') is distinct from (q.run_id is not null)`,
+  },
+  {
+    id: 'I21a',
+    name: 'whoever must act on a waiting run can find it: ready runs are in a chunk, acting ones in exactly one',
+    sql: sql`
+      with named as (
+        select kind, run_id, count(*)::int as chunks from run_chunk, unnest(run_ids) as u(run_id) group by kind, run_id)
+      select r.id as run_id, r.state, coalesce(n.chunks, 0) as chunks
+        from run r join batch b on b.id = r.batch_id
+        left join named n on n.run_id = r.id and n.kind = case r.state when 'ready' then 'ready' else 'tools' end
+       where (r.state = 'ready' and b.state = 'running' and n.chunks is null)
+          or (r.state = 'acting' and coalesce(n.chunks, 0) <> 1)`,
+  },
+  {
+    id: 'I19',
+    name: 'no run takes more steps than it may',
+    sql: sql`
+      select r.id as run_id, r.max_steps, max(s.number) as steps
+        from run r join step s on s.run_id = r.id
+       group by r.id having max(s.number) > r.max_steps`,
+  },
+];

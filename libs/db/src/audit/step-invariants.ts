@@ -1,0 +1,124 @@
+import { sql } from 'kysely';
+import type { Invariant } from './invariant.ts';
+
+/** What steps, messages and tool calls owe their runs: the hot tables, which no foreign key guards. */
+export const STEP_INVARIANTS: readonly Invariant[] = [
+  {
+    id: 'I2',
+    name: 'at most one answer is applied for a step number',
+    sql: sql`
+      select run_id, number, count(*)::int as applied
+        from step where applied_at is not null group by run_id, number having count(*) > 1`,
+  },
+  {
+    id: 'I3',
+    name: 'the steps of a run have no gap: every number before its present one has its answer applied, none lies behind',
+    sql: sql`
+      select r.id as run_id, r.state, r.step_number, s.applied, s.last
+        from run r
+       cross join lateral (
+         select count(*) filter (where number < r.step_number and state = 'done')::int as applied, max(number) as last
+           from step where run_id = r.id) s
+       where s.applied <> r.step_number - 1 or s.last > r.step_number
+          or (r.state = 'completed' and s.last is distinct from r.step_number)`,
+  },
+  {
+    id: 'I4',
+    name: 'the messages of a conversation are numbered from 1 without a gap',
+    sql: sql`
+      select conversation_id, min(seq) as first, max(seq) as last, count(*)::int as messages
+        from message group by conversation_id having min(seq) <> 1 or max(seq) <> count(*)`,
+  },
+  {
+    id: 'I4b',
+    name: 'a run owns the messages from its first to its last, and no others',
+    sql: sql`
+      select r.id as run_id, r.first_seq, r.last_seq, o.first, o.last, o.messages
+        from run r
+       cross join lateral (
+         select min(seq) as first, max(seq) as last, count(*)::int as messages
+           from message m where m.conversation_id = r.conversation_id and m.run_id = r.id
+            and m.seq between coalesce(r.first_seq, 0) and greatest(r.last_seq, r.first_seq)) o
+       where r.started_at is not null and o.messages <> r.last_seq - r.first_seq + 1
+      union all
+      select m.run_id, r.first_seq, r.last_seq, m.seq, m.seq, 1
+        from message m join run r on r.id = m.run_id
+       where m.conversation_id <> r.conversation_id or (m.seq between r.first_seq and r.last_seq) is not true`,
+  },
+  {
+    id: 'I5',
+    name: 'every call of a step is answered, once and in order, in the message after it',
+    sql: sql`
+      with asked as (
+        select c.run_id, c.step_number, array_agg(c.tool_use_id order by c.call_index) as ids,
+               bool_or(c.state in ('pending', 'running')) as open, bool_or(c.held_result is not null) as held
+          from tool_call c
+          join step s on s.run_id = c.run_id and s.number = c.step_number and s.state = 'done'
+         group by c.run_id, c.step_number)
+      select a.run_id, a.step_number, a.ids as asked, a.open, a.held, g.ids as answered
+        from asked a
+        join run r on r.id = a.run_id
+        left join lateral (
+          select m.content, json_typeof(m.content) = 'string' as wrapped
+            from message m
+           where m.conversation_id = r.conversation_id and m.run_id = a.run_id and m.step_number = a.step_number
+             -- Of a run that failed for what it says, nothing is shown any more.
+             and m.role = 'user'
+             and (m.shown or r.stop_reason in ('context_overflow', 'invalid_request', 'poison'))) u on true
+        left join lateral (
+          select array_agg(e.value->>'tool_use_id' order by e.place) as ids
+            from json_array_elements(case when not u.wrapped then u.content end) with ordinality e(value, place)
+           where e.value->>'type' = 'tool_result') g on true
+       where a.open or a.held or u.content is null
+          -- Wrapped content is text that json functions refuse; that it is there must do.
+          or (not u.wrapped and g.ids is distinct from a.ids)`,
+  },
+  {
+    id: 'I5b',
+    name: 'every call that requests show belongs to a step that knows it, and no step knows one that was never made',
+    sql: sql`
+      select m.run_id, m.step_number, made.calls as made, known.calls as known
+        from message m
+       cross join lateral (
+         select count(*)::int as calls
+           from json_array_elements(case when json_typeof(m.content) = 'array' then m.content end) e(value)
+          where e.value->>'type' = 'tool_use' and json_typeof(e.value->'id') = 'string'
+            and json_typeof(e.value->'name') = 'string') made
+       cross join lateral (
+         select count(*)::int as calls from tool_call c where c.run_id = m.run_id and c.step_number = m.step_number) known
+       where m.role = 'assistant' and m.run_id is not null and m.step_number is not null and m.shown
+         and json_typeof(m.content) = 'array' and made.calls <> known.calls`,
+  },
+  {
+    id: 'I10',
+    name: 'no step is sealed after its batch was asked to stop',
+    sql: sql`
+      select s.run_id, s.number, s.attempt, s.sealed_at, b.cancel_requested_at
+        from batch b join run r on r.batch_id = b.id join step s on s.run_id = r.id
+       where s.sealed_at > b.cancel_requested_at`,
+  },
+  {
+    id: 'I21',
+    name: 'every step, message and call has its parents, and every chunk its runs',
+    sql: sql`
+      select 'step' as what, s.run_id as id, s.number as place, 'run' as lacks
+        from step s where not exists (select 1 from run r where r.id = s.run_id)
+      union all
+      select 'step', s.run_id, s.number, 'provider_batch'
+        from step s where not exists (select 1 from provider_batch p where p.id = s.provider_batch_id)
+      union all
+      select 'message', m.conversation_id, m.seq, 'conversation'
+        from message m where not exists (select 1 from conversation c where c.id = m.conversation_id)
+      union all
+      select 'message', m.conversation_id, m.seq, 'run'
+        from message m where m.run_id is not null and not exists (select 1 from run r where r.id = m.run_id)
+      union all
+      select 'tool_call', c.run_id, c.step_number, 'applied step'
+        from tool_call c
+       where not exists (select 1 from step s where s.run_id = c.run_id and s.number = c.step_number and s.applied_at is not null)
+      union all
+      select 'run_chunk', c.id, null, 'run'
+        from run_chunk c where exists (
+          select 1 from unnest(c.run_ids) as u(run_id) where not exists (select 1 from run r where r.id = u.run_id))`,
+  },
+];

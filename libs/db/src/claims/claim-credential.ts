@@ -1,0 +1,92 @@
+import { sql } from 'kysely';
+import type { Database } from '../connect.ts';
+import type { Claimant, Lease } from './lease.ts';
+
+/** The right to send one create at a time; `failures` counts those in a row that came to nothing. */
+export type ClaimedCredential = Lease & { readonly failures: number };
+
+/** Claims the right to send a create under a credential that nobody holds and that is not paused; null otherwise. */
+export async function claimCredential(
+  db: Database,
+  name: string,
+  claimant: Claimant,
+): Promise<ClaimedCredential | null> {
+  const { rows } = await sql<{ id: string; lease_epoch: number; failures: number }>`
+    update credential
+       set lease_owner = ${claimant.owner},
+           lease_epoch = lease_epoch + 1,
+           lease_until = app_now() + ${claimant.lease_duration_ms} * interval '1 millisecond',
+           pause_reason = null, paused_until = null
+     where name = (select name from credential
+                    where name = ${name} and lease_until < app_now() and coalesce(paused_until, '-infinity') <= app_now()
+                      for update skip locked)
+    returning id, lease_epoch, failures
+  `.execute(db);
+  const row = rows[0];
+  return row === undefined
+    ? null
+    : { table: 'credential', id: row.id, epoch: row.lease_epoch, failures: row.failures };
+}
+
+/** What a send taught about the credential. */
+export type CredentialVerdict =
+  /** The provider took a batch. */
+  | { readonly kind: 'works' }
+  /** Nothing was sent. */
+  | { readonly kind: 'unused' }
+  /** Nobody sends under it until the pause is over. */
+  | { readonly kind: 'failed'; readonly pause_ms: number; readonly reason: string };
+
+/** Gives the credential back with what was learnt. A longer pause, or a halt, that was set meanwhile stays. */
+export async function releaseCredential(
+  db: Database,
+  lease: Lease,
+  verdict: CredentialVerdict,
+): Promise<void> {
+  const failed = verdict.kind === 'failed' ? verdict : null;
+  await sql`
+    update credential
+       set lease_until = '-infinity', lease_owner = null,
+           failures = case when ${verdict.kind === 'works'} then 0
+                           when ${failed !== null} then least(failures + 1, 1000) else failures end,
+           -- A claim clears what is over, so a pause that is there now was set under this lease.
+           paused_until = greatest(paused_until, app_now() + ${failed?.pause_ms ?? null}::float8 * interval '1 millisecond'),
+           pause_reason = case when paused_until > coalesce(
+                                      app_now() + ${failed?.pause_ms ?? null}::float8 * interval '1 millisecond', '-infinity')
+                               then pause_reason else ${failed?.reason ?? null} end
+     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch}
+  `.execute(db);
+}
+
+/** Stops all sending under a credential for a while, held or not; a longer pause that is on already stays. */
+export async function pauseCredential(
+  db: Database,
+  name: string,
+  pauseMs: number,
+  reason: string,
+): Promise<void> {
+  await sql`
+    update credential
+       set paused_until = app_now() + ${pauseMs}::float8 * interval '1 millisecond', pause_reason = ${reason}
+     where name = ${name} and coalesce(paused_until, '-infinity') < app_now() + ${pauseMs}::float8 * interval '1 millisecond'
+  `.execute(db);
+}
+
+/** Why a halted credential is halted. */
+const HALT = 'halted by the audit: ';
+
+/** Stops all sending under a credential until {@link resumeCredential}. */
+export async function haltCredential(db: Database, name: string, why: string): Promise<void> {
+  await sql`
+    update credential set paused_until = 'infinity', pause_reason = ${HALT + why} where name = ${name}
+  `.execute(db);
+}
+
+/** Lets a halted credential send again; false when it was not halted. */
+export async function resumeCredential(db: Database, name: string): Promise<boolean> {
+  const { rows } = await sql`
+    update credential set paused_until = null, pause_reason = null
+     where name = ${name} and pause_reason like ${`${HALT}%`} returning 1
+  `.execute(db);
+  return rows.length === 1;
+}

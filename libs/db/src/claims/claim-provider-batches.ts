@@ -1,0 +1,66 @@
+import type { ProviderBatchState } from '@nightshift/agent-core';
+import { sql, type Selectable } from 'kysely';
+import type { Database } from '../connect.ts';
+import type { DB } from '../tables.ts';
+import type { Claimant } from './lease.ts';
+
+export type ProviderBatchRow = Selectable<DB['provider_batch']>;
+
+/** A claimed provider batch; `taken_over_from` names the last holder when that one let the lease run out. */
+export type ClaimedProviderBatch = ProviderBatchRow & { readonly taken_over_from: string | null };
+
+/**
+ * Claims up to `limit` due provider batches in one of `states`, oldest due first, and leases them to the caller.
+ * Locks the rows with skip locked (two claimants never wait for each other); served by provider_batch_due.
+ * The caller works on them and ends with a commit that carries the epoch, or releases them.
+ */
+export async function claimDueProviderBatches(
+  db: Database,
+  states: readonly ProviderBatchState[],
+  limit: number,
+  claimant: Claimant,
+): Promise<readonly ClaimedProviderBatch[]> {
+  const { rows } = await sql<ClaimedProviderBatch>`
+    with due as materialized (
+      select id, case when lease_until > '-infinity' then lease_owner end as holder
+        from provider_batch
+       where state = any(${states}::text[]) and next_due_at <= app_now() and lease_until < app_now()
+       order by next_due_at, id
+       limit ${limit}
+         for update skip locked)
+    update provider_batch p
+       set lease_owner = ${claimant.owner},
+           lease_epoch = p.lease_epoch + 1,
+           lease_until = app_now() + ${claimant.lease_duration_ms} * interval '1 millisecond',
+           takeovers = p.takeovers + (due.holder is not null)::int
+      from due
+     where p.id = due.id
+    returning p.*, due.holder as taken_over_from
+  `.execute(db);
+  return rows;
+}
+
+/** Claims one provider batch by id, due or not, if it is in `state` and nobody holds it. */
+export async function claimProviderBatch(
+  db: Database,
+  id: string,
+  state: ProviderBatchState,
+  claimant: Claimant,
+): Promise<ClaimedProviderBatch | null> {
+  const { rows } = await sql<ClaimedProviderBatch>`
+    with free as materialized (
+      select id, case when lease_until > '-infinity' then lease_owner end as holder
+        from provider_batch
+       where id = ${id}::uuid and state = ${state} and lease_until < app_now()
+         for update skip locked)
+    update provider_batch p
+       set lease_owner = ${claimant.owner},
+           lease_epoch = p.lease_epoch + 1,
+           lease_until = app_now() + ${claimant.lease_duration_ms} * interval '1 millisecond',
+           takeovers = p.takeovers + (free.holder is not null)::int
+      from free
+     where p.id = free.id
+    returning p.*, free.holder as taken_over_from
+  `.execute(db);
+  return rows[0] ?? null;
+}

@@ -1,0 +1,82 @@
+import { NightshiftError } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Database, Tx } from '../connect.ts';
+
+/** The tables whose rows are leased: coarse ones only, never a run or a step. */
+export type LeasedTable = 'batch' | 'provider_batch' | 'run_chunk' | 'credential';
+
+/** Who holds a row, in which epoch. Every write under a lease carries the epoch, so a holder that was overtaken is refused. */
+export interface Lease {
+  readonly table: LeasedTable;
+  readonly id: string;
+  readonly epoch: number;
+}
+
+/** Who claims, and for how long. */
+export interface Claimant {
+  readonly owner: string;
+  readonly lease_duration_ms: number;
+}
+
+/**
+ * Proves inside a transaction that the lease is still ours, and keeps a takeover out until it ends. `for key share`:
+ * several chunks of one holder may commit side by side and none of them holds the renewal up, while the claims, which
+ * skip locked rows, pass the row over. Throws `fenced` when the row was taken over or is gone.
+ */
+export async function holdLease(trx: Tx, lease: Lease): Promise<void> {
+  const { rows } = await sql`
+    select 1 from ${sql.table(lease.table)} where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} for key share
+  `.execute(trx);
+  if (rows.length === 0) throw fenced(lease);
+}
+
+/** The error of a write that a lease no longer covers. */
+export function fenced(lease: Lease): NightshiftError {
+  return new NightshiftError(
+    'fenced',
+    `The lease on ${lease.table} ${lease.id} (epoch ${lease.epoch}) has been taken over.`,
+  );
+}
+
+/** Prolongs leases with one statement a table; returns those that are still held. Database time decides. */
+export async function renewLeases(
+  db: Database,
+  table: LeasedTable,
+  leases: readonly Lease[],
+  claimant: Claimant,
+): Promise<ReadonlySet<string>> {
+  if (leases.length === 0) return new Set();
+  const { rows } = await sql<{ id: string }>`
+    update ${sql.table(table)} t
+       set lease_until = app_now() + ${claimant.lease_duration_ms} * interval '1 millisecond'
+      from unnest(${leases.map((lease) => lease.id)}::uuid[], ${leases.map((lease) => lease.epoch)}::int[]) as mine(id, epoch)
+     where t.id = mine.id and t.lease_epoch = mine.epoch and t.lease_owner = ${claimant.owner}
+    returning t.id
+  `.execute(db);
+  return new Set(rows.map((row) => row.id));
+}
+
+/** Gives a row back at once, due at `dueInMs` from now (default: as it was). Does nothing if it was taken over. */
+export async function releaseLease(db: Database, lease: Lease, dueInMs: number | null = null): Promise<void> {
+  await sql`
+    update ${sql.table(lease.table)}
+       set lease_until = '-infinity', lease_owner = null,
+           next_due_at = case when ${dueInMs}::float8 is null or next_due_at is null then next_due_at
+                              else app_now() + ${dueInMs}::float8 * interval '1 millisecond' end
+     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch}
+  `.execute(db);
+}
+
+/**
+ * Gives back everything that `owner` holds, so that a clean stop or a restart under the same name delays nobody.
+ * A batch on its way to the provider stays leased: whoever sends it counts on the lease that it took before the send.
+ */
+export async function releaseAllLeases(db: Database, owner: string): Promise<void> {
+  for (const table of ['batch', 'provider_batch', 'run_chunk', 'credential'] as const) {
+    const sending = table === 'provider_batch' ? sql`and state <> 'submitting'` : sql``;
+    await sql`
+      update ${sql.table(table)} set lease_until = '-infinity', lease_owner = null
+       where lease_owner = ${owner} ${sending}
+    `.execute(db);
+  }
+}

@@ -1,0 +1,322 @@
+import { NightshiftError, toStorable, toStorableText, type ContentBlock } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import { newConversationId, newId, newRunId, type Tx } from '../connect.ts';
+import { lockConversations } from '../locks/lock-conversations.ts';
+import { freezeDefinitions, type FrozenAgent } from './freeze-definitions.ts';
+import { jsonRowChunks, storableJson } from './json-rows.ts';
+
+/** A message that a caller sends to an agent. */
+export interface InputMessage {
+  readonly role: 'user' | 'assistant' | 'system';
+  readonly content: readonly ContentBlock[];
+  /** The caller's own name for it. */
+  readonly otid: string | null;
+  readonly name: string | null;
+}
+
+/** One request of a batch. */
+export interface NewRun {
+  readonly agent_id: string;
+  /** The caller's own name for it, unique in the batch. */
+  readonly custom_id: string | null;
+  readonly max_steps: number;
+  readonly messages: readonly InputMessage[];
+  /** Whether it reads and writes a conversation of its own instead of the agent's. */
+  readonly isolated: boolean;
+}
+
+export interface NewBatch {
+  readonly id: string;
+  readonly callback_url: string | null;
+  readonly metadata: object | null;
+  /** In request order. */
+  readonly runs: readonly NewRun[];
+  /** Recorded with the batch, so that a repetition of the request finds it. */
+  readonly idempotency: { readonly key: string; readonly request_sha256: string } | null;
+}
+
+/** Runs that are handed to the compose flow together. */
+const RUNS_PER_CHUNK = 250;
+
+/** What an accept did. */
+export interface AcceptedBatch {
+  /** Ids of the runs, in request order. */
+  readonly run_ids: readonly string[];
+  readonly ready: number;
+  readonly queued: number;
+}
+
+/**
+ * Stores a batch with its runs, all or nothing. Definitions are frozen, then in request order the first run of every free
+ * conversation starts (`ready`, its input appended to the conversation) and the others wait (`queued`, their input in
+ * `queued_input`, whose messages are rows `{role, content, otid, name}` with storable content).
+ *
+ * Locks the agents' conversations in id order (see `lockConversations`), so whether a run holds one cannot change meanwhile;
+ * then writes new rows only. Statements: about ten for up to 5,000 runs, and five more per further 5,000. Run ids ascend in request order and share one
+ * `created_at`, so `(created_at, id)` is the order in which the runs of one conversation take turns.
+ *
+ * Throws `not_found`, naming the request, for an agent that does not exist.
+ */
+export async function acceptBatch(trx: Tx, projectId: string, batch: NewBatch): Promise<AcceptedBatch> {
+  const frozen = await freezeDefinitions(trx, projectId, [...new Set(batch.runs.map((run) => run.agent_id))]);
+  assertAgentsExist(batch, frozen);
+  const shared = new Set(
+    batch.runs.filter((run) => !run.isolated).map((run) => frozenOf(frozen, run.agent_id).conversation_id),
+  );
+  await lockConversations(trx, [...shared]);
+  const { now, conversations } = await readConversations(trx, [...shared]);
+  const plan = planRuns(batch, frozen, conversations);
+
+  await insertBatch(trx, projectId, batch, now);
+  await takeConversations(trx, projectId, plan, now);
+  await insertRuns(trx, projectId, batch.id, plan, now);
+  await insertReadyChunks(trx, projectId, plan, now);
+  await insertMessages(trx, projectId, plan, now);
+  await insertQueuedInput(trx, projectId, plan);
+  const ready = plan.filter((run) => run.first_seq !== null).length;
+  return { run_ids: plan.map((run) => run.id), ready, queued: plan.length - ready };
+}
+
+function assertAgentsExist(batch: NewBatch, frozen: ReadonlyMap<string, FrozenAgent>): void {
+  const fields = batch.runs.flatMap((run, index) =>
+    frozen.has(run.agent_id)
+      ? []
+      : [{ path: `/requests/${index}/agent_id`, message: `There is no agent agent-${run.agent_id}.` }],
+  );
+  const [first] = fields;
+  if (first === undefined) return;
+  const rest = fields.length === 1 ? '' : ` ${fields.length - 1} more are unknown.`;
+  throw new NightshiftError('not_found', `${first.message}${rest} Nothing was stored.`, {
+    fields: fields.slice(0, 100),
+  });
+}
+
+function frozenOf(frozen: ReadonlyMap<string, FrozenAgent>, agentId: string): FrozenAgent {
+  const agent = frozen.get(agentId);
+  if (agent === undefined) throw new NightshiftError('not_found', `There is no agent agent-${agentId}.`);
+  return agent;
+}
+
+interface ConversationState {
+  readonly last_seq: number;
+  /** Some run holds it or waits for it. */
+  readonly taken: boolean;
+}
+
+interface ConversationStates {
+  /** The database's time, as text because a Date would lose its microseconds. */
+  readonly now: string;
+  readonly conversations: ReadonlyMap<string, ConversationState>;
+}
+
+/** Served by `run_queued` and the primary keys of `conversation` and `message`. */
+async function readConversations(trx: Tx, ids: readonly string[]): Promise<ConversationStates> {
+  const { rows } = await sql<ConversationState & { now: string; id: string | null }>`
+    select t.now::text, c.id,
+      coalesce((select m.seq from message m where m.conversation_id = c.id order by m.seq desc limit 1), 0) as last_seq,
+      c.run_id is not null or exists (
+        select from run r where r.conversation_id = c.id and r.started_at is null and r.ended_at is null) as taken
+    from (select app_now() as now) t left join conversation c on c.id = any(${[...ids]}::uuid[])
+  `.execute(trx);
+  const conversations = new Map(rows.flatMap((row) => (row.id === null ? [] : [[row.id, row] as const])));
+  const [first] = rows;
+  if (first === undefined) throw new Error('The database did not say its time.');
+  return { now: first.now, conversations };
+}
+
+interface PlannedRun {
+  readonly id: string;
+  readonly request: NewRun;
+  readonly conversation_id: string;
+  readonly definition_id: string;
+  readonly ordinal: number;
+  /** First and last message of its input; null when it has to wait. */
+  readonly first_seq: number | null;
+  readonly last_seq: number | null;
+}
+
+function planRuns(
+  batch: NewBatch,
+  frozen: ReadonlyMap<string, FrozenAgent>,
+  conversations: ReadonlyMap<string, ConversationState>,
+): readonly PlannedRun[] {
+  const ids = distinctSorted(newRunId, batch.runs.length);
+  const started = new Set<string>();
+  return ids.map((id, ordinal) => {
+    const request = batch.runs[ordinal] as NewRun;
+    const agent = frozenOf(frozen, request.agent_id);
+    const conversation_id = request.isolated ? newConversationId() : agent.conversation_id;
+    const state = conversations.get(conversation_id) ?? { last_seq: 0, taken: false };
+    const starts = request.isolated || (!state.taken && !started.has(conversation_id));
+    started.add(conversation_id);
+    return {
+      id,
+      request,
+      conversation_id,
+      definition_id: agent.definition_id,
+      ordinal,
+      first_seq: starts ? state.last_seq + 1 : null,
+      last_seq: starts ? state.last_seq + request.messages.length : null,
+    };
+  });
+}
+
+/** Ids of one millisecond are random among themselves: sorted, they give the runs of a batch their order. */
+function distinctSorted(make: () => string, count: number): readonly string[] {
+  const ids = new Set<string>();
+  while (ids.size < count) ids.add(make());
+  return [...ids].sort();
+}
+
+async function insertBatch(trx: Tx, projectId: string, batch: NewBatch, now: string): Promise<void> {
+  await sql`
+    insert into batch (id, project_id, state, total, metadata, callback_url, created_at, updated_at)
+    values (${batch.id}, ${projectId}, 'running', ${batch.runs.length},
+      ${batch.metadata === null ? null : storableJson(batch.metadata)}::json, ${batch.callback_url}, ${now}, ${now})
+  `.execute(trx);
+  if (batch.idempotency === null) return;
+  await sql`
+    insert into idempotency_key (project_id, key, request_sha256, batch_id, created_at)
+    values (${projectId}, ${batch.idempotency.key}, ${batch.idempotency.request_sha256}, ${batch.id}, ${now})
+    on conflict (project_id, key) do update
+      set request_sha256 = excluded.request_sha256, batch_id = excluded.batch_id, created_at = excluded.created_at
+  `.execute(trx);
+}
+
+/** Makes the isolated conversations, and gives every run that starts the conversation it goes on in. */
+async function takeConversations(
+  trx: Tx,
+  projectId: string,
+  plan: readonly PlannedRun[],
+  now: string,
+): Promise<void> {
+  const starting = plan.filter((run) => run.first_seq !== null);
+  const toRow = (run: PlannedRun): object => ({ id: run.conversation_id, run_id: run.id });
+  for (const { json } of jsonRowChunks(starting.filter((run) => run.request.isolated).map(toRow))) {
+    await sql`
+      insert into conversation (id, project_id, run_id, created_at)
+      select id, ${projectId}::uuid, run_id, ${now}::timestamptz
+      from json_to_recordset(${json}::json) as r (id uuid, run_id uuid)
+    `.execute(trx);
+  }
+  for (const { json } of jsonRowChunks(starting.filter((run) => !run.request.isolated).map(toRow))) {
+    await sql`
+      update conversation c set run_id = r.run_id
+      from json_to_recordset(${json}::json) as r (id uuid, run_id uuid)
+      where c.id = r.id and c.run_id is null
+    `.execute(trx);
+  }
+}
+
+async function insertRuns(
+  trx: Tx,
+  projectId: string,
+  batchId: string,
+  plan: readonly PlannedRun[],
+  now: string,
+): Promise<void> {
+  const rows = plan.map(({ request, ...run }) => ({
+    ...run,
+    agent_id: request.agent_id,
+    custom_id: request.custom_id === null ? null : toStorableText(request.custom_id),
+    max_steps: request.max_steps,
+    state: run.first_seq === null ? 'queued' : 'ready',
+  }));
+  for (const { json } of jsonRowChunks(rows)) {
+    await sql`
+      insert into run (id, project_id, batch_id, agent_id, conversation_id, definition_id, ordinal, custom_id, state,
+        max_steps, first_seq, last_seq, created_at, started_at)
+      select id, ${projectId}::uuid, ${batchId}::uuid, agent_id, conversation_id, definition_id, ordinal, custom_id, state,
+        max_steps, first_seq, last_seq, ${now}::timestamptz, case state when 'ready' then ${now}::timestamptz end
+      from json_to_recordset(${json}::json) as r (id uuid, agent_id uuid, conversation_id uuid, definition_id uuid,
+        ordinal integer, custom_id text, state text, max_steps integer, first_seq integer, last_seq integer)
+    `.execute(trx);
+  }
+}
+
+/** Makes the runs that start findable for the compose flow. */
+async function insertReadyChunks(
+  trx: Tx,
+  projectId: string,
+  plan: readonly PlannedRun[],
+  now: string,
+): Promise<void> {
+  const ready = plan.filter((run) => run.first_seq !== null).map((run) => run.id);
+  const chunks: object[] = [];
+  for (let from = 0; from < ready.length; from += RUNS_PER_CHUNK) {
+    chunks.push({ id: newId(), run_ids: ready.slice(from, from + RUNS_PER_CHUNK) });
+  }
+  for (const { json } of jsonRowChunks(chunks)) {
+    await sql`
+      insert into run_chunk (id, project_id, kind, run_ids, created_at, next_due_at)
+      select id, ${projectId}::uuid, 'ready', run_ids, ${now}::timestamptz, ${now}::timestamptz
+      from json_to_recordset(${json}::json) as r (id uuid, run_ids uuid[])
+    `.execute(trx);
+  }
+}
+
+/** A message as a row of JSON; its content is text that Postgres can take apart again. */
+function toMessageRow(message: InputMessage): {
+  role: string;
+  content: string;
+  otid: string | null;
+  name: string | null;
+} {
+  return {
+    role: message.role,
+    content: toStorable(JSON.stringify(message.content)),
+    otid: message.otid === null ? null : toStorableText(message.otid),
+    name: message.name === null ? null : toStorableText(message.name),
+  };
+}
+
+function* messageRows(plan: readonly PlannedRun[]): Generator<object> {
+  for (const run of plan) {
+    if (run.first_seq === null) continue;
+    for (const [index, message] of run.request.messages.entries()) {
+      yield {
+        conversation_id: run.conversation_id,
+        seq: run.first_seq + index,
+        run_id: run.id,
+        ...toMessageRow(message),
+      };
+    }
+  }
+}
+
+async function insertMessages(
+  trx: Tx,
+  projectId: string,
+  plan: readonly PlannedRun[],
+  now: string,
+): Promise<void> {
+  for (const { json } of jsonRowChunks(messageRows(plan))) {
+    await sql`
+      insert into message (project_id, conversation_id, seq, run_id, role, content, otid, name, created_at)
+      select ${projectId}::uuid, conversation_id, seq, run_id, role, content::json, otid, name, ${now}::timestamptz
+      from json_to_recordset(${json}::json) as r (conversation_id uuid, seq integer, run_id uuid, role text, content text,
+        otid text, name text)
+    `.execute(trx);
+  }
+}
+
+function* queuedRows(plan: readonly PlannedRun[]): Generator<object> {
+  for (const run of plan) {
+    if (run.first_seq !== null) continue;
+    const messages = run.request.messages.map((message) => {
+      const { content, ...row } = toMessageRow(message);
+      return `{"content":${content},${JSON.stringify(row).slice(1)}`;
+    });
+    yield { run_id: run.id, messages: `[${messages.join(',')}]` };
+  }
+}
+
+async function insertQueuedInput(trx: Tx, projectId: string, plan: readonly PlannedRun[]): Promise<void> {
+  for (const { json } of jsonRowChunks(queuedRows(plan))) {
+    await sql`
+      insert into queued_input (run_id, project_id, messages)
+      select run_id, ${projectId}::uuid, messages::json
+      from json_to_recordset(${json}::json) as r (run_id uuid, messages text)
+    `.execute(trx);
+  }
+}

@@ -1,0 +1,73 @@
+import { sql } from 'kysely';
+import type { Lease } from '../claims/lease.ts';
+import type { Tx } from '../connect.ts';
+import { passConversationsOn } from './decisions.ts';
+
+/** How many runs a cancel step has ended, and whether more may be waiting. */
+export interface CancelReport {
+  readonly cancelled: number;
+  readonly started: boolean;
+  readonly more: boolean;
+}
+
+/**
+ * Ends up to `limit` runs of a batch that wait for nobody outside (`queued`, `ready`, `requires_action`) as cancelled.
+ * Runs at the provider or in a tool end when those have answered. Locks the runs in id order, then conversations.
+ */
+export async function commitRunsCancelled(
+  trx: Tx,
+  batch: Lease,
+  limit: number,
+  ids: { readonly chunk_id: string; readonly tally_slot: number },
+): Promise<CancelReport> {
+  const { rows } = await sql<{ id: string; conversation_id: string; held: boolean }>`
+    with waiting as materialized (
+      select id, started_at is not null as held from run
+       where batch_id = ${batch.id}::uuid and ended_at is null and state in ('queued', 'ready', 'requires_action')
+       order by id limit ${limit}
+         for no key update),
+    gone as (delete from queued_input q using waiting w where q.run_id = w.id),
+    ended as (
+      update run r set state = 'cancelled', stop_reason = 'cancelled', ended_at = app_now()
+        from waiting w where r.id = w.id
+      returning r.id, r.conversation_id, w.held),
+    counted as (
+      insert into batch_tally as t (batch_id, slot, project_id, cancelled)
+      select b.id, ${ids.tally_slot}::int, b.project_id, (select count(*) from ended) from batch b where b.id = ${batch.id}::uuid
+      on conflict (batch_id, slot) do update set cancelled = t.cancelled + excluded.cancelled)
+    select id, conversation_id, held from ended
+  `.execute(trx);
+  const holders = rows.filter((row) => row.held);
+  const started =
+    holders.length > 0
+      ? await passConversationsOn(
+          trx,
+          holders.map((run) => run.conversation_id),
+          holders.map((run) => run.id),
+          ids.chunk_id,
+        )
+      : 0;
+  return { cancelled: rows.length, started: started > 0, more: rows.length === limit };
+}
+
+/**
+ * Makes the provider batches due that hold steps of a cancelled batch, so that those which are ours alone are cancelled
+ * upstream soon. Returns their ids and states.
+ */
+export async function readProviderBatchesOf(
+  trx: Tx,
+  batchId: string,
+): Promise<readonly { readonly id: string; readonly state: string; readonly exclusive: boolean }[]> {
+  const { rows } = await sql<{ id: string; state: string; exclusive: boolean }>`
+    with mine as (
+      select distinct s.provider_batch_id as id
+        from run r join step s on s.run_id = r.id and s.number = r.step_number and s.attempt = r.attempt
+       where r.batch_id = ${batchId}::uuid and r.ended_at is null and s.state = 'sealed')
+    select p.id, p.state,
+           not exists (select 1 from step s join run r on r.id = s.run_id join batch b on b.id = r.batch_id
+                        where s.provider_batch_id = p.id and s.state = 'sealed' and b.state <> 'cancelling') as exclusive
+      from mine join provider_batch p on p.id = mine.id
+     order by p.id
+  `.execute(trx);
+  return rows;
+}

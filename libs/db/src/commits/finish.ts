@@ -1,0 +1,69 @@
+import type { BatchState } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import { fenced, type Lease } from '../claims/lease.ts';
+import type { Database, Tx } from '../connect.ts';
+
+/** How the runs of a batch stand, read under the lock of the batch row. */
+export interface FinishFacts {
+  readonly state: BatchState;
+  readonly total: number;
+  readonly open_runs: number;
+  readonly completed_runs: number;
+}
+
+/** Locks a batch under its lease and counts its open runs (0 or 1: one is enough) and its completed ones. */
+export async function lockForFinish(trx: Tx, lease: Lease): Promise<FinishFacts> {
+  const { rows } = await sql<FinishFacts>`
+    select b.state, b.total,
+           (select count(*)::int from (select 1 from run where batch_id = b.id and ended_at is null limit 1) o) as open_runs,
+           (select coalesce(sum(completed), 0)::int from batch_tally where batch_id = b.id) as completed_runs
+      from batch b where b.id = ${lease.id}::uuid and b.lease_epoch = ${lease.epoch} for update
+  `.execute(trx);
+  const row = rows[0];
+  if (row === undefined) throw fenced(lease);
+  return row;
+}
+
+/** Ends a batch, or leaves it until somebody makes it due again, and gives the lease back. Throws `fenced`. */
+export async function commitBatchFinish(
+  trx: Tx,
+  lease: Lease,
+  state: BatchState | null,
+  lookAgainMs: number,
+): Promise<void> {
+  const { rows } = await sql`
+    update batch
+       set state = coalesce(${state}, state), updated_at = app_now(),
+           completed_at = case when ${state}::text is null then completed_at else app_now() end,
+           next_due_at = case when ${state}::text is null
+                              then app_now() + ${lookAgainMs} * interval '1 millisecond'
+                              when callback_url is not null then app_now() end,
+           lease_until = '-infinity', lease_owner = null
+     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch}
+    returning 1
+  `.execute(trx);
+  if (rows.length === 0) throw fenced(lease);
+}
+
+/**
+ * Makes batches due whose last run has ended. Called after the commit that ended runs, so that of two commits that end
+ * the last two runs at once the later one sees both. Locks them in id order. Returns the ids that are due.
+ */
+export async function markFinishedBatches(
+  db: Database,
+  batchIds: readonly string[],
+): Promise<readonly string[]> {
+  if (batchIds.length === 0) return [];
+  const { rows } = await sql<{ id: string }>`
+    with idle as materialized (
+      select b.id from batch b
+       where b.id = any(${batchIds}::uuid[]) and b.state in ('running', 'cancelling')
+         and not exists (select 1 from run r where r.batch_id = b.id and r.ended_at is null)
+       order by b.id
+         for no key update)
+    update batch b set next_due_at = least(coalesce(b.next_due_at, 'infinity'), app_now())
+      from idle where b.id = idle.id
+    returning b.id
+  `.execute(db);
+  return rows.map((row) => row.id);
+}

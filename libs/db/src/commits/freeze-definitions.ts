@@ -1,0 +1,57 @@
+import { sql } from 'kysely';
+import type { Tx } from '../connect.ts';
+
+/** What a run takes from its agent when it is accepted. */
+export interface FrozenAgent {
+  readonly agent_id: string;
+  readonly conversation_id: string;
+  readonly definition_id: string;
+}
+
+/**
+ * Stores the definitions of agents as they are now, and says which agent has which; agents that do not exist or are deleted
+ * are missing from the answer. A definition's id is the head of the SHA-256 of its content, so equal agents share one row
+ * and a known definition is not written again. New ones are inserted in id order: two accepts cannot deadlock on them.
+ *
+ * `tools` is an array of tool definitions in the order in which they are attached. One statement; primary keys serve it.
+ */
+export async function freezeDefinitions(
+  trx: Tx,
+  projectId: string,
+  agentIds: readonly string[],
+): Promise<ReadonlyMap<string, FrozenAgent>> {
+  const { rows } = await sql<FrozenAgent>`
+    with attached as (
+      select a.id as agent_id, coalesce(array_agg(k.tool_id order by k.position, k.tool_id) filter (where k.tool_id is not null),
+        '{}') as tool_ids
+      from agent a left join agent_tool k on k.agent_id = a.id
+      where a.id = any(${[...agentIds]}::uuid[]) and a.project_id = ${projectId}::uuid and a.deleted_at is null
+      group by a.id
+    ), toolbox as materialized (
+      -- Agents of a fleet mostly have the same tools: print each list once.
+      select s.tool_ids, coalesce((
+        select json_agg(json_build_object('name', t.name, 'kind', t.kind, 'description', t.description,
+          'input_schema', t.input_schema, 'side_effects', t.side_effects, 'return_char_limit', t.return_char_limit,
+          'timeout_ms', t.timeout_ms, 'requires_approval', t.requires_approval) order by u.position)
+        from unnest(s.tool_ids) with ordinality as u (id, position) join tool t on t.id = u.id
+      ), '[]')::text as tools
+      from (select distinct tool_ids from attached) s
+    ), content as (
+      select a.id as agent_id, a.conversation_id, a.agent_type, a.system, a.model, a.model_settings, a.tool_rules, b.tools,
+        encode(substr(sha256(convert_to(json_build_array(a.project_id, a.agent_type, a.system, a.model,
+          a.model_settings::text, a.tool_rules::text, b.tools)::text, 'UTF8')), 1, 16), 'hex')::uuid as definition_id
+      from attached s join agent a on a.id = s.agent_id join toolbox b on b.tool_ids = s.tool_ids
+    ), stored as (
+      insert into definition (id, project_id, agent_type, system, model, model_settings, tool_rules, tools)
+      select * from (
+        select distinct on (definition_id) definition_id, ${projectId}::uuid, agent_type, system, model, model_settings,
+          tool_rules, tools::json
+        from content c where not exists (select from definition d where d.id = c.definition_id)
+        order by definition_id
+      ) fresh
+      on conflict (id) do nothing
+    )
+    select agent_id, conversation_id, definition_id from content
+  `.execute(trx);
+  return new Map(rows.map((row) => [row.agent_id, row]));
+}

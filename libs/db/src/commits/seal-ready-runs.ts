@@ -1,0 +1,86 @@
+import { sql } from 'kysely';
+import type { Tx } from '../connect.ts';
+
+/** A provider batch that is to be made. */
+export interface NewProviderBatch {
+  readonly id: string;
+  readonly project_id: string;
+  readonly credential: string;
+  readonly nonce: string;
+}
+
+/**
+ * Seals up to about `limit` ready runs into a new provider batch `building`, and says how many (0: none was made).
+ *
+ * Promises: a sealed run is in exactly one provider batch; its step row fixes what the request will show (range of the
+ * conversation, block revisions, max_tokens), so the request can be built again to the byte. Whole chunks are taken,
+ * oldest due first, until `limit` is reached, so the count may exceed it by less than one chunk.
+ *
+ * Locks: chunks (skip locked; served by run_chunk_due), their batches (`for share`, so that a cancel waits for this or
+ * this sees the cancel), runs in id order. Runs whose batch does not run are left out and lose their place: resuming
+ * a batch makes new chunks of its ready runs.
+ */
+export async function sealReadyRuns(trx: Tx, batch: NewProviderBatch, limit: number): Promise<number> {
+  const { rows: taken } = await sql<{ run_ids: string[] }>`
+    with due as materialized (
+      select id, run_ids, next_due_at from run_chunk
+       where kind = 'ready' and next_due_at <= app_now()
+       order by next_due_at, id
+       limit 2000
+         for update skip locked),
+    few as (
+      select id from (
+        select id, sum(cardinality(run_ids)) over (order by next_due_at, id) - cardinality(run_ids) as before from due) o
+       where before < ${limit})
+    delete from run_chunk c using few where c.id = few.id
+    returning c.run_ids
+  `.execute(trx);
+  const runIds = taken.flatMap((row) => row.run_ids);
+  if (runIds.length === 0) return 0;
+
+  await sql`
+    select 1 from batch where id in (select batch_id from run where id = any(${runIds}::uuid[])) order by id for share
+  `.execute(trx);
+  await sql`
+    insert into provider_batch (id, project_id, credential, state, nonce, request_count, next_due_at)
+    values (${batch.id}::uuid, ${batch.project_id}::uuid, ${batch.credential}, 'building', ${batch.nonce}, 0, app_now())
+  `.execute(trx);
+  const { rows } = await sql<{ count: number }>`
+    with locked as materialized (
+      select r.id from run r join batch b on b.id = r.batch_id
+       where r.id = any(${runIds}::uuid[]) and r.state = 'ready' and b.state = 'running'
+       order by r.id
+         for no key update of r),
+    numbered as (
+      select id, (row_number() over (order by id) - 1)::int as ordinal from locked),
+    sealed as (
+      update run r set state = 'in_flight' from numbered n where r.id = n.id
+      returning r.id, r.project_id, r.agent_id, r.conversation_id, r.definition_id,
+                r.step_number, r.attempt, r.token_boost, r.last_seq, n.ordinal),
+    memory as (
+      select ab.agent_id, array_agg(ab.block_id order by ab.position) as ids,
+             array_agg(b.head_revision order by ab.position) as revisions
+        from agent_block ab join block b on b.id = ab.block_id
+       where ab.agent_id in (select agent_id from sealed)
+       group by ab.agent_id),
+    steps as (
+      insert into step (project_id, run_id, number, attempt, provider_batch_id, ordinal, state,
+                        context_from_seq, context_to_seq, block_ids, block_revisions, max_tokens, sealed_at)
+      select s.project_id, s.id, s.step_number, s.attempt, ${batch.id}::uuid, s.ordinal, 'sealed',
+             c.context_from_seq, s.last_seq, coalesce(m.ids, '{}'), coalesce(m.revisions, '{}'),
+             ((d.model_settings->>'max_output_tokens')::int * (1 << s.token_boost)), app_now()
+        from sealed s
+        join conversation c on c.id = s.conversation_id
+        join definition d on d.id = s.definition_id
+        left join memory m on m.agent_id = s.agent_id
+      returning 1)
+    select count(*)::int as count from steps
+  `.execute(trx);
+  const count = rows[0]?.count ?? 0;
+  if (count === 0) {
+    await sql`delete from provider_batch where id = ${batch.id}::uuid`.execute(trx);
+  } else {
+    await sql`update provider_batch set request_count = ${count} where id = ${batch.id}::uuid`.execute(trx);
+  }
+  return count;
+}

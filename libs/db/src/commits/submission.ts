@@ -1,0 +1,333 @@
+import { sql } from 'kysely';
+import {
+  providerBatchMachine,
+  transition,
+  type JsonObject,
+  type ProviderBatchState,
+} from '@nightshift/agent-core';
+import { fenced, type Lease } from '../claims/lease.ts';
+import type { Tx } from '../connect.ts';
+
+/*
+ * The moves of a provider batch up to the provider's answer. Each takes the epoch of the lease and the state that it
+ * leaves; a row that is not as expected means that another worker went on, and throws `fenced`.
+ */
+
+const none = sql`null`;
+/** Runs that are handed back together. */
+const RUNS_PER_CHUNK = 250;
+
+/**
+ * Writes ahead that the body is about to be sent: from here on, silence means "unknown", never "not sent".
+ * Returns the database time that the provider's answer is measured against.
+ */
+export async function commitWriteAhead(
+  trx: Tx,
+  lease: Lease,
+  body: { readonly request_count: number; readonly bytes: number; readonly sha256: string },
+): Promise<Date> {
+  const to = transition(providerBatchMachine, 'building', 'write_ahead');
+  const { rows } = await sql<{ submit_started_at: Date }>`
+    update provider_batch
+       set state = ${to}, body_bytes = ${body.bytes}, body_sha256 = ${body.sha256}, submit_started_at = app_now()
+     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'building'
+       and request_count = ${body.request_count}
+    returning submit_started_at
+  `.execute(trx);
+  const row = rows[0];
+  if (row === undefined) throw fenced(lease);
+  return row.submit_started_at;
+}
+
+/** The provider has it: stores its id and gives the lease back, due for the first poll. */
+export async function commitSubmitted(
+  trx: Tx,
+  lease: Lease,
+  remote: { readonly provider_id: string; readonly expires_at: Date | null },
+  pollDelayMs: number,
+): Promise<void> {
+  const to = transition(providerBatchMachine, 'submitting', 'accept');
+  await moved(
+    lease,
+    sql`
+    update provider_batch
+       set state = ${to}, provider_id = ${remote.provider_id}, expires_at = ${remote.expires_at}::timestamptz,
+           submitted_at = app_now(), failures = 0, error = null,
+           next_due_at = app_now() + ${pollDelayMs} * interval '1 millisecond', lease_until = '-infinity', lease_owner = null
+     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'submitting'
+    returning 1`,
+    trx,
+  );
+}
+
+/** The provider refused it clearly: nothing was accepted, it may be sent again after the delay under the same nonce. */
+export async function commitRefused(
+  trx: Tx,
+  lease: Lease,
+  error: JsonObject,
+  delayMs: number,
+): Promise<void> {
+  const to = transition(providerBatchMachine, 'submitting', 'refuse');
+  await moved(
+    lease,
+    sql`
+    update provider_batch
+       set state = ${to}, error = ${JSON.stringify(error)}::json, failures = least(failures + 1, 1000),
+           next_due_at = app_now() + ${delayMs} * interval '1 millisecond', lease_until = '-infinity', lease_owner = null
+     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'submitting'
+    returning 1`,
+    trx,
+  );
+}
+
+/** Nobody can tell whether the provider has it. `delayMs` is what is left of the quarantine. */
+export async function commitUnknown(trx: Tx, lease: Lease, reason: string, delayMs: number): Promise<void> {
+  const to = transition(providerBatchMachine, 'submitting', 'doubt');
+  await moved(
+    lease,
+    sql`
+    update provider_batch
+       set state = ${to}, error = ${JSON.stringify({ reason })}::json, searches = 0,
+           next_due_at = app_now() + ${delayMs} * interval '1 millisecond', lease_until = '-infinity', lease_owner = null
+     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'submitting'
+    returning 1`,
+    trx,
+  );
+}
+
+/** How long a doubted submission is watched: the provider's window, and two hours for lists that lag. */
+const WATCH_HOURS = 26;
+
+/** Remembers a submission that was in doubt, as it stands before it moves on. */
+async function watchSubmission(trx: Tx, lease: Lease, outcome: 'adopted' | 'withdrawn'): Promise<void> {
+  await sql`
+    insert into doubted_submission (nonce, project_id, provider_batch_id, outcome, request_count, submit_started_at,
+                                    watched_until)
+    select nonce, project_id, id, ${outcome}, request_count, submit_started_at,
+           submit_started_at + ${WATCH_HOURS} * interval '1 hour'
+      from provider_batch
+     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'unknown'
+    on conflict (nonce) do update set outcome = excluded.outcome
+  `.execute(trx);
+}
+
+/**
+ * A batch of the provider is taken to be ours; its result lines must prove it by the nonce. Throws `fenced` also when
+ * another submission of its size has taken it since it was looked up.
+ */
+export async function commitAdopted(
+  trx: Tx,
+  lease: Lease,
+  remote: { readonly provider_id: string; readonly expires_at: Date | null },
+): Promise<void> {
+  const to = transition(providerBatchMachine, 'unknown', 'adopt');
+  await watchSubmission(trx, lease, 'adopted');
+  await moved(
+    lease,
+    sql`
+    update provider_batch
+       set state = ${to}, provider_id = ${remote.provider_id}, expires_at = ${remote.expires_at}::timestamptz,
+           submitted_at = submit_started_at, next_due_at = app_now(), lease_until = '-infinity', lease_owner = null
+     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'unknown'
+       and not exists (select 1 from provider_batch o where o.provider_id = ${remote.provider_id})
+    returning 1`,
+    trx,
+  );
+}
+
+/**
+ * The batch that was adopted answers for somebody else's steps: it is not ours. The search goes on without it.
+ */
+export async function commitDisproved(trx: Tx, lease: Lease): Promise<void> {
+  const to = transition(providerBatchMachine, 'ended', 'disprove');
+  await moved(
+    lease,
+    sql`
+    update provider_batch
+       set state = ${to}, not_ours = not_ours || provider_id, provider_id = null, submitted_at = null, ended_at = null,
+           expires_at = null, searches = 0, next_due_at = app_now(), lease_until = '-infinity', lease_owner = null
+     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'ended'
+    returning 1`,
+    trx,
+  );
+}
+
+/** A search did not settle it: look again later. */
+export async function commitSearchedAgain(
+  trx: Tx,
+  lease: Lease,
+  counts: boolean,
+  delayMs: number,
+): Promise<void> {
+  await moved(
+    lease,
+    sql`
+    update provider_batch
+       set searches = searches + ${counts ? 1 : 0},
+           next_due_at = app_now() + ${delayMs} * interval '1 millisecond', lease_until = '-infinity', lease_owner = null
+     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'unknown'
+    returning 1`,
+    trx,
+  );
+}
+
+/**
+ * It was never accepted: back to `building` under a new nonce, and every step under a new attempt, so that a batch
+ * that turns up after all cannot be taken for this one. When no step of it waits for an answer any more, it is
+ * `rejected` instead: there is nothing to send. Locks the runs in id order.
+ */
+export async function commitWithdrawn(trx: Tx, lease: Lease, newNonce: string): Promise<void> {
+  const to = transition(providerBatchMachine, 'unknown', 'withdraw');
+  const rejected = transition(providerBatchMachine, 'unknown', 'reject');
+  await watchSubmission(trx, lease, 'withdrawn');
+  await moved(
+    lease,
+    sql`
+    update provider_batch
+       set state = case when s.open then ${to} else ${rejected} end, nonce = ${newNonce}, submission = submission + 1,
+           searches = 0, error = null, next_due_at = case when s.open then app_now() end,
+           lease_until = '-infinity', lease_owner = null
+      from (select exists (select 1 from step where provider_batch_id = ${lease.id}::uuid and state = 'sealed') as open) s
+     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'unknown'
+    returning 1`,
+    trx,
+  );
+  await sql`
+    select 1 from run where id in (select run_id from step where provider_batch_id = ${lease.id}::uuid) order by id
+       for no key update
+  `.execute(trx);
+  await sql`
+    update step set attempt = least(attempt + 1, 255) where provider_batch_id = ${lease.id}::uuid and state = 'sealed'
+  `.execute(trx);
+  await sql`
+    update run r set attempt = s.attempt
+      from step s
+     where s.provider_batch_id = ${lease.id}::uuid and s.state = 'sealed' and r.id = s.run_id and r.state = 'in_flight'
+  `.execute(trx);
+}
+
+/**
+ * Splits a refused batch in two at ordinal `at`: the later half becomes a batch of its own, so that the request that
+ * the provider objects to is alone after a few rounds. Both go under nonces that were never sent.
+ */
+export async function commitSplit(
+  trx: Tx,
+  lease: Lease,
+  at: number,
+  later: { readonly id: string; readonly nonce: string },
+  newNonce: string,
+): Promise<void> {
+  const to = transition(providerBatchMachine, 'submitting', 'refuse');
+  await moved(
+    lease,
+    sql`
+    with half as (
+      update provider_batch
+         set state = ${to}, nonce = ${newNonce}, request_count = ${at}, next_due_at = app_now(),
+             lease_until = '-infinity', lease_owner = null
+       where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'submitting' and request_count > ${at}
+      returning project_id, credential)
+    insert into provider_batch (id, project_id, credential, state, nonce, request_count, next_due_at)
+    select ${later.id}::uuid, project_id, credential, ${to}, ${later.nonce},
+           (select count(*) from step where provider_batch_id = ${lease.id}::uuid and ordinal >= ${at}), app_now()
+      from half
+    returning 1`,
+    trx,
+  );
+  await sql`
+    update step set provider_batch_id = ${later.id}::uuid, ordinal = ordinal - ${at}
+     where provider_batch_id = ${lease.id}::uuid and ordinal >= ${at}
+  `.execute(trx);
+}
+
+/**
+ * Takes steps back that were sealed and not sent: those from ordinal `from` on (they did not fit), those whose batch no
+ * longer runs, and those that have ended because they cannot be sent. Their step rows vanish and their runs are ready again, in chunks of their own.
+ * Returns how many stay; when none does, the provider batch is `rejected` and the lease given back.
+ */
+export async function commitUnsealed(
+  trx: Tx,
+  lease: Lease,
+  from: number,
+  newChunkId: string,
+): Promise<number> {
+  const held = await sql`
+    select 1 from provider_batch
+     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'building' for update
+  `.execute(trx);
+  if (held.rows.length === 0) throw fenced(lease);
+  await sql`
+    select 1 from run where id in (select run_id from step where provider_batch_id = ${lease.id}::uuid) order by id
+       for no key update
+  `.execute(trx);
+  const { rows } = await sql<{ id: string; running: boolean }>`
+    with gone as (
+      delete from step s using run r, batch b
+       where s.provider_batch_id = ${lease.id}::uuid and r.id = s.run_id and b.id = r.batch_id
+         and (s.ordinal >= ${from} or b.state <> 'running' or s.state <> 'sealed')
+      returning s.run_id, b.state = 'running' as running)
+    update run r set state = 'ready' from gone where r.id = gone.run_id and r.state = 'in_flight'
+    returning r.id, gone.running
+  `.execute(trx);
+  const again = rows.filter((row) => row.running).map((row) => row.id);
+  if (again.length > 0) {
+    // As many as were taken back may be more than one chunk may hold.
+    await sql`
+      insert into run_chunk (id, project_id, kind, run_ids, next_due_at)
+      select case when c.place = 0 then ${newChunkId}::uuid else gen_random_uuid() end, p.project_id, 'ready', c.run_ids, app_now()
+        from provider_batch p,
+             (select (u.place - 1) / ${RUNS_PER_CHUNK} as place, array_agg(u.run_id order by u.place) as run_ids
+                from unnest(${again}::uuid[]) with ordinality as u(run_id, place) group by 1) c
+       where p.id = ${lease.id}::uuid
+    `.execute(trx);
+  }
+  // Ordinals stay dense: the request is read by ranges of them.
+  const { rows: left } = await sql<{ count: number }>`
+    with kept as (
+      select run_id, number, attempt, (row_number() over (order by ordinal) - 1)::int as place
+        from step where provider_batch_id = ${lease.id}::uuid),
+    moved as (
+      update step s set ordinal = -1 - k.place from kept k
+       where s.run_id = k.run_id and s.number = k.number and s.attempt = k.attempt returning 1)
+    select count(*)::int as count from moved
+  `.execute(trx);
+  const count = left[0]?.count ?? 0;
+  await sql`update step set ordinal = -1 - ordinal where provider_batch_id = ${lease.id}::uuid and ordinal < 0`.execute(
+    trx,
+  );
+  const rejected: ProviderBatchState = transition(providerBatchMachine, 'building', 'reject');
+  await sql`
+    update provider_batch
+       set request_count = ${count},
+           state = case when ${count} = 0 then ${rejected} else state end,
+           next_due_at = case when ${count} = 0 then null else next_due_at end,
+           lease_until = case when ${count} = 0 then '-infinity' else lease_until end,
+           lease_owner = case when ${count} = 0 then null else lease_owner end
+     where id = ${lease.id}::uuid
+  `.execute(trx);
+  return count;
+}
+
+/** The last step of a batch has ended without being sent or being answerable: nothing more will come of it. */
+export async function commitRejected(
+  trx: Tx,
+  lease: Lease,
+  from: ProviderBatchState,
+  error: JsonObject,
+): Promise<void> {
+  const to = transition(providerBatchMachine, from, 'reject');
+  await moved(
+    lease,
+    sql`
+    update provider_batch
+       set state = ${to}, error = ${JSON.stringify(error)}::json, next_due_at = ${none}, lease_until = '-infinity', lease_owner = null
+     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = ${from}
+    returning 1`,
+    trx,
+  );
+}
+
+async function moved(lease: Lease, statement: ReturnType<typeof sql>, trx: Tx): Promise<void> {
+  const { rows } = await statement.execute(trx);
+  if (rows.length === 0) throw fenced(lease);
+}

@@ -1,0 +1,40 @@
+import { sql } from 'kysely';
+import type { Database, Tx } from '../connect.ts';
+import { passConversationsOn } from './decisions.ts';
+
+/**
+ * Makes running batches due that have no open run left: a crash between a commit and its bell leaves them so. Locks them
+ * with skip locked: whoever has one is making it due, or ending it.
+ */
+export async function markIdleBatches(db: Database): Promise<readonly string[]> {
+  const { rows } = await sql<{ id: string }>`
+    with idle as materialized (
+      select b.id from batch b
+       where b.state in ('running', 'cancelling') and b.next_due_at is null
+         and not exists (select 1 from run r where r.batch_id = b.id and r.ended_at is null)
+       order by b.id
+         for no key update skip locked)
+    update batch b set next_due_at = app_now() from idle where b.id = idle.id
+    returning b.id
+  `.execute(db);
+  return rows.map((row) => row.id);
+}
+
+/** Starts runs that wait for a conversation which nobody holds, up to `limit`. Returns how many. */
+export async function commitWaitingRunsStarted(trx: Tx, limit: number, chunkId: string): Promise<number> {
+  const { rows } = await sql<{ id: string }>`
+    select distinct c.id
+      from run r join conversation c on c.id = r.conversation_id join batch b on b.id = r.batch_id
+     where r.started_at is null and r.ended_at is null and c.run_id is null and b.state <> 'cancelling'
+     limit ${limit}
+  `.execute(trx);
+  const ids = rows.map((row) => row.id);
+  return ids.length === 0 ? 0 : passConversationsOn(trx, ids, [], chunkId);
+}
+
+/** Forgets idempotency keys older than `days`. */
+export async function deleteOldIdempotencyKeys(db: Database, days: number): Promise<void> {
+  await sql`delete from idempotency_key where created_at < app_now() - ${days} * interval '1 day'`.execute(
+    db,
+  );
+}

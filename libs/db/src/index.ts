@@ -1,0 +1,164 @@
+export {
+  connect,
+  DEFAULT_PROJECT_ID,
+  inTransaction,
+  newConversationId,
+  newId,
+  newRunId,
+  readNow,
+  type Database,
+  type Tx,
+} from './connect.ts';
+export type { DB } from './tables.ts';
+export { assertMigrated, migrateToLatest, MIGRATIONS } from './migrations/migrate.ts';
+
+// What the API stores and reads.
+export {
+  acceptBatch,
+  type AcceptedBatch,
+  type InputMessage,
+  type NewBatch,
+  type NewRun,
+} from './commits/accept-batch.ts';
+export { attachBlock, detachBlock } from './commits/attach-block.ts';
+export { attachTool, detachTool } from './commits/attach-tool.ts';
+export { changeAgent, type AgentChange } from './commits/change-agent.ts';
+export { changeTool, deleteTool, type ToolChange } from './commits/change-tool.ts';
+export { createAgents, type NewAgent } from './commits/create-agents.ts';
+export { createBlocks, type NewBlock } from './commits/create-blocks.ts';
+export { deleteAgent } from './commits/delete-agent.ts';
+export { deleteBlock } from './commits/delete-block.ts';
+export { registerMemoryTools, registerModuleTools, type ModuleTool } from './commits/register-tools.ts';
+export { resetMessages } from './commits/reset-messages.ts';
+export { requestBatchCancel } from './commits/request-batch-cancel.ts';
+export { relabelBlock, writeBlock, type BlockContent } from './commits/write-block.ts';
+export { lockAgent } from './locks/lock-agent.ts';
+export { lockConversations } from './locks/lock-conversations.ts';
+export { lockIdempotencyKey } from './locks/lock-idempotency-key.ts';
+export { listAgents, listTags, readAgent, type AgentFilter, type AgentRow } from './reads/agents.ts';
+export { listBatches, readBatch, type BatchRow } from './reads/batches.ts';
+export {
+  listAgentBlocks,
+  listBlocks,
+  readAgentBlock,
+  readBlock,
+  readBlocks,
+  readBlocksOfAgents,
+  type AgentBlockRow,
+  type BlockFilter,
+  type BlockRow,
+} from './reads/blocks.ts';
+export { findIdempotentBatch, type IdempotentBatch } from './reads/idempotency-keys.ts';
+export type { Page } from './reads/keyset.ts';
+export {
+  listBatchMessages,
+  listConversationMessages,
+  readContextSeqs,
+  readToolNames,
+  type BatchMessageRow,
+  type MessageRange,
+  type MessageRow,
+} from './reads/messages.ts';
+export { listRuns, readRun, readRunUsage, type RunFilter, type RunRow, type RunUsage } from './reads/runs.ts';
+export { readShownBlocks, type ShownBlock } from './reads/shown-blocks.ts';
+export { listSteps, readStep, type StepFilter, type StepRow } from './reads/steps.ts';
+export {
+  findTools,
+  listAgentTools,
+  listTools,
+  readTool,
+  readToolsOfAgents,
+  type AgentToolRow,
+  type ToolFilter,
+  type ToolRow,
+} from './reads/tools.ts';
+
+// What the worker claims, locks, commits and reads.
+export {
+  holdLease,
+  releaseAllLeases,
+  releaseLease,
+  renewLeases,
+  type Claimant,
+  type Lease,
+  type LeasedTable,
+} from './claims/lease.ts';
+export { claimDueBatches, type ClaimedBatch } from './claims/claim-batches.ts';
+export {
+  claimCredential,
+  haltCredential,
+  pauseCredential,
+  releaseCredential,
+  resumeCredential,
+  type ClaimedCredential,
+  type CredentialVerdict,
+} from './claims/claim-credential.ts';
+export { commitOrphan } from './commits/orphans.ts';
+export { readWatchedSubmissions, type WatchedSubmission } from './reads/watched-submissions.ts';
+export {
+  claimDueProviderBatches,
+  claimProviderBatch,
+  type ClaimedProviderBatch,
+} from './claims/claim-provider-batches.ts';
+export { claimToolsChunk, type ClaimedRunChunk } from './claims/claim-run-chunk.ts';
+export { lockBlocksOfAgents, type LockedBlock } from './locks/lock-blocks.ts';
+export { lockRuns, type LockedRun } from './locks/lock-runs.ts';
+export { sealReadyRuns } from './commits/seal-ready-runs.ts';
+export {
+  commitAdopted,
+  commitDisproved,
+  commitRefused,
+  commitRejected,
+  commitSearchedAgain,
+  commitSplit,
+  commitSubmitted,
+  commitUnknown,
+  commitUnsealed,
+  commitWithdrawn,
+  commitWriteAhead,
+} from './commits/submission.ts';
+export {
+  commitCancelRequested,
+  commitIngested,
+  commitPolled,
+  commitStreamAgain,
+  type PolledBatch,
+} from './commits/progress.ts';
+export {
+  commitCallsBegun,
+  commitDecisions,
+  commitToolResults,
+  type CommitReport,
+  type DecidedRun,
+  type NewBlockRevision,
+  type NewToolCall,
+  type ToolResultsOfRun,
+} from './commits/decisions.ts';
+export { commitRunsCancelled, readProviderBatchesOf } from './commits/cancel.ts';
+export { commitBatchFinish, lockForFinish, markFinishedBatches } from './commits/finish.ts';
+export { commitWaitingRunsStarted, deleteOldIdempotencyKeys, markIdleBatches } from './commits/sweep.ts';
+export { commitQuarantinedLines, type QuarantinedLine } from './commits/quarantine.ts';
+export { readActingRuns, type ActingRun } from './reads/acting-runs.ts';
+export { readBlocksAt, readSealedRequests, type SealedRequest } from './reads/sealed-requests.ts';
+export { readDefinitions } from './reads/definitions.ts';
+export { readUnsendableSteps } from './reads/unsendable-steps.ts';
+export { readKnownProviderIds } from './reads/known-provider-ids.ts';
+export { readOpenDoubts, type OpenDoubt } from './reads/open-doubts.ts';
+export { readOpenSteps } from './reads/open-steps.ts';
+export { readReadyBacklog } from './reads/ready-backlog.ts';
+export { commitCallback, type CallbackDelivery } from './commits/callback.ts';
+export { readEndedBatch, type EndedBatch } from './reads/ended-batch.ts';
+export { auditInvariants, invariants, type AuditOptions, type Violation } from './audit/audit-invariants.ts';
+export type { Invariant } from './audit/invariant.ts';
+export {
+  claimAudit,
+  commitAudit,
+  MONEY_INVARIANTS,
+  readLastAudit,
+  type AuditReport,
+} from './audit/audit-reports.ts';
+export { readPausedCredentials, type PausedCredential } from './reads/paused-credentials.ts';
+export { readGauges, type Gauges } from './reads/gauges.ts';
+export { commitCallResults, type CallResult } from './commits/call-results.ts';
+export { commitChunkFailed } from './commits/chunk-failure.ts';
+export { judgeError, type ErrorJudgement } from './judge-error.ts';

@@ -1,0 +1,14 @@
+import { sql } from 'kysely';
+import type { Tx } from '../connect.ts';
+
+/**
+ * Locks conversations `for no key update`, in id order whatever the order given, until the transaction ends.
+ * Whoever decides which run holds a conversation (an accept, the commit that ends a run) must hold this lock.
+ * Read what depends on it in a later statement: this one's snapshot is from before the wait. Index: primary key.
+ */
+export async function lockConversations(trx: Tx, conversationIds: readonly string[]): Promise<void> {
+  if (conversationIds.length === 0) return;
+  await sql`
+    select id from conversation where id = any(${[...conversationIds]}::uuid[]) order by id for no key update
+  `.execute(trx);
+}

@@ -1,0 +1,37 @@
+import type { BatchState, RunState } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Tx } from '../connect.ts';
+
+/** A run as the worker decides about it. */
+export interface LockedRun {
+  readonly id: string;
+  readonly project_id: string;
+  readonly batch_id: string;
+  readonly batch_state: BatchState;
+  readonly agent_id: string;
+  readonly conversation_id: string;
+  readonly definition_id: string;
+  readonly state: RunState;
+  readonly step_number: number;
+  readonly attempt: number;
+  readonly failures: number;
+  readonly max_steps: number;
+  readonly token_boost: number;
+  readonly last_seq: number;
+}
+
+/**
+ * Locks runs in id order, so that two workers that share runs wait and never deadlock, and reads them with the state
+ * of their batch. `for no key update`: inserts that refer to a run are not held up.
+ */
+export async function lockRuns(trx: Tx, runIds: readonly string[]): Promise<ReadonlyMap<string, LockedRun>> {
+  const { rows } = await sql<LockedRun>`
+    select r.id, r.project_id, r.batch_id, b.state as batch_state, r.agent_id, r.conversation_id, r.definition_id,
+           r.state, r.step_number, r.attempt, r.failures, r.max_steps, r.token_boost, coalesce(r.last_seq, -1) as last_seq
+      from run r join batch b on b.id = r.batch_id
+     where r.id = any(${runIds}::uuid[])
+     order by r.id
+       for no key update of r
+  `.execute(trx);
+  return new Map(rows.map((row) => [row.id, row]));
+}

@@ -1,0 +1,54 @@
+import { NightshiftError } from '@nightshift/agent-core';
+import { Migrator, type Migration, type MigrationProvider } from 'kysely/migration';
+import { sql } from 'kysely';
+import type { Database } from '../connect.ts';
+import * as initial from './0001-initial.ts';
+
+/** Every migration, by name, in order. Imported, not globbed: type stripping and bundling both see them. */
+export const MIGRATIONS: Readonly<Record<string, Migration>> = {
+  '0001_initial': initial,
+};
+
+const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...MIGRATIONS }) };
+
+/**
+ * Brings the database to this program's schema, under Kysely's advisory lock, so that several starters may call it
+ * at once. Throws `database_from_future` when the database knows migrations that this program does not.
+ * Returns the names that were applied now.
+ */
+export async function migrateToLatest(db: Database): Promise<readonly string[]> {
+  await refuseFutureDatabase(db);
+  const { error, results } = await new Migrator({ db, provider }).migrateToLatest();
+  if (error !== undefined)
+    throw error instanceof Error ? error : new Error('The migration failed.', { cause: error });
+  return (results ?? []).map((result) => result.migrationName);
+}
+
+/** Throws `database_from_future` when the database is ahead of this program, `not_ready` when it is behind. */
+export async function assertMigrated(db: Database): Promise<void> {
+  const applied = await refuseFutureDatabase(db);
+  const missing = Object.keys(MIGRATIONS).filter((name) => !applied.includes(name));
+  if (missing.length > 0) {
+    throw new NightshiftError(
+      'not_ready',
+      `The database lacks the migrations ${missing.join(', ')}: run the migrate step.`,
+    );
+  }
+}
+
+async function refuseFutureDatabase(db: Database): Promise<readonly string[]> {
+  const { rows: tables } = await sql<{
+    name: string | null;
+  }>`select to_regclass('kysely_migration') as name`.execute(db);
+  if (tables[0]?.name == null) return [];
+  const { rows } = await sql<{ name: string }>`select name from kysely_migration order by name`.execute(db);
+  const applied = rows.map((row) => row.name);
+  const unknown = applied.filter((name) => !(name in MIGRATIONS));
+  if (unknown.length > 0) {
+    throw new NightshiftError(
+      'database_from_future',
+      `The database has the migrations ${unknown.join(', ')}, which this release does not know.`,
+    );
+  }
+  return applied;
+}

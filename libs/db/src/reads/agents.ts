@@ -1,0 +1,91 @@
+import { NightshiftError, type ModelSettings } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Database } from '../connect.ts';
+import { containsText } from './contains-text.ts';
+import { toKeyset, type Page } from './keyset.ts';
+
+/** An agent as it is stored. */
+export interface AgentRow {
+  readonly id: string;
+  readonly conversation_id: string;
+  readonly name: string;
+  readonly description: string | null;
+  readonly agent_type: string;
+  readonly system: string;
+  readonly model: string;
+  readonly model_settings: ModelSettings;
+  readonly tool_rules: readonly Record<string, unknown>[];
+  readonly metadata: Record<string, unknown> | null;
+  readonly tags: readonly string[];
+  readonly timezone: string;
+  readonly message_buffer_autoclear: boolean;
+  readonly context_window_limit: number;
+  readonly hidden: boolean;
+  readonly echoed: Record<string, unknown>;
+  readonly created_at: Date;
+  readonly updated_at: Date;
+}
+
+/** What agents a list shows; null and empty lists do not filter. */
+export interface AgentFilter {
+  readonly name: string | null;
+  /** Part of the name, whatever the case. */
+  readonly name_part: string | null;
+  readonly tags: readonly string[];
+  /** Whether an agent must have all of `tags`, or one of them. */
+  readonly all_tags: boolean;
+  readonly block_id: string | null;
+}
+
+const columns = sql`a.id, a.conversation_id, a.name, a.description, a.agent_type, a.system, a.model, a.model_settings,
+  a.tool_rules, a.metadata, a.tags, a.timezone, a.message_buffer_autoclear, a.context_window_limit, a.hidden, a.echoed,
+  a.created_at, a.updated_at`;
+
+/** One agent that is not deleted; throws `not_found`. Index: primary key. */
+export async function readAgent(db: Database, projectId: string, agentId: string): Promise<AgentRow> {
+  const { rows } = await sql<AgentRow>`
+    select ${columns} from agent a where a.id = ${agentId} and a.project_id = ${projectId} and a.deleted_at is null
+  `.execute(db);
+  const [agent] = rows;
+  if (agent === undefined) throw new NightshiftError('not_found', `There is no agent agent-${agentId}.`);
+  return agent;
+}
+
+/**
+ * A page of agents by age (or by last change), hidden and deleted ones left out. Index: `agent_by_age`, or
+ * `agent_by_name`, `agent_by_tag` or `agent_block_by_block` where the filter is the better way in.
+ */
+export async function listAgents(
+  db: Database,
+  projectId: string,
+  page: Page,
+  filter: AgentFilter,
+  orderBy: 'created_at' | 'updated_at' = 'created_at',
+): Promise<readonly AgentRow[]> {
+  const keyset = await toKeyset(db, page, 'agent', 'a', orderBy);
+  const conditions = [
+    ...(filter.name === null ? [] : [sql`a.name = ${filter.name}`]),
+    ...(filter.name_part === null ? [] : [containsText('a.name', filter.name_part)]),
+    ...(filter.tags.length === 0
+      ? []
+      : [filter.all_tags ? sql`a.tags @> ${filter.tags}::text[]` : sql`a.tags && ${filter.tags}::text[]`]),
+    ...(filter.block_id === null
+      ? []
+      : [sql`a.id in (select k.agent_id from agent_block k where k.block_id = ${filter.block_id})`]),
+  ];
+  const { rows } = await sql<AgentRow>`
+    select ${columns} from agent a
+    where a.project_id = ${projectId} and a.deleted_at is null and not a.hidden and ${keyset.where}
+      ${conditions.length === 0 ? sql`` : sql`and ${sql.join(conditions, sql` and `)}`}
+    order by ${keyset.orderBy} limit ${page.limit}
+  `.execute(db);
+  return keyset.inOrder(rows);
+}
+
+/** Every tag that some agent has, in order. Reads the tags of all agents. */
+export async function listTags(db: Database, projectId: string): Promise<readonly string[]> {
+  const { rows } = await sql<{ tag: string }>`
+    select distinct tag from agent, unnest(tags) as tag where project_id = ${projectId} and deleted_at is null order by tag
+  `.execute(db);
+  return rows.map((row) => row.tag);
+}

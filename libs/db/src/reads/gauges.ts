@@ -1,0 +1,32 @@
+import { sql } from 'kysely';
+import type { Database } from '../connect.ts';
+
+/** How the house stands, in numbers that cost a few index look-ups. */
+export interface Gauges {
+  readonly batches: readonly { readonly state: string; readonly count: number }[];
+  readonly provider_batches: readonly { readonly state: string; readonly count: number }[];
+  /** Runs that wait for their next request, and for their calls. */
+  readonly ready_runs: number;
+  readonly acting_runs: number;
+  /** Seconds for which the oldest due row has waited; 0 when none is due. */
+  readonly oldest_due_seconds: number;
+}
+
+/** Reads the gauges. Provider batches that have ended for good are left out: there may be millions. */
+export async function readGauges(db: Database): Promise<Gauges> {
+  const { rows } = await sql<Gauges>`
+    select coalesce((select json_agg(b) from (
+             select state, count(*)::int as count from batch where completed_at is null group by state) b), '[]') as batches,
+           coalesce((select json_agg(p) from (
+             select state, count(*)::int as count from provider_batch where next_due_at is not null group by state) p), '[]') as provider_batches,
+           coalesce((select sum(cardinality(run_ids)) from run_chunk where kind = 'ready'), 0)::int as ready_runs,
+           coalesce((select sum(cardinality(run_ids)) from run_chunk where kind = 'tools'), 0)::int as acting_runs,
+           greatest(0, coalesce(extract(epoch from app_now() - (select min(due) from (
+             select min(next_due_at) as due from run_chunk where lease_until < app_now()
+             union all select min(next_due_at) from provider_batch where lease_until < app_now()
+             union all select min(next_due_at) from batch where lease_until < app_now()) d)), 0))::float8 as oldest_due_seconds
+  `.execute(db);
+  const [row] = rows;
+  if (row === undefined) throw new Error('The gauges cannot be read.');
+  return row;
+}

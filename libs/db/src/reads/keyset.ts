@@ -1,0 +1,95 @@
+import { sql, type RawBuilder, type Sql } from 'kysely';
+import type { Database } from '../connect.ts';
+
+/** Which part of a list is wanted. `after` and `before` are ids of items of the list. */
+export interface Page {
+  readonly limit: number;
+  readonly order: 'asc' | 'desc';
+  /** The items that follow it in the sort order. */
+  readonly after: string | null;
+  /** The items just before it, still in the sort order. */
+  readonly before: string | null;
+}
+
+/** Where a cursor stands in a list sorted by (time, id). */
+interface Position {
+  /** Text, because a Date would lose its microseconds. */
+  readonly time: string;
+  readonly id: string;
+}
+
+/** A page as SQL: `where ${where} order by ${orderBy} limit …`, then `inOrder(rows)`. */
+export interface Keyset {
+  readonly where: RawBuilder<unknown>;
+  readonly orderBy: RawBuilder<unknown>;
+  inOrder<Row>(rows: readonly Row[]): readonly Row[];
+}
+
+/** The tables that are listed by (time, id). */
+type ListedTable = 'agent' | 'block' | 'tool' | 'batch' | 'run';
+
+/**
+ * The page as conditions on `alias.<time>, alias.id`, to be served by an index on them. A cursor is taken by its stored
+ * position; that of a deleted row by the time in its id (a UUIDv7), so that who deletes while listing goes on where they
+ * were; any other unknown id as no cursor.
+ */
+export async function toKeyset(
+  db: Database,
+  page: Page,
+  table: ListedTable,
+  alias: string,
+  time: 'created_at' | 'updated_at' = 'created_at',
+): Promise<Keyset> {
+  const positions = await findPositions(db, table, time, [page.after, page.before]);
+  const key = sql`(${sql.ref(`${alias}.${time}`)}, ${sql.ref(`${alias}.id`)})`;
+  const at = (position: Position): RawBuilder<unknown> =>
+    sql`(${position.time}::timestamptz, ${position.id}::uuid)`;
+  const after = page.after === null ? undefined : positions.get(page.after);
+  const before = page.before === null ? undefined : positions.get(page.before);
+  const conditions = [
+    ...(after === undefined ? [] : [sql`${key} ${symbol(page.order, 'after')} ${at(after)}`]),
+    ...(before === undefined ? [] : [sql`${key} ${symbol(page.order, 'before')} ${at(before)}`]),
+  ];
+  const reads = readDirection(page);
+  const direction = reads === 'asc' ? sql`asc` : sql`desc`;
+  return {
+    where: conditions.length === 0 ? sql`true` : sql.join(conditions, sql` and `),
+    orderBy: sql`${sql.ref(`${alias}.${time}`)} ${direction}, ${sql.ref(`${alias}.id`)} ${direction}`,
+    inOrder: (rows) => (reads === page.order ? rows : [...rows].reverse()),
+  };
+}
+
+/** The direction in which a page is read: backwards from `before`, so that the items next to it are the ones found. */
+export function readDirection(page: Page): 'asc' | 'desc' {
+  if (page.before === null) return page.order;
+  return page.order === 'asc' ? 'desc' : 'asc';
+}
+
+function symbol(order: 'asc' | 'desc', side: 'after' | 'before'): RawBuilder<Sql> {
+  return (order === 'asc') === (side === 'after') ? sql`>` : sql`<`;
+}
+
+async function findPositions(
+  db: Database,
+  table: ListedTable,
+  time: 'created_at' | 'updated_at',
+  cursors: readonly (string | null)[],
+): Promise<ReadonlyMap<string, Position>> {
+  const ids = cursors.filter((cursor) => cursor !== null);
+  if (ids.length === 0) return new Map();
+  const { rows } = await sql<Position>`
+    select id, ${sql.ref(time)}::text as time from ${sql.table(table)} where id = any(${ids}::uuid[])
+  `.execute(db);
+  const found = new Map(rows.map((row) => [row.id, row]));
+  for (const id of ids) {
+    const time = found.has(id) ? null : timeOfId(id);
+    if (time !== null) found.set(id, { id, time });
+  }
+  return found;
+}
+
+/** The moment at which a UUIDv7 was made; null for an id of another version. */
+function timeOfId(id: string): string | null {
+  if (id[14] !== '7') return null;
+  return new Date(Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16)).toISOString();
+}

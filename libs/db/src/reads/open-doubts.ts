@@ -1,0 +1,26 @@
+import { sql } from 'kysely';
+import type { Database } from '../connect.ts';
+
+/** A submission of which it is not certain which batch of the provider is its own. */
+export interface OpenDoubt {
+  readonly provider_batch_id: string;
+  readonly request_count: number;
+  readonly submit_started_at: Date;
+  /** `sending`: on its way, or its sender is gone. `adopted`: taken from a list, and no line has proven it yet. */
+  readonly stage: 'sending' | 'unknown' | 'adopted';
+}
+
+/** Every submission that is in doubt now. As many rows as there are live provider batches; served by provider_batch_due. */
+export async function readOpenDoubts(db: Database): Promise<readonly OpenDoubt[]> {
+  const { rows } = await sql<OpenDoubt>`
+    select p.id as provider_batch_id, p.request_count, p.submit_started_at,
+           case p.state when 'submitting' then 'sending' when 'unknown' then 'unknown' else 'adopted' end as stage
+      from provider_batch p
+     where p.next_due_at is not null
+       and (p.state in ('submitting', 'unknown')
+            or p.state in ('submitted', 'cancelling', 'ended')
+               and exists (select 1 from doubted_submission d where d.nonce = p.nonce and d.outcome = 'adopted'))
+     order by p.submit_started_at, p.id
+  `.execute(db);
+  return rows;
+}

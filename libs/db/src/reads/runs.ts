@@ -1,0 +1,123 @@
+import { NightshiftError, type JsonObject, type RunState, type StopReason } from '@nightshift/agent-core';
+import { sql, type RawBuilder } from 'kysely';
+import type { Database } from '../connect.ts';
+import { readDirection, toKeyset, type Keyset, type Page } from './keyset.ts';
+
+/** A run as it is stored. */
+export interface RunRow {
+  readonly id: string;
+  readonly batch_id: string;
+  readonly agent_id: string;
+  readonly conversation_id: string;
+  readonly ordinal: number;
+  readonly custom_id: string | null;
+  readonly state: RunState;
+  readonly stop_reason: StopReason | null;
+  readonly error: JsonObject | null;
+  readonly max_steps: number;
+  readonly step_number: number;
+  readonly attempt: number;
+  readonly first_seq: number | null;
+  readonly last_seq: number | null;
+  readonly created_at: Date;
+  readonly started_at: Date | null;
+  readonly ended_at: Date | null;
+}
+
+/** What runs a list shows; null does not filter, an empty list lets none through. */
+export interface RunFilter {
+  readonly batch_id: string | null;
+  readonly agent_ids: readonly string[] | null;
+  readonly states: readonly RunState[] | null;
+  readonly stop_reasons: readonly StopReason[] | null;
+}
+
+const columns = sql`r.id, r.batch_id, r.agent_id, r.conversation_id, r.ordinal, r.custom_id, r.state, r.stop_reason,
+  r.error, r.max_steps, r.step_number, r.attempt, r.first_seq, r.last_seq, r.created_at, r.started_at, r.ended_at`;
+
+/** One run; throws `not_found`. Index: primary key. */
+export async function readRun(db: Database, projectId: string, runId: string): Promise<RunRow> {
+  const { rows } = await sql<RunRow>`
+    select ${columns} from run r where r.id = ${runId} and r.project_id = ${projectId}
+  `.execute(db);
+  const [run] = rows;
+  if (run === undefined) throw new NightshiftError('not_found', `There is no run run-${runId}.`);
+  return run;
+}
+
+/**
+ * A page of runs by age; those of one batch by their place in it, which is the same order. Index: `run_by_age`,
+ * `run_by_agent`, or the unique (batch, ordinal).
+ */
+export async function listRuns(
+  db: Database,
+  projectId: string,
+  page: Page,
+  filter: RunFilter,
+): Promise<readonly RunRow[]> {
+  const keyset =
+    filter.batch_id === null
+      ? await toKeyset(db, page, 'run', 'r')
+      : await toOrdinalKeyset(db, page, filter.batch_id);
+  const { rows } = await sql<RunRow>`
+    select ${columns} from run r
+    where r.project_id = ${projectId} and ${keyset.where} and ${sql.join([sql`true`, ...toConditions(filter)], sql` and `)}
+    order by ${keyset.orderBy} limit ${page.limit}
+  `.execute(db);
+  return keyset.inOrder(rows);
+}
+
+function toConditions(filter: RunFilter): readonly RawBuilder<unknown>[] {
+  return [
+    ...(filter.batch_id === null ? [] : [sql`r.batch_id = ${filter.batch_id}`]),
+    ...(filter.agent_ids === null ? [] : [sql`r.agent_id = any(${[...filter.agent_ids]}::uuid[])`]),
+    ...(filter.states === null ? [] : [sql`r.state = any(${[...filter.states]}::text[])`]),
+    ...(filter.stop_reasons === null ? [] : [sql`r.stop_reason = any(${[...filter.stop_reasons]}::text[])`]),
+  ];
+}
+
+async function toOrdinalKeyset(db: Database, page: Page, batchId: string): Promise<Keyset> {
+  const cursors = [page.after, page.before].filter((cursor) => cursor !== null);
+  const { rows } = await sql<{ id: string; ordinal: number }>`
+    select id, ordinal from run where id = any(${cursors}::uuid[]) and batch_id = ${batchId}
+  `.execute(db);
+  const ordinalOf = (id: string | null): number | undefined => rows.find((row) => row.id === id)?.ordinal;
+  const after = ordinalOf(page.after);
+  const before = ordinalOf(page.before);
+  const ascends = page.order === 'asc';
+  const reads = readDirection(page);
+  const conditions = [
+    ...(after === undefined ? [] : [ascends ? sql`r.ordinal > ${after}` : sql`r.ordinal < ${after}`]),
+    ...(before === undefined ? [] : [ascends ? sql`r.ordinal < ${before}` : sql`r.ordinal > ${before}`]),
+  ];
+  return {
+    where: sql.join([sql`true`, ...conditions], sql` and `),
+    orderBy: reads === 'asc' ? sql`r.ordinal asc` : sql`r.ordinal desc`,
+    inOrder: (found) => (reads === page.order ? found : [...found].reverse()),
+  };
+}
+
+/** Tokens and cost of a run, all its paid attempts together. */
+export interface RunUsage {
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+  readonly cache_write_tokens: number;
+  readonly cache_read_tokens: number;
+  readonly cost_nanousd: number;
+  readonly steps: number;
+}
+
+/** What a run has used so far. Index: the primary key of `step`. */
+export async function readRunUsage(db: Database, runId: string): Promise<RunUsage> {
+  const { rows } = await sql<RunUsage>`
+    select coalesce(sum(input_tokens), 0)::bigint as input_tokens, coalesce(sum(output_tokens), 0)::bigint as output_tokens,
+      coalesce(sum(cache_write_5m_tokens + cache_write_1h_tokens), 0)::bigint as cache_write_tokens,
+      coalesce(sum(cache_read_tokens), 0)::bigint as cache_read_tokens,
+      coalesce(sum(cost_nanousd), 0)::bigint as cost_nanousd,
+      count(*) filter (where applied_at is not null) as steps
+    from step where run_id = ${runId}
+  `.execute(db);
+  const [usage] = rows;
+  if (usage === undefined) throw new Error('A sum over no rows is still one row.');
+  return usage;
+}

@@ -1,0 +1,57 @@
+import type { BlockView } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Database } from '../connect.ts';
+
+/** What one request is encoded from. */
+export interface SealedRequest {
+  readonly ordinal: number;
+  readonly run_id: string;
+  readonly number: number;
+  readonly attempt: number;
+  readonly max_tokens: number;
+  readonly definition_id: string;
+  /** JSON text of the messages array, stored contents spliced in untouched. */
+  readonly messages_json: string;
+  readonly block_ids: readonly string[];
+  readonly block_revisions: readonly number[];
+}
+
+/**
+ * The requests of a provider batch with ordinals in [from, to), in order: what was fixed when they were sealed, so the
+ * same rows give the same bytes at any time. Served by step_by_provider_batch and the primary key of message.
+ */
+export async function readSealedRequests(
+  db: Database,
+  providerBatchId: string,
+  from: number,
+  to: number,
+): Promise<readonly SealedRequest[]> {
+  const { rows } = await sql<SealedRequest>`
+    select s.ordinal, s.run_id, s.number, s.attempt, s.max_tokens, r.definition_id, s.block_ids, s.block_revisions,
+           coalesce((select '[' || string_agg('{"role":"' || m.role || '","content":'
+                    || case when left(m.content::text, 1) = '"' then m.content #>> '{}' else m.content::text end || '}',
+                    ',' order by m.seq) || ']'
+              from message m
+             where m.conversation_id = r.conversation_id and m.shown
+               and m.seq between s.context_from_seq and s.context_to_seq), '[]') as messages_json
+      from step s join run r on r.id = s.run_id
+     where s.provider_batch_id = ${providerBatchId}::uuid and s.ordinal >= ${from} and s.ordinal < ${to}
+     order by s.ordinal
+  `.execute(db);
+  return rows;
+}
+
+/** Blocks at given revisions, keyed `<block id>/<revision>`. */
+export async function readBlocksAt(
+  db: Database,
+  refs: readonly { readonly block_id: string; readonly revision: number }[],
+): Promise<ReadonlyMap<string, BlockView>> {
+  if (refs.length === 0) return new Map();
+  const { rows } = await sql<BlockView>`
+    select b.id as block_id, r.revision, b.label, r.description, r.value, r.char_limit, r.read_only
+      from unnest(${refs.map((ref) => ref.block_id)}::uuid[], ${refs.map((ref) => ref.revision)}::int[]) as ref(id, revision)
+      join block b on b.id = ref.id
+      join block_revision r on r.block_id = ref.id and r.revision = ref.revision
+  `.execute(db);
+  return new Map(rows.map((row) => [`${row.block_id}/${row.revision}`, row]));
+}

@@ -1,0 +1,410 @@
+import type { ColumnType, Generated } from 'kysely';
+import type {
+  BatchState,
+  ProviderBatchState,
+  RunState,
+  SideEffects,
+  StepState,
+  StopReason,
+  ToolCallState,
+  ToolKind,
+} from '@nightshift/agent-core';
+
+/*
+ * One interface a table, columns as the migrations make them; a test compares the two. Records keep their snake_case
+ * from here to the wire, so nothing maps them.
+ */
+
+/** A timestamptz: read as a Date, written as a Date or as text. */
+export type Timestamp = ColumnType<Date, Date | string, Date | string>;
+type Stamped = ColumnType<Date, Date | string | undefined, Date | string>;
+/** A `json` column: read as parsed JSON, written as JSON text so that nothing is printed twice. */
+export type JsonColumn<T> = ColumnType<T, string, string>;
+type JsonDefaulted<T> = ColumnType<T, string | undefined, string>;
+
+export interface LeaseColumns {
+  next_due_at: Timestamp | null;
+  lease_owner: string | null;
+  lease_until: ColumnType<Date | number, Date | string | undefined, Date | string>;
+  lease_epoch: Generated<number>;
+}
+
+export interface ProjectTable {
+  id: string;
+  name: string;
+  created_at: Stamped;
+}
+
+export interface ConversationTable {
+  id: string;
+  project_id: string;
+  run_id: string | null;
+  context_from_seq: Generated<number>;
+  created_at: Stamped;
+}
+
+export interface AgentTable {
+  id: string;
+  project_id: string;
+  conversation_id: string;
+  name: string;
+  description: string | null;
+  agent_type: string;
+  system: string;
+  model: string;
+  model_settings: JsonColumn<unknown>;
+  tool_rules: JsonColumn<unknown>;
+  metadata: JsonColumn<unknown> | null;
+  tags: Generated<string[]>;
+  timezone: Generated<string>;
+  message_buffer_autoclear: Generated<boolean>;
+  context_window_limit: number;
+  hidden: Generated<boolean>;
+  echoed: JsonDefaulted<unknown>;
+  created_at: Stamped;
+  updated_at: Stamped;
+  deleted_at: Timestamp | null;
+}
+
+export interface BlockTable {
+  id: string;
+  project_id: string;
+  label: string;
+  head_revision: number;
+  metadata: JsonDefaulted<unknown>;
+  tags: Generated<string[]>;
+  is_template: Generated<boolean>;
+  hidden: Generated<boolean>;
+  created_at: Stamped;
+  updated_at: Stamped;
+  deleted_at: Timestamp | null;
+}
+
+export interface BlockRevisionTable {
+  block_id: string;
+  revision: number;
+  project_id: string;
+  description: string | null;
+  value: string;
+  char_limit: number;
+  read_only: boolean;
+  based_on: number | null;
+  batch_id: string | null;
+  run_id: string | null;
+  step_number: number | null;
+  tool_use_id: string | null;
+  created_at: Stamped;
+}
+
+export interface AgentBlockTable {
+  agent_id: string;
+  block_id: string;
+  label: string;
+  project_id: string;
+  position: number;
+}
+
+export interface ToolTable {
+  id: string;
+  project_id: string;
+  name: string;
+  kind: ToolKind;
+  tool_type: string;
+  description: string;
+  input_schema: JsonColumn<unknown>;
+  side_effects: SideEffects;
+  return_char_limit: number;
+  timeout_ms: number;
+  requires_approval: Generated<boolean>;
+  source_type: string;
+  source_code: string | null;
+  tags: Generated<string[]>;
+  metadata: JsonDefaulted<unknown>;
+  created_at: Stamped;
+  updated_at: Stamped;
+}
+
+export interface AgentToolTable {
+  agent_id: string;
+  tool_id: string;
+  project_id: string;
+  position: number;
+}
+
+export interface DefinitionTable {
+  id: string;
+  project_id: string;
+  agent_type: string;
+  system: string;
+  model: string;
+  model_settings: JsonColumn<unknown>;
+  tool_rules: JsonColumn<unknown>;
+  tools: JsonColumn<unknown>;
+  created_at: Stamped;
+}
+
+export interface BatchTable extends LeaseColumns {
+  id: string;
+  project_id: string;
+  state: BatchState;
+  state_reason: string | null;
+  total: number;
+  metadata: JsonColumn<unknown> | null;
+  callback_url: string | null;
+  callback_sent_at: Timestamp | null;
+  callback_status_code: number | null;
+  callback_error: string | null;
+  callback_attempts: Generated<number>;
+  created_at: Stamped;
+  updated_at: Stamped;
+  cancel_requested_at: Timestamp | null;
+  completed_at: Timestamp | null;
+  takeovers: Generated<number>;
+}
+
+export interface BatchTallyTable {
+  batch_id: string;
+  slot: number;
+  project_id: string;
+  completed: Generated<number>;
+  failed: Generated<number>;
+  cancelled: Generated<number>;
+  expired: Generated<number>;
+  steps: Generated<number>;
+  tool_calls: Generated<number>;
+  input_tokens: Generated<number>;
+  output_tokens: Generated<number>;
+  cache_write_5m_tokens: Generated<number>;
+  cache_write_1h_tokens: Generated<number>;
+  cache_read_tokens: Generated<number>;
+  cost_nanousd: Generated<number>;
+}
+
+export interface RunTable {
+  id: string;
+  project_id: string;
+  batch_id: string;
+  agent_id: string;
+  conversation_id: string;
+  definition_id: string;
+  ordinal: number;
+  custom_id: string | null;
+  state: RunState;
+  stop_reason: StopReason | null;
+  error: JsonColumn<unknown> | null;
+  max_steps: number;
+  step_number: Generated<number>;
+  attempt: Generated<number>;
+  failures: Generated<number>;
+  token_boost: Generated<number>;
+  first_seq: number | null;
+  last_seq: number | null;
+  created_at: Stamped;
+  started_at: Timestamp | null;
+  ended_at: Timestamp | null;
+}
+
+export interface QueuedInputTable {
+  run_id: string;
+  project_id: string;
+  messages: JsonColumn<unknown>;
+}
+
+export interface CredentialTable {
+  id: string;
+  name: string;
+  project_id: string;
+  paused_until: Timestamp | null;
+  pause_reason: string | null;
+  failures: Generated<number>;
+  lease_owner: string | null;
+  lease_until: ColumnType<Date | number, Date | string | undefined, Date | string>;
+  lease_epoch: Generated<number>;
+}
+
+export interface ProviderBatchTable extends LeaseColumns {
+  id: string;
+  project_id: string;
+  credential: string;
+  state: ProviderBatchState;
+  nonce: string;
+  submission: Generated<number>;
+  request_count: number;
+  body_bytes: number | null;
+  body_sha256: string | null;
+  provider_id: string | null;
+  submit_started_at: Timestamp | null;
+  submitted_at: Timestamp | null;
+  expires_at: Timestamp | null;
+  ended_at: Timestamp | null;
+  ingested_at: Timestamp | null;
+  missing_since: Timestamp | null;
+  searches: Generated<number>;
+  not_ours: Generated<string[]>;
+  streams: Generated<number>;
+  lines_refused: Generated<number>;
+  failures: Generated<number>;
+  error: JsonColumn<unknown> | null;
+  created_at: Stamped;
+  takeovers: Generated<number>;
+}
+
+export interface DoubtedSubmissionTable {
+  nonce: string;
+  project_id: string;
+  provider_batch_id: string;
+  outcome: 'adopted' | 'withdrawn';
+  request_count: number;
+  submit_started_at: Timestamp;
+  watched_until: Timestamp;
+}
+
+export interface StepTable {
+  project_id: string;
+  run_id: string;
+  number: number;
+  attempt: number;
+  provider_batch_id: string;
+  ordinal: number;
+  state: StepState;
+  context_from_seq: number;
+  context_to_seq: number;
+  block_ids: string[];
+  block_revisions: number[];
+  max_tokens: number;
+  stop_reason: string | null;
+  model: string | null;
+  provider_message_id: string | null;
+  input_tokens: Generated<number>;
+  output_tokens: Generated<number>;
+  cache_write_5m_tokens: Generated<number>;
+  cache_write_1h_tokens: Generated<number>;
+  cache_read_tokens: Generated<number>;
+  cost_nanousd: Generated<number>;
+  error: JsonColumn<unknown> | null;
+  sealed_at: Timestamp;
+  applied_at: Timestamp | null;
+  ended_at: Timestamp | null;
+}
+
+export interface MessageTable {
+  project_id: string;
+  conversation_id: string;
+  seq: number;
+  run_id: string | null;
+  step_number: number | null;
+  role: 'user' | 'assistant' | 'system';
+  content: JsonColumn<unknown>;
+  shown: Generated<boolean>;
+  otid: string | null;
+  name: string | null;
+  created_at: Stamped;
+}
+
+export interface ToolCallTable {
+  project_id: string;
+  run_id: string;
+  step_number: number;
+  call_index: number;
+  tool_use_id: string;
+  tool_name: string;
+  kind: ToolKind | 'rejected';
+  state: ToolCallState;
+  held_result: string | null;
+  started_at: Timestamp | null;
+  ended_at: Timestamp | null;
+  duration_ms: number | null;
+}
+
+export interface RunChunkTable {
+  id: string;
+  project_id: string;
+  kind: 'ready' | 'tools';
+  run_ids: string[];
+  created_at: Stamped;
+  failures: Generated<number>;
+  next_due_at: Timestamp;
+  lease_owner: string | null;
+  lease_until: ColumnType<Date | number, Date | string | undefined, Date | string>;
+  lease_epoch: Generated<number>;
+  takeovers: Generated<number>;
+}
+
+export interface ResultLineTable {
+  provider_batch_id: string;
+  line_number: number;
+  project_id: string;
+  custom_id: string | null;
+  reason: 'unreadable' | 'too_long' | 'foreign' | 'duplicate' | 'conflicting';
+  byte_length: number;
+  excerpt: string;
+  seen_at: Stamped;
+}
+
+export interface ScheduleTable {
+  id: string;
+  project_id: string;
+  name: string;
+  cron: string;
+  time_zone: string;
+  template: JsonColumn<unknown>;
+  state: 'active' | 'paused';
+  state_reason: string | null;
+  next_due_at: Timestamp | null;
+  created_at: Stamped;
+  updated_at: Stamped;
+}
+
+export interface TickTable {
+  schedule_id: string;
+  due_at: Timestamp;
+  project_id: string;
+  batch_id: string | null;
+  outcome: 'started' | 'skipped' | 'missed';
+  created_at: Stamped;
+}
+
+export interface AuditReportTable {
+  id: string;
+  project_id: string;
+  started_at: Stamped;
+  finished_at: Timestamp | null;
+  violations: JsonColumn<unknown> | null;
+}
+
+export interface IdempotencyKeyTable {
+  project_id: string;
+  key: string;
+  request_sha256: string;
+  batch_id: string;
+  created_at: Stamped;
+}
+
+/** All tables, by name. */
+export interface DB {
+  project: ProjectTable;
+  conversation: ConversationTable;
+  agent: AgentTable;
+  block: BlockTable;
+  block_revision: BlockRevisionTable;
+  agent_block: AgentBlockTable;
+  tool: ToolTable;
+  agent_tool: AgentToolTable;
+  definition: DefinitionTable;
+  batch: BatchTable;
+  batch_tally: BatchTallyTable;
+  run: RunTable;
+  queued_input: QueuedInputTable;
+  credential: CredentialTable;
+  provider_batch: ProviderBatchTable;
+  doubted_submission: DoubtedSubmissionTable;
+  step: StepTable;
+  message: MessageTable;
+  tool_call: ToolCallTable;
+  run_chunk: RunChunkTable;
+  result_line: ResultLineTable;
+  schedule: ScheduleTable;
+  tick: TickTable;
+  audit_report: AuditReportTable;
+  idempotency_key: IdempotencyKeyTable;
+}

@@ -1,0 +1,558 @@
+import { sql } from 'kysely';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import {
+  auditInvariants,
+  claimDueBatches,
+  claimToolsChunk,
+  commitBatchFinish,
+  commitDecisions,
+  commitIngested,
+  commitRunsCancelled,
+  commitUnknown,
+  commitWithdrawn,
+  DEFAULT_PROJECT_ID,
+  inTransaction,
+  invariants,
+  lockForFinish,
+  lockRuns,
+  markIdleBatches,
+  newId,
+  requestBatchCancel,
+  type Database,
+  type Tx,
+} from '../../src/index.ts';
+import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
+import { aRun, createTestAgents } from '../factories.ts';
+import {
+  accept,
+  acceptFleet,
+  act,
+  ALICE,
+  answer,
+  callsTools,
+  claim,
+  commitIds,
+  DONE,
+  end,
+  ingest,
+  later,
+  leaseOf,
+  newNonce,
+  seal,
+  sealAndEnd,
+  submit,
+  writeAhead,
+} from '../worker-commits/night-shift.ts';
+import {
+  decideAfterAnswer,
+  decideAfterTools,
+  decideFinish,
+  RETRY_POLICY_DEFAULT,
+  toolResultsMessage,
+} from '@nightshift/agent-core';
+
+let database: TestDatabase;
+let db: Database;
+beforeAll(async () => {
+  database = await openTestDatabase(inject('postgresUrl'));
+  db = database.db;
+  await live(db);
+});
+afterAll(() => database.close());
+
+/** A database in the middle of its life: something in every state that the worker brings about. */
+async function live(on: Database): Promise<void> {
+  // Ended: one run answered at once, one with calls, one that wrote its memory, one that failed; and another behind it.
+  const fleet = await acceptFleet(on, 4);
+  const [plain, calling, rewriting, failing] = fleet.run_ids as [string, string, string, string];
+  await sql`update batch set callback_url = 'https://example.com/done' where id = ${fleet.id}::uuid`.execute(
+    on,
+  );
+  await accept(on, [aRun(fleet.agent_ids[0]!, ['and then?'])]);
+  const first = await sealAndEnd(on);
+  await ingest(on, first, DONE, { run_ids: [plain] });
+  await ingest(
+    on,
+    first,
+    answer([
+      { type: 'text', text: 'a' },
+      { type: 'tool_use', id: 'toolu_\u0000', name: 'look', input: {} },
+    ]),
+    { run_ids: [calling] },
+  );
+  await rewriteMemory(on, rewriting, fleet.agent_ids[2]!);
+  await ingest(
+    on,
+    first,
+    { kind: 'errored', error_class: 'permanent', error_type: 'x', message: 'no' },
+    { run_ids: [failing] },
+  );
+  await inTransaction(on, (trx) => commitIngested(trx, first, 0));
+  await act(on, (await claimToolsChunk(on, ALICE))!);
+  const second = await sealAndEnd(on);
+  await ingest(on, second, DONE);
+  await inTransaction(on, (trx) => commitIngested(trx, second, 1));
+  await markIdleBatches(on);
+  for (const claimed of await claimDueBatches(on, ['running'], 10, ALICE)) {
+    const lease = leaseOf('batch', claimed);
+    await inTransaction(on, async (trx) =>
+      commitBatchFinish(trx, lease, decideFinish(await lockForFinish(trx, lease)), 0),
+    );
+  }
+  // Cancelled: one run that waited, one that is at the provider.
+  const cancelled = await acceptFleet(on, 1);
+  await submit(on, (await seal(on)).id);
+  const [waiting] = await createTestAgents(on, 1);
+  const both = await accept(on, [aRun(waiting!.id), aRun(waiting!.id)]);
+  for (const id of [cancelled.id, both.id])
+    await inTransaction(on, (trx) => requestBatchCancel(trx, DEFAULT_PROJECT_ID, id));
+  for (const claimed of await claimDueBatches(on, ['cancelling'], 10, ALICE)) {
+    await inTransaction(on, (trx) =>
+      commitRunsCancelled(trx, leaseOf('batch', claimed), 100, { chunk_id: newId(), tally_slot: 3 }),
+    );
+  }
+  // Withdrawn once, then answered in part: acting, trying again, and still out.
+  const [agent] = await createTestAgents(on, 1);
+  const going = await acceptFleet(on, 3);
+  await accept(on, [aRun(agent!.id), aRun(agent!.id)]);
+  const { id } = await seal(on);
+  const ahead = await writeAhead(on, id);
+  await inTransaction(on, (trx) => commitUnknown(trx, ahead, 'test', 0));
+  const doubted = await claim(on, id, 'unknown');
+  await inTransaction(on, (trx) => commitWithdrawn(trx, doubted, newNonce()));
+  const last = await end(on, id);
+  await ingest(on, last, callsTools(2), { run_ids: [going.run_ids[0]!] });
+  await ingest(on, last, { kind: 'expired' }, { run_ids: [going.run_ids[1]!] });
+  // Taken over once; and one that only waits to be sealed.
+  await later(on, 60_000, (trx) => claimToolsChunk(trx, ALICE));
+  await later(on, 120_000, (trx) => claimToolsChunk(trx, ALICE));
+  await acceptFleet(on, 1);
+  await sql`insert into idempotency_key (project_id, key, request_sha256, batch_id)
+    select project_id, 'key-' || id, 'aa', id from batch where id in (${fleet.id}::uuid, ${going.id}::uuid)`.execute(
+    on,
+  );
+  await sql`insert into result_line (provider_batch_id, line_number, project_id, reason, byte_length, excerpt)
+    values (${last.id}::uuid, 1, ${DEFAULT_PROJECT_ID}::uuid, 'foreign', 2, '{}')`.execute(on);
+  const schedule = newId();
+  await sql`insert into schedule (id, project_id, name, cron, time_zone, template, state, next_due_at)
+    values (${schedule}::uuid, ${DEFAULT_PROJECT_ID}::uuid, 'nightly', '0 2 * * *', 'UTC', '{}', 'active', '2026-11-21T02:00:00Z')`.execute(
+    on,
+  );
+  await sql`insert into tick (schedule_id, due_at, project_id, batch_id, outcome)
+    values (${schedule}::uuid, '2026-11-20T02:00:00Z', ${DEFAULT_PROJECT_ID}::uuid, ${fleet.id}::uuid, 'started')`.execute(
+    on,
+  );
+}
+
+/** A call that rewrites a block, settled in the commit that applies its answer. */
+async function rewriteMemory(on: Database, runId: string, agentId: string): Promise<void> {
+  await inTransaction(on, async (trx) => {
+    const run = [...(await lockRuns(trx, [runId])).values()][0]!;
+    const outcome = answer([{ type: 'tool_use', id: 'toolu_m', name: 'memory_rethink', input: {} }]);
+    const decision = decideAfterAnswer(
+      run,
+      { run_id: run.id, number: 1, attempt: 1 },
+      outcome,
+      RETRY_POLICY_DEFAULT,
+    );
+    if (decision.kind === 'refuse') throw new Error('refused');
+    const message = toolResultsMessage([{ tool_use_id: 'toolu_m', outcome: { ok: true, result: 'ok' } }]);
+    const settled = decideAfterTools({ ...run, state: 'acting' }, run.last_seq + 1, message);
+    const call = {
+      call_index: 0,
+      tool_use_id: 'toolu_m',
+      tool_name: 'memory_rethink',
+      kind: 'memory',
+      state: 'succeeded',
+      held_result: null,
+    } as const;
+    const { block_id } = await trx
+      .selectFrom('agent_block')
+      .select('block_id')
+      .where('agent_id', '=', agentId)
+      .executeTakeFirstOrThrow();
+    const write = {
+      block_id,
+      based_on_revision: 1,
+      revision: 2,
+      value: 'new',
+      run_id: run.id,
+      batch_id: run.batch_id,
+      step_number: 1,
+      tool_use_id: 'toolu_m',
+    };
+    await commitDecisions(trx, [{ run, decision, calls: [call], settled }], [write], commitIds(1));
+  });
+}
+
+/** Whether the invariant is broken as the transaction sees it. */
+async function isBroken(trx: Tx, id: string): Promise<boolean> {
+  const invariant = invariants().find((candidate) => candidate.id === id);
+  if (invariant === undefined) throw new Error(`There is no invariant ${id}.`);
+  const { rows } = await sql`select * from (${invariant.sql}) as broken limit 1`.execute(trx);
+  return rows.length > 0;
+}
+
+class Undone extends Error {}
+
+/** Whether the statements, which are then undone, break the invariant. Triggers rest; a break drops the constraint in its way. */
+async function breaks(id: string, statements: readonly string[]): Promise<boolean> {
+  let broken = false;
+  await inTransaction(db, async (trx) => {
+    await sql`set local session_replication_role = replica`.execute(trx);
+    let touched = 0n;
+    for (const statement of statements) {
+      touched += (await sql.raw(statement).execute(trx)).numAffectedRows ?? 0n;
+    }
+    expect(touched, 'the break found a row to break').toBeGreaterThan(0n);
+    broken = await isBroken(trx, id);
+    throw new Undone();
+  }).catch((error: unknown) => {
+    if (!(error instanceof Undone)) throw error;
+  });
+  return broken;
+}
+
+const OTHER_PROJECT = `'00000000-0000-4000-8000-00000000000f'`;
+const drop = (table: string, ...names: readonly string[]): string =>
+  `alter table ${table} ${names.map((name) => `drop constraint ${name}`).join(', ')}`;
+const one = (table: string, where: string, key = 'id'): string =>
+  `${key} = (select ${key} from ${table} where ${where} order by ${key} limit 1)`;
+const aRunIn = (state: string): string => one('run', `state = '${state}'`);
+
+/** Ways to break each invariant. */
+const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
+  I1: {
+    'a run is missing': [`delete from run where ${aRunIn('queued')}`],
+    'a total is wrong': [`update batch set total = total + 1 where ${one('batch', `state = 'running'`)}`],
+    'a batch ends too early': [
+      `update batch set state = 'completed', completed_at = now() where ${one('batch', `state = 'running' and exists (select from run where batch_id = batch.id and ended_at is null)`)}`,
+    ],
+  },
+  I2: {
+    'two attempts are applied': [
+      'drop index step_applied_once',
+      `insert into step (project_id, run_id, number, attempt, provider_batch_id, ordinal, state, context_from_seq, context_to_seq, block_ids,
+         block_revisions, max_tokens, sealed_at, applied_at, ended_at, stop_reason)
+       select project_id, run_id, number, attempt + 1, provider_batch_id, 99, state, 0, 1, '{}', '{}', 1, sealed_at, applied_at, ended_at, stop_reason
+         from step where state = 'done' limit 1`,
+    ],
+  },
+  I3: {
+    'a step in the middle is gone': [
+      `delete from step where number = 1 and run_id = (select run_id from step where number = 2 limit 1)`,
+    ],
+    'a step lies behind': [`update step set number = 3 where number = 2`],
+    'a run runs ahead of its steps': [`update run set step_number = 3 where ${aRunIn('ready')}`],
+  },
+  I4: {
+    'a message is gone': [
+      `delete from message where seq = 1 and conversation_id = (select conversation_id from message where seq = 3 limit 1)`,
+    ],
+    'a number is skipped': [
+      `update message set seq = seq + 1 where (conversation_id, seq) in (select conversation_id, max(seq) from message group by 1 limit 1)`,
+    ],
+  },
+  I4b: {
+    'a run claims too much': [`update run set last_seq = last_seq + 1 where ${aRunIn('in_flight')}`],
+    'a message belongs to another run': [
+      `update message set run_id = (select id from run where state = 'completed' limit 1) where run_id = (select id from run where state = 'in_flight' limit 1)`,
+    ],
+    'nobody owns a message of a run': [
+      `update message set run_id = null where run_id = (select id from run where state = 'in_flight' limit 1)`,
+    ],
+  },
+  I5: {
+    'an answer to a call is gone': [
+      `update message set content = '[]' where role = 'user' and step_number is not null and json_typeof(content) = 'array'`,
+    ],
+    'the message of results is gone': [`delete from message where role = 'user' and step_number is not null`],
+    'an answer names another call': [
+      `update message set content = '[{"type":"tool_result","tool_use_id":"toolu_other","content":"x"}]' where role = 'user' and step_number is not null and json_typeof(content) = 'array'`,
+    ],
+    'a call is answered twice': [
+      `update message set content = '[{"type":"tool_result","tool_use_id":"toolu_m"},{"type":"tool_result","tool_use_id":"toolu_m"}]' where role = 'user' and step_number is not null and json_typeof(content) = 'array'`,
+    ],
+    'a call of a finished step is open': [
+      `update tool_call set state = 'pending', ended_at = null where state = 'succeeded'`,
+    ],
+    'a result is held for ever': [`update tool_call set held_result = 'x' where state = 'succeeded'`],
+  },
+  I5b: {
+    'a call was never written down': [`delete from tool_call where state = 'pending' and call_index = 1`],
+    'a call was invented': [
+      `insert into tool_call (project_id, run_id, step_number, call_index, tool_use_id, tool_name, kind, state) select project_id, run_id, step_number, 9, 'toolu_9', tool_name, kind, state from tool_call where state = 'pending' limit 1`,
+    ],
+  },
+  I6: {
+    'a rejected batch holds an open step': [
+      `update provider_batch set state = 'rejected', next_due_at = null where id in (select provider_batch_id from step where state = 'sealed')`,
+    ],
+    'an ingested batch holds an open step': [
+      `update provider_batch set state = 'ingested', ingested_at = now(), next_due_at = null, submitted_at = now(), ended_at = now() where id in (select provider_batch_id from step where state = 'sealed')`,
+    ],
+  },
+  I7: {
+    'two rows name one batch of the provider': [
+      drop('provider_batch', 'provider_batch_provider_id_key'),
+      `update provider_batch set provider_id = 'msgbatch_same' where provider_id is not null`,
+    ],
+    'two rows share a nonce': [
+      drop('provider_batch', 'provider_batch_nonce_key'),
+      `update provider_batch set nonce = 'samesame'`,
+    ],
+    'a doubted nonce is used by another': [
+      `update provider_batch set nonce = (select nonce from doubted_submission) where ${one('provider_batch', 'id not in (select provider_batch_id from doubted_submission)')}`,
+    ],
+  },
+  I8: {
+    'two attempts are on their way': [
+      `insert into step (project_id, run_id, number, attempt, provider_batch_id, ordinal, state, context_from_seq, context_to_seq, block_ids, block_revisions, max_tokens, sealed_at)
+       select project_id, run_id, number, attempt + 1, provider_batch_id, 99, 'sealed', 0, 1, '{}', '{}', 1, sealed_at from step where state = 'sealed' limit 1`,
+    ],
+    'an applied step is sent again': [
+      `insert into step (project_id, run_id, number, attempt, provider_batch_id, ordinal, state, context_from_seq, context_to_seq, block_ids, block_revisions, max_tokens, sealed_at)
+       select project_id, run_id, number, attempt + 1, provider_batch_id, 99, 'sealed', 0, 1, '{}', '{}', 1, sealed_at from step where state = 'answered' limit 1`,
+    ],
+  },
+  I9: {
+    'a step of a batch is gone': [`delete from step where state = 'sealed'`],
+    'places are not dense': [`update step set ordinal = ordinal + 1000 where ordinal = 0`],
+    'a count is wrong': [`update provider_batch set request_count = request_count + 1`],
+    'an ingested batch is not': [
+      `update step set state = 'sealed', applied_at = null, ended_at = null where provider_batch_id in (select id from provider_batch where state = 'ingested')`,
+    ],
+  },
+  I10: {
+    'a step is sealed after the request': [
+      `update step set sealed_at = now() + interval '1 hour' where run_id in (select r.id from run r join batch b on b.id = r.batch_id where b.state = 'cancelling')`,
+    ],
+  },
+  I11: {
+    'a run is counted twice': [`update batch_tally set completed = completed + 1 where completed > 0`],
+    'tokens are lost': [`update batch_tally set output_tokens = output_tokens - 1 where output_tokens > 0`],
+    'money is not booked': [`update step set cost_nanousd = cost_nanousd + 1 where state = 'done'`],
+    'a slot is gone': [`delete from batch_tally where slot = 0`],
+    'a call is not counted': [`delete from tool_call where state = 'succeeded'`],
+  },
+  I12: {
+    'a provider batch is forgotten': [
+      `update provider_batch set next_due_at = now() - interval '1 hour', lease_until = '-infinity', lease_owner = null where next_due_at is not null`,
+    ],
+    'a chunk is forgotten': [
+      `update run_chunk set next_due_at = now() - interval '1 hour', lease_until = now() - interval '30 minutes'`,
+    ],
+    'a batch is forgotten': [
+      `update batch set next_due_at = now() - interval '1 hour', lease_until = '-infinity', lease_owner = null where state = 'cancelling'`,
+    ],
+  },
+  I13: {
+    'a step is sealed for an ended run': [
+      `update step set sealed_at = now() + interval '1 hour' where state = 'done'`,
+    ],
+    'an answer is applied to an ended run': [
+      `update step set applied_at = now() + interval '1 hour' where state = 'done'`,
+    ],
+    'an ended run writes': [
+      `update message set created_at = now() + interval '1 hour' where run_id in (select id from run where ended_at is not null)`,
+    ],
+    'a call ends later than its run': [
+      `update tool_call set ended_at = now() + interval '1 hour' where state = 'succeeded'`,
+    ],
+    'a run ends later than its batch': [
+      `update run set ended_at = now() + interval '1 hour' where batch_id in (select id from batch where completed_at is not null)`,
+    ],
+  },
+  I14: {
+    'an ended run waits for an answer': [
+      `update run set state = 'failed', error = '{}', stop_reason = 'poison', ended_at = now() where ${aRunIn('in_flight')}`,
+    ],
+    'a run is out without a step': [`delete from step where state = 'sealed'`],
+    'a run waits for another attempt': [`update run set attempt = attempt + 1 where ${aRunIn('in_flight')}`],
+    'a ready run has an answer open': [`update run set state = 'ready' where ${aRunIn('acting')}`],
+  },
+  I14b: {
+    'a conversation lost its holder': [`update conversation set run_id = null where run_id is not null`],
+    'an ended run holds on': [
+      `update conversation set run_id = (select id from run where state = 'completed' limit 1) where ${one('conversation', 'run_id is null')}`,
+    ],
+    'a holder that is no run': [
+      `update conversation set run_id = gen_random_uuid() where ${one('conversation', 'run_id is null')}`,
+    ],
+    'a run holds a conversation of others': [
+      `update conversation set run_id = null where run_id = (select id from run where state = 'in_flight' order by id limit 1)`,
+      `update conversation set run_id = (select id from run where state = 'in_flight' order by id limit 1) where ${one('conversation', 'run_id is null')}`,
+    ],
+  },
+  I14c: {
+    'the input of a waiting run is gone': [`delete from queued_input`],
+    'a started run has its input still': [
+      `insert into queued_input (run_id, project_id, messages) select id, project_id, '[]' from run where state = 'ready' limit 1`,
+    ],
+  },
+  I15: {
+    'an owner without an end': [
+      `update provider_batch set lease_owner = 'ghost', lease_until = '-infinity', lease_epoch = 1 where lease_owner is null`,
+    ],
+    'an end without an owner': [
+      `update credential set lease_owner = null, lease_until = now() + interval '1 minute'`,
+    ],
+    'more takeovers than claims': [`update run_chunk set takeovers = lease_epoch + 1`],
+    'somebody holds what is over': [
+      `update provider_batch set lease_owner = 'alice', lease_until = now(), lease_epoch = 9 where state = 'ingested'`,
+    ],
+  },
+  I16: {
+    'a revision is gone': [`delete from block_revision where revision = 1`],
+    'a head lags behind': [`update block set head_revision = 1 where head_revision = 2`],
+    'a head runs ahead': [`update block set head_revision = head_revision + 1`],
+  },
+  I16b: {
+    'a revision that a request shows is gone': [
+      `delete from block_revision where block_id = (select block_ids[1] from step where state = 'sealed' and cardinality(block_ids) > 0 limit 1)`,
+    ],
+  },
+  I16c: {
+    'a revision names no call': [
+      `update block_revision set tool_use_id = 'toolu_none' where run_id is not null`,
+    ],
+    'a revision names another batch': [
+      `update block_revision set batch_id = gen_random_uuid() where run_id is not null`,
+    ],
+  },
+  I17: {
+    'two ticks share a batch': [
+      `insert into tick (schedule_id, due_at, project_id, batch_id, outcome) select schedule_id, due_at - interval '1 day', project_id, batch_id, outcome from tick`,
+    ],
+    'a tick is ahead': [`update tick set due_at = '2026-11-21T02:00:00Z'`],
+  },
+  I18: {
+    'a callback went out early': [
+      `update batch set callback_attempts = 1, callback_url = 'x' where state = 'running'`,
+    ],
+    'nobody is to send it': [`update batch set next_due_at = null where callback_url is not null`],
+    'sent without a try': [`update batch set callback_sent_at = now() where callback_url is not null`],
+  },
+  I19: {
+    'a run takes a step too many': [
+      drop('run', 'run_steps_bounded'),
+      `update run set max_steps = 1 where step_number = 2 and state = 'completed'`,
+    ],
+  },
+  I20: Object.fromEntries(
+    [
+      'run',
+      'batch',
+      'step',
+      'message',
+      'tool_call',
+      'queued_input',
+      'batch_tally',
+      'run_chunk',
+      'agent_block',
+      'agent_tool',
+      'block_revision',
+      'idempotency_key',
+      'tick',
+      'agent',
+      'conversation',
+      'definition',
+      'provider_batch',
+      'result_line',
+      'doubted_submission',
+    ].map((table) => [`${table} of another project`, [`update ${table} set project_id = ${OTHER_PROJECT}`]]),
+  ),
+  I21: {
+    'a step without a run': [
+      `update step set run_id = '01900000-0000-7000-8000-000000000000' where ${one('step', `state = 'sealed'`, 'run_id')}`,
+    ],
+    'a step without a provider batch': [
+      `update step set provider_batch_id = gen_random_uuid() where state = 'sealed'`,
+    ],
+    'a message without a conversation': [
+      `update message set conversation_id = '01900000-0000-7000-8000-000000000000' where ${one('message', 'true', 'conversation_id')}`,
+    ],
+    'a message without a run': [
+      `update message set run_id = gen_random_uuid() where ${one('message', 'true', 'conversation_id')}`,
+    ],
+    'a call without a step': [`update tool_call set step_number = 77 where call_index = 0`],
+    'a chunk without a run': [`update run_chunk set run_ids = run_ids || gen_random_uuid()`],
+  },
+  I21a: {
+    'a ready run is forgotten': [`delete from run_chunk where kind = 'ready'`],
+    'an acting run is forgotten': [`delete from run_chunk where kind = 'tools'`],
+    'an acting run is in two chunks': [
+      `insert into run_chunk (id, project_id, kind, run_ids, next_due_at) select gen_random_uuid(), project_id, kind, run_ids, next_due_at from run_chunk where kind = 'tools'`,
+    ],
+  },
+  I22: {
+    'a key stands for two batches': [
+      drop('idempotency_key', 'idempotency_key_pkey'),
+      `update idempotency_key set key = 'same'`,
+    ],
+    'a batch has two keys': [
+      `update idempotency_key set batch_id = (select batch_id from idempotency_key limit 1)`,
+    ],
+  },
+};
+
+test('a database in the middle of its life breaks no invariant', async () => {
+  expect(await auditInvariants(db)).toEqual([]);
+  const states = await sql<{ state: string }>`select distinct state from run order by state`.execute(db);
+  expect(states.rows.map((row) => row.state)).toEqual([
+    'acting',
+    'cancelled',
+    'completed',
+    'failed',
+    'in_flight',
+    'queued',
+    'ready',
+  ]);
+});
+
+test('every invariant has an id of its own, and a way to break it below', () => {
+  const ids = invariants().map((invariant) => invariant.id);
+  expect(new Set(ids).size).toBe(ids.length);
+  expect(Object.keys(BREAKS).sort()).toEqual([...ids].sort());
+});
+
+describe('a break is seen', () => {
+  const cases = Object.entries(BREAKS).flatMap(([id, ways]) =>
+    Object.entries(ways).map(([what, statements]) => ({ id, what, statements })),
+  );
+  test.each(cases)('$id: $what', async ({ id, statements }) => {
+    expect(await breaks(id, statements)).toBe(true);
+  });
+});
+
+test('what is broken is reported with its promise and the rows, no more than twenty of each', async () => {
+  const broken = await openTestDatabase(inject('postgresUrl'));
+  try {
+    await acceptFleet(broken.db, 25);
+    await sql`delete from run_chunk`.execute(broken.db);
+    const violations = await auditInvariants(broken.db);
+    expect(violations).toHaveLength(20);
+    expect(violations[0]).toMatchObject({ id: 'I21a', row: { state: 'ready', chunks: 0 } });
+    expect(violations[0]!.name).toMatch(/^whoever must act/);
+  } finally {
+    await broken.close();
+  }
+});
+
+test('what is due and unheld counts as stalled after the time that the caller says', async () => {
+  const idle = await openTestDatabase(inject('postgresUrl'));
+  try {
+    await acceptFleet(idle.db, 1);
+    await sql`update run_chunk set next_due_at = app_now() - interval '2 minutes'`.execute(idle.db);
+    expect(await auditInvariants(idle.db)).toEqual([]);
+    expect(await auditInvariants(idle.db, { stalledAfterMs: 60_000 })).toMatchObject([
+      { id: 'I12', row: { what: 'run_chunk' } },
+    ]);
+    await sql`update run_chunk set lease_owner = 'alice', lease_epoch = 1, lease_until = app_now() + interval '1 minute'`.execute(
+      idle.db,
+    );
+    expect(await auditInvariants(idle.db, { stalledAfterMs: 60_000 })).toEqual([]);
+  } finally {
+    await idle.close();
+  }
+});

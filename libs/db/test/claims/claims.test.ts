@@ -1,0 +1,351 @@
+import { sql } from 'kysely';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import {
+  claimCredential,
+  claimDueBatches,
+  claimDueProviderBatches,
+  claimProviderBatch,
+  claimToolsChunk,
+  haltCredential,
+  holdLease,
+  inTransaction,
+  newId,
+  pauseCredential,
+  releaseAllLeases,
+  releaseCredential,
+  releaseLease,
+  resumeCredential,
+  renewLeases,
+  type Claimant,
+  type Database,
+  type LeasedTable,
+} from '../../src/index.ts';
+import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
+import { ALICE, BOB, gate, later, leaseOf } from '../worker-commits/night-shift.ts';
+
+let database: TestDatabase;
+let db: Database;
+beforeAll(async () => {
+  database = await openTestDatabase(inject('postgresUrl'));
+  db = database.db;
+});
+afterAll(() => database.close());
+beforeEach(() => sql`truncate batch, provider_batch, run_chunk cascade`.execute(db));
+
+/** Longer than the leases that ALICE and BOB take. */
+const EXPIRED_MS = 30_001;
+const PROJECT = sql`'00000000-0000-4000-8000-000000000000'::uuid`;
+
+interface Claimed {
+  readonly id: string;
+  readonly lease_epoch: number;
+  readonly taken_over_from: string | null;
+}
+
+interface LeasedKind {
+  readonly table: LeasedTable;
+  /** Puts a row up that is due `inMs` from now. */
+  put(inMs: number): Promise<string>;
+  claim(on: Database, claimant: Claimant, limit?: number): Promise<readonly Claimed[]>;
+}
+
+const KINDS: readonly LeasedKind[] = [
+  {
+    table: 'batch',
+    async put(inMs) {
+      const id = newId();
+      await sql`insert into batch (id, project_id, state, total, next_due_at)
+        values (${id}::uuid, ${PROJECT}, 'running', 0, app_now() + ${inMs} * interval '1 millisecond')`.execute(
+        db,
+      );
+      return id;
+    },
+    claim: (on, claimant, limit = 10) => claimDueBatches(on, ['running'], limit, claimant),
+  },
+  {
+    table: 'provider_batch',
+    async put(inMs) {
+      const id = newId();
+      await sql`insert into provider_batch (id, project_id, credential, state, nonce, request_count, next_due_at)
+        values (${id}::uuid, ${PROJECT}, 'default', 'building', ${id.slice(-12)}, 1,
+                app_now() + ${inMs} * interval '1 millisecond')`.execute(db);
+      return id;
+    },
+    claim: (on, claimant, limit = 10) => claimDueProviderBatches(on, ['building'], limit, claimant),
+  },
+  {
+    table: 'run_chunk',
+    async put(inMs) {
+      const id = newId();
+      await sql`insert into run_chunk (id, project_id, kind, run_ids, next_due_at)
+        values (${id}::uuid, ${PROJECT}, 'tools', array[gen_random_uuid()],
+                app_now() + ${inMs} * interval '1 millisecond')`.execute(db);
+      return id;
+    },
+    async claim(on, claimant, limit = 10) {
+      const claimed: Claimed[] = [];
+      while (claimed.length < limit) {
+        const chunk = await claimToolsChunk(on, claimant);
+        if (chunk === null) break;
+        claimed.push(chunk);
+      }
+      return claimed;
+    },
+  },
+];
+
+interface LeaseRow {
+  readonly lease_owner: string | null;
+  readonly lease_epoch: number;
+  readonly takeovers: number;
+  readonly held: boolean;
+  readonly due_in_ms: number;
+}
+
+async function read(table: LeasedTable, id: string): Promise<LeaseRow> {
+  const { rows } = await sql<LeaseRow>`
+    select lease_owner, lease_epoch, takeovers, lease_until > app_now() as held,
+           (extract(epoch from next_due_at - app_now()) * 1000)::float8 as due_in_ms
+      from ${sql.table(table)} where id = ${id}::uuid`.execute(db);
+  return rows[0]!;
+}
+
+describe.each(KINDS)('a lease on a $table', (kind) => {
+  test('keeps others out until it ends, by the clock of the database', async () => {
+    const id = await kind.put(-1);
+    const [first] = await kind.claim(db, ALICE);
+    expect(first).toMatchObject({ id, lease_epoch: 1, taken_over_from: null });
+    expect(await kind.claim(db, BOB)).toEqual([]);
+    expect(await later(db, 29_000, (trx) => kind.claim(trx, BOB))).toEqual([]);
+    const [second] = await later(db, EXPIRED_MS, (trx) => kind.claim(trx, BOB));
+    expect(second).toMatchObject({ id, lease_epoch: 2, taken_over_from: 'alice' });
+    expect(await read(kind.table, id)).toMatchObject({ lease_owner: 'bob', lease_epoch: 2, takeovers: 1 });
+  });
+
+  test('is prolonged by its holder, and lost to whoever took over', async () => {
+    const id = await kind.put(-1);
+    const [mine] = await kind.claim(db, ALICE);
+    const lease = leaseOf(kind.table, mine!);
+    expect(await later(db, 20_000, (trx) => renewLeases(trx, kind.table, [lease], ALICE))).toEqual(
+      new Set([id]),
+    );
+    expect(await later(db, EXPIRED_MS, (trx) => kind.claim(trx, BOB))).toEqual([]);
+    // Run out and not taken over: still the holder's.
+    expect(await later(db, 100_000, (trx) => renewLeases(trx, kind.table, [lease], ALICE))).toEqual(
+      new Set([id]),
+    );
+    expect(await later(db, 200_000, (trx) => kind.claim(trx, BOB))).toHaveLength(1);
+    expect(await renewLeases(db, kind.table, [lease], ALICE)).toEqual(new Set());
+    // An epoch alone does not prove who holds it.
+    expect(await renewLeases(db, kind.table, [{ ...lease, epoch: 2 }], ALICE)).toEqual(new Set());
+    expect(await read(kind.table, id)).toMatchObject({ lease_owner: 'bob', lease_epoch: 2 });
+  });
+
+  test('is refused to a holder that was overtaken, when it comes to write', async () => {
+    const id = await kind.put(-1);
+    const [mine] = await kind.claim(db, ALICE);
+    const lease = leaseOf(kind.table, mine!);
+    await inTransaction(db, (trx) => holdLease(trx, lease));
+    await later(db, EXPIRED_MS, (trx) => kind.claim(trx, BOB));
+    await expect(inTransaction(db, (trx) => holdLease(trx, lease))).rejects.toMatchObject({ code: 'fenced' });
+    // Its release is too late as well.
+    await releaseLease(db, lease, 0);
+    expect(await read(kind.table, id)).toMatchObject({ lease_owner: 'bob', lease_epoch: 2 });
+    await sql`delete from ${sql.table(kind.table)} where id = ${id}::uuid`.execute(db);
+    await expect(inTransaction(db, (trx) => holdLease(trx, lease))).rejects.toMatchObject({ code: 'fenced' });
+  });
+
+  test('is kept while its holder writes: nobody takes over, and the holder may write twice at once', async () => {
+    await kind.put(-1);
+    const [mine] = await kind.claim(db, ALICE);
+    const lease = leaseOf(kind.table, mine!);
+    const [held, written] = [gate(), gate()];
+    const first = inTransaction(db, async (trx) => {
+      await holdLease(trx, lease);
+      held.open();
+      await written.opened;
+    });
+    await held.opened;
+    expect(await later(db, EXPIRED_MS, (trx) => kind.claim(trx, BOB))).toEqual([]);
+    await inTransaction(db, async (trx) => {
+      await sql`set local lock_timeout = '1ms'`.execute(trx);
+      await holdLease(trx, lease);
+    });
+    written.open();
+    await first;
+    expect(await later(db, EXPIRED_MS, (trx) => kind.claim(trx, BOB))).toHaveLength(1);
+  });
+
+  test('given back is free at once, due when its holder says, and no takeover', async () => {
+    const id = await kind.put(-1000);
+    const [first] = await kind.claim(db, ALICE);
+    await releaseLease(db, leaseOf(kind.table, first!));
+    const [second] = await kind.claim(db, BOB);
+    expect(second).toMatchObject({ lease_epoch: 2, taken_over_from: null });
+    await releaseLease(db, leaseOf(kind.table, second!), 5_000);
+    expect(await kind.claim(db, ALICE)).toEqual([]);
+    const row = await read(kind.table, id);
+    expect(row).toMatchObject({ lease_owner: null, held: false, takeovers: 0 });
+    expect(row.due_in_ms).toBeGreaterThan(4_000);
+    expect(await later(db, 5_000, (trx) => kind.claim(trx, ALICE))).toHaveLength(1);
+  });
+
+  test('is taken on what has been due longest, and on nothing that is not due', async () => {
+    await kind.put(60_000);
+    const second = await kind.put(-1_000);
+    const first = await kind.put(-5_000);
+    const third = await kind.put(-10);
+    expect((await kind.claim(db, ALICE, 2)).map((row) => row.id).sort()).toEqual([first, second].sort());
+    expect((await kind.claim(db, ALICE, 2)).map((row) => row.id)).toEqual([third]);
+    expect(await kind.claim(db, ALICE, 2)).toEqual([]);
+  });
+
+  test('is taken without waiting for another claimant, and never twice', async () => {
+    for (let n = 0; n < 4; n++) await kind.put(-1);
+    const [claimed, committed] = [gate(), gate()];
+    const alice = inTransaction(db, async (trx) => {
+      const rows = await kind.claim(trx, ALICE, 2);
+      claimed.open();
+      await committed.opened;
+      return rows;
+    });
+    await claimed.opened;
+    const bob = await inTransaction(db, async (trx) => {
+      await sql`set local lock_timeout = '1ms'`.execute(trx);
+      return kind.claim(trx, BOB, 4);
+    });
+    committed.open();
+    const ids = [...(await alice), ...bob].map((row) => row.id);
+    expect(bob).toHaveLength(2);
+    expect(new Set(ids).size).toBe(4);
+  });
+
+  test('is one of many that are given back together on a clean stop, and only the own ones', async () => {
+    await kind.put(-1);
+    await kind.put(-1);
+    await kind.claim(db, ALICE, 1);
+    const [other] = await kind.claim(db, BOB, 1);
+    await releaseAllLeases(db, 'alice');
+    const free = await kind.claim(db, ALICE, 5);
+    expect(free).toHaveLength(1);
+    expect(free[0]).toMatchObject({ taken_over_from: null });
+    expect(await read(kind.table, other!.id)).toMatchObject({ lease_owner: 'bob', held: true });
+  });
+});
+
+describe('a provider batch claimed by id', () => {
+  const kind = KINDS[1]!;
+  test('is claimed due or not, in the expected state alone, and counts a takeover', async () => {
+    const id = await kind.put(60_000);
+    expect(await claimProviderBatch(db, id, 'submitted', ALICE)).toBeNull();
+    expect(await claimProviderBatch(db, id, 'building', ALICE)).toMatchObject({ id, lease_epoch: 1 });
+    expect(await claimProviderBatch(db, id, 'building', BOB)).toBeNull();
+    const taken = await later(db, EXPIRED_MS, (trx) => claimProviderBatch(trx, id, 'building', BOB));
+    expect(taken).toMatchObject({ lease_epoch: 2, takeovers: 1 });
+    await releaseLease(db, leaseOf('provider_batch', taken!));
+    expect(await claimProviderBatch(db, id, 'building', ALICE)).toMatchObject({
+      lease_epoch: 3,
+      takeovers: 1,
+    });
+  });
+});
+
+test('a clean stop does not give back a batch that is on its way to the provider', async () => {
+  const kind = KINDS[1]!;
+  const id = await kind.put(-1);
+  await kind.claim(db, ALICE);
+  await sql`update provider_batch set state = 'submitting', submit_started_at = app_now(), body_bytes = 1, body_sha256 = 'aa'
+    where id = ${id}::uuid`.execute(db);
+  await releaseAllLeases(db, 'alice');
+  expect(await read('provider_batch', id)).toMatchObject({ lease_owner: 'alice', held: true });
+});
+
+describe('a credential', () => {
+  beforeEach(() =>
+    sql`update credential set lease_until = '-infinity', lease_owner = null, lease_epoch = 0, paused_until = null`.execute(
+      db,
+    ),
+  );
+
+  test('is held by one, until the lease ends', async () => {
+    const lease = await claimCredential(db, 'default', ALICE);
+    expect(lease).toMatchObject({ table: 'credential', epoch: 1 });
+    expect(await claimCredential(db, 'default', BOB)).toBeNull();
+    expect(await renewLeases(db, 'credential', [lease!], ALICE)).toEqual(new Set([lease!.id]));
+    const taken = await later(db, EXPIRED_MS, (trx) => claimCredential(trx, 'default', BOB));
+    expect(taken).toEqual({ ...lease, epoch: 2 });
+    expect(await renewLeases(db, 'credential', [lease!], ALICE)).toEqual(new Set());
+    await expect(inTransaction(db, (trx) => holdLease(trx, lease!))).rejects.toMatchObject({
+      code: 'fenced',
+    });
+    await releaseCredential(db, lease!, { kind: 'failed', pause_ms: 60_000, reason: 'too late' });
+    const row = await db.selectFrom('credential').selectAll().executeTakeFirstOrThrow();
+    expect(row).toMatchObject({ lease_owner: 'bob', lease_epoch: 2, paused_until: null, pause_reason: null });
+    await releaseAllLeases(db, 'bob');
+    expect(await claimCredential(db, 'default', ALICE)).toMatchObject({ epoch: 3 });
+  });
+
+  test('of no row is nobody’s', async () => {
+    expect(await claimCredential(db, 'unheard-of', ALICE)).toBeNull();
+  });
+
+  test('given back with a pause rests until the pause is over', async () => {
+    const lease = await claimCredential(db, 'default', ALICE);
+    await releaseCredential(db, lease!, {
+      kind: 'failed',
+      pause_ms: 60_000,
+      reason: 'the provider is overloaded',
+    });
+    expect(await claimCredential(db, 'default', BOB)).toBeNull();
+    const paused = await db.selectFrom('credential').selectAll().executeTakeFirstOrThrow();
+    expect(paused.pause_reason).toBe('the provider is overloaded');
+    expect(await later(db, 60_001, (trx) => claimCredential(trx, 'default', BOB))).toMatchObject({
+      epoch: 2,
+    });
+    const again = await db.selectFrom('credential').selectAll().executeTakeFirstOrThrow();
+    expect(again).toMatchObject({ paused_until: null, pause_reason: null });
+  });
+
+  test('halted or paused while somebody sends under it stays so when that one gives it back', async () => {
+    for (const verdict of [
+      { kind: 'works' },
+      { kind: 'unused' },
+      { kind: 'failed', pause_ms: 1_000, reason: 'the provider is overloaded' },
+    ] as const) {
+      const lease = await claimCredential(db, 'default', ALICE);
+      await haltCredential(db, 'default', 'two for one');
+      await releaseCredential(db, lease!, verdict);
+      expect(await later(db, 10 * 86_400_000, (trx) => claimCredential(trx, 'default', BOB))).toBeNull();
+      const halted = await db.selectFrom('credential').select('pause_reason').executeTakeFirstOrThrow();
+      expect(halted.pause_reason).toMatch(/two for one$/);
+      expect(await resumeCredential(db, 'default')).toBe(true);
+    }
+    const lease = await claimCredential(db, 'default', ALICE);
+    await pauseCredential(db, 'default', 60_000, 'an operator');
+    await releaseCredential(db, lease!, { kind: 'works' });
+    expect(await later(db, 59_000, (trx) => claimCredential(trx, 'default', BOB))).toBeNull();
+    expect(await later(db, 61_000, (trx) => claimCredential(trx, 'default', BOB))).not.toBeNull();
+  });
+
+  test('asked for by many at once is given to one, and nobody waits', async () => {
+    const [claimed, committed] = [gate(), gate()];
+    const alice = inTransaction(db, async (trx) => {
+      const lease = await claimCredential(trx, 'default', ALICE);
+      claimed.open();
+      await committed.opened;
+      return lease;
+    });
+    await claimed.opened;
+    const bob = await inTransaction(db, async (trx) => {
+      await sql`set local lock_timeout = '1ms'`.execute(trx);
+      return claimCredential(trx, 'default', BOB);
+    });
+    expect(bob).toBeNull();
+    committed.open();
+    expect(await alice).not.toBeNull();
+    const winners = await Promise.all(
+      Array.from({ length: 8 }, () => later(db, EXPIRED_MS, (trx) => claimCredential(trx, 'default', BOB))),
+    );
+    expect(winners.filter((lease) => lease !== null).length).toBeLessThanOrEqual(1);
+  });
+});

@@ -1,0 +1,188 @@
+import { sql } from 'kysely';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { acceptBatch, DEFAULT_PROJECT_ID, inTransaction, newId, type NewRun } from '../../src/index.ts';
+import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
+import { aBatch, aRun, createTestAgents } from '../factories.ts';
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await openTestDatabase(inject('postgresUrl'));
+});
+afterAll(() => database.close());
+
+function accept(runs: readonly NewRun[], overrides: Partial<Parameters<typeof acceptBatch>[2]> = {}) {
+  const batch = aBatch(runs, overrides);
+  return inTransaction(database.db, async (trx) => ({
+    id: batch.id,
+    ...(await acceptBatch(trx, DEFAULT_PROJECT_ID, batch)),
+  }));
+}
+
+describe('accepting a batch', () => {
+  test('starts one run per agent and appends its input to the conversation', async () => {
+    const [one, two] = await createTestAgents(database.db, 2);
+    const batch = await accept([aRun(one!.id, ['hello', 'again']), aRun(two!.id)]);
+    expect(batch).toMatchObject({ ready: 2, queued: 0 });
+    const runs = await database.db
+      .selectFrom('run')
+      .selectAll()
+      .where('batch_id', '=', batch.id)
+      .orderBy('ordinal')
+      .execute();
+    expect(runs.map((run) => run.id)).toEqual(batch.run_ids);
+    expect(runs.map((run) => [run.state, run.first_seq, run.last_seq])).toEqual([
+      ['ready', 1, 2],
+      ['ready', 1, 1],
+    ]);
+    const messages = await database.db
+      .selectFrom('message')
+      .selectAll()
+      .where('conversation_id', '=', one!.conversation_id)
+      .orderBy('seq')
+      .execute();
+    expect(messages.map((message) => [message.seq, message.run_id, message.role, message.content])).toEqual([
+      [1, runs[0]!.id, 'user', [{ type: 'text', text: 'hello' }]],
+      [2, runs[0]!.id, 'user', [{ type: 'text', text: 'again' }]],
+    ]);
+  });
+
+  test('hands the runs that start to the compose flow, in chunks, and their conversations to them', async () => {
+    const agents = await createTestAgents(database.db, 600);
+    const batch = await accept([...agents, ...agents].map((agent) => aRun(agent.id)));
+    const { rows } = await sql<{ run_ids: string[]; is_due: boolean }>`
+      select run_ids, next_due_at <= app_now() as is_due from run_chunk
+      where kind = 'ready' and run_ids && ${[...batch.run_ids]}::uuid[] order by run_ids[1]
+    `.execute(database.db);
+    expect(rows.map((row) => [row.run_ids.length, row.is_due])).toEqual([
+      [250, true],
+      [250, true],
+      [100, true],
+    ]);
+    expect(rows.flatMap((row) => row.run_ids)).toEqual(batch.run_ids.slice(0, 600));
+    const held = await database.db
+      .selectFrom('conversation')
+      .select(['id', 'run_id'])
+      .where(
+        'id',
+        'in',
+        agents.map((agent) => agent.conversation_id),
+      )
+      .execute();
+    const holders = new Map(held.map((row) => [row.id, row.run_id]));
+    expect(agents.map((agent) => holders.get(agent.conversation_id))).toEqual(batch.run_ids.slice(0, 600));
+  });
+
+  test('lets the runs of one agent take turns in request order, also behind an earlier batch', async () => {
+    const [agent] = await createTestAgents(database.db, 1);
+    const first = await accept([aRun(agent!.id), aRun(agent!.id), aRun(agent!.id)]);
+    const second = await accept([aRun(agent!.id)]);
+    expect([first.ready, first.queued, second.ready, second.queued]).toEqual([1, 2, 0, 1]);
+    const waiting = await database.db
+      .selectFrom('run')
+      .select('id')
+      .where('conversation_id', '=', agent!.conversation_id)
+      .where('state', '=', 'queued')
+      .orderBy('created_at')
+      .orderBy('id')
+      .execute();
+    expect(waiting.map((run) => run.id)).toEqual([first.run_ids[1], first.run_ids[2], second.run_ids[0]]);
+    const input = await database.db
+      .selectFrom('queued_input')
+      .select('messages')
+      .where('run_id', '=', second.run_ids[0]!)
+      .executeTakeFirstOrThrow();
+    expect(input.messages).toEqual([
+      { content: [{ type: 'text', text: 'go' }], role: 'user', otid: null, name: null },
+    ]);
+  });
+
+  test('gives an isolated run a conversation of its own, so that it never waits', async () => {
+    const [agent] = await createTestAgents(database.db, 1);
+    const batch = await accept([aRun(agent!.id), { ...aRun(agent!.id), isolated: true }]);
+    expect(batch).toMatchObject({ ready: 2, queued: 0 });
+    const runs = await database.db
+      .selectFrom('run')
+      .select('conversation_id')
+      .where('batch_id', '=', batch.id)
+      .orderBy('ordinal')
+      .execute();
+    expect(runs[0]!.conversation_id).toBe(agent!.conversation_id);
+    expect(runs[1]!.conversation_id).not.toBe(agent!.conversation_id);
+  });
+
+  test('stores nothing when one of its agents does not exist', async () => {
+    const [agent] = await createTestAgents(database.db, 1);
+    const counts = () =>
+      sql`select (select count(*) from batch) as b, (select count(*) from run) as r, (select count(*) from message) as m,
+        (select count(*) from definition) as d`.execute(database.db);
+    const before = await counts();
+    await expect(accept([aRun(agent!.id), aRun(newId())])).rejects.toMatchObject({
+      code: 'not_found',
+      fields: [{ path: '/requests/1/agent_id' }],
+    });
+    expect((await counts()).rows).toEqual(before.rows);
+  });
+
+  test('freezes equal agents as one definition, with their tools in order', async () => {
+    const agents = await createTestAgents(database.db, 3, {
+      system: 'same',
+      tools: ['memory_replace', 'memory_insert'],
+    });
+    const [other] = await createTestAgents(database.db, 1, {
+      system: 'same',
+      tools: ['memory_insert', 'memory_replace'],
+    });
+    const batch = await accept([...agents, other!].map((agent) => aRun(agent.id)));
+    const runs = await database.db
+      .selectFrom('run')
+      .innerJoin('definition as d', 'd.id', 'run.definition_id')
+      .select(['d.id', 'd.tools'])
+      .where('batch_id', '=', batch.id)
+      .orderBy('ordinal')
+      .execute();
+    expect(new Set(runs.map((run) => run.id)).size).toBe(2);
+    expect((runs[0]!.tools as { name: string }[]).map((tool) => tool.name)).toEqual([
+      'memory_replace',
+      'memory_insert',
+    ]);
+    expect(Object.keys((runs[0]!.tools as object[])[0]!)).toEqual([
+      'name',
+      'kind',
+      'description',
+      'input_schema',
+      'side_effects',
+      'return_char_limit',
+      'timeout_ms',
+      'requires_approval',
+    ]);
+  });
+
+  test('keeps input with NUL and lone surrogates as it came, readable by SQL', async () => {
+    const [agent] = await createTestAgents(database.db, 1);
+    const text = 'a\u0000b\ud800c';
+    const batch = await accept([aRun(agent!.id, [text]), aRun(agent!.id, [text])]);
+    const message = await database.db
+      .selectFrom('message')
+      .select('content')
+      .where('run_id', '=', batch.run_ids[0]!)
+      .executeTakeFirstOrThrow();
+    expect(JSON.parse(message.content as string)).toEqual([{ type: 'text', text }]);
+    const { rows } = await sql<{ content: unknown }>`
+      select m.content from queued_input q, json_to_recordset(q.messages) as m (content json)
+      where q.run_id = ${batch.run_ids[1]!}`.execute(database.db);
+    expect(JSON.parse(rows[0]!.content as string)).toEqual([{ type: 'text', text }]);
+  });
+
+  test('two batches with the same agents in opposite order do not deadlock, and each agent starts one run', async () => {
+    const agents = await createTestAgents(database.db, 50);
+    const runs = agents.map((agent) => aRun(agent.id));
+    const batches = await Promise.all([
+      accept(runs),
+      accept([...runs].reverse()),
+      accept(runs),
+      accept([...runs].reverse()),
+    ]);
+    expect(batches.reduce((sum, batch) => sum + batch.ready, 0)).toBe(50);
+    expect(batches.reduce((sum, batch) => sum + batch.queued, 0)).toBe(150);
+  });
+});

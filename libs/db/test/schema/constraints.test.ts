@@ -1,0 +1,457 @@
+import type { PoolClient } from 'pg';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { DEFAULT_PROJECT_ID } from '../../src/index.ts';
+import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await openTestDatabase(inject('postgresUrl'));
+});
+afterAll(() => database.close());
+
+type Row = Readonly<Record<string, unknown>>;
+
+const ID = '01900000-0000-7000-8000-000000000000';
+const NOW = '2026-11-20T12:00:00Z';
+const project_id = DEFAULT_PROJECT_ID;
+const tokens = { input_tokens: 1, output_tokens: 1, cost_nanousd: 1 };
+const sent = { submit_started_at: NOW, body_bytes: 1, body_sha256: 'aa' };
+const accepted = { ...sent, provider_id: 'msgbatch_1', submitted_at: NOW };
+
+/** A row that every constraint of its table accepts. */
+const VALID: Readonly<Record<string, Row>> = {
+  conversation: { id: ID, project_id },
+  agent: {
+    id: ID,
+    project_id,
+    conversation_id: ID,
+    name: 'a',
+    agent_type: 't',
+    system: '',
+    model: 'anthropic/claude',
+    model_settings: '{}',
+    tool_rules: '[]',
+    context_window_limit: 1,
+  },
+  block: { id: ID, project_id, label: 'human', head_revision: 1 },
+  block_revision: { block_id: ID, revision: 1, project_id, value: '', char_limit: 1, read_only: false },
+  tool: {
+    id: ID,
+    project_id,
+    name: 'look',
+    kind: 'module',
+    tool_type: 'custom',
+    description: '',
+    input_schema: '{}',
+    side_effects: 'none',
+    return_char_limit: 1,
+    timeout_ms: 1,
+    source_type: 'none',
+  },
+  batch: { id: ID, project_id, state: 'running', total: 1 },
+  run: {
+    id: ID,
+    project_id,
+    batch_id: ID,
+    agent_id: ID,
+    conversation_id: ID,
+    definition_id: ID,
+    ordinal: 0,
+    state: 'ready',
+    max_steps: 3,
+    first_seq: 1,
+    last_seq: 1,
+    started_at: NOW,
+  },
+  provider_batch: {
+    id: ID,
+    project_id,
+    credential: 'default',
+    state: 'building',
+    nonce: 'abcdef',
+    request_count: 1,
+    next_due_at: NOW,
+  },
+  doubted_submission: {
+    nonce: 'abcdef',
+    project_id,
+    provider_batch_id: ID,
+    outcome: 'withdrawn',
+    request_count: 1,
+    submit_started_at: NOW,
+    watched_until: NOW,
+  },
+  step: {
+    project_id,
+    run_id: ID,
+    number: 1,
+    attempt: 1,
+    provider_batch_id: ID,
+    ordinal: 0,
+    state: 'sealed',
+    context_from_seq: 0,
+    context_to_seq: 1,
+    block_ids: [],
+    block_revisions: [],
+    max_tokens: 1,
+    sealed_at: NOW,
+    ...tokens,
+  },
+  message: { project_id, conversation_id: ID, seq: 1, role: 'user', content: '[]' },
+  tool_call: {
+    project_id,
+    run_id: ID,
+    step_number: 1,
+    call_index: 0,
+    tool_use_id: 'toolu_1',
+    tool_name: 'look',
+    kind: 'module',
+    state: 'pending',
+  },
+  run_chunk: { id: ID, project_id, kind: 'ready', run_ids: [ID], next_due_at: NOW },
+  result_line: {
+    provider_batch_id: ID,
+    line_number: 1,
+    project_id,
+    reason: 'foreign',
+    byte_length: 1,
+    excerpt: '',
+  },
+  schedule: {
+    id: ID,
+    project_id,
+    name: 's',
+    cron: '* * * * *',
+    time_zone: 'UTC',
+    template: '{}',
+    state: 'active',
+    next_due_at: NOW,
+  },
+  tick: { schedule_id: ID, due_at: NOW, project_id, outcome: 'skipped' },
+  idempotency_key: { project_id, key: 'k', request_sha256: 'aa', batch_id: ID },
+};
+
+/** What each CHECK refuses: changes to the valid row, every one of which it alone must refuse. */
+const REFUSED: Readonly<Record<string, readonly Row[]>> = {
+  'agent.agent_context_window_limit_check': [{ context_window_limit: 0 }],
+  'agent.agent_model_check': [{ model: 'claude' }, { model: '/claude' }],
+  'batch.batch_cancelling': [{ state: 'cancelling' }, { state: 'cancelled', completed_at: NOW }],
+  'batch.batch_ended': [{ state: 'completed' }, { state: 'failed' }, { completed_at: NOW }],
+  'batch.batch_paused': [{ state: 'paused' }],
+  'batch.batch_state_check': [{ state: 'done' }],
+  'batch.batch_total_check': [{ total: -1 }],
+  'block.block_head_revision_check': [{ head_revision: 0 }],
+  'block_revision.block_revision_char_limit_check': [{ char_limit: 0 }],
+  'block_revision.block_revision_check': [{ revision: 2, based_on: 2 }],
+  'block_revision.block_revision_first': [{ revision: 2 }, { revision: 1, based_on: 0 }],
+  'block_revision.block_revision_revision_check': [{ revision: 0, based_on: -1 }],
+  'block_revision.block_revision_writer': [
+    { batch_id: ID },
+    { run_id: ID, step_number: 1, tool_use_id: 'toolu_1' },
+  ],
+  'conversation.conversation_context_from_seq_check': [{ context_from_seq: -1 }],
+  'conversation.conversation_low_bits_free': [
+    { id: '01900000-0000-7000-8000-000000000001' },
+    { id: '01900000-0000-7000-8000-000000000100' },
+    { id: '01900000-0000-7000-8000-000000010000' },
+    { id: '01900000-0000-7000-8000-000040000000' },
+  ],
+  'doubted_submission.doubted_submission_outcome_check': [{ outcome: 'lost' }],
+  'idempotency_key.idempotency_key_key_check': [{ key: '' }, { key: 'x'.repeat(256) }],
+  'message.message_role_check': [{ role: 'tool' }],
+  'message.message_seq_check': [{ seq: -1 }, { seq: 0x1_00_00_00 }],
+  'provider_batch.provider_batch_due': [
+    { next_due_at: null },
+    { state: 'rejected' },
+    { state: 'orphan_paid' },
+  ],
+  'provider_batch.provider_batch_ended': [{ ...accepted, state: 'ended' }],
+  'provider_batch.provider_batch_ingested': [
+    { ...accepted, state: 'ingested', ended_at: NOW, next_due_at: null },
+    { ...accepted, state: 'ended', ended_at: NOW, ingested_at: NOW },
+  ],
+  'provider_batch.provider_batch_nonce_check': [
+    { nonce: 'abcde' },
+    { nonce: 'ABCDEF' },
+    { nonce: 'a'.repeat(17) },
+    { nonce: 'abc-def' },
+  ],
+  'provider_batch.provider_batch_request_count_check': [{ request_count: -1 }],
+  'provider_batch.provider_batch_state_check': [{ state: 'lost' }],
+  'provider_batch.provider_batch_submitted': [
+    { ...accepted, state: 'submitted', provider_id: null },
+    { ...accepted, state: 'cancelling', submitted_at: null },
+    { ...accepted, state: 'ended', ended_at: NOW, provider_id: null },
+  ],
+  'provider_batch.provider_batch_unsent': [
+    { provider_id: 'msgbatch_1' },
+    { ...sent, state: 'submitting', provider_id: 'msgbatch_1' },
+    { ...sent, state: 'unknown', provider_id: 'msgbatch_1' },
+  ],
+  'provider_batch.provider_batch_written_ahead': [
+    { state: 'submitting' },
+    { ...sent, state: 'submitting', body_sha256: null },
+    { ...sent, state: 'unknown', body_bytes: null },
+    { ...accepted, state: 'submitted', submit_started_at: null },
+  ],
+  'result_line.result_line_reason_check': [{ reason: 'odd' }],
+  'run.run_attempt_check': [{ attempt: 0 }, { attempt: 256 }],
+  'run.run_ended': [
+    { state: 'completed' },
+    { state: 'completed', ended_at: NOW },
+    { state: 'cancelled', stop_reason: 'cancelled' },
+    { ended_at: NOW, stop_reason: 'end_turn' },
+  ],
+  'run.run_failed_says_why': [{ state: 'failed', stop_reason: 'refusal', ended_at: NOW }],
+  'run.run_low_bits_free': [
+    { id: '01900000-0000-7000-8000-000000000001' },
+    { id: '01900000-0000-7000-8000-000000000100' },
+    { id: '01900000-0000-7000-8000-000000010000' },
+  ],
+  'run.run_max_steps_check': [{ max_steps: 65_536 }, { max_steps: 0, step_number: 0 }],
+  'run.run_ordinal_check': [{ ordinal: -1 }],
+  'run.run_started': [
+    { state: 'queued' },
+    { state: 'queued', first_seq: null, last_seq: null },
+    { started_at: null },
+    { first_seq: null, last_seq: null, started_at: null },
+    {
+      state: 'completed',
+      stop_reason: 'end_turn',
+      ended_at: NOW,
+      first_seq: null,
+      last_seq: null,
+      started_at: null,
+    },
+    { state: 'cancelled', stop_reason: 'cancelled', ended_at: NOW, last_seq: null },
+  ],
+  'run.run_state_check': [{ state: 'running' }],
+  'run.run_steps_bounded': [{ step_number: 4 }, { step_number: 0 }],
+  'run.run_stop_reason_check': [{ state: 'completed', ended_at: NOW, stop_reason: 'tired' }],
+  'run_chunk.run_chunk_kind_check': [{ kind: 'idle' }],
+  'run_chunk.run_chunk_run_ids_check': [
+    { run_ids: [] },
+    { run_ids: Array.from({ length: 10_001 }, () => ID) },
+  ],
+  'schedule.schedule_due': [{ next_due_at: null }, { state: 'paused' }],
+  'schedule.schedule_state_check': [{ state: 'off', next_due_at: null }],
+  'step.step_answered': [
+    { state: 'answered', applied_at: NOW },
+    { state: 'done', applied_at: NOW, ended_at: NOW },
+  ],
+  'step.step_applied': [
+    { applied_at: NOW },
+    { state: 'answered', stop_reason: 'tool_use' },
+    { state: 'lost', ended_at: NOW, applied_at: NOW },
+  ],
+  'step.step_cache_read_tokens_check': [{ cache_read_tokens: -1 }],
+  'step.step_cache_write_1h_tokens_check': [{ cache_write_1h_tokens: -1 }],
+  'step.step_cache_write_5m_tokens_check': [{ cache_write_5m_tokens: -1 }],
+  'step.step_cost_nanousd_check': [{ cost_nanousd: -1 }],
+  'step.step_ended': [
+    { ended_at: NOW },
+    { state: 'lost' },
+    { state: 'done', stop_reason: 'end_turn', applied_at: NOW },
+  ],
+  'step.step_error': [{ state: 'errored', ended_at: NOW }],
+  'step.step_input_tokens_check': [{ input_tokens: -1 }],
+  'step.step_output_tokens_check': [{ output_tokens: -1 }],
+  'step.step_state_check': [{ state: 'open', ended_at: NOW }],
+  'tick.tick_outcome_check': [{ outcome: 'late' }],
+  'tick.tick_started': [{ outcome: 'started' }, { batch_id: ID }],
+  'tool.tool_kind_check': [{ kind: 'http' }],
+  'tool.tool_name_check': [{ name: '' }, { name: 'with space' }, { name: 'x'.repeat(65) }],
+  'tool.tool_return_char_limit_check': [{ return_char_limit: 0 }, { return_char_limit: 1_000_001 }],
+  'tool.tool_side_effects_check': [{ side_effects: 'many' }],
+  'tool.tool_timeout_ms_check': [{ timeout_ms: 0 }, { timeout_ms: 3_600_001 }],
+  'tool_call.tool_call_duration_ms_check': [{ duration_ms: -1 }],
+  'tool_call.tool_call_ended': [{ ended_at: NOW }, { state: 'succeeded' }, { state: 'unknown' }],
+  'tool_call.tool_call_held': [{ held_result: 'x' }, { state: 'running', started_at: NOW, held_result: 'x' }],
+  'tool_call.tool_call_kind_check': [{ kind: 'mcp' }],
+  'tool_call.tool_call_running': [{ state: 'running' }],
+  'tool_call.tool_call_state_check': [{ state: 'open', ended_at: NOW }],
+};
+
+/** Runs `work` in a transaction that is undone, with foreign keys at rest: a row is judged by its own constraints. */
+async function onTrial<T>(work: (client: PoolClient) => Promise<T>): Promise<T> {
+  const client = await database.pool.connect();
+  try {
+    await client.query('begin; set local session_replication_role = replica');
+    return await work(client);
+  } finally {
+    await client.query('rollback');
+    client.release();
+  }
+}
+
+function insert(client: PoolClient, table: string, row: Row): Promise<unknown> {
+  const names = Object.keys(row);
+  const places = names.map((_, index) => `$${index + 1}`).join(', ');
+  return client.query(`insert into ${table} (${names.join(', ')}) values (${places})`, Object.values(row));
+}
+
+/** The name of the constraint that refuses the row; null when none does. */
+function refusedBy(table: string, row: Row): Promise<string | null> {
+  return onTrial(async (client) => {
+    try {
+      await insert(client, table, row);
+      return null;
+    } catch (error) {
+      const { code, constraint } = error as { code?: string; constraint?: string };
+      if (code !== '23514') throw error;
+      return constraint ?? 'unnamed';
+    }
+  });
+}
+
+async function names(text: string): Promise<readonly string[]> {
+  const { rows } = await database.pool.query<{ name: string }>(text);
+  return rows.map((row) => row.name);
+}
+
+test('every CHECK of the schema has its row below', async () => {
+  const checks = await names(
+    `select c.relname || '.' || k.conname as name from pg_constraint k join pg_class c on c.oid = k.conrelid
+      where k.contype = 'c' and c.relnamespace = 'public'::regnamespace`,
+  );
+  expect(Object.keys(REFUSED).sort()).toEqual([...checks].sort());
+});
+
+test.each(Object.entries(VALID))(
+  'the row that the refusals start from is itself accepted: %s',
+  async (table, row) => {
+    expect(await refusedBy(table, row)).toBeNull();
+  },
+);
+
+describe('a CHECK refuses what its state must not be', () => {
+  const cases = Object.entries(REFUSED).flatMap(([path, changes]) => {
+    const [table = '', constraint = ''] = path.split('.');
+    return changes.map((change) => ({
+      table,
+      constraint,
+      change: JSON.stringify(change).slice(0, 120),
+      row: change,
+    }));
+  });
+  test.each(cases)('$constraint: $change', async ({ table, constraint, row }) => {
+    // Postgres names the first constraint broken, by name; so the row must break no earlier one.
+    expect(await refusedBy(table, { ...VALID[table], ...row })).toBe(constraint);
+  });
+});
+
+describe('keys say what may be there once', () => {
+  const step = { ...VALID['step'], state: 'done', stop_reason: 'end_turn', applied_at: NOW, ended_at: NOW };
+  test.each([
+    [
+      'one attempt of a step number is applied',
+      'step',
+      step,
+      { ...step, attempt: 2, ordinal: 1 },
+      'step_applied_once',
+    ],
+    [
+      'a place in a provider batch belongs to one step',
+      'step',
+      VALID['step'],
+      { ...VALID['step'], attempt: 2 },
+      'step_by_provider_batch',
+    ],
+    [
+      'a message number is given once',
+      'message',
+      VALID['message'],
+      { ...VALID['message'], role: 'assistant' },
+      'message_pkey',
+    ],
+    [
+      'a batch of the provider belongs to one of ours',
+      'provider_batch',
+      { ...VALID['provider_batch'], ...accepted, state: 'submitted' },
+      {
+        ...VALID['provider_batch'],
+        ...accepted,
+        state: 'submitted',
+        id: '01900000-0000-7000-8000-000000000001',
+        nonce: 'bcdefg',
+      },
+      'provider_batch_provider_id_key',
+    ],
+    [
+      'a nonce names one submission',
+      'provider_batch',
+      VALID['provider_batch'],
+      { ...VALID['provider_batch'], id: '01900000-0000-7000-8000-000000000001' },
+      'provider_batch_nonce_key',
+    ],
+    [
+      'a run holds one conversation',
+      'conversation',
+      { ...VALID['conversation'], run_id: ID },
+      { ...VALID['conversation'], id: '01900000-0000-7000-8000-000080000000', run_id: ID },
+      'conversation_run_id_key',
+    ],
+    [
+      'a place in a batch belongs to one run',
+      'run',
+      VALID['run'],
+      { ...VALID['run'], id: '01900000-0000-7000-8000-000001000000' },
+      'run_batch_id_ordinal_key',
+    ],
+    [
+      'a moment of a schedule is one tick',
+      'tick',
+      VALID['tick'],
+      { ...VALID['tick'], outcome: 'missed' },
+      'tick_pkey',
+    ],
+  ] as const)('%s', async (_promise, table, first, second, constraint) => {
+    const outcome = onTrial(async (client) => {
+      await insert(client, table, first as Row);
+      await insert(client, table, second);
+    });
+    await expect(outcome).rejects.toMatchObject({ code: '23505', constraint });
+  });
+
+  test('attempts that were not applied may be many', async () => {
+    await onTrial(async (client) => {
+      const lost = { ...VALID['step'], state: 'lost', ended_at: NOW };
+      await insert(client, 'step', lost);
+      await insert(client, 'step', { ...lost, attempt: 2, ordinal: 1 });
+      await insert(client, 'step', { ...step, attempt: 3, ordinal: 2 });
+    });
+  });
+});
+
+test('tables written for every step have no foreign keys', async () => {
+  const owners = await names(
+    `select distinct conrelid::regclass::text as name from pg_constraint where contype = 'f'`,
+  );
+  expect(owners.filter((table) => ['step', 'message', 'tool_call'].includes(table))).toEqual([]);
+});
+
+test('every table belongs to a project', async () => {
+  const without = await names(
+    `select c.relname as name from pg_class c
+      where c.relkind = 'r' and c.relnamespace = 'public'::regnamespace and c.relname not like 'kysely\\_%' and c.relname <> 'project'
+        and not exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'project_id' and a.attnotnull)`,
+  );
+  expect(without).toEqual([]);
+});
+
+test('no index of run depends on a column that changes with every step', async () => {
+  const { rows } = await database.pool.query<{ name: string; columns: string[] }>(
+    `select x.relname as name, array(
+              select distinct a.attname::text from pg_depend d join pg_attribute a on a.attrelid = d.refobjid and a.attnum = d.refobjsubid
+               where d.objid = i.indexrelid and d.refobjid = 'run'::regclass and d.refobjsubid > 0) as columns
+       from pg_index i join pg_class x on x.oid = i.indexrelid where i.indrelid = 'run'::regclass`,
+  );
+  const changing = ['state', 'step_number', 'attempt', 'failures', 'token_boost', 'last_seq'];
+  expect(rows.length).toBeGreaterThan(3);
+  for (const { name, columns } of rows) {
+    expect({ name, columns: columns.filter((column) => changing.includes(column)) }).toEqual({
+      name,
+      columns: [],
+    });
+  }
+});

@@ -1,0 +1,117 @@
+import { decideAfterTools } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest';
+import {
+  claimToolsChunk,
+  commitCallResults,
+  commitCallsBegun,
+  commitToolResults,
+  holdLease,
+  inTransaction,
+  lockRuns,
+  readActingRuns,
+  type Database,
+} from '../../src/index.ts';
+import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
+import { acceptFleet, ALICE, callsTools, commitIds, ingest, leaseOf, sealAndEnd } from './night-shift.ts';
+
+let database: TestDatabase;
+let db: Database;
+beforeAll(async () => {
+  database = await openTestDatabase(inject('postgresUrl'));
+  db = database.db;
+});
+afterAll(() => database.close());
+beforeEach(() =>
+  sql`truncate batch, provider_batch, run_chunk, step, message, tool_call cascade`.execute(db),
+);
+
+const callsOfRun = (runId: string) =>
+  db
+    .selectFrom('tool_call')
+    .select(['state', 'held_result', 'started_at', 'ended_at', 'duration_ms'])
+    .where('run_id', '=', runId)
+    .orderBy('call_index')
+    .execute();
+
+test('results are kept call by call, and the next reader finds them; what ended stays as it ended', async () => {
+  const fleet = await acceptFleet(db, 1);
+  await ingest(db, await sealAndEnd(db), callsTools(4));
+  const runId = fleet.run_ids[0]!;
+  const row = { run_id: runId, step_number: 1 };
+  await inTransaction(db, async (trx) => {
+    const begun = await commitCallsBegun(
+      trx,
+      [0, 1, 2].map((call_index) => ({ key: { run_id: runId, number: 1 }, call_index })),
+    );
+    expect(begun.map((call) => call.call_index).sort()).toEqual([0, 1, 2]);
+    await commitCallResults(trx, [
+      { ...row, call_index: 0, state: 'succeeded', held_result: 'seen\u0000', duration_ms: 7 },
+      { ...row, call_index: 1, state: 'pending', held_result: null, duration_ms: 0 },
+      { ...row, call_index: 2, state: 'unknown', held_result: 'who knows', duration_ms: 9 },
+    ]);
+    await commitCallResults(trx, []);
+  });
+  const [acting] = await readActingRuns(db, [runId]);
+  expect(acting).toMatchObject({
+    batch_state: 'running',
+    calls: [
+      { call_index: 0, state: 'succeeded', held_result: expect.stringMatching(/^seen/) },
+      { call_index: 1, state: 'pending', held_result: null },
+      { call_index: 2, state: 'unknown', held_result: 'who knows' },
+      { call_index: 3, state: 'pending', held_result: null },
+    ],
+  });
+  const before = await callsOfRun(runId);
+  expect(before[1]).toMatchObject({ started_at: null, ended_at: null, duration_ms: null });
+  await inTransaction(db, (trx) =>
+    commitCallResults(trx, [
+      { ...row, call_index: 0, state: 'failed', held_result: 'late', duration_ms: 1 },
+      { ...row, call_index: 2, state: 'pending', held_result: null, duration_ms: 0 },
+    ]),
+  );
+  expect(await callsOfRun(runId)).toEqual(before);
+});
+
+test('calls of a batch that was cancelled are not journalled as begun', async () => {
+  const fleet = await acceptFleet(db, 1);
+  await ingest(db, await sealAndEnd(db), callsTools());
+  await sql`update batch set state = 'cancelling', cancel_requested_at = app_now()`.execute(db);
+  const key = { run_id: fleet.run_ids[0]!, number: 1 };
+  expect(await inTransaction(db, (trx) => commitCallsBegun(trx, [{ key, call_index: 0 }]))).toEqual([]);
+  expect(await callsOfRun(fleet.run_ids[0]!)).toMatchObject([{ state: 'pending' }]);
+  expect(await readActingRuns(db, fleet.run_ids)).toMatchObject([{ batch_state: 'cancelling' }]);
+});
+
+test('runs leave a chunk part by part; it keeps its lease and its order, and goes with the last', async () => {
+  await acceptFleet(db, 5);
+  await ingest(db, await sealAndEnd(db), callsTools());
+  const chunk = await claimToolsChunk(db, ALICE);
+  const [a, b, c, d, e] = chunk!.run_ids as [string, string, string, string, string];
+  const commitPart = (part: readonly string[]) =>
+    inTransaction(db, async (trx) => {
+      await holdLease(trx, leaseOf('run_chunk', chunk!));
+      const runs = await lockRuns(trx, part);
+      const results = [...runs.values()].map((run) => ({
+        run,
+        decision: decideAfterTools(run, run.last_seq, '[]'),
+        calls: [{ call_index: 0, state: 'succeeded' as const, duration_ms: 1 }],
+      }));
+      return commitToolResults(trx, chunk!.id, results, commitIds(), part);
+    });
+  const rest = () =>
+    db
+      .selectFrom('run_chunk')
+      .select(['run_ids', 'lease_owner', 'lease_epoch'])
+      .where('kind', '=', 'tools')
+      .execute();
+  await commitPart([d, b]);
+  expect(await rest()).toEqual([
+    { run_ids: [a, c, e], lease_owner: ALICE.owner, lease_epoch: chunk!.lease_epoch },
+  ]);
+  await commitPart([a]);
+  await commitPart([c, e]);
+  expect(await rest()).toEqual([]);
+  const states = await db.selectFrom('run').select('state').execute();
+  expect(states).toEqual(states.map(() => ({ state: 'ready' })));
+});

@@ -1,0 +1,321 @@
+import { sql } from 'kysely';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import {
+  acceptBatch,
+  claimDueBatches,
+  commitRunsCancelled,
+  commitWaitingRunsStarted,
+  DEFAULT_PROJECT_ID,
+  holdLease,
+  inTransaction,
+  lockConversations,
+  newId,
+  readSealedRequests,
+  requestBatchCancel,
+  type Database,
+} from '../../src/index.ts';
+import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
+import { aBatch, aRun, createTestAgents } from '../factories.ts';
+import {
+  accept,
+  ALICE,
+  DONE,
+  gate,
+  ingest,
+  leaseOf,
+  seal,
+  sealAndEnd,
+  untilSomebodyWaits,
+} from './night-shift.ts';
+
+let database: TestDatabase;
+let db: Database;
+beforeAll(async () => {
+  database = await openTestDatabase(inject('postgresUrl'));
+  db = database.db;
+});
+afterAll(() => database.close());
+beforeEach(() =>
+  sql`truncate batch, provider_batch, run_chunk, step, message, tool_call cascade`.execute(db),
+);
+
+async function oneAgent(): Promise<{ readonly id: string; readonly conversation_id: string }> {
+  const [agent] = await createTestAgents(db, 1);
+  return agent!;
+}
+
+async function run(id: string) {
+  return db.selectFrom('run').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
+}
+
+async function holderOf(conversationId: string): Promise<string | null> {
+  const row = await db
+    .selectFrom('conversation')
+    .select('run_id')
+    .where('id', '=', conversationId)
+    .executeTakeFirstOrThrow();
+  return row.run_id;
+}
+
+/** Asks for a cancel and does what the cancel flow does first: ends the runs that wait for nobody outside. */
+async function cancelWaiting(batchId: string, limit = 1_000): Promise<number> {
+  await inTransaction(db, (trx) => requestBatchCancel(trx, DEFAULT_PROJECT_ID, batchId));
+  const claimed = await claimDueBatches(db, ['cancelling'], 10, ALICE);
+  const lease = leaseOf(
+    'batch',
+    claimed.find((row) => row.id === batchId)!,
+  );
+  const report = await inTransaction(db, async (trx) => {
+    await holdLease(trx, lease);
+    return commitRunsCancelled(trx, lease, limit, { chunk_id: newId(), tally_slot: 0 });
+  });
+  return report.cancelled;
+}
+
+describe('the runs of one conversation', () => {
+  test('take turns in the order in which they were accepted, each reading what was said before', async () => {
+    const agent = await oneAgent();
+    const batches = [];
+    for (const text of ['one', 'two', 'three', 'four'])
+      batches.push(await accept(db, [aRun(agent.id, [text, `${text}!`])]));
+    const order: string[] = [];
+    for (const { run_ids } of batches) {
+      expect(await holderOf(agent.conversation_id)).toBe(run_ids[0]);
+      const lease = await sealAndEnd(db);
+      const [step] = await db
+        .selectFrom('step')
+        .select('run_id')
+        .where('provider_batch_id', '=', lease.id)
+        .execute();
+      order.push(step!.run_id);
+      const [request] = await readSealedRequests(db, lease.id, 0, 1);
+      expect(JSON.parse(request!.messages_json)).toHaveLength((order.length - 1) * 3 + 2);
+      await ingest(db, lease, DONE);
+    }
+    expect(order).toEqual(batches.map((batch) => batch.run_ids[0]));
+    expect(await holderOf(agent.conversation_id)).toBeNull();
+    const messages = await db.selectFrom('message').select(['seq', 'run_id']).orderBy('seq').execute();
+    expect(messages.map((message) => message.seq)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+    expect(messages.map((message) => message.run_id)).toEqual(order.flatMap((id) => [id, id, id]));
+    const spans = await db
+      .selectFrom('run')
+      .select(['first_seq', 'last_seq'])
+      .orderBy('created_at')
+      .execute();
+    expect(spans.map((span) => [span.first_seq, span.last_seq])).toEqual([
+      [1, 3],
+      [4, 6],
+      [7, 9],
+      [10, 12],
+    ]);
+    expect(await db.selectFrom('queued_input').selectAll().execute()).toEqual([]);
+  });
+
+  test('of one batch wait in request order, and start with their input as it was given', async () => {
+    const agent = await oneAgent();
+    const text = 'a\u0000b\ud800';
+    const message = { role: 'user' as const, content: [{ type: 'text', text }], otid: 'otid-1', name: 'Ada' };
+    const batch = await accept(db, [
+      aRun(agent.id),
+      { ...aRun(agent.id), messages: [message, { ...message, role: 'system' }] },
+      aRun(agent.id),
+    ]);
+    const report = await ingest(db, await sealAndEnd(db), DONE);
+    expect(report).toMatchObject({ ready: true, ended_runs: 1 });
+    expect(await run(batch.run_ids[1]!)).toMatchObject({
+      state: 'ready',
+      first_seq: 3,
+      last_seq: 4,
+      step_number: 1,
+    });
+    expect(await run(batch.run_ids[2]!)).toMatchObject({ state: 'queued', started_at: null });
+    const moved = await db
+      .selectFrom('message')
+      .selectAll()
+      .where('run_id', '=', batch.run_ids[1]!)
+      .orderBy('seq')
+      .execute();
+    expect(moved.map((row) => [row.seq, row.role, row.otid, row.name])).toEqual([
+      [3, 'user', 'otid-1', 'Ada'],
+      [4, 'system', 'otid-1', 'Ada'],
+    ]);
+    const chunks = await db.selectFrom('run_chunk').select(['kind', 'run_ids']).execute();
+    expect(chunks).toEqual([{ kind: 'ready', run_ids: [batch.run_ids[1]] }]);
+    const { id } = await seal(db);
+    const [request] = await readSealedRequests(db, id, 0, 1);
+    expect(request!.messages_json).toContain(JSON.stringify([{ type: 'text', text }]));
+  });
+
+  test('go on after one that failed', async () => {
+    const agent = await oneAgent();
+    const batch = await accept(db, [aRun(agent.id), aRun(agent.id)]);
+    const lease = await sealAndEnd(db);
+    await ingest(db, lease, {
+      kind: 'errored',
+      error_class: 'permanent',
+      error_type: 'invalid_request_error',
+      message: 'no',
+    });
+    expect((await run(batch.run_ids[0]!)).state).toBe('failed');
+    expect((await run(batch.run_ids[1]!)).state).toBe('ready');
+  });
+
+  test('start without input of their own too', async () => {
+    const agent = await oneAgent();
+    const batch = await accept(db, [aRun(agent.id), aRun(agent.id, []), aRun(agent.id)]);
+    await ingest(db, await sealAndEnd(db), DONE);
+    expect(await run(batch.run_ids[1]!)).toMatchObject({ state: 'ready', first_seq: 3, last_seq: 2 });
+    await ingest(db, await sealAndEnd(db), DONE);
+    expect(await run(batch.run_ids[2]!)).toMatchObject({ state: 'ready', first_seq: 4 });
+    expect(await db.selectFrom('queued_input').select('run_id').execute()).toEqual([]);
+  });
+
+  test('that were accepted while the one before was ending start at once', async () => {
+    const agent = await oneAgent();
+    await accept(db, [aRun(agent.id)]);
+    const lease = await sealAndEnd(db);
+    const [stored, committed] = [gate(), gate()];
+    const late = aBatch([aRun(agent.id)]);
+    const accepting = inTransaction(db, async (trx) => {
+      const accepted = await acceptBatch(trx, DEFAULT_PROJECT_ID, late);
+      stored.open();
+      await committed.opened;
+      return accepted;
+    });
+    await stored.opened;
+    const ending = ingest(db, lease, DONE);
+    await untilSomebodyWaits(db);
+    committed.open();
+    const { run_ids } = await accepting;
+    expect(await ending).toMatchObject({ ready: true });
+    expect(await run(run_ids[0]!)).toMatchObject({ state: 'ready', first_seq: 3 });
+    expect(await holderOf(agent.conversation_id)).toBe(run_ids[0]);
+  });
+});
+
+describe('the sweep', () => {
+  /** A conversation that nobody holds and two runs wait for: what a hand-over leaves that passed a locked run over. */
+  async function forgotten(): Promise<{
+    readonly conversation_id: string;
+    readonly run_ids: readonly string[];
+  }> {
+    const agent = await oneAgent();
+    await accept(db, [aRun(agent.id)]);
+    const { run_ids } = await accept(db, [aRun(agent.id), aRun(agent.id)]);
+    const lease = await sealAndEnd(db);
+    await sql`update run set started_at = app_now(), first_seq = 9, last_seq = 9, state = 'ready' where state = 'queued'`.execute(
+      db,
+    );
+    await ingest(db, lease, DONE);
+    await sql`update run set started_at = null, first_seq = null, last_seq = null, state = 'queued' where state = 'ready'`.execute(
+      db,
+    );
+    expect(await holderOf(agent.conversation_id)).toBeNull();
+    return { conversation_id: agent.conversation_id, run_ids };
+  }
+
+  const sweep = (limit = 100) => inTransaction(db, (trx) => commitWaitingRunsStarted(trx, limit, newId()));
+
+  test('starts the first run that waits for a conversation which nobody holds', async () => {
+    const { conversation_id, run_ids } = await forgotten();
+    expect(await sweep()).toBe(1);
+    expect(await holderOf(conversation_id)).toBe(run_ids[0]);
+    expect(await sweep()).toBe(0);
+    expect((await run(run_ids[1]!)).state).toBe('queued');
+  });
+
+  test('starts no second run in a conversation that was given away while it waited', async () => {
+    const { conversation_id, run_ids } = await forgotten();
+    const [locked, written] = [gate(), gate()];
+    const first = inTransaction(db, async (trx) => {
+      await lockConversations(trx, [conversation_id]);
+      locked.open();
+      await written.opened;
+      return commitWaitingRunsStarted(trx, 100, newId());
+    });
+    await locked.opened;
+    const second = sweep();
+    await untilSomebodyWaits(db);
+    written.open();
+    expect(await first).toBe(1);
+    expect(await second).toBe(0);
+    expect(await holderOf(conversation_id)).toBe(run_ids[0]);
+    expect((await run(run_ids[1]!)).state).toBe('queued');
+  });
+
+  test('by many at once starts each conversation once', async () => {
+    const waiting = [];
+    for (let n = 0; n < 5; n++) waiting.push(await forgotten());
+    const started = await Promise.all(Array.from({ length: 6 }, () => sweep()));
+    expect(started.reduce((sum, count) => sum + count, 0)).toBe(5);
+    for (const { conversation_id, run_ids } of waiting)
+      expect(await holderOf(conversation_id)).toBe(run_ids[0]);
+  });
+
+  test('starts no more than asked', async () => {
+    for (let n = 0; n < 3; n++) await forgotten();
+    expect(await sweep(2)).toBe(2);
+    expect(await sweep(2)).toBe(1);
+  });
+});
+
+describe('cancelling', () => {
+  test('hands the conversations of ready runs on to the batches behind', async () => {
+    const agent = await oneAgent();
+    const cancelled = await accept(db, [aRun(agent.id), aRun(agent.id)]);
+    const next = await accept(db, [aRun(agent.id, ['next'])]);
+    expect(await cancelWaiting(cancelled.id)).toBe(2);
+    expect(
+      (await Promise.all(cancelled.run_ids.map(run))).map((row) => [row.state, row.stop_reason]),
+    ).toEqual([
+      ['cancelled', 'cancelled'],
+      ['cancelled', 'cancelled'],
+    ]);
+    expect(await run(next.run_ids[0]!)).toMatchObject({ state: 'ready', first_seq: 2 });
+    expect(await db.selectFrom('queued_input').selectAll().execute()).toEqual([]);
+    const tally = await db
+      .selectFrom('batch_tally')
+      .select('cancelled')
+      .where('batch_id', '=', cancelled.id)
+      .executeTakeFirstOrThrow();
+    expect(tally.cancelled).toBe(2);
+    // The chunk still names the run that was cancelled; sealing passes over it.
+    const { id, count } = await seal(db);
+    expect(count).toBe(1);
+    const steps = await db.selectFrom('step').select('run_id').where('provider_batch_id', '=', id).execute();
+    expect(steps).toEqual([{ run_id: next.run_ids[0] }]);
+  });
+
+  test('leaves runs at the provider, and says whether more are waiting', async () => {
+    const agents = await createTestAgents(db, 4);
+    const batch = await accept(
+      db,
+      agents.map((agent) => aRun(agent.id)),
+    );
+    await seal(db);
+    const [more] = await createTestAgents(db, 1);
+    await accept(db, [aRun(more!.id)]);
+    expect(await cancelWaiting(batch.id)).toBe(0);
+    expect((await Promise.all(batch.run_ids.map(run))).every((row) => row.state === 'in_flight')).toBe(true);
+    const other = await accept(
+      db,
+      (await createTestAgents(db, 3)).map((agent) => aRun(agent.id)),
+    );
+    expect(await cancelWaiting(other.id, 2)).toBe(2);
+  });
+
+  test('puts no input of a run into a conversation that is not going to be answered', async () => {
+    const agent = await oneAgent();
+    await accept(db, [aRun(agent.id, ['first'])]);
+    const cancelled = await accept(db, [aRun(agent.id, ['never'])]);
+    const next = await accept(db, [aRun(agent.id, ['next'])]);
+    const lease = await sealAndEnd(db);
+    // Asked for, and not yet carried out, when the holder ends.
+    await inTransaction(db, (trx) => requestBatchCancel(trx, DEFAULT_PROJECT_ID, cancelled.id));
+    await ingest(db, lease, DONE);
+    expect((await run(cancelled.run_ids[0]!)).state).toBe('queued');
+    expect(await run(next.run_ids[0]!)).toMatchObject({ state: 'ready', first_seq: 3, last_seq: 3 });
+    expect(await cancelWaiting(cancelled.id)).toBe(1);
+    expect(await holderOf(agent.conversation_id)).toBe(next.run_ids[0]);
+  });
+});

@@ -1,0 +1,261 @@
+import { decideFinish } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import {
+  claimDueBatches,
+  commitBatchFinish,
+  commitRunsCancelled,
+  deleteOldIdempotencyKeys,
+  holdLease,
+  inTransaction,
+  lockForFinish,
+  markFinishedBatches,
+  markIdleBatches,
+  newId,
+  readProviderBatchesOf,
+  requestBatchCancel,
+  DEFAULT_PROJECT_ID,
+  type Database,
+} from '../../src/index.ts';
+import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
+import {
+  acceptFleet,
+  ALICE,
+  BOB,
+  DONE,
+  gate,
+  ingest,
+  leaseOf,
+  seal,
+  sealAndEnd,
+  submit,
+  untilSomebodyWaits,
+  clear,
+} from './night-shift.ts';
+
+let database: TestDatabase;
+let db: Database;
+beforeAll(async () => {
+  database = await openTestDatabase(inject('postgresUrl'));
+  db = database.db;
+});
+afterAll(() => database.close());
+beforeEach(() => clear(db));
+
+async function batch(id: string) {
+  return db.selectFrom('batch').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
+}
+
+/** What the finish flow does with one due batch; the state it wrote, undefined when none was due. */
+async function finish(claimant = ALICE): Promise<string | null | undefined> {
+  const [claimed] = await claimDueBatches(db, ['running', 'cancelling'], 1, claimant);
+  if (claimed === undefined) return undefined;
+  const lease = leaseOf('batch', claimed);
+  return inTransaction(db, async (trx) => {
+    const state = decideFinish(await lockForFinish(trx, lease));
+    await commitBatchFinish(trx, lease, state, 60_000);
+    return state;
+  });
+}
+
+describe('the end of a batch', () => {
+  test('comes when its last run has ended, once', async () => {
+    const fleet = await acceptFleet(db, 3);
+    const lease = await sealAndEnd(db);
+    await ingest(db, lease, DONE, { run_ids: fleet.run_ids.slice(0, 2) });
+    expect(await markFinishedBatches(db, [fleet.id])).toEqual([]);
+    expect(await finish()).toBeUndefined();
+    await ingest(db, lease, DONE);
+    expect(await markFinishedBatches(db, [fleet.id, fleet.id])).toEqual([fleet.id]);
+    expect(await finish()).toBe('completed');
+    expect(await batch(fleet.id)).toMatchObject({ state: 'completed', next_due_at: null, lease_owner: null });
+    expect((await batch(fleet.id)).completed_at).not.toBeNull();
+    expect(await markFinishedBatches(db, [fleet.id])).toEqual([]);
+    expect(await markIdleBatches(db)).toEqual([]);
+    expect(await finish(BOB)).toBeUndefined();
+    expect(await markFinishedBatches(db, [])).toEqual([]);
+  });
+
+  test('is not missed when its last two runs end at once: of the two, the later look sees both', async () => {
+    for (let round = 0; round < 12; round++) {
+      const fleet = await acceptFleet(db, 2);
+      const lease = await sealAndEnd(db);
+      const marks = await Promise.all(
+        fleet.run_ids.map(async (id, slot) => {
+          const report = await ingest(db, lease, DONE, { run_ids: [id], slot });
+          return markFinishedBatches(db, report.ended_batch_ids);
+        }),
+      );
+      expect(marks.flat().length).toBeGreaterThanOrEqual(1);
+      const finished = await Promise.all([finish(ALICE), finish(BOB)]);
+      expect(finished.filter((state) => state === 'completed')).toHaveLength(1);
+      expect((await batch(fleet.id)).state).toBe('completed');
+    }
+  });
+
+  test('is not written while a run is open: it is looked at again later, at once when somebody marks it', async () => {
+    const fleet = await acceptFleet(db, 1);
+    await sql`update batch set next_due_at = app_now()`.execute(db);
+    expect(await finish()).toBeNull();
+    const waiting = await batch(fleet.id);
+    expect(waiting).toMatchObject({ state: 'running', completed_at: null, lease_owner: null });
+    expect(waiting.next_due_at!.getTime() - waiting.updated_at.getTime()).toBeGreaterThan(59_000);
+    expect(await finish()).toBeUndefined();
+    const report = await ingest(db, await sealAndEnd(db), DONE);
+    expect(await markFinishedBatches(db, report.ended_batch_ids)).toEqual([fleet.id]);
+    expect(await finish()).toBe('completed');
+  });
+
+  test('looked at just before the last run ends is marked by whoever ended it', async () => {
+    const fleet = await acceptFleet(db, 1);
+    await sql`update batch set next_due_at = app_now()`.execute(db);
+    const lease = await sealAndEnd(db);
+    const [looked, committed] = [gate(), gate()];
+    const early = inTransaction(db, async (trx) => {
+      const [claimed] = await claimDueBatches(trx, ['running'], 1, ALICE);
+      const own = leaseOf('batch', claimed!);
+      const state = decideFinish(await lockForFinish(trx, own));
+      looked.open();
+      await committed.opened;
+      await commitBatchFinish(trx, own, state, 60_000);
+      return state;
+    });
+    await looked.opened;
+    // A slot that exists: a new one would wait for the batch row, which is as good.
+    const ended = ingest(db, lease, DONE).then((report) => markFinishedBatches(db, report.ended_batch_ids));
+    await untilSomebodyWaits(db);
+    committed.open();
+    expect(await early).toBeNull();
+    expect(await ended).toEqual([fleet.id]);
+    expect(await finish()).toBe('completed');
+  });
+
+  test('is failed when no run completed', async () => {
+    const fleet = await acceptFleet(db, 2);
+    await ingest(db, await sealAndEnd(db), {
+      kind: 'errored',
+      error_class: 'permanent',
+      error_type: 'x',
+      message: 'no',
+    });
+    expect(await markIdleBatches(db)).toEqual([fleet.id]);
+    expect(await finish()).toBe('failed');
+  });
+
+  test('makes the callback due', async () => {
+    const fleet = await acceptFleet(db, 1);
+    await sql`update batch set callback_url = 'https://example.com'`.execute(db);
+    const report = await ingest(db, await sealAndEnd(db), DONE);
+    await markFinishedBatches(db, report.ended_batch_ids);
+    await finish();
+    expect((await batch(fleet.id)).next_due_at).not.toBeNull();
+    expect(await finish()).toBeUndefined();
+  });
+});
+
+describe('the sweep', () => {
+  test('finds batches that ended without a bell, also those that never had a run', async () => {
+    const fleet = await acceptFleet(db, 1);
+    await ingest(db, await sealAndEnd(db), DONE);
+    const empty = newId();
+    await sql`insert into batch (id, project_id, state, total) values (${empty}::uuid, ${DEFAULT_PROJECT_ID}::uuid, 'running', 0)`.execute(
+      db,
+    );
+    const open = await acceptFleet(db, 1);
+    expect([...(await markIdleBatches(db))].sort()).toEqual([fleet.id, empty].sort());
+    expect([await finish(), await finish(), await finish()]).toEqual(['completed', 'completed', undefined]);
+    expect((await batch(open.id)).next_due_at).toBeNull();
+  });
+
+  test('and those who end runs mark batches side by side without a deadlock', async () => {
+    const ids = Array.from({ length: 300 }, () => newId());
+    // Rows lie in the table in the opposite order of their ids.
+    await sql`insert into batch (id, project_id, state, total)
+      select id, ${DEFAULT_PROJECT_ID}::uuid, 'running', 0 from unnest(${[...ids].sort().reverse()}::uuid[]) as t(id)`.execute(
+      db,
+    );
+    for (let round = 0; round < 15; round++) {
+      await sql`update batch set next_due_at = null`.execute(db);
+      const byId = inTransaction(db, async (trx) => {
+        await sql`set local enable_seqscan = off`.execute(trx);
+        await sql`set local enable_bitmapscan = off`.execute(trx);
+        return markFinishedBatches(trx, ids);
+      });
+      const marked = await Promise.all([
+        byId,
+        markIdleBatches(db),
+        markFinishedBatches(db, [...ids].reverse()),
+        markIdleBatches(db),
+      ]);
+      expect(marked.flat().length).toBeGreaterThanOrEqual(300);
+    }
+  });
+
+  test('forgets idempotency keys by age', async () => {
+    const fleet = await acceptFleet(db, 1);
+    await sql`insert into idempotency_key (project_id, key, request_sha256, batch_id, created_at) values
+      (${DEFAULT_PROJECT_ID}::uuid, 'old', 'aa', ${fleet.id}::uuid, app_now() - interval '8 days'),
+      (${DEFAULT_PROJECT_ID}::uuid, 'new', 'aa', ${fleet.id}::uuid, app_now() - interval '6 days')`.execute(
+      db,
+    );
+    await deleteOldIdempotencyKeys(db, 7);
+    expect(await db.selectFrom('idempotency_key').select('key').execute()).toEqual([{ key: 'new' }]);
+  });
+});
+
+describe('a cancelled batch', () => {
+  async function cancel(batchId: string): Promise<void> {
+    await inTransaction(db, (trx) => requestBatchCancel(trx, DEFAULT_PROJECT_ID, batchId));
+    const claimed = await claimDueBatches(db, ['cancelling'], 10, ALICE);
+    const lease = leaseOf(
+      'batch',
+      claimed.find((row) => row.id === batchId)!,
+    );
+    await inTransaction(db, async (trx) => {
+      await holdLease(trx, lease);
+      await commitRunsCancelled(trx, lease, 1_000, { chunk_id: newId(), tally_slot: 0 });
+    });
+    await inTransaction(db, async (trx) => {
+      await commitBatchFinish(trx, lease, decideFinish(await lockForFinish(trx, lease)), 0);
+    });
+  }
+
+  test('without a run outside ends as cancelled at once', async () => {
+    const fleet = await acceptFleet(db, 2);
+    await cancel(fleet.id);
+    expect((await batch(fleet.id)).state).toBe('cancelled');
+  });
+
+  test('waits for what is at the provider, stores it, and sends nothing more', async () => {
+    const fleet = await acceptFleet(db, 2);
+    const lease = await sealAndEnd(db);
+    await cancel(fleet.id);
+    expect((await batch(fleet.id)).state).toBe('cancelling');
+    expect(await ingest(db, lease, DONE)).toMatchObject({ ready: false, ended_runs: 2 });
+    expect((await seal(db)).count).toBe(0);
+    const runs = await db.selectFrom('run').select(['state', 'last_seq']).execute();
+    expect(runs).toEqual([
+      { state: 'cancelled', last_seq: 2 },
+      { state: 'cancelled', last_seq: 2 },
+    ]);
+    expect(await markFinishedBatches(db, [fleet.id])).toEqual([fleet.id]);
+    expect(await finish()).toBe('cancelled');
+  });
+
+  test('names the provider batches that hold its steps, and which hold nothing else', async () => {
+    const alone = await acceptFleet(db, 2);
+    const first = await seal(db);
+    await submit(db, first.id);
+    const mixed = await acceptFleet(db, 1);
+    await acceptFleet(db, 1);
+    const second = await seal(db);
+    for (const id of [alone.id, mixed.id])
+      await inTransaction(db, (trx) => requestBatchCancel(trx, DEFAULT_PROJECT_ID, id));
+    expect(await inTransaction(db, (trx) => readProviderBatchesOf(trx, alone.id))).toEqual([
+      { id: first.id, state: 'submitted', exclusive: true },
+    ]);
+    expect(await inTransaction(db, (trx) => readProviderBatchesOf(trx, mixed.id))).toEqual([
+      { id: second.id, state: 'building', exclusive: false },
+    ]);
+  });
+});

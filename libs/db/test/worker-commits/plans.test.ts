@@ -1,0 +1,309 @@
+import { createPool } from '@nightshift/services';
+import { Kysely, PostgresDialect, sql, type CompiledQuery } from 'kysely';
+import type pg from 'pg';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import {
+  commitDecisions,
+  holdLease,
+  lockRuns,
+  readActingRuns,
+  readOpenSteps,
+  readSealedRequests,
+  type Database,
+  type DB,
+  type Lease,
+  type Tx,
+} from '../../src/index.ts';
+import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
+import { aRun } from '../factories.ts';
+import {
+  accept,
+  acceptBareFleet,
+  acceptFleet,
+  act,
+  actIn,
+  answer,
+  callsTools,
+  claim,
+  clear,
+  commitIds,
+  decide,
+  DONE,
+  end,
+  ingest,
+  seal,
+  submit,
+} from './night-shift.ts';
+
+/*
+ * What the planner knows right after a step has changed every row is wrong: no state that it counted is left. Where that
+ * makes it expect one row, it may join a chunk by nested loop over a scan, which takes seconds instead of milliseconds.
+ * So the hot statements are explained in just that moment, on stock settings.
+ */
+
+let database: TestDatabase;
+let db: Database;
+beforeAll(async () => {
+  database = await openTestDatabase(inject('postgresUrl'));
+  db = database.db;
+  for (const table of [
+    'run',
+    'step',
+    'message',
+    'tool_call',
+    'conversation',
+    'batch',
+    'run_chunk',
+  ] as const) {
+    // Nobody refreshes the statistics behind the test's back.
+    await sql`alter table ${sql.table(table)} set (autovacuum_enabled = false)`.execute(db);
+  }
+});
+afterAll(() => database.close());
+
+const RUNS = 10_000;
+const CHUNK = 500;
+/** A scan of these is never right: a chunk is a small part of them. */
+const HOT_TABLES = ['run', 'step', 'message', 'conversation'];
+
+interface PlanNode {
+  readonly 'Node Type': string;
+  readonly 'Relation Name'?: string;
+  readonly 'Actual Loops'?: number;
+  readonly 'Actual Rows'?: number;
+  readonly 'Rows Removed by Join Filter'?: number;
+  readonly 'Rows Removed by Filter'?: number;
+  readonly Plans?: readonly PlanNode[];
+}
+
+/** A database that notes the statements it is given. */
+function noting(pool: pg.Pool): { readonly db: Database; readonly statements: CompiledQuery[] } {
+  const statements: CompiledQuery[] = [];
+  const log = ({ query }: { readonly query: CompiledQuery }): void => {
+    if (/^\s*(select|with|insert|update|delete|set)/i.test(query.sql)) statements.push(query);
+  };
+  return { db: new Kysely<DB>({ dialect: new PostgresDialect({ pool }), log }), statements };
+}
+
+class Undone extends Error {}
+
+/** The statements of `work` and their plans as they ran, in the state that each found; all of it is undone. */
+async function explain(
+  work: (trx: Tx) => Promise<unknown>,
+): Promise<readonly { readonly statement: string; readonly plan: PlanNode }[]> {
+  const notes = noting(database.pool);
+  await notes.db
+    .transaction()
+    .execute(async (trx) => {
+      await work(trx);
+      throw new Undone();
+    })
+    .catch((error: unknown) => {
+      if (!(error instanceof Undone)) throw error;
+    });
+  const client = await database.pool.connect();
+  try {
+    await client.query('begin');
+    const plans = [];
+    for (const { sql: text, parameters } of notes.statements) {
+      if (text.startsWith('set ')) {
+        await client.query(text);
+        continue;
+      }
+      const { rows } = await client.query<{ 'QUERY PLAN': readonly { readonly Plan: PlanNode }[] }>(
+        `explain (analyze, timing off, format json) ${text}`,
+        [...parameters],
+      );
+      plans.push({
+        statement: text.trim().replaceAll(/\s+/g, ' ').slice(0, 100),
+        plan: rows[0]!['QUERY PLAN'][0]!.Plan,
+      });
+    }
+    return plans;
+  } finally {
+    await client.query('rollback');
+    client.release();
+  }
+}
+
+function* nodesOf(plan: PlanNode): Generator<PlanNode> {
+  yield plan;
+  for (const child of plan.Plans ?? []) yield* nodesOf(child);
+}
+
+/** What must not be in a plan: a scan of a whole hot table, and work that grows with chunk times table. */
+function faultsOf(plan: PlanNode): readonly string[] {
+  const faults: string[] = [];
+  for (const node of nodesOf(plan)) {
+    const type = node['Node Type'];
+    const relation = node['Relation Name'];
+    if (type === 'Seq Scan' && relation !== undefined && HOT_TABLES.includes(relation))
+      faults.push(`${type} on ${relation}`);
+    const [, inner] = type === 'Nested Loop' ? (node.Plans ?? []) : [];
+    if (
+      inner !== undefined &&
+      /^(Seq|CTE) Scan$/.test(inner['Node Type']) &&
+      (inner['Actual Loops'] ?? 0) > 1
+    ) {
+      faults.push(`Nested Loop over ${inner['Node Type']}, ${String(inner['Actual Loops'])} times`);
+    }
+    const handled = (node['Actual Rows'] ?? 0) * (node['Actual Loops'] ?? 1);
+    if (handled > 40 * CHUNK) faults.push(`${type} handed on ${handled} rows`);
+    const removed =
+      (node['Rows Removed by Join Filter'] ?? 0) +
+      (node['Rows Removed by Filter'] ?? 0) * (node['Actual Loops'] ?? 1);
+    if (removed > 4 * CHUNK) faults.push(`${type} threw ${removed} rows away`);
+  }
+  return faults;
+}
+
+async function expectGoodPlans(work: (trx: Tx) => Promise<unknown>, statementsMin: number): Promise<void> {
+  const plans = await explain(work);
+  expect(plans.length).toBeGreaterThanOrEqual(statementsMin);
+  for (const { statement, plan } of plans)
+    expect({ statement, faults: faultsOf(plan) }).toEqual({ statement, faults: [] });
+}
+
+/** The commit of one chunk of result lines, with its locks: some runs end, some act, some try again. */
+async function applyChunk(trx: Tx, lease: Lease, runIds: readonly string[]): Promise<void> {
+  const outcomes = [
+    DONE,
+    callsTools(),
+    answer([{ type: 'text', text: 'x'.repeat(1_000) }]),
+    { kind: 'expired' } as const,
+  ];
+  await holdLease(trx, lease);
+  const decided = await decide(
+    trx,
+    new Map(runIds.map((id, index) => [id, outcomes[index % outcomes.length]!])),
+  );
+  expect(decided).toHaveLength(runIds.length);
+  await commitDecisions(trx, decided, [], commitIds());
+}
+
+/** The provider batch that holds the present step of all runs. */
+let lease: Lease | null = null;
+
+/** Brings every run into flight for the first time; somebody else waits for each conversation. */
+async function takeOff(): Promise<Lease> {
+  const { agent_ids } = await acceptBareFleet(db, RUNS);
+  const { id, count } = await seal(db);
+  expect(count).toBe(RUNS);
+  await accept(
+    db,
+    agent_ids.map((agentId) => aRun(agentId)),
+  );
+  return end(db, id);
+}
+
+/** Takes every run through the step it is in, has rows counted if so wished, and brings it into flight for the next. */
+async function goOn(last: Lease, counted: boolean): Promise<Lease> {
+  await ingest(db, last, callsTools());
+  const chunks = await db.selectFrom('run_chunk').selectAll().where('kind', '=', 'tools').execute();
+  for (const chunk of chunks) await act(db, chunk);
+  if (counted) await sql`analyze run, step, message, tool_call, conversation`.execute(db);
+  const { id, count } = await seal(db, RUNS + CHUNK);
+  expect(count).toBe(RUNS);
+  return end(db, id);
+}
+
+describe.each(['never counted', 'counted before the last step'])(
+  'with 10,000 runs in flight and rows %s',
+  () => {
+    beforeAll(async () => {
+      lease = lease === null ? await goOn(await takeOff(), false) : await goOn(lease, true);
+    });
+
+    const someOpen = async (): Promise<readonly string[]> => {
+      const open = await readOpenSteps(db, lease!.id, RUNS);
+      // Result files come in no particular order.
+      return open.filter((_key, index) => index % (RUNS / CHUNK) === 7).map((key) => key.run_id);
+    };
+
+    test('the commit of a chunk of answers looks rows up, and scans no table', async () => {
+      const runIds = await someOpen();
+      expect(runIds).toHaveLength(CHUNK);
+      await expectGoodPlans((trx) => applyChunk(trx, lease!, runIds), 10);
+    });
+
+    test('so does the commit of a chunk of tool results', async () => {
+      const runIds = await someOpen();
+      await ingest(db, lease!, callsTools(2), { run_ids: runIds });
+      const chunk = await db
+        .selectFrom('run_chunk')
+        .selectAll()
+        .where('kind', '=', 'tools')
+        .executeTakeFirstOrThrow();
+      await expectGoodPlans(async (trx) => {
+        await readActingRuns(trx, runIds);
+        await actIn(trx, chunk);
+      }, 7);
+    });
+
+    test('so do the locks of a chunk and the pages of a request body', async () => {
+      const runIds = await someOpen();
+      await expectGoodPlans(async (trx) => {
+        await lockRuns(trx, runIds);
+        await readSealedRequests(trx, lease!.id, 5_000, 5_000 + CHUNK);
+        await readOpenSteps(trx, lease!.id, CHUNK);
+      }, 3);
+    });
+
+    test('a plan that does not would be noticed', async () => {
+      const runIds = await someOpen();
+      const [locked] = await explain(async (trx) => {
+        // As a planner chooses that expects one row: by nested loop, over a scan.
+        await sql`set local enable_hashjoin = off`.execute(trx);
+        await sql`set local enable_mergejoin = off`.execute(trx);
+        await sql`set local enable_indexscan = off`.execute(trx);
+        await sql`set local enable_bitmapscan = off`.execute(trx);
+        await sql`select count(*) from run r join unnest(${runIds}::uuid[]) as d(id) on r.id = d.id and r.state = 'in_flight'`.execute(
+          trx,
+        );
+      });
+      expect(faultsOf(locked!.plan)).toContain('Seq Scan on run');
+      expect(faultsOf(locked!.plan).join()).toMatch(/threw \d+ rows away/);
+    });
+  },
+);
+
+test('a run stays HOT through a whole step: its updates touch no index', async () => {
+  const pool = createPool({ url: database.url, max: 1, applicationName: 'test' });
+  // One connection, whose counts can be asked for at any moment.
+  const own: Database = new Kysely<DB>({ dialect: new PostgresDialect({ pool }) });
+  // A version that found no room on its page went to a new one: that says something of the page, not of an index.
+  const counts = async (): Promise<{ readonly all: number; readonly hot: number }> => {
+    await sql`select pg_stat_force_next_flush()`.execute(own);
+    const { rows } = await sql<{ all: number; hot: number }>`
+      select n_tup_upd::int as all, (n_tup_hot_upd + n_tup_newpage_upd)::int as hot from pg_stat_user_tables where relname = 'run'`.execute(
+      own,
+    );
+    return rows[0]!;
+  };
+  try {
+    await clear(own);
+    await sql`vacuum full run`.execute(own);
+    // Few enough that a page has room for the new versions.
+    await acceptFleet(own, 8);
+    const before = await counts();
+    for (let step = 1; step <= 4; step++) {
+      const { id } = await seal(own);
+      await submit(own, id);
+      await sql`update provider_batch set state = 'ended', ended_at = app_now() where id = ${id}::uuid`.execute(
+        own,
+      );
+      await ingest(own, await claim(own, id, 'ended'), callsTools());
+      const chunk = await own
+        .selectFrom('run_chunk')
+        .selectAll()
+        .where('kind', '=', 'tools')
+        .executeTakeFirstOrThrow();
+      await act(own, chunk);
+    }
+    // The server hands counts on when it finds the time.
+    await expect.poll(async () => (await counts()).all - before.all, { timeout: 20_000 }).toBe(8 * 4 * 3);
+    expect((await counts()).hot - before.hot).toBe(8 * 4 * 3);
+  } finally {
+    await own.destroy();
+  }
+});

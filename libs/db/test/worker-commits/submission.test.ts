@@ -1,0 +1,388 @@
+import { sql } from 'kysely';
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
+import {
+  commitAdopted,
+  commitCancelRequested,
+  commitDisproved,
+  commitIngested,
+  commitPolled,
+  commitRefused,
+  commitRejected,
+  commitSearchedAgain,
+  commitSplit,
+  commitStreamAgain,
+  commitSubmitted,
+  commitUnknown,
+  commitWithdrawn,
+  commitWriteAhead,
+  inTransaction,
+  newId,
+  readKnownProviderIds,
+  readNow,
+  readOpenSteps,
+  readSealedRequests,
+  type Database,
+  type Lease,
+} from '../../src/index.ts';
+import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
+import {
+  acceptFleet,
+  answer,
+  claim,
+  DONE,
+  end,
+  ingest,
+  newNonce,
+  seal,
+  sealAndEnd,
+  submit,
+  writeAhead,
+} from './night-shift.ts';
+
+let database: TestDatabase;
+let db: Database;
+beforeAll(async () => {
+  database = await openTestDatabase(inject('postgresUrl'));
+  db = database.db;
+});
+afterAll(() => database.close());
+beforeEach(() =>
+  sql`truncate batch, provider_batch, run_chunk, step, message, tool_call cascade`.execute(db),
+);
+
+async function row(id: string) {
+  return db.selectFrom('provider_batch').selectAll().where('id', '=', id).executeTakeFirstOrThrow();
+}
+
+async function unknown(count: number): Promise<Lease> {
+  await acceptFleet(db, count);
+  const { id } = await seal(db);
+  const lease = await writeAhead(db, id);
+  await inTransaction(db, (trx) => commitUnknown(trx, lease, 'the connection was cut', 0));
+  return claim(db, id, 'unknown');
+}
+
+const UNHELD = { lease_owner: null, lease_until: -Infinity };
+
+describe('writing ahead', () => {
+  test('stores what is about to be sent and says since when', async () => {
+    await acceptFleet(db, 2);
+    const { id } = await seal(db);
+    const lease = await claim(db, id, 'building');
+    const before = await readNow(db);
+    const at = await inTransaction(db, (trx) =>
+      commitWriteAhead(trx, lease, { request_count: 2, bytes: 1234, sha256: 'beef' }),
+    );
+    expect(at.getTime()).toBeGreaterThanOrEqual(before.getTime());
+    expect(await row(id)).toMatchObject({
+      state: 'submitting',
+      body_bytes: 1234,
+      body_sha256: 'beef',
+      submit_started_at: at,
+      lease_owner: 'alice',
+    });
+  });
+
+  test('refuses a body with another number of requests', async () => {
+    await acceptFleet(db, 2);
+    const { id } = await seal(db);
+    const lease = await claim(db, id, 'building');
+    const body = { request_count: 1, bytes: 1, sha256: 'aa' };
+    await expect(inTransaction(db, (trx) => commitWriteAhead(trx, lease, body))).rejects.toMatchObject({
+      code: 'fenced',
+    });
+    expect(await row(id)).toMatchObject({ state: 'building' });
+  });
+});
+
+describe('the provider’s answer', () => {
+  test('that it has the batch stores its id and makes it due for a look', async () => {
+    await acceptFleet(db, 1);
+    const { id } = await seal(db);
+    const lease = await writeAhead(db, id);
+    const expires_at = new Date('2026-11-22T00:00:00Z');
+    await inTransaction(db, (trx) =>
+      commitSubmitted(trx, lease, { provider_id: 'msgbatch_a', expires_at }, 60_000),
+    );
+    const after = await row(id);
+    expect(after).toMatchObject({ state: 'submitted', provider_id: 'msgbatch_a', expires_at, ...UNHELD });
+    expect(after.next_due_at!.getTime() - after.submitted_at!.getTime()).toBeGreaterThan(59_000);
+    expect(await readKnownProviderIds(db, ['msgbatch_a', 'msgbatch_b'])).toEqual(new Set(['msgbatch_a']));
+    expect(await readKnownProviderIds(db, [])).toEqual(new Set());
+  });
+
+  test('that it refuses goes back to building under the same nonce, counted', async () => {
+    await acceptFleet(db, 1);
+    const { id } = await seal(db);
+    const { nonce } = await row(id);
+    for (const failures of [1, 2]) {
+      const lease = await writeAhead(db, id);
+      await inTransaction(db, (trx) => commitRefused(trx, lease, { what: 'overloaded' }, 0));
+      expect(await row(id)).toMatchObject({
+        state: 'building',
+        nonce,
+        failures,
+        error: { what: 'overloaded' },
+        ...UNHELD,
+      });
+    }
+    await submit(db, id);
+    expect(await row(id)).toMatchObject({ state: 'submitted', failures: 0, error: null });
+  });
+
+  test('that never came is looked for: seen twice in vain it is withdrawn, under a new nonce and new attempts', async () => {
+    const lease = await unknown(3);
+    const before = await row(lease.id);
+    await inTransaction(db, (trx) => commitSearchedAgain(trx, lease, false, 0));
+    expect(await row(lease.id)).toMatchObject({ state: 'unknown', searches: 0, ...UNHELD });
+    const again = await claim(db, lease.id, 'unknown');
+    await inTransaction(db, (trx) => commitSearchedAgain(trx, again, true, 0));
+    expect(await row(lease.id)).toMatchObject({ searches: 1 });
+
+    const last = await claim(db, lease.id, 'unknown');
+    const nonce = newNonce();
+    await inTransaction(db, (trx) => commitWithdrawn(trx, last, nonce));
+    expect(await row(lease.id)).toMatchObject({
+      state: 'building',
+      nonce,
+      submission: before.submission + 1,
+      searches: 0,
+      ...UNHELD,
+    });
+    const requests = await readSealedRequests(db, lease.id, 0, 3);
+    expect(requests.map((request) => [request.ordinal, request.attempt])).toEqual([
+      [0, 2],
+      [1, 2],
+      [2, 2],
+    ]);
+    const runs = await db.selectFrom('run').select(['attempt', 'failures', 'state']).execute();
+    expect(runs).toEqual(runs.map(() => ({ attempt: 2, failures: 0, state: 'in_flight' })));
+    // And it can be sent and answered like any other.
+    const ended = await end(db, lease.id);
+    await ingest(db, ended, DONE);
+    expect(await inTransaction(db, (trx) => commitIngested(trx, ended, 0))).toBe(true);
+  });
+
+  test('that never came for steps that have all ended since: nothing is sent again', async () => {
+    const lease = await unknown(1);
+    // Its only step was settled, and the worker died before it could reject the batch.
+    await ingest(db, lease, {
+      kind: 'errored',
+      error_class: 'permanent',
+      error_type: 'invalid_request_error',
+      message: 'no',
+    });
+    await inTransaction(db, (trx) => commitWithdrawn(trx, lease, newNonce()));
+    expect(await row(lease.id)).toMatchObject({ state: 'rejected', next_due_at: null, ...UNHELD });
+  });
+
+  test('found at the provider after all is adopted, dated by its submission', async () => {
+    const lease = await unknown(1);
+    const { submit_started_at } = await row(lease.id);
+    await inTransaction(db, (trx) =>
+      commitAdopted(trx, lease, { provider_id: 'msgbatch_found', expires_at: null }),
+    );
+    expect(await row(lease.id)).toMatchObject({
+      state: 'submitted',
+      provider_id: 'msgbatch_found',
+      submitted_at: submit_started_at,
+      ...UNHELD,
+    });
+  });
+
+  test('adopted and then found to be somebody else’s is searched for again, and that one is remembered', async () => {
+    const lease = await unknown(1);
+    await inTransaction(db, (trx) =>
+      commitAdopted(trx, lease, { provider_id: 'msgbatch_foreign', expires_at: null }),
+    );
+    const polled = await claim(db, lease.id, 'submitted');
+    const ended = { lease: polled, move: 'ended', delay_ms: 0, missing: false } as const;
+    await inTransaction(db, (trx) => commitPolled(trx, [ended]));
+    const streamed = await claim(db, lease.id, 'ended');
+    await inTransaction(db, (trx) => commitDisproved(trx, streamed));
+    expect(await row(lease.id)).toMatchObject({
+      state: 'unknown',
+      provider_id: null,
+      not_ours: ['msgbatch_foreign'],
+      ...UNHELD,
+    });
+    const again = await claim(db, lease.id, 'unknown');
+    await inTransaction(db, (trx) => commitWithdrawn(trx, again, newNonce()));
+    expect(await row(lease.id)).toMatchObject({ state: 'building' });
+  });
+
+  test('already taken by another row is not adopted twice', async () => {
+    const first = await unknown(1);
+    const second = await unknown(1);
+    const remote = { provider_id: 'msgbatch_twice', expires_at: null };
+    await inTransaction(db, (trx) => commitAdopted(trx, first, remote));
+    await expect(inTransaction(db, (trx) => commitAdopted(trx, second, remote))).rejects.toMatchObject({
+      code: 'fenced',
+    });
+    expect(await row(second.id)).toMatchObject({ state: 'unknown', provider_id: null });
+  });
+});
+
+describe('splitting a refused batch', () => {
+  test('loses nothing: two batches under new nonces, dense both, every step in one', async () => {
+    const fleet = await acceptFleet(db, 7);
+    const { id } = await seal(db);
+    const before = await row(id);
+    const lease = await writeAhead(db, id);
+    const later = { id: newId(), nonce: newNonce() };
+    const nonce = newNonce();
+    await inTransaction(db, (trx) => commitSplit(trx, lease, 4, later, nonce));
+    expect(await row(id)).toMatchObject({ state: 'building', nonce, request_count: 4, ...UNHELD });
+    expect(await row(later.id)).toMatchObject({
+      state: 'building',
+      nonce: later.nonce,
+      request_count: 3,
+      credential: before.credential,
+      ...UNHELD,
+    });
+    expect(new Set([before.nonce, nonce, later.nonce]).size).toBe(3);
+    const [head, tail] = [
+      await readSealedRequests(db, id, 0, 10),
+      await readSealedRequests(db, later.id, 0, 10),
+    ];
+    expect(head.map((request) => request.ordinal)).toEqual([0, 1, 2, 3]);
+    expect(tail.map((request) => request.ordinal)).toEqual([0, 1, 2]);
+    expect([...head, ...tail].map((request) => request.run_id)).toEqual([...fleet.run_ids].sort());
+  });
+
+  test('again and again leaves each request alone', async () => {
+    await acceptFleet(db, 5);
+    const todo = [(await seal(db)).id];
+    const alone: string[] = [];
+    for (let id = todo.pop(); id !== undefined; id = todo.pop()) {
+      const { request_count } = await row(id);
+      if (request_count === 1) {
+        alone.push(id);
+        continue;
+      }
+      const lease = await writeAhead(db, id);
+      const later = { id: newId(), nonce: newNonce() };
+      await inTransaction(db, (trx) =>
+        commitSplit(trx, lease, Math.ceil(request_count / 2), later, newNonce()),
+      );
+      todo.push(id, later.id);
+    }
+    const requests = await Promise.all(alone.map((id) => readSealedRequests(db, id, 0, 10)));
+    expect(requests.map((request) => request.map(({ ordinal }) => ordinal))).toEqual([
+      [0],
+      [0],
+      [0],
+      [0],
+      [0],
+    ]);
+    expect(new Set(requests.flat().map((request) => request.run_id)).size).toBe(5);
+  });
+
+  test('at or behind its end is refused', async () => {
+    await acceptFleet(db, 2);
+    const { id } = await seal(db);
+    const lease = await writeAhead(db, id);
+    const later = { id: newId(), nonce: newNonce() };
+    await expect(
+      inTransaction(db, (trx) => commitSplit(trx, lease, 2, later, newNonce())),
+    ).rejects.toMatchObject({ code: 'fenced' });
+    expect(await readSealedRequests(db, id, 0, 10)).toHaveLength(2);
+  });
+});
+
+describe('from polling to the end', () => {
+  test('a poll that finds it running, missing or ended says when to look again', async () => {
+    await acceptFleet(db, 1);
+    const { id } = await seal(db);
+    await submit(db, id);
+    const poll = async (
+      move: 'wait' | 'ended',
+      missing: boolean,
+    ): Promise<Awaited<ReturnType<typeof row>>> => {
+      const lease = await claim(db, id, 'submitted');
+      await inTransaction(db, (trx) => commitPolled(trx, [{ lease, move, delay_ms: 30_000, missing }]));
+      return row(id);
+    };
+    const missing = await poll('wait', true);
+    expect(missing).toMatchObject({ state: 'submitted', ...UNHELD });
+    expect(missing.missing_since).not.toBeNull();
+    expect(missing.next_due_at!.getTime()).toBeGreaterThan((await readNow(db)).getTime() + 20_000);
+    expect((await poll('wait', true)).missing_since).toEqual(missing.missing_since);
+    expect((await poll('wait', false)).missing_since).toBeNull();
+    const ended = await poll('ended', false);
+    expect(ended.state).toBe('ended');
+    expect(ended.ended_at).not.toBeNull();
+    expect(await inTransaction(db, (trx) => commitPolled(trx, []))).toEqual([]);
+  });
+
+  test('a batch asked to be cancelled is looked at again and ends like any other', async () => {
+    await acceptFleet(db, 1);
+    const { id } = await seal(db);
+    await submit(db, id);
+    const lease = await claim(db, id, 'submitted');
+    await inTransaction(db, (trx) => commitCancelRequested(trx, lease));
+    const polled = await claim(db, id, 'cancelling');
+    const ended = await inTransaction(db, (trx) =>
+      commitPolled(trx, [{ lease: polled, move: 'ended', delay_ms: 0, missing: false }]),
+    );
+    expect(ended).toEqual([id]);
+  });
+
+  test('it is ingested only when no step is open', async () => {
+    const fleet = await acceptFleet(db, 3);
+    const lease = await sealAndEnd(db);
+    await ingest(db, lease, DONE, { run_ids: fleet.run_ids.slice(0, 2) });
+    expect(await inTransaction(db, (trx) => commitIngested(trx, lease, 0))).toBe(false);
+    expect(await row(lease.id)).toMatchObject({ state: 'ended', lease_owner: 'alice', streams: 0 });
+    expect(await readOpenSteps(db, lease.id, 10)).toEqual([
+      { run_id: fleet.run_ids[2], number: 1, attempt: 1 },
+    ]);
+    await inTransaction(db, (trx) =>
+      commitStreamAgain(trx, lease, {
+        streamed: true,
+        missing: false,
+        lines_refused: 0,
+        reason: 'cut',
+        delay_ms: 0,
+      }),
+    );
+    expect(await row(lease.id)).toMatchObject({
+      state: 'ended',
+      streams: 1,
+      failures: 1,
+      error: { reason: 'cut' },
+      ...UNHELD,
+    });
+    const again = await claim(db, lease.id, 'ended');
+    await ingest(db, again, answer([{ type: 'text', text: 'late' }]));
+    expect(await inTransaction(db, (trx) => commitIngested(trx, again, 2))).toBe(true);
+    expect(await row(lease.id)).toMatchObject({
+      state: 'ingested',
+      streams: 2,
+      lines_refused: 2,
+      next_due_at: null,
+      ...UNHELD,
+    });
+  });
+
+  test.each(['building', 'submitting', 'submitted'] as const)(
+    'it is rejected from %s with the reason',
+    async (from) => {
+      await acceptFleet(db, 1);
+      const { id } = await seal(db);
+      const held = {
+        building: () => claim(db, id, 'building'),
+        submitting: () => writeAhead(db, id),
+        submitted: () => submit(db, id).then(() => claim(db, id, 'submitted')),
+      };
+      const lease = await held[from]();
+      await inTransaction(db, (trx) => commitRejected(trx, lease, from, { reason: 'test' }));
+      expect(await row(id)).toMatchObject({
+        state: 'rejected',
+        error: { reason: 'test' },
+        next_due_at: null,
+        ...UNHELD,
+      });
+    },
+  );
+});

@@ -1,0 +1,16 @@
+export { openBell, type Bell, type BellOptions } from './bell.ts';
+export { listen, type Listener, type ListenOptions } from './listen.ts';
+export { QueueRefusedError } from './port.ts';
+export { prepareQueue, type PrepareOptions } from './prepare.ts';
+export { parseQueueUrl, type QueueBackendName, type QueueTarget } from './queue-url.ts';
+export type { CheckRedis } from './redis.ts';
+export {
+  MAX_SIGNALS_PER_RING,
+  parseSignal,
+  QUEUE_NAMES,
+  queueOf,
+  SIGNAL_KINDS,
+  type QueueName,
+  type Signal,
+  type SignalKind,
+} from './signal.ts';

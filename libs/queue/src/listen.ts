@@ -1,0 +1,143 @@
+import type { ReceivingLink } from './port.ts';
+import { openPostgresReceiver } from './postgres.ts';
+import { parseQueueUrl, type QueueTarget } from './queue-url.ts';
+import { openRedisReceiver, type CheckRedis } from './redis.ts';
+import { throttleErrors, type Report } from './report.ts';
+import { parseSignal, type Signal } from './signal.ts';
+import { createStation, type Station } from './station.ts';
+import { startWatch } from './watch.ts';
+
+export interface Listener {
+  /** Takes no more signals, waits for work handlers up to `closeTimeoutMs`, frees all connections. Never rejects. */
+  close(): Promise<void>;
+  /** Whether both queues' workers lately proved that they ask for signals. Always true for `none`, which never asks. */
+  isAlive(): boolean;
+  /** When a well-formed signal last arrived. */
+  readonly lastSignalAt: Date | undefined;
+  /** How many payloads were thrown away because they were no signals. */
+  readonly droppedSignals: number;
+}
+
+export interface ListenOptions {
+  /** `redis://`, `rediss://`, `postgres://`, `postgresql://` or `none`. On Postgres at most two processes should listen. */
+  readonly queueUrl: string;
+  /** Default `nightshift`. Bell and listener must agree on it. */
+  readonly prefix?: string;
+  /** Hears of every control signal and is not waited for: it should note what to look at and return. */
+  onControl(signal: Signal): void | Promise<void>;
+  /** Is waited for: while it works its place takes no other signal, which then goes to another process. */
+  onWork(signal: Signal): Promise<void>;
+  /** How many `onWork` calls may be under way in this process. Default 1. */
+  readonly workConcurrency?: number;
+  /** Hears of errors of the handlers and the backend, each kind of message at most once in ten seconds. */
+  onError(error: Error): void;
+  /** Rejects when this Redis must not be used, as one that evicts keys. Asked whenever workers are started. */
+  readonly checkRedis?: CheckRedis | undefined;
+  /** How long `close()` waits for work handlers. Default 5,000 ms. */
+  readonly closeTimeoutMs?: number;
+  /** How long an idle worker waits before it asks again unrung; also its pulse. Default 5,000 ms. */
+  readonly idlePollMs?: number;
+  /** Workers whose pulse is older than this are replaced. Default 20,000 ms; must exceed `idlePollMs`. */
+  readonly silentAfterMs?: number;
+}
+
+/**
+ * Listens on both queues and keeps listening: when the backend goes away, or a worker stops without a word, the workers are
+ * thrown away and started again. A backend that is away at the start is reported and waited for; only an unusable URL, a
+ * bad option or a refusal by `checkRedis` throws. What a handler throws is reported and the signal is done with, since
+ * the row it was about stays due.
+ */
+export async function listen(options: ListenOptions): Promise<Listener> {
+  const target = parseQueueUrl(options.queueUrl, options.prefix);
+  const settings = settingsOf(options);
+  if (target.backend === 'none') {
+    return {
+      close: () => Promise.resolve(),
+      isAlive: () => true,
+      lastSignalAt: undefined,
+      droppedSignals: 0,
+    };
+  }
+
+  const report = throttleErrors((error) => {
+    options.onError(error);
+  });
+  let lastSignalAt: Date | undefined;
+  let droppedSignals = 0;
+
+  function receive(payload: unknown): Signal | undefined {
+    const signal = parseSignal(payload);
+    if (signal === undefined) droppedSignals += 1;
+    else lastSignalAt = new Date();
+    return signal;
+  }
+
+  const control = createStation('control', 1, (payload) => {
+    const signal = receive(payload);
+    if (signal !== undefined) void reporting(async () => options.onControl(signal), report);
+    return Promise.resolve();
+  });
+  const work = createStation('work', settings.workConcurrency, async (payload) => {
+    const signal = receive(payload);
+    if (signal !== undefined) await reporting(() => options.onWork(signal), report);
+  });
+  const stations = [control, work];
+  const watch = await startWatch({
+    open: () => openReceiver(target, stations, settings.idlePollMs, options.checkRedis, report),
+    stations,
+    timings: settings,
+    report,
+  });
+
+  return {
+    close: watch.close,
+    isAlive: watch.isAlive,
+    get lastSignalAt() {
+      return lastSignalAt;
+    },
+    get droppedSignals() {
+      return droppedSignals;
+    },
+  };
+}
+
+interface Settings {
+  readonly workConcurrency: number;
+  readonly closeTimeoutMs: number;
+  readonly idlePollMs: number;
+  readonly silentAfterMs: number;
+}
+
+function settingsOf(options: ListenOptions): Settings {
+  const { workConcurrency = 1, closeTimeoutMs = 5_000, idlePollMs = 5_000, silentAfterMs = 20_000 } = options;
+  if (!Number.isInteger(workConcurrency) || workConcurrency < 1) {
+    throw new Error(`workConcurrency is ${workConcurrency}: give a whole number of at least 1`);
+  }
+  if (!(idlePollMs >= 100 && idlePollMs <= 10_000)) {
+    throw new Error(`idlePollMs is ${idlePollMs}: give a number from 100 to 10000`);
+  }
+  if (!(silentAfterMs > idlePollMs)) {
+    throw new Error(`silentAfterMs is ${silentAfterMs}: give more than idlePollMs, which is ${idlePollMs}`);
+  }
+  if (!(closeTimeoutMs >= 0)) throw new Error(`closeTimeoutMs is ${closeTimeoutMs}: give 0 or more`);
+  return { workConcurrency, closeTimeoutMs, idlePollMs, silentAfterMs };
+}
+
+async function openReceiver(
+  target: QueueTarget,
+  stations: readonly Station[],
+  idlePollMs: number,
+  checkRedis: CheckRedis | undefined,
+  report: Report,
+): Promise<ReceivingLink> {
+  if (target.backend === 'postgres') return openPostgresReceiver(target, stations, idlePollMs, report);
+  return openRedisReceiver(target, stations, idlePollMs, checkRedis, report);
+}
+
+async function reporting(handle: () => Promise<void>, report: Report): Promise<void> {
+  try {
+    await handle();
+  } catch (error) {
+    report(error);
+  }
+}

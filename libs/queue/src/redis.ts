@@ -1,0 +1,130 @@
+import { createRedisBackend, Queue, Worker, type RedisQueueBackend } from 'bullmq';
+import { Redis, type RedisOptions } from 'ioredis';
+import { observeClaims, queueOptions, sendThrough, workerOptions } from './bullmq.ts';
+import { settles, within } from './deadline.ts';
+import { QueueRefusedError, type Post, type ReceivingLink, type SendingLink } from './port.ts';
+import type { QueueTarget } from './queue-url.ts';
+import type { Report } from './report.ts';
+
+const readyTimeoutMs = 3_000;
+const goodbyeMs = 1_000;
+
+/**
+ * Connects a sender. It neither queues commands while the connection is away nor reconnects by itself: a ring has to fail
+ * at once, and the bell then opens another link.
+ */
+export async function openRedisSender(
+  target: QueueTarget,
+  connectTimeoutMs: number,
+  checkRedis: CheckRedis | undefined,
+  report: Report,
+): Promise<SendingLink> {
+  const client = connect(target, {
+    connectTimeout: connectTimeoutMs,
+    enableOfflineQueue: false,
+    maxRetriesPerRequest: 0,
+    retryStrategy: () => null,
+  });
+  client.on('error', report);
+  try {
+    await within(client.connect(), connectTimeoutMs, 'connecting to Redis');
+    await assertRedisAllowed(target, checkRedis);
+    const options = { ...queueOptions, connection: client, prefix: target.prefix };
+    const queues = { control: new Queue('control', options), work: new Queue('work', options) };
+    for (const queue of Object.values(queues)) queue.on('error', report);
+    return {
+      send: sendThrough(queues, report),
+      async discard() {
+        // The queues do not own the connection, so closing them says nothing to Redis.
+        await settles(Promise.all(Object.values(queues).map((queue) => queue.close())), goodbyeMs);
+        client.disconnect();
+      },
+    };
+  } catch (error) {
+    client.disconnect();
+    throw error;
+  }
+}
+
+/**
+ * Starts one worker per post. Their connections come back by themselves after an outage; whether the workers do too is
+ * for the caller to watch.
+ */
+export async function openRedisReceiver(
+  target: QueueTarget,
+  posts: readonly Post[],
+  idlePollMs: number,
+  checkRedis: CheckRedis | undefined,
+  report: Report,
+): Promise<ReceivingLink> {
+  const client = connect(target, {
+    connectTimeout: readyTimeoutMs,
+    maxRetriesPerRequest: null,
+    retryStrategy: (attempt) => Math.min(attempt * 100, 1_000),
+  });
+  client.on('error', report);
+  const backends: RedisQueueBackend[] = [];
+  const workers: Worker<unknown, void>[] = [];
+
+  async function discard(graceMs: number): Promise<void> {
+    const closed = await settles(Promise.all(workers.map((worker) => worker.close())), graceMs);
+    if (!closed) for (const backend of backends) cutOff(backend);
+    client.disconnect();
+  }
+
+  try {
+    await within(client.connect(), readyTimeoutMs, 'connecting to Redis');
+    await assertRedisAllowed(target, checkRedis);
+    for (const post of posts) {
+      const worker = new Worker<unknown, void>(
+        post.name,
+        (job) => post.handle(job.data),
+        { ...workerOptions(post, idlePollMs), connection: client, prefix: target.prefix },
+        (name, options, extra) => {
+          const backend = observeClaims(createRedisBackend(name, options, extra), post.noteProgress);
+          backends.push(backend);
+          return backend;
+        },
+      );
+      worker.on('error', report);
+      workers.push(worker);
+    }
+    await within(
+      Promise.all(workers.map((worker) => worker.waitUntilReady())),
+      readyTimeoutMs,
+      'starting the Redis workers',
+    );
+    for (const worker of workers) worker.run().catch(report);
+  } catch (error) {
+    await discard(goodbyeMs);
+    throw error;
+  }
+  return { isRunning: () => workers.every((worker) => worker.isRunning()), discard };
+}
+
+/** Resolves when this Redis may carry the queue, rejects with the reason otherwise. */
+export type CheckRedis = (url: string) => Promise<void>;
+
+/** Turns the check's objection into a refusal, which is not retried as an outage is. */
+export async function assertRedisAllowed(
+  target: QueueTarget,
+  checkRedis: CheckRedis | undefined,
+): Promise<void> {
+  if (checkRedis === undefined) return;
+  try {
+    await within(checkRedis(target.url), readyTimeoutMs, 'checking Redis');
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new QueueRefusedError(`QUEUE_URL names a Redis that cannot be used: ${reason}`, { cause: error });
+  }
+}
+
+function connect(target: QueueTarget, options: RedisOptions): Redis {
+  return new Redis(target.url, { ...options, lazyConnect: true });
+}
+
+/** For a worker whose close() does not end, as it does not while Redis is away: drops its blocking connection under it. */
+function cutOff(backend: RedisQueueBackend): void {
+  backend.close(true).catch(() => undefined);
+  backend.blockingClient?.then((blocking) => blocking.disconnect()).catch(() => undefined);
+}

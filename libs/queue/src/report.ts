@@ -1,0 +1,54 @@
+export type Report = (error: unknown) => void;
+
+interface Held {
+  sinceMs: number;
+  count: number;
+}
+
+const quietMs = 10_000;
+const maxTopics = 32;
+
+/**
+ * Hands errors on, each kind of message at most once in ten seconds with the number held back in between, so that an
+ * absent Redis is one line in the log and not a flood. What comes out is a fresh error: client libraries hang the
+ * failed command, passwords of AUTH included, on theirs. A throwing `onError` is ignored.
+ */
+export function throttleErrors(
+  onError: (error: Error) => void,
+  nowMs: () => number = () => performance.now(),
+): Report {
+  const topics = new Map<string, Held>();
+  return (given) => {
+    const message = messageOf(given);
+    const topic = message.replace(/[0-9]+/g, '#').slice(0, 200);
+    const held = topics.get(topic);
+    const now = nowMs();
+    if (held !== undefined && now - held.sinceMs < quietMs) {
+      held.count += 1;
+      return;
+    }
+    if (held === undefined && topics.size >= maxTopics) topics.clear();
+    topics.set(topic, { sinceMs: now, count: 0 });
+    const more = held !== undefined && held.count > 0 ? ` (and ${held.count} more like it before)` : '';
+    const error = new Error(`queue: ${message}${more}`);
+    if (given instanceof Error) error.stack = `${error.name}: ${error.message}${framesOf(given)}`;
+    try {
+      onError(error);
+    } catch {
+      // The doorbell must not fail because a log does.
+    }
+  };
+}
+
+function messageOf(given: unknown): string {
+  if (!(given instanceof Error)) return String(given);
+  if (given.message !== '') return given.message;
+  // Node's connection attempts to several addresses fail together in an AggregateError without a message.
+  const code = (given as NodeJS.ErrnoException).code;
+  return code ?? given.name;
+}
+
+function framesOf(error: Error): string {
+  const frames = error.stack?.split('\n').filter((line) => line.startsWith('    at ')) ?? [];
+  return frames.map((frame) => `\n${frame}`).join('');
+}

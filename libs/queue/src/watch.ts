@@ -1,0 +1,109 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { settles } from './deadline.ts';
+import { QueueRefusedError, type ReceivingLink } from './port.ts';
+import type { Report } from './report.ts';
+import type { Station } from './station.ts';
+
+export interface WatchTimings {
+  /** How long `close()` waits for handlers that are at work. */
+  readonly closeTimeoutMs: number;
+  /** Workers whose pulse is older than this are replaced. */
+  readonly silentAfterMs: number;
+}
+
+export interface WatchOptions {
+  readonly open: () => Promise<ReceivingLink>;
+  readonly stations: readonly Station[];
+  readonly timings: WatchTimings;
+  readonly report: Report;
+}
+
+export interface Watch {
+  readonly isAlive: () => boolean;
+  readonly close: () => Promise<void>;
+}
+
+const checkEveryMs = 500;
+const reopenPauseMs = 250;
+const maxReopenPauseMs = 5_000;
+/** What workers without work get to say goodbye to a backend that may be gone. */
+const idleGraceMs = 1_500;
+/** An attempt to open ends by its own timeouts; this only bounds the wait for it. */
+const openingGraceMs = 2_000;
+
+/**
+ * Keeps the stations manned: opens workers, looks at their pulse, replaces those that fell silent, tries again while the
+ * backend is away. Resolves after the first attempt; rejects only when that one was refused.
+ */
+export async function startWatch({ open, stations, timings, report }: WatchOptions): Promise<Watch> {
+  const closing = new AbortController();
+  const { signal } = closing;
+  let link: ReceivingLink | undefined;
+  let failures = 0;
+
+  async function tryOpen(): Promise<void> {
+    try {
+      const opened = await open();
+      for (const station of stations) station.reset();
+      failures = 0;
+      link = opened;
+    } catch (error) {
+      failures += 1;
+      throw error;
+    }
+  }
+
+  function isHealthy(): boolean {
+    return link?.isRunning() === true && !stations.some((station) => station.isSilent(timings.silentAfterMs));
+  }
+
+  async function replaceWhenSilent(): Promise<void> {
+    if (link === undefined || isHealthy()) return;
+    // A process that was itself asleep finds every pulse old: let one more round pass before blaming the workers.
+    await sleep(checkEveryMs, undefined, { signal });
+    if (isHealthy()) return;
+    report(new Error('the workers of the queue fell silent and are replaced'));
+    const silent = link;
+    link = undefined;
+    await silent.discard(idleGraceMs);
+  }
+
+  async function keepManned(): Promise<void> {
+    while (!signal.aborted) {
+      if (link === undefined) {
+        const pauseMs = Math.min(reopenPauseMs * 2 ** failures, maxReopenPauseMs);
+        await sleep(failures === 0 ? 0 : pauseMs, undefined, { signal });
+        await tryOpen().catch(report);
+      } else {
+        await sleep(checkEveryMs, undefined, { signal });
+        await replaceWhenSilent();
+      }
+    }
+  }
+
+  try {
+    await tryOpen();
+  } catch (error) {
+    if (error instanceof QueueRefusedError) throw error;
+    report(error);
+  }
+  const keeping = keepManned().catch((error: unknown) => {
+    if (!signal.aborted) report(error);
+  });
+
+  async function end(): Promise<void> {
+    for (const station of stations) station.shut();
+    closing.abort();
+    const ended = await settles(keeping, openingGraceMs);
+    const isBusy = stations.some((station) => station.busy() > 0);
+    await link?.discard(isBusy ? timings.closeTimeoutMs : Math.min(timings.closeTimeoutMs, idleGraceMs));
+    // A link that opens after all finds itself unwanted.
+    if (!ended) void keeping.then(() => link?.discard(0));
+  }
+
+  let ending: Promise<void> | undefined;
+  return {
+    isAlive: () => !signal.aborted && isHealthy(),
+    close: () => (ending ??= end()),
+  };
+}

@@ -1,0 +1,254 @@
+import { randomUUID } from 'node:crypto';
+import { describe, expect, test } from 'vitest';
+import {
+  listen,
+  openBell,
+  parseQueueUrl,
+  parseSignal,
+  queueOf,
+  SIGNAL_KINDS,
+  type Signal,
+} from '../src/index.ts';
+import type { SendingLink } from '../src/port.ts';
+import { createReopeningLink } from '../src/reopening-link.ts';
+import { throttleErrors } from '../src/report.ts';
+import { coalesce, MAX_SIGNALS_PER_RING } from '../src/signal.ts';
+import { createStation } from '../src/station.ts';
+
+describe('a signal', () => {
+  const id = randomUUID();
+
+  test.each(SIGNAL_KINDS)('%s is one with a uuid or a star', (kind) => {
+    expect(parseSignal({ kind, id })).toEqual({ kind, id });
+    expect(parseSignal({ kind, id: '*' })).toEqual({ kind, id: '*' });
+  });
+
+  test.each<[string, unknown]>([
+    ['nothing', undefined],
+    ['null', null],
+    ['a string', 'poll'],
+    ['an array', ['poll', id]],
+    ['an empty object', {}],
+    ['a kind nobody knows', { kind: 'launch', id }],
+    ['a kind from the prototype', { kind: 'constructor', id }],
+    ['no id', { kind: 'poll' }],
+    ['a numeric id', { kind: 'poll', id: 7 }],
+    ['a wire id', { kind: 'poll', id: `run-${id}` }],
+    ['an id with a line break', { kind: 'poll', id: `${id}\n` }],
+    ['an id that is too long', { kind: 'poll', id: id.repeat(2) }],
+    ['more than kind and id', { kind: 'poll', id, data: 1 }],
+  ])('%s is none', (_what, payload) => {
+    expect(parseSignal(payload)).toBeUndefined();
+  });
+
+  test('only ingesting and tool calls are long work', () => {
+    expect(SIGNAL_KINDS.filter((kind) => queueOf(kind) === 'work')).toEqual(['ingest', 'tools']);
+  });
+
+  test('as many signals as allowed are sent one by one', () => {
+    const signals = Array.from({ length: MAX_SIGNALS_PER_RING }, (): Signal => ({
+      kind: 'tools',
+      id: randomUUID(),
+    }));
+    expect(coalesce([...signals, ...signals]).byQueue.get('work')).toEqual(signals);
+  });
+});
+
+describe('a queue URL', () => {
+  test.each([
+    ['redis://localhost', 'redis'],
+    ['rediss://user:secret@host:6380/2', 'redis'],
+    ['postgres://localhost/db', 'postgres'],
+    ['postgresql://u:p@host:5432/db?sslmode=require', 'postgres'],
+    ['none', 'none'],
+  ])('%s means %s', (url, backend) => {
+    expect(parseQueueUrl(url)).toMatchObject({ url, backend, prefix: 'nightshift' });
+  });
+
+  test.each(['', 'None', 'http://u:topsecret@host', 'localhost:6379', 'amqp://topsecret@h'])(
+    '%j is refused by name and without being repeated',
+    async (queueUrl) => {
+      const onError = () => undefined;
+      for (const opening of [
+        openBell({ queueUrl, onError }),
+        listen({ queueUrl, onError, onControl: () => undefined, onWork: () => Promise.resolve() }),
+      ]) {
+        await expect(opening).rejects.toThrow(/^QUEUE_URL is not usable: (?!.*topsecret)/);
+      }
+    },
+  );
+
+  test.each(['', 'a:b', 'x'.repeat(49)])('the prefix %j is refused', (prefix) => {
+    expect(() => parseQueueUrl('none', prefix)).toThrow(/queue prefix/);
+  });
+
+  test.each<[string, object]>([
+    ['workConcurrency', { workConcurrency: 0 }],
+    ['workConcurrency', { workConcurrency: 1.5 }],
+    ['idlePollMs', { idlePollMs: 0 }],
+    ['silentAfterMs', { silentAfterMs: 5_000 }],
+    ['closeTimeoutMs', { closeTimeoutMs: Number.NaN }],
+  ])('a bad %s is named', async (field, options) => {
+    const listening = listen({
+      queueUrl: 'none',
+      onError: () => undefined,
+      onControl: () => undefined,
+      onWork: () => Promise.resolve(),
+      ...options,
+    });
+    await expect(listening).rejects.toThrow(field);
+  });
+});
+
+describe('reported errors', () => {
+  test('are said once in ten seconds, whatever number they mention, then with how many were held back', () => {
+    let nowMs = 0;
+    const said: string[] = [];
+    const report = throttleErrors(
+      ({ message }) => said.push(message),
+      () => nowMs,
+    );
+    for (let n = 0; n < 50; n += 1) report(new Error(`Missing key for job ${n}`));
+    report(new Error('something else'));
+    nowMs = 10_000;
+    report(new Error('Missing key for job 51'));
+    expect(said).toEqual([
+      'queue: Missing key for job 0',
+      'queue: something else',
+      'queue: Missing key for job 51 (and 49 more like it before)',
+    ]);
+  });
+
+  test('carry no properties of the client library, which may hold a password', () => {
+    const said: Error[] = [];
+    const report = throttleErrors((error) => said.push(error));
+    report(Object.assign(new Error('WRONGPASS'), { command: { name: 'auth', args: ['user', 'topsecret'] } }));
+    expect(Object.keys(said[0] ?? {})).toEqual([]);
+    expect(said[0]?.stack).toMatch(/^Error: queue: WRONGPASS\n {4}at /);
+  });
+
+  test('name the code when Node gives several failed addresses and no message', () => {
+    const said: string[] = [];
+    const report = throttleErrors(({ message }) => said.push(message));
+    report(Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' }));
+    report('just words');
+    expect(said).toEqual(['queue: ECONNREFUSED', 'queue: just words']);
+  });
+
+  test('do no harm when the log itself throws', () => {
+    const report = throttleErrors(() => {
+      throw new Error('disk full');
+    });
+    expect(() => {
+      report(new Error('x'));
+    }).not.toThrow();
+  });
+
+  test('of ever new kinds do not fill the memory', () => {
+    let said = 0;
+    const report = throttleErrors(() => (said += 1));
+    const word = (n: number) => n.toString(2).replaceAll('0', 'a').replaceAll('1', 'b');
+    for (let n = 0; n < 1_000; n += 1) report(new Error(word(n)));
+    expect(said).toBe(1_000);
+  });
+});
+
+describe('a station', () => {
+  test('lets no more through than it has places, whichever workers bring it', async () => {
+    const done: (() => void)[] = [];
+    const station = createStation('work', 2, () => new Promise((resolve) => void done.push(resolve)));
+    const all = Array.from({ length: 5 }, () => station.handle({}));
+    await Promise.resolve();
+    expect(done).toHaveLength(2);
+    for (let n = 0; n < 5; n += 1) {
+      done[n]?.();
+      await all[n];
+      await Promise.resolve();
+      expect(done).toHaveLength(Math.min(n + 3, 5));
+    }
+    expect(station.busy()).toBe(0);
+  });
+
+  test('turns away what comes after it was shut, and what was waiting', async () => {
+    let release: (() => void) | undefined;
+    let taken = 0;
+    const station = createStation('work', 1, () => {
+      taken += 1;
+      return new Promise((resolve) => (release = resolve));
+    });
+    const first = station.handle({});
+    const second = station.handle({});
+    station.shut();
+    await expect(second).rejects.toThrow(/not listening/);
+    await expect(station.handle({})).rejects.toThrow(/not listening/);
+    release?.();
+    await first;
+    expect(taken).toBe(1);
+  });
+
+  test('that is full is never called silent', async () => {
+    let release: (() => void) | undefined;
+    const station = createStation('work', 1, () => new Promise((resolve) => (release = resolve)));
+    expect(station.isSilent(-1)).toBe(true);
+    const handling = station.handle({});
+    expect(station.isSilent(-1)).toBe(false);
+    release?.();
+    await handling;
+    expect(station.isSilent(-1)).toBe(true);
+    expect(station.isSilent(60_000)).toBe(false);
+  });
+});
+
+describe('the link of a bell', () => {
+  function fakeLink(): SendingLink & { discarded: number } {
+    const link = {
+      discarded: 0,
+      send: () => Promise.resolve(),
+      discard: () => {
+        link.discarded += 1;
+        return Promise.resolve();
+      },
+    };
+    return link;
+  }
+
+  test('is opened once for everybody, and anew after it failed', async () => {
+    const opened: ReturnType<typeof fakeLink>[] = [];
+    const holder = createReopeningLink(() => {
+      opened.push(fakeLink());
+      return Promise.resolve(opened.at(-1) as SendingLink);
+    }, 60_000);
+    const [one, two] = await Promise.all([holder.current(), holder.current()]);
+    expect(one).toBe(two);
+    holder.replace(one);
+    holder.replace(one);
+    expect(holder.isOpen()).toBe(false);
+    expect(await holder.current()).not.toBe(one);
+    expect(opened.map(({ discarded }) => discarded)).toEqual([1, 0]);
+    await holder.close();
+    expect(opened.map(({ discarded }) => discarded)).toEqual([1, 1]);
+    await expect(holder.current()).rejects.toThrow(/closed/);
+  });
+
+  test('is not tried again at once after a failure to open', async () => {
+    let attempts = 0;
+    const holder = createReopeningLink(() => {
+      attempts += 1;
+      return Promise.reject(new Error('away'));
+    }, 60_000);
+    for (let n = 0; n < 3; n += 1) await expect(holder.current()).rejects.toThrow('away');
+    expect(attempts).toBe(1);
+  });
+
+  test('that opens after the bell was closed is thrown away', async () => {
+    const link = fakeLink();
+    let finish: ((link: SendingLink) => void) | undefined;
+    const holder = createReopeningLink(() => new Promise((resolve) => (finish = resolve)), 0);
+    const opening = holder.current();
+    const closing = holder.close();
+    finish?.(link);
+    await expect(opening).rejects.toThrow(/closed/);
+    await closing;
+    expect(link.discarded).toBe(1);
+  });
+});

@@ -1,0 +1,70 @@
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+
+/** A TCP relay on 127.0.0.1 that can be cut, opened again on the same port, or struck dumb. */
+export interface TcpGate {
+  readonly port: number;
+  /** Ends all connections and refuses new ones. */
+  cut(): Promise<void>;
+  /** Accepts connections again. */
+  open(): Promise<void>;
+  /** Connections that exist stay open and carry nothing any more; new ones work. */
+  muteExisting(): void;
+  close(): Promise<void>;
+}
+
+export async function openTcpGate(targetPort: number): Promise<TcpGate> {
+  let server: Server | undefined;
+  let port = 0;
+  const pairs = new Set<readonly [Socket, Socket]>();
+
+  async function open(): Promise<void> {
+    server = createServer((near) => {
+      const far = connect(targetPort, '127.0.0.1');
+      const pair = [near, far] as const;
+      pairs.add(pair);
+      near.on('error', () => undefined).on('close', () => (far.destroy(), pairs.delete(pair)));
+      far.on('error', () => undefined).on('close', () => near.destroy());
+      near.pipe(far);
+      far.pipe(near);
+    });
+    server.listen(port, '127.0.0.1');
+    await once(server, 'listening');
+    port = (server.address() as AddressInfo).port;
+  }
+
+  async function cut(): Promise<void> {
+    if (server === undefined) return;
+    const closed = once(server, 'close');
+    server.close();
+    for (const [near, far] of pairs) {
+      near.destroy();
+      far.destroy();
+    }
+    await closed;
+    server = undefined;
+  }
+
+  await open();
+  return {
+    get port() {
+      return port;
+    },
+    cut,
+    open,
+    muteExisting() {
+      for (const [near, far] of pairs) {
+        near.unpipe(far).resume();
+        far.unpipe(near).resume();
+      }
+    },
+    close: cut,
+  };
+}
+
+/** A port on which nobody listens. */
+export async function refusedPort(): Promise<number> {
+  const gate = await openTcpGate(1);
+  await gate.close();
+  return gate.port;
+}

@@ -1,0 +1,227 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, existsSync, mkdirSync, openSync, renameSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import pg from 'pg';
+import { DirectoryInUseError, holdDirectory } from './directory-lock.ts';
+import { findFreePort } from './free-port.ts';
+import { locatePostgresBinaries, type RunAs } from './postgres-binaries.ts';
+import { clusterUser, endOrphan, initializeCluster, readLines, spellingFor } from './postgres-cluster.ts';
+import { startWatchdog } from './watchdog.ts';
+
+export interface EmbeddedPostgresOptions {
+  /**
+   * Everything of the server lies here and nowhere else: `cluster/` (its data directory), `password` and
+   * `postgres.log`. Made when missing; remove it, while the server is stopped, to start afresh.
+   */
+  readonly dataDir: string;
+  /** False trades every guarantee about crashes for speed: tests only. */
+  readonly durable: boolean;
+  /** More server settings, for instance `{ max_connections: 300 }`; they win over ours. */
+  readonly settings?: Readonly<Record<string, string | number>>;
+}
+
+export interface EmbeddedPostgres {
+  /** Connection URL of the superuser and the database `postgres`; holds the password. */
+  readonly url: string;
+  readonly port: number;
+  readonly pid: number;
+  /** Ends the server as soon as other connections are gone, at the latest after half a second. May be called twice. */
+  readonly stop: () => Promise<void>;
+}
+
+const START_DEADLINE_MS = 120_000;
+const FAST_SHUTDOWN_DEADLINE_MS = 15_000;
+const FOREIGN_CONNECTIONS_GRACE_MS = 500;
+
+/**
+ * Starts a private PostgreSQL 18 on a free port of 127.0.0.1 and resolves once it accepts connections.
+ *
+ * - The data and the password of an earlier start are kept.
+ * - A server that outlived its killed owner is stopped first; one whose owner lives makes this reject.
+ * - The server ends when this process ends, however it ends; it does not keep this process alive.
+ * - As root it runs as `nobody`, also when that user may not enter the directories above `dataDir`.
+ *
+ * Neither exit hooks nor signal handlers are installed: call `stop()` at the end of the owner's own shutdown.
+ * @throws with what to do next: directory in use, data of another major version, no binaries, no permission.
+ */
+export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
+  const home = resolve(options.dataDir);
+  const binDir = locatePostgresBinaries();
+  const release = openHome(home);
+  try {
+    const cluster = join(home, 'cluster');
+    await endOrphan(cluster);
+    if (!existsSync(cluster)) await initializeCluster(home, binDir, options.durable);
+    const server = await launch(home, binDir, options);
+    return { ...server, stop: onceOnly(() => server.stop().finally(release)) };
+  } catch (error) {
+    release();
+    throw error;
+  }
+}
+
+/** Makes the directory if need be and takes it for this process; the result gives it back. */
+function openHome(home: string): () => void {
+  try {
+    mkdirSync(home, { recursive: true, mode: 0o700 });
+    return holdDirectory(home);
+  } catch (error) {
+    if (error instanceof DirectoryInUseError) throw error;
+    throw new Error(
+      `PostgreSQL cannot keep its data in ${home}: ${(error as Error).message}. ` +
+        'Choose a directory that can be written, or set DATABASE_URL.',
+      { cause: error },
+    );
+  }
+}
+
+interface Launched {
+  readonly url: string;
+  readonly port: number;
+  readonly pid: number;
+  readonly stop: () => Promise<void>;
+}
+
+async function launch(home: string, binDir: string, options: EmbeddedPostgresOptions): Promise<Launched> {
+  const cluster = join(home, 'cluster');
+  const user = clusterUser(cluster);
+  const [password] = readLines(join(home, 'password'));
+  if (password === undefined)
+    throw new Error(
+      `${join(home, 'password')} is missing, and without it nobody gets into the data beside it. ` +
+        `Put it back, or move ${home} away to start with an empty database.`,
+    );
+  const deadline = performance.now() + START_DEADLINE_MS;
+  for (;;) {
+    const port = await findFreePort();
+    const child = spawnServer(home, binDir, user, serverSettings(options, port));
+    const failure = await untilReady(child, cluster, deadline);
+    if (failure === undefined && child.pid !== undefined) {
+      const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
+      const dismissWatchdog = startWatchdog(child.pid);
+      const stop = (): Promise<void> => stopServer(child, url).finally(dismissWatchdog);
+      return { url, port, pid: child.pid, stop };
+    }
+    const log = tail(join(home, 'postgres.log'));
+    // Somebody took the port since we looked, or the last processes of a killed server are still ending.
+    const passing = /could not bind|could not create any TCP|pre-existing shared memory block/.test(log);
+    if (!passing || performance.now() > deadline)
+      throw new Error(
+        `PostgreSQL did not start: ${failure ?? 'no process'}. Its log, ${join(home, 'postgres.log')}, ends with:\n` +
+          `${log}\nSet DATABASE_URL to use another server, or move ${home} away to start with an empty one.`,
+      );
+    await delay(200);
+  }
+}
+
+function serverSettings(options: EmbeddedPostgresOptions, port: number): string[] {
+  const settings = {
+    port,
+    listen_addresses: '127.0.0.1',
+    unix_socket_directories: '',
+    max_connections: 200,
+    log_min_messages: 'log',
+    log_checkpoints: 'off',
+    ...(options.durable ? {} : { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' }),
+    ...options.settings,
+  };
+  return Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+}
+
+function spawnServer(
+  home: string,
+  binDir: string,
+  user: RunAs | undefined,
+  settings: string[],
+): ChildProcess {
+  const cluster = join(home, 'cluster');
+  const logFile = join(home, 'postgres.log');
+  if (existsSync(logFile)) renameSync(logFile, join(home, 'postgres.previous.log'));
+  // A file and not a pipe: the server must be able to speak after its owner was killed.
+  const log = openSync(logFile, 'w', 0o600);
+  try {
+    const child = spawn(join(binDir, 'postgres'), ['-D', spellingFor(user, cluster), ...settings], {
+      ...user,
+      cwd: cluster,
+      env: { LC_ALL: 'C', TZ: 'UTC' },
+      stdio: ['ignore', 'ignore', log],
+      // A session of its own: Ctrl-C in a terminal is for the owner, which stops the server when it has drained.
+      detached: true,
+    });
+    child.unref();
+    return child;
+  } finally {
+    closeSync(log);
+  }
+}
+
+/** Resolves with undefined when the server accepts connections, with the reason when it never will. */
+async function untilReady(
+  child: ChildProcess,
+  cluster: string,
+  deadline: number,
+): Promise<string | undefined> {
+  let failure: string | undefined;
+  child.once('error', (error) => (failure = error.message));
+  child.once('exit', (code, signal) => (failure = `it ended with ${signal ?? `exit code ${code}`}`));
+  for (;;) {
+    const [pid, , , , , , , status] = readLines(join(cluster, 'postmaster.pid'));
+    if (Number(pid) === child.pid && status?.trim() === 'ready') return undefined;
+    if (failure !== undefined) return failure;
+    if (performance.now() > deadline) {
+      child.kill('SIGQUIT');
+      return `it was not ready after ${START_DEADLINE_MS / 1000} s`;
+    }
+    await delay(15);
+  }
+}
+
+async function stopServer(child: ChildProcess, url: string): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  await untilOthersHaveLeft(url);
+  const exited = once(child, 'exit');
+  child.ref();
+  child.kill('SIGINT');
+  const timeout = AbortSignal.timeout(FAST_SHUTDOWN_DEADLINE_MS);
+  timeout.addEventListener('abort', () => child.kill('SIGQUIT'), { once: true });
+  await exited;
+}
+
+/**
+ * A client whose `end()` has resolved may still have its socket open; a server that stops in that moment sends it an
+ * error that nobody listens for. So the connections are given a moment to go.
+ */
+async function untilOthersHaveLeft(url: string): Promise<void> {
+  const client = new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: 2_000,
+    query_timeout: 2_000,
+  });
+  client.on('error', () => undefined);
+  try {
+    await client.connect();
+    const deadline = performance.now() + FOREIGN_CONNECTIONS_GRACE_MS;
+    for (;;) {
+      const { rowCount } = await client.query(
+        `select from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid() limit 1`,
+      );
+      if (rowCount === 0 || performance.now() > deadline) break;
+      await delay(20);
+    }
+  } catch {
+    // No connection to be had: all the more reason to stop the server.
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
+function tail(path: string): string {
+  return readLines(path).slice(-15).join('\n').trim();
+}
+
+function onceOnly(act: () => Promise<void>): () => Promise<void> {
+  let running: Promise<void> | undefined;
+  return () => (running ??= act());
+}

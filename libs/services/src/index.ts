@@ -1,0 +1,29 @@
+export {
+  type EmbeddedPostgres,
+  type EmbeddedPostgresOptions,
+  startEmbeddedPostgres,
+} from './embedded-postgres.ts';
+export { checkPostgres, type PostgresWish, type ProvidedPostgres, providePostgres } from './postgres.ts';
+export { createPool, type PoolOptions } from './pg-pool.ts';
+export {
+  checkRedis,
+  findRedisServer,
+  inspectRedis,
+  type RedisReport,
+  type RedisServer,
+  type RedisServerOptions,
+  startRedisServer,
+} from './redis.ts';
+export {
+  chooseServiceSource,
+  type Container,
+  dockerEngineAnswers,
+  type ServiceChoice,
+  type ServiceSource,
+  type ServiceWish,
+  startPostgresContainer,
+  startRedisContainer,
+} from './docker.ts';
+export { DirectoryInUseError } from './directory-lock.ts';
+export { findFreePort } from './free-port.ts';
+export { safeUrl } from './safe-url.ts';

@@ -1,0 +1,80 @@
+import pg from 'pg';
+
+export interface PoolOptions {
+  readonly url: string;
+  /** Shown in pg_stat_activity; default `nightshift`. */
+  readonly applicationName?: string;
+  /** Connections at most; default 10. */
+  readonly max?: number;
+  /** The server gives up on a statement after this; default 60,000. */
+  readonly statementTimeoutMs?: number;
+  /** The server gives up waiting for a lock after this; default 15,000. */
+  readonly lockTimeoutMs?: number;
+  /** The server ends a session whose open transaction has been silent for this long; default 60,000. */
+  readonly idleInTransactionTimeoutMs?: number;
+  /** How long a caller waits for a free or a new connection; default 30,000. */
+  readonly connectionTimeoutMs?: number;
+  /** Told of every connection that was cut, idle or in use. The next query on it rejects; nobody needs to act. */
+  readonly onConnectionError?: (error: Error) => void;
+}
+
+/** How much longer than the server this side waits for an answer before it takes the network for dead. */
+const ANSWER_GRACE_MS = 5_000;
+
+const INT8 = 20;
+const INT8_ARRAY = 1016;
+
+/**
+ * A connection pool that survives cut connections and never waits for ever.
+ *
+ * - A connection that the server or the network cuts, even amid an open transaction, makes the next query on it reject;
+ *   it is never an uncaught error. The pool drops it once its socket is closed, a moment after the server's last word.
+ * - `int8` and `int8[]` arrive as numbers; a value beyond 2^53 rejects the query instead of losing digits. `numeric`
+ *   stays a string, `timestamptz` is a `Date`; sessions run in UTC.
+ * - `await pool.end()` before the server stops.
+ */
+export function createPool(options: PoolOptions): pg.Pool {
+  const statementTimeoutMs = options.statementTimeoutMs ?? 60_000;
+  const pool = new pg.Pool({
+    connectionString: options.url,
+    application_name: options.applicationName ?? 'nightshift',
+    max: options.max ?? 10,
+    statement_timeout: statementTimeoutMs,
+    query_timeout: statementTimeoutMs + ANSWER_GRACE_MS,
+    lock_timeout: options.lockTimeoutMs ?? 15_000,
+    idle_in_transaction_session_timeout: options.idleInTransactionTimeoutMs ?? 60_000,
+    connectionTimeoutMillis: options.connectionTimeoutMs ?? 30_000,
+    options: '-c timezone=UTC',
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+    types: columnTypes(),
+  });
+  const report = options.onConnectionError ?? (() => undefined);
+  // Two listeners, because the pool listens only to connections that lie idle in it.
+  pool.on('error', report);
+  pool.on('connect', (client) => client.on('error', report));
+  return pool;
+}
+
+function columnTypes(): pg.CustomTypesConfig {
+  const types = new pg.TypeOverrides();
+  const int8Array = types.getTypeParser(INT8_ARRAY, 'text') as unknown as (text: string) => unknown;
+  types.setTypeParser(INT8, safeInteger);
+  types.setTypeParser(INT8_ARRAY, (text) => safeIntegers(int8Array(text)));
+  return types;
+}
+
+/** @throws {RangeError} when a number cannot hold the value exactly. */
+function safeInteger(text: string): number {
+  const value = Number(text);
+  if (!Number.isSafeInteger(value))
+    throw new RangeError(
+      `The database returned the integer ${text}, which a number cannot hold; select it as ::text.`,
+    );
+  return value;
+}
+
+function safeIntegers(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(safeIntegers);
+  return typeof value === 'string' ? safeInteger(value) : value;
+}

@@ -1,0 +1,134 @@
+import { spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import {
+  chownSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type RunAs, runsAsRoot, unprivilegedUser } from './postgres-binaries.ts';
+import { isPostgresOf, processIdentity } from './process-identity.ts';
+
+const MAJOR_VERSION = '18';
+
+/** Makes the data directory in a place of its own and then renames it, so that a killed attempt leaves nothing half. */
+export async function initializeCluster(home: string, binDir: string, durable: boolean): Promise<void> {
+  for (const name of readdirSync(home))
+    // With retries: an initdb whose parent was killed may still be writing.
+    if (name.startsWith('initdb-'))
+      rmSync(join(home, name), { recursive: true, force: true, maxRetries: 10 });
+  const staging = mkdtempSync(join(home, 'initdb-'));
+  const cluster = join(staging, 'cluster');
+  const passwordFile = join(staging, 'password');
+  const password = randomBytes(32).toString('base64url');
+  const user = runsAsRoot() ? unprivilegedUser() : undefined;
+  mkdirSync(cluster, { mode: 0o700 });
+  writeFileSync(passwordFile, password, { mode: 0o600 });
+  if (user !== undefined)
+    for (const path of [staging, cluster, passwordFile]) chownSync(path, user.uid, user.gid);
+  const output: Buffer[] = [];
+  const child = spawn(
+    join(binDir, 'initdb'),
+    [
+      ...[
+        '-D',
+        spellingFor(user, cluster),
+        '--username=postgres',
+        '--pwfile=../password',
+        '--auth=scram-sha-256',
+      ],
+      ...['--encoding=UTF8', '--locale=C', '--data-checksums', '--no-instructions'],
+      ...(durable ? [] : ['--no-sync']),
+    ],
+    { ...user, cwd: cluster, env: { LC_ALL: 'C', TZ: 'UTC' }, stdio: ['ignore', 'pipe', 'pipe'] },
+  );
+  child.stdout.on('data', (chunk: Buffer) => output.push(chunk));
+  child.stderr.on('data', (chunk: Buffer) => output.push(chunk));
+  const failure = await new Promise<string | undefined>((settle) => {
+    child.once('error', (error) => settle(error.message));
+    child.once('close', (code, signal) => settle(code === 0 ? undefined : `it ended with ${signal ?? code}`));
+  });
+  if (failure !== undefined) {
+    rmSync(staging, { recursive: true, force: true });
+    const said = Buffer.concat(output).toString().trim();
+    const advice = said.includes('could not look up effective user ID')
+      ? 'This user has no entry in /etc/passwd, which PostgreSQL asks for: add one, run as another user, or set DATABASE_URL.'
+      : 'Check that the disk has room and can be written, choose another directory, or set DATABASE_URL.';
+    throw new Error(
+      `PostgreSQL could not make its data directory in ${home}: ${failure}\n${said}\n${advice}`,
+    );
+  }
+  // The password first: with it and no data the next start begins again; with data and no password nobody gets in.
+  const ownPasswordFile = join(home, 'password');
+  rmSync(ownPasswordFile, { force: true });
+  writeFileSync(ownPasswordFile, password, { mode: 0o600, flush: true });
+  renameSync(cluster, join(home, 'cluster'));
+  rmSync(staging, { recursive: true, force: true });
+}
+
+/** The user the server must run as: whoever owns its data. Undefined means: as ourselves. */
+export function clusterUser(cluster: string): RunAs | undefined {
+  const version = readLines(join(cluster, 'PG_VERSION'))[0];
+  if (version !== MAJOR_VERSION)
+    throw new Error(
+      `${cluster} holds data of PostgreSQL ${version ?? '(unknown)'}, and this is PostgreSQL ${MAJOR_VERSION}. ` +
+        'Move it away to start with an empty database, or set DATABASE_URL to a server of that version.',
+    );
+  const { uid, gid } = statSync(cluster);
+  if (runsAsRoot()) return uid === 0 ? unprivilegedUser() : { uid, gid };
+  if (process.getuid !== undefined && uid !== process.getuid())
+    throw new Error(
+      `${cluster} belongs to user ${uid}, and PostgreSQL runs only as the owner of its data. ` +
+        'Start as that user (as root if root made it), or choose another directory.',
+    );
+  return undefined;
+}
+
+/** Stops a server of this very data directory that is still there although nobody owns the directory any more. */
+export async function endOrphan(cluster: string): Promise<void> {
+  const pidFile = join(cluster, 'postmaster.pid');
+  const pid = Number(readLines(pidFile)[0]);
+  if (!Number.isSafeInteger(pid) || pid <= 0) return;
+  const identity = processIdentity(pid);
+  const stillThere = (): boolean => processIdentity(pid) === identity && isPostgresOf(pid, cluster);
+  for (const [signal, deadlineMs] of [
+    ['SIGINT', 10_000],
+    ['SIGQUIT', 10_000],
+  ] as const) {
+    if (identity === undefined || !stillThere()) break;
+    process.kill(pid, signal);
+    const deadline = performance.now() + deadlineMs;
+    while (stillThere() && performance.now() < deadline) await delay(15);
+  }
+  if (identity !== undefined && stillThere())
+    throw new Error(
+      `An earlier PostgreSQL, process ${pid}, still uses ${cluster} and does not stop. End it by hand.`,
+    );
+  // PostgreSQL would take any living process with the same number for a server, and refuse to start.
+  rmSync(pidFile, { force: true });
+}
+
+/**
+ * As root on Linux the data directory is named through the working directory, which the server has been placed in:
+ * the one name that works although the server's user may not enter the directories above, such as /root.
+ */
+export function spellingFor(user: RunAs | undefined, directory: string): string {
+  return user !== undefined && process.platform === 'linux' ? '/proc/self/cwd' : directory;
+}
+
+/** The lines of a small file; none when there is no such file. */
+export function readLines(path: string): string[] {
+  try {
+    return readFileSync(path, 'utf8').split('\n');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw error;
+  }
+}

@@ -1,0 +1,129 @@
+import pg from 'pg';
+import {
+  chooseServiceSource,
+  dockerEngineAnswers,
+  type ServiceSource,
+  startPostgresContainer,
+} from './docker.ts';
+import { startEmbeddedPostgres } from './embedded-postgres.ts';
+import { safeUrl } from './safe-url.ts';
+
+export interface PostgresWish {
+  /** A server of the user's own; empty counts as absent. */
+  readonly databaseUrl?: string | undefined;
+  /** Where an embedded server keeps everything it has. */
+  readonly dataDir: string;
+  /** Whether the data must survive crashes and the end of the run. */
+  readonly durable: boolean;
+  /** Whether a container is preferred to the embedded server; default false. */
+  readonly useDocker?: boolean;
+  /** The Docker engine, as DOCKER_HOST is written. */
+  readonly dockerHost?: string | undefined;
+}
+
+export interface ProvidedPostgres {
+  readonly url: string;
+  readonly source: ServiceSource;
+  /** For people: where the server is and why this one; without a password. */
+  readonly description: string;
+  /** Stops what was started; a server of the user's own is left alone. */
+  readonly stop: () => Promise<void>;
+}
+
+const OLDEST_VERSION = 15;
+const CONNECT_TIMEOUT_MS = 10_000;
+
+/**
+ * Provides a PostgreSQL that answers: the user's own, else a container if one was asked for and can be had, else the
+ * embedded server.
+ * @throws an error that says what to do next when the user's server cannot be used.
+ */
+export async function providePostgres(wish: PostgresWish): Promise<ProvidedPostgres> {
+  const hasUrl = wish.databaseUrl !== undefined && wish.databaseUrl !== '';
+  const wantsDocker = wish.useDocker ?? false;
+  const { source, reason } = chooseServiceSource({
+    hasUrl,
+    wantsDocker,
+    durable: wish.durable,
+    engineAnswers: !hasUrl && wantsDocker && (await dockerEngineAnswers(wish.dockerHost)),
+  });
+  switch (source) {
+    case 'external': {
+      const url = wish.databaseUrl ?? '';
+      await checkPostgres(url);
+      return { url, source, description: `${safeUrl(url)} (${reason})`, stop: () => Promise.resolve() };
+    }
+    case 'docker': {
+      const container = await startPostgresContainer();
+      return { ...container, source, description: `container at ${safeUrl(container.url)} (${reason})` };
+    }
+    case 'embedded': {
+      const { url, stop } = await startEmbeddedPostgres(wish);
+      return { url, source, description: `embedded PostgreSQL, data in ${wish.dataDir} (${reason})`, stop };
+    }
+  }
+}
+
+/**
+ * Resolves when the server at `databaseUrl` can be used: reachable, PostgreSQL 15 or newer, UTF-8, not a read-only
+ * standby.
+ * @throws an error that names the trouble and the next step; never the password.
+ */
+export async function checkPostgres(databaseUrl: string): Promise<void> {
+  const place = safeUrl(databaseUrl);
+  if (!/^postgres(ql)?:/.test(place))
+    throw new Error(`DATABASE_URL must look like postgres://user:password@host:5432/database.`);
+  const client = new pg.Client({
+    connectionString: databaseUrl,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    query_timeout: CONNECT_TIMEOUT_MS,
+  });
+  client.on('error', () => undefined);
+  try {
+    await client.connect();
+    const { rows } = await client.query<{ version: number; encoding: string; standby: boolean }>(
+      `select current_setting('server_version_num')::int / 10000 as version,
+              current_setting('server_encoding') as encoding, pg_is_in_recovery() as standby`,
+    );
+    const [server] = rows;
+    if (server === undefined) throw new Error(`DATABASE_URL (${place}) answers, but not like PostgreSQL.`);
+    if (server.version < OLDEST_VERSION)
+      throw new Error(
+        `${place} is PostgreSQL ${server.version}; use ${OLDEST_VERSION} or newer (18 is tested most).`,
+      );
+    if (server.encoding !== 'UTF8')
+      throw new Error(`${place} is encoded in ${server.encoding}; create a database with encoding UTF8.`);
+    if (server.standby)
+      throw new Error(`${place} is a read-only standby; point DATABASE_URL at the primary.`);
+  } catch (error) {
+    throw explain(error, place);
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
+function explain(error: unknown, place: string): Error {
+  const { code, message } = error as NodeJS.ErrnoException;
+  const next = NEXT_STEPS[code ?? ''] ?? (message.includes('timeout') ? NEXT_STEPS.ETIMEDOUT : undefined);
+  if (code === undefined && next === undefined) return error as Error;
+  return new Error(
+    `Cannot use the PostgreSQL of DATABASE_URL, ${place}: ${message || code}. ${next ?? ''}`.trim(),
+    {
+      cause: error,
+    },
+  );
+}
+
+/** By Node's error codes and PostgreSQL's SQLSTATEs. */
+const NEXT_STEPS: Readonly<Record<string, string>> = {
+  ECONNREFUSED:
+    'Start that server, correct the host and port, or unset DATABASE_URL to use the embedded one.',
+  ENOTFOUND: 'No such host: correct DATABASE_URL, or unset it to use the embedded server.',
+  EAI_AGAIN: 'The host name cannot be looked up just now: check the network or DATABASE_URL.',
+  ETIMEDOUT: 'No answer in time: check firewalls, host and port.',
+  '28P01': 'Correct the user or the password in DATABASE_URL.',
+  '28000': "Correct the user in DATABASE_URL, or allow it in the server's pg_hba.conf.",
+  '3D000': 'Create that database, or name one that exists.',
+  '53300': 'The server has no connection left: raise its max_connections or end others.',
+  '57P03': 'The server is starting or stopping: try again in a moment.',
+};

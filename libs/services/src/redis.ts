@@ -1,0 +1,221 @@
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Redis } from 'ioredis';
+import { findFreePort } from './free-port.ts';
+import { safeUrl } from './safe-url.ts';
+import { startWatchdog } from './watchdog.ts';
+
+const ANSWER_TIMEOUT_MS = 5_000;
+const START_DEADLINE_MS = 15_000;
+const SHUTDOWN_DEADLINE_MS = 10_000;
+
+export interface RedisReport {
+  /** Redis's own version, or the one that a compatible server claims. */
+  readonly version: string;
+  readonly maxmemoryPolicy: string;
+}
+
+/**
+ * Resolves when the Redis at `url` may carry signals.
+ * @throws as `inspectRedis` does.
+ */
+export async function checkRedis(url: string): Promise<void> {
+  await inspectRedis(url);
+}
+
+/**
+ * Tells what the Redis at `url` is.
+ * @throws when it cannot be reached, is older than 6.2, or has an evicting `maxmemory-policy`: such a server drops
+ * queued signals, and parts of the queue's own bookkeeping, without telling anyone.
+ */
+export async function inspectRedis(url: string): Promise<RedisReport> {
+  const place = safeUrl(url);
+  const { redis, explain } = connectOnce(url);
+  try {
+    await redis.connect();
+    const version = /redis_version:(\S+)/.exec(await redis.info('server'))?.[1] ?? '0';
+    const maxmemoryPolicy = await readMaxmemoryPolicy(redis);
+    if (!isAtLeast(version, 6, 2))
+      throw new Error(`The Redis of QUEUE_URL, ${place}, is version ${version}; use 6.2 or newer.`);
+    if (maxmemoryPolicy !== 'noeviction')
+      throw new Error(
+        `The Redis of QUEUE_URL, ${place}, has maxmemory-policy ${maxmemoryPolicy}: when its memory is full it would ` +
+          'throw away queued work. Set it with `CONFIG SET maxmemory-policy noeviction` (and in redis.conf), or use ' +
+          'another Redis than the one that serves as a cache.',
+      );
+    return { version, maxmemoryPolicy };
+  } catch (error) {
+    throw unusable(explain(error as Error), place);
+  } finally {
+    redis.disconnect();
+  }
+}
+
+/**
+ * One attempt, no reconnects: a check must end. `explain` gives the cause of a rejection that says no more than that
+ * the connection is closed.
+ */
+function connectOnce(url: string): { redis: Redis; explain: (error: Error) => Error } {
+  const redis = new Redis(url, {
+    lazyConnect: true,
+    connectTimeout: ANSWER_TIMEOUT_MS,
+    commandTimeout: ANSWER_TIMEOUT_MS,
+    maxRetriesPerRequest: 0,
+    retryStrategy: () => null,
+  });
+  let cause: Error | undefined;
+  redis.on('error', (error: Error) => (cause ??= error));
+  return {
+    redis,
+    explain: (error) => (error.message.includes('Connection is closed') ? (cause ?? error) : error),
+  };
+}
+
+/** Managed services forbid CONFIG; INFO tells the same. */
+async function readMaxmemoryPolicy(redis: Redis): Promise<string> {
+  try {
+    const [, policy] = (await redis.config('GET', 'maxmemory-policy')) as [string?, string?];
+    if (policy !== undefined) return policy;
+  } catch {
+    // Forbidden or renamed.
+  }
+  return /maxmemory_policy:(\S+)/.exec(await redis.info('memory'))?.[1] ?? 'noeviction';
+}
+
+function isAtLeast(version: string, major: number, minor: number): boolean {
+  const [ownMajor = 0, ownMinor = 0] = version.split('.').map(Number);
+  return ownMajor > major || (ownMajor === major && ownMinor >= minor);
+}
+
+function unusable(error: Error, place: string): Error {
+  if (error.message.includes('QUEUE_URL')) return error;
+  return new Error(
+    `Cannot use the Redis of QUEUE_URL, ${place}: ${error.message}. ` +
+      'Start that server, correct the URL (redis://user:password@host:6379), or unset QUEUE_URL to queue in PostgreSQL.',
+    { cause: error },
+  );
+}
+
+/** The path of a Redis server on this machine (Valkey is one too), or null when there is none. */
+export function findRedisServer(): string | null {
+  if (process.platform === 'win32') return null;
+  for (const name of ['redis-server', 'valkey-server']) {
+    const found = spawnSync('/bin/sh', ['-c', `command -v ${name}`], { encoding: 'utf8' });
+    if (found.status === 0) return found.stdout.trim();
+  }
+  return null;
+}
+
+export interface RedisServerOptions {
+  /** Holds the server's files and its log; made when missing. */
+  readonly dir: string;
+  /** Keep what is written in an append-only file, synced every second; default false. */
+  readonly appendOnly?: boolean;
+  /** The port of an earlier server that this one replaces; default: a free one. */
+  readonly port?: number;
+  /** More directives, for instance `{ 'maxmemory-policy': 'allkeys-lru' }`. */
+  readonly settings?: Readonly<Record<string, string | number>>;
+}
+
+export interface RedisServer {
+  readonly url: string;
+  readonly port: number;
+  readonly pid: number;
+  /** Ends the server in order. May be called twice, and after the server was killed. */
+  readonly stop: () => Promise<void>;
+}
+
+/**
+ * Starts a Redis of our own on 127.0.0.1 and resolves once it answers. It ends when this process ends.
+ * @throws when there is no server on this machine (see `findRedisServer`) or it does not start.
+ */
+export async function startRedisServer(options: RedisServerOptions): Promise<RedisServer> {
+  const executable = findRedisServer();
+  if (executable === null)
+    throw new Error('No redis-server on PATH: install it (`apt-get install redis-server`).');
+  const dir = resolve(options.dir);
+  mkdirSync(dir, { recursive: true });
+  const deadline = performance.now() + START_DEADLINE_MS;
+  for (;;) {
+    const port = options.port ?? (await findFreePort());
+    const child = spawnRedis(executable, dir, port, options);
+    const password = options.settings?.requirepass;
+    const url = `redis://${password === undefined ? '' : `:${password}@`}127.0.0.1:${port}`;
+    if (await untilItAnswers(child, url, deadline)) {
+      const pid = child.pid ?? 0;
+      const dismissWatchdog = startWatchdog(pid);
+      let stopping: Promise<void> | undefined;
+      const stop = (): Promise<void> => (stopping ??= endServer(child).finally(dismissWatchdog));
+      return { url, port, pid, stop };
+    }
+    await endServer(child);
+    const log = readFileSync(join(dir, 'redis.log'), 'utf8').trim();
+    if (options.port !== undefined || !log.includes('Address already in use') || performance.now() > deadline)
+      throw new Error(`Redis did not start in ${dir}; its log says:\n${log}`);
+  }
+}
+
+function spawnRedis(
+  executable: string,
+  dir: string,
+  port: number,
+  options: RedisServerOptions,
+): ChildProcess {
+  const settings = {
+    bind: '127.0.0.1',
+    port,
+    dir,
+    save: '',
+    appendonly: options.appendOnly === true ? 'yes' : 'no',
+    appendfsync: 'everysec',
+    daemonize: 'no',
+    ...options.settings,
+  };
+  const log = openSync(join(dir, 'redis.log'), 'w');
+  try {
+    const child = spawn(
+      executable,
+      Object.entries(settings).flatMap(([name, value]) => [`--${name}`, `${value}`]),
+      { cwd: dir, stdio: ['ignore', log, log], detached: true },
+    );
+    child.unref();
+    child.on('error', () => undefined);
+    return child;
+  } finally {
+    closeSync(log);
+  }
+}
+
+async function untilItAnswers(child: ChildProcess, url: string, deadline: number): Promise<boolean> {
+  while (!hasEnded(child) && child.pid !== undefined && performance.now() < deadline) {
+    const { redis } = connectOnce(url);
+    try {
+      await redis.connect();
+      // Somebody else's server may have been quicker to take the port.
+      if (new RegExp(`process_id:${child.pid}\\s`).test(await redis.info('server'))) return true;
+    } catch {
+      // Not yet.
+    } finally {
+      redis.disconnect();
+    }
+    await delay(15);
+  }
+  return false;
+}
+
+async function endServer(child: ChildProcess): Promise<void> {
+  if (child.pid === undefined || hasEnded(child)) return;
+  const exited = once(child, 'exit');
+  child.ref();
+  child.kill('SIGTERM');
+  const timeout = AbortSignal.timeout(SHUTDOWN_DEADLINE_MS);
+  timeout.addEventListener('abort', () => child.kill('SIGKILL'), { once: true });
+  await exited;
+}
+
+function hasEnded(child: ChildProcess): boolean {
+  return child.exitCode !== null || child.signalCode !== null;
+}

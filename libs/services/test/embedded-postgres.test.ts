@@ -1,0 +1,304 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import pg from 'pg';
+import { afterAll, afterEach, describe, expect, test, vi } from 'vitest';
+import { type EmbeddedPostgres, type EmbeddedPostgresOptions, startEmbeddedPostgres } from '../src/index.ts';
+import { processIdentity } from '../src/process-identity.ts';
+
+const cleanups: (() => Promise<void> | void)[] = [];
+
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+});
+
+/** One data directory for all tests that do not ask for an empty one: making it takes most of a start's time. */
+const usedDirectory = mkdtempSync(join(tmpdir(), 'nightshift-services-'));
+afterAll(() => rmSync(usedDirectory, { recursive: true, force: true }));
+
+function newDirectory(): string {
+  const directory = mkdtempSync(join(tmpdir(), 'nightshift-services-'));
+  cleanups.push(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+async function start(
+  dataDir: string,
+  more: Partial<EmbeddedPostgresOptions> = {},
+): Promise<EmbeddedPostgres> {
+  const postgres = await startEmbeddedPostgres({ dataDir, durable: false, ...more });
+  cleanups.push(() => postgres.stop());
+  return postgres;
+}
+
+async function ask(url: string, sql: string): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    return (await client.query<Record<string, unknown>>(sql)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+const OWNER = new URL('./fixtures/own-postgres.ts', import.meta.url).pathname;
+
+interface Owner {
+  readonly child: ChildProcess;
+  readonly url: string;
+  readonly pid: number;
+}
+
+/** Starts a server that belongs to another process, which can then be killed. */
+async function startOwner(dataDir: string, ...args: string[]): Promise<Owner> {
+  const child = spawn(process.execPath, [OWNER, dataDir, ...args], { stdio: ['pipe', 'pipe', 'inherit'] });
+  cleanups.push(() => void child.kill('SIGKILL'));
+  const [line] = (await once(createInterface(child.stdout), 'line')) as [string];
+  return { child, ...(JSON.parse(line) as { url: string; pid: number }) };
+}
+
+async function untilEnded(pid: number): Promise<void> {
+  await vi.waitFor(() => expect(processIdentity(pid)).toBeUndefined(), { timeout: 10_000, interval: 20 });
+}
+
+describe('an embedded PostgreSQL', () => {
+  test('is a PostgreSQL 18 in UTF-8 with checksums, on 127.0.0.1 alone, behind a password', async () => {
+    const { url, port } = await start(usedDirectory);
+    const [settings] = await ask(
+      url,
+      `select current_setting('server_version_num')::int / 10000 as version,
+              current_setting('server_encoding') as encoding, current_setting('data_checksums') as checksums,
+              current_setting('listen_addresses') as addresses, current_setting('unix_socket_directories') as sockets,
+              current_setting('port')::int as port, current_setting('password_encryption') as passwords`,
+    );
+    expect(settings).toEqual({
+      version: 18,
+      encoding: 'UTF8',
+      checksums: 'on',
+      addresses: '127.0.0.1',
+      sockets: '',
+      port,
+      passwords: 'scram-sha-256',
+    });
+    const wrong = new URL(url);
+    wrong.password = 'postgres';
+    await expect(ask(wrong.href, 'select 1')).rejects.toMatchObject({ code: '28P01' });
+  });
+
+  test('keeps its data and its password over a restart', async () => {
+    const dataDir = join(newDirectory(), 'made', 'on', 'demand');
+    const first = await start(dataDir);
+    await ask(first.url, 'create table kept as select 42 as answer');
+    await first.stop();
+    await untilEnded(first.pid);
+
+    const second = await start(dataDir);
+    expect(await ask(second.url, 'select answer from kept')).toEqual([{ answer: 42 }]);
+    expect(new URL(second.url).password).toBe(new URL(first.url).password);
+  });
+
+  test('keeps its password where only its user reads it', async () => {
+    const dataDir = usedDirectory;
+    const { url } = await start(dataDir);
+    const file = join(dataDir, 'password');
+    expect(readFileSync(file, 'utf8')).toBe(new URL(url).password);
+    expect(statSync(file).mode & 0o777).toBe(0o600);
+    expect(readFileSync(join(dataDir, 'postgres.log'), 'utf8')).not.toContain(new URL(url).password);
+  });
+
+  test('writes through to the disk when durable, and only then', async () => {
+    const sql = `select name, setting from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit')
+                 order by name`;
+    const valuesWhen = async (durable: boolean) => {
+      const { url, stop } = await start(usedDirectory, { durable });
+      const rows = await ask(url, sql);
+      await stop();
+      return rows.map(({ setting }) => setting);
+    };
+    expect(await valuesWhen(true)).toEqual(['on', 'on', 'on']);
+    expect(await valuesWhen(false)).toEqual(['off', 'off', 'off']);
+  });
+
+  test('takes settings', async () => {
+    const { url } = await start(usedDirectory, { settings: { max_connections: 17 } });
+    expect(await ask(url, 'show max_connections')).toEqual([{ max_connections: '17' }]);
+  });
+
+  test('stops once, however often it is asked, and frees its directory', async () => {
+    const dataDir = usedDirectory;
+    const postgres = await start(dataDir);
+    await Promise.all([postgres.stop(), postgres.stop()]);
+    await postgres.stop();
+    expect(processIdentity(postgres.pid)).toBeUndefined();
+    expect(existsSync(join(dataDir, 'owner.lock'))).toBe(false);
+  });
+
+  test('lets connections that are just closing go before it stops', async () => {
+    const { url, stop } = await start(usedDirectory);
+    const client = new pg.Client({ connectionString: url });
+    await client.connect();
+    const errors: Error[] = [];
+    client.on('error', (error) => errors.push(error));
+    const ended = client.query('select pg_sleep(0.1)').then(() => client.end());
+    await stop();
+    await ended;
+    expect(errors).toEqual([]);
+  });
+
+  test('stops although somebody stays connected', async () => {
+    const { url, pid, stop } = await start(usedDirectory);
+    const client = new pg.Client({ connectionString: url });
+    const cut = new Promise((settle) => client.on('error', settle));
+    await client.connect();
+    await stop();
+    await cut;
+    expect(processIdentity(pid)).toBeUndefined();
+  });
+
+  test('is not shared: a second owner is refused while the first lives', async () => {
+    const dataDir = usedDirectory;
+    await start(dataDir);
+    await expect(start(dataDir)).rejects.toThrow(`is in use by process ${process.pid}`);
+  });
+
+  test('of several that start on one directory at once exactly one gets it', async () => {
+    const dataDir = usedDirectory;
+    const outcomes = await Promise.allSettled([1, 2, 3].map(() => start(dataDir)));
+    expect(outcomes.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected', 'rejected']);
+  });
+
+  test('runs for root below a directory that only root may enter', async ({ skip }) => {
+    if (process.getuid?.() !== 0) skip('not root');
+    const closed = newDirectory();
+    expect(statSync(closed).mode & 0o777).toBe(0o700);
+    const dataDir = join(closed, 'home', 'pg');
+    mkdirSync(join(closed, 'home'), { mode: 0o700 });
+    const first = await start(dataDir, { durable: true });
+    await ask(first.url, `create table t as select generate_series(1, 1000) as n; checkpoint`);
+    await ask(first.url, 'create database cloned template postgres');
+    await first.stop();
+    const second = await start(dataDir, { durable: true });
+    const clone = new URL(second.url);
+    clone.pathname = '/cloned';
+    expect(await ask(clone.href, 'select count(*)::int as n from t')).toEqual([{ n: 1000 }]);
+    expect(statSync(join(dataDir, 'cluster')).uid).toBe(65_534);
+  });
+});
+
+describe('when its owner is killed', () => {
+  test('the server ends by itself, and its directory is free', async () => {
+    const dataDir = usedDirectory;
+    const owner = await startOwner(dataDir);
+    await ask(owner.url, 'create table survivor as select 1 as one');
+    owner.child.kill('SIGKILL');
+    await untilEnded(owner.pid);
+    const { url } = await start(dataDir);
+    expect(await ask(url, 'select one from survivor')).toEqual([{ one: 1 }]);
+  });
+
+  test('a server that lives on all the same is ended by the next start', async () => {
+    const dataDir = usedDirectory;
+    const owner = await startOwner(dataDir, 'without-watchdog');
+    owner.child.kill('SIGKILL');
+    await once(owner.child, 'exit');
+    expect(processIdentity(owner.pid)).toBeDefined();
+    const { pid, url } = await start(dataDir);
+    expect(processIdentity(owner.pid)).toBeUndefined();
+    expect(pid).not.toBe(owner.pid);
+    expect(await ask(url, 'select 1 as one')).toEqual([{ one: 1 }]);
+  });
+
+  test('a stale pid file that names a stranger harms neither the stranger nor the start', async () => {
+    const dataDir = usedDirectory;
+    const first = await start(dataDir);
+    await first.stop();
+    const stranger = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' });
+    cleanups.push(() => void stranger.kill('SIGKILL'));
+    await once(stranger, 'spawn');
+    writeFileSync(join(dataDir, 'cluster', 'postmaster.pid'), `${stranger.pid}\n`);
+    writeFileSync(join(dataDir, 'owner.lock'), `${stranger.pid} 1 somebody-else\nx\n`);
+    const second = await start(dataDir);
+    expect(await ask(second.url, 'select 1 as one')).toEqual([{ one: 1 }]);
+    expect(stranger.exitCode ?? stranger.signalCode).toBeNull();
+  });
+
+  test('a watchdog leaves a process alone that only has the number of its server', async () => {
+    const stranger = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' });
+    cleanups.push(() => void stranger.kill('SIGKILL'));
+    await once(stranger, 'spawn');
+    const script = new URL('../src/watchdog-process.ts', import.meta.url).pathname;
+    const watchdog = spawn(process.execPath, [script, `${stranger.pid} 1 of-another-boot`], {
+      stdio: ['pipe', 'inherit', 'inherit'],
+    });
+    watchdog.stdin.end();
+    expect(await once(watchdog, 'exit')).toEqual([0, null]);
+    expect(stranger.exitCode ?? stranger.signalCode).toBeNull();
+  });
+
+  test('an initialization that was cut off is begun again', async () => {
+    const dataDir = newDirectory();
+    mkdirSync(join(dataDir, 'initdb-half', 'cluster', 'base'), { recursive: true });
+    writeFileSync(join(dataDir, 'password'), 'of an earlier attempt');
+    const { url } = await start(dataDir);
+    expect(await ask(url, 'select 1 as one')).toEqual([{ one: 1 }]);
+    expect(existsSync(join(dataDir, 'initdb-half'))).toBe(false);
+  });
+});
+
+describe('its owner', () => {
+  test('ends with its own exit code when it forgets to stop the server, which ends too', async () => {
+    const owner = await startOwner(usedDirectory, 'exit-with-7');
+    const [code] = (await once(owner.child, 'exit')) as [number];
+    expect(code).toBe(7);
+    await untilEnded(owner.pid);
+  });
+
+  test('ends by itself when it has nothing left to do', async () => {
+    const owner = await startOwner(usedDirectory, 'do-nothing');
+    const [code] = (await once(owner.child, 'exit')) as [number];
+    expect(code).toBe(0);
+    await untilEnded(owner.pid);
+  });
+
+  test('drains undisturbed after a SIGTERM, with the server still there', async () => {
+    const owner = await startOwner(usedDirectory, 'drain');
+    owner.child.kill('SIGTERM');
+    const [code] = (await once(owner.child, 'exit')) as [number];
+    expect(code).toBe(0);
+    await untilEnded(owner.pid);
+  });
+});
+
+describe('a start that cannot work says what to do', () => {
+  test('data of another major version', async () => {
+    const dataDir = newDirectory();
+    mkdirSync(join(dataDir, 'cluster'));
+    writeFileSync(join(dataDir, 'cluster', 'PG_VERSION'), '15\n');
+    await expect(start(dataDir)).rejects.toThrow(/data of PostgreSQL 15.*PostgreSQL 18.*DATABASE_URL/s);
+  });
+
+  test('a password that is gone', async () => {
+    const dataDir = newDirectory();
+    mkdirSync(join(dataDir, 'cluster'));
+    writeFileSync(join(dataDir, 'cluster', 'PG_VERSION'), '18\n');
+    await expect(start(dataDir)).rejects.toThrow(/password is missing.*Put it back/);
+  });
+
+  test('a directory that cannot be', async () => {
+    const file = join(newDirectory(), 'file');
+    writeFileSync(file, '');
+    await expect(start(join(file, 'pg'))).rejects.toThrow(/cannot keep its data.*Choose a directory/);
+  });
+
+  test('a setting that PostgreSQL refuses', async () => {
+    const dataDir = usedDirectory;
+    await expect(start(dataDir, { settings: { max_connections: 'many' } })).rejects.toThrow(
+      /did not start.*invalid value for parameter "max_connections".*DATABASE_URL/s,
+    );
+    // and the directory is not left locked
+    await start(dataDir);
+  });
+});

@@ -1,0 +1,150 @@
+import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { connect, createServer, type Socket } from 'node:net';
+import type pg from 'pg';
+import { afterEach, describe, expect, inject, test } from 'vitest';
+import type {} from '../../../test/global-setup.ts';
+import { createPool, type PoolOptions } from '../src/index.ts';
+
+const url = inject('postgresUrl');
+const pools: pg.Pool[] = [];
+
+afterEach(async () => {
+  for (const pool of pools.splice(0)) await pool.end();
+});
+
+function open(options: Partial<PoolOptions> = {}): pg.Pool {
+  const pool = createPool({ url, ...options });
+  pools.push(pool);
+  return pool;
+}
+
+describe('values', () => {
+  test('int8 is a number as long as a number can hold it', async () => {
+    const { rows } = await open().query(
+      `select count(*) as few, ${Number.MAX_SAFE_INTEGER}::int8 as most, -5::int8 as less, null::int8 as none,
+              array[1, null, 3]::int8[] as list, array[[1, 2], [3, 4]]::int8[] as table`,
+    );
+    expect(rows).toEqual([
+      {
+        few: 1,
+        most: Number.MAX_SAFE_INTEGER,
+        less: -5,
+        none: null,
+        list: [1, null, 3],
+        table: [
+          [1, 2],
+          [3, 4],
+        ],
+      },
+    ]);
+  });
+
+  test.each(['9007199254740992::int8', 'array[1, -9007199254740993]::int8[]'])(
+    'select %s rejects instead of losing digits, and the connection goes on',
+    async (expression) => {
+      const pool = open({ max: 1 });
+      await expect(pool.query(`select ${expression} as n`)).rejects.toThrow(/which a number cannot hold/);
+      expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+    },
+  );
+
+  test('numeric keeps every digit and timestamptz is a Date', async () => {
+    const { rows } = await open().query(
+      `select 0.1::numeric(30, 20) as price, '2026-11-20T03:00:00+02'::timestamptz as at, current_setting('timezone') as zone`,
+    );
+    expect(rows).toEqual([
+      { price: '0.10000000000000000000', at: new Date('2026-11-20T01:00:00Z'), zone: 'UTC' },
+    ]);
+  });
+});
+
+describe('limits', () => {
+  test('a session carries the time limits and the name it was given', async () => {
+    const pool = open({
+      applicationName: 'pool-test',
+      statementTimeoutMs: 4_000,
+      lockTimeoutMs: 3_000,
+      idleInTransactionTimeoutMs: 2_000,
+    });
+    const { rows } = await pool.query(
+      `select current_setting('statement_timeout') as statement, current_setting('lock_timeout') as lock,
+              current_setting('idle_in_transaction_session_timeout') as idle, current_setting('application_name') as name`,
+    );
+    expect(rows).toEqual([{ statement: '4s', lock: '3s', idle: '2s', name: 'pool-test' }]);
+  });
+
+  test('a statement that takes too long is ended by the server, and the connection serves the next', async () => {
+    const pool = open({ max: 1, statementTimeoutMs: 100 });
+    await expect(pool.query('select pg_sleep(60)')).rejects.toMatchObject({ code: '57014' });
+    expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+  });
+
+  test('a caller gets an error, and not silence, when every connection is taken for too long', async () => {
+    const pool = open({ max: 1, connectionTimeoutMs: 100 });
+    const taken = await pool.connect();
+    await expect(pool.query('select 1')).rejects.toThrow(/timeout/);
+    taken.release();
+    expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+  });
+
+  test('a network that goes silent amid a query ends in an error, and the pool recovers', async () => {
+    // A relay that can stop relaying without closing anything.
+    const target = new URL(url);
+    const pairs: Socket[] = [];
+    let silent = false;
+    const relay = createServer((near) => {
+      const far = connect(Number(target.port), target.hostname);
+      pairs.push(near, far);
+      near.on('data', (chunk) => silent || far.write(chunk));
+      far.on('data', (chunk) => silent || near.write(chunk));
+      for (const socket of [near, far]) socket.on('error', () => undefined);
+      near.on('close', () => far.destroy());
+      far.on('close', () => near.destroy());
+    });
+    relay.listen(0, '127.0.0.1');
+    await once(relay, 'listening');
+    const through = new URL(url);
+    through.port = String((relay.address() as { port: number }).port);
+    const pool = open({ url: through.href, max: 1, statementTimeoutMs: 100 });
+    try {
+      expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+      silent = true;
+      await expect(pool.query('select 2')).rejects.toThrow(/timeout/i);
+      silent = false;
+      for (const socket of pairs.splice(0)) socket.destroy();
+      expect((await pool.query('select 3 as three')).rows).toEqual([{ three: 3 }]);
+    } finally {
+      for (const socket of pairs) socket.destroy();
+      relay.close();
+    }
+  });
+});
+
+describe('a connection that is cut', () => {
+  test.each(['idle in the pool', 'idle in a transaction', 'amid a query'])(
+    '%s: the process lives, the next query on it rejects, others work',
+    (moment) => {
+      const script = new URL('./fixtures/cut-connection.ts', import.meta.url).pathname;
+      const { status, stdout, stderr } = spawnSync(process.execPath, [script, url, moment], {
+        encoding: 'utf8',
+        timeout: 20_000,
+      });
+      expect({ status, stdout, stderr }).toEqual({ status: 0, stdout: 'survived\n', stderr: '' });
+    },
+  );
+
+  test('is reported once per loss, with what the server said', async () => {
+    const errors: Error[] = [];
+    const pool = open({ onConnectionError: (error) => errors.push(error) });
+    const client = await pool.connect();
+    const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
+    const cut = new Promise((settle) => client.once('end', settle));
+    await open().query('select pg_terminate_backend($1)', [rows[0]!.pid]);
+    await cut;
+    await expect(client.query('select 1')).rejects.toThrow();
+    client.release();
+    expect(errors[0]?.message).toMatch(/terminating connection/);
+    expect(pool.totalCount).toBe(0);
+  });
+});

@@ -1,0 +1,163 @@
+import { createServer as createHttpServer, type Server } from 'node:http';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { describe, expect, inject, onTestFinished, test } from 'vitest';
+import {
+  checkPostgres,
+  chooseServiceSource,
+  dockerEngineAnswers,
+  findFreePort,
+  providePostgres,
+  safeUrl,
+} from '../src/index.ts';
+
+const url = inject('postgresUrl');
+
+function newDirectory(): string {
+  const directory = mkdtempSync(join(tmpdir(), 'nightshift-services-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+function changed(change: (url: URL) => void): string {
+  const copy = new URL(url);
+  change(copy);
+  return copy.href;
+}
+
+describe('where PostgreSQL comes from', () => {
+  const wish = { hasUrl: false, wantsDocker: false, engineAnswers: false, durable: false };
+
+  test.each([
+    ['a named server wins', { hasUrl: true, wantsDocker: true, engineAnswers: true }, 'external'],
+    ['without a wish it is embedded', {}, 'embedded'],
+    ['an engine nobody asked for is left alone', { engineAnswers: true }, 'embedded'],
+    ['a container is used when wanted and possible', { wantsDocker: true, engineAnswers: true }, 'docker'],
+    ['without an engine it is embedded', { wantsDocker: true }, 'embedded'],
+    [
+      'data to keep is not put in a container',
+      { wantsDocker: true, engineAnswers: true, durable: true },
+      'embedded',
+    ],
+  ])('%s', (_, more, source) => {
+    expect(chooseServiceSource({ ...wish, ...more }).source).toBe(source);
+  });
+
+  test('a wish that is not met is explained', () => {
+    expect(chooseServiceSource({ ...wish, wantsDocker: true }).reason).toMatch(/no Docker engine answers/);
+    expect(
+      chooseServiceSource({ ...wish, wantsDocker: true, engineAnswers: true, durable: true }).reason,
+    ).toMatch(/thrown away/);
+  });
+
+  test('a Docker engine is one that answers a ping, on a socket or over TCP', async () => {
+    const engine = createHttpServer((request, response) => {
+      response.statusCode = request.url === '/_ping' ? 200 : 404;
+      response.end('OK');
+    });
+    const listening = async (server: Server, where: string | number): Promise<void> => {
+      server.listen(where);
+      await once(server, 'listening');
+    };
+    const socket = join(newDirectory(), 'docker.sock');
+    await listening(engine, socket);
+    expect(await dockerEngineAnswers(`unix://${socket}`)).toBe(true);
+    engine.close();
+    expect(await dockerEngineAnswers(`unix://${socket}.none`)).toBe(false);
+    const port = await findFreePort();
+    expect(await dockerEngineAnswers(`tcp://127.0.0.1:${port}`)).toBe(false);
+    await listening(engine, port);
+    expect(await dockerEngineAnswers(`tcp://127.0.0.1:${port}`)).toBe(true);
+    engine.close();
+    expect(await dockerEngineAnswers('nonsense')).toBe(false);
+  });
+
+  test('a container serves when NIGHTSHIFT_USE_DOCKER=1 and an engine answers', async ({ skip }) => {
+    if (process.env.NIGHTSHIFT_USE_DOCKER !== '1' || !(await dockerEngineAnswers(process.env.DOCKER_HOST)))
+      skip('NIGHTSHIFT_USE_DOCKER is not 1, or no Docker engine answers');
+    const provided = await providePostgres({ dataDir: newDirectory(), durable: false, useDocker: true });
+    try {
+      expect(provided.source).toBe('docker');
+      await checkPostgres(provided.url);
+    } finally {
+      await provided.stop();
+    }
+  }, 180_000);
+});
+
+describe('providing PostgreSQL', () => {
+  test('a server of the user is checked, used and left running', async () => {
+    const provided = await providePostgres({ databaseUrl: url, dataDir: '/nonexistent', durable: true });
+    expect(provided).toMatchObject({ url, source: 'external' });
+    expect(provided.description).not.toContain(new URL(url).password);
+    await provided.stop();
+    await checkPostgres(url);
+  });
+
+  test('without one it is embedded, and gone after stop()', async () => {
+    const provided = await providePostgres({ databaseUrl: '', dataDir: newDirectory(), durable: false });
+    expect(provided.source).toBe('embedded');
+    expect(provided.description).not.toContain(new URL(provided.url).password);
+    await checkPostgres(provided.url);
+    await provided.stop();
+    await expect(checkPostgres(provided.url)).rejects.toThrow(/ECONNREFUSED/);
+  });
+});
+
+describe('a server that cannot be used is named together with the next step, without its password', () => {
+  const password = 'd0-not-show-this';
+
+  const withPassword = (given: string): string => {
+    const copy = new URL(given);
+    copy.password = password;
+    return copy.href;
+  };
+
+  test.each([
+    [
+      'unknown host',
+      withPassword(changed((u) => (u.hostname = 'no-such-host.invalid'))),
+      /no-such-host.*(host|network)/,
+    ],
+    ['wrong password', withPassword(url), /password/],
+    ['no such database', changed((u) => (u.pathname = '/no_such_database')), /Create that database/],
+    ['another scheme', withPassword(url).replace(/^postgres/, 'mysql'), /must look like/],
+    ['no URL at all', 'localhost', /must look like/],
+  ])('%s', async (_, given, expected) => {
+    const error = await checkPostgres(given).then(
+      () => undefined,
+      (reason: unknown) => reason as Error,
+    );
+    expect(error?.message).toMatch(expected);
+    expect(error?.message).not.toContain(password);
+    expect(error?.message).not.toContain(new URL(url).password);
+  });
+
+  test('nobody listens', async () => {
+    const port = await findFreePort();
+    await expect(checkPostgres(changed((u) => (u.port = `${port}`)))).rejects.toThrow(/ECONNREFUSED.*unset/);
+  });
+
+  test('an encoding that cannot hold every text', async () => {
+    const admin = new pg.Client({ connectionString: url });
+    await admin.connect();
+    await admin.query(`create database latin encoding 'LATIN1' template template0`);
+    try {
+      await expect(checkPostgres(changed((u) => (u.pathname = '/latin')))).rejects.toThrow(/LATIN1.*UTF8/);
+    } finally {
+      await admin.query('drop database latin with (force)');
+      await admin.end();
+    }
+  });
+});
+
+test('a URL made safe shows neither password nor query', () => {
+  expect(safeUrl('postgres://me:secret@db.example:6432/app?password=other&sslmode=require')).toBe(
+    'postgres://me@db.example:6432/app',
+  );
+  expect(safeUrl('redis://:secret@localhost:6379/2')).toBe('redis://localhost:6379/2');
+  expect(safeUrl('secret')).toBe('(not a URL)');
+});

@@ -1,0 +1,139 @@
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Redis } from 'ioredis';
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import {
+  checkRedis,
+  findFreePort,
+  findRedisServer,
+  inspectRedis,
+  type RedisServer,
+  type RedisServerOptions,
+  startRedisServer,
+} from '../src/index.ts';
+import { processIdentity } from '../src/process-identity.ts';
+
+function newDirectory(): string {
+  const directory = mkdtempSync(join(tmpdir(), 'nightshift-services-'));
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+async function start(options: Partial<RedisServerOptions> = {}): Promise<RedisServer> {
+  const server = await startRedisServer({ dir: newDirectory(), ...options });
+  onTestFinished(() => server.stop());
+  return server;
+}
+
+async function ask(url: string, ...command: [string, ...string[]]): Promise<unknown> {
+  const redis = new Redis(url);
+  try {
+    return await redis.call(...command);
+  } finally {
+    redis.disconnect();
+  }
+}
+
+describe('with a Redis server on this machine', () => {
+  beforeEach(({ skip }) => {
+    if (findRedisServer() === null) skip('no redis-server on PATH');
+  });
+
+  test('a server of our own answers on 127.0.0.1 until it is stopped', async () => {
+    const { url, pid, stop } = await start();
+    expect(new URL(url).hostname).toBe('127.0.0.1');
+    expect(await ask(url, 'PING')).toBe('PONG');
+    await Promise.all([stop(), stop()]);
+    expect(processIdentity(pid)).toBeUndefined();
+  });
+
+  test('what it holds outlives a restart on the same port when it keeps a file', async () => {
+    const dir = newDirectory();
+    const first = await start({ dir, appendOnly: true });
+    await ask(first.url, 'SET', 'kept', 'yes');
+    await first.stop();
+    const second = await start({ dir, appendOnly: true, port: first.port });
+    expect(second.url).toBe(first.url);
+    expect(await ask(second.url, 'GET', 'kept')).toBe('yes');
+  });
+
+  test('stop() is harmless after a kill', async () => {
+    const { pid, stop } = await start();
+    process.kill(pid, 'SIGKILL');
+    await stop();
+    expect(processIdentity(pid)).toBeUndefined();
+  });
+
+  test('a port that is taken is an error that shows the log', async () => {
+    const { port } = await start();
+    await expect(start({ port })).rejects.toThrow(/did not start.*Address already in use/s);
+  });
+
+  test('a server that evicts nothing is accepted', async () => {
+    const { url } = await start();
+    await checkRedis(url);
+    expect(await inspectRedis(url)).toMatchObject({
+      maxmemoryPolicy: 'noeviction',
+      version: expect.any(String),
+    });
+  });
+
+  test.each(['allkeys-lru', 'volatile-ttl', 'allkeys-random'])(
+    'one that evicts by %s is refused',
+    async (policy) => {
+      const { url } = await start({ settings: { 'maxmemory-policy': policy } });
+      await expect(checkRedis(url)).rejects.toThrow(
+        new RegExp(`maxmemory-policy ${policy}.*CONFIG SET maxmemory-policy noeviction`, 's'),
+      );
+    },
+  );
+
+  test('one that evicts is refused too where CONFIG is forbidden, as on managed services', async () => {
+    const { url } = await start({ settings: { 'maxmemory-policy': 'allkeys-lfu' } });
+    await ask(url, 'ACL', 'SETUSER', 'default', '-config');
+    await expect(ask(url, 'CONFIG', 'GET', 'maxmemory-policy')).rejects.toThrow(/NOPERM/);
+    await expect(checkRedis(url)).rejects.toThrow(/maxmemory-policy allkeys-lfu/);
+  });
+
+  test('a password that is missing is said so, and one that is given is not shown', async () => {
+    const { url, port } = await start({ settings: { requirepass: 'right-one' } });
+    await expect(checkRedis(`redis://127.0.0.1:${port}`)).rejects.toThrow(/NOAUTH/);
+    const error = await checkRedis(`redis://:wrong-one@127.0.0.1:${port}`).catch((reason: unknown) => reason);
+    expect(String(error)).toMatch(/WRONGPASS/);
+    expect(String(error)).not.toContain('wrong-one');
+    await checkRedis(url);
+  });
+});
+
+test('a Redis that nobody runs is an error that names the place and the way out', async () => {
+  const port = await findFreePort();
+  await expect(checkRedis(`redis://127.0.0.1:${port}`)).rejects.toThrow(
+    new RegExp(`redis://127.0.0.1:${port}.*ECONNREFUSED.*unset QUEUE_URL`, 's'),
+  );
+});
+
+test.each([
+  ['6.0.16', /version 6.0.16; use 6.2/],
+  ['5.0.7', /version 5.0.7; use 6.2/],
+])('a server that says it is version %s is refused', async (version, expected) => {
+  // As much of a server as the check talks to.
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.on('data', (chunk) => {
+      const text = chunk.toString().toLowerCase();
+      for (const [command] of text.matchAll(/\binfo\b|\bconfig\b|\bclient\b/g))
+        if (command === 'info') {
+          const body = `redis_version:${version}\r\nloading:0\r\nmaxmemory_policy:noeviction\r\n`;
+          socket.write(`$${body.length}\r\n${body}\r\n`);
+        } else socket.write('-ERR unknown command\r\n');
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => void server.close());
+  const { port } = server.address() as { port: number };
+  await expect(checkRedis(`redis://127.0.0.1:${port}`)).rejects.toThrow(expected);
+});

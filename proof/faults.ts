@@ -1,0 +1,65 @@
+/** Which effects of a seed are struck, and how. */
+import type { Random } from './random.ts';
+import type { Striker } from './world.ts';
+import { LEASE_MS } from './worker.ts';
+
+/** Probabilities per effect. */
+export interface FaultRates {
+  readonly kill: number;
+  readonly pause: number;
+  readonly fail: number;
+  readonly slow: number;
+}
+
+/** Rates of a seed: some seeds know only kills, some only pauses, most a mixture. */
+export function drawRates(random: Random): FaultRates {
+  const sometimes = (most: number): number => (random.chance(0.7) ? most * random.next() : 0);
+  return { kill: sometimes(0.02), pause: sometimes(0.02), fail: sometimes(0.02), slow: sometimes(0.04) };
+}
+
+export interface FaultCounts {
+  kill: number;
+  pause: number;
+  fail: number;
+  slow: number;
+}
+
+/** Strikes at random while `isActive`, and counts. */
+export function createRandomStriker(
+  random: Random,
+  rates: FaultRates,
+  isActive: () => boolean,
+  counts: FaultCounts,
+): Striker {
+  return ({ actor }) => {
+    if (!isActive()) return null;
+    let draw = random.next();
+    const hit = (rate: number): boolean => {
+      const isHit = draw >= 0 && draw < rate;
+      draw -= rate;
+      return isHit;
+    };
+    if (hit(rates.kill)) {
+      counts.kill += 1;
+      return { kind: 'kill', performed: random.chance(0.5) };
+    }
+    if (hit(rates.pause)) {
+      counts.pause += 1;
+      const leases = random.chance(0.15) ? 12 : 4;
+      const ms = random.int(LEASE_MS, leases * LEASE_MS);
+      // Not the process alone but its machine sleeps: the monotonic clock will not have seen it. A machine whose wall
+      // clock is set about as well could not know of it.
+      if (random.chance(0.3) && actor.wallOffsetMs === 0) actor.clockOffsetMs -= ms;
+      return { kind: 'pause', ms, performed: random.chance(0.5) };
+    }
+    if (hit(rates.fail)) {
+      counts.fail += 1;
+      return { kind: 'fail', performed: random.chance(0.5) };
+    }
+    if (hit(rates.slow)) {
+      counts.slow += 1;
+      return { kind: 'slow', ms: random.int(10, LEASE_MS) };
+    }
+    return null;
+  };
+}

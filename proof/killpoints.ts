@@ -1,0 +1,175 @@
+/** The sweep of kill points: every named point of the flows, struck at its first, second and last hit, in every way. */
+import type { ProofDatabase } from './database.ts';
+import type { Turn } from './model.ts';
+import { CALM, type Temper } from './provider-temper.ts';
+import { simulate, type SimulationResult } from './simulation.ts';
+import { LEASE_MS } from './worker.ts';
+import type { Workload } from './workload.ts';
+import type { EffectKind, Strike } from './world.ts';
+
+/** A small world whose runs pass many points. */
+export interface Scenario {
+  readonly name: string;
+  readonly temper: Temper;
+  /** Effects after which the provider is well again. */
+  readonly faultyEvents: number;
+  readonly cancelAfterMs: number | null;
+}
+
+/** Six runs: memory and module tools, one agent shared by two, one isolated conversation. */
+export const SCENARIOS: readonly Scenario[] = [
+  { name: 'all is well', temper: CALM, faultyEvents: 1, cancelAfterMs: null },
+  {
+    name: 'replies are lost',
+    temper: { ...CALM, create: { ...CALM.create, commitThenDrop: 0.5, dropBefore: 0.4 } },
+    faultyEvents: 500,
+    cancelAfterMs: null,
+  },
+  { name: 'cancelled amid work', temper: { ...CALM, late: 1 }, faultyEvents: 400, cancelAfterMs: 16_000 },
+  { name: 'batches are lost', temper: { ...CALM, forget: 0.6 }, faultyEvents: 700, cancelAfterMs: null },
+];
+
+export const STRIKES: Readonly<Record<string, Strike>> = {
+  kill: { kind: 'kill', performed: true },
+  throw: { kind: 'fail', performed: false },
+  pause: { kind: 'pause', ms: Math.round(2.5 * LEASE_MS), performed: true },
+};
+
+const SEED = 4_711;
+
+/** What became of one point in one scenario. */
+export interface PointReport {
+  readonly point: string;
+  readonly scenario: string;
+  /** How often the undisturbed run passes it. */
+  readonly hits: number;
+  readonly runs: number;
+  /** Struck runs that broke a promise, and which. */
+  readonly failures: readonly string[];
+}
+
+/** How often an undisturbed run passes each point. `kinds`: hooks alone, or every effect of every flow. */
+export async function recordPoints(
+  database: ProofDatabase,
+  scenario: Scenario,
+  kinds: readonly EffectKind[],
+): Promise<ReadonlyMap<string, number>> {
+  const hits = new Map<string, number>();
+  const result = await simulate(database, {
+    ...optionsOf(scenario),
+    striker:
+      () =>
+      ({ kind, label }) => {
+        if (kinds.includes(kind)) hits.set(label, (hits.get(label) ?? 0) + 1);
+        return null;
+      },
+  });
+  if (result.violations.length > 0)
+    throw new Error(
+      `The scenario '${scenario.name}' fails undisturbed: ${JSON.stringify(result.violations[0])}`,
+    );
+  return hits;
+}
+
+/** Runs a scenario in which the `nth` hit of a point is struck. */
+export function strikeAt(
+  database: ProofDatabase,
+  scenario: Scenario,
+  point: string,
+  nth: number,
+  strike: Strike,
+): Promise<SimulationResult> {
+  let hits = 0;
+  return simulate(database, {
+    ...optionsOf(scenario),
+    striker:
+      () =>
+      ({ label }) => {
+        if (label !== point) return null;
+        hits += 1;
+        return hits === nth ? strike : null;
+      },
+  });
+}
+
+/** Sweeps every point that the scenarios pass; a point is swept in the first two scenarios that have it. */
+export async function sweepPoints(
+  database: ProofDatabase,
+  kinds: readonly EffectKind[],
+  onReport: (report: PointReport) => void,
+  scenarios: readonly Scenario[] = SCENARIOS,
+): Promise<void> {
+  const swept = new Map<string, number>();
+  for (const scenario of scenarios) {
+    for (const [point, hits] of [...(await recordPoints(database, scenario, kinds))].sort()) {
+      const times = swept.get(point) ?? 0;
+      if (times === 2) continue;
+      swept.set(point, times + 1);
+      const failures: string[] = [];
+      let runs = 0;
+      for (const nth of new Set([1, Math.min(2, hits), hits])) {
+        for (const [how, strike] of Object.entries(STRIKES)) {
+          const { violations } = await strikeAt(database, scenario, point, nth, strike);
+          runs += 1;
+          for (const { name, detail } of violations.slice(0, 1))
+            failures.push(`${how} at hit ${nth}: ${name}: ${detail}`);
+        }
+      }
+      onReport({ point, scenario: scenario.name, hits, runs, failures });
+    }
+  }
+}
+
+function optionsOf(scenario: Scenario): Parameters<typeof simulate>[1] {
+  return {
+    seed: SEED,
+    temper: scenario.temper,
+    faultyEvents: scenario.faultyEvents,
+    failingTools: 0,
+    workload: () => workloadOf(scenario),
+  };
+}
+
+function workloadOf(scenario: Scenario): Workload {
+  const note = (tool: string, name: string): NonNullable<Turn['calls']>[number] =>
+    tool === 'core_memory_append'
+      ? { tool, args: { label: 'notes', content: `<${name}>` } }
+      : { tool, args: { note: name } };
+  const run = (
+    name: string,
+    agent: number,
+    tools: readonly (readonly string[])[],
+    isolated = false,
+  ): Workload['batches'][number]['runs'][number] => ({
+    name,
+    agent,
+    isolated,
+    max_steps: 10,
+    turns: tools.map((calls, turn) => ({
+      text: `${name}t${turn}`,
+      calls: calls.map((tool, index) => note(tool, `${name}t${turn}c${index}`)),
+    })),
+  });
+  return {
+    agents: 4,
+    batches: [
+      {
+        atMs: 0,
+        cancelAfterMs: scenario.cancelAfterMs,
+        wantsCallback: true,
+        runs: [
+          run('a', 0, [['core_memory_append'], ['note_once', 'core_memory_append']]),
+          run('b', 0, [['core_memory_append']]),
+          run('c', 1, [['note_idempotent', 'note_once'], ['look_up']]),
+          run('d', 2, [['note_once', 'note_once']]),
+        ],
+      },
+      {
+        atMs: 2_000,
+        cancelAfterMs: null,
+        wantsCallback: false,
+        runs: [run('e', 2, [['look_up']]), run('f', 3, [['core_memory_append', 'note_once']], true)],
+      },
+    ],
+  };
+}

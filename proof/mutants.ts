@@ -1,0 +1,275 @@
+/**
+ * The safety code, taken out piece by piece. A mutant changes what the flows are given (a statement on its way to the
+ * database, a port, a policy) and never the code itself. Each must be caught by a check that is named beforehand: a
+ * proof that catches no fault proves nothing.
+ */
+import type { FlowDeps, FlowSettings } from '../apps/worker/src/flows/deps.ts';
+import type { SimulationOptions } from './simulation.ts';
+import type { Rewrite } from './sim-pool.ts';
+import { CALM, type Temper } from './provider-temper.ts';
+import { SETTINGS } from './worker.ts';
+import { drawWorkload } from './workload.ts';
+
+export interface Mutant {
+  readonly name: string;
+  /** What is taken out. */
+  readonly without: string;
+  /** Makes the sabotage anew; `hit` is called whenever it takes effect. */
+  readonly make: (hit: () => void) => NonNullable<SimulationOptions['sabotage']>;
+  /** Checks that may catch it. */
+  readonly caughtBy: readonly string[];
+  /** A world in which it matters soon. */
+  readonly world?: Partial<SimulationOptions>;
+  /**
+   * For a guard that others stand before: what takes those away, in the mutant's world too. With it alone, none of the
+   * checks of `caughtBy` may speak: the guard stands by itself.
+   */
+  readonly others?: (hit: () => void) => Rewrite;
+}
+
+/** Seeds within which a mutant must be caught. */
+export const SEEDS_MAX = 60;
+
+const HARSH: Temper = {
+  ...CALM,
+  create: { refuse: 0.05, dropBefore: 0.2, commitThenDrop: 0.4, hang: 0.1, slow: 0.5 },
+  listLagMs: 14_000,
+};
+const ZOMBIES: Partial<SimulationOptions> = {
+  rates: { kill: 0.004, pause: 0.03, fail: 0.004, slow: 0.02 },
+  faultyEvents: 1_200,
+};
+const KILLS: Partial<SimulationOptions> = {
+  rates: { kill: 0.03, pause: 0, fail: 0.01, slow: 0 },
+  faultyEvents: 1_200,
+};
+const PAID: readonly string[] = ['paid_twice', 'orphaned_batch', 'nonce_sent_twice'];
+
+/** A rewrite of every statement that `pattern` finds. */
+function rewriting(pattern: RegExp, replacement: string): Mutant['make'] {
+  return (hit) => ({ rewrite: rewriteOf(pattern, replacement)(hit) });
+}
+
+function rewriteOf(pattern: RegExp, replacement: string): (hit: () => void) => Rewrite {
+  return (hit) => (text) => {
+    const changed = text.replace(pattern, replacement);
+    if (changed !== text) hit();
+    return changed;
+  };
+}
+
+/** Several rewrites of one text. */
+function inTurn(...makers: readonly ((hit: () => void) => Rewrite)[]): (hit: () => void) => Rewrite {
+  return (hit) => {
+    const rewrites = makers.map((make) => make(hit));
+    return (text) => rewrites.reduce((changed, rewrite) => rewrite(changed), text);
+  };
+}
+
+function withDeps(change: (deps: FlowDeps, hit: () => void) => Partial<FlowDeps>): Mutant['make'] {
+  return (hit) => ({ deps: (deps) => ({ ...deps, ...change(deps, hit) }) });
+}
+
+function withPolicy(settings: Partial<FlowSettings>): Mutant['make'] {
+  return (hit) => {
+    hit();
+    return { settings };
+  };
+}
+
+const { reconcile } = SETTINGS;
+
+export const MUTANTS: readonly Mutant[] = [
+  {
+    name: 'blind resubmit',
+    without: 'looking for a create that nobody answered for before it is sent again',
+    make: (hit) => ({
+      settings: { reconcile: { ...reconcile, quarantine_ms: 0, searches_min: 1 } },
+      deps: (deps) => ({
+        ...deps,
+        provider: {
+          ...deps.provider,
+          listBatches: () => {
+            hit();
+            return Promise.resolve({ batches: [], complete: true, unavailable: null });
+          },
+        },
+      }),
+    }),
+    caughtBy: PAID,
+    world: { temper: HARSH },
+  },
+  {
+    name: 'no quarantine',
+    without: 'the wait for the provider to show what it has accepted',
+    make: withPolicy({
+      reconcile: { ...reconcile, quarantine_ms: 0, searches_min: 1, search_interval_ms: 1 },
+    }),
+    caughtBy: PAID,
+    world: { temper: { ...HARSH, listLagMs: 16_000 } },
+  },
+  {
+    name: 'send without a look at the lease',
+    without: 'the check right before the POST that the lease outlasts it',
+    make: withDeps(({ leases }, hit) => ({
+      leases: {
+        ...leases,
+        remainingMs: () => {
+          hit();
+          return Number.POSITIVE_INFINITY;
+        },
+      },
+    })),
+    caughtBy: PAID,
+    world: { ...ZOMBIES, temper: CALM },
+  },
+  {
+    name: 'a client that repeats creates',
+    without: 'one POST per create, whatever happens to it',
+    make: withDeps(({ provider }, hit) => ({
+      provider: {
+        ...provider,
+        async createBatch(body, options) {
+          let outcome = await provider.createBatch(body, options);
+          for (let again = 0; again < 2 && outcome.outcome === 'unknown'; again++) {
+            hit();
+            outcome = await provider.createBatch(body, options);
+          }
+          return outcome;
+        },
+      },
+    })),
+    caughtBy: PAID,
+    world: { temper: HARSH },
+  },
+  {
+    name: 'the old nonce again',
+    without: 'a new nonce for steps that are sent a second time',
+    make: rewriting(
+      /nonce = (\$\d+), submission = submission \+ 1/,
+      `nonce = case when $1::text = '' then '' else nonce end, submission = submission + 1`,
+    ),
+    caughtBy: ['nonce_sent_twice'],
+    world: { temper: HARSH },
+  },
+  {
+    name: 'adoption on trust',
+    without: 'telling apart submissions of one size, and proving an adopted batch by its lines',
+    make: rewriting(
+      /(from provider_batch p\s+where p\.next_due_at is not null)(\s+and \(p\.state in \('submitting', 'unknown'\))/,
+      '$1 and false$2',
+    ),
+    caughtBy: [...PAID, 'flow_failed'],
+    world: { temper: { ...HARSH, foreignBatches: 0.5 } },
+  },
+  {
+    name: 'no fence',
+    without: 'the epoch of the lease at the head of transactions',
+    make: rewriting(
+      /(where id = \$\d+::uuid and )lease_epoch = (\$\d+)( for (?:key )?share)/,
+      '$1$2::int is not null$3',
+    ),
+    caughtBy: ['once_tool_ran_twice', 'flow_failed'],
+    world: { ...ZOMBIES, temper: CALM },
+  },
+  {
+    name: 'no journal',
+    without: 'the record that a call has begun, before it runs',
+    make: rewriting(
+      /(update tool_call c set) state = 'running', started_at = app_now\(\)/,
+      '$1 state = c.state',
+    ),
+    caughtBy: ['once_tool_ran_twice'],
+    world: { ...KILLS, temper: CALM },
+  },
+  {
+    name: 'once means again',
+    without: 'leaving alone a call that must not run twice and may have run',
+    make: rewriting(
+      /'state', c\.state/,
+      `'state', case when c.state = 'running' then 'pending' else c.state end`,
+    ),
+    caughtBy: ['once_tool_ran_twice'],
+    world: { ...KILLS, temper: CALM },
+  },
+  {
+    name: 'one pass is enough',
+    without: 'the comparison of the set that was answered with the set that was sent',
+    make: rewriting(
+      /select exists \(select 1 from step where provider_batch_id = p\.id and state = 'sealed'\) as open/,
+      'select false as open',
+    ),
+    caughtBy: ['sealed_in_live_batch', 'not_finished'],
+    world: { temper: { ...CALM, results: { ...CALM.results, shortEnd: 0.6 } } },
+  },
+  {
+    name: 'no state guard',
+    without: 'the state that a step and a run must be in when an answer is written',
+    make: rewriting(/ and t\.state = d\.f/, ''),
+    others: rewriteOf(
+      /(b\.state as batch_state, r\.agent_id, r\.conversation_id, r\.definition_id,\s+)r\.state,/,
+      `$1case when r.state = 'acting' then r.state else 'in_flight' end as state,`,
+    ),
+    caughtBy: [
+      'tally_steps',
+      'tally_runs',
+      'messages_gapless',
+      'last_seq_is_last',
+      'script_followed',
+      'steps_gapless',
+      'holder_is_named',
+      'in_flight_is_sealed',
+      'sealed_is_in_flight',
+    ],
+    world: {
+      temper: { ...CALM, results: { ...CALM.results, duplicate: 0.9 } },
+      rates: { kill: 0.01, pause: 0.01, fail: 0.02, slow: 0 },
+    },
+  },
+  {
+    name: 'two holders',
+    without: 'the rule that a conversation is held by one run at a time',
+    make: (hit) => ({
+      rewrite: inTurn(
+        rewriteOf(/and c\.run_id is null and b\.state <> 'cancelling'/, `and b.state <> 'cancelling'`),
+        rewriteOf(
+          /case when c\.run_id is null then true else c\.run_id = any\((\$\d+::uuid\[\])\) end/,
+          '$1 is not null',
+        ),
+      )(hit),
+    }),
+    caughtBy: ['one_holder', 'holder_is_named', 'runs_do_not_mix', 'flow_failed'],
+    world: { temper: CALM },
+  },
+  {
+    name: 'cancel, then send',
+    without: 'leaving runs of a cancelled batch out of what is sealed',
+    make: rewriting(/and r\.state = 'ready' and b\.state = 'running'/, `and r.state = 'ready'`),
+    // The last look before the send takes such steps back.
+    others: rewriteOf(/where b\.state <> 'running'\s+and b\.id in/, 'where false and b.id in'),
+    caughtBy: ['no_seal_after_cancel'],
+    world: {
+      temper: CALM,
+      workload: (random) => drawWorkload(random, { cancelled: 1, cancelledWithinMs: 1_500 }),
+    },
+  },
+  {
+    name: 'counted twice',
+    without: 'adding to a count once',
+    make: rewriting(/steps = t\.steps \+ excluded\.steps/, 'steps = t.steps + 2 * excluded.steps'),
+    caughtBy: ['tally_steps'],
+    world: { temper: CALM },
+  },
+  {
+    name: 'no lease at all',
+    without: 'leases and epochs: every worker takes whatever is due',
+    make: (hit) => ({
+      rewrite: inTurn(
+        rewriteOf(/and lease_until < app_now\(\)/g, ''),
+        rewriteOf(/((?:[a-z]+\.)?lease_epoch) = (\$\d+)/g, '($1 > 0 or $2::int > 0)'),
+      )(hit),
+    }),
+    caughtBy: [...PAID, 'once_tool_ran_twice', 'flow_failed', 'request_count'],
+    world: { ...ZOMBIES, temper: HARSH },
+  },
+];

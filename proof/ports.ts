@@ -1,0 +1,104 @@
+/** The ports of a simulated worker: each call is an effect that the world performs, late, lost or never. */
+import type {
+  BellPort,
+  CallbackPort,
+  ToolPort,
+  ToolReply,
+  ToolRequest,
+} from '../apps/worker/src/flows/deps.ts';
+import type { ProviderPort, ResultsOutcome } from '../apps/worker/src/provider/port.ts';
+import { blobBytes } from './borrowed-globals.ts';
+import type { Provider } from './provider.ts';
+import { interrupted, openResults } from './provider-results.ts';
+import type { Random } from './random.ts';
+import type { ToolWorld } from './tools.ts';
+import type { World } from './world.ts';
+
+/** The provider as a worker sees it. */
+export function createProviderPort(
+  world: World,
+  provider: Provider,
+  random: Random,
+  seed: string,
+): ProviderPort {
+  const call = <T>(label: string, ask: () => { readonly value: T; readonly afterMs?: number }): Promise<T> =>
+    world.park<T>('call', label, () => ({ ok: true, ...ask() }));
+  return {
+    provider: 'anthropic',
+    createBatch(body, { timeoutMs }) {
+      const bytes = blobBytes(body);
+      return call('provider.create', () => provider.create(bytes, timeoutMs));
+    },
+    listBatches: ({ createdAfter }) => call('provider.list', () => ({ value: provider.list(createdAfter) })),
+    retrieveBatch: (id) => call(`provider.retrieve ${id}`, () => ({ value: provider.retrieve(id) })),
+    cancelBatch: (id) => call(`provider.cancel ${id}`, () => ({ value: provider.cancel(id) })),
+    async streamResults(id, { idleTimeoutMs }): Promise<ResultsOutcome> {
+      const file = await call(`provider.results ${id}`, () => ({
+        value: openResults(world, provider, random, seed, id),
+      }));
+      if ('outcome' in file) return file;
+      async function* read(): AsyncGenerator<Buffer> {
+        if ('outcome' in file) return;
+        for (const piece of file.pieces) yield await call('provider.stream', () => ({ value: piece }));
+        if (file.end === 'clean') return;
+        await call('provider.stream breaks', () => ({
+          value: null,
+          afterMs: file.end === 'silent' ? idleTimeoutMs : 0,
+        }));
+        throw interrupted(file.end);
+      }
+      return { outcome: 'open', chunks: read() };
+    },
+  };
+}
+
+/** The tool host as a worker sees it. */
+export function createToolPort(world: World, tools: ToolWorld): ToolPort {
+  return {
+    runCalls: (calls: readonly ToolRequest[]) =>
+      world.park<readonly ToolReply[]>('call', `tools.run ${calls.length}`, () => ({
+        ok: true,
+        value: tools.run(calls),
+      })),
+  };
+}
+
+/** A bell that loses, doubles and delays. `deliver` finds a worker that hears it. */
+export function createBellPort(
+  world: World,
+  faults: () => { readonly lose: number; readonly double: number; readonly delayMsMax: number },
+  deliver: (kind: Parameters<BellPort['ring']>[0][number]['kind']) => void,
+): BellPort {
+  return {
+    ring: (signals) =>
+      world.park<undefined>('call', 'bell.ring', () => {
+        const { lose, double, delayMsMax } = faults();
+        for (const { kind } of signals) {
+          const times = world.random.chance(lose) ? 0 : world.random.chance(double) ? 2 : 1;
+          for (let time = 0; time < times; time++)
+            world.at(world.random.int(0, delayMsMax), `bell ${kind}`, () => deliver(kind));
+        }
+        return { ok: true, value: undefined };
+      }),
+  };
+}
+
+/** Receivers of callbacks: `failing` of the calls are answered badly or not at all. */
+export function createCallbackPort(
+  world: World,
+  failing: () => number,
+  received: Map<string, number>,
+): CallbackPort {
+  return {
+    post: ({ id }) =>
+      world.park('call', 'callback', () => {
+        received.set(id, (received.get(id) ?? 0) + 1);
+        if (!world.random.chance(failing())) return { ok: true, value: { kind: 'answered', status: 204 } };
+        const value = world.random.pick([
+          { kind: 'answered', status: 500 },
+          { kind: 'unreachable', reason: 'timeout', permanent: false },
+        ]);
+        return { ok: true, value, afterMs: 1_000 };
+      }),
+  };
+}

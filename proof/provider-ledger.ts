@@ -1,0 +1,68 @@
+/** What the provider's stand-in saw and billed: the only witness of a double payment, which no table of ours shows. */
+import { fromCustomId } from '../libs/agent-core/src/index.ts';
+
+export interface Ledger {
+  /** A create has arrived under this nonce. */
+  posted(nonce: string, end: 'accepted' | 'refused' | 'dropped'): void;
+  /** An answer was made and is billed. */
+  billed(customId: string, batchId: string, outputTokens: number): void;
+  /** The provider spoiled an answer, so that asking again is right. */
+  excuse(customId: string, batchId: string, why: string): void;
+  note(name: string, detail: string): void;
+  /** Everything that must not be. */
+  violations(): readonly { readonly name: string; readonly detail: string }[];
+  readonly counts: { posts: number; accepted: number; billed: number; excused: number };
+}
+
+/** An empty ledger. */
+export function createLedger(): Ledger {
+  const ends = new Map<string, string[]>();
+  const bills = new Map<string, { readonly answer: string; excused: boolean }[]>();
+  const notes: { readonly name: string; readonly detail: string }[] = [];
+  const counts = { posts: 0, accepted: 0, billed: 0, excused: 0 };
+  /** Run and step number: attempts are ours to count, the payer pays for a step. */
+  const stepOf = (customId: string): string | null => {
+    const id = fromCustomId(customId);
+    return id === null ? null : `${id.key.run_id}/${id.key.number}`;
+  };
+  return {
+    counts,
+    posted(nonce, end) {
+      counts.posts += 1;
+      if (end === 'accepted') counts.accepted += 1;
+      const earlier = ends.get(nonce) ?? [];
+      if (earlier.some((other) => other !== 'refused'))
+        notes.push({ name: 'nonce_sent_twice', detail: `nonce ${nonce}: ${[...earlier, end].join(', ')}` });
+      ends.set(nonce, [...earlier, end]);
+    },
+    billed(customId, batchId) {
+      const step = stepOf(customId);
+      if (step === null) return;
+      counts.billed += 1;
+      bills.set(step, [...(bills.get(step) ?? []), { answer: `${batchId}/${customId}`, excused: false }]);
+    },
+    excuse(customId, batchId) {
+      const bill = bills
+        .get(stepOf(customId) ?? '')
+        ?.find((other) => other.answer === `${batchId}/${customId}`);
+      if (bill === undefined || bill.excused) return;
+      bill.excused = true;
+      counts.excused += 1;
+    },
+    note(name, detail) {
+      notes.push({ name, detail });
+    },
+    violations() {
+      const twice = [...bills].filter(
+        ([, answers]) => answers.filter((answer) => !answer.excused).length > 1,
+      );
+      return [
+        ...notes,
+        ...twice.map(([step, answers]) => ({
+          name: 'paid_twice',
+          detail: `step ${step}: ${answers.map(({ answer, excused }) => (excused ? `(${answer})` : answer)).join(', ')}`,
+        })),
+      ];
+    },
+  };
+}

@@ -1,0 +1,154 @@
+/** The result files of the provider's stand-in, with all that may be wrong with them. */
+import type { ResultsOutcome } from '../apps/worker/src/provider/port.ts';
+import { ResultsInterrupted } from '../apps/worker/src/provider/port.ts';
+import { answerOf } from './model.ts';
+import type { Item, Provider, StoredBatch } from './provider.ts';
+import { drawOf, type Random } from './random.ts';
+import type { World } from './world.ts';
+
+/** Passes over a file that may be cut short; one fewer than make a worker give up. */
+const SHORT_PASSES_MAX = 3;
+
+/** How long after its end a batch may seem to have no results yet. */
+const NOT_READY_MS_MAX = 20_000;
+
+/** The file of one pass, and how its stream ends. */
+export interface ResultFile {
+  readonly pieces: readonly Buffer[];
+  readonly end: 'clean' | 'broken' | 'silent';
+}
+
+/** Opens the results of a batch; a second pass may show what a first one hid. */
+export function openResults(
+  world: World,
+  provider: Provider,
+  random: Random,
+  seed: string,
+  id: string,
+): ResultFile | Exclude<ResultsOutcome, { outcome: 'open' }> {
+  const batch = provider.look(id);
+  if (batch === null) return { outcome: 'not_found' };
+  if ('outcome' in batch) return batch;
+  const temper = provider.temper().results;
+  if (batch.endedAt === null) return { outcome: 'not_ready' };
+  // Lag ends some time: results that stay away for longer count as lost.
+  const mayLag = world.now() - batch.endedAt < NOT_READY_MS_MAX;
+  if (mayLag && random.chance(temper.notReady)) return { outcome: 'not_ready' };
+  batch.passes += 1;
+  const lines = linesOf(provider, batch, seed);
+  // Complete passes that lack lines are taken for the provider's last word after a while; before that it relents.
+  const mayBeShort = batch.passes < SHORT_PASSES_MAX;
+  const isCut = mayBeShort && random.chance(temper.cut);
+  const isShort = mayBeShort && !isCut && random.chance(temper.shortEnd);
+  // A file that lacks our lines and has another's is that other's file: nobody could tell. Such a one is not made.
+  const isWhole = !isCut && !isShort && lines.length === batch.items.length;
+  const spoiled = spoil(provider, batch, lines, random, isWhole);
+  let text = spoiled.join(random.chance(0.1) ? '\r\n' : '\n');
+  if (!random.chance(0.1)) text += '\n';
+  if (random.chance(0.05)) text = `\uFEFF${text}`;
+  let end: ResultFile['end'] = 'clean';
+  if (isCut) {
+    text = text.slice(0, random.int(0, text.length));
+    end = random.pick(['clean', 'broken', 'silent'] as const);
+  } else if (isShort) {
+    text = spoiled
+      .slice(0, random.int(0, spoiled.length))
+      .map((line) => `${line}\n`)
+      .join('');
+  }
+  return { pieces: cutUp(Buffer.from(text), random), end };
+}
+
+/** One line an item. What an item's line says never changes between passes. */
+function linesOf(provider: Provider, batch: StoredBatch, seed: string): readonly string[] {
+  const { garbage, drop } = provider.temper().results;
+  return batch.items.flatMap((item) => {
+    const { custom_id } = item;
+    const draw = drawOf(`${seed}/line/${custom_id}`);
+    if (!batch.foreign && draw < garbage) {
+      provider.ledger.excuse(custom_id, batch.id, 'unreadable');
+      return [`{"custom_id":"${custom_id}","result":{"type":"succ\u0000`];
+    }
+    if (!batch.foreign && draw < garbage + drop) {
+      provider.ledger.excuse(custom_id, batch.id, 'no line');
+      return [];
+    }
+    return [JSON.stringify({ custom_id, result: resultOf(item, seed) })];
+  });
+}
+
+function resultOf(item: Item, seed: string): object {
+  switch (item.fate) {
+    case 'succeeded': {
+      const name = drawOf(`${seed}/${item.custom_id}`).toString(36).slice(2, 10);
+      const { content, stop_reason, turn } = answerOf(item.params, name);
+      const message = {
+        id: `msg_${name}`,
+        type: 'message',
+        role: 'assistant',
+        model: 'claude-haiku-4-5',
+        content,
+        stop_reason,
+        stop_sequence: null,
+        usage: { input_tokens: 100 + turn, output_tokens: 10 + turn },
+      };
+      return { type: 'succeeded', message };
+    }
+    case 'errored':
+      return {
+        type: 'errored',
+        error: { type: 'error', error: { type: 'api_error', message: 'Internal server error' } },
+      };
+    case 'permanent':
+      return {
+        type: 'errored',
+        error: { type: 'error', error: { type: 'invalid_request_error', message: 'bad' } },
+      };
+    default:
+      return { type: item.fate };
+  }
+}
+
+function spoil(
+  provider: Provider,
+  batch: StoredBatch,
+  lines: readonly string[],
+  random: Random,
+  isWhole: boolean,
+): readonly string[] {
+  const { duplicate, foreignLine } = provider.temper().results;
+  const spoiled = [...lines];
+  if (random.chance(0.5)) shuffle(spoiled, random);
+  if (random.chance(0.1)) spoiled.splice(random.int(0, spoiled.length), 0, '');
+  if (isWhole && random.chance(foreignLine)) {
+    // An id like ours, of a submission that never was. Nobody makes up results for a step that others hold.
+    const [, step, attempt] = (batch.items[0]?.custom_id ?? 'x-y-1').split('-');
+    const line = JSON.stringify({ custom_id: `strangers1-${step}-${attempt}`, result: { type: 'expired' } });
+    spoiled.splice(random.int(0, spoiled.length), 0, line);
+  }
+  for (const line of lines)
+    if (random.chance(duplicate)) spoiled.splice(random.int(0, spoiled.length), 0, line);
+  return spoiled;
+}
+
+function shuffle(items: unknown[], random: Random): void {
+  for (let i = items.length - 1; i > 0; i--) {
+    const j = random.int(0, i);
+    [items[i], items[j]] = [items[j], items[i]];
+  }
+}
+
+function cutUp(bytes: Buffer, random: Random): readonly Buffer[] {
+  const pieces: Buffer[] = [];
+  for (let from = 0; from < bytes.length;) {
+    const to = Math.min(bytes.length, from + random.int(200, 4_000));
+    pieces.push(bytes.subarray(from, to));
+    from = to;
+  }
+  return pieces;
+}
+
+/** What a reader of a broken stream is told. */
+export function interrupted(end: ResultFile['end']): ResultsInterrupted {
+  return new ResultsInterrupted(end === 'silent' ? 'no byte in time' : 'ECONNRESET');
+}

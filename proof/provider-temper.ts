@@ -1,0 +1,77 @@
+import type { Random } from './random.ts';
+
+/** How badly the provider behaves: probabilities, and virtual milliseconds. All of it ends when the world heals. */
+export interface Temper {
+  readonly create: {
+    readonly refuse: number;
+    readonly dropBefore: number;
+    readonly commitThenDrop: number;
+    readonly hang: number;
+    readonly slow: number;
+  };
+  /** A fresh batch is missing in lists, and unknown by its id, for up to so long. */
+  readonly listLagMs: number;
+  readonly notFoundMs: number;
+  readonly unavailable: number;
+  /** Batches of other applications, of sizes like ours. */
+  readonly foreignBatches: number;
+  /** It forgets a batch for good. */
+  readonly forget: number;
+  readonly late: number;
+  readonly neverEnds: number;
+  readonly fates: { readonly errored: number; readonly expired: number; readonly permanent: number };
+  readonly results: {
+    readonly notReady: number;
+    readonly cut: number;
+    readonly shortEnd: number;
+    readonly duplicate: number;
+    readonly foreignLine: number;
+    readonly garbage: number;
+    readonly drop: number;
+  };
+}
+
+/** A provider that does what it says. */
+export const CALM: Temper = {
+  create: { refuse: 0, dropBefore: 0, commitThenDrop: 0, hang: 0, slow: 0 },
+  listLagMs: 0,
+  notFoundMs: 0,
+  unavailable: 0,
+  foreignBatches: 0,
+  forget: 0,
+  late: 0,
+  neverEnds: 0,
+  fates: { errored: 0, expired: 0, permanent: 0 },
+  results: { notReady: 0, cut: 0, shortEnd: 0, duplicate: 0, foreignLine: 0, garbage: 0, drop: 0 },
+};
+
+/** A temper of this seed: each fault is there in some seeds and absent in others, so that they meet in every mixture. */
+export function drawTemper(random: Random, lagMaxMs: number): Temper {
+  const sometimes = (probability: number): number => (random.chance(0.5) ? probability * random.next() : 0);
+  return {
+    create: {
+      refuse: sometimes(0.3),
+      dropBefore: sometimes(0.4),
+      commitThenDrop: sometimes(0.6),
+      hang: sometimes(0.3),
+      slow: sometimes(0.5),
+    },
+    listLagMs: random.chance(0.5) ? random.int(0, lagMaxMs) : 0,
+    notFoundMs: random.chance(0.5) ? random.int(0, lagMaxMs) : 0,
+    unavailable: sometimes(0.4),
+    foreignBatches: sometimes(0.6),
+    forget: random.chance(0.1) ? 0.1 : 0,
+    late: sometimes(0.5),
+    neverEnds: sometimes(0.2),
+    fates: { errored: sometimes(0.3), expired: sometimes(0.2), permanent: sometimes(0.1) },
+    results: {
+      notReady: sometimes(0.4),
+      cut: sometimes(0.5),
+      shortEnd: sometimes(0.4),
+      duplicate: sometimes(0.5),
+      foreignLine: sometimes(0.4),
+      garbage: sometimes(0.15),
+      drop: sometimes(0.15),
+    },
+  };
+}

@@ -1,0 +1,247 @@
+/** A message-batch provider in memory, on virtual time: what it accepted, what it shows of that, and when. */
+import { fromCustomId } from '../libs/agent-core/src/index.ts';
+import type {
+  CreateOutcome,
+  ListOutcome,
+  RemoteBatch,
+  RetrieveOutcome,
+  Unavailable,
+} from '../apps/worker/src/provider/port.ts';
+import { answerOf, transcriptFault, type Params } from './model.ts';
+import type { Ledger } from './provider-ledger.ts';
+import { CALM, type Temper } from './provider-temper.ts';
+import { drawOf, type Random } from './random.ts';
+import type { World } from './world.ts';
+
+type Fate = 'succeeded' | 'errored' | 'expired' | 'canceled' | 'permanent';
+
+export interface Item {
+  readonly custom_id: string;
+  readonly params: Params;
+  fate: Fate | null;
+}
+
+export interface StoredBatch {
+  readonly id: string;
+  readonly createdAt: number;
+  readonly listedAt: number;
+  readonly foundAt: number;
+  readonly foreign: boolean;
+  readonly items: readonly Item[];
+  endsAt: number;
+  endedAt: number | null;
+  cancelAskedAt: number | null;
+  forgotten: boolean;
+  /** Passes over its results so far. */
+  passes: number;
+}
+
+export interface Provider {
+  readonly ledger: Ledger;
+  readonly batches: ReadonlyMap<string, StoredBatch>;
+  temper(): Temper;
+  /** From now on it does what it says, and what it held up goes on. */
+  heal(): void;
+  create(body: Buffer, timeoutMs: number): { readonly value: CreateOutcome; readonly afterMs: number };
+  list(createdAfter: Date): ListOutcome;
+  retrieve(id: string): RetrieveOutcome;
+  cancel(id: string): RetrieveOutcome;
+  /** The batch as it stands now, if the provider admits that it has it. */
+  look(id: string): StoredBatch | Unavailable | null;
+}
+
+/** A word in a request's script that makes the provider refuse a whole create. */
+export const POISON = 'poison';
+
+const EXPIRES_MS = 24 * 3_600_000;
+
+/** Makes a provider. `seed` fixes what becomes of each request, whoever sends it when. */
+export function createProvider(
+  world: World,
+  random: Random,
+  seed: string,
+  firstTemper: Temper,
+  ledger: Ledger,
+): Provider {
+  let temper = firstTemper;
+  const batches = new Map<string, StoredBatch>();
+
+  const store = (items: readonly Item[], foreign: boolean, latencyMs: number): StoredBatch => {
+    const id = `msgbatch_${String(batches.size).padStart(4, '0')}`;
+    const never = random.chance(temper.neverEnds);
+    const batch: StoredBatch = {
+      id,
+      createdAt: world.now(),
+      listedAt: world.now() + random.int(0, temper.listLagMs),
+      foundAt: world.now() + random.int(0, temper.notFoundMs),
+      foreign,
+      items,
+      endsAt: never ? Number.POSITIVE_INFINITY : world.now() + latencyMs,
+      endedAt: null,
+      cancelAskedAt: null,
+      forgotten: !foreign && random.chance(temper.forget),
+      passes: 0,
+    };
+    batches.set(id, batch);
+    return batch;
+  };
+  const latency = (): number => random.int(500, 20_000) * (random.chance(temper.late) ? 8 : 1);
+
+  const fateOf = (item: Item): Fate => {
+    const draw = drawOf(`${seed}/${item.custom_id}`);
+    const { errored, expired, permanent } = temper.fates;
+    if (draw < errored) return 'errored';
+    if (draw < errored + expired) return 'expired';
+    return draw < errored + expired + permanent ? 'permanent' : 'succeeded';
+  };
+  /** Lets time have its way with a batch. */
+  const age = (batch: StoredBatch): StoredBatch => {
+    if (batch.endedAt !== null || world.now() < batch.endsAt) return batch;
+    batch.endedAt = batch.endsAt;
+    for (const item of batch.items) {
+      const cancelled = batch.cancelAskedAt !== null && drawOf(`${seed}/cancel/${item.custom_id}`) < 0.6;
+      item.fate = cancelled ? 'canceled' : batch.foreign ? 'errored' : fateOf(item);
+      if (item.fate === 'succeeded') {
+        ledger.billed(item.custom_id, batch.id, 0);
+        // A call that was cut off is no answer: the same step is rightly asked again, with room.
+        if (answerOf(item.params, '').cut) ledger.excuse(item.custom_id, batch.id, 'cut off');
+        if (batch.forgotten) ledger.excuse(item.custom_id, batch.id, 'forgotten');
+      }
+    }
+    return batch;
+  };
+  const show = (batch: StoredBatch): RemoteBatch => {
+    const ended = batch.endedAt !== null;
+    const count = (...fates: Fate[]): number =>
+      ended ? batch.items.filter((item) => item.fate !== null && fates.includes(item.fate)).length : 0;
+    return {
+      provider_id: batch.id,
+      processing_status: ended ? 'ended' : batch.cancelAskedAt !== null ? 'canceling' : 'in_progress',
+      counts: {
+        processing: ended ? 0 : batch.items.length,
+        succeeded: count('succeeded'),
+        errored: count('errored', 'permanent'),
+        canceled: count('canceled'),
+        expired: count('expired'),
+      },
+      request_count: batch.items.length,
+      created_at: new Date(batch.createdAt),
+      expires_at: new Date(batch.createdAt + EXPIRES_MS),
+      ended_at: batch.endedAt === null ? null : new Date(batch.endedAt),
+      archived_at: null,
+      has_results: ended,
+    };
+  };
+  const unavailable = (): Unavailable | null =>
+    random.chance(temper.unavailable)
+      ? { outcome: 'unavailable', reason: 'HTTP 529: Overloaded', status: 529, retry_after_ms: null }
+      : null;
+  const look = (id: string): StoredBatch | Unavailable | null => {
+    const outage = unavailable();
+    if (outage !== null) return outage;
+    const batch = batches.get(id);
+    if (batch === undefined || batch.forgotten || world.now() < batch.foundAt) return null;
+    return age(batch);
+  };
+  const retrieve = (id: string): RetrieveOutcome => {
+    const batch = look(id);
+    if (batch === null) return { outcome: 'not_found' };
+    return 'outcome' in batch ? batch : { outcome: 'found', batch: show(batch) };
+  };
+
+  return {
+    ledger,
+    batches,
+    temper: () => temper,
+    heal() {
+      temper = CALM;
+      for (const batch of batches.values()) {
+        if (batch.endedAt === null) batch.endsAt = Math.min(batch.endsAt, world.now() + 20_000);
+      }
+    },
+    create(body, timeoutMs) {
+      const { requests } = JSON.parse(body.toString()) as { requests: Item[] };
+      const items = requests.map(({ custom_id, params }): Item => ({ custom_id, params, fate: null }));
+      const nonces = [...new Set(items.map((item) => fromCustomId(item.custom_id)?.nonce ?? ''))];
+      const nonce = nonces[0] ?? '';
+      if (nonces.length !== 1) ledger.note('mixed_nonces', nonces.join());
+      if (new Set(items.map((item) => item.custom_id)).size !== items.length)
+        ledger.note('custom_id_twice', `in one create of ${items.length}`);
+      for (const item of items) {
+        const fault = transcriptFault(item.params);
+        if (fault !== null) ledger.note('broken_transcript', `${item.custom_id}: ${fault}`);
+      }
+      const refuse = (
+        what: Extract<CreateOutcome, { outcome: 'refused' }>['what'],
+        status: number,
+      ): { readonly value: CreateOutcome; readonly afterMs: number } => {
+        ledger.posted(nonce, 'refused');
+        const retry_after_ms = status === 429 ? random.int(0, 10_000) : null;
+        return {
+          value: { outcome: 'refused', what, status, message: `HTTP ${status}`, retry_after_ms },
+          afterMs: 5,
+        };
+      };
+      const lost = (
+        reason: string,
+        afterMs: number,
+      ): { readonly value: CreateOutcome; readonly afterMs: number } => ({
+        value: { outcome: 'unknown', reason, status: null },
+        afterMs,
+      });
+
+      if (body.toString().includes(POISON)) return refuse('bad_request', 400);
+      const faults = temper.create;
+      if (random.chance(faults.refuse)) {
+        const [what, status] = random.pick([
+          ['rate_limited', 429],
+          ['overloaded', 529],
+          ['unauthorized', 401],
+          ['too_large', 413],
+        ] as const);
+        if (what !== 'too_large' || items.length > 1) return refuse(what, status);
+      }
+      if (random.chance(faults.dropBefore)) {
+        ledger.posted(nonce, 'dropped');
+        return lost('ECONNRESET', random.int(0, timeoutMs));
+      }
+      ledger.posted(nonce, 'accepted');
+      const batch = store(items, false, latency());
+      world.note(`= provider accepts ${batch.id} with ${items.length} of ${nonce}`);
+      if (random.chance(temper.foreignBatches)) {
+        const foreign = items.map((_, index): Item => ({
+          custom_id: `other-${batches.size}-${index}`,
+          params: { max_tokens: 1, messages: [] },
+          fate: null,
+        }));
+        store(foreign, true, latency());
+      }
+      if (random.chance(faults.commitThenDrop))
+        return lost('ECONNRESET after the body', random.int(0, timeoutMs));
+      if (random.chance(faults.hang)) return lost('timeout', timeoutMs);
+      const afterMs = random.chance(faults.slow) ? random.int(0, timeoutMs) : random.int(1, 50);
+      return { value: { outcome: 'created', batch: show(batch) }, afterMs };
+    },
+    list(createdAfter) {
+      const outage = unavailable();
+      if (outage !== null) return { batches: [], complete: false, unavailable: outage };
+      const shown = [...batches.values()].filter(
+        (batch) =>
+          batch.createdAt >= createdAfter.getTime() && batch.listedAt <= world.now() && !batch.forgotten,
+      );
+      return { batches: shown.map((batch) => show(age(batch))).reverse(), complete: true, unavailable: null };
+    },
+    retrieve,
+    cancel(id) {
+      const batch = look(id);
+      if (batch === null) return { outcome: 'not_found' };
+      if ('outcome' in batch) return batch;
+      if (batch.endedAt === null && batch.cancelAskedAt === null) {
+        batch.cancelAskedAt = world.now();
+        batch.endsAt = Math.min(batch.endsAt, world.now() + random.int(0, 5_000));
+      }
+      return { outcome: 'found', batch: show(batch) };
+    },
+    look,
+  };
+}

@@ -1,0 +1,59 @@
+/** Runs the mutants: how many seeds each survives, and which check catches it. */
+import type { ProofDatabase } from './database.ts';
+import { SEEDS_MAX, type Mutant } from './mutants.ts';
+import { simulate, type SimulationResult } from './simulation.ts';
+
+export interface MutantReport {
+  readonly name: string;
+  readonly caughtBy: string | null;
+  readonly seeds: number;
+  /** Why it does not count as caught. */
+  readonly fault: string | null;
+}
+
+/** Runs one mutant until a named check catches it, or `seedsMax` seeds have passed. */
+export async function runMutant(
+  database: ProofDatabase,
+  mutant: Mutant,
+  seedsMax = SEEDS_MAX,
+): Promise<MutantReport> {
+  let hits = 0;
+  const hit = (): void => {
+    hits += 1;
+  };
+  const others = mutant.others?.(hit);
+  for (let seed = 1; seed <= seedsMax; seed++) {
+    const sabotage = mutant.make(hit);
+    const { rewrite } = sabotage;
+    const whole =
+      others === undefined
+        ? sabotage
+        : { ...sabotage, rewrite: (text: string) => (rewrite ?? String)(others(text)) };
+    // A mutant that only the end shows must be allowed to get there.
+    const result = await simulate(database, {
+      seed,
+      ...mutant.world,
+      sabotage: whole,
+      keepGoing: others !== undefined,
+    });
+    const caught = caughtIn(mutant, result);
+    if (caught === null) continue;
+    const fault = others === undefined ? null : await controlFault(database, mutant, seed);
+    return { name: mutant.name, caughtBy: caught, seeds: seed, fault };
+  }
+  const fault = hits === 0 ? 'it changes nothing: the code it takes out has moved' : 'no check has caught it';
+  return { name: mutant.name, caughtBy: null, seeds: seedsMax, fault };
+}
+
+/** With the other guards gone and this one in place, the same seed must not show what the mutant shows. */
+async function controlFault(database: ProofDatabase, mutant: Mutant, seed: number): Promise<string | null> {
+  const rewrite = mutant.others?.(() => undefined);
+  if (rewrite === undefined) return null;
+  const result = await simulate(database, { seed, ...mutant.world, sabotage: { rewrite }, keepGoing: true });
+  const spoke = caughtIn(mutant, result);
+  return spoke === null ? null : `${spoke} speaks without it too`;
+}
+
+function caughtIn(mutant: Mutant, result: SimulationResult): string | null {
+  return result.violations.find(({ name }) => mutant.caughtBy.includes(name))?.name ?? null;
+}

@@ -1,0 +1,37 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { startEmbeddedPostgres } from '../libs/services/src/index.ts';
+import { SERVER_SETTINGS } from './database.ts';
+
+/** A PostgreSQL for simulations alone, with its data under `.data/`. */
+export interface ProofServer {
+  readonly url: string;
+  stop(): Promise<void>;
+}
+
+/** Starts one. It trades every guarantee about crashes for speed; nothing of it is kept. */
+export async function startProofServer(): Promise<ProofServer> {
+  const home = join(import.meta.dirname, '..', '.data');
+  await mkdir(home, { recursive: true });
+  const dataDir = mkdtempSync(join(home, 'proof-'));
+  const postgres = await startEmbeddedPostgres({
+    dataDir,
+    durable: false,
+    settings: { ...SERVER_SETTINGS, unix_socket_directories: '.' },
+  });
+  const socketDir = join(dataDir, 'cluster');
+  return {
+    // A statement is mostly its way there and back: a socket of the file system is shorter than one of the network.
+    url: canHold(socketDir) ? `${postgres.url}?host=${encodeURIComponent(socketDir)}` : postgres.url,
+    async stop() {
+      await postgres.stop();
+      rmSync(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Sockets have short names: the whole path has to fit into 107 bytes. */
+function canHold(socketDir: string): boolean {
+  return process.platform !== 'win32' && Buffer.byteLength(socketDir) + '/.s.PGSQL.65535'.length <= 107;
+}

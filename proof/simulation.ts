@@ -1,0 +1,245 @@
+/** One seed from its first request to the end of all work. */
+import type { FlowDeps, FlowSettings } from '../apps/worker/src/flows/deps.ts';
+import { auditInvariants } from '../libs/db/src/index.ts';
+import { clearFiles, lendGlobals } from './borrowed-globals.ts';
+import type { ProofDatabase } from './database.ts';
+import { createRandomStriker, drawRates, type FaultCounts, type FaultRates } from './faults.ts';
+import { findViolations, type Violation } from './invariants.ts';
+import { findLostCallbacks, findMemoryFaults, findOrphans, findStrays } from './oracles.ts';
+import { createProvider } from './provider.ts';
+import { createLedger } from './provider-ledger.ts';
+import { drawTemper, type Temper } from './provider-temper.ts';
+import { createRandom, type Random } from './random.ts';
+import type { Rewrite, SqlConnection } from './sim-pool.ts';
+import { hireStaff } from './staff.ts';
+import { createToolWorld } from './tools.ts';
+import { inviteUsers } from './users.ts';
+import { drawSizes, SETTINGS } from './worker.ts';
+import { drawWorkload, type Workload } from './workload.ts';
+import { createWorld, type Striker } from './world.ts';
+
+export interface SimulationOptions {
+  readonly seed: number;
+  /** Effects during which faults strike; then the world heals. Default 600. */
+  readonly faultyEvents?: number;
+  /** Replaces the random faults. */
+  readonly striker?: (world: { readonly isFaulty: () => boolean }) => Striker;
+  readonly rates?: FaultRates;
+  readonly temper?: Temper;
+  readonly workload?: (random: Random) => Workload;
+  /** Share of tool calls that end badly while faults strike. */
+  readonly failingTools?: number;
+  readonly settings?: Partial<FlowSettings>;
+  readonly sabotage?: {
+    readonly rewrite?: Rewrite;
+    readonly deps?: (deps: FlowDeps) => FlowDeps;
+    readonly settings?: Partial<FlowSettings>;
+  };
+  /** Start from a database that is equal to the byte, so that the trace is. */
+  readonly exactly?: boolean;
+  /** Go on after the first violation, to see what else breaks. */
+  readonly keepGoing?: boolean;
+}
+
+export interface SimulationResult {
+  readonly seed: number;
+  readonly violations: readonly Violation[];
+  readonly trace: readonly string[];
+  readonly traceHash: string;
+  readonly events: number;
+  readonly virtualMs: number;
+  readonly faults: FaultCounts;
+  readonly ledger: {
+    readonly posts: number;
+    readonly accepted: number;
+    readonly billed: number;
+    readonly excused: number;
+  };
+}
+
+const STARTS_AT = Date.UTC(2026, 0, 1);
+const FAULTY_EVENTS = 600;
+const AUDIT_EVERY = 200;
+/** What everything must have ended within, once the world is well. */
+const EVENTS_AFTER_HEALING = 12_000;
+const VIRTUAL_MS_AFTER_HEALING = 15 * 60_000;
+/** A leap of time: nothing was left to do at once. */
+const LEAP_MS = 150;
+/** Some moves are made by flows that do not call them work: asked so often all the same. */
+const ASK_MS = 60_000;
+
+/** Runs one seed. The same seed and options, from an equal database, give the same trace. */
+export async function simulate(
+  database: ProofDatabase,
+  options: SimulationOptions,
+): Promise<SimulationResult> {
+  lendGlobals();
+  clearFiles();
+  const { connection } = database;
+  const seed = `seed ${options.seed}`;
+  const random = createRandom(seed);
+  const world = createWorld(random.fork('schedule'), STARTS_AT);
+  const violations: Violation[] = [];
+  const violation = (name: string, detail: string): void => {
+    world.note(`VIOLATION ${name}: ${detail}`);
+    violations.push({ name, detail });
+  };
+  const report = (found: readonly Violation[]): void => {
+    for (const { name, detail } of found) violation(name, detail);
+  };
+  const faults: FaultCounts = { kill: 0, pause: 0, fail: 0, slow: 0 };
+  const faultyEvents = options.faultyEvents ?? FAULTY_EVENTS;
+  const at: { healed: number | null; mayBeDone: boolean } = { healed: null, mayBeDone: false };
+  const isFaulty = (): boolean => at.healed === null;
+
+  const lagMaxMs = SETTINGS.reconcile.quarantine_ms - SETTINGS.create_timeout_ms;
+  const temper = options.temper ?? drawTemper(random.fork('temper'), lagMaxMs);
+  const ledger = createLedger();
+  const provider = createProvider(world, random.fork('provider'), seed, temper, ledger);
+  const failing = options.failingTools ?? (random.fork('failing').chance(0.5) ? 0.1 : 0);
+  const tools = createToolWorld(random.fork('tools'), failing);
+  const workload = (options.workload ?? drawWorkload)(random.fork('workload'));
+
+  connection.setWorld(world);
+  connection.setRewrite(options.sabotage?.rewrite ?? null);
+  await database.reset(options.exactly ?? false);
+  const staff = hireStaff(world, {
+    connection,
+    provider,
+    tools,
+    settings: {
+      ...SETTINGS,
+      ...(options.striker === undefined ? drawSizes(random.fork('sizes')) : {}),
+      workspace_is_ours: temper.foreignBatches === 0,
+      ...options.settings,
+      ...options.sabotage?.settings,
+    },
+    seed,
+    random: random.fork('staff'),
+    isFaulty,
+    violation,
+    worked: () => {
+      at.mayBeDone = true;
+    },
+    ...(options.sabotage?.deps === undefined ? {} : { sabotage: options.sabotage.deps }),
+  });
+  const users = await inviteUsers(world, database.db, workload, random.fork('user'), (kind) =>
+    staff.deliver(kind),
+  );
+  const rates = options.rates ?? drawRates(random.fork('rates'));
+  world.setStriker(
+    options.striker?.({ isFaulty }) ?? createRandomStriker(random.fork('faults'), rates, isFaulty, faults),
+  );
+  if (options.striker === undefined) staff.trouble();
+
+  const audit = async (atTheEnd: boolean): Promise<void> => {
+    report(await findViolations(connection, atTheEnd));
+    report(ledger.violations());
+    report(tools.violations());
+  };
+  const heal = (): void => {
+    at.healed = world.now();
+    world.note('* all is well from here on');
+    provider.heal();
+    tools.heal();
+  };
+  /** What takes too long now that all is well, or null. */
+  const overdue = (): string | null => {
+    if (at.healed === null) return null;
+    const tookMs = world.now() - at.healed;
+    const isOverdue =
+      tookMs > VIRTUAL_MS_AFTER_HEALING || world.events() > faultyEvents + EVENTS_AFTER_HEALING;
+    return isOverdue ? `after ${world.events()} effects, ${tookMs} ms after all was well` : null;
+  };
+  const mayGoOn = (): boolean => violations.length === 0 || options.keepGoing === true;
+  const run = async (): Promise<void> => {
+    let audited = 0;
+    let before = world.now();
+    let asked = before;
+    while (mayGoOn()) {
+      if (!(await world.step())) {
+        violation('nothing_left_to_do', 'nothing can happen, and work is open');
+        return;
+      }
+      if (at.healed === null && world.events() >= faultyEvents) heal();
+      if (world.events() - audited >= AUDIT_EVERY) {
+        audited = world.events();
+        await audit(false);
+      }
+      const isLeap = world.now() - before > LEAP_MS;
+      if (isLeap && (at.mayBeDone || world.now() - asked > ASK_MS)) {
+        at.mayBeDone = false;
+        asked = world.now();
+        if (users.openBatches() === 0 && !(await hasOpenWork(connection))) return;
+      }
+      before = world.now();
+      const late = overdue();
+      if (late !== null) {
+        violation('not_finished', `${late}: ${await describeOpenWork(connection)}`);
+        return;
+      }
+    }
+  };
+  const judge = async (): Promise<void> => {
+    await audit(true);
+    report(await findStrays(connection, workload.batches));
+    report(await findMemoryFaults(connection));
+    report(await findOrphans(connection, provider));
+    report(await findLostCallbacks(connection, staff.received));
+    // Slow, and much of it is said above in other words: every third seed.
+    if (options.seed % 3 !== 0) return;
+    const found = await auditInvariants(database.db);
+    report(found.map(({ id, name, row }) => ({ name: id, detail: `${name}: ${JSON.stringify(row)}` })));
+  };
+
+  const onRejection = (error: unknown): void => violation('unhandled_rejection', String(error));
+  process.on('unhandledRejection', onRejection);
+  try {
+    await run();
+    if (mayGoOn()) await judge();
+  } catch (error) {
+    violation('simulator_failed', error instanceof Error ? (error.stack ?? error.message) : String(error));
+    await connection.query('rollback');
+  } finally {
+    staff.dismiss();
+    await world.settle();
+    process.off('unhandledRejection', onRejection);
+    connection.setWorld(null);
+  }
+  return {
+    seed: options.seed,
+    violations,
+    trace: world.trace,
+    traceHash: world.traceHash(),
+    events: world.events(),
+    virtualMs: world.now() - STARTS_AT,
+    faults,
+    ledger: ledger.counts,
+  };
+}
+
+async function hasOpenWork(connection: SqlConnection): Promise<boolean> {
+  const { rows } = await connection.query(
+    `select exists (select from batch where completed_at is null)
+         or exists (select from run_chunk)
+         or exists (select from provider_batch where state not in ('ingested', 'rejected', 'orphan_paid')) as open`,
+  );
+  return (rows[0] as { open: boolean }).open;
+}
+
+/** What has not ended, for a person to look at. */
+async function describeOpenWork(connection: SqlConnection): Promise<string> {
+  const { rows } = await connection.query(`
+    select 'batch ' || b.state || ', runs ' || coalesce((select string_agg(distinct r.state, '+') from run r where r.batch_id = b.id), 'none')
+           || due as what
+      from batch b, lateral (select coalesce(', due ' || (b.next_due_at - app_now()), '') || coalesce(', held by ' || b.lease_owner, '') as due) d
+     where b.completed_at is null
+    union all
+    select 'provider batch ' || state || coalesce(', due ' || (next_due_at - app_now()), '') || coalesce(', held by ' || lease_owner, '')
+           || coalesce(', ' || error::text, '') from provider_batch where state not in ('ingested', 'rejected', 'orphan_paid')
+    union all
+    select 'chunk ' || kind || ', due ' || (next_due_at - app_now()) || coalesce(', held by ' || lease_owner, '') from run_chunk
+    union all
+    select 'credential ' || coalesce(pause_reason, 'free') || coalesce(', held by ' || lease_owner, '') from credential`);
+  return (rows as { what: string }[]).map(({ what }) => what).join('; ');
+}

@@ -1,0 +1,167 @@
+import type pg from 'pg';
+import { createDefinitionCache } from '../apps/worker/src/flows/definition-cache.ts';
+import type {
+  BellPort,
+  CallbackPort,
+  FlowDeps,
+  FlowSettings,
+  ToolPort,
+} from '../apps/worker/src/flows/deps.ts';
+import { createLeaseKeeper } from '../apps/worker/src/leases/keeper.ts';
+import type { ProviderPort } from '../apps/worker/src/provider/port.ts';
+import { createPumps, type Pumps } from '../apps/worker/src/queues/pumps.ts';
+import { startSweepTimer } from '../apps/worker/src/ticks/sweep-timer.ts';
+import { connect, releaseAllLeases } from '../libs/db/src/index.ts';
+import { isError } from '../libs/agent-core/src/index.ts';
+import type { Random } from './random.ts';
+import { CutConnection, currentActor, type Actor, type World } from './world.ts';
+
+/** Times of the simulated house, in virtual milliseconds. Their order is the one that production's defaults have. */
+export const LEASE_MS = 9_000;
+export const SWEEP_MS = 30_000;
+export const HUNT_MS = 30_000;
+const STOP_GRACE_MS = 4_000;
+export const CREATE_TIMEOUT_MS = 8_000;
+export const QUARANTINE_MS = 24_000;
+
+export const SETTINGS: FlowSettings = {
+  credential: 'default',
+  body_dir: '/simulated',
+  requests_max: 4,
+  body_bytes_max: 1_000_000,
+  gather_window_ms: 500,
+  create_timeout_ms: CREATE_TIMEOUT_MS,
+  results_idle_timeout_ms: 6_000,
+  chunk_lines: 2,
+  chunks_in_flight: 2,
+  line_bytes_max: 1_000_000,
+  streams_max: 3,
+  retry: { attempts_max: 4, retry_delay_ms: 1_000, retry_delay_ms_max: 10_000 },
+  poll: { poll_interval_ms: 4_000, poll_interval_ms_max: 10_000, missing_grace_ms: 30_000 },
+  reconcile: {
+    clock_skew_ms: 10_000,
+    quarantine_ms: QUARANTINE_MS,
+    search_interval_ms: 6_000,
+    searches_min: 2,
+  },
+  refusal: { backoff_ms: 1_000, backoff_ms_max: 10_000, pause_ms: 8_000, refusals_max: 12 },
+  breaker: { failures_min: 3, rest_ms: 2_000, rest_ms_max: 8_000 },
+  audit_interval_ms: 3_600_000,
+  workspace_is_ours: false,
+};
+
+/** Sizes of a seed: batches of one request and of many, chunks of one line and of several. */
+export function drawSizes(random: Random): Partial<FlowSettings> {
+  return {
+    requests_max: random.int(1, 6),
+    gather_window_ms: random.pick([0, 500, 2_000]),
+    chunk_lines: random.int(1, 4),
+    chunks_in_flight: random.int(1, 3),
+  };
+}
+
+export interface WorkerParts {
+  readonly pool: object;
+  readonly provider: ProviderPort;
+  readonly tools: ToolPort;
+  readonly bell: BellPort;
+  readonly callbacks: CallbackPort;
+  readonly settings: FlowSettings;
+  readonly violation: (name: string, detail: string) => void;
+  /** Told whenever a flow has found work and done it. */
+  readonly worked: () => void;
+  /** What a saboteur puts in the place of a part. */
+  readonly sabotage?: (deps: FlowDeps) => FlowDeps;
+}
+
+export interface SimulatedWorker {
+  readonly actor: Actor;
+  readonly pumps: Pumps;
+  /** Stops in order, as after SIGTERM, and then is no more. */
+  stop(): void;
+}
+
+/** Starts a worker as production does, in a process of its own. */
+export function startSimulatedWorker(
+  world: World,
+  owner: string,
+  incarnation: number,
+  parts: WorkerParts,
+): SimulatedWorker {
+  const actor: Actor = {
+    name: `${owner}#${incarnation}`,
+    world,
+    random: world.random.fork(`${owner}#${incarnation}`),
+    alive: true,
+    pausedUntil: 0,
+    clockOffsetMs: 0,
+    wallOffsetMs: 0,
+  };
+  return currentActor.run(actor, () => {
+    const db = connect(parts.pool as pg.Pool);
+    const claimant = { owner, lease_duration_ms: LEASE_MS };
+    const leases = createLeaseKeeper(db, claimant);
+    const whole: FlowDeps = {
+      db,
+      provider: parts.provider,
+      tools: parts.tools,
+      bell: parts.bell,
+      callbacks: parts.callbacks,
+      leases,
+      claimant,
+      definitions: createDefinitionCache(),
+      settings: parts.settings,
+      hooks: (point) => world.hook(point),
+    };
+    const deps = parts.sabotage?.(whole) ?? whole;
+    const pumps = createPumps(deps, {
+      report({ flow, outcome }) {
+        world.note(`${actor.name} = ${flow}${typeof outcome === 'string' ? ` ${outcome}` : ''}`);
+        parts.worked();
+      },
+      failure(flow, error) {
+        world.note(`${actor.name} = ${flow} fails: ${String(error)}`);
+        if (!isExpected(error))
+          parts.violation(
+            'flow_failed',
+            `${flow}: ${error instanceof Error ? error.message : String(error)}`,
+          );
+      },
+    });
+    let stopSweep = (): void => undefined;
+    let stopHunt = (): void => undefined;
+    const start = async (): Promise<void> => {
+      await releaseAllLeases(db, owner);
+      stopSweep = startSweepTimer(SWEEP_MS, () => pumps.kickAll());
+      stopHunt = startSweepTimer(HUNT_MS, () => pumps.kick('hunt'));
+      pumps.kickAll();
+    };
+    const stop = async (): Promise<void> => {
+      stopSweep();
+      stopHunt();
+      await Promise.race([pumps.stop(), new Promise((resolve) => setTimeout(resolve, STOP_GRACE_MS))]);
+      leases.close();
+      await releaseAllLeases(db, owner);
+    };
+    // A worker that cannot start or stop in order ends; its supervisor starts another.
+    const orDie = (work: () => Promise<void>): void => {
+      work().catch(() => world.kill(actor));
+    };
+    orDie(start);
+    return {
+      actor,
+      pumps,
+      stop: () =>
+        currentActor.run(actor, () =>
+          orDie(async () => {
+            await stop();
+            world.kill(actor);
+          }),
+        ),
+    };
+  });
+}
+
+function isExpected(error: unknown): boolean {
+  return error instanceof CutConnection || isError(error, 'fenced');
+}

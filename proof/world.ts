@@ -1,0 +1,325 @@
+/**
+ * The scheduler of a simulation. Every effect of a simulated process is parked; the world picks one at a time, performs
+ * it, gives its outcome back, and waits until all code has come to rest before it picks the next. Time is virtual and
+ * jumps to the next event when nothing is left to do now.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { hash32, type Random } from './random.ts';
+
+/** A simulated process. The code of a flow runs in its context, wherever it has got to. */
+export interface Actor {
+  readonly name: string;
+  readonly world: World;
+  /** Draws of this process: ids, nonces, jitter. */
+  readonly random: Random;
+  alive: boolean;
+  /** Virtual time until which the process stands still. */
+  pausedUntil: number;
+  /** How far its monotonic clock is off: behind, when its machine was asleep. */
+  clockOffsetMs: number;
+  /** How far its wall clock is off. */
+  wallOffsetMs: number;
+}
+
+/** The process that the running code belongs to. */
+export const currentActor = new AsyncLocalStorage<Actor>();
+
+/** What a fault does to an effect that is about to be performed. `performed`: whether the world still sees it. */
+export type Strike =
+  | { readonly kind: 'kill'; readonly performed: boolean }
+  | { readonly kind: 'pause'; readonly ms: number; readonly performed: boolean }
+  /** The caller is told that it failed. Performed all the same: the reply was lost, the commit is unknown. */
+  | { readonly kind: 'fail'; readonly performed: boolean }
+  | { readonly kind: 'slow'; readonly ms: number };
+
+/** `sql`: a statement by itself. `begin`, `statement`, `commit`: of a transaction. `call`: a network call. */
+export type EffectKind = 'sql' | 'begin' | 'statement' | 'commit' | 'call' | 'hook';
+
+/** Decides which effects are struck, and how. Null: all is well. */
+export type Striker = (point: {
+  readonly actor: Actor;
+  readonly kind: EffectKind;
+  readonly label: string;
+}) => Strike | null;
+
+/** What an effect came to, and how long its reply is on the way. */
+export type Outcome =
+  | { readonly ok: true; readonly value: unknown; readonly afterMs?: number }
+  | { readonly ok: false; readonly error: Error; readonly afterMs?: number };
+
+/** The error of a connection that a fault has cut. */
+export class CutConnection extends Error {
+  constructor() {
+    super('Connection terminated unexpectedly');
+    this.name = 'CutConnection';
+  }
+}
+
+interface Effect {
+  readonly actor: Actor;
+  readonly kind: EffectKind;
+  readonly label: string;
+  readonly perform: () => Outcome | Promise<Outcome>;
+  readonly settle: (outcome: Outcome) => void;
+  readyAt: number;
+  outcome: Outcome | null;
+}
+
+interface Timer {
+  readonly actor: Actor;
+  readonly everyMs: number | null;
+  readonly run: () => void;
+  dueAt: number;
+}
+
+interface WorldEvent {
+  readonly at: number;
+  readonly label: string;
+  readonly run: () => void | Promise<void>;
+}
+
+export interface World {
+  readonly random: Random;
+  /** Virtual milliseconds since 1970. */
+  readonly now: () => number;
+  readonly events: () => number;
+  readonly trace: readonly string[];
+  /** Hash of all that has happened: equal for equal seeds. */
+  readonly traceHash: () => string;
+  note(text: string): void;
+  /** Faults strike from now on by this rule. */
+  setStriker(striker: Striker): void;
+  strike(actor: Actor, kind: EffectKind, label: string): Strike | null;
+  /** Parks an effect of the current process; resolves when the world has performed it and the process is awake. */
+  park<T>(kind: EffectKind, label: string, perform: Effect['perform']): Promise<T>;
+  /** Gives a known outcome back once the process is awake. */
+  parkFor(actor: Actor, label: string, outcome: Outcome, settle: (outcome: Outcome) => void): void;
+  /** Runs `work` right after the present effect, before anything else: a transaction has its connection to itself. */
+  takeOver(work: () => Promise<void>): void;
+  /** A point between effects, where a process may be killed, paused, or thrown out of. */
+  hook(label: string): Promise<void>;
+  setTimer(actor: Actor, run: () => void, delayMs: number, everyMs: number | null): Timer;
+  clearTimer(timer: Timer): void;
+  /** Something that happens in the world by itself. */
+  at(delayMs: number, label: string, run: WorldEvent['run']): void;
+  kill(actor: Actor): void;
+  onKill(listener: (actor: Actor) => void): void;
+  /** Performs one thing. False when nothing can happen any more. */
+  step(): Promise<boolean>;
+  /** Resolves when every process has come to rest. */
+  settle(): Promise<void>;
+}
+
+const never = new Promise<never>(() => undefined);
+const nextTurn = setImmediate;
+
+/** Makes a world at `startsAt`. */
+export function createWorld(random: Random, startsAt: number): World {
+  let now = startsAt;
+  let eventCount = 0;
+  let striker: Striker = () => null;
+  let onKill: (actor: Actor) => void = () => undefined;
+  const effects: Effect[] = [];
+  const timers = new Set<Timer>();
+  let pending: WorldEvent[] = [];
+  let exclusive: (() => Promise<void>) | null = null;
+  const trace: string[] = [];
+  let hash = 0;
+
+  const note = (text: string): void => {
+    const line = `${String(now - startsAt).padStart(7)} ${text}`;
+    trace.push(line);
+    hash = hash32(`${hash}${line}`);
+  };
+  const isAwake = (actor: Actor): boolean => actor.pausedUntil <= now;
+  /** What was sent happens whether or not its sender stands still; a transaction and any reply need the process. */
+  const needsProcess = (effect: Effect): boolean =>
+    effect.outcome !== null || effect.kind === 'begin' || effect.kind === 'hook';
+  const readyTime = (effect: Effect): number =>
+    needsProcess(effect) ? Math.max(effect.readyAt, effect.actor.pausedUntil) : effect.readyAt;
+
+  const strike = (actor: Actor, kind: EffectKind, label: string): Strike | null => {
+    const struck = striker({ actor, kind, label });
+    if (struck !== null)
+      note(
+        `${actor.name} ! ${struck.kind}${'performed' in struck ? (struck.performed ? ' after' : ' before') : ''} ${label}`,
+      );
+    return struck;
+  };
+
+  const kill = (actor: Actor): void => {
+    if (!actor.alive) return;
+    actor.alive = false;
+    for (const timer of timers) if (timer.actor === actor) timers.delete(timer);
+    // What was on its way may still arrive; nobody will hear of it.
+    for (const effect of effects.splice(0)) {
+      const arrives =
+        effect.outcome === null && (effect.kind === 'sql' || effect.kind === 'call') && random.chance(0.5);
+      if (effect.actor !== actor || arrives) effects.push(effect);
+    }
+    onKill(actor);
+  };
+
+  const runEffect = async (effect: Effect): Promise<void> => {
+    eventCount += 1;
+    if (effect.outcome !== null) {
+      if (effect.actor.alive) effect.settle(effect.outcome);
+      return;
+    }
+    const struck = effect.actor.alive ? strike(effect.actor, effect.kind, effect.label) : null;
+    note(`${effect.actor.name} ${effect.label}`);
+    switch (struck?.kind) {
+      case 'kill':
+        if (struck.performed) await effect.perform();
+        kill(effect.actor);
+        return;
+      case 'pause':
+        effect.actor.pausedUntil = now + struck.ms;
+        if (struck.performed && effect.kind !== 'begin') effect.outcome = await effect.perform();
+        effects.push(effect);
+        return;
+      case 'fail':
+        if (effect.kind === 'call' || effect.kind === 'hook') break;
+        if (struck.performed && effect.kind !== 'begin') await effect.perform();
+        effect.settle({ ok: false, error: new CutConnection() });
+        return;
+      case 'slow':
+        effect.outcome = await effect.perform();
+        effect.readyAt = now + struck.ms + (effect.outcome.afterMs ?? 0);
+        if (effect.kind === 'begin') effect.settle(effect.outcome);
+        else effects.push(effect);
+        return;
+      case undefined:
+        break;
+    }
+    const outcome = await effect.perform();
+    if (outcome.afterMs !== undefined && outcome.afterMs > 0) {
+      effect.outcome = outcome;
+      effect.readyAt = now + outcome.afterMs;
+      effects.push(effect);
+    } else if (effect.actor.alive) effect.settle(outcome);
+  };
+
+  const settle = (): Promise<void> => new Promise((resolve) => nextTurn(resolve));
+
+  const world: World = {
+    random,
+    now: () => now,
+    events: () => eventCount,
+    trace,
+    traceHash: () => hash.toString(16).padStart(8, '0'),
+    note,
+    setStriker(next) {
+      striker = next;
+    },
+    strike,
+    park<T>(kind: EffectKind, label: string, perform: Effect['perform']): Promise<T> {
+      const actor = currentActor.getStore();
+      if (actor === undefined) throw new Error(`${label} was parked outside of any process.`);
+      if (!actor.alive) return never;
+      return new Promise<T>((resolve, reject) => {
+        const settleEffect = (outcome: Outcome): void => {
+          if (outcome.ok) resolve(outcome.value as T);
+          else reject(outcome.error);
+        };
+        effects.push({ actor, kind, label, perform, settle: settleEffect, readyAt: now, outcome: null });
+      });
+    },
+    parkFor(actor, label, outcome, settleEffect) {
+      effects.push({
+        actor,
+        kind: 'statement',
+        label,
+        perform: () => outcome,
+        settle: settleEffect,
+        readyAt: now,
+        outcome,
+      });
+    },
+    takeOver(work) {
+      exclusive = work;
+    },
+    hook(label) {
+      const actor = currentActor.getStore();
+      if (actor === undefined) return Promise.resolve();
+      if (!actor.alive) return never;
+      const struck = strike(actor, 'hook', label);
+      switch (struck?.kind) {
+        case 'kill':
+          kill(actor);
+          return never;
+        case 'pause':
+          actor.pausedUntil = now + struck.ms;
+          return world.park('hook', `${label} resumes`, () => ({ ok: true, value: undefined }));
+        case 'fail':
+          return Promise.reject(new CutConnection());
+        case 'slow':
+        case undefined:
+          return Promise.resolve();
+      }
+    },
+    setTimer(actor, run, delayMs, everyMs) {
+      const timer: Timer = { actor, run, everyMs, dueAt: now + Math.max(1, Math.ceil(delayMs)) };
+      if (actor.alive) timers.add(timer);
+      return timer;
+    },
+    clearTimer(timer) {
+      timers.delete(timer);
+    },
+    at(delayMs, label, run) {
+      pending.push({ at: now + Math.ceil(delayMs), label, run });
+    },
+    kill,
+    onKill(listener) {
+      onKill = listener;
+    },
+    async step() {
+      await settle();
+      const ready = effects.filter((effect) => readyTime(effect) <= now);
+      const dueTimers = [...timers].filter((timer) => timer.dueAt <= now && isAwake(timer.actor));
+      const dueEvents = pending.filter((event) => event.at <= now);
+      const count = ready.length + dueTimers.length + dueEvents.length;
+      if (count === 0) {
+        const times = [
+          ...effects.map(readyTime),
+          ...[...timers].map((timer) => Math.max(timer.dueAt, timer.actor.pausedUntil)),
+          ...pending.map((event) => event.at),
+        ];
+        if (times.length === 0) return false;
+        now = Math.max(now, Math.min(...times));
+        return true;
+      }
+      // Nothing takes no time: leases run out and timers come due in the midst of work.
+      if (random.chance(0.06)) now += random.int(1, 150);
+      let choice = random.int(0, count - 1);
+      const effect = ready[choice];
+      if (effect !== undefined) {
+        effects.splice(effects.indexOf(effect), 1);
+        await runEffect(effect);
+        if (exclusive !== null) {
+          const work = exclusive;
+          exclusive = null;
+          await work();
+        }
+        return true;
+      }
+      choice -= ready.length;
+      const timer = dueTimers[choice];
+      if (timer !== undefined) {
+        if (timer.everyMs === null) timers.delete(timer);
+        else timer.dueAt = now + Math.max(1, Math.ceil(timer.everyMs));
+        currentActor.run(timer.actor, timer.run);
+        return true;
+      }
+      const event = dueEvents[choice - dueTimers.length];
+      if (event !== undefined) {
+        pending = pending.filter((other) => other !== event);
+        note(`* ${event.label}`);
+        await event.run();
+      }
+      return true;
+    },
+    settle,
+  };
+  return world;
+}

@@ -1,0 +1,39 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+// Installs the bench's own packages, which are no part of the product, and runs it: `npm run bench -- --help`.
+
+const folder = join(import.meta.dirname, '../bench');
+const stampFile = join(folder, 'node_modules', '.bench-stamp');
+const stamp = createHash('sha256')
+  .update(readFileSync(join(folder, 'package-lock.json')))
+  .update(`${process.platform} ${process.arch}`)
+  .digest('hex');
+
+if (!existsSync(stampFile) || readFileSync(stampFile, 'utf8') !== stamp) {
+  process.stderr.write('Installing the packages of the bench (usually 5 to 20 seconds, once) ...\n');
+  rmSync(stampFile, { force: true });
+  const { status } = spawnSync(
+    'npm',
+    ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'],
+    {
+      cwd: folder,
+      stdio: ['ignore', 2, 2],
+      shell: process.platform === 'win32',
+    },
+  );
+  if (status !== 0) {
+    process.stderr.write('npm ci in bench/ failed: check the network and the registry.\n');
+    process.exit(1);
+  }
+  writeFileSync(stampFile, stamp);
+}
+
+const bench = spawn(process.execPath, [join(folder, 'main.ts'), ...process.argv.slice(2)], {
+  stdio: 'inherit',
+});
+// The terminal tells the child as well; this process only waits for it to put its servers away.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => bench.kill(signal));
+bench.on('exit', (code, signal) => process.exit(signal === null ? (code ?? 1) : 1));

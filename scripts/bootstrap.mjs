@@ -1,0 +1,196 @@
+// What every npm command of this repository goes through: `node scripts/bootstrap.mjs <script> [arguments]`.
+//
+// Brings Node 24 when the running one is older, installs the dependencies when package-lock.json has changed since, and
+// then runs the script. Plain JavaScript for Node 18 and newer, with no dependency, because it runs before there are any.
+
+import { spawn, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { constants } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const NODE_VERSION = '24.21.0';
+const OLDEST_NODE_MAJOR = 24;
+const WAIT_FOR_OTHERS_MS = 15 * 60_000;
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const modules = join(root, 'node_modules');
+const bin = join(modules, '.bin');
+const stampFile = join(modules, '.nightshift-stamp');
+// Neither lies in node_modules, which npm ci empties.
+const lock = join(root, '.data', 'install.lock');
+const nodeHome = join(root, '.data', 'node');
+const isWindows = process.platform === 'win32';
+
+const [script, ...scriptArguments] = process.argv.slice(2);
+if (script === undefined) fail('Usage: node scripts/bootstrap.mjs <script> [arguments]');
+
+if (!isInstalled()) await installOnce();
+run(nodeToUse(), [join(root, script), ...scriptArguments]);
+
+/** The installed packages are those of the lockfile, for this machine, and Node is new enough. */
+function isInstalled() {
+  return readOrEmpty(stampFile) === wantedStamp() && existsSync(nodeToUse());
+}
+
+function wantedStamp() {
+  const hash = createHash('sha256').update(readFileSync(join(root, 'package-lock.json')));
+  return hash.update([process.platform, process.arch, majorOfNodeToUse()].join()).digest('hex');
+}
+
+function ownNodeIsNewEnough() {
+  return Number.parseInt(process.versions.node, 10) >= OLDEST_NODE_MAJOR;
+}
+
+function majorOfNodeToUse() {
+  return Number.parseInt(ownNodeIsNewEnough() ? process.versions.node : NODE_VERSION, 10);
+}
+
+function nodeToUse() {
+  if (ownNodeIsNewEnough()) return process.execPath;
+  const directory = join(nodeHome, NODE_VERSION, 'node_modules', nodePackage(), 'bin');
+  return join(directory, isWindows ? 'node.exe' : 'node');
+}
+
+function nodePackage() {
+  return `node-${isWindows ? 'win' : process.platform}-${process.arch}`;
+}
+
+/** Two commands started at once install once: the second waits for the first and then finds everything there. */
+async function installOnce() {
+  const release = await takeLock();
+  try {
+    if (!isInstalled()) install();
+  } finally {
+    release();
+  }
+}
+
+function install() {
+  if (!existsSync(nodeToUse())) {
+    rmSync(nodeHome, { recursive: true, force: true });
+    mkdirSync(join(nodeHome, NODE_VERSION), { recursive: true });
+    npm(
+      `Fetching Node ${NODE_VERSION}, as this is Node ${process.versions.node} (usually 5 to 15 seconds, once)`,
+      // A place and a package.json of its own: the repository's packages and lockfile know nothing of it.
+      [
+        'install',
+        '--prefix',
+        join(nodeHome, NODE_VERSION),
+        '--no-audit',
+        '--no-fund',
+        '--ignore-scripts',
+      ].concat(`${nodePackage()}@${NODE_VERSION}`),
+      `Check the network, or install Node ${OLDEST_NODE_MAJOR} or newer from https://nodejs.org and run this again.`,
+    );
+  }
+  if (readOrEmpty(stampFile) !== wantedStamp()) {
+    rmSync(stampFile, { force: true });
+    npm(
+      'Installing dependencies (usually 20 to 60 seconds, once)',
+      ['ci', '--no-audit', '--no-fund'],
+      'Check the network and the registry (npm config get registry), and that npm is on PATH.',
+    );
+    writeFileSync(stampFile, wantedStamp());
+  }
+}
+
+/** Runs npm in silence; its output is shown when it fails. */
+function npm(what, argumentsOfNpm, advice) {
+  const started = Date.now();
+  process.stderr.write(`${what} ... `);
+  const result = spawnSync('npm', [...argumentsOfNpm, '--loglevel=error'], {
+    cwd: root,
+    encoding: 'utf8',
+    maxBuffer: 64 * 1024 * 1024,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    shell: isWindows,
+  });
+  if (result.status !== 0) {
+    process.stderr.write('failed\n');
+    fail(`${result.error?.message ?? ''}${result.stdout ?? ''}${result.stderr ?? ''}\n${advice}`);
+  }
+  process.stderr.write(`${((Date.now() - started) / 1000).toFixed(1)} s\n`);
+}
+
+/** Takes the directory `.data/install.lock`, waiting for whoever has it; one whose holder has died is taken over. */
+async function takeLock() {
+  mkdirSync(dirname(lock), { recursive: true });
+  const giveUpAt = Date.now() + WAIT_FOR_OTHERS_MS;
+  let told = false;
+  for (;;) {
+    try {
+      mkdirSync(lock);
+      writeFileSync(join(lock, 'pid'), String(process.pid));
+      const release = () => rmSync(lock, { recursive: true, force: true });
+      process.once('exit', release);
+      return release;
+    } catch (error) {
+      if (error.code !== 'EEXIST') throw error;
+    }
+    if (lockHolderIsDead()) {
+      breakLock();
+      continue;
+    }
+    if (Date.now() > giveUpAt)
+      fail(`Another command holds ${lock}. If none is running, remove it and try again.`);
+    if (!told) process.stderr.write('Another command is installing the dependencies; waiting for it.\n');
+    told = true;
+    await new Promise((resume) => setTimeout(resume, 200));
+  }
+}
+
+function lockHolderIsDead() {
+  const pid = Number(readOrEmpty(join(lock, 'pid')));
+  if (pid > 0) return !isAlive(pid);
+  // Between making the directory and writing the pid there is a moment, and only that.
+  const age = Date.now() - (statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? Date.now());
+  return age > 5_000;
+}
+
+/** Moved aside first, and put back if somebody else had already replaced the dead lock by a living one. */
+function breakLock() {
+  const aside = `${lock}.${process.pid}`;
+  try {
+    renameSync(lock, aside);
+    const pid = Number(readOrEmpty(join(aside, 'pid')));
+    if (pid > 0 && isAlive(pid)) renameSync(aside, lock);
+  } catch (error) {
+    if (error.code !== 'ENOENT') throw error;
+  }
+  rmSync(aside, { recursive: true, force: true });
+}
+
+function isAlive(pid) {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return error.code === 'EPERM';
+  }
+}
+
+/** Runs the script as if it had been started itself: same terminal, signals passed on, its exit code ours. */
+function run(node, commandLine) {
+  const path = [dirname(node), bin, process.env.PATH ?? ''].join(delimiter);
+  const child = spawn(node, commandLine, { stdio: 'inherit', env: { ...process.env, PATH: path } });
+  // Ctrl-C in a terminal reaches the child by itself, and twice would mean "at once"; we only have to outlive it.
+  process.on('SIGINT', () => process.stdin.isTTY || child.kill('SIGINT'));
+  for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
+  child.on('error', (error) => fail(`Cannot run ${node}: ${error.message}`));
+  child.on('exit', (code, signal) => process.exit(code ?? 128 + (constants.signals[signal] ?? 0)));
+}
+
+function readOrEmpty(path) {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+function fail(message) {
+  process.stderr.write(`${message.trim()}\n`);
+  process.exit(1);
+}

@@ -1,0 +1,143 @@
+import { rmSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { submitLoad } from './chaos/load.ts';
+import { faultRules, faultSettings, healedSettings } from './chaos/faults.ts';
+import { startKiller } from './chaos/killer.ts';
+import { createRandom } from './chaos/random.ts';
+import { startRedisStorm, type RedisStorm } from './chaos/redis-storm.ts';
+import { judge } from './chaos/verdict.ts';
+import { startStack } from './stack/stack.ts';
+
+// Real processes under fire: workers killed and frozen at random, connections cut, the queue flushed, the provider
+// misbehaving. When the time is up everything heals, and every run must have ended, nothing applied or paid twice.
+const { values: flags } = parseArgs({
+  options: {
+    runs: { type: 'string', default: '20000' },
+    minutes: { type: 'string', default: '4' },
+    queue: { type: 'string', default: 'postgres' },
+    workers: { type: 'string', default: '4' },
+    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+  },
+});
+const runs = Number(flags.runs);
+const stormMs = Number(flags.minutes) * 60_000;
+const workers = Number(flags.workers);
+if (!['redis', 'postgres', 'none'].includes(flags.queue))
+  throw new Error('--queue takes redis, postgres or none.');
+const say = (text: string): void => void process.stderr.write(`${text}\n`);
+
+/** How long everything may take to end once the faults are gone. */
+const HEAL_MS = 240_000;
+/** The default lease; frozen workers wake long after it. */
+const LEASE_MS = 12_000;
+
+const dataDir = resolve('.data/chaos');
+rmSync(dataDir, { recursive: true, force: true });
+const effectsFile = join(dataDir, 'effects');
+const redis: RedisStorm | null =
+  flags.queue === 'redis' ? await startRedisStorm(join(dataDir, 'redis'), 10_000) : null;
+say(
+  `seed ${flags.seed}; ${runs} runs, ${workers} workers, queue ${flags.queue}, ${flags.minutes} minutes of faults`,
+);
+const stack = await startStack({
+  dataDir,
+  workers,
+  port: 0,
+  toolsDir: join(import.meta.dirname, 'chaos/tools'),
+  simulatorLatency: 'uniform:200-2000',
+  ...(flags.queue === 'postgres' ? {} : { queueUrl: redis?.url ?? 'none' }),
+  workerEnv: {
+    LEASE_MS: String(LEASE_MS),
+    CREATE_TIMEOUT_MS: '4000',
+    QUARANTINE_MS: '12000',
+    SEARCH_INTERVAL_MS: '1000',
+    POLL_INTERVAL_MS: '500',
+    GATHER_WINDOW_MS: '500',
+    HUNT_INTERVAL_MS: '3000',
+    RETRY_DELAY_MS: '500',
+    REQUESTS_MAX: '1000',
+    CHUNK_LINES: '200',
+  },
+});
+let exitCode = 1;
+try {
+  const controlUrl = stack.simulatorControlUrl ?? '';
+  const control = (method: string, path: string, body?: unknown): Promise<Response> =>
+    fetch(`${controlUrl}${path}`, { method, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
+  await control('POST', '/config', { ...faultSettings, logical_key: '^[^-]+-(.+)-\\d+$' });
+  for (const rule of faultRules) await control('POST', '/rules', rule);
+
+  const startedAt = performance.now();
+  const submitted = submitLoad(stack, runs, effectsFile);
+  const killer = startKiller(stack, stack.pool, {
+    workers,
+    interval_ms: Math.max(500, stormMs / 160),
+    freeze_ms: LEASE_MS * 1.5,
+    random: createRandom(flags.seed),
+  });
+  await submitted;
+  const ended = async (): Promise<number> => {
+    const { rows } = await stack.pool.query<{ count: number }>(
+      `select count(*)::int as count from run where ended_at is null`,
+    );
+    return rows[0]?.count ?? 0;
+  };
+  while (performance.now() - startedAt < stormMs) {
+    await new Promise((tick) => setTimeout(tick, 5_000));
+    say(
+      `${Math.round((performance.now() - startedAt) / 1000)} s: ${await ended()} runs open, ${killer.toll.kills} kills, ${killer.toll.zombies} zombies`,
+    );
+  }
+  await killer.stop();
+  await control('DELETE', '/rules');
+  await control('POST', '/config', healedSettings);
+  const healedAt = performance.now();
+  let open = await ended();
+  while (open > 0 && performance.now() - healedAt < HEAL_MS) {
+    await new Promise((tick) => setTimeout(tick, 1_000));
+    open = await ended();
+  }
+  const healSeconds = (performance.now() - healedAt) / 1000;
+  // Batches end and orphans are booked a look later than the last run.
+  await new Promise((tick) => setTimeout(tick, 8_000));
+  const verdict = await judge(stack.db, stack.pool, {
+    controlUrl,
+    effectsFile,
+    postgresLog: join(dataDir, 'pg', 'postgres.log'),
+  });
+  const { toll } = killer;
+  const line = {
+    ...verdict,
+    kills: toll.kills,
+    zombies: toll.zombies,
+    connections_cut: toll.connections_cut,
+    ...(redis === null ? {} : { redis_flushes: redis.flushes(), redis_restarts: redis.restarts() }),
+    recovery_p50_ms: percentile(toll.recoveries_ms, 0.5),
+    recovery_p99_ms: percentile(toll.recoveries_ms, 0.99),
+    recovery_max_ms: percentile(toll.recoveries_ms, 1),
+    recoveries: toll.recoveries_ms.length,
+    heal_s: Math.round(healSeconds),
+    queue: flags.queue,
+    seed: flags.seed,
+  };
+  process.stdout.write(`${JSON.stringify(line)}\n`);
+  const held =
+    verdict.lost === 0 &&
+    verdict.duplicated === 0 &&
+    verdict.paid_twice === 0 &&
+    verdict.deadlocks === 0 &&
+    verdict.violations.length === 0;
+  exitCode = held ? 0 : 1;
+} finally {
+  await stack.stop();
+  await redis?.stop();
+}
+process.exit(exitCode);
+
+function percentile(values: readonly number[], share: number): number | null {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted.length === 0
+    ? null
+    : Math.round(sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? 0);
+}

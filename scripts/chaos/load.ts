@@ -1,0 +1,66 @@
+import {
+  createAgents,
+  DEFAULT_PROJECT_ID,
+  findTools,
+  inTransaction,
+  newConversationId,
+  newId,
+  toWireAgent,
+} from './store.ts';
+import { createClient } from '../demo/client.ts';
+import type { Stack } from '../stack/stack.ts';
+
+const AGENTS_PER_BATCH = 2_000;
+
+/**
+ * One agent a run, made in bulk through the store; batches over HTTP, a few thousand runs each. Every run takes three
+ * steps: a memory call, then a memory call beside a charge that must happen once, then an end.
+ */
+export async function submitLoad(stack: Stack, runs: number, effectsFile: string): Promise<void> {
+  const client = createClient(stack.apiUrl, stack.apiKey);
+  const tools = await findTools(stack.db, DEFAULT_PROJECT_ID, {
+    ids: [],
+    names: ['core_memory_append', 'memory_rethink', 'charge_once'],
+  });
+  for (let from = 0; from < runs; from += AGENTS_PER_BATCH) {
+    const agents = Array.from({ length: Math.min(AGENTS_PER_BATCH, runs - from) }, () => ({
+      id: newId(),
+      conversation_id: newConversationId(),
+    }));
+    await inTransaction(stack.db, (trx) =>
+      createAgents(
+        trx,
+        DEFAULT_PROJECT_ID,
+        agents.map((ids, index) =>
+          toWireAgent(
+            ids,
+            `agent ${from + index}`,
+            tools.map((tool) => tool.id),
+          ),
+        ),
+      ),
+    );
+    await client.post('/v1/messages/batches', {
+      requests: agents.map(({ id }, index) => ({
+        agent_id: `agent-${id}`,
+        custom_id: `run-${from + index}`,
+        input: [
+          `Keep the books of customer ${from + index}.`,
+          JSON.stringify({
+            tool: 'core_memory_append',
+            args: { label: 'notes', content: `order ${from + index}` },
+          }),
+          JSON.stringify({
+            tool: 'memory_rethink',
+            args: { label: 'notes', new_memory: `paid ${from + index}` },
+          }),
+          JSON.stringify({
+            tool: 'charge_once',
+            args: { ledger: effectsFile, amount: from + index },
+            parallel: true,
+          }),
+        ].join('\n'),
+      })),
+    });
+  }
+}

@@ -1,0 +1,250 @@
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { createAgents, readMemories, type DemoAgent } from './demo/agents.ts';
+import { checkBooks, type Check } from './demo/checks.ts';
+import { createClient, type Client } from './demo/client.ts';
+import { killWorker, type Aftermath } from './demo/crash.ts';
+import { renderDiff } from './demo/memory-diff.ts';
+import { createProgressBar, type BatchCounts, type ProgressBar } from './demo/progress.ts';
+import { checkMemories } from './samples/check.ts';
+import { buildPrompt } from './samples/prompt.ts';
+import { readExpected, readSamples, sampleFiles, type MemoryLabel, type Sample } from './samples/sample.ts';
+import { startStack, type Stack } from './stack/stack.ts';
+
+// A few hundred agents rewrite their memories from real release notes, through provider batches and two worker
+// processes, one of which is killed on the way. Ends with checks against facts parsed from the same notes.
+const { values: flags } = parseArgs({
+  options: {
+    agents: { type: 'string' },
+    fresh: { type: 'boolean', default: false },
+    'no-chaos': { type: 'boolean', default: false },
+  },
+});
+const key = process.env.ANTHROPIC_API_KEY;
+const real = key !== undefined && key !== '';
+const dataDir = process.env.DATA_DIR ?? '.data';
+const out = join(dataDir, 'demo');
+const colour = process.stdout.isTTY && process.env.NO_COLOR === undefined;
+const say = (text = ''): void => void process.stdout.write(`${text}\n`);
+
+/** Real money is spent on a few agents only, unless more are asked for by number. */
+const REAL_AGENTS_DEFAULT = 10;
+/** Workers look more often than by default, because the simulated provider answers within a second or two. */
+const DEMO_WORKER_ENV = {
+  LEASE_MS: '3000',
+  SWEEP_INTERVAL_MS: '500',
+  GATHER_WINDOW_MS: '200',
+  POLL_INTERVAL_MS: '200',
+  CREATE_TIMEOUT_MS: '10000',
+  QUARANTINE_MS: '6000',
+  SEARCH_INTERVAL_MS: '1000',
+  RETRY_DELAY_MS: '500',
+  REQUESTS_MAX: '120',
+};
+
+const startedAt = performance.now();
+if (flags.fresh) rmSync(dataDir, { recursive: true, force: true });
+mkdirSync(out, { recursive: true });
+const all = readSamples();
+const wanted = flags.agents === undefined ? (real ? REAL_AGENTS_DEFAULT : all.length) : Number(flags.agents);
+if (!Number.isInteger(wanted) || wanted < 1) throw new Error('--agents takes a whole number from 1 on.');
+const samples = all.slice(0, wanted);
+
+say(
+  real
+    ? 'Model: the REAL Anthropic API, on your key.'
+    : 'Model: simulated. Input, queue, database and workers: real.',
+);
+if (real) say(`${samples.length} agents; --agents ${all.length} for all of them.`);
+process.stderr.write('Starting Postgres, the API and two workers …\n');
+const stack = await startStack({
+  dataDir,
+  workers: 2,
+  port: Number(process.env.PORT ?? 8283),
+  toolsDir: sampleFiles.tools,
+  simulatorLatency: 'uniform:200-900',
+  ...(real ? { anthropicApiKey: key } : { workerEnv: DEMO_WORKER_ENV }),
+  ...(process.env.DATABASE_URL === undefined ? {} : { databaseUrl: process.env.DATABASE_URL }),
+  ...(process.env.QUEUE_URL === undefined ? {} : { queueUrl: process.env.QUEUE_URL }),
+});
+let failed = true;
+try {
+  failed = !(await runDemo(stack, samples));
+} finally {
+  await stack.stop();
+}
+say(`\nTook ${((performance.now() - startedAt) / 1000).toFixed(1)} s.`);
+process.exit(failed ? 1 : 0);
+
+async function runDemo(stack: Stack, samples: readonly Sample[]): Promise<boolean> {
+  const client = createClient(stack.apiUrl, stack.apiKey);
+  const agents = await createAgents(client, samples, 'anthropic/claude-haiku-4-5');
+  say(
+    `${agents.length} agents, one for each release line of ${new Set(samples.map((sample) => sample.package)).size} packages.\n`,
+  );
+
+  const evening = await runBatch(client, stack, agents, 'evening', {
+    withoutLatest: true,
+    chaos: !flags['no-chaos'] && !real,
+  });
+  const before = await readMemories(client, agents);
+  if (evening.aftermath !== null) {
+    await stack.addWorker('worker-3');
+    say(`worker-3 started in place of ${evening.aftermath.victim}; nothing else is needed to add one.`);
+  }
+  const night = await runBatch(client, stack, agents, 'night  ', { withoutLatest: false, chaos: false });
+  const after = await readMemories(client, agents);
+
+  showDiff(agents, before, after);
+  const memories = checkMemories(
+    [...samples],
+    readExpected().filter((row) => after.has(row.custom_id)),
+    after,
+  );
+  const checks: Check[] = [
+    ...(await checkBooks(
+      stack,
+      [evening.id, night.id].map((id) => id.slice('job-'.length)),
+    )),
+    {
+      claim: 'the memories hold the facts of the notes',
+      holds: real || memories.missing.length === 0,
+      detail: `${memories.checked - memories.missing.length} of ${memories.checked} facts found`,
+    },
+  ];
+  if (!real) {
+    const steps = evening.counts.steps + night.counts.steps;
+    checks.push({
+      claim: 'it was enough to mean something',
+      holds: agents.length < 300 || steps >= 900,
+      detail: `${agents.length} agents, ${steps} steps`,
+    });
+  }
+  if (evening.aftermath !== null) {
+    const { victim, held, runs_held, taken_over, lines_refused } = evening.aftermath;
+    say(
+      `\n${victim} was killed with ${held} row${held === 1 ? '' : 's'} in hand (${runs_held} runs): ` +
+        `${taken_over()} taken over by the other worker, ${await lines_refused()} result lines read again and refused as already applied, 0 steps applied twice.`,
+    );
+    checks.push({
+      claim: 'what the killed worker held went on',
+      holds: held === 0 || taken_over() > 0,
+      detail: `${taken_over()} of ${held} taken over`,
+    });
+  }
+  say('\nChecks');
+  for (const { claim, holds, detail } of checks) say(`  ${holds ? '✔' : '✘'} ${claim}: ${detail}`);
+  showTotals(stack, agents, [evening, night], after);
+  return checks.every((check) => check.holds);
+}
+
+interface FinishedBatch {
+  readonly id: string;
+  readonly counts: BatchCounts & {
+    readonly input_tokens: number;
+    readonly output_tokens: number;
+    readonly tool_calls: number;
+  };
+  readonly aftermath: Aftermath | null;
+}
+
+interface WireBatch {
+  readonly id: string;
+  readonly status: string;
+  readonly metadata: FinishedBatch['counts'];
+}
+
+async function runBatch(
+  client: Client,
+  stack: Stack,
+  agents: readonly DemoAgent[],
+  label: string,
+  options: { readonly withoutLatest: boolean; readonly chaos: boolean },
+): Promise<FinishedBatch> {
+  const created = await client.post<WireBatch>('/v1/messages/batches', {
+    requests: agents.map(({ id, sample }) => ({
+      agent_id: id,
+      custom_id: sample.custom_id,
+      input: buildPrompt(sample, { forSimulator: !real, withoutLatest: options.withoutLatest }),
+    })),
+  });
+  const bar = createProgressBar(label, agents.length * 3);
+  let aftermath: Aftermath | null = null;
+  for (;;) {
+    const batch = await client.get<WireBatch>(`/v1/messages/batches/${created.id}`);
+    const alive = stack.workers.filter((worker) => worker.alive()).length;
+    bar.show(batch.metadata, alive);
+    if (['completed', 'failed', 'cancelled', 'expired'].includes(batch.status)) {
+      bar.end();
+      return { id: batch.id, counts: batch.metadata, aftermath };
+    }
+    if (options.chaos && aftermath === null && batch.metadata.steps >= agents.length) {
+      aftermath = await crash(stack, bar);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+async function crash(stack: Stack, bar: ProgressBar): Promise<Aftermath | null> {
+  const victim = stack.workers[1];
+  if (victim === undefined) return null;
+  const aftermath = await killWorker(stack, victim);
+  bar.note(
+    `✂ kill -9 ${victim.name} (pid ${victim.pid}), on purpose; ${stack.workers[0]?.name ?? 'the other'} goes on alone`,
+  );
+  return aftermath;
+}
+
+function showDiff(
+  agents: readonly DemoAgent[],
+  before: ReadonlyMap<string, Record<MemoryLabel, string>>,
+  after: ReadonlyMap<string, Record<MemoryLabel, string>>,
+): void {
+  const changed = agents
+    .map(({ sample }) => ({
+      sample,
+      old: before.get(sample.custom_id)?.breaking_changes ?? '',
+      new: after.get(sample.custom_id)?.breaking_changes ?? '',
+    }))
+    .filter((memory) => memory.old !== memory.new && memory.old !== '')
+    .sort((a, b) => a.new.length - b.new.length);
+  const shown = changed[Math.floor(changed.length / 3)];
+  if (shown === undefined) return;
+  say(
+    `\nWhat the night changed in the memory of ${shown.sample.package} ${shown.sample.line}, block breaking_changes:`,
+  );
+  say(renderDiff(shown.old, shown.new, { colour, linesMax: 14 }));
+}
+
+function showTotals(
+  stack: Stack,
+  agents: readonly DemoAgent[],
+  batches: readonly FinishedBatch[],
+  memories: ReadonlyMap<string, Record<MemoryLabel, string>>,
+): void {
+  const sum = (of: (counts: FinishedBatch['counts']) => number): number =>
+    batches.reduce((total, batch) => total + of(batch.counts), 0);
+  const results = join(out, 'memories.jsonl');
+  writeFileSync(
+    results,
+    agents
+      .map(
+        ({ id, sample }) =>
+          `${JSON.stringify({ agent_id: id, custom_id: sample.custom_id, memory: memories.get(sample.custom_id) })}\n`,
+      )
+      .join(''),
+  );
+  say('\nTotals');
+  say(`  ${sum((c) => c.total)} runs, ${sum((c) => c.steps)} steps, ${sum((c) => c.tool_calls)} tool calls`);
+  say(
+    `  ${sum((c) => c.input_tokens).toLocaleString('en')} tokens read, ${sum((c) => c.output_tokens).toLocaleString('en')} written, $${sum((c) => Number(c.cost_usd)).toFixed(4)}${real ? '' : ' simulated'}`,
+  );
+  say(`  memories: ${results}; batches: ${batches.map((batch) => batch.id).join(', ')}`);
+  say('\nNext');
+  say('  npm start                                     # keep the service up; prints URL and key');
+  say(
+    `  curl -H "Authorization: Bearer $(cat ${join(dataDir, 'api-key')})" ${stack.apiUrl}/v1/messages/batches?limit=2`,
+  );
+  say('  npm test                                      # the whole suite on this machine');
+}

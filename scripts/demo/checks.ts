@@ -1,0 +1,71 @@
+import { auditInvariants } from '../../libs/db/src/index.ts';
+import type { Stack } from '../stack/stack.ts';
+
+/** One thing that the demo claims, and whether it holds. */
+export interface Check {
+  readonly claim: string;
+  readonly holds: boolean;
+  /** What was counted. */
+  readonly detail: string;
+}
+
+/** The part of the simulator's ledger that is looked at. */
+interface Ledger {
+  readonly totals: { readonly requests: number; readonly usd: number };
+  /** Requests whose content was billed more than once. */
+  readonly repeated: { readonly content_hashes: number };
+}
+
+/** What the database and the provider's own ledger say about the demo's batches. */
+export async function checkBooks(stack: Stack, batchIds: readonly string[]): Promise<readonly Check[]> {
+  const one = async (text: string): Promise<Record<string, number>> => {
+    const { rows } = await stack.pool.query<Record<string, number>>(text, [batchIds]);
+    return rows[0] ?? {};
+  };
+  const runs = await one(
+    `select count(*)::int as total, count(*) filter (where state = 'completed')::int as completed
+       from run where batch_id = any($1::uuid[])`,
+  );
+  const applied = await one(
+    `select count(*)::int as steps, (count(*) - count(distinct (run_id, number)))::int as twice
+       from step s where applied_at is not null and run_id in (select id from run where batch_id = any($1::uuid[]))`,
+  );
+  const violations = await auditInvariants(stack.db);
+  const checks: Check[] = [
+    {
+      claim: 'every run ended well',
+      holds: runs['total'] === runs['completed'] && (runs['total'] ?? 0) > 0,
+      detail: `${runs['completed']} of ${runs['total']} runs completed`,
+    },
+    {
+      claim: 'no step was applied twice',
+      holds: applied['twice'] === 0,
+      detail: `${applied['steps']} steps applied, ${applied['twice']} twice`,
+    },
+    {
+      claim: 'the books are in order',
+      holds: violations.length === 0,
+      detail:
+        violations.length === 0
+          ? 'no invariant violated'
+          : violations.map((violation) => violation.name).join(', '),
+    },
+  ];
+  if (stack.simulatorControlUrl !== null) {
+    const answer = await fetch(`${stack.simulatorControlUrl}/ledger`);
+    const ledger = (await answer.json()) as Ledger;
+    checks.push(paidOnce(ledger, applied['steps'] ?? 0));
+  }
+  return checks;
+}
+
+/** The provider's ledger is the outside truth: what it billed is what was applied, once. */
+function paidOnce(ledger: Ledger, applied: number): Check {
+  const { requests, usd } = ledger.totals;
+  const twice = ledger.repeated.content_hashes;
+  return {
+    claim: 'no step was paid twice',
+    holds: twice === 0 && requests === applied,
+    detail: `the provider billed ${requests} requests for ${applied} applied steps, ${twice} twice, $${usd.toFixed(4)}`,
+  };
+}

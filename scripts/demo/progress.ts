@@ -1,0 +1,77 @@
+import type { WriteStream } from 'node:tty';
+
+/** What a batch says of itself in its metadata. */
+export interface BatchCounts {
+  readonly state: string;
+  readonly total: number;
+  readonly completed: number;
+  readonly failed: number;
+  readonly cancelled: number;
+  readonly expired: number;
+  readonly steps: number;
+  readonly cost_usd: string;
+}
+
+/** Shows the progress of one batch on stderr: a live line on a terminal, one line per 10 % elsewhere. */
+export interface ProgressBar {
+  show(counts: BatchCounts, workers: number): void;
+  /** Writes a line above the bar. */
+  note(text: string): void;
+  end(): void;
+}
+
+const WIDTH = 28;
+
+export function createProgressBar(
+  label: string,
+  stepsExpected: number,
+  stream: WriteStream = process.stderr,
+): ProgressBar {
+  const startedAt = performance.now();
+  const live = stream.isTTY;
+  let shown = '';
+  let lastTenth = -1;
+
+  const line = (counts: BatchCounts, workers: number): string => {
+    const ended = counts.completed + counts.failed + counts.cancelled + counts.expired;
+    const share =
+      counts.total === 0
+        ? 1
+        : Math.min(1, counts.steps / Math.max(1, stepsExpected), ended === counts.total ? 1 : 0.999);
+    const filled = Math.round(share * WIDTH);
+    const seconds = (performance.now() - startedAt) / 1000;
+    return (
+      `${label} ${'█'.repeat(filled)}${'░'.repeat(WIDTH - filled)} ${String(Math.floor(share * 100)).padStart(3)} %` +
+      ` | runs ${ended}/${counts.total} | steps ${counts.steps} | ${Math.round(counts.steps / Math.max(0.1, seconds))}/s` +
+      ` | $${counts.cost_usd} | workers ${workers}`
+    );
+  };
+  const clear = (): void => {
+    if (live && shown !== '') stream.write('\r\u001b[2K');
+  };
+  return {
+    show(counts, workers) {
+      const text = line(counts, workers);
+      if (live) {
+        clear();
+        stream.write(text);
+        shown = text;
+        return;
+      }
+      const tenth = Math.floor((Math.min(counts.steps, stepsExpected) / Math.max(1, stepsExpected)) * 10);
+      if (tenth > lastTenth) {
+        lastTenth = tenth;
+        stream.write(`${text}\n`);
+      }
+    },
+    note(text) {
+      clear();
+      stream.write(`${text}\n`);
+      if (live) stream.write(shown);
+    },
+    end() {
+      if (live && shown !== '') stream.write('\n');
+      shown = '';
+    },
+  };
+}

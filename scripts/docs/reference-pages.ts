@@ -1,0 +1,41 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { configurationPage } from './configuration-page.ts';
+import { errorsPage } from './errors-page.ts';
+import { statesPage } from './states-page.ts';
+
+/** A generated page of `docs/reference`, as its sources make it now. */
+export interface ReferencePage {
+  readonly file: string;
+  readonly text: string;
+}
+
+/** Every generated page. Same sources, same bytes. */
+export function referencePages(): readonly ReferencePage[] {
+  return [
+    { file: 'states.md', text: statesPage() },
+    { file: 'errors.md', text: errorsPage() },
+    { file: 'configuration.md', text: configurationPage() },
+  ];
+}
+
+/** The pages that are missing from the directory or differ from what their sources make now. */
+export function stalePages(directory: string): readonly ReferencePage[] {
+  return referencePages().filter(({ file, text }) => readOrEmpty(join(directory, file)) !== text);
+}
+
+/** Writes the pages that are stale, and those alone. Returns them. */
+export function writePages(directory: string): readonly ReferencePage[] {
+  mkdirSync(directory, { recursive: true });
+  const stale = stalePages(directory);
+  for (const { file, text } of stale) writeFileSync(join(directory, file), text);
+  return stale;
+}
+
+function readOrEmpty(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return '';
+  }
+}

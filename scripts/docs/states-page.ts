@@ -1,0 +1,99 @@
+import {
+  batchMachine,
+  providerBatchMachine,
+  runMachine,
+  stepMachine,
+  STOP_REASONS,
+  terminalStates,
+  toolCallMachine,
+  type Machine,
+  type StateDoc,
+} from '../../libs/agent-core/src/index.ts';
+import { code, generatedFrom, page, table } from './markdown.ts';
+import { STOP_REASON_DOCS } from './stop-reasons.ts';
+
+/** The machines, outermost first, each with what its rows are. */
+const MACHINES: readonly { readonly machine: Machine<string, string>; readonly intro: string }[] = [
+  { machine: batchMachine, intro: 'What a user submits: runs, limits, callback.' },
+  { machine: runMachine, intro: 'One agent taken through one batch until it ends.' },
+  { machine: stepMachine, intro: 'One model request of a run, its answer, and the tool calls it made.' },
+  {
+    machine: providerBatchMachine,
+    intro: 'One upstream message batch: many steps of many runs of many batches.',
+  },
+  { machine: toolCallMachine, intro: 'One tool use of a step.' },
+];
+
+/** The page of states, transitions and stop reasons. */
+export function statesPage(): string {
+  return page([
+    '# States',
+    generatedFrom(['`libs/agent-core/src/machine`']),
+    'Every row that somebody must act on is in one of these states. The core refuses a transition that is not listed, ' +
+      'the statement that writes one names the state it expects, and the constraints of the table say what each state ' +
+      'must carry.',
+    ...MACHINES.flatMap(({ machine, intro }) => machineSection(machine, intro)),
+    ...stopReasonsSection(),
+  ]);
+}
+
+function machineSection(machine: Machine<string, string>, intro: string): readonly string[] {
+  return [
+    `## ${machine.name.charAt(0).toUpperCase()}${machine.name.slice(1)}`,
+    intro,
+    stateDiagram(machine),
+    table(
+      ['State', 'What is true', 'Who acts next', 'What wakes it, and how long it may last'],
+      Object.entries<StateDoc>(machine.states).map(([state, doc]) => [
+        code(state),
+        doc.meaning,
+        doc.next,
+        doc.wakes,
+      ]),
+    ),
+    table(
+      ['Event', 'From', 'To'],
+      Object.entries(machine.events).map(([event, { from, to }]) => [
+        code(event),
+        from.map(code).join(', '),
+        code(to),
+      ]),
+    ),
+  ];
+}
+
+/** The machine as a mermaid diagram; events between the same two states share an arrow. */
+export function stateDiagram(machine: Machine<string, string>): string {
+  const arrows = new Map<string, string[]>();
+  for (const [event, { from, to }] of Object.entries(machine.events)) {
+    for (const state of from) {
+      const arrow = `${state} --> ${to}`;
+      arrows.set(arrow, [...(arrows.get(arrow) ?? []), event]);
+    }
+  }
+  return [
+    '```mermaid',
+    'stateDiagram-v2',
+    `  [*] --> ${machine.initial}`,
+    ...[...arrows].map(([arrow, events]) => `  ${arrow}: ${events.join(', ')}`),
+    ...terminalStates(machine).map((state) => `  ${state} --> [*]`),
+    '```',
+  ].join('\n');
+}
+
+function stopReasonsSection(): readonly string[] {
+  const rows = (reserved: boolean): readonly (readonly string[])[] =>
+    STOP_REASONS.filter((reason) => (STOP_REASON_DOCS[reason].reserved ?? false) === reserved).map(
+      (reason) => {
+        const { ends_as, when } = STOP_REASON_DOCS[reason];
+        return [code(reason), code(ends_as), when];
+      },
+    );
+  return [
+    '## Stop reasons',
+    'Every run that has ended has one, and a failed one has an error beside it that says more.',
+    table(['Stop reason', 'The run is', 'When'], rows(false)),
+    'These names are reserved; this release ends no run with them.',
+    table(['Stop reason', 'The run would be', 'When'], rows(true)),
+  ];
+}

@@ -1,0 +1,53 @@
+import type { RunState, StopReason } from '../../libs/agent-core/src/index.ts';
+
+interface StopReasonDoc {
+  readonly ends_as: Extract<RunState, 'completed' | 'failed' | 'cancelled' | 'expired'>;
+  /** When a run ends for it. */
+  readonly when: string;
+  /** True for a name that the wire and the schema know and that nothing sets yet. */
+  readonly reserved?: true;
+}
+
+/** What each stop reason says of its run, in the order of the machine. */
+export const STOP_REASON_DOCS: Readonly<Record<StopReason, StopReasonDoc>> = {
+  end_turn: { ends_as: 'completed', when: 'The model finished its answer and called no tool.' },
+  tool_rule: {
+    ends_as: 'completed',
+    when: 'A tool was called with success whose `exit_loop` rule ends the run.',
+  },
+  max_steps: {
+    ends_as: 'completed',
+    when: 'The step limit was reached. The calls of the last step were carried out and their results are stored.',
+  },
+  max_tokens: {
+    ends_as: 'failed',
+    when: 'The answer was cut off at `max_tokens`; inside a tool call, also after one try with twice as many.',
+  },
+  stop_sequence: {
+    ends_as: 'completed',
+    when: 'The model came to one of the stop sequences of its definition.',
+  },
+  refusal: {
+    ends_as: 'failed',
+    when: 'The model refused. What it said is stored and not shown to later requests.',
+  },
+  budget_exceeded: { ends_as: 'failed', when: 'The cost limit was reached.', reserved: true },
+  loop_detected: { ends_as: 'failed', when: 'The model repeated itself without progress.', reserved: true },
+  context_overflow: {
+    ends_as: 'failed',
+    when: 'The conversation no longer fits the context window of the model.',
+  },
+  no_valid_tools: { ends_as: 'failed', when: 'No tool was left that a rule allows.', reserved: true },
+  invalid_request: { ends_as: 'failed', when: 'The provider refused the request of a step for good.' },
+  provider_error: {
+    ends_as: 'failed',
+    when: 'The provider failed, or sent nothing that can be used, in every attempt of a step.',
+  },
+  expired: { ends_as: 'expired', when: 'The provider let every attempt of a step expire.' },
+  cancelled: {
+    ends_as: 'cancelled',
+    when: 'The batch was cancelled, or the provider cancelled every attempt of a step.',
+  },
+  deadline: { ends_as: 'failed', when: 'The run took longer than it was allowed to.', reserved: true },
+  poison: { ends_as: 'failed', when: 'Its request could not be built, or its answer or results not stored.' },
+};

@@ -1,0 +1,38 @@
+// `npm run killpoints`: kills, throws at and pauses a worker at every named point of the flows, at its first, second
+// and last hit, and lets the house finish each time.
+// `npm run killpoints -- --every-effect`: the same at every statement, commit and call instead. Takes half an hour.
+
+import { parseArgs } from 'node:util';
+import { openProofDatabase } from '../proof/database.ts';
+import { sweepPoints } from '../proof/killpoints.ts';
+import { startProofServer } from '../proof/server.ts';
+import type { EffectKind } from '../proof/world.ts';
+
+const EVERY_EFFECT: readonly EffectKind[] = ['sql', 'begin', 'statement', 'commit', 'call'];
+
+const { values } = parseArgs({ options: { 'every-effect': { type: 'boolean', default: false } } });
+const server = await startProofServer();
+try {
+  const database = await openProofDatabase(server.url);
+  let points = 0;
+  let runs = 0;
+  let failed = 0;
+  console.log(
+    `${'point'.padEnd(72)}${'scenario'.padEnd(22)}${'hits'.padStart(5)}${'runs'.padStart(6)}${'failed'.padStart(8)}`,
+  );
+  await sweepPoints(database, values['every-effect'] ? EVERY_EFFECT : ['hook'], (report) => {
+    points += 1;
+    runs += report.runs;
+    failed += report.failures.length;
+    console.log(
+      `${report.point.padEnd(72)}${report.scenario.padEnd(22)}${String(report.hits).padStart(5)}` +
+        `${String(report.runs).padStart(6)}${String(report.failures.length).padStart(8)}`,
+    );
+    for (const failure of report.failures) console.log(`    ${failure}`);
+  });
+  await database.close();
+  console.log(`${runs} struck runs at ${points} points, ${failed} failed.`);
+  process.exitCode = failed === 0 ? 0 : 1;
+} finally {
+  await server.stop();
+}

@@ -1,0 +1,142 @@
+import { rmSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { checkBooks, type Check } from './demo/checks.ts';
+import { createClient } from './demo/client.ts';
+import { createProgressBar, type BatchCounts } from './demo/progress.ts';
+import { inputOf, storeAgents } from './load/agents.ts';
+import { watchMemory } from './load/memory.ts';
+import { startStack, type Stack } from './stack/stack.ts';
+
+// One large batch through real processes: how fast steps go, and how much memory a worker takes. Every run makes three
+// steps, two of them memory calls. Ends with 1 when a run, the provider's ledger or the memory is not as it must be.
+const { values: flags } = parseArgs({
+  options: {
+    runs: { type: 'string', default: '20000' },
+    workers: { type: 'string', default: '2' },
+    /** Flags for the Node of the workers in place of the stack's own, separated by spaces; empty for none. */
+    'node-arguments': { type: 'string' },
+  },
+});
+const runs = wholeNumber('--runs', flags.runs);
+const workers = wholeNumber('--workers', flags.workers);
+
+const STEPS_PER_RUN = 3;
+const WORKER_MEMORY_MB_MAX = 400;
+/** Milliseconds without a single step after which the load counts as stuck. */
+const STUCK_MS = 120_000;
+
+const dataDir = resolve('.data/load');
+const say = (text = ''): void => void process.stdout.write(`${text}\n`);
+
+rmSync(dataDir, { recursive: true, force: true });
+process.stderr.write(`Starting Postgres, the API and ${workers} workers …\n`);
+const stack = await startStack({
+  dataDir,
+  workers,
+  port: 0,
+  toolsDir: join(import.meta.dirname, '../samples/tools'),
+  simulatorLatency: 'uniform:200-900',
+  // The queue in Postgres carries two workers at most.
+  ...(process.env.QUEUE_URL !== undefined
+    ? { queueUrl: process.env.QUEUE_URL }
+    : workers > 2
+      ? { queueUrl: 'none' }
+      : {}),
+  ...(process.env.DATABASE_URL === undefined ? {} : { databaseUrl: process.env.DATABASE_URL }),
+  ...(flags['node-arguments'] === undefined
+    ? {}
+    : { workerNodeArguments: flags['node-arguments'].split(' ').filter((flag) => flag !== '') }),
+  // Sizes are the defaults; only the looks come more often, because the simulated provider answers within a second.
+  workerEnv: { POLL_INTERVAL_MS: '250', GATHER_WINDOW_MS: '500', SWEEP_INTERVAL_MS: '500' },
+});
+let holds = false;
+try {
+  holds = await runLoad(stack);
+} finally {
+  await stack.stop();
+}
+process.exit(holds ? 0 : 1);
+
+async function runLoad(stack: Stack): Promise<boolean> {
+  const client = createClient(stack.apiUrl, stack.apiKey);
+  const memory = watchMemory(stack.workers);
+  const beginsAt = performance.now();
+  const agentIds = await storeAgents(stack.db, runs);
+  const storedAt = performance.now();
+  process.stderr.write(
+    `${runs} agents stored in ${seconds(storedAt - beginsAt)}, in bulk and past the API, which is not what is measured\n`,
+  );
+  const created = await client.post<WireBatch>('/v1/messages/batches', {
+    requests: agentIds.map((id, place) => ({ agent_id: `agent-${id}`, input: inputOf(place) })),
+  });
+  const acceptedAt = performance.now();
+  process.stderr.write(`one batch of ${runs} runs accepted over HTTP in ${seconds(acceptedAt - storedAt)}\n`);
+
+  const counts = await untilEnded(stack, () => client.get<WireBatch>(`/v1/messages/batches/${created.id}`));
+  const tookMs = performance.now() - acceptedAt;
+  const peaks = [...memory.peaks()];
+  memory.stop();
+
+  const { rows } = await stack.pool.query<{ count: number; requests: number }>(
+    'select count(*)::int as count, max(request_count) as requests from provider_batch',
+  );
+  say(`${counts.steps} steps in ${seconds(tookMs)}: ${Math.round((counts.steps / tookMs) * 1_000)} steps/s`);
+  say(`${rows[0]?.count} provider batches, the largest of ${rows[0]?.requests} requests`);
+  for (const [name, peak] of peaks) say(`${name}: at most ${peak.toFixed(0)} MB resident`);
+
+  // Without fresh statistics the planner takes the tables for the empty ones that they were a minute ago.
+  await stack.pool.query('analyze');
+  const checks: Check[] = [
+    {
+      claim: 'every run took its steps',
+      holds: counts.steps === runs * STEPS_PER_RUN,
+      detail: `${counts.steps} of ${runs * STEPS_PER_RUN}`,
+    },
+    ...(await checkBooks(stack, [created.id.slice('job-'.length)])),
+    {
+      claim: `no worker took more than ${WORKER_MEMORY_MB_MAX} MB`,
+      holds: peaks.every(([, peak]) => peak <= WORKER_MEMORY_MB_MAX),
+      detail:
+        peaks.length === 0
+          ? 'this system does not tell'
+          : peaks.map(([, peak]) => `${peak.toFixed(0)} MB`).join(', '),
+    },
+  ];
+  for (const { claim, holds, detail } of checks) say(`${holds ? '✔' : '✘'} ${claim}: ${detail}`);
+  return checks.every((check) => check.holds);
+}
+
+interface WireBatch {
+  readonly id: string;
+  readonly status: string;
+  readonly metadata: BatchCounts;
+}
+
+/** Shows progress until the batch has ended. Throws when nothing moves any more. */
+async function untilEnded(stack: Stack, read: () => Promise<WireBatch>): Promise<BatchCounts> {
+  const bar = createProgressBar('load', runs * STEPS_PER_RUN);
+  let last = { steps: -1, at: performance.now() };
+  for (;;) {
+    const { status, metadata } = await read();
+    bar.show(metadata, stack.workers.filter((worker) => worker.alive()).length);
+    if (['completed', 'failed', 'cancelled', 'expired'].includes(status)) {
+      bar.end();
+      return metadata;
+    }
+    if (metadata.steps !== last.steps) last = { steps: metadata.steps, at: performance.now() };
+    if (performance.now() - last.at > STUCK_MS)
+      throw new Error(`No step for ${seconds(STUCK_MS)}; the logs are in ${join(dataDir, 'logs')}.`);
+    await new Promise((resolve) => setTimeout(resolve, 250));
+  }
+}
+
+function wholeNumber(name: string, given: string): number {
+  const value = Number(given);
+  if (!Number.isInteger(value) || value < 1) throw new Error(`${name} takes a whole number from 1 on.`);
+  return value;
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1_000).toFixed(1)} s`;
+}

@@ -1,0 +1,29 @@
+// `npm run sabotage`: takes the safety code out piece by piece and expects the simulation to notice every time.
+// `npm run sabotage -- --only fence`: the mutants whose name contains that.
+
+import { parseArgs } from 'node:util';
+import { openProofDatabase } from '../proof/database.ts';
+import { MUTANTS } from '../proof/mutants.ts';
+import { runMutant } from '../proof/sabotage.ts';
+import { startProofServer } from '../proof/server.ts';
+
+const { values } = parseArgs({ options: { only: { type: 'string', default: '' } } });
+const chosen = MUTANTS.filter((mutant) => mutant.name.includes(values.only));
+const server = await startProofServer();
+try {
+  const database = await openProofDatabase(server.url);
+  let missed = 0;
+  console.log(`${'mutant'.padEnd(34)}${'caught by'.padEnd(24)}seeds`);
+  for (const mutant of chosen) {
+    const { caughtBy, seeds, fault } = await runMutant(database, mutant);
+    if (fault !== null) missed += 1;
+    console.log(
+      `${mutant.name.padEnd(34)}${(caughtBy ?? 'NOBODY').padEnd(24)}${seeds}${fault === null ? '' : `  ${fault}`}`,
+    );
+  }
+  await database.close();
+  console.log(`${chosen.length - missed} of ${chosen.length} mutants were caught.`);
+  process.exitCode = missed === 0 ? 0 : 1;
+} finally {
+  await server.stop();
+}

@@ -1,0 +1,104 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { createWriteStream, mkdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
+
+/** A process of the stack. Its log lies in a file; it ends with its parent, however the parent ends. */
+export interface StackProcess {
+  readonly name: string;
+  readonly pid: number;
+  /** Resolves when a line of standard output makes `find` return something; rejects when the process ends first. */
+  firstLine<T>(find: (line: string) => T | undefined): Promise<T>;
+  /** Calls `listener` for every line of standard output from now on. */
+  onLine(listener: (line: string) => void): void;
+  /** Ends it with SIGTERM, with SIGKILL after `deadlineMs` (default 25,000: longer than any of ours takes). */
+  stop(deadlineMs?: number): Promise<void>;
+  /** Ends it at once, as a power cut would. */
+  kill(): Promise<void>;
+  /** False once it has ended. */
+  alive(): boolean;
+  readonly ended: Promise<number | null>;
+}
+
+const root = join(import.meta.dirname, '../..');
+
+/** Starts `node <nodeArguments> <entry>` with its output in `logFile`. */
+export function startProcess(
+  name: string,
+  entry: string,
+  env: Readonly<Record<string, string>>,
+  logFile: string,
+  nodeArguments: readonly string[] = [],
+): StackProcess {
+  mkdirSync(dirname(logFile), { recursive: true });
+  const log = createWriteStream(logFile);
+  const child = spawn(process.execPath, [...nodeArguments, join(root, entry)], {
+    cwd: root,
+    env: { ...inherited([]), ...env },
+    stdio: ['pipe', 'pipe', 'pipe'],
+    // Ctrl-C in a terminal goes to its whole process group; children are to be stopped by their parent, in its order.
+    detached: process.platform !== 'win32',
+  });
+  // A child that is gone must not take this process with it.
+  child.stdin.on('error', () => undefined);
+  child.stderr.pipe(log, { end: false });
+  const listeners = new Set<(line: string) => void>();
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    log.write(`${line}\n`);
+    for (const listener of listeners) listener(line);
+  });
+  const ended = endOf(child);
+  // Its output may outlast the process by a moment.
+  child.once('close', () => log.end());
+
+  return {
+    name,
+    pid: child.pid ?? 0,
+    ended,
+    alive: () => child.exitCode === null && child.signalCode === null,
+    onLine: (listener) => void listeners.add(listener),
+    firstLine: (find) =>
+      new Promise((resolve, reject) => {
+        const listener = (line: string): void => {
+          const found = find(line);
+          if (found === undefined) return;
+          listeners.delete(listener);
+          resolve(found);
+        };
+        listeners.add(listener);
+        void ended.then((code) => {
+          reject(
+            new Error(`${name} ended with code ${String(code)} before it was ready; its log: ${logFile}`),
+          );
+        });
+      }),
+    async stop(deadlineMs = 25_000) {
+      child.kill('SIGTERM');
+      const timer = setTimeout(() => child.kill('SIGKILL'), deadlineMs);
+      await ended;
+      clearTimeout(timer);
+    },
+    async kill() {
+      child.kill('SIGKILL');
+      await ended;
+    },
+  };
+}
+
+async function endOf(child: ChildProcess): Promise<number | null> {
+  try {
+    const [code] = (await once(child, 'exit')) as [number | null];
+    return code;
+  } catch {
+    return null;
+  }
+}
+
+/** What a child may know of this process's environment: no key, no URL that it was not given on purpose. */
+function inherited(known: readonly string[]): Record<string, string> {
+  const names = [...known, 'PATH', 'HOME', 'TMPDIR', 'TEMP', 'LANG', 'TZ', 'SystemRoot', 'NODE_OPTIONS'];
+  return Object.fromEntries(
+    names.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
+  );
+}

@@ -1,0 +1,220 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { connect, migrateToLatest, type Database } from '../../libs/db/src/index.ts';
+import { prepareQueue } from '../../libs/queue/src/index.ts';
+import { checkRedis, createPool, findFreePort, providePostgres } from '../../libs/services/src/index.ts';
+import type pg from 'pg';
+import { startProcess, type StackProcess } from './processes.ts';
+
+/** Which parts to start, and how. */
+export interface StackOptions {
+  /** Everything written at run time lies here. */
+  readonly dataDir: string;
+  readonly workers: number;
+  /** Wanted port of the API; any free one when it is 0 or in use. */
+  readonly port: number;
+  readonly toolsDir: string;
+  /** Environment for workers beside what the stack sets. */
+  readonly workerEnv?: Readonly<Record<string, string>>;
+  /** Arguments for the Node of workers; default {@link WORKER_NODE_ARGUMENTS}. */
+  readonly workerNodeArguments?: readonly string[];
+  /** Latency of the simulated provider, as the simulator understands it. */
+  readonly simulatorLatency?: string;
+  /** Key of the real provider; the simulator answers when it is undefined. */
+  readonly anthropicApiKey?: string;
+  readonly databaseUrl?: string;
+  readonly queueUrl?: string;
+}
+
+/** A running service: database, provider, API and workers. */
+export interface Stack {
+  readonly apiUrl: string;
+  readonly apiKey: string;
+  readonly databaseUrl: string;
+  readonly queueUrl: string;
+  /** Null when the real provider answers. */
+  readonly simulatorControlUrl: string | null;
+  readonly pool: pg.Pool;
+  readonly db: Database;
+  readonly workers: readonly StackProcess[];
+  /** Starts one more worker. */
+  addWorker(name: string): Promise<StackProcess>;
+  stop(): Promise<void>;
+}
+
+/**
+ * Keeps the heap of a worker close to what it needs without a ceiling that it could hit. Measured on 20,000 runs of three
+ * steps (`npm run load`): at most 213 MB resident instead of 437, at the same number of steps a second.
+ */
+export const WORKER_NODE_ARGUMENTS: readonly string[] = [
+  '--max-semi-space-size=8',
+  '--heap-growing-percent=40',
+];
+
+/** Starts everything, in order, and resolves when all of it is ready. */
+export async function startStack(options: StackOptions): Promise<Stack> {
+  const { dataDir } = options;
+  mkdirSync(dataDir, { recursive: true });
+  const stops: (() => Promise<unknown>)[] = [];
+  const stop = async (): Promise<void> => {
+    for (const end of stops.splice(0).reverse()) await end().catch(() => undefined);
+  };
+  try {
+    const postgres = await providePostgres({
+      ...(options.databaseUrl === undefined ? {} : { databaseUrl: options.databaseUrl }),
+      dataDir: join(dataDir, 'pg'),
+      durable: true,
+    });
+    stops.push(() => postgres.stop());
+    const queueUrl = options.queueUrl ?? postgres.url;
+    const pool = createPool({ url: postgres.url, max: 4, applicationName: 'nightshift-stack' });
+    stops.push(() => pool.end());
+    const db = connect(pool);
+    await migrateToLatest(db);
+    await prepareQueue(queueUrl, { checkRedis });
+
+    const provider = await startProvider(options, stops);
+    const apiKey = process.env.NIGHTSHIFT_API_KEY ?? keptApiKey(dataDir);
+    const port = await freePort(options.port);
+    const api = startProcess(
+      'api',
+      'apps/api/src/main.ts',
+      {
+        DATABASE_URL: postgres.url,
+        QUEUE_URL: queueUrl,
+        PORT: String(port),
+        DATA_DIR: dataDir,
+        EXIT_WITH_PARENT: '1',
+        NIGHTSHIFT_API_KEY: apiKey,
+        // The API says who answers; it needs no key for that.
+        ...(options.anthropicApiKey === undefined ? {} : { ANTHROPIC_API_KEY: 'set' }),
+        ...(process.env.HOST === undefined ? {} : { HOST: process.env.HOST }),
+      },
+      join(dataDir, 'logs', 'api.log'),
+    );
+    stops.push(() => api.stop());
+    const workers: StackProcess[] = [];
+    const addWorker = async (name: string): Promise<StackProcess> => {
+      const worker = startProcess(
+        name,
+        'apps/worker/src/main.ts',
+        {
+          DATABASE_URL: postgres.url,
+          QUEUE_URL: queueUrl,
+          DATA_DIR: join(dataDir, name),
+          TOOLS_DIR: options.toolsDir,
+          EXIT_WITH_PARENT: '1',
+          WORKER_NAME: name,
+          ...provider.env,
+          ...options.workerEnv,
+        },
+        join(dataDir, 'logs', `${name}.log`),
+        options.workerNodeArguments ?? WORKER_NODE_ARGUMENTS,
+      );
+      workers.push(worker);
+      stops.push(() => worker.stop());
+      await worker.firstLine((line) => (line.includes('worker is at work') ? true : undefined));
+      return worker;
+    };
+    const apiUrl = `http://127.0.0.1:${port}`;
+    await Promise.all([
+      untilHealthy(apiUrl, api),
+      ...Array.from({ length: options.workers }, (_, index) => addWorker(`worker-${index + 1}`)),
+    ]);
+    return {
+      apiUrl,
+      apiKey,
+      databaseUrl: postgres.url,
+      queueUrl,
+      simulatorControlUrl: provider.controlUrl,
+      pool,
+      db,
+      workers,
+      addWorker,
+      stop,
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+async function startProvider(
+  options: StackOptions,
+  stops: (() => Promise<unknown>)[],
+): Promise<{ readonly env: Readonly<Record<string, string>>; readonly controlUrl: string | null }> {
+  if (options.anthropicApiKey !== undefined) {
+    return { env: { ANTHROPIC_API_KEY: options.anthropicApiKey }, controlUrl: null };
+  }
+  const simulator = startProcess(
+    'simulator',
+    'apps/simulator/src/main.ts',
+    {
+      SIMULATOR_PORT: '0',
+      SIMULATOR_CONTROL_PORT: '0',
+      SIMULATOR_LATENCY_MS: options.simulatorLatency ?? 'uniform:500-2000',
+      SIMULATOR_DATA_DIR: join(options.dataDir, 'simulator'),
+      SIMULATOR_EXIT_WITH_PARENT: '1',
+    },
+    join(options.dataDir, 'logs', 'simulator.log'),
+  );
+  stops.push(() => simulator.stop());
+  const urls = await simulator.firstLine((line) => {
+    if (!line.startsWith('{"listening"')) return undefined;
+    return (JSON.parse(line) as { listening: { api_url: string; control_url: string } }).listening;
+  });
+  return {
+    env: { ANTHROPIC_API_KEY: 'simulated', ANTHROPIC_BASE_URL: urls.api_url },
+    controlUrl: urls.control_url,
+  };
+}
+
+/** The key of earlier starts from the same data directory, or a new one. */
+function keptApiKey(dataDir: string): string {
+  const file = join(dataDir, 'api-key');
+  if (existsSync(file)) return readFileSync(file, 'utf8').trim();
+  const key = `ns_${randomBytes(24).toString('base64url')}`;
+  writeFileSync(file, `${key}\n`, { mode: 0o600 });
+  return key;
+}
+
+async function freePort(wanted: number): Promise<number> {
+  if (wanted === 0) return findFreePort();
+  const { createServer } = await import('node:net');
+  const free = await new Promise<boolean>((resolve) => {
+    const probe = createServer()
+      .once('error', () => {
+        resolve(false);
+      })
+      .listen(wanted, '127.0.0.1', () => {
+        probe.close(() => {
+          resolve(true);
+        });
+      });
+  });
+  return free ? wanted : findFreePort();
+}
+
+/** Milliseconds that the API may take to answer. */
+const READY_MS = 60_000;
+
+async function untilHealthy(apiUrl: string, api: StackProcess): Promise<void> {
+  const gone = api.ended.then(() => {
+    throw new Error('The API ended before it was ready; see its log.');
+  });
+  const ready = async (deadline: AbortSignal): Promise<void> => {
+    while (!deadline.aborted) {
+      const answer = await fetch(`${apiUrl}/readyz`).catch(() => undefined);
+      if (answer?.ok === true) return;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  };
+  const deadline = AbortSignal.timeout(READY_MS);
+  const late = new Promise<never>((_, reject) => {
+    deadline.addEventListener('abort', () => {
+      reject(new Error(`The API was not ready within ${READY_MS / 1000} s; see its log.`));
+    });
+  });
+  await Promise.race([ready(deadline), gone, late]);
+}

@@ -1,0 +1,131 @@
+// `npm test`: every static check, then every test. `npm test -- <file or -t pattern>` runs only the tests that match.
+// All failures of all checks are shown before it ends, and the last line is `N passed, N failed, N skipped`, where a
+// failed check counts as one.
+
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { closingLine, type TestCounts } from '../test/reporter.ts';
+
+interface Check {
+  readonly name: string;
+  readonly command: readonly [program: string, ...args: string[]];
+}
+
+const CHECKS: readonly Check[] = [
+  { name: 'types of every project', command: ['nx', 'run-many', '-t', 'typecheck', '--parallel=2'] },
+  { name: 'types of scripts and tests', command: ['tsc', '-p', '.'] },
+  { name: 'lint of every project', command: ['nx', 'run-many', '-t', 'lint', '--parallel=2'] },
+  {
+    name: 'lint of scripts and tests',
+    // The bench has packages of its own, which are installed when it is run.
+    command: [
+      'eslint',
+      '.',
+      ...['apps/**', 'libs/**', 'bench/**'].flatMap((folder) => ['--ignore-pattern', folder]),
+    ],
+  },
+  {
+    name: 'import order',
+    command: ['depcruise', '--config', '.dependency-cruiser.cjs', 'apps', 'libs', 'scripts', 'test'],
+  },
+  { name: 'formatting', command: ['prettier', '--check', '--log-level=warn', '.'] },
+];
+
+const root = dirname(import.meta.dirname);
+
+async function main(filters: string[]): Promise<number> {
+  let failedChecks = 0;
+  if (filters.length > 0)
+    console.log('Only the tests named are run; `npm test` alone runs the static checks too.');
+  else for (const check of CHECKS) if (!(await passes(check))) failedChecks += 1;
+
+  const tests = await runTests(filters);
+  const total = { ...tests, failed: tests.failed + failedChecks };
+  console.log(closingLine(total));
+  return total.failed === 0 ? 0 : 1;
+}
+
+/** Runs a check in silence and shows what it said when it failed. */
+async function passes({ name, command }: Check): Promise<boolean> {
+  const started = performance.now();
+  const { exitCode, output } = await run(command, 'collect');
+  const seconds = ((performance.now() - started) / 1000).toFixed(1);
+  console.log(`${exitCode === 0 ? 'ok    ' : 'FAILED'} ${name} (${seconds} s)`);
+  if (exitCode !== 0) console.log(`${output.trimEnd()}\n`);
+  return exitCode === 0;
+}
+
+/** Runs vitest with its own live output; the counts come back through a file. */
+async function runTests(filters: string[]): Promise<TestCounts> {
+  const directory = mkdtempSync(join(tmpdir(), 'nightshift-counts-'));
+  const countsFile = join(directory, 'counts.json');
+  try {
+    const { exitCode } = await run(['vitest', 'run', ...filters], 'show', {
+      NIGHTSHIFT_TEST_COUNTS: countsFile,
+    });
+    const counts = readCounts(countsFile);
+    // A set-up that throws ends the run before anything is counted.
+    if (exitCode !== 0 && counts.failed === 0) return { ...counts, failed: 1 };
+    return counts;
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+function readCounts(file: string): TestCounts {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) as TestCounts;
+  } catch {
+    return { passed: 0, failed: 1, skipped: 0 };
+  }
+}
+
+interface Ended {
+  readonly exitCode: number;
+  readonly output: string;
+}
+
+function run(
+  [program, ...args]: Check['command'],
+  show: 'show' | 'collect',
+  environment: Readonly<Record<string, string>> = {},
+): Promise<Ended> {
+  const child = spawn(program, args, {
+    cwd: root,
+    stdio: show === 'show' ? 'inherit' : ['ignore', 'pipe', 'pipe'],
+    shell: process.platform === 'win32',
+    env: {
+      ...process.env,
+      PATH: [dirname(process.execPath), join(root, 'node_modules', '.bin'), process.env.PATH ?? ''].join(
+        delimiter,
+      ),
+      NX_DAEMON: 'false',
+      NX_TUI: 'false',
+      ...environment,
+    },
+  });
+  const pass = (signal: NodeJS.Signals): void => void child.kill(signal);
+  process.on('SIGTERM', pass);
+  // Ctrl-C reaches the child by itself; this process stays to tell how it ended.
+  process.on('SIGINT', ignore);
+  const chunks: Buffer[] = [];
+  child.stdout?.on('data', (chunk: Buffer) => chunks.push(chunk));
+  child.stderr?.on('data', (chunk: Buffer) => chunks.push(chunk));
+  return new Promise((settle) => {
+    const end = (exitCode: number, output: string): void => {
+      process.off('SIGTERM', pass);
+      process.off('SIGINT', ignore);
+      settle({ exitCode, output });
+    };
+    child.once('error', (error) => end(127, `${program}: ${error.message}`));
+    child.once('close', (code) => end(code ?? 1, Buffer.concat(chunks).toString()));
+  });
+}
+
+function ignore(): void {
+  // On purpose.
+}
+
+process.exitCode = await main(process.argv.slice(2));

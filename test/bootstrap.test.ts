@@ -1,0 +1,185 @@
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, dirname, join } from 'node:path';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+
+const root = dirname(import.meta.dirname);
+let clone: string;
+let children: ChildProcess[];
+
+/** A fresh clone of next to nothing, with an npm that only writes down what it was asked. */
+beforeEach(() => {
+  children = [];
+  clone = mkdtempSync(join(tmpdir(), 'nightshift-bootstrap-'));
+  for (const directory of ['scripts', 'fake']) mkdirSync(join(clone, directory));
+  copyFileSync(join(root, 'scripts/bootstrap.mjs'), join(clone, 'scripts/bootstrap.mjs'));
+  writeFileSync(join(clone, 'package-lock.json'), '{}');
+  writeFileSync(
+    join(clone, 'scripts/script.mjs'),
+    `const [what, ...rest] = process.argv.slice(2);
+     if (what === 'wait') {
+       process.on('SIGTERM', () => process.exit(42));
+       setInterval(() => {}, 1000);
+       console.log('waiting');
+     } else if (what === 'die') process.kill(process.pid, 'SIGKILL');
+     else {
+       console.log(JSON.stringify({ rest, node: process.version, path: process.env.PATH }));
+       process.exitCode = Number(what);
+     }`,
+  );
+  fakeNpm('mkdir -p node_modules/.bin');
+});
+
+afterEach(() => {
+  for (const child of children) child.kill('SIGKILL');
+  rmSync(clone, { recursive: true, force: true });
+});
+
+function fakeNpm(body: string): void {
+  const file = join(clone, 'fake/npm');
+  writeFileSync(file, `#!/bin/sh\necho "$1" >> "${clone}/npm-calls"\n${body}\n`);
+  chmodSync(file, 0o755);
+}
+
+function npmCalls(): string[] {
+  const file = join(clone, 'npm-calls');
+  return existsSync(file) ? readFileSync(file, 'utf8').trimEnd().split('\n') : [];
+}
+
+interface Ended {
+  readonly exitCode: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+function start(args: string[], node = process.execPath): { child: ChildProcess; ended: Promise<Ended> } {
+  const child = spawn(node, [join(clone, 'scripts/bootstrap.mjs'), ...args], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, PATH: [join(clone, 'fake'), process.env.PATH].join(delimiter) },
+  });
+  children.push(child);
+  let stdout = '';
+  let stderr = '';
+  child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+  child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+  const ended = once(child, 'close').then(([exitCode]: number[]) => ({
+    exitCode: exitCode ?? null,
+    stdout,
+    stderr,
+  }));
+  return { child, ended };
+}
+
+const bootstrap = (...args: string[]): Promise<Ended> => start(['scripts/script.mjs', ...args]).ended;
+
+test('a fresh clone is installed once, and says so; after that nothing is', async () => {
+  const first = await bootstrap('0');
+  expect(first).toMatchObject({
+    exitCode: 0,
+    stderr: expect.stringMatching(/^Installing dependencies.*\d s\n$/),
+  });
+  const second = await bootstrap('0');
+  expect(second).toMatchObject({ exitCode: 0, stderr: '' });
+  expect(npmCalls()).toEqual(['ci']);
+});
+
+test('a changed lockfile is installed again', async () => {
+  await bootstrap('0');
+  writeFileSync(join(clone, 'package-lock.json'), '{"changed": true}');
+  await bootstrap('0');
+  expect(npmCalls()).toEqual(['ci', 'ci']);
+});
+
+test('two commands at once install once', async () => {
+  fakeNpm('sleep 0.5; mkdir -p node_modules/.bin');
+  const ended = await Promise.all([bootstrap('0'), bootstrap('0'), bootstrap('0')]);
+  expect(ended.map(({ exitCode }) => exitCode)).toEqual([0, 0, 0]);
+  expect(npmCalls()).toEqual(['ci']);
+  expect(existsSync(join(clone, '.data/install.lock'))).toBe(false);
+});
+
+test('the lock of a command that was killed is taken over', async () => {
+  const dead = spawn('true');
+  await once(dead, 'exit');
+  mkdirSync(join(clone, '.data/install.lock'), { recursive: true });
+  writeFileSync(join(clone, '.data/install.lock/pid'), String(dead.pid));
+  expect(await bootstrap('0')).toMatchObject({ exitCode: 0 });
+  expect(npmCalls()).toEqual(['ci']);
+});
+
+test('an install that fails shows what npm said, runs nothing, and is tried again the next time', async () => {
+  fakeNpm('echo the registry is away >&2; exit 1');
+  expect(await bootstrap('0')).toMatchObject({
+    exitCode: 1,
+    stdout: '',
+    stderr: expect.stringMatching(/failed\n.*the registry is away.*Check the network/s),
+  });
+  fakeNpm('mkdir -p node_modules/.bin');
+  expect(await bootstrap('0')).toMatchObject({ exitCode: 0 });
+});
+
+test('arguments and exit codes pass through, and the tools of node_modules come first', async () => {
+  const { exitCode, stdout } = await bootstrap('3', '--flag', 'two words');
+  expect(exitCode).toBe(3);
+  const { rest, path } = JSON.parse(stdout) as { rest: string[]; path: string };
+  expect(rest).toEqual(['--flag', 'two words']);
+  expect(path.split(delimiter).slice(0, 2)).toEqual([
+    dirname(process.execPath),
+    join(clone, 'node_modules/.bin'),
+  ]);
+});
+
+test('a signal reaches the script, whose exit code counts', async () => {
+  const { child, ended } = start(['scripts/script.mjs', 'wait']);
+  const said = vi.fn();
+  child.stdout?.on('data', said);
+  await vi.waitFor(() => expect(said).toHaveBeenCalled(), { timeout: 10_000 });
+  child.kill('SIGTERM');
+  expect(await ended).toMatchObject({ exitCode: 42 });
+});
+
+test('a script that dies of a signal gives 128 and its number', async () => {
+  expect(await bootstrap('die')).toMatchObject({ exitCode: 128 + 9 });
+});
+
+test('an older Node brings Node 24 and runs the script with it', async ({ skip }) => {
+  const older = findOlderNode();
+  if (older === undefined) return skip('no Node older than 24 on PATH');
+  // The npm that is asked for Node "installs" the one that runs this test.
+  fakeNpm(
+    `mkdir -p node_modules/.bin
+     if [ "$1" = install ]; then
+       for argument; do case "$argument" in node-*) package="\${argument%@*}" ;; esac; done
+       bin="$3/node_modules/$package/bin"; mkdir -p "$bin"; ln -s "${process.execPath}" "$bin/node"
+     fi`,
+  );
+  const { exitCode, stdout, stderr } = await start(['scripts/script.mjs', '0'], older).ended;
+  expect({ exitCode, node: (JSON.parse(stdout) as { node: string }).node }).toEqual({
+    exitCode: 0,
+    node: process.version,
+  });
+  expect(stderr).toMatch(/Fetching Node 24/);
+  expect(npmCalls()).toEqual(['install', 'ci']);
+  expect((await start(['scripts/script.mjs', '0'], older).ended).stderr).toBe('');
+});
+
+function findOlderNode(): string | undefined {
+  const candidates = [...(process.env.PATH ?? '').split(delimiter), '/usr/bin', '/usr/local/bin'];
+  return candidates
+    .map((directory) => join(directory, 'node'))
+    .filter((file) => existsSync(file))
+    .find(
+      (file) => Number.parseInt(execFileSync(file, ['--version'], { encoding: 'utf8' }).slice(1), 10) < 24,
+    );
+}

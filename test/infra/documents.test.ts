@@ -1,0 +1,115 @@
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { read, root, variablesReadBy } from './repository.ts';
+
+const documents = ['README.md', 'docs/ARCHITECTURE.md', ...globSync('docs/adr/*.md', { cwd: root }).sort()];
+const sources = globSync('{apps,libs,scripts}/**/*.{ts,mjs}', {
+  cwd: root,
+  exclude: (name) => name.includes('node_modules'),
+});
+/** Every word of the sources. */
+const words = new Set(
+  sources.flatMap((path) => readFileSync(join(root, path), 'utf8').match(/[\w$]+/g) ?? []),
+);
+const variables = new Set([
+  ...globSync(['apps/*/src/config.ts', 'scripts/*.ts', 'scripts/stack/*.ts'], { cwd: root }).flatMap(
+    (path) => [...variablesReadBy(path)],
+  ),
+  // Of the file and not of a program: see docker-compose.yml.
+  ...[...read('docker-compose.yml').matchAll(/\$\{?([A-Z][A-Z0-9_]+)/g)].map(([, name]) => name),
+]);
+
+/** A document without its fenced blocks, and those. */
+function split(text: string): { readonly prose: string; readonly blocks: readonly string[] } {
+  const blocks = [...text.matchAll(/^```.*\n([\s\S]*?)^```$/gm)].map(([, body = '']) => body);
+  return { prose: text.replaceAll(/^```.*\n[\s\S]*?^```$/gm, ''), blocks };
+}
+
+function codeSpansOf(prose: string): readonly string[] {
+  return [...prose.matchAll(/`([^`\n]+)`/g)].map(([, span = '']) => span);
+}
+
+/** Headings as their anchors on the page. */
+function anchorsOf(text: string): readonly string[] {
+  return [...split(text).prose.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\w\- ]/g, '')
+      .replaceAll(' ', '-'),
+  );
+}
+
+describe.each(documents)('%s', (document) => {
+  const { prose, blocks } = split(read(document));
+
+  test('every link leads somewhere', () => {
+    const dead = [...prose.matchAll(/\]\(([^)]+)\)/g)]
+      .map(([, target = '']) => target)
+      .filter((target) => !/^https?:/.test(target))
+      .filter((target) => {
+        const [path = '', anchor] = target.split('#');
+        const file = path === '' ? document : join(dirname(document), path);
+        if (!existsSync(join(root, file))) return true;
+        return anchor !== undefined && !anchorsOf(read(file)).includes(anchor);
+      });
+    expect(dead).toEqual([]);
+  });
+
+  test('every path it names exists', () => {
+    const named = [...codeSpansOf(prose), ...blocks.flatMap((block) => block.split(/[\s'"]+/))].filter(
+      (word) =>
+        /^(apps|libs|scripts|infra|docs|samples|test)\/[\w./-]+$|^[\w.-]+\.(ya?ml|cjs|mjs)$/.test(word),
+    );
+    expect(named.filter((path) => !existsSync(join(root, path)))).toEqual([]);
+  });
+
+  test('every function, type and constant it names is in the sources', () => {
+    const named = codeSpansOf(prose).filter((span) => /^_?[a-z]+[A-Z]\w*$|^[A-Z][a-z]+[A-Z]\w*$/.test(span));
+    expect(named.filter((name) => !words.has(name))).toEqual([]);
+  });
+
+  test('every table, column and snake_case word it names is in the sources', () => {
+    const named = codeSpansOf(prose).filter((span) => /^[a-z]+(_[a-z0-9]+)+$/.test(span));
+    expect(named.filter((name) => !words.has(name))).toEqual([]);
+  });
+
+  test('every environment variable it names is read by something', () => {
+    const named = [
+      ...codeSpansOf(prose),
+      ...blocks.flatMap((block) => block.match(/\b[A-Z]+_[A-Z_]+(?==)/g) ?? []),
+    ]
+      .map((span) => span.split('=')[0] ?? '')
+      .filter((span) => /^[A-Z]+(_[A-Z]+)+$/.test(span) && !words.has(span));
+    expect(named.filter((name) => !variables.has(name))).toEqual([]);
+  });
+
+  test('its npm commands exist', () => {
+    const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
+    const named = [...read(document).matchAll(/npm (?:run ([\w-]+)|(start|test)\b)/g)].map(
+      ([, run, own]) => run ?? own!,
+    );
+    expect(named.filter((name) => !(name in scripts))).toEqual([]);
+  });
+});
+
+test('the list of decisions has them all, by their titles', () => {
+  const index = read('docs/adr/README.md');
+  for (const path of documents.filter((name) => /adr\/\d{4}-/.test(name))) {
+    const [, number, title] = /^# (\d{4})\. (.+)$/m.exec(read(path)) ?? [];
+    expect(path).toContain(`adr/${number}-`);
+    expect(index).toContain(`[${number}](${relative('docs/adr', path)}) | `);
+    expect(title).toBeDefined();
+  }
+});
+
+test('the README says what the API and the worker really do by default', () => {
+  const readme = read('README.md');
+  expect(readme).toContain(
+    `default ${/PORT: port\.default\((\d+)\)/.exec(read('apps/api/src/config.ts'))![1]}`,
+  );
+  expect(readme).toContain(
+    `${/MAX_STEPS_DEFAULT = (\d+)/.exec(read('apps/api/src/schemas/batch.ts'))![1]} unless`,
+  );
+  expect(read('apps/worker/src/config.ts')).toContain('SWEEP_INTERVAL_MS: positive.default(2_000)');
+});

@@ -1,0 +1,54 @@
+import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
+import { openProofDatabase, type ProofDatabase } from '../../proof/database.ts';
+import { recordPoints, SCENARIOS, strikeAt, STRIKES } from '../../proof/killpoints.ts';
+
+// Seconds on an idle machine.
+vi.setConfig({ testTimeout: 180_000 });
+
+let database: ProofDatabase;
+beforeAll(async () => {
+  database = await openProofDatabase(inject('postgresUrl'));
+});
+afterAll(() => database.close());
+
+// `npm run killpoints` strikes every point; here those around money and side effects.
+const POINTS = [
+  'submit.after_write_ahead',
+  'submit.after_post',
+  'ingest.before_commit',
+  'tools.after_journal',
+  'tools.after_calls',
+];
+
+test.each(POINTS)(
+  'whatever strikes a worker at %s, the house finishes with every promise kept',
+  async (point) => {
+    const [scenario] = SCENARIOS;
+    for (const [how, strike] of Object.entries(STRIKES)) {
+      const { violations } = await strikeAt(database, scenario!, point, 1, strike);
+      expect(violations, how).toEqual([]);
+    }
+  },
+);
+
+test('the scenarios pass every kind of flow', async () => {
+  const flows = new Set<string>();
+  for (const scenario of SCENARIOS) {
+    for (const point of (await recordPoints(database, scenario, ['hook'])).keys())
+      flows.add(point.split('.')[0]!);
+  }
+  expect([...flows].sort()).toEqual([
+    'cancel',
+    'compose',
+    'finish',
+    'hunt',
+    'ingest',
+    'poll',
+    'reconcile',
+    'settle',
+    'submit',
+    'sweep',
+    'tools',
+    'webhook',
+  ]);
+});

@@ -1,0 +1,35 @@
+import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
+import { openProofDatabase, type ProofDatabase } from '../../proof/database.ts';
+import { MUTANTS } from '../../proof/mutants.ts';
+import { runMutant } from '../../proof/sabotage.ts';
+
+// Seconds on an idle machine.
+vi.setConfig({ testTimeout: 180_000 });
+
+let database: ProofDatabase;
+beforeAll(async () => {
+  database = await openProofDatabase(inject('postgresUrl'));
+});
+afterAll(() => database.close());
+
+// `npm run sabotage` runs all of them; these are caught within a seed or two.
+const QUICK = [
+  'blind resubmit',
+  'a client that repeats creates',
+  'the old nonce again',
+  'no journal',
+  'once means again',
+  'one pass is enough',
+  'no state guard',
+  'two holders',
+  'counted twice',
+];
+
+test.each(MUTANTS.filter(({ name }) => QUICK.includes(name)))(
+  '"$name" is noticed: without $without',
+  async (mutant) => {
+    const { caughtBy, fault } = await runMutant(database, mutant, 10);
+    expect(fault).toBeNull();
+    expect(mutant.caughtBy).toContain(caughtBy);
+  },
+);

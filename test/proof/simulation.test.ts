@@ -1,0 +1,85 @@
+import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
+import { openProofDatabase, type ProofDatabase } from '../../proof/database.ts';
+import { CALM } from '../../proof/provider-temper.ts';
+import { readRegressions } from '../../proof/regressions.ts';
+import { simulate, type SimulationOptions } from '../../proof/simulation.ts';
+
+// Seconds on an idle machine.
+vi.setConfig({ testTimeout: 180_000 });
+
+let database: ProofDatabase;
+beforeAll(async () => {
+  database = await openProofDatabase(inject('postgresUrl'));
+});
+afterAll(() => database.close());
+
+const violationsOf = async (options: SimulationOptions): Promise<unknown> =>
+  (await simulate(database, options)).violations;
+
+test('seeds full of kills, zombies and lost replies end with every promise kept', async () => {
+  let kills = 0;
+  for (let seed = 1; seed <= 8; seed++) {
+    const { violations, faults } = await simulate(database, { seed });
+    expect(violations, `seed ${seed}`).toEqual([]);
+    kills += faults.kill;
+  }
+  expect(kills).toBeGreaterThan(5);
+});
+
+test('seeds that have failed once fail no more', async () => {
+  for (const { seed, what } of readRegressions()) {
+    expect(await violationsOf({ seed, exactly: true }), `seed ${seed}, ${what}`).toEqual([]);
+  }
+});
+
+test('a seed takes the same steps every time', async () => {
+  const first = await simulate(database, { seed: 77, exactly: true });
+  const second = await simulate(database, { seed: 77, exactly: true });
+  expect(second.traceHash).toBe(first.traceHash);
+  expect(second.trace).toEqual(first.trace);
+});
+
+test('submissions of one size whose replies are lost find each its own batch', async () => {
+  const temper = { ...CALM, create: { ...CALM.create, commitThenDrop: 0.7 }, foreignBatches: 0.5 };
+  for (let seed = 1; seed <= 4; seed++) {
+    const options = { seed, temper, rates: NO_FAULTS, settings: { requests_max: 1 } };
+    expect(await violationsOf(options), `seed ${seed}`).toEqual([]);
+  }
+});
+
+test('a machine that slept between the write-ahead and the send does not send', async () => {
+  const asleepMs = 200_000;
+  for (let seed = 1; seed <= 4; seed++) {
+    let hits = 0;
+    const violations = await violationsOf({
+      seed,
+      temper: CALM,
+      striker:
+        () =>
+        ({ actor, label }) => {
+          if (label !== 'submit.before_post' || ++hits > 1) return null;
+          actor.clockOffsetMs -= asleepMs;
+          return { kind: 'pause', ms: asleepMs, performed: true };
+        },
+    });
+    expect(violations, `seed ${seed}`).toEqual([]);
+  }
+});
+
+test('a flow that fails between two claims leaves no lease under renewal', async () => {
+  let hits = 0;
+  const violations = await violationsOf({
+    seed: 3,
+    temper: CALM,
+    striker:
+      () =>
+      ({ label }) =>
+        label.startsWith('update credential set lease_owner') && ++hits === 1
+          ? { kind: 'fail', performed: false }
+          : null,
+  });
+  expect(hits).toBeGreaterThan(1);
+  expect(violations).toEqual([]);
+});
+
+const NO_FAULTS = { kill: 0, pause: 0, fail: 0, slow: 0 };

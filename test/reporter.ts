@@ -1,0 +1,61 @@
+import { writeFileSync } from 'node:fs';
+import type { Reporter, TestModule, TestRunEndReason } from 'vitest/node';
+
+/** What a run came to. Everything that makes a run red counts as failed, so that `failed` is 0 only for a green one. */
+export interface TestCounts {
+  readonly passed: number;
+  readonly failed: number;
+  readonly skipped: number;
+}
+
+/** The plain last line that any CI can read. */
+export function closingLine({ passed, failed, skipped }: TestCounts): string {
+  return `${passed} passed, ${failed} failed, ${skipped} skipped`;
+}
+
+/**
+ * Prints why tests were skipped, and the closing line, when all other reporters have spoken. With NIGHTSHIFT_TEST_COUNTS it writes the counts to
+ * that file instead, for a runner that adds checks of its own.
+ */
+export class ClosingLineReporter implements Reporter {
+  onTestRunEnd(
+    modules: readonly TestModule[],
+    unhandledErrors: readonly unknown[],
+    reason: TestRunEndReason,
+  ): void {
+    for (const reason of skipReasons(modules)) process.stdout.write(`skipped: ${reason}\n`);
+    const counts = countTests(modules, unhandledErrors.length, reason);
+    const file = process.env.NIGHTSHIFT_TEST_COUNTS;
+    if (file !== undefined) writeFileSync(file, JSON.stringify(counts));
+    else process.stdout.write(`${closingLine(counts)}\n`);
+  }
+}
+
+function countTests(
+  modules: readonly TestModule[],
+  unhandledErrors: number,
+  reason: TestRunEndReason,
+): TestCounts {
+  const counts = { passed: 0, failed: unhandledErrors, skipped: 0, pending: 0 };
+  for (const module of modules) {
+    // A file that did not load, or a hook that threw: its tests are then reported as skipped or not at all.
+    if (module.errors().length > 0) counts.failed += 1;
+    for (const suite of module.children.allSuites()) if (suite.errors().length > 0) counts.failed += 1;
+    for (const test of module.children.allTests()) counts[test.result().state] += 1;
+  }
+  const { pending, ...ended } = counts;
+  // A red run never reads as a green one, whatever it was that vitest did not like (an empty file, Ctrl-C).
+  const failed = ended.failed + pending;
+  return { ...ended, failed: failed === 0 && reason !== 'passed' ? 1 : failed };
+}
+
+function skipReasons(modules: readonly TestModule[]): string[] {
+  return modules.flatMap((module) =>
+    [...module.children.allTests('skipped')].flatMap((test) => {
+      const result = test.result();
+      // Those without a reason were left out by a filter.
+      if (result.state !== 'skipped' || result.note === undefined) return [];
+      return [`${module.relativeModuleId} > ${test.fullName}: ${result.note}`];
+    }),
+  );
+}

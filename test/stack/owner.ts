@@ -1,0 +1,12 @@
+import { join } from 'node:path';
+import { startStack } from '../../scripts/stack/stack.ts';
+
+// Starts a stack in the directory that is named and holds it until somebody kills this process.
+const stack = await startStack({
+  dataDir: process.argv[2] ?? '',
+  workers: 1,
+  port: 0,
+  toolsDir: join(import.meta.dirname, '../../samples/tools'),
+});
+const { rows } = await stack.pool.query<{ pid: number }>('select pg_backend_pid() as pid');
+console.log(JSON.stringify({ postgres: rows[0]?.pid }));

@@ -1,0 +1,209 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative } from 'node:path';
+import { ESLint } from 'eslint';
+import { describe, expect, onTestFinished, test } from 'vitest';
+
+const root = dirname(import.meta.dirname);
+const bin = (name: string): string => join(root, 'node_modules/.bin', name);
+
+interface Manifest {
+  readonly dependencies?: Record<string, string>;
+  readonly devDependencies?: Record<string, string>;
+  readonly optionalDependencies?: Record<string, string>;
+}
+
+const projects = ['apps', 'libs'].flatMap((group) =>
+  readdirSync(join(root, group))
+    .map((name) => `${group}/${name}`)
+    .filter((project) => existsSync(join(root, project, 'package.json'))),
+);
+
+function readManifest(folder: string): Manifest {
+  return JSON.parse(readFileSync(join(root, folder, 'package.json'), 'utf8')) as Manifest;
+}
+
+describe('packages', () => {
+  test('tsc is TypeScript 7', () => {
+    expect(execFileSync(bin('tsc'), ['-v'], { encoding: 'utf8' })).toMatch(/^Version 7\./);
+  });
+
+  test.each(['.', ...projects])('%s pins exact versions', (folder) => {
+    const { dependencies, devDependencies, optionalDependencies } = readManifest(folder);
+    const loose = Object.entries({ ...dependencies, ...devDependencies, ...optionalDependencies }).filter(
+      ([, version]) => !/^(npm:(@[\w-]+\/)?[\w-]+@)?\d+\.\d+\.\d+(-[\w.]+)?$/.test(version),
+    );
+    expect(loose).toEqual([]);
+  });
+
+  test('the lockfile is that of these manifests, so that `npm ci` accepts it', () => {
+    const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
+      packages: Record<string, Manifest>;
+    };
+    const wanted = ({ dependencies, devDependencies, optionalDependencies }: Manifest): Manifest => ({
+      dependencies: dependencies ?? {},
+      devDependencies: devDependencies ?? {},
+      optionalDependencies: optionalDependencies ?? {},
+    });
+    for (const folder of ['', ...projects])
+      expect({ folder, ...wanted(lock.packages[folder] ?? {}) }).toEqual({
+        folder,
+        ...wanted(readManifest(folder)),
+      });
+  });
+});
+
+describe('sources', () => {
+  const generated = /^(samples|libs\/client\/src|docs\/reference)\//;
+  const sources = [...filesBelow(root)].filter((file) => !generated.test(file));
+
+  test('leave nothing for later', () => {
+    const later = new RegExp(`\\b(${['TO' + 'DO', 'FIX' + 'ME', 'HA' + 'CK'].join('|')})\\b`);
+    expect(sources.filter((file) => later.test(readFileSync(join(root, file), 'utf8')))).toEqual([]);
+  });
+
+  test('a library has one door, and no folder of odds and ends', () => {
+    const odd = /\/src\/.*\b(utils?|helpers?|managers?|common|misc)(\/|\.ts$)/;
+    expect(sources.filter((file) => odd.test(file))).toEqual([]);
+  });
+});
+
+describe('lint refuses', () => {
+  const eslint = new ESLint({ cwd: root });
+
+  /** Lints `code` as if it stood in `file`, which must exist, and returns the rules that complain. */
+  async function complaints(file: string, code: string): Promise<string[]> {
+    const [result] = await eslint.lintText(code, { filePath: join(root, file) });
+    return [...new Set(result!.messages.map(({ ruleId, message }) => ruleId ?? message))].sort();
+  }
+
+  test.each([
+    ['a clock', 'export const now = Date.now();', 'no-restricted-properties'],
+    ['a clock in disguise', 'export const now = new Date();', 'no-restricted-syntax'],
+    ['dice', 'export const n = Math.random();', 'no-restricted-properties'],
+    ['a timer', 'export const later = setTimeout;', 'no-restricted-globals'],
+    ['the process', 'export const pid = process.pid;', 'no-restricted-globals'],
+    ['Node', "export { readFileSync } from 'node:fs';", 'no-restricted-imports'],
+    ['a library that is not its own', "export { Redis } from 'ioredis';", 'no-restricted-imports'],
+  ])('%s in the pure core', async (_, code, rule) => {
+    expect(await complaints('libs/agent-core/src/index.ts', code)).toContain(rule);
+  });
+
+  test.each([
+    ['the environment outside config.ts', 'export const home = process.env.HOME;', 'no-restricted-syntax'],
+    ['an enum', 'export enum Colour { Red }', 'no-restricted-syntax'],
+    ['a default export', 'export default 1;', 'no-restricted-syntax'],
+    ['any', 'export const x = (y: any): unknown => y;', '@typescript-eslint/no-explicit-any'],
+    ['a promise nobody waits for', 'void 0; Promise.resolve(1);', '@typescript-eslint/no-floating-promises'],
+    ['talk on the console', "console.log('hello');", 'no-console'],
+    [
+      'raw SQL',
+      "import { sql } from 'kysely'; export const q = (s: string) => sql.raw(s);",
+      'no-restricted-properties',
+    ],
+    [
+      'a second connection inside a transaction',
+      'export const f = (db: { transaction(): { execute(w: (trx: 1) => unknown): void } }) => db.transaction().execute((trx) => [trx, db]);',
+      'no-restricted-syntax',
+    ],
+  ])('%s', async (_, code, rule) => {
+    expect(await complaints('libs/db/src/index.ts', code)).toContain(rule);
+  });
+});
+
+describe('the import order refuses', () => {
+  /** Cruises a small tree of files, which import what they list, and returns what is refused. */
+  function refused(files: Record<string, string[]>): string[] {
+    const tree = mkdtempSync(join(tmpdir(), 'nightshift-imports-'));
+    onTestFinished(() => rmSync(tree, { recursive: true, force: true }));
+    writeFileSync(join(tree, 'tsconfig.json'), '{}');
+    for (const folder of ['apps', 'libs']) mkdirSync(join(tree, folder));
+    for (const [file, imports] of Object.entries(files)) {
+      mkdirSync(dirname(join(tree, file)), { recursive: true });
+      writeFileSync(join(tree, file), imports.map((target) => `import '${target}';\n`).join(''));
+    }
+    const config = join(root, '.dependency-cruiser.cjs');
+    const { stdout } = spawnSync(bin('depcruise'), ['--config', config, '-T', 'json', 'apps', 'libs'], {
+      cwd: tree,
+      encoding: 'utf8',
+    });
+    const { summary } = JSON.parse(stdout) as { summary: { violations: { rule: { name: string } }[] } };
+    return summary.violations.map(({ rule }) => rule.name).filter((name) => name !== 'no orphans');
+  }
+
+  test('nothing that follows the order', () => {
+    expect(
+      refused({
+        'libs/agent-core/src/base/a.ts': [],
+        'libs/agent-core/src/model/b.ts': ['../base/a.ts'],
+        'libs/agent-core/src/machine/c.ts': ['../model/b.ts'],
+        'libs/agent-core/src/decide/d.ts': ['../machine/c.ts'],
+        'libs/agent-core/src/wire/e.ts': ['../model/b.ts'],
+        'libs/agent-core/src/index.ts': ['./decide/d.ts', './wire/e.ts'],
+        'apps/worker/src/flows/f.ts': [],
+        'apps/worker/src/ticks/t.ts': ['../flows/f.ts'],
+        'apps/worker/src/config.ts': [],
+        'apps/worker/src/main.ts': ['./ticks/t.ts', './config.ts'],
+        'apps/worker/test/f.test.ts': ['../src/flows/f.ts', '../../api/src/routes/r.ts'],
+        'apps/api/src/routes/r.ts': [],
+      }),
+    ).toEqual([]);
+  });
+
+  test.each([
+    [
+      'base that knows the model',
+      'libs/agent-core/src/base/a.ts',
+      '../model/b.ts',
+      'libs/agent-core/src/model/b.ts',
+    ],
+    [
+      'wire that decides',
+      'libs/agent-core/src/wire/a.ts',
+      '../decide/b.ts',
+      'libs/agent-core/src/decide/b.ts',
+    ],
+    [
+      'memory that knows tools',
+      'libs/agent-core/src/memory/a.ts',
+      '../tools/b.ts',
+      'libs/agent-core/src/tools/b.ts',
+    ],
+    ['a core with I/O', 'libs/agent-core/src/base/a.ts', 'node:fs', undefined],
+    [
+      'a flow that knows its queue',
+      'apps/worker/src/flows/a.ts',
+      '../queues/b.ts',
+      'apps/worker/src/queues/b.ts',
+    ],
+    ['a flow that opens sockets', 'apps/worker/src/flows/a.ts', 'node:net', undefined],
+    ['a route that knows its server', 'apps/api/src/routes/a.ts', '../server.ts', 'apps/api/src/server.ts'],
+    ['configuration beyond main', 'apps/api/src/server.ts', './config.ts', 'apps/api/src/config.ts'],
+    ['an app in an app', 'apps/api/src/a.ts', '../../worker/src/b.ts', 'apps/worker/src/b.ts'],
+    ['a library that knows an app', 'libs/queue/src/a.ts', '../../../apps/api/src/b.ts', 'apps/api/src/b.ts'],
+    ['a cycle', 'libs/queue/src/a.ts', './a.ts', undefined],
+    ['a test in production code', 'libs/db/src/a.ts', '../test/b.ts', 'libs/db/test/b.ts'],
+  ])('%s', (_, from, to, target) => {
+    expect(refused({ ...(target === undefined ? {} : { [target]: [] }), [from]: [to] })).not.toEqual([]);
+  });
+});
+
+function* filesBelow(directory: string): Generator<string> {
+  const closed = new Set(['node_modules', 'dist', 'coverage']);
+  for (const entry of readdirSync(directory, { withFileTypes: true })) {
+    if (closed.has(entry.name) || (entry.name.startsWith('.') && entry.name !== '.ci')) continue;
+    const path = join(directory, entry.name);
+    if (entry.isDirectory()) yield* filesBelow(path);
+    else if (/\.(ts|tsx|mjs|cjs|md|ya?ml|css|sh)$/.test(entry.name) || entry.name === 'run')
+      yield relative(root, path);
+  }
+}

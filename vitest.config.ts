@@ -1,0 +1,16 @@
+import { defineConfig } from 'vitest/config';
+import { ClosingLineReporter } from './test/reporter.ts';
+
+export default defineConfig({
+  test: {
+    include: ['{apps,libs}/*/test/**/*.test.ts', 'test/**/*.test.ts', 'scripts/test/**/*.test.ts'],
+    exclude: ['**/node_modules/**', 'test/fixtures/**'],
+    globalSetup: ['./test/global-setup.ts'],
+    reporters: ['default', new ClosingLineReporter()],
+    pool: 'forks',
+    maxWorkers: 2,
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+    coverage: { provider: 'v8', include: ['{apps,libs}/*/src/**/*.ts'], reportsDirectory: 'coverage' },
+  },
+});
