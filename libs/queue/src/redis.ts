@@ -1,4 +1,4 @@
-import { createRedisBackend, Queue, Worker, type RedisQueueBackend } from 'bullmq';
+import { createRedisBackend, Queue, Worker, type IRedisClient, type RedisQueueBackend } from 'bullmq';
 import { Redis, type RedisOptions } from 'ioredis';
 import { observeClaims, queueOptions, sendThrough, workerOptions } from './bullmq.ts';
 import { settles, within } from './deadline.ts';
@@ -57,19 +57,26 @@ export async function openRedisReceiver(
   checkRedis: CheckRedis | undefined,
   report: Report,
 ): Promise<ReceivingLink> {
+  let discarded = false;
   const client = connect(target, {
     connectTimeout: readyTimeoutMs,
     maxRetriesPerRequest: null,
-    retryStrategy: (attempt) => Math.min(attempt * 100, 1_000),
+    // The workers' blocking connections are copies of this one, options and all.
+    retryStrategy: (attempt) => (discarded ? null : Math.min(attempt * 100, 1_000)),
   });
   client.on('error', report);
   const backends: RedisQueueBackend[] = [];
   const workers: Worker<unknown, void>[] = [];
 
   async function discard(graceMs: number): Promise<void> {
-    const closed = await settles(Promise.all(workers.map((worker) => worker.close())), graceMs);
-    if (!closed) for (const backend of backends) cutOff(backend);
-    client.disconnect();
+    discarded = true;
+    const closing = Promise.all(workers.map((worker) => worker.close()));
+    const closed = await settles(closing, graceMs);
+    // A worker does not end while its blocking connection does not, which it never does while Redis is away.
+    if (!closed)
+      for (const { blockingClient } of backends) blockingClient?.then(disconnectForGood, () => undefined);
+    disconnectForGood(client);
+    await settles(closing, goodbyeMs);
   }
 
   try {
@@ -123,8 +130,18 @@ function connect(target: QueueTarget, options: RedisOptions): Redis {
   return new Redis(target.url, { ...options, lazyConnect: true });
 }
 
-/** For a worker whose close() does not end, as it does not while Redis is away: drops its blocking connection under it. */
-function cutOff(backend: RedisQueueBackend): void {
-  backend.close(true).catch(() => undefined);
-  backend.blockingClient?.then((blocking) => blocking.disconnect()).catch(() => undefined);
+/**
+ * A client that is told to disconnect while it waits for its next attempt stays "reconnecting" for ever: it neither ends nor
+ * fails its commands, and a worker that waits for either keeps its timers, and so the process. One more attempt, after
+ * which no other follows, gets it out of there.
+ */
+function disconnectForGood(client: Pick<IRedisClient, 'status' | 'connect' | 'disconnect'>): void {
+  client.disconnect();
+  if (client.status !== 'reconnecting') return;
+  client.connect().then(
+    () => {
+      client.disconnect();
+    },
+    () => undefined,
+  );
 }

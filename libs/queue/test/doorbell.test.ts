@@ -379,7 +379,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       expect((await backend.stored(prefix, 'control')).length).toBe(piled);
     });
 
-    test.each(['after use', 'during an outage'])(
+    test.each(['after use', 'during an outage', 'between two attempts to connect'])(
       'a process that closed both ends by itself, %s',
       async (when) => {
         prefix = 'ends';
@@ -387,7 +387,8 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
         const library = new URL('../src/index.ts', import.meta.url).href;
         const program = `
       import { listen, openBell } from ${JSON.stringify(library)};
-      const common = { queueUrl: ${JSON.stringify(url)}, prefix: 'ends', onError: () => undefined };
+      let failed; const failing = new Promise((resolve) => (failed = resolve));
+      const common = { queueUrl: ${JSON.stringify(url)}, prefix: 'ends', onError: failed };
       let heard; const hearing = new Promise((resolve) => (heard = resolve));
       const listener = await listen({ ...common, onControl: heard, onWork: async () => undefined });
       const bell = await openBell(common);
@@ -395,6 +396,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       await hearing;
       process.stdout.write('heard');
       for await (const _ of process.stdin);
+      if (${when === 'between two attempts to connect'}) await failing;
       await Promise.all([bell.close(), listener.close()]);
       process.stdout.write(' closed');`;
         const child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
@@ -405,7 +407,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
         let output = '';
         child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
         await eventually(() => output, { timeout: 10_000 }).toBe('heard');
-        if (when === 'during an outage') await gate.cut();
+        if (when !== 'after use') await gate.cut();
         child.stdin.end();
         const outcome = await Promise.race([
           exited,
