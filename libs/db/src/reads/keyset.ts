@@ -29,9 +29,15 @@ export interface Keyset {
 type ListedTable = 'agent' | 'block' | 'tool' | 'batch' | 'run';
 
 /**
+ * How far the time in an id may be from the row's own: that one has milliseconds and comes from the clock of whoever made
+ * the id, this one has microseconds and comes from the database's.
+ */
+const ID_TIME_SLACK_MS = 1_000;
+
+/**
  * The page as conditions on `alias.<time>, alias.id`, to be served by an index on them. A cursor is taken by its stored
- * position; that of a deleted row by the time in its id (a UUIDv7), so that who deletes while listing goes on where they
- * were; any other unknown id as no cursor.
+ * position; that of a deleted row by the time in its id (a UUIDv7) less a second, so that who deletes while listing misses
+ * nothing, and at worst sees again what was made in that second; any other unknown id as no cursor.
  */
 export async function toKeyset(
   db: Database,
@@ -40,12 +46,15 @@ export async function toKeyset(
   alias: string,
   time: 'created_at' | 'updated_at' = 'created_at',
 ): Promise<Keyset> {
-  const positions = await findPositions(db, table, time, [page.after, page.before]);
   const key = sql`(${sql.ref(`${alias}.${time}`)}, ${sql.ref(`${alias}.id`)})`;
   const at = (position: Position): RawBuilder<unknown> =>
     sql`(${position.time}::timestamptz, ${position.id}::uuid)`;
-  const after = page.after === null ? undefined : positions.get(page.after);
-  const before = page.before === null ? undefined : positions.get(page.before);
+  const stored = await findStoredPositions(db, table, time, [page.after, page.before]);
+  const backwardsMs = page.order === 'asc' ? -ID_TIME_SLACK_MS : ID_TIME_SLACK_MS;
+  const find = (cursor: string | null, shiftMs: number): Position | undefined =>
+    cursor === null ? undefined : (stored.get(cursor) ?? positionByIdTime(cursor, shiftMs));
+  const after = find(page.after, backwardsMs);
+  const before = find(page.before, -backwardsMs);
   const conditions = [
     ...(after === undefined ? [] : [sql`${key} ${symbol(page.order, 'after')} ${at(after)}`]),
     ...(before === undefined ? [] : [sql`${key} ${symbol(page.order, 'before')} ${at(before)}`]),
@@ -69,7 +78,7 @@ function symbol(order: 'asc' | 'desc', side: 'after' | 'before'): RawBuilder<Sql
   return (order === 'asc') === (side === 'after') ? sql`>` : sql`<`;
 }
 
-async function findPositions(
+async function findStoredPositions(
   db: Database,
   table: ListedTable,
   time: 'created_at' | 'updated_at',
@@ -80,16 +89,12 @@ async function findPositions(
   const { rows } = await sql<Position>`
     select id, ${sql.ref(time)}::text as time from ${sql.table(table)} where id = any(${ids}::uuid[])
   `.execute(db);
-  const found = new Map(rows.map((row) => [row.id, row]));
-  for (const id of ids) {
-    const time = found.has(id) ? null : timeOfId(id);
-    if (time !== null) found.set(id, { id, time });
-  }
-  return found;
+  return new Map(rows.map((row) => [row.id, row]));
 }
 
-/** The moment at which a UUIDv7 was made; null for an id of another version. */
-function timeOfId(id: string): string | null {
-  if (id[14] !== '7') return null;
-  return new Date(Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16)).toISOString();
+/** About when a UUIDv7 was made, moved by so much; undefined for an id of another version. */
+function positionByIdTime(id: string, shiftMs: number): Position | undefined {
+  if (id[14] !== '7') return undefined;
+  const madeAtMs = Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
+  return { id, time: new Date(madeAtMs + shiftMs).toISOString() };
 }

@@ -145,3 +145,39 @@ test('who deletes what they list sees every item once', async () => {
     expect(seen).toEqual(order === 'asc' ? ['tool_0', 'tool_1', 'tool_2'] : ['tool_5', 'tool_4', 'tool_3']);
   }
 });
+
+test('who deletes what they list misses nothing that was made in the same millisecond', async () => {
+  const names = ['older', 'newer'];
+  await inTransaction(database.db, (trx) =>
+    registerModuleTools(
+      trx,
+      DEFAULT_PROJECT_ID,
+      names.map((name) => ({
+        name,
+        description: '',
+        input_schema: {},
+        side_effects: 'none' as const,
+        return_char_limit: 1,
+        timeout_ms: 1,
+      })),
+    ),
+  );
+  const filter = { names, ids: null, name_part: null, tool_types: null, excluded_tool_types: null };
+  const page = { limit: 1, order: 'desc', before: null, after: null } as const;
+  const [, newer] = await listTools(
+    database.db,
+    DEFAULT_PROJECT_ID,
+    { ...page, order: 'asc', limit: 2 },
+    filter,
+  );
+  // The id of the newer one was made in the millisecond in which the older row was written.
+  await database.pool.query(
+    `update tool set created_at = $1::timestamptz + case name when 'older' then interval '0.7 ms' else interval '0.9 ms' end
+     where name = any($2)`,
+    [new Date(Number.parseInt(newer!.id.slice(0, 8) + newer!.id.slice(9, 13), 16)), names],
+  );
+  const [first] = await listTools(database.db, DEFAULT_PROJECT_ID, page, filter);
+  await inTransaction(database.db, (trx) => deleteTool(trx, DEFAULT_PROJECT_ID, first!.id));
+  const rest = await listTools(database.db, DEFAULT_PROJECT_ID, { ...page, after: first!.id }, filter);
+  expect(rest.map(({ name }) => name)).toEqual(['older']);
+});
