@@ -72,7 +72,7 @@ try {
   const submitted = submitLoad(stack, runs, effectsFile);
   const killer = startKiller(stack, stack.pool, {
     workers,
-    interval_ms: Math.max(500, stormMs / 160),
+    interval_ms: Math.max(500, stormMs / 220),
     freeze_ms: LEASE_MS * 1.5,
     random: createRandom(flags.seed),
   });

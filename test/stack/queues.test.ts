@@ -2,16 +2,17 @@ import type {} from '../global-setup.ts';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, inject, test, vi } from 'vitest';
+import { Redis } from 'ioredis';
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { openTestDatabase } from '../../libs/db/src/testing/index.ts';
-import { findRedisServer, startRedisServer } from '../../libs/services/src/index.ts';
+import { findRedisServer, startRedisServer, type RedisServer } from '../../libs/services/src/index.ts';
 import { createAgents, newWork, openStackHouse } from './house.ts';
 
 // Real processes on a machine that may be busy with other tests.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
-/** Runs a batch through a stack with this queue. */
-async function finishBatchOver(queueUrl: string): Promise<void> {
+/** Runs a batch through a stack with this queue; `meanwhile` happens when its first steps are with the provider. */
+async function finishBatchOver(queueUrl: string, meanwhile?: () => Promise<void>): Promise<void> {
   const database = await openTestDatabase(inject('postgresUrl'));
   const house = await openStackHouse({
     simulatorLatency: 'uniform:50-200',
@@ -21,6 +22,11 @@ async function finishBatchOver(queueUrl: string): Promise<void> {
   try {
     expect(house.stack.queueUrl).toBe(queueUrl);
     const batchId = await house.submit(await createAgents(house, 5), newWork());
+    if (meanwhile !== undefined) {
+      const isSent = `select 1 from provider_batch where state = 'submitted'`;
+      while ((await database.pool.query(isSent)).rowCount === 0) await new Promise(setImmediate);
+      await meanwhile();
+    }
     const batch = await house.untilStatus(batchId, 'completed', 'failed');
     expect(batch).toMatchObject({ status: 'completed', metadata: { completed: 5, steps: 15 } });
     await house.expectPaidOnce();
@@ -33,16 +39,27 @@ async function finishBatchOver(queueUrl: string): Promise<void> {
 test('without a queue a batch finishes by the sweep alone', () => finishBatchOver('none'));
 
 const redisServer = findRedisServer();
-test.skipIf(redisServer === null)(
-  `with Redis as its queue a batch finishes${redisServer === null ? ': no redis-server on PATH' : ''}`,
-  async () => {
-    const dir = await mkdtemp(join(tmpdir(), 'nightshift-redis-'));
-    const redis = await startRedisServer({ dir });
-    try {
-      await finishBatchOver(redis.url);
-    } finally {
+describe.skipIf(redisServer === null)(
+  `with Redis as its queue${redisServer === null ? ': no redis-server on PATH' : ''}`,
+  () => {
+    let dir: string;
+    let redis: RedisServer;
+    beforeAll(async () => {
+      dir = await mkdtemp(join(tmpdir(), 'nightshift-redis-'));
+      redis = await startRedisServer({ dir });
+    });
+    afterAll(async () => {
       await redis.stop();
       await rm(dir, { recursive: true, force: true });
-    }
+    });
+
+    test('a batch finishes', () => finishBatchOver(redis.url));
+
+    test('FLUSHALL in the middle of a batch loses nothing', () =>
+      finishBatchOver(redis.url, async () => {
+        const client = new Redis(redis.url);
+        await client.flushall();
+        client.disconnect();
+      }));
   },
 );
