@@ -1,9 +1,11 @@
 import { join } from 'node:path';
+import { workerSettings } from './stack/settings.ts';
 import { startStack } from './stack/stack.ts';
 
 // Everything in one command: embedded Postgres unless DATABASE_URL names another, the simulator unless
 // ANTHROPIC_API_KEY is set, the API and one worker (WORKERS for more). Stays up until Ctrl-C.
-const key = process.env.ANTHROPIC_API_KEY;
+const key = process.env.ANTHROPIC_API_KEY ?? '';
+const isSimulated = key === '';
 const dataDir = process.env.DATA_DIR ?? '.data';
 console.error('Starting the database, the API and a worker …');
 const stack = await startStack({
@@ -11,9 +13,11 @@ const stack = await startStack({
   workers: Number(process.env.WORKERS ?? 1),
   port: Number(process.env.PORT ?? 8283),
   toolsDir: process.env.TOOLS_DIR ?? join(import.meta.dirname, '../samples/tools'),
-  ...(key === undefined || key === ''
-    ? { workerEnv: { POLL_INTERVAL_MS: '500', GATHER_WINDOW_MS: '250' } }
-    : { anthropicApiKey: key }),
+  workerEnv: {
+    ...(isSimulated ? { POLL_INTERVAL_MS: '500', GATHER_WINDOW_MS: '250' } : {}),
+    ...workerSettings(process.env),
+  },
+  ...(isSimulated ? {} : { anthropicApiKey: key }),
   ...(process.env.DATABASE_URL === undefined ? {} : { databaseUrl: process.env.DATABASE_URL }),
   ...(process.env.QUEUE_URL === undefined ? {} : { queueUrl: process.env.QUEUE_URL }),
 });

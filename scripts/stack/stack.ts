@@ -90,6 +90,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
         // The API says who answers; it needs no key for that.
         ...(options.anthropicApiKey === undefined ? {} : { ANTHROPIC_API_KEY: 'set' }),
         ...(process.env.HOST === undefined ? {} : { HOST: process.env.HOST }),
+        ...(process.env.LOG_LEVEL === undefined ? {} : { LOG_LEVEL: process.env.LOG_LEVEL }),
       },
       join(dataDir, 'logs', 'api.log'),
     );
