@@ -3,8 +3,8 @@
 
 /** A folder of production code and the only folders of this repository that it may import. */
 const order = [
-  // libs/agent-core: base <- model <- machine <- decide; rules (which decide may ask), memory, tools, context, money and
-  // wire stand on the model, beside each other.
+  // libs/agent-core: base <- model <- machine <- decide; rules, tools and context (which decide may ask), memory, money
+  // and wire stand on the model, beside each other.
   only('libs/agent-core/src/base', []),
   only('libs/agent-core/src/model', ['libs/agent-core/src/base']),
   only('libs/agent-core/src/machine', ['libs/agent-core/src/base', 'libs/agent-core/src/model']),
@@ -13,6 +13,8 @@ const order = [
     'libs/agent-core/src/model',
     'libs/agent-core/src/machine',
     'libs/agent-core/src/rules',
+    'libs/agent-core/src/tools',
+    'libs/agent-core/src/context',
   ]),
   ...['rules', 'memory', 'tools', 'context', 'money', 'wire'].map((folder) =>
     only(`libs/agent-core/src/${folder}`, [

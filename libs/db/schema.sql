@@ -333,6 +333,7 @@ create table run (
   created_at timestamp with time zone not null default app_now(),
   started_at timestamp with time zone,
   ended_at timestamp with time zone,
+  trail json,
   constraint run_pkey PRIMARY KEY (id),
   constraint run_batch_id_ordinal_key UNIQUE (batch_id, ordinal),
   constraint run_attempt_check CHECK (((attempt >= 1) AND (attempt <= 255))),

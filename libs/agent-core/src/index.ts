@@ -108,8 +108,16 @@ export {
   type StepDecision,
 } from './decide/decision.ts';
 export { decideAfterAnswer } from './decide/after-answer.ts';
-export { endsRun } from './decide/exit-rule.ts';
-export { decideAfterTools, decidePoisonedTools, type ToolsDecision } from './decide/after-tools.ts';
+export { conductOf, NO_CONDUCT, type Conduct } from './decide/conduct.ts';
+export { planCalls, type PlannedCall } from './decide/plan-calls.ts';
+export { NO_TRAIL, type Trail } from './decide/trail.ts';
+export { nextToolChoice } from './decide/next-tool-choice.ts';
+export {
+  decideAfterTools,
+  decidePoisonedTools,
+  type SettledCall,
+  type ToolsDecision,
+} from './decide/after-tools.ts';
 export {
   decideAfterPoll,
   POLL_POLICY_DEFAULT,
@@ -166,7 +174,6 @@ export { applyMemoryTool, type MemoryOutcome } from './memory/apply.ts';
 export { changedSinceShown, rewritesWholeBlock } from './memory/changed-since.ts';
 export { compileMemory, type CompileOptions } from './memory/compile.ts';
 export { isMemoryTool, MEMORY_TOOLS } from './memory/definitions.ts';
-export { assignCalls, type PlannedCall } from './tools/assign.ts';
 export { capResult, toolResultsMessage, type AnsweredCall } from './tools/results.ts';
 export { mayRunAgain } from './tools/side-effects.ts';
 export { checkInputSchema, createArgumentValidator, type ArgumentValidator } from './tools/validate.ts';
@@ -181,43 +188,8 @@ export type { StoredMessage, ToolNames } from './wire/letta/stored-message.ts';
 export { toLettaMessages, type LettaMessage, type UnionOptions } from './wire/letta/union-message.ts';
 export { modelTraits, type ModelTraits } from './model/traits.ts';
 export { parseToolRules, toolRuleSchema, type ParsedRules, type ToolRule } from './rules/rule.ts';
-export {
-  callsOf,
-  historyOf,
-  NO_HISTORY,
-  withCalls,
-  type CallMessage,
-  type PastCall,
-  type RuleHistory,
-} from './rules/history.ts';
-export {
-  allowedTools,
-  checkToolRules,
-  continues,
-  isTerminal,
-  mustForce,
-  requiresApproval,
-  uncalledRequired,
-} from './rules/solver.ts';
-export { checkCalls, violationText } from './rules/check.ts';
-export { acceptsForcedChoice, forcedToolChoice, type ForceFacts } from './rules/force.ts';
-export {
-  checkPrefilled,
-  prefilledArgs,
-  withPrefilled,
-  type Prefilled,
-  type PrefilledCall,
-} from './rules/prefill.ts';
-export { rulePrompt, toolUsageRules } from './rules/prompts.ts';
-export {
-  AUTOMATED_PREFIX,
-  countReasks,
-  decideLoop,
-  REASKS_MAX,
-  type DecidedCall,
-  type LoopDecision,
-  type LoopFacts,
-} from './rules/loop.ts';
+export { checkRulesFit } from './decide/check-rules.ts';
+export { toolUsageRules } from './rules/prompts.ts';
 export {
   carryOutMemoryCall,
   type HeldBlock,
@@ -283,14 +255,6 @@ export {
   type SummaryLimits,
   type SummaryRequest,
 } from './context/summary.ts';
-export {
-  callFingerprint,
-  detectLoop,
-  LOOP_POLICY_DEFAULT,
-  type LoopCall,
-  type LoopPolicy,
-  type LoopVerdict,
-} from './context/loops.ts';
 export { countMedia, nanoUsdOf, reserveNanoUsd, worstInputTokens, type MediaCount } from './money/reserve.ts';
 export {
   admitRuns,

@@ -197,6 +197,7 @@ export interface RunTable {
   attempt: Generated<number>;
   failures: Generated<number>;
   token_boost: Generated<number>;
+  trail: JsonColumn<unknown> | null;
   first_seq: number | null;
   last_seq: number | null;
   created_at: Stamped;

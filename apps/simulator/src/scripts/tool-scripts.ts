@@ -3,8 +3,8 @@ import { flagIn, listIn, numberIn, objectIn } from './arguments.ts';
 import type { ScriptArguments } from './arguments.ts';
 import { plannedCall, toolUse } from './plan.ts';
 import { badArguments, sampleArguments, schemaOf } from './sample-arguments.ts';
-import type { ContentBlock, ModelScript, ScriptReply, ScriptRequest } from './script.ts';
-import { clientTools, lastToolResults, taskOf } from './turns.ts';
+import type { ContentBlock, MessageParams, ModelScript, ScriptReply, ScriptRequest } from './script.ts';
+import { clientTools, lastToolResults, taskOf, textOf } from './turns.ts';
 
 const done = (text: string): ScriptReply => ({ content: [{ type: 'text', text }], stop_reason: 'end_turn' });
 const calling = (content: ContentBlock[]): ScriptReply => ({ content, stop_reason: 'tool_use' });
@@ -42,11 +42,13 @@ export const parallelScript: ModelScript = (request, args) => {
 };
 
 /**
- * `sequence?steps=[…]`: a JSON list with one entry per turn: `{"tool","args"}`, a list of those for parallel calls, or
- * `{"text"}`, which ends the turn.
+ * `sequence?steps=[…]&since=directive`: a JSON list with one entry per turn: `{"tool","args"}`, a list of those for
+ * parallel calls, or `{"text"}`, which ends the turn. Turns are counted from the last text of the user, or from the
+ * message that holds the directive, so that a later remark of the agent does not begin the sequence anew.
  */
 export const sequenceScript: ModelScript = ({ params }, args) => {
-  const step = listIn(args, 'steps')[taskOf(params).turn];
+  const turn = args['since'] === 'directive' ? turnsSinceDirective(params) : taskOf(params).turn;
+  const step = listIn(args, 'steps')[turn];
   if (step === undefined) return done('The sequence is over.');
   const text = typeof step === 'object' && step !== null && 'text' in step ? step.text : undefined;
   if (typeof text === 'string') return done(text);
@@ -55,6 +57,13 @@ export const sequenceScript: ModelScript = ({ params }, args) => {
     ? done('The sequence is over.')
     : calling(calls.map((call) => toolUse(call.tool, call.args)));
 };
+
+function turnsSinceDirective({ messages }: MessageParams): number {
+  const from = messages.findLastIndex(
+    (message) => message.role === 'user' && textOf(message).includes('⟦sim:'),
+  );
+  return messages.slice(from + 1).filter(({ role }) => role === 'assistant').length;
+}
 
 /** `badArgs?tool=…&n=1`: calls with arguments that break the tool's schema n times, then correctly once, then ends. */
 export const badArgsScript: ModelScript = (request, args) => {

@@ -1,19 +1,20 @@
 import {
-  assignCalls,
   batchCostNanoUsd,
   capResult,
   classifyErroredLine,
   decideAfterAnswer,
   decideAfterTools,
   decodeResultLine,
-  endsRun,
   fromCustomId,
   parseModelHandle,
   salvageCustomId,
   toolResultsMessage,
   toolUsesOf,
   type DecodedLine,
-  type Definition,
+  NO_CONDUCT,
+  NO_TRAIL,
+  planCalls,
+  type Conduct,
   type PlannedCall,
   type StepKey,
   type StepOutcome,
@@ -236,16 +237,18 @@ async function decideChunk(
   const applied: {
     readonly decided: Omit<DecidedRun, 'calls' | 'settled'>;
     readonly planned: readonly PlannedCall[];
+    readonly conduct: Conduct;
   }[] = [];
   for (const run of runs.values()) {
     const entry = entries.get(run.id);
     if (entry === undefined) continue;
-    const outcome = withPriceOf(entry.outcome, definitions.get(run.definition_id));
-    const decision = decideAfterAnswer(run, entry.key, outcome, deps.settings.retry);
+    const cached = definitions.get(run.definition_id);
+    const conduct = cached?.conduct ?? NO_CONDUCT;
+    const outcome = withPriceOf(entry.outcome, cached);
+    const decision = decideAfterAnswer(run, entry.key, outcome, deps.settings.retry, conduct);
     if (decision.kind === 'refuse') continue;
-    const planned =
-      decision.run.state === 'acting' ? planCalls(outcome, definitions.get(run.definition_id)) : [];
-    applied.push({ decided: { run, decision }, planned });
+    const planned = decision.run.state === 'acting' ? callsOf(run, outcome, conduct) : [];
+    applied.push({ decided: { run, decision }, planned, conduct });
   }
   const memory = await openChunkMemory(
     trx,
@@ -253,10 +256,9 @@ async function decideChunk(
       .filter(({ planned }) => planned.some((call) => call.kind === 'memory'))
       .map(({ decided }) => decided.run),
   );
-  const decidedRuns = applied.map(({ decided, planned }): DecidedRun => {
+  const decidedRuns = applied.map(({ decided, planned, conduct }): DecidedRun => {
     if (planned.length === 0) return { ...decided, calls: [], settled: null };
-    const rules = definitions.get(decided.run.definition_id)?.definition.tool_rules ?? [];
-    return { ...decided, ...carryOut(decided.run, planned, memory, rules) };
+    return { ...decided, ...carryOut(decided.run, planned, memory, conduct) };
   });
   return { runs: decidedRuns, revisions: memory.revisions };
 }
@@ -271,9 +273,10 @@ function withPriceOf(outcome: StepOutcome, cached: CachedDefinition | undefined)
   };
 }
 
-function planCalls(outcome: StepOutcome, cached: CachedDefinition | undefined): readonly PlannedCall[] {
-  if (outcome.kind !== 'answered' || cached === undefined) return [];
-  return assignCalls(toolUsesOf(outcome.answer.content), cached.definition.tools, validateArguments);
+function callsOf(run: LockedRun, outcome: StepOutcome, conduct: Conduct): readonly PlannedCall[] {
+  if (outcome.kind !== 'answered') return [];
+  const { history } = run.trail ?? NO_TRAIL;
+  return planCalls(toolUsesOf(outcome.answer.content), conduct, history, validateArguments);
 }
 
 /**
@@ -284,7 +287,7 @@ function carryOut(
   run: LockedRun,
   planned: readonly PlannedCall[],
   memory: ChunkMemory,
-  rules: Definition['tool_rules'],
+  conduct: Conduct,
 ): Pick<DecidedRun, 'calls' | 'settled'> {
   const outcomes = planned.map((call): ToolOutcome | null => {
     if (call.kind === 'rejected') return { ok: false, result: call.rejection ?? 'The call was rejected.' };
@@ -311,15 +314,12 @@ function carryOut(
     };
   });
   if (!complete) return { calls, settled: null };
+  const settled = planned.map((call, place) => ({
+    planned: call,
+    outcome: outcomes[place] ?? { ok: false, result: '' },
+  }));
   const message = toolResultsMessage(
-    planned.map((call, place) => ({
-      tool_use_id: call.tool_use_id,
-      outcome: outcomes[place] ?? { ok: false, result: '' },
-    })),
+    settled.map(({ planned: { tool_use_id }, outcome }) => ({ tool_use_id, outcome })),
   );
-  const ends = endsRun(
-    rules,
-    planned.map(({ tool_name }, place) => ({ tool_name, ok: outcomes[place]?.ok === true })),
-  );
-  return { calls, settled: decideAfterTools(run, run.last_seq + 1, message, ends) };
+  return { calls, settled: decideAfterTools(run, run.last_seq + 1, message, settled, conduct) };
 }

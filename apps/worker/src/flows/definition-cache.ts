@@ -1,9 +1,17 @@
-import { encodeDefinition, type Definition, type EncodedDefinition } from '@nightshift/agent-core';
+import {
+  conductOf,
+  encodeDefinition,
+  toolUsageRules,
+  type Conduct,
+  type Definition,
+  type EncodedDefinition,
+} from '@nightshift/agent-core';
 import { readDefinitions, type Database } from '@nightshift/db';
 
-/** A definition with its encoded form. */
+/** A definition, what it lets its runs do, and its encoded form. */
 export interface CachedDefinition {
   readonly definition: Definition;
+  readonly conduct: Conduct;
   readonly encoded: EncodedDefinition;
 }
 
@@ -22,7 +30,9 @@ export function createDefinitionCache(entriesMax = 2_000): DefinitionCache {
       const missing = wanted.filter((id) => !cached.has(id));
       const found = new Map<string, CachedDefinition>();
       for (const definition of await readDefinitions(db, missing)) {
-        found.set(definition.id, { definition, encoded: encodeDefinition(definition) });
+        const conduct = conductOf(definition);
+        const encoded = encodeDefinition(definition, [toolUsageRules(conduct.rules)]);
+        found.set(definition.id, { definition, conduct, encoded });
       }
       for (const id of wanted) {
         const entry = cached.get(id);

@@ -1,3 +1,4 @@
+import { NO_CONDUCT } from '@nightshift/agent-core';
 import {
   claimToolsChunk,
   commitChunkFailed,
@@ -63,7 +64,7 @@ async function carryOutChunk(deps: FlowDeps, chunk: ClaimedRunChunk, lease: Held
     acting.map((run) => run.definition_id),
   );
   const calls = acting.flatMap((run) =>
-    callsOf(run, definitions.get(run.definition_id)?.definition.tools ?? []),
+    callsOf(run, definitions.get(run.definition_id)?.conduct ?? NO_CONDUCT),
   );
   const open = calls.filter((call) => call.known === null);
   const hand: Hand = { replies: new Map(), kept: new Set() };

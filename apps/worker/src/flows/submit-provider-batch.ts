@@ -4,6 +4,7 @@ import {
   parseModelHandle,
   compileMemory,
   encodeRequest,
+  nextToolChoice,
   toCustomId,
   type BlockView,
   type StepKey,
@@ -300,13 +301,19 @@ function encode(
   blocks: ReadonlyMap<string, BlockView>,
 ): string {
   if (cached === undefined) throw new Error(`Definition ${request.definition_id} is gone.`);
-  const { definition, encoded } = cached;
+  const { definition, conduct, encoded } = cached;
   const memory = compileMemory(blocksOf(request, blocks), {
     agent_type: definition.agent_type,
     model_provider: parseModelHandle(definition.model)?.provider ?? '',
   });
   const { messages_json, max_tokens } = request;
-  return encodeRequest(toCustomId(nonce, request), encoded, { memory, messages_json, max_tokens });
+  const tool_choice = nextToolChoice(conduct, request.trail);
+  return encodeRequest(toCustomId(nonce, request), encoded, {
+    memory,
+    messages_json,
+    max_tokens,
+    tool_choice,
+  });
 }
 
 function blocksOf(request: SealedRequest, blocks: ReadonlyMap<string, BlockView>): readonly BlockView[] {

@@ -261,11 +261,13 @@ describe('ends of a turn', () => {
     ]);
   });
 
-  test('a turn that ends without a word completes the run and leaves no empty message to trip over', async () => {
+  test('a model that never says a word fails its run, and leaves no empty message to trip over', async () => {
     const batch = await house.submit([{ input: '⟦sim:emptyEndTurn⟧' }]);
     await house.drive(house.worker());
-    expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'completed', stop_reason: 'end_turn' }]);
-    expect(await messagesOf(batch.run_ids[0])).toHaveLength(1);
+    expect(await house.runsOf(batch.id)).toMatchObject([
+      { state: 'failed', stop_reason: 'loop_detected', step_number: 4 },
+    ]);
+    expect((await messagesOf(batch.run_ids[0])).map(({ role }) => role)).toEqual(Array(4).fill('user'));
     const next = await house.submit([{ input: 'And now? ⟦sim:fixed⟧', agent_id: batch.agent_ids[0]! }]);
     await house.drive(house.worker());
     expect(await house.runsOf(next.id)).toMatchObject([{ stop_reason: 'end_turn' }]);

@@ -15,10 +15,18 @@ import {
   type Claimant,
   type ModuleTool,
 } from '@nightshift/db';
+import type { JsonObject } from '@nightshift/agent-core';
 import { openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
 import { startSimulator, type Simulator, type SimulatorOptions } from '../../../simulator/src/index.ts';
 import { createDefinitionCache } from '../../src/flows/definition-cache.ts';
-import type { FlowDeps, FlowReport, FlowSettings, Hooks, ToolPort } from '../../src/flows/deps.ts';
+import type {
+  FlowDeps,
+  FlowReport,
+  FlowSettings,
+  Hooks,
+  ToolPort,
+  ToolRequest,
+} from '../../src/flows/deps.ts';
 import { createLeaseKeeper } from '../../src/leases/keeper.ts';
 import { anthropicProvider } from '../../src/provider/anthropic.ts';
 import type { ProviderPort } from '../../src/provider/port.ts';
@@ -69,6 +77,11 @@ export interface SubmittedRun {
   readonly blocks?: Readonly<Record<string, string>>;
   readonly tools?: readonly string[];
   readonly max_steps?: number;
+  readonly tool_rules?: readonly object[];
+  /** Default: one that takes a forced tool choice. */
+  readonly model?: string;
+  /** `model_settings.extra`. */
+  readonly extra?: JsonObject;
   /** Another run of the same agent: its index in this list. */
   readonly same_agent_as?: number;
   /** A run of an agent that is there already. */
@@ -293,9 +306,9 @@ function agentOf(
     description: null,
     agent_type: 'letta_v1_agent',
     system: 'You keep the memory of one package.',
-    model: 'anthropic/claude-haiku-4-5',
-    model_settings: { max_output_tokens: 1024, parallel_tool_calls: true, extra: {} },
-    tool_rules: [],
+    model: run.model ?? 'anthropic/claude-haiku-4-5',
+    model_settings: { max_output_tokens: 1024, parallel_tool_calls: true, extra: run.extra ?? {} },
+    tool_rules: run.tool_rules ?? [],
     metadata: null,
     tags: [],
     timezone: 'UTC',
@@ -327,4 +340,70 @@ function agentOf(
 /** A line of the simulator's default script: one tool call a turn, or joined to the turn before. */
 export function call(tool: string, args: Readonly<Record<string, unknown>>, parallel = false): string {
   return JSON.stringify({ tool, args, ...(parallel ? { parallel: true } : {}) });
+}
+
+/** One answer of a scripted model: a call, several at once, or words. */
+export type Turn = Said | Called | readonly Called[];
+interface Said {
+  readonly text: string;
+}
+interface Called {
+  readonly tool: string;
+  readonly args?: JsonObject;
+}
+
+/** An input that makes the simulator give these answers, whatever it is told in between. */
+export function script(...turns: readonly Turn[]): string {
+  return `⟦sim:sequence?since=directive&steps=${encodeURIComponent(JSON.stringify(turns))}⟧`;
+}
+
+/** What requests are made of, as far as tests look at it. */
+export interface SentParams {
+  readonly max_tokens: number;
+  readonly tools?: readonly { readonly name: string }[];
+  readonly tool_choice?: JsonObject;
+  readonly system?: readonly { readonly text: string; readonly cache_control?: object }[];
+  readonly messages: readonly { readonly role: string; readonly content: readonly SentBlock[] }[];
+}
+export type SentBlock = { readonly type: string } & JsonObject;
+
+/** A provider that goes on to the simulator, and the params of every request that it was sent, in order. */
+export function recording(house: House): { readonly provider: ProviderPort; readonly sent: SentParams[] } {
+  const real = anthropicProvider({ apiKey: 'test-key', baseURL: house.simulator.apiUrl });
+  const sent: SentParams[] = [];
+  const provider: ProviderPort = {
+    ...real,
+    async createBatch(body, asked) {
+      const { requests } = JSON.parse(await body.text()) as { requests: { params: SentParams }[] };
+      sent.push(...requests.map(({ params }) => params));
+      return real.createBatch(body, asked);
+    },
+  };
+  return { provider, sent };
+}
+
+/** Module tools that answer at once: with what `answer` says of a call, or `done`. */
+export function answering(answer: (request: ToolRequest) => string | Error = () => 'done'): ToolPort & {
+  readonly asked: ToolRequest[];
+} {
+  const asked: ToolRequest[] = [];
+  return {
+    asked,
+    runCalls: (calls) => {
+      asked.push(...calls);
+      return Promise.resolve(
+        calls.map((request) => {
+          const said = answer(request);
+          const failed = said instanceof Error;
+          return {
+            call_id: request.call_id,
+            status: failed ? ('failed' as const) : ('succeeded' as const),
+            result: failed ? said.message : said,
+            duration_ms: 1,
+            started: true,
+          };
+        }),
+      );
+    },
+  };
 }

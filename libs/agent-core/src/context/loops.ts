@@ -19,6 +19,40 @@ export interface LoopPolicy {
 
 export const LOOP_POLICY_DEFAULT: LoopPolicy = { repeats_max: 4, cycle_len_max: 4, stalled_steps_max: 8 };
 
+/** The steps of a run as far as loops are looked for in them: short texts, bounded in number. */
+export interface StepPrints {
+  /** One print a step that called tools, oldest first. */
+  readonly prints: readonly string[];
+  /** Prints of results that the run has had, oldest first, each once. */
+  readonly seen: readonly string[];
+  /** Steps in a row, up to the last, that brought nothing new. */
+  readonly stalled: number;
+}
+
+/** Before the first step. */
+export const NO_STEPS: StepPrints = { prints: [], seen: [], stalled: 0 };
+
+/** Prints that are kept: enough for five rounds of the longest cycle, and results for about as long a look back. */
+const PRINTS_KEPT = 24;
+const RESULTS_KEPT = 64;
+
+/**
+ * The prints with one more step. A step without a call is none: it changes nothing. One brings nothing new when every
+ * call of it failed, or had a result that was seen before; a call that is still open is new.
+ */
+export function withStep(steps: StepPrints, calls: readonly LoopCall[]): StepPrints {
+  if (calls.length === 0) return steps;
+  const results = calls.map(resultPrint);
+  const isStalled = calls.every(
+    (call, place) => call.result !== null && (call.is_error || steps.seen.includes(results[place] ?? '')),
+  );
+  return {
+    prints: [...steps.prints, hashText(calls.map(callFingerprint).join(' '))].slice(-PRINTS_KEPT),
+    seen: [...new Set([...steps.seen, ...results])].slice(-RESULTS_KEPT),
+    stalled: isStalled ? steps.stalled + 1 : 0,
+  };
+}
+
 export type LoopVerdict =
   /** The last `repeats` times `cycle_len` steps were alike: tools, arguments and results. */
   | { readonly kind: 'loop'; readonly cycle_len: number; readonly repeats: number }
@@ -26,21 +60,17 @@ export type LoopVerdict =
   | { readonly kind: 'stall'; readonly steps: number };
 
 /**
- * Whether a run goes round in circles, judged by the calls of its steps, oldest first. A loop is the same calls with
- * the same arguments and the same results, over and over, in a cycle of one or more steps. A stall is a row of steps
- * none of which brought anything new, whatever their arguments. A call that is still open is new.
+ * Whether a run goes round in circles. A loop is the same calls with the same arguments and the same results, over and
+ * over, in a cycle of one or more steps. A stall is a row of steps none of which brought anything new, whatever their
+ * arguments.
  */
-export function detectLoop(
-  steps: readonly (readonly LoopCall[])[],
-  policy: LoopPolicy = LOOP_POLICY_DEFAULT,
-): LoopVerdict | null {
-  const prints = steps.map((calls) => calls.map(callFingerprint).join(' '));
+export function detectLoop(steps: StepPrints, policy: LoopPolicy = LOOP_POLICY_DEFAULT): LoopVerdict | null {
+  const { prints, stalled } = steps;
   for (let length = 1; policy.repeats_max > 0 && length <= policy.cycle_len_max; length++) {
     const repeats = repeatsAtEnd(prints, length);
     if (repeats > policy.repeats_max) return { kind: 'loop', cycle_len: length, repeats };
   }
   if (policy.stalled_steps_max === 0) return null;
-  const stalled = stalledAtEnd(steps);
   return stalled > policy.stalled_steps_max ? { kind: 'stall', steps: stalled } : null;
 }
 
@@ -52,21 +82,8 @@ function repeatsAtEnd(prints: readonly string[], length: number): number {
   return Math.floor(alike / length) + 1;
 }
 
-function stalledAtEnd(steps: readonly (readonly LoopCall[])[]): number {
-  const seen = new Set<string>();
-  let stalled = 0;
-  for (const calls of steps) {
-    const isStalled = calls.every(
-      (call) => call.result !== null && (call.is_error || seen.has(resultPrint(call))),
-    );
-    stalled = calls.length > 0 && isStalled ? stalled + 1 : 0;
-    for (const call of calls) seen.add(resultPrint(call));
-  }
-  return stalled;
-}
-
 function resultPrint({ tool_name, result }: LoopCall): string {
-  return `${tool_name}:${result === null ? 'open' : hashText(result.trim())}`;
+  return hashText(`${tool_name}:${result === null ? 'open' : result.trim()}`);
 }
 
 /**

@@ -16,19 +16,27 @@ import {
   type RunMove,
   type StepDecision,
 } from './decision.ts';
+import { decideAfterWords, isEmptyAnswer } from './after-words.ts';
+import { NO_CONDUCT, type Conduct } from './conduct.ts';
 import type { StepAnswer, StepOutcome } from './step-outcome.ts';
+import { NO_TRAIL, type Trail } from './trail.ts';
+
+/** Answers in a row that the provider may suspend before the run is given up. */
+export const PAUSES_MAX = 10;
 
 /**
  * What one result line does to its run. In order of severity: the run has moved on → no answer or no usable one (try
  * again or end) → the batch is being cancelled → the answer ends the run → the answer goes on.
  *
- * An answer with calls is decided as `acting`; whoever carries the calls out then asks {@link decideAfterTools}.
+ * An answer with calls is decided as `acting`; whoever carries the calls out then asks {@link decideAfterTools}. An
+ * answer in words may be asked for again in the same decision: see {@link decideAfterWords}.
  */
 export function decideAfterAnswer(
   run: RunFacts,
   key: StepKey,
   outcome: StepOutcome,
   policy: RetryPolicy,
+  conduct: Conduct = NO_CONDUCT,
 ): StepDecision | Refusal {
   if (run.state !== 'in_flight') {
     return { kind: 'refuse', key, reason: isRunEnded(run.state) ? 'ended' : 'stale' };
@@ -36,7 +44,7 @@ export function decideAfterAnswer(
   if (run.step_number !== key.number || run.attempt !== key.attempt)
     return { kind: 'refuse', key, reason: 'stale' };
   return outcome.kind === 'answered'
-    ? afterAnswered(run, key, outcome.answer, policy)
+    ? afterAnswered(run, key, outcome.answer, policy, conduct)
     : afterNoAnswer(run, key, outcome, policy);
 }
 
@@ -90,7 +98,13 @@ function afterNoAnswer(
   return because('error', 'failed at the provider', error, retryOr(run, policy, gaveUp));
 }
 
-function afterAnswered(run: RunFacts, key: StepKey, answer: StepAnswer, policy: RetryPolicy): StepDecision {
+function afterAnswered(
+  run: RunFacts,
+  key: StepKey,
+  answer: StepAnswer,
+  policy: RetryPolicy,
+  conduct: Conduct,
+): StepDecision {
   const uses = answer.content.filter((block) => block.type === 'tool_use');
   const appended = (shown: boolean): readonly AppendedMessage[] =>
     answer.content.length === 0
@@ -162,13 +176,35 @@ function afterAnswered(run: RunFacts, key: StepKey, answer: StepAnswer, policy: 
     const message = 'The model announced a tool call and made none.';
     return apply('settle', 'announced call is missing', false, failed('provider_error', message));
   }
+  const trail = run.trail ?? NO_TRAIL;
   if (answer.stop_reason === 'pause_turn' && answer.content.length > 0) {
-    return run.step_number >= run.max_steps
-      ? apply('settle', 'paused at the step limit', false, completed('max_steps'))
-      : apply('settle', 'paused by the provider', true, nextStep(run));
+    if (run.step_number >= run.max_steps)
+      return apply('settle', 'paused at the step limit', false, completed('max_steps'));
+    if (trail.pauses >= PAUSES_MAX) {
+      const message = `The provider suspended the answer ${PAUSES_MAX + 1} times in a row.`;
+      return apply('settle', 'paused too often', false, failed('loop_detected', message));
+    }
+    const paused = { ...trail, pauses: trail.pauses + 1 };
+    return apply('settle', 'paused by the provider', true, nextStep(run, paused));
   }
-  const stopReason = answer.stop_reason === 'stop_sequence' ? 'stop_sequence' : 'end_turn';
-  return apply('settle', 'answered', true, completed(stopReason));
+  const decision = decideAfterWords(run, answer.content, conduct);
+  // The provider takes no empty text back.
+  const shown = !isEmptyAnswer(answer.content);
+  if (decision.kind === 'end') {
+    const { move, reason } = decision;
+    const stopped = answer.stop_reason === 'stop_sequence' && 'stop_reason' in move;
+    const isWordEnd = stopped && move.stop_reason === 'end_turn';
+    return apply('settle', reason, shown, isWordEnd ? { ...move, stop_reason: 'stop_sequence' } : move);
+  }
+  const said = appended(shown);
+  const asked: AppendedMessage = {
+    seq: run.last_seq + said.length + 1,
+    role: 'user',
+    content_json: JSON.stringify([{ type: 'text', text: decision.text }]),
+    shown: true,
+  };
+  const move = nextStep(run, { ...trail, reasks: trail.reasks + 1, pauses: 0 });
+  return decided(run, key, 'settle', decision.reason, { answer }, [...said, asked], move);
 }
 
 /**
@@ -190,8 +226,8 @@ function standsAlone({ stop_reason, content }: StepAnswer): boolean {
   }
 }
 
-/** The move to the next step of a run that has steps left. */
-export function nextStep(run: Pick<RunFacts, 'step_number'>): RunMove {
+/** The move to the next step of a run that has steps left, to be judged by `trail`. */
+export function nextStep(run: Pick<RunFacts, 'step_number'>, trail: Trail): RunMove {
   return {
     state: 'ready',
     step_number: run.step_number + 1,
@@ -199,6 +235,7 @@ export function nextStep(run: Pick<RunFacts, 'step_number'>): RunMove {
     failures: 0,
     token_boost: 0,
     delay_ms: 0,
+    trail,
   };
 }
 

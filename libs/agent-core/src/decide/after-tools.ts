@@ -1,6 +1,11 @@
 import { transition } from '../machine/machine.ts';
 import { runMachine, type RunEvent } from '../machine/run.ts';
+import { detectLoop, type LoopVerdict } from '../context/loops.ts';
+import { loopAfterCalls } from '../rules/loop.ts';
+import type { ToolOutcome } from '../model/tool.ts';
+import { withText } from '../tools/results.ts';
 import { nextStep } from './after-answer.ts';
+import { NO_CONDUCT, type Conduct } from './conduct.ts';
 import {
   cancelledMove,
   completed,
@@ -9,6 +14,14 @@ import {
   type RunFacts,
   type RunMove,
 } from './decision.ts';
+import type { PlannedCall } from './plan-calls.ts';
+import { afterCallsOf, NO_TRAIL } from './trail.ts';
+
+/** A call of a step that has come to an end. */
+export interface SettledCall {
+  readonly planned: PlannedCall;
+  readonly outcome: ToolOutcome;
+}
 
 /** What the results of all calls of a step do to the run. */
 export interface ToolsDecision {
@@ -22,23 +35,25 @@ export interface ToolsDecision {
 
 /**
  * Decides once every call of the step has its result. `assistantSeq` is the number of the message with the calls;
- * `resultsJson` is the user message that answers all of them. The step limit is exact: a run whose last allowed step
- * called tools has had them carried out, and ends. `ends` says that a tool rule ends the run with this step.
+ * `resultsJson` is the user message that answers all of them. In this order: the batch is being cancelled → the end;
+ * what the tool rules and the step limit say, see {@link loopAfterCalls}; the run goes round in circles → the end; on.
+ * The step limit is exact: a run whose last allowed step called tools has had them carried out, and ends.
  */
 export function decideAfterTools(
-  run: Pick<RunFacts, 'id' | 'batch_state' | 'state' | 'step_number' | 'max_steps'>,
+  run: Pick<RunFacts, 'id' | 'batch_state' | 'state' | 'step_number' | 'max_steps' | 'trail'>,
   assistantSeq: number,
   resultsJson: string,
-  ends = false,
+  calls: readonly SettledCall[] = [],
+  conduct: Conduct = NO_CONDUCT,
 ): ToolsDecision {
+  const [reason, event, move, reask] = moveAfterTools(run, calls, conduct);
+  transition(runMachine, run.state, event);
   const message: AppendedMessage = {
     seq: assistantSeq + 1,
     role: 'user',
-    content_json: resultsJson,
+    content_json: reask === null ? resultsJson : withText(resultsJson, reask),
     shown: true,
   };
-  const [reason, event, move] = moveAfterTools(run, ends);
-  transition(runMachine, run.state, event);
   return { kind: 'settle', run_id: run.id, step_number: run.step_number, reason, message, run: move };
 }
 
@@ -73,13 +88,43 @@ export function decidePoisonedTools(
 }
 
 function moveAfterTools(
-  run: Pick<RunFacts, 'batch_state' | 'step_number' | 'max_steps'>,
-  ends: boolean,
-): readonly [string, RunEvent, RunMove] {
+  run: Pick<RunFacts, 'batch_state' | 'step_number' | 'max_steps' | 'trail'>,
+  settled: readonly SettledCall[],
+  conduct: Conduct,
+): readonly [reason: string, event: RunEvent, move: RunMove, reask: string | null] {
   if (run.batch_state === 'cancelling' || run.batch_state === 'cancelled') {
-    return ['batch is being cancelled', 'cancel', cancelledMove];
+    return ['batch is being cancelled', 'cancel', cancelledMove, null];
   }
-  if (ends) return ['a tool rule ends the run', 'complete', completed('tool_rule')];
-  if (run.step_number >= run.max_steps) return ['step limit reached', 'complete', completed('max_steps')];
-  return ['results go back to the model', 'continue', nextStep(run)];
+  const calls = settled.map(({ planned, outcome }) => ({
+    tool_name: planned.tool_name,
+    input: planned.args,
+    result: outcome.result,
+    ok: outcome.ok,
+    is_error: !outcome.ok,
+    carried_out: planned.kind !== 'rejected',
+    prefill_error: planned.prefill_error,
+  }));
+  const before = run.trail ?? NO_TRAIL;
+  const { rules, available } = conduct;
+  const { step_number, max_steps } = run;
+  const loop = loopAfterCalls({ rules, available, history: before.history, step_number, max_steps }, calls);
+  if (loop.kind === 'stop') {
+    const { stop_reason, reason, error } = loop;
+    return error === null
+      ? [reason, 'complete', completed(stop_reason), null]
+      : [reason, 'fail', failed(stop_reason, error), null];
+  }
+  const trail = afterCallsOf(before, rules, calls);
+  const verdict = detectLoop(trail.steps);
+  if (verdict !== null)
+    return ['goes round in circles', 'fail', failed('loop_detected', loopText(verdict)), null];
+  return [loop.reason, 'continue', nextStep(run, trail), loop.reask];
+}
+
+function loopText(verdict: LoopVerdict): string {
+  if (verdict.kind === 'stall')
+    return `The last ${verdict.steps} steps brought nothing new: their calls failed or had results that were there before.`;
+  const { cycle_len, repeats } = verdict;
+  const what = cycle_len === 1 ? 'The same step' : `The same ${cycle_len} steps`;
+  return `${what} came ${repeats} times in a row, with the same calls, arguments and results.`;
 }

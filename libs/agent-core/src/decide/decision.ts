@@ -4,6 +4,7 @@ import type { BatchState } from '../machine/batch.ts';
 import type { RunState, StopReason } from '../machine/run.ts';
 import type { StepState } from '../machine/step.ts';
 import type { Usage } from '../model/usage.ts';
+import type { Trail } from './trail.ts';
 
 /** What deciding needs to know of a run: its row, locked, and the state of its batch. */
 export interface RunFacts {
@@ -17,6 +18,8 @@ export interface RunFacts {
   readonly max_steps: number;
   readonly token_boost: number;
   readonly last_seq: number;
+  /** Null for a run that has done nothing yet. */
+  readonly trail: Trail | null;
 }
 
 /** Limits that decisions follow. */
@@ -54,6 +57,8 @@ export type RunMove =
       readonly failures: number;
       readonly token_boost: number;
       readonly delay_ms: number;
+      /** Left out: as it was. */
+      readonly trail?: Trail;
     }
   | { readonly state: 'acting' }
   | { readonly state: EndedState; readonly stop_reason: StopReason; readonly error: JsonObject | null };

@@ -1,5 +1,4 @@
-import type { Json } from '../base/json.ts';
-import { toolUsesOf, type ContentBlock } from '../model/content.ts';
+import { rulesOf, type ToolRule } from './rule.ts';
 
 /** What the rules know of a run so far. */
 export interface RuleHistory {
@@ -14,88 +13,15 @@ export const NO_HISTORY: RuleHistory = { calls: [], last_result: null };
 
 /** A call of a run and what came of it. */
 export interface PastCall {
-  readonly tool_use_id: string;
   readonly tool_name: string;
-  readonly input: Json;
   /** The text that the model was given; null while there is none. */
   readonly result: string | null;
-  readonly is_error: boolean;
-  /** False for a call that was refused before it could have had an effect. */
+  /** False for a call that was refused before it could have had an effect: it never happened. */
   readonly carried_out: boolean;
 }
 
-/** A message of a run, as far as calls and their results are concerned. */
-export interface CallMessage {
-  readonly role: string;
-  readonly content: readonly ContentBlock[];
-}
-
-/**
- * The calls of each answer of a run, oldest first, with their results; answers without calls are left out. `messages`
- * are the messages of this run alone, in order. `refusedIds` are the tool use ids of calls that were refused (unknown
- * tool, unusable arguments, rules): those have a result and yet did not happen.
- *
- * A result belongs to the latest call of its id before it. Of calls with one id in one answer the first stands.
- */
-export function callsOf(
-  messages: readonly CallMessage[],
-  refusedIds: ReadonlySet<string> = new Set(),
-): readonly (readonly PastCall[])[] {
-  const steps: Map<string, PastCall>[] = [];
-  for (const { role, content } of messages) {
-    if (role === 'assistant') {
-      const step = new Map<string, PastCall>();
-      for (const { id, name, input } of toolUsesOf(content)) {
-        if (step.has(id)) continue;
-        step.set(id, {
-          tool_use_id: id,
-          tool_name: name,
-          input,
-          result: null,
-          is_error: false,
-          carried_out: !refusedIds.has(id),
-        });
-      }
-      if (step.size > 0) steps.push(step);
-      continue;
-    }
-    for (const block of content) {
-      const id = block['tool_use_id'];
-      if (block.type !== 'tool_result' || typeof id !== 'string') continue;
-      const step = steps.findLast((candidate) => candidate.has(id));
-      const call = step?.get(id);
-      if (step === undefined || call === undefined) continue;
-      step.set(id, { ...call, result: resultText(block['content']), is_error: block['is_error'] === true });
-    }
-  }
-  return steps.map((step) => [...step.values()]);
-}
-
-/** Text of a result's content; parts that are no text stand as their JSON. */
-function resultText(content: Json | undefined): string {
-  if (content === undefined || content === null) return '';
-  if (typeof content === 'string') return content;
-  if (!Array.isArray(content)) return JSON.stringify(content);
-  return content
-    .map((part: Json) => {
-      const text = typeof part === 'object' && part !== null && 'text' in part ? part['text'] : null;
-      return typeof text === 'string' ? text : JSON.stringify(part);
-    })
-    .join('\n');
-}
-
-/** The history that calls in call order amount to. Refused ones never happened: they count for nothing. */
-export function historyOf(
-  calls: Iterable<Pick<PastCall, 'tool_name' | 'result' | 'carried_out'>>,
-): RuleHistory {
-  return withCalls(NO_HISTORY, calls);
-}
-
-/** The history after further calls. */
-export function withCalls(
-  history: RuleHistory,
-  calls: Iterable<Pick<PastCall, 'tool_name' | 'result' | 'carried_out'>>,
-): RuleHistory {
+/** The history after further calls, in call order. Refused ones count for nothing. */
+export function withCalls(history: RuleHistory, calls: Iterable<PastCall>): RuleHistory {
   const happened = [...calls].filter((call) => call.carried_out);
   const last = happened.at(-1);
   if (last === undefined) return history;
@@ -103,4 +29,28 @@ export function withCalls(
     calls: [...history.calls, ...happened.map((call) => call.tool_name)],
     last_result: last.result,
   };
+}
+
+/**
+ * The part of a history that rules can still ask for, so that what is kept with a run stays small however long it runs:
+ * the last call, of each tool as many as its limit counts and at least one, and the last result only where a rule
+ * branches on it.
+ */
+export function keptHistory(rules: readonly ToolRule[], history: RuleHistory): RuleHistory {
+  const limits = new Map<string, number>();
+  for (const { tool_name, max_count_limit } of rulesOf(rules, 'max_count_per_step')) {
+    limits.set(tool_name, Math.max(max_count_limit, limits.get(tool_name) ?? 1));
+  }
+  const left = new Map<string, number>();
+  const calls = history.calls
+    .toReversed()
+    .filter((name) => {
+      const rest = left.get(name) ?? limits.get(name) ?? 1;
+      left.set(name, rest - 1);
+      return rest > 0;
+    })
+    .reverse();
+  const last = calls.at(-1);
+  const branches = rulesOf(rules, 'conditional').some((rule) => rule.tool_name === last);
+  return { calls, last_result: branches ? history.last_result : null };
 }

@@ -9,7 +9,9 @@ export const AUTOMATED_PREFIX = '[This is an automated system message hidden fro
 export const REASKS_MAX = 3;
 
 /** A call of the answer that is being decided. */
-export interface DecidedCall extends Pick<PastCall, 'tool_name' | 'result' | 'carried_out'> {
+export interface DecidedCall extends PastCall {
+  /** Whether it went well. */
+  readonly ok: boolean;
   /** What is wrong with the arguments that a rule fixed for this call; null for nothing. */
   readonly prefill_error: string | null;
 }
@@ -20,21 +22,17 @@ export interface LoopFacts {
   readonly available: readonly string[];
   /** Before this answer. */
   readonly history: RuleHistory;
-  /** The calls of this answer, in order, each with its result; none for an answer in words. */
-  readonly calls: readonly DecidedCall[];
   readonly step_number: number;
   readonly max_steps: number;
-  /** Re-asks in a row before this answer, as {@link countReasks} counts them. */
-  readonly reasks: number;
 }
 
 /** Whether a run goes on after an answer. `reason` is for the log alone. */
-export type LoopDecision =
+export type LoopDecision<Reask extends string | null = string | null> =
   | {
       readonly kind: 'continue';
       readonly reason: string;
       /** Text to give the model with the next request: after the results, or as a message; null for none. */
-      readonly reask: string | null;
+      readonly reask: Reask;
     }
   | {
       readonly kind: 'stop';
@@ -46,20 +44,14 @@ export type LoopDecision =
     };
 
 /**
- * Decides whether a run goes on after an answer whose calls, if any, have been carried out or refused. In this order:
- * a rule's own arguments do not fit → the end; a terminal tool was carried out and nothing required is missing → the
- * end, whatever the other calls of the answer want; the last step → the end; no tool may be called next → the end; a
- * terminal tool came too early → on, saying what is missing; any other call → on.
- *
- * An answer in words ends the run unless the rules demand a call: then it is asked for again, {@link REASKS_MAX} times
- * in a row. On the last step an unmet `required_before_exit` does not matter, as in Letta.
+ * Decides whether a run goes on after an answer whose `calls`, in order, have been carried out or refused. In this order:
+ * a rule's own arguments do not fit → the end; a terminal tool was carried out with success and nothing required is
+ * missing → the end, whatever the other calls of the answer want; the last step → the end; a call is due and no tool may
+ * be called → the end, and so where none may be called and the model tried nevertheless; a terminal tool came too early
+ * → on, saying what is missing; any other call → on.
  */
-export function decideLoop(facts: LoopFacts): LoopDecision {
-  return facts.calls.length === 0 ? afterWords(facts) : afterCalls(facts);
-}
-
-function afterCalls(facts: LoopFacts): LoopDecision {
-  const { rules, available, calls } = facts;
+export function loopAfterCalls(facts: LoopFacts, calls: readonly DecidedCall[]): LoopDecision {
+  const { rules, available } = facts;
   const [misfit] = calls.flatMap(({ tool_name, prefill_error }) =>
     prefill_error === null ? [] : [`'${tool_name}' do not fit it: ${prefill_error}`],
   );
@@ -69,12 +61,14 @@ function afterCalls(facts: LoopFacts): LoopDecision {
   }
   const history = withCalls(facts.history, calls);
   const missing = uncalledRequired(rules, history, available);
-  const ended = calls.find((call) => call.carried_out && isTerminal(rules, call.tool_name));
+  const ended = calls.find((call) => call.carried_out && call.ok && isTerminal(rules, call.tool_name));
   if (ended !== undefined && missing.length === 0) {
     return stop('tool_rule', `terminal tool ${ended.tool_name} called`);
   }
   if (isLastStep(facts)) return stop('max_steps', 'step limit reached');
-  if (available.length > 0 && allowedTools(rules, history, available).length === 0) {
+  const isStuck = available.length > 0 && allowedTools(rules, history, available).length === 0;
+  // Where no call is due, the model may still end in words; once it has tried to call nevertheless, it is stuck too.
+  if (isStuck && (mustForce(rules, history) || !calls.some((call) => call.carried_out))) {
     const after = history.calls.at(-1);
     const error =
       after === undefined
@@ -95,7 +89,12 @@ function afterCalls(facts: LoopFacts): LoopDecision {
   return { kind: 'continue', reason, reask: null };
 }
 
-function afterWords(facts: LoopFacts): LoopDecision {
+/**
+ * Decides whether a run goes on after an answer in words: the end, unless the rules demand a call, which is then asked
+ * for again. On the last step an unmet `required_before_exit` does not matter, as in Letta. `reasks` are those in a row
+ * before this answer, of which there may be {@link REASKS_MAX}.
+ */
+export function loopAfterWords(facts: LoopFacts, reasks: number): LoopDecision<string> {
   const { rules, available, history } = facts;
   const allowed = allowedTools(rules, history, available);
   if (mustForce(rules, history)) {
@@ -105,15 +104,15 @@ function afterWords(facts: LoopFacts): LoopDecision {
     }
     if (isLastStep(facts))
       return stop('max_steps', 'step limit reached before the call that the rules demand');
-    return reask(facts, `a call is due: ${allowed.join(', ')}`, forcedText(allowed));
+    return reask(reasks, `a call is due: ${allowed.join(', ')}`, forcedText(allowed));
   }
   const missing = uncalledRequired(rules, history, available);
   if (missing.length === 0 || isLastStep(facts)) return stop('end_turn', 'answered in words');
-  return reask(facts, `still to be called: ${missing.join(', ')}`, missingText(missing));
+  return reask(reasks, `still to be called: ${missing.join(', ')}`, missingText(missing));
 }
 
-function reask(facts: LoopFacts, reason: string, text: string): LoopDecision {
-  if (facts.reasks < REASKS_MAX) return { kind: 'continue', reason, reask: text };
+function reask(reasks: number, reason: string, text: string): LoopDecision<string> {
+  if (reasks < REASKS_MAX) return { kind: 'continue', reason, reask: text };
   const error = `The model did not make the call that the tool rules demand, although asked ${REASKS_MAX} times.`;
   return { kind: 'stop', stop_reason: 'loop_detected', reason, error };
 }
@@ -125,7 +124,7 @@ function isLastStep({ step_number, max_steps }: LoopFacts): boolean {
 function stop(
   stopReason: Extract<LoopDecision, { kind: 'stop' }>['stop_reason'],
   reason: string,
-): LoopDecision {
+): LoopDecision<never> {
   return { kind: 'stop', stop_reason: stopReason, reason, error: null };
 }
 
@@ -137,30 +136,4 @@ function forcedText(names: readonly string[]): string {
   const list = names.join(', ');
   const choice = names.length === 1 ? list : `one of these tools: ${list}`;
   return `${AUTOMATED_PREFIX}ToolRuleViolated: Your next response must call ${choice}.`;
-}
-
-/**
- * How many times in a row the model has been asked for a call and answered in words: counted from the end of the run's
- * messages, before the answer that is being decided.
- */
-export function countReasks(
-  messages: readonly {
-    readonly role: string;
-    readonly content: readonly { readonly type: string; readonly [key: string]: unknown }[];
-  }[],
-): number {
-  let reasks = 0;
-  for (const { role, content } of messages.toReversed()) {
-    if (content.some(({ type }) => type === 'tool_use' || type === 'tool_result')) break;
-    if (role !== 'user') continue;
-    const isReask = content.some(
-      ({ type, text }) =>
-        type === 'text' &&
-        typeof text === 'string' &&
-        text.startsWith(`${AUTOMATED_PREFIX}ToolRuleViolated:`),
-    );
-    if (!isReask) break;
-    reasks++;
-  }
-  return reasks;
 }

@@ -29,6 +29,7 @@ export function capResult(text: string, limit: number): string {
 /**
  * The JSON text of the user content that answers the calls of one step: one `tool_result` per distinct tool use id, in
  * call order. The provider refuses a second result for an id, so the first one stands.
+ * {@link withText} adds what else the model is to be told.
  *
  * The model gets the plain result text, with `is_error` for a failure. Letta's package of status, message and time
  * is made for its clients alone: a clock in the prompt would make retried requests differ.
@@ -43,4 +44,10 @@ export function toolResultsMessage(calls: readonly AnsweredCall[]): string {
     results.set(tool_use_id, toolResult(tool_use_id, content, !outcome.ok));
   }
   return JSON.stringify([...results.values()]);
+}
+
+/** The results with a text behind them, where the provider takes it: nothing may stand before a result. */
+export function withText(resultsJson: string, text: string): string {
+  const block = JSON.stringify({ type: 'text', text });
+  return resultsJson === '[]' ? `[${block}]` : `${resultsJson.slice(0, -1)},${block}]`;
 }

@@ -1,6 +1,22 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { callFingerprint, detectLoop, LOOP_POLICY_DEFAULT, type LoopCall } from '../../src/context/loops.ts';
+import {
+  callFingerprint,
+  detectLoop as detectLoopIn,
+  LOOP_POLICY_DEFAULT,
+  NO_STEPS,
+  withStep,
+  type LoopCall,
+  type LoopPolicy,
+} from '../../src/context/loops.ts';
+
+/** Judges steps as the store does: each is added to the prints of those before it. */
+function detectLoop(steps: readonly (readonly LoopCall[])[], policy?: LoopPolicy) {
+  return detectLoopIn(
+    steps.reduce((prints, calls) => withStep(prints, calls), NO_STEPS),
+    policy,
+  );
+}
 
 const call = (tool_name: string, result: string | null = 'same', rest: Partial<LoopCall> = {}): LoopCall => ({
   tool_name,
@@ -103,13 +119,23 @@ describe('a stall', () => {
   test('ends with anything new, an open call included', () => {
     expect(detectLoop([failing(1), failing(2), failing(3), [call('a', 'new')]], policy)).toBeNull();
     expect(detectLoop([failing(1), failing(2), failing(3), [call('a', null)]], policy)).toBeNull();
-    expect(detectLoop([failing(1), failing(2), failing(3), []], policy)).toBeNull();
     expect(detectLoop([failing(1), failing(2), [...failing(3), call('b', 'new')]], policy)).toBeNull();
   });
 
   test('is not looked for where the policy says so', () => {
     expect(detectLoop([1, 2, 3, 4, 5].map(failing), { ...policy, stalled_steps_max: 0 })).toBeNull();
   });
+});
+
+test('what is kept of the steps is bounded, however long the run', () => {
+  const many = Array.from({ length: 200 }, (_, number) => [
+    call('a', `result ${number}`, { input: { number } }),
+  ]);
+  const kept = many.reduce((prints, calls) => withStep(prints, calls), NO_STEPS);
+  expect(kept.prints).toHaveLength(24);
+  expect(kept.seen).toHaveLength(64);
+  expect(JSON.stringify(kept).length).toBeLessThan(2_000);
+  expect(withStep(kept, [])).toBe(kept);
 });
 
 test('a run whose every step brings something new is never stopped', () => {

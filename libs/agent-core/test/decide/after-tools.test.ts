@@ -1,8 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { isError } from '../../src/base/errors.ts';
-import { decideAfterTools, decidePoisonedTools } from '../../src/decide/after-tools.ts';
+import { decideAfterTools, decidePoisonedTools, type SettledCall } from '../../src/decide/after-tools.ts';
+import { NO_CONDUCT } from '../../src/decide/conduct.ts';
+import { NO_TRAIL } from '../../src/decide/trail.ts';
 import { canTake } from '../../src/machine/machine.ts';
 import { RUN_STATES, runMachine } from '../../src/machine/run.ts';
+import { child, makeRules, required, terminal } from '../rules/rules.ts';
 import { makeRun } from './facts.ts';
 
 const RESULTS = '[{"type":"tool_result","tool_use_id":"a","content":"42"}]';
@@ -17,7 +20,15 @@ describe('results of a step', () => {
       step_number: 2,
       reason: 'results go back to the model',
       message: { seq: 6, role: 'user', content_json: RESULTS, shown: true },
-      run: { state: 'ready', step_number: 3, attempt: 1, failures: 0, token_boost: 0, delay_ms: 0 },
+      run: {
+        state: 'ready',
+        step_number: 3,
+        attempt: 1,
+        failures: 0,
+        token_boost: 0,
+        delay_ms: 0,
+        trail: NO_TRAIL,
+      },
     });
   });
 
@@ -44,18 +55,106 @@ describe('results of a step', () => {
     },
   );
 
+  const conduct = {
+    ...NO_CONDUCT,
+    available: ['lookup', 'done'],
+    rules: makeRules(terminal('done'), required('lookup')),
+  };
+  const settled = (tool_name: string, rest: Partial<SettledCall['outcome']> = {}): SettledCall => ({
+    planned: {
+      index: 0,
+      tool_use_id: 'a',
+      tool_name,
+      kind: 'module',
+      args: {},
+      rejection: null,
+      prefill_error: null,
+      tool: null,
+    },
+    outcome: { ok: true, result: '42', ...rest },
+  });
+
   test('end the run by a tool rule, also where steps are left or none is', () => {
     for (const step_number of [1, 10]) {
-      const { run, message } = decideAfterTools(acting({ step_number, max_steps: 10 }), 5, RESULTS, true);
+      const { run, message } = decideAfterTools(
+        acting({ step_number, max_steps: 10 }),
+        5,
+        RESULTS,
+        [settled('lookup'), settled('done')],
+        conduct,
+      );
       expect(run).toEqual({ state: 'completed', stop_reason: 'tool_rule', error: null });
-      expect(message.shown).toBe(true);
+      expect(message).toMatchObject({ shown: true, content_json: RESULTS });
     }
   });
 
-  test('of a batch that is being cancelled end the run as cancelled, whatever a rule says', () => {
-    expect(decideAfterTools(acting({ batch_state: 'cancelling' }), 5, RESULTS, true).run.state).toBe(
-      'cancelled',
+  test('of a terminal tool that came too early go on, with what is missing behind the results', () => {
+    const { run, message } = decideAfterTools(acting(), 5, RESULTS, [settled('done')], conduct);
+    expect(run).toMatchObject({ state: 'ready', trail: { history: { calls: ['done'], last_result: null } } });
+    expect(JSON.parse(message.content_json)).toEqual([
+      { type: 'tool_result', tool_use_id: 'a', content: '42' },
+      { type: 'text', text: expect.stringContaining('You must call lookup at least once') as string },
+    ]);
+    expect(decideAfterTools(acting(), 5, '[]', [settled('done')], conduct).message.content_json).toMatch(
+      /^\[\{"type":"text"/,
     );
+  });
+
+  test('of a batch that is being cancelled end the run as cancelled, whatever a rule says', () => {
+    const run = acting({ batch_state: 'cancelling' });
+    expect(decideAfterTools(run, 5, RESULTS, [settled('done')], conduct).run.state).toBe('cancelled');
+  });
+
+  test('that come over and over end the run as loop_detected, with the results stored (B137)', () => {
+    let run = acting({ max_steps: 100 });
+    for (let step = 1; step < 5; step++) {
+      const { run: move } = decideAfterTools(run, 5, RESULTS, [settled('lookup')]);
+      if (move.state !== 'ready') throw new Error(`ended at step ${step}`);
+      run = { ...run, step_number: move.step_number, trail: move.trail ?? null };
+    }
+    const { run: end, message } = decideAfterTools(run, 5, RESULTS, [settled('lookup')]);
+    expect(end).toEqual({
+      state: 'failed',
+      stop_reason: 'loop_detected',
+      error: {
+        message: 'The same step came 5 times in a row, with the same calls, arguments and results.',
+      },
+    });
+    expect(message.content_json).toBe(RESULTS);
+  });
+
+  test('of two steps in turn are a loop too, and calls that only fail a stall', () => {
+    const ends = (callOf: (step: number) => SettledCall) => {
+      let run = acting({ max_steps: 100 });
+      for (let step = 1; step < 30; step++) {
+        const { run: move } = decideAfterTools(run, 5, RESULTS, [callOf(step)]);
+        if (move.state !== 'ready') return { step, move };
+        run = { ...run, step_number: move.step_number, trail: move.trail ?? null };
+      }
+      return null;
+    };
+    expect(ends((step) => settled(step % 2 === 0 ? 'a' : 'b', { result: '' }))).toMatchObject({
+      step: 10,
+      move: {
+        stop_reason: 'loop_detected',
+        error: { message: expect.stringMatching(/^The same 2 steps came 5 times in a row/) as string },
+      },
+    });
+    expect(ends((step) => settled('a', { ok: false, result: `error ${step}` }))).toMatchObject({
+      step: 9,
+      move: {
+        stop_reason: 'loop_detected',
+        error: { message: expect.stringMatching(/^The last 9 steps brought nothing new/) as string },
+      },
+    });
+    expect(ends((step) => settled('a', { result: `new ${step}` }))).toBeNull();
+  });
+
+  test('after which no tool may be called although one is due end the run as no_valid_tools (B79a)', () => {
+    const rules = makeRules(child('lookup', 'zzz'));
+    expect(
+      decideAfterTools(acting(), 5, RESULTS, [settled('lookup')], { ...conduct, rules }).run,
+    ).toMatchObject({ state: 'failed', stop_reason: 'no_valid_tools' });
   });
 
   test('may settle in the commit of the answer itself, while the run still counts as in flight', () => {

@@ -1,13 +1,16 @@
 import { describe, expect, test } from 'vitest';
 import { decideAfterAnswer } from '../../src/decide/after-answer.ts';
+import { NO_CONDUCT } from '../../src/decide/conduct.ts';
 import {
   RETRY_POLICY_DEFAULT,
   type RunFacts,
   type RunMove,
   type StepDecision,
 } from '../../src/decide/decision.ts';
+import { NO_TRAIL, type Trail } from '../../src/decide/trail.ts';
 import type { BatchState } from '../../src/machine/batch.ts';
 import type { ContentBlock } from '../../src/model/content.ts';
+import { makeRules, required } from '../rules/rules.ts';
 import { call, keyOf, makeAnswer, makeRun, text } from './facts.ts';
 
 const policy = RETRY_POLICY_DEFAULT;
@@ -53,11 +56,11 @@ const nothing: readonly ContentBlock[] = [];
 describe('an answer, while the batch runs', () => {
   test.each<[string | null, string, readonly ContentBlock[], string]>([
     ['end_turn', 'text', saying, 'done shown completed end_turn'],
-    ['end_turn', 'nothing', nothing, 'done none completed end_turn'],
+    ['end_turn', 'nothing', nothing, 'done shown ready 2.1'],
     ['end_turn', 'calls', calling, 'answered shown acting'],
     ['end_turn', 'a call without a name', nameless, 'errored none ready 1.2'],
     ['stop_sequence', 'text', saying, 'done shown completed stop_sequence'],
-    ['stop_sequence', 'nothing', nothing, 'done none completed stop_sequence'],
+    ['stop_sequence', 'nothing', nothing, 'done shown ready 2.1'],
     ['stop_sequence', 'calls', calling, 'answered shown acting'],
     ['tool_use', 'calls', calling, 'answered shown acting'],
     ['tool_use', 'text', saying, 'done kept failed provider_error'],
@@ -66,7 +69,7 @@ describe('an answer, while the batch runs', () => {
     ['pause_turn', 'text', saying, 'done shown ready 2.1'],
     ['pause_turn', 'an open server call', searching, 'done shown ready 2.1'],
     ['pause_turn', 'calls', calling, 'answered shown acting'],
-    ['pause_turn', 'nothing', nothing, 'done none completed end_turn'],
+    ['pause_turn', 'nothing', nothing, 'done shown ready 2.1'],
     ['max_tokens', 'text', saying, 'done shown failed max_tokens'],
     ['max_tokens', 'thought alone', thinking, 'done kept failed max_tokens'],
     ['max_tokens', 'an open server call', searching, 'done kept failed max_tokens'],
@@ -199,7 +202,7 @@ describe('what is written of an applied answer', () => {
       model: 'claude-sonnet-5-5',
     });
     expect(decision).toMatchObject({ kind: 'apply', key: keyOf(makeRun()), run: { error: null } });
-    expect(decision.reason).toBe('answered');
+    expect(decision.reason).toBe('answered in words');
   });
 
   test('tells the user why the run failed, without anything of the provider in it but an unknown stop reason', () => {
@@ -209,5 +212,80 @@ describe('what is written of an applied answer', () => {
     expect(decide('compaction', saying).run).toMatchObject({
       error: { message: expect.stringContaining("'compaction'") },
     });
+  });
+});
+
+describe('an empty answer', () => {
+  const empties: readonly (readonly ContentBlock[])[] = [[], [text(' ')], thinking, [...thinking, text('')]];
+  const trail = (rest: Partial<Trail>) => ({ trail: { ...NO_TRAIL, ...rest } });
+
+  test('is kept from later requests and asked for again, three times in a row, and then fails its run', () => {
+    for (const content of empties) {
+      const { messages, run } = decide('end_turn', content, trail({ reasks: 2 }));
+      expect(messages.filter(({ role, shown }) => role === 'assistant' && shown)).toEqual([]);
+      expect(messages.at(-1)).toMatchObject({
+        seq: 4 + messages.length,
+        role: 'user',
+        content_json: expect.stringContaining('Your last response was empty') as string,
+        shown: true,
+      });
+      expect(run).toMatchObject({ state: 'ready', step_number: 2, trail: { reasks: 3 } });
+      expect(decide('end_turn', content, trail({ reasks: 3 })).run).toMatchObject({
+        state: 'failed',
+        stop_reason: 'loop_detected',
+      });
+    }
+  });
+
+  test('on the last step fails the run as max_steps', () => {
+    expect(decide('end_turn', nothing, { step_number: 3, max_steps: 3 }).run).toMatchObject({
+      state: 'failed',
+      stop_reason: 'max_steps',
+    });
+  });
+
+  test('that goes on from a pause adds nothing, and ends the run', () => {
+    expect(decide('end_turn', nothing, trail({ pauses: 1 })).run).toMatchObject({ stop_reason: 'end_turn' });
+  });
+
+  test('of a run that has called tools ends it: its work is done (B132)', () => {
+    const worked = trail({ steps: { prints: ['x'], seen: [], stalled: 0 } });
+    expect(summary(decide('end_turn', nothing, worked))).toBe('done none completed end_turn');
+    expect(summary(decide('end_turn', [text('')], worked))).toBe('done kept completed end_turn');
+  });
+});
+
+describe('an answer in words', () => {
+  const conduct = { ...NO_CONDUCT, available: ['a'], rules: makeRules(required('a')) };
+
+  test('is asked for again where a rule demands a call, in a message of its own behind it', () => {
+    const run = makeRun();
+    const outcome = { kind: 'answered', answer: makeAnswer('stop_sequence', saying) } as const;
+    const decision = decideAfterAnswer(run, keyOf(run), outcome, policy, conduct);
+    expect(decision).toMatchObject({
+      kind: 'apply',
+      step: { state: 'done', applies: true },
+      messages: [
+        { seq: 5, role: 'assistant', shown: true },
+        { seq: 6, role: 'user', content_json: expect.stringContaining('You must call a') as string },
+      ],
+      run: { state: 'ready', step_number: 2, trail: { reasks: 1, pauses: 0 } },
+    });
+    const given = { ...run, trail: { ...NO_TRAIL, reasks: 3 } };
+    expect(decideAfterAnswer(given, keyOf(given), outcome, policy, conduct)).toMatchObject({
+      run: { state: 'failed', stop_reason: 'loop_detected' },
+    });
+    const met = { ...run, trail: { ...NO_TRAIL, history: { calls: ['a'], last_result: null } } };
+    expect(decideAfterAnswer(met, keyOf(met), outcome, policy, conduct)).toMatchObject({
+      run: { state: 'completed', stop_reason: 'stop_sequence' },
+    });
+  });
+});
+
+describe('a pause of the provider', () => {
+  test('is gone on from as it stands, ten times in a row, and then fails its run with nothing of it shown', () => {
+    const paused = (pauses: number) => decide('pause_turn', searching, { trail: { ...NO_TRAIL, pauses } });
+    expect(paused(9).run).toMatchObject({ state: 'ready', trail: { pauses: 10, reasks: 0 } });
+    expect(summary(paused(10))).toBe('done kept failed loop_detected');
   });
 });

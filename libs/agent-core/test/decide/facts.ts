@@ -17,6 +17,7 @@ export function makeRun(rest: Partial<RunFacts> = {}): RunFacts {
     max_steps: 10,
     token_boost: 0,
     last_seq: 4,
+    trail: null,
     ...rest,
   };
 }

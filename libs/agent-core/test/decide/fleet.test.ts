@@ -1,7 +1,8 @@
+import { NO_TRAIL } from '../../src/decide/trail.ts';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ATTEMPT_MAX } from '../../src/base/ids.ts';
-import { decideAfterAnswer } from '../../src/decide/after-answer.ts';
+import { decideAfterAnswer, PAUSES_MAX } from '../../src/decide/after-answer.ts';
 import { decideFinish } from '../../src/decide/finish.ts';
 import { BATCH_STATES, isBatchEnded } from '../../src/machine/batch.ts';
 import { isRunEnded, RUN_STATES, STOP_REASONS } from '../../src/machine/run.ts';
@@ -212,6 +213,7 @@ test('every decision carries what the state that it reaches must carry', () => {
     max_steps: fc.integer({ min: 5, max: 7 }),
     token_boost: fc.nat(1),
     last_seq: fc.integer({ min: -1, max: 100 }),
+    trail: fc.constantFrom(null, { ...NO_TRAIL, reasks: 3 }, { ...NO_TRAIL, pauses: PAUSES_MAX }),
   });
   fc.assert(
     fc.property(facts, anyOutcome, (run, outcome) => {

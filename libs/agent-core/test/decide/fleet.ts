@@ -1,6 +1,8 @@
 import { toCustomId, type StepKey } from '../../src/base/ids.ts';
 import { decideAfterAnswer } from '../../src/decide/after-answer.ts';
-import { decideAfterTools } from '../../src/decide/after-tools.ts';
+import { decideAfterTools, type SettledCall } from '../../src/decide/after-tools.ts';
+import { NO_CONDUCT } from '../../src/decide/conduct.ts';
+import { planCalls } from '../../src/decide/plan-calls.ts';
 import type {
   AppendedMessage,
   RetryPolicy,
@@ -13,10 +15,10 @@ import { applyMemoryTool, withWrite } from '../../src/memory/apply.ts';
 import { MEMORY_TOOLS } from '../../src/memory/definitions.ts';
 import type { BlockView } from '../../src/model/block.ts';
 import { isContentBlock, toolUsesOf, type ContentBlock } from '../../src/model/content.ts';
-import type { ToolDefinition, ToolOutcome } from '../../src/model/tool.ts';
+import type { ToolDefinition } from '../../src/model/tool.ts';
 import { transition } from '../../src/machine/machine.ts';
 import { isRunEnded, runMachine } from '../../src/machine/run.ts';
-import { assignCalls } from '../../src/tools/assign.ts';
+import { NO_HISTORY } from '../../src/rules/history.ts';
 import { toolResultsMessage } from '../../src/tools/results.ts';
 import { createArgumentValidator } from '../../src/tools/validate.ts';
 import { makeBlock } from '../memory/blocks.ts';
@@ -32,6 +34,7 @@ export const TOOLS: readonly ToolDefinition[] = [
   makeTool('lookup', { type: 'object', properties: { q: { type: 'string' } }, required: ['q'] }),
 ];
 const validate = createArgumentValidator();
+const CONDUCT = { ...NO_CONDUCT, tools: TOOLS, available: TOOLS.map((tool) => tool.name) };
 
 export interface StepRow {
   readonly key: StepKey;
@@ -72,6 +75,7 @@ export function acceptedRun(index: number, max_steps: number): RunRow {
       max_steps,
       token_boost: 0,
       last_seq: 0,
+      trail: null,
     },
     stop_reason: null,
     messages: [{ seq: 0, role: 'user', content_json: input, shown: true }],
@@ -104,7 +108,7 @@ export function seal(row: RunRow): RunRow {
 
 /** Applies one line to its run, calls of built-in tools and rejected ones included, as ingest does. */
 export function applyLine(row: RunRow, line: Line, policy: RetryPolicy): RunRow {
-  const decision = decideAfterAnswer(row.facts, line.key, line.outcome, policy);
+  const decision = decideAfterAnswer(row.facts, line.key, line.outcome, policy, CONDUCT);
   if (decision.kind === 'refuse') return row;
   const applied = moved(
     {
@@ -128,15 +132,17 @@ export function applyLine(row: RunRow, line: Line, policy: RetryPolicy): RunRow 
 export function settleCalls(row: RunRow): RunRow {
   if (row.facts.state !== 'acting') return row;
   let { blocks } = row;
-  const answered = plannedCalls(row).map((planned): { tool_use_id: string; outcome: ToolOutcome } => {
-    const { tool_use_id } = planned;
-    if (planned.rejection !== null) return { tool_use_id, outcome: { ok: false, result: planned.rejection } };
-    if (planned.kind !== 'memory') return { tool_use_id, outcome: { ok: true, result: '42' } };
+  const settled = plannedCalls(row).map((planned): SettledCall => {
+    if (planned.rejection !== null) return { planned, outcome: { ok: false, result: planned.rejection } };
+    if (planned.kind !== 'memory') return { planned, outcome: { ok: true, result: '42' } };
     const { outcome, write } = applyMemoryTool(planned.tool_name, planned.args, blocks);
     blocks = withWrite(blocks, write);
-    return { tool_use_id, outcome };
+    return { planned, outcome };
   });
-  const decision = decideAfterTools(row.facts, row.facts.last_seq, toolResultsMessage(answered));
+  const results = toolResultsMessage(
+    settled.map(({ planned, outcome }) => ({ tool_use_id: planned.tool_use_id, outcome })),
+  );
+  const decision = decideAfterTools(row.facts, row.facts.last_seq, results, settled, CONDUCT);
   const steps = row.steps.map((step) =>
     step.state === 'answered' ? { ...step, state: 'done' as const } : step,
   );
@@ -188,7 +194,8 @@ export function contentOf(contentJson: string): readonly ContentBlock[] {
 
 function plannedCalls(row: RunRow) {
   const answer = row.messages.at(-1);
-  return assignCalls(toolUsesOf(answer === undefined ? [] : contentOf(answer.content_json)), TOOLS, validate);
+  const uses = toolUsesOf(answer === undefined ? [] : contentOf(answer.content_json));
+  return planCalls(uses, CONDUCT, NO_HISTORY, validate);
 }
 
 function moved(row: RunRow, messages: readonly AppendedMessage[], move: RunMove): RunRow {
@@ -200,6 +207,7 @@ function moved(row: RunRow, messages: readonly AppendedMessage[], move: RunMove)
           attempt: move.attempt,
           failures: move.failures,
           token_boost: move.token_boost,
+          trail: move.trail ?? row.facts.trail,
         }
       : {};
   return {

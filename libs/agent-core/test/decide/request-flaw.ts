@@ -9,7 +9,9 @@ export function flawOf(messages: readonly ShownMessage[]): string | null {
     const asked = new Set(content.filter(({ type }) => type === 'tool_use').map((block) => block['id']));
     const results = (next?.content ?? []).filter(({ type }) => type === 'tool_result');
     const answered = results.map((block) => block['tool_use_id']);
-    if (next?.role === role && !(paused && asked.size === 0)) return `two messages of the ${role}`;
+    // Neighbours of the user are read as one; an answer is gone on with only where the provider paused it.
+    if (next?.role === role && role === 'assistant' && !(paused && asked.size === 0))
+      return `two messages of the ${role}`;
     if (next !== undefined && answered.length !== asked.size) return 'calls and results differ in number';
     if (!answered.every((id) => asked.has(id))) return 'a result answers no call';
   }

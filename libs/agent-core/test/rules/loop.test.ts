@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest';
 import { NO_HISTORY, type RuleHistory } from '../../src/rules/history.ts';
 import {
   AUTOMATED_PREFIX,
-  countReasks,
-  decideLoop,
+  loopAfterCalls,
+  loopAfterWords,
   REASKS_MAX,
   type DecidedCall,
   type LoopFacts,
@@ -27,6 +27,7 @@ const call = (tool_name: string, rest: Partial<DecidedCall> = {}): DecidedCall =
   tool_name,
   result: 'ok',
   carried_out: true,
+  ok: true,
   prefill_error: null,
   ...rest,
 });
@@ -34,18 +35,17 @@ const call = (tool_name: string, rest: Partial<DecidedCall> = {}): DecidedCall =
 function decide(
   rules: readonly ToolRule[],
   calls: readonly DecidedCall[],
-  rest: Partial<LoopFacts> & { history?: RuleHistory } = {},
+  { reasks = 0, ...rest }: Partial<LoopFacts> & { history?: RuleHistory; reasks?: number } = {},
 ) {
-  return decideLoop({
+  const facts = {
     rules,
     available: ['a', 'b', 'c'],
     history: NO_HISTORY,
-    calls,
     step_number: 1,
     max_steps: 5,
-    reasks: 0,
     ...rest,
-  });
+  };
+  return calls.length === 0 ? loopAfterWords(facts, reasks) : loopAfterCalls(facts, calls);
 }
 
 describe('after calls', () => {
@@ -85,6 +85,21 @@ describe('after calls', () => {
   test('a terminal tool that was refused ends nothing', () => {
     const refused = call('a', { carried_out: false });
     expect(decide(makeRules(terminal('a')), [refused])).toMatchObject({ kind: 'continue' });
+  });
+
+  test('a terminal tool that failed ends nothing: the model is told, and may call again', () => {
+    expect(decide(makeRules(terminal('a')), [call('a', { ok: false })])).toMatchObject({ kind: 'continue' });
+  });
+
+  test('where no tool is left and none is due, the model may still end in words, and is stuck once it calls', () => {
+    const rules = makeRules(maxCount('a', 1));
+    const used = { available: ['a'], history: after(['a']) };
+    expect(decide(rules, [call('a')], { available: ['a'] })).toMatchObject({ kind: 'continue' });
+    expect(decide(rules, [], used)).toMatchObject({ stop_reason: 'end_turn' });
+    expect(decide(rules, [call('a', { carried_out: false, ok: false })], used)).toMatchObject({
+      stop_reason: 'no_valid_tools',
+      error: "The tool rules allow no call after 'a'.",
+    });
   });
 
   test('a terminal tool that comes too early goes on and says what is missing', () => {
@@ -204,31 +219,6 @@ describe('after an answer in words', () => {
       stop_reason: 'loop_detected',
       error: 'The model did not make the call that the tool rules demand, although asked 3 times.',
     });
-  });
-});
-
-describe('counting re-asks', () => {
-  const user = (text: string) => ({ role: 'user', content: [{ type: 'text', text }] });
-  const assistant = { role: 'assistant', content: [{ type: 'text', text: 'no' }] };
-  const asked = user(`${AUTOMATED_PREFIX}ToolRuleViolated: You must call a at least once to exit the loop.`);
-
-  test('counts those in a row at the end', () => {
-    expect(countReasks([])).toBe(0);
-    expect(countReasks([user('hi'), assistant])).toBe(0);
-    expect(countReasks([user('hi'), assistant, asked, assistant, asked])).toBe(2);
-    expect(countReasks([asked, assistant, user('hi'), assistant, asked])).toBe(1);
-  });
-
-  test('begins anew after a call', () => {
-    const results = {
-      role: 'user',
-      content: [
-        { type: 'tool_result', tool_use_id: '1', content: 'x' },
-        { type: 'text', text: asked.content[0]?.text },
-      ],
-    };
-    expect(countReasks([asked, assistant, results, assistant, asked])).toBe(1);
-    expect(countReasks([asked, { role: 'assistant', content: [{ type: 'tool_use' }] }])).toBe(0);
   });
 });
 

@@ -1,16 +1,24 @@
 import { describe, expect, test } from 'vitest';
-import type { ContentBlock } from '../../src/model/content.ts';
-import { checkCalls } from '../../src/rules/check.ts';
-import { callsOf, historyOf, type CallMessage } from '../../src/rules/history.ts';
-import { countReasks, decideLoop } from '../../src/rules/loop.ts';
+import { decideAfterAnswer } from '../../src/decide/after-answer.ts';
+import { decideAfterTools } from '../../src/decide/after-tools.ts';
+import { NO_CONDUCT } from '../../src/decide/conduct.ts';
+import { RETRY_POLICY_DEFAULT, type RunFacts } from '../../src/decide/decision.ts';
+import { planCalls } from '../../src/decide/plan-calls.ts';
+import { NO_TRAIL } from '../../src/decide/trail.ts';
+import { toolUsesOf } from '../../src/model/content.ts';
 import type { ToolRule } from '../../src/rules/rule.ts';
 import { allowedTools } from '../../src/rules/solver.ts';
+import { toolResultsMessage } from '../../src/tools/results.ts';
+import { createArgumentValidator } from '../../src/tools/validate.ts';
+import { call as toolUse, keyOf, makeAnswer, makeRun, text } from '../decide/facts.ts';
+import { makeTool } from '../tools/tools.ts';
 import { child, conditional, first, goesOn, makeRules, maxCount, required, terminal } from './rules.ts';
+
+const validate = createArgumentValidator();
 
 /**
  * Takes a run through the answers of a model, each the tools that it calls (none: words), keeping nothing between two
- * steps but the messages and which calls were refused, as the store does. Says for each step what was allowed and what
- * came of it.
+ * steps but its row, as the store does. Says for each step what was allowed and what came of it.
  */
 function takeThrough(
   rules: readonly ToolRule[],
@@ -18,48 +26,46 @@ function takeThrough(
   answers: readonly (readonly string[])[],
   resultOf: (tool: string) => string = () => 'ok',
 ): readonly string[] {
-  const messages: CallMessage[] = [{ role: 'user', content: [{ type: 'text', text: 'go' }] }];
-  const refused = new Set<string>();
+  const tools = available.map((name) => makeTool(name, { type: 'object' }));
+  const conduct = { ...NO_CONDUCT, rules, available, tools };
   const trace: string[] = [];
+  let run: RunFacts = makeRun();
   for (const [index, names] of answers.entries()) {
-    const history = historyOf(callsOf(messages, refused).flat());
+    const { history } = run.trail ?? NO_TRAIL;
     const allowed = allowedTools(rules, history, available);
-    const verdicts = checkCalls(rules, history, available, names);
-    const uses = names.map((name, place): ContentBlock => ({
-      type: 'tool_use',
-      id: `${index}-${place}`,
-      name,
-      input: {},
+    const content =
+      names.length === 0 ? [text('words')] : names.map((name, place) => toolUse(`${index}-${place}`, name));
+    const answer = makeAnswer(names.length === 0 ? 'end_turn' : 'tool_use', content);
+    const decision = decideAfterAnswer(
+      run,
+      keyOf(run),
+      { kind: 'answered', answer },
+      RETRY_POLICY_DEFAULT,
+      conduct,
+    );
+    if (decision.kind === 'refuse') throw new Error('The answer was refused.');
+    const planned = planCalls(toolUsesOf(content), conduct, history, validate);
+    const settled = planned.map((plan) => ({
+      planned: plan,
+      outcome:
+        plan.rejection === null
+          ? { ok: true, result: resultOf(plan.tool_name) }
+          : { ok: false, result: plan.rejection },
     }));
-    const results = names.map((name, place): ContentBlock => {
-      const violation = verdicts[place] ?? null;
-      if (violation !== null) refused.add(`${index}-${place}`);
-      return { type: 'tool_result', tool_use_id: `${index}-${place}`, content: violation ?? resultOf(name) };
-    });
-    const reasks = countReasks(messages);
-    messages.push({
-      role: 'assistant',
-      content: names.length > 0 ? uses : [{ type: 'text', text: 'words' }],
-    });
-    if (names.length > 0) messages.push({ role: 'user', content: results });
-    const decision = decideLoop({
-      rules,
-      available,
-      history,
-      calls:
-        names.length === 0
-          ? []
-          : (callsOf(messages, refused).at(-1) ?? []).map((call) => ({ ...call, prefill_error: null })),
-      step_number: index + 1,
-      max_steps: 10,
-      reasks,
-    });
-    const done = names.map((name, place) => (verdicts[place] === null ? name : `(${name})`)).join(' ');
-    const end = decision.kind === 'stop' ? ` ► ${decision.stop_reason}` : '';
+    const results = toolResultsMessage(
+      settled.map(({ planned: { tool_use_id }, outcome }) => ({ tool_use_id, outcome })),
+    );
+    const move =
+      decision.run.state === 'acting'
+        ? decideAfterTools(run, 0, results, settled, conduct).run
+        : decision.run;
+    const done = planned
+      .map(({ kind, tool_name }) => (kind === 'rejected' ? `(${tool_name})` : tool_name))
+      .join(' ');
+    const end = 'stop_reason' in move ? ` ► ${move.stop_reason}` : '';
     trace.push(`[${allowed.join(' ')}] ${done === '' ? 'words' : done}${end}`);
-    if (decision.kind === 'stop') return trace;
-    if (decision.reask !== null)
-      messages.push({ role: 'user', content: [{ type: 'text', text: decision.reask }] });
+    if (move.state !== 'ready') return trace;
+    run = { ...run, step_number: move.step_number, trail: move.trail ?? run.trail };
   }
   return trace;
 }

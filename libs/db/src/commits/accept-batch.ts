@@ -1,7 +1,15 @@
-import { NightshiftError, toStorable, toStorableText, type ContentBlock } from '@nightshift/agent-core';
+import {
+  checkRulesFit,
+  NightshiftError,
+  parseToolRules,
+  toStorable,
+  toStorableText,
+  type ContentBlock,
+} from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import { newConversationId, newId, newRunId, type Tx } from '../connect.ts';
 import { lockConversations } from '../locks/lock-conversations.ts';
+import { readDefinitions } from '../reads/definitions.ts';
 import { freezeDefinitions, type FrozenAgent } from './freeze-definitions.ts';
 import { jsonRowChunks, storableJson } from './json-rows.ts';
 
@@ -55,11 +63,13 @@ export interface AcceptedBatch {
  * then writes new rows only. Statements: about ten for up to 5,000 runs, and five more per further 5,000. Run ids ascend in request order and share one
  * `created_at`, so `(created_at, id)` is the order in which the runs of one conversation take turns.
  *
- * Throws `not_found`, naming the request, for an agent that does not exist.
+ * Throws `not_found`, naming the request, for an agent that does not exist, and `validation_failed` for one that could
+ * not make its first call by its tool rules.
  */
 export async function acceptBatch(trx: Tx, projectId: string, batch: NewBatch): Promise<AcceptedBatch> {
   const frozen = await freezeDefinitions(trx, projectId, [...new Set(batch.runs.map((run) => run.agent_id))]);
   assertAgentsExist(batch, frozen);
+  await assertRulesFit(trx, batch, frozen);
   const shared = new Set(
     batch.runs.filter((run) => !run.isolated).map((run) => frozenOf(frozen, run.agent_id).conversation_id),
   );
@@ -89,6 +99,26 @@ function assertAgentsExist(batch: NewBatch, frozen: ReadonlyMap<string, FrozenAg
   throw new NightshiftError('not_found', `${first.message}${rest} Nothing was stored.`, {
     fields: fields.slice(0, 100),
   });
+}
+
+/** An agent may have lost a tool since its rules were checked: better refused than paid for. */
+async function assertRulesFit(
+  trx: Tx,
+  batch: NewBatch,
+  frozen: ReadonlyMap<string, FrozenAgent>,
+): Promise<void> {
+  const ruled = [...frozen.values()].filter((agent) => agent.has_rules);
+  const definitions = await readDefinitions(trx, [...new Set(ruled.map((agent) => agent.definition_id))]);
+  for (const { id, tool_rules, tools } of definitions) {
+    const [problem] = checkRulesFit(parseToolRules(tool_rules).rules, tools);
+    if (problem === undefined) continue;
+    const index = batch.runs.findIndex((run) => frozen.get(run.agent_id)?.definition_id === id);
+    const path = `/requests/${index}/agent_id`;
+    const message = `has tool rules that it cannot run by: ${problem.path}: ${problem.message}`;
+    throw new NightshiftError('validation_failed', `${path} ${message} Nothing was stored.`, {
+      fields: [{ path, message }],
+    });
+  }
 }
 
 function frozenOf(frozen: ReadonlyMap<string, FrozenAgent>, agentId: string): FrozenAgent {

@@ -6,6 +6,8 @@ export interface FrozenAgent {
   readonly agent_id: string;
   readonly conversation_id: string;
   readonly definition_id: string;
+  /** Whether its runs are held to tool rules. */
+  readonly has_rules: boolean;
 }
 
 /**
@@ -51,7 +53,7 @@ export async function freezeDefinitions(
       ) fresh
       on conflict (id) do nothing
     )
-    select agent_id, conversation_id, definition_id from content
+    select agent_id, conversation_id, definition_id, json_array_length(tool_rules) > 0 as has_rules from content
   `.execute(trx);
   return new Map(rows.map((row) => [row.agent_id, row]));
 }

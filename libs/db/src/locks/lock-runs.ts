@@ -1,4 +1,4 @@
-import type { BatchState, RunState } from '@nightshift/agent-core';
+import type { BatchState, RunState, Trail } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 
@@ -18,6 +18,8 @@ export interface LockedRun {
   readonly max_steps: number;
   readonly token_boost: number;
   readonly last_seq: number;
+  /** Null for a run that has done nothing yet. */
+  readonly trail: Trail | null;
 }
 
 /**
@@ -27,7 +29,8 @@ export interface LockedRun {
 export async function lockRuns(trx: Tx, runIds: readonly string[]): Promise<ReadonlyMap<string, LockedRun>> {
   const { rows } = await sql<LockedRun>`
     select r.id, r.project_id, r.batch_id, b.state as batch_state, r.agent_id, r.conversation_id, r.definition_id,
-           r.state, r.step_number, r.attempt, r.failures, r.max_steps, r.token_boost, coalesce(r.last_seq, -1) as last_seq
+           r.state, r.step_number, r.attempt, r.failures, r.max_steps, r.token_boost, coalesce(r.last_seq, -1) as last_seq,
+           r.trail
       from run r join batch b on b.id = r.batch_id
      where r.id = any(${runIds}::uuid[])
      order by r.id

@@ -3,10 +3,12 @@ import { Migrator, type Migration, type MigrationProvider } from 'kysely/migrati
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
 import * as initial from './0001-initial.ts';
+import * as toolRules from './0002-tool-rules.ts';
 
 /** Every migration, by name, in order. Imported, not globbed: type stripping and bundling both see them. */
 export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0001_initial': initial,
+  '0002_tool_rules': toolRules,
 };
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...MIGRATIONS }) };

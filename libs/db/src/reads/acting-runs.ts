@@ -1,4 +1,4 @@
-import type { BatchState, ToolCallState } from '@nightshift/agent-core';
+import type { BatchState, ToolCallState, Trail } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
 
@@ -9,6 +9,8 @@ export interface ActingRun {
   readonly definition_id: string;
   readonly batch_state: BatchState;
   readonly step_number: number;
+  /** As it was before the answer. */
+  readonly trail: Trail | null;
   /** The stored content of the message with the calls. */
   readonly content: string;
   readonly calls: readonly {
@@ -22,7 +24,8 @@ export interface ActingRun {
 export async function readActingRuns(db: Database, runIds: readonly string[]): Promise<readonly ActingRun[]> {
   const { rows } = await sql<ActingRun>`
     select r.id as run_id, r.agent_id, r.definition_id,
-           (select b.state from batch b where b.id = r.batch_id) as batch_state, r.step_number, m.content::text as content,
+           (select b.state from batch b where b.id = r.batch_id) as batch_state, r.step_number, r.trail,
+           m.content::text as content,
            (select coalesce(json_agg(json_build_object('call_index', c.call_index, 'state', c.state, 'held_result', c.held_result)
                                      order by c.call_index), '[]')
               from tool_call c where c.run_id = r.id and c.step_number = r.step_number) as calls

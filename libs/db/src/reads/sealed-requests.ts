@@ -1,4 +1,4 @@
-import type { BlockView } from '@nightshift/agent-core';
+import type { BlockView, Trail } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
 
@@ -10,6 +10,8 @@ export interface SealedRequest {
   readonly attempt: number;
   readonly max_tokens: number;
   readonly definition_id: string;
+  /** What the run has done so far; it stands still while the step is sealed. */
+  readonly trail: Trail | null;
   /** JSON text of the messages array, stored contents spliced in untouched. */
   readonly messages_json: string;
   readonly block_ids: readonly string[];
@@ -27,7 +29,7 @@ export async function readSealedRequests(
   to: number,
 ): Promise<readonly SealedRequest[]> {
   const { rows } = await sql<SealedRequest>`
-    select s.ordinal, s.run_id, s.number, s.attempt, s.max_tokens, r.definition_id, s.block_ids, s.block_revisions,
+    select s.ordinal, s.run_id, s.number, s.attempt, s.max_tokens, r.definition_id, r.trail, s.block_ids, s.block_revisions,
            coalesce((select '[' || string_agg('{"role":"' || m.role || '","content":'
                     || case when left(m.content::text, 1) = '"' then m.content #>> '{}' else m.content::text end || '}',
                     ',' order by m.seq) || ']'

@@ -1,11 +1,12 @@
 import {
-  assignCalls,
   fromStorable,
   isContentBlock,
+  NO_TRAIL,
+  planCalls,
   stepUuid,
   toolUsesOf,
+  type Conduct,
   type PlannedCall,
-  type ToolDefinition,
   type ToolOutcome,
   type ToolUseBlock,
 } from '@nightshift/agent-core';
@@ -45,10 +46,11 @@ export function callsIn(content: string): readonly ToolUseBlock[] {
 }
 
 /** The calls of a run as its answer makes them, with what is known of each from its row. */
-export function callsOf(run: ActingRun, tools: readonly ToolDefinition[]): readonly Call[] {
+export function callsOf(run: ActingRun, conduct: Conduct): readonly Call[] {
   const rows = new Map(run.calls.map((row) => [row.call_index, row]));
   const cancelled = run.batch_state === 'cancelling' || run.batch_state === 'cancelled';
-  return assignCalls(callsIn(run.content), tools, validateArguments).map((planned): Call => {
+  const { history } = run.trail ?? NO_TRAIL;
+  return planCalls(callsIn(run.content), conduct, history, validateArguments).map((planned): Call => {
     const key = `${stepUuid({ run_id: run.run_id, number: run.step_number, attempt: 0 })}/${planned.index}`;
     const row = rows.get(planned.index);
     if (row === undefined) throw new Error(`Call ${key} has no row.`);

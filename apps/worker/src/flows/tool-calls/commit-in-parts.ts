@@ -1,9 +1,9 @@
 import {
   decideAfterTools,
   decidePoisonedTools,
-  endsRun,
+  NO_CONDUCT,
   toolResultsMessage,
-  type JsonObject,
+  type Conduct,
 } from '@nightshift/agent-core';
 import {
   commitToolResults,
@@ -74,8 +74,8 @@ export async function commitInParts(
         [...runs.values()].map((run) => run.definition_id),
       );
       const results = [...runs.values()].flatMap((run) => {
-        const rules = definitions.get(run.definition_id)?.definition.tool_rules ?? [];
-        return run.state === 'acting' ? [resultsOf(run, rules, calls.get(run.id) ?? [], hand)] : [];
+        const conduct = definitions.get(run.definition_id)?.conduct ?? NO_CONDUCT;
+        return run.state === 'acting' ? [resultsOf(run, conduct, calls.get(run.id) ?? [], hand)] : [];
       });
       const committed = await commitToolResults(trx, chunk.id, results, commitIds(), part);
       await deps.hooks?.('tools.before_commit');
@@ -144,7 +144,7 @@ function commitIds(): { readonly chunk_ids: readonly [string, string, string]; r
 
 function resultsOf(
   run: ToolResultsOfRun['run'],
-  rules: readonly JsonObject[],
+  conduct: Conduct,
   calls: readonly Call[],
   hand: Hand,
 ): ToolResultsOfRun {
@@ -157,13 +157,15 @@ function resultsOf(
   const message = toolResultsMessage(
     settled.map(({ call, outcome }) => ({ tool_use_id: call.planned.tool_use_id, outcome })),
   );
-  const ends = endsRun(
-    rules,
-    settled.map(({ call, state }) => ({ tool_name: call.planned.tool_name, ok: state === 'succeeded' })),
-  );
   return {
     run,
-    decision: decideAfterTools(run, run.last_seq, message, ends),
+    decision: decideAfterTools(
+      run,
+      run.last_seq,
+      message,
+      settled.map(({ call: { planned }, outcome }) => ({ planned, outcome })),
+      conduct,
+    ),
     calls: settled.map(({ call, state, duration_ms }) => ({
       call_index: call.planned.index,
       state,

@@ -17,7 +17,11 @@ export interface EncodedDefinition {
   readonly head: string;
   /** The static system block with its cache breakpoint; empty when there is no system prompt. */
   readonly system: string;
-  /** Members after `system`: tools, tool choice, settings; each with a comma before it. */
+  /** The tools, with a comma before them; the same for every step, or the provider's cache would lose its prefix. */
+  readonly tools: string;
+  /** The tool choice of steps that force none, with a comma before it; empty for the provider's default. */
+  readonly tool_choice: string;
+  /** Settings, each with a comma before it. */
   readonly tail: string;
   /** Names in `model_settings.extra` that are not sent, because they are ours or cannot be batched. */
   readonly dropped: readonly string[];
@@ -30,6 +34,8 @@ export interface RequestParts {
   /** JSON text of the messages array. */
   readonly messages_json: string;
   readonly max_tokens: number;
+  /** The choice that this step is held to; default: the definition's own. */
+  readonly tool_choice?: JsonObject | null;
 }
 
 /** Members of `params` that are filled from elsewhere. */
@@ -54,9 +60,13 @@ const CACHE_CONTROL = '"cache_control":{"type":"ephemeral","ttl":"1h"}';
 
 /**
  * Serialises the part of a request that all steps of a definition share. Equal definitions give equal text, so the
- * provider's prefix cache holds across steps and agents.
+ * provider's prefix cache holds across steps and agents. `instructions` are texts that follow the system prompt, such as
+ * the tool rules in words; blank ones are left out.
  */
-export function encodeDefinition(definition: Definition): EncodedDefinition {
+export function encodeDefinition(
+  definition: Definition,
+  instructions: readonly string[] = [],
+): EncodedDefinition {
   const { extra, parallel_tool_calls } = definition.model_settings;
   const model = parseModelHandle(definition.model)?.name ?? definition.model;
   const dropped = Object.keys(extra).filter((name) => DROPPED_MEMBERS.has(name));
@@ -65,20 +75,23 @@ export function encodeDefinition(definition: Definition): EncodedDefinition {
   const addMember = (name: string, value: Json): void => {
     tail += `,${JSON.stringify(name)}:${JSON.stringify(value)}`;
   };
+  let tools = '';
+  let toolChoice: JsonObject | null = null;
   if (definition.tools.length > 0) {
-    addMember('tools', definition.tools.map(encodeTool));
-    const toolChoice = toolChoiceOf(extra['tool_choice'], parallel_tool_calls);
-    if (toolChoice !== null) addMember('tool_choice', toolChoice);
+    tools = `,"tools":${JSON.stringify(definition.tools.map(encodeTool))}`;
+    toolChoice = toolChoiceOf(extra['tool_choice'], parallel_tool_calls);
   } else if ('tool_choice' in extra) dropped.push('tool_choice');
   for (const [name, value] of Object.entries(extra)) {
     if (name !== 'tool_choice' && !DROPPED_MEMBERS.has(name)) addMember(name, value);
   }
 
+  const system = [definition.system, ...instructions].filter((text) => !isBlank(text)).join('\n\n');
   return {
     head: `"model":${JSON.stringify(model)},"max_tokens":`,
-    system: isBlank(definition.system)
-      ? ''
-      : `{"type":"text","text":${JSON.stringify(definition.system.toWellFormed())},${CACHE_CONTROL}}`,
+    system:
+      system === '' ? '' : `{"type":"text","text":${JSON.stringify(system.toWellFormed())},${CACHE_CONTROL}}`,
+    tools,
+    tool_choice: encodeToolChoice(toolChoice),
     tail,
     dropped,
   };
@@ -87,6 +100,10 @@ export function encodeDefinition(definition: Definition): EncodedDefinition {
 function encodeTool(tool: Definition['tools'][number]): JsonObject {
   const { name, description, input_schema } = tool;
   return description === '' ? { name, input_schema } : { name, description, input_schema };
+}
+
+function encodeToolChoice(choice: JsonObject | null): string {
+  return choice === null ? '' : `,"tool_choice":${JSON.stringify(choice)}`;
 }
 
 /** The choice that was asked for, limited to one call where the definition wants no parallel ones; null for the default. */
@@ -106,7 +123,7 @@ function isBlank(text: string): boolean {
  * Throws `invalid_argument` for parts that would make the whole batch unreadable.
  */
 export function encodeRequest(customId: string, encoded: EncodedDefinition, parts: RequestParts): string {
-  const { memory, messages_json, max_tokens } = parts;
+  const { memory, messages_json, max_tokens, tool_choice = null } = parts;
   if (!Number.isSafeInteger(max_tokens) || max_tokens < 1) {
     throw new NightshiftError(
       'invalid_argument',
@@ -125,7 +142,8 @@ export function encodeRequest(customId: string, encoded: EncodedDefinition, part
     system += `{"type":"text","text":${JSON.stringify(memory.toWellFormed())}}`;
   }
   if (system !== '') system = `,"system":[${system}]`;
-  return `{"custom_id":${JSON.stringify(customId)},"params":{${encoded.head}${max_tokens}${system}${encoded.tail},"messages":${messages_json}}}`;
+  const choice = tool_choice === null ? encoded.tool_choice : encodeToolChoice(tool_choice);
+  return `{"custom_id":${JSON.stringify(customId)},"params":{${encoded.head}${max_tokens}${system}${encoded.tools}${choice}${encoded.tail},"messages":${messages_json}}}`;
 }
 
 /** Bytes of a text in UTF-8; a lone surrogate counts as the three bytes of the U+FFFD that replaces it. */

@@ -1,10 +1,15 @@
 import { describe, expect, test } from 'vitest';
 import type { Json } from '../../src/base/json.ts';
 import type { ToolUseBlock } from '../../src/model/content.ts';
-import { assignCalls } from '../../src/tools/assign.ts';
+import type { ToolDefinition } from '../../src/model/tool.ts';
+import { NO_CONDUCT } from '../../src/decide/conduct.ts';
+import { planCalls } from '../../src/decide/plan-calls.ts';
+import { NO_HISTORY, type RuleHistory } from '../../src/rules/history.ts';
+import type { ToolRule } from '../../src/rules/rule.ts';
 import { toolResultsMessage } from '../../src/tools/results.ts';
 import { createArgumentValidator } from '../../src/tools/validate.ts';
-import { makeTool } from './tools.ts';
+import { after, child, first, makeRules } from '../rules/rules.ts';
+import { makeTool } from '../tools/tools.ts';
 
 const schema = { type: 'object', properties: { a: { type: 'integer' } }, required: ['a'] };
 const tools = [
@@ -13,14 +18,25 @@ const tools = [
   makeTool('ask', schema, { kind: 'client' }),
 ];
 const validate = createArgumentValidator();
+
+/** Plans by `rules`, of which there are none unless a test says so. */
+function assignCalls(
+  uses: readonly ToolUseBlock[],
+  from: readonly ToolDefinition[],
+  rules: readonly ToolRule[] = [],
+  history: RuleHistory = NO_HISTORY,
+) {
+  const conduct = { ...NO_CONDUCT, tools: from, available: from.map((tool) => tool.name), rules };
+  return planCalls(uses, conduct, history, validate);
+}
+
 const use = (id: string, name: string, input: Json): ToolUseBlock => ({ type: 'tool_use', id, name, input });
 
-describe('assignCalls', () => {
+describe('planCalls', () => {
   test('gives each call to the kind of its tool, in order', () => {
     const calls = assignCalls(
       [use('1', 'run', { a: 1 }), use('2', 'remember', { a: 2 }), use('3', 'ask', { a: 3 })],
       tools,
-      validate,
     );
     expect(calls).toEqual([
       {
@@ -30,6 +46,7 @@ describe('assignCalls', () => {
         kind: 'module',
         args: { a: 1 },
         rejection: null,
+        prefill_error: null,
         tool: tools[1],
       },
       {
@@ -39,6 +56,7 @@ describe('assignCalls', () => {
         kind: 'memory',
         args: { a: 2 },
         rejection: null,
+        prefill_error: null,
         tool: tools[0],
       },
       {
@@ -48,6 +66,7 @@ describe('assignCalls', () => {
         kind: 'client',
         args: { a: 3 },
         rejection: null,
+        prefill_error: null,
         tool: tools[2],
       },
     ]);
@@ -55,13 +74,13 @@ describe('assignCalls', () => {
 
   test('a tool that needs an approval is not run: nobody can give one', () => {
     const guarded = makeTool('pay', schema, { kind: 'module', requires_approval: true });
-    const [call] = assignCalls([use('1', 'pay', { a: 1 })], [guarded], validate);
+    const [call] = assignCalls([use('1', 'pay', { a: 1 })], [guarded]);
     expect(call).toMatchObject({ kind: 'rejected', tool_name: 'pay' });
     expect(call?.rejection).toMatch(/needs the approval of a person.*was not carried out/);
   });
 
   test('an unknown tool is rejected with the tools there are, in their order', () => {
-    expect(assignCalls([use('1', 'nope', { a: 1 })], tools, validate)).toEqual([
+    expect(assignCalls([use('1', 'nope', { a: 1 })], tools)).toEqual([
       {
         index: 0,
         tool_use_id: '1',
@@ -69,6 +88,7 @@ describe('assignCalls', () => {
         kind: 'rejected',
         args: { a: 1 },
         rejection: 'Tool not found: nope. Available tools: remember, run, ask.',
+        prefill_error: null,
         tool: null,
       },
     ]);
@@ -76,15 +96,15 @@ describe('assignCalls', () => {
 
   test('names of Object.prototype are unknown tools', () => {
     for (const name of ['constructor', '__proto__', 'toString']) {
-      expect(assignCalls([use('1', name, {})], tools, validate)[0]?.kind).toBe('rejected');
+      expect(assignCalls([use('1', name, {})], tools)[0]?.kind).toBe('rejected');
     }
   });
 
   test('the text about an unknown tool stays short', () => {
     const many = Array.from({ length: 60 }, (_, i) => makeTool(`t${i}`, schema));
-    const rejection = assignCalls([use('1', 'n'.repeat(10_000), {})], many, validate)[0]?.rejection ?? '';
+    const rejection = assignCalls([use('1', 'n'.repeat(10_000), {})], many)[0]?.rejection ?? '';
     expect(rejection).toMatch(/^Tool not found: n{128}…\. Available tools: t0, .*t49, …\.$/);
-    expect(assignCalls([use('1', 'x', {})], [], validate)[0]?.rejection).toBe(
+    expect(assignCalls([use('1', 'x', {})], [])[0]?.rejection).toBe(
       'Tool not found: x. There are no tools to call.',
     );
   });
@@ -95,7 +115,7 @@ describe('assignCalls', () => {
     [null, /the input must be an object/],
     [[1], /the input must be an object/],
   ])('the input %j is rejected and keeps its tool', (input, rejection) => {
-    const [call] = assignCalls([use('1', 'run', input)], tools, validate);
+    const [call] = assignCalls([use('1', 'run', input)], tools);
     expect(call?.kind).toBe('rejected');
     expect(call?.tool).toBe(tools[1]);
     expect(call?.rejection).toMatch(rejection);
@@ -105,7 +125,6 @@ describe('assignCalls', () => {
     const calls = assignCalls(
       [use('1', 'run', { a: 1 }), use('1', 'ask', { a: 2 }), use('2', 'nope', {}), use('2', 'run', { a: 3 })],
       tools,
-      validate,
     );
     expect(calls.map(({ index, tool_use_id, kind }) => [index, tool_use_id, kind])).toEqual([
       [0, '1', 'module'],
@@ -116,5 +135,50 @@ describe('assignCalls', () => {
       '1',
       '2',
     ]);
+  });
+});
+
+describe('calls by rules', () => {
+  test('a call that the rules forbid is not carried out, and the model is told what it may call', () => {
+    const rules = makeRules(child('run', 'remember'));
+    const calls = assignCalls(
+      [use('1', 'ask', { a: 1 }), use('2', 'remember', { a: 2 })],
+      tools,
+      rules,
+      after(['run']),
+    );
+    expect(calls.map(({ kind }) => kind)).toEqual(['rejected', 'memory']);
+    expect(calls[0]?.rejection).toBe(
+      '[ToolConstraintError] Cannot call ask, valid tools include: remember.\n** Hint: Possible rules that were ' +
+        'violated:\n\t- After using run, the next tool must be one of: remember.',
+    );
+  });
+
+  test('arguments that a rule fixes win over those of the model, before both are validated', () => {
+    const rules = makeRules(first('run', { a: 7 }));
+    const [given, missing] = assignCalls([use('1', 'run', { a: 1 }), use('2', 'run', {})], tools, rules);
+    expect([given?.args, missing?.args]).toEqual([{ a: 7 }, { a: 7 }]);
+    expect(assignCalls([use('1', 'run', 'no object')], tools, rules)[0]).toMatchObject({
+      kind: 'rejected',
+      prefill_error: null,
+    });
+  });
+
+  test('where arguments of a rule do not fit their tool, no call of the answer is carried out', () => {
+    const rules = makeRules(first('run', { a: 'seven' }), first('ask'));
+    const calls = assignCalls(
+      [use('1', 'ask', { a: 1 }), use('2', 'run', { a: 2 }), use('3', 'nope', {})],
+      tools,
+      rules,
+    );
+    expect(calls.map(({ kind, prefill_error }) => [kind, prefill_error])).toEqual([
+      ['rejected', null],
+      ['rejected', "Invalid value for 'a': seven does not match expected schema type 'integer'."],
+      ['rejected', null],
+    ]);
+    expect(calls[0]?.rejection).toBe(
+      'The call was not made: the run ends because of another call of this answer.',
+    );
+    expect(calls[2]?.rejection).toMatch(/^Tool not found/);
   });
 });

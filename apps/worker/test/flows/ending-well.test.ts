@@ -1,0 +1,122 @@
+import type {} from '../../../../test/global-setup.ts';
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import { answering, openHouse, recording, script, type House } from './house.ts';
+
+let house: House;
+beforeEach(async () => {
+  house = await openHouse(inject('postgresUrl'), {
+    modules: ['look', 'try'].map((name) => ({
+      name,
+      description: `Does: ${name}.`,
+      input_schema: { type: 'object', properties: { n: { type: 'integer' } } },
+      side_effects: 'none' as const,
+      return_char_limit: 100_000,
+      timeout_ms: 1_000,
+    })),
+  });
+});
+afterEach(() => house.close());
+
+const TOOLS = ['look', 'try'];
+
+describe('runs that go round in circles', () => {
+  test('the same call with the same result ends a run as loop_detected, and its neighbours go on (B121)', async () => {
+    const batch = await house.submit([
+      { input: '⟦sim:infiniteTools?tool=look&same=1⟧', tools: TOOLS, max_steps: 50 },
+      { input: script({ tool: 'look' }, { text: 'Seen.' }), tools: TOOLS },
+    ]);
+    await house.drive(house.worker({ tools: answering() }));
+    expect(await house.runsOf(batch.id)).toMatchObject([
+      {
+        state: 'failed',
+        stop_reason: 'loop_detected',
+        step_number: 5,
+        error: {
+          message: 'The same step came 5 times in a row, with the same calls, arguments and results.',
+        },
+      },
+      { state: 'completed', stop_reason: 'end_turn' },
+    ]);
+    // Every call has its result, so that the agent's next run is one that the provider takes.
+    const [agent] = batch.agent_ids;
+    const next = await house.submit([{ input: 'And now? ⟦sim:fixed⟧', agent_id: agent! }]);
+    await house.drive(house.worker());
+    expect(await house.runsOf(next.id)).toMatchObject([{ stop_reason: 'end_turn' }]);
+  });
+
+  test('calls that fail, each in its own way, end a run as loop_detected (B137)', async () => {
+    const batch = await house.submit([
+      {
+        input: script(...Array.from({ length: 20 }, (_, n) => ({ tool: 'try', args: { n } }))),
+        tools: TOOLS,
+        max_steps: 50,
+      },
+    ]);
+    const tools = answering(({ arguments: args }) => new Error(`no ${JSON.stringify(args)}`));
+    await house.drive(house.worker({ tools }));
+    expect(await house.runsOf(batch.id)).toMatchObject([
+      { state: 'failed', stop_reason: 'loop_detected', step_number: 9 },
+    ]);
+  });
+
+  test('a long run whose steps bring something new is left alone, and what is kept of it stays small', async () => {
+    const batch = await house.submit([
+      {
+        input: script(...Array.from({ length: 30 }, (_, n) => ({ tool: 'look', args: { n } }))),
+        tools: TOOLS,
+        max_steps: 30,
+        tool_rules: [{ type: 'continue_loop', tool_name: 'look' }],
+      },
+    ]);
+    const tools = answering(({ arguments: args }) => `saw ${JSON.stringify(args)}`);
+    await house.drive(house.worker({ tools }), { rounds: 2_000 });
+    expect(await house.runsOf(batch.id)).toMatchObject([
+      { state: 'completed', stop_reason: 'max_steps', step_number: 30 },
+    ]);
+    const [kept] = await house.rows<{ bytes: number }>('select length(trail::text) as bytes from run');
+    expect(kept?.bytes).toBeLessThan(2_000);
+  });
+});
+
+describe('answers that say nothing', () => {
+  test('are asked for again, and an answer then ends the run as ever', async () => {
+    house.simulator.control.addRule({
+      op: 'request',
+      match: { times: 2 },
+      outcome: { type: 'script', script: 'emptyEndTurn' },
+    });
+    const { provider, sent } = recording(house);
+    const batch = await house.submit([{ input: 'Say something.' }]);
+    await house.drive(house.worker({ provider }));
+    expect(await house.runsOf(batch.id)).toMatchObject([
+      { state: 'completed', stop_reason: 'end_turn', step_number: 3 },
+    ]);
+    expect(sent.map(({ messages }) => messages.length)).toEqual([1, 2, 3]);
+  });
+});
+
+describe('pauses of the provider', () => {
+  test('are gone on from a bounded number of times, the answer sent back as it came', async () => {
+    const { provider, sent } = recording(house);
+    const batch = await house.submit([
+      { input: '⟦sim:pauseTurn?k=3⟧', max_steps: 50 },
+      { input: '⟦sim:pauseTurn?k=99⟧', max_steps: 50 },
+    ]);
+    await house.drive(house.worker({ provider }), { rounds: 2_000 });
+    expect(await house.runsOf(batch.id)).toMatchObject([
+      { state: 'completed', stop_reason: 'end_turn', step_number: 4 },
+      {
+        state: 'failed',
+        stop_reason: 'loop_detected',
+        step_number: 11,
+        error: { message: 'The provider suspended the answer 11 times in a row.' },
+      },
+    ]);
+    expect(sent.at(-1)?.messages.slice(0, 2)).toMatchObject([
+      { role: 'user' },
+      { role: 'assistant', content: [{ type: 'text' }, { type: 'server_tool_use' }, {}] },
+    ]);
+    const errored = await house.rows(`select 1 from step where state = 'errored'`);
+    expect(errored).toEqual([]);
+  });
+});

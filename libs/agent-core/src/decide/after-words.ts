@@ -1,0 +1,59 @@
+import type { ContentBlock } from '../model/content.ts';
+import { AUTOMATED_PREFIX, loopAfterWords, REASKS_MAX } from '../rules/loop.ts';
+import type { Conduct } from './conduct.ts';
+import { completed, failed, type RunFacts, type RunMove } from './decision.ts';
+import { NO_TRAIL } from './trail.ts';
+
+/** What an answer without a call does to its run: the end, or what the model is told to go on with. */
+export type WordsDecision =
+  | { readonly kind: 'end'; readonly reason: string; readonly move: RunMove }
+  | { readonly kind: 'reask'; readonly reason: string; readonly text: string };
+
+const EMPTY = `${AUTOMATED_PREFIX}Your last response was empty. Please answer.`;
+
+/** True for an answer that says nothing: thinking and blank text only, or no block at all. */
+export function isEmptyAnswer(content: readonly ContentBlock[]): boolean {
+  return content.every(({ type, text }) => {
+    if (type === 'text') return typeof text !== 'string' || text.trim() === '';
+    return type === 'thinking' || type === 'redacted_thinking';
+  });
+}
+
+/**
+ * Decides about an answer that calls nothing. An empty one is asked for again, unless the run has called tools or
+ * been paused before: a model that is done with its work may have nothing to add. Then the tool rules may demand a call. Otherwise it ends the
+ * run. The model is asked again {@link REASKS_MAX} times in a row, for whatever reason; then the run ends as
+ * `loop_detected`.
+ */
+export function decideAfterWords(
+  run: Pick<RunFacts, 'step_number' | 'max_steps' | 'trail'>,
+  content: readonly ContentBlock[],
+  conduct: Conduct,
+): WordsDecision {
+  const trail = run.trail ?? NO_TRAIL;
+  const mayBeDone = trail.steps.prints.length > 0 || trail.pauses > 0;
+  if (isEmptyAnswer(content) && !mayBeDone) {
+    if (trail.reasks >= REASKS_MAX) {
+      const message = `The model answered with nothing, although asked again ${REASKS_MAX} times.`;
+      return { kind: 'end', reason: 'empty answers', move: failed('loop_detected', message) };
+    }
+    if (run.step_number >= run.max_steps) {
+      const message = 'The model answered with nothing on the last step of the run.';
+      return { kind: 'end', reason: 'empty answer at the step limit', move: failed('max_steps', message) };
+    }
+    return { kind: 'reask', reason: 'empty answer', text: EMPTY };
+  }
+  const { history, reasks } = trail;
+  const { rules, available } = conduct;
+  const { step_number, max_steps } = run;
+  const decision = loopAfterWords({ rules, available, history, step_number, max_steps }, reasks);
+  if (decision.kind === 'stop') {
+    const { stop_reason, reason, error } = decision;
+    return {
+      kind: 'end',
+      reason,
+      move: error === null ? completed(stop_reason) : failed(stop_reason, error),
+    };
+  }
+  return { kind: 'reask', reason: decision.reason, text: decision.reask };
+}

@@ -1,0 +1,40 @@
+import type { FieldError } from '../base/errors.ts';
+import type { JsonObject } from '../base/json.ts';
+import type { ToolDefinition } from '../model/tool.ts';
+import { checkPrefilled } from '../rules/prefill.ts';
+import type { ToolRule } from '../rules/rule.ts';
+import { checkToolRules } from '../rules/solver.ts';
+import { createArgumentValidator, type ArgumentValidator } from '../tools/validate.ts';
+
+let validate: ArgumentValidator | null = null;
+
+/**
+ * What is wrong with tool rules for an agent that has `tools`: rules that leave nothing to call at the start, and
+ * arguments that a rule fixes and its tool does not take. Checked where an agent or a batch is accepted, because a run
+ * would find it out only when a step has been paid. Rules about tools that the agent does not have are harmless.
+ * `path` is a JSON Pointer that begins with `at`.
+ */
+export function checkRulesFit(
+  rules: readonly ToolRule[],
+  tools: readonly ToolDefinition[],
+  at = '/tool_rules',
+): readonly FieldError[] {
+  validate ??= createArgumentValidator();
+  const check = validate;
+  const misfits = (name: string, args: JsonObject | null, path: string): readonly FieldError[] => {
+    const tool = tools.find((candidate) => candidate.name === name);
+    if (tool === undefined || args === null) return [];
+    return checkPrefilled(tool, args, check).map((message) => ({ path, message }));
+  };
+  const names = tools.map((tool) => tool.name);
+  return [
+    ...checkToolRules(rules, names, at),
+    ...rules.flatMap((rule, index) => {
+      if (rule.type === 'run_first') return misfits(rule.tool_name, rule.args, `${at}/${index}/args`);
+      if (rule.type !== 'constrain_child_tools') return [];
+      return (rule.child_arg_nodes ?? []).flatMap(({ name, args }, place) =>
+        misfits(name, args, `${at}/${index}/child_arg_nodes/${place}/args`),
+      );
+    }),
+  ];
+}

@@ -1,0 +1,17 @@
+import type { JsonObject } from '../base/json.ts';
+import { forcedToolChoice } from '../rules/force.ts';
+import { allowedTools, mustForce } from '../rules/solver.ts';
+import type { Conduct } from './conduct.ts';
+import { NO_TRAIL, type Trail } from './trail.ts';
+
+/**
+ * The `tool_choice` that a run's next request is held to, null for the definition's own: a call that the tool rules make
+ * due is forced where the model takes that. Where it does not, the answer is checked, as every answer is.
+ */
+export function nextToolChoice(conduct: Conduct, trail: Trail | null): JsonObject | null {
+  const { rules, available } = conduct;
+  if (rules.length === 0) return null;
+  const { history } = trail ?? NO_TRAIL;
+  if (!mustForce(rules, history)) return null;
+  return forcedToolChoice({ ...conduct, allowed: allowedTools(rules, history, available), must_force: true });
+}

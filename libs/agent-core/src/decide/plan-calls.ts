@@ -1,0 +1,106 @@
+import { isJsonObject, type JsonObject } from '../base/json.ts';
+import type { ToolUseBlock } from '../model/content.ts';
+import type { ToolDefinition, ToolKind } from '../model/tool.ts';
+import { checkCalls } from '../rules/check.ts';
+import type { RuleHistory } from '../rules/history.ts';
+import { prefilledArgs, withPrefilled } from '../rules/prefill.ts';
+import type { ArgumentValidator } from '../tools/validate.ts';
+import type { Conduct } from './conduct.ts';
+
+/** A tool use of an answer, and who is to carry it out. */
+export interface PlannedCall {
+  /** Position among the tool uses of the answer, from 0. */
+  readonly index: number;
+  readonly tool_use_id: string;
+  readonly tool_name: string;
+  /** `rejected` calls are not carried out; `rejection` is their result, and an error. */
+  readonly kind: ToolKind | 'rejected';
+  /** What it is carried out with: the model's arguments, with those that a tool rule fixes over them. */
+  readonly args: JsonObject;
+  readonly rejection: string | null;
+  /** What is wrong with the arguments that a tool rule fixes for it; null for nothing. It ends the run. */
+  readonly prefill_error: string | null;
+  /** Null for a tool that the definition does not have. */
+  readonly tool: ToolDefinition | null;
+}
+
+const NAME_CHARS_MAX = 128;
+const NAMES_LISTED_MAX = 50;
+const WITHHELD = 'The call was not made: the run ends because of another call of this answer.';
+
+/**
+ * Decides for each tool use of an answer who carries it out. Calls keep their order. A call of an unknown tool, one that
+ * the tool rules forbid after `history`, and one with arguments that its schema refuses are rejected with a text that lets
+ * the model correct itself; so is a call of a tool that needs an approval, which nobody can give in a batch. Where a tool
+ * rule itself fixes arguments that do not fit, no call of the answer is carried out.
+ *
+ * A tool use whose id has come before is left out, index and all: the provider takes one result per id, and a call
+ * that can never be answered must not have effects.
+ */
+export function planCalls(
+  uses: readonly ToolUseBlock[],
+  conduct: Conduct,
+  history: RuleHistory,
+  validate: ArgumentValidator,
+): readonly PlannedCall[] {
+  const { rules, available } = conduct;
+  const seen = new Set<string>();
+  const distinct = [...uses.entries()].filter(([, { id }]) => !seen.has(id) && seen.add(id));
+  const violations =
+    rules.length === 0
+      ? []
+      : checkCalls(
+          rules,
+          history,
+          available,
+          distinct.map(([, use]) => use.name),
+        );
+  const calls = distinct.map(([index, use], place) =>
+    planCall(index, use, violations[place] ?? null, { conduct, history, validate }),
+  );
+  if (calls.every((call) => call.prefill_error === null)) return calls;
+  return calls.map((call) => ({ ...call, kind: 'rejected', rejection: call.rejection ?? WITHHELD }));
+}
+
+function planCall(
+  index: number,
+  use: ToolUseBlock,
+  violation: string | null,
+  by: { readonly conduct: Conduct; readonly history: RuleHistory; readonly validate: ArgumentValidator },
+): PlannedCall {
+  const { tools, rules, available } = by.conduct;
+  const tool = tools.find(({ name }) => name === use.name) ?? null;
+  const call = {
+    index,
+    tool_use_id: use.id,
+    tool_name: use.name,
+    args: isJsonObject(use.input) ? use.input : {},
+    prefill_error: null,
+    tool,
+  };
+  const reject = (rejection: string): PlannedCall => ({ ...call, kind: 'rejected', rejection });
+  if (tool === null) return reject(unknownTool(use.name, available));
+  if (violation !== null) return reject(violation);
+  if (tool.requires_approval) return reject(needsApproval(tool.name));
+  const fixed = rules.length === 0 ? null : prefilledArgs(rules, by.history, available, tool.name);
+  const filled = withPrefilled(tool, call.args, fixed, by.validate);
+  if (!filled.ok) return { ...reject(filled.message), prefill_error: filled.message };
+  // Input that is no object is for the validator to refuse, whatever a rule would add to it.
+  const checked = by.validate(tool, isJsonObject(use.input) ? filled.args : use.input);
+  if (!checked.ok) return reject(checked.message);
+  return { ...call, kind: tool.kind, args: checked.args, rejection: null };
+}
+
+function needsApproval(name: string): string {
+  return (
+    `Tool '${name}' needs the approval of a person, which a batch does not offer. The call was not carried out; ` +
+    'go on without it, and say that it is still to be done.'
+  );
+}
+
+function unknownTool(name: string, available: readonly string[]): string {
+  const shown = name.length <= NAME_CHARS_MAX ? name : `${name.slice(0, NAME_CHARS_MAX)}…`;
+  if (available.length === 0) return `Tool not found: ${shown}. There are no tools to call.`;
+  const more = available.length > NAMES_LISTED_MAX ? ', …' : '';
+  return `Tool not found: ${shown}. Available tools: ${available.slice(0, NAMES_LISTED_MAX).join(', ')}${more}.`;
+}

@@ -1,0 +1,30 @@
+import { NO_STEPS, withStep, type LoopCall, type StepPrints } from '../context/loops.ts';
+import { keptHistory, NO_HISTORY, withCalls, type PastCall, type RuleHistory } from '../rules/history.ts';
+import type { ToolRule } from '../rules/rule.ts';
+
+/**
+ * What the next answer of a run is judged by: kept with the run, so that none of its messages has to be read again. It
+ * changes with an applied answer and its results alone, so a request that is built anew is the same to the byte.
+ */
+export interface Trail {
+  /** The calls so far as the tool rules count them; empty where there are no rules. */
+  readonly history: RuleHistory;
+  /** Prints of the last steps, in which loops are looked for. */
+  readonly steps: StepPrints;
+  /** Answers in a row after which the model was asked again for what it had not given. */
+  readonly reasks: number;
+  /** Answers in a row that the provider suspended. */
+  readonly pauses: number;
+}
+
+/** The trail of a run that has done nothing yet; stored as null. */
+export const NO_TRAIL: Trail = { history: NO_HISTORY, steps: NO_STEPS, reasks: 0, pauses: 0 };
+
+/** A call of a step with what came of it. */
+export type TrailCall = LoopCall & Pick<PastCall, 'carried_out'>;
+
+/** The trail after a step whose calls have come to an end, in call order. */
+export function afterCallsOf(trail: Trail, rules: readonly ToolRule[], calls: readonly TrailCall[]): Trail {
+  const history = rules.length === 0 ? NO_HISTORY : keptHistory(rules, withCalls(trail.history, calls));
+  return { history, steps: withStep(trail.steps, calls), reasks: 0, pauses: 0 };
+}
