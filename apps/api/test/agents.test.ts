@@ -11,6 +11,27 @@ const model = 'anthropic/claude-haiku-4-5';
 const create = (body: object) => api.call('POST', '/v1/agents/', body);
 const namesOf = (tools: { name: string }[]) => tools.map((tool) => tool.name);
 
+/** A rule of each type but those that other tests give, with all that it can say. */
+const EVERY_RULE = [
+  { type: 'run_first', tool_name: 'memory_insert', args: { label: 'human' } },
+  {
+    type: 'constrain_child_tools',
+    tool_name: 'memory_insert',
+    children: ['memory_insert', 'memory_replace'],
+    child_arg_nodes: [{ name: 'memory_replace', args: { label: 'human' } }],
+  },
+  { type: 'parent_last_tool', tool_name: 'memory_insert', children: ['x'] },
+  {
+    type: 'conditional',
+    tool_name: 'x',
+    child_output_mapping: { true: 'y' },
+    default_child: 'z',
+    require_output_mapping: true,
+  },
+  { type: 'max_count_per_step', tool_name: 'memory_insert', max_count_limit: 3 },
+  { type: 'required_before_exit', tool_name: 'memory_replace' },
+];
+
 describe('creating an agent', () => {
   test('needs a model and nothing else', async () => {
     const { status, body } = await create({ model });
@@ -45,6 +66,7 @@ describe('creating an agent', () => {
 
   test('keeps everything that it is given, and masks secrets', async () => {
     const rules = [
+      ...EVERY_RULE,
       { type: 'exit_loop', tool_name: 'memory_replace' },
       { type: 'continue_loop', tool_name: 'memory_insert', prompt_template: 'Go on.' },
     ];
@@ -92,6 +114,7 @@ describe('creating an agent', () => {
       secrets: [{ key: 'TOKEN', value: '********' }],
     });
     expect(body.tool_rules).toEqual([
+      ...EVERY_RULE.map((rule) => ({ prompt_template: null, ...rule })),
       { type: 'exit_loop', tool_name: 'memory_replace', prompt_template: null },
       { type: 'continue_loop', tool_name: 'memory_insert', prompt_template: 'Go on.' },
     ]);
@@ -221,7 +244,7 @@ describe('creating an agent', () => {
       '/tool_rules/0/type',
     ],
     [
-      'a rule that is not carried out',
+      'B78: a rule whose first tool it does not have',
       {
         model,
         tool_rules: [
@@ -230,7 +253,13 @@ describe('creating an agent', () => {
         ],
       },
       422,
-      '/tool_rules/1/type',
+      '/tool_rules/1/tool_name',
+    ],
+    [
+      'a rule that fixes arguments which its tool does not take',
+      { model, tool_rules: [{ type: 'run_first', tool_name: 'memory_insert', args: { label: 7 } }] },
+      422,
+      '/tool_rules/0/args',
     ],
     ['structured output', { model, response_format: { type: 'json_object' } }, 422, '/response_format'],
     ['an unknown time zone', { model, timezone: 'Mars/Base' }, 422, '/timezone'],
@@ -283,6 +312,11 @@ describe('changing an agent', () => {
       422,
     ],
     ['structured output', { response_format: { type: 'json_object' }, name: 'changed' }, 422],
+    [
+      'rules that its tools do not fit',
+      { tool_rules: [{ type: 'run_first', tool_name: 'x' }], name: 'changed' },
+      422,
+    ],
   ])('with %s changes nothing', async (_name, change, status) => {
     const id = await createAgent(api);
     const before = (await api.call('GET', `/v1/agents/${id}`)).body;

@@ -16,6 +16,7 @@ import { assertBlocksFit } from './block-choice.ts';
 import { echoedOf } from './echoed.ts';
 import { modelOf, modelSettingsOf } from './model-choice.ts';
 import { nameAgent } from './name-agent.ts';
+import { assertRulesFit } from './rules-fit.ts';
 import { SYSTEM_PROMPT_DEFAULT } from './system-prompt.ts';
 import { assertTimeZone } from './time-zone.ts';
 import { baseToolsOf, chooseTools } from './tool-choice.ts';
@@ -47,6 +48,7 @@ export function createAgent(app: App, context: Context): void {
         const tool_ids = await chooseTools(trx, context.projectId, tools);
         await assertBlocksFit(trx, context.projectId, agent.blocks, agent.block_ids);
         await createAgents(trx, context.projectId, [{ ...agent, tool_ids }]);
+        if (agent.tool_rules.length > 0) await assertRulesFit(trx, context.projectId, agent.id);
       });
       return readAgentState(context.db, await readAgent(context.db, context.projectId, agent.id));
     },

@@ -16,6 +16,7 @@ import { readAgentState } from '../../wire/to-agent-state.ts';
 import { assertBlocksFit } from './block-choice.ts';
 import { echoedOf } from './echoed.ts';
 import { modelOf, modelSettingsOf } from './model-choice.ts';
+import { assertRulesFit } from './rules-fit.ts';
 import { assertTimeZone } from './time-zone.ts';
 import { chooseTools } from './tool-choice.ts';
 
@@ -46,6 +47,8 @@ export function updateAgent(app: App, context: Context): void {
         if (body.block_ids != null)
           await assertBlocksFit(trx, context.projectId, [], [...new Set(body.block_ids)]);
         await changeAgent(trx, context.projectId, agent_id, toChange(body, present));
+        if (body.tool_rules != null || body.tool_ids != null)
+          await assertRulesFit(trx, context.projectId, agent_id);
       });
       return readAgentState(context.db, await readAgent(context.db, context.projectId, agent_id));
     },
