@@ -114,6 +114,7 @@ create table batch_tally (
   cache_write_1h_tokens bigint not null default 0,
   cache_read_tokens bigint not null default 0,
   cost_nanousd bigint not null default 0,
+  requires_action integer not null default 0,
   constraint batch_tally_pkey PRIMARY KEY (batch_id, slot)
 ) with (fillfactor=50);
 
@@ -484,13 +485,19 @@ create table tool_call (
   started_at timestamp with time zone,
   ended_at timestamp with time zone,
   duration_ms integer,
+  awaits text,
+  verdict text,
+  answer_sha256 text,
   constraint tool_call_pkey PRIMARY KEY (run_id, step_number, call_index),
+  constraint tool_call_awaits_check CHECK ((awaits = ANY (ARRAY['approval'::text, 'answer'::text]))),
   constraint tool_call_duration_ms_check CHECK ((duration_ms >= 0)),
   constraint tool_call_ended CHECK (((state = ANY (ARRAY['pending'::text, 'running'::text])) = (ended_at IS NULL))),
   constraint tool_call_held CHECK (((held_result IS NULL) OR (state <> ALL (ARRAY['pending'::text, 'running'::text])))),
   constraint tool_call_kind_check CHECK ((kind = ANY (ARRAY['memory'::text, 'module'::text, 'client'::text, 'rejected'::text]))),
   constraint tool_call_running CHECK (((state <> 'running'::text) OR (started_at IS NOT NULL))),
-  constraint tool_call_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'unknown'::text])))
+  constraint tool_call_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'unknown'::text]))),
+  constraint tool_call_verdict CHECK ((((verdict IS NULL) = (answer_sha256 IS NULL)) AND ((verdict IS NULL) OR (awaits IS NOT NULL)))),
+  constraint tool_call_verdict_check CHECK ((verdict = ANY (ARRAY['approved'::text, 'denied'::text, 'answered'::text])))
 ) with (fillfactor=70);
 
 alter table agent add constraint agent_conversation_id_fkey FOREIGN KEY (conversation_id) REFERENCES conversation(id);

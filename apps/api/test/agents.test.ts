@@ -30,6 +30,7 @@ const EVERY_RULE = [
   },
   { type: 'max_count_per_step', tool_name: 'memory_insert', max_count_limit: 3 },
   { type: 'required_before_exit', tool_name: 'memory_replace' },
+  { type: 'requires_approval', tool_name: 'memory_insert' },
 ];
 
 describe('creating an agent', () => {
@@ -238,12 +239,6 @@ describe('creating an agent', () => {
       '/tool_rules/0/child_output_mapping',
     ],
     [
-      'a rule that asks for approval',
-      { model, tool_rules: [{ type: 'requires_approval', tool_name: 'x' }] },
-      422,
-      '/tool_rules/0/type',
-    ],
-    [
       'B78: a rule whose first tool it does not have',
       {
         model,
@@ -306,11 +301,6 @@ describe('changing an agent', () => {
     ['an unknown tool', { tool_ids: [`tool-${UNKNOWN_UUID}`], name: 'changed' }, 400],
     ['an unknown block', { block_ids: [`block-${UNKNOWN_UUID}`], name: 'changed' }, 404],
     ['an unknown model', { model: 'anthropic/claude-9', name: 'changed' }, 404],
-    [
-      'a rule that asks for approval',
-      { tool_rules: [{ type: 'requires_approval', tool_name: 'x' }], name: 'changed' },
-      422,
-    ],
     ['structured output', { response_format: { type: 'json_object' }, name: 'changed' }, 422],
     [
       'rules that its tools do not fit',

@@ -38,6 +38,7 @@ describe('submitting', () => {
         failed: 0,
         cancelled: 0,
         expired: 0,
+        requires_action: 0,
         in_progress: 1,
         steps: 0,
         tool_calls: 0,
@@ -218,10 +219,22 @@ describe('a batch that cannot be accepted stores nothing', () => {
     ],
     ['a misspelt field', (good) => ({ requests: [{ ...good, max_step: 5 }] }), 422, '/requests/0/max_step'],
     [
-      'client tools',
+      'a client tool without a name',
       (good) => ({ requests: [{ ...good, client_tools: [{}] }] }),
       422,
-      '/requests/0/client_tools',
+      '/requests/0/client_tools/0/name',
+    ],
+    [
+      'a client tool whose schema the provider refuses',
+      (good) => ({ requests: [{ ...good, client_tools: [{ name: 'ask', parameters: { type: 'array' } }] }] }),
+      422,
+      '/requests/0/client_tools/0/parameters',
+    ],
+    [
+      'a client tool of the name of another tool',
+      (good) => ({ requests: [good, { ...good, client_tools: [{ name: 'memory_insert' }] }] }),
+      422,
+      '/requests/1/client_tools',
     ],
     [
       'one custom_id twice',

@@ -147,18 +147,18 @@ describe('tools', () => {
     expect((await api.call('PATCH', `/v1/tools/tool-${UNKNOWN_UUID}`, { tags: [] })).status).toBe(404);
   });
 
-  test('cannot be made to wait for an approval, which batches do not offer', async () => {
+  test('can be made to wait for an approval, by a change and by an upload', async () => {
     const [tool] = (await api.call('GET', '/v1/tools/?name=memory_insert')).body;
     const source_code = 'def memory_insert():\n    pass';
-    for (const answer of [
-      await api.call('PATCH', `/v1/tools/${tool.id}`, { default_requires_approval: true }),
-      await api.call('POST', '/v1/tools/', { source_code, default_requires_approval: true }),
-      await api.call('PUT', '/v1/tools/', { source_code, default_requires_approval: true }),
-    ]) {
-      expect([answer.status, answer.body.errors[0]?.path]).toEqual([422, '/default_requires_approval']);
-      expect(answer.body.errors[0].message).toContain('batches do not offer approval yet');
+    const read = async () => (await api.call('GET', `/v1/tools/${tool.id}`)).body.default_requires_approval;
+    for (const default_requires_approval of [true, false]) {
+      await api.call('PATCH', `/v1/tools/${tool.id}`, { default_requires_approval });
+      expect(await read()).toBe(default_requires_approval);
     }
-    expect((await api.call('GET', `/v1/tools/${tool.id}`)).body.default_requires_approval).toBe(false);
+    await api.call('PUT', '/v1/tools/', { source_code, default_requires_approval: true });
+    expect(await read()).toBe(true);
+    await api.call('POST', '/v1/tools/', { source_code, default_requires_approval: false });
+    expect(await read()).toBe(false);
   });
 
   test('are taken from every agent when they are deleted; add-base-tools brings built-in ones back', async () => {

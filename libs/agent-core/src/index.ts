@@ -107,7 +107,13 @@ export {
   type RunMove,
   type StepDecision,
 } from './decide/decision.ts';
-export { decideAfterAnswer } from './decide/after-answer.ts';
+export { awaitingCaller, decideAfterAnswer } from './decide/after-answer.ts';
+export {
+  decideCallerAnswer,
+  type AwaitedCall,
+  type CallerAnswer,
+  type TakenAnswer,
+} from './decide/caller-answer.ts';
 export { conductOf, NO_CONDUCT, type Conduct } from './decide/conduct.ts';
 export { planCalls, type PlannedCall } from './decide/plan-calls.ts';
 export { NO_TRAIL, type Trail } from './decide/trail.ts';

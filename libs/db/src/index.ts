@@ -30,6 +30,13 @@ export { deleteAgent } from './commits/delete-agent.ts';
 export { deleteBlock } from './commits/delete-block.ts';
 export { registerMemoryTools, registerModuleTools, type ModuleTool } from './commits/register-tools.ts';
 export { resetMessages } from './commits/reset-messages.ts';
+export { commitCallerAnswers, type NewCallerAnswer } from './commits/caller-answers.ts';
+export {
+  readAwaitedCalls,
+  readAwaitingRun,
+  type AwaitedCallRow,
+  type AwaitingRun,
+} from './reads/awaited-calls.ts';
 export { requestBatchCancel } from './commits/request-batch-cancel.ts';
 export { relabelBlock, writeBlock, type BlockContent } from './commits/write-block.ts';
 export { lockAgent } from './locks/lock-agent.ts';
@@ -134,7 +141,7 @@ export {
   type NewToolCall,
   type ToolResultsOfRun,
 } from './commits/decisions.ts';
-export { commitRunsCancelled, readProviderBatchesOf } from './commits/cancel.ts';
+export { commitParkedRunsReleased, commitRunsCancelled, readProviderBatchesOf } from './commits/cancel.ts';
 export { commitBatchFinish, lockForFinish, markFinishedBatches } from './commits/finish.ts';
 export { commitWaitingRunsStarted, deleteOldIdempotencyKeys, markIdleBatches } from './commits/sweep.ts';
 export { commitQuarantinedLines, type QuarantinedLine } from './commits/quarantine.ts';

@@ -170,6 +170,7 @@ export interface BatchTallyTable {
   failed: Generated<number>;
   cancelled: Generated<number>;
   expired: Generated<number>;
+  requires_action: Generated<number>;
   steps: Generated<number>;
   tool_calls: Generated<number>;
   input_tokens: Generated<number>;
@@ -312,6 +313,9 @@ export interface ToolCallTable {
   kind: ToolKind | 'rejected';
   state: ToolCallState;
   held_result: string | null;
+  awaits: 'approval' | 'answer' | null;
+  verdict: 'approved' | 'denied' | 'answered' | null;
+  answer_sha256: string | null;
   started_at: Timestamp | null;
   ended_at: Timestamp | null;
   duration_ms: number | null;

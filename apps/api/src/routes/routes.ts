@@ -21,6 +21,7 @@ import { lettaHealth, livez, readyz } from './health/health.ts';
 import { listEmbeddingModels, listModels } from './models/list.ts';
 import { listRunMessages } from './runs/list-messages.ts';
 import { listRuns, retrieveRun, retrieveRunUsage } from './runs/read.ts';
+import { sendToolResults } from './runs/tool-results.ts';
 import { listSteps, listStepsOfRun, retrieveStep } from './steps/read.ts';
 import { listTags } from './tags/list.ts';
 import { deleteTool, updateTool } from './tools/change.ts';
@@ -38,7 +39,7 @@ const KEYED: readonly Route[] = [
   ...[listAgentTools, attachAndDetachTool],
   ...[createBlock, retrieveBlock, listBlocks, updateBlock, deleteBlock, listAgentsOfBlock],
   ...[createTool, upsertTool, retrieveTool, listTools, updateTool, deleteTool, addBaseTools],
-  ...[listRuns, retrieveRun, retrieveRunUsage, listRunMessages, listStepsOfRun],
+  ...[listRuns, retrieveRun, retrieveRunUsage, sendToolResults, listRunMessages, listStepsOfRun],
   ...[listSteps, retrieveStep],
   ...[listModels, listEmbeddingModels, listTags],
   ...[auditNow, metrics],

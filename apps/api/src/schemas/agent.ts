@@ -1,7 +1,7 @@
+import { toolRuleSchema } from '@nightshift/agent-core';
 import { z } from 'zod';
 import { blockInput, blockResponse } from './block.ts';
 import { wireId } from './ids.ts';
-import { toolRule } from './tool-rule.ts';
 import { toolResponse } from './tool.ts';
 
 /** Letta's kinds of agents. */
@@ -63,7 +63,7 @@ const agentFields = {
     .optional()
     .describe('Batches do not offer structured output yet, so only null is taken.'),
   context_window_limit: z.int().min(1).max(10_000_000).nullish(),
-  tool_rules: z.array(toolRule).max(500).nullish(),
+  tool_rules: z.array(toolRuleSchema).max(500).nullish(),
   tool_ids: z.array(wireId('tool')).max(500).nullish(),
   block_ids: z.array(wireId('block')).max(500).nullish(),
   tags: z.array(z.string().min(1).max(255)).max(100).nullish(),

@@ -1,3 +1,4 @@
+import { checkInputSchema } from '@nightshift/agent-core';
 import { z } from 'zod';
 import { wireId } from './ids.ts';
 
@@ -32,6 +33,20 @@ const messageInput = z
   })
   .meta({ id: 'MessageCreate' });
 
+/** A tool that the caller carries out, as Letta's clients name one. */
+const clientTool = z.strictObject({
+  name: z.string().regex(/^[a-zA-Z0-9_-]{1,64}$/, 'may hold up to 64 letters, digits, _ and - only'),
+  description: z.string().nullish(),
+  parameters: z
+    .record(z.string(), z.unknown())
+    .nullish()
+    .superRefine((schema, context) => {
+      const message = schema == null ? null : checkInputSchema(schema);
+      if (message !== null) context.addIssue({ code: 'custom', message });
+    })
+    .describe('JSON Schema of an object; default: any object.'),
+});
+
 /** Letta's request fields that a batch has no use for. */
 const legacyFields = {
   include_return_message_types: z.array(z.string()).nullish(),
@@ -39,7 +54,6 @@ const legacyFields = {
   assistant_message_tool_name: z.string().nullish(),
   assistant_message_tool_kwarg: z.string().nullish(),
   enable_thinking: z.union([z.string(), z.boolean()]).nullish(),
-  client_tools: z.array(z.unknown()).max(0, 'client tools are not supported in a batch').nullish(),
 };
 
 const requestInput = z
@@ -64,6 +78,13 @@ const requestInput = z
       .nullish()
       .describe(
         "Whether it goes on in the agent's conversation (default) or in a new one of its own. Beyond Letta.",
+      ),
+    client_tools: z
+      .array(clientTool)
+      .max(100)
+      .nullish()
+      .describe(
+        'Tools that the caller carries out: a run that calls one waits in requires_action for the result.',
       ),
     ...legacyFields,
   })
@@ -123,6 +144,7 @@ export const batchJob = z
         failed: z.int(),
         cancelled: z.int(),
         expired: z.int(),
+        requires_action: z.int().describe('Runs that wait for the caller; they are in progress.'),
         in_progress: z.int(),
         steps: z.int(),
         tool_calls: z.int(),

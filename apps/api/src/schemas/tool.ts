@@ -32,9 +32,9 @@ export const toolInput = z.strictObject({
   pip_requirements: z.array(record).nullish(),
   npm_requirements: npmRequirements.nullish(),
   default_requires_approval: z
-    .literal(false, 'must not be true: batches do not offer approval yet')
+    .boolean()
     .nullish()
-    .describe('Batches do not offer approval yet, so true is refused.'),
+    .describe('Whether every call of it waits in requires_action until the caller approves or denies it.'),
   enable_parallel_execution: z.boolean().nullish(),
 });
 export type ToolInput = z.output<typeof toolInput>;

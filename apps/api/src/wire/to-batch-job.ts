@@ -35,6 +35,7 @@ export function toBatchJob(batch: BatchRow): BatchJob {
       failed: batch.failed,
       cancelled: batch.cancelled,
       expired: batch.expired,
+      requires_action: batch.requires_action,
       in_progress: batch.total - ended,
       steps: batch.steps,
       tool_calls: batch.tool_calls,

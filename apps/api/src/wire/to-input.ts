@@ -1,4 +1,4 @@
-import type { ContentBlock } from '@nightshift/agent-core';
+import type { ContentBlock, JsonObject, ToolDefinition } from '@nightshift/agent-core';
 import type { InputMessage, NewRun } from '@nightshift/db';
 import type { z } from 'zod';
 import { MAX_STEPS_DEFAULT, type contentPart, type RequestInput } from '../schemas/batch.ts';
@@ -13,6 +13,21 @@ export function toNewRun(request: RequestInput): NewRun {
     max_steps: request.max_steps ?? MAX_STEPS_DEFAULT,
     messages: toMessages(request),
     isolated: request.conversation === 'isolated',
+    client_tools: (request.client_tools ?? []).map(toClientTool),
+  };
+}
+
+function toClientTool(tool: NonNullable<RequestInput['client_tools']>[number]): ToolDefinition {
+  return {
+    name: tool.name,
+    kind: 'client',
+    description: tool.description ?? '',
+    input_schema: (tool.parameters ?? { type: 'object' }) as JsonObject,
+    // What a caller does with a call is theirs to repeat or not.
+    side_effects: 'none',
+    return_char_limit: 50_000,
+    timeout_ms: 60_000,
+    requires_approval: false,
   };
 }
 

@@ -1,4 +1,11 @@
-import { RUN_STATES, STOP_REASONS, toWireId, type RunState, type StopReason } from '@nightshift/agent-core';
+import {
+  RUN_STATES,
+  STOP_REASONS,
+  toWireId,
+  type PlannedCall,
+  type RunState,
+  type StopReason,
+} from '@nightshift/agent-core';
 import type { RunRow } from '@nightshift/db';
 import type { LETTA_STOP_REASONS, RunResponse } from '../schemas/run.ts';
 
@@ -46,8 +53,14 @@ export function stopReasonsOf(reason: string): readonly StopReason[] {
   return STOP_REASONS.filter((own) => STOP_REASON[own] === reason);
 }
 
-/** A stored run as it is answered. */
-export function toRunResponse(run: RunRow): RunResponse {
+/** A call as the caller decides about it. */
+function toAwaited(call: PlannedCall): Record<string, unknown> {
+  const { tool_use_id, tool_name, args, awaits } = call;
+  return { tool_call_id: tool_use_id, tool_name, arguments: args, awaits };
+}
+
+/** A stored run as it is answered; `awaited` are its calls that await the caller, where they are asked for. */
+export function toRunResponse(run: RunRow, awaited: readonly PlannedCall[] = []): RunResponse {
   return {
     id: toWireId('run', run.id),
     agent_id: toWireId('agent', run.agent_id),
@@ -68,6 +81,7 @@ export function toRunResponse(run: RunRow): RunResponse {
       attempt: run.attempt,
       max_steps: run.max_steps,
       started_at: run.started_at?.toISOString() ?? null,
+      ...(awaited.length === 0 ? {} : { awaits: awaited.map(toAwaited) }),
     },
     request_config: null,
     callback_url: null,

@@ -1,4 +1,5 @@
 import {
+  awaitingCaller,
   batchCostNanoUsd,
   capResult,
   classifyErroredLine,
@@ -253,12 +254,14 @@ async function decideChunk(
   const memory = await openChunkMemory(
     trx,
     applied
-      .filter(({ planned }) => planned.some((call) => call.kind === 'memory'))
+      .filter(({ planned }) => planned.some((call) => call.kind === 'memory' && call.awaits === null))
       .map(({ decided }) => decided.run),
   );
   const decidedRuns = applied.map(({ decided, planned, conduct }): DecidedRun => {
     if (planned.length === 0) return { ...decided, calls: [], settled: null };
-    return { ...decided, ...carryOut(decided.run, planned, memory, conduct) };
+    const carried = carryOut(decided.run, planned, memory, conduct);
+    if (planned.every((call) => call.awaits === null)) return { ...decided, ...carried };
+    return { ...decided, decision: awaitingCaller(decided.run, decided.decision), ...carried };
   });
   return { runs: decidedRuns, revisions: memory.revisions };
 }
@@ -291,12 +294,7 @@ function carryOut(
 ): Pick<DecidedRun, 'calls' | 'settled'> {
   const outcomes = planned.map((call): ToolOutcome | null => {
     if (call.kind === 'rejected') return { ok: false, result: call.rejection ?? 'The call was rejected.' };
-    if (call.kind === 'client')
-      return {
-        ok: false,
-        result: `Tool '${call.tool_name}' must be answered by the caller, which this batch does not offer.`,
-      };
-    if (call.kind !== 'memory') return null;
+    if (call.awaits !== null || call.kind !== 'memory') return null;
     const outcome = memory.carryOut(run, call);
     const limit = call.tool?.return_char_limit ?? outcome.result.length;
     return { ok: outcome.ok, result: capResult(outcome.result, limit) };
@@ -311,6 +309,7 @@ function carryOut(
       kind: call.kind,
       state: outcome === null ? 'pending' : outcome.ok ? 'succeeded' : 'failed',
       held_result: complete || outcome === null ? null : outcome.result,
+      awaits: call.awaits,
     };
   });
   if (!complete) return { calls, settled: null };

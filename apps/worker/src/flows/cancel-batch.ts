@@ -4,6 +4,7 @@ import {
   claimProviderBatch,
   commitBatchFinish,
   commitCancelRequested,
+  commitParkedRunsReleased,
   commitRunsCancelled,
   holdLease,
   inTransaction,
@@ -12,6 +13,7 @@ import {
   readOpenDoubts,
   readProviderBatchesOf,
   releaseLease,
+  type Lease,
 } from '@nightshift/db';
 import { withLease } from '../leases/with-lease.ts';
 import type { FlowDeps, FlowReport } from './deps.ts';
@@ -49,6 +51,7 @@ export async function cancelBatch(deps: FlowDeps): Promise<FlowReport> {
       if (report.started) await bell.ring([{ kind: 'compose', id: '*' }]);
       more = report.more;
     }
+    if (await releaseParked(deps, lease)) await bell.ring([{ kind: 'tools', id: '*' }]);
     const upstream = await cancelUpstream(deps, batch.id);
     await hooks?.('cancel.after_upstream');
     const state = await inTransaction(db, async (trx) => {
@@ -68,6 +71,23 @@ export async function cancelBatch(deps: FlowDeps): Promise<FlowReport> {
       ...(state === null ? { again_in_ms: LOOK_AGAIN_MS } : {}),
     };
   });
+}
+
+/** Hands runs that wait for their caller to whoever carries calls out; true if there were any. */
+async function releaseParked(deps: FlowDeps, lease: Lease): Promise<boolean> {
+  let released = 0;
+  for (let more = true; more;) {
+    const count = await inTransaction(deps.db, async (trx) => {
+      await holdLease(trx, lease);
+      return commitParkedRunsReleased(trx, lease, RUNS_PER_COMMIT, {
+        chunk_id: newId(),
+        tally_slot: tallySlot(),
+      });
+    });
+    released += count;
+    more = count === RUNS_PER_COMMIT;
+  }
+  return released > 0;
 }
 
 /** Cancels at the provider what holds only steps of batches being cancelled. Returns how many were asked for. */

@@ -15,7 +15,7 @@ import {
   type Claimant,
   type ModuleTool,
 } from '@nightshift/db';
-import type { JsonObject } from '@nightshift/agent-core';
+import type { JsonObject, ToolDefinition } from '@nightshift/agent-core';
 import { openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
 import { startSimulator, type Simulator, type SimulatorOptions } from '../../../simulator/src/index.ts';
 import { createDefinitionCache } from '../../src/flows/definition-cache.ts';
@@ -78,6 +78,7 @@ export interface SubmittedRun {
   readonly tools?: readonly string[];
   readonly max_steps?: number;
   readonly tool_rules?: readonly object[];
+  readonly client_tools?: readonly ToolDefinition[];
   /** Default: one that takes a forced tool choice. */
   readonly model?: string;
   /** `model_settings.extra`. */
@@ -219,6 +220,7 @@ export async function openHouse(
             custom_id: null,
             max_steps: run.max_steps ?? 10,
             isolated: false,
+            client_tools: run.client_tools ?? [],
             messages: [
               { role: 'user', content: [{ type: 'text', text: run.input }], otid: null, name: null },
             ],

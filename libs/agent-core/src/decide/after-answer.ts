@@ -226,6 +226,12 @@ function standsAlone({ stop_reason, content }: StepAnswer): boolean {
   }
 }
 
+/** The decision for an answer some of whose calls only the caller can answer: its run waits for that. */
+export function awaitingCaller(run: Pick<RunFacts, 'state'>, decision: StepDecision): StepDecision {
+  transition(runMachine, run.state, EVENT_OF_MOVE.requires_action);
+  return { ...decision, reason: 'waits for the caller', run: { state: 'requires_action' } };
+}
+
 /** The move to the next step of a run that has steps left, to be judged by `trail`. */
 export function nextStep(run: Pick<RunFacts, 'step_number'>, trail: Trail): RunMove {
   return {
@@ -267,6 +273,7 @@ function isCancelling(run: RunFacts): boolean {
 const EVENT_OF_MOVE: Readonly<Record<RunMove['state'], RunEvent>> = {
   ready: 'continue',
   acting: 'act',
+  requires_action: 'await_caller',
   completed: 'complete',
   failed: 'fail',
   cancelled: 'cancel',

@@ -21,6 +21,8 @@ import { afterCallsOf, NO_TRAIL } from './trail.ts';
 export interface SettledCall {
   readonly planned: PlannedCall;
   readonly outcome: ToolOutcome;
+  /** The caller did not let it happen: for the tool rules it never did. */
+  readonly denied?: boolean;
 }
 
 /** What the results of all calls of a step do to the run. */
@@ -95,13 +97,13 @@ function moveAfterTools(
   if (run.batch_state === 'cancelling' || run.batch_state === 'cancelled') {
     return ['batch is being cancelled', 'cancel', cancelledMove, null];
   }
-  const calls = settled.map(({ planned, outcome }) => ({
+  const calls = settled.map(({ planned, outcome, denied }) => ({
     tool_name: planned.tool_name,
     input: planned.args,
     result: outcome.result,
     ok: outcome.ok,
     is_error: !outcome.ok,
-    carried_out: planned.kind !== 'rejected',
+    carried_out: planned.kind !== 'rejected' && denied !== true,
     prefill_error: planned.prefill_error,
   }));
   const before = run.trail ?? NO_TRAIL;

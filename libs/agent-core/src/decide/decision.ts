@@ -61,6 +61,7 @@ export type RunMove =
       readonly trail?: Trail;
     }
   | { readonly state: 'acting' }
+  | { readonly state: 'requires_action' }
   | { readonly state: EndedState; readonly stop_reason: StopReason; readonly error: JsonObject | null };
 
 type EndedState = Extract<RunState, 'completed' | 'failed' | 'cancelled' | 'expired'>;

@@ -4,6 +4,8 @@ import type { ToolDefinition, ToolKind } from '../model/tool.ts';
 import { checkCalls } from '../rules/check.ts';
 import type { RuleHistory } from '../rules/history.ts';
 import { prefilledArgs, withPrefilled } from '../rules/prefill.ts';
+import type { ToolRule } from '../rules/rule.ts';
+import { requiresApproval } from '../rules/solver.ts';
 import type { ArgumentValidator } from '../tools/validate.ts';
 import type { Conduct } from './conduct.ts';
 
@@ -18,6 +20,8 @@ export interface PlannedCall {
   /** What it is carried out with: the model's arguments, with those that a tool rule fixes over them. */
   readonly args: JsonObject;
   readonly rejection: string | null;
+  /** What only the caller can give: leave to carry it out, or its result. Null where nothing is awaited. */
+  readonly awaits: 'approval' | 'answer' | null;
   /** What is wrong with the arguments that a tool rule fixes for it; null for nothing. It ends the run. */
   readonly prefill_error: string | null;
   /** Null for a tool that the definition does not have. */
@@ -31,8 +35,8 @@ const WITHHELD = 'The call was not made: the run ends because of another call of
 /**
  * Decides for each tool use of an answer who carries it out. Calls keep their order. A call of an unknown tool, one that
  * the tool rules forbid after `history`, and one with arguments that its schema refuses are rejected with a text that lets
- * the model correct itself; so is a call of a tool that needs an approval, which nobody can give in a batch. Where a tool
- * rule itself fixes arguments that do not fit, no call of the answer is carried out.
+ * the model correct itself. Calls of client tools, and of tools that need an approval, await the caller. Where a tool rule
+ * itself fixes arguments that do not fit, no call of the answer is carried out.
  *
  * A tool use whose id has come before is left out, index and all: the provider takes one result per id, and a call
  * that can never be answered must not have effects.
@@ -59,7 +63,12 @@ export function planCalls(
     planCall(index, use, violations[place] ?? null, { conduct, history, validate }),
   );
   if (calls.every((call) => call.prefill_error === null)) return calls;
-  return calls.map((call) => ({ ...call, kind: 'rejected', rejection: call.rejection ?? WITHHELD }));
+  return calls.map((call) => ({
+    ...call,
+    kind: 'rejected',
+    rejection: call.rejection ?? WITHHELD,
+    awaits: null,
+  }));
 }
 
 function planCall(
@@ -75,27 +84,26 @@ function planCall(
     tool_use_id: use.id,
     tool_name: use.name,
     args: isJsonObject(use.input) ? use.input : {},
+    awaits: null,
     prefill_error: null,
     tool,
   };
   const reject = (rejection: string): PlannedCall => ({ ...call, kind: 'rejected', rejection });
   if (tool === null) return reject(unknownTool(use.name, available));
   if (violation !== null) return reject(violation);
-  if (tool.requires_approval) return reject(needsApproval(tool.name));
   const fixed = rules.length === 0 ? null : prefilledArgs(rules, by.history, available, tool.name);
   const filled = withPrefilled(tool, call.args, fixed, by.validate);
   if (!filled.ok) return { ...reject(filled.message), prefill_error: filled.message };
   // Input that is no object is for the validator to refuse, whatever a rule would add to it.
   const checked = by.validate(tool, isJsonObject(use.input) ? filled.args : use.input);
   if (!checked.ok) return reject(checked.message);
-  return { ...call, kind: tool.kind, args: checked.args, rejection: null };
+  return { ...call, kind: tool.kind, args: checked.args, rejection: null, awaits: awaitedOf(tool, rules) };
 }
 
-function needsApproval(name: string): string {
-  return (
-    `Tool '${name}' needs the approval of a person, which a batch does not offer. The call was not carried out; ` +
-    'go on without it, and say that it is still to be done.'
-  );
+/** A client tool is the caller's own to refuse, so it needs no approval beside. */
+function awaitedOf(tool: ToolDefinition, rules: readonly ToolRule[]): PlannedCall['awaits'] {
+  if (tool.kind === 'client') return 'answer';
+  return tool.requires_approval || requiresApproval(rules, tool.name) ? 'approval' : null;
 }
 
 function unknownTool(name: string, available: readonly string[]): string {

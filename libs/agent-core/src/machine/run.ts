@@ -3,7 +3,7 @@ import type { Machine } from './machine.ts';
 /*
  *   queued ─► ready ─► in_flight ─► acting ─► ready …
  *                 ▲        │           │
- *                 └────────┘           └─► requires_action ─► ready
+ *                          └─► requires_action ─► acting
  *   any of them ─► completed | failed | cancelled | expired
  */
 
@@ -72,14 +72,14 @@ export const runMachine: Machine<RunState, RunEvent> = {
       wakes: 'The provider batch; at most the provider window.',
     },
     acting: {
-      meaning: 'Its answer is stored and has calls that the tool host must carry out.',
+      meaning: 'Its answer is stored, and whatever its calls still need is to be done by a worker.',
       next: 'The run-tool-calls flow of any worker, through a run chunk.',
       wakes: 'Its run chunk; at most the lease plus the deadline of its calls.',
     },
     requires_action: {
       meaning: 'Its answer calls a client tool or a tool that needs approval; nobody here can go on.',
-      next: 'The caller.',
-      wakes: 'The answer of the caller, or the deadline of the run.',
+      next: 'The caller, through POST /v1/runs/{run_id}/tool-results; or the cancel flow.',
+      wakes: 'The answer to the last call that awaits one, or a cancel request; it may last for ever.',
     },
     completed: { meaning: 'It ended well; the stop reason says how.', next: 'Nobody.', wakes: 'Final.' },
     failed: {
@@ -94,13 +94,13 @@ export const runMachine: Machine<RunState, RunEvent> = {
     start: { from: ['queued'], to: 'ready' },
     seal: { from: ['ready'], to: 'in_flight' },
     unseal: { from: ['in_flight'], to: 'ready' },
-    act: { from: ['in_flight'], to: 'acting' },
-    await_caller: { from: ['in_flight', 'acting'], to: 'requires_action' },
-    continue: { from: ['in_flight', 'acting', 'requires_action'], to: 'ready' },
+    act: { from: ['in_flight', 'requires_action'], to: 'acting' },
+    await_caller: { from: ['in_flight'], to: 'requires_action' },
+    continue: { from: ['in_flight', 'acting'], to: 'ready' },
     retry: { from: ['in_flight'], to: 'ready' },
     complete: { from: ['in_flight', 'acting'], to: 'completed' },
-    fail: { from: ['queued', 'ready', 'in_flight', 'acting', 'requires_action'], to: 'failed' },
-    cancel: { from: ['queued', 'ready', 'in_flight', 'acting', 'requires_action'], to: 'cancelled' },
+    fail: { from: ['queued', 'ready', 'in_flight', 'acting'], to: 'failed' },
+    cancel: { from: ['queued', 'ready', 'in_flight', 'acting'], to: 'cancelled' },
     expire: { from: ['in_flight'], to: 'expired' },
   },
 };

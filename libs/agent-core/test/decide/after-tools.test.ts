@@ -68,6 +68,7 @@ describe('results of a step', () => {
       kind: 'module',
       args: {},
       rejection: null,
+      awaits: null,
       prefill_error: null,
       tool: null,
     },
@@ -86,6 +87,12 @@ describe('results of a step', () => {
       expect(run).toEqual({ state: 'completed', stop_reason: 'tool_rule', error: null });
       expect(message).toMatchObject({ shown: true, content_json: RESULTS });
     }
+  });
+
+  test('of a call that the caller denied count for no rule', () => {
+    const denied = { ...settled('done', { ok: false }), denied: true };
+    const { run } = decideAfterTools(acting(), 5, RESULTS, [settled('lookup'), denied], conduct);
+    expect(run).toMatchObject({ state: 'ready', trail: { history: { calls: ['lookup'] } } });
   });
 
   test('of a terminal tool that came too early go on, with what is missing behind the results', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { decideAfterAnswer } from '../../src/decide/after-answer.ts';
+import { awaitingCaller, decideAfterAnswer } from '../../src/decide/after-answer.ts';
 import { NO_CONDUCT } from '../../src/decide/conduct.ts';
 import {
   RETRY_POLICY_DEFAULT,
@@ -38,7 +38,7 @@ function summary({ step, messages, run }: StepDecision): string {
 }
 
 function whyOf(move: RunMove): readonly (string | number)[] {
-  if (move.state === 'acting') return [];
+  if (move.state === 'acting' || move.state === 'requires_action') return [];
   if (move.state === 'ready') return [`${move.step_number}.${move.attempt}`];
   return [move.stop_reason];
 }
@@ -279,6 +279,19 @@ describe('an answer in words', () => {
     expect(decideAfterAnswer(met, keyOf(met), outcome, policy, conduct)).toMatchObject({
       run: { state: 'completed', stop_reason: 'stop_sequence' },
     });
+  });
+});
+
+describe('an answer whose calls only the caller can answer', () => {
+  test('leaves its run waiting for that', () => {
+    const decision = decide('tool_use', calling);
+    const waiting = awaitingCaller(makeRun(), decision);
+    expect(waiting).toEqual({
+      ...decision,
+      reason: 'waits for the caller',
+      run: { state: 'requires_action' },
+    });
+    expect(() => awaitingCaller(makeRun({ state: 'ready' }), decision)).toThrow();
   });
 });
 

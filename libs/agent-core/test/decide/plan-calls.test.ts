@@ -8,7 +8,7 @@ import { NO_HISTORY, type RuleHistory } from '../../src/rules/history.ts';
 import type { ToolRule } from '../../src/rules/rule.ts';
 import { toolResultsMessage } from '../../src/tools/results.ts';
 import { createArgumentValidator } from '../../src/tools/validate.ts';
-import { after, child, first, makeRules } from '../rules/rules.ts';
+import { after, approval, child, first, makeRules } from '../rules/rules.ts';
 import { makeTool } from '../tools/tools.ts';
 
 const schema = { type: 'object', properties: { a: { type: 'integer' } }, required: ['a'] };
@@ -46,6 +46,7 @@ describe('planCalls', () => {
         kind: 'module',
         args: { a: 1 },
         rejection: null,
+        awaits: null,
         prefill_error: null,
         tool: tools[1],
       },
@@ -56,6 +57,7 @@ describe('planCalls', () => {
         kind: 'memory',
         args: { a: 2 },
         rejection: null,
+        awaits: null,
         prefill_error: null,
         tool: tools[0],
       },
@@ -66,17 +68,35 @@ describe('planCalls', () => {
         kind: 'client',
         args: { a: 3 },
         rejection: null,
+        awaits: 'answer',
         prefill_error: null,
         tool: tools[2],
       },
     ]);
   });
 
-  test('a tool that needs an approval is not run: nobody can give one', () => {
+  test('a call awaits the approval that its tool or a rule asks for, and a client tool the answer', () => {
     const guarded = makeTool('pay', schema, { kind: 'module', requires_approval: true });
-    const [call] = assignCalls([use('1', 'pay', { a: 1 })], [guarded]);
-    expect(call).toMatchObject({ kind: 'rejected', tool_name: 'pay' });
-    expect(call?.rejection).toMatch(/needs the approval of a person.*was not carried out/);
+    const calls = assignCalls(
+      [
+        use('1', 'pay', { a: 1 }),
+        use('2', 'run', { a: 1 }),
+        use('3', 'ask', { a: 1 }),
+        use('4', 'remember', { a: 1 }),
+      ],
+      [guarded, ...tools],
+      makeRules(approval('run'), approval('ask')),
+    );
+    expect(calls.map(({ kind, awaits }) => [kind, awaits])).toEqual([
+      ['module', 'approval'],
+      ['module', 'approval'],
+      ['client', 'answer'],
+      ['memory', null],
+    ]);
+    expect(assignCalls([use('1', 'pay', {})], [guarded])[0]).toMatchObject({
+      kind: 'rejected',
+      awaits: null,
+    });
   });
 
   test('an unknown tool is rejected with the tools there are, in their order', () => {
@@ -88,6 +108,7 @@ describe('planCalls', () => {
         kind: 'rejected',
         args: { a: 1 },
         rejection: 'Tool not found: nope. Available tools: remember, run, ask.',
+        awaits: null,
         prefill_error: null,
         tool: null,
       },

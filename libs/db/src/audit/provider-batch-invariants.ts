@@ -50,7 +50,7 @@ export const PROVIDER_BATCH_INVARIANTS: readonly Invariant[] = [
     sql: sql`
       with counted as (
         select batch_id, sum(completed)::bigint as completed, sum(failed)::bigint as failed, sum(cancelled)::bigint as cancelled,
-               sum(expired)::bigint as expired, sum(steps)::bigint as steps, sum(tool_calls)::bigint as tool_calls,
+               sum(expired)::bigint as expired, sum(requires_action)::bigint as requires_action, sum(steps)::bigint as steps, sum(tool_calls)::bigint as tool_calls,
                sum(input_tokens)::bigint as input_tokens, sum(output_tokens)::bigint as output_tokens,
                sum(cache_write_5m_tokens)::bigint as cache_write_5m_tokens,
                sum(cache_write_1h_tokens)::bigint as cache_write_1h_tokens,
@@ -58,7 +58,8 @@ export const PROVIDER_BATCH_INVARIANTS: readonly Invariant[] = [
           from batch_tally group by batch_id),
       of_runs as (
         select batch_id, count(*) filter (where state = 'completed') as completed, count(*) filter (where state = 'failed') as failed,
-               count(*) filter (where state = 'cancelled') as cancelled, count(*) filter (where state = 'expired') as expired
+               count(*) filter (where state = 'cancelled') as cancelled, count(*) filter (where state = 'expired') as expired,
+               count(*) filter (where state = 'requires_action') as requires_action
           from run group by batch_id),
       of_steps as (
         select r.batch_id, count(s.applied_at) as steps, sum(s.input_tokens)::bigint as input_tokens,
@@ -70,9 +71,9 @@ export const PROVIDER_BATCH_INVARIANTS: readonly Invariant[] = [
         select r.batch_id, count(*) as tool_calls from tool_call c join run r on r.id = c.run_id group by r.batch_id),
       both_sides as (
         select b.id as batch_id,
-               array[t.completed, t.failed, t.cancelled, t.expired, t.steps, t.tool_calls, t.input_tokens, t.output_tokens,
+               array[t.completed, t.failed, t.cancelled, t.expired, t.requires_action, t.steps, t.tool_calls, t.input_tokens, t.output_tokens,
                      t.cache_write_5m_tokens, t.cache_write_1h_tokens, t.cache_read_tokens, t.cost_nanousd] as counted,
-               array[o.completed, o.failed, o.cancelled, o.expired, s.steps, c.tool_calls, s.input_tokens, s.output_tokens,
+               array[o.completed, o.failed, o.cancelled, o.expired, o.requires_action, s.steps, c.tool_calls, s.input_tokens, s.output_tokens,
                      s.cache_write_5m_tokens, s.cache_write_1h_tokens, s.cache_read_tokens, s.cost_nanousd] as summed
           from batch b
           left join counted t on t.batch_id = b.id left join of_runs o on o.batch_id = b.id

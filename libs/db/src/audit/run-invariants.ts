@@ -82,6 +82,23 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
           or (r.state = 'acting' and coalesce(n.chunks, 0) <> 1)`,
   },
   {
+    id: 'I21b',
+    name: 'a run waits for its caller exactly while a call of its step has no answer, and is in no chunk then',
+    sql: sql`
+      select r.id as run_id, r.state, o.open, k.chunks
+        from run r
+       cross join lateral (
+         select count(*)::int as open from tool_call c
+          where c.run_id = r.id and c.step_number = r.step_number and c.awaits is not null and c.verdict is null
+            and c.state = 'pending') o
+       cross join lateral (
+         select count(*)::int as chunks from run_chunk c where r.id = any(c.run_ids)) k
+        join batch b on b.id = r.batch_id
+       where (r.state = 'requires_action' and (o.open = 0 or k.chunks > 0))
+          -- The calls of a batch that is being cancelled are answered by whoever ends its runs.
+          or (r.state = 'acting' and o.open > 0 and b.state <> 'cancelling')`,
+  },
+  {
     id: 'I19',
     name: 'no run takes more steps than it may',
     sql: sql`

@@ -5,12 +5,13 @@ import {
   toStorable,
   toStorableText,
   type ContentBlock,
+  type ToolDefinition,
 } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import { newConversationId, newId, newRunId, type Tx } from '../connect.ts';
 import { lockConversations } from '../locks/lock-conversations.ts';
 import { readDefinitions } from '../reads/definitions.ts';
-import { freezeDefinitions, type FrozenAgent } from './freeze-definitions.ts';
+import { freezeDefinitions, wishKey, type DefinitionWish, type FrozenAgent } from './freeze-definitions.ts';
 import { jsonRowChunks, storableJson } from './json-rows.ts';
 
 /** A message that a caller sends to an agent. */
@@ -31,6 +32,8 @@ export interface NewRun {
   readonly messages: readonly InputMessage[];
   /** Whether it reads and writes a conversation of its own instead of the agent's. */
   readonly isolated: boolean;
+  /** Tools that the caller carries out, in addition to the agent's; their names are none of the agent's. */
+  readonly client_tools?: readonly ToolDefinition[];
 }
 
 export interface NewBatch {
@@ -67,11 +70,11 @@ export interface AcceptedBatch {
  * not make its first call by its tool rules.
  */
 export async function acceptBatch(trx: Tx, projectId: string, batch: NewBatch): Promise<AcceptedBatch> {
-  const frozen = await freezeDefinitions(trx, projectId, [...new Set(batch.runs.map((run) => run.agent_id))]);
+  const frozen = await freezeDefinitions(trx, projectId, batch.runs.map(wishOf));
   assertAgentsExist(batch, frozen);
-  await assertRulesFit(trx, batch, frozen);
+  await assertDefinitionsFit(trx, batch, frozen);
   const shared = new Set(
-    batch.runs.filter((run) => !run.isolated).map((run) => frozenOf(frozen, run.agent_id).conversation_id),
+    batch.runs.filter((run) => !run.isolated).map((run) => frozenOf(frozen, run).conversation_id),
   );
   await lockConversations(trx, [...shared]);
   const { now, conversations } = await readConversations(trx, [...shared]);
@@ -89,7 +92,7 @@ export async function acceptBatch(trx: Tx, projectId: string, batch: NewBatch): 
 
 function assertAgentsExist(batch: NewBatch, frozen: ReadonlyMap<string, FrozenAgent>): void {
   const fields = batch.runs.flatMap((run, index) =>
-    frozen.has(run.agent_id)
+    frozen.has(wishKey(wishOf(run)))
       ? []
       : [{ path: `/requests/${index}/agent_id`, message: `There is no agent agent-${run.agent_id}.` }],
   );
@@ -101,29 +104,42 @@ function assertAgentsExist(batch: NewBatch, frozen: ReadonlyMap<string, FrozenAg
   });
 }
 
-/** An agent may have lost a tool since its rules were checked: better refused than paid for. */
-async function assertRulesFit(
+function wishOf({ agent_id, client_tools = [] }: NewRun): DefinitionWish {
+  return { agent_id, client_tools_json: client_tools.length === 0 ? null : storableJson(client_tools) };
+}
+
+/**
+ * An agent may have lost a tool since its rules were checked, and a client tool may have the name of one of its own: better
+ * refused than paid for.
+ */
+async function assertDefinitionsFit(
   trx: Tx,
   batch: NewBatch,
   frozen: ReadonlyMap<string, FrozenAgent>,
 ): Promise<void> {
-  const ruled = [...frozen.values()].filter((agent) => agent.has_rules);
-  const definitions = await readDefinitions(trx, [...new Set(ruled.map((agent) => agent.definition_id))]);
+  const doubtful = [...frozen.values()].filter(
+    (agent) => agent.has_rules || agent.client_tools_json !== null,
+  );
+  const definitions = await readDefinitions(trx, [...new Set(doubtful.map((agent) => agent.definition_id))]);
   for (const { id, tool_rules, tools } of definitions) {
+    const index = batch.runs.findIndex((run) => frozenOf(frozen, run).definition_id === id);
     const [problem] = checkRulesFit(parseToolRules(tool_rules).rules, tools);
-    if (problem === undefined) continue;
-    const index = batch.runs.findIndex((run) => frozen.get(run.agent_id)?.definition_id === id);
-    const path = `/requests/${index}/agent_id`;
-    const message = `has tool rules that it cannot run by: ${problem.path}: ${problem.message}`;
+    const twin = tools.find(({ name }, place) => tools.findIndex((tool) => tool.name === name) < place);
+    if (problem === undefined && twin === undefined) continue;
+    const path = `/requests/${index}/${problem === undefined ? 'client_tools' : 'agent_id'}`;
+    const message =
+      problem === undefined
+        ? `has a second tool '${twin?.name ?? ''}': the agent has one of that name.`
+        : `has tool rules that it cannot run by: ${problem.path}: ${problem.message}`;
     throw new NightshiftError('validation_failed', `${path} ${message} Nothing was stored.`, {
       fields: [{ path, message }],
     });
   }
 }
 
-function frozenOf(frozen: ReadonlyMap<string, FrozenAgent>, agentId: string): FrozenAgent {
-  const agent = frozen.get(agentId);
-  if (agent === undefined) throw new NightshiftError('not_found', `There is no agent agent-${agentId}.`);
+function frozenOf(frozen: ReadonlyMap<string, FrozenAgent>, run: NewRun): FrozenAgent {
+  const agent = frozen.get(wishKey(wishOf(run)));
+  if (agent === undefined) throw new NightshiftError('not_found', `There is no agent agent-${run.agent_id}.`);
   return agent;
 }
 
@@ -174,7 +190,7 @@ function planRuns(
   const started = new Set<string>();
   return ids.map((id, ordinal) => {
     const request = batch.runs[ordinal] as NewRun;
-    const agent = frozenOf(frozen, request.agent_id);
+    const agent = frozenOf(frozen, request);
     const conversation_id = request.isolated ? newConversationId() : agent.conversation_id;
     const state = conversations.get(conversation_id) ?? { last_seq: 0, taken: false };
     const starts = request.isolated || (!state.taken && !started.has(conversation_id));

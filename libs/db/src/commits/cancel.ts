@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Lease } from '../claims/lease.ts';
 import type { Tx } from '../connect.ts';
-import { passConversationsOn } from './decisions.ts';
+import { passConversationsOn, putChunk } from './decisions.ts';
 
 /** How many runs a cancel step has ended, and whether more may be waiting. */
 export interface CancelReport {
@@ -11,7 +11,7 @@ export interface CancelReport {
 }
 
 /**
- * Ends up to `limit` runs of a batch that wait for nobody outside (`queued`, `ready`, `requires_action`) as cancelled.
+ * Ends up to `limit` runs of a batch that wait for nobody outside (`queued`, `ready`) as cancelled.
  * Runs at the provider or in a tool end when those have answered. Locks the runs in id order, then conversations.
  */
 export async function commitRunsCancelled(
@@ -23,7 +23,7 @@ export async function commitRunsCancelled(
   const { rows } = await sql<{ id: string; conversation_id: string; held: boolean }>`
     with waiting as materialized (
       select id, started_at is not null as held from run
-       where batch_id = ${batch.id}::uuid and ended_at is null and state in ('queued', 'ready', 'requires_action')
+       where batch_id = ${batch.id}::uuid and ended_at is null and state in ('queued', 'ready')
        order by id limit ${limit}
          for no key update),
     gone as (delete from queued_input q using waiting w where q.run_id = w.id),
@@ -48,6 +48,39 @@ export async function commitRunsCancelled(
         )
       : 0;
   return { cancelled: rows.length, started: started > 0, more: rows.length === limit };
+}
+
+/**
+ * Hands up to `limit` runs of a batch that wait for their caller to the workers, who answer their open calls and end them:
+ * what they have said and done stays usable. Says how many. Locks the runs in id order.
+ */
+export async function commitParkedRunsReleased(
+  trx: Tx,
+  batch: Lease,
+  limit: number,
+  ids: { readonly chunk_id: string; readonly tally_slot: number },
+): Promise<number> {
+  const { rows } = await sql<{ id: string; project_id: string }>`
+    with parked as materialized (
+      select id from run
+       where batch_id = ${batch.id}::uuid and ended_at is null and state = 'requires_action'
+       order by id limit ${limit}
+         for no key update),
+    released as (
+      update run r set state = 'acting' from parked p where r.id = p.id
+      returning r.id, r.project_id),
+    counted as (
+      insert into batch_tally as t (batch_id, slot, project_id, requires_action)
+      select b.id, ${ids.tally_slot}::int, b.project_id, -(select count(*) from released)
+        from batch b where b.id = ${batch.id}::uuid
+      on conflict (batch_id, slot) do update set requires_action = t.requires_action + excluded.requires_action)
+    select id, project_id from released
+  `.execute(trx);
+  const [first] = rows;
+  if (first === undefined) return 0;
+  const runIds = rows.map((run) => run.id);
+  await putChunk(trx, { id: ids.chunk_id, project: first.project_id, kind: 'tools', runIds, delayMs: 0 });
+  return rows.length;
 }
 
 /**

@@ -14,6 +14,8 @@ export interface NewToolCall {
   readonly state: 'pending' | 'succeeded' | 'failed';
   /** Kept only while other calls of the step are pending; null once all results are in a message. */
   readonly held_result: string | null;
+  /** What only the caller can give; default: nothing. */
+  readonly awaits?: 'approval' | 'answer' | null;
 }
 
 /** A write to a block by a tool call. `revision` is the one that it makes. */
@@ -100,7 +102,7 @@ export interface ToolResultsOfRun {
 /**
  * Applies the results of all calls of a chunk of runs and deletes the chunk, or does so for the runs of `part` alone:
  * they leave the chunk, which is deleted with its last run. The caller holds the lease of the chunk and the locks of
- * the runs. Same lock order as {@link commitDecisions}.
+ * the runs, and those of the blocks that `revisions` write. Same lock order as {@link commitDecisions}.
  */
 export async function commitToolResults(
   trx: Tx,
@@ -108,6 +110,7 @@ export async function commitToolResults(
   results: readonly ToolResultsOfRun[],
   ids: { readonly chunk_ids: readonly [string, string, string]; readonly tally_slot: number },
   part: readonly string[] | null = null,
+  revisions: readonly NewBlockRevision[] = [],
 ): Promise<CommitReport> {
   await sql`
     with over as (
@@ -150,6 +153,7 @@ export async function commitToolResults(
     trx,
     results.map(({ run, decision }) => messageRow(run, decision.step_number, decision.message)),
   );
+  await writeBlockRevisions(trx, revisions);
   const moves = results.map(({ run, decision }) => ({
     run,
     move: decision.run,
@@ -281,17 +285,18 @@ async function writeToolCalls(trx: Tx, decided: readonly DecidedRun[]): Promise<
       k: call.kind,
       s: call.state,
       h: call.held_result === null ? null : toStorableText(call.held_result),
+      w: call.awaits ?? undefined,
     })),
   );
   if (payload.length === 0) return;
   await sql`
     insert into tool_call (project_id, run_id, step_number, call_index, tool_use_id, tool_name, kind, state, held_result,
-                           started_at, ended_at, duration_ms)
-    select p, r, n, x, u, t, k, s, h,
+                           awaits, started_at, ended_at, duration_ms)
+    select p, r, n, x, u, t, k, s, h, w,
            case when s <> 'pending' then app_now() end, case when s <> 'pending' then app_now() end,
            case when s <> 'pending' then 0 end
       from json_to_recordset(${JSON.stringify(payload)}::json)
-        as d(p uuid, r uuid, n int, x int, u text, t text, k text, s text, h text)
+        as d(p uuid, r uuid, n int, x int, u text, t text, k text, s text, h text, w text)
   `.execute(trx);
 }
 
@@ -383,6 +388,7 @@ async function addToTallies(trx: Tx, tallied: readonly Tallied[], slot: number):
         failed: 0,
         cancelled: 0,
         expired: 0,
+        requires_action: 0,
         steps: 0,
         tool_calls: 0,
         i: 0,
@@ -420,16 +426,17 @@ async function addTallies(
 ): Promise<void> {
   if (sums.length === 0) return;
   await sql`
-    insert into batch_tally as t (batch_id, slot, project_id, completed, failed, cancelled, expired, steps, tool_calls,
-      input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens, cost_nanousd)
-    select batch, ${slot}::int, project, completed, failed, cancelled, expired, steps, tool_calls, i, o, w5, w1, cr, c
+    insert into batch_tally as t (batch_id, slot, project_id, completed, failed, cancelled, expired, requires_action,
+      steps, tool_calls, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens, cost_nanousd)
+    select batch, ${slot}::int, project, completed, failed, cancelled, expired, requires_action, steps, tool_calls, i, o, w5, w1, cr, c
       from json_to_recordset(${JSON.stringify(sums)}::json)
-        as d(batch uuid, project uuid, completed int, failed int, cancelled int, expired int, steps int, tool_calls int,
+        as d(batch uuid, project uuid, completed int, failed int, cancelled int, expired int, requires_action int, steps int, tool_calls int,
              i bigint, o bigint, w5 bigint, w1 bigint, cr bigint, c bigint)
      order by batch
     on conflict (batch_id, slot) do update
        set completed = t.completed + excluded.completed, failed = t.failed + excluded.failed,
            cancelled = t.cancelled + excluded.cancelled, expired = t.expired + excluded.expired,
+           requires_action = t.requires_action + excluded.requires_action,
            steps = t.steps + excluded.steps, tool_calls = t.tool_calls + excluded.tool_calls,
            input_tokens = t.input_tokens + excluded.input_tokens, output_tokens = t.output_tokens + excluded.output_tokens,
            cache_write_5m_tokens = t.cache_write_5m_tokens + excluded.cache_write_5m_tokens,

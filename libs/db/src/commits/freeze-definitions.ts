@@ -1,9 +1,15 @@
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 
-/** What a run takes from its agent when it is accepted. */
-export interface FrozenAgent {
+/** An agent as a request wants it. */
+export interface DefinitionWish {
   readonly agent_id: string;
+  /** What the request adds to the agent's definition; equal texts for equal wishes. Null for nothing. */
+  readonly client_tools_json: string | null;
+}
+
+/** What a run takes from its agent when it is accepted. */
+export interface FrozenAgent extends DefinitionWish {
   readonly conversation_id: string;
   readonly definition_id: string;
   /** Whether its runs are held to tool rules. */
@@ -11,8 +17,8 @@ export interface FrozenAgent {
 }
 
 /**
- * Stores the definitions of agents as they are now, and says which agent has which; agents that do not exist or are deleted
- * are missing from the answer. A definition's id is the head of the SHA-256 of its content, so equal agents share one row
+ * Stores the definitions of agents as they are now, with what requests add to them, and says which wish has which, by
+ * {@link wishKey}; agents that do not exist or are deleted are missing from the answer. A definition's id is the head of the SHA-256 of its content, so equal agents share one row
  * and a known definition is not written again. New ones are inserted in id order: two accepts cannot deadlock on them.
  *
  * `tools` is an array of tool definitions in the order in which they are attached. One statement; primary keys serve it.
@@ -20,14 +26,21 @@ export interface FrozenAgent {
 export async function freezeDefinitions(
   trx: Tx,
   projectId: string,
-  agentIds: readonly string[],
+  wishes: readonly DefinitionWish[],
 ): Promise<ReadonlyMap<string, FrozenAgent>> {
+  const distinct = new Map(wishes.map((wish) => [wishKey(wish), wish]));
+  const payload = [...distinct.values()].map(({ agent_id, client_tools_json }) => ({
+    a: agent_id,
+    t: client_tools_json ?? undefined,
+  }));
   const { rows } = await sql<FrozenAgent>`
-    with attached as (
+    with wish as materialized (
+      select a as agent_id, t as client_tools from json_to_recordset(${JSON.stringify(payload)}::json) as w (a uuid, t text)
+    ), attached as (
       select a.id as agent_id, coalesce(array_agg(k.tool_id order by k.position, k.tool_id) filter (where k.tool_id is not null),
         '{}') as tool_ids
       from agent a left join agent_tool k on k.agent_id = a.id
-      where a.id = any(${[...agentIds]}::uuid[]) and a.project_id = ${projectId}::uuid and a.deleted_at is null
+      where a.id in (select agent_id from wish) and a.project_id = ${projectId}::uuid and a.deleted_at is null
       group by a.id
     ), toolbox as materialized (
       -- Agents of a fleet mostly have the same tools: print each list once.
@@ -38,11 +51,18 @@ export async function freezeDefinitions(
         from unnest(s.tool_ids) with ordinality as u (id, position) join tool t on t.id = u.id
       ), '[]')::text as tools
       from (select distinct tool_ids from attached) s
+    ), wished as (
+      select w.agent_id, w.client_tools, b.tool_ids,
+        -- Two arrays as text, made one.
+        case when w.client_tools is null then b.tools when b.tools = '[]' then w.client_tools
+             else left(b.tools, -1) || ', ' || substr(w.client_tools, 2) end as tools
+      from wish w join attached s on s.agent_id = w.agent_id join toolbox b on b.tool_ids = s.tool_ids
     ), content as (
-      select a.id as agent_id, a.conversation_id, a.agent_type, a.system, a.model, a.model_settings, a.tool_rules, b.tools,
+      select a.id as agent_id, b.client_tools, a.conversation_id, a.agent_type, a.system, a.model, a.model_settings, a.tool_rules,
+        b.tools,
         encode(substr(sha256(convert_to(json_build_array(a.project_id, a.agent_type, a.system, a.model,
           a.model_settings::text, a.tool_rules::text, b.tools)::text, 'UTF8')), 1, 16), 'hex')::uuid as definition_id
-      from attached s join agent a on a.id = s.agent_id join toolbox b on b.tool_ids = s.tool_ids
+      from wished b join agent a on a.id = b.agent_id
     ), stored as (
       insert into definition (id, project_id, agent_type, system, model, model_settings, tool_rules, tools)
       select * from (
@@ -53,7 +73,12 @@ export async function freezeDefinitions(
       ) fresh
       on conflict (id) do nothing
     )
-    select agent_id, conversation_id, definition_id, json_array_length(tool_rules) > 0 as has_rules from content
+    select agent_id, client_tools as client_tools_json, conversation_id, definition_id, json_array_length(tool_rules) > 0 as has_rules from content
   `.execute(trx);
-  return new Map(rows.map((row) => [row.agent_id, row]));
+  return new Map(rows.map((row) => [wishKey(row), row]));
+}
+
+/** Equal for equal wishes. */
+export function wishKey({ agent_id, client_tools_json }: DefinitionWish): string {
+  return client_tools_json === null ? agent_id : `${agent_id} ${client_tools_json}`;
 }

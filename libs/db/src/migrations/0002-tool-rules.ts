@@ -1,6 +1,6 @@
 import { sql, type Kysely } from 'kysely';
 
-/** What the tool rules and the search for loops know of a run. */
+/** What the tool rules and the search for loops know of a run, and calls that await the caller. */
 export async function up(db: Kysely<never>): Promise<void> {
   await sql
     .raw(
@@ -8,6 +8,18 @@ export async function up(db: Kysely<never>): Promise<void> {
 -- What its next answer is judged by: its calls as the tool rules count them, prints of its last steps, re-asks in a
 -- row. Null until it has done something. Bounded in size, and never part of an index: updates of runs stay HOT.
 alter table run add column trail json;
+
+-- Runs that wait for their caller now.
+alter table batch_tally add column requires_action integer not null default 0;
+
+alter table tool_call
+  -- What only the caller can give: leave to carry it out, or its result.
+  add column awaits text check (awaits in ('approval','answer')),
+  -- What the caller said, and a hash of it, so that a repetition is told from another answer.
+  add column verdict text check (verdict in ('approved','denied','answered')),
+  add column answer_sha256 text,
+  add constraint tool_call_verdict check
+    ((verdict is null) = (answer_sha256 is null) and (verdict is null or awaits is not null));
 `,
     )
     .execute(db);

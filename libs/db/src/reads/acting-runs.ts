@@ -17,6 +17,7 @@ export interface ActingRun {
     readonly call_index: number;
     readonly state: ToolCallState;
     readonly held_result: string | null;
+    readonly verdict: 'approved' | 'denied' | 'answered' | null;
   }[];
 }
 
@@ -26,7 +27,8 @@ export async function readActingRuns(db: Database, runIds: readonly string[]): P
     select r.id as run_id, r.agent_id, r.definition_id,
            (select b.state from batch b where b.id = r.batch_id) as batch_state, r.step_number, r.trail,
            m.content::text as content,
-           (select coalesce(json_agg(json_build_object('call_index', c.call_index, 'state', c.state, 'held_result', c.held_result)
+           (select coalesce(json_agg(json_build_object('call_index', c.call_index, 'state', c.state, 'held_result', c.held_result,
+                                             'verdict', c.verdict)
                                      order by c.call_index), '[]')
               from tool_call c where c.run_id = r.id and c.step_number = r.step_number) as calls
       from run r

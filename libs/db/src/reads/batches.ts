@@ -22,6 +22,7 @@ export interface BatchRow {
   readonly failed: number;
   readonly cancelled: number;
   readonly expired: number;
+  readonly requires_action: number;
   readonly steps: number;
   readonly tool_calls: number;
   /** Tokens read without a cache. */
@@ -40,6 +41,7 @@ const columns = sql`b.id, b.state, b.state_reason, b.total, b.metadata, b.callba
 const tally = sql`lateral (
   select coalesce(sum(completed), 0)::integer as completed, coalesce(sum(failed), 0)::integer as failed,
     coalesce(sum(cancelled), 0)::integer as cancelled, coalesce(sum(expired), 0)::integer as expired,
+    coalesce(sum(requires_action), 0)::integer as requires_action,
     coalesce(sum(steps), 0)::bigint as steps, coalesce(sum(tool_calls), 0)::bigint as tool_calls,
     coalesce(sum(input_tokens), 0)::bigint as input_tokens, coalesce(sum(output_tokens), 0)::bigint as output_tokens,
     coalesce(sum(cache_write_5m_tokens + cache_write_1h_tokens), 0)::bigint as cache_write_tokens,

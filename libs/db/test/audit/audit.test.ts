@@ -478,6 +478,12 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     'a call without a step': [`update tool_call set step_number = 77 where call_index = 0`],
     'a chunk without a run': [`update run_chunk set run_ids = run_ids || gen_random_uuid()`],
   },
+  I21b: {
+    'a run waits for nobody': [`update run set state = 'requires_action' where ${aRunIn('acting')}`],
+    'a run goes on without its caller': [
+      `update tool_call set awaits = 'answer' where state = 'pending' and run_id in (select id from run where ${aRunIn('acting')})`,
+    ],
+  },
   I21a: {
     'a ready run is forgotten': [`delete from run_chunk where kind = 'ready'`],
     'an acting run is forgotten': [`delete from run_chunk where kind = 'tools'`],

@@ -264,6 +264,13 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'tool.tool_return_char_limit_check': [{ return_char_limit: 0 }, { return_char_limit: 1_000_001 }],
   'tool.tool_side_effects_check': [{ side_effects: 'many' }],
   'tool.tool_timeout_ms_check': [{ timeout_ms: 0 }, { timeout_ms: 3_600_001 }],
+  'tool_call.tool_call_awaits_check': [{ awaits: 'money' }],
+  'tool_call.tool_call_verdict_check': [{ awaits: 'answer', verdict: 'perhaps', answer_sha256: 'a' }],
+  'tool_call.tool_call_verdict': [
+    { awaits: 'answer', verdict: 'answered' },
+    { awaits: 'answer', answer_sha256: 'a' },
+    { verdict: 'denied', answer_sha256: 'a' },
+  ],
   'tool_call.tool_call_duration_ms_check': [{ duration_ms: -1 }],
   'tool_call.tool_call_ended': [{ ended_at: NOW }, { state: 'succeeded' }, { state: 'unknown' }],
   'tool_call.tool_call_held': [{ held_result: 'x' }, { state: 'running', started_at: NOW, held_result: 'x' }],

@@ -1,4 +1,10 @@
-import { promptTokens, STOP_REASONS, type StopReason } from '@nightshift/agent-core';
+import {
+  promptTokens,
+  RUN_STATES,
+  STOP_REASONS,
+  type RunState,
+  type StopReason,
+} from '@nightshift/agent-core';
 import { listRuns as readPage, readRun, readRunUsage } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
@@ -6,6 +12,7 @@ import { linkPages, pageQuery, toPage } from '../../paging.ts';
 import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { LETTA_STOP_REASONS, RUN_STATUSES, runResponse, usageResponse } from '../../schemas/run.ts';
+import { readOpenCalls } from './awaiting.ts';
 import { statesOf, stopReasonsOf, toRunResponse } from '../../wire/to-run.ts';
 import { toUsd } from '../../wire/to-usd.ts';
 
@@ -15,6 +22,7 @@ const runsQuery = z.strictObject({
   agent_ids: z.array(wireId('agent')).optional(),
   batch_id: wireId('job').optional().describe('Beyond Letta.'),
   statuses: z.array(z.enum(RUN_STATUSES)).optional(),
+  state: z.enum(RUN_STATES).optional().describe('The state behind the status. Beyond Letta.'),
   active: z.boolean().optional().describe('True: runs that have not ended.'),
   background: z.boolean().optional().describe('Every run of a batch is one.'),
   stop_reason: z.enum([...LETTA_STOP_REASONS, ...STOP_REASONS]).optional(),
@@ -44,7 +52,7 @@ export function listRuns(app: App, context: Context): void {
         states: toStates(query),
         stop_reasons: query.stop_reason === undefined ? null : toStopReasons(query.stop_reason),
       });
-      const runs = rows.map(toRunResponse);
+      const runs = rows.map((row) => toRunResponse(row));
       linkPages(
         request,
         reply,
@@ -56,12 +64,13 @@ export function listRuns(app: App, context: Context): void {
   );
 }
 
-function toStates(query: z.output<typeof runsQuery>): ReturnType<typeof statesOf> | null {
-  if (query.statuses === undefined && query.active !== true) return null;
+function toStates(query: z.output<typeof runsQuery>): readonly RunState[] | null {
+  if (query.state === undefined && query.statuses === undefined && query.active !== true) return null;
   const statuses = query.statuses ?? RUN_STATUSES;
-  return statesOf(
+  const states = statesOf(
     statuses.filter((status) => query.active !== true || status === 'created' || status === 'running'),
   );
+  return states.filter((state) => query.state === undefined || state === query.state);
 }
 
 /** Letta's reason stands for all of ours that it covers; ours for itself. */
@@ -83,7 +92,11 @@ export function retrieveRun(app: App, context: Context): void {
         response: { 200: runResponse, ...problems },
       },
     },
-    async (request) => toRunResponse(await readRun(context.db, context.projectId, request.params.run_id)),
+    async (request) => {
+      const run = await readRun(context.db, context.projectId, request.params.run_id);
+      const awaits = run.state === 'requires_action' ? await readOpenCalls(context.db, run.id) : [];
+      return toRunResponse(run, awaits);
+    },
   );
 }
 

@@ -18,6 +18,8 @@ import type { ToolReply } from '../deps.ts';
 export interface SettledCall {
   readonly outcome: ToolOutcome;
   readonly state: 'succeeded' | 'failed' | 'unknown';
+  /** The caller did not let it happen. */
+  readonly denied?: boolean;
 }
 
 /** What a call of a chunk is to get, or has got. */
@@ -33,6 +35,11 @@ const IN_DOUBT =
   'This call was interrupted and may or may not have taken effect. It was not run again; check before repeating it.';
 /** What the model is told of a call that a cancellation came before. */
 export const NOT_MADE = 'The batch was cancelled before this call was made.';
+
+/** Calls of memory tools are carried out in the commit of the results; here they come from approvals alone. */
+export function isMemoryCall({ planned }: Call): boolean {
+  return planned.kind === 'memory';
+}
 
 /** Calls with side effects are journalled before they run. */
 export function isJournalled({ planned }: Call): boolean {
@@ -57,7 +64,7 @@ export function callsOf(run: ActingRun, conduct: Conduct): readonly Call[] {
     const { state } = row;
     if (state === 'succeeded' || state === 'failed' || state === 'unknown') {
       const outcome = { ok: state === 'succeeded', result: row.held_result ?? '' };
-      return { run, planned, key, known: { outcome, state } };
+      return { run, planned, key, known: { outcome, state, denied: row.verdict === 'denied' } };
     }
     if (state === 'running' && (cancelled || planned.tool?.side_effects === 'once')) {
       return { run, planned, key, known: { outcome: { ok: false, result: IN_DOUBT }, state: 'unknown' } };

@@ -1,4 +1,5 @@
 import {
+  capResult,
   decideAfterTools,
   decidePoisonedTools,
   NO_CONDUCT,
@@ -18,10 +19,11 @@ import {
   type ToolResultsOfRun,
 } from '@nightshift/db';
 import type { HeldLease } from '../../leases/keeper.ts';
+import { openChunkMemory, type ChunkMemory } from '../chunk-memory.ts';
 import type { FlowDeps } from '../deps.ts';
 import { tallySlot } from '../settle-open-steps.ts';
 import type { Hand } from './ask-in-waves.ts';
-import { callsIn, settledBy, type Call } from './call.ts';
+import { callsIn, isMemoryCall, settledBy, type Call, type SettledCall } from './call.ts';
 
 /** What became of the runs of a chunk. */
 export interface PartsCommitted {
@@ -73,11 +75,17 @@ export async function commitInParts(
         trx,
         [...runs.values()].map((run) => run.definition_id),
       );
-      const results = [...runs.values()].flatMap((run) => {
+      const acting = [...runs.values()].filter((run) => run.state === 'acting');
+      const isOpenMemoryCall = (call: Call): boolean => call.known === null && isMemoryCall(call);
+      const memory = await openChunkMemory(
+        trx,
+        acting.filter((run) => calls.get(run.id)?.some(isOpenMemoryCall) === true),
+      );
+      const results = acting.map((run) => {
         const conduct = definitions.get(run.definition_id)?.conduct ?? NO_CONDUCT;
-        return run.state === 'acting' ? [resultsOf(run, conduct, calls.get(run.id) ?? [], hand)] : [];
+        return resultsOf(run, conduct, calls.get(run.id) ?? [], hand, memory);
       });
-      const committed = await commitToolResults(trx, chunk.id, results, commitIds(), part);
+      const committed = await commitToolResults(trx, chunk.id, results, commitIds(), part, memory.revisions);
       await deps.hooks?.('tools.before_commit');
       return committed;
     });
@@ -147,9 +155,18 @@ function resultsOf(
   conduct: Conduct,
   calls: readonly Call[],
   hand: Hand,
+  memory: ChunkMemory,
 ): ToolResultsOfRun {
-  const settled = calls.map((call) => {
+  const settled = calls.map((call): SettledCall & { readonly call: Call; readonly duration_ms: number } => {
     if (call.known !== null) return { call, ...call.known, duration_ms: 0 };
+    if (isMemoryCall(call)) {
+      const { ok, result } = memory.carryOut(run, call.planned);
+      const outcome = {
+        ok,
+        result: capResult(result, call.planned.tool?.return_char_limit ?? result.length),
+      };
+      return { call, outcome, state: ok ? 'succeeded' : 'failed', duration_ms: 0 };
+    }
     const reply = hand.replies.get(call.key);
     if (reply === undefined) throw new Error(`Call ${call.key} was not asked for.`);
     return { call, ...settledBy(call, reply), duration_ms: Math.round(reply.duration_ms) };
@@ -163,7 +180,7 @@ function resultsOf(
       run,
       run.last_seq,
       message,
-      settled.map(({ call: { planned }, outcome }) => ({ planned, outcome })),
+      settled.map(({ call: { planned }, outcome, denied = false }) => ({ planned, outcome, denied })),
       conduct,
     ),
     calls: settled.map(({ call, state, duration_ms }) => ({

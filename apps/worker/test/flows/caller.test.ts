@@ -1,0 +1,302 @@
+import type {} from '../../../../test/global-setup.ts';
+import { auditInvariants } from '@nightshift/db';
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import { buildServer } from '../../../api/src/index.ts';
+import type { ToolDefinition } from '@nightshift/agent-core';
+import {
+  answering,
+  openHouse,
+  recording,
+  script,
+  type House,
+  type SubmittedBatch,
+  type SubmittedRun,
+} from './house.ts';
+
+const API_KEY = 'ns_test_key_of_the_suite';
+
+let house: House;
+let server: ReturnType<typeof buildServer>;
+beforeEach(async () => {
+  house = await openHouse(inject('postgresUrl'), {
+    modules: ['pay', 'look'].map((name) => ({
+      name,
+      description: `Does: ${name}.`,
+      input_schema: { type: 'object', properties: { what: { type: 'string' } } },
+      side_effects: name === 'pay' ? ('once' as const) : ('none' as const),
+      return_char_limit: 100,
+      timeout_ms: 1_000,
+    })),
+  });
+  server = buildServer({
+    db: house.database.db,
+    bell: { ring: () => Promise.resolve() },
+    apiKey: API_KEY,
+    model: 'simulator',
+  });
+  await server.ready();
+});
+afterEach(async () => {
+  await server.close();
+  await house.close();
+});
+
+const ASK: ToolDefinition = {
+  name: 'ask_user',
+  kind: 'client',
+  description: 'Asks the user.',
+  input_schema: { type: 'object', properties: { question: { type: 'string' } } },
+  side_effects: 'none',
+  return_char_limit: 20,
+  timeout_ms: 1_000,
+  requires_approval: false,
+};
+const APPROVAL = [{ type: 'requires_approval', tool_name: 'pay' }];
+
+interface Wire {
+  readonly status: number;
+  // Parsed JSON; what follows it is the check.
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any
+  readonly body: any;
+}
+async function api(method: 'GET' | 'POST', url: string, body?: object): Promise<Wire> {
+  const answer = await server.inject({
+    method,
+    url,
+    headers: { authorization: `Bearer ${API_KEY}` },
+    ...(body === undefined ? {} : { payload: body }),
+  });
+  return { status: answer.statusCode, body: JSON.parse(answer.body) as unknown };
+}
+const answer = (batch: SubmittedBatch, ...approvals: object[]): Promise<Wire> =>
+  api('POST', `/v1/runs/run-${batch.run_ids[0] ?? ''}/tool-results`, { approvals });
+const runOf = (batch: SubmittedBatch): Promise<Wire> => api('GET', `/v1/runs/run-${batch.run_ids[0] ?? ''}`);
+
+/** Submits one run and drives the house until it waits for its caller; returns the ids of the calls that do. */
+async function untilAsked(
+  run: SubmittedRun,
+  worker: Parameters<House['drive']>[0],
+): Promise<{ batch: SubmittedBatch; ids: string[] }> {
+  const batch = await house.submit([run]);
+  await expect(house.drive(worker, { rounds: 12 })).rejects.toThrow('have not ended');
+  const { body } = await runOf(batch);
+  expect(body.metadata.state).toBe('requires_action');
+  return {
+    batch,
+    ids: (body.metadata.awaits as { tool_call_id: string }[]).map((call) => call.tool_call_id),
+  };
+}
+
+async function audited(): Promise<void> {
+  expect(await auditInvariants(house.database.db)).toEqual([]);
+}
+
+describe('a call that needs an approval', () => {
+  test('B29: waits until it is approved, with the arguments that it will be carried out with, and then happens once', async () => {
+    const tools = answering(() => 'paid');
+    const { provider, sent } = recording(house);
+    const worker = house.worker({ tools, provider });
+    const { batch, ids } = await untilAsked(
+      {
+        input: script([{ tool: 'look' }, { tool: 'pay', args: { what: 'mine' } }], { text: 'Paid.' }),
+        tools: ['pay', 'look'],
+        tool_rules: [
+          ...APPROVAL,
+          { type: 'run_first', tool_name: 'pay', args: { what: 'theirs' } },
+          { type: 'run_first', tool_name: 'look' },
+        ],
+      },
+      worker,
+    );
+    expect((await runOf(batch)).body).toMatchObject({
+      status: 'running',
+      metadata: {
+        awaits: [{ tool_name: 'pay', arguments: { what: 'theirs' }, awaits: 'approval' }],
+      },
+    });
+    expect((await api('GET', `/v1/batches/job-${batch.id}`)).body.metadata).toMatchObject({
+      requires_action: 1,
+      in_progress: 1,
+    });
+    expect((await api('GET', '/v1/runs?state=requires_action')).body).toHaveLength(1);
+    expect((await api('GET', '/v1/runs?state=acting')).body).toEqual([]);
+    expect(tools.asked).toEqual([]);
+    await audited();
+
+    const approve = { type: 'approval', tool_call_id: ids[0], approve: true };
+    const approved = await answer(batch, approve);
+    expect(approved).toMatchObject({ status: 200, body: { metadata: { state: 'acting' } } });
+    expect(approved.body.metadata.awaits).toBeUndefined();
+    // A client that lost the answer sends it again.
+    expect((await answer(batch, approve)).status).toBe(200);
+    await audited();
+    await house.drive(worker);
+    expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'completed', stop_reason: 'end_turn' }]);
+    expect(tools.asked.map(({ tool_name, arguments: args }) => [tool_name, args])).toEqual([
+      ['look', {}],
+      ['pay', { what: 'theirs' }],
+    ]);
+    expect(sent[1]?.messages.at(-1)?.content).toMatchObject([
+      { type: 'tool_result', content: 'paid' },
+      { type: 'tool_result', content: 'paid' },
+    ]);
+    expect((await answer(batch, approve)).status).toBe(200);
+    expect((await api('GET', `/v1/batches/job-${batch.id}`)).body.metadata.requires_action).toBe(0);
+    await audited();
+  });
+
+  test('is an error with the reason when it is denied, never happens, and counts for no rule', async () => {
+    const tools = answering();
+    const { provider, sent } = recording(house);
+    const worker = house.worker({ tools, provider });
+    const { batch, ids } = await untilAsked(
+      {
+        input: script({ tool: 'pay' }, { text: 'Then not.' }),
+        tools: ['pay', 'look'],
+        tool_rules: [...APPROVAL, { type: 'exit_loop', tool_name: 'pay' }],
+      },
+      worker,
+    );
+    const deny = { type: 'approval', tool_call_id: ids[0], approve: false, reason: 'Too dear.' };
+    expect((await answer(batch, deny)).status).toBe(200);
+    expect(await answer(batch, { ...deny, approve: true })).toMatchObject({ status: 409 });
+    await house.drive(worker);
+    expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'completed', stop_reason: 'end_turn' }]);
+    expect(tools.asked).toEqual([]);
+    expect(sent[1]?.messages.at(-1)?.content).toMatchObject([
+      {
+        content: 'The caller denied this call; it was not carried out. Reason: Too dear.',
+        is_error: true,
+      },
+    ]);
+    await audited();
+  });
+
+  test('of a memory tool writes the block when it is approved, and not before', async () => {
+    const worker = house.worker();
+    await house.rows(`update tool set requires_approval = true where name = 'core_memory_append'`);
+    const { batch, ids } = await untilAsked(
+      {
+        input: script([
+          { tool: 'core_memory_append', args: { label: 'notes', content: 'approved' } },
+          { tool: 'memory_insert', args: { label: 'notes', new_string: 'at once' } },
+        ]),
+        blocks: { notes: 'old' },
+        tools: ['core_memory_append', 'memory_insert'],
+      },
+      worker,
+    );
+    const valueOf = () => house.rows('select value from block_revision order by revision desc limit 1');
+    expect(await valueOf()).toEqual([{ value: 'old\nat once' }]);
+    await answer(batch, { type: 'approval', tool_call_id: ids[0], approve: true });
+    await house.drive(worker);
+    expect(await valueOf()).toEqual([{ value: 'old\nat once\napproved' }]);
+    await audited();
+  });
+
+  test('of a batch that is cancelled never happens; the run ends, and its conversation stays usable', async () => {
+    const tools = answering();
+    const worker = house.worker({ tools });
+    const { batch, ids } = await untilAsked(
+      { input: script({ tool: 'pay' }), tools: ['pay'], tool_rules: APPROVAL },
+      worker,
+    );
+    await house.cancel(batch.id);
+    await house.drive(worker);
+    expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'cancelled', stop_reason: 'cancelled' }]);
+    expect(tools.asked).toEqual([]);
+    const late = await answer(batch, { type: 'approval', tool_call_id: ids[0], approve: true });
+    expect(late).toMatchObject({ status: 409 });
+    expect(late.body.detail).toContain('its run has ended');
+    await audited();
+    const next = await house.submit([{ input: 'And now? ⟦sim:fixed⟧', agent_id: batch.agent_ids[0]! }]);
+    await house.drive(worker);
+    expect(await house.runsOf(next.id)).toMatchObject([{ stop_reason: 'end_turn' }]);
+  });
+});
+
+describe('a client tool', () => {
+  test('waits for the results of its calls, which may come one by one, and all go back in one message', async () => {
+    const { provider, sent } = recording(house);
+    const worker = house.worker({ provider, tools: answering(() => 'seen') });
+    const { batch, ids } = await untilAsked(
+      {
+        input: script(
+          [
+            { tool: 'ask_user', args: { question: 'a' } },
+            { tool: 'look' },
+            { tool: 'ask_user', args: { question: 'b' } },
+            { tool: 'ask_user', args: { question: 3 } },
+          ],
+          { text: 'Thanks.' },
+        ),
+        tools: ['look'],
+        client_tools: [ASK],
+      },
+      worker,
+    );
+    expect(ids).toHaveLength(2);
+    const first = { type: 'tool', tool_call_id: ids[0], tool_return: 'x'.repeat(30), status: 'success' };
+    const answered = await answer(batch, first);
+    expect(answered.body.metadata).toMatchObject({
+      state: 'requires_action',
+      awaits: [{ tool_call_id: ids[1] }],
+    });
+    await audited();
+    await answer(batch, { ...first, tool_call_id: ids[1], tool_return: 'no idea', status: 'error' });
+    await house.drive(worker);
+    expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'completed', stop_reason: 'end_turn' }]);
+    expect(sent[1]?.messages.at(-1)?.content).toMatchObject([
+      { content: expect.stringMatching(/^x{20}\.\.\. \[NOTE/) as string },
+      { content: 'seen' },
+      { content: 'no idea', is_error: true },
+      { content: expect.stringContaining('/question must be string') as string, is_error: true },
+    ]);
+    await audited();
+  });
+
+  test('is answered for what it awaits, or nothing is taken', async () => {
+    const worker = house.worker();
+    const { batch, ids } = await untilAsked(
+      {
+        input: script([{ tool: 'ask_user' }, { tool: 'pay' }]),
+        tools: ['pay'],
+        client_tools: [ASK],
+        tool_rules: APPROVAL,
+      },
+      worker,
+    );
+    const [asked, paid] = ids;
+    const good = { type: 'tool', tool_call_id: asked, tool_return: 'yes', status: 'success' };
+    for (const [approvals, status, path] of [
+      [[good, { ...good, tool_call_id: 'toolu_nowhere' }], 422, '/approvals/1/tool_call_id'],
+      [[good, good], 422, '/approvals/1/tool_call_id'],
+      [[good, { ...good, tool_call_id: paid }], 422, '/approvals/1/type'],
+      [[{ type: 'approval', tool_call_id: asked, approve: true }], 422, '/approvals/0/type'],
+      [[], 422, '/approvals'],
+    ] as const) {
+      const { status: got, body } = await answer(batch, ...approvals);
+      expect([got, body.errors[0]?.path]).toEqual([status, path]);
+    }
+    expect(await house.rows('select verdict from tool_call')).toEqual([{ verdict: null }, { verdict: null }]);
+    const unknown = await api('POST', '/v1/runs/run-01890000-0000-7000-8000-000000000000/tool-results', {
+      approvals: [good],
+    });
+    expect(unknown.status).toBe(404);
+  });
+
+  test('answered twice at once is answered once', async () => {
+    const worker = house.worker();
+    const { batch, ids } = await untilAsked(
+      { input: script({ tool: 'ask_user' }, { text: 'Thanks.' }), client_tools: [ASK] },
+      worker,
+    );
+    const good = { type: 'tool', tool_call_id: ids[0], tool_return: 'yes', status: 'success' };
+    const answers = await Promise.all([answer(batch, good), answer(batch, good), answer(batch, good)]);
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
+    expect(await house.rows('select 1 from run_chunk')).toHaveLength(1);
+    await house.drive(worker);
+    expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'completed', stop_reason: 'end_turn' }]);
+    await audited();
+  });
+});
