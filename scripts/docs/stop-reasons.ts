@@ -17,7 +17,7 @@ export const STOP_REASON_DOCS: Readonly<Record<StopReason, StopReasonDoc>> = {
   },
   max_steps: {
     ends_as: 'completed',
-    when: 'The step limit was reached. The calls of the last step were carried out and their results are stored.',
+    when: 'The step limit was reached. The calls of the last step were carried out and their results are stored. Failed where nothing was said.',
   },
   max_tokens: {
     ends_as: 'failed',
@@ -32,13 +32,19 @@ export const STOP_REASON_DOCS: Readonly<Record<StopReason, StopReasonDoc>> = {
     when: 'The model refused. What it said is stored and not shown to later requests.',
   },
   budget_exceeded: { ends_as: 'failed', when: 'The cost limit was reached.', reserved: true },
-  loop_detected: { ends_as: 'failed', when: 'The model repeated itself without progress.', reserved: true },
+  loop_detected: {
+    ends_as: 'failed',
+    when: 'The run got nowhere: the same steps over and over, results it had before, pauses or re-asks without end.',
+  },
   context_overflow: {
     ends_as: 'failed',
     when: 'The conversation no longer fits the context window of the model.',
   },
-  no_valid_tools: { ends_as: 'failed', when: 'No tool was left that a rule allows.', reserved: true },
-  invalid_request: { ends_as: 'failed', when: 'The provider refused the request of a step for good.' },
+  no_valid_tools: { ends_as: 'failed', when: 'A call was due, or tried, and the tool rules allow none.' },
+  invalid_request: {
+    ends_as: 'failed',
+    when: 'The provider refused the request of a step for good, or a tool rule fixes arguments that its tool does not take.',
+  },
   provider_error: {
     ends_as: 'failed',
     when: 'The provider failed, or sent nothing that can be used, in every attempt of a step.',

@@ -53,7 +53,12 @@ describe.each(machines)('the diagram of a $name', (machine) => {
 
 describe('stop reasons', () => {
   /** What decides and commits the ends of runs. */
-  const sources = ['libs/agent-core/src/decide', 'libs/db/src/commits', 'apps/worker/src/flows']
+  const sources = [
+    'libs/agent-core/src/decide',
+    'libs/agent-core/src/rules',
+    'libs/db/src/commits',
+    'apps/worker/src/flows',
+  ]
     .map((folder) => join(import.meta.dirname, '../..', folder))
     .flatMap((folder) =>
       readdirSync(folder, { recursive: true, encoding: 'utf8' })
