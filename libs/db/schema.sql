@@ -196,6 +196,7 @@ create table definition (
   tool_rules json not null,
   tools json not null,
   created_at timestamp with time zone not null default app_now(),
+  result_format json,
   constraint definition_pkey PRIMARY KEY (id)
 );
 
@@ -335,6 +336,7 @@ create table run (
   started_at timestamp with time zone,
   ended_at timestamp with time zone,
   trail json,
+  result json,
   constraint run_pkey PRIMARY KEY (id),
   constraint run_batch_id_ordinal_key UNIQUE (batch_id, ordinal),
   constraint run_attempt_check CHECK (((attempt >= 1) AND (attempt <= 255))),
@@ -464,7 +466,7 @@ create table tool (
   updated_at timestamp with time zone not null default app_now(),
   constraint tool_pkey PRIMARY KEY (id),
   constraint tool_project_id_name_key UNIQUE (project_id, name),
-  constraint tool_kind_check CHECK ((kind = ANY (ARRAY['memory'::text, 'module'::text, 'client'::text]))),
+  constraint tool_kind_check CHECK ((kind = ANY (ARRAY['memory'::text, 'module'::text, 'client'::text, 'finish'::text]))),
   constraint tool_name_check CHECK ((name ~ '^[a-zA-Z0-9_-]{1,64}$'::text)),
   constraint tool_return_char_limit_check CHECK (((return_char_limit >= 1) AND (return_char_limit <= 1000000))),
   constraint tool_side_effects_check CHECK ((side_effects = ANY (ARRAY['none'::text, 'idempotent'::text, 'once'::text]))),
@@ -493,7 +495,7 @@ create table tool_call (
   constraint tool_call_duration_ms_check CHECK ((duration_ms >= 0)),
   constraint tool_call_ended CHECK (((state = ANY (ARRAY['pending'::text, 'running'::text])) = (ended_at IS NULL))),
   constraint tool_call_held CHECK (((held_result IS NULL) OR (state <> ALL (ARRAY['pending'::text, 'running'::text])))),
-  constraint tool_call_kind_check CHECK ((kind = ANY (ARRAY['memory'::text, 'module'::text, 'client'::text, 'rejected'::text]))),
+  constraint tool_call_kind_check CHECK ((kind = ANY (ARRAY['memory'::text, 'module'::text, 'client'::text, 'finish'::text, 'rejected'::text]))),
   constraint tool_call_running CHECK (((state <> 'running'::text) OR (started_at IS NOT NULL))),
   constraint tool_call_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'unknown'::text]))),
   constraint tool_call_verdict CHECK ((((verdict IS NULL) = (answer_sha256 IS NULL)) AND ((verdict IS NULL) OR (awaits IS NOT NULL)))),

@@ -13,7 +13,7 @@ export const STOP_REASON_DOCS: Readonly<Record<StopReason, StopReasonDoc>> = {
   end_turn: { ends_as: 'completed', when: 'The model finished its answer and called no tool.' },
   tool_rule: {
     ends_as: 'completed',
-    when: 'A tool was called with success whose `exit_loop` rule ends the run.',
+    when: 'A tool was called with success whose `exit_loop` rule ends the run, or `finish`. Failed where the run owes another result.',
   },
   max_steps: {
     ends_as: 'completed',

@@ -231,6 +231,22 @@ describe('a batch that cannot be accepted stores nothing', () => {
       '/requests/0/client_tools/0/parameters',
     ],
     [
+      'a response format that is none of ours',
+      (good) => ({ requests: [{ ...good, response_format: { type: 'json_object' } }] }),
+      422,
+      '/requests/0/response_format/type',
+    ],
+    [
+      'a response format whose schema is not usable',
+      (good) => ({
+        requests: [
+          { ...good, response_format: { type: 'json_schema', json_schema: { schema: { type: 'x' } } } },
+        ],
+      }),
+      422,
+      '/requests/0/response_format/json_schema/schema',
+    ],
+    [
       'a client tool of the name of another tool',
       (good) => ({ requests: [good, { ...good, client_tools: [{ name: 'memory_insert' }] }] }),
       422,

@@ -128,6 +128,7 @@ describe('a run', () => {
         state: 'ready',
         stop_reason: null,
         error: null,
+        result: null,
         step_number: 1,
         attempt: 1,
         max_steps: 10,

@@ -74,6 +74,7 @@ describe('tools', () => {
     expect(await names('')).toEqual([
       'core_memory_append',
       'core_memory_replace',
+      'finish',
       'memory_insert',
       'memory_replace',
       'memory_rethink',

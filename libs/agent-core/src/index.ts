@@ -61,6 +61,7 @@ export {
   parseModelHandle,
   type Definition,
   type ModelSettings,
+  type ResultFormat,
 } from './model/definition.ts';
 export { NO_USAGE, promptTokens, type Usage } from './model/usage.ts';
 export { batchCostNanoUsd, PRICE_TABLE_VERSION, PRICED_MODELS } from './model/prices.ts';
@@ -114,7 +115,8 @@ export {
   type CallerAnswer,
   type TakenAnswer,
 } from './decide/caller-answer.ts';
-export { conductOf, NO_CONDUCT, type Conduct } from './decide/conduct.ts';
+export { conductOf, NO_CONDUCT, type Conduct, type ResultDemand } from './decide/conduct.ts';
+export { checkResultSchema, FINISH_TOOL, RESULT_TAKEN } from './tools/finish.ts';
 export { planCalls, type PlannedCall } from './decide/plan-calls.ts';
 export { NO_TRAIL, type Trail } from './decide/trail.ts';
 export { nextToolChoice } from './decide/next-tool-choice.ts';

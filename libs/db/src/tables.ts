@@ -140,6 +140,7 @@ export interface DefinitionTable {
   model_settings: JsonColumn<unknown>;
   tool_rules: JsonColumn<unknown>;
   tools: JsonColumn<unknown>;
+  result_format: JsonColumn<unknown> | null;
   created_at: Stamped;
 }
 
@@ -199,6 +200,7 @@ export interface RunTable {
   failures: Generated<number>;
   token_boost: Generated<number>;
   trail: JsonColumn<unknown> | null;
+  result: JsonColumn<unknown> | null;
   first_seq: number | null;
   last_seq: number | null;
   created_at: Stamped;

@@ -1,4 +1,4 @@
-import { checkInputSchema } from '@nightshift/agent-core';
+import { checkInputSchema, checkResultSchema } from '@nightshift/agent-core';
 import { z } from 'zod';
 import { wireId } from './ids.ts';
 
@@ -47,6 +47,21 @@ const clientTool = z.strictObject({
     .describe('JSON Schema of an object; default: any object.'),
 });
 
+/** Letta's forms of a response format, as far as a batch carries them out. */
+const responseFormat = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('text') }),
+  z.strictObject({
+    type: z.literal('json_schema'),
+    json_schema: z.strictObject({
+      name: z.string().max(64).nullish().describe("The caller's own name for it."),
+      schema: z.record(z.string(), z.unknown()).superRefine((schema, context) => {
+        const message = checkResultSchema(schema);
+        if (message !== null) context.addIssue({ code: 'custom', message });
+      }),
+    }),
+  }),
+]);
+
 /** Letta's request fields that a batch has no use for. */
 const legacyFields = {
   include_return_message_types: z.array(z.string()).nullish(),
@@ -85,6 +100,12 @@ const requestInput = z
       .nullish()
       .describe(
         'Tools that the caller carries out: a run that calls one waits in requires_action for the result.',
+      ),
+    response_format: responseFormat
+      .nullish()
+      .describe(
+        'What the result of the run must look like: the JSON of its last answer, or what it hands to the tool `finish` if ' +
+          "the agent has that. It is in `metadata.result` of the run. Beyond Letta, where it is the agent's.",
       ),
     ...legacyFields,
   })

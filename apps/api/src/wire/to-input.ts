@@ -14,6 +14,10 @@ export function toNewRun(request: RequestInput): NewRun {
     messages: toMessages(request),
     isolated: request.conversation === 'isolated',
     client_tools: (request.client_tools ?? []).map(toClientTool),
+    result_format:
+      request.response_format?.type === 'json_schema'
+        ? { schema: request.response_format.json_schema.schema as JsonObject }
+        : null,
   };
 }
 

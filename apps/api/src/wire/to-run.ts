@@ -77,6 +77,7 @@ export function toRunResponse(run: RunRow, awaited: readonly PlannedCall[] = [])
       state: run.state,
       stop_reason: run.stop_reason,
       error: run.error,
+      result: run.result,
       step_number: run.step_number,
       attempt: run.attempt,
       max_steps: run.max_steps,

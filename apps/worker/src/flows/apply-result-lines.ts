@@ -15,6 +15,7 @@ import {
   NO_CONDUCT,
   NO_TRAIL,
   planCalls,
+  RESULT_TAKEN,
   type Conduct,
   type PlannedCall,
   type StepKey,
@@ -294,7 +295,9 @@ function carryOut(
 ): Pick<DecidedRun, 'calls' | 'settled'> {
   const outcomes = planned.map((call): ToolOutcome | null => {
     if (call.kind === 'rejected') return { ok: false, result: call.rejection ?? 'The call was rejected.' };
-    if (call.awaits !== null || call.kind !== 'memory') return null;
+    if (call.awaits !== null) return null;
+    if (call.kind === 'finish') return { ok: true, result: RESULT_TAKEN };
+    if (call.kind !== 'memory') return null;
     const outcome = memory.carryOut(run, call);
     const limit = call.tool?.return_char_limit ?? outcome.result.length;
     return { ok: outcome.ok, result: capResult(outcome.result, limit) };

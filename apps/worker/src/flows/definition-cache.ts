@@ -31,7 +31,8 @@ export function createDefinitionCache(entriesMax = 2_000): DefinitionCache {
       const found = new Map<string, CachedDefinition>();
       for (const definition of await readDefinitions(db, missing)) {
         const conduct = conductOf(definition);
-        const encoded = encodeDefinition(definition, [toolUsageRules(conduct.rules)]);
+        const instructions = [toolUsageRules(conduct.rules), conduct.result?.instructions ?? ''];
+        const encoded = encodeDefinition({ ...definition, tools: conduct.tools }, instructions);
         found.set(definition.id, { definition, conduct, encoded });
       }
       for (const id of wanted) {

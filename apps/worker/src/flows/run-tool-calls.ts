@@ -18,7 +18,7 @@ import { withLease } from '../leases/with-lease.ts';
 import type { FlowDeps, FlowReport } from './deps.ts';
 import { ringAfterCommit } from './ring.ts';
 import { askInWaves, keepReplies, type Hand } from './tool-calls/ask-in-waves.ts';
-import { callsOf, isMemoryCall, type Call } from './tool-calls/call.ts';
+import { callsOf, isBuiltInCall, type Call } from './tool-calls/call.ts';
 import {
   commitInParts,
   commitPoisoned,
@@ -66,7 +66,7 @@ async function carryOutChunk(deps: FlowDeps, chunk: ClaimedRunChunk, lease: Held
   const calls = acting.flatMap((run) =>
     callsOf(run, definitions.get(run.definition_id)?.conduct ?? NO_CONDUCT),
   );
-  const open = calls.filter((call) => call.known === null && !isMemoryCall(call));
+  const open = calls.filter((call) => call.known === null && !isBuiltInCall(call));
   const hand: Hand = { replies: new Map(), kept: new Set() };
   try {
     await askInWaves(deps, lease, open, hand);

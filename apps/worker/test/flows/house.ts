@@ -79,6 +79,7 @@ export interface SubmittedRun {
   readonly max_steps?: number;
   readonly tool_rules?: readonly object[];
   readonly client_tools?: readonly ToolDefinition[];
+  readonly result_schema?: JsonObject;
   /** Default: one that takes a forced tool choice. */
   readonly model?: string;
   /** `model_settings.extra`. */
@@ -221,6 +222,7 @@ export async function openHouse(
             max_steps: run.max_steps ?? 10,
             isolated: false,
             client_tools: run.client_tools ?? [],
+            result_format: run.result_schema === undefined ? null : { schema: run.result_schema },
             messages: [
               { role: 'user', content: [{ type: 'text', text: run.input }], otid: null, name: null },
             ],

@@ -1,3 +1,4 @@
+import type { Json } from '../base/json.ts';
 import { transition } from '../machine/machine.ts';
 import { runMachine, type RunEvent } from '../machine/run.ts';
 import { detectLoop, type LoopVerdict } from '../context/loops.ts';
@@ -112,15 +113,25 @@ function moveAfterTools(
   const loop = loopAfterCalls({ rules, available, history: before.history, step_number, max_steps }, calls);
   if (loop.kind === 'stop') {
     const { stop_reason, reason, error } = loop;
-    return error === null
-      ? [reason, 'complete', completed(stop_reason), null]
-      : [reason, 'fail', failed(stop_reason, error), null];
+    if (error !== null) return [reason, 'fail', failed(stop_reason, error), null];
+    const result = stop_reason === 'tool_rule' ? finishedWith(settled) : undefined;
+    if (conduct.result !== null && result === undefined) {
+      const message = `The run ended without the result that it owes: ${reason}.`;
+      return [reason, 'fail', failed(stop_reason, message), null];
+    }
+    return [reason, 'complete', completed(stop_reason, result), null];
   }
   const trail = afterCallsOf(before, rules, calls);
   const verdict = detectLoop(trail.steps);
   if (verdict !== null)
     return ['goes round in circles', 'fail', failed('loop_detected', loopText(verdict)), null];
   return [loop.reason, 'continue', nextStep(run, trail), loop.reask];
+}
+
+/** What the first call of `finish` handed over; undefined where there is none. */
+function finishedWith(settled: readonly SettledCall[]): Json | undefined {
+  const call = settled.find(({ planned, outcome }) => planned.kind === 'finish' && outcome.ok);
+  return call?.planned.args['result'];
 }
 
 function loopText(verdict: LoopVerdict): string {

@@ -1,7 +1,8 @@
 import type { ContentBlock } from '../model/content.ts';
 import { AUTOMATED_PREFIX, loopAfterWords, REASKS_MAX } from '../rules/loop.ts';
-import type { Conduct } from './conduct.ts';
+import type { Conduct, ResultDemand } from './conduct.ts';
 import { completed, failed, type RunFacts, type RunMove } from './decision.ts';
+import { resultOf } from './result-of.ts';
 import { NO_TRAIL } from './trail.ts';
 
 /** What an answer without a call does to its run: the end, or what the model is told to go on with. */
@@ -22,7 +23,7 @@ export function isEmptyAnswer(content: readonly ContentBlock[]): boolean {
 /**
  * Decides about an answer that calls nothing. An empty one is asked for again, unless the run has called tools or
  * been paused before: a model that is done with its work may have nothing to add. Then the tool rules may demand a call. Otherwise it ends the
- * run. The model is asked again {@link REASKS_MAX} times in a row, for whatever reason; then the run ends as
+ * run, with the typed result that the run may owe: one that is missing or does not fit is asked for again, too. The model is asked again {@link REASKS_MAX} times in a row, for whatever reason; then the run ends as
  * `loop_detected`.
  */
 export function decideAfterWords(
@@ -48,6 +49,7 @@ export function decideAfterWords(
   const { step_number, max_steps } = run;
   const decision = loopAfterWords({ rules, available, history, step_number, max_steps }, reasks);
   if (decision.kind === 'stop') {
+    if (conduct.result !== null && decision.error === null) return afterResult(run, content, conduct.result);
     const { stop_reason, reason, error } = decision;
     return {
       kind: 'end',
@@ -56,4 +58,26 @@ export function decideAfterWords(
     };
   }
   return { kind: 'reask', reason: decision.reason, text: decision.reask };
+}
+
+/** Of a run that owes a typed result. One that is to be handed over with a call was not, or the rules had said so. */
+function afterResult(
+  run: Pick<RunFacts, 'step_number' | 'max_steps' | 'trail'>,
+  content: readonly ContentBlock[],
+  demand: ResultDemand,
+): WordsDecision {
+  const read =
+    demand.by === 'answer' ? resultOf(content, demand) : { ok: false as const, message: 'there is none' };
+  if (read.ok)
+    return { kind: 'end', reason: 'answered with its result', move: completed('end_turn', read.result) };
+  if (run.step_number >= run.max_steps) {
+    const message = `The run reached its step limit without a result of its schema: ${read.message}.`;
+    return { kind: 'end', reason: 'no result at the step limit', move: failed('max_steps', message) };
+  }
+  if ((run.trail ?? NO_TRAIL).reasks >= REASKS_MAX) {
+    const message = `The model gave no result of its schema, although asked again ${REASKS_MAX} times: ${read.message}.`;
+    return { kind: 'end', reason: 'no result', move: failed('loop_detected', message) };
+  }
+  const text = `${AUTOMATED_PREFIX}Your answer is not the JSON that was asked for: ${read.message}. Answer with it and nothing else.`;
+  return { kind: 'reask', reason: 'the result does not fit', text };
 }

@@ -1,5 +1,5 @@
 import type { StepKey } from '../base/ids.ts';
-import type { JsonObject } from '../base/json.ts';
+import type { Json, JsonObject } from '../base/json.ts';
 import type { BatchState } from '../machine/batch.ts';
 import type { RunState, StopReason } from '../machine/run.ts';
 import type { StepState } from '../machine/step.ts';
@@ -62,7 +62,13 @@ export type RunMove =
     }
   | { readonly state: 'acting' }
   | { readonly state: 'requires_action' }
-  | { readonly state: EndedState; readonly stop_reason: StopReason; readonly error: JsonObject | null };
+  | {
+      readonly state: EndedState;
+      readonly stop_reason: StopReason;
+      readonly error: JsonObject | null;
+      /** What the run came to; left out: nothing. */
+      readonly result?: Json;
+    };
 
 type EndedState = Extract<RunState, 'completed' | 'failed' | 'cancelled' | 'expired'>;
 
@@ -95,9 +101,10 @@ export interface Refusal {
   readonly reason: 'stale' | 'ended' | 'unknown_run';
 }
 
-/** The move that ends a run well. */
-export function completed(stopReason: StopReason): RunMove {
-  return { state: 'completed', stop_reason: stopReason, error: null };
+/** The move that ends a run well, with its result if it has one. */
+export function completed(stopReason: StopReason, result?: Json): RunMove {
+  const ended = { state: 'completed', stop_reason: stopReason, error: null } as const;
+  return result === undefined ? ended : { ...ended, result };
 }
 
 /** The move that ends a run without success; `message` is for the user and never holds provider internals. */

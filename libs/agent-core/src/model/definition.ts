@@ -15,6 +15,14 @@ export interface Definition {
   readonly model_settings: ModelSettings;
   readonly tool_rules: readonly JsonObject[];
   readonly tools: readonly ToolDefinition[];
+  /** What the result of its runs must look like; default: anything. */
+  readonly result_format?: ResultFormat | null;
+}
+
+/** The type of a run's result. */
+export interface ResultFormat {
+  /** JSON Schema, of any type. */
+  readonly schema: JsonObject;
 }
 
 /** Request settings beside the messages. `extra` is passed through verbatim (thinking, output_config …). */

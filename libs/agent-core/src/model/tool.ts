@@ -1,7 +1,7 @@
 import type { JsonObject } from '../base/json.ts';
 
-/** Who carries a tool out: the store, operator's code in the tool host, or the caller. */
-export type ToolKind = 'memory' | 'module' | 'client';
+/** Who carries a tool out: the store, operator's code in the tool host, or the caller. `finish` hands the run's result over. */
+export type ToolKind = 'memory' | 'module' | 'client' | 'finish';
 /** What a repeated call would do; decides whether a call that a crash interrupted may run again. */
 export type SideEffects = 'none' | 'idempotent' | 'once';
 

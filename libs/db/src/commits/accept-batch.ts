@@ -5,6 +5,7 @@ import {
   toStorable,
   toStorableText,
   type ContentBlock,
+  type ResultFormat,
   type ToolDefinition,
 } from '@nightshift/agent-core';
 import { sql } from 'kysely';
@@ -34,6 +35,8 @@ export interface NewRun {
   readonly isolated: boolean;
   /** Tools that the caller carries out, in addition to the agent's; their names are none of the agent's. */
   readonly client_tools?: readonly ToolDefinition[];
+  /** What its result must look like; default: anything. */
+  readonly result_format?: ResultFormat | null;
 }
 
 export interface NewBatch {
@@ -104,8 +107,12 @@ function assertAgentsExist(batch: NewBatch, frozen: ReadonlyMap<string, FrozenAg
   });
 }
 
-function wishOf({ agent_id, client_tools = [] }: NewRun): DefinitionWish {
-  return { agent_id, client_tools_json: client_tools.length === 0 ? null : storableJson(client_tools) };
+function wishOf({ agent_id, client_tools = [], result_format = null }: NewRun): DefinitionWish {
+  return {
+    agent_id,
+    client_tools_json: client_tools.length === 0 ? null : storableJson(client_tools),
+    result_format_json: result_format === null ? null : storableJson(result_format),
+  };
 }
 
 /**

@@ -347,6 +347,7 @@ async function moveRuns(trx: Tx, moves: readonly RunMoved[]): Promise<void> {
     x: move.state === 'ready' ? move.failures : run.failures,
     b: move.state === 'ready' ? move.token_boost : run.token_boost,
     t: move.state === 'ready' ? move.trail : undefined,
+    re: 'stop_reason' in move ? move.result : undefined,
     sr: 'stop_reason' in move ? move.stop_reason : null,
     e: 'error' in move ? move.error : null,
   }));
@@ -356,11 +357,11 @@ async function moveRuns(trx: Tx, moves: readonly RunMoved[]): Promise<void> {
     sql`
     with d as materialized (
       select * from json_to_recordset(${storableJson(payload)}::json)
-        as d(r uuid, f text, s text, q int, n int, a int, x int, b int, t json, sr text, e json))
+        as d(r uuid, f text, s text, q int, n int, a int, x int, b int, t json, re json, sr text, e json))
     update run t
        set state = d.s, step_number = d.n, attempt = d.a, failures = d.x, token_boost = d.b, last_seq = d.q,
            trail = coalesce(d.t, t.trail),
-           stop_reason = d.sr, error = d.e, ended_at = case when d.sr is not null then app_now() end
+           result = d.re, stop_reason = d.sr, error = d.e, ended_at = case when d.sr is not null then app_now() end
       from d
      where t.id = d.r and t.state = d.f
     `,

@@ -1,4 +1,10 @@
-import { MEMORY_TOOLS, toStorableText, type JsonObject, type SideEffects } from '@nightshift/agent-core';
+import {
+  FINISH_TOOL,
+  MEMORY_TOOLS,
+  toStorableText,
+  type JsonObject,
+  type SideEffects,
+} from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import { newId, type Tx } from '../connect.ts';
 import { jsonRowChunks, storableJson } from './json-rows.ts';
@@ -14,11 +20,12 @@ export interface ModuleTool {
 }
 
 /**
- * Makes the built-in memory tools known to a project, or brings them up to this release. Idempotent: an unchanged tool is
+ * Makes the built-in tools (those of the memory, and `finish`) known to a project, or brings them up to this release. Idempotent: an unchanged tool is
  * not written. Locks the rows it changes, in name order. Index: the unique (project, name).
  */
-export function registerMemoryTools(trx: Tx, projectId: string): Promise<void> {
-  return upsertTools(trx, projectId, 'memory', MEMORY_TOOLS);
+export async function registerMemoryTools(trx: Tx, projectId: string): Promise<void> {
+  await upsertTools(trx, projectId, 'memory', MEMORY_TOOLS);
+  await upsertTools(trx, projectId, 'finish', [FINISH_TOOL]);
 }
 
 /**
@@ -33,14 +40,14 @@ export function registerModuleTools(trx: Tx, projectId: string, tools: readonly 
 async function upsertTools(
   trx: Tx,
   projectId: string,
-  kind: 'memory' | 'module',
+  kind: 'memory' | 'module' | 'finish',
   tools: readonly ModuleTool[],
 ): Promise<void> {
   const rows = tools
     .map((tool) => ({
       id: newId(),
       name: tool.name,
-      tool_type: kind === 'module' ? 'custom' : lettaToolType(tool.name),
+      tool_type: kind === 'memory' ? lettaToolType(tool.name) : 'custom',
       description: toStorableText(tool.description),
       input_schema: storableJson(tool.input_schema),
       side_effects: tool.side_effects,

@@ -1,6 +1,6 @@
 import { sql, type Kysely } from 'kysely';
 
-/** What the tool rules and the search for loops know of a run, and calls that await the caller. */
+/** What the tool rules and the search for loops know of a run, its result, and calls that await the caller. */
 export async function up(db: Kysely<never>): Promise<void> {
   await sql
     .raw(
@@ -8,6 +8,16 @@ export async function up(db: Kysely<never>): Promise<void> {
 -- What its next answer is judged by: its calls as the tool rules count them, prints of its last steps, re-asks in a
 -- row. Null until it has done something. Bounded in size, and never part of an index: updates of runs stay HOT.
 alter table run add column trail json;
+
+-- What it came to: its typed result, or what it handed over with the tool 'finish'.
+alter table run add column result json;
+-- The JSON Schema of its runs' results, as {"schema": …}.
+alter table definition add column result_format json;
+
+alter table tool drop constraint tool_kind_check,
+  add constraint tool_kind_check check (kind in ('memory','module','client','finish'));
+alter table tool_call drop constraint tool_call_kind_check,
+  add constraint tool_call_kind_check check (kind in ('memory','module','client','finish','rejected'));
 
 -- Runs that wait for their caller now.
 alter table batch_tally add column requires_action integer not null default 0;

@@ -6,7 +6,7 @@ import type { Database } from '../connect.ts';
 export async function readDefinitions(db: Database, ids: readonly string[]): Promise<readonly Definition[]> {
   if (ids.length === 0) return [];
   const { rows } = await sql<Definition>`
-    select id, agent_type, system, model, model_settings, tool_rules, tools
+    select id, agent_type, system, model, model_settings, tool_rules, tools, result_format
       from definition where id = any(${ids}::uuid[])
   `.execute(db);
   return rows;

@@ -1,4 +1,10 @@
-import { NightshiftError, type JsonObject, type RunState, type StopReason } from '@nightshift/agent-core';
+import {
+  NightshiftError,
+  type Json,
+  type JsonObject,
+  type RunState,
+  type StopReason,
+} from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../connect.ts';
 import { readDirection, toKeyset, type Keyset, type Page } from './keyset.ts';
@@ -14,6 +20,8 @@ export interface RunRow {
   readonly state: RunState;
   readonly stop_reason: StopReason | null;
   readonly error: JsonObject | null;
+  /** What it came to; null for nothing. */
+  readonly result: Json;
   readonly max_steps: number;
   readonly step_number: number;
   readonly attempt: number;
@@ -33,7 +41,7 @@ export interface RunFilter {
 }
 
 const columns = sql`r.id, r.batch_id, r.agent_id, r.conversation_id, r.ordinal, r.custom_id, r.state, r.stop_reason,
-  r.error, r.max_steps, r.step_number, r.attempt, r.first_seq, r.last_seq, r.created_at, r.started_at, r.ended_at`;
+  r.error, r.result, r.max_steps, r.step_number, r.attempt, r.first_seq, r.last_seq, r.created_at, r.started_at, r.ended_at`;
 
 /** One run; throws `not_found`. Index: primary key. */
 export async function readRun(db: Database, projectId: string, runId: string): Promise<RunRow> {

@@ -1,4 +1,4 @@
-import { isMemoryTool, NightshiftError } from '@nightshift/agent-core';
+import { FINISH_TOOL, isMemoryTool, NightshiftError } from '@nightshift/agent-core';
 import { findTools, registerMemoryTools, type ToolRow, type Tx } from '@nightshift/db';
 import type { AgentType } from '../../schemas/agent.ts';
 
@@ -36,7 +36,8 @@ export async function chooseTools(trx: Tx, projectId: string, wish: ToolWish): P
   const { ids } = wish;
   const names = [...wish.base, ...wish.names];
   let found = await findTools(trx, projectId, { names, ids });
-  if (names.some((name) => isMemoryTool(name) && !found.some((tool) => tool.name === name))) {
+  const isBuiltIn = (name: string): boolean => isMemoryTool(name) || name === FINISH_TOOL.name;
+  if (names.some((name) => isBuiltIn(name) && !found.some((tool) => tool.name === name))) {
     await registerMemoryTools(trx, projectId);
     found = await findTools(trx, projectId, { names, ids });
   }

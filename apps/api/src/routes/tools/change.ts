@@ -45,7 +45,8 @@ export function updateTool(app: App, context: Context): void {
 }
 
 function assertChangeable(tool: ToolRow, patch: ToolPatch): void {
-  const owner = tool.kind === 'memory' ? 'built in' : "part of the operator's modules";
+  const owner =
+    tool.kind === 'memory' || tool.kind === 'finish' ? 'built in' : "part of the operator's modules";
   const fields = [
     ...(patch.source_code != null && patch.source_code !== tool.source_code ? ['source_code'] : []),
     ...(patch.json_schema != null ? ['json_schema'] : []),

@@ -1,4 +1,4 @@
-import { MEMORY_TOOLS, NightshiftError } from '@nightshift/agent-core';
+import { FINISH_TOOL, MEMORY_TOOLS, NightshiftError } from '@nightshift/agent-core';
 import {
   findTools,
   inTransaction,
@@ -107,7 +107,7 @@ export function addBaseTools(app: App, context: Context): void {
     },
     async () => {
       await inTransaction(context.db, (trx) => registerMemoryTools(trx, context.projectId));
-      const names = MEMORY_TOOLS.map((tool) => tool.name);
+      const names = [...MEMORY_TOOLS, FINISH_TOOL].map((tool) => tool.name);
       const tools = await findTools(context.db, context.projectId, { names, ids: [] });
       return tools.map(toToolResponse);
     },

@@ -36,9 +36,9 @@ const IN_DOUBT =
 /** What the model is told of a call that a cancellation came before. */
 export const NOT_MADE = 'The batch was cancelled before this call was made.';
 
-/** Calls of memory tools are carried out in the commit of the results; here they come from approvals alone. */
-export function isMemoryCall({ planned }: Call): boolean {
-  return planned.kind === 'memory';
+/** Calls of built-in tools are carried out in the commit of the results; here they come from approvals alone. */
+export function isBuiltInCall({ planned }: Call): boolean {
+  return planned.kind === 'memory' || planned.kind === 'finish';
 }
 
 /** Calls with side effects are journalled before they run. */

@@ -3,6 +3,7 @@ import {
   decideAfterTools,
   decidePoisonedTools,
   NO_CONDUCT,
+  RESULT_TAKEN,
   toolResultsMessage,
   type Conduct,
 } from '@nightshift/agent-core';
@@ -23,7 +24,7 @@ import { openChunkMemory, type ChunkMemory } from '../chunk-memory.ts';
 import type { FlowDeps } from '../deps.ts';
 import { tallySlot } from '../settle-open-steps.ts';
 import type { Hand } from './ask-in-waves.ts';
-import { callsIn, isMemoryCall, settledBy, type Call, type SettledCall } from './call.ts';
+import { callsIn, isBuiltInCall, settledBy, type Call, type SettledCall } from './call.ts';
 
 /** What became of the runs of a chunk. */
 export interface PartsCommitted {
@@ -76,7 +77,7 @@ export async function commitInParts(
         [...runs.values()].map((run) => run.definition_id),
       );
       const acting = [...runs.values()].filter((run) => run.state === 'acting');
-      const isOpenMemoryCall = (call: Call): boolean => call.known === null && isMemoryCall(call);
+      const isOpenMemoryCall = (call: Call): boolean => call.known === null && call.planned.kind === 'memory';
       const memory = await openChunkMemory(
         trx,
         acting.filter((run) => calls.get(run.id)?.some(isOpenMemoryCall) === true),
@@ -159,8 +160,11 @@ function resultsOf(
 ): ToolResultsOfRun {
   const settled = calls.map((call): SettledCall & { readonly call: Call; readonly duration_ms: number } => {
     if (call.known !== null) return { call, ...call.known, duration_ms: 0 };
-    if (isMemoryCall(call)) {
-      const { ok, result } = memory.carryOut(run, call.planned);
+    if (isBuiltInCall(call)) {
+      const { ok, result } =
+        call.planned.kind === 'finish'
+          ? { ok: true, result: RESULT_TAKEN }
+          : memory.carryOut(run, call.planned);
       const outcome = {
         ok,
         result: capResult(result, call.planned.tool?.return_char_limit ?? result.length),

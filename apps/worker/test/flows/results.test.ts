@@ -1,0 +1,122 @@
+import type {} from '../../../../test/global-setup.ts';
+import { auditInvariants } from '@nightshift/db';
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import { answering, openHouse, recording, script, type House, type SubmittedRun } from './house.ts';
+
+let house: House;
+beforeEach(async () => {
+  house = await openHouse(inject('postgresUrl'), {
+    modules: [
+      {
+        name: 'look',
+        description: 'Looks.',
+        input_schema: { type: 'object' },
+        side_effects: 'none',
+        return_char_limit: 1_000,
+        timeout_ms: 1_000,
+      },
+    ],
+  });
+});
+afterEach(() => house.close());
+
+const SCHEMA = { type: 'object', properties: { grade: { enum: ['a', 'b'] } }, required: ['grade'] };
+
+async function run(submitted: SubmittedRun) {
+  const { provider, sent } = recording(house);
+  const batch = await house.submit([submitted]);
+  await house.drive(house.worker({ provider, tools: answering() }));
+  const [ended] = await house.rows<Record<string, unknown>>(
+    'select state, stop_reason, result, step_number, error from run where batch_id = $1',
+    [batch.id],
+  );
+  expect(await house.rows(`select 1 from step where state = 'errored'`)).toEqual([]);
+  expect(await auditInvariants(house.database.db)).toEqual([]);
+  return { ended, sent };
+}
+
+describe('a run that owes a typed result', () => {
+  test('hands it over with finish, beside other calls, after what does not fit was told to the model', async () => {
+    const { ended, sent } = await run({
+      input: script(
+        { text: 'Done.' },
+        { tool: 'finish', args: { result: { grade: 'z' } } },
+        [{ tool: 'look' }, { tool: 'finish', args: { result: { grade: 'a' } } }],
+        { text: 'never said' },
+      ),
+      tools: ['look', 'finish'],
+      result_schema: SCHEMA,
+    });
+    expect(ended).toMatchObject({
+      state: 'completed',
+      stop_reason: 'tool_rule',
+      step_number: 3,
+      result: { grade: 'a' },
+    });
+    expect(sent[0]?.tools?.[1]).toMatchObject({
+      name: 'finish',
+      input_schema: { properties: { result: SCHEMA } },
+    });
+    expect(JSON.stringify(sent[1]?.messages.at(-1))).toContain('You must call finish');
+    expect(JSON.stringify(sent[2]?.messages.at(-1))).toContain('/result/grade must be');
+  });
+
+  test('answers with it where it has no finish, asked for again until it fits', async () => {
+    const { ended, sent } = await run({
+      input: script(
+        { text: 'It is an a.' },
+        { text: '{"grade":"c"}' },
+        { text: '```json\n{"grade":"b"}\n```' },
+      ),
+      result_schema: SCHEMA,
+    });
+    expect(ended).toMatchObject({
+      state: 'completed',
+      stop_reason: 'end_turn',
+      step_number: 3,
+      result: { grade: 'b' },
+    });
+    expect(sent[0]?.system?.[0]?.text).toContain(`<result_format>`);
+    expect(JSON.stringify(sent[2]?.messages.at(-1))).toContain('/grade must be');
+  });
+
+  test('fails where it never comes, and says why', async () => {
+    const { ended } = await run({
+      input: script({ text: '1' }, { text: '2' }, { text: '3' }, { text: '4' }),
+      result_schema: SCHEMA,
+    });
+    expect(ended).toMatchObject({
+      state: 'failed',
+      stop_reason: 'loop_detected',
+      step_number: 4,
+      result: null,
+      error: {
+        message: expect.stringMatching(/no result of its schema, although asked again 3 times/) as string,
+      },
+    });
+  });
+
+  test('keeps what it hands over as it is, where nothing is owed', async () => {
+    const { ended } = await run({
+      input: script({ tool: 'finish', args: { result: ['any', { thing: null }] } }),
+      tools: ['finish'],
+    });
+    expect(ended).toMatchObject({
+      state: 'completed',
+      stop_reason: 'tool_rule',
+      result: ['any', { thing: null }],
+    });
+  });
+
+  test('of one agent may owe different ones, each by a definition of its own', async () => {
+    const batch = await house.submit([
+      { input: script({ text: '1' }), result_schema: { type: 'integer' } },
+      { input: script({ text: '"x"' }), result_schema: { type: 'string' }, same_agent_as: 0 },
+      { input: script({ text: 'words' }), same_agent_as: 0 },
+    ]);
+    await house.drive(house.worker());
+    const rows = await house.rows('select result from run where batch_id = $1 order by ordinal', [batch.id]);
+    expect(rows).toEqual([{ result: 1 }, { result: 'x' }, { result: null }]);
+    expect(await house.rows('select 1 from definition')).toHaveLength(3);
+  });
+});

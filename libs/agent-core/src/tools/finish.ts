@@ -1,0 +1,66 @@
+import { isJsonObject, type Json, type JsonObject } from '../base/json.ts';
+import type { ToolDefinition } from '../model/tool.ts';
+import { createSchemaCompiler, type CompiledSchema } from './schema-compiler.ts';
+
+/** The built-in tool that ends a run and hands its result over. What the result must look like, a request says. */
+export const FINISH_TOOL: ToolDefinition = {
+  name: 'finish',
+  kind: 'finish',
+  description: 'End the work and hand over its result. Call it once, when nothing else is left to do.',
+  input_schema: finishSchema({ description: 'The result of the work.' }),
+  side_effects: 'none',
+  return_char_limit: 50_000,
+  timeout_ms: 60_000,
+  requires_approval: false,
+};
+
+/** What the model is told once its result is taken. */
+export const RESULT_TAKEN = 'The result is taken.';
+
+/** The tools with `finish`, if it is among them, taking a result of this schema. */
+export function withTypedFinish(
+  tools: readonly ToolDefinition[],
+  schema: JsonObject,
+): readonly ToolDefinition[] {
+  return tools.map((tool) =>
+    tool.kind === 'finish' ? { ...tool, input_schema: finishSchema(schema) } : tool,
+  );
+}
+
+/** Definitions that the result's schema refers to stay at the top, where references look for them. */
+function finishSchema(schema: JsonObject): JsonObject {
+  const { $defs, definitions, ...result } = schema;
+  return {
+    type: 'object',
+    properties: { result },
+    required: ['result'],
+    additionalProperties: false,
+    ...($defs === undefined ? {} : { $defs }),
+    ...(definitions === undefined ? {} : { definitions }),
+  };
+}
+
+let compile: ((schema: JsonObject) => CompiledSchema) | null = null;
+
+/** A check of results by a schema: what is wrong, as a sentence, or null. */
+export function createResultCheck(schema: JsonObject): (result: Json) => string | null {
+  compile ??= createSchemaCompiler();
+  const compiled = compile(schema);
+  return (result) => {
+    if (!compiled.ok) return `the schema is not usable: ${compiled.message}`;
+    try {
+      const [error] = compiled.check(result);
+      return error === undefined ? null : `${error.path} ${error.message}`.trim();
+    } catch (error) {
+      return error instanceof Error ? error.message : String(error);
+    }
+  };
+}
+
+/** What is wrong with the schema of a result, as a sentence, or null. */
+export function checkResultSchema(schema: unknown): string | null {
+  if (!isJsonObject(schema)) return 'The schema of a result must be an object.';
+  compile ??= createSchemaCompiler();
+  const compiled = compile(schema);
+  return compiled.ok ? null : `The schema is not usable: ${compiled.message}.`.slice(0, 1000);
+}

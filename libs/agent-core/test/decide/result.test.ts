@@ -1,0 +1,158 @@
+import { describe, expect, test } from 'vitest';
+import { decideAfterAnswer } from '../../src/decide/after-answer.ts';
+import { decideAfterTools, type SettledCall } from '../../src/decide/after-tools.ts';
+import { conductOf } from '../../src/decide/conduct.ts';
+import { RETRY_POLICY_DEFAULT, type RunFacts } from '../../src/decide/decision.ts';
+import { planCalls } from '../../src/decide/plan-calls.ts';
+import { NO_TRAIL } from '../../src/decide/trail.ts';
+import type { JsonObject } from '../../src/base/json.ts';
+import { NO_HISTORY } from '../../src/rules/history.ts';
+import {
+  checkResultSchema,
+  createResultCheck,
+  FINISH_TOOL,
+  withTypedFinish,
+} from '../../src/tools/finish.ts';
+import { createArgumentValidator } from '../../src/tools/validate.ts';
+import { makeTool } from '../tools/tools.ts';
+import { keyOf, makeAnswer, makeRun, text } from './facts.ts';
+
+const SCHEMA = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] };
+const look = makeTool('look', { type: 'object' });
+const definition = (rest: { result_format?: { schema: JsonObject } | null; finish?: boolean } = {}) => ({
+  model: 'anthropic/claude-haiku-4-5',
+  model_settings: { max_output_tokens: 10, parallel_tool_calls: true, extra: {} },
+  tools: rest.finish === false ? [look] : [look, FINISH_TOOL],
+  tool_rules: [],
+  result_format: rest.result_format ?? null,
+});
+const typed = conductOf(definition({ result_format: { schema: SCHEMA } }));
+const spoken = conductOf(definition({ result_format: { schema: SCHEMA }, finish: false }));
+const free = conductOf(definition());
+
+function say(conduct: typeof typed, said: string, rest: Partial<RunFacts> = {}) {
+  const run = makeRun(rest);
+  const outcome = { kind: 'answered', answer: makeAnswer('end_turn', [text(said)]) } as const;
+  const decision = decideAfterAnswer(run, keyOf(run), outcome, RETRY_POLICY_DEFAULT, conduct);
+  if (decision.kind === 'refuse') throw new Error('refused');
+  return decision;
+}
+
+function callFinish(conduct: typeof typed, input: JsonObject, rest: Partial<RunFacts> = {}) {
+  const uses = [
+    { type: 'tool_use', id: '1', name: 'look', input: {} },
+    { type: 'tool_use', id: '2', name: 'finish', input },
+  ] as const;
+  const settled = planCalls(uses, conduct, NO_HISTORY, createArgumentValidator()).map(
+    (planned): SettledCall => ({
+      planned,
+      outcome: { ok: planned.rejection === null, result: planned.rejection ?? 'ok' },
+    }),
+  );
+  return decideAfterTools(makeRun({ state: 'acting', ...rest }), 5, '[]', settled, conduct).run;
+}
+
+describe('the tool finish', () => {
+  test('ends the run with what it is given', () => {
+    for (const result of [null, 'text', { n: 1 }, [1]]) {
+      expect(callFinish(free, { result })).toEqual({
+        state: 'completed',
+        stop_reason: 'tool_rule',
+        error: null,
+        result,
+      });
+    }
+    expect(say(free, 'Done.').run).toMatchObject({ stop_reason: 'end_turn', error: null });
+  });
+
+  test('takes a result of the schema that the run owes, and tells the model what does not fit', () => {
+    expect(typed.tools[1]?.input_schema).toMatchObject({
+      properties: { result: SCHEMA },
+      required: ['result'],
+    });
+    expect(callFinish(typed, { result: { n: 1 } })).toMatchObject({ state: 'completed', result: { n: 1 } });
+    expect(callFinish(typed, { result: { n: 'one' } })).toMatchObject({ state: 'ready' });
+  });
+
+  test('is asked for where a run that owes a result ends in words, and missed on the last step', () => {
+    expect(say(typed, 'Done.').messages[1]?.content_json).toContain('You must call finish');
+    expect(say(typed, 'Done.', { step_number: 10 }).run).toMatchObject({
+      state: 'failed',
+      stop_reason: 'max_steps',
+    });
+    expect(callFinish(typed, {}, { step_number: 10 })).toMatchObject({
+      state: 'failed',
+      stop_reason: 'max_steps',
+      error: { message: 'The run ended without the result that it owes: step limit reached.' },
+    });
+  });
+
+  test('leaves the definitions of its schema where references look for them', () => {
+    const schema = { $ref: '#/$defs/n', $defs: { n: { type: 'integer' } }, definitions: { m: {} } };
+    const [tool] = withTypedFinish([FINISH_TOOL, look], schema);
+    const validate = createArgumentValidator();
+    expect(validate(tool!, { result: 1 }).ok).toBe(true);
+    expect(validate(tool!, { result: 'x' }).ok).toBe(false);
+    expect(tool!.input_schema['definitions']).toEqual({ m: {} });
+  });
+});
+
+describe('an answer that is the result', () => {
+  test.each(['{"n":1}', ' {"n": 1}\n', '```json\n{"n":1}\n```', '```\n{"n":1}\n```'])(
+    'is taken: %j',
+    (said) => {
+      expect(say(spoken, said).run).toEqual({
+        state: 'completed',
+        stop_reason: 'end_turn',
+        error: null,
+        result: { n: 1 },
+      });
+    },
+  );
+
+  test.each([
+    ['Here it is: {"n":1}', 'it is not JSON alone'],
+    ['{"n":"one"}', '/n must be integer'],
+    ['[]', 'must be object'],
+  ])('and does not fit is asked for again: %j', (said, problem) => {
+    const { messages, run } = say(spoken, said);
+    expect(messages[1]?.content_json).toContain(`is not the JSON that was asked for: ${problem}.`);
+    expect(run).toMatchObject({ state: 'ready', trail: { reasks: 1 } });
+  });
+
+  test('and never fits fails the run, with what was wrong', () => {
+    expect(say(spoken, 'no', { trail: { ...NO_TRAIL, reasks: 3 } }).run).toMatchObject({
+      state: 'failed',
+      stop_reason: 'loop_detected',
+      error: { message: expect.stringContaining('it is not JSON alone') as string },
+    });
+    expect(say(spoken, 'no', { step_number: 10 }).run).toMatchObject({
+      state: 'failed',
+      stop_reason: 'max_steps',
+    });
+  });
+
+  test('is told in the static prompt; a finish tool says it itself', () => {
+    expect(spoken.result?.instructions).toContain(JSON.stringify(SCHEMA));
+    expect([typed.result?.instructions, free.result]).toEqual(['', null]);
+  });
+});
+
+describe('the schema of a result', () => {
+  test('is checked before anything is paid', () => {
+    expect(checkResultSchema({ type: 'array' })).toBeNull();
+    expect(checkResultSchema('x')).toBe('The schema of a result must be an object.');
+    expect(checkResultSchema({ type: 'nothing' })).toMatch(/^The schema is not usable: /);
+  });
+
+  test('that cannot be used, or is too much work, is said of every result', () => {
+    expect(createResultCheck({ type: 'nothing' })(1)).toMatch(/^the schema is not usable/);
+    const endless = {
+      $ref: '#/$defs/a',
+      $defs: { a: { anyOf: [{ $ref: '#/$defs/a2' }] }, a2: { type: 'array', items: { $ref: '#/$defs/a' } } },
+    };
+    expect(createResultCheck(endless)(Array.from({ length: 30_000 }, () => []))).toMatch(
+      /too many references/,
+    );
+  });
+});
