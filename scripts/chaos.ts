@@ -72,7 +72,7 @@ try {
   const submitted = submitLoad(stack, runs, effectsFile);
   const killer = startKiller(stack, stack.pool, {
     workers,
-    interval_ms: Math.max(500, stormMs / 220),
+    interval_ms: Math.max(400, stormMs / 300),
     freeze_ms: LEASE_MS * 1.5,
     random: createRandom(flags.seed),
   });
@@ -112,6 +112,7 @@ try {
     kills: toll.kills,
     zombies: toll.zombies,
     connections_cut: toll.connections_cut,
+    failed_starts: toll.failed_starts,
     ...(redis === null ? {} : { redis_flushes: redis.flushes(), redis_restarts: redis.restarts() }),
     recovery_p50_ms: percentile(toll.recoveries_ms, 0.5),
     recovery_p99_ms: percentile(toll.recoveries_ms, 0.99),

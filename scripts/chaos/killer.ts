@@ -7,6 +7,8 @@ export interface Toll {
   kills: number;
   zombies: number;
   connections_cut: number;
+  /** Workers that could not start, as when their first connection was cut; another was started instead. */
+  failed_starts: number;
   /** Milliseconds from a kill to the moment a row that the victim held was taken over. */
   readonly recoveries_ms: number[];
   /** Rows in the hands of a worker at its death that nobody has taken over yet, by victim and row. */
@@ -31,7 +33,14 @@ interface KillerOptions {
 
 /** Starts killing: seven of ten acts are SIGKILL, two freeze a worker past its lease, one cuts database connections. */
 export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions): Killer {
-  const toll: Toll = { kills: 0, zombies: 0, connections_cut: 0, recoveries_ms: [], waiting: new Map() };
+  const toll: Toll = {
+    kills: 0,
+    zombies: 0,
+    connections_cut: 0,
+    failed_starts: 0,
+    recoveries_ms: [],
+    waiting: new Map(),
+  };
   const alive = new Set<StackProcess>(stack.workers);
   const frozen = new Set<StackProcess>();
   const pending = new Set<Promise<unknown>>();
@@ -39,11 +48,18 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
   let stopped = false;
   for (const worker of alive) watchTakeovers(worker, toll);
 
-  const start = async (): Promise<void> => {
+  // As an orchestrator would: what ends before it is at work is started again, but not for ever.
+  const start = async (triesLeft = 4): Promise<void> => {
     incarnation += 1;
-    const worker = await stack.addWorker(`chaos-${incarnation}`);
-    watchTakeovers(worker, toll);
-    alive.add(worker);
+    try {
+      const worker = await stack.addWorker(`chaos-${incarnation}`);
+      watchTakeovers(worker, toll);
+      alive.add(worker);
+    } catch (error) {
+      toll.failed_starts += 1;
+      if (triesLeft === 0) throw error;
+      await start(triesLeft - 1);
+    }
   };
   const during = (task: Promise<unknown>): void => {
     pending.add(task);
