@@ -11,7 +11,13 @@ const postgres = await providePostgres({
   dataDir: `${process.env.DATA_DIR ?? '.data'}/pg`,
   durable: true,
 });
-const pool = createPool({ url: postgres.url, max: 1, applicationName: 'nightshift-audit' });
+// Millions of steps take longer than a statement of the service may.
+const pool = createPool({
+  url: postgres.url,
+  max: 1,
+  applicationName: 'nightshift-audit',
+  statementTimeoutMs: 30 * 60_000,
+});
 const db = connect(pool);
 try {
   const violations = await auditInvariants(db);

@@ -40,6 +40,8 @@ export async function judge(
     const { rows } = await pool.query<T>(text);
     return rows[0] as T;
   };
+  // Tables that grew to this within minutes have statistics of when they were empty.
+  await pool.query('analyze');
   const runs = await one<{ total: number; well: number }>(
     `select count(*)::int as total, count(*) filter (where state = 'completed' and stop_reason = 'end_turn')::int as well from run`,
   );
