@@ -24,7 +24,11 @@ const environment = z.object({
 });
 
 /** The names that other programs of this house read. */
-const FOREIGN_NAMES: ReadonlySet<string> = new Set(['NIGHTSHIFT_TEST_COUNTS', 'NIGHTSHIFT_URL']);
+const FOREIGN_NAMES: ReadonlySet<string> = new Set([
+  'NIGHTSHIFT_TEST_COUNTS',
+  'NIGHTSHIFT_URL',
+  'NIGHTSHIFT_EVERY_BYTE',
+]);
 
 /** What the process was told by its environment. */
 export interface Config {
