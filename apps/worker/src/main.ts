@@ -11,6 +11,7 @@ import { startWorker } from './worker.ts';
 const STOP_DEADLINE_MS = 20_000;
 /** Milliseconds for what no longer matters once the leases are back: tool threads, connections. */
 const TIDY_MS = 3_000;
+const AUDIT_STATEMENT_MS = 30 * 60_000;
 
 const config = readConfig(process.env);
 const log = pino({
@@ -27,6 +28,13 @@ const pool = createPool({
   max: config.database_pool_max,
   applicationName: `nightshift-worker ${config.owner}`,
 });
+// An audit reads every table: on a large database its statements take longer than any of a flow may.
+const auditPool = createPool({
+  url: config.database_url,
+  max: 1,
+  applicationName: `nightshift-audit ${config.owner}`,
+  statementTimeoutMs: AUDIT_STATEMENT_MS,
+});
 await assertMigrated(connect(pool));
 await removeStaleBodyFiles(config.settings.body_dir);
 
@@ -38,6 +46,7 @@ for (const problem of tools.listProblems()) log.warn({ ...problem }, 'tool modul
 
 const worker = await startWorker(config, {
   pool,
+  auditPool,
   provider: anthropicProvider(config.provider),
   tools,
   log: {
@@ -65,7 +74,7 @@ async function stop(signal: string): Promise<void> {
     process.exit(1);
   }, STOP_DEADLINE_MS).unref();
   await worker.stop();
-  const tidied = Promise.all([tools.close(), pool.end()]);
+  const tidied = Promise.all([tools.close(), pool.end(), auditPool.end()]);
   await Promise.race([tidied, new Promise((resolve) => setTimeout(resolve, TIDY_MS))]);
   log.info('worker has stopped');
   process.exit(0);

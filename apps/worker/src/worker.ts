@@ -1,6 +1,7 @@
 import type { ToolManifest } from '@nightshift/tool-host';
 import { connect, releaseAllLeases, type Database } from '@nightshift/db';
 import { listen, openBell } from '@nightshift/queue';
+import { checkRedis } from '@nightshift/services';
 import type pg from 'pg';
 import { postCallback } from './callbacks/post-callback.ts';
 import type { WorkerConfig } from './config.ts';
@@ -21,6 +22,8 @@ const STOP_CUT_MS = 3_000;
 /** What a worker is made of, beside its configuration. */
 export interface WorkerParts {
   readonly pool: pg.Pool;
+  /** For audits; default `pool`. */
+  readonly auditPool?: pg.Pool;
   readonly provider: ProviderPort;
   readonly tools: ToolPort & { listTools(): readonly ToolManifest[] };
   readonly log: PumpLog & { queueError(error: Error): void };
@@ -54,12 +57,14 @@ export async function startWorker(config: WorkerConfig, parts: WorkerParts): Pro
   }
   const bell = await openBell({
     queueUrl: config.queue_url,
+    checkRedis,
     onError: (error) => parts.log.queueError(error),
   });
   const leases = createLeaseKeeper(db, claimant);
   const pumps = createPumps(
     {
       db,
+      ...(parts.auditPool === undefined ? {} : { audit_db: connect(parts.auditPool) }),
       provider: parts.provider,
       tools: parts.tools,
       bell,
@@ -76,6 +81,7 @@ export async function startWorker(config: WorkerConfig, parts: WorkerParts): Pro
     queueUrl: config.queue_url,
     onControl: (signal) => pumps.kick(signal.kind),
     onWork: (signal) => pumps.drain(signal.kind),
+    checkRedis,
     onError: (error) => parts.log.queueError(error),
   });
   const stopSweep = startSweepTimer(config.sweep_interval_ms, () => pumps.kickAll());

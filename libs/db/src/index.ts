@@ -115,6 +115,7 @@ export {
   commitAdopted,
   commitDisproved,
   commitRefused,
+  commitLost,
   commitRejected,
   commitSearchedAgain,
   commitSplit,

@@ -132,6 +132,8 @@ export interface FlowSettings {
 /** Everything a flow may touch. */
 export interface FlowDeps {
   readonly db: Database;
+  /** For audits, whose statements may take much longer than those of flows; default `db`. */
+  readonly audit_db?: Database;
   readonly provider: ProviderPort;
   readonly tools: ToolPort;
   readonly bell: BellPort;

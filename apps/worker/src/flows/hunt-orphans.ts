@@ -15,7 +15,8 @@ const FLOW = 'hunt-orphans';
 
 /**
  * Looks for second batches of submissions that were in doubt: one that the provider shows long after it was given up,
- * or that a paused worker sent after all. Such a batch is cancelled, booked as `orphan_paid` and never applied.
+ * or that a paused worker sent after all. Such a batch is booked as `orphan_paid` and never applied: at its end, when its
+ * lines name the submission; or on sight, and then cancelled, where nobody else makes batches in the workspace.
  */
 export async function huntOrphans(deps: FlowDeps): Promise<FlowReport> {
   const { db, provider, settings } = deps;
@@ -40,7 +41,11 @@ export async function huntOrphans(deps: FlowDeps): Promise<FlowReport> {
     const nonce = hasEnded ? await firstNonceOf(deps, batch) : null;
     const proven = watched.find((submission) => submission.nonce === nonce);
     if (proven === undefined && (hasEnded || !settings.workspace_is_ours)) continue;
-    if (proven === undefined) await provider.cancelBatch(batch.provider_id);
+    if (proven === undefined) {
+      const cancelled = await provider.cancelBatch(batch.provider_id);
+      // Not booked before the provider has heard it: once booked, nobody looks at it again.
+      if (cancelled.outcome === 'unavailable') continue;
+    }
     const of = proven ?? doubt;
     const detail = {
       reason: 'a second batch of a submission that was in doubt',
@@ -52,7 +57,14 @@ export async function huntOrphans(deps: FlowDeps): Promise<FlowReport> {
     if (await inTransaction(db, (trx) => commitOrphan(trx, orphan))) booked += 1;
   }
   // Never `worked`: the next look is the sweep's, not at once.
-  return { flow: FLOW, worked: false, watched: watched.length, suspected: found.length, booked };
+  return {
+    flow: FLOW,
+    worked: false,
+    watched: watched.length,
+    suspected: found.length,
+    booked,
+    ...(booked > 0 ? { reason: 'batches were paid for that nothing came of', alarm: true } : {}),
+  };
 }
 
 /** The submission nonce in the first line of an ended batch; null when there is none, or none can be had now. */

@@ -23,6 +23,8 @@ import type { FlowDeps, FlowReport } from './deps.ts';
 import { settleOpenSteps } from './settle-open-steps.ts';
 
 const FLOW = 'ingest-results';
+/** Milliseconds after the end of a batch from which an operator should hear that its results cannot be had. */
+const RESULTS_LATE_MS = 3_600_000;
 /** Characters of the lines of one transaction: long answers make smaller chunks, so that memory does not grow with them. */
 const CHUNK_CHARS_MAX = 4_000_000;
 
@@ -87,7 +89,15 @@ export async function ingestResults(deps: FlowDeps): Promise<FlowReport> {
         delay_ms,
       }),
     );
-    return { ...report, outcome: 'again', applied: pass.applied, reason: pass.reason, alarm: pass.alarm };
+    const endedMs = (batch.ended_at ?? batch.created_at).getTime();
+    const isLate = (await readNow(db)).getTime() - endedMs > RESULTS_LATE_MS;
+    return {
+      ...report,
+      outcome: 'again',
+      applied: pass.applied,
+      reason: pass.reason,
+      alarm: pass.alarm || isLate,
+    };
   });
 }
 
@@ -104,7 +114,7 @@ interface Pass {
   readonly archived: boolean;
   /** The stream ended by itself, though perhaps within a line. */
   readonly ended: boolean;
-  /** The provider does not know the batch, or has no results of it yet. */
+  /** The provider does not know the batch. Results that are merely not there yet are waited for, however long. */
   readonly missing: boolean;
   /** An operator should look. */
   readonly alarm: boolean;
@@ -135,11 +145,11 @@ async function streamOnce(
   }
   if (opened.outcome !== 'open') {
     const reason = opened.outcome === 'unavailable' ? opened.reason : opened.outcome;
-    return { ...none, missing: opened.outcome !== 'unavailable', reason };
+    return { ...none, missing: opened.outcome === 'not_found', reason };
   }
   const total = { ...none, poison: [] as string[] };
   // A batch that the provider gave us an id for is ours. One that was taken from a list is once a line says so.
-  const proof = { isOurs: !isAdopted, isOthers: false };
+  const proof = { isOurs: !isAdopted, isOthers: false, lines: 0 };
   const add = (chunk: AppliedChunk): void => {
     total.applied += chunk.applied;
     total.refused += chunk.refused;
@@ -154,6 +164,7 @@ async function streamOnce(
     );
     await eachInFlight(chunks, deps.settings.chunks_in_flight, async (lines) => {
       lease.signal.throwIfAborted();
+      proof.lines += lines.length;
       if (!proof.isOurs) {
         const theirs = answersForOthers(batch, lines);
         if (theirs === true) proof.isOthers = true;
@@ -173,7 +184,9 @@ async function streamOnce(
     return { ...total, alarm: true, reason: error instanceof Error ? error.message : 'unknown' };
   }
   if (ends.cut) return { ...total, ended: true, reason: 'the last line is cut off' };
-  const foreign = proof.isOthers && !proof.isOurs;
+  // Its own file may be short, and hold a line of somebody else. Only one that says it all, or keeps saying it, is theirs.
+  const isWhole = proof.lines >= batch.request_count || batch.streams + 1 >= deps.settings.streams_max;
+  const foreign = proof.isOthers && !proof.isOurs && isWhole;
   const [poison] = total.poison;
   const reason = poison ?? 'steps without a line';
   return { ...total, foreign, complete: true, ended: true, alarm: poison !== undefined, reason };

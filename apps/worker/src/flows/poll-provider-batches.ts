@@ -2,7 +2,7 @@ import { decideAfterPoll, type PollDecision } from '@nightshift/agent-core';
 import {
   claimDueProviderBatches,
   commitPolled,
-  commitRejected,
+  commitLost,
   inTransaction,
   readNow,
   type ClaimedProviderBatch,
@@ -48,13 +48,9 @@ async function pollClaimed(deps: FlowDeps, claimed: readonly ClaimedProviderBatc
   for (const batch of claimed) {
     const lease = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
     if (unanswered.has(batch.id)) {
-      // The provider did not answer: no sign of anything. Ask again at the usual pace, burn nothing.
-      polled.push({
-        lease,
-        move: 'wait',
-        delay_ms: settings.poll.poll_interval_ms,
-        missing: batch.missing_since !== null,
-      });
+      // The provider did not answer: no sign of anything. Ask again at the usual pace, burn nothing. What it said before
+      // an outage counts no longer: that it knows nothing is believed when it says so all the time.
+      polled.push({ lease, move: 'wait', delay_ms: settings.poll.poll_interval_ms, missing: false });
       continue;
     }
     const decision = decide(deps, batch, seen.get(batch.id) ?? null, now);
@@ -73,6 +69,7 @@ async function pollClaimed(deps: FlowDeps, claimed: readonly ClaimedProviderBatc
     looked_at: claimed.length,
     ended: ended.length,
     lost: lost.length,
+    ...(lost.length > 0 ? { reason: 'the provider does not know a batch any more', alarm: true } : {}),
     calls,
   };
 }
@@ -127,14 +124,17 @@ async function look(deps: FlowDeps, claimed: readonly ClaimedProviderBatch[]): P
   return { seen, unanswered, calls };
 }
 
-/** The provider has not known the batch for longer than any lag: its steps are sent again, each within its attempts. */
+/**
+ * The provider has not known the batch for longer than any lag: its steps are sent again, each within its attempts, and
+ * the hunt for orphans looks out for it.
+ */
 async function giveUp(deps: FlowDeps, batch: ClaimedProviderBatch): Promise<void> {
   const claim = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
   return withLease(deps.leases, claim, async (lease) => {
     await settleOpenSteps(deps, lease, { kind: 'missing' });
     await deps.hooks?.('poll.before_reject');
     await inTransaction(deps.db, (trx) =>
-      commitRejected(trx, lease, batch.state, { reason: 'the provider lost it' }),
+      commitLost(trx, lease, batch.state),
     );
   });
 }

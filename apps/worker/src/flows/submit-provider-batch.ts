@@ -140,6 +140,11 @@ async function sendClaimed(
     }
     await hooks?.('submit.after_encode');
 
+    // Encoding takes its time, and a cancel that was acknowledged meanwhile must not be overtaken by the send.
+    if (await readUnsendableSteps(db, batch.id)) {
+      await leases.release(lease, 0);
+      return { flow: { ...report, outcome: 'changed' }, verdict: UNUSED };
+    }
     // The lease must cover the whole create: nobody may call this batch unknown while it is on its way.
     await leases.extend(lease, settings.create_timeout_ms + 2 * LEASE_MARGIN_MS);
     const startedAt = await inTransaction(db, (trx) =>

@@ -72,7 +72,14 @@ export function decideAfterSearch(
     );
     return isPerhapsTheirs ? wait : { kind: 'adopt', candidate };
   }
-  if (!listComplete || twins.some((twin) => twin.stage === 'adopted')) return wait;
+  // Only one that was sent at about the same time can have taken ours.
+  const overlapMs = policy.quarantine_ms + 2 * policy.clock_skew_ms;
+  const mayHaveTakenOurs = twins.some(
+    (twin) =>
+      twin.stage === 'adopted' &&
+      Math.abs(twin.submit_started_at.getTime() - submission.submit_started_at.getTime()) <= overlapMs,
+  );
+  if (!listComplete || mayHaveTakenOurs) return wait;
   if (submission.searches + 1 < policy.searches_min) {
     return { kind: 'search_again', delay_ms: policy.search_interval_ms, counts: true };
   }

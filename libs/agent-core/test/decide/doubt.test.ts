@@ -161,6 +161,9 @@ describe('while it is uncertain which batch another submission owns', () => {
     expect(decide([other('adopted', 0)])).toEqual(wait);
     expect(decide([other('adopted', 0, 4)])).toEqual({ kind: 'withdraw' });
     expect(decide([other('sending', 0), other('unknown', 0)])).toEqual({ kind: 'withdraw' });
+    // One that was sent hours before or after cannot have: their times do not meet.
+    const hours = 6 * 3_600_000;
+    expect(decide([other('adopted', -hours), other('adopted', hours)])).toEqual({ kind: 'withdraw' });
   });
 
   test.each(['sending', 'unknown', 'adopted'] as const)(

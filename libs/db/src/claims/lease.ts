@@ -38,7 +38,10 @@ export function fenced(lease: Lease): NightshiftError {
   );
 }
 
-/** Prolongs leases with one statement a table; returns those that are still held. Database time decides. */
+/**
+ * Prolongs leases with one statement a table; returns those that are still held. Database time decides. Locks the rows in
+ * id order, as everybody does.
+ */
 export async function renewLeases(
   db: Database,
   table: LeasedTable,
@@ -47,10 +50,17 @@ export async function renewLeases(
 ): Promise<ReadonlySet<string>> {
   if (leases.length === 0) return new Set();
   const { rows } = await sql<{ id: string }>`
+    with mine as materialized (
+      select t.id from ${sql.table(table)} t
+        join unnest(${leases.map((lease) => lease.id)}::uuid[], ${leases.map((lease) => lease.epoch)}::int[]) as m(id, epoch)
+          on t.id = m.id and t.lease_epoch = m.epoch
+       where t.lease_owner = ${claimant.owner}
+       order by t.id
+         for no key update of t)
     update ${sql.table(table)} t
        set lease_until = app_now() + ${claimant.lease_duration_ms} * interval '1 millisecond'
-      from unnest(${leases.map((lease) => lease.id)}::uuid[], ${leases.map((lease) => lease.epoch)}::int[]) as mine(id, epoch)
-     where t.id = mine.id and t.lease_epoch = mine.epoch and t.lease_owner = ${claimant.owner}
+      from mine
+     where t.id = mine.id
     returning t.id
   `.execute(db);
   return new Set(rows.map((row) => row.id));

@@ -98,15 +98,20 @@ export async function commitUnknown(trx: Tx, lease: Lease, reason: string, delay
 /** How long a doubted submission is watched: the provider's window, and two hours for lists that lag. */
 const WATCH_HOURS = 26;
 
-/** Remembers a submission that was in doubt, as it stands before it moves on. */
-async function watchSubmission(trx: Tx, lease: Lease, outcome: 'adopted' | 'withdrawn'): Promise<void> {
+/** Remembers a submission that was in doubt, as it stands in state `from` before it moves on. */
+async function watchSubmission(
+  trx: Tx,
+  lease: Lease,
+  from: ProviderBatchState,
+  outcome: 'adopted' | 'withdrawn',
+): Promise<void> {
   await sql`
     insert into doubted_submission (nonce, project_id, provider_batch_id, outcome, request_count, submit_started_at,
                                     watched_until)
     select nonce, project_id, id, ${outcome}, request_count, submit_started_at,
            submit_started_at + ${WATCH_HOURS} * interval '1 hour'
       from provider_batch
-     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'unknown'
+     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = ${from}
     on conflict (nonce) do update set outcome = excluded.outcome
   `.execute(trx);
 }
@@ -121,7 +126,7 @@ export async function commitAdopted(
   remote: { readonly provider_id: string; readonly expires_at: Date | null },
 ): Promise<void> {
   const to = transition(providerBatchMachine, 'unknown', 'adopt');
-  await watchSubmission(trx, lease, 'adopted');
+  await watchSubmission(trx, lease, 'unknown', 'adopted');
   await moved(
     lease,
     sql`
@@ -179,7 +184,7 @@ export async function commitSearchedAgain(
 export async function commitWithdrawn(trx: Tx, lease: Lease, newNonce: string): Promise<void> {
   const to = transition(providerBatchMachine, 'unknown', 'withdraw');
   const rejected = transition(providerBatchMachine, 'unknown', 'reject');
-  await watchSubmission(trx, lease, 'withdrawn');
+  await watchSubmission(trx, lease, 'unknown', 'withdrawn');
   await moved(
     lease,
     sql`
@@ -321,6 +326,25 @@ export async function commitRejected(
     sql`
     update provider_batch
        set state = ${to}, error = ${JSON.stringify(error)}::json, next_due_at = ${none}, lease_until = '-infinity', lease_owner = null
+     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = ${from}
+    returning 1`,
+    trx,
+  );
+}
+
+/**
+ * The provider has lost a batch that it had taken, and its steps have gone another way: should it turn up again it is
+ * nobody's, and the hunt for orphans finds it.
+ */
+export async function commitLost(trx: Tx, lease: Lease, from: ProviderBatchState): Promise<void> {
+  const to = transition(providerBatchMachine, from, 'reject');
+  await watchSubmission(trx, lease, from, 'withdrawn');
+  await moved(
+    lease,
+    sql`
+    update provider_batch
+       set state = ${to}, error = json_build_object('reason', 'the provider lost it', 'provider_id', provider_id),
+           provider_id = null, next_due_at = ${none}, lease_until = '-infinity', lease_owner = null
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = ${from}
     returning 1`,
     trx,

@@ -2,8 +2,8 @@ import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
 
 /**
- * Those of the given provider ids that a row of ours names as its own, or that turned out not to be ours: for `seekerId`
- * if it is given (what is not this row's may well be another's), else for any row.
+ * Those of the given provider ids that a row of ours names as its own, or that turned out not to be `seekerId`'s. What is
+ * not one row's may well be another's.
  */
 export async function readKnownProviderIds(
   db: Database,
@@ -14,7 +14,7 @@ export async function readKnownProviderIds(
   const { rows } = await sql<{ provider_id: string }>`
     select provider_id from provider_batch where provider_id = any(${providerIds}::text[])
     union
-    select unnest(not_ours) as provider_id from provider_batch where not_ours && ${providerIds}::text[] and id = coalesce(${seekerId}::uuid, id)
+    select unnest(not_ours) as provider_id from provider_batch where not_ours && ${providerIds}::text[] and id = ${seekerId}::uuid
   `.execute(db);
   return new Set(rows.map((row) => row.provider_id));
 }

@@ -1,0 +1,149 @@
+import type {} from '../../../../test/global-setup.ts';
+import { afterEach, beforeEach, expect, inject, test } from 'vitest';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
+import { huntOrphans } from '../../src/flows/hunt-orphans.ts';
+import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { openHouse, type House, type SubmittedBatch } from './house.ts';
+
+let house: House;
+beforeEach(async () => {
+  house = await openHouse(inject('postgresUrl'));
+});
+afterEach(() => house.close());
+
+const submitTexts = (count: number): Promise<SubmittedBatch> =>
+  house.submit(Array.from({ length: count }, (_, index) => ({ input: `text ${index}` })));
+
+const NO_GRACE = { poll_interval_ms: 0, poll_interval_ms_max: 0 };
+
+/** Every run has ended well at its first attempt, and the provider billed each request once. */
+async function expectPaidOnce(batch: SubmittedBatch): Promise<void> {
+  const { totals, repeated } = house.simulator.control.ledger();
+  expect({ requests: totals.requests, twice: repeated.content_hashes }).toEqual({
+    requests: batch.run_ids.length,
+    twice: 0,
+  });
+  expect(await house.runsOf(batch.id)).toMatchObject(
+    batch.run_ids.map(() => ({ stop_reason: 'end_turn', attempt: 1 })),
+  );
+}
+
+test('results that are not there yet are waited for, however long, and not paid for again', async () => {
+  const times = 6;
+  house.simulator.control.addRule({
+    op: 'results',
+    match: { times },
+    action: { type: 'status', code: 404 },
+  });
+  const batch = await submitTexts(3);
+  // The batch has long ended, and this provider has no lag that would excuse it.
+  const worker = house.worker({ settings: { poll: { ...NO_GRACE, missing_grace_ms: 0 } } });
+  const reports = await house.drive(worker, { hasten: true });
+  expect(reports.filter((report) => report['reason'] === 'not_ready')).toHaveLength(times);
+  await expectPaidOnce(batch);
+});
+
+test('results that stay away for an hour are an alarm', async () => {
+  house.simulator.control.addRule({
+    op: 'results',
+    match: { nth: [1, 2] },
+    action: { type: 'status', code: 404 },
+  });
+  const batch = await submitTexts(1);
+  const worker = house.worker();
+  await expect(house.drive(worker, { rounds: 4 })).rejects.toThrow(/not ended/);
+  await house.rows(`update provider_batch set ended_at = ended_at - interval '61 minutes'`);
+  const reports = await house.drive(worker, { hasten: true });
+  expect(reports.filter((report) => report['alarm'] === true)).toMatchObject([{ reason: 'not_ready' }]);
+  await expectPaidOnce(batch);
+});
+
+test('"no such batch" on both sides of an outage is no proof that it is gone', async () => {
+  const { control } = house.simulator;
+  for (const code of [404, 503, 404])
+    control.addRule({ op: 'retrieve', match: { times: 1 }, action: { type: 'status', code } });
+  const batch = await submitTexts(3);
+  const worker = house.worker({ settings: { poll: { ...NO_GRACE, missing_grace_ms: 60_000 } } });
+  await composeProviderBatch(worker);
+  await submitProviderBatch(worker);
+  for (let look = 0; look < 3; look++) {
+    await house.hasten();
+    await pollProviderBatches(worker);
+    await house.rows(`update provider_batch set missing_since = missing_since - interval '61 seconds'`);
+  }
+  expect(await house.rows('select state from provider_batch')).toEqual([{ state: 'submitted' }]);
+  await house.drive(worker, { hasten: true });
+  await expectPaidOnce(batch);
+});
+
+test('a batch that was given up for lost and turns up again is booked as an orphan, with an alarm', async () => {
+  house.simulator.control.addRule({
+    op: 'retrieve',
+    match: { batch_seq: 1 },
+    action: { type: 'status', code: 404 },
+  });
+  const batch = await submitTexts(3);
+  const worker = house.worker();
+  await house.drive(worker, { hasten: true });
+  expect(await house.runsOf(batch.id)).toMatchObject(batch.run_ids.map(() => ({ stop_reason: 'end_turn' })));
+  const [first] = house.simulator.control.batches();
+  expect(await huntOrphans(worker)).toMatchObject({ booked: 1, alarm: true });
+  expect(await huntOrphans(worker)).toMatchObject({ booked: 0 });
+  expect(
+    await house.rows(`select provider_id, request_count from provider_batch where state = 'orphan_paid'`),
+  ).toEqual([{ provider_id: first?.id, request_count: 3 }]);
+});
+
+test('a second batch is booked only once the provider has heard that it is cancelled', async () => {
+  const { control } = house.simulator;
+  control.configure({ latency: 'fixed:10000000' });
+  control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'commitThenDrop' } });
+  const hidden = control.addRule({ op: 'list', action: { type: 'omit' } });
+  await submitTexts(3);
+  const worker = house.worker();
+  await expect(house.drive(worker, { hasten: true, rounds: 8 })).rejects.toThrow(/not ended/);
+  // Withdrawn after two empty lists, and sent again: now the provider shows the first one.
+  expect(control.batches()).toHaveLength(2);
+  control.removeRule(hidden);
+  control.addRule({ op: 'cancel', match: { times: 1 }, action: { type: 'status', code: 529 } });
+  expect(await huntOrphans(worker)).toMatchObject({ suspected: 1, booked: 0 });
+  expect(await huntOrphans(worker)).toMatchObject({ suspected: 1, booked: 1, alarm: true });
+  const [first, second] = control.batches();
+  expect([first?.status, second?.status]).toEqual(['canceling', 'in_progress']);
+});
+
+test('an adopted batch whose first download is one foreign line is still its own', async () => {
+  house.simulator.control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'commitThenDrop' } });
+  const batch = await submitTexts(4);
+  const honest = house.worker();
+  let downloads = 0;
+  const worker = {
+    ...honest,
+    provider: {
+      ...honest.provider,
+      streamResults: async (...asked: Parameters<typeof honest.provider.streamResults>) => {
+        downloads += 1;
+        if (downloads > 1) return honest.provider.streamResults(...asked);
+        const line = `{"custom_id":"abcdef-${'0'.repeat(32)}-1","result":{"type":"expired"}}\n`;
+        const chunks = (async function* () {
+          yield await Promise.resolve(Buffer.from(line));
+        })();
+        return { outcome: 'open' as const, chunks };
+      },
+    },
+  };
+  await house.drive(worker, { hasten: true });
+  expect(house.simulator.control.batches()).toHaveLength(1);
+  await expectPaidOnce(batch);
+});
+
+test('a cancel that was acknowledged while the body was encoded is not overtaken by the send', async () => {
+  const batch = await submitTexts(3);
+  const worker = house.worker({
+    hooks: (point) => (point === 'submit.after_encode' ? house.cancel(batch.id) : undefined),
+  });
+  await house.drive(worker, { hasten: true });
+  expect(house.simulator.control.batches()).toEqual([]);
+  expect(await house.runsOf(batch.id)).toMatchObject(batch.run_ids.map(() => ({ state: 'cancelled' })));
+});
