@@ -133,8 +133,6 @@ async function giveUp(deps: FlowDeps, batch: ClaimedProviderBatch): Promise<void
   return withLease(deps.leases, claim, async (lease) => {
     await settleOpenSteps(deps, lease, { kind: 'missing' });
     await deps.hooks?.('poll.before_reject');
-    await inTransaction(deps.db, (trx) =>
-      commitLost(trx, lease, batch.state),
-    );
+    await inTransaction(deps.db, (trx) => commitLost(trx, lease, batch.state));
   });
 }
