@@ -71,42 +71,42 @@ const legacyFields = {
   enable_thinking: z.union([z.string(), z.boolean()]).nullish(),
 };
 
+const maxSteps = z
+  .int()
+  .min(1)
+  .max(MAX_STEPS_MAX)
+  .nullish()
+  .describe(`Model requests that the run may make; default ${MAX_STEPS_DEFAULT}.`);
+const customId = z.string().min(1).max(255);
+const conversation = z.enum(['agent', 'isolated']).nullish();
+const clientTools = z
+  .array(clientTool)
+  .max(100)
+  .nullish()
+  .describe(
+    'Tools that the caller carries out: a run that calls one waits in requires_action for the result.',
+  );
+const resultFormat = responseFormat
+  .nullish()
+  .describe(
+    'What the result of the run must look like: the JSON of its last answer, or what it hands to the tool `finish` if ' +
+      "the agent has that. It is in `metadata.result` of the run. Beyond Letta, where it is the agent's.",
+  );
+
 const requestInput = z
   .strictObject({
     agent_id: wireId('agent'),
     messages: z.array(messageInput).min(1, 'must not be empty').max(1_000).nullish(),
     input: content.nullish().describe('Short for one user message.'),
-    max_steps: z
-      .int()
-      .min(1)
-      .max(MAX_STEPS_MAX)
-      .nullish()
-      .describe(`Model requests that the run may make; default ${MAX_STEPS_DEFAULT}.`),
-    custom_id: z
-      .string()
-      .min(1)
-      .max(255)
+    max_steps: maxSteps,
+    custom_id: customId
       .nullish()
       .describe("The caller's own name for this request, unique in the batch. Beyond Letta."),
-    conversation: z
-      .enum(['agent', 'isolated'])
-      .nullish()
-      .describe(
-        "Whether it goes on in the agent's conversation (default) or in a new one of its own. Beyond Letta.",
-      ),
-    client_tools: z
-      .array(clientTool)
-      .max(100)
-      .nullish()
-      .describe(
-        'Tools that the caller carries out: a run that calls one waits in requires_action for the result.',
-      ),
-    response_format: responseFormat
-      .nullish()
-      .describe(
-        'What the result of the run must look like: the JSON of its last answer, or what it hands to the tool `finish` if ' +
-          "the agent has that. It is in `metadata.result` of the run. Beyond Letta, where it is the agent's.",
-      ),
+    conversation: conversation.describe(
+      "Whether it goes on in the agent's conversation (default) or in a new one of its own. Beyond Letta.",
+    ),
+    client_tools: clientTools,
+    response_format: resultFormat,
     ...legacyFields,
   })
   .refine((request) => (request.messages == null) !== (request.input == null), {
@@ -121,14 +121,57 @@ const requestInput = z
   .meta({ id: 'BatchRequest' });
 export type RequestInput = z.output<typeof requestInput>;
 
+const templateInput = z
+  .strictObject({
+    agent_id: wireId('agent'),
+    input: someText.describe(
+      'The user message as a Liquid template. A variable that an input does not give, or an unknown filter, is an error; ' +
+        'structures print as JSON; there are no other templates to include.',
+    ),
+    max_steps: maxSteps,
+    conversation: conversation.describe(
+      "Whether each run has a conversation of its own (isolated, the default) or they take turns in the agent's.",
+    ),
+    client_tools: clientTools,
+    response_format: resultFormat,
+  })
+  .meta({ id: 'BatchTemplate' });
+
+const templateValues = z
+  .strictObject({
+    custom_id: customId.describe("The caller's own name for this input, unique in the batch."),
+    variables: z.record(z.string(), z.unknown()).describe('What the template is filled in with.'),
+  })
+  .meta({ id: 'TemplateVariables' });
+
 export const batchInput = z
   .strictObject({
-    requests: z.array(requestInput).max(100_000),
+    requests: z.array(requestInput).max(100_000).nullish().describe('One run each.'),
+    template: templateInput
+      .nullish()
+      .describe('One agent and one text for all of `inputs`, in place of `requests`. Beyond Letta.'),
+    inputs: z
+      .array(templateValues)
+      .min(1, 'must not be empty')
+      .max(100_000)
+      .nullish()
+      .describe('Values for the template; one run each. Beyond Letta.'),
     callback_url: z
       .url({ protocol: /^https?$/, error: 'must be an http(s) URL' })
       .max(2_000)
       .nullish(),
     metadata: z.record(z.string(), z.unknown()).nullish().describe('Kept and answered. Beyond Letta.'),
+  })
+  .superRefine(({ requests, template, inputs }, context) => {
+    const refuse = (field: string, message: string): void =>
+      context.addIssue({ code: 'custom', path: [field], message });
+    if ((requests == null) === (template == null))
+      refuse('requests', 'must be there, or a template with its inputs in its place');
+    if ((template == null) !== (inputs == null))
+      refuse(
+        'inputs',
+        template == null ? 'needs a template' : 'is missing: the template has nothing to fill in',
+      );
   })
   .meta({
     id: 'BatchCreate',
@@ -141,6 +184,13 @@ export const batchInput = z
           },
         ],
         callback_url: 'https://example.com/done',
+      },
+      {
+        template: {
+          agent_id: 'agent-0199d2a4-8f3e-7c1b-9a55-3d2f6b7c8e90',
+          input: 'Which team should answer this ticket of {{ customer }}?\n\n{{ text }}',
+        },
+        inputs: [{ custom_id: 'ticket-7', variables: { customer: 'Ann', text: 'My invoice is wrong.' } }],
       },
     ],
   });

@@ -24,6 +24,7 @@ export const internalMessage = z
     tool_call_id: z.string().nullable(),
     tool_returns: z.array(z.unknown()).readonly(),
     batch_item_id: z.string().nullable(),
+    custom_id: z.string().nullable().describe("The caller's name for the request. Beyond Letta."),
     run_id: z.string().nullable(),
     step_id: z.string().nullable(),
     otid: z.string().nullable(),

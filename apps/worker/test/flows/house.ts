@@ -88,6 +88,9 @@ export interface SubmittedRun {
   readonly same_agent_as?: number;
   /** A run of an agent that is there already. */
   readonly agent_id?: string;
+  readonly custom_id?: string;
+  /** In a conversation of its own. */
+  readonly isolated?: boolean;
 }
 
 export interface DriveOptions {
@@ -218,9 +221,9 @@ export async function openHouse(
           idempotency: null,
           runs: runs.map((run, index) => ({
             agent_id: agentIds[index] ?? '',
-            custom_id: null,
+            custom_id: run.custom_id ?? null,
             max_steps: run.max_steps ?? 10,
-            isolated: false,
+            isolated: run.isolated ?? false,
             client_tools: run.client_tools ?? [],
             result_format: run.result_schema === undefined ? null : { schema: run.result_schema },
             messages: [

@@ -45,6 +45,8 @@ export interface NewBatch {
   readonly metadata: object | null;
   /** In request order. */
   readonly runs: readonly NewRun[];
+  /** Where in the body all runs have their agent from; null where each request names its own. */
+  readonly agent_path?: string | null;
   /** Recorded with the batch, so that a repetition of the request finds it. */
   readonly idempotency: { readonly key: string; readonly request_sha256: string } | null;
 }
@@ -94,11 +96,13 @@ export async function acceptBatch(trx: Tx, projectId: string, batch: NewBatch): 
 }
 
 function assertAgentsExist(batch: NewBatch, frozen: ReadonlyMap<string, FrozenAgent>): void {
-  const fields = batch.runs.flatMap((run, index) =>
-    frozen.has(wishKey(wishOf(run)))
+  const named = batch.agent_path == null ? batch.runs : batch.runs.slice(0, 1);
+  const fields = named.flatMap((run, index) => {
+    const path = batch.agent_path ?? `/requests/${index}/agent_id`;
+    return frozen.has(wishKey(wishOf(run)))
       ? []
-      : [{ path: `/requests/${index}/agent_id`, message: `There is no agent agent-${run.agent_id}.` }],
-  );
+      : [{ path, message: `There is no agent agent-${run.agent_id}.` }];
+  });
   const [first] = fields;
   if (first === undefined) return;
   const rest = fields.length === 1 ? '' : ` ${fields.length - 1} more are unknown.`;

@@ -1,4 +1,4 @@
-import { messageKeyOf, type ContentBlock } from '@nightshift/agent-core';
+import { messageKeyOf, toStorableText, type ContentBlock } from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../connect.ts';
 import { readDirection, type Page } from './keyset.ts';
@@ -19,9 +19,16 @@ export interface MessageRow {
   readonly created_at: Date;
 }
 
-/** A message of a batch, with the agent whose run it belongs to. */
+/** A message of a batch, with the agent whose run it belongs to and the caller's name for that run. */
 export interface BatchMessageRow extends MessageRow {
   readonly agent_id: string;
+  readonly custom_id: string | null;
+}
+
+/** What messages of a batch a list shows; null does not filter. */
+export interface BatchMessageFilter {
+  readonly agent_id: string | null;
+  readonly custom_id: string | null;
 }
 
 type Stored<Row extends MessageRow> = Omit<Row, 'content'> & {
@@ -79,7 +86,7 @@ export async function listBatchMessages(
   db: Database,
   batchId: string,
   page: Page,
-  agentId: string | null,
+  filter: BatchMessageFilter,
 ): Promise<readonly BatchMessageRow[]> {
   const ascends = page.order === 'asc';
   const reads = readDirection(page);
@@ -87,10 +94,11 @@ export async function listBatchMessages(
   const conditions = [
     ...(await toCursorCondition(db, batchId, page.after, ascends)),
     ...(await toCursorCondition(db, batchId, page.before, !ascends)),
-    ...(agentId === null ? [] : [sql`r.agent_id = ${agentId}`]),
+    ...(filter.agent_id === null ? [] : [sql`r.agent_id = ${filter.agent_id}`]),
+    ...(filter.custom_id === null ? [] : [sql`r.custom_id = ${toStorableText(filter.custom_id)}`]),
   ];
   const { rows } = await sql<Stored<BatchMessageRow>>`
-    select ${columns}, r.agent_id
+    select ${columns}, r.agent_id, r.custom_id
     from run r join message m on m.conversation_id = r.conversation_id and m.seq between r.first_seq and r.last_seq
     left join ${step}
     where r.batch_id = ${batchId} and ${sql.join([sql`true`, ...conditions], sql` and `)}

@@ -1,5 +1,6 @@
 import {
   NightshiftError,
+  toStorableText,
   type Json,
   type JsonObject,
   type RunState,
@@ -35,6 +36,7 @@ export interface RunRow {
 /** What runs a list shows; null does not filter, an empty list lets none through. */
 export interface RunFilter {
   readonly batch_id: string | null;
+  readonly custom_id: string | null;
   readonly agent_ids: readonly string[] | null;
   readonly states: readonly RunState[] | null;
   readonly stop_reasons: readonly StopReason[] | null;
@@ -78,6 +80,7 @@ export async function listRuns(
 function toConditions(filter: RunFilter): readonly RawBuilder<unknown>[] {
   return [
     ...(filter.batch_id === null ? [] : [sql`r.batch_id = ${filter.batch_id}`]),
+    ...(filter.custom_id === null ? [] : [sql`r.custom_id = ${toStorableText(filter.custom_id)}`]),
     ...(filter.agent_ids === null ? [] : [sql`r.agent_id = any(${[...filter.agent_ids]}::uuid[])`]),
     ...(filter.states === null ? [] : [sql`r.state = any(${[...filter.states]}::text[])`]),
     ...(filter.stop_reasons === null ? [] : [sql`r.stop_reason = any(${[...filter.stop_reasons]}::text[])`]),

@@ -6,6 +6,7 @@ import {
   lockIdempotencyKey,
   newId,
   readBatch,
+  type NewRun,
   type Tx,
 } from '@nightshift/db';
 import { hashBody } from '../../body-hash.ts';
@@ -14,8 +15,8 @@ import { BATCH_BODY_LIMIT_BYTES } from '../../json-body.ts';
 import { problems } from '../../schemas/answers.ts';
 import { batchInput, batchJob, type BatchInput } from '../../schemas/batch.ts';
 import { toBatchJob } from '../../wire/to-batch-job.ts';
-import { toNewRun } from '../../wire/to-input.ts';
 import { idempotencyOf, type Idempotency } from './idempotency.ts';
+import { runsOf } from './runs-of.ts';
 
 /** Accepts a batch: one transaction, answered at once; workers do the rest. */
 export function createBatch(app: App, context: Context, path: string, hide: boolean): void {
@@ -28,8 +29,8 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
         operationId: 'createBatch',
         summary: 'Submit a batch',
         description:
-          'Every request becomes a run of its agent. Nothing is stored unless all requests are valid. Repeat safely with ' +
-          'an `Idempotency-Key` header: the same key and body answer the same batch for a day.',
+          'Every request becomes a run of its agent; so does every input of a template. Nothing is stored unless all are ' +
+          'valid. Repeat safely with an `Idempotency-Key` header: the same key and body answer the same batch for a day.',
         tags: ['batches'],
         hide,
         body: batchInput,
@@ -38,10 +39,10 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
     },
     async (request, reply) => {
       const { body } = request;
-      assertAcceptable(body);
       const idempotency = idempotencyOf(request);
+      const runs = await runsOf(body);
       const made = await inTransaction(context.db, (trx) =>
-        acceptOnce(trx, context.projectId, body, idempotency),
+        acceptOnce(trx, context.projectId, { body, runs }, idempotency),
       );
       if (made.ready > 0) await context.bell.ring([{ kind: 'compose', id: '*' }]);
       if (made.replayed) void reply.header('idempotent-replayed', 'true');
@@ -59,7 +60,7 @@ interface Made {
 async function acceptOnce(
   trx: Tx,
   projectId: string,
-  body: BatchInput,
+  { body, runs }: { readonly body: BatchInput; readonly runs: readonly NewRun[] },
   idempotency: Idempotency,
 ): Promise<Made> {
   const { key, request_sha256, replay_minutes } = idempotency;
@@ -80,27 +81,9 @@ async function acceptOnce(
     id: batch_id,
     callback_url: body.callback_url ?? null,
     metadata: body.metadata ?? null,
-    runs: body.requests.map(toNewRun),
+    runs,
+    agent_path: body.template == null ? null : '/template/agent_id',
     idempotency: { key, request_sha256 },
   });
   return { batch_id, ready, replayed: false };
-}
-
-function assertAcceptable(body: BatchInput): void {
-  if (body.requests.length === 0) {
-    throw new NightshiftError('invalid_argument', 'The list of requests is empty.', {
-      fields: [{ path: '/requests', message: 'must not be empty' }],
-    });
-  }
-  const places = new Map<string, number>();
-  for (const [index, { custom_id }] of body.requests.entries()) {
-    if (custom_id == null) continue;
-    const first = places.get(custom_id);
-    if (first !== undefined) {
-      const path = `/requests/${index}/custom_id`;
-      const message = `is the same as that of /requests/${first}`;
-      throw new NightshiftError('validation_failed', `${path} ${message}.`, { fields: [{ path, message }] });
-    }
-    places.set(custom_id, index);
-  }
 }

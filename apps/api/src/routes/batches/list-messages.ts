@@ -23,6 +23,7 @@ export function listBatchMessages(app: App, context: Context, path: string, hide
         querystring: z.strictObject({
           ...pageQuery('message', { limit: 100, order: 'desc' }),
           agent_id: wireId('agent').optional(),
+          custom_id: z.string().optional().describe("The caller's name for a request. Beyond Letta."),
           cursor: wireId('message').optional().describe('Same as after; from older clients.'),
           sort_descending: z.boolean().optional().describe('Same as order; from older clients.'),
         }),
@@ -31,17 +32,23 @@ export function listBatchMessages(app: App, context: Context, path: string, hide
     },
     async (request, reply) => {
       const { job_id } = request.params;
-      const { agent_id, cursor, sort_descending, ...query } = request.query;
+      const { agent_id, custom_id, cursor, sort_descending, ...query } = request.query;
       const page = toPage({
         ...query,
         after: query.after ?? cursor,
         order: sort_descending === undefined ? query.order : sort_descending ? 'desc' : 'asc',
       });
       await readBatch(context.db, context.projectId, job_id);
-      const rows = await readPage(context.db, job_id, page, agent_id ?? null);
+      const rows = await readPage(context.db, job_id, page, {
+        agent_id: agent_id ?? null,
+        custom_id: custom_id ?? null,
+      });
       const names = await readToolNames(context.db, rows);
       const messages = rows.flatMap((row) =>
-        toInternalMessages(toStoredMessage(row, row.agent_id, job_id), names),
+        toInternalMessages(toStoredMessage(row, row.agent_id, job_id), names).map((message) => ({
+          ...message,
+          custom_id: row.custom_id,
+        })),
       );
       linkPages(
         request,
@@ -49,7 +56,7 @@ export function listBatchMessages(app: App, context: Context, path: string, hide
         messages.map((message) => message.id),
         page,
       );
-      return { messages: messages.map((message) => ({ ...message })) };
+      return { messages };
     },
   );
 }

@@ -1,4 +1,5 @@
 import {
+  NightshiftError,
   promptTokens,
   RUN_STATES,
   STOP_REASONS,
@@ -21,6 +22,10 @@ const runsQuery = z.strictObject({
   agent_id: wireId('agent').optional(),
   agent_ids: z.array(wireId('agent')).optional(),
   batch_id: wireId('job').optional().describe('Beyond Letta.'),
+  custom_id: z
+    .string()
+    .optional()
+    .describe("The caller's name for a run of `batch_id`, which it needs. Beyond Letta."),
   statuses: z.array(z.enum(RUN_STATUSES)).optional(),
   state: z.enum(RUN_STATES).optional().describe('The state behind the status. Beyond Letta.'),
   active: z.boolean().optional().describe('True: runs that have not ended.'),
@@ -45,9 +50,11 @@ export function listRuns(app: App, context: Context): void {
       const { query } = request;
       const order = query.ascending === undefined ? query.order : query.ascending ? 'asc' : 'desc';
       const page = toPage({ ...query, order });
+      if (query.custom_id !== undefined && query.batch_id === undefined) throw ambiguousCustomId();
       if (query.background === false) return [];
       const rows = await readPage(context.db, context.projectId, page, {
         batch_id: query.batch_id ?? null,
+        custom_id: query.custom_id ?? null,
         agent_ids: query.agent_id === undefined ? (query.agent_ids ?? null) : [query.agent_id],
         states: toStates(query),
         stop_reasons: query.stop_reason === undefined ? null : toStopReasons(query.stop_reason),
@@ -62,6 +69,14 @@ export function listRuns(app: App, context: Context): void {
       return runs;
     },
   );
+}
+
+/** Only within a batch does the name mean one run. */
+function ambiguousCustomId(): NightshiftError {
+  const message = 'needs batch_id: the name is unique in its batch alone';
+  return new NightshiftError('validation_failed', `custom_id ${message}.`, {
+    fields: [{ path: '?custom_id', message }],
+  });
 }
 
 function toStates(query: z.output<typeof runsQuery>): readonly RunState[] | null {

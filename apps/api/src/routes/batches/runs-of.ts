@@ -1,0 +1,99 @@
+import { setImmediate } from 'node:timers/promises';
+import { NightshiftError, toStorableText, type FieldError } from '@nightshift/agent-core';
+import type { NewRun } from '@nightshift/db';
+import { BATCH_BODY_LIMIT_BYTES } from '../../json-body.ts';
+import type { BatchInput } from '../../schemas/batch.ts';
+import { parseTemplate } from '../../template.ts';
+import { toNewRun } from '../../wire/to-input.ts';
+
+/** Characters that all inputs of a template may come to: what a body with them written out could hold. */
+const FILLED_CHARS_MAX = BATCH_BODY_LIMIT_BYTES;
+/** Milliseconds that filling in may take in all. */
+const FILL_MS_MAX = 30_000;
+/** Inputs after which other requests are let through. */
+const INPUTS_AT_A_TIME = 500;
+/** Fields named in one answer. */
+const FIELDS_MAX = 100;
+
+/**
+ * The runs that a batch asks for, in order: one a request, or one an input of its template. Throws `validation_failed` or
+ * `invalid_argument` naming what is wrong with which of them, and `payload_too_large` for a template that comes to more
+ * than a body may hold.
+ */
+export async function runsOf(body: BatchInput): Promise<readonly NewRun[]> {
+  const { template, inputs } = body;
+  if (template != null && inputs != null) {
+    assertNamedOnce(inputs, '/inputs');
+    return fillTemplate(template, inputs);
+  }
+  const requests = body.requests ?? [];
+  if (requests.length === 0) {
+    throw new NightshiftError('invalid_argument', 'The list of requests is empty.', {
+      fields: [{ path: '/requests', message: 'must not be empty' }],
+    });
+  }
+  assertNamedOnce(requests, '/requests');
+  return requests.map(toNewRun);
+}
+
+async function fillTemplate(
+  template: NonNullable<BatchInput['template']>,
+  inputs: NonNullable<BatchInput['inputs']>,
+): Promise<readonly NewRun[]> {
+  const fill = parseTemplate(template.input, '/template/input');
+  const startedAt = performance.now();
+  const runs: NewRun[] = [];
+  const fields: FieldError[] = [];
+  let chars = 0;
+  for (const [index, { custom_id, variables }] of inputs.entries()) {
+    if (index > 0 && index % INPUTS_AT_A_TIME === 0) await setImmediate();
+    if (performance.now() - startedAt > FILL_MS_MAX) throw tooMuch(`took more than ${FILL_MS_MAX / 1000} s`);
+    const path = `/inputs/${index}/variables`;
+    let text: string;
+    try {
+      text = fill(variables, path);
+    } catch (error) {
+      if (!(error instanceof NightshiftError)) throw error;
+      fields.push(...error.fields);
+      if (fields.length >= FIELDS_MAX) break;
+      continue;
+    }
+    if (text.trim() === '') fields.push({ path, message: 'leave the template without any text' });
+    chars += text.length;
+    if (chars > FILLED_CHARS_MAX) throw tooMuch(`came to more than ${FILLED_CHARS_MAX} characters`);
+    const conversation = template.conversation ?? 'isolated';
+    runs.push(toNewRun({ ...template, custom_id, input: text, conversation }));
+  }
+  const [first] = fields;
+  if (first === undefined) return runs;
+  throw new NightshiftError('validation_failed', `${first.path}: ${first.message}. Nothing was stored.`, {
+    fields: fields.slice(0, FIELDS_MAX),
+  });
+}
+
+function tooMuch(what: string): NightshiftError {
+  return new NightshiftError(
+    'payload_too_large',
+    `Filling in the template ${what}. Split the inputs over several batches.`,
+    { fields: [{ path: '/inputs', message: what }] },
+  );
+}
+
+/** Names are compared as they are stored. */
+function assertNamedOnce(
+  named: readonly { readonly custom_id?: string | null | undefined }[],
+  list: string,
+): void {
+  const places = new Map<string, number>();
+  for (const [index, { custom_id }] of named.entries()) {
+    if (custom_id == null) continue;
+    const name = toStorableText(custom_id);
+    const first = places.get(name);
+    if (first !== undefined) {
+      const path = `${list}/${index}/custom_id`;
+      const message = `is the same as that of ${list}/${first}`;
+      throw new NightshiftError('validation_failed', `${path} ${message}.`, { fields: [{ path, message }] });
+    }
+    places.set(name, index);
+  }
+}

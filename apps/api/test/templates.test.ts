@@ -1,0 +1,289 @@
+import type { Database, DB } from '@nightshift/db';
+import { Kysely, PostgresDialect } from 'kysely';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { buildServer } from '../src/index.ts';
+import { API_KEY, countRows, createAgent, openApi, UNKNOWN_UUID, type TestApi } from './api.ts';
+
+let api: TestApi;
+let agent_id = '';
+beforeAll(async () => {
+  api = await openApi();
+  agent_id = await createAgent(api);
+});
+afterAll(() => api.close());
+
+const submit = (body: object) => api.call('POST', '/v1/batches', body);
+const map = (input: string, inputs: readonly object[], more: object = {}) =>
+  submit({ template: { agent_id, input, ...more }, inputs });
+const one = (input: string, variables: object) => map(input, [{ custom_id: 'only', variables }]);
+
+interface Message {
+  readonly custom_id: string | null;
+  readonly content: readonly { readonly text: string }[];
+}
+
+async function textsOf(jobId: string, query = ''): Promise<(string | undefined | null)[][]> {
+  const { body } = await api.call('GET', `/v1/batches/${jobId}/messages?order=asc${query}`);
+  return body.messages.map(({ custom_id, content }: Message) => [custom_id, content[0]?.text]);
+}
+
+describe('a template', () => {
+  test('makes one run an input, each in a conversation of its own, under the name that the caller gave', async () => {
+    const { status, body } = await map(
+      'Route this {% if urgent %}URGENT {% endif %}ticket of {{ from.name | upcase }}: {{ text }}',
+      [
+        { custom_id: 't-1', variables: { urgent: true, from: { name: 'Ann' }, text: 'Help!' } },
+        { custom_id: 't-2', variables: { urgent: false, from: { name: 'Bob' }, text: '<b>$& {{ x }}' } },
+      ],
+      { max_steps: 2 },
+    );
+    expect([status, body.metadata.total]).toEqual([200, 2]);
+    expect(await textsOf(body.id)).toEqual([
+      ['t-1', 'Route this URGENT ticket of ANN: Help!'],
+      ['t-2', 'Route this ticket of BOB: <b>$& {{ x }}'],
+    ]);
+    const runs = await api.call('GET', `/v1/runs?batch_id=${body.id}&order=asc`);
+    expect(runs.body).toMatchObject([
+      { agent_id, metadata: { custom_id: 't-1', state: 'ready', max_steps: 2 } },
+      { agent_id, metadata: { custom_id: 't-2', state: 'ready', max_steps: 2 } },
+    ]);
+    expect(runs.body[0].conversation_id).not.toBe(runs.body[1].conversation_id);
+    expect((await api.call('GET', `/v1/runs/${runs.body[1].id}`)).body.metadata.custom_id).toBe('t-2');
+    expect((await api.call('GET', `/v1/agents/${agent_id}/messages`)).body).toEqual([]);
+  });
+
+  test('may have its runs take turns in the conversation of the agent', async () => {
+    const inputs = ['a', 'b'].map((custom_id) => ({ custom_id, variables: {} }));
+    const { body } = await map('Go on.', inputs, { conversation: 'agent' });
+    const runs = await api.call('GET', `/v1/runs?batch_id=${body.id}&order=asc`);
+    expect(runs.body.map((run: { metadata: { state: string } }) => run.metadata.state)).toEqual([
+      'ready',
+      'queued',
+    ]);
+  });
+
+  test.each([
+    [
+      'structures print as JSON',
+      '{{ a }} {{ b }}',
+      { a: { x: 1 }, b: [1, { y: null }] },
+      '{"x":1} [1,{"y":null}]',
+    ],
+    ['null and false are values', '[{{ a }}] {{ b }}', { a: null, b: false }, '[] false'],
+    ['text is never taken for a template', '{{ a }}', { a: '{% raw %}{{ a }}' }, '{% raw %}{{ a }}'],
+    ['NUL is dropped', '{{ a }}', { a: 'x\u0000y' }, 'xy'],
+  ])('%s', async (_name, input, variables, text) => {
+    const { body } = await one(input, variables);
+    expect(await textsOf(body.id)).toEqual([['only', text]]);
+  });
+});
+
+describe('a result is found by custom_id', () => {
+  test('among the messages of a batch and among its runs', async () => {
+    const { body } = await submit({
+      requests: [
+        { agent_id, input: 'first', custom_id: 'a/1', conversation: 'isolated' },
+        { agent_id, input: 'second', custom_id: 'a/2', conversation: 'isolated' },
+        { agent_id, input: 'third', conversation: 'isolated' },
+      ],
+    });
+    expect(await textsOf(body.id)).toEqual([
+      ['a/1', 'first'],
+      ['a/2', 'second'],
+      [null, 'third'],
+    ]);
+    expect(await textsOf(body.id, '&custom_id=a%2F2')).toEqual([['a/2', 'second']]);
+    expect(await textsOf(body.id, '&custom_id=unknown')).toEqual([]);
+    const runs = await api.call('GET', `/v1/runs?batch_id=${body.id}&custom_id=a%2F1`);
+    expect(runs.body).toMatchObject([{ metadata: { custom_id: 'a/1', ordinal: 0 } }]);
+  });
+
+  test('of runs only together with the batch in which it is unique', async () => {
+    const answer = await api.call('GET', '/v1/runs?custom_id=a');
+    expect([answer.status, answer.body.errors[0].path]).toEqual([422, '?custom_id']);
+  });
+});
+
+describe('a template that cannot be filled in stores nothing', () => {
+  const good = { custom_id: 'good', variables: { a: 'x' } };
+  const template = () => ({ agent_id, input: 'Say {{ a }}.' });
+
+  test.each<[string, () => object, number, string, RegExp]>([
+    [
+      'a variable that one input does not give',
+      () => ({ template: template(), inputs: [good, { custom_id: 'bad', variables: { b: 1 } }] }),
+      422,
+      '/inputs/1/variables',
+      /undefined variable: a/,
+    ],
+    [
+      'a member that it does not give',
+      () => ({ template: { agent_id, input: '{{ a.b.c }}' }, inputs: [good] }),
+      422,
+      '/inputs/0/variables',
+      /undefined variable: a.b/,
+    ],
+    [
+      'a member of a prototype',
+      () => ({ template: { agent_id, input: '{{ a.constructor }}' }, inputs: [good] }),
+      422,
+      '/inputs/0/variables',
+      /undefined variable/,
+    ],
+    [
+      'an unknown filter',
+      () => ({ template: { agent_id, input: '{{ a | shout }}' }, inputs: [good] }),
+      422,
+      '/template/input',
+      /undefined filter: shout/,
+    ],
+    [
+      'a tag that is not closed',
+      () => ({ template: { agent_id, input: '{% if a %}' }, inputs: [good] }),
+      422,
+      '/template/input',
+      /not closed/,
+    ],
+    [
+      'a file of the server',
+      () => ({ template: { agent_id, input: "{% include '/etc/passwd' %}" }, inputs: [good] }),
+      422,
+      '/template/input',
+      /include.* not found/,
+    ],
+    [
+      'an endless loop',
+      () => ({ template: { agent_id, input: '{% for i in (1..99999999) %}{% endfor %}' }, inputs: [good] }),
+      422,
+      '/inputs/0/variables',
+      /limit exceeded/,
+    ],
+    [
+      'a text that comes to nothing',
+      () => ({
+        template: { agent_id, input: '{{ a }}' },
+        inputs: [{ custom_id: 'x', variables: { a: ' ' } }],
+      }),
+      422,
+      '/inputs/0/variables',
+      /without any text/,
+    ],
+    [
+      'one custom_id twice',
+      () => ({ template: template(), inputs: [good, good] }),
+      422,
+      '/inputs/1/custom_id',
+      /same as that of \/inputs\/0/,
+    ],
+    [
+      'two custom_ids that are stored alike',
+      () => ({ template: template(), inputs: [good, { ...good, custom_id: 'go\u0000od' }] }),
+      422,
+      '/inputs/1/custom_id',
+      /same as that of/,
+    ],
+    [
+      'an input without a custom_id',
+      () => ({ template: template(), inputs: [{ variables: {} }] }),
+      422,
+      '/inputs/0/custom_id',
+      /./,
+    ],
+    [
+      'an unknown agent',
+      () => ({ template: { ...template(), agent_id: `agent-${UNKNOWN_UUID}` }, inputs: [good] }),
+      404,
+      '/template/agent_id',
+      /no agent/,
+    ],
+    ['no inputs', () => ({ template: template(), inputs: [] }), 422, '/inputs', /must not be empty/],
+    ['inputs left out', () => ({ template: template() }), 422, '/inputs', /is missing/],
+    ['inputs alone', () => ({ inputs: [good] }), 422, '/requests', /must be there/],
+    [
+      'inputs beside requests',
+      () => ({ requests: [{ agent_id, input: 'x' }], inputs: [good] }),
+      422,
+      '/inputs',
+      /needs a template/,
+    ],
+    [
+      'a template beside requests',
+      () => ({ requests: [{ agent_id, input: 'x' }], template: template(), inputs: [good] }),
+      422,
+      '/requests',
+      /in its place/,
+    ],
+  ])('%s', async (_name, make, status, path, message) => {
+    const before = await countRows(api);
+    const answer = await submit(make());
+    expect([answer.status, answer.body.errors?.[0]?.path]).toEqual([status, path]);
+    expect(answer.body.errors[0].message).toMatch(message);
+    expect(await countRows(api)).toEqual(before);
+  });
+
+  test('names every input that is wrong, up to a hundred', async () => {
+    const inputs = Array.from({ length: 300 }, (_, index) => ({
+      custom_id: `${index}`,
+      variables: index % 2 === 0 ? { a: 1 } : {},
+    }));
+    const { body } = await map('{{ a }}', inputs);
+    expect(body.errors).toHaveLength(100);
+    expect(body.errors.slice(0, 2).map((error: { path: string }) => error.path)).toEqual([
+      '/inputs/1/variables',
+      '/inputs/3/variables',
+    ]);
+  });
+
+  test('when it comes to more than a body could hold', async () => {
+    const inputs = Array.from({ length: 300 }, (_, index) => ({ custom_id: `${index}`, variables: {} }));
+    const before = await countRows(api);
+    const answer = await map('x'.repeat(1_000_000), inputs);
+    expect([answer.status, answer.body.code]).toEqual([413, 'payload_too_large']);
+    expect(await countRows(api)).toEqual(before);
+  });
+});
+
+test('10,000 inputs over one agent are one transaction of a bounded number of statements', async () => {
+  const statements: string[] = [];
+  const counted: Database = new Kysely<DB>({
+    dialect: new PostgresDialect({ pool: api.database.pool }),
+    log: (event) => {
+      statements.push(event.query.sql);
+    },
+  });
+  const app = buildServer({
+    db: counted,
+    bell: { ring: () => Promise.resolve() },
+    apiKey: API_KEY,
+    model: 'simulator',
+  });
+  await app.ready();
+  const mapped = await createAgent(api);
+  statements.length = 0;
+  const answer = await app.inject({
+    method: 'POST',
+    url: '/v1/batches',
+    headers: { authorization: `Bearer ${API_KEY}`, 'content-type': 'application/json' },
+    payload: JSON.stringify({
+      template: { agent_id: mapped, input: 'Ticket {{ number }}: {{ text }}' },
+      inputs: Array.from({ length: 10_000 }, (_, number) => ({
+        custom_id: `ticket-${number}`,
+        variables: { number, text: `Text of ticket ${number}.` },
+      })),
+    }),
+  });
+  expect(answer.statusCode).toBe(200);
+  const { id, metadata } = answer.json<{ id: string; metadata: { total: number } }>();
+  expect(metadata.total).toBe(10_000);
+  expect(statements.length).toBeLessThanOrEqual(22);
+  expect(statements.filter((statement) => statement === 'begin')).toHaveLength(1);
+  expect(await textsOf(id, '&custom_id=ticket-9999')).toEqual([
+    ['ticket-9999', 'Ticket 9999: Text of ticket 9999.'],
+  ]);
+  const { rows } = await api.database.pool.query(
+    `select count(distinct conversation_id)::int as conversations, count(*) filter (where state = 'ready')::int as ready
+       from run where agent_id = $1`,
+    [mapped.slice('agent-'.length)],
+  );
+  expect(rows).toEqual([{ conversations: 10_000, ready: 10_000 }]);
+});
