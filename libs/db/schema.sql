@@ -28,6 +28,7 @@ create table agent (
   created_at timestamp with time zone not null default app_now(),
   updated_at timestamp with time zone not null default app_now(),
   deleted_at timestamp with time zone,
+  compaction json not null default '{"mode":"sliding_window","evict_ratio":0.3}'::json,
   constraint agent_pkey PRIMARY KEY (id),
   constraint agent_conversation_id_key UNIQUE (conversation_id),
   constraint agent_context_window_limit_check CHECK ((context_window_limit > 0)),
@@ -166,10 +167,28 @@ create table conversation (
   run_id uuid,
   context_from_seq integer not null default 0,
   created_at timestamp with time zone not null default app_now(),
+  summary_to_seq integer,
   constraint conversation_pkey PRIMARY KEY (id),
   constraint conversation_run_id_key UNIQUE (run_id),
   constraint conversation_context_from_seq_check CHECK ((context_from_seq >= 0)),
-  constraint conversation_low_bits_free CHECK ((((get_byte(uuid_send(id), 12) & 127) = 0) AND (get_byte(uuid_send(id), 13) = 0) AND (get_byte(uuid_send(id), 14) = 0) AND (get_byte(uuid_send(id), 15) = 0)))
+  constraint conversation_low_bits_free CHECK ((((get_byte(uuid_send(id), 12) & 127) = 0) AND (get_byte(uuid_send(id), 13) = 0) AND (get_byte(uuid_send(id), 14) = 0) AND (get_byte(uuid_send(id), 15) = 0))),
+  constraint conversation_summary_is_past CHECK ((summary_to_seq < context_from_seq))
+);
+
+create table conversation_summary (
+  conversation_id uuid not null,
+  to_seq integer not null,
+  project_id uuid not null,
+  hidden integer not null,
+  summary text not null,
+  run_id uuid not null,
+  step_number integer not null,
+  created_at timestamp with time zone not null default app_now(),
+  constraint conversation_summary_pkey PRIMARY KEY (conversation_id, to_seq),
+  constraint conversation_summary_run_id_step_number_key UNIQUE (run_id, step_number),
+  constraint conversation_summary_hidden_check CHECK ((hidden >= 1)),
+  constraint conversation_summary_summary_check CHECK ((summary <> ''::text)),
+  constraint conversation_summary_to_seq_check CHECK ((to_seq >= 1))
 );
 
 create table credential (
@@ -197,7 +216,10 @@ create table definition (
   tools json not null,
   created_at timestamp with time zone not null default app_now(),
   result_format json,
-  constraint definition_pkey PRIMARY KEY (id)
+  context_window_limit integer not null default 128000,
+  compaction json not null default '{"mode":"sliding_window","evict_ratio":0.3}'::json,
+  constraint definition_pkey PRIMARY KEY (id),
+  constraint definition_context_window_limit_check CHECK ((context_window_limit > 0))
 );
 
 create table doubted_submission (
@@ -277,6 +299,7 @@ create table provider_batch (
   lease_until timestamp with time zone not null default '-infinity'::timestamp with time zone,
   lease_epoch integer not null default 0,
   takeovers integer not null default 0,
+  token_samples json,
   constraint provider_batch_pkey PRIMARY KEY (id),
   constraint provider_batch_nonce_key UNIQUE (nonce),
   constraint provider_batch_provider_id_key UNIQUE (provider_id),
@@ -337,6 +360,8 @@ create table run (
   ended_at timestamp with time zone,
   trail json,
   result json,
+  summary_steps integer not null default 0,
+  summarises_to_seq integer,
   constraint run_pkey PRIMARY KEY (id),
   constraint run_batch_id_ordinal_key UNIQUE (batch_id, ordinal),
   constraint run_attempt_check CHECK (((attempt >= 1) AND (attempt <= 255))),
@@ -347,8 +372,9 @@ create table run (
   constraint run_ordinal_check CHECK ((ordinal >= 0)),
   constraint run_started CHECK ((((state = 'queued'::text) AND (num_nonnulls(first_seq, last_seq, started_at) = 0)) OR ((state = ANY (ARRAY['failed'::text, 'cancelled'::text])) AND (num_nonnulls(first_seq, last_seq, started_at) = ANY (ARRAY[0, 3]))) OR ((state <> 'queued'::text) AND (num_nonnulls(first_seq, last_seq, started_at) = 3)))),
   constraint run_state_check CHECK ((state = ANY (ARRAY['queued'::text, 'ready'::text, 'in_flight'::text, 'acting'::text, 'requires_action'::text, 'completed'::text, 'failed'::text, 'cancelled'::text, 'expired'::text]))),
-  constraint run_steps_bounded CHECK (((step_number >= 1) AND (step_number <= max_steps))),
-  constraint run_stop_reason_check CHECK ((stop_reason = ANY (ARRAY['end_turn'::text, 'tool_rule'::text, 'max_steps'::text, 'max_tokens'::text, 'stop_sequence'::text, 'refusal'::text, 'budget_exceeded'::text, 'loop_detected'::text, 'context_overflow'::text, 'no_valid_tools'::text, 'invalid_request'::text, 'provider_error'::text, 'expired'::text, 'cancelled'::text, 'deadline'::text, 'poison'::text])))
+  constraint run_steps_bounded CHECK (((step_number >= 1) AND (step_number <= (max_steps + summary_steps)))),
+  constraint run_stop_reason_check CHECK ((stop_reason = ANY (ARRAY['end_turn'::text, 'tool_rule'::text, 'max_steps'::text, 'max_tokens'::text, 'stop_sequence'::text, 'refusal'::text, 'budget_exceeded'::text, 'loop_detected'::text, 'context_overflow'::text, 'no_valid_tools'::text, 'invalid_request'::text, 'provider_error'::text, 'expired'::text, 'cancelled'::text, 'deadline'::text, 'poison'::text]))),
+  constraint run_summary_steps_check CHECK ((summary_steps >= 0))
 ) with (fillfactor=60);
 CREATE INDEX run_by_age ON public.run USING btree (project_id, created_at, id);
 CREATE INDEX run_by_agent ON public.run USING btree (agent_id, created_at, id);
@@ -418,6 +444,9 @@ create table step (
   sealed_at timestamp with time zone not null,
   applied_at timestamp with time zone,
   ended_at timestamp with time zone,
+  is_summary boolean not null default false,
+  summary_to_seq integer,
+  max_tokens_fitted integer,
   constraint step_pkey PRIMARY KEY (run_id, number, attempt),
   constraint step_answered CHECK (((state <> ALL (ARRAY['answered'::text, 'done'::text])) OR (stop_reason IS NOT NULL))),
   constraint step_applied CHECK (((state = ANY (ARRAY['answered'::text, 'done'::text])) = (applied_at IS NOT NULL))),
@@ -428,6 +457,7 @@ create table step (
   constraint step_ended CHECK (((state = ANY (ARRAY['sealed'::text, 'answered'::text])) = (ended_at IS NULL))),
   constraint step_error CHECK (((state <> 'errored'::text) OR (error IS NOT NULL))),
   constraint step_input_tokens_check CHECK ((input_tokens >= 0)),
+  constraint step_max_tokens_fitted CHECK (((max_tokens_fitted >= 1) AND (max_tokens_fitted <= max_tokens))),
   constraint step_output_tokens_check CHECK ((output_tokens >= 0)),
   constraint step_state_check CHECK ((state = ANY (ARRAY['sealed'::text, 'answered'::text, 'done'::text, 'lost'::text, 'errored'::text, 'expired'::text, 'canceled'::text])))
 ) with (fillfactor=70);
@@ -444,6 +474,17 @@ create table tick (
   constraint tick_pkey PRIMARY KEY (schedule_id, due_at),
   constraint tick_outcome_check CHECK ((outcome = ANY (ARRAY['started'::text, 'skipped'::text, 'missed'::text]))),
   constraint tick_started CHECK (((outcome = 'started'::text) = (batch_id IS NOT NULL)))
+);
+
+create table token_calibration (
+  model text not null,
+  project_id uuid not null,
+  bytes_per_token double precision not null,
+  samples integer not null,
+  updated_at timestamp with time zone not null default app_now(),
+  constraint token_calibration_pkey PRIMARY KEY (model),
+  constraint token_calibration_bytes_per_token_check CHECK ((bytes_per_token > (0)::double precision)),
+  constraint token_calibration_samples_check CHECK ((samples >= 1))
 );
 
 create table tool (
@@ -518,6 +559,8 @@ alter table block add constraint block_project_id_fkey FOREIGN KEY (project_id) 
 alter table block_revision add constraint block_revision_block_id_fkey FOREIGN KEY (block_id) REFERENCES block(id) ON DELETE CASCADE;
 alter table block_revision add constraint block_revision_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table conversation add constraint conversation_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table conversation_summary add constraint conversation_summary_conversation_id_fkey FOREIGN KEY (conversation_id) REFERENCES conversation(id);
+alter table conversation_summary add constraint conversation_summary_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table credential add constraint credential_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table definition add constraint definition_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table doubted_submission add constraint doubted_submission_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
@@ -540,4 +583,5 @@ alter table schedule add constraint schedule_project_id_fkey FOREIGN KEY (projec
 alter table tick add constraint tick_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id);
 alter table tick add constraint tick_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table tick add constraint tick_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES schedule(id);
+alter table token_calibration add constraint token_calibration_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table tool add constraint tool_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);

@@ -63,6 +63,11 @@ export {
   type ModelSettings,
   type ResultFormat,
 } from './model/definition.ts';
+export {
+  SLIDING_WINDOW_DEFAULT,
+  STATIC_BUFFER_DEFAULT,
+  type CompactionPolicy,
+} from './model/compaction-policy.ts';
 export { NO_USAGE, promptTokens, type Usage } from './model/usage.ts';
 export { batchCostNanoUsd, PRICE_TABLE_VERSION, PRICED_MODELS } from './model/prices.ts';
 export { canTake, terminalStates, transition, type Machine, type StateDoc } from './machine/machine.ts';
@@ -238,27 +243,22 @@ export { FURTHER_MEMORY_TOOLS, isStoreCall } from './memory/toolset.ts';
 export { labelOfPath, checkNewLabel } from './memory/label.ts';
 export {
   calibrate,
-  estimateContentTokens,
   estimateTokens,
   TOKEN_CALIBRATION_DEFAULT,
-  TOOL_PROMPT_TOKENS,
   type TokenCalibration,
 } from './context/tokens.ts';
-export { fitsWindow, WINDOW_TRIGGER, type WindowFacts, type WindowVerdict } from './context/window.ts';
 export {
-  planCompaction,
-  safeCuts,
-  SLIDING_WINDOW_DEFAULT,
-  STATIC_BUFFER_DEFAULT,
-  type CompactionFacts,
-  type CompactionPlan,
-  type CompactionPolicy,
-  type ContextMessage,
-} from './context/compaction.ts';
+  fitRequest,
+  isTight,
+  type ContextLimits,
+  type FitVerdict,
+  type RequestFacts,
+  type RequestSize,
+} from './context/fit.ts';
+export { type CompactionPlan } from './context/compaction.ts';
 export {
-  SUMMARY_LIMITS_DEFAULT,
+  summaryLimits,
   summaryMessage,
-  summaryOf,
   summaryRequest,
   type SummaryLimits,
   type SummaryRequest,

@@ -147,7 +147,15 @@ export { commitBatchFinish, lockForFinish, markFinishedBatches } from './commits
 export { commitWaitingRunsStarted, deleteOldIdempotencyKeys, markIdleBatches } from './commits/sweep.ts';
 export { commitQuarantinedLines, type QuarantinedLine } from './commits/quarantine.ts';
 export { readActingRuns, type ActingRun } from './reads/acting-runs.ts';
-export { readBlocksAt, readSealedRequests, type SealedRequest } from './reads/sealed-requests.ts';
+export {
+  readBlocksAt,
+  readSealedRequests,
+  readShownSeqs,
+  type SealedRequest,
+} from './reads/sealed-requests.ts';
+export { readTokenCalibrations } from './reads/token-calibrations.ts';
+export type { TokenSample } from './commits/token-calibrations.ts';
+export { commitStepsFitted, type FittedStep } from './commits/fit-steps.ts';
 export { readDefinitions } from './reads/definitions.ts';
 export { readUnsendableSteps } from './reads/unsendable-steps.ts';
 export { readKnownProviderIds } from './reads/known-provider-ids.ts';

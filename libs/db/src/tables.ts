@@ -40,6 +40,7 @@ export interface ConversationTable {
   project_id: string;
   run_id: string | null;
   context_from_seq: Generated<number>;
+  summary_to_seq: number | null;
   created_at: Stamped;
 }
 
@@ -59,6 +60,7 @@ export interface AgentTable {
   timezone: Generated<string>;
   message_buffer_autoclear: Generated<boolean>;
   context_window_limit: number;
+  compaction: JsonDefaulted<unknown>;
   hidden: Generated<boolean>;
   echoed: JsonDefaulted<unknown>;
   created_at: Stamped;
@@ -141,6 +143,8 @@ export interface DefinitionTable {
   tool_rules: JsonColumn<unknown>;
   tools: JsonColumn<unknown>;
   result_format: JsonColumn<unknown> | null;
+  context_window_limit: Generated<number>;
+  compaction: JsonDefaulted<unknown>;
   created_at: Stamped;
 }
 
@@ -201,6 +205,8 @@ export interface RunTable {
   token_boost: Generated<number>;
   trail: JsonColumn<unknown> | null;
   result: JsonColumn<unknown> | null;
+  summary_steps: Generated<number>;
+  summarises_to_seq: number | null;
   first_seq: number | null;
   last_seq: number | null;
   created_at: Stamped;
@@ -249,6 +255,7 @@ export interface ProviderBatchTable extends LeaseColumns {
   lines_refused: Generated<number>;
   failures: Generated<number>;
   error: JsonColumn<unknown> | null;
+  token_samples: JsonColumn<unknown> | null;
   created_at: Stamped;
   takeovers: Generated<number>;
 }
@@ -276,6 +283,9 @@ export interface StepTable {
   block_ids: string[];
   block_revisions: number[];
   max_tokens: number;
+  is_summary: Generated<boolean>;
+  summary_to_seq: number | null;
+  max_tokens_fitted: number | null;
   stop_reason: string | null;
   model: string | null;
   provider_message_id: string | null;
@@ -387,10 +397,30 @@ export interface IdempotencyKeyTable {
   created_at: Stamped;
 }
 
+export interface ConversationSummaryTable {
+  conversation_id: string;
+  to_seq: number;
+  project_id: string;
+  hidden: number;
+  summary: string;
+  run_id: string;
+  step_number: number;
+  created_at: Stamped;
+}
+
+export interface TokenCalibrationTable {
+  model: string;
+  project_id: string;
+  bytes_per_token: number;
+  samples: number;
+  updated_at: Stamped;
+}
+
 /** All tables, by name. */
 export interface DB {
   project: ProjectTable;
   conversation: ConversationTable;
+  conversation_summary: ConversationSummaryTable;
   agent: AgentTable;
   block: BlockTable;
   block_revision: BlockRevisionTable;
@@ -414,4 +444,5 @@ export interface DB {
   tick: TickTable;
   audit_report: AuditReportTable;
   idempotency_key: IdempotencyKeyTable;
+  token_calibration: TokenCalibrationTable;
 }

@@ -64,6 +64,7 @@ export type HookPoint =
   | 'compose.before_commit'
   | 'compose.after_commit'
   | 'submit.after_claim'
+  | 'submit.after_fit'
   | 'submit.after_encode'
   | 'submit.after_write_ahead'
   | 'submit.before_post'

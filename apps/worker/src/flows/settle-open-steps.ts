@@ -22,27 +22,30 @@ export async function settleOpenSteps(deps: FlowDeps, lease: Lease, outcome: Ste
   for (;;) {
     const open = await readOpenSteps(deps.db, lease.id, deps.settings.chunk_lines);
     if (open.length === 0) return settled;
-    await settleSteps(deps, lease, open, outcome);
+    await settleSteps(
+      deps,
+      lease,
+      open.map((key) => ({ key, outcome })),
+    );
     settled += open.length;
   }
 }
 
-/** Gives sealed steps of a provider batch one and the same outcome, in one transaction. */
+/** Gives sealed steps of a provider batch their outcomes, in one transaction. */
 export async function settleSteps(
   deps: FlowDeps,
   lease: Lease,
-  keys: readonly StepKey[],
-  outcome: StepOutcome,
+  settled: readonly { readonly key: StepKey; readonly outcome: StepOutcome }[],
 ): Promise<void> {
   const { db, settings } = deps;
   const report = await inTransaction(db, async (trx) => {
     await holdLease(trx, lease);
     const runs = await lockRuns(
       trx,
-      keys.map((key) => key.run_id),
+      settled.map(({ key }) => key.run_id),
     );
     const decided: DecidedRun[] = [];
-    for (const key of keys) {
+    for (const { key, outcome } of settled) {
       const run = runs.get(key.run_id);
       if (run === undefined) throw new Error(`Run ${key.run_id} of a sealed step is gone.`);
       const decision = decideAfterAnswer(run, key, outcome, settings.retry);

@@ -1,14 +1,4 @@
-import {
-  breakerRestMs,
-  decideAfterRefusal,
-  parseModelHandle,
-  compileMemory,
-  encodeRequest,
-  nextToolChoice,
-  toCustomId,
-  type BlockView,
-  type StepKey,
-} from '@nightshift/agent-core';
+import { breakerRestMs, decideAfterRefusal } from '@nightshift/agent-core';
 import {
   claimCredential,
   claimDueProviderBatches,
@@ -21,28 +11,21 @@ import {
   commitWriteAhead,
   inTransaction,
   newId,
-  readBlocksAt,
   readUnsendableSteps,
-  readSealedRequests,
   releaseCredential,
   type ClaimedProviderBatch,
   type CredentialVerdict,
-  type SealedRequest,
 } from '@nightshift/db';
 import type { HeldLease } from '../leases/keeper.ts';
 import { withLease } from '../leases/with-lease.ts';
-import { openBodyFile, type BodyFile } from '../provider/body-file.ts';
+import { openBodyFile } from '../provider/body-file.ts';
 import type { CreateOutcome } from '../provider/port.ts';
-import type { CachedDefinition } from './definition-cache.ts';
 import type { FlowDeps, FlowReport } from './deps.ts';
+import { encodeRequests, type UnsendableRequest } from './encode-requests.ts';
 import { newNonce } from './nonce.ts';
 import { settleOpenSteps, settleSteps } from './settle-open-steps.ts';
 
 const FLOW = 'submit-provider-batch';
-/** Requests that are read and encoded at a time: the first few, then as many as make about a few megabytes. */
-const PAGE_FIRST = 20;
-const PAGE_MAX = 500;
-const PAGE_CHARS = 4_000_000;
 /** When to try again while another worker sends under the credential. */
 const CREDENTIAL_WAIT_MS = 500;
 /** What a lease must outlast a create by. */
@@ -112,21 +95,10 @@ async function sendClaimed(
   let { requests } = sealed;
   const file = await openBodyFile(settings.body_dir);
   try {
-    const poison = await encodeRequests(deps, batch, requests, file, lease.signal);
-    if (poison.length > 0) {
-      for (const { key } of poison) await settleSteps(deps, lease, [key], { kind: 'poison', answer: null });
-      await inTransaction(db, (trx) => commitUnsealed(trx, lease, requests, newId()));
-      await leases.release(lease, 0);
-      return {
-        flow: {
-          ...report,
-          outcome: 'poison taken out',
-          poison: poison.length,
-          reason: poison[0]?.reason,
-          alarm: true,
-        },
-        verdict: UNUSED,
-      };
+    const { unsendable, token_samples } = await encodeRequests(deps, batch, requests, file, lease);
+    if (unsendable.length > 0) {
+      const taken = await takeOut(deps, lease, unsendable, requests);
+      return { flow: { ...report, ...taken }, verdict: UNUSED };
     }
     const body = await file.finish();
     if (body.count < requests) {
@@ -148,7 +120,12 @@ async function sendClaimed(
     // The lease must cover the whole create: nobody may call this batch unknown while it is on its way.
     await leases.extend(lease, settings.create_timeout_ms + 2 * LEASE_MARGIN_MS);
     const startedAt = await inTransaction(db, (trx) =>
-      commitWriteAhead(trx, lease, { request_count: body.count, bytes: body.bytes, sha256: body.sha256 }),
+      commitWriteAhead(trx, lease, {
+        request_count: body.count,
+        bytes: body.bytes,
+        sha256: body.sha256,
+        token_samples,
+      }),
     );
     await hooks?.('submit.after_write_ahead');
     const blob = await body.blob();
@@ -170,6 +147,40 @@ async function sendClaimed(
   } finally {
     await file.discard();
   }
+}
+
+/** Ends the runs of requests that are not to be sent, and takes those out; the rest of the batch begins again. */
+async function takeOut(
+  deps: FlowDeps,
+  lease: HeldLease,
+  unsendable: readonly UnsendableRequest[],
+  requests: number,
+): Promise<{
+  readonly outcome: string;
+  readonly poison: number;
+  readonly unfit: number;
+  readonly alarm: boolean;
+}> {
+  const unfit = unsendable.filter(({ outcome }) => outcome.kind === 'unfit');
+  const poison = unsendable.filter(({ outcome }) => outcome.kind === 'poison');
+  for (const chunk of chunksOf(unfit, deps.settings.chunk_lines)) await settleSteps(deps, lease, chunk);
+  // One by one: nobody knows what else is wrong with them.
+  for (const each of poison) await settleSteps(deps, lease, [each]);
+  await inTransaction(deps.db, (trx) => commitUnsealed(trx, lease, requests, newId()));
+  await deps.leases.release(lease, 0);
+  return {
+    outcome: poison.length > 0 ? 'poison taken out' : 'taken out',
+    poison: poison.length,
+    unfit: unfit.length,
+    ...(poison[0] === undefined ? {} : { reason: poison[0].reason }),
+    alarm: poison.length > 0,
+  };
+}
+
+function chunksOf<T>(items: readonly T[], size: number): readonly (readonly T[])[] {
+  return Array.from({ length: Math.ceil(items.length / size) }, (_, index) =>
+    items.slice(index * size, (index + 1) * size),
+  );
 }
 
 async function commitOutcome(
@@ -232,98 +243,4 @@ async function commitOutcome(
       };
     }
   }
-}
-
-/** A request that cannot be built. */
-interface PoisonRequest {
-  readonly key: StepKey;
-  readonly reason: string;
-}
-
-/** Encodes requests in order until all are in or the next would not fit; returns those that cannot be built. */
-async function encodeRequests(
-  deps: FlowDeps,
-  batch: ClaimedProviderBatch,
-  requests: number,
-  file: BodyFile,
-  signal: AbortSignal,
-): Promise<readonly PoisonRequest[]> {
-  const poison: PoisonRequest[] = [];
-  let size = PAGE_FIRST;
-  for (let from = 0; from < requests;) {
-    signal.throwIfAborted();
-    const to = Math.min(from + size, requests);
-    const page = await readSealedRequests(deps.db, batch.id, from, to);
-    if (!(await appendPage(deps, batch.nonce, page, file, poison))) break;
-    from = to;
-    // Long conversations make small pages: what those before took is the best guess for the next.
-    const chars = page.reduce((sum, request) => sum + request.messages_json.length, 0);
-    const fitting = Math.floor((page.length * PAGE_CHARS) / Math.max(1, chars));
-    size = Math.max(1, Math.min(fitting, size * 4, PAGE_MAX));
-  }
-  return poison;
-}
-
-/** Appends requests while they fit; false at the first that does not (one alone always goes: the provider judges it). */
-async function appendPage(
-  deps: FlowDeps,
-  nonce: string,
-  page: readonly SealedRequest[],
-  file: BodyFile,
-  poison: PoisonRequest[],
-): Promise<boolean> {
-  const definitions = await deps.definitions.get(
-    deps.db,
-    page.map((request) => request.definition_id),
-  );
-  const blocks = await readBlocksAt(
-    deps.db,
-    page.flatMap((request) =>
-      request.block_ids.map((block_id, index) => ({
-        block_id,
-        revision: request.block_revisions[index] ?? 0,
-      })),
-    ),
-  );
-  for (const request of page) {
-    let json: string;
-    try {
-      json = encode(nonce, request, definitions.get(request.definition_id), blocks);
-    } catch (error) {
-      poison.push({ key: request, reason: error instanceof Error ? error.message : 'unknown' });
-      continue;
-    }
-    if (file.count > 0 && file.bytesWith(json) > deps.settings.body_bytes_max) return false;
-    await file.append(json);
-  }
-  return true;
-}
-
-function encode(
-  nonce: string,
-  request: SealedRequest,
-  cached: CachedDefinition | undefined,
-  blocks: ReadonlyMap<string, BlockView>,
-): string {
-  if (cached === undefined) throw new Error(`Definition ${request.definition_id} is gone.`);
-  const { definition, conduct, encoded } = cached;
-  const memory = compileMemory(blocksOf(request, blocks), {
-    agent_type: definition.agent_type,
-    model_provider: parseModelHandle(definition.model)?.provider ?? '',
-  });
-  const { messages_json, max_tokens } = request;
-  const tool_choice = nextToolChoice(conduct, request.trail);
-  return encodeRequest(toCustomId(nonce, request), encoded, {
-    memory,
-    messages_json,
-    max_tokens,
-    tool_choice,
-  });
-}
-
-function blocksOf(request: SealedRequest, blocks: ReadonlyMap<string, BlockView>): readonly BlockView[] {
-  return request.block_ids.flatMap((id, index) => {
-    const block = blocks.get(`${id}/${request.block_revisions[index] ?? 0}`);
-    return block === undefined ? [] : [block];
-  });
 }

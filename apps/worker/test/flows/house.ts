@@ -14,6 +14,7 @@ import {
   requestBatchCancel,
   type Claimant,
   type ModuleTool,
+  type NewAgent,
 } from '@nightshift/db';
 import type { JsonObject, ToolDefinition } from '@nightshift/agent-core';
 import { openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
@@ -89,6 +90,8 @@ export interface SubmittedRun {
   /** A run of an agent that is there already. */
   readonly agent_id?: string;
   readonly custom_id?: string;
+  /** What its new agent has otherwise than the others. */
+  readonly agent?: Partial<NewAgent>;
   /** In a conversation of its own. */
   readonly isolated?: boolean;
 }
@@ -341,6 +344,7 @@ function agentOf(
       if (tool === undefined) throw new Error(`No tool ${name}.`);
       return tool;
     }),
+    ...run.agent,
   };
 }
 

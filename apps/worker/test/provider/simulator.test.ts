@@ -32,6 +32,8 @@ const definition: Definition = {
   model: 'anthropic/claude-opus-5',
   model_settings: { max_output_tokens: 4096, parallel_tool_calls: false, extra: { temperature: 0.3 } },
   tool_rules: [],
+  context_window_limit: 128_000,
+  compaction: { mode: 'none' },
   tools: [
     {
       name: 'core_memory_append',

@@ -1,4 +1,5 @@
 import type { Json } from '../base/json.ts';
+import type { CompactionPolicy } from '../model/compaction-policy.ts';
 import type { ContentBlock } from '../model/content.ts';
 import { WINDOW_TRIGGER } from './window.ts';
 
@@ -11,17 +12,6 @@ export interface ContextMessage {
   readonly tokens: number;
 }
 
-/** How a conversation is kept short. */
-export type CompactionPolicy =
-  | { readonly mode: 'none' }
-  /** Beyond `limit` messages the last `keep` stay. */
-  | { readonly mode: 'static_buffer'; readonly limit: number; readonly keep: number }
-  /** When the window fills, the oldest part of the messages goes: `evict_ratio` of them, from 0 to 1. */
-  | { readonly mode: 'sliding_window'; readonly evict_ratio: number };
-
-export const STATIC_BUFFER_DEFAULT: CompactionPolicy = { mode: 'static_buffer', limit: 10, keep: 4 };
-export const SLIDING_WINDOW_DEFAULT: CompactionPolicy = { mode: 'sliding_window', evict_ratio: 0.3 };
-
 export interface CompactionFacts {
   /** What the next request would show, after the present summary. */
   readonly messages: readonly ContextMessage[];
@@ -30,10 +20,10 @@ export interface CompactionFacts {
   /** What the new summary may take. */
   readonly summary_tokens: number;
   readonly window_tokens: number;
+  /** Fewest tokens that must be left for an answer. */
+  readonly answer_tokens: number;
   /** The model's thinking blocks are good only after what they were made after. */
   readonly binds_thinking: boolean;
-  /** The provider said that the last request was too long, whatever was estimated. */
-  readonly is_exceeded: boolean;
 }
 
 /** Which messages give way to a summary. Those that are not `shown` in between go with them. */
@@ -58,11 +48,12 @@ export interface CompactionPlan {
  * may be left but the summary: that is done last, and only when the last message answers tools.
  */
 export function planCompaction(facts: CompactionFacts, policy: CompactionPolicy): CompactionPlan | null {
-  const { messages, window_tokens, is_exceeded } = facts;
+  const { messages, window_tokens } = facts;
   const goal = firstCut(messages.length, policy);
   if (goal === null) return null;
   const before = facts.fixed_tokens + sum(messages);
-  const isFull = is_exceeded || before > window_tokens * WINDOW_TRIGGER;
+  const room = Math.min(window_tokens * WINDOW_TRIGGER, window_tokens - facts.answer_tokens);
+  const isFull = before > room;
   const isLong = policy.mode === 'static_buffer' && messages.length > policy.limit;
   if (!isFull && !isLong) return null;
 
@@ -73,7 +64,7 @@ export function planCompaction(facts: CompactionFacts, policy: CompactionPolicy)
     ...cuts.filter((cut) => cut < goal).toReversed(),
   ].map((cut) => planAt(facts, cut));
   const whole = mayGoWhole(messages) ? [planAt(facts, messages.length)] : [];
-  const fitting = [...plans, ...whole].find((plan) => plan.tokens_after <= window_tokens * WINDOW_TRIGGER);
+  const fitting = [...plans, ...whole].find((plan) => plan.tokens_after <= room);
   if (fitting !== undefined) return fitting;
   const [least] = [...plans, ...whole].toSorted((a, b) => a.tokens_after - b.tokens_after);
   return least === undefined || least.tokens_after >= before ? null : least;

@@ -17,6 +17,16 @@ export const SUMMARY_LIMITS_DEFAULT: SummaryLimits = {
   summary_tokens: 2_048,
 };
 
+/** The limits under a context window: less of everything where that is small, so that the request itself fits. */
+export function summaryLimits(windowTokens: number): SummaryLimits {
+  const { transcript_chars, result_chars, summary_tokens } = SUMMARY_LIMITS_DEFAULT;
+  return {
+    transcript_chars: Math.min(transcript_chars, windowTokens * 2),
+    result_chars: Math.min(result_chars, Math.ceil(windowTokens / 4)),
+    summary_tokens: Math.min(summary_tokens, Math.ceil(windowTokens / 8)),
+  };
+}
+
 /** A message to summarise. */
 export interface TranscriptMessage {
   readonly role: string;

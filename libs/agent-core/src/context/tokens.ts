@@ -14,7 +14,7 @@ export const TOKEN_CALIBRATION_DEFAULT: TokenCalibration = { bytes_per_token: 3,
 /** Tokens that the provider adds to a request with tools. */
 export const TOOL_PROMPT_TOKENS = 600;
 /** Tokens of an image at the size to which the provider scales large ones. */
-const IMAGE_TOKENS = 1_600;
+export const IMAGE_TOKENS = 1_600;
 const BYTES_PER_TOKEN_MIN = 1;
 const BYTES_PER_TOKEN_MAX = 8;
 /** Prompts below it say more of fixed parts than of text. */
@@ -47,14 +47,14 @@ export function estimateContentTokens(
 }
 
 /**
- * What an answer teaches: `bytes` of its request's JSON came to `tokens` prompt tokens, cached or not. Requests with
- * images teach nothing, nor do short ones; a value beyond reason counts as the nearest reasonable one.
+ * What an answer teaches: `bytes` of its request's JSON, which held no images, came to `tokens` prompt tokens, cached or
+ * not. Short requests teach nothing; a value beyond reason counts as the nearest reasonable one.
  */
 export function calibrate(
   calibration: TokenCalibration,
-  request: { readonly bytes: number; readonly tokens: number; readonly has_images: boolean },
+  request: { readonly bytes: number; readonly tokens: number },
 ): TokenCalibration {
-  if (request.has_images || request.tokens < SAMPLE_TOKENS_MIN) return calibration;
+  if (request.tokens < SAMPLE_TOKENS_MIN) return calibration;
   const seen = Math.min(BYTES_PER_TOKEN_MAX, Math.max(BYTES_PER_TOKEN_MIN, request.bytes / request.tokens));
   const { bytes_per_token, samples } = calibration;
   const weight = 1 / Math.min(samples + 1, SAMPLES_REMEMBERED);

@@ -1,4 +1,5 @@
 import { ATTEMPT_MAX, type StepKey } from '../base/ids.ts';
+import { summaryOf } from '../context/summary.ts';
 import { transition } from '../machine/machine.ts';
 import { isRunEnded, runMachine, type RunEvent } from '../machine/run.ts';
 import { stepMachine, type StepEvent } from '../machine/step.ts';
@@ -43,9 +44,26 @@ export function decideAfterAnswer(
   }
   if (run.step_number !== key.number || run.attempt !== key.attempt)
     return { kind: 'refuse', key, reason: 'stale' };
-  return outcome.kind === 'answered'
+  if (outcome.kind !== 'answered') return afterNoAnswer(run, key, outcome, policy);
+  return run.summarises_to_seq === null
     ? afterAnswered(run, key, outcome.answer, policy, conduct)
-    : afterNoAnswer(run, key, outcome, policy);
+    : afterSummary(run, key, outcome.answer, policy);
+}
+
+/** A summary is no message of the conversation, and the step that brought it counts towards no limit. */
+function afterSummary(run: RunFacts, key: StepKey, answer: StepAnswer, policy: RetryPolicy): StepDecision {
+  const isUsable = answer.stop_reason !== null && answer.stop_reason !== 'refusal';
+  const summary = isUsable ? summaryOf(answer.content) : null;
+  if (summary === null) {
+    const error = { type: 'summary', message: 'the answer holds no summary' };
+    const gaveUp = failed(
+      'context_overflow',
+      'The conversation is too long, and the model gave no summary of it.',
+    );
+    return decided(run, key, 'error', 'no summary', { answer, error }, [], retryOr(run, policy, gaveUp));
+  }
+  const move = isCancelling(run) ? cancelledMove : nextStep(run, run.trail ?? NO_TRAIL);
+  return { ...decided(run, key, 'settle', 'summarised', { answer }, [], move), summary };
 }
 
 function afterNoAnswer(
@@ -71,6 +89,11 @@ function afterNoAnswer(
   if (outcome.kind === 'missing') {
     const gaveUp = failed('provider_error', 'The provider returned no result for this step.');
     return because('lose', 'no result line', null, retryOr(run, policy, gaveUp));
+  }
+  if (outcome.kind === 'unfit') {
+    const error = { type: 'context_overflow', message: outcome.message };
+    const move = failed('context_overflow', outcome.message);
+    return because('error', 'does not fit the context window', error, ifCancelling(run, move));
   }
   if (outcome.kind === 'poison') {
     const error = { type: 'poison', message: 'cannot be processed; the log names the cause' };
@@ -308,6 +331,7 @@ function decided(
       model: answer?.model ?? null,
     },
     messages,
+    summary: null,
     run: move,
   };
 }

@@ -15,11 +15,14 @@ export interface RunFacts {
   readonly attempt: number;
   /** Attempts of this step number that failed; an attempt that was never accepted is not one. */
   readonly failures: number;
+  /** Steps that it may take; those that summarise come on top. */
   readonly max_steps: number;
   readonly token_boost: number;
   readonly last_seq: number;
   /** Null for a run that has done nothing yet. */
   readonly trail: Trail | null;
+  /** The last message that the step under way summarises; null where it is an ordinary one. */
+  readonly summarises_to_seq: number | null;
 }
 
 /** Limits that decisions follow. */
@@ -91,6 +94,8 @@ export interface StepDecision {
     readonly model: string | null;
   };
   readonly messages: readonly AppendedMessage[];
+  /** What takes the place of the messages that the step has summarised. */
+  readonly summary: string | null;
   readonly run: RunMove;
 }
 

@@ -29,6 +29,8 @@ export type StepOutcome =
   | { readonly kind: 'canceled' }
   /** Its line could not be read. */
   | { readonly kind: 'unreadable'; readonly reason: string }
+  /** It was not sent: by our estimate it does not fit the context window. */
+  | { readonly kind: 'unfit'; readonly message: string }
   /** It breaks whoever takes it in: its line cannot be stored, or its request cannot be built. */
   | { readonly kind: 'poison'; readonly answer: StepAnswer | null }
   /** The result file, complete as far as can be told, has no line for it; or the provider lost the batch. */

@@ -1,4 +1,5 @@
 import type { JsonObject } from '../base/json.ts';
+import type { CompactionPolicy } from './compaction-policy.ts';
 import type { ToolDefinition } from './tool.ts';
 
 /**
@@ -17,6 +18,9 @@ export interface Definition {
   readonly tools: readonly ToolDefinition[];
   /** What the result of its runs must look like; default: anything. */
   readonly result_format?: ResultFormat | null;
+  /** Tokens of prompt and answer together. */
+  readonly context_window_limit: number;
+  readonly compaction: CompactionPolicy;
 }
 
 /** The type of a run's result. */

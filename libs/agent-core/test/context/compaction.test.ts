@@ -3,11 +3,10 @@ import { describe, expect, test } from 'vitest';
 import {
   planCompaction,
   safeCuts,
-  SLIDING_WINDOW_DEFAULT,
-  STATIC_BUFFER_DEFAULT,
   type CompactionFacts,
   type ContextMessage,
 } from '../../src/context/compaction.ts';
+import { SLIDING_WINDOW_DEFAULT, STATIC_BUFFER_DEFAULT } from '../../src/model/compaction-policy.ts';
 import type { ContentBlock } from '../../src/model/content.ts';
 
 /**
@@ -48,8 +47,8 @@ function plan(
       fixed_tokens: 1_000,
       summary_tokens: 50,
       window_tokens: 100_000,
+      answer_tokens: 0,
       binds_thinking: false,
-      is_exceeded: false,
       ...rest,
     },
     policy,
@@ -137,8 +136,9 @@ describe('the static buffer', () => {
 describe('the sliding window', () => {
   test('rests until nine tenths of the window are full', () => {
     expect(plan('uaua', SLIDING_WINDOW_DEFAULT, { window_tokens: 2_000 })).toBeNull();
-    expect(plan('uaua', SLIDING_WINDOW_DEFAULT, { window_tokens: 1_500 })).not.toBeNull();
-    expect(plan('uaua', SLIDING_WINDOW_DEFAULT, { is_exceeded: true })).toMatchObject({ keep_from_seq: 12 });
+    expect(plan('uaua', SLIDING_WINDOW_DEFAULT, { window_tokens: 1_500 })).toMatchObject({
+      keep_from_seq: 12,
+    });
   });
 
   test('then lets go of three tenths, to where a turn begins', () => {
@@ -169,8 +169,8 @@ describe('the sliding window', () => {
   });
 
   test('never lets go of what somebody has just asked', () => {
-    expect(plan('u', SLIDING_WINDOW_DEFAULT, { is_exceeded: true })).toBeNull();
-    expect(plan('au', SLIDING_WINDOW_DEFAULT, { is_exceeded: true })).toMatchObject({ keep_from_seq: 11 });
+    expect(plan('u', SLIDING_WINDOW_DEFAULT, { window_tokens: 1_200 })).toBeNull();
+    expect(plan('au', SLIDING_WINDOW_DEFAULT, { window_tokens: 1_300 })).toMatchObject({ keep_from_seq: 11 });
   });
 
   test('takes what helps most where nothing fits, and nothing where nothing helps', () => {
@@ -181,7 +181,7 @@ describe('the sliding window', () => {
 });
 
 test('without a policy nothing is compacted', () => {
-  expect(plan('uauauauauauaua', { mode: 'none' }, { is_exceeded: true })).toBeNull();
+  expect(plan('uauauauauauaua', { mode: 'none' }, { window_tokens: 1_200 })).toBeNull();
 });
 
 test('a plan covers all it takes away and leaves the rest in order, for any conversation', () => {
@@ -198,7 +198,6 @@ test('a plan covers all it takes away and leaves the rest in order, for any conv
         const made = plan(letters, policy, {
           window_tokens: window,
           binds_thinking: binds,
-          is_exceeded: true,
         });
         if (made === null) return;
         expect(made.from_seq).toBe(10);

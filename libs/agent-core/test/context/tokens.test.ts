@@ -28,25 +28,20 @@ describe('the estimate of tokens', () => {
   });
 
   test('learns from answers, and stays within reason', () => {
-    const once = calibrate(TOKEN_CALIBRATION_DEFAULT, { bytes: 4_000, tokens: 1_000, has_images: false });
+    const once = calibrate(TOKEN_CALIBRATION_DEFAULT, { bytes: 4_000, tokens: 1_000 });
     expect(once).toEqual({ bytes_per_token: 4, samples: 1 });
-    expect(calibrate(once, { bytes: 2_000, tokens: 1_000, has_images: false })).toEqual({
+    expect(calibrate(once, { bytes: 2_000, tokens: 1_000 })).toEqual({
       bytes_per_token: 3,
       samples: 2,
     });
-    expect(calibrate(TOKEN_CALIBRATION_DEFAULT, { bytes: 9e9, tokens: 1_000, has_images: false })).toEqual({
+    expect(calibrate(TOKEN_CALIBRATION_DEFAULT, { bytes: 9e9, tokens: 1_000 })).toEqual({
       bytes_per_token: 8,
       samples: 1,
     });
   });
 
   test('learns nothing from short requests and from images', () => {
-    expect(calibrate(TOKEN_CALIBRATION_DEFAULT, { bytes: 999, tokens: 199, has_images: false })).toBe(
-      TOKEN_CALIBRATION_DEFAULT,
-    );
-    expect(calibrate(TOKEN_CALIBRATION_DEFAULT, { bytes: 9_999, tokens: 999, has_images: true })).toBe(
-      TOKEN_CALIBRATION_DEFAULT,
-    );
+    expect(calibrate(TOKEN_CALIBRATION_DEFAULT, { bytes: 999, tokens: 199 })).toBe(TOKEN_CALIBRATION_DEFAULT);
   });
 
   test('comes close to a steady tokenizer, whatever it was before', () => {
@@ -54,7 +49,7 @@ describe('the estimate of tokens', () => {
       fc.property(fc.double({ min: 1.5, max: 7, noNaN: true }), fc.nat(1_000), (rate, samples) => {
         let calibration = { bytes_per_token: 3, samples };
         for (let i = 0; i < 300; i++) {
-          calibration = calibrate(calibration, { bytes: rate * 10_000, tokens: 10_000, has_images: false });
+          calibration = calibrate(calibration, { bytes: rate * 10_000, tokens: 10_000 });
         }
         expect(calibration.bytes_per_token).toBeCloseTo(rate, 1);
       }),
@@ -67,57 +62,52 @@ describe('whether a request fits the window', () => {
   const facts: WindowFacts = {
     input_tokens: 1_000,
     max_tokens: 8_000,
+    thinking_tokens: 0,
     window_tokens: 100_000,
-    can_compact: true,
   };
   const verdict = (rest: Partial<WindowFacts>) => fitsWindow({ ...facts, ...rest });
 
   test('it does', () => {
     expect(verdict({})).toEqual({ kind: 'fits', max_tokens: 8_000 });
-    expect(verdict({ input_tokens: 90_000 })).toEqual({ kind: 'fits', max_tokens: 8_000 });
+    expect(verdict({ input_tokens: 92_000 })).toEqual({ kind: 'fits', max_tokens: 8_000 });
   });
 
-  test('beyond nine tenths it is compacted, where that helps', () => {
-    expect(verdict({ input_tokens: 90_001 })).toEqual({ kind: 'compact' });
-    expect(verdict({ input_tokens: 200_000 })).toEqual({ kind: 'compact' });
-    expect(verdict({ input_tokens: 7_500, window_tokens: 8_400 })).toEqual({ kind: 'compact' });
-  });
-
-  test('it gets a shorter answer where nothing can be compacted', () => {
-    expect(verdict({ input_tokens: 95_000, can_compact: false })).toEqual({
-      kind: 'fits',
-      max_tokens: 5_000,
-    });
-    expect(verdict({ input_tokens: 99_900, max_tokens: 100, can_compact: false })).toEqual({
-      kind: 'fits',
-      max_tokens: 100,
-    });
+  test('it gets a shorter answer where the window leaves no more', () => {
+    expect(verdict({ input_tokens: 95_000 })).toEqual({ kind: 'fits', max_tokens: 5_000 });
+    expect(verdict({ input_tokens: 99_900, max_tokens: 100 })).toEqual({ kind: 'fits', max_tokens: 100 });
   });
 
   test('without room for an answer its run ends, and says why', () => {
-    const ended = verdict({ input_tokens: 99_500, can_compact: false });
-    expect(ended).toMatchObject({
+    expect(verdict({ input_tokens: 99_500 })).toMatchObject({
       kind: 'overflow',
       message: expect.stringContaining('about 99500 tokens long, the context window holds 100000'),
+    });
+  });
+
+  test('thoughts need room beside the answer', () => {
+    expect(verdict({ input_tokens: 96_000, thinking_tokens: 4_000 }).kind).toBe('overflow');
+    expect(verdict({ input_tokens: 94_500, thinking_tokens: 4_000 })).toEqual({
+      kind: 'fits',
+      max_tokens: 5_500,
     });
   });
 
   test('what fits never exceeds the window', () => {
     const tokens = fc.integer({ min: 1, max: 300_000 });
     fc.assert(
-      fc.property(tokens, tokens, tokens, fc.boolean(), (input, max, window, can) => {
-        const seen = fitsWindow({
-          input_tokens: input,
-          max_tokens: max,
-          window_tokens: window,
-          can_compact: can,
-        });
-        if (seen.kind === 'compact') expect(can).toBe(true);
-        if (seen.kind !== 'fits') return;
-        expect(seen.max_tokens).toBeGreaterThan(0);
-        expect(seen.max_tokens).toBeLessThanOrEqual(max);
-        expect(input + seen.max_tokens).toBeLessThanOrEqual(window);
-      }),
+      fc.property(
+        tokens,
+        tokens,
+        tokens,
+        fc.nat(20_000),
+        (input_tokens, max_tokens, window_tokens, thinking_tokens) => {
+          const seen = fitsWindow({ input_tokens, max_tokens, window_tokens, thinking_tokens });
+          if (seen.kind !== 'fits') return;
+          expect(seen.max_tokens).toBeGreaterThan(Math.min(thinking_tokens, max_tokens - 1));
+          expect(seen.max_tokens).toBeLessThanOrEqual(max_tokens);
+          expect(input_tokens + seen.max_tokens).toBeLessThanOrEqual(window_tokens);
+        },
+      ),
     );
   });
 });

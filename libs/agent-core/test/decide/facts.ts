@@ -18,6 +18,7 @@ export function makeRun(rest: Partial<RunFacts> = {}): RunFacts {
     token_boost: 0,
     last_seq: 4,
     trail: null,
+    summarises_to_seq: null,
     ...rest,
   };
 }

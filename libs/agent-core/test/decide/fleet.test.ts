@@ -214,6 +214,7 @@ test('every decision carries what the state that it reaches must carry', () => {
     token_boost: fc.nat(1),
     last_seq: fc.integer({ min: -1, max: 100 }),
     trail: fc.constantFrom(null, { ...NO_TRAIL, reasks: 3 }, { ...NO_TRAIL, pauses: PAUSES_MAX }),
+    summarises_to_seq: fc.option(fc.nat(100), { nil: null }),
   });
   fc.assert(
     fc.property(facts, anyOutcome, (run, outcome) => {
@@ -230,9 +231,12 @@ test('every decision carries what the state that it reaches must carry', () => {
       expect(move.state === 'acting').toBe(step.state === 'answered');
       if (move.state === 'failed') expect(move.error).not.toBeNull();
       if (move.state === 'ready') {
-        expect(move.step_number).toBeLessThanOrEqual(run.max_steps);
+        // A step that has summarised counts towards no limit.
+        expect(move.step_number).toBeLessThanOrEqual(run.max_steps + (decision.summary === null ? 0 : 1));
         expect(move.attempt).toBeLessThanOrEqual(ATTEMPT_MAX);
       }
+      if (run.summarises_to_seq !== null) expect(messages).toEqual([]);
+      else expect(decision.summary).toBeNull();
       expect(messages.map(({ seq }) => seq)).toEqual(messages.map((_, index) => run.last_seq + 1 + index));
     }),
     { numRuns: 2_000 },

@@ -76,6 +76,7 @@ export function acceptedRun(index: number, max_steps: number): RunRow {
       token_boost: 0,
       last_seq: 0,
       trail: null,
+      summarises_to_seq: null,
     },
     stop_reason: null,
     messages: [{ seq: 0, role: 'user', content_json: input, shown: true }],

@@ -76,4 +76,5 @@ export const anyOutcome: fc.Arbitrary<StepOutcome> = fc.oneof(
     arbitrary: fc.constantFrom<StepOutcome>({ kind: 'expired' }, { kind: 'canceled' }, { kind: 'missing' }),
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('unreadable' as const), reason: fc.string() }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('unfit' as const), message: fc.string() }) },
 );

@@ -35,6 +35,8 @@ function definition(
     model_settings: { max_output_tokens: 4096, parallel_tool_calls: parallel, extra },
     tool_rules: [],
     tools: [appendTool],
+    context_window_limit: 128_000,
+    compaction: { mode: 'none' },
     ...rest,
   };
 }

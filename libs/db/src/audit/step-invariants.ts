@@ -90,6 +90,41 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
          and json_typeof(m.content) = 'array' and made.calls <> known.calls`,
   },
   {
+    id: 'I5c',
+    name: 'a conversation is shown from where its last summary ends, and every step that summarised has left one',
+    sql: sql`
+      select 'shown summary' as what, c.id, c.summary_to_seq as to_seq
+        from conversation c
+       where c.summary_to_seq is not null and (c.summary_to_seq <> c.context_from_seq - 1
+          or not exists (select 1 from conversation_summary o where o.conversation_id = c.id and o.to_seq = c.summary_to_seq))
+      union all
+      select 'summary without its step', o.conversation_id, o.to_seq
+        from conversation_summary o
+       where not exists (
+         select 1 from step s join run r on r.id = s.run_id
+          where s.run_id = o.run_id and s.number = o.step_number and s.applied_at is not null and s.is_summary
+            and s.context_to_seq = o.to_seq and r.conversation_id = o.conversation_id)
+      union all
+      select 'step without its summary', s.run_id, s.context_to_seq
+        from step s
+       where s.is_summary and s.applied_at is not null and not exists (
+         select 1 from conversation_summary o where o.run_id = s.run_id and o.step_number = s.number)
+      union all
+      select 'summary that a request shows', s.run_id, s.summary_to_seq
+        from step s join run r on r.id = s.run_id
+       where s.summary_to_seq is not null and not exists (
+         select 1 from conversation_summary o where o.conversation_id = r.conversation_id and o.to_seq = s.summary_to_seq)
+      union all
+      select 'steps on top of max_steps', r.id, r.summary_steps
+        from run r
+       where r.summary_steps <> (
+         select count(*) from step s where s.run_id = r.id and s.is_summary and s.applied_at is not null)
+      union all
+      select 'step under way', r.id, r.summarises_to_seq
+        from run r join step s on s.run_id = r.id and s.number = r.step_number and s.attempt = r.attempt
+       where s.state = 'sealed' and r.summarises_to_seq is distinct from case when s.is_summary then s.context_to_seq end`,
+  },
+  {
     id: 'I10',
     name: 'no step is sealed after its batch was asked to stop',
     sql: sql`

@@ -1,4 +1,4 @@
-import { NightshiftError, toStorableText } from '@nightshift/agent-core';
+import { NightshiftError, toStorableText, type CompactionPolicy } from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Tx } from '../connect.ts';
 import { storableJson } from './json-rows.ts';
@@ -16,6 +16,7 @@ export interface AgentChange {
   readonly timezone?: string;
   readonly message_buffer_autoclear?: boolean;
   readonly context_window_limit?: number;
+  readonly compaction?: CompactionPolicy;
   readonly hidden?: boolean;
   readonly echoed?: object;
   readonly block_ids?: readonly string[];

@@ -1,4 +1,9 @@
-import { NightshiftError, toStorableText } from '@nightshift/agent-core';
+import {
+  NightshiftError,
+  SLIDING_WINDOW_DEFAULT,
+  toStorableText,
+  type CompactionPolicy,
+} from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 import { createBlocks, type NewBlock } from './create-blocks.ts';
@@ -21,6 +26,8 @@ export interface NewAgent {
   readonly timezone: string;
   readonly message_buffer_autoclear: boolean;
   readonly context_window_limit: number;
+  /** How its conversation is kept short; default: a sliding window. */
+  readonly compaction?: CompactionPolicy;
   readonly hidden: boolean;
   readonly echoed: object;
   /** New blocks, made with the agent and attached before `block_ids`. */
@@ -44,12 +51,15 @@ export async function createAgents(trx: Tx, projectId: string, agents: readonly 
   for (const { json } of jsonRowChunks(agents.map(toRow))) {
     await sql`
       insert into agent (id, project_id, conversation_id, name, description, agent_type, system, model, model_settings,
-        tool_rules, metadata, tags, timezone, message_buffer_autoclear, context_window_limit, hidden, echoed)
+        tool_rules, metadata, tags, timezone, message_buffer_autoclear, context_window_limit, compaction, hidden,
+        echoed)
       select id, ${projectId}::uuid, conversation_id, name, description, agent_type, system, model, model_settings::json,
-        tool_rules::json, metadata::json, tags, timezone, message_buffer_autoclear, context_window_limit, hidden, echoed::json
+        tool_rules::json, metadata::json, tags, timezone, message_buffer_autoclear, context_window_limit,
+        compaction::json, hidden, echoed::json
       from json_to_recordset(${json}::json) as r (id uuid, conversation_id uuid, name text, description text,
         agent_type text, system text, model text, model_settings text, tool_rules text, metadata text, tags text[],
-        timezone text, message_buffer_autoclear boolean, context_window_limit integer, hidden boolean, echoed text)
+        timezone text, message_buffer_autoclear boolean, context_window_limit integer, compaction text, hidden boolean,
+        echoed text)
     `.execute(trx);
   }
   await createBlocks(
@@ -77,6 +87,7 @@ function toRow(agent: NewAgent): object {
     timezone: agent.timezone,
     message_buffer_autoclear: agent.message_buffer_autoclear,
     context_window_limit: agent.context_window_limit,
+    compaction: JSON.stringify(agent.compaction ?? SLIDING_WINDOW_DEFAULT),
     hidden: agent.hidden,
     echoed: storableJson(agent.echoed),
   };

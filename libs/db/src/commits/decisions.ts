@@ -4,6 +4,7 @@ import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 import { lockConversations } from '../locks/lock-conversations.ts';
 import type { LockedRun } from '../locks/lock-runs.ts';
+import { writeSummaries } from './summaries.ts';
 
 /** A call of an answer, as its row is first written. Memory calls and rejected ones come with their result. */
 export interface NewToolCall {
@@ -68,6 +69,7 @@ export async function commitDecisions(
   );
   await writeToolCalls(trx, decided);
   await writeBlockRevisions(trx, revisions);
+  await writeSummaries(trx, decided);
   const moves = decided.map(({ run, decision, settled }) => ({
     run,
     move: settled?.run ?? decision.run,
@@ -573,7 +575,7 @@ async function endContexts(
         from ended e
        where e.state = 'failed' and e.stop_reason in ('context_overflow', 'invalid_request', 'poison')
          and m.conversation_id = e.conversation_id and m.seq between e.first_seq and e.last_seq and m.shown)
-    update conversation c set context_from_seq = e.last_seq + 1
+    update conversation c set context_from_seq = e.last_seq + 1, summary_to_seq = null
       from ended e
      where c.id = any(${conversationIds}::uuid[]) and c.id = e.conversation_id and c.run_id = e.id
        and e.message_buffer_autoclear

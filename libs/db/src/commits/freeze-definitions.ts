@@ -62,15 +62,17 @@ export async function freezeDefinitions(
       from wish w join attached s on s.agent_id = w.agent_id join toolbox b on b.tool_ids = s.tool_ids
     ), content as (
       select a.id as agent_id, b.client_tools, b.result_format, a.conversation_id, a.agent_type, a.system, a.model, a.model_settings, a.tool_rules,
-        b.tools,
+        b.tools, a.context_window_limit, a.compaction,
         encode(substr(sha256(convert_to(json_build_array(a.project_id, a.agent_type, a.system, a.model,
-          a.model_settings::text, a.tool_rules::text, b.tools, b.result_format)::text, 'UTF8')), 1, 16), 'hex')::uuid as definition_id
+          a.model_settings::text, a.tool_rules::text, b.tools, b.result_format,
+          a.context_window_limit, a.compaction::text)::text, 'UTF8')), 1, 16), 'hex')::uuid as definition_id
       from wished b join agent a on a.id = b.agent_id
     ), stored as (
-      insert into definition (id, project_id, agent_type, system, model, model_settings, tool_rules, tools, result_format)
+      insert into definition (id, project_id, agent_type, system, model, model_settings, tool_rules, tools, result_format,
+        context_window_limit, compaction)
       select * from (
         select distinct on (definition_id) definition_id, ${projectId}::uuid, agent_type, system, model, model_settings,
-          tool_rules, tools::json, result_format::json
+          tool_rules, tools::json, result_format::json, context_window_limit, compaction
         from content c where not exists (select from definition d where d.id = c.definition_id)
         order by definition_id
       ) fresh

@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { providerBatchMachine, transition } from '@nightshift/agent-core';
 import { fenced, type Lease } from '../claims/lease.ts';
 import type { Tx } from '../connect.ts';
+import { learnTokens, type TokenSample } from './token-calibrations.ts';
 
 /** What a look at the provider showed of one batch. */
 export interface PolledBatch {
@@ -57,7 +58,7 @@ export async function commitCancelRequested(trx: Tx, lease: Lease): Promise<void
 
 /**
  * Ends a provider batch, if every step of it has left `sealed`: the set that was answered equals the set that was
- * sent. Returns false, and changes nothing, while a step is open.
+ * sent, and learns from its samples what a token measures. Returns false, and changes nothing, while a step is open.
  */
 export async function commitIngested(trx: Tx, lease: Lease, linesRefused: number): Promise<boolean> {
   const to = transition(providerBatchMachine, 'ended', 'ingest');
@@ -68,12 +69,14 @@ export async function commitIngested(trx: Tx, lease: Lease, linesRefused: number
   const row = rows[0];
   if (row === undefined) throw fenced(lease);
   if (row.open) return false;
-  await sql`
+  const { rows: ingested } = await sql<{ token_samples: readonly TokenSample[] | null }>`
     update provider_batch
        set state = ${to}, ingested_at = app_now(), next_due_at = null, streams = streams + 1,
            lines_refused = lines_refused + ${linesRefused}, lease_until = '-infinity', lease_owner = null
      where id = ${lease.id}::uuid
+    returning token_samples
   `.execute(trx);
+  await learnTokens(trx, ingested[0]?.token_samples ?? []);
   return true;
 }
 

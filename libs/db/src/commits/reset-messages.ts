@@ -19,7 +19,7 @@ export async function resetMessages(trx: Tx, projectId: string, agentId: string)
     with free as (
       update conversation c
          set context_from_seq = 1 + coalesce((select m.seq from message m where m.conversation_id = c.id
-                                               order by m.seq desc limit 1), 0)
+                                               order by m.seq desc limit 1), 0), summary_to_seq = null
        where c.id = ${agent.conversation_id} and c.run_id is null)
     select run_id from conversation where id = ${agent.conversation_id}
   `.execute(trx);

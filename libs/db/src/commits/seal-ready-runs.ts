@@ -13,7 +13,7 @@ export interface NewProviderBatch {
  * Seals up to about `limit` ready runs into a new provider batch `building`, and says how many (0: none was made).
  *
  * Promises: a sealed run is in exactly one provider batch; its step row fixes what the request will show (range of the
- * conversation, block revisions, max_tokens), so the request can be built again to the byte. Whole chunks are taken,
+ * conversation, summary, block revisions, max_tokens), so the request can be built again to the byte. Whole chunks are taken,
  * oldest due first, until `limit` is reached, so the count may exceed it by less than one chunk.
  *
  * Locks: chunks (skip locked; served by run_chunk_due), their batches (`for share`, so that a cancel waits for this or
@@ -54,7 +54,7 @@ export async function sealReadyRuns(trx: Tx, batch: NewProviderBatch, limit: num
     numbered as (
       select id, (row_number() over (order by id) - 1)::int as ordinal from locked),
     sealed as (
-      update run r set state = 'in_flight' from numbered n where r.id = n.id
+      update run r set state = 'in_flight', summarises_to_seq = null from numbered n where r.id = n.id
       returning r.id, r.project_id, r.agent_id, r.conversation_id, r.definition_id,
                 r.step_number, r.attempt, r.token_boost, r.last_seq, n.ordinal),
     memory as (
@@ -65,9 +65,10 @@ export async function sealReadyRuns(trx: Tx, batch: NewProviderBatch, limit: num
        group by ab.agent_id),
     steps as (
       insert into step (project_id, run_id, number, attempt, provider_batch_id, ordinal, state,
-                        context_from_seq, context_to_seq, block_ids, block_revisions, max_tokens, sealed_at)
+                        context_from_seq, context_to_seq, summary_to_seq, block_ids, block_revisions, max_tokens,
+                        sealed_at)
       select s.project_id, s.id, s.step_number, s.attempt, ${batch.id}::uuid, s.ordinal, 'sealed',
-             c.context_from_seq, s.last_seq, coalesce(m.ids, '{}'), coalesce(m.revisions, '{}'),
+             c.context_from_seq, s.last_seq, c.summary_to_seq, coalesce(m.ids, '{}'), coalesce(m.revisions, '{}'),
              ((d.model_settings->>'max_output_tokens')::int * (1 << s.token_boost)), app_now()
         from sealed s
         join conversation c on c.id = s.conversation_id

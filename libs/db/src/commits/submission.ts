@@ -7,6 +7,7 @@ import {
 } from '@nightshift/agent-core';
 import { fenced, type Lease } from '../claims/lease.ts';
 import type { Tx } from '../connect.ts';
+import type { TokenSample } from './token-calibrations.ts';
 
 /*
  * The moves of a provider batch up to the provider's answer. Each takes the epoch of the lease and the state that it
@@ -24,12 +25,19 @@ const RUNS_PER_CHUNK = 250;
 export async function commitWriteAhead(
   trx: Tx,
   lease: Lease,
-  body: { readonly request_count: number; readonly bytes: number; readonly sha256: string },
+  body: {
+    readonly request_count: number;
+    readonly bytes: number;
+    readonly sha256: string;
+    /** Requests whose answers will say what a token measures; default: none. */
+    readonly token_samples?: readonly TokenSample[];
+  },
 ): Promise<Date> {
   const to = transition(providerBatchMachine, 'building', 'write_ahead');
   const { rows } = await sql<{ submit_started_at: Date }>`
     update provider_batch
-       set state = ${to}, body_bytes = ${body.bytes}, body_sha256 = ${body.sha256}, submit_started_at = app_now()
+       set state = ${to}, body_bytes = ${body.bytes}, body_sha256 = ${body.sha256},
+           token_samples = ${JSON.stringify(body.token_samples ?? [])}::json, submit_started_at = app_now()
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'building'
        and request_count = ${body.request_count}
     returning submit_started_at

@@ -15,11 +15,14 @@ export interface LockedRun {
   readonly step_number: number;
   readonly attempt: number;
   readonly failures: number;
+  /** Steps that it may take, with those that have summarised. */
   readonly max_steps: number;
   readonly token_boost: number;
   readonly last_seq: number;
   /** Null for a run that has done nothing yet. */
   readonly trail: Trail | null;
+  /** The last message that its step under way summarises; null where that is an ordinary one. */
+  readonly summarises_to_seq: number | null;
 }
 
 /**
@@ -29,8 +32,8 @@ export interface LockedRun {
 export async function lockRuns(trx: Tx, runIds: readonly string[]): Promise<ReadonlyMap<string, LockedRun>> {
   const { rows } = await sql<LockedRun>`
     select r.id, r.project_id, r.batch_id, b.state as batch_state, r.agent_id, r.conversation_id, r.definition_id,
-           r.state, r.step_number, r.attempt, r.failures, r.max_steps, r.token_boost, coalesce(r.last_seq, -1) as last_seq,
-           r.trail
+           r.state, r.step_number, r.attempt, r.failures, r.max_steps + r.summary_steps as max_steps, r.token_boost,
+           coalesce(r.last_seq, -1) as last_seq, r.summarises_to_seq, r.trail
       from run r join batch b on b.id = r.batch_id
      where r.id = any(${runIds}::uuid[])
      order by r.id

@@ -1,4 +1,4 @@
-import { NightshiftError, type ModelSettings } from '@nightshift/agent-core';
+import { NightshiftError, type CompactionPolicy, type ModelSettings } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
 import { containsText } from './contains-text.ts';
@@ -20,6 +20,7 @@ export interface AgentRow {
   readonly timezone: string;
   readonly message_buffer_autoclear: boolean;
   readonly context_window_limit: number;
+  readonly compaction: CompactionPolicy;
   readonly hidden: boolean;
   readonly echoed: Record<string, unknown>;
   readonly created_at: Date;
@@ -38,7 +39,8 @@ export interface AgentFilter {
 }
 
 const columns = sql`a.id, a.conversation_id, a.name, a.description, a.agent_type, a.system, a.model, a.model_settings,
-  a.tool_rules, a.metadata, a.tags, a.timezone, a.message_buffer_autoclear, a.context_window_limit, a.hidden, a.echoed,
+  a.tool_rules, a.metadata, a.tags, a.timezone, a.message_buffer_autoclear, a.context_window_limit, a.compaction, a.hidden,
+  a.echoed,
   a.created_at, a.updated_at`;
 
 /** One agent that is not deleted; throws `not_found`. Index: primary key. */

@@ -6,7 +6,8 @@ import type { Database } from '../connect.ts';
 export async function readDefinitions(db: Database, ids: readonly string[]): Promise<readonly Definition[]> {
   if (ids.length === 0) return [];
   const { rows } = await sql<Definition>`
-    select id, agent_type, system, model, model_settings, tool_rules, tools, result_format
+    select id, agent_type, system, model, model_settings, tool_rules, tools, result_format, context_window_limit,
+           compaction
       from definition where id = any(${ids}::uuid[])
   `.execute(db);
   return rows;

@@ -8,10 +8,18 @@ export interface SealedRequest {
   readonly run_id: string;
   readonly number: number;
   readonly attempt: number;
+  /** As asked for, or as many as the window leaves. */
   readonly max_tokens: number;
   readonly definition_id: string;
   /** What the run has done so far; it stands still while the step is sealed. */
   readonly trail: Trail | null;
+  /** Messages that it may show at most. */
+  readonly messages_max: number;
+  /** It asks for a summary of the messages. */
+  readonly is_summary: boolean;
+  /** What stands for messages before these, and how many those are; null for none. */
+  readonly summary: string | null;
+  readonly hidden: number | null;
   /** JSON text of the messages array, stored contents spliced in untouched. */
   readonly messages_json: string;
   readonly block_ids: readonly string[];
@@ -29,7 +37,9 @@ export async function readSealedRequests(
   to: number,
 ): Promise<readonly SealedRequest[]> {
   const { rows } = await sql<SealedRequest>`
-    select s.ordinal, s.run_id, s.number, s.attempt, s.max_tokens, r.definition_id, r.trail, s.block_ids, s.block_revisions,
+    select s.ordinal, s.run_id, s.number, s.attempt, coalesce(s.max_tokens_fitted, s.max_tokens) as max_tokens,
+           r.definition_id, r.trail, s.context_to_seq - s.context_from_seq + 1 as messages_max, s.is_summary, o.summary, o.hidden,
+           s.block_ids, s.block_revisions,
            coalesce((select '[' || string_agg('{"role":"' || m.role || '","content":'
                     || case when left(m.content::text, 1) = '"' then m.content #>> '{}' else m.content::text end || '}',
                     ',' order by m.seq) || ']'
@@ -37,10 +47,28 @@ export async function readSealedRequests(
              where m.conversation_id = r.conversation_id and m.shown
                and m.seq between s.context_from_seq and s.context_to_seq), '[]') as messages_json
       from step s join run r on r.id = s.run_id
+      left join conversation_summary o on o.conversation_id = r.conversation_id and o.to_seq = s.summary_to_seq
      where s.provider_batch_id = ${providerBatchId}::uuid and s.ordinal >= ${from} and s.ordinal < ${to}
      order by s.ordinal
   `.execute(db);
   return rows;
+}
+
+/** The numbers of the messages that requests show, in order, by the requests' ordinals. Served as the requests are. */
+export async function readShownSeqs(
+  db: Database,
+  providerBatchId: string,
+  ordinals: readonly number[],
+): Promise<ReadonlyMap<number, readonly number[]>> {
+  const { rows } = await sql<{ ordinal: number; seqs: readonly number[] }>`
+    select s.ordinal, coalesce((select array_agg(m.seq order by m.seq)
+              from message m
+             where m.conversation_id = r.conversation_id and m.shown
+               and m.seq between s.context_from_seq and s.context_to_seq), '{}') as seqs
+      from step s join run r on r.id = s.run_id
+     where s.provider_batch_id = ${providerBatchId}::uuid and s.ordinal = any(${[...ordinals]}::int[])
+  `.execute(db);
+  return new Map(rows.map((row) => [row.ordinal, row.seqs]));
 }
 
 /** Blocks at given revisions, keyed `<block id>/<revision>`. */

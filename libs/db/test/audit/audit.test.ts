@@ -462,6 +462,23 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
       'doubted_submission',
     ].map((table) => [`${table} of another project`, [`update ${table} set project_id = ${OTHER_PROJECT}`]]),
   ),
+  I5c: {
+    'a summary that is shown is gone': [
+      `update conversation set summary_to_seq = 1, context_from_seq = 2 where ${one('conversation', 'true')}`,
+    ],
+    'a summary of no step': [
+      `insert into conversation_summary (conversation_id, to_seq, project_id, hidden, summary, run_id, step_number)
+       select conversation_id, 1, project_id, 1, 'x', id, 1 from run where ${aRunIn('completed')}`,
+    ],
+    'a step that summarised has left none': [
+      `update step set is_summary = true where run_id = (select run_id from step where state = 'done' limit 1) and state = 'done'`,
+    ],
+    'a summary that a request shows is gone': [`update step set summary_to_seq = 1 where state = 'sealed'`],
+    'a run counts too many': [`update run set summary_steps = 1 where ${aRunIn('completed')}`],
+    'a run waits for a summary that was not asked for': [
+      `update run set summarises_to_seq = 1 where ${aRunIn('in_flight')}`,
+    ],
+  },
   I21: {
     'a step without a run': [
       `update step set run_id = '01900000-0000-7000-8000-000000000000' where ${one('step', `state = 'sealed'`, 'run_id')}`,

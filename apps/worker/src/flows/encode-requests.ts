@@ -1,0 +1,136 @@
+import type { StepKey, StepOutcome } from '@nightshift/agent-core';
+import {
+  readSealedRequests,
+  readTokenCalibrations,
+  type ClaimedProviderBatch,
+  type SealedRequest,
+  type TokenSample,
+} from '@nightshift/db';
+import type { HeldLease } from '../leases/keeper.ts';
+import type { BodyFile } from '../provider/body-file.ts';
+import type { FlowDeps } from './deps.ts';
+import {
+  fitRequests,
+  mayNotFit,
+  sampleTokens,
+  type Calibrations,
+  type EncodedRequest,
+} from './fit-requests.ts';
+import { openEncoder } from './open-encoder.ts';
+
+/** Requests that are read and encoded at a time: the first few, then as many as make about a few megabytes. */
+const PAGE_FIRST = 20;
+const PAGE_MAX = 500;
+const PAGE_CHARS = 4_000_000;
+
+/** What encoding found besides the requests that are in the file. */
+export interface Encoding {
+  /** Steps that are not to be sent, each with the end of its run. */
+  readonly unsendable: readonly UnsendableRequest[];
+  readonly token_samples: readonly TokenSample[];
+}
+
+export interface UnsendableRequest {
+  readonly key: StepKey;
+  readonly outcome: Extract<StepOutcome, { kind: 'poison' | 'unfit' }>;
+  /** For the log. */
+  readonly reason: string;
+}
+
+/** Encodes requests in order until all are in or the next would not fit into the file. */
+export async function encodeRequests(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  requests: number,
+  file: BodyFile,
+  lease: HeldLease,
+): Promise<Encoding> {
+  const samples = new Map<string, TokenSample>();
+  const pass: EncodingPass = {
+    batch,
+    lease,
+    file,
+    samples,
+    unsendable: [],
+    calibrations: await readTokenCalibrations(deps.db),
+  };
+  let size = PAGE_FIRST;
+  for (let from = 0; from < requests;) {
+    lease.signal.throwIfAborted();
+    const to = Math.min(from + size, requests);
+    const page = await readSealedRequests(deps.db, batch.id, from, to);
+    if (!(await appendPage(deps, pass, page, { from, to }))) break;
+    from = to;
+    // Long conversations make small pages: what those before took is the best guess for the next.
+    const chars = page.reduce((sum, request) => sum + request.messages_json.length, 0);
+    const fitting = Math.floor((page.length * PAGE_CHARS) / Math.max(1, chars));
+    size = Math.max(1, Math.min(fitting, size * 4, PAGE_MAX));
+  }
+  return { unsendable: pass.unsendable, token_samples: [...samples.values()] };
+}
+
+interface EncodingPass {
+  readonly batch: ClaimedProviderBatch;
+  readonly lease: HeldLease;
+  readonly file: BodyFile;
+  readonly samples: Map<string, TokenSample>;
+  readonly unsendable: UnsendableRequest[];
+  readonly calibrations: Calibrations;
+}
+
+/** Appends requests while they fit; false at the first that does not (one alone always goes: the provider judges it). */
+async function appendPage(
+  deps: FlowDeps,
+  pass: EncodingPass,
+  page: readonly SealedRequest[],
+  range: { readonly from: number; readonly to: number },
+): Promise<boolean> {
+  const { batch, lease, file, calibrations } = pass;
+  let encoded = await encodePage(deps, pass, page);
+  const tight = encoded.filter((each) => mayNotFit(each, calibrations));
+  if (tight.length > 0) {
+    const unfit = await fitRequests(deps, batch.id, lease, tight, calibrations);
+    for (const { key, message } of unfit) {
+      pass.unsendable.push({ key, outcome: { kind: 'unfit', message }, reason: message });
+    }
+    // Some are now shorter, or ask for a summary.
+    const ends = new Set(unfit.map(({ key }) => key.run_id));
+    const fitted = await readSealedRequests(deps.db, batch.id, range.from, range.to);
+    const kept = new Set(encoded.map(({ request }) => request.run_id));
+    encoded = await encodePage(
+      deps,
+      pass,
+      fitted.filter(({ run_id }) => kept.has(run_id) && !ends.has(run_id)),
+    );
+  }
+  for (const each of encoded) {
+    if (file.count > 0 && file.bytesWith(each.json) > deps.settings.body_bytes_max) return false;
+    await file.append(each.json);
+    sampleTokens(pass.samples, each);
+  }
+  return true;
+}
+
+/** Those of the page that can be built; the others are poison. */
+async function encodePage(
+  deps: FlowDeps,
+  { batch, unsendable }: EncodingPass,
+  page: readonly SealedRequest[],
+): Promise<readonly EncodedRequest[]> {
+  const definitions = await deps.definitions.get(
+    deps.db,
+    page.map((request) => request.definition_id),
+  );
+  const encode = await openEncoder(deps, deps.db, batch.nonce, page);
+  return page.flatMap((request): readonly EncodedRequest[] => {
+    try {
+      const json = encode(request);
+      const definition = definitions.get(request.definition_id)?.definition;
+      return definition === undefined ? [] : [{ request, definition, json }];
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : 'unknown';
+      unsendable.push({ key: request, outcome: { kind: 'poison', answer: null }, reason });
+      return [];
+    }
+  });
+}

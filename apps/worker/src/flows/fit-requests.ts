@@ -1,0 +1,159 @@
+import {
+  fitRequest,
+  isTight,
+  modelTraits,
+  parseModelHandle,
+  summaryLimits,
+  TOKEN_CALIBRATION_DEFAULT,
+  utf8Length,
+  type ContentBlock,
+  type ContextLimits,
+  type Definition,
+  type FitVerdict,
+  type StepKey,
+  type TokenCalibration,
+} from '@nightshift/agent-core';
+import {
+  commitStepsFitted,
+  holdLease,
+  inTransaction,
+  lockRuns,
+  readShownSeqs,
+  type FittedStep,
+  type Lease,
+  type SealedRequest,
+  type TokenSample,
+} from '@nightshift/db';
+import type { FlowDeps } from './deps.ts';
+
+/** A request of a page, and its JSON. */
+export interface EncodedRequest {
+  readonly request: SealedRequest;
+  readonly definition: Definition;
+  readonly json: string;
+}
+
+/** What tokens of each model measure, by the provider's names. */
+export type Calibrations = ReadonlyMap<string, TokenCalibration>;
+
+/** A request that does not fit the context window of its agent, and cannot be made to. */
+export interface UnfitRequest {
+  readonly key: StepKey;
+  readonly message: string;
+}
+
+const nameOf = ({ model }: Definition): string => parseModelHandle(model)?.name ?? model;
+
+const calibrationOf = (calibrations: Calibrations, definition: Definition): TokenCalibration =>
+  calibrations.get(nameOf(definition)) ?? TOKEN_CALIBRATION_DEFAULT;
+
+const limitsOf = ({ context_window_limit, compaction }: Definition): ContextLimits => ({
+  window_tokens: context_window_limit,
+  compaction,
+});
+
+/** Whether a request may not fit as it is. One for a summary is short enough by its making. */
+export function mayNotFit(
+  { request, definition, json }: EncodedRequest,
+  calibrations: Calibrations,
+): boolean {
+  if (request.is_summary) return false;
+  const size = {
+    bytes: Buffer.byteLength(json),
+    images: countImages(json),
+    has_tools: definition.tools.length > 0,
+    messages_max: request.messages_max,
+    max_tokens: request.max_tokens,
+  };
+  return isTight(size, limitsOf(definition), calibrationOf(calibrations, definition));
+}
+
+function countImages(json: string): number {
+  return json.includes('"image"') ? json.split('"image"').length - 1 : 0;
+}
+
+/**
+ * Decides about tight requests, message by message, and writes what becomes of their steps under the lease of their
+ * provider batch: a shorter answer, or a request for a summary in their place. Returns those that cannot be made to fit.
+ */
+export async function fitRequests(
+  deps: FlowDeps,
+  providerBatchId: string,
+  lease: Lease,
+  tight: readonly EncodedRequest[],
+  calibrations: Calibrations,
+): Promise<readonly UnfitRequest[]> {
+  const { db, hooks } = deps;
+  const seqs = await readShownSeqs(
+    db,
+    providerBatchId,
+    tight.map(({ request }) => request.ordinal),
+  );
+  const fitted: FittedStep[] = [];
+  const unfit: UnfitRequest[] = [];
+  for (const encoded of tight) {
+    const { run_id, number, attempt, max_tokens, ordinal } = encoded.request;
+    const key = { run_id, number, attempt };
+    const { definition } = encoded;
+    const verdict = judge(encoded, seqs.get(ordinal) ?? [], calibrationOf(calibrations, definition));
+    if (verdict.kind === 'overflow') unfit.push({ key, message: verdict.message });
+    else if (verdict.kind === 'compact') {
+      const { summary_tokens } = summaryLimits(definition.context_window_limit);
+      fitted.push({
+        ...key,
+        max_tokens: Math.min(summary_tokens, max_tokens),
+        summarise_to_seq: verdict.plan.to_seq,
+      });
+    } else if (verdict.max_tokens < max_tokens) {
+      fitted.push({ ...key, max_tokens: verdict.max_tokens, summarise_to_seq: null });
+    }
+  }
+  await inTransaction(db, async (trx) => {
+    await holdLease(trx, lease);
+    await lockRuns(
+      trx,
+      fitted.map(({ run_id }) => run_id),
+    );
+    await commitStepsFitted(trx, fitted);
+  });
+  await hooks?.('submit.after_fit');
+  return unfit;
+}
+
+function judge(
+  { request, definition, json }: EncodedRequest,
+  seqs: readonly number[],
+  calibration: TokenCalibration,
+): FitVerdict {
+  const messages = JSON.parse(request.messages_json) as readonly {
+    readonly role: string;
+    readonly content: readonly ContentBlock[];
+  }[];
+  const facts = {
+    messages: messages.map((message, index) => ({ ...message, seq: seqs[index] ?? 0 })),
+    fixed_bytes: utf8Length(json) - utf8Length(request.messages_json),
+    has_tools: definition.tools.length > 0,
+    max_tokens: request.max_tokens,
+    thinking_tokens: thinkingTokensOf(definition),
+    summary_tokens: summaryLimits(definition.context_window_limit).summary_tokens,
+    binds_thinking: modelTraits(nameOf(definition)).binds_thinking,
+  };
+  return fitRequest(facts, limitsOf(definition), calibration);
+}
+
+function thinkingTokensOf({ model_settings: { extra } }: Definition): number {
+  const budget = (extra['thinking'] as { readonly budget_tokens?: unknown } | undefined)?.budget_tokens;
+  return typeof budget === 'number' ? budget : 0;
+}
+
+/** The largest request of each model that holds no picture: its answer will say what a token measures. */
+export function sampleTokens(
+  samples: Map<string, TokenSample>,
+  { request, definition, json }: EncodedRequest,
+): void {
+  const model = nameOf(definition);
+  const bytes = Buffer.byteLength(json);
+  if (bytes <= (samples.get(model)?.bytes ?? 0) || countImages(json) > 0) return;
+  const { run_id, number, attempt } = request;
+  samples.set(model, { run_id, number, attempt, model, bytes });
+}

@@ -1,0 +1,360 @@
+import type {} from '../../../../test/global-setup.ts';
+import { auditInvariants, inTransaction, resetMessages, DEFAULT_PROJECT_ID } from '@nightshift/db';
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import type { HookPoint } from '../../src/flows/deps.ts';
+import { anthropicProvider } from '../../src/provider/anthropic.ts';
+import type { ProviderPort } from '../../src/provider/port.ts';
+import { call, openHouse, type House, type SubmittedRun } from './house.ts';
+
+let house: House;
+beforeEach(async () => {
+  house = await openHouse(inject('postgresUrl'));
+});
+afterEach(async () => {
+  expect(await auditInvariants(house.database.db)).toEqual([]);
+  await house.close();
+});
+
+interface SentRequest {
+  readonly max_tokens: number;
+  readonly system?: unknown;
+  readonly tools?: unknown;
+  readonly messages: readonly { readonly role: string; readonly content: unknown }[];
+}
+
+/** The provider, and every request that it was sent, in order. */
+function recording(): { provider: ProviderPort; sent: SentRequest[] } {
+  const real = anthropicProvider({ apiKey: 'test-key', baseURL: house.simulator.apiUrl });
+  const sent: SentRequest[] = [];
+  return {
+    sent,
+    provider: {
+      ...real,
+      async createBatch(body, asked) {
+        const { requests } = JSON.parse(await body.text()) as { requests: { params: SentRequest }[] };
+        sent.push(...requests.map(({ params }) => params));
+        return real.createBatch(body, asked);
+      },
+    },
+  };
+}
+
+const isSummaryRequest = (request: SentRequest): boolean =>
+  JSON.stringify(request.messages).includes('<transcript>');
+
+/** What the simulated model writes when it is asked for a summary. */
+function summariseAs(text: string): void {
+  house.simulator.control.addRule({
+    op: 'request',
+    match: { contains: '<transcript>' },
+    outcome: { type: 'script', script: 'fixed', args: { text } },
+  });
+}
+
+const append = (content: string): string => call('core_memory_append', { label: 'notes', content });
+const filler = (name: string): string => `${name}: ${'x'.repeat(1_000)}`;
+
+/** A run that writes three notes of a thousand characters each: too much for its window after the second. */
+const THREE_NOTES: SubmittedRun = {
+  input: [filler('one'), filler('two'), filler('three')].map(append).join('\n'),
+  blocks: { notes: '' },
+  tools: ['core_memory_append'],
+  agent: { context_window_limit: 4_400 },
+};
+/** What a summary says of the work: the simulated model goes on behind the step that is still shown. */
+const STILL_OPEN = `Ann's first notes are written.\n${append('two')}\n${append('three')}`;
+
+const stepsOf = (runId: string | undefined) =>
+  house.rows<{ number: number; state: string; is_summary: boolean }>(
+    'select number, state, is_summary from step where run_id = $1 order by number, attempt',
+    [runId],
+  );
+const summaries = () =>
+  house.rows<{ summary: string; hidden: number; to_seq: number }>(
+    'select summary, hidden, to_seq from conversation_summary order by created_at',
+  );
+
+async function money(): Promise<{ billed: number; booked: number; tallied: number; twice: number }> {
+  const { totals, repeated } = house.simulator.control.ledger();
+  const [row] = await house.rows<{ booked: string; tallied: string }>(
+    'select (select sum(cost_nanousd) from step) as booked, (select sum(cost_nanousd) from batch_tally) as tallied',
+  );
+  return {
+    billed: Math.round(totals.usd * 1e9),
+    booked: Number(row?.booked),
+    tallied: Number(row?.tallied),
+    twice: repeated.content_hashes,
+  };
+}
+
+describe('a conversation that outgrows its window', () => {
+  test('B34: is summarised by a step of its own in the middle of a run, which then goes on', async () => {
+    summariseAs(STILL_OPEN);
+    const { provider, sent } = recording();
+    const batch = await house.submit([THREE_NOTES]);
+    await house.drive(house.worker({ provider }));
+    expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'completed', stop_reason: 'end_turn' }]);
+    const steps = await stepsOf(batch.run_ids[0]);
+    expect(steps.every(({ state }) => state === 'done')).toBe(true);
+    expect(steps.map(({ is_summary }) => is_summary)).toEqual([false, false, true, false, false]);
+    const at = sent.findIndex(isSummaryRequest);
+    expect(sent.filter(isSummaryRequest)).toHaveLength(1);
+    // Neither tools nor memory, and the notes in the transcript.
+    expect(sent[at]?.tools).toBeUndefined();
+    expect(JSON.stringify(sent[at]?.system)).not.toContain('memory_blocks');
+    expect(JSON.stringify(sent[at]?.messages)).toContain('one: xxx');
+
+    const [made] = await summaries();
+    expect(made?.summary).toBe(STILL_OPEN);
+    const [first, ...rest] = sent[at + 1]?.messages ?? [];
+    expect(first?.role).toBe('user');
+    expect(JSON.stringify(first)).toContain(`${made?.hidden} earlier messages are no longer shown`);
+    expect(JSON.stringify(first)).toContain("Ann's first notes are written.");
+    // The step that is still shown, whole: a call and its result.
+    expect(rest.map(({ role }) => role)).toEqual(['assistant', 'user']);
+    expect(JSON.stringify(rest)).not.toContain(filler('three'));
+    expect(JSON.stringify(sent[at + 1]?.system)).toContain('one: xxx');
+  });
+
+  test('B82: the summary has a place of its own: no block and no message holds it', async () => {
+    summariseAs(STILL_OPEN);
+    const batch = await house.submit([THREE_NOTES]);
+    await house.drive(house.worker());
+    const blocks = await house.rows<{ value: string }>('select value from block_revision order by revision');
+    expect(blocks.at(-1)?.value).toBe(`\n${filler('one')}\n${filler('two')}\nthree`);
+    expect(await house.rows(`select 1 from block_revision where value like '%first notes%'`)).toEqual([]);
+    expect(await house.rows(`select 1 from message where content::text like '%first notes%'`)).toEqual([]);
+    // The messages are all kept, in order and as they were.
+    const kept = await house.rows('select role from message where run_id = $1 and shown', [batch.run_ids[0]]);
+    expect(kept.map((row) => (row as { role: string }).role)).toEqual([
+      ...['user', 'assistant', 'user', 'assistant', 'user', 'assistant', 'user', 'assistant'],
+    ]);
+  });
+
+  test('B24: the summary counts towards no max_steps, and towards all usage', async () => {
+    summariseAs(STILL_OPEN);
+    const batch = await house.submit([{ ...THREE_NOTES, max_steps: 4 }]);
+    await house.drive(house.worker());
+    expect(await house.runsOf(batch.id)).toMatchObject([{ stop_reason: 'end_turn', step_number: 5 }]);
+    const short = await house.submit([{ ...THREE_NOTES, max_steps: 3 }]);
+    await house.drive(house.worker());
+    expect(await house.runsOf(short.id)).toMatchObject([{ stop_reason: 'max_steps', step_number: 4 }]);
+    const { billed, booked, tallied } = await money();
+    expect([booked, tallied]).toEqual([billed, billed]);
+  });
+
+  test('beyond the static buffer is summarised between runs, and each summary goes on from the last', async () => {
+    summariseAs('All was said.');
+    const { provider, sent } = recording();
+    const worker = house.worker({ provider });
+    const compaction = { mode: 'static_buffer', limit: 10, keep: 4 } as const;
+    const first = await house.submit([{ input: 'night 0 ⟦sim:fixed⟧', agent: { compaction } }]);
+    const agent_id = first.agent_ids[0]!;
+    await house.drive(worker);
+    for (let night = 1; night <= 9; night++) {
+      await house.submit([{ input: `night ${night} ⟦sim:fixed⟧`, agent_id }]);
+      await house.drive(worker);
+    }
+    expect(await summaries()).toMatchObject([
+      { hidden: 8, to_seq: 8 },
+      { hidden: 16, to_seq: 16 },
+    ]);
+    const asked = sent.filter(isSummaryRequest).map(({ messages }) => JSON.stringify(messages));
+    expect(asked[0]).not.toContain('<earlier_summary>');
+    expect(asked[1]).toContain('All was said.');
+    expect(asked[1]).not.toContain('night 3');
+    expect(sent.at(-1)?.messages).toHaveLength(4);
+    expect(JSON.stringify(sent.at(-1)?.messages)).toMatch(/16 earlier messages .*night 8/);
+  });
+});
+
+describe('whatever is killed around a summary', () => {
+  const points: readonly HookPoint[] = [
+    'submit.after_fit',
+    'submit.after_encode',
+    'submit.after_write_ahead',
+    'submit.after_post',
+    'ingest.before_commit',
+    'ingest.after_commit',
+  ];
+  test.each(points)('at %s, it is applied once, and nothing is paid twice', async (point) => {
+    summariseAs(STILL_OPEN);
+    let armed = true;
+    const dying = house.worker({
+      hooks: async (reached) => {
+        const [open] = await house.rows('select 1 from step where is_summary');
+        if (!armed || reached !== point || (open === undefined && point !== 'submit.after_fit')) return;
+        armed = false;
+        // As a broken connection is: whoever sees it stops.
+        throw Object.assign(new Error('killed'), { code: '57P01' });
+      },
+    });
+    const batch = await house.submit([THREE_NOTES]);
+    await expect(house.drive(dying)).rejects.toThrow('killed');
+    await house.bury(dying);
+    await house.drive(house.worker(), { hasten: true });
+
+    expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'completed', stop_reason: 'end_turn' }]);
+    expect(await summaries()).toHaveLength(1);
+    const applied = await house.rows('select 1 from step where is_summary and applied_at is not null');
+    expect(applied).toHaveLength(1);
+    const { billed, booked, twice } = await money();
+    expect({ booked, twice }).toEqual({ booked: billed, twice: 0 });
+  });
+});
+
+describe('a run that cannot fit its window', () => {
+  test('ends alone with context_overflow before anything is paid, and later runs do not show its input', async () => {
+    const { provider, sent } = recording();
+    const worker = house.worker({ provider });
+    const agent = { context_window_limit: 4_000 };
+    const batch = await house.submit([
+      { input: 'short ⟦sim:fixed⟧', agent },
+      { input: `long ${'x'.repeat(20_000)}`, agent },
+      { input: 'also short ⟦sim:fixed⟧', agent },
+    ]);
+    await house.drive(worker);
+    expect(await house.runsOf(batch.id)).toMatchObject([
+      { state: 'completed' },
+      {
+        state: 'failed',
+        stop_reason: 'context_overflow',
+        error: { message: expect.stringContaining('the context window holds 4000') },
+      },
+      { state: 'completed' },
+    ]);
+    expect(sent).toHaveLength(2);
+    const next = await house.submit([{ input: 'next ⟦sim:fixed⟧', agent_id: batch.agent_ids[1]! }]);
+    await house.drive(worker);
+    expect(await house.runsOf(next.id)).toMatchObject([{ state: 'completed' }]);
+    expect(JSON.stringify(sent.at(-1))).not.toContain('long xxx');
+    expect(house.simulator.control.ledger().totals.requests).toBe(3);
+  });
+
+  test('of many, each ends alone, in a few transactions', async () => {
+    const agent = { context_window_limit: 4_000 };
+    const batch = await house.submit(
+      Array.from({ length: 60 }, (_, index) => ({
+        input: index % 2 === 0 ? `short ${index} ⟦sim:fixed⟧` : `long ${index} ${'x'.repeat(20_000)}`,
+        agent,
+      })),
+    );
+    await house.drive(house.worker());
+    const reasons = (await house.runsOf(batch.id)).map((run) => run.stop_reason);
+    expect(reasons).toEqual(
+      Array.from({ length: 60 }, (_, index) => (index % 2 === 0 ? 'end_turn' : 'context_overflow')),
+    );
+  });
+
+  test('because the model gives no summary ends as context_overflow after a few tries', async () => {
+    house.simulator.control.addRule({
+      op: 'request',
+      match: { contains: '<transcript>' },
+      outcome: { type: 'script', script: 'refusal', args: {} },
+    });
+    const batch = await house.submit([THREE_NOTES, { input: 'other ⟦sim:fixed⟧' }]);
+    await house.drive(house.worker());
+    expect(await house.runsOf(batch.id)).toMatchObject([
+      { state: 'failed', stop_reason: 'context_overflow' },
+      { state: 'completed' },
+    ]);
+    expect(await summaries()).toEqual([]);
+  });
+});
+
+test('where the window leaves no more, a shorter answer is asked for', async () => {
+  const { provider, sent } = recording();
+  const model_settings = { max_output_tokens: 3_000, parallel_tool_calls: true, extra: {} };
+  await house.submit([
+    {
+      input: `${'y'.repeat(6_000)} ⟦sim:fixed⟧`,
+      agent: { context_window_limit: 4_000, model_settings },
+    },
+  ]);
+  await house.drive(house.worker({ provider }));
+  expect(sent).toHaveLength(1);
+  expect(sent[0]?.max_tokens).toBeGreaterThan(1_024);
+  expect(sent[0]?.max_tokens).toBeLessThan(2_000);
+  expect(await house.rows('select max_tokens, max_tokens_fitted from step')).toEqual([
+    { max_tokens: 3_000, max_tokens_fitted: sent[0]?.max_tokens },
+  ]);
+});
+
+test('the estimate is trued up by what answers say of their prompts', async () => {
+  const { provider, sent } = recording();
+  const worker = house.worker({ provider });
+  const run = { input: `${'z'.repeat(15_000)} ⟦sim:fixed⟧`, agent: { context_window_limit: 5_600 } };
+  const first = await house.submit([run]);
+  await house.drive(worker);
+  expect(await house.runsOf(first.id)).toMatchObject([{ stop_reason: 'context_overflow' }]);
+  expect(await house.rows('select 1 from token_calibration')).toEqual([]);
+
+  // The simulated tokenizer makes four bytes a token; before any answer, three are assumed.
+  await house.submit([{ input: `${'z'.repeat(12_000)} ⟦sim:fixed⟧` }]);
+  await house.drive(worker);
+  const [learnt] = await house.rows<{ model: string; bytes_per_token: number; samples: number }>(
+    'select model, bytes_per_token, samples from token_calibration',
+  );
+  expect(learnt).toMatchObject({ model: 'claude-haiku-4-5', samples: 1 });
+  expect(learnt?.bytes_per_token).toBeGreaterThan(3.9);
+  expect(learnt?.bytes_per_token).toBeLessThan(4.2);
+
+  const again = await house.submit([run]);
+  await house.drive(worker);
+  expect(await house.runsOf(again.id)).toMatchObject([{ state: 'completed' }]);
+  expect(sent).toHaveLength(2);
+});
+
+describe('what is cleared stays cleared', () => {
+  test('B12: an agent that clears its buffer keeps it between the steps of a run, and clears the summary with it', async () => {
+    summariseAs(STILL_OPEN);
+    const { provider, sent } = recording();
+    const worker = house.worker({ provider });
+    const batch = await house.submit([
+      { ...THREE_NOTES, agent: { ...THREE_NOTES.agent, message_buffer_autoclear: true } },
+    ]);
+    await house.drive(worker);
+    expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'completed', step_number: 5 }]);
+    expect(JSON.stringify(sent[1]?.messages)).toContain('one: xxx');
+    await house.submit([{ input: 'the next night ⟦sim:fixed⟧', agent_id: batch.agent_ids[0]! }]);
+    await house.drive(worker);
+    expect(sent.at(-1)?.messages).toHaveLength(1);
+    expect(await house.rows('select summary_to_seq from conversation')).toEqual([{ summary_to_seq: null }]);
+  });
+
+  test('a reset takes the summary away', async () => {
+    summariseAs(STILL_OPEN);
+    const { provider, sent } = recording();
+    const worker = house.worker({ provider });
+    const batch = await house.submit([THREE_NOTES]);
+    await house.drive(worker);
+    const agent_id = batch.agent_ids[0]!;
+    await inTransaction(house.database.db, (trx) => resetMessages(trx, DEFAULT_PROJECT_ID, agent_id));
+    await house.submit([{ input: 'afresh ⟦sim:fixed⟧', agent_id }]);
+    await house.drive(worker);
+    expect(sent.at(-1)?.messages).toHaveLength(1);
+  });
+
+  test('a summary of a cancelled run was paid, so the next run goes on from it', async () => {
+    summariseAs(STILL_OPEN);
+    const { provider, sent } = recording();
+    let cancelled = false;
+    const batch = await house.submit([THREE_NOTES]);
+    const worker = house.worker({
+      provider,
+      hooks: async (point) => {
+        if (cancelled || point !== 'submit.after_commit' || !sent.some(isSummaryRequest)) return;
+        cancelled = true;
+        await house.cancel(batch.id);
+      },
+    });
+    house.simulator.control.configure({ cancel: { delay_ms: 0, in_work: 1, started_succeed: 1 } });
+    await house.drive(worker, { hasten: true });
+    expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'cancelled' }]);
+    const { billed, booked } = await money();
+    expect(booked).toBe(billed);
+    await house.submit([{ input: 'go on ⟦sim:fixed⟧', agent_id: batch.agent_ids[0]! }]);
+    await house.drive(worker);
+    expect(JSON.stringify(sent.at(-1)?.messages)).toContain("Ann's first notes are written.");
+  });
+});

@@ -1,0 +1,108 @@
+import { describe, expect, test } from 'vitest';
+import { decideAfterAnswer } from '../../src/decide/after-answer.ts';
+import type { RetryPolicy, RunFacts, StepDecision } from '../../src/decide/decision.ts';
+import type { StepOutcome } from '../../src/decide/step-outcome.ts';
+import type { ContentBlock } from '../../src/model/content.ts';
+import { call, keyOf, makeAnswer, makeRun, text } from './facts.ts';
+
+const policy: RetryPolicy = { attempts_max: 3, retry_delay_ms: 1_000, retry_delay_ms_max: 3_000 };
+
+function decide(outcome: StepOutcome, rest: Partial<RunFacts> = {}): StepDecision {
+  const run = makeRun({ summarises_to_seq: 3, step_number: 2, ...rest });
+  const decision = decideAfterAnswer(run, keyOf(run), outcome, policy);
+  if (decision.kind === 'refuse') throw new Error(`refused as ${decision.reason}`);
+  return decision;
+}
+
+const answered = (stop_reason: string | null, content: readonly ContentBlock[]): StepOutcome => ({
+  kind: 'answered',
+  answer: makeAnswer(stop_reason, content),
+});
+
+describe('the answer of a step that summarises', () => {
+  test('is kept as the summary, adds no message, is booked, and the run goes on', () => {
+    const decision = decide(answered('end_turn', [text('  Ann wants a refund.\n'), text('Order 7.')]));
+    expect(decision).toMatchObject({
+      step: { from: 'sealed', state: 'done', applies: true, stop_reason: 'end_turn', cost_nanousd: 1234 },
+      messages: [],
+      summary: 'Ann wants a refund.\n\nOrder 7.',
+      run: { state: 'ready', step_number: 3, attempt: 1, failures: 0, delay_ms: 0 },
+    });
+  });
+
+  test('counts towards no limit: the last allowed step may be one', () => {
+    const decision = decide(answered('end_turn', [text('All.')]), { step_number: 10, max_steps: 10 });
+    expect(decision.run).toMatchObject({ state: 'ready', step_number: 11 });
+  });
+
+  test('is used when it was cut off, and whatever calls it makes are nobody’s', () => {
+    expect(decide(answered('max_tokens', [text('Half of')])).summary).toBe('Half of');
+    expect(decide(answered('tool_use', [text('All.'), call('c1')]))).toMatchObject({
+      summary: 'All.',
+      messages: [],
+      run: { state: 'ready' },
+    });
+  });
+
+  test('is kept although its batch is being cancelled, because it was paid', () => {
+    expect(decide(answered('end_turn', [text('All.')]), { batch_state: 'cancelling' })).toMatchObject({
+      summary: 'All.',
+      run: { state: 'cancelled' },
+    });
+  });
+
+  test.each([
+    ['a refusal', 'refusal', [text('No.')]],
+    ['without text', 'end_turn', []],
+    ['of blanks', 'end_turn', [text(' \n')]],
+    ['without a stop reason', null, [text('All.')]],
+  ])(
+    '%s: is booked, put aside and asked for again, and at last the run ends alone',
+    (_what, reason, content) => {
+      const outcome = answered(reason, content);
+      expect(decide(outcome)).toMatchObject({
+        step: { state: 'errored', applies: false, cost_nanousd: 1234, error: { type: 'summary' } },
+        summary: null,
+        run: { state: 'ready', step_number: 2, attempt: 2, failures: 1 },
+      });
+      expect(decide(outcome, { failures: 2, attempt: 3 }).run).toMatchObject({
+        state: 'failed',
+        stop_reason: 'context_overflow',
+      });
+      expect(decide(outcome, { batch_state: 'cancelling' }).run).toMatchObject({ state: 'cancelled' });
+    },
+  );
+
+  test('none: the step is tried again like any other', () => {
+    expect(decide({ kind: 'expired' })).toMatchObject({
+      step: { state: 'expired' },
+      summary: null,
+      run: { state: 'ready', step_number: 2, attempt: 2 },
+    });
+  });
+
+  test('is refused once the run has gone on', () => {
+    const run = makeRun({ summarises_to_seq: 3, step_number: 2 });
+    const late = { ...keyOf(run), number: 1 };
+    expect(decideAfterAnswer(run, late, answered('end_turn', [text('All.')]), policy)).toMatchObject({
+      kind: 'refuse',
+      reason: 'stale',
+    });
+  });
+});
+
+test('a request that does not fit the window ends its run, unsent and unpaid', () => {
+  const outcome: StepOutcome = { kind: 'unfit', message: 'The prompt is too long.' };
+  for (const summarises_to_seq of [null, 3]) {
+    expect(decide(outcome, { summarises_to_seq })).toMatchObject({
+      step: { state: 'errored', applies: false, cost_nanousd: 0, error: { type: 'context_overflow' } },
+      messages: [],
+      run: {
+        state: 'failed',
+        stop_reason: 'context_overflow',
+        error: { message: 'The prompt is too long.' },
+      },
+    });
+  }
+  expect(decide(outcome, { batch_state: 'cancelling' }).run.state).toBe('cancelled');
+});
