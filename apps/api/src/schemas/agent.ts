@@ -1,6 +1,7 @@
 import { toolRuleSchema } from '@nightshift/agent-core';
 import { z } from 'zod';
 import { blockInput, blockResponse } from './block.ts';
+import { compactionSettings } from './compaction.ts';
 import { wireId } from './ids.ts';
 import { toolResponse } from './tool.ts';
 
@@ -57,12 +58,17 @@ const agentFields = {
   parallel_tool_calls: z.boolean().nullish(),
   embedding: z.string().nullish(),
   embedding_config: record.nullish(),
-  compaction_settings: record.nullish(),
+  compaction_settings: compactionSettings.nullish(),
   response_format: z
     .null('must be null: batches do not offer structured output yet')
     .optional()
     .describe('Batches do not offer structured output yet, so only null is taken.'),
-  context_window_limit: z.int().min(1).max(10_000_000).nullish(),
+  context_window_limit: z
+    .int()
+    .min(1)
+    .max(10_000_000)
+    .nullish()
+    .describe('Tokens of prompt and answer together; default 128000.'),
   tool_rules: z.array(toolRuleSchema).max(500).nullish(),
   tool_ids: z.array(wireId('tool')).max(500).nullish(),
   block_ids: z.array(wireId('block')).max(500).nullish(),
@@ -128,7 +134,7 @@ export const agentState = z
     llm_config: record,
     embedding: z.string().nullable(),
     embedding_config: record.nullable(),
-    compaction_settings: record.nullable(),
+    compaction_settings: compactionSettings,
     response_format: record.nullable(),
     message_ids: z.array(z.string()),
     message_buffer_autoclear: z.boolean(),

@@ -74,11 +74,14 @@ export const stepResponse = z
     prompt_tokens: z.int(),
     completion_tokens: z.int(),
     total_tokens: z.int(),
-    context_window_limit: z.null(),
+    context_window_limit: z.int(),
     error_type: z.string().nullable(),
     error_data: record.nullable(),
     number: z.int().describe('Place in its run, from 1. Beyond Letta.'),
     attempt: z.int().describe('1, or more after a retry. Beyond Letta.'),
+    is_summary: z
+      .boolean()
+      .describe('It asked for a summary of the conversation; it counts towards no max_steps. Beyond Letta.'),
     state: z.string().describe('The state behind the status. Beyond Letta.'),
     cost_usd: z.string().describe('Exact decimal. Beyond Letta.'),
     created_at: z.string(),

@@ -10,6 +10,7 @@ import {
 } from '@nightshift/db';
 import type { AgentState } from '../schemas/agent.ts';
 import { USER_ID } from '../schemas/ids.ts';
+import { toCompactionSettings } from './compaction.ts';
 import { toBlockResponse } from './to-block.ts';
 import { toToolResponse } from './to-tool.ts';
 
@@ -74,7 +75,7 @@ function toAgentState(agent: AgentRow, relations: Relations): AgentState {
     llm_config: toLlmConfig(agent),
     embedding: textOr(echoed.embedding, null),
     embedding_config: recordOr(echoed.embedding_config, null),
-    compaction_settings: recordOr(echoed.compaction_settings, null),
+    compaction_settings: toCompactionSettings(agent.compaction, agent.model),
     response_format: recordOr(echoed.response_format, null),
     message_ids: [...relations.message_ids],
     message_buffer_autoclear: agent.message_buffer_autoclear,

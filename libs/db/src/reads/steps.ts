@@ -23,6 +23,9 @@ export interface StepRow {
   readonly cache_read_tokens: number;
   readonly cost_nanousd: number;
   readonly error: JsonObject | null;
+  /** It asked for a summary of the conversation. */
+  readonly is_summary: boolean;
+  readonly context_window_limit: number;
   readonly sealed_at: Date;
   readonly ended_at: Date | null;
 }
@@ -39,7 +42,8 @@ export interface StepFilter {
 
 const columns = sql`s.run_id, s.number, s.attempt, r.agent_id, r.conversation_id, s.state, s.stop_reason,
   d.model as model_handle, s.model, s.provider_message_id, s.input_tokens, s.output_tokens, s.cache_write_5m_tokens,
-  s.cache_write_1h_tokens, s.cache_read_tokens, s.cost_nanousd, s.error, s.sealed_at, s.ended_at`;
+  s.cache_write_1h_tokens, s.cache_read_tokens, s.cost_nanousd, s.error, s.is_summary,
+  d.context_window_limit, s.sealed_at, s.ended_at`;
 const tables = sql`run r join step s on s.run_id = r.id join definition d on d.id = r.definition_id`;
 
 /** The attempt that a step's uuid names; throws `not_found`. Index: primary key. */

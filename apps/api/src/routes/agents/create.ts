@@ -1,4 +1,4 @@
-import { MAX_OUTPUT_TOKENS_DEFAULT, NightshiftError } from '@nightshift/agent-core';
+import { MAX_OUTPUT_TOKENS_DEFAULT, NightshiftError, SLIDING_WINDOW_DEFAULT } from '@nightshift/agent-core';
 import {
   createAgents,
   inTransaction,
@@ -10,6 +10,7 @@ import {
 import type { App, Context } from '../../context.ts';
 import { agentInput, agentState, type AgentInput } from '../../schemas/agent.ts';
 import { problems } from '../../schemas/answers.ts';
+import { toCompactionPolicy } from '../../wire/compaction.ts';
 import { readAgentState } from '../../wire/to-agent-state.ts';
 import { toNewBlock } from '../../wire/to-block.ts';
 import { assertBlocksFit } from './block-choice.ts';
@@ -82,6 +83,7 @@ function toNewAgent(body: AgentInput): NewAgent {
     timezone: body.timezone ?? 'UTC',
     message_buffer_autoclear: agent_type === 'workflow_agent' || (body.message_buffer_autoclear ?? false),
     context_window_limit: body.context_window_limit ?? CONTEXT_WINDOW_DEFAULT,
+    compaction: toCompactionPolicy(body.compaction_settings, model) ?? SLIDING_WINDOW_DEFAULT,
     hidden: body.hidden ?? false,
     echoed: echoedOf(body, {}),
     blocks: (body.memory_blocks ?? []).map((block, index) => toNewBlock(block, `/memory_blocks/${index}`)),

@@ -5,7 +5,6 @@ import type { AgentPatch } from '../../schemas/agent.ts';
 const ECHOED = [
   'embedding',
   'embedding_config',
-  'compaction_settings',
   'model_settings',
   'enable_sleeptime',
   'max_files_open',

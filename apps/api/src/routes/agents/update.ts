@@ -12,6 +12,7 @@ import type { App, Context } from '../../context.ts';
 import { agentPatch, agentState, type AgentPatch } from '../../schemas/agent.ts';
 import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
+import { toCompactionPolicy } from '../../wire/compaction.ts';
 import { readAgentState } from '../../wire/to-agent-state.ts';
 import { assertBlocksFit } from './block-choice.ts';
 import { echoedOf } from './echoed.ts';
@@ -58,6 +59,7 @@ export function updateAgent(app: App, context: Context): void {
 function toChange(body: AgentPatch, present: AgentRow): AgentChange {
   const model = modelOf(body);
   const model_settings = modelSettingsOf(body, present.model_settings);
+  const compaction = toCompactionPolicy(body.compaction_settings, model ?? present.model);
   if (body.timezone != null) assertTimeZone(body.timezone);
   if (body.message_buffer_autoclear === false && present.agent_type === 'workflow_agent') {
     throw new NightshiftError('invalid_argument', 'A workflow_agent always clears its message buffer.', {
@@ -78,6 +80,7 @@ function toChange(body: AgentPatch, present: AgentRow): AgentChange {
       ? {}
       : { message_buffer_autoclear: body.message_buffer_autoclear }),
     ...(body.context_window_limit == null ? {} : { context_window_limit: body.context_window_limit }),
+    ...(compaction === null ? {} : { compaction }),
     ...(body.hidden == null ? {} : { hidden: body.hidden }),
     echoed: echoedOf(body, present.echoed),
     ...(body.block_ids == null ? {} : { block_ids: [...new Set(body.block_ids)] }),

@@ -1,0 +1,59 @@
+import {
+  NightshiftError,
+  SLIDING_WINDOW_DEFAULT,
+  STATIC_BUFFER_DEFAULT,
+  type CompactionPolicy,
+} from '@nightshift/agent-core';
+import type { CompactionSettings } from '../schemas/compaction.ts';
+
+/**
+ * How a conversation is kept short, as a caller wants it; null when they say nothing of it. `model` is the agent's own: it
+ * writes the summaries. Throws `validation_failed` for settings that contradict each other.
+ */
+export function toCompactionPolicy(
+  settings: CompactionSettings | null | undefined,
+  model: string,
+): CompactionPolicy | null {
+  if (settings == null) return null;
+  if (settings.model != null && settings.model !== model) {
+    throw refuse('model', `must be ${model}, the model of the agent: it writes the summaries`);
+  }
+  switch (settings.mode ?? 'sliding_window') {
+    case 'none':
+      return { mode: 'none' };
+    case 'sliding_window':
+      return {
+        mode: 'sliding_window',
+        evict_ratio: settings.sliding_window_percentage ?? SLIDING_WINDOW_DEFAULT.evict_ratio,
+      };
+    case 'static_message_buffer': {
+      const limit = settings.message_buffer_limit ?? STATIC_BUFFER_DEFAULT.limit;
+      const keep = settings.message_buffer_min ?? Math.min(STATIC_BUFFER_DEFAULT.keep, limit - 1);
+      if (keep >= limit)
+        throw refuse('message_buffer_min', `must be less than message_buffer_limit, ${limit}`);
+      return { mode: 'static_buffer', limit, keep };
+    }
+  }
+}
+
+function refuse(field: string, message: string): NightshiftError {
+  const path = `/compaction_settings/${field}`;
+  return new NightshiftError('validation_failed', `${path} ${message}.`, { fields: [{ path, message }] });
+}
+
+/** The policy as it is answered: what holds, defaults filled in. */
+export function toCompactionSettings(policy: CompactionPolicy, model: string): CompactionSettings {
+  switch (policy.mode) {
+    case 'none':
+      return { mode: 'none', model };
+    case 'sliding_window':
+      return { mode: 'sliding_window', model, sliding_window_percentage: policy.evict_ratio };
+    case 'static_buffer':
+      return {
+        mode: 'static_message_buffer',
+        model,
+        message_buffer_limit: policy.limit,
+        message_buffer_min: policy.keep,
+      };
+  }
+}

@@ -1,0 +1,87 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createAgent, openApi, type TestApi } from './api.ts';
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await openApi();
+});
+afterAll(() => api.close());
+
+const model = 'anthropic/claude-haiku-4-5';
+const settingsOf = async (id: string) =>
+  (await api.call('GET', `/v1/agents/${id}`)).body.compaction_settings as unknown;
+
+describe('compaction settings', () => {
+  test.each<[string, object, object]>([
+    ['none given', {}, { mode: 'sliding_window', model, sliding_window_percentage: 0.3 }],
+    [
+      'a sliding window',
+      { mode: 'sliding_window', sliding_window_percentage: 0.5, model },
+      { mode: 'sliding_window', model, sliding_window_percentage: 0.5 },
+    ],
+    [
+      'a static buffer',
+      { mode: 'static_message_buffer' },
+      { mode: 'static_message_buffer', model, message_buffer_limit: 10, message_buffer_min: 4 },
+    ],
+    [
+      'a static buffer of its own size',
+      { mode: 'static_message_buffer', message_buffer_limit: 3 },
+      { mode: 'static_message_buffer', model, message_buffer_limit: 3, message_buffer_min: 2 },
+    ],
+    ['no compaction', { mode: 'none' }, { mode: 'none', model }],
+  ])('%s: they are answered as they hold', async (_name, given, held) => {
+    const id = await createAgent(api, { compaction_settings: given });
+    expect(await settingsOf(id)).toEqual(held);
+    // What was answered may be sent back.
+    const again = await api.call('PATCH', `/v1/agents/${id}`, { compaction_settings: held });
+    expect([again.status, again.body.compaction_settings]).toEqual([200, held]);
+  });
+
+  test('are changed by an update, and left alone by one that does not name them', async () => {
+    const id = await createAgent(api, { compaction_settings: { mode: 'none' } });
+    await api.call('PATCH', `/v1/agents/${id}`, { name: 'other', compaction_settings: null });
+    expect(await settingsOf(id)).toEqual({ mode: 'none', model });
+    await api.call('PATCH', `/v1/agents/${id}`, { compaction_settings: { mode: 'sliding_window' } });
+    expect(await settingsOf(id)).toEqual({ mode: 'sliding_window', model, sliding_window_percentage: 0.3 });
+  });
+
+  test.each<[string, object, string]>([
+    ['an unknown mode', { mode: 'all' }, 'mode'],
+    ['a part that is none', { sliding_window_percentage: 1 }, 'sliding_window_percentage'],
+    ['a buffer of one', { mode: 'static_message_buffer', message_buffer_limit: 1 }, 'message_buffer_limit'],
+    [
+      'a buffer that keeps all',
+      { mode: 'static_message_buffer', message_buffer_limit: 5, message_buffer_min: 5 },
+      'message_buffer_min',
+    ],
+    ['another model', { model: 'anthropic/claude-opus-5' }, 'model'],
+    ['a setting without a meaning here', { prompt: 'Be brief.' }, 'prompt'],
+  ])('%s is refused, and named', async (_name, compaction_settings, field) => {
+    const { status, body } = await api.call('POST', '/v1/agents', { model, compaction_settings });
+    expect([status, body.errors[0]?.path]).toEqual([422, `/compaction_settings/${field}`]);
+  });
+
+  test('are part of what a batch freezes', async () => {
+    const id = await createAgent(api, {
+      context_window_limit: 50_000,
+      compaction_settings: { mode: 'none' },
+    });
+    const input = { requests: [{ agent_id: id, input: 'Go.' }] };
+    await api.call('POST', '/v1/batches', input);
+    await api.call('PATCH', `/v1/agents/${id}`, {
+      context_window_limit: 60_000,
+      compaction_settings: { mode: 'static_message_buffer' },
+    });
+    await api.call('POST', '/v1/batches', input);
+    const { rows } = await api.database.pool.query(
+      `select d.context_window_limit, d.compaction from run r join definition d on d.id = r.definition_id
+        where r.agent_id = $1 order by r.created_at`,
+      [id.slice('agent-'.length)],
+    );
+    expect(rows).toEqual([
+      { context_window_limit: 50_000, compaction: { mode: 'none' } },
+      { context_window_limit: 60_000, compaction: { mode: 'static_buffer', limit: 10, keep: 4 } },
+    ]);
+  });
+});
