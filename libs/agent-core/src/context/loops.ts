@@ -6,6 +6,8 @@ export interface LoopCall {
   readonly input: Json;
   readonly result: string | null;
   readonly is_error: boolean;
+  /** It changes something: with other arguments it is something new, whatever its result says. Default false. */
+  readonly acts?: boolean;
 }
 
 export interface LoopPolicy {
@@ -38,7 +40,8 @@ const RESULTS_KEPT = 64;
 
 /**
  * The prints with one more step. A step without a call is none: it changes nothing. One brings nothing new when every
- * call of it failed, or had a result that was seen before; a call that is still open is new.
+ * call of it failed, or had a result that was seen before (of a call that acts: with the same arguments); a call that is
+ * still open is new.
  */
 export function withStep(steps: StepPrints, calls: readonly LoopCall[]): StepPrints {
   if (calls.length === 0) return steps;
@@ -82,7 +85,9 @@ function repeatsAtEnd(prints: readonly string[], length: number): number {
   return Math.floor(alike / length) + 1;
 }
 
-function resultPrint({ tool_name, result }: LoopCall): string {
+function resultPrint(call: LoopCall): string {
+  const { tool_name, result } = call;
+  if (call.acts === true) return hashText(callFingerprint(call));
   return hashText(`${tool_name}:${result === null ? 'open' : result.trim()}`);
 }
 

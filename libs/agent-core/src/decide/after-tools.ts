@@ -104,6 +104,7 @@ function moveAfterTools(
     result: outcome.result,
     ok: outcome.ok,
     is_error: !outcome.ok,
+    acts: planned.kind !== 'module' || planned.tool?.side_effects !== 'none',
     carried_out: planned.kind !== 'rejected' && denied !== true,
     prefill_error: planned.prefill_error,
   }));

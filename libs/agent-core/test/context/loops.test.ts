@@ -116,6 +116,12 @@ describe('a stall', () => {
     expect(detectLoop([asked(1), asked(2), asked(3), asked(4)], policy)).toEqual({ kind: 'stall', steps: 3 });
   });
 
+  test('is no row of calls that each change something else, whatever they say', () => {
+    const sent = (number: number) => [call('send', 'ok', { input: { number }, acts: true })];
+    expect(detectLoop([1, 2, 3, 4, 5, 6].map(sent), policy)).toBeNull();
+    expect(detectLoop([1, 2, 1, 2, 1].map(sent), policy)).toEqual({ kind: 'stall', steps: 3 });
+  });
+
   test('ends with anything new, an open call included', () => {
     expect(detectLoop([failing(1), failing(2), failing(3), [call('a', 'new')]], policy)).toBeNull();
     expect(detectLoop([failing(1), failing(2), failing(3), [call('a', null)]], policy)).toBeNull();

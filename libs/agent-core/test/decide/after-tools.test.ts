@@ -155,6 +155,11 @@ describe('results of a step', () => {
       },
     });
     expect(ends((step) => settled('a', { result: `new ${step}` }))).toBeNull();
+    const writing = (step: number): SettledCall => {
+      const { planned, outcome } = settled('memory_insert', { result: 'ok' });
+      return { planned: { ...planned, kind: 'memory', args: { step } }, outcome };
+    };
+    expect(ends(writing)).toBeNull();
   });
 
   test('after which no tool may be called although one is due end the run as no_valid_tools (B79a)', () => {
