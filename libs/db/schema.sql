@@ -360,6 +360,7 @@ create table run (
   ended_at timestamp with time zone,
   trail json,
   result json,
+  deadline_at timestamp with time zone,
   summary_steps integer not null default 0,
   summarises_to_seq integer,
   constraint run_pkey PRIMARY KEY (id),
@@ -379,6 +380,7 @@ create table run (
 CREATE INDEX run_by_age ON public.run USING btree (project_id, created_at, id);
 CREATE INDEX run_by_agent ON public.run USING btree (agent_id, created_at, id);
 CREATE UNIQUE INDEX run_by_custom_id ON public.run USING btree (batch_id, custom_id) WHERE (custom_id IS NOT NULL);
+CREATE INDEX run_by_deadline ON public.run USING btree (deadline_at) WHERE ((deadline_at IS NOT NULL) AND (ended_at IS NULL));
 CREATE INDEX run_open ON public.run USING btree (batch_id) WHERE (ended_at IS NULL);
 CREATE INDEX run_queued ON public.run USING btree (conversation_id, created_at, id) WHERE ((started_at IS NULL) AND (ended_at IS NULL));
 

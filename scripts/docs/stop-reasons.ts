@@ -54,6 +54,6 @@ export const STOP_REASON_DOCS: Readonly<Record<StopReason, StopReasonDoc>> = {
     ends_as: 'cancelled',
     when: 'The batch was cancelled, or the provider cancelled every attempt of a step.',
   },
-  deadline: { ends_as: 'failed', when: 'The run took longer than it was allowed to.', reserved: true },
+  deadline: { ends_as: 'failed', when: 'It had further steps to take when its deadline passed.' },
   poison: { ends_as: 'failed', when: 'Its request could not be built, or its answer or results not stored.' },
 };

@@ -139,6 +139,23 @@ describe('submitting', () => {
   });
 });
 
+test('a run has the earlier of its own deadline and that of its batch', async () => {
+  const agent_id = await createAgent(api);
+  const requests = [null, '2026-11-21T07:00:00+02:00', '2026-11-22T00:00:00Z'].map((deadline) => ({
+    agent_id,
+    input: 'Hi.',
+    conversation: 'isolated',
+    deadline,
+  }));
+  const { body } = await api.call('POST', '/v1/batches', { requests, deadline: '2026-11-21T06:00:00Z' });
+  const runs = await api.call('GET', `/v1/runs?batch_id=${body.id}&order=asc`);
+  expect(runs.body.map((run: { metadata: { deadline: string } }) => run.metadata.deadline)).toEqual([
+    '2026-11-21T06:00:00.000Z',
+    '2026-11-21T05:00:00.000Z',
+    '2026-11-21T06:00:00.000Z',
+  ]);
+});
+
 describe('a batch that cannot be accepted stores nothing', () => {
   let agent_id = '';
   beforeAll(async () => {
@@ -229,6 +246,13 @@ describe('a batch that cannot be accepted stores nothing', () => {
       (good) => ({ requests: [{ ...good, client_tools: [{ name: 'ask', parameters: { type: 'array' } }] }] }),
       422,
       '/requests/0/client_tools/0/parameters',
+    ],
+    ['a deadline that is no time', (good) => ({ requests: [good], deadline: 'soon' }), 422, '/deadline'],
+    [
+      'a deadline of a request without its zone',
+      (good) => ({ requests: [{ ...good, deadline: '2026-11-21T06:00:00' }] }),
+      422,
+      '/requests/0/deadline',
     ],
     [
       'a response format that is none of ours',

@@ -129,6 +129,7 @@ describe('a run', () => {
         stop_reason: null,
         error: null,
         result: null,
+        deadline: null,
         step_number: 1,
         attempt: 1,
         max_steps: 10,

@@ -30,6 +30,7 @@ export { deleteAgent } from './commits/delete-agent.ts';
 export { deleteBlock } from './commits/delete-block.ts';
 export { registerMemoryTools, registerModuleTools, type ModuleTool } from './commits/register-tools.ts';
 export { resetMessages } from './commits/reset-messages.ts';
+export { commitOverdueRuns, type OverdueReport } from './commits/deadlines.ts';
 export { commitCallerAnswers, type NewCallerAnswer } from './commits/caller-answers.ts';
 export {
   readAwaitedCalls,

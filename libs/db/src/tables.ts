@@ -207,6 +207,7 @@ export interface RunTable {
   result: JsonColumn<unknown> | null;
   summary_steps: Generated<number>;
   summarises_to_seq: number | null;
+  deadline_at: Timestamp | null;
   first_seq: number | null;
   last_seq: number | null;
   created_at: Stamped;

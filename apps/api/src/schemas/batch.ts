@@ -92,6 +92,12 @@ const resultFormat = responseFormat
     'What the result of the run must look like: the JSON of its last answer, or what it hands to the tool `finish` if ' +
       "the agent has that. It is in `metadata.result` of the run. Beyond Letta, where it is the agent's.",
   );
+const deadline = z.iso
+  .datetime({ offset: true, error: 'must be a time such as 2026-11-21T06:00:00Z' })
+  .nullish();
+const runDeadline = deadline.describe(
+  'From then on the run takes no further step, and fails for `deadline`. Steps at the provider are awaited. Beyond Letta.',
+);
 
 const requestInput = z
   .strictObject({
@@ -107,6 +113,7 @@ const requestInput = z
     ),
     client_tools: clientTools,
     response_format: resultFormat,
+    deadline: runDeadline,
     ...legacyFields,
   })
   .refine((request) => (request.messages == null) !== (request.input == null), {
@@ -134,6 +141,7 @@ const templateInput = z
     ),
     client_tools: clientTools,
     response_format: resultFormat,
+    deadline: runDeadline,
   })
   .meta({ id: 'BatchTemplate' });
 
@@ -160,6 +168,7 @@ export const batchInput = z
       .url({ protocol: /^https?$/, error: 'must be an http(s) URL' })
       .max(2_000)
       .nullish(),
+    deadline: deadline.describe('The latest deadline of any of its runs. Beyond Letta.'),
     metadata: z.record(z.string(), z.unknown()).nullish().describe('Kept and answered. Beyond Letta.'),
   })
   .superRefine(({ requests, template, inputs }, context) => {

@@ -13,6 +13,7 @@ export function toNewRun(request: RequestInput): NewRun {
     max_steps: request.max_steps ?? MAX_STEPS_DEFAULT,
     messages: toMessages(request),
     isolated: request.conversation === 'isolated',
+    deadline: request.deadline ?? null,
     client_tools: (request.client_tools ?? []).map(toClientTool),
     result_format:
       request.response_format?.type === 'json_schema'

@@ -78,6 +78,7 @@ export function toRunResponse(run: RunRow, awaited: readonly PlannedCall[] = [])
       stop_reason: run.stop_reason,
       error: run.error,
       result: run.result,
+      deadline: run.deadline_at?.toISOString() ?? null,
       step_number: run.step_number,
       attempt: run.attempt,
       max_steps: run.max_steps,

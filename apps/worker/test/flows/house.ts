@@ -81,6 +81,7 @@ export interface SubmittedRun {
   readonly tool_rules?: readonly object[];
   readonly client_tools?: readonly ToolDefinition[];
   readonly result_schema?: JsonObject;
+  readonly deadline?: string;
   /** Default: one that takes a forced tool choice. */
   readonly model?: string;
   /** `model_settings.extra`. */
@@ -228,6 +229,7 @@ export async function openHouse(
             max_steps: run.max_steps ?? 10,
             isolated: run.isolated ?? false,
             client_tools: run.client_tools ?? [],
+            deadline: run.deadline ?? null,
             result_format: run.result_schema === undefined ? null : { schema: run.result_schema },
             messages: [
               { role: 'user', content: [{ type: 'text', text: run.input }], otid: null, name: null },

@@ -9,6 +9,7 @@ import {
   cancelledMove,
   completed,
   failed,
+  overdueMove,
   retryDelayMs,
   type AppendedMessage,
   type Refusal,
@@ -62,7 +63,8 @@ function afterSummary(run: RunFacts, key: StepKey, answer: StepAnswer, policy: R
     );
     return decided(run, key, 'error', 'no summary', { answer, error }, [], retryOr(run, policy, gaveUp));
   }
-  const move = isCancelling(run) ? cancelledMove : nextStep(run, run.trail ?? NO_TRAIL);
+  const goesOn = run.is_overdue === true ? overdueMove : nextStep(run, run.trail ?? NO_TRAIL);
+  const move = isCancelling(run) ? cancelledMove : goesOn;
   return { ...decided(run, key, 'settle', 'summarised', { answer }, [], move), summary };
 }
 
@@ -161,6 +163,7 @@ function afterAnswered(
         const move = failed('max_tokens', 'The answer was cut off at max_tokens.');
         return apply('settle', 'cut off', standsAlone(answer), move);
       }
+      if (run.is_overdue === true) return apply('settle', 'cut off past the deadline', false, overdueMove);
       if (run.token_boost > 0 || run.attempt >= ATTEMPT_MAX) {
         const message = 'The answer was cut off inside a tool call, and no further try is left.';
         return apply('settle', 'cut off inside a call again', false, failed('max_tokens', message));
@@ -203,6 +206,7 @@ function afterAnswered(
   if (answer.stop_reason === 'pause_turn' && answer.content.length > 0) {
     if (run.step_number >= run.max_steps)
       return apply('settle', 'paused at the step limit', false, completed('max_steps'));
+    if (run.is_overdue === true) return apply('settle', 'paused past the deadline', false, overdueMove);
     if (trail.pauses >= PAUSES_MAX) {
       const message = `The provider suspended the answer ${PAUSES_MAX + 1} times in a row.`;
       return apply('settle', 'paused too often', false, failed('loop_detected', message));
@@ -219,6 +223,7 @@ function afterAnswered(
     const isWordEnd = stopped && move.stop_reason === 'end_turn';
     return apply('settle', reason, shown, isWordEnd ? { ...move, stop_reason: 'stop_sequence' } : move);
   }
+  if (run.is_overdue === true) return apply('settle', 'not done by the deadline', shown, overdueMove);
   const said = appended(shown);
   const asked: AppendedMessage = {
     seq: run.last_seq + said.length + 1,
@@ -281,6 +286,7 @@ function readyAgain(run: RunFacts, delayMs: number): Extract<RunMove, { state: '
 
 function retryOr(run: RunFacts, policy: RetryPolicy, gaveUp: RunMove): RunMove {
   if (isCancelling(run)) return cancelledMove;
+  if (run.is_overdue === true) return overdueMove;
   if (run.failures + 1 >= policy.attempts_max || run.attempt >= ATTEMPT_MAX) return gaveUp;
   return readyAgain(run, retryDelayMs(policy, run.failures + 1));
 }

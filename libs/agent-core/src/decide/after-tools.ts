@@ -11,6 +11,7 @@ import {
   cancelledMove,
   completed,
   failed,
+  overdueMove,
   type AppendedMessage,
   type RunFacts,
   type RunMove,
@@ -39,11 +40,11 @@ export interface ToolsDecision {
 /**
  * Decides once every call of the step has its result. `assistantSeq` is the number of the message with the calls;
  * `resultsJson` is the user message that answers all of them. In this order: the batch is being cancelled → the end;
- * what the tool rules and the step limit say, see {@link loopAfterCalls}; the run goes round in circles → the end; on.
+ * what the tool rules and the step limit say, see {@link loopAfterCalls}; its deadline has passed → the end; the run goes round in circles → the end; on.
  * The step limit is exact: a run whose last allowed step called tools has had them carried out, and ends.
  */
 export function decideAfterTools(
-  run: Pick<RunFacts, 'id' | 'batch_state' | 'state' | 'step_number' | 'max_steps' | 'trail'>,
+  run: Pick<RunFacts, 'id' | 'batch_state' | 'state' | 'step_number' | 'max_steps' | 'trail' | 'is_overdue'>,
   assistantSeq: number,
   resultsJson: string,
   calls: readonly SettledCall[] = [],
@@ -91,7 +92,7 @@ export function decidePoisonedTools(
 }
 
 function moveAfterTools(
-  run: Pick<RunFacts, 'batch_state' | 'step_number' | 'max_steps' | 'trail'>,
+  run: Pick<RunFacts, 'batch_state' | 'step_number' | 'max_steps' | 'trail' | 'is_overdue'>,
   settled: readonly SettledCall[],
   conduct: Conduct,
 ): readonly [reason: string, event: RunEvent, move: RunMove, reask: string | null] {
@@ -122,6 +123,7 @@ function moveAfterTools(
     }
     return [reason, 'complete', completed(stop_reason, result), null];
   }
+  if (run.is_overdue === true) return ['deadline passed', 'fail', overdueMove, null];
   const trail = afterCallsOf(before, rules, calls);
   const verdict = detectLoop(trail.steps);
   if (verdict !== null)

@@ -23,6 +23,8 @@ export interface RunFacts {
   readonly trail: Trail | null;
   /** The last message that the step under way summarises; null where it is an ordinary one. */
   readonly summarises_to_seq: number | null;
+  /** Its deadline has passed: it takes no further step. Default false. */
+  readonly is_overdue?: boolean;
 }
 
 /** Limits that decisions follow. */
@@ -119,6 +121,9 @@ export function failed(stopReason: StopReason, message: string, detail: JsonObje
 
 /** The move of a run whose batch is being cancelled. */
 export const cancelledMove: RunMove = { state: 'cancelled', stop_reason: 'cancelled', error: null };
+
+/** The move of a run that would go on and is past its deadline. */
+export const overdueMove: RunMove = failed('deadline', 'The run passed its deadline before it was done.');
 
 /** Milliseconds to wait after the `failures`-th failed attempt of a step. */
 export function retryDelayMs(policy: RetryPolicy, failures: number): number {

@@ -78,8 +78,9 @@ export const runMachine: Machine<RunState, RunEvent> = {
     },
     requires_action: {
       meaning: 'Its answer calls a client tool or a tool that needs approval; nobody here can go on.',
-      next: 'The caller, through POST /v1/runs/{run_id}/tool-results; or the cancel flow.',
-      wakes: 'The answer to the last call that awaits one, or a cancel request; it may last for ever.',
+      next: 'The caller, through POST /v1/runs/{run_id}/tool-results; the cancel flow; or, past its deadline, the sweep.',
+      wakes:
+        'The answer to the last call that awaits one, a cancel request, or its deadline; without one it may last for ever.',
     },
     completed: { meaning: 'It ended well; the stop reason says how.', next: 'Nobody.', wakes: 'Final.' },
     failed: {

@@ -89,6 +89,22 @@ describe('results of a step', () => {
     }
   });
 
+  test('past the deadline are kept, and end the run', () => {
+    const { run, message } = decideAfterTools(
+      acting({ is_overdue: true }),
+      5,
+      RESULTS,
+      [settled('lookup')],
+      conduct,
+    );
+    expect(run).toMatchObject({ state: 'failed', stop_reason: 'deadline' });
+    expect(message.content_json).toBe(RESULTS);
+    const done = [settled('lookup'), settled('done')];
+    expect(decideAfterTools(acting({ is_overdue: true }), 5, RESULTS, done, conduct).run).toMatchObject({
+      stop_reason: 'tool_rule',
+    });
+  });
+
   test('of a call that the caller denied count for no rule', () => {
     const denied = { ...settled('done', { ok: false }), denied: true };
     const { run } = decideAfterTools(acting(), 5, RESULTS, [settled('lookup'), denied], conduct);

@@ -302,3 +302,18 @@ describe('a pause of the provider', () => {
     expect(summary(paused(10))).toBe('done kept failed loop_detected');
   });
 });
+
+describe('an answer past the deadline of its run', () => {
+  const late = { is_overdue: true };
+
+  test.each<[string, readonly ContentBlock[], string]>([
+    ['end_turn', saying, 'done shown completed end_turn'],
+    ['end_turn', nothing, 'done none failed deadline'],
+    ['pause_turn', searching, 'done kept failed deadline'],
+    ['max_tokens', calling, 'done kept failed deadline'],
+    ['tool_use', calling, 'answered shown acting'],
+    ['tool_use', nameless, 'errored none failed deadline'],
+  ])('that stops for %s takes no further step', (stopReason, content, expected) => {
+    expect(summary(decide(stopReason, content, late))).toBe(expected);
+  });
+});

@@ -78,7 +78,8 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
       select r.id as run_id, r.state, coalesce(n.chunks, 0) as chunks
         from run r join batch b on b.id = r.batch_id
         left join named n on n.run_id = r.id and n.kind = case r.state when 'ready' then 'ready' else 'tools' end
-       where (r.state = 'ready' and b.state = 'running' and n.chunks is null)
+       -- A run past its deadline is the sweep's to end.
+       where (r.state = 'ready' and b.state = 'running' and n.chunks is null and coalesce(r.deadline_at > app_now(), true))
           or (r.state = 'acting' and coalesce(n.chunks, 0) <> 1)`,
   },
   {
@@ -95,8 +96,8 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
          select count(*)::int as chunks from run_chunk c where r.id = any(c.run_ids)) k
         join batch b on b.id = r.batch_id
        where (r.state = 'requires_action' and (o.open = 0 or k.chunks > 0))
-          -- The calls of a batch that is being cancelled are answered by whoever ends its runs.
-          or (r.state = 'acting' and o.open > 0 and b.state <> 'cancelling')`,
+          -- The calls of a run past its deadline, or of a batch that is being cancelled, are answered by whoever ends its runs.
+          or (r.state = 'acting' and o.open > 0 and b.state <> 'cancelling' and coalesce(r.deadline_at > app_now(), true))`,
   },
   {
     id: 'I19',

@@ -37,11 +37,15 @@ export interface NewRun {
   readonly client_tools?: readonly ToolDefinition[];
   /** What its result must look like; default: anything. */
   readonly result_format?: ResultFormat | null;
+  /** ISO time from when on it takes no further step; default: its batch's. */
+  readonly deadline?: string | null;
 }
 
 export interface NewBatch {
   readonly id: string;
   readonly callback_url: string | null;
+  /** ISO time from when on none of its runs takes a further step; default: none. */
+  readonly deadline?: string | null;
   readonly metadata: object | null;
   /** In request order. */
   readonly runs: readonly NewRun[];
@@ -87,7 +91,7 @@ export async function acceptBatch(trx: Tx, projectId: string, batch: NewBatch): 
 
   await insertBatch(trx, projectId, batch, now);
   await takeConversations(trx, projectId, plan, now);
-  await insertRuns(trx, projectId, batch.id, plan, now);
+  await insertRuns(trx, projectId, batch, plan, now);
   await insertReadyChunks(trx, projectId, plan, now);
   await insertMessages(trx, projectId, plan, now);
   await insertQueuedInput(trx, projectId, plan);
@@ -268,7 +272,7 @@ async function takeConversations(
 async function insertRuns(
   trx: Tx,
   projectId: string,
-  batchId: string,
+  batch: NewBatch,
   plan: readonly PlannedRun[],
   now: string,
 ): Promise<void> {
@@ -277,18 +281,26 @@ async function insertRuns(
     agent_id: request.agent_id,
     custom_id: request.custom_id === null ? null : toStorableText(request.custom_id),
     max_steps: request.max_steps,
+    deadline_at: earlier(request.deadline, batch.deadline),
     state: run.first_seq === null ? 'queued' : 'ready',
   }));
   for (const { json } of jsonRowChunks(rows)) {
     await sql`
       insert into run (id, project_id, batch_id, agent_id, conversation_id, definition_id, ordinal, custom_id, state,
-        max_steps, first_seq, last_seq, created_at, started_at)
-      select id, ${projectId}::uuid, ${batchId}::uuid, agent_id, conversation_id, definition_id, ordinal, custom_id, state,
-        max_steps, first_seq, last_seq, ${now}::timestamptz, case state when 'ready' then ${now}::timestamptz end
+        max_steps, first_seq, last_seq, deadline_at, created_at, started_at)
+      select id, ${projectId}::uuid, ${batch.id}::uuid, agent_id, conversation_id, definition_id, ordinal, custom_id, state,
+        max_steps, first_seq, last_seq, deadline_at, ${now}::timestamptz, case state when 'ready' then ${now}::timestamptz end
       from json_to_recordset(${json}::json) as r (id uuid, agent_id uuid, conversation_id uuid, definition_id uuid,
-        ordinal integer, custom_id text, state text, max_steps integer, first_seq integer, last_seq integer)
+        ordinal integer, custom_id text, state text, max_steps integer, first_seq integer, last_seq integer,
+        deadline_at timestamptz)
     `.execute(trx);
   }
+}
+
+/** Of two ISO times the earlier one; undefined for none. */
+function earlier(one: string | null | undefined, other: string | null | undefined): string | undefined {
+  if (one == null || other == null) return one ?? other ?? undefined;
+  return Date.parse(one) < Date.parse(other) ? one : other;
 }
 
 /** Makes the runs that start findable for the compose flow. */

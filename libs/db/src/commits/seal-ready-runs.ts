@@ -18,7 +18,7 @@ export interface NewProviderBatch {
  *
  * Locks: chunks (skip locked; served by run_chunk_due), their batches (`for share`, so that a cancel waits for this or
  * this sees the cancel), runs in id order. Runs whose batch does not run are left out and lose their place: resuming
- * a batch makes new chunks of its ready runs.
+ * a batch makes new chunks of its ready runs. So are runs past their deadline, which the sweep ends.
  */
 export async function sealReadyRuns(trx: Tx, batch: NewProviderBatch, limit: number): Promise<number> {
   const { rows: taken } = await sql<{ run_ids: string[] }>`
@@ -49,6 +49,7 @@ export async function sealReadyRuns(trx: Tx, batch: NewProviderBatch, limit: num
     with locked as materialized (
       select r.id from run r join batch b on b.id = r.batch_id
        where r.id = any(${runIds}::uuid[]) and r.state = 'ready' and b.state = 'running'
+         and (r.deadline_at is null or r.deadline_at > app_now())
        order by r.id
          for no key update of r),
     numbered as (

@@ -19,6 +19,10 @@ alter table tool drop constraint tool_kind_check,
 alter table tool_call drop constraint tool_call_kind_check,
   add constraint tool_call_kind_check check (kind in ('memory','module','client','finish','rejected'));
 
+-- From when on it takes no further step.
+alter table run add column deadline_at timestamptz;
+create index run_by_deadline on run (deadline_at) where deadline_at is not null and ended_at is null;
+
 -- Runs that wait for their caller now.
 alter table batch_tally add column requires_action integer not null default 0;
 

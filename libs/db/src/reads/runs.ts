@@ -24,6 +24,7 @@ export interface RunRow {
   /** What it came to; null for nothing. */
   readonly result: Json;
   readonly max_steps: number;
+  readonly deadline_at: Date | null;
   readonly step_number: number;
   readonly attempt: number;
   readonly first_seq: number | null;
@@ -43,7 +44,7 @@ export interface RunFilter {
 }
 
 const columns = sql`r.id, r.batch_id, r.agent_id, r.conversation_id, r.ordinal, r.custom_id, r.state, r.stop_reason,
-  r.error, r.result, r.max_steps, r.step_number, r.attempt, r.first_seq, r.last_seq, r.created_at, r.started_at, r.ended_at`;
+  r.error, r.result, r.deadline_at, r.max_steps, r.step_number, r.attempt, r.first_seq, r.last_seq, r.created_at, r.started_at, r.ended_at`;
 
 /** One run; throws `not_found`. Index: primary key. */
 export async function readRun(db: Database, projectId: string, runId: string): Promise<RunRow> {

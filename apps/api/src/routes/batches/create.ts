@@ -80,6 +80,7 @@ async function acceptOnce(
   const { ready } = await acceptBatch(trx, projectId, {
     id: batch_id,
     callback_url: body.callback_url ?? null,
+    deadline: body.deadline ?? null,
     metadata: body.metadata ?? null,
     runs,
     agent_path: body.template == null ? null : '/template/agent_id',

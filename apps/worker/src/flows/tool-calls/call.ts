@@ -33,6 +33,8 @@ export interface Call {
 
 const IN_DOUBT =
   'This call was interrupted and may or may not have taken effect. It was not run again; check before repeating it.';
+/** What is said of a call that the caller did not answer in time; nobody else sends such a run to the workers. */
+const TOO_LATE = 'The run passed its deadline before the caller answered; the call was not made.';
 /** What the model is told of a call that a cancellation came before. */
 export const NOT_MADE = 'The batch was cancelled before this call was made.';
 
@@ -68,6 +70,14 @@ export function callsOf(run: ActingRun, conduct: Conduct): readonly Call[] {
     }
     if (state === 'running' && (cancelled || planned.tool?.side_effects === 'once')) {
       return { run, planned, key, known: { outcome: { ok: false, result: IN_DOUBT }, state: 'unknown' } };
+    }
+    if (planned.awaits !== null && row.verdict === null && !cancelled) {
+      return {
+        run,
+        planned,
+        key,
+        known: { outcome: { ok: false, result: TOO_LATE }, state: 'failed', denied: true },
+      };
     }
     if (cancelled) {
       return { run, planned, key, known: { outcome: { ok: false, result: NOT_MADE }, state: 'failed' } };
