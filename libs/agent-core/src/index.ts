@@ -102,7 +102,7 @@ export {
   type ToolCallEvent,
   type ToolCallState,
 } from './machine/tool-call.ts';
-export type { ErrorClass, StepAnswer, StepOutcome } from './decide/step-outcome.ts';
+export { isOutage, type ErrorClass, type StepAnswer, type StepOutcome } from './decide/step-outcome.ts';
 export {
   RETRY_POLICY_DEFAULT,
   retryDelayMs,

@@ -7,6 +7,7 @@ import {
   decideAfterTools,
   decodeResultLine,
   fromCustomId,
+  isOutage,
   parseModelHandle,
   salvageCustomId,
   toolResultsMessage,
@@ -30,6 +31,7 @@ import {
   lockRuns,
   markFinishedBatches,
   newId,
+  pauseCredential,
   type ClaimedProviderBatch,
   type DecidedRun,
   type LockedRun,
@@ -78,7 +80,7 @@ export async function applyResultLines(
 ): Promise<AppliedChunk> {
   // A line that cannot be read may read well the next time; only the last pass takes it for the provider's answer.
   const isLastPass = batch.streams + 1 >= deps.settings.streams_max;
-  const { entries, bad, cut } = sortLines(batch, lines, isLastPass);
+  const { entries, bad, cut, accountTrouble } = sortLines(batch, lines, isLastPass);
   const ids = { chunk_ids: [newId(), newId(), newId()] as const, tally_slot: tallySlot() };
   const { decided, report } = await inTransaction(deps.db, async (trx) => {
     await holdLease(trx, lease);
@@ -90,6 +92,9 @@ export async function applyResultLines(
     return { decided, report: committed };
   });
   await ringAfterCommit(deps, report, await markFinishedBatches(deps.db, report.ended_batch_ids));
+  if (accountTrouble !== null) {
+    await pauseCredential(deps.db, batch.credential, deps.settings.refusal.pause_ms, accountTrouble);
+  }
   return {
     applied: decided.runs.length,
     refused: entries.size - decided.runs.length,
@@ -149,10 +154,13 @@ function sortLines(
   readonly entries: ReadonlyMap<string, Entry>;
   readonly bad: readonly QuarantinedLine[];
   readonly cut: boolean;
+  /** What a line says of our key or our means; null when none does. */
+  readonly accountTrouble: string | null;
 } {
   const entries = new Map<string, Entry>();
   const bad: QuarantinedLine[] = [];
   let cut = false;
+  let accountTrouble: string | null = null;
   for (const line of lines) {
     const text = line.kind === 'line' ? line.text : '';
     const decoded: DecodedLine =
@@ -184,11 +192,23 @@ function sortLines(
       continue;
     }
     if (decoded.kind === 'unreadable' && !isLastPass) continue;
+    if (decoded.kind === 'errored' && classifyErroredLine(decoded.error_type, decoded.message) === 'account')
+      accountTrouble = `a result says ${decoded.error_type}`;
     const first = entries.get(id.key.run_id);
     if (first === undefined) entries.set(id.key.run_id, { key: id.key, outcome: toOutcome(decoded), line });
     else if (first.line.kind !== 'line' || first.line.text !== text) putAside('conflicting');
   }
-  return { entries, bad, cut };
+  if (isOutage([...entries.values()].map((entry) => entry.outcome))) {
+    for (const [id, entry] of entries) entries.set(id, { ...entry, outcome: asOutage(entry.outcome) });
+  }
+  return { entries, bad, cut, accountTrouble };
+}
+
+/** What failed because the provider was out of order is nobody's fault. */
+function asOutage(outcome: StepOutcome): StepOutcome {
+  return outcome.kind === 'errored' && outcome.error_class === 'retryable'
+    ? { ...outcome, error_class: 'outage' }
+    : outcome;
 }
 
 /** True when lines name steps and every one is somebody else's, false when one is ours, null when they name none. */
@@ -215,7 +235,7 @@ function toOutcome(decoded: Exclude<DecodedLine, { kind: 'blank' }>): StepOutcom
     }
     case 'errored': {
       const kind = classifyErroredLine(decoded.error_type, decoded.message);
-      const error_class = kind === 'account' ? 'retryable' : kind;
+      const error_class = kind === 'account' || kind === 'overloaded' ? 'outage' : kind;
       return { kind: 'errored', error_class, error_type: decoded.error_type, message: decoded.message };
     }
     case 'unreadable':

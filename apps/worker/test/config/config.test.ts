@@ -44,7 +44,12 @@ test('every variable that is left out has its documented default', () => {
       chunks_in_flight: 2,
       line_bytes_max: 32_000_000,
       streams_max: 12,
-      retry: { attempts_max: 4, retry_delay_ms: 5_000, retry_delay_ms_max: 600_000 },
+      retry: {
+        attempts_max: 4,
+        retry_delay_ms: 5_000,
+        retry_delay_ms_max: 600_000,
+        outage_delay_ms: 300_000,
+      },
       poll: { poll_interval_ms: 60_000, poll_interval_ms_max: 300_000, missing_grace_ms: 900_000 },
       reconcile: {
         clock_skew_ms: 120_000,

@@ -101,7 +101,7 @@ describe('steps without an answer', () => {
   test('a request that never succeeds ends its run after the last attempt, with what the provider said', async () => {
     house.simulator.control.addRule({
       op: 'request',
-      outcome: { type: 'errored', error_type: 'overloaded_error', message: 'Come back another day' },
+      outcome: { type: 'errored', error_type: 'api_error', message: 'Come back another day' },
     });
     const batch = await house.submit([{ input: 'hello' }]);
     await house.drive(house.worker(), { hasten: true });

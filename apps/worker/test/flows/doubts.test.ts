@@ -147,3 +147,49 @@ test('a cancel that was acknowledged while the body was encoded is not overtaken
   expect(house.simulator.control.batches()).toEqual([]);
   expect(await house.runsOf(batch.id)).toMatchObject(batch.run_ids.map(() => ({ state: 'cancelled' })));
 });
+
+/** Every request fails at the provider with this error, until the rule is removed. */
+function everythingFailsWith(error_type: 'overloaded_error' | 'api_error' | 'billing_error'): string {
+  return house.simulator.control.addRule({
+    op: 'request',
+    outcome: { type: 'errored', error_type, message: 'not now' },
+  });
+}
+
+test.each([
+  ['overloaded_error', 2],
+  ['api_error', 12],
+] as const)(
+  'an outage that comes as %s on every line burns no attempt and fails no run',
+  async (type, count) => {
+    const rule = everythingFailsWith(type);
+    const batch = await submitTexts(count);
+    const worker = house.worker();
+    await expect(house.drive(worker, { hasten: true, rounds: 30 })).rejects.toThrow(/not ended/);
+    expect(house.simulator.control.batches().length).toBeGreaterThan(6);
+    expect(await house.rows('select distinct failures from run')).toEqual([{ failures: 0 }]);
+    house.simulator.control.removeRule(rule);
+    await house.drive(worker, { hasten: true });
+    expect(await house.runsOf(batch.id)).toMatchObject(
+      batch.run_ids.map(() => ({ stop_reason: 'end_turn' })),
+    );
+  },
+);
+
+test('a result that says that nobody pays stops all sending for a while, with its reason', async () => {
+  const rule = everythingFailsWith('billing_error');
+  const batch = await submitTexts(2);
+  const worker = house.worker({
+    settings: { refusal: { ...house.worker().settings.refusal, pause_ms: 600_000 } },
+  });
+  await expect(house.drive(worker, { rounds: 12 })).rejects.toThrow(/not ended/);
+  expect(house.simulator.control.batches()).toHaveLength(1);
+  expect(
+    await house.rows(
+      `select pause_reason, paused_until > app_now() + interval '9 minutes' as paused from credential`,
+    ),
+  ).toEqual([{ pause_reason: 'a result says billing_error', paused: true }]);
+  house.simulator.control.removeRule(rule);
+  await house.drive(worker, { hasten: true });
+  expect(await house.runsOf(batch.id)).toMatchObject(batch.run_ids.map(() => ({ stop_reason: 'end_turn' })));
+});

@@ -127,7 +127,7 @@ const FAST: Partial<FlowSettings> = {
   chunks_in_flight: 2,
   line_bytes_max: 1_000_000,
   streams_max: 3,
-  retry: { attempts_max: 4, retry_delay_ms: 0, retry_delay_ms_max: 0 },
+  retry: { attempts_max: 4, retry_delay_ms: 0, retry_delay_ms_max: 0, outage_delay_ms: 0 },
   poll: { poll_interval_ms: 0, poll_interval_ms_max: 0, missing_grace_ms: 0 },
   reconcile: { clock_skew_ms: 60_000, quarantine_ms: 0, search_interval_ms: 0, searches_min: 2 },
   refusal: { backoff_ms: 0, backoff_ms_max: 0, pause_ms: 0, refusals_max: 12 },

@@ -120,6 +120,8 @@ function afterNoAnswer(
     return because('error', 'too long for the model', error, ifCancelling(run, move));
   }
   const gaveUp = failed('provider_error', outcome.message, { type: outcome.error_type });
+  if (outcome.error_class === 'outage')
+    return because('error', 'an outage of the provider', error, afterOutage(run, policy, gaveUp));
   return because('error', 'failed at the provider', error, retryOr(run, policy, gaveUp));
 }
 
@@ -282,6 +284,13 @@ function readyAgain(run: RunFacts, delayMs: number): Extract<RunMove, { state: '
     token_boost: run.token_boost,
     delay_ms: delayMs,
   };
+}
+
+/** Tried again for as long as attempts can be numbered, which at the usual delay is most of a day. */
+function afterOutage(run: RunFacts, policy: RetryPolicy, gaveUp: RunMove): RunMove {
+  if (isCancelling(run)) return cancelledMove;
+  if (run.attempt >= ATTEMPT_MAX) return gaveUp;
+  return { ...readyAgain(run, policy.outage_delay_ms), failures: run.failures };
 }
 
 function retryOr(run: RunFacts, policy: RetryPolicy, gaveUp: RunMove): RunMove {

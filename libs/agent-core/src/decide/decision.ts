@@ -35,12 +35,15 @@ export interface RetryPolicy {
   readonly retry_delay_ms: number;
   /** Milliseconds a retry waits at most. */
   readonly retry_delay_ms_max: number;
+  /** Milliseconds to wait after an attempt that an outage of the provider took; it counts as no failure. */
+  readonly outage_delay_ms: number;
 }
 
 export const RETRY_POLICY_DEFAULT: RetryPolicy = {
   attempts_max: 4,
   retry_delay_ms: 5_000,
   retry_delay_ms_max: 600_000,
+  outage_delay_ms: 300_000,
 };
 
 /** A message to append to the run's conversation. */

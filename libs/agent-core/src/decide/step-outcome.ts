@@ -13,8 +13,11 @@ export interface StepAnswer {
   readonly model: string | null;
 }
 
-/** What may be done about an error that a result line carries. */
-export type ErrorClass = 'permanent' | 'too_long' | 'retryable';
+/**
+ * What may be done about an error that a result line carries. `outage`: it says nothing about the request, which is sent
+ * again for as long as it lasts. `retryable`: the request may be the cause, so it is sent again a few times.
+ */
+export type ErrorClass = 'permanent' | 'too_long' | 'retryable' | 'outage';
 
 /** What became of a step at the provider. */
 export type StepOutcome =
@@ -35,3 +38,17 @@ export type StepOutcome =
   | { readonly kind: 'poison'; readonly answer: StepAnswer | null }
   /** The result file, complete as far as can be told, has no line for it; or the provider lost the batch. */
   | { readonly kind: 'missing' };
+
+/** Lines from which on their errors, taken together, say something about the provider. */
+const OUTAGE_LINES_MIN = 10;
+/** The share of them that must have failed. */
+const OUTAGE_SHARE = 0.8;
+
+/** True when so many requests of one file failed at the provider that none of them can be the cause. */
+export function isOutage(outcomes: readonly StepOutcome[]): boolean {
+  const failed = outcomes.filter(
+    (outcome) =>
+      outcome.kind === 'errored' && (outcome.error_class === 'retryable' || outcome.error_class === 'outage'),
+  );
+  return outcomes.length >= OUTAGE_LINES_MIN && failed.length >= outcomes.length * OUTAGE_SHARE;
+}

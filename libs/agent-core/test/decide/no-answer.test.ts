@@ -7,13 +7,18 @@ import {
   type RunFacts,
   type StepDecision,
 } from '../../src/decide/decision.ts';
-import type { ErrorClass, StepOutcome } from '../../src/decide/step-outcome.ts';
+import { isOutage, type ErrorClass, type StepOutcome } from '../../src/decide/step-outcome.ts';
 import { RUN_STATES, runMachine, type RunState, type StopReason } from '../../src/machine/run.ts';
 import { terminalStates } from '../../src/machine/machine.ts';
 import { NO_USAGE } from '../../src/model/usage.ts';
 import { keyOf, makeAnswer, makeRun, text } from './facts.ts';
 
-const policy: RetryPolicy = { attempts_max: 3, retry_delay_ms: 1_000, retry_delay_ms_max: 3_000 };
+const policy: RetryPolicy = {
+  attempts_max: 3,
+  retry_delay_ms: 1_000,
+  retry_delay_ms_max: 3_000,
+  outage_delay_ms: 9_000,
+};
 
 const errored = (error_class: ErrorClass): StepOutcome => ({
   kind: 'errored',
@@ -217,5 +222,44 @@ describe('the wait before an attempt', () => {
     [5_000, 600_000],
   ])('after %i failures is %i ms', (failures, delayMs) => {
     expect(retryDelayMs(RETRY_POLICY_DEFAULT, failures)).toBe(delayMs);
+  });
+});
+
+describe('an outage', () => {
+  test('burns no attempt: the step is sent again after the outage delay, its failures as they were', () => {
+    expect(decide(errored('outage'), { failures: 2, attempt: 40 })).toMatchObject({
+      step: { state: 'errored' },
+      run: { state: 'ready', attempt: 41, failures: 2, delay_ms: 9_000 },
+    });
+  });
+
+  test('ends the run once its attempts can no longer be numbered', () => {
+    expect(decide(errored('outage'), { attempt: 255 }).run).toMatchObject({
+      state: 'failed',
+      stop_reason: 'provider_error',
+    });
+  });
+
+  test('ends the run of a batch that is being cancelled', () => {
+    expect(decide(errored('outage'), { batch_state: 'cancelling' }).run).toMatchObject({
+      state: 'cancelled',
+    });
+  });
+
+  test.each([
+    [9, 0, false],
+    [10, 0, true],
+    [8, 2, true],
+    [7, 3, false],
+  ])('is what %i failed and %i answered lines of one file are: %s', (failures, answers, expected) => {
+    const outcomes = [
+      ...Array.from({ length: failures }, (_, n) => errored(n % 2 === 0 ? 'retryable' : 'outage')),
+      ...Array.from({ length: answers }, (): StepOutcome => ({ kind: 'answered', answer: makeAnswer('end_turn', [text('done')]) })),
+    ];
+    expect(isOutage(outcomes)).toBe(expected);
+  });
+
+  test('is not what many requests that are wrong in themselves are', () => {
+    expect(isOutage(Array.from({ length: 20 }, () => errored('permanent')))).toBe(false);
   });
 });

@@ -15,7 +15,12 @@ import {
 import { anyOutcome } from './outcomes.ts';
 
 /** Few attempts, so that giving up is met often. */
-export const policy: RetryPolicy = { attempts_max: 3, retry_delay_ms: 1, retry_delay_ms_max: 10 };
+export const policy: RetryPolicy = {
+  attempts_max: 3,
+  retry_delay_ms: 1,
+  retry_delay_ms_max: 10,
+  outage_delay_ms: 7,
+};
 /** A run takes at most this many passes: each step has its failed attempts, one more for doubled tokens, and its tools. */
 const passesMax = (maxSteps: number): number => maxSteps * (policy.attempts_max + 2) * 2;
 

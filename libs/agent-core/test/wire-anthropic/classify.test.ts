@@ -88,10 +88,10 @@ test.each<[string, string, ErroredLineKind]>([
   ['authentication_error', '', 'account'],
   ['permission_error', '', 'account'],
   ['billing_error', '', 'account'],
-  ['rate_limit_error', '', 'retryable'],
-  ['timeout_error', '', 'retryable'],
+  ['rate_limit_error', '', 'overloaded'],
+  ['timeout_error', '', 'overloaded'],
   ['api_error', '', 'retryable'],
-  ['overloaded_error', '', 'retryable'],
+  ['overloaded_error', '', 'overloaded'],
   ['unknown_error', '', 'retryable'],
 ])('an errored line with %s (%j) is %s', (type, message, kind) => {
   expect(classifyErroredLine(type, message)).toBe(kind);

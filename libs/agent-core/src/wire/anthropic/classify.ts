@@ -91,9 +91,10 @@ function refusalOf(failure: CreateFailure, status: number): RefusalKind | null {
  * - `too_long`: the prompt does not fit the model's context; the same request can never succeed.
  * - `permanent`: the request is invalid; the same request can never succeed.
  * - `account`: key, permission or billing; the request is not at fault and may be sent again once that is mended.
- * - `retryable`: trouble of the provider; send it again.
+ * - `overloaded`: the provider had no room for it or no time; nothing is said about the request.
+ * - `retryable`: it failed at the provider, perhaps because of what is in it; send it again a few times.
  */
-export type ErroredLineKind = 'too_long' | 'permanent' | 'account' | 'retryable';
+export type ErroredLineKind = 'too_long' | 'permanent' | 'account' | 'overloaded' | 'retryable';
 
 const TOO_LONG =
   /prompt is too long|exceeds? (?:the )?(?:model'?s? )?(?:maximum )?context|input is too long/i;
@@ -112,6 +113,10 @@ export function classifyErroredLine(errorType: string, message: string): Errored
     case 'permission_error':
     case 'billing_error':
       return 'account';
+    case 'overloaded_error':
+    case 'rate_limit_error':
+    case 'timeout_error':
+      return 'overloaded';
     default:
       return 'retryable';
   }
