@@ -118,6 +118,8 @@ try {
     recovery_p99_ms: percentile(toll.recoveries_ms, 0.99),
     recovery_max_ms: percentile(toll.recoveries_ms, 1),
     recoveries: toll.recoveries_ms.length,
+    // Held by a worker at its death and not seen taken over: what its last commit had just given back.
+    not_seen_recovered: toll.waiting.size,
     heal_s: Math.round(healSeconds),
     queue: flags.queue,
     seed: flags.seed,

@@ -16,6 +16,8 @@ import { settleOpenSteps } from './settle-open-steps.ts';
 const FLOW = 'poll-provider-batches';
 /** Batches looked at in one go: as many as one page of the provider's list. */
 const CLAIM_MAX = 1_000;
+/** Milliseconds after its expiry from which a batch that has not ended is something for an operator. */
+const OVERDUE_MS = 3_600_000;
 /** Up to this many are asked for one by one; more share a list. */
 const RETRIEVE_MAX = 3;
 
@@ -62,6 +64,16 @@ async function pollClaimed(deps: FlowDeps, claimed: readonly ClaimedProviderBatc
   await hooks?.('poll.after_commit');
   await bell.ring(ended.map((id) => ({ kind: 'ingest', id })));
   for (const batch of lost) await giveUp(deps, batch);
+  const overdue = claimed.filter(
+    ({ id, expires_at }) =>
+      expires_at !== null && now.getTime() - expires_at.getTime() > OVERDUE_MS && !ended.includes(id),
+  );
+  const alarm =
+    lost.length > 0
+      ? 'the provider does not know a batch any more'
+      : overdue.length > 0
+        ? 'a batch has not ended an hour after its expiry'
+        : null;
   // A full claim may have left some behind; fewer means that nobody else is due.
   return {
     flow: FLOW,
@@ -69,7 +81,7 @@ async function pollClaimed(deps: FlowDeps, claimed: readonly ClaimedProviderBatc
     looked_at: claimed.length,
     ended: ended.length,
     lost: lost.length,
-    ...(lost.length > 0 ? { reason: 'the provider does not know a batch any more', alarm: true } : {}),
+    ...(alarm === null ? {} : { reason: alarm, alarm: true }),
     calls,
   };
 }

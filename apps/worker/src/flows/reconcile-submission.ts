@@ -16,6 +16,8 @@ import type { FlowDeps, FlowReport } from './deps.ts';
 import { newNonce } from './nonce.ts';
 
 const FLOW = 'reconcile-submission';
+/** Milliseconds of doubt from which an operator should hear of it: lists may be incomplete, or a twin may stand in the way. */
+const LONG_DOUBT_MS = 2 * 3_600_000;
 
 /**
  * Finds out what became of a create that nobody answered for. A `submitting` row whose lease ran out is `unknown`;
@@ -52,7 +54,7 @@ async function doubt(deps: FlowDeps, batch: ClaimedProviderBatch): Promise<{ rea
 async function search(
   deps: FlowDeps,
   batch: ClaimedProviderBatch,
-): Promise<{ readonly outcome: string; readonly provider_id?: string }> {
+): Promise<{ readonly outcome: string; readonly provider_id?: string; readonly alarm?: boolean }> {
   const { db, provider, settings, hooks } = deps;
   const lease = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
   const submission = {
@@ -84,7 +86,10 @@ async function search(
     }
     case 'search_again':
       await inTransaction(db, (trx) => commitSearchedAgain(trx, lease, decision.counts, decision.delay_ms));
-      return { outcome: 'not found yet' };
+      return {
+        outcome: 'not found yet',
+        alarm: (await readNow(db)).getTime() - submission.submit_started_at.getTime() > LONG_DOUBT_MS,
+      };
     case 'withdraw':
       await inTransaction(db, (trx) => commitWithdrawn(trx, lease, newNonce()));
       await deps.bell.ring([{ kind: 'submit', id: batch.id }]);

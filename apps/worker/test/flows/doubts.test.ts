@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect, inject, test } from 'vitest';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
 import { huntOrphans } from '../../src/flows/hunt-orphans.ts';
 import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
+import { reconcileSubmission } from '../../src/flows/reconcile-submission.ts';
 import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
 import { openHouse, type House, type SubmittedBatch } from './house.ts';
 
@@ -192,4 +193,32 @@ test('a result that says that nobody pays stops all sending for a while, with it
   house.simulator.control.removeRule(rule);
   await house.drive(worker, { hasten: true });
   expect(await house.runsOf(batch.id)).toMatchObject(batch.run_ids.map(() => ({ stop_reason: 'end_turn' })));
+});
+
+test('a batch that has not ended an hour after its expiry is an alarm', async () => {
+  house.simulator.control.configure({ latency: 'fixed:10000000' });
+  await submitTexts(1);
+  const worker = house.worker();
+  await composeProviderBatch(worker);
+  await submitProviderBatch(worker);
+  await house.hasten();
+  expect(await pollProviderBatches(worker)).not.toHaveProperty('alarm');
+  await house.rows(`update provider_batch set expires_at = app_now() - interval '61 minutes'`);
+  await house.hasten();
+  expect(await pollProviderBatches(worker)).toMatchObject({ alarm: true });
+});
+
+test('a create that is in doubt for hours is an alarm', async () => {
+  const { control } = house.simulator;
+  control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'commitThenDrop' } });
+  control.addRule({ op: 'list', action: { type: 'status', code: 500 } });
+  await submitTexts(1);
+  const worker = house.worker();
+  await composeProviderBatch(worker);
+  await submitProviderBatch(worker);
+  await house.hasten();
+  expect(await reconcileSubmission(worker)).toMatchObject({ outcome: 'not found yet', alarm: false });
+  await house.rows(`update provider_batch set submit_started_at = submit_started_at - interval '3 hours'`);
+  await house.hasten();
+  expect(await reconcileSubmission(worker)).toMatchObject({ outcome: 'not found yet', alarm: true });
 });

@@ -254,7 +254,10 @@ describe('an outage', () => {
   ])('is what %i failed and %i answered lines of one file are: %s', (failures, answers, expected) => {
     const outcomes = [
       ...Array.from({ length: failures }, (_, n) => errored(n % 2 === 0 ? 'retryable' : 'outage')),
-      ...Array.from({ length: answers }, (): StepOutcome => ({ kind: 'answered', answer: makeAnswer('end_turn', [text('done')]) })),
+      ...Array.from({ length: answers }, (): StepOutcome => ({
+        kind: 'answered',
+        answer: makeAnswer('end_turn', [text('done')]),
+      })),
     ];
     expect(isOutage(outcomes)).toBe(expected);
   });
