@@ -5,7 +5,12 @@ import type { StepOutcome } from '../../src/decide/step-outcome.ts';
 import type { ContentBlock } from '../../src/model/content.ts';
 import { call, keyOf, makeAnswer, makeRun, text } from './facts.ts';
 
-const policy: RetryPolicy = { attempts_max: 3, retry_delay_ms: 1_000, retry_delay_ms_max: 3_000 };
+const policy: RetryPolicy = {
+  attempts_max: 3,
+  retry_delay_ms: 1_000,
+  retry_delay_ms_max: 3_000,
+  outage_delay_ms: 1_000,
+};
 
 function decide(outcome: StepOutcome, rest: Partial<RunFacts> = {}): StepDecision {
   const run = makeRun({ summarises_to_seq: 3, step_number: 2, ...rest });
