@@ -56,6 +56,13 @@ describe('the answer of a step that summarises', () => {
     });
   });
 
+  test('is kept although the deadline of its run has passed, and the run ends', () => {
+    expect(decide(answered('end_turn', [text('All.')]), { is_overdue: true })).toMatchObject({
+      summary: 'All.',
+      run: { state: 'failed', stop_reason: 'deadline' },
+    });
+  });
+
   test.each([
     ['a refusal', 'refusal', [text('No.')]],
     ['without text', 'end_turn', []],
