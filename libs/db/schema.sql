@@ -45,7 +45,7 @@ create table agent_block (
   project_id uuid not null,
   position integer not null,
   constraint agent_block_pkey PRIMARY KEY (agent_id, block_id),
-  constraint agent_block_agent_id_label_key UNIQUE (agent_id, label)
+  constraint agent_block_agent_id_label_key UNIQUE (agent_id, label) DEFERRABLE
 );
 CREATE INDEX agent_block_by_block ON public.agent_block USING btree (block_id);
 
@@ -131,12 +131,34 @@ create table block (
   created_at timestamp with time zone not null default app_now(),
   updated_at timestamp with time zone not null default app_now(),
   deleted_at timestamp with time zone,
+  conflict_policy text not null default 'merge'::text,
   constraint block_pkey PRIMARY KEY (id),
   constraint block_id_label_key UNIQUE (id, label),
+  constraint block_conflict_policy CHECK ((conflict_policy = ANY (ARRAY['reject'::text, 'last_write'::text, 'merge'::text]))),
   constraint block_head_revision_check CHECK ((head_revision >= 1))
 );
 CREATE INDEX block_by_age ON public.block USING btree (project_id, created_at, id) WHERE (deleted_at IS NULL);
 CREATE INDEX block_by_label ON public.block USING btree (project_id, label) WHERE (deleted_at IS NULL);
+
+create table block_event (
+  project_id uuid not null,
+  block_id uuid not null,
+  agent_id uuid not null,
+  kind text not null,
+  label text not null,
+  new_label text,
+  batch_id uuid not null,
+  run_id uuid not null,
+  step_number integer not null,
+  place smallint not null,
+  tool_use_id text not null,
+  created_at timestamp with time zone not null default app_now(),
+  constraint block_event_pkey PRIMARY KEY (run_id, step_number, place),
+  constraint block_event_kind_check CHECK ((kind = ANY (ARRAY['created'::text, 'detached'::text, 'renamed'::text]))),
+  constraint block_event_renamed CHECK (((kind = 'renamed'::text) = (new_label IS NOT NULL)))
+);
+CREATE INDEX block_event_by_batch ON public.block_event USING btree (batch_id, created_at);
+CREATE INDEX block_event_by_block ON public.block_event USING btree (block_id, created_at);
 
 create table block_revision (
   block_id uuid not null,
@@ -152,14 +174,17 @@ create table block_revision (
   step_number integer,
   tool_use_id text,
   created_at timestamp with time zone not null default app_now(),
+  resolution text,
   constraint block_revision_pkey PRIMARY KEY (block_id, revision),
   constraint block_revision_char_limit_check CHECK ((char_limit > 0)),
   constraint block_revision_check CHECK ((based_on < revision)),
   constraint block_revision_first CHECK (((revision = 1) = (based_on IS NULL))),
+  constraint block_revision_resolution CHECK ((resolution = ANY (ARRAY['clean'::text, 'merged'::text, 'overwrote'::text]))),
+  constraint block_revision_resolved CHECK (((resolution IS NULL) = (run_id IS NULL))),
   constraint block_revision_revision_check CHECK ((revision >= 1)),
   constraint block_revision_writer CHECK ((num_nulls(batch_id, run_id, step_number, tool_use_id) = ANY (ARRAY[0, 4])))
 );
-CREATE INDEX block_revision_by_batch ON public.block_revision USING btree (batch_id) WHERE (batch_id IS NOT NULL);
+CREATE INDEX block_revision_by_batch ON public.block_revision USING btree (batch_id, block_id, revision) WHERE (batch_id IS NOT NULL);
 
 create table conversation (
   id uuid not null,
@@ -558,6 +583,9 @@ alter table batch add constraint batch_project_id_fkey FOREIGN KEY (project_id) 
 alter table batch_tally add constraint batch_tally_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id) ON DELETE CASCADE;
 alter table batch_tally add constraint batch_tally_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table block add constraint block_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table block_event add constraint block_event_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agent(id);
+alter table block_event add constraint block_event_block_id_fkey FOREIGN KEY (block_id) REFERENCES block(id) ON DELETE CASCADE;
+alter table block_event add constraint block_event_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table block_revision add constraint block_revision_block_id_fkey FOREIGN KEY (block_id) REFERENCES block(id) ON DELETE CASCADE;
 alter table block_revision add constraint block_revision_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table conversation add constraint conversation_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);

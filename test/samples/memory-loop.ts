@@ -6,7 +6,7 @@ import type {
   MessageParams,
   ModelScript,
 } from '../../apps/simulator/src/scripts/script.ts';
-import { applyMemoryTool, withWrite } from '../../libs/agent-core/src/memory/apply.ts';
+import { applyMemoryTool } from '../../libs/agent-core/src/memory/apply.ts';
 import { compileMemory } from '../../libs/agent-core/src/memory/compile.ts';
 import type { BlockView } from '../../libs/agent-core/src/model/block.ts';
 import { run as compareVersions } from '../../samples/tools/compare_versions.ts';
@@ -105,7 +105,9 @@ function write(name: string, input: JsonObject, memory: Memory): string {
   const blocks = toBlocks(memory);
   const { outcome, write: written } = applyMemoryTool(name, input, blocks);
   if (!outcome.ok) throw new Error(outcome.result);
-  for (const block of withWrite(blocks, written)) memory[block.label] = block.value;
+  for (const { block_id, label } of blocks) {
+    if (block_id === written?.block_id) memory[label] = written.value;
+  }
   return outcome.result;
 }
 

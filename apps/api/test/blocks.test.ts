@@ -20,6 +20,7 @@ describe('a block', () => {
       description: expect.any(String),
       metadata: { a: 1 },
       read_only: false,
+      conflict_policy: 'merge',
       is_template: false,
       hidden: false,
       tags: ['t'],
@@ -55,6 +56,21 @@ describe('a block', () => {
   ])('with %s is 422', async (_name, body, path) => {
     const answer = await api.call('POST', '/v1/blocks/', body);
     expect([answer.status, answer.body.errors[0].path]).toEqual([422, path]);
+  });
+
+  test('has a conflict policy, which is changed without a revision', async () => {
+    const { id } = await create({ label: 'board', value: 'x', conflict_policy: 'reject' });
+    const changed = await api.call('PATCH', `/v1/blocks/${id}`, { conflict_policy: 'last_write' });
+    expect(changed.body).toMatchObject({ conflict_policy: 'last_write', revision: 1 });
+    const kept = await api.call('PATCH', `/v1/blocks/${id}`, { value: 'y' });
+    expect(kept.body).toMatchObject({ conflict_policy: 'last_write', revision: 2 });
+    const unknown = await api.call('PATCH', `/v1/blocks/${id}`, { conflict_policy: 'first_write' });
+    expect([unknown.status, unknown.body.errors[0].path]).toEqual([422, '/conflict_policy']);
+    const agentId = await createAgent(api, {
+      memory_blocks: [{ label: 'own', value: '', conflict_policy: 'reject' }],
+    });
+    const { body } = await api.call('GET', `/v1/agents/${agentId}/core-memory/blocks/own`);
+    expect(body.conflict_policy).toBe('reject');
   });
 
   test('counts characters, not UTF-16 units', async () => {

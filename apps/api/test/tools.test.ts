@@ -1,3 +1,4 @@
+import { MEMORY_TOOLS } from '@nightshift/agent-core';
 import { inTransaction, registerModuleTools } from '@nightshift/db';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createAgent, openApi, PROJECT_ID, UNKNOWN_UUID, type TestApi } from './api.ts';
@@ -71,26 +72,24 @@ describe('tools', () => {
   test('are listed with filters', async () => {
     const names = async (query: string) =>
       (await api.call('GET', `/v1/tools/?${query}`)).body.map((tool: { name: string }) => tool.name).sort();
-    expect(await names('')).toEqual([
-      'core_memory_append',
-      'core_memory_replace',
-      'finish',
-      'memory_insert',
-      'memory_replace',
-      'memory_rethink',
-      'rethink_memory',
-    ]);
+    expect(await names('')).toEqual(['finish', ...MEMORY_TOOLS.map((tool) => tool.name)].toSorted());
     expect(await names('name=memory_insert')).toEqual(['memory_insert']);
     expect(await names('names=memory_insert&names=rethink_memory')).toEqual([
       'memory_insert',
       'rethink_memory',
     ]);
-    expect(await names('search=rethink')).toEqual(['memory_rethink', 'rethink_memory']);
+    expect(await names('search=rethink_mem')).toEqual(['rethink_memory']);
     expect(await names('tool_types=letta_memory_core')).toEqual([
       'core_memory_append',
       'core_memory_replace',
+      'memory',
+      'memory_apply_patch',
+      'memory_str_insert',
+      'memory_str_replace',
     ]);
-    expect(await names('exclude_tool_types=letta_memory_core&exclude_tool_types=custom')).toEqual([
+    const others = ['letta_memory_core', 'custom', 'letta_core', 'letta_voice_sleeptime_core'];
+    expect(await names(others.map((type) => `exclude_tool_types=${type}`).join('&'))).toEqual([
+      'memory_finish_edits',
       'memory_insert',
       'memory_replace',
       'memory_rethink',

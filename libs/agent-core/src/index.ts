@@ -55,7 +55,7 @@ export {
   type ToolUseBlock,
 } from './model/content.ts';
 export type { SideEffects, ToolDefinition, ToolKind, ToolOutcome } from './model/tool.ts';
-export { BLOCK_CHAR_LIMIT_DEFAULT, type BlockView, type BlockWrite } from './model/block.ts';
+export { BLOCK_CHAR_LIMIT_DEFAULT, type BlockView } from './model/block.ts';
 export {
   MAX_OUTPUT_TOKENS_DEFAULT,
   parseModelHandle,
@@ -183,8 +183,6 @@ export {
   type ErroredLineKind,
   type RefusalKind,
 } from './wire/anthropic/classify.ts';
-export { applyMemoryTool, type MemoryOutcome } from './memory/apply.ts';
-export { changedSinceShown, rewritesWholeBlock } from './memory/changed-since.ts';
 export { compileMemory, type CompileOptions } from './memory/compile.ts';
 export { isMemoryTool, MEMORY_TOOLS } from './memory/definitions.ts';
 export { capResult, toolResultsMessage, type AnsweredCall } from './tools/results.ts';
@@ -212,11 +210,11 @@ export {
 export type { MemoryEffect, WriteResolution } from './memory/effects.ts';
 export {
   CONFLICT_POLICIES,
-  resolveWrite,
+  CONFLICT_POLICY_DEFAULT,
+  type BlockWriter,
   type ConflictPolicy,
-  type ResolvedWrite,
 } from './memory/conflict.ts';
-export { mergeThreeWay, type Diff3, type Merged } from './memory/merge.ts';
+export type { Diff3 } from './memory/merge.ts';
 export {
   describeChange,
   isShrinkAlarm,
@@ -239,7 +237,6 @@ export {
   type StoreCall,
 } from './memory/store-calls.ts';
 export { readTranscriptChunks } from './memory/transcript.ts';
-export { FURTHER_MEMORY_TOOLS, isStoreCall } from './memory/toolset.ts';
 export { labelOfPath, checkNewLabel } from './memory/label.ts';
 export {
   calibrate,

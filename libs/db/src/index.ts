@@ -40,7 +40,7 @@ export {
 } from './reads/awaited-calls.ts';
 export { requestBatchCancel } from './commits/request-batch-cancel.ts';
 export { relabelBlock, writeBlock, type BlockContent } from './commits/write-block.ts';
-export { lockAgent } from './locks/lock-agent.ts';
+export { lockAgent, lockAgents } from './locks/lock-agent.ts';
 export { lockConversations } from './locks/lock-conversations.ts';
 export { lockIdempotencyKey } from './locks/lock-idempotency-key.ts';
 export { listAgents, listTags, readAgent, type AgentFilter, type AgentRow } from './reads/agents.ts';
@@ -109,6 +109,8 @@ export {
   type ClaimedProviderBatch,
 } from './claims/claim-provider-batches.ts';
 export { claimToolsChunk, type ClaimedRunChunk } from './claims/claim-run-chunk.ts';
+export type { BlockChange, BlockWriterCall } from './commits/block-changes.ts';
+export { readLabelsBeside, type UsedLabel } from './reads/labels-beside.ts';
 export { lockBlocksOfAgents, type LockedBlock } from './locks/lock-blocks.ts';
 export { lockRuns, type LockedRun } from './locks/lock-runs.ts';
 export { sealReadyRuns } from './commits/seal-ready-runs.ts';
@@ -139,7 +141,6 @@ export {
   commitToolResults,
   type CommitReport,
   type DecidedRun,
-  type NewBlockRevision,
   type NewToolCall,
   type ToolResultsOfRun,
 } from './commits/decisions.ts';

@@ -1,6 +1,7 @@
 import type { ColumnType, Generated } from 'kysely';
 import type {
   BatchState,
+  ConflictPolicy,
   ProviderBatchState,
   RunState,
   SideEffects,
@@ -8,6 +9,7 @@ import type {
   StopReason,
   ToolCallState,
   ToolKind,
+  WriteResolution,
 } from '@nightshift/agent-core';
 
 /*
@@ -73,6 +75,7 @@ export interface BlockTable {
   project_id: string;
   label: string;
   head_revision: number;
+  conflict_policy: Generated<ConflictPolicy>;
   metadata: JsonDefaulted<unknown>;
   tags: Generated<string[]>;
   is_template: Generated<boolean>;
@@ -95,6 +98,22 @@ export interface BlockRevisionTable {
   run_id: string | null;
   step_number: number | null;
   tool_use_id: string | null;
+  resolution: WriteResolution | null;
+  created_at: Stamped;
+}
+
+export interface BlockEventTable {
+  project_id: string;
+  block_id: string;
+  agent_id: string;
+  kind: 'created' | 'detached' | 'renamed';
+  label: string;
+  new_label: string | null;
+  batch_id: string;
+  run_id: string;
+  step_number: number;
+  place: number;
+  tool_use_id: string;
   created_at: Stamped;
 }
 
@@ -425,6 +444,7 @@ export interface DB {
   agent: AgentTable;
   block: BlockTable;
   block_revision: BlockRevisionTable;
+  block_event: BlockEventTable;
   agent_block: AgentBlockTable;
   tool: ToolTable;
   agent_tool: AgentToolTable;

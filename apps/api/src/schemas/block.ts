@@ -1,4 +1,4 @@
-import { BLOCK_CHAR_LIMIT_DEFAULT } from '@nightshift/agent-core';
+import { BLOCK_CHAR_LIMIT_DEFAULT, CONFLICT_POLICIES, CONFLICT_POLICY_DEFAULT } from '@nightshift/agent-core';
 import { z } from 'zod';
 
 const label = z.string().trim().min(1).max(100);
@@ -14,6 +14,14 @@ export const blockInput = z.object({
   description: z.string().nullish(),
   metadata: metadata.nullish(),
   read_only: z.boolean().nullish().describe('Whether agents may only read it.'),
+  conflict_policy: z
+    .enum(CONFLICT_POLICIES)
+    .nullish()
+    .describe(
+      "What becomes of an agent's write where somebody else has changed the block since the agent's request showed it: " +
+        '`reject` refuses it and tells the agent, `last_write` writes over it, `merge` merges by lines and refuses what ' +
+        `overlaps. Default ${CONFLICT_POLICY_DEFAULT}. Beyond Letta.`,
+    ),
   is_template: z.boolean().nullish(),
   hidden: z.boolean().nullish(),
   tags: tags.nullish(),
@@ -41,6 +49,7 @@ export const blockResponse = z
     description: z.string().nullable(),
     metadata,
     read_only: z.boolean(),
+    conflict_policy: z.enum(CONFLICT_POLICIES).describe('Beyond Letta.'),
     is_template: z.boolean(),
     hidden: z.boolean(),
     tags: z.array(z.string()),

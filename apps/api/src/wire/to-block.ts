@@ -1,4 +1,10 @@
-import { BLOCK_CHAR_LIMIT_DEFAULT, NightshiftError, toStorableText, toWireId } from '@nightshift/agent-core';
+import {
+  BLOCK_CHAR_LIMIT_DEFAULT,
+  CONFLICT_POLICY_DEFAULT,
+  NightshiftError,
+  toStorableText,
+  toWireId,
+} from '@nightshift/agent-core';
 import { newId, type BlockRow, type NewBlock } from '@nightshift/db';
 import type { BlockInput, BlockResponse } from '../schemas/block.ts';
 import { USER_ID } from '../schemas/ids.ts';
@@ -13,6 +19,7 @@ export function toBlockResponse(block: BlockRow): BlockResponse {
     description: block.description,
     metadata: block.metadata,
     read_only: block.read_only,
+    conflict_policy: block.conflict_policy,
     is_template: block.is_template,
     hidden: block.hidden,
     tags: [...block.tags],
@@ -48,6 +55,7 @@ export function toNewBlock(input: BlockInput, path = ''): NewBlock {
     description: input.description ?? USUAL_DESCRIPTIONS[input.label] ?? null,
     char_limit,
     read_only: input.read_only ?? false,
+    conflict_policy: input.conflict_policy ?? CONFLICT_POLICY_DEFAULT,
     metadata: input.metadata ?? {},
     tags: input.tags ?? [],
     is_template: input.is_template ?? false,

@@ -32,10 +32,10 @@ import {
   markFinishedBatches,
   newId,
   pauseCredential,
+  type BlockChange,
   type ClaimedProviderBatch,
   type DecidedRun,
   type LockedRun,
-  type NewBlockRevision,
   type NewToolCall,
   type QuarantinedLine,
   type Tx,
@@ -86,7 +86,7 @@ export async function applyResultLines(
     await holdLease(trx, lease);
     const runs = await lockRuns(trx, [...entries.keys()]);
     const decided = await decideChunk(deps, trx, entries, runs);
-    const committed = await commitDecisions(trx, decided.runs, decided.revisions, ids);
+    const committed = await commitDecisions(trx, decided.runs, decided.changes, ids);
     if (bad.length > 0) await commitQuarantinedLines(trx, batch, bad);
     await deps.hooks?.('ingest.before_commit');
     return { decided, report: committed };
@@ -251,7 +251,7 @@ async function decideChunk(
   trx: Tx,
   entries: ReadonlyMap<string, Entry>,
   runs: ReadonlyMap<string, LockedRun>,
-): Promise<{ readonly runs: readonly DecidedRun[]; readonly revisions: readonly NewBlockRevision[] }> {
+): Promise<{ readonly runs: readonly DecidedRun[]; readonly changes: readonly BlockChange[] }> {
   const definitions = await deps.definitions.get(
     trx,
     [...runs.values()].map((run) => run.definition_id),
@@ -274,9 +274,10 @@ async function decideChunk(
   }
   const memory = await openChunkMemory(
     trx,
-    applied
-      .filter(({ planned }) => planned.some((call) => call.kind === 'memory' && call.awaits === null))
-      .map(({ decided }) => decided.run),
+    applied.flatMap(({ decided, planned }) => {
+      const calls = planned.filter((call) => call.kind === 'memory' && call.awaits === null);
+      return calls.length === 0 ? [] : [{ run: decided.run, calls }];
+    }),
   );
   const decidedRuns = applied.map(({ decided, planned, conduct }): DecidedRun => {
     if (planned.length === 0) return { ...decided, calls: [], settled: null };
@@ -284,7 +285,7 @@ async function decideChunk(
     if (planned.every((call) => call.awaits === null)) return { ...decided, ...carried };
     return { ...decided, decision: awaitingCaller(decided.run, decided.decision), ...carried };
   });
-  return { runs: decidedRuns, revisions: memory.revisions };
+  return { runs: decidedRuns, changes: memory.changes };
 }
 
 /** Answers name the model; where that one has no price, the definition's handle may. */
@@ -318,7 +319,7 @@ function carryOut(
     if (call.awaits !== null) return null;
     if (call.kind === 'finish') return { ok: true, result: RESULT_TAKEN };
     if (call.kind !== 'memory') return null;
-    const outcome = memory.carryOut(run, call);
+    const outcome = memory.carryOut(run, call, conduct.tools);
     const limit = call.tool?.return_char_limit ?? outcome.result.length;
     return { ok: outcome.ok, result: capResult(outcome.result, limit) };
   });

@@ -1,92 +1,184 @@
 import {
-  applyMemoryTool,
-  changedSinceShown,
-  rewritesWholeBlock,
+  carryOutMemoryCall,
+  CONFLICT_POLICY_DEFAULT,
   type BlockView,
+  type ConflictPolicy,
+  type Diff3,
+  type HeldBlock,
+  type MemoryEffect,
   type PlannedCall,
+  type ToolDefinition,
   type ToolOutcome,
 } from '@nightshift/agent-core';
 import {
+  lockAgents,
   lockBlocksOfAgents,
+  newId,
+  readLabelsBeside,
   readShownBlocks,
-  type LockedBlock,
+  type BlockChange,
+  type BlockWriterCall,
   type LockedRun,
-  type NewBlockRevision,
   type Tx,
 } from '@nightshift/db';
+import { diff3Merge, diffIndices } from 'node-diff3';
+import { labelsInUse, mayRename } from './labels-in-use.ts';
 
 /** The blocks that the memory calls of a chunk of answers may write, as they stand after the writes so far. */
 export interface ChunkMemory {
   /** Carries out one call of a built-in memory tool. Calls of a run come in their order. */
-  carryOut(run: LockedRun, call: PlannedCall): ToolOutcome;
-  /** What was written, to be committed in the same transaction. */
-  readonly revisions: readonly NewBlockRevision[];
+  carryOut(run: LockedRun, call: PlannedCall, tools: readonly ToolDefinition[]): ToolOutcome;
+  /** What was done to blocks, to be committed in the same transaction. */
+  readonly changes: readonly BlockChange[];
 }
 
-type RunWithMemory = Pick<LockedRun, 'id' | 'agent_id' | 'step_number' | 'attempt'>;
-
-/** What a run knows of a block: `revision` is what it saw, and what it saw is in force up to `same_until`. */
-interface Seen {
-  readonly revision: number;
-  readonly same_until: number;
+/** A run whose present step has been answered with these calls. */
+export interface RunWithCalls {
+  readonly run: Pick<LockedRun, 'id' | 'agent_id' | 'step_number' | 'attempt'>;
+  readonly calls: readonly PlannedCall[];
 }
+
+/** A block while the chunk is worked on. */
+interface OpenBlock extends BlockView {
+  readonly policy: ConflictPolicy;
+  /** The run that wrote the present revision; null for a person. */
+  readonly writer_run_id: string | null;
+}
+
+type Seen = NonNullable<HeldBlock['seen']>;
+
+const DIFF3: Diff3 = { diff3Merge, diffIndices };
+/** Tools that may make, give up or rename blocks, which concerns the agent as a whole. */
+const REARRANGING: ReadonlySet<string> = new Set([
+  'memory',
+  'memory_apply_patch',
+  'rethink_memory',
+  'memory_rethink',
+  'rethink_user_memory',
+]);
+/** Whoever may make blocks with one of these may also make one by rewriting what does not exist yet. */
+const MAKERS: ReadonlySet<string> = new Set(['memory', 'memory_apply_patch']);
 
 /**
- * Locks the blocks of the agents of `runs`, whose present steps have been answered with memory calls. Edits in place
- * apply to a block as it is now; a rewrite of a whole block is carried out only where the block still holds what the
- * request showed, with the run's own edits since: it would undo anybody else's.
+ * Locks the blocks of the agents of `runs`, whose present steps have been answered with memory calls. Each call is judged
+ * by what its request showed, with the run's own edits since, and by the policy of the block; what one run does to a shared
+ * block is there for the next.
  */
-export async function openChunkMemory(trx: Tx, runs: readonly RunWithMemory[]): Promise<ChunkMemory> {
-  if (runs.length === 0) return { revisions: [], carryOut: () => failNoMemory() };
-  const locked = await lockBlocksOfAgents(
-    trx,
-    runs.map((run) => run.agent_id),
-  );
+export async function openChunkMemory(trx: Tx, runs: readonly RunWithCalls[]): Promise<ChunkMemory> {
+  if (runs.length === 0) return { changes: [], carryOut: () => failNoMemory() };
+  const agentIds = runs.map(({ run }) => run.agent_id);
+  const rearranging = runs.filter(({ calls }) => calls.some((call) => REARRANGING.has(call.tool_name)));
+  if (rearranging.length > 0) await lockAgents(trx, agentIds);
+  const locked = await lockBlocksOfAgents(trx, agentIds);
   const shown = await readShownBlocks(
     trx,
-    runs.map((run) => ({ run_id: run.id, number: run.step_number, attempt: run.attempt })),
+    runs.map(({ run }) => ({ run_id: run.id, number: run.step_number, attempt: run.attempt })),
   );
-  const idsOfAgent = Map.groupBy(locked, (block) => block.agent_id);
-  const current = new Map<string, LockedBlock>(locked.map((block) => [block.block_id, block]));
-  const seen = new Map<string, Seen>(shown.map((block) => [seenKey(block.run_id, block.block_id), block]));
-  const revisions: NewBlockRevision[] = [];
+  const isRenaming = rearranging.some(({ calls }) => calls.some(mayRename));
+  const used = isRenaming
+    ? await readLabelsBeside(
+        trx,
+        locked.map((block) => block.block_id),
+      )
+    : [];
+  const labels = labelsInUse(used);
+
+  const attached = new Map<string, readonly string[]>(
+    [...Map.groupBy(locked, (block) => block.agent_id)].map(([agentId, blocks]) => [
+      agentId,
+      blocks.map((block) => block.block_id),
+    ]),
+  );
+  const open = new Map(
+    locked.map(({ agent_id: _agent, conflict_policy, ...block }): [string, OpenBlock] => [
+      block.block_id,
+      { ...block, policy: conflict_policy },
+    ]),
+  );
+  const seen = new Map<string, Seen>(
+    shown.map(({ run_id, block_id, revision, value }) => [
+      seenKey(run_id, block_id),
+      { revision, value: value ?? open.get(block_id)?.value ?? '' },
+    ]),
+  );
+  const changes: BlockChange[] = [];
+
+  const holdFor = (run: LockedRun): readonly HeldBlock[] =>
+    (attached.get(run.agent_id) ?? []).flatMap((blockId) => {
+      const block = open.get(blockId);
+      if (block === undefined) return [];
+      const { policy, writer_run_id, ...current } = block;
+      const changed_by = writer_run_id === null ? 'person' : 'run';
+      return [{ current, seen: seen.get(seenKey(run.id, blockId)) ?? null, policy, changed_by }];
+    });
+
+  /** Takes an effect over into the blocks as they stand, and notes what is to be written. */
+  const record = (effect: MemoryEffect, writer: BlockWriterCall): void => {
+    const { block_id } = effect;
+    if (effect.kind === 'create') {
+      const { label, description, value, char_limit } = effect;
+      const block = { block_id, revision: 1, label, description, value, char_limit, read_only: false };
+      open.set(block_id, { ...block, policy: CONFLICT_POLICY_DEFAULT, writer_run_id: writer.run_id });
+      labels.put(writer.agent_id, block_id, label);
+      changes.push({ ...writer, kind: 'created', block_id, label, description, value, char_limit });
+      return;
+    }
+    const block = open.get(block_id);
+    if (block === undefined) throw new Error('A memory call changed a block that was not locked.');
+    if (effect.kind === 'detach') {
+      labels.remove(writer.agent_id, block_id);
+      changes.push({ ...writer, kind: 'detached', block_id, label: block.label });
+    } else if (effect.kind === 'rename') {
+      const { new_label } = effect;
+      open.set(block_id, { ...block, label: new_label });
+      labels.rename(block_id, new_label);
+      changes.push({ ...writer, kind: 'renamed', block_id, label: block.label, new_label });
+    } else {
+      const revision = block.revision + 1;
+      const written =
+        effect.kind === 'write'
+          ? { value: effect.value, description: block.description }
+          : { value: block.value, description: effect.description };
+      const about =
+        effect.kind === 'write'
+          ? { based_on_revision: effect.based_on_revision, resolution: effect.resolution }
+          : { based_on_revision: block.revision, resolution: 'clean' as const };
+      open.set(block_id, { ...block, ...written, revision, writer_run_id: writer.run_id });
+      changes.push({ ...writer, kind: 'revised', block_id, revision, ...written, ...about });
+    }
+  };
 
   return {
-    revisions,
-    carryOut(run, call) {
-      const blocks = (idsOfAgent.get(run.agent_id) ?? []).flatMap(
-        ({ block_id }) => current.get(block_id) ?? [],
-      );
-      const { outcome, write } = applyMemoryTool(call.tool_name, call.args, blocks);
-      const block = write === null ? undefined : current.get(write.block_id);
-      if (write === null || block === undefined) return outcome;
-      const key = seenKey(run.id, block.block_id);
-      const known = seen.get(key);
-      const isAsSeen = known?.same_until === block.revision;
-      const isRewrite = rewritesWholeBlock(call.tool_name);
-      if (isRewrite && !isAsSeen) {
-        return changedSinceShown(call.tool_name, block, block.writer_run_id === null ? 'person' : 'run');
-      }
-      const revision = block.revision + 1;
-      current.set(block.block_id, { ...block, revision, value: write.value, writer_run_id: run.id });
-      // An edit on top of somebody else's does not show the run what that one was.
-      if (isAsSeen) seen.set(key, { revision, same_until: revision });
-      revisions.push({
-        block_id: block.block_id,
-        based_on_revision: isRewrite && known !== undefined ? known.revision : block.revision,
-        revision,
-        value: write.value,
-        run_id: run.id,
+    changes,
+    carryOut(run, call, tools) {
+      const { outcome, effects, held } = carryOutMemoryCall(call.tool_name, call.args, holdFor(run), {
+        newBlockId: newId,
+        may_create: tools.some((tool) => MAKERS.has(tool.name)),
+        isLabelTaken: (blockId, label) => labels.isTaken(blockId, label),
+        diff3: DIFF3,
+      });
+      const writer = {
+        project_id: run.project_id,
         batch_id: run.batch_id,
+        run_id: run.id,
+        agent_id: run.agent_id,
         step_number: run.step_number,
         tool_use_id: call.tool_use_id,
-      });
+      };
+      for (const effect of effects) record(effect, writer);
+      for (const block of held) {
+        if (block.seen !== null) seen.set(seenKey(run.id, block.current.block_id), block.seen);
+      }
+      attached.set(
+        run.agent_id,
+        held.map(({ current }) => current.block_id),
+      );
       return outcome;
     },
   };
 }
 
-function seenKey(runId: string, blockId: BlockView['block_id']): string {
+function seenKey(runId: string, blockId: string): string {
   return `${runId}/${blockId}`;
 }
 

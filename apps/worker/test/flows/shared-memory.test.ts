@@ -57,6 +57,7 @@ async function personWrites(block: Block, value: string, rest: { description?: s
       description: rest.description ?? null,
       char_limit: 10_000,
       read_only: false,
+      conflict_policy: 'merge',
       metadata: {},
       tags: [],
       is_template: false,
@@ -127,7 +128,7 @@ describe('a block that is edited while the request is in flight', () => {
     expect(await revisionsOf(block)).toMatchObject([
       { revision: 1 },
       { revision: 2, based_on: 1 },
-      { revision: 3, based_on: 2, value: 'likes tea\nedited by hand\nappended' },
+      { revision: 3, based_on: 1, value: 'likes tea\nedited by hand\nappended' },
       { revision: 4, based_on: 3, value: 'likes coffee\nedited by hand\nappended' },
     ]);
   });

@@ -91,12 +91,12 @@ const MEMORY_EDITS: ReadonlyMap<string, MemoryEdit> = new Map<string, MemoryEdit
 ]);
 
 /**
- * Carries out one call of a built-in memory tool on the blocks attached to the agent. Never throws: whatever is wrong
+ * Carries out one call of a tool that edits one block, on the blocks attached to the agent. Never throws: whatever is wrong
  * becomes an outcome that is not ok and tells the model what to do.
  *
  * `write` names the block that the call named and no other, its value is within the block's limit and storable as
  * text; it is null when the call failed or the value is the present one. The result is not yet cut to the tool's
- * `return_char_limit`. Calls of one step are applied in order, each on the blocks that {@link withWrite} returns.
+ * `return_char_limit`.
  */
 export function applyMemoryTool(
   toolName: string,
@@ -126,16 +126,6 @@ export function applyMemoryTool(
     outcome: succeeded(memoryEdit, { ...block, value: edited.value }),
     write: { block_id: block.block_id, based_on_revision: block.revision, value: edited.value },
   };
-}
-
-/** The blocks as they stand once `write` is committed: the next call of the same step is worked out on them. */
-export function withWrite(blocks: readonly BlockView[], write: BlockWrite | null): readonly BlockView[] {
-  if (write === null) return blocks;
-  return blocks.map((block) =>
-    block.block_id === write.block_id
-      ? { ...block, value: write.value, revision: write.based_on_revision + 1 }
-      : block,
-  );
 }
 
 function describeSize(block: BlockView): string {

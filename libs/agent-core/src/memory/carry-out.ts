@@ -3,7 +3,7 @@ import type { BlockView } from '../model/block.ts';
 import type { ToolOutcome } from '../model/tool.ts';
 import { applyMemoryTool } from './apply.ts';
 import { applyCommand } from './command.ts';
-import { resolveWrite, type ConflictPolicy } from './conflict.ts';
+import { CONFLICT_POLICY_DEFAULT, resolveWrite, type BlockWriter, type ConflictPolicy } from './conflict.ts';
 import { openDraft, type MemoryDraft } from './draft.ts';
 import type { Refusal } from './edits.ts';
 import type { MemoryEffect } from './effects.ts';
@@ -18,6 +18,8 @@ export interface HeldBlock {
   /** As the agent knows it: what its request showed, with its own edits since. Null: the request did not show it. */
   readonly seen: { readonly revision: number; readonly value: string } | null;
   readonly policy: ConflictPolicy;
+  /** Who wrote the present revision. */
+  readonly changed_by: BlockWriter;
 }
 
 export interface MemoryCallOptions {
@@ -25,6 +27,8 @@ export interface MemoryCallOptions {
   readonly newBlockId: () => string;
   /** Whether a rewrite of a block that does not exist makes it. */
   readonly may_create: boolean;
+  /** Whether another agent that has the block has another one of this label, so that the block cannot take it. */
+  readonly isLabelTaken: (blockId: string, label: string) => boolean;
   readonly diff3: Diff3;
 }
 
@@ -64,7 +68,8 @@ export function carryOutMemoryCall(
       effects.push(effect);
       continue;
     }
-    const facts = { base: baseOf(block, toolName), current: block.current, value: effect.value };
+    const { current, changed_by } = block;
+    const facts = { base: baseOf(block, toolName), current, value: effect.value, changed_by };
     const resolved = resolveWrite(block.policy, facts, options.diff3);
     if (resolved.kind === 'conflict') {
       return { outcome: refused(toolName, resolved.refusal), effects: [], held };
@@ -104,12 +109,17 @@ function edit(
   toolName: string,
   args: JsonObject,
   blocks: readonly BlockView[],
-  { newBlockId, may_create }: MemoryCallOptions,
+  options: MemoryCallOptions,
 ): Edited {
-  const draft = openDraft(blocks, newBlockId);
+  const { may_create } = options;
+  const draft = openDraft(blocks, options);
   switch (toolName) {
     case 'memory':
       return drafted(toolName, draft, applyCommand(draft, args));
+    case 'memory_str_replace':
+      return drafted(toolName, draft, applyCommand(draft, { ...args, command: 'str_replace' }));
+    case 'memory_str_insert':
+      return drafted(toolName, draft, applyCommand(draft, { ...args, command: 'insert' }));
     case 'memory_apply_patch': {
       const texts = readTexts({ label: '', ...args }, ['label', 'patch']);
       if ('kind' in texts) return drafted(toolName, draft, texts);
@@ -163,8 +173,7 @@ function rewrite(toolName: string, draft: MemoryDraft, args: JsonObject, mayCrea
 function mergedText(label: string, value: string): string {
   return (
     `Memory block '${label}' was changed by someone else after you last saw it; your change was merged with ` +
-    `theirs. It now reads:
-${value}`
+    `theirs. It now reads:\n${value}`
   );
 }
 
@@ -187,12 +196,15 @@ function withEffect(held: readonly HeldBlock[], effect: MemoryEffect): readonly 
     case 'write':
       return change((block) => {
         const current = { ...block.current, revision: block.current.revision + 1, value: effect.value };
-        return { ...block, current };
+        return { ...block, current, changed_by: 'run' };
       });
     case 'create': {
       const { block_id, label, description, value, char_limit } = effect;
       const current = { block_id, revision: 1, label, description, value, char_limit, read_only: false };
-      return [...held, { current, seen: { revision: 1, value }, policy: 'merge' }];
+      return [
+        ...held,
+        { current, seen: { revision: 1, value }, policy: CONFLICT_POLICY_DEFAULT, changed_by: 'run' },
+      ];
     }
     case 'detach':
       return held.filter(({ current }) => current.block_id !== effect.block_id);
@@ -205,6 +217,7 @@ function withEffect(held: readonly HeldBlock[], effect: MemoryEffect): readonly 
           current: { ...current, revision, description: effect.description },
           seen: seen === null ? null : { ...seen, revision },
           policy,
+          changed_by: 'run',
         };
       });
   }

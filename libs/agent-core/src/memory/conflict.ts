@@ -7,6 +7,11 @@ import { codePointLength } from './text.ts';
 /** What happens to a write of a block that somebody else changed after the request was made. */
 export const CONFLICT_POLICIES = ['reject', 'last_write', 'merge'] as const;
 export type ConflictPolicy = (typeof CONFLICT_POLICIES)[number];
+/** The policy of a block that nobody has given one: it loses no line of anybody. */
+export const CONFLICT_POLICY_DEFAULT: ConflictPolicy = 'merge';
+
+/** Who wrote a revision: a person or program at the API, or a call of a run. */
+export type BlockWriter = 'person' | 'run';
 
 /** The value to write and how it came about; null where the block already has it; or why nothing is written. */
 export type ResolvedWrite =
@@ -21,6 +26,8 @@ export interface WriteFacts {
   /** The block as it stands, locked. */
   readonly current: BlockView;
   readonly value: string;
+  /** Who last changed the block; told to the model where that is a conflict. */
+  readonly changed_by: BlockWriter;
 }
 
 /**
@@ -36,10 +43,10 @@ export function resolveWrite(policy: ConflictPolicy, facts: WriteFacts, diff3: D
     case 'last_write':
       return { kind: 'write', value, resolution: 'overwrote' };
     case 'reject':
-      return { kind: 'conflict', refusal: conflict(current.label, '') };
+      return { kind: 'conflict', refusal: conflict(facts, '') };
     case 'merge': {
       const merged = mergeThreeWay(base, current.value, value, diff3);
-      if (!merged.ok) return { kind: 'conflict', refusal: conflict(current.label, overlapOf(merged.lines)) };
+      if (!merged.ok) return { kind: 'conflict', refusal: conflict(facts, overlapOf(merged.lines)) };
       if (merged.value === current.value) return { kind: 'none' };
       const overLimit = checkLimit(current, codePointLength(merged.value));
       return overLimit === null
@@ -49,10 +56,11 @@ export function resolveWrite(policy: ConflictPolicy, facts: WriteFacts, diff3: D
   }
 }
 
-function conflict(label: string, detail: string): Refusal {
+function conflict({ current, changed_by }: WriteFacts, detail: string): Refusal {
+  const who = changed_by === 'person' ? 'a person' : 'another run';
   const message =
-    `Memory block '${label}' was changed by someone else after you last saw it${detail}. Nothing was written. ` +
-    'Your next prompt shows it as it is now; read it there and call again.';
+    `Memory block '${current.label}' was changed by ${who} after you last saw it${detail}. Nothing was written. ` +
+    `Your next prompt shows it as it is now; read it there and call again. It now holds:\n${current.value}`;
   return { kind: 'ValueError', message };
 }
 

@@ -1,5 +1,6 @@
 import type { JsonObject } from '../base/json.ts';
 import type { ToolDefinition } from '../model/tool.ts';
+import { BLOCK_TOOLS } from './toolset.ts';
 
 interface Property {
   readonly name: string;
@@ -31,12 +32,8 @@ function memoryTool(name: string, description: string, properties: readonly Prop
   };
 }
 
-/**
- * The memory tools that are built in, named and called as Letta's. They are carried out where the answer is applied:
- * see {@link applyMemoryTool} in `apply.ts`. Their side effects are `none` because a call is committed together
- * with its step, so it cannot be half done.
- */
-export const MEMORY_TOOLS: readonly ToolDefinition[] = [
+/** Those that edit the text of one block. */
+const EDIT_TOOLS: readonly ToolDefinition[] = [
   memoryTool(
     'rethink_memory',
     'Write a memory block anew: its whole text is replaced. Keep every fact that still holds, merge what belongs ' +
@@ -93,6 +90,13 @@ export const MEMORY_TOOLS: readonly ToolDefinition[] = [
     [label, text('new_memory', 'The complete new text of the block, without line numbers.')],
   ),
 ];
+
+/**
+ * The memory tools that are built in, named and called as Letta's. They are carried out where the answer is applied, by
+ * {@link carryOutMemoryCall}. Their side effects are `none` because a call is committed together with its step, so it
+ * cannot be half done.
+ */
+export const MEMORY_TOOLS: readonly ToolDefinition[] = [...EDIT_TOOLS, ...BLOCK_TOOLS];
 
 const names: ReadonlySet<string> = new Set(MEMORY_TOOLS.map((tool) => tool.name));
 

@@ -28,8 +28,18 @@ export interface MemoryDraft {
   effects(): readonly MemoryEffect[];
 }
 
-/** Opens a draft on blocks as the agent knows them. Ids of new blocks come from `newBlockId`. */
-export function openDraft(attached: readonly BlockView[], newBlockId: () => string): MemoryDraft {
+export interface DraftOptions {
+  /** Makes the id of a new block. */
+  readonly newBlockId: () => string;
+  /** Whether a block cannot take a label for the sake of another agent that has it. */
+  readonly isLabelTaken: (blockId: string, label: string) => boolean;
+}
+
+/** Opens a draft on blocks as the agent knows them. */
+export function openDraft(
+  attached: readonly BlockView[],
+  { newBlockId, isLabelTaken }: DraftOptions,
+): MemoryDraft {
   const before = new Map(attached.map((block) => [block.block_id, block]));
   let blocks = attached;
   const structural: MemoryEffect[] = [];
@@ -95,6 +105,10 @@ export function openDraft(attached: readonly BlockView[], newBlockId: () => stri
       if (newLabel === label) return null;
       const taken = checkFree(newLabel);
       if (taken !== null) return taken;
+      if (isLabelTaken(block.block_id, newLabel)) {
+        const message = `Memory block '${label}' is shared with an agent that has a block '${newLabel}' already. Choose another label.`;
+        return { kind: 'ValueError', message };
+      }
       replace({ ...block, label: newLabel });
       if (before.has(block.block_id)) {
         structural.push({ kind: 'rename', block_id: block.block_id, label, new_label: newLabel });

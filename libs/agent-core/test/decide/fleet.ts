@@ -11,7 +11,7 @@ import type {
   StepDecision,
 } from '../../src/decide/decision.ts';
 import type { StepOutcome } from '../../src/decide/step-outcome.ts';
-import { applyMemoryTool, withWrite } from '../../src/memory/apply.ts';
+import { applyMemoryTool } from '../../src/memory/apply.ts';
 import { MEMORY_TOOLS } from '../../src/memory/definitions.ts';
 import type { BlockView } from '../../src/model/block.ts';
 import { isContentBlock, toolUsesOf, type ContentBlock } from '../../src/model/content.ts';
@@ -137,7 +137,11 @@ export function settleCalls(row: RunRow): RunRow {
     if (planned.rejection !== null) return { planned, outcome: { ok: false, result: planned.rejection } };
     if (planned.kind !== 'memory') return { planned, outcome: { ok: true, result: '42' } };
     const { outcome, write } = applyMemoryTool(planned.tool_name, planned.args, blocks);
-    blocks = withWrite(blocks, write);
+    blocks = blocks.map((block) =>
+      block.block_id === write?.block_id
+        ? { ...block, value: write.value, revision: block.revision + 1 }
+        : block,
+    );
     return { planned, outcome };
   });
   const results = toolResultsMessage(

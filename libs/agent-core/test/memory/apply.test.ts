@@ -1,10 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
-import { applyMemoryTool, withWrite } from '../../src/memory/apply.ts';
+import { applyMemoryTool } from '../../src/memory/apply.ts';
 import { isMemoryTool, MEMORY_TOOLS } from '../../src/memory/definitions.ts';
+import { BLOCK_TOOLS } from '../../src/memory/toolset.ts';
 import { codePointLength } from '../../src/memory/text.ts';
+import { checkInputSchema } from '../../src/tools/validate.ts';
 import { makeBlock } from './blocks.ts';
+
+/** The tools that edit the text of one block. */
+const EDIT_TOOLS = MEMORY_TOOLS.filter((tool) => !BLOCK_TOOLS.includes(tool));
 
 const human = makeBlock('human', 'Name: Ann\nCity: Oslo\nName: Bob');
 const persona = makeBlock('persona', '');
@@ -352,20 +357,6 @@ describe('text that Postgres cannot hold', () => {
   });
 });
 
-describe('withWrite', () => {
-  test('lets the next call of a step build on the one before', () => {
-    const first = applyMemoryTool('core_memory_append', { label: 'persona', content: 'a' }, blocks);
-    const after = withWrite(blocks, first.write);
-    const second = applyMemoryTool('core_memory_append', { label: 'persona', content: 'b' }, after);
-    expect(second.write).toEqual({ block_id: persona.block_id, based_on_revision: 4, value: '\na\nb' });
-    expect(after[0]).toBe(human);
-  });
-
-  test('changes nothing without a write', () => {
-    expect(withWrite(blocks, null)).toBe(blocks);
-  });
-});
-
 describe('for any call', () => {
   const text = fc.oneof(
     fc.string({
@@ -375,7 +366,7 @@ describe('for any call', () => {
     fc.constantFrom('$&', "$'", '$`', '$1', '$$', 'human', 'persona'),
   );
   const call = fc.record({
-    tool: fc.constantFrom(...MEMORY_TOOLS.map((tool) => tool.name)),
+    tool: fc.constantFrom(...EDIT_TOOLS.map((tool) => tool.name)),
     args: fc.record(
       {
         label: fc.oneof(fc.constantFrom('human', 'persona', 'rules', 'none'), text),
@@ -458,7 +449,7 @@ describe('for any call', () => {
 
 describe('definitions', () => {
   test('every tool is carried out here, with the arguments that its schema requires', () => {
-    for (const tool of MEMORY_TOOLS) {
+    for (const tool of EDIT_TOOLS) {
       const required = tool.input_schema['required'] as string[];
       const args = Object.fromEntries(
         required.map((name) => [name, name.includes('label') ? 'persona' : 'Oslo']),
@@ -473,9 +464,8 @@ describe('definitions', () => {
     }
   });
 
-  test('isMemoryTool knows the six names', () => {
-    const names = MEMORY_TOOLS.map((tool) => tool.name);
-    expect(names.toSorted()).toEqual([
+  test('there are six that edit the text of one block', () => {
+    expect(EDIT_TOOLS.map((tool) => tool.name).toSorted()).toEqual([
       'core_memory_append',
       'core_memory_replace',
       'memory_insert',
@@ -483,7 +473,16 @@ describe('definitions', () => {
       'memory_rethink',
       'rethink_memory',
     ]);
-    expect(names.every(isMemoryTool)).toBe(true);
-    expect(isMemoryTool('send_message')).toBe(false);
+  });
+
+  test('of all memory tools have names of their own and schemas that the provider takes', () => {
+    const names = MEMORY_TOOLS.map((tool) => tool.name);
+    expect(new Set(names).size).toBe(names.length);
+    for (const tool of MEMORY_TOOLS) {
+      expect(isMemoryTool(tool.name)).toBe(true);
+      expect(checkInputSchema(tool.input_schema)).toBeNull();
+      expect(tool).toMatchObject({ kind: 'memory', side_effects: 'none', requires_approval: false });
+    }
+    expect(isMemoryTool('web_search')).toBe(false);
   });
 });

@@ -6,17 +6,37 @@ import {
   type MemoryCallOptions,
   type MemoryCallOutcome,
 } from '../../src/memory/carry-out.ts';
-import { CONFLICT_POLICIES, resolveWrite, type ConflictPolicy } from '../../src/memory/conflict.ts';
+import {
+  CONFLICT_POLICIES,
+  resolveWrite,
+  type BlockWriter,
+  type ConflictPolicy,
+} from '../../src/memory/conflict.ts';
 import { makeBlock } from './blocks.ts';
 import { diff3 } from './diff3.ts';
 
-const options: MemoryCallOptions = { newBlockId: () => 'new-1', may_create: false, diff3 };
+const options: MemoryCallOptions = {
+  newBlockId: () => 'new-1',
+  may_create: false,
+  isLabelTaken: () => false,
+  diff3,
+};
 const SHOWN = 'Name: Ann\nCity: Oslo\nLikes: tea';
 
 /** A block that the request showed as `SHOWN` and that has become `current`. */
-function held(policy: ConflictPolicy, current: string = SHOWN, label = 'human'): HeldBlock {
+function held(
+  policy: ConflictPolicy,
+  current: string = SHOWN,
+  label = 'human',
+  changed_by: BlockWriter = 'run',
+): HeldBlock {
   const revision = current === SHOWN ? 3 : 4;
-  return { current: makeBlock(label, current, { revision }), seen: { revision: 3, value: SHOWN }, policy };
+  return {
+    current: makeBlock(label, current, { revision }),
+    seen: { revision: 3, value: SHOWN },
+    policy,
+    changed_by,
+  };
 }
 
 function call(
@@ -82,9 +102,12 @@ describe('a write of a block that somebody else has changed since', () => {
     expect(outcome).toEqual({
       ok: false,
       result:
-        "Error executing function core_memory_append: ValueError: Memory block 'human' was changed by someone else " +
-        'after you last saw it. Nothing was written. Your next prompt shows it as it is now; read it there and call again.',
+        "Error executing function core_memory_append: ValueError: Memory block 'human' was changed by another run " +
+        'after you last saw it. Nothing was written. Your next prompt shows it as it is now; read it there and call ' +
+        `again. It now holds:\n${theirs}`,
     });
+    const byPerson = held('reject', theirs, 'human', 'person');
+    expect(call(...append('human', 'Age: 5'), [byPerson]).outcome.result).toContain('changed by a person');
     expect(effects).toEqual([]);
     expect(left).toBe(blocks);
   });
@@ -219,6 +242,30 @@ describe('calls that change more than one text', () => {
     });
   });
 
+  test('a label that another agent has on a block that is shared is not taken (B64)', () => {
+    const { block_id } = held('reject').current;
+    const rest = { isLabelTaken: (id: string, label: string) => id === block_id && label === 'taken' };
+    const rename = (new_path: string) =>
+      call('memory', { command: 'rename', old_path: 'human', new_path }, [held('reject')], rest);
+    expect(rename('taken')).toMatchObject({
+      outcome: { ok: false, result: expect.stringContaining("an agent that has a block 'taken' already") },
+      effects: [],
+    });
+    expect(rename('free').effects).toMatchObject([{ kind: 'rename', new_label: 'free' }]);
+  });
+
+  test('the older names of two commands do the same', () => {
+    const blocks = [held('merge')];
+    const replaced = { path: '/memories/human', old_string: 'Oslo', new_string: 'Rome' };
+    expect(call('memory_str_replace', replaced, blocks)).toEqual(
+      call('memory', { command: 'str_replace', ...replaced }, blocks),
+    );
+    const inserted = { path: 'human', insert_text: 'Age: 5', insert_line: 1 };
+    expect(call('memory_str_insert', inserted, blocks)).toEqual(
+      call('memory', { command: 'insert', ...inserted }, blocks),
+    );
+  });
+
   test('finishing changes nothing and succeeds', () => {
     for (const tool of ['memory_finish_edits', 'finish_rethinking_memory']) {
       expect(call(tool, {}, two)).toMatchObject({ outcome: { ok: true }, effects: [] });
@@ -277,7 +324,7 @@ test('an overlap names at most three lines, shortened', () => {
   const base = [long, 'b', 'c', 'd'].join('\n');
   const resolved = resolveWrite(
     'merge',
-    { base, current: makeBlock('human', '1\n2\n3\n4'), value: '5\n6\n7\n8' },
+    { base, current: makeBlock('human', '1\n2\n3\n4'), value: '5\n6\n7\n8', changed_by: 'run' },
     diff3,
   );
   expect(resolved).toMatchObject({
@@ -287,7 +334,8 @@ test('an overlap names at most three lines, shortened', () => {
 });
 
 test('a merge that comes to what is there already writes nothing', () => {
-  const facts = { base: 'a\nb', current: makeBlock('human', 'a\nb\nx\ny'), value: 'a\nb\nx' };
+  const current = makeBlock('human', 'a\nb\nx\ny');
+  const facts = { base: 'a\nb', current, value: 'a\nb\nx', changed_by: 'run' } as const;
   expect(resolveWrite('merge', facts, diff3)).toEqual({ kind: 'none' });
 });
 
@@ -297,7 +345,8 @@ test('texts too long to compare are in conflict', () => {
     base: `a${blanks(9_000)}b`,
     current: makeBlock('human', `c${blanks(9_001)}d`),
     value: `e${blanks(9_002)}f`,
-  };
+    changed_by: 'run',
+  } as const;
   expect(resolveWrite('merge', facts, diff3)).toMatchObject({
     kind: 'conflict',
     refusal: { message: expect.stringContaining('in the same place as you') },

@@ -11,8 +11,11 @@ const human = makeBlock('human', 'Name: Ann\nCity: Oslo', { description: 'of the
 const nested = makeBlock('a/b', 'x');
 const rules = makeBlock('rules', 'be kind', { read_only: true });
 
+/** Another agent that has `human` has a block `taken`. */
+const isLabelTaken = (blockId: string, label: string) => blockId === human.block_id && label === 'taken';
+
 function run(args: JsonObject, blocks: readonly BlockView[] = [human, nested, rules]) {
-  const draft = openDraft(blocks, () => 'new-1');
+  const draft = openDraft(blocks, { newBlockId: () => 'new-1', isLabelTaken });
   const done = applyCommand(draft, args);
   return typeof done === 'string'
     ? { ok: true, said: done, effects: draft.effects() }

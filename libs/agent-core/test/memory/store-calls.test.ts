@@ -6,11 +6,8 @@ import {
   conversationResult,
   readStoreCall,
 } from '../../src/memory/store-calls.ts';
-import { MEMORY_TOOLS } from '../../src/memory/definitions.ts';
-import { FURTHER_MEMORY_TOOLS, isStoreCall } from '../../src/memory/toolset.ts';
 import { readTranscriptChunks } from '../../src/memory/transcript.ts';
 import { parseZonedTime } from '../../src/memory/zoned-time.ts';
-import { checkInputSchema } from '../../src/tools/validate.ts';
 
 function read(tool: string, args: JsonObject, timeZone = 'UTC') {
   const read = readStoreCall(tool, args, timeZone);
@@ -277,25 +274,5 @@ describe('times as people write them', () => {
     ['2026', 'UTC', 'start', null],
   ])('%s in %s, as the %s of a span', (text, timeZone, end, expected) => {
     expect(parseZonedTime(text, timeZone, end)?.toISOString() ?? null).toBe(expected);
-  });
-});
-
-describe('the further memory tools', () => {
-  test('have names of their own and schemas that the provider takes', () => {
-    const names = [...MEMORY_TOOLS, ...FURTHER_MEMORY_TOOLS].map((tool) => tool.name);
-    expect(new Set(names).size).toBe(names.length);
-    for (const tool of FURTHER_MEMORY_TOOLS) {
-      expect(checkInputSchema(tool.input_schema)).toBeNull();
-      expect(tool).toMatchObject({ kind: 'memory', side_effects: 'none', requires_approval: false });
-    }
-  });
-
-  test('say which of them the store answers', () => {
-    expect(FURTHER_MEMORY_TOOLS.map((tool) => tool.name).filter(isStoreCall)).toEqual([
-      'archival_memory_insert',
-      'archival_memory_search',
-      'conversation_search',
-      'store_memories',
-    ]);
   });
 });

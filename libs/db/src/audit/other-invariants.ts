@@ -32,6 +32,17 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
             and run.batch_id = r.batch_id)`,
   },
   {
+    id: 'I16d',
+    name: 'a block that a run made, gave up or renamed names a memory call that the run made',
+    sql: sql`
+      select e.place, e.kind, e.block_id, e.run_id, e.step_number, e.tool_use_id
+        from block_event e
+       where not exists (
+         select 1 from tool_call c join run on run.id = c.run_id
+          where c.run_id = e.run_id and c.step_number = e.step_number and c.tool_use_id = e.tool_use_id and c.kind = 'memory'
+            and run.batch_id = e.batch_id and run.agent_id = e.agent_id)`,
+  },
+  {
     id: 'I17',
     name: 'a schedule starts one batch per due moment, each batch for one moment, none ahead of time',
     sql: sql`
@@ -88,6 +99,8 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
       union all
       select 'agent_tool', k.agent_id from agent_tool k join agent a on a.id = k.agent_id join tool t on t.id = k.tool_id
        where k.project_id <> a.project_id or k.project_id <> t.project_id
+      union all
+      select 'block_event', e.block_id from block_event e join block b on b.id = e.block_id where e.project_id <> b.project_id
       union all
       select 'block_revision', r.block_id from block_revision r join block b on b.id = r.block_id where r.project_id <> b.project_id
       union all

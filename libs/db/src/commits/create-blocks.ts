@@ -1,4 +1,4 @@
-import { toStorableText } from '@nightshift/agent-core';
+import { CONFLICT_POLICY_DEFAULT, toStorableText, type ConflictPolicy } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 import { jsonRowChunks, storableJson } from './json-rows.ts';
@@ -12,6 +12,8 @@ export interface NewBlock {
   /** Code points that the value may hold. */
   readonly char_limit: number;
   readonly read_only: boolean;
+  /** What becomes of writes in conflict; default `merge`. */
+  readonly conflict_policy?: ConflictPolicy;
   readonly metadata: object;
   readonly tags: readonly string[];
   readonly is_template: boolean;
@@ -22,6 +24,7 @@ export interface NewBlock {
 export async function createBlocks(trx: Tx, projectId: string, blocks: readonly NewBlock[]): Promise<void> {
   const rows = blocks.map((block) => ({
     ...block,
+    conflict_policy: block.conflict_policy ?? CONFLICT_POLICY_DEFAULT,
     label: toStorableText(block.label),
     value: toStorableText(block.value),
     description: block.description === null ? null : toStorableText(block.description),
@@ -30,10 +33,10 @@ export async function createBlocks(trx: Tx, projectId: string, blocks: readonly 
   }));
   for (const { json } of jsonRowChunks(rows)) {
     await sql`
-      insert into block (id, project_id, label, head_revision, metadata, tags, is_template, hidden)
-      select id, ${projectId}::uuid, label, 1, metadata::json, tags, is_template, hidden
+      insert into block (id, project_id, label, head_revision, conflict_policy, metadata, tags, is_template, hidden)
+      select id, ${projectId}::uuid, label, 1, conflict_policy, metadata::json, tags, is_template, hidden
       from json_to_recordset(${json}::json)
-        as r (id uuid, label text, metadata text, tags text[], is_template boolean, hidden boolean)
+        as r (id uuid, label text, conflict_policy text, metadata text, tags text[], is_template boolean, hidden boolean)
     `.execute(trx);
     await sql`
       insert into block_revision (block_id, revision, project_id, description, value, char_limit, read_only)

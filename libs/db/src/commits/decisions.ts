@@ -1,7 +1,8 @@
-import type { BlockWrite, StepDecision, StepKey, ToolKind, ToolsDecision } from '@nightshift/agent-core';
+import type { StepDecision, StepKey, ToolKind, ToolsDecision } from '@nightshift/agent-core';
 import { toStorable, toStorableText } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
+import { writeBlockChanges, type BlockChange } from './block-changes.ts';
 import { lockConversations } from '../locks/lock-conversations.ts';
 import type { LockedRun } from '../locks/lock-runs.ts';
 import { writeSummaries } from './summaries.ts';
@@ -17,15 +18,6 @@ export interface NewToolCall {
   readonly held_result: string | null;
   /** What only the caller can give; default: nothing. */
   readonly awaits?: 'approval' | 'answer' | null;
-}
-
-/** A write to a block by a tool call. `revision` is the one that it makes. */
-export interface NewBlockRevision extends BlockWrite {
-  readonly revision: number;
-  readonly run_id: string;
-  readonly batch_id: string;
-  readonly step_number: number;
-  readonly tool_use_id: string;
 }
 
 /** One run's part of a commit: its row as locked, what was decided, and what its calls came to. */
@@ -46,16 +38,16 @@ export interface CommitReport {
 }
 
 /**
- * Applies decided result lines: steps, messages, tool calls, block revisions, runs, counts, chunks and conversations,
+ * Applies decided result lines: steps, messages, tool calls, changes of blocks, runs, counts, chunks and conversations,
  * one statement a kind whatever the number of runs. The caller holds the lease of the provider batch (`holdLease`) and
  * the locks of the runs (`lockRuns`) and blocks. A step that is no longer as decided makes the whole commit fail.
  *
- * Lock order: provider batch → runs → blocks → batch tallies → conversations.
+ * Lock order: provider batch → runs → agents → blocks → batch tallies → conversations.
  */
 export async function commitDecisions(
   trx: Tx,
   decided: readonly DecidedRun[],
-  revisions: readonly NewBlockRevision[],
+  changes: readonly BlockChange[],
   ids: { readonly chunk_ids: readonly [string, string, string]; readonly tally_slot: number },
 ): Promise<CommitReport> {
   if (decided.length === 0) return { ready: false, tools: false, ended_batch_ids: [], ended_runs: 0 };
@@ -68,7 +60,7 @@ export async function commitDecisions(
     ]),
   );
   await writeToolCalls(trx, decided);
-  await writeBlockRevisions(trx, revisions);
+  await writeBlockChanges(trx, changes);
   await writeSummaries(trx, decided);
   const moves = decided.map(({ run, decision, settled }) => ({
     run,
@@ -104,7 +96,7 @@ export interface ToolResultsOfRun {
 /**
  * Applies the results of all calls of a chunk of runs and deletes the chunk, or does so for the runs of `part` alone:
  * they leave the chunk, which is deleted with its last run. The caller holds the lease of the chunk and the locks of
- * the runs, and those of the blocks that `revisions` write. Same lock order as {@link commitDecisions}.
+ * the runs, and those of the blocks that are changed. Same lock order as {@link commitDecisions}.
  */
 export async function commitToolResults(
   trx: Tx,
@@ -112,7 +104,7 @@ export async function commitToolResults(
   results: readonly ToolResultsOfRun[],
   ids: { readonly chunk_ids: readonly [string, string, string]; readonly tally_slot: number },
   part: readonly string[] | null = null,
-  revisions: readonly NewBlockRevision[] = [],
+  changes: readonly BlockChange[] = [],
 ): Promise<CommitReport> {
   await sql`
     with over as (
@@ -155,7 +147,7 @@ export async function commitToolResults(
     trx,
     results.map(({ run, decision }) => messageRow(run, decision.step_number, decision.message)),
   );
-  await writeBlockRevisions(trx, revisions);
+  await writeBlockChanges(trx, changes);
   const moves = results.map(({ run, decision }) => ({
     run,
     move: decision.run,
@@ -299,42 +291,6 @@ async function writeToolCalls(trx: Tx, decided: readonly DecidedRun[]): Promise<
            case when s <> 'pending' then 0 end
       from json_to_recordset(${JSON.stringify(payload)}::json)
         as d(p uuid, r uuid, n int, x int, u text, t text, k text, s text, h text, w text)
-  `.execute(trx);
-}
-
-async function writeBlockRevisions(trx: Tx, revisions: readonly NewBlockRevision[]): Promise<void> {
-  if (revisions.length === 0) return;
-  const payload = revisions.map((write) => ({
-    b: write.block_id,
-    v: write.revision,
-    o: write.based_on_revision,
-    t: write.value,
-    j: write.batch_id,
-    r: write.run_id,
-    n: write.step_number,
-    u: toStorableText(write.tool_use_id),
-  }));
-  await expectRows(
-    'block_revision',
-    revisions.length,
-    sql`
-    with d as materialized (
-      select * from json_to_recordset(${JSON.stringify(payload)}::json)
-        as d(b uuid, v int, o int, t text, j uuid, r uuid, n int, u text))
-    insert into block_revision (block_id, revision, project_id, description, value, char_limit, read_only, based_on,
-                                batch_id, run_id, step_number, tool_use_id)
-    select d.b, d.v, h.project_id, h.description, d.t, h.char_limit, h.read_only, d.o, d.j, d.r, d.n, d.u
-      from d
-      join block b on b.id = d.b
-      join block_revision h on h.block_id = b.id and h.revision = b.head_revision
-    `,
-    trx,
-  );
-  await sql`
-    update block b set head_revision = d.v, updated_at = app_now()
-      from (select b, max(v) as v from json_to_recordset(${JSON.stringify(payload.map(({ b, v }) => ({ b, v })))}::json)
-              as d(b uuid, v int) group by b) d
-     where b.id = d.b
   `.execute(trx);
 }
 

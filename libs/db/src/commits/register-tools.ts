@@ -77,5 +77,9 @@ async function upsertTools(
 /** Where Letta says that a memory tool comes from; its users bring `rethink_memory` themselves. */
 function lettaToolType(name: string): string {
   if (name === 'rethink_memory') return 'custom';
-  return name.startsWith('core_memory_') ? 'letta_memory_core' : 'letta_sleeptime_core';
+  if (name === 'send_message') return 'letta_core';
+  if (name.includes('rethink_user_') || name.includes('_rethinking_')) return 'letta_voice_sleeptime_core';
+  return /^(core_memory_|memory$|memory_apply_patch$|memory_str_)/.test(name)
+    ? 'letta_memory_core'
+    : 'letta_sleeptime_core';
 }

@@ -1,4 +1,4 @@
-import { toStorableText } from '@nightshift/agent-core';
+import { toStorableText, type ConflictPolicy } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 import { storableJson } from './json-rows.ts';
@@ -10,6 +10,7 @@ export interface BlockContent {
   readonly description: string | null;
   readonly char_limit: number;
   readonly read_only: boolean;
+  readonly conflict_policy: ConflictPolicy;
   readonly metadata: object;
   readonly tags: readonly string[];
   readonly is_template: boolean;
@@ -30,7 +31,7 @@ export async function writeBlock(
   const { rows } = await sql<{ revision: number }>`
     with moved as (
       update block set head_revision = head_revision + 1, label = ${toStorableText(content.label)},
-        metadata = ${storableJson(content.metadata)}::json, tags = ${content.tags.map(toStorableText)}::text[],
+        conflict_policy = ${content.conflict_policy}, metadata = ${storableJson(content.metadata)}::json, tags = ${content.tags.map(toStorableText)}::text[],
         is_template = ${content.is_template}, hidden = ${content.hidden}, updated_at = app_now()
       where id = ${blockId} and head_revision = ${basedOn} and deleted_at is null
       returning id, project_id, head_revision
@@ -55,7 +56,8 @@ export async function relabelBlock(
   content: BlockContent,
 ): Promise<boolean> {
   const { numAffectedRows } = await sql`
-    update block set label = ${toStorableText(content.label)}, metadata = ${storableJson(content.metadata)}::json,
+    update block set label = ${toStorableText(content.label)}, conflict_policy = ${content.conflict_policy},
+      metadata = ${storableJson(content.metadata)}::json,
       tags = ${content.tags.map(toStorableText)}::text[], is_template = ${content.is_template}, hidden = ${content.hidden},
       updated_at = app_now()
     where id = ${blockId} and head_revision = ${basedOn} and deleted_at is null

@@ -9,3 +9,13 @@ export async function lockAgent(trx: Tx, projectId: string, agentId: string): Pr
   `.execute(trx);
   if (rows.length === 0) throw new NightshiftError('not_found', `There is no agent agent-${agentId}.`);
 }
+
+/**
+ * Makes changes of agents follow each other: locks those of these ids, in id order (after runs, before blocks), until the
+ * transaction ends. Index: primary key.
+ */
+export async function lockAgents(trx: Tx, agentIds: readonly string[]): Promise<void> {
+  await sql`
+    select 1 from agent where id = any(${[...agentIds]}::uuid[]) order by id for no key update
+  `.execute(trx);
+}

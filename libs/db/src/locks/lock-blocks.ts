@@ -1,4 +1,4 @@
-import type { BlockView } from '@nightshift/agent-core';
+import type { BlockView, ConflictPolicy } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 
@@ -7,6 +7,7 @@ export interface LockedBlock extends BlockView {
   readonly agent_id: string;
   /** The run that wrote this revision; null for a person, or a program, at the API. */
   readonly writer_run_id: string | null;
+  readonly conflict_policy: ConflictPolicy;
 }
 
 /**
@@ -26,7 +27,7 @@ export async function lockBlocksOfAgents(
   // A second statement: it sees what the locks were waited for.
   const { rows } = await sql<LockedBlock>`
     select ab.agent_id, b.id as block_id, r.revision, b.label, r.description, r.value, r.char_limit, r.read_only,
-           r.run_id as writer_run_id
+           r.run_id as writer_run_id, b.conflict_policy
       from agent_block ab
       join block b on b.id = ab.block_id
       join block_revision r on r.block_id = b.id and r.revision = b.head_revision

@@ -4,12 +4,14 @@ import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
 import * as initial from './0001-initial.ts';
 import * as toolRules from './0002-tool-rules.ts';
+import * as memory from './0003-memory.ts';
 import * as context from './0004-context.ts';
 
 /** Every migration, by name, in order. Imported, not globbed: type stripping and bundling both see them. */
 export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0001_initial': initial,
   '0002_tool_rules': toolRules,
+  '0003_memory': memory,
   '0004_context': context,
 };
 

@@ -1,4 +1,4 @@
-import { NightshiftError } from '@nightshift/agent-core';
+import { NightshiftError, type ConflictPolicy } from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../connect.ts';
 import { containsText } from './contains-text.ts';
@@ -13,6 +13,7 @@ export interface BlockRow {
   readonly description: string | null;
   readonly char_limit: number;
   readonly read_only: boolean;
+  readonly conflict_policy: ConflictPolicy;
   readonly metadata: Record<string, unknown>;
   readonly tags: readonly string[];
   readonly is_template: boolean;
@@ -37,7 +38,7 @@ export interface BlockFilter {
   readonly agents_equal: readonly number[];
 }
 
-const columns = sql`b.id, b.label, b.head_revision as revision, v.value, v.description, v.char_limit, v.read_only,
+const columns = sql`b.id, b.label, b.head_revision as revision, v.value, v.description, v.char_limit, v.read_only, b.conflict_policy,
   b.metadata, b.tags, b.is_template, b.hidden`;
 const tables = sql`block b join block_revision v on v.block_id = b.id and v.revision = b.head_revision`;
 

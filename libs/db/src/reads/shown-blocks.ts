@@ -8,19 +8,20 @@ export interface ShownBlock {
   readonly block_id: string;
   /** The revision that the request showed. */
   readonly revision: number;
-  /** The newest revision that holds the same value: the head, where no other value is in force since. */
-  readonly same_until: number;
+  /** What that revision holds; null where the head holds the same. */
+  readonly value: string | null;
 }
 
 /**
  * The blocks that the requests of steps showed. Read once the blocks are locked, in a later statement, so that the heads
- * stand. Served by the primary keys of step, block and block_revision.
+ * stand. A text that many steps showed is sent once. Served by the primary keys of step, block and block_revision.
  */
 export async function readShownBlocks(trx: Tx, steps: readonly StepKey[]): Promise<readonly ShownBlock[]> {
   if (steps.length === 0) return [];
-  const { rows } = await sql<ShownBlock>`
-    select s.run_id, u.block_id, u.revision,
-           case when head.value = shown.value then b.head_revision else u.revision end as same_until
+  const { rows } = await sql<ShownBlock & { readonly differs: boolean }>`
+    select s.run_id, u.block_id, u.revision, shown.value <> head.value as differs,
+           case when shown.value <> head.value
+                 and row_number() over (partition by u.block_id, u.revision) = 1 then shown.value end as value
       from json_to_recordset(${JSON.stringify(steps)}::json) as d(run_id uuid, number int, attempt int)
       join step s on s.run_id = d.run_id and s.number = d.number and s.attempt = d.attempt
      cross join lateral unnest(s.block_ids, s.block_revisions) as u(block_id, revision)
@@ -28,5 +29,10 @@ export async function readShownBlocks(trx: Tx, steps: readonly StepKey[]): Promi
       join block_revision shown on shown.block_id = u.block_id and shown.revision = u.revision
       join block_revision head on head.block_id = b.id and head.revision = b.head_revision
   `.execute(trx);
-  return rows;
+  const key = (row: ShownBlock): string => `${row.block_id}/${row.revision}`;
+  const texts = new Map(rows.flatMap((row) => (row.value === null ? [] : [[key(row), row.value] as const])));
+  return rows.map(({ run_id, block_id, revision, differs, ...row }) => {
+    const text = differs ? texts.get(key({ run_id, block_id, revision, ...row })) : undefined;
+    return { run_id, block_id, revision, value: text ?? null };
+  });
 }

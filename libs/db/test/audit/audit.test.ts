@@ -172,6 +172,11 @@ async function rewriteMemory(on: Database, runId: string, agentId: string): Prom
       .where('agent_id', '=', agentId)
       .executeTakeFirstOrThrow();
     const write = {
+      kind: 'revised',
+      project_id: run.project_id,
+      agent_id: agentId,
+      description: null,
+      resolution: 'clean',
       block_id,
       based_on_revision: 1,
       revision: 2,
@@ -180,7 +185,7 @@ async function rewriteMemory(on: Database, runId: string, agentId: string): Prom
       batch_id: run.batch_id,
       step_number: 1,
       tool_use_id: 'toolu_m',
-    };
+    } as const;
     await commitDecisions(trx, [{ run, decision, calls: [call], settled }], [write], commitIds(1));
   });
 }
@@ -418,6 +423,13 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     ],
     'a revision names another batch': [
       `update block_revision set batch_id = gen_random_uuid() where run_id is not null`,
+    ],
+  },
+  I16d: {
+    'a new block names no call': [
+      `insert into block_event (project_id, block_id, agent_id, kind, label, batch_id, run_id, step_number, place, tool_use_id)
+       select project_id, block_id, (select id from agent limit 1), 'created', 'notes', batch_id, run_id, step_number, 0, 'toolu_none'
+         from block_revision where run_id is not null limit 1`,
     ],
   },
   I17: {

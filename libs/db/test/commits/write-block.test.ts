@@ -26,6 +26,7 @@ function content(value: string, overrides: Partial<BlockContent> = {}): BlockCon
     description: null,
     char_limit: 100,
     read_only: false,
+    conflict_policy: 'merge',
     metadata: {},
     tags: [],
     is_template: false,

@@ -113,6 +113,7 @@ describe('locking blocks', () => {
         description: null,
         char_limit: 100,
         read_only: false,
+        conflict_policy: 'merge',
         metadata: {},
         tags: [],
         is_template: false,

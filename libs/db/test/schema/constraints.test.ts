@@ -55,6 +55,18 @@ const VALID: Readonly<Record<string, Row>> = {
   },
   block: { id: ID, project_id, label: 'human', head_revision: 1 },
   block_revision: { block_id: ID, revision: 1, project_id, value: '', char_limit: 1, read_only: false },
+  block_event: {
+    project_id,
+    block_id: ID,
+    agent_id: ID,
+    kind: 'created',
+    label: 'notes',
+    batch_id: ID,
+    run_id: ID,
+    step_number: 1,
+    place: 0,
+    tool_use_id: 'toolu_1',
+  },
   tool: {
     id: ID,
     project_id,
@@ -161,13 +173,23 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   'batch.batch_state_check': [{ state: 'done' }],
   'batch.batch_total_check': [{ total: -1 }],
   'block.block_head_revision_check': [{ head_revision: 0 }],
+  'block.block_conflict_policy': [{ conflict_policy: 'first_write' }],
+  'block_event.block_event_kind_check': [{ kind: 'moved' }],
+  'block_event.block_event_renamed': [{ kind: 'renamed' }, { new_label: 'facts' }],
   'block_revision.block_revision_char_limit_check': [{ char_limit: 0 }],
   'block_revision.block_revision_check': [{ revision: 2, based_on: 2 }],
   'block_revision.block_revision_first': [{ revision: 2 }, { revision: 1, based_on: 0 }],
   'block_revision.block_revision_revision_check': [{ revision: 0, based_on: -1 }],
   'block_revision.block_revision_writer': [
     { batch_id: ID },
-    { run_id: ID, step_number: 1, tool_use_id: 'toolu_1' },
+    { run_id: ID, step_number: 1, tool_use_id: 'toolu_1', resolution: 'clean' },
+  ],
+  'block_revision.block_revision_resolution': [
+    { batch_id: ID, run_id: ID, step_number: 1, tool_use_id: 'toolu_1', resolution: 'dirty' },
+  ],
+  'block_revision.block_revision_resolved': [
+    { resolution: 'clean' },
+    { batch_id: ID, run_id: ID, step_number: 1, tool_use_id: 'toolu_1' },
   ],
   'conversation.conversation_context_from_seq_check': [{ context_from_seq: -1 }],
   'conversation.conversation_low_bits_free': [

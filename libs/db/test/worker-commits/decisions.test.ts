@@ -1,10 +1,10 @@
 import {
-  applyMemoryTool,
   decideAfterAnswer,
   decideAfterTools,
   RETRY_POLICY_DEFAULT,
   toolResultsMessage,
   toStorable,
+  toStorableText,
 } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
@@ -21,8 +21,8 @@ import {
   readActingRuns,
   readSealedRequests,
   type Database,
+  type BlockChange,
   type DecidedRun,
-  type NewBlockRevision,
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import {
@@ -389,7 +389,7 @@ describe('memory', () => {
       const current = new Map(
         (await lockBlocksOfAgents(trx, agentIds)).map((block) => [block.agent_id, block]),
       );
-      const revisions: NewBlockRevision[] = [];
+      const revisions: BlockChange[] = [];
       const decided = runs.map((run): DecidedRun => {
         const outcome = callsTools();
         const decision = decideAfterAnswer(
@@ -401,17 +401,24 @@ describe('memory', () => {
         if (decision.kind === 'refuse') throw new Error('refused');
         for (const new_memory of texts) {
           const block = current.get(run.agent_id)!;
-          const { write } = applyMemoryTool('memory_rethink', { label: 'human', new_memory }, [block]);
           const revision = block.revision + 1;
+          const value = toStorableText(new_memory);
           revisions.push({
-            ...write!,
+            kind: 'revised',
+            block_id: block.block_id,
+            based_on_revision: block.revision,
+            value,
+            description: block.description,
+            resolution: 'clean',
+            project_id: run.project_id,
+            agent_id: run.agent_id,
             revision,
             run_id: run.id,
             batch_id: run.batch_id,
             step_number: 1,
             tool_use_id: 'toolu_0',
           });
-          current.set(run.agent_id, { ...block, revision, value: write!.value });
+          current.set(run.agent_id, { ...block, revision, value });
         }
         const calls = [
           {

@@ -45,6 +45,7 @@ function toContent(present: BlockRow, patch: BlockPatch): BlockContent {
     description: patch.description ?? present.description,
     char_limit: patch.limit ?? present.char_limit,
     read_only: patch.read_only ?? present.read_only,
+    conflict_policy: patch.conflict_policy ?? present.conflict_policy,
     metadata: patch.metadata ?? present.metadata,
     tags: patch.tags ?? present.tags,
     is_template: patch.is_template ?? present.is_template,

@@ -80,13 +80,16 @@ export async function commitInParts(
       const isOpenMemoryCall = (call: Call): boolean => call.known === null && call.planned.kind === 'memory';
       const memory = await openChunkMemory(
         trx,
-        acting.filter((run) => calls.get(run.id)?.some(isOpenMemoryCall) === true),
+        acting.flatMap((run) => {
+          const open = (calls.get(run.id) ?? []).filter(isOpenMemoryCall).map((call) => call.planned);
+          return open.length === 0 ? [] : [{ run, calls: open }];
+        }),
       );
       const results = acting.map((run) => {
         const conduct = definitions.get(run.definition_id)?.conduct ?? NO_CONDUCT;
         return resultsOf(run, conduct, calls.get(run.id) ?? [], hand, memory);
       });
-      const committed = await commitToolResults(trx, chunk.id, results, commitIds(), part, memory.revisions);
+      const committed = await commitToolResults(trx, chunk.id, results, commitIds(), part, memory.changes);
       await deps.hooks?.('tools.before_commit');
       return committed;
     });
@@ -164,7 +167,7 @@ function resultsOf(
       const { ok, result } =
         call.planned.kind === 'finish'
           ? { ok: true, result: RESULT_TAKEN }
-          : memory.carryOut(run, call.planned);
+          : memory.carryOut(run, call.planned, conduct.tools);
       const outcome = {
         ok,
         result: capResult(result, call.planned.tool?.return_char_limit ?? result.length),

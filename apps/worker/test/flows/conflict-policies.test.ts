@@ -1,0 +1,97 @@
+import type {} from '../../../../test/global-setup.ts';
+import { afterEach, beforeEach, expect, inject, test } from 'vitest';
+import type { FlowDeps } from '../../src/flows/deps.ts';
+import { call, openHouse, type House, type SubmittedBatch } from './house.ts';
+
+const RUNS = 1_000;
+
+let house: House;
+let worker: FlowDeps;
+beforeEach(async () => {
+  house = await openHouse(inject('postgresUrl'));
+  worker = house.worker({ settings: { chunk_lines: 250 } });
+});
+afterEach(() => house.close());
+
+interface Revision {
+  readonly revision: number;
+  readonly value: string;
+  readonly resolution: string | null;
+}
+
+/** A thousand agents that share one block, each told to make one call on what its request shows. */
+async function runFleet(
+  policy: string,
+  callOf: (name: string) => string,
+): Promise<{ readonly batch: SubmittedBatch; readonly revisions: readonly Revision[] }> {
+  const batch = await house.submit(
+    Array.from({ length: RUNS }, (_, index) => ({
+      input: callOf(`agent ${index}`),
+      blocks: index === 0 ? { board: 'first line' } : {},
+      tools: ['core_memory_append', 'memory_rethink'],
+    })),
+  );
+  await house.rows(`update block set conflict_policy = $1 where label = 'board'`, [policy]);
+  await house.rows(
+    `insert into agent_block (agent_id, block_id, label, project_id, position)
+     select a.id, b.id, b.label, b.project_id, 0 from agent a, block b
+      where b.label = 'board' and a.id = any($1) and a.id <> $2`,
+    [batch.agent_ids, batch.agent_ids[0]],
+  );
+  await house.drive(worker);
+  const revisions = await house.rows<Revision>(
+    `select r.revision, r.value, r.resolution from block b join block_revision r on r.block_id = b.id
+      where b.label = 'board' order by r.revision`,
+  );
+  return { batch, revisions };
+}
+
+/** How many calls there were of each outcome. */
+async function outcomes(): Promise<Record<string, number>> {
+  const rows = await house.rows<{ state: string; count: number }>(
+    'select state, count(*)::int as count from tool_call group by state',
+  );
+  return Object.fromEntries(rows.map(({ state, count }) => [state, count]));
+}
+
+const names = Array.from({ length: RUNS }, (_, index) => `agent ${index}`);
+const append = (name: string) => call('core_memory_append', { label: 'board', content: name });
+const rewrite = (name: string) =>
+  call('memory_rethink', { label: 'board', new_memory: `written by ${name}` });
+
+test('B31: under merge, a thousand runs that add to one block lose no line', async () => {
+  const { revisions } = await runFleet('merge', append);
+  expect(await outcomes()).toEqual({ succeeded: RUNS });
+  const lines = revisions.at(-1)?.value.split('\n') ?? [];
+  expect(lines[0]).toBe('first line');
+  expect(lines.slice(1).toSorted()).toEqual(names.toSorted());
+  expect(revisions).toHaveLength(RUNS + 1);
+  expect(Map.groupBy(revisions.slice(1), (row) => row.resolution).get('merged')).toHaveLength(RUNS - 1);
+}, 120_000);
+
+test('B31: under reject, what is not written is refused to its agent, and what is written stays', async () => {
+  const { revisions } = await runFleet('reject', append);
+  const { succeeded = 0, failed = 0 } = await outcomes();
+  const lines = revisions.at(-1)?.value.split('\n') ?? [];
+  expect(lines.slice(1)).toHaveLength(succeeded);
+  expect(revisions).toHaveLength(succeeded + 1);
+  expect([succeeded, failed]).toEqual([1, RUNS - 1]);
+  const [told] = await house.rows<{ count: number }>(
+    `select count(*)::int as count from message
+      where role = 'user' and content::text like '%was changed by another run%Nothing was written%'`,
+  );
+  expect(told?.count).toBe(failed);
+}, 120_000);
+
+test('B31: under last_write, every text that was written over is kept as a revision that says so', async () => {
+  const { revisions } = await runFleet('last_write', rewrite);
+  expect(await outcomes()).toEqual({ succeeded: RUNS });
+  expect(
+    revisions
+      .slice(1)
+      .map((row) => row.value)
+      .toSorted(),
+  ).toEqual(names.map((name) => `written by ${name}`).toSorted());
+  const counts = Map.groupBy(revisions, (row) => row.resolution ?? 'by a person');
+  expect([counts.get('clean')?.length, counts.get('overwrote')?.length]).toEqual([1, RUNS - 1]);
+}, 120_000);
