@@ -39,6 +39,12 @@ export {
   type AwaitingRun,
 } from './reads/awaited-calls.ts';
 export { requestBatchCancel } from './commits/request-batch-cancel.ts';
+export {
+  revertBatch,
+  type RevertedBlock,
+  type RevertRefusal,
+  type RevertReport,
+} from './commits/revert-batch.ts';
 export { relabelBlock, writeBlock, type BlockContent } from './commits/write-block.ts';
 export { lockAgent, lockAgents } from './locks/lock-agent.ts';
 export { lockConversations } from './locks/lock-conversations.ts';
@@ -56,6 +62,16 @@ export {
   type BlockFilter,
   type BlockRow,
 } from './reads/blocks.ts';
+export {
+  listBlockRevisions,
+  listMemoryChanges,
+  readBlockRevisions,
+  type BlockRevisionRow,
+  type MemoryChangeFilter,
+  type MemoryChangeRow,
+  type NumberPage,
+  type RevisionKey,
+} from './reads/block-revisions.ts';
 export { findIdempotentBatch, type IdempotentBatch } from './reads/idempotency-keys.ts';
 export type { Page } from './reads/keyset.ts';
 export {

@@ -14,7 +14,11 @@ import { updateAgent } from './agents/update.ts';
 import { cancelBatch } from './batches/cancel.ts';
 import { createBatch } from './batches/create.ts';
 import { listBatchMessages } from './batches/list-messages.ts';
+import { listMemoryChanges } from './batches/memory-changes.ts';
 import { listBatches, retrieveBatch } from './batches/read.ts';
+import { revertBatch } from './batches/revert.ts';
+import { revertBlock } from './blocks/revert.ts';
+import { diffBlock, listBlockRevisions, retrieveBlockRevision } from './blocks/revisions.ts';
 import { listAgentsOfBlock, listBlocks, retrieveBlock } from './blocks/read.ts';
 import { createBlock, deleteBlock, updateBlock } from './blocks/write.ts';
 import { lettaHealth, livez, readyz } from './health/health.ts';
@@ -38,6 +42,7 @@ const KEYED: readonly Route[] = [
   ...[listAgentBlocks, retrieveAgentBlock, updateAgentBlock, attachAndDetachBlock],
   ...[listAgentTools, attachAndDetachTool],
   ...[createBlock, retrieveBlock, listBlocks, updateBlock, deleteBlock, listAgentsOfBlock],
+  ...[listBlockRevisions, retrieveBlockRevision, diffBlock, revertBlock],
   ...[createTool, upsertTool, retrieveTool, listTools, updateTool, deleteTool, addBaseTools],
   ...[listRuns, retrieveRun, retrieveRunUsage, sendToolResults, listRunMessages, listStepsOfRun],
   ...[listSteps, retrieveStep],
@@ -51,6 +56,8 @@ const BATCHES: readonly BatchRoute[] = [
   listBatches,
   cancelBatch,
   listBatchMessages,
+  listMemoryChanges,
+  revertBatch,
 ];
 
 /** Routes that answer without a key. */

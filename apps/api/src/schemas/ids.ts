@@ -1,7 +1,8 @@
 import type { WirePrefix } from '@nightshift/agent-core';
 import { z } from 'zod';
 
-const UUID = '[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}';
+/** The pattern of a uuid. */
+export const UUID = '[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}';
 
 /** An id on the wire, `<prefix>-<uuid>`; parsed, it is the uuid. */
 export function wireId(prefix: WirePrefix) {

@@ -29,6 +29,11 @@ export const ERROR_CATALOGUE = {
     next: 'See GET /openapi.json for the methods of this path.',
   },
   conflict: { status: 409, title: 'Conflict', next: 'Read the resource again and decide anew.' },
+  batch_running: {
+    status: 409,
+    title: 'Batch has not ended',
+    next: 'Wait until the batch has ended, or cancel it, and ask again.',
+  },
   payload_too_large: {
     status: 413,
     title: 'Payload too large',

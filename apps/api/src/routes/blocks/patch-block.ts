@@ -14,17 +14,30 @@ import { assertFits } from '../../wire/to-block.ts';
 /** Reads and tries again at most so often; each lost race means that somebody else has written. */
 const ATTEMPTS = 8;
 
+/** Changes the fields of a block that a patch names; see {@link changeBlock}. */
+export function patchBlock(context: Context, blockId: string, patch: BlockPatch): Promise<BlockRow> {
+  return changeBlock(context, blockId, patch.expected_revision ?? null, (present) => {
+    const wanted = toContent(present, patch);
+    assertFits(wanted.value, wanted.char_limit, patch.value == null ? '/limit' : '/value');
+    return wanted;
+  });
+}
+
 /**
  * Changes a block by compare and set: what is written is worked out from the revision that it replaces, so a change of one
  * field never reverts another that an agent has just written. Returns the block as it then stands. Throws `conflict` when the
- * caller's `expected_revision` has been overtaken.
+ * caller's expected revision (null: none) has been overtaken.
  */
-export async function patchBlock(context: Context, blockId: string, patch: BlockPatch): Promise<BlockRow> {
+export async function changeBlock(
+  context: Context,
+  blockId: string,
+  expectedRevision: number | null,
+  toWanted: (present: BlockRow) => BlockContent,
+): Promise<BlockRow> {
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const present = await readBlock(context.db, context.projectId, blockId);
-    if (patch.expected_revision != null && patch.expected_revision !== present.revision) break;
-    const wanted = toContent(present, patch);
-    assertFits(wanted.value, wanted.char_limit, patch.value == null ? '/limit' : '/value');
+    if (expectedRevision !== null && expectedRevision !== present.revision) break;
+    const wanted = toWanted(present);
     const written = await inTransaction(context.db, async (trx) =>
       isShownAlike(present, wanted)
         ? relabelBlock(trx, blockId, present.revision, wanted)

@@ -1,0 +1,58 @@
+import { listMemoryChanges as readPage, readBatch } from '@nightshift/db';
+import { z } from 'zod';
+import type { App, Context } from '../../context.ts';
+import { linkPages } from '../../paging.ts';
+import { problems } from '../../schemas/answers.ts';
+import { UUID, wireId } from '../../schemas/ids.ts';
+import { memoryChange } from '../../schemas/memory.ts';
+import { toMemoryChange, toRevisionKey } from '../../wire/to-memory-change.ts';
+
+/** Writes of one page at most: each is compared while others wait. */
+const CHANGES_MAX = 200;
+
+const changeId = z
+  .string()
+  .regex(new RegExp(`^block-${UUID}@[1-9][0-9]{0,8}$`), 'must be block-<uuid>@<revision>')
+  .transform(toRevisionKey);
+
+/** What the tool calls of a batch wrote, as unified diffs. */
+export function listMemoryChanges(app: App, context: Context, path: string, hide: boolean): void {
+  app.get(
+    `${path}/:job_id/memory-changes`,
+    {
+      schema: {
+        operationId: 'listMemoryChanges',
+        summary: 'List what a batch wrote to memory, as diffs',
+        description: 'Sorted by block, then by revision. Each item is one write, against what it replaced.',
+        tags: ['batches'],
+        hide,
+        params: z.object({ job_id: wireId('job') }),
+        querystring: z.strictObject({
+          after: changeId.optional().describe('Id of an item: the page holds those that follow it.'),
+          before: changeId.optional().describe('Id of an item: the page holds those just before it.'),
+          limit: z.int().min(1).max(CHANGES_MAX).default(50),
+          order: z.enum(['asc', 'desc']).default('asc'),
+          agent_id: wireId('agent').optional(),
+          block_id: wireId('block').optional(),
+          shrunk: z.boolean().default(false).describe('True: only writes by which much of a text went.'),
+        }),
+        response: { 200: z.array(memoryChange), ...problems },
+      },
+    },
+    async (request, reply) => {
+      const { job_id } = request.params;
+      const { after = null, before = null, limit, order, shrunk, ...query } = request.query;
+      await readBatch(context.db, context.projectId, job_id);
+      const filter = { agent_id: query.agent_id ?? null, block_id: query.block_id ?? null, shrunk };
+      const rows = await readPage(context.db, job_id, { after, before, limit, order }, filter);
+      const changes = rows.map(toMemoryChange);
+      linkPages(
+        request,
+        reply,
+        changes.map((change) => change.id),
+        { limit, order, after: after === null ? null : '', before: before === null ? null : '' },
+      );
+      return changes;
+    },
+  );
+}

@@ -1,0 +1,54 @@
+import { toWireId } from '@nightshift/agent-core';
+import { inTransaction, revertBatch as commitRevert, type RevertedBlock } from '@nightshift/db';
+import { z } from 'zod';
+import type { App, Context } from '../../context.ts';
+import { problems } from '../../schemas/answers.ts';
+import { wireId } from '../../schemas/ids.ts';
+import { revertReport } from '../../schemas/memory.ts';
+
+function toWire<Block extends RevertedBlock>(block: Block): Block {
+  return { ...block, block_id: toWireId('block', block.block_id) };
+}
+
+/** Takes back what a batch did to memory: one transaction, all its blocks. */
+export function revertBatch(app: App, context: Context, path: string, hide: boolean): void {
+  app.post(
+    `${path}/:job_id/revert`,
+    {
+      schema: {
+        operationId: 'revertBatch',
+        summary: 'Take back what a batch wrote to memory',
+        description:
+          'Blocks that others have edited since are left as they are and named, unless `force`. The batch must have ' +
+          'ended. Texts come back as new revisions.',
+        tags: ['batches'],
+        hide,
+        params: z.object({ job_id: wireId('job') }),
+        body: z
+          .strictObject({
+            force: z.boolean().default(false).describe('Write over edits that others have made since.'),
+          })
+          .default({ force: false }),
+        response: { 200: revertReport, ...problems },
+      },
+    },
+    async (request) => {
+      const { job_id } = request.params;
+      const { force } = request.body;
+      const report = await inTransaction(context.db, (trx) =>
+        commitRevert(trx, context.projectId, job_id, force),
+      );
+      return {
+        restored: report.restored.map(toWire),
+        deleted: report.deleted.map(toWire),
+        forced: report.forced.map(toWire),
+        renamed: report.renamed.map(toWire),
+        attached: report.attached.map((block) => ({
+          ...toWire(block),
+          agent_id: toWireId('agent', block.agent_id),
+        })),
+        refused: report.refused.map(toWire),
+      };
+    },
+  );
+}

@@ -1,0 +1,45 @@
+import { readBlock, readBlockRevisions } from '@nightshift/db';
+import { z } from 'zod';
+import type { App, Context } from '../../context.ts';
+import { problems } from '../../schemas/answers.ts';
+import { blockResponse } from '../../schemas/block.ts';
+import { wireId } from '../../schemas/ids.ts';
+import { toBlockResponse } from '../../wire/to-block.ts';
+import { changeBlock } from './patch-block.ts';
+
+/** Writes an earlier revision again, as the next one: its text, description, limit and whether agents may write. */
+export function revertBlock(app: App, context: Context): void {
+  app.post(
+    '/v1/blocks/:block_id/revert',
+    {
+      schema: {
+        operationId: 'revertBlock',
+        summary: 'Make a block what it was at a revision',
+        description: 'A new revision, so that it can be taken back; none where nothing would change.',
+        tags: ['blocks'],
+        params: z.object({ block_id: wireId('block') }),
+        body: z.strictObject({
+          revision: z.int().min(1).max(2_147_483_647),
+          expected_revision: z
+            .int()
+            .min(1)
+            .nullish()
+            .describe('The present revision as the caller knows it; 409 when the block has moved on.'),
+        }),
+        response: { 200: blockResponse, ...problems },
+      },
+    },
+    async (request) => {
+      const { block_id } = request.params;
+      const { revision, expected_revision } = request.body;
+      await readBlock(context.db, context.projectId, block_id);
+      const [then] = (await readBlockRevisions(context.db, block_id, [revision])).values();
+      const reverted = await changeBlock(context, block_id, expected_revision ?? null, (present) => ({
+        ...present,
+        ...then,
+        label: present.label,
+      }));
+      return toBlockResponse(reverted);
+    },
+  );
+}

@@ -1,0 +1,77 @@
+import { z } from 'zod';
+
+/** Who wrote a revision: a tool call of a run, or, with nulls, a person or program at this API. */
+const writer = {
+  resolution: z
+    .enum(['clean', 'merged', 'overwrote'])
+    .nullable()
+    .describe('How the write of a tool call came to its value; null for other writes.'),
+  job_id: z.string().nullable(),
+  run_id: z.string().nullable(),
+  agent_id: z.string().nullable(),
+  step_id: z.string().nullable(),
+  tool_call_id: z.string().nullable(),
+  created_at: z.string(),
+};
+
+/** A write of a block, without its text. */
+export const blockRevision = z
+  .object({
+    block_id: z.string(),
+    revision: z.int(),
+    description: z.string().nullable(),
+    limit: z.int(),
+    read_only: z.boolean(),
+    based_on: z.int().nullable().describe('The revision that the writer had seen; null for the first.'),
+    ...writer,
+  })
+  .meta({ id: 'BlockRevision' });
+export type BlockRevision = z.output<typeof blockRevision>;
+
+export const blockRevisionWithValue = blockRevision
+  .extend({ value: z.string() })
+  .meta({ id: 'BlockRevisionWithValue' });
+
+const change = {
+  label: z.string(),
+  from_revision: z.int().nullable().describe('Null for a block that did not exist.'),
+  to_revision: z.int(),
+  diff: z.string().describe('Unified diff; empty where the text is the same.'),
+  chars_before: z.int(),
+  chars_after: z.int(),
+  lines_added: z.int(),
+  lines_removed: z.int(),
+  shrunk: z.boolean().describe('Whether so much of the text went that somebody should look.'),
+};
+
+/** The difference of two revisions of one block. */
+export const blockDiff = z.object({ block_id: z.string(), ...change }).meta({ id: 'BlockDiff' });
+
+/** A write of a batch, as people review it. */
+export const memoryChange = z
+  .object({
+    id: z.string().describe('Names the write; pages go on from it.'),
+    block_id: z.string(),
+    ...change,
+    ...writer,
+  })
+  .meta({ id: 'MemoryChange' });
+export type MemoryChangeResponse = z.output<typeof memoryChange>;
+
+const revertedBlock = z.object({ block_id: z.string(), label: z.string() });
+
+/** What a revert did; blocks that already stood as before the batch are in no list. */
+export const revertReport = z
+  .object({
+    restored: z.array(revertedBlock).describe('Hold again what stood before, as a new revision.'),
+    deleted: z.array(revertedBlock).describe('Made by the batch, and deleted now.'),
+    forced: z.array(revertedBlock).describe('Those of both, whose later edits by others were written over.'),
+    renamed: z.array(revertedBlock).describe('Have their former label again.'),
+    attached: z
+      .array(revertedBlock.extend({ agent_id: z.string() }))
+      .describe('Had been given up by an agent that has them again.'),
+    refused: z
+      .array(revertedBlock.extend({ reason: z.enum(['edited', 'deleted', 'label_taken']) }))
+      .describe('Left as they are: edited by others since, deleted, or their former label is used.'),
+  })
+  .meta({ id: 'RevertReport' });

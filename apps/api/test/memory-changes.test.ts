@@ -1,0 +1,190 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createAgent, openApi, UNKNOWN_UUID, type TestApi } from './api.ts';
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await openApi();
+});
+afterAll(() => api.close());
+
+interface Written {
+  readonly job_id: string;
+  readonly agent_id: string;
+  readonly block_id: string;
+}
+
+/** A batch of one run, ended, whose calls wrote these texts to the agent's block. */
+async function aWritingBatch(before: string, texts: readonly string[]): Promise<Written> {
+  const agent_id = await createAgent(api, { memory_blocks: [{ label: 'notes', value: before }] });
+  const agent = (await api.call('GET', `/v1/agents/${agent_id}`)).body;
+  const block_id: string = agent.memory.blocks[0].id;
+  const batch = await api.call('POST', '/v1/batches', { requests: [{ agent_id, input: 'go' }] });
+  const job_id: string = batch.body.id;
+  const job = job_id.slice(4);
+  for (const [index, text] of texts.entries()) {
+    await api.database.pool.query(
+      `insert into block_revision (block_id, revision, project_id, value, char_limit, read_only, based_on, batch_id, run_id,
+                                   step_number, tool_use_id, resolution)
+       select $1, $2, r.project_id, $3, 100000, false, $2 - 1, r.batch_id, r.id, 1, 'toolu_1', 'clean'
+         from run r where r.batch_id = $4`,
+      [block_id.slice(6), index + 2, text, job],
+    );
+  }
+  await api.database.pool.query('update block set head_revision = $2 where id = $1', [
+    block_id.slice(6),
+    texts.length + 1,
+  ]);
+  await api.database.pool.query(
+    `update run set state = 'cancelled', stop_reason = 'cancelled', ended_at = app_now() where batch_id = $1`,
+    [job],
+  );
+  await api.database.pool.query(
+    `update batch set state = 'completed', completed_at = app_now() where id = $1`,
+    [job],
+  );
+  return { job_id, agent_id, block_id };
+}
+
+describe('the revisions of a block', () => {
+  test('are listed newest first, each with its writer, and read with their text', async () => {
+    const { block_id, job_id, agent_id } = await aWritingBatch('one', ['one\ntwo']);
+    await api.call('PATCH', `/v1/blocks/${block_id}`, { value: 'by hand', description: 'd' });
+    const { body } = await api.call('GET', `/v1/blocks/${block_id}/revisions`);
+    expect(body).toMatchObject([
+      { revision: 3, based_on: 2, job_id: null, agent_id: null, resolution: null, description: 'd' },
+      { revision: 2, based_on: 1, job_id, agent_id, resolution: 'clean', tool_call_id: 'toolu_1' },
+      { revision: 1, based_on: null },
+    ]);
+    expect(body[0]).not.toHaveProperty('value');
+    const one = await api.call('GET', `/v1/blocks/${block_id}/revisions/2`);
+    expect(one.body).toMatchObject({ revision: 2, value: 'one\ntwo' });
+    expect((await api.call('GET', `/v1/blocks/${block_id}/revisions/9`)).status).toBe(404);
+    expect((await api.call('GET', `/v1/blocks/${block_id}/revisions/x`)).status).toBe(422);
+    expect((await api.call('GET', `/v1/blocks/block-${UNKNOWN_UUID}/revisions`)).status).toBe(404);
+  });
+
+  test('page in both directions without loss', async () => {
+    const { block_id } = await aWritingBatch('0', ['1', '2', '3', '4']);
+    const numbers = async (query: string) => {
+      const answer = await api.call('GET', `/v1/blocks/${block_id}/revisions?limit=2&${query}`);
+      return {
+        page: answer.body.map((row: { revision: number }) => row.revision),
+        link: answer.headers['link'],
+      };
+    };
+    expect(await numbers('')).toMatchObject({ page: [5, 4], link: expect.stringContaining('after=4') });
+    expect((await numbers('after=4')).page).toEqual([3, 2]);
+    expect((await numbers('before=2')).page).toEqual([4, 3]);
+    expect((await numbers('order=asc&after=2')).page).toEqual([3, 4]);
+    expect((await numbers('order=asc&before=5')).page).toEqual([3, 4]);
+  });
+
+  test('any two are compared as a unified diff, with their sizes', async () => {
+    const { block_id } = await aWritingBatch('a\nb\n', ['a\nB\n', 'a\nB\nc\n']);
+    const diff = (query: string) => api.call('GET', `/v1/blocks/${block_id}/diff?${query}`);
+    expect((await diff('from=1')).body).toEqual({
+      block_id,
+      label: 'notes',
+      from_revision: 1,
+      to_revision: 3,
+      diff: '--- notes@1\n+++ notes@3\n@@ -1,2 +1,3 @@\n a\n-b\n+B\n+c\n',
+      chars_before: 4,
+      chars_after: 6,
+      lines_added: 2,
+      lines_removed: 1,
+      shrunk: false,
+    });
+    expect((await diff('from=3&to=2')).body).toMatchObject({ lines_added: 0, lines_removed: 1 });
+    expect((await diff('from=2&to=2')).body.diff).toBe('');
+    expect((await diff('from=1&to=9')).status).toBe(404);
+    expect((await diff('')).body.errors[0].path).toBe('?from');
+  });
+
+  test('one of them is made the present again, description and limit included', async () => {
+    const block = (await api.call('POST', '/v1/blocks/', { label: 'r', value: 'old', limit: 10 })).body;
+    const url = `/v1/blocks/${block.id}`;
+    await api.call('PATCH', url, { value: 'new, and longer', description: 'd', limit: 20 });
+    const reverted = await api.call('POST', `${url}/revert`, { revision: 1 });
+    expect(reverted.body).toEqual({ ...block, revision: 3 });
+    expect((await api.call('POST', `${url}/revert`, { revision: 1 })).body.revision).toBe(3);
+    const late = await api.call('POST', `${url}/revert`, { revision: 2, expected_revision: 2 });
+    expect([late.status, late.body.code]).toEqual([409, 'conflict']);
+    expect((await api.call('POST', `${url}/revert`, { revision: 9 })).status).toBe(404);
+    expect((await api.call('POST', `${url}/revert`, {})).body.errors[0].path).toBe('/revision');
+  });
+});
+
+describe('the memory changes of a batch', () => {
+  test('are its writes as diffs, with agent, block and step, and an alarm where much of a text went', async () => {
+    const long = 'a fact\n'.repeat(100);
+    const { job_id, agent_id, block_id } = await aWritingBatch(long, [`${long}more\n`, 'gone\n']);
+    const changes = (query = '') => api.call('GET', `/v1/batches/${job_id}/memory-changes?${query}`);
+    const { body } = await changes();
+    expect(body).toMatchObject([
+      {
+        id: `${block_id}@2`,
+        agent_id,
+        block_id,
+        label: 'notes',
+        lines_added: 1,
+        lines_removed: 0,
+        shrunk: false,
+      },
+      {
+        id: `${block_id}@3`,
+        from_revision: 2,
+        to_revision: 3,
+        chars_before: 705,
+        chars_after: 5,
+        shrunk: true,
+      },
+    ]);
+    expect(body[0].diff).toContain('+more');
+    expect((await changes('shrunk=true')).body).toHaveLength(1);
+    expect((await changes(`agent_id=${agent_id}&block_id=${block_id}`)).body).toHaveLength(2);
+    expect((await changes(`agent_id=agent-${UNKNOWN_UUID}`)).body).toEqual([]);
+    const first = await changes('limit=1');
+    expect(first.headers['link']).toContain('rel="next"');
+    const ids = async (query: string) =>
+      (await changes(query)).body.map((change: { id: string }) => change.id);
+    expect(await ids(`limit=1&after=${block_id}@2`)).toEqual([`${block_id}@3`]);
+    expect(await ids(`limit=1&before=${block_id}@3`)).toEqual([`${block_id}@2`]);
+    expect(await ids('order=desc')).toEqual([`${block_id}@3`, `${block_id}@2`]);
+    expect((await changes('after=here')).body.errors[0].path).toBe('?after');
+    expect((await api.call('GET', `/v1/batches/job-${UNKNOWN_UUID}/memory-changes`)).status).toBe(404);
+    expect((await api.call('GET', `/v1/messages/batches/${job_id}/memory-changes`)).body).toEqual(body);
+  });
+
+  test('are taken back, but not over edits of others unless forced', async () => {
+    const { job_id, block_id } = await aWritingBatch('before', ['after']);
+    await api.call('PATCH', `/v1/blocks/${block_id}`, { value: 'by hand' });
+    const revert = (body?: object) => api.call('POST', `/v1/batches/${job_id}/revert`, body);
+    const block = { block_id, label: 'notes' };
+    expect((await revert({})).body).toEqual({
+      restored: [],
+      deleted: [],
+      forced: [],
+      renamed: [],
+      attached: [],
+      refused: [{ ...block, reason: 'edited' }],
+    });
+    expect((await revert({ force: true })).body).toMatchObject({
+      restored: [block],
+      forced: [block],
+      refused: [],
+    });
+    expect((await api.call('GET', `/v1/blocks/${block_id}`)).body).toMatchObject({
+      value: 'before',
+      revision: 4,
+    });
+    expect((await revert({ force: 'yes' })).body.errors[0].path).toBe('/force');
+    expect((await revert({ forced: true })).status).toBe(422);
+  });
+
+  test('of a batch that has not ended are not taken back: 409 says what to do', async () => {
+    const agent_id = await createAgent(api);
+    const { body: batch } = await api.call('POST', '/v1/batches', { requests: [{ agent_id, input: 'go' }] });
+    const { status, body } = await api.call('POST', `/v1/batches/${batch.id}/revert`, {});
+    expect([status, body.code]).toEqual([409, 'batch_running']);
+  });
+});

@@ -1,0 +1,149 @@
+import type {} from '../../../../test/global-setup.ts';
+import { auditInvariants, DEFAULT_PROJECT_ID, inTransaction, revertBatch } from '@nightshift/db';
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import type { FlowDeps } from '../../src/flows/deps.ts';
+import { call, openHouse, type House, type SubmittedBatch, type SubmittedRun } from './house.ts';
+
+let house: House;
+let worker: FlowDeps;
+beforeEach(async () => {
+  house = await openHouse(inject('postgresUrl'));
+  worker = house.worker();
+});
+afterEach(async () => {
+  expect(await auditInvariants(house.database.db)).toEqual([]);
+  await house.close();
+});
+
+const blocksOf = (agentId: string | undefined) =>
+  house.rows<{ label: string; value: string; description: string | null }>(
+    `select k.label, r.value, r.description from agent_block k join block b on b.id = k.block_id
+       join block_revision r on r.block_id = b.id and r.revision = b.head_revision
+      where k.agent_id = $1 and k.label = b.label order by k.label`,
+    [agentId],
+  );
+const revert = (batch: SubmittedBatch, force = false) =>
+  inTransaction(house.database.db, (trx) => revertBatch(trx, DEFAULT_PROJECT_ID, batch.id, force));
+
+async function run(runs: readonly SubmittedRun[]): Promise<SubmittedBatch> {
+  const batch = await house.submit(runs);
+  await house.drive(worker);
+  return batch;
+}
+const append = (content: string, label = 'notes') => call('core_memory_append', { label, content });
+const memory = (args: Readonly<Record<string, unknown>>) => call('memory', args);
+
+describe('reverting a batch', () => {
+  test('B72: restores every text that it wrote, as a revision of its own, once', async () => {
+    const batch = await run(
+      Array.from({ length: 20 }, (_, index) => ({
+        input: [append('one'), append('two')].join('\n'),
+        blocks: { notes: `text ${index}`, other: 'untouched' },
+        tools: ['core_memory_append'],
+      })),
+    );
+    const report = await revert(batch);
+    expect([report.restored.length, report.refused, report.forced]).toEqual([20, [], []]);
+    for (const [index, agentId] of batch.agent_ids.entries()) {
+      expect(await blocksOf(agentId)).toMatchObject([
+        { label: 'notes', value: `text ${index}` },
+        { label: 'other', value: 'untouched' },
+      ]);
+    }
+    expect(await house.rows('select distinct head_revision from block order by 1')).toEqual([
+      { head_revision: 1 },
+      { head_revision: 4 },
+    ]);
+    expect(await revert(batch)).toMatchObject({ restored: [], deleted: [], refused: [] });
+  });
+
+  test('takes back blocks that it made, gave up, renamed and described', async () => {
+    const batch = await run([
+      {
+        input: [
+          memory({ command: 'create', path: 'plan', description: 'd', file_text: 'x' }),
+          memory({ command: 'rename', old_path: 'a', new_path: 'z' }),
+          memory({ command: 'rename', path: 'z', description: 'anew' }),
+          memory({ command: 'delete', path: 'b' }),
+          memory({ command: 'create', path: 'a', description: 'takes the label' }),
+        ].join('\n'),
+        blocks: { a: 'of a', b: 'of b' },
+        tools: ['memory'],
+      },
+    ]);
+    expect((await blocksOf(batch.agent_ids[0])).map((block) => block.label)).toEqual(['a', 'plan', 'z']);
+    const report = await revert(batch);
+    expect(report).toMatchObject({
+      restored: [{ label: 'z' }],
+      deleted: [{ label: 'plan' }, { label: 'a' }],
+      renamed: [{ label: 'a' }],
+      attached: [{ label: 'b', agent_id: batch.agent_ids[0] }],
+      refused: [],
+    });
+    expect(await blocksOf(batch.agent_ids[0])).toEqual([
+      { label: 'a', value: 'of a', description: null },
+      { label: 'b', value: 'of b', description: null },
+    ]);
+  });
+
+  test('leaves what others have edited since, and says so; forced, it says that too', async () => {
+    const batch = await run([
+      { input: append('by the batch'), blocks: { notes: 'first' }, tools: ['core_memory_append'] },
+    ]);
+    const later = await run([
+      {
+        input: append('by a later batch'),
+        agent_id: batch.agent_ids[0] ?? '',
+        tools: ['core_memory_append'],
+      },
+    ]);
+    const value = 'first\nby the batch\nby a later batch';
+    const [block] = await house.rows<{ id: string }>('select id from block');
+    const named = { block_id: block?.id, label: 'notes' };
+    expect(await revert(batch)).toMatchObject({ restored: [], refused: [{ ...named, reason: 'edited' }] });
+    expect(await blocksOf(batch.agent_ids[0])).toMatchObject([{ value }]);
+    expect(await revert(batch, true)).toMatchObject({ restored: [named], forced: [named], refused: [] });
+    expect(await blocksOf(batch.agent_ids[0])).toMatchObject([{ value: 'first' }]);
+    expect(later.agent_ids).toEqual(batch.agent_ids);
+  });
+
+  test('refuses labels that are in use again, and blocks that were deleted', async () => {
+    const batch = await run([
+      {
+        input: [
+          memory({ command: 'rename', old_path: 'a', new_path: 'z' }),
+          memory({ command: 'delete', path: 'b' }),
+          memory({ command: 'str_replace', path: 'c', old_string: 'of', new_string: 'OF' }),
+        ].join('\n'),
+        blocks: { a: 'of a', b: 'of b', c: 'of c' },
+        tools: ['memory'],
+      },
+    ]);
+    await run([
+      {
+        input: [
+          memory({ command: 'create', path: 'a', description: '' }),
+          memory({ command: 'create', path: 'b', description: '' }),
+        ].join('\n'),
+        agent_id: batch.agent_ids[0] ?? '',
+      },
+    ]);
+    await house.rows(`delete from agent_block where label = 'c'`);
+    await house.rows(`update block set deleted_at = app_now() where label = 'c'`);
+    const { refused } = await revert(batch);
+    expect(refused.map(({ label, reason }) => `${label}: ${reason}`).toSorted()).toEqual([
+      'b: label_taken',
+      'c: deleted',
+      'z: label_taken',
+    ]);
+  });
+
+  test('that has not ended, or does not exist, is refused', async () => {
+    const batch = await house.submit([{ input: 'x' }]);
+    await expect(revert(batch)).rejects.toMatchObject({ code: 'batch_running' });
+    await expect(revert({ ...batch, id: batch.run_ids[0] ?? '' })).rejects.toMatchObject({
+      code: 'not_found',
+    });
+    await house.drive(worker);
+  });
+});

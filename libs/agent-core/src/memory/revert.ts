@@ -1,0 +1,35 @@
+/** What the store knows of a block that a batch has written. */
+export interface RevertFacts {
+  /** Its first and last revision by the batch, and how many it has by it. */
+  readonly first: number;
+  readonly last: number;
+  readonly writes: number;
+  readonly head: number;
+  /** Whether the head holds what stood before the batch. */
+  readonly is_as_before: boolean;
+  readonly is_deleted: boolean;
+}
+
+/** What becomes of the block when the batch is reverted. */
+export type RevertDecision =
+  /** What stood before the batch is written again; `forced` over edits of others. */
+  | { readonly kind: 'restore'; readonly revision: number; readonly forced: boolean }
+  /** The batch made the block: it is deleted. */
+  | { readonly kind: 'delete'; readonly forced: boolean }
+  | { readonly kind: 'none' }
+  /** Others have edited it since the batch began, or it was deleted. */
+  | { readonly kind: 'refuse'; readonly reason: 'edited' | 'deleted' };
+
+/**
+ * Decides about one block. Edits of others, after those of the batch or between them, would be lost with it: such a block
+ * is left alone unless the caller forces it. A block that already holds what stood before needs nothing.
+ */
+export function decideRevert(facts: RevertFacts, force: boolean): RevertDecision {
+  const { first, last, writes, head } = facts;
+  if (facts.is_deleted) return first === 1 ? { kind: 'none' } : { kind: 'refuse', reason: 'deleted' };
+  if (first > 1 && facts.is_as_before) return { kind: 'none' };
+  const isEdited = head > last || last - first + 1 > writes;
+  if (isEdited && !force) return { kind: 'refuse', reason: 'edited' };
+  if (first === 1) return { kind: 'delete', forced: isEdited };
+  return { kind: 'restore', revision: first - 1, forced: isEdited };
+}

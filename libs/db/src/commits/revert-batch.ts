@@ -1,0 +1,229 @@
+import { decideRevert, NightshiftError, type RevertFacts } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Tx } from '../connect.ts';
+import { lockAgents } from '../locks/lock-agent.ts';
+
+/** Why a change of a batch was not taken back. */
+export type RevertRefusal = 'edited' | 'deleted' | 'label_taken';
+
+export interface RevertedBlock {
+  readonly block_id: string;
+  readonly label: string;
+}
+
+/** What a revert did. Blocks that already stood as before the batch are in none of the lists. */
+export interface RevertReport {
+  /** Blocks that hold again what stood before. */
+  readonly restored: readonly RevertedBlock[];
+  /** Blocks that the batch had made, deleted. */
+  readonly deleted: readonly RevertedBlock[];
+  /** Those of both lists whose edits by others were written over. */
+  readonly forced: readonly RevertedBlock[];
+  readonly renamed: readonly RevertedBlock[];
+  /** Blocks that agents had given up and have again. */
+  readonly attached: readonly (RevertedBlock & { readonly agent_id: string })[];
+  readonly refused: readonly (RevertedBlock & { readonly reason: RevertRefusal })[];
+}
+
+interface WrittenBlock extends RevertFacts, RevertedBlock {}
+
+/**
+ * Takes all changes back that a batch made to blocks: texts, labels, new blocks and given up ones. A block that others have
+ * edited since is left alone and reported, unless `force`. The texts come back as new revisions, so this can be taken back
+ * too. Throws `not_found`, and `batch_running` for a batch that has not ended.
+ *
+ * Locks the batch (`for share`), then the agents and the blocks concerned, in id order. A few statements, whatever the
+ * number of blocks. Index: `block_revision_by_batch`, `block_event_by_batch`.
+ */
+export async function revertBatch(
+  trx: Tx,
+  projectId: string,
+  batchId: string,
+  force: boolean,
+): Promise<RevertReport> {
+  await assertEnded(trx, projectId, batchId);
+  await lockConcerned(trx, batchId);
+  const written = await readWritten(trx, batchId);
+  const decided = written.map((block) => ({ block, decision: decideRevert(block, force) }));
+  const named = ({ block_id, label }: RevertedBlock): RevertedBlock => ({ block_id, label });
+
+  const restored = decided.flatMap(({ block, decision }) =>
+    decision.kind === 'restore' ? [{ ...named(block), revision: decision.revision }] : [],
+  );
+  const deleted = decided.flatMap(({ block, decision }) =>
+    decision.kind === 'delete' ? [named(block)] : [],
+  );
+  const forced = decided.flatMap(({ block, decision }) =>
+    'forced' in decision && decision.forced ? [named(block)] : [],
+  );
+  const edited = decided.flatMap(({ block, decision }) =>
+    decision.kind === 'refuse' ? [{ ...named(block), reason: decision.reason }] : [],
+  );
+  if (restored.length > 0) await restore(trx, restored);
+  if (deleted.length > 0) await remove(trx, deleted);
+  const labels = await renameBack(trx, batchId);
+  const attachments = await attachAgain(trx, batchId);
+  return {
+    restored: restored.map(named),
+    deleted,
+    forced,
+    renamed: labels.renamed,
+    attached: attachments.attached,
+    refused: [...edited, ...labels.refused, ...attachments.refused],
+  };
+}
+
+async function assertEnded(trx: Tx, projectId: string, batchId: string): Promise<void> {
+  const { rows } = await sql<{ ended: boolean }>`
+    select completed_at is not null as ended from batch
+     where id = ${batchId} and project_id = ${projectId} for share
+  `.execute(trx);
+  const [batch] = rows;
+  if (batch === undefined) throw new NightshiftError('not_found', `There is no batch job-${batchId}.`);
+  if (!batch.ended) {
+    throw new NightshiftError(
+      'batch_running',
+      `The batch job-${batchId} has not ended: its runs may still write.`,
+    );
+  }
+}
+
+async function lockConcerned(trx: Tx, batchId: string): Promise<void> {
+  const { rows } = await sql<{ agent_id: string }>`
+    select distinct agent_id from block_event where batch_id = ${batchId}
+  `.execute(trx);
+  await lockAgents(
+    trx,
+    rows.map((row) => row.agent_id),
+  );
+  await sql`
+    select 1 from block
+     where id in (select block_id from block_revision where batch_id = ${batchId}
+                  union select block_id from block_event where batch_id = ${batchId})
+     order by id for no key update
+  `.execute(trx);
+}
+
+async function readWritten(trx: Tx, batchId: string): Promise<readonly WrittenBlock[]> {
+  const { rows } = await sql<WrittenBlock>`
+    with mine as (
+      select block_id, min(revision) as first, max(revision) as last, count(*)::int as writes
+        from block_revision where batch_id = ${batchId} group by block_id)
+    select m.block_id, b.label, m.first, m.last, m.writes, b.head_revision as head, b.deleted_at is not null as is_deleted,
+           coalesce(head.value = before.value and head.description is not distinct from before.description, false)
+             as is_as_before
+      from mine m
+      join block b on b.id = m.block_id
+      join block_revision head on head.block_id = b.id and head.revision = b.head_revision
+      left join block_revision before on before.block_id = b.id and before.revision = m.first - 1
+     order by m.block_id
+  `.execute(trx);
+  return rows;
+}
+
+/** Makes an old revision the content of a block again, as its next one. */
+async function restore(
+  trx: Tx,
+  blocks: readonly { readonly block_id: string; readonly revision: number }[],
+): Promise<void> {
+  const payload = JSON.stringify(blocks.map(({ block_id, revision }) => ({ b: block_id, v: revision })));
+  await sql`
+    with moved as (
+      update block b set head_revision = b.head_revision + 1, updated_at = app_now()
+        from json_to_recordset(${payload}::json) as d(b uuid, v int) where b.id = d.b
+      returning b.id, b.head_revision, d.v)
+    insert into block_revision (block_id, revision, project_id, description, value, char_limit, read_only, based_on)
+    select m.id, m.head_revision, o.project_id, o.description, o.value, o.char_limit, o.read_only, m.head_revision - 1
+      from moved m join block_revision o on o.block_id = m.id and o.revision = m.v
+  `.execute(trx);
+}
+
+async function remove(trx: Tx, blocks: readonly RevertedBlock[]): Promise<void> {
+  const ids = blocks.map((block) => block.block_id);
+  await sql`
+    update block set deleted_at = app_now(), updated_at = app_now() where id = any(${ids}::uuid[])
+  `.execute(trx);
+  await sql`delete from agent_block where block_id = any(${ids}::uuid[])`.execute(trx);
+}
+
+interface LabelsBack {
+  readonly renamed: readonly RevertedBlock[];
+  readonly refused: readonly (RevertedBlock & { readonly reason: RevertRefusal })[];
+}
+
+/** Gives blocks the label back that they had, where they still have the batch's and no agent of theirs uses it. */
+async function renameBack(trx: Tx, batchId: string): Promise<LabelsBack> {
+  const { rows } = await sql<RevertedBlock & { old_label: string; state: 'free' | 'edited' | 'label_taken' }>`
+    with moves as (
+      select distinct e.block_id,
+             first_value(e.label) over w as old_label, last_value(e.new_label) over w as new_label
+        from block_event e where e.batch_id = ${batchId} and e.kind = 'renamed'
+      window w as (partition by e.block_id order by e.created_at, e.place
+                   rows between unbounded preceding and unbounded following))
+    select b.id as block_id, b.label, m.old_label,
+           case when b.label <> m.new_label then 'edited'
+                when exists (select from agent_block k join agent_block o on o.agent_id = k.agent_id
+                              where k.block_id = b.id and o.block_id <> b.id and o.label = m.old_label
+                                and o.block_id not in (select block_id from moves)) then 'label_taken'
+                else 'free' end as state
+      from moves m join block b on b.id = m.block_id
+     where b.deleted_at is null and b.label <> m.old_label
+     order by b.id
+  `.execute(trx);
+  const free = rows.filter((row) => row.state === 'free');
+  if (free.length > 0) {
+    const payload = JSON.stringify(free.map(({ block_id, old_label }) => ({ b: block_id, l: old_label })));
+    await sql`set constraints agent_block_agent_id_label_key deferred`.execute(trx);
+    await sql`
+      update block b set label = d.l, updated_at = app_now()
+        from json_to_recordset(${payload}::json) as d(b uuid, l text) where b.id = d.b
+    `.execute(trx);
+  }
+  return {
+    renamed: free.map(({ block_id, old_label }) => ({ block_id, label: old_label })),
+    refused: rows.flatMap(({ block_id, label, state }) =>
+      state === 'free' ? [] : [{ block_id, label, reason: state }],
+    ),
+  };
+}
+
+interface AttachedAgain {
+  readonly attached: RevertReport['attached'];
+  readonly refused: RevertReport['refused'];
+}
+
+/** Gives agents the blocks back that they gave up, where those still are and the label is free. */
+async function attachAgain(trx: Tx, batchId: string): Promise<AttachedAgain> {
+  const { rows } = await sql<RevertedBlock & { agent_id: string; state: 'free' | 'deleted' | 'label_taken' }>`
+    with lost as (
+      select distinct e.agent_id, e.block_id from block_event e
+       where e.batch_id = ${batchId} and e.kind = 'detached'
+         and not exists (select from block_event c
+                          where c.batch_id = ${batchId} and c.kind = 'created' and c.block_id = e.block_id)
+         and not exists (select from agent_block k where k.agent_id = e.agent_id and k.block_id = e.block_id))
+    select l.agent_id, l.block_id, b.label,
+           case when b.deleted_at is not null then 'deleted'
+                when exists (select from agent_block k where k.agent_id = l.agent_id and k.label = b.label) then 'label_taken'
+                else 'free' end as state
+      from lost l join block b on b.id = l.block_id
+     order by l.agent_id, l.block_id
+  `.execute(trx);
+  const free = rows.filter((row) => row.state === 'free');
+  if (free.length > 0) {
+    const payload = JSON.stringify(
+      free.map(({ agent_id, block_id }, n) => ({ a: agent_id, b: block_id, n })),
+    );
+    await sql`
+      insert into agent_block (agent_id, block_id, label, project_id, position)
+      select d.a, b.id, b.label, b.project_id,
+             d.n + coalesce((select max(k.position) + 1 from agent_block k where k.agent_id = d.a), 0)
+        from json_to_recordset(${payload}::json) as d(a uuid, b uuid, n int) join block b on b.id = d.b
+    `.execute(trx);
+  }
+  return {
+    attached: free.map(({ agent_id, block_id, label }) => ({ agent_id, block_id, label })),
+    refused: rows.flatMap(({ block_id, label, state }) =>
+      state === 'free' ? [] : [{ block_id, label, reason: state }],
+    ),
+  };
+}
