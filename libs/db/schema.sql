@@ -89,7 +89,9 @@ create table batch (
   lease_until timestamp with time zone not null default '-infinity'::timestamp with time zone,
   lease_epoch integer not null default 0,
   takeovers integer not null default 0,
+  apply text not null default 'auto'::text,
   constraint batch_pkey PRIMARY KEY (id),
+  constraint batch_apply CHECK ((apply = ANY (ARRAY['auto'::text, 'review'::text]))),
   constraint batch_cancelling CHECK (((state <> ALL (ARRAY['cancelling'::text, 'cancelled'::text])) OR (cancel_requested_at IS NOT NULL))),
   constraint batch_ended CHECK (((state = ANY (ARRAY['completed'::text, 'cancelled'::text, 'failed'::text])) = (completed_at IS NOT NULL))),
   constraint batch_paused CHECK (((state <> 'paused'::text) OR (state_reason IS NOT NULL))),
@@ -132,10 +134,12 @@ create table block (
   updated_at timestamp with time zone not null default app_now(),
   deleted_at timestamp with time zone,
   conflict_policy text not null default 'merge'::text,
+  held_by_batch_id uuid,
   constraint block_pkey PRIMARY KEY (id),
   constraint block_id_label_key UNIQUE (id, label),
   constraint block_conflict_policy CHECK ((conflict_policy = ANY (ARRAY['reject'::text, 'last_write'::text, 'merge'::text]))),
-  constraint block_head_revision_check CHECK ((head_revision >= 1))
+  constraint block_head_revision_check CHECK ((head_revision >= 1)),
+  constraint block_held CHECK (((held_by_batch_id IS NULL) OR (deleted_at IS NOT NULL)))
 );
 CREATE INDEX block_by_age ON public.block USING btree (project_id, created_at, id) WHERE (deleted_at IS NULL);
 CREATE INDEX block_by_label ON public.block USING btree (project_id, label) WHERE (deleted_at IS NULL);
@@ -259,6 +263,30 @@ create table doubted_submission (
   constraint doubted_submission_outcome_check CHECK ((outcome = ANY (ARRAY['adopted'::text, 'withdrawn'::text])))
 );
 CREATE INDEX doubted_submission_watched ON public.doubted_submission USING btree (watched_until);
+
+create table held_change (
+  batch_id uuid not null,
+  agent_id uuid not null,
+  block_id uuid not null,
+  project_id uuid not null,
+  draft_id uuid not null,
+  kind text not null,
+  base_revision integer,
+  base_label text,
+  state text not null default 'held'::text,
+  run_id uuid not null,
+  step_number integer not null,
+  tool_use_id text not null,
+  created_at timestamp with time zone not null default app_now(),
+  settled_at timestamp with time zone,
+  constraint held_change_pkey PRIMARY KEY (batch_id, agent_id, block_id),
+  constraint held_change_draft_id_key UNIQUE (draft_id),
+  constraint held_change_base CHECK ((((kind = ANY (ARRAY['created'::text, 'dropped'::text])) = (base_revision IS NULL)) AND ((base_revision IS NULL) = (base_label IS NULL)))),
+  constraint held_change_kind_check CHECK ((kind = ANY (ARRAY['revised'::text, 'created'::text, 'detached'::text, 'dropped'::text]))),
+  constraint held_change_settled CHECK (((state = 'held'::text) = (settled_at IS NULL))),
+  constraint held_change_state_check CHECK ((state = ANY (ARRAY['held'::text, 'accepted'::text, 'rejected'::text])))
+);
+CREATE INDEX held_change_by_draft ON public.held_change USING btree (batch_id, draft_id);
 
 create table idempotency_key (
   project_id uuid not null,
@@ -582,6 +610,7 @@ alter table audit_report add constraint audit_report_project_id_fkey FOREIGN KEY
 alter table batch add constraint batch_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table batch_tally add constraint batch_tally_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id) ON DELETE CASCADE;
 alter table batch_tally add constraint batch_tally_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table block add constraint block_held_by_batch_id_fkey FOREIGN KEY (held_by_batch_id) REFERENCES batch(id);
 alter table block add constraint block_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table block_event add constraint block_event_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agent(id);
 alter table block_event add constraint block_event_block_id_fkey FOREIGN KEY (block_id) REFERENCES block(id) ON DELETE CASCADE;
@@ -595,6 +624,11 @@ alter table credential add constraint credential_project_id_fkey FOREIGN KEY (pr
 alter table definition add constraint definition_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table doubted_submission add constraint doubted_submission_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table doubted_submission add constraint doubted_submission_provider_batch_id_fkey FOREIGN KEY (provider_batch_id) REFERENCES provider_batch(id);
+alter table held_change add constraint held_change_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agent(id);
+alter table held_change add constraint held_change_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id);
+alter table held_change add constraint held_change_block_id_fkey FOREIGN KEY (block_id) REFERENCES block(id);
+alter table held_change add constraint held_change_draft_id_fkey FOREIGN KEY (draft_id) REFERENCES block(id);
+alter table held_change add constraint held_change_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table idempotency_key add constraint idempotency_key_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id);
 alter table idempotency_key add constraint idempotency_key_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table provider_batch add constraint provider_batch_credential_fkey FOREIGN KEY (credential) REFERENCES credential(name);

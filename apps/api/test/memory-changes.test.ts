@@ -160,7 +160,7 @@ describe('the memory changes of a batch', () => {
     await api.call('PATCH', `/v1/blocks/${block_id}`, { value: 'by hand' });
     const revert = (body?: object) => api.call('POST', `/v1/batches/${job_id}/revert`, body);
     const block = { block_id, label: 'notes' };
-    expect((await revert({})).body).toEqual({
+    expect((await revert()).body).toEqual({
       restored: [],
       deleted: [],
       forced: [],
@@ -186,5 +186,122 @@ describe('the memory changes of a batch', () => {
     const { body: batch } = await api.call('POST', '/v1/batches', { requests: [{ agent_id, input: 'go' }] });
     const { status, body } = await api.call('POST', `/v1/batches/${batch.id}/revert`, {});
     expect([status, body.code]).toEqual([409, 'batch_running']);
+  });
+});
+
+describe('the held changes of a batch under review', () => {
+  /** A batch under review, ended, that would write these texts to blocks that hold `before`. */
+  async function aHoldingBatch(texts: readonly string[]) {
+    const agents: { readonly agent_id: string; readonly block_id: string }[] = [];
+    for (const _text of texts) {
+      const agent_id = await createAgent(api, { memory_blocks: [{ label: 'notes', value: 'before' }] });
+      const { body } = await api.call('GET', `/v1/agents/${agent_id}`);
+      agents.push({ agent_id, block_id: body.memory.blocks[0].id });
+    }
+    const { body: batch } = await api.call('POST', '/v1/batches', {
+      requests: agents.map(({ agent_id }) => ({ agent_id, input: 'go' })),
+      apply: 'review',
+    });
+    const job: string = batch.id.slice(4);
+    for (const [index, text] of texts.entries()) {
+      await api.database.pool.query(
+        `with r as (select * from run where batch_id = $1 and ordinal = $2),
+         d as (insert into block (id, project_id, label, head_revision, deleted_at, held_by_batch_id)
+               select gen_random_uuid(), project_id, 'notes', 2, app_now(), batch_id from r returning id, project_id),
+         w as (insert into block_revision (block_id, revision, project_id, value, char_limit, read_only, based_on, batch_id,
+                                           run_id, step_number, tool_use_id, resolution)
+               select d.id, 1, d.project_id, 'before', 100000, false, null, null, null, null, null, null from d
+               union all
+               select d.id, 2, d.project_id, $3, 100000, false, 1, r.batch_id, r.id, 1, 'toolu_1', 'clean' from d, r)
+         insert into held_change (batch_id, agent_id, block_id, project_id, draft_id, kind, base_revision, base_label, run_id,
+                                  step_number, tool_use_id)
+         select r.batch_id, r.agent_id, $4, r.project_id, d.id, 'revised', 1, 'notes', r.id, 1, 'toolu_1' from r, d`,
+        [job, index, text, agents[index]?.block_id.slice(6)],
+      );
+    }
+    const end = async () => {
+      await api.database.pool.query(
+        `update run set state = 'cancelled', stop_reason = 'cancelled', ended_at = app_now() where batch_id = $1`,
+        [job],
+      );
+      await api.database.pool.query(
+        `update batch set state = 'completed', completed_at = app_now() where id = $1`,
+        [job],
+      );
+    };
+    return { job_id: batch.id as string, batch, agents, end };
+  }
+
+  test('are listed as diffs, and come into force when they are accepted, but what others edited', async () => {
+    const { job_id, batch, agents, end } = await aHoldingBatch(['one', 'two', 'three']);
+    expect(batch.metadata.apply).toBe('review');
+    const [first, second, third] = agents;
+    const url = `/v1/batches/${job_id}/held-changes`;
+    const { body } = await api.call('GET', url);
+    expect(body).toHaveLength(3);
+    expect(body.find((change: { agent_id: string }) => change.agent_id === first?.agent_id)).toMatchObject({
+      state: 'held',
+      kind: 'revised',
+      block_id: first?.block_id,
+      label: 'notes',
+      from_revision: 1,
+      chars_before: 6,
+      chars_after: 3,
+      diff: expect.stringContaining('-before'),
+      settled_at: null,
+    });
+    const early = await api.call('POST', `${url}/accept`, {});
+    expect([early.status, early.body.code]).toEqual([409, 'batch_running']);
+    await end();
+    await api.call('PATCH', `/v1/blocks/${second?.block_id}`, { value: 'by hand' });
+    expect((await api.call('POST', `${url}/accept`, { agent_ids: [first?.agent_id] })).body).toEqual({
+      accepted: 1,
+      stale: [],
+    });
+    expect((await api.call('POST', `${url}/accept`)).body).toEqual({
+      accepted: 1,
+      stale: [{ agent_id: second?.agent_id, block_id: second?.block_id, label: 'notes', reason: 'edited' }],
+    });
+    expect((await api.call('POST', `${url}/reject`, { block_ids: [second?.block_id] })).body).toEqual({
+      rejected: 1,
+    });
+    const values = await Promise.all(
+      agents.map(async ({ block_id }) => (await api.call('GET', `/v1/blocks/${block_id}`)).body.value),
+    );
+    expect(values).toEqual(['one', 'by hand', 'three']);
+    expect((await api.call('GET', `${url}?state=rejected`)).body).toHaveLength(1);
+    expect((await api.call('GET', `${url}?agent_id=${third?.agent_id}`)).body).toMatchObject([
+      { state: 'accepted', settled_at: expect.any(String) },
+    ]);
+    // What is in force is among the memory changes of the batch.
+    expect((await api.call('GET', `/v1/batches/${job_id}/memory-changes`)).body).toHaveLength(2);
+  });
+
+  test('page in both directions, and refuse what they do not know', async () => {
+    const { job_id, end } = await aHoldingBatch(['one', 'two', 'three']);
+    await end();
+    const url = `/v1/batches/${job_id}/held-changes`;
+    const ids = async (query = '') =>
+      (await api.call('GET', `${url}?${query}`)).body.map((change: { id: string }) => change.id);
+    const all = await ids();
+    expect(await ids('limit=1')).toEqual(all.slice(0, 1));
+    expect(await ids(`limit=2&after=${all[0]}`)).toEqual(all.slice(1));
+    expect(await ids(`limit=1&before=${all[2]}`)).toEqual(all.slice(1, 2));
+    expect(await ids('order=desc')).toEqual(all.toReversed());
+    expect((await api.call('POST', `${url}/accept`, { agents: [] })).status).toBe(422);
+    expect((await api.call('POST', `${url}/accept`, { agent_ids: [] })).body.errors[0].path).toBe(
+      '/agent_ids',
+    );
+    const unknown = `/v1/batches/job-${UNKNOWN_UUID}/held-changes`;
+    expect((await api.call('GET', unknown)).status).toBe(404);
+    expect((await api.call('POST', `${unknown}/reject`, {})).status).toBe(404);
+  });
+
+  test('are of a batch that says auto or review', async () => {
+    const agent_id = await createAgent(api);
+    const requests = [{ agent_id, input: 'go' }];
+    const odd = await api.call('POST', '/v1/batches', { requests, apply: 'never' });
+    expect([odd.status, odd.body.errors[0].path]).toEqual([422, '/apply']);
+    expect((await api.call('POST', '/v1/batches', { requests })).body.metadata.apply).toBe('auto');
   });
 });

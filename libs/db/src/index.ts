@@ -45,6 +45,13 @@ export {
   type RevertRefusal,
   type RevertReport,
 } from './commits/revert-batch.ts';
+export {
+  acceptHeldChanges,
+  rejectHeldChanges,
+  type AcceptReport,
+  type HeldFilter,
+  type StaleChange,
+} from './commits/settle-held-changes.ts';
 export { relabelBlock, writeBlock, type BlockContent } from './commits/write-block.ts';
 export { lockAgent, lockAgents } from './locks/lock-agent.ts';
 export { lockConversations } from './locks/lock-conversations.ts';
@@ -72,6 +79,7 @@ export {
   type NumberPage,
   type RevisionKey,
 } from './reads/block-revisions.ts';
+export { listHeldChanges, type HeldChangeFilter, type HeldChangeRow } from './reads/held-changes.ts';
 export { findIdempotentBatch, type IdempotentBatch } from './reads/idempotency-keys.ts';
 export type { Page } from './reads/keyset.ts';
 export {
@@ -125,7 +133,8 @@ export {
   type ClaimedProviderBatch,
 } from './claims/claim-provider-batches.ts';
 export { claimToolsChunk, type ClaimedRunChunk } from './claims/claim-run-chunk.ts';
-export type { BlockChange, BlockWriterCall } from './commits/block-changes.ts';
+export type { BlockChange, BlockWriterCall, HeldCopy } from './commits/block-change.ts';
+export { readHeldDrafts, type HeldDraft } from './reads/held-blocks.ts';
 export { readLabelsBeside, type UsedLabel } from './reads/labels-beside.ts';
 export { lockBlocksOfAgents, type LockedBlock } from './locks/lock-blocks.ts';
 export { lockRuns, type LockedRun } from './locks/lock-runs.ts';

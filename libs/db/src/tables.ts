@@ -83,6 +83,7 @@ export interface BlockTable {
   created_at: Stamped;
   updated_at: Stamped;
   deleted_at: Timestamp | null;
+  held_by_batch_id: string | null;
 }
 
 export interface BlockRevisionTable {
@@ -184,6 +185,24 @@ export interface BatchTable extends LeaseColumns {
   cancel_requested_at: Timestamp | null;
   completed_at: Timestamp | null;
   takeovers: Generated<number>;
+  apply: Generated<'auto' | 'review'>;
+}
+
+export interface HeldChangeTable {
+  batch_id: string;
+  agent_id: string;
+  block_id: string;
+  project_id: string;
+  draft_id: string;
+  kind: 'revised' | 'created' | 'detached' | 'dropped';
+  base_revision: number | null;
+  base_label: string | null;
+  state: Generated<'held' | 'accepted' | 'rejected'>;
+  run_id: string;
+  step_number: number;
+  tool_use_id: string;
+  created_at: Stamped;
+  settled_at: Timestamp | null;
 }
 
 export interface BatchTallyTable {
@@ -445,6 +464,7 @@ export interface DB {
   block: BlockTable;
   block_revision: BlockRevisionTable;
   block_event: BlockEventTable;
+  held_change: HeldChangeTable;
   agent_block: AgentBlockTable;
   tool: ToolTable;
   agent_tool: AgentToolTable;

@@ -16,6 +16,7 @@ import { createBatch } from './batches/create.ts';
 import { listBatchMessages } from './batches/list-messages.ts';
 import { listMemoryChanges } from './batches/memory-changes.ts';
 import { listBatches, retrieveBatch } from './batches/read.ts';
+import { acceptHeldChanges, listHeldChanges, rejectHeldChanges } from './batches/held-changes.ts';
 import { revertBatch } from './batches/revert.ts';
 import { revertBlock } from './blocks/revert.ts';
 import { diffBlock, listBlockRevisions, retrieveBlockRevision } from './blocks/revisions.ts';
@@ -58,6 +59,9 @@ const BATCHES: readonly BatchRoute[] = [
   listBatchMessages,
   listMemoryChanges,
   revertBatch,
+  listHeldChanges,
+  acceptHeldChanges,
+  rejectHeldChanges,
 ];
 
 /** Routes that answer without a key. */

@@ -170,6 +170,13 @@ export const batchInput = z
       .nullish(),
     deadline: deadline.describe('The latest deadline of any of its runs. Beyond Letta.'),
     metadata: z.record(z.string(), z.unknown()).nullish().describe('Kept and answered. Beyond Letta.'),
+    apply: z
+      .enum(['auto', 'review'])
+      .nullish()
+      .describe(
+        'What becomes of what the runs write to memory: `auto` (default), it is in force at once; `review`, it is held ' +
+          'for each agent, whose later steps in the batch see it, until it is accepted. Beyond Letta.',
+      ),
   })
   .superRefine(({ requests, template, inputs }, context) => {
     const refuse = (field: string, message: string): void =>
@@ -219,6 +226,7 @@ export const batchJob = z
         job_type: z.literal('batch_messages'),
         state: z.string().describe('The state behind the status.'),
         state_reason: z.string().nullable(),
+        apply: z.enum(['auto', 'review']),
         total: z.int(),
         completed: z.int(),
         failed: z.int(),

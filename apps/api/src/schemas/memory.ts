@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { wireId } from './ids.ts';
 
 /** Who wrote a revision: a tool call of a run, or, with nulls, a person or program at this API. */
 const writer = {
@@ -75,3 +76,50 @@ export const revertReport = z
       .describe('Left as they are: edited by others since, deleted, or their former label is used.'),
   })
   .meta({ id: 'RevertReport' });
+
+/** What an agent has changed of one block in a batch under review, all its calls together. */
+export const heldChange = z
+  .object({
+    id: z.string().describe('Names the change; pages go on from it.'),
+    state: z.enum(['held', 'accepted', 'rejected']),
+    kind: z
+      .enum(['revised', 'created', 'detached', 'dropped'])
+      .describe('`detached`: the agent gives the block up. `dropped`: it made one and gave it up again.'),
+    agent_id: z.string(),
+    block_id: z.string().nullable().describe('Null for a new block.'),
+    label_before: z.string().nullable(),
+    description: z.string().nullable(),
+    description_before: z.string().nullable(),
+    ...change,
+    run_id: z.string(),
+    created_at: z.string(),
+    settled_at: z.string().nullable(),
+  })
+  .meta({ id: 'HeldChange' });
+export type HeldChangeResponse = z.output<typeof heldChange>;
+
+/** Which held changes to settle; without any, all of the batch. */
+export const heldFilter = z
+  .strictObject({
+    agent_ids: z.array(wireId('agent')).min(1).max(10_000).nullish(),
+    block_ids: z.array(wireId('block')).min(1).max(10_000).nullish(),
+  })
+  .nullish();
+
+export const acceptReport = z
+  .object({
+    accepted: z.int(),
+    stale: z
+      .array(
+        z.object({
+          agent_id: z.string(),
+          block_id: z.string().nullable(),
+          label: z.string(),
+          reason: z.enum(['edited', 'deleted', 'label_taken']),
+        }),
+      )
+      .describe('Not in force, and still held: the block is no longer what the agent worked from.'),
+  })
+  .meta({ id: 'AcceptReport' });
+
+export const rejectReport = z.object({ rejected: z.int() }).meta({ id: 'RejectReport' });

@@ -30,6 +30,7 @@ export function toBatchJob(batch: BatchRow): BatchJob {
       job_type: 'batch_messages',
       state: batch.state,
       state_reason: batch.state_reason,
+      apply: batch.apply,
       total: batch.total,
       completed: batch.completed,
       failed: batch.failed,

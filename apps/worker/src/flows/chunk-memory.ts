@@ -1,8 +1,6 @@
 import {
   carryOutMemoryCall,
   CONFLICT_POLICY_DEFAULT,
-  type BlockView,
-  type ConflictPolicy,
   type Diff3,
   type HeldBlock,
   type MemoryEffect,
@@ -22,7 +20,9 @@ import {
   type Tx,
 } from '@nightshift/db';
 import { diff3Merge, diffIndices } from 'node-diff3';
+import { NO_DRAFTS, openDrafts } from './held-drafts.ts';
 import { labelsInUse, mayRename } from './labels-in-use.ts';
+import { ownerOf, seenKey, type OpenBlock, type Seen } from './open-block.ts';
 
 /** The blocks that the memory calls of a chunk of answers may write, as they stand after the writes so far. */
 export interface ChunkMemory {
@@ -34,18 +34,9 @@ export interface ChunkMemory {
 
 /** A run whose present step has been answered with these calls. */
 export interface RunWithCalls {
-  readonly run: Pick<LockedRun, 'id' | 'agent_id' | 'step_number' | 'attempt'>;
+  readonly run: Pick<LockedRun, 'id' | 'agent_id' | 'batch_id' | 'batch_apply' | 'step_number' | 'attempt'>;
   readonly calls: readonly PlannedCall[];
 }
-
-/** A block while the chunk is worked on. */
-interface OpenBlock extends BlockView {
-  readonly policy: ConflictPolicy;
-  /** The run that wrote the present revision; null for a person. */
-  readonly writer_run_id: string | null;
-}
-
-type Seen = NonNullable<HeldBlock['seen']>;
 
 const DIFF3: Diff3 = { diff3Merge, diffIndices };
 /** Tools that may make, give up or rename blocks, which concerns the agent as a whole. */
@@ -68,7 +59,8 @@ export async function openChunkMemory(trx: Tx, runs: readonly RunWithCalls[]): P
   if (runs.length === 0) return { changes: [], carryOut: () => failNoMemory() };
   const agentIds = runs.map(({ run }) => run.agent_id);
   const rearranging = runs.filter(({ calls }) => calls.some((call) => REARRANGING.has(call.tool_name)));
-  if (rearranging.length > 0) await lockAgents(trx, agentIds);
+  const reviewed = runs.filter(({ run }) => run.batch_apply === 'review').map(({ run }) => run);
+  if (rearranging.length + reviewed.length > 0) await lockAgents(trx, agentIds);
   const locked = await lockBlocksOfAgents(trx, agentIds);
   const shown = await readShownBlocks(
     trx,
@@ -102,9 +94,11 @@ export async function openChunkMemory(trx: Tx, runs: readonly RunWithCalls[]): P
     ]),
   );
   const changes: BlockChange[] = [];
+  const drafts =
+    reviewed.length === 0 ? NO_DRAFTS : await openDrafts(trx, reviewed, shown, { attached, open, seen });
 
   const holdFor = (run: LockedRun): readonly HeldBlock[] =>
-    (attached.get(run.agent_id) ?? []).flatMap((blockId) => {
+    (attached.get(ownerOf(run)) ?? []).flatMap((blockId) => {
       const block = open.get(blockId);
       if (block === undefined) return [];
       const { policy, writer_run_id, ...current } = block;
@@ -119,12 +113,14 @@ export async function openChunkMemory(trx: Tx, runs: readonly RunWithCalls[]): P
       const { label, description, value, char_limit } = effect;
       const block = { block_id, revision: 1, label, description, value, char_limit, read_only: false };
       open.set(block_id, { ...block, policy: CONFLICT_POLICY_DEFAULT, writer_run_id: writer.run_id });
-      labels.put(writer.agent_id, block_id, label);
+      if (!writer.held) labels.put(writer.agent_id, block_id, label);
       changes.push({ ...writer, kind: 'created', block_id, label, description, value, char_limit });
       return;
     }
     const block = open.get(block_id);
     if (block === undefined) throw new Error('A memory call changed a block that was not locked.');
+    const copy = drafts.copyOf(block);
+    if (copy !== null) changes.push({ ...writer, block_id, ...copy });
     if (effect.kind === 'detach') {
       labels.remove(writer.agent_id, block_id);
       changes.push({ ...writer, kind: 'detached', block_id, label: block.label });
@@ -164,22 +160,19 @@ export async function openChunkMemory(trx: Tx, runs: readonly RunWithCalls[]): P
         agent_id: run.agent_id,
         step_number: run.step_number,
         tool_use_id: call.tool_use_id,
+        held: run.batch_apply === 'review',
       };
       for (const effect of effects) record(effect, writer);
       for (const block of held) {
         if (block.seen !== null) seen.set(seenKey(run.id, block.current.block_id), block.seen);
       }
       attached.set(
-        run.agent_id,
+        ownerOf(run),
         held.map(({ current }) => current.block_id),
       );
       return outcome;
     },
   };
-}
-
-function seenKey(runId: string, blockId: string): string {
-  return `${runId}/${blockId}`;
 }
 
 function failNoMemory(): never {

@@ -37,4 +37,4 @@ test('whatever goes through the house leaves the database in order, also halfway
   expect(await auditInvariants(house.database.db)).toEqual([]);
   const states = await house.rows('select distinct state from batch');
   expect(states).toEqual([{ state: 'completed' }]);
-});
+}, 120_000);

@@ -15,6 +15,7 @@ import {
   type Claimant,
   type ModuleTool,
   type NewAgent,
+  type NewBatch,
 } from '@nightshift/db';
 import type { JsonObject, ToolDefinition } from '@nightshift/agent-core';
 import { openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
@@ -48,7 +49,7 @@ export interface House {
   /** A worker of its own: own leases, same database and provider. */
   worker(parts?: WorkerParts): FlowDeps;
   /** Stores agents with the given blocks and tools, and a batch with one run each. */
-  submit(runs: readonly SubmittedRun[]): Promise<SubmittedBatch>;
+  submit(runs: readonly SubmittedRun[], rest?: Partial<NewBatch>): Promise<SubmittedBatch>;
   /** Runs every flow in turn until the batches have ended. Throws when nothing moves any more. */
   drive(worker: FlowDeps, options?: DriveOptions): Promise<readonly FlowReport[]>;
   /** Lets time pass: whatever waits for a later moment is due now. Leases stand. */
@@ -198,7 +199,7 @@ export async function openHouse(
         ...(parts.hooks === undefined ? {} : { hooks: parts.hooks }),
       };
     },
-    async submit(runs) {
+    async submit(runs, rest = {}) {
       const tools = new Map(
         (
           await findTools(db, DEFAULT_PROJECT_ID, {
@@ -223,6 +224,7 @@ export async function openHouse(
           callback_url: null,
           metadata: null,
           idempotency: null,
+          ...rest,
           runs: runs.map((run, index) => ({
             agent_id: agentIds[index] ?? '',
             custom_id: run.custom_id ?? null,

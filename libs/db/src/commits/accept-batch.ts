@@ -47,6 +47,8 @@ export interface NewBatch {
   /** ISO time from when on none of its runs takes a further step; default: none. */
   readonly deadline?: string | null;
   readonly metadata: object | null;
+  /** Whether what its runs change in memory is in force at once (the default), or held until it is accepted. */
+  readonly apply?: 'auto' | 'review';
   /** In request order. */
   readonly runs: readonly NewRun[];
   /** Where in the body all runs have their agent from; null where each request names its own. */
@@ -231,9 +233,10 @@ function distinctSorted(make: () => string, count: number): readonly string[] {
 
 async function insertBatch(trx: Tx, projectId: string, batch: NewBatch, now: string): Promise<void> {
   await sql`
-    insert into batch (id, project_id, state, total, metadata, callback_url, created_at, updated_at)
+    insert into batch (id, project_id, state, total, metadata, callback_url, apply, created_at, updated_at)
     values (${batch.id}, ${projectId}, 'running', ${batch.runs.length},
-      ${batch.metadata === null ? null : storableJson(batch.metadata)}::json, ${batch.callback_url}, ${now}, ${now})
+      ${batch.metadata === null ? null : storableJson(batch.metadata)}::json, ${batch.callback_url},
+      ${batch.apply ?? 'auto'}, ${now}, ${now})
   `.execute(trx);
   if (batch.idempotency === null) return;
   await sql`

@@ -1,48 +1,8 @@
-import { toStorableText, type WriteResolution } from '@nightshift/agent-core';
+import { toStorableText } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
-
-/** The tool call that a change of a block is owed to. */
-export interface BlockWriterCall {
-  readonly project_id: string;
-  readonly batch_id: string;
-  readonly run_id: string;
-  readonly agent_id: string;
-  readonly step_number: number;
-  readonly tool_use_id: string;
-}
-
-/** One change of a block by a tool call. */
-export type BlockChange = BlockWriterCall & { readonly block_id: string } & (
-    | {
-        readonly kind: 'revised';
-        /** The revision that it makes, and the one that it was worked out from. */
-        readonly revision: number;
-        readonly based_on_revision: number;
-        readonly value: string;
-        readonly description: string | null;
-        readonly resolution: WriteResolution;
-      }
-    | {
-        /** A new block of its agent, with its first revision. */
-        readonly kind: 'created';
-        readonly label: string;
-        readonly description: string | null;
-        readonly value: string;
-        readonly char_limit: number;
-      }
-    | { readonly kind: 'detached'; readonly label: string }
-    | { readonly kind: 'renamed'; readonly label: string; readonly new_label: string }
-  );
-
-type Change<Kind extends BlockChange['kind']> = Extract<BlockChange, { readonly kind: Kind }>;
-
-function ofKind<Kind extends BlockChange['kind']>(
-  changes: readonly BlockChange[],
-  kind: Kind,
-): readonly Change<Kind>[] {
-  return changes.filter((change): change is Change<Kind> => change.kind === kind);
-}
+import { ofKind, type BlockChange, type Change } from './block-change.ts';
+import { writeHeldBlocks } from './held-blocks.ts';
 
 /**
  * Writes what tool calls did to blocks, in the order in which they did it: one statement a kind, and none for a kind that
@@ -51,15 +11,18 @@ function ofKind<Kind extends BlockChange['kind']>(
  */
 export async function writeBlockChanges(trx: Tx, changes: readonly BlockChange[]): Promise<void> {
   if (changes.length === 0) return;
-  const created = ofKind(changes, 'created');
-  const detached = ofKind(changes, 'detached');
-  const renamed = ofKind(changes, 'renamed');
+  const held = changes.filter((change) => change.held);
+  const inForce = held.length === 0 ? changes : changes.filter((change) => !change.held);
+  const created = ofKind(inForce, 'created');
+  const detached = ofKind(inForce, 'detached');
+  const renamed = ofKind(inForce, 'renamed');
+  if (held.length > 0) await writeHeldBlocks(trx, held);
   if (detached.length > 0) await deleteAttachments(trx, detached);
   if (created.length > 0) await insertBlocks(trx, created);
   if (renamed.length > 0) await moveLabels(trx, renamed);
   if (created.length > 0) await attachCreated(trx, created, detached);
   await insertRevisions(trx, ofKind(changes, 'revised'));
-  const events = changes.filter((change) => change.kind !== 'revised');
+  const events = inForce.filter((change) => change.kind !== 'revised' && change.kind !== 'copied');
   if (events.length > 0) await insertEvents(trx, events);
 }
 
@@ -169,7 +132,7 @@ async function insertRevisions(trx: Tx, revised: readonly Change<'revised'>[]): 
 
 async function insertEvents(
   trx: Tx,
-  events: readonly Exclude<BlockChange, { readonly kind: 'revised' }>[],
+  events: readonly Change<'created' | 'detached' | 'renamed'>[],
 ): Promise<void> {
   const places = new Map<string, number>();
   const nextPlace = (runId: string): number => {

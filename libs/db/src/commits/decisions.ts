@@ -2,7 +2,8 @@ import type { StepDecision, StepKey, ToolKind, ToolsDecision } from '@nightshift
 import { toStorable, toStorableText } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
-import { writeBlockChanges, type BlockChange } from './block-changes.ts';
+import type { BlockChange } from './block-change.ts';
+import { writeBlockChanges } from './block-changes.ts';
 import { lockConversations } from '../locks/lock-conversations.ts';
 import type { LockedRun } from '../locks/lock-runs.ts';
 import { writeSummaries } from './summaries.ts';

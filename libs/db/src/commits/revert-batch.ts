@@ -1,7 +1,8 @@
-import { decideRevert, NightshiftError, type RevertFacts } from '@nightshift/agent-core';
+import { decideRevert, type RevertFacts } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 import { lockAgents } from '../locks/lock-agent.ts';
+import { lockEndedBatch } from '../locks/lock-ended-batch.ts';
 
 /** Why a change of a batch was not taken back. */
 export type RevertRefusal = 'edited' | 'deleted' | 'label_taken';
@@ -32,7 +33,7 @@ interface WrittenBlock extends RevertFacts, RevertedBlock {}
  * edited since is left alone and reported, unless `force`. The texts come back as new revisions, so this can be taken back
  * too. Throws `not_found`, and `batch_running` for a batch that has not ended.
  *
- * Locks the batch (`for share`), then the agents and the blocks concerned, in id order. A few statements, whatever the
+ * Locks the batch, then the agents and the blocks concerned, in id order. A few statements, whatever the
  * number of blocks. Index: `block_revision_by_batch`, `block_event_by_batch`.
  */
 export async function revertBatch(
@@ -41,7 +42,7 @@ export async function revertBatch(
   batchId: string,
   force: boolean,
 ): Promise<RevertReport> {
-  await assertEnded(trx, projectId, batchId);
+  await lockEndedBatch(trx, projectId, batchId);
   await lockConcerned(trx, batchId);
   const written = await readWritten(trx, batchId);
   const decided = written.map((block) => ({ block, decision: decideRevert(block, force) }));
@@ -73,21 +74,6 @@ export async function revertBatch(
   };
 }
 
-async function assertEnded(trx: Tx, projectId: string, batchId: string): Promise<void> {
-  const { rows } = await sql<{ ended: boolean }>`
-    select completed_at is not null as ended from batch
-     where id = ${batchId} and project_id = ${projectId} for share
-  `.execute(trx);
-  const [batch] = rows;
-  if (batch === undefined) throw new NightshiftError('not_found', `There is no batch job-${batchId}.`);
-  if (!batch.ended) {
-    throw new NightshiftError(
-      'batch_running',
-      `The batch job-${batchId} has not ended: its runs may still write.`,
-    );
-  }
-}
-
 async function lockConcerned(trx: Tx, batchId: string): Promise<void> {
   const { rows } = await sql<{ agent_id: string }>`
     select distinct agent_id from block_event where batch_id = ${batchId}
@@ -108,7 +94,9 @@ async function readWritten(trx: Tx, batchId: string): Promise<readonly WrittenBl
   const { rows } = await sql<WrittenBlock>`
     with mine as (
       select block_id, min(revision) as first, max(revision) as last, count(*)::int as writes
-        from block_revision where batch_id = ${batchId} group by block_id)
+        from block_revision r where batch_id = ${batchId}
+         and not exists (select from block h where h.id = r.block_id and h.held_by_batch_id is not null)
+       group by block_id)
     select m.block_id, b.label, m.first, m.last, m.writes, b.head_revision as head, b.deleted_at is not null as is_deleted,
            coalesce(head.value = before.value and head.description is not distinct from before.description, false)
              as is_as_before

@@ -38,8 +38,8 @@ export async function sealReadyRuns(trx: Tx, batch: NewProviderBatch, limit: num
   const runIds = taken.flatMap((row) => row.run_ids);
   if (runIds.length === 0) return 0;
 
-  await sql`
-    select 1 from batch where id in (select batch_id from run where id = any(${runIds}::uuid[])) order by id for share
+  const { rows: batches } = await sql<{ apply: 'auto' | 'review' }>`
+    select apply from batch where id in (select batch_id from run where id = any(${runIds}::uuid[])) order by id for share
   `.execute(trx);
   await sql`
     insert into provider_batch (id, project_id, credential, state, nonce, request_count, next_due_at)
@@ -79,10 +79,36 @@ export async function sealReadyRuns(trx: Tx, batch: NewProviderBatch, limit: num
     select count(*)::int as count from steps
   `.execute(trx);
   const count = rows[0]?.count ?? 0;
+  if (batches.some(({ apply }) => apply === 'review')) await showHeldBlocks(trx, batch.id);
   if (count === 0) {
     await sql`delete from provider_batch where id = ${batch.id}::uuid`.execute(trx);
   } else {
     await sql`update provider_batch set request_count = ${count} where id = ${batch.id}::uuid`.execute(trx);
   }
   return count;
+}
+
+/** Lets requests of batches under review show what their agents have changed there, in place of the blocks in force. */
+async function showHeldBlocks(trx: Tx, providerBatchId: string): Promise<void> {
+  await sql`
+    update step s set block_ids = m.ids, block_revisions = m.revisions
+      from (select st.run_id, st.number, st.attempt, coalesce(o.ids, '{}') as ids, coalesce(o.revisions, '{}') as revisions
+              from step st
+              join run r on r.id = st.run_id
+              join batch b on b.id = r.batch_id and b.apply = 'review'
+             cross join lateral (
+               select array_agg(d.id order by k.place, d.id) as ids, array_agg(d.head_revision order by k.place, d.id) as revisions
+                 from (select ab.block_id, ab.position as place, h.draft_id
+                         from agent_block ab
+                         left join held_change h
+                           on h.batch_id = r.batch_id and h.agent_id = ab.agent_id and h.block_id = ab.block_id
+                        where ab.agent_id = r.agent_id and h.kind is distinct from 'detached'
+                       union all
+                       select h.block_id, null, h.draft_id
+                         from held_change h
+                        where h.batch_id = r.batch_id and h.agent_id = r.agent_id and h.kind = 'created') k
+                 join block d on d.id = coalesce(k.draft_id, k.block_id)) o
+             where st.provider_batch_id = ${providerBatchId}::uuid) m
+     where s.run_id = m.run_id and s.number = m.number and s.attempt = m.attempt
+  `.execute(trx);
 }

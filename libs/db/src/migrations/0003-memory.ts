@@ -42,6 +42,41 @@ create table block_event (
 );
 create index block_event_by_batch on block_event (batch_id, created_at);
 create index block_event_by_block on block_event (block_id, created_at);
+
+-- Whether the changes that a batch makes to memory are in force at once, or held until somebody accepts them.
+alter table batch add column apply text not null default 'auto'
+  constraint batch_apply check (apply in ('auto', 'review'));
+
+-- Set for a block that holds the changes of one agent in such a batch: a copy of another block, or one that is new. It is
+-- born deleted, so that nobody has it; the requests of that agent's runs in that batch show it in place of the other.
+alter table block add column held_by_batch_id uuid references batch;
+alter table block add constraint block_held check (held_by_batch_id is null or deleted_at is not null);
+
+-- The changes themselves, one row per agent and block.
+create table held_change (
+  batch_id uuid not null references batch,
+  agent_id uuid not null references agent,
+  -- The block that is to change; a new one is the holding block itself.
+  block_id uuid not null references block,
+  project_id uuid not null references project,
+  draft_id uuid not null unique references block,
+  kind text not null check (kind in ('revised', 'created', 'detached', 'dropped')),
+  -- What the block was when its first change was worked out; null for a new one.
+  base_revision integer,
+  base_label text,
+  state text not null default 'held' check (state in ('held', 'accepted', 'rejected')),
+  -- The call that made, renamed or gave the block up last; its text names its own writer.
+  run_id uuid not null,
+  step_number integer not null,
+  tool_use_id text not null,
+  created_at timestamptz not null default app_now(),
+  settled_at timestamptz,
+  primary key (batch_id, agent_id, block_id),
+  constraint held_change_base check ((kind in ('created', 'dropped')) = (base_revision is null)
+    and (base_revision is null) = (base_label is null)),
+  constraint held_change_settled check ((state = 'held') = (settled_at is null))
+);
+create index held_change_by_draft on held_change (batch_id, draft_id);
 `,
     )
     .execute(db);

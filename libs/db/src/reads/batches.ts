@@ -10,6 +10,7 @@ export interface BatchRow {
   readonly state_reason: string | null;
   readonly total: number;
   readonly metadata: Record<string, unknown> | null;
+  readonly apply: 'auto' | 'review';
   readonly callback_url: string | null;
   readonly callback_sent_at: Date | null;
   readonly callback_status_code: number | null;
@@ -34,7 +35,7 @@ export interface BatchRow {
   readonly cost_nanousd: number;
 }
 
-const columns = sql`b.id, b.state, b.state_reason, b.total, b.metadata, b.callback_url, b.callback_sent_at,
+const columns = sql`b.id, b.state, b.state_reason, b.total, b.metadata, b.apply, b.callback_url, b.callback_sent_at,
   b.callback_status_code, b.callback_error, b.created_at, b.updated_at, b.cancel_requested_at, b.completed_at, t.*`;
 
 /** The sums of a batch's few tally rows, so that a batch of any size is read at the same cost. */

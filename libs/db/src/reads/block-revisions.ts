@@ -120,7 +120,7 @@ export async function listMemoryChanges(
   const { rows } = await sql<MemoryChangeRow>`
     select ${columns}, r.value, p.value as value_before
       from ${tables} left join block_revision p on p.block_id = r.block_id and p.revision = r.revision - 1
-     where r.batch_id = ${batchId}
+     where r.batch_id = ${batchId} and b.held_by_batch_id is null
        and ${beyond(page.after, isAscending)} and ${beyond(page.before, !isAscending)}
        and ${filter.block_id === null ? sql`true` : sql`r.block_id = ${filter.block_id}::uuid`}
        and ${filter.agent_id === null ? sql`true` : sql`run.agent_id = ${filter.agent_id}::uuid`}

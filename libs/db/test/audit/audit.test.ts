@@ -177,6 +177,7 @@ async function rewriteMemory(on: Database, runId: string, agentId: string): Prom
       agent_id: agentId,
       description: null,
       resolution: 'clean',
+      held: false,
       block_id,
       based_on_revision: 1,
       revision: 2,

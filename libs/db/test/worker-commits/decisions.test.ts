@@ -410,6 +410,7 @@ describe('memory', () => {
             value,
             description: block.description,
             resolution: 'clean',
+            held: false,
             project_id: run.project_id,
             agent_id: run.agent_id,
             revision,

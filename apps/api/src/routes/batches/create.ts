@@ -82,6 +82,7 @@ async function acceptOnce(
     callback_url: body.callback_url ?? null,
     deadline: body.deadline ?? null,
     metadata: body.metadata ?? null,
+    apply: body.apply ?? 'auto',
     runs,
     agent_path: body.template == null ? null : '/template/agent_id',
     idempotency: { key, request_sha256 },

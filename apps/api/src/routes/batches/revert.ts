@@ -28,13 +28,13 @@ export function revertBatch(app: App, context: Context, path: string, hide: bool
           .strictObject({
             force: z.boolean().default(false).describe('Write over edits that others have made since.'),
           })
-          .default({ force: false }),
+          .nullish(),
         response: { 200: revertReport, ...problems },
       },
     },
     async (request) => {
       const { job_id } = request.params;
-      const { force } = request.body;
+      const force = request.body?.force ?? false;
       const report = await inTransaction(context.db, (trx) =>
         commitRevert(trx, context.projectId, job_id, force),
       );

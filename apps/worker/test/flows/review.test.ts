@@ -1,0 +1,200 @@
+import type {} from '../../../../test/global-setup.ts';
+import {
+  acceptHeldChanges,
+  auditInvariants,
+  DEFAULT_PROJECT_ID,
+  inTransaction,
+  rejectHeldChanges,
+  revertBatch,
+  type HeldFilter,
+} from '@nightshift/db';
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import type { FlowDeps } from '../../src/flows/deps.ts';
+import { call, openHouse, type House, type SubmittedBatch, type SubmittedRun } from './house.ts';
+
+let house: House;
+let worker: FlowDeps;
+beforeEach(async () => {
+  house = await openHouse(inject('postgresUrl'));
+  worker = house.worker({ settings: { chunk_lines: 250 } });
+});
+afterEach(async () => {
+  expect(await auditInvariants(house.database.db)).toEqual([]);
+  await house.close();
+});
+
+const ALL: HeldFilter = { agent_ids: null, block_ids: null };
+const accept = (batch: SubmittedBatch, filter: Partial<HeldFilter> = {}) =>
+  inTransaction(house.database.db, (trx) =>
+    acceptHeldChanges(trx, DEFAULT_PROJECT_ID, batch.id, { ...ALL, ...filter }),
+  );
+const reject = (batch: SubmittedBatch, filter: Partial<HeldFilter> = {}) =>
+  inTransaction(house.database.db, (trx) =>
+    rejectHeldChanges(trx, DEFAULT_PROJECT_ID, batch.id, { ...ALL, ...filter }),
+  );
+
+/** The blocks in force of every agent of a batch, in the order of its requests. */
+const memoryOf = async (batch: SubmittedBatch) => {
+  const rows = await house.rows<{ agent_id: string; label: string; value: string }>(
+    `select k.agent_id, k.label, r.value from agent_block k join block b on b.id = k.block_id
+       join block_revision r on r.block_id = b.id and r.revision = b.head_revision
+      where k.agent_id = any($1) and k.label = b.label and b.deleted_at is null order by k.label`,
+    [batch.agent_ids],
+  );
+  const byAgent = Map.groupBy(rows, (row) => row.agent_id);
+  return batch.agent_ids.map((id) =>
+    Object.fromEntries((byAgent.get(id) ?? []).map(({ label, value }) => [label, value])),
+  );
+};
+
+async function run(runs: readonly SubmittedRun[]): Promise<SubmittedBatch> {
+  const batch = await house.submit(runs, { apply: 'review' });
+  await house.drive(worker);
+  return batch;
+}
+const append = (content: string) => call('core_memory_append', { label: 'notes', content });
+const memory = (args: Readonly<Record<string, unknown>>) => call('memory', args);
+
+describe('a batch under review', () => {
+  test('of 500 agents changes nothing before it is accepted, and all at once then, but what others edited', async () => {
+    const batch = await run(
+      Array.from({ length: 500 }, (_, index) => ({
+        input: `${append('first')}\n${append('second')}`,
+        blocks: { notes: `text ${index}` },
+        tools: ['core_memory_append'],
+      })),
+    );
+    const before = await memoryOf(batch);
+    expect(before).toEqual(Array.from({ length: 500 }, (_, index) => ({ notes: `text ${index}` })));
+    // The second step of each run saw its own first write.
+    const [states] = await house.rows(
+      `select count(*)::int as calls, count(*) filter (where c.state = 'succeeded')::int as succeeded,
+              (select count(distinct step_number)::int from tool_call) as steps from tool_call c`,
+    );
+    expect(states).toEqual({ calls: 1_000, succeeded: 1_000, steps: 2 });
+
+    const [edited] = await house.rows<{ id: string }>(
+      `select block_id as id from agent_block where agent_id = $1`,
+      [batch.agent_ids[7]],
+    );
+    await house.rows(
+      `with moved as (update block set head_revision = 2 where id = $1 returning id, project_id)
+       insert into block_revision (block_id, revision, project_id, value, char_limit, read_only, based_on)
+       select id, 2, project_id, 'by hand', 10000, false, 1 from moved`,
+      [edited?.id],
+    );
+    expect(await accept(batch)).toEqual({
+      accepted: 499,
+      stale: [{ agent_id: batch.agent_ids[7], block_id: edited?.id, label: 'notes', reason: 'edited' }],
+    });
+    expect(await memoryOf(batch)).toEqual(
+      before.map(({ notes = '' }, index) => ({ notes: index === 7 ? 'by hand' : `${notes}\nfirst\nsecond` })),
+    );
+    expect(await accept(batch)).toMatchObject({ accepted: 0, stale: [{ reason: 'edited' }] });
+    expect(await reject(batch)).toBe(1);
+    expect(await accept(batch)).toEqual({ accepted: 0, stale: [] });
+    const [written] = await house.rows(
+      `select r.based_on, r.step_number, r.batch_id, r.resolution from block_revision r join block b on b.id = r.block_id
+        where b.held_by_batch_id is null and r.revision = 2 and r.run_id = $1`,
+      [batch.run_ids[0]],
+    );
+    expect(written).toEqual({ based_on: 1, step_number: 2, batch_id: batch.id, resolution: 'clean' });
+    // Like any other batch, it can be taken back.
+    const { restored, refused } = await inTransaction(house.database.db, (trx) =>
+      revertBatch(trx, DEFAULT_PROJECT_ID, batch.id, false),
+    );
+    expect([restored.length, refused]).toEqual([499, []]);
+  }, 120_000);
+
+  test('holds new, renamed, described and given up blocks, shows them to its own steps, and brings all in force', async () => {
+    const batch = await run([
+      {
+        input: [
+          memory({ command: 'rename', old_path: 'a', new_path: 'z' }),
+          memory({ command: 'create', path: 'a', description: 'takes the label', file_text: 'new' }),
+          memory({ command: 'str_replace', path: 'a', old_string: 'new', new_string: 'newer' }),
+          memory({ command: 'delete', path: 'b' }),
+          memory({ command: 'create', path: 'gone', description: 'soon given up' }),
+          memory({ command: 'delete', path: 'gone' }),
+        ].join('\n'),
+        blocks: { a: 'of a', b: 'of b' },
+        tools: ['memory'],
+      },
+    ]);
+    expect(await house.rows(`select distinct state from tool_call`)).toEqual([{ state: 'succeeded' }]);
+    const [last] = await house.rows<{ labels: string[] }>(
+      `select array_agg(b.label order by b.label) as labels from step s cross join unnest(s.block_ids) u(id)
+         join block b on b.id = u.id where s.number = 7`,
+    );
+    expect(last?.labels).toEqual(['a', 'z']);
+    expect(await memoryOf(batch)).toEqual([{ a: 'of a', b: 'of b' }]);
+    expect(await accept(batch)).toEqual({ accepted: 4, stale: [] });
+    expect(await memoryOf(batch)).toEqual([{ a: 'newer', z: 'of a' }]);
+    const events = await house.rows('select kind, label, new_label from block_event order by kind');
+    expect(events).toEqual([
+      { kind: 'created', label: 'a', new_label: null },
+      { kind: 'detached', label: 'b', new_label: null },
+      { kind: 'renamed', label: 'a', new_label: 'z' },
+    ]);
+    await inTransaction(house.database.db, (trx) => revertBatch(trx, DEFAULT_PROJECT_ID, batch.id, false));
+    expect(await memoryOf(batch)).toEqual([{ a: 'of a', b: 'of b' }]);
+  });
+
+  test('is settled by agent and by block', async () => {
+    const batch = await run(
+      ['x', 'y', 'z'].map((name) => ({
+        input: append(name),
+        blocks: { notes: 'n' },
+        tools: ['core_memory_append'],
+      })),
+    );
+    const [first = '', second = '', third = ''] = batch.agent_ids;
+    expect(await accept(batch, { agent_ids: [first] })).toEqual({ accepted: 1, stale: [] });
+    const [block] = await house.rows<{ id: string }>(
+      'select block_id as id from agent_block where agent_id = $1',
+      [second],
+    );
+    expect(await reject(batch, { block_ids: [block?.id ?? ''] })).toBe(1);
+    expect(await memoryOf(batch)).toEqual([{ notes: 'n\nx' }, { notes: 'n' }, { notes: 'n' }]);
+    expect(await accept(batch, { agent_ids: [second, third] })).toEqual({ accepted: 1, stale: [] });
+    expect(await memoryOf(batch)).toEqual([{ notes: 'n\nx' }, { notes: 'n' }, { notes: 'n\nz' }]);
+  });
+
+  test('works on what its requests showed, whatever is edited meanwhile, and two runs of an agent share the changes', async () => {
+    const batch = await house.submit(
+      [
+        { input: append('one'), blocks: { notes: 'n' }, tools: ['core_memory_append'] },
+        { input: append('two'), same_agent_as: 0 },
+      ],
+      { apply: 'review' },
+    );
+    await house.drive(worker);
+    expect(await accept(batch)).toEqual({ accepted: 1, stale: [] });
+    expect((await memoryOf(batch))[0]).toEqual({ notes: 'n\none\ntwo' });
+  });
+
+  test('of agents that share a block: the first is accepted, the others are told apart', async () => {
+    const batch = await house.submit(
+      [
+        { input: append('one'), blocks: { notes: 'n' }, tools: ['core_memory_append'] },
+        { input: append('two'), tools: ['core_memory_append'] },
+      ],
+      { apply: 'review' },
+    );
+    await house.rows(
+      `insert into agent_block (agent_id, block_id, label, project_id, position)
+       select $1, b.id, b.label, b.project_id, 0 from block b where b.label = 'notes'`,
+      [batch.agent_ids[1]],
+    );
+    await house.drive(worker);
+    const { accepted, stale } = await accept(batch);
+    expect([accepted, stale.map(({ reason }) => reason)]).toEqual([1, ['edited']]);
+  });
+
+  test('is not settled while it runs', async () => {
+    const batch = await house.submit([{ input: 'x' }], { apply: 'review' });
+    await expect(accept(batch)).rejects.toMatchObject({ code: 'batch_running' });
+    await expect(reject(batch)).rejects.toMatchObject({ code: 'batch_running' });
+    await house.drive(worker);
+  });
+});

@@ -1,0 +1,85 @@
+/** Changes of one agent to one block, held for review. */
+export interface HeldFacts {
+  readonly agent_id: string;
+  readonly block_id: string;
+  readonly kind: 'revised' | 'created' | 'detached' | 'dropped';
+  /** Whether the block is gone, and whether it still is what the changes were worked out from. */
+  readonly is_deleted: boolean;
+  readonly is_unchanged: boolean;
+  /** Whether the text or the description is another now. */
+  readonly is_written: boolean;
+  /** The label that it is to have, and the one that it had; null for a new block. */
+  readonly label: string;
+  readonly base_label: string | null;
+}
+
+/** A label that an agent uses. */
+export interface LabelInUse {
+  readonly agent_id: string;
+  readonly block_id: string;
+  readonly label: string;
+}
+
+/** Why held changes cannot be accepted as they are. */
+export type StaleReason = 'edited' | 'deleted' | 'label_taken';
+
+/**
+ * Says of each held change, in the order given, whether it may come into force now with the others: null, or why not. A
+ * block takes the changes of one agent, the first; those of another were worked out from a text that is gone then. No agent
+ * may end up with two blocks of one label; `labels` are all that the agents concerned use.
+ */
+export function planAccept(
+  held: readonly HeldFacts[],
+  labels: readonly LabelInUse[],
+): readonly (StaleReason | null)[] {
+  const changed = new Set<string>();
+  const verdicts = held.map((change): StaleReason | null => {
+    if (change.kind === 'dropped') return null;
+    if (change.is_deleted) return 'deleted';
+    if (!change.is_unchanged) return 'edited';
+    if (change.kind !== 'revised') return null;
+    if (changed.has(change.block_id)) return 'edited';
+    changed.add(change.block_id);
+    return null;
+  });
+  for (;;) {
+    const clash = findClash(held, verdicts, labels);
+    if (clash.length === 0) return verdicts;
+    for (const index of clash) verdicts[index] = 'label_taken';
+  }
+}
+
+/** Changes, one for each label that an agent would have twice, without which it would not. */
+function findClash(
+  held: readonly HeldFacts[],
+  verdicts: readonly (StaleReason | null)[],
+  labels: readonly LabelInUse[],
+): readonly number[] {
+  const accepted = held.flatMap((change, index) => (verdicts[index] === null ? [{ ...change, index }] : []));
+  const detached = new Set(
+    accepted
+      .filter(({ kind }) => kind === 'detached')
+      .map(({ agent_id, block_id }) => `${agent_id}/${block_id}`),
+  );
+  const moved = new Map(
+    accepted
+      .filter(({ kind, label, base_label }) => kind === 'revised' && label !== base_label)
+      .map((change) => [change.block_id, change]),
+  );
+  const created = accepted.filter(({ kind }) => kind === 'created');
+  if (moved.size + created.length === 0) return [];
+  const after = [
+    ...labels
+      .filter(({ agent_id, block_id }) => !detached.has(`${agent_id}/${block_id}`))
+      .map(({ agent_id, block_id, label }) => {
+        const move = moved.get(block_id);
+        return { agent_id, label: move?.label ?? label, index: move?.index ?? null };
+      }),
+    ...created,
+  ];
+  const users = Map.groupBy(after, ({ agent_id, label }) => `${agent_id}/${label}`);
+  const clashing = [...users.values()]
+    .filter((same) => same.length > 1)
+    .flatMap((same) => same.findLast(({ index }) => index !== null)?.index ?? []);
+  return [...new Set(clashing)];
+}

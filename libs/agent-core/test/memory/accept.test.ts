@@ -1,0 +1,62 @@
+import { expect, test } from 'vitest';
+import { planAccept, type HeldFacts, type LabelInUse } from '../../src/memory/accept.ts';
+
+function revised(agent_id: string, block_id: string, rest: Partial<HeldFacts> = {}): HeldFacts {
+  return {
+    agent_id,
+    block_id,
+    kind: 'revised',
+    is_deleted: false,
+    is_unchanged: true,
+    is_written: true,
+    label: block_id,
+    base_label: block_id,
+    ...rest,
+  };
+}
+const created = (agent_id: string, label: string): HeldFacts =>
+  revised(agent_id, `new ${label}`, { kind: 'created', label, base_label: null });
+/** Agents with blocks of these labels; blocks are named by their first label. */
+const uses = (agent_id: string, ...labels: readonly string[]): LabelInUse[] =>
+  labels.map((label) => ({ agent_id, block_id: label, label }));
+
+test('what nobody else has touched is accepted; what others edited or deleted is stale', () => {
+  expect(
+    planAccept(
+      [
+        revised('a', 'x'),
+        revised('b', 'y', { is_unchanged: false }),
+        revised('c', 'z', { is_unchanged: false, is_deleted: true }),
+        revised('d', 'w', { kind: 'detached' }),
+        revised('e', 'v', { kind: 'dropped' }),
+      ],
+      [],
+    ),
+  ).toEqual([null, 'edited', 'deleted', null, null]);
+});
+
+test('a shared block takes the changes of one agent, and may be given up by others', () => {
+  const held = [revised('a', 'x'), revised('b', 'x'), revised('c', 'x', { kind: 'detached' })];
+  expect(planAccept(held, [])).toEqual([null, 'edited', null]);
+});
+
+test('labels may be swapped, handed on and freed by one accept', () => {
+  const swap = [revised('a', 'x', { label: 'y' }), revised('a', 'y', { label: 'x' })];
+  expect(planAccept(swap, uses('a', 'x', 'y'))).toEqual([null, null]);
+  const handed = [revised('a', 'x', { label: 'old' }), created('a', 'x')];
+  expect(planAccept(handed, uses('a', 'x'))).toEqual([null, null]);
+  const freed = [revised('a', 'x', { kind: 'detached' }), created('a', 'x')];
+  expect(planAccept(freed, uses('a', 'x'))).toEqual([null, null]);
+});
+
+test('a label that an agent uses by now is not taken, also by another agent of the block', () => {
+  expect(planAccept([created('a', 'x')], uses('a', 'x'))).toEqual(['label_taken']);
+  const shared = [...uses('a', 'x'), ...uses('b', 'x', 'y')];
+  expect(planAccept([revised('a', 'x', { label: 'y' })], shared)).toEqual(['label_taken']);
+});
+
+test('what counted on a label that is not freed is stale too', () => {
+  const held = [revised('a', 'x', { label: 'y' }), created('a', 'x')];
+  const labels = [...uses('a', 'x'), ...uses('b', 'x', 'y')];
+  expect(planAccept(held, labels)).toEqual(['label_taken', 'label_taken']);
+});

@@ -1,0 +1,60 @@
+import type { WriteResolution } from '@nightshift/agent-core';
+
+/** The tool call that a change of a block is owed to. */
+export interface BlockWriterCall {
+  readonly project_id: string;
+  readonly batch_id: string;
+  readonly run_id: string;
+  readonly agent_id: string;
+  readonly step_number: number;
+  readonly tool_use_id: string;
+  /** Whether its batch holds changes until they are accepted. */
+  readonly held: boolean;
+}
+
+/** The block that is to hold an agent's changes of another one: its first revision is that one as the agent knew it. */
+export interface HeldCopy {
+  readonly kind: 'copied';
+  readonly copy_of: string;
+  readonly base_revision: number;
+  readonly base_label: string;
+  readonly label: string;
+  readonly description: string | null;
+  readonly value: string;
+  readonly char_limit: number;
+  readonly read_only: boolean;
+}
+
+/** One change of a block by a tool call. */
+export type BlockChange = BlockWriterCall & { readonly block_id: string } & (
+    | {
+        readonly kind: 'revised';
+        /** The revision that it makes, and the one that it was worked out from. */
+        readonly revision: number;
+        readonly based_on_revision: number;
+        readonly value: string;
+        readonly description: string | null;
+        readonly resolution: WriteResolution;
+      }
+    | {
+        /** A new block of its agent, with its first revision. */
+        readonly kind: 'created';
+        readonly label: string;
+        readonly description: string | null;
+        readonly value: string;
+        readonly char_limit: number;
+      }
+    | HeldCopy
+    | { readonly kind: 'detached'; readonly label: string }
+    | { readonly kind: 'renamed'; readonly label: string; readonly new_label: string }
+  );
+
+export type Change<Kind extends BlockChange['kind']> = Extract<BlockChange, { readonly kind: Kind }>;
+
+/** The changes of one kind. */
+export function ofKind<Kind extends BlockChange['kind']>(
+  changes: readonly BlockChange[],
+  kind: Kind,
+): readonly Change<Kind>[] {
+  return changes.filter((change): change is Change<Kind> => change.kind === kind);
+}
