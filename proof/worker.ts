@@ -12,7 +12,7 @@ import type { ProviderPort } from '../apps/worker/src/provider/port.ts';
 import { createPumps, type Pumps } from '../apps/worker/src/queues/pumps.ts';
 import { startSweepTimer } from '../apps/worker/src/ticks/sweep-timer.ts';
 import { connect, releaseAllLeases } from '../libs/db/src/index.ts';
-import { isError } from '../libs/agent-core/src/index.ts';
+import { isError, SHIPPED_PRICES } from '../libs/agent-core/src/index.ts';
 import type { Random } from './random.ts';
 import { CutConnection, currentActor, type Actor, type World } from './world.ts';
 
@@ -48,6 +48,7 @@ export const SETTINGS: FlowSettings = {
   breaker: { failures_min: 3, rest_ms: 2_000, rest_ms_max: 8_000 },
   audit_interval_ms: 3_600_000,
   workspace_is_ours: false,
+  prices: SHIPPED_PRICES,
 };
 
 /** Sizes of a seed: batches of one request and of many, chunks of one line and of several. */

@@ -90,6 +90,7 @@ create table batch (
   lease_epoch integer not null default 0,
   takeovers integer not null default 0,
   apply text not null default 'auto'::text,
+  budgeted boolean not null default false,
   constraint batch_pkey PRIMARY KEY (id),
   constraint batch_apply CHECK ((apply = ANY (ARRAY['auto'::text, 'review'::text]))),
   constraint batch_cancelling CHECK (((state <> ALL (ARRAY['cancelling'::text, 'cancelled'::text])) OR (cancel_requested_at IS NOT NULL))),
@@ -100,6 +101,27 @@ create table batch (
 );
 CREATE INDEX batch_by_age ON public.batch USING btree (project_id, created_at, id);
 CREATE INDEX batch_due ON public.batch USING btree (next_due_at) WHERE (next_due_at IS NOT NULL);
+
+create table batch_budget (
+  batch_id uuid not null,
+  project_id uuid not null,
+  max_cost_nanousd bigint,
+  max_output_tokens bigint,
+  spent_nanousd bigint not null default 0,
+  spent_output_tokens bigint not null default 0,
+  reserved_nanousd bigint not null default 0,
+  reserved_output_tokens bigint not null default 0,
+  room text not null default 'open'::text,
+  constraint batch_budget_pkey PRIMARY KEY (batch_id),
+  constraint batch_budget_max_cost_nanousd_check CHECK ((max_cost_nanousd > 0)),
+  constraint batch_budget_max_output_tokens_check CHECK ((max_output_tokens > 0)),
+  constraint batch_budget_reserved_nanousd_check CHECK ((reserved_nanousd >= 0)),
+  constraint batch_budget_reserved_output_tokens_check CHECK ((reserved_output_tokens >= 0)),
+  constraint batch_budget_room_check CHECK ((room = ANY (ARRAY['open'::text, 'short'::text, 'freed'::text]))),
+  constraint batch_budget_spent_nanousd_check CHECK ((spent_nanousd >= 0)),
+  constraint batch_budget_spent_output_tokens_check CHECK ((spent_output_tokens >= 0))
+);
+CREATE INDEX batch_budget_freed ON public.batch_budget USING btree (batch_id) WHERE (room = 'freed'::text);
 
 create table batch_tally (
   batch_id uuid not null,
@@ -118,6 +140,7 @@ create table batch_tally (
   cache_read_tokens bigint not null default 0,
   cost_nanousd bigint not null default 0,
   requires_action integer not null default 0,
+  unpriced_steps integer not null default 0,
   constraint batch_tally_pkey PRIMARY KEY (batch_id, slot)
 ) with (fillfactor=50);
 
@@ -416,12 +439,16 @@ create table run (
   deadline_at timestamp with time zone,
   summary_steps integer not null default 0,
   summarises_to_seq integer,
+  max_cost_nanousd bigint,
+  max_output_tokens bigint,
   constraint run_pkey PRIMARY KEY (id),
   constraint run_batch_id_ordinal_key UNIQUE (batch_id, ordinal),
   constraint run_attempt_check CHECK (((attempt >= 1) AND (attempt <= 255))),
   constraint run_ended CHECK ((((state = ANY (ARRAY['completed'::text, 'failed'::text, 'cancelled'::text, 'expired'::text])) = (ended_at IS NOT NULL)) AND ((ended_at IS NOT NULL) = (stop_reason IS NOT NULL)))),
   constraint run_failed_says_why CHECK (((state <> 'failed'::text) OR (error IS NOT NULL))),
   constraint run_low_bits_free CHECK (((get_byte(uuid_send(id), 13) = 0) AND (get_byte(uuid_send(id), 14) = 0) AND (get_byte(uuid_send(id), 15) = 0))),
+  constraint run_max_cost_nanousd_check CHECK ((max_cost_nanousd > 0)),
+  constraint run_max_output_tokens_check CHECK ((max_output_tokens > 0)),
   constraint run_max_steps_check CHECK (((max_steps >= 1) AND (max_steps <= 65535))),
   constraint run_ordinal_check CHECK ((ordinal >= 0)),
   constraint run_started CHECK ((((state = 'queued'::text) AND (num_nonnulls(first_seq, last_seq, started_at) = 0)) OR ((state = ANY (ARRAY['failed'::text, 'cancelled'::text])) AND (num_nonnulls(first_seq, last_seq, started_at) = ANY (ARRAY[0, 3]))) OR ((state <> 'queued'::text) AND (num_nonnulls(first_seq, last_seq, started_at) = 3)))),
@@ -494,7 +521,7 @@ create table step (
   cache_write_5m_tokens integer not null default 0,
   cache_write_1h_tokens integer not null default 0,
   cache_read_tokens integer not null default 0,
-  cost_nanousd bigint not null default 0,
+  cost_nanousd bigint default 0,
   error json,
   sealed_at timestamp with time zone not null,
   applied_at timestamp with time zone,
@@ -502,6 +529,8 @@ create table step (
   is_summary boolean not null default false,
   summary_to_seq integer,
   max_tokens_fitted integer,
+  reserved_nanousd bigint,
+  reserved_output_tokens integer,
   constraint step_pkey PRIMARY KEY (run_id, number, attempt),
   constraint step_answered CHECK (((state <> ALL (ARRAY['answered'::text, 'done'::text])) OR (stop_reason IS NOT NULL))),
   constraint step_applied CHECK (((state = ANY (ARRAY['answered'::text, 'done'::text])) = (applied_at IS NOT NULL))),
@@ -514,6 +543,8 @@ create table step (
   constraint step_input_tokens_check CHECK ((input_tokens >= 0)),
   constraint step_max_tokens_fitted CHECK (((max_tokens_fitted >= 1) AND (max_tokens_fitted <= max_tokens))),
   constraint step_output_tokens_check CHECK ((output_tokens >= 0)),
+  constraint step_reserved CHECK (((reserved_nanousd IS NULL) = (reserved_output_tokens IS NULL))),
+  constraint step_reserved_nanousd_check CHECK ((reserved_nanousd >= 0)),
   constraint step_state_check CHECK ((state = ANY (ARRAY['sealed'::text, 'answered'::text, 'done'::text, 'lost'::text, 'errored'::text, 'expired'::text, 'canceled'::text])))
 ) with (fillfactor=70);
 CREATE UNIQUE INDEX step_applied_once ON public.step USING btree (run_id, number) WHERE (applied_at IS NOT NULL);
@@ -608,6 +639,8 @@ alter table agent_tool add constraint agent_tool_project_id_fkey FOREIGN KEY (pr
 alter table agent_tool add constraint agent_tool_tool_id_fkey FOREIGN KEY (tool_id) REFERENCES tool(id) ON DELETE CASCADE;
 alter table audit_report add constraint audit_report_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table batch add constraint batch_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table batch_budget add constraint batch_budget_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id) ON DELETE CASCADE;
+alter table batch_budget add constraint batch_budget_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table batch_tally add constraint batch_tally_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id) ON DELETE CASCADE;
 alter table batch_tally add constraint batch_tally_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table block add constraint block_held_by_batch_id_fkey FOREIGN KEY (held_by_batch_id) REFERENCES batch(id);

@@ -89,11 +89,16 @@ function stopReasonsSection(): readonly string[] {
         return [code(reason), code(ends_as), when];
       },
     );
+  const reserved = rows(true);
   return [
     '## Stop reasons',
     'Every run that has ended has one, and a failed one has an error beside it that says more.',
     table(['Stop reason', 'The run is', 'When'], rows(false)),
-    'These names are reserved; this release ends no run with them.',
-    table(['Stop reason', 'The run would be', 'When'], rows(true)),
+    ...(reserved.length === 0
+      ? []
+      : [
+          'These names are reserved; this release ends no run with them.',
+          table(['Stop reason', 'The run would be', 'When'], reserved),
+        ]),
   ];
 }

@@ -31,7 +31,10 @@ export const STOP_REASON_DOCS: Readonly<Record<StopReason, StopReasonDoc>> = {
     ends_as: 'failed',
     when: 'The model refused. What it said is stored and not shown to later requests.',
   },
-  budget_exceeded: { ends_as: 'failed', when: 'The cost limit was reached.', reserved: true },
+  budget_exceeded: {
+    ends_as: 'failed',
+    when: 'Its next step could exceed a cap of the run, `max_cost_usd` or `max_output_tokens`; it was not sent.',
+  },
   loop_detected: {
     ends_as: 'failed',
     when: 'The run got nowhere: the same steps over and over, results it had before, pauses or re-asks without end.',

@@ -1,4 +1,5 @@
-import { NightshiftError } from '@nightshift/agent-core';
+import { readFileSync } from 'node:fs';
+import { loadPriceTable, NightshiftError, type PriceTable } from '@nightshift/agent-core';
 import { z } from 'zod';
 
 const port = z.coerce.number().int().min(0).max(65_535);
@@ -19,6 +20,8 @@ const environment = z.object({
   /** Least severe log line that is written. */
   LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
   DATA_DIR: z.string().min(1).default('.data'),
+  /** File with the prices of models, in the shape of `libs/agent-core/src/model/prices.json`; that one without. The workers have to have the same. */
+  PRICES_FILE: z.string().optional(),
   /** Ends the API when its standard input closes, so that it does not outlive a killed parent. */
   EXIT_WITH_PARENT: z.enum(['0', '1']).default('0'),
 });
@@ -41,6 +44,7 @@ export interface Config {
   readonly model: 'simulator' | 'anthropic';
   readonly logLevel: string;
   readonly dataDir: string;
+  readonly prices: PriceTable;
   readonly exitWithParent: boolean;
 }
 
@@ -70,6 +74,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     model: data.ANTHROPIC_API_KEY === undefined ? 'simulator' : 'anthropic',
     logLevel: data.LOG_LEVEL,
     dataDir: data.DATA_DIR,
+    prices: loadPriceTable(data.PRICES_FILE, (path) => readFileSync(path, 'utf8')),
     exitWithParent: data.EXIT_WITH_PARENT === '1',
   };
 }

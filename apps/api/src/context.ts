@@ -1,3 +1,4 @@
+import type { PriceTable } from '@nightshift/agent-core';
 import type { Database } from '@nightshift/db';
 import type { Signal } from '@nightshift/queue';
 import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify';
@@ -22,6 +23,8 @@ export interface Context {
   readonly projectId: string;
   /** Who answers the requests of runs: shown wherever a user could mistake one for the other. */
   readonly model: 'simulator' | 'anthropic';
+  /** What models cost. */
+  readonly prices: PriceTable;
   readonly version: string;
   /** False once the server is shutting down. */
   isOpen(): boolean;

@@ -29,7 +29,14 @@ async function start(config: Config): Promise<void> {
   }
   let warn = (error: Error): void => console.error(error.message);
   const bell = await openBell({ queueUrl: config.queueUrl, onError: (error) => warn(error), checkRedis });
-  const app = buildServer({ db, bell, apiKey, model: config.model, logger: { level: config.logLevel } });
+  const app = buildServer({
+    db,
+    bell,
+    apiKey,
+    model: config.model,
+    prices: config.prices,
+    logger: { level: config.logLevel },
+  });
   warn = (error) => app.log.warn({ err: error }, 'bell');
 
   const stop = async (): Promise<void> => {

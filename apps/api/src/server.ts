@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { SHIPPED_PRICES, type PriceTable } from '@nightshift/agent-core';
 import { DEFAULT_PROJECT_ID, inTransaction, registerMemoryTools, type Database } from '@nightshift/db';
 import Fastify, { LogController, type FastifyServerOptions } from 'fastify';
 import { serializerCompiler, validatorCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
@@ -23,6 +24,8 @@ export interface ServerDeps {
   readonly apiKey: string;
   /** Who answers the requests of runs; shown by health and models. */
   readonly model: Context['model'];
+  /** What models cost; default: the table that this release comes with. */
+  readonly prices?: PriceTable;
   /** Pino's options; default false, which logs nothing. */
   readonly logger?: FastifyServerOptions['logger'];
 }
@@ -84,6 +87,7 @@ export function buildServer(deps: ServerDeps): App {
     bell: deps.bell,
     projectId: DEFAULT_PROJECT_ID,
     model: deps.model,
+    prices: deps.prices ?? SHIPPED_PRICES,
     version: API_VERSION,
     isOpen: () => isOpen,
   };

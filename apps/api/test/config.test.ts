@@ -1,6 +1,7 @@
 import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { SHIPPED_PRICES } from '@nightshift/agent-core';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { keepApiKey } from '../src/api-key.ts';
 import { readConfig } from '../src/config.ts';
@@ -18,8 +19,17 @@ describe('the environment', () => {
       model: 'simulator',
       logLevel: 'info',
       dataDir: '.data',
+      prices: SHIPPED_PRICES,
       exitWithParent: false,
     });
+  });
+
+  test('takes the prices from the file that it is told', () => {
+    const PRICES_FILE = join(import.meta.dirname, '../../worker/test/config/prices.json');
+    expect(readConfig({ DATABASE_URL, PRICES_FILE }).prices.version).toBe('2030-01-01');
+    expect(() => readConfig({ DATABASE_URL, PRICES_FILE: '/nowhere' })).toThrow(
+      'PRICES_FILE: /nowhere cannot be read.',
+    );
   });
 
   test('says that the model is real once there is a key for it', () => {

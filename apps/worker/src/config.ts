@@ -1,7 +1,9 @@
+import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import {
   BREAKER_POLICY_DEFAULT,
+  loadPriceTable,
   NightshiftError,
   POLL_POLICY_DEFAULT,
   RECONCILE_POLICY_DEFAULT,
@@ -62,6 +64,8 @@ const schema = z
     AUDIT_INTERVAL_MS: positive.default(600_000),
     /** 0 where nobody else makes batches under the provider workspace: a batch that looks like a second one of ours is then cancelled on sight, before its results prove it. */
     WORKSPACE_SHARED: z.enum(['0', '1']).default('1'),
+    /** File with the prices of models, in the shape of `libs/agent-core/src/model/prices.json`; that one without. The API has to have the same. */
+    PRICES_FILE: z.string().optional(),
     /** Result lines of one transaction. */
     CHUNK_LINES: positive.max(5_000).default(500),
     /** Key that callbacks are signed with, `whsec_<base64>`; unsigned without. */
@@ -167,6 +171,7 @@ export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {
       breaker: BREAKER_POLICY_DEFAULT,
       workspace_is_ours: e.WORKSPACE_SHARED === '0',
       audit_interval_ms: e.AUDIT_INTERVAL_MS,
+      prices: loadPriceTable(e.PRICES_FILE, (path) => readFileSync(path, 'utf8')),
     },
   };
 }

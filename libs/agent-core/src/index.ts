@@ -69,7 +69,14 @@ export {
   type CompactionPolicy,
 } from './model/compaction-policy.ts';
 export { NO_USAGE, promptTokens, type Usage } from './model/usage.ts';
-export { batchCostNanoUsd, PRICE_TABLE_VERSION, PRICED_MODELS } from './model/prices.ts';
+export {
+  batchCostNanoUsd,
+  loadPriceTable,
+  modelPrice,
+  SHIPPED_PRICES,
+  type ModelPrice,
+  type PriceTable,
+} from './model/prices.ts';
 export { canTake, terminalStates, transition, type Machine, type StateDoc } from './machine/machine.ts';
 export {
   BATCH_STATES,
@@ -131,6 +138,7 @@ export {
   type SettledCall,
   type ToolsDecision,
 } from './decide/after-tools.ts';
+export { decideNoBudget } from './decide/no-budget.ts';
 export {
   decideAfterPoll,
   POLL_POLICY_DEFAULT,
@@ -242,6 +250,7 @@ export { readTranscriptChunks } from './memory/transcript.ts';
 export { labelOfPath, checkNewLabel } from './memory/label.ts';
 export {
   calibrate,
+  estimateContentTokens,
   estimateTokens,
   TOKEN_CALIBRATION_DEFAULT,
   type TokenCalibration,

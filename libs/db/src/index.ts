@@ -15,6 +15,8 @@ export { assertMigrated, migrateToLatest, MIGRATIONS } from './migrations/migrat
 // What the API stores and reads.
 export {
   acceptBatch,
+  assertAgentsExist,
+  wishOf,
   type AcceptedBatch,
   type InputMessage,
   type NewBatch,
@@ -38,6 +40,8 @@ export {
   type AwaitedCallRow,
   type AwaitingRun,
 } from './reads/awaited-calls.ts';
+export { pauseBatch, resumeBatch } from './commits/pause-batch.ts';
+export { changeCaps, type CapChange } from './commits/change-caps.ts';
 export { requestBatchCancel } from './commits/request-batch-cancel.ts';
 export {
   revertBatch,
@@ -57,7 +61,7 @@ export { lockAgent, lockAgents } from './locks/lock-agent.ts';
 export { lockConversations } from './locks/lock-conversations.ts';
 export { lockIdempotencyKey } from './locks/lock-idempotency-key.ts';
 export { listAgents, listTags, readAgent, type AgentFilter, type AgentRow } from './reads/agents.ts';
-export { listBatches, readBatch, type BatchRow } from './reads/batches.ts';
+export { listBatches, readBatch, readBatchModels, type BatchRow } from './reads/batches.ts';
 export {
   listAgentBlocks,
   listBlocks,
@@ -80,6 +84,18 @@ export {
   type RevisionKey,
 } from './reads/block-revisions.ts';
 export { listHeldChanges, type HeldChangeFilter, type HeldChangeRow } from './reads/held-changes.ts';
+export {
+  readConversationSizes,
+  readRunHistory,
+  type ConversationSize,
+  type RunHistory,
+} from './reads/run-facts.ts';
+export {
+  readAgentDefinitions,
+  wishKey,
+  type AgentDefinition,
+  type DefinitionWish,
+} from './reads/agent-definitions.ts';
 export { findIdempotentBatch, type IdempotentBatch } from './reads/idempotency-keys.ts';
 export type { Page } from './reads/keyset.ts';
 export {
@@ -138,7 +154,11 @@ export { readHeldDrafts, type HeldDraft } from './reads/held-blocks.ts';
 export { readLabelsBeside, type UsedLabel } from './reads/labels-beside.ts';
 export { lockBlocksOfAgents, type LockedBlock } from './locks/lock-blocks.ts';
 export { lockRuns, type LockedRun } from './locks/lock-runs.ts';
-export { sealReadyRuns } from './commits/seal-ready-runs.ts';
+export { sealReadyRuns, type OutputMaxima, type Sealed } from './commits/seal-ready-runs.ts';
+export { commitReservations, type ReservationVerdict } from './commits/reservations.ts';
+export { queueFreedRuns } from './commits/queue-again.ts';
+export { lockBudgets, type LockedBudget } from './locks/lock-budgets.ts';
+export { readAskingRuns, type AskingRow } from './reads/asking-runs.ts';
 export {
   commitAdopted,
   commitDisproved,
@@ -163,6 +183,7 @@ export {
 export {
   commitCallsBegun,
   commitDecisions,
+  commitRunsEnded,
   commitToolResults,
   type CommitReport,
   type DecidedRun,

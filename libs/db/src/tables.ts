@@ -186,6 +186,7 @@ export interface BatchTable extends LeaseColumns {
   completed_at: Timestamp | null;
   takeovers: Generated<number>;
   apply: Generated<'auto' | 'review'>;
+  budgeted: Generated<boolean>;
 }
 
 export interface HeldChangeTable {
@@ -205,6 +206,18 @@ export interface HeldChangeTable {
   settled_at: Timestamp | null;
 }
 
+export interface BatchBudgetTable {
+  batch_id: string;
+  project_id: string;
+  max_cost_nanousd: number | null;
+  max_output_tokens: number | null;
+  spent_nanousd: Generated<number>;
+  spent_output_tokens: Generated<number>;
+  reserved_nanousd: Generated<number>;
+  reserved_output_tokens: Generated<number>;
+  room: Generated<'open' | 'short' | 'freed'>;
+}
+
 export interface BatchTallyTable {
   batch_id: string;
   slot: number;
@@ -222,6 +235,7 @@ export interface BatchTallyTable {
   cache_write_1h_tokens: Generated<number>;
   cache_read_tokens: Generated<number>;
   cost_nanousd: Generated<number>;
+  unpriced_steps: Generated<number>;
 }
 
 export interface RunTable {
@@ -251,6 +265,8 @@ export interface RunTable {
   created_at: Stamped;
   started_at: Timestamp | null;
   ended_at: Timestamp | null;
+  max_cost_nanousd: number | null;
+  max_output_tokens: number | null;
 }
 
 export interface QueuedInputTable {
@@ -333,11 +349,13 @@ export interface StepTable {
   cache_write_5m_tokens: Generated<number>;
   cache_write_1h_tokens: Generated<number>;
   cache_read_tokens: Generated<number>;
-  cost_nanousd: Generated<number>;
+  cost_nanousd: number | null;
   error: JsonColumn<unknown> | null;
   sealed_at: Timestamp;
   applied_at: Timestamp | null;
   ended_at: Timestamp | null;
+  reserved_nanousd: number | null;
+  reserved_output_tokens: number | null;
 }
 
 export interface MessageTable {
@@ -470,6 +488,7 @@ export interface DB {
   agent_tool: AgentToolTable;
   definition: DefinitionTable;
   batch: BatchTable;
+  batch_budget: BatchBudgetTable;
   batch_tally: BatchTallyTable;
   run: RunTable;
   queued_input: QueuedInputTable;

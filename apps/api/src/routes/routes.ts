@@ -15,6 +15,9 @@ import { cancelBatch } from './batches/cancel.ts';
 import { createBatch } from './batches/create.ts';
 import { listBatchMessages } from './batches/list-messages.ts';
 import { listMemoryChanges } from './batches/memory-changes.ts';
+import { changeBatchCaps } from './batches/change-caps.ts';
+import { estimateBatch } from './batches/estimate.ts';
+import { pauseBatch, resumeBatch } from './batches/pause.ts';
 import { listBatches, retrieveBatch } from './batches/read.ts';
 import { acceptHeldChanges, listHeldChanges, rejectHeldChanges } from './batches/held-changes.ts';
 import { revertBatch } from './batches/revert.ts';
@@ -53,9 +56,13 @@ const KEYED: readonly Route[] = [
 
 const BATCHES: readonly BatchRoute[] = [
   createBatch,
+  estimateBatch,
   retrieveBatch,
   listBatches,
   cancelBatch,
+  pauseBatch,
+  resumeBatch,
+  changeBatchCaps,
   listBatchMessages,
   listMemoryChanges,
   revertBatch,

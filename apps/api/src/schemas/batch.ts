@@ -6,6 +6,25 @@ import { wireId } from './ids.ts';
 export const MAX_STEPS_DEFAULT = 10;
 const MAX_STEPS_MAX = 1_000;
 
+/** A cap in US dollars; a hundred millionth of a cent is the least that can be told from nothing. */
+const maxCostUsd = z.number().min(1e-9).max(1_000_000);
+const maxOutputTokens = z.int().min(1).max(1_000_000_000_000);
+
+/** Caps of one run. */
+const runCaps = {
+  max_cost_usd: maxCostUsd
+    .nullish()
+    .describe(
+      'What the run may cost at most, in US dollars. Before each step its worst case is held; a run without room for ' +
+        'it ends as `budget_exceeded`. Beyond Letta.',
+    ),
+  max_output_tokens: maxOutputTokens
+    .nullish()
+    .describe(
+      'Tokens that the answers of the run may have, all together; kept like max_cost_usd. Beyond Letta.',
+    ),
+};
+
 const someText = z.string().regex(/\S/, 'must not be empty');
 
 const textPart = z.object({ type: z.literal('text'), text: someText });
@@ -108,6 +127,7 @@ const requestInput = z
     custom_id: customId
       .nullish()
       .describe("The caller's own name for this request, unique in the batch. Beyond Letta."),
+    ...runCaps,
     conversation: conversation.describe(
       "Whether it goes on in the agent's conversation (default) or in a new one of its own. Beyond Letta.",
     ),
@@ -136,6 +156,7 @@ const templateInput = z
         'structures print as JSON; there are no other templates to include.',
     ),
     max_steps: maxSteps,
+    ...runCaps,
     conversation: conversation.describe(
       "Whether each run has a conversation of its own (isolated, the default) or they take turns in the agent's.",
     ),
@@ -177,6 +198,15 @@ export const batchInput = z
         'What becomes of what the runs write to memory: `auto` (default), it is in force at once; `review`, it is held ' +
           'for each agent, whose later steps in the batch see it, until it is accepted. Beyond Letta.',
       ),
+    max_cost_usd: maxCostUsd
+      .nullish()
+      .describe(
+        'What all runs together may cost at most, in US dollars. The worst case of each step is held before it is sent, so ' +
+          'the cap is never exceeded; at the cap the batch is paused until it is raised. Beyond Letta.',
+      ),
+    max_output_tokens: maxOutputTokens
+      .nullish()
+      .describe('Tokens that all answers together may have; kept like max_cost_usd. Beyond Letta.'),
   })
   .superRefine(({ requests, template, inputs }, context) => {
     const refuse = (field: string, message: string): void =>
@@ -212,6 +242,17 @@ export const batchInput = z
   });
 export type BatchInput = z.output<typeof batchInput>;
 
+/** New caps of a batch: null lifts one, absent keeps it. */
+export const capsInput = z
+  .strictObject({
+    max_cost_usd: maxCostUsd.nullish(),
+    max_output_tokens: maxOutputTokens.nullish(),
+  })
+  .refine((caps) => Object.values(caps).some((cap) => cap !== undefined), {
+    error: 'must name a cap',
+  })
+  .meta({ id: 'BatchCaps' });
+
 /** A batch on the wire: Letta's job. */
 export const batchJob = z
   .object({
@@ -240,7 +281,14 @@ export const batchJob = z
         output_tokens: z.int(),
         cache_write_tokens: z.int(),
         cache_read_tokens: z.int(),
-        cost_usd: z.string().describe('Exact decimal.'),
+        cost_usd: z.string().nullable().describe('Exact decimal; null where a model has no price.'),
+        max_cost_usd: z.string().nullable().describe('The cap; null without.'),
+        max_output_tokens: z.int().nullable(),
+        reserved_usd: z
+          .string()
+          .nullable()
+          .describe('Held for requests without an answer; null for a batch without caps.'),
+        reserved_output_tokens: z.int().nullable(),
       })
       .describe("Progress and usage, beside the caller's own metadata. Beyond Letta."),
     callback_url: z.string().nullable(),

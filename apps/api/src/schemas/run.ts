@@ -53,7 +53,7 @@ export const usageResponse = z
     prompt_tokens_details: z.object({ cached_tokens: z.int(), cache_write_tokens: z.int() }),
     completion_tokens_details: z.null(),
     step_count: z.int(),
-    cost_usd: z.string().describe('Exact decimal. Beyond Letta.'),
+    cost_usd: z.string().nullable().describe('Exact decimal; null where a model has no price. Beyond Letta.'),
   })
   .meta({ id: 'RunUsage' });
 
@@ -83,7 +83,7 @@ export const stepResponse = z
       .boolean()
       .describe('It asked for a summary of the conversation; it counts towards no max_steps. Beyond Letta.'),
     state: z.string().describe('The state behind the status. Beyond Letta.'),
-    cost_usd: z.string().describe('Exact decimal. Beyond Letta.'),
+    cost_usd: z.string().nullable().describe('Exact decimal; null where a model has no price. Beyond Letta.'),
     created_at: z.string(),
     completed_at: z.string().nullable(),
     messages: z.array(z.unknown()),

@@ -1,4 +1,10 @@
-import type { ContentBlock, JsonObject, ToolDefinition } from '@nightshift/agent-core';
+import {
+  nanoUsdOf,
+  type Cap,
+  type ContentBlock,
+  type JsonObject,
+  type ToolDefinition,
+} from '@nightshift/agent-core';
 import type { InputMessage, NewRun } from '@nightshift/db';
 import type { z } from 'zod';
 import { MAX_STEPS_DEFAULT, type contentPart, type RequestInput } from '../schemas/batch.ts';
@@ -14,6 +20,7 @@ export function toNewRun(request: RequestInput): NewRun {
     messages: toMessages(request),
     isolated: request.conversation === 'isolated',
     deadline: request.deadline ?? null,
+    cap: toCap(request),
     client_tools: (request.client_tools ?? []).map(toClientTool),
     result_format:
       request.response_format?.type === 'json_schema'
@@ -33,6 +40,17 @@ function toClientTool(tool: NonNullable<RequestInput['client_tools']>[number]): 
     return_char_limit: 50_000,
     timeout_ms: 60_000,
     requires_approval: false,
+  };
+}
+
+/** Caps of a request body. */
+export function toCap(input: {
+  readonly max_cost_usd?: number | null | undefined;
+  readonly max_output_tokens?: number | null | undefined;
+}): Cap {
+  return {
+    cost_nanousd: input.max_cost_usd == null ? null : nanoUsdOf(input.max_cost_usd),
+    output_tokens: input.max_output_tokens ?? null,
   };
 }
 

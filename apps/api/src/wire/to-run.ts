@@ -8,6 +8,7 @@ import {
 } from '@nightshift/agent-core';
 import type { RunRow } from '@nightshift/db';
 import type { LETTA_STOP_REASONS, RunResponse } from '../schemas/run.ts';
+import { toUsd } from './to-usd.ts';
 
 type LettaStopReason = (typeof LETTA_STOP_REASONS)[number];
 
@@ -82,6 +83,8 @@ export function toRunResponse(run: RunRow, awaited: readonly PlannedCall[] = [])
       step_number: run.step_number,
       attempt: run.attempt,
       max_steps: run.max_steps,
+      max_cost_usd: toUsd(run.max_cost_nanousd),
+      max_output_tokens: run.max_output_tokens,
       started_at: run.started_at?.toISOString() ?? null,
       ...(awaited.length === 0 ? {} : { awaits: awaited.map(toAwaited) }),
     },

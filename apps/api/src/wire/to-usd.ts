@@ -1,5 +1,10 @@
-/** Billionths of a US dollar as an exact decimal, at least to the cent: `1234500000` → `1.2345`. */
-export function toUsd(nanoUsd: number): string {
+/**
+ * Billionths of a US dollar as an exact decimal, at least to the cent: `1234500000` → `1.2345`. Null stays null: what is
+ * unknown is not nothing.
+ */
+export function toUsd<T extends number | null>(nanoUsd: T): T extends number ? string : string | null;
+export function toUsd(nanoUsd: number | null): string | null {
+  if (nanoUsd === null) return null;
   const fraction = String(nanoUsd % 1_000_000_000).padStart(9, '0');
   return `${Math.trunc(nanoUsd / 1_000_000_000)}.${fraction.replace(/0{1,7}$/, '')}`;
 }

@@ -19,6 +19,7 @@ import {
   RESULT_TAKEN,
   type Conduct,
   type PlannedCall,
+  type PriceTable,
   type StepKey,
   type StepOutcome,
   type ToolOutcome,
@@ -80,7 +81,7 @@ export async function applyResultLines(
 ): Promise<AppliedChunk> {
   // A line that cannot be read may read well the next time; only the last pass takes it for the provider's answer.
   const isLastPass = batch.streams + 1 >= deps.settings.streams_max;
-  const { entries, bad, cut, accountTrouble } = sortLines(batch, lines, isLastPass);
+  const { entries, bad, cut, accountTrouble } = sortLines(batch, lines, isLastPass, deps.settings.prices);
   const ids = { chunk_ids: [newId(), newId(), newId()] as const, tally_slot: tallySlot() };
   const { decided, report } = await inTransaction(deps.db, async (trx) => {
     await holdLease(trx, lease);
@@ -118,7 +119,7 @@ export async function applyPoisonLine(
   const text = line.kind === 'line' ? line.text : line.head;
   const decoded = decodeResultLine(text);
   const named = line.kind === 'line' ? customIdOf(decoded) : salvageCustomId(text);
-  const outcome = decoded.kind === 'answered' ? toOutcome(decoded) : null;
+  const outcome = decoded.kind === 'answered' ? toOutcome(decoded, deps.settings.prices) : null;
   const answer = outcome?.kind === 'answered' ? outcome.answer : null;
   const id = named === null ? null : fromCustomId(named);
   const aside: QuarantinedLine = {
@@ -150,6 +151,7 @@ function sortLines(
   batch: ClaimedProviderBatch,
   lines: readonly Line[],
   isLastPass: boolean,
+  prices: PriceTable,
 ): {
   readonly entries: ReadonlyMap<string, Entry>;
   readonly bad: readonly QuarantinedLine[];
@@ -195,8 +197,9 @@ function sortLines(
     if (decoded.kind === 'errored' && classifyErroredLine(decoded.error_type, decoded.message) === 'account')
       accountTrouble = `a result says ${decoded.error_type}`;
     const first = entries.get(id.key.run_id);
-    if (first === undefined) entries.set(id.key.run_id, { key: id.key, outcome: toOutcome(decoded), line });
-    else if (first.line.kind !== 'line' || first.line.text !== text) putAside('conflicting');
+    if (first === undefined) {
+      entries.set(id.key.run_id, { key: id.key, outcome: toOutcome(decoded, prices), line });
+    } else if (first.line.kind !== 'line' || first.line.text !== text) putAside('conflicting');
   }
   if (isOutage([...entries.values()].map((entry) => entry.outcome))) {
     for (const [id, entry] of entries) entries.set(id, { ...entry, outcome: asOutage(entry.outcome) });
@@ -224,13 +227,13 @@ function customIdOf(decoded: DecodedLine): string | null {
   return decoded.kind === 'blank' ? null : decoded.custom_id;
 }
 
-function toOutcome(decoded: Exclude<DecodedLine, { kind: 'blank' }>): StepOutcome {
+function toOutcome(decoded: Exclude<DecodedLine, { kind: 'blank' }>, prices: PriceTable): StepOutcome {
   switch (decoded.kind) {
     case 'answered': {
       const { answer } = decoded;
       return {
         kind: 'answered',
-        answer: { ...answer, cost_nanousd: batchCostNanoUsd(answer.model ?? '', answer.usage) ?? 0 },
+        answer: { ...answer, cost_nanousd: batchCostNanoUsd(prices, answer.model ?? '', answer.usage) },
       };
     }
     case 'errored': {
@@ -266,7 +269,7 @@ async function decideChunk(
     if (entry === undefined) continue;
     const cached = definitions.get(run.definition_id);
     const conduct = cached?.conduct ?? NO_CONDUCT;
-    const outcome = withPriceOf(entry.outcome, cached);
+    const outcome = withPriceOf(entry.outcome, cached, deps.settings.prices);
     const decision = decideAfterAnswer(run, entry.key, outcome, deps.settings.retry, conduct);
     if (decision.kind === 'refuse') continue;
     const planned = decision.run.state === 'acting' ? callsOf(run, outcome, conduct) : [];
@@ -289,12 +292,18 @@ async function decideChunk(
 }
 
 /** Answers name the model; where that one has no price, the definition's handle may. */
-function withPriceOf(outcome: StepOutcome, cached: CachedDefinition | undefined): StepOutcome {
-  if (outcome.kind !== 'answered' || outcome.answer.cost_nanousd > 0 || cached === undefined) return outcome;
+function withPriceOf(
+  outcome: StepOutcome,
+  cached: CachedDefinition | undefined,
+  prices: PriceTable,
+): StepOutcome {
+  if (outcome.kind !== 'answered' || outcome.answer.cost_nanousd !== null || cached === undefined) {
+    return outcome;
+  }
   const name = parseModelHandle(cached.definition.model)?.name ?? '';
   return {
     ...outcome,
-    answer: { ...outcome.answer, cost_nanousd: batchCostNanoUsd(name, outcome.answer.usage) ?? 0 },
+    answer: { ...outcome.answer, cost_nanousd: batchCostNanoUsd(prices, name, outcome.answer.usage) },
   };
 }
 

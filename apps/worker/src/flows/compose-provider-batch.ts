@@ -1,10 +1,20 @@
-import { DEFAULT_PROJECT_ID, inTransaction, newId, readReadyBacklog, sealReadyRuns } from '@nightshift/db';
+import {
+  DEFAULT_PROJECT_ID,
+  inTransaction,
+  markFinishedBatches,
+  newId,
+  readReadyBacklog,
+  sealReadyRuns,
+} from '@nightshift/db';
 import type { FlowDeps, FlowReport } from './deps.ts';
 import { newNonce } from './nonce.ts';
+import { reserveBudgets } from './reserve-budgets.ts';
+import { ringAfterCommit } from './ring.ts';
 
 /**
  * Seals ready runs into a provider batch: at once when they fill one, else when the oldest has waited the gather
- * window, so that steps travel together. Pure database work; the sending is another flow's.
+ * window, so that steps travel together. What steps of capped batches may cost is reserved in the same transaction. Pure
+ * database work; the sending is another flow's.
  */
 export async function composeProviderBatch(deps: FlowDeps): Promise<FlowReport> {
   const { db, bell, hooks, settings } = deps;
@@ -19,13 +29,32 @@ export async function composeProviderBatch(deps: FlowDeps): Promise<FlowReport> 
     };
   }
   const id = newId();
-  const requests = await inTransaction(db, async (trx) => {
+  const maxima = [...settings.prices.models].map(([model, { output_tokens_max }]) => ({
+    model,
+    output_tokens_max,
+  }));
+  const { requests, reserved } = await inTransaction(db, async (trx) => {
     const batch = { id, project_id: DEFAULT_PROJECT_ID, credential: settings.credential, nonce: newNonce() };
-    const sealed = await sealReadyRuns(trx, batch, settings.requests_max);
+    const sealed = await sealReadyRuns(trx, batch, settings.requests_max, maxima);
+    const { budgeted_batch_ids } = sealed;
+    const reserved =
+      budgeted_batch_ids.length === 0
+        ? null
+        : await reserveBudgets(deps, trx, { ...batch, budgeted_batch_ids });
     await hooks?.('compose.before_commit');
-    return sealed;
+    return { requests: sealed.requests - (reserved?.taken_out ?? 0), reserved };
   });
   await hooks?.('compose.after_commit');
+  if (reserved?.report != null) {
+    const { report } = reserved;
+    await ringAfterCommit(deps, report, await markFinishedBatches(db, report.ended_batch_ids));
+  }
   if (requests > 0) await bell.ring([{ kind: 'submit', id }]);
-  return { flow: 'compose-provider-batch', worked: true, provider_batch_id: id, requests };
+  return {
+    flow: 'compose-provider-batch',
+    worked: true,
+    provider_batch_id: id,
+    requests,
+    ...(reserved === null ? {} : { no_room: reserved.taken_out, paused: reserved.paused }),
+  };
 }

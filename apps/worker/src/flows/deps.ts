@@ -2,6 +2,7 @@ import type {
   BreakerPolicy,
   CallbackOutcome,
   PollPolicy,
+  PriceTable,
   ReconcilePolicy,
   RefusalPolicy,
   RetryPolicy,
@@ -128,6 +129,8 @@ export interface FlowSettings {
   readonly audit_interval_ms: number;
   /** True when nobody else makes batches under the credential: a second batch of a submission is then cancelled on sight. */
   readonly workspace_is_ours: boolean;
+  /** What answers cost. */
+  readonly prices: PriceTable;
 }
 
 /** Everything a flow may touch. */

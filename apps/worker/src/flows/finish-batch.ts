@@ -9,7 +9,7 @@ const LOOK_AGAIN_MS = 60_000;
 /** Ends one batch whose last run has ended. Two workers that see it at once take turns: the row is leased and locked. */
 export async function finishBatch(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant, bell, hooks } = deps;
-  const [batch] = await claimDueBatches(db, ['running'], 1, claimant);
+  const [batch] = await claimDueBatches(db, ['running', 'paused'], 1, claimant);
   if (batch === undefined) return { flow: FLOW, worked: false };
   const lease = { table: 'batch', id: batch.id, epoch: batch.lease_epoch } as const;
   const state = await inTransaction(db, async (trx) => {

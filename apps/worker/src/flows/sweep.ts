@@ -6,6 +6,7 @@ import {
   markFinishedBatches,
   markIdleBatches,
   newId,
+  queueFreedRuns,
 } from '@nightshift/db';
 import type { FlowDeps, FlowReport } from './deps.ts';
 import { tallySlot } from './settle-open-steps.ts';
@@ -16,10 +17,11 @@ const RUNS_PER_SWEEP = 500;
 
 /**
  * Finds what no signal and no due row names: batches whose last run ended just before a crash, runs that wait for a
- * conversation that has become free, and runs that wait although their deadline has passed.
+ * conversation that has become free, runs that wait for room in a budget where some was made, and runs that wait although
+ * their deadline has passed.
  */
 export async function sweep(deps: FlowDeps): Promise<FlowReport> {
-  const { db, bell, hooks } = deps;
+  const { db, bell, hooks, settings } = deps;
   const idle = await markIdleBatches(db);
   const overdue = await inTransaction(db, async (trx) => {
     const done = await commitOverdueRuns(trx, RUNS_PER_SWEEP, {
@@ -32,15 +34,16 @@ export async function sweep(deps: FlowDeps): Promise<FlowReport> {
   });
   if (overdue.released > 0) await bell.ring([{ kind: 'tools', id: '*' }]);
   const finished = await markFinishedBatches(db, overdue.ended_batch_ids);
-  const started = await inTransaction(db, async (trx) => {
+  const { count: started, freed } = await inTransaction(db, async (trx) => {
+    const freed = await queueFreedRuns(trx, settings.requests_max);
     const count = await commitWaitingRunsStarted(trx, RUNS_PER_SWEEP, newId());
     await hooks?.('sweep.before_commit');
-    return count;
+    return { count, freed };
   });
   await deleteOldIdempotencyKeys(db, IDEMPOTENCY_KEY_DAYS);
-  if (started + overdue.started > 0) await bell.ring([{ kind: 'compose', id: '*' }]);
+  if (started + overdue.started + freed > 0) await bell.ring([{ kind: 'compose', id: '*' }]);
   const due = [...new Set([...idle, ...finished])];
   if (due.length > 0) await bell.ring(due.map((id) => ({ kind: 'finish', id })));
   const worked = started === RUNS_PER_SWEEP || overdue.ended + overdue.released === RUNS_PER_SWEEP;
-  return { flow: FLOW, worked, started, idle: idle.length, overdue: overdue.ended + overdue.released };
+  return { flow: FLOW, worked, started, freed, idle: idle.length, overdue: overdue.ended + overdue.released };
 }

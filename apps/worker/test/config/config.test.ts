@@ -1,6 +1,6 @@
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { isError } from '@nightshift/agent-core';
+import { isError, SHIPPED_PRICES } from '@nightshift/agent-core';
 import { describe, expect, test } from 'vitest';
 import { readConfig } from '../../src/config.ts';
 
@@ -61,6 +61,7 @@ test('every variable that is left out has its documented default', () => {
       breaker: expect.any(Object),
       workspace_is_ours: false,
       audit_interval_ms: 600_000,
+      prices: SHIPPED_PRICES,
     },
   });
 });
@@ -79,6 +80,8 @@ test('an empty variable is one that is left out', () => {
 });
 
 const SECRET = `whsec_${'c2VjcmV0'.repeat(4)}`;
+
+const PRICES_FILE = join(import.meta.dirname, 'prices.json');
 
 /** Each variable with a value other than its default, and where that is found. */
 const GIVEN: readonly (readonly [
@@ -111,6 +114,7 @@ const GIVEN: readonly (readonly [
   ['WORKSPACE_SHARED', '0', (c) => c.settings.workspace_is_ours, true],
   ['CALLBACK_SECRET', SECRET, (c) => c.callbacks.secret, SECRET],
   ['CALLBACK_ALLOW_PRIVATE', '1', (c) => c.callbacks.allow_private, true],
+  ['PRICES_FILE', PRICES_FILE, (c) => c.settings.prices.version, '2030-01-01'],
   ['CHUNK_LINES', '5000', (c) => c.settings.chunk_lines, 5_000],
   ['DATABASE_POOL_MAX', '2', (c) => c.database_pool_max, 2],
   ['EXIT_WITH_PARENT', '1', (c) => c.exit_with_parent, true],
@@ -148,6 +152,11 @@ test.each([
   ['ANTHROPIC_BASE_URL', 'not a url'],
 ])('%s=%s is refused by name', (name, value) => {
   expect(refusalOf({ ...NEEDED, [name]: value })).toContain(`${name}:`);
+});
+
+test('a price table that is not there, or none, ends the start', () => {
+  expect(refusalOf({ ...NEEDED, PRICES_FILE: '/nowhere' })).toBe('PRICES_FILE: /nowhere cannot be read.');
+  expect(refusalOf({ ...NEEDED, PRICES_FILE: import.meta.filename })).toContain('is not JSON');
 });
 
 test('everything that is wrong is named at once, and no value is shown', () => {

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { SHIPPED_PRICES, type Cap } from '@nightshift/agent-core';
 import {
   acceptBatch,
   createAgents,
@@ -96,6 +97,9 @@ export interface SubmittedRun {
   readonly agent?: Partial<NewAgent>;
   /** In a conversation of its own. */
   readonly isolated?: boolean;
+  /** Tokens of an answer; default 1,024. */
+  readonly max_tokens?: number;
+  readonly cap?: Cap;
 }
 
 export interface DriveOptions {
@@ -135,6 +139,7 @@ const FAST: Partial<FlowSettings> = {
   breaker: { failures_min: 3, rest_ms: 0, rest_ms_max: 0 },
   workspace_is_ours: true,
   audit_interval_ms: 600_000,
+  prices: SHIPPED_PRICES,
 };
 
 /** No module tools. */
@@ -233,6 +238,7 @@ export async function openHouse(
             client_tools: run.client_tools ?? [],
             deadline: run.deadline ?? null,
             result_format: run.result_schema === undefined ? null : { schema: run.result_schema },
+            ...(run.cap === undefined ? {} : { cap: run.cap }),
             messages: [
               { role: 'user', content: [{ type: 'text', text: run.input }], otid: null, name: null },
             ],
@@ -321,7 +327,11 @@ function agentOf(
     agent_type: 'letta_v1_agent',
     system: 'You keep the memory of one package.',
     model: run.model ?? 'anthropic/claude-haiku-4-5',
-    model_settings: { max_output_tokens: 1024, parallel_tool_calls: true, extra: run.extra ?? {} },
+    model_settings: {
+      max_output_tokens: run.max_tokens ?? 1024,
+      parallel_tool_calls: true,
+      extra: run.extra ?? {},
+    },
     tool_rules: run.tool_rules ?? [],
     metadata: null,
     tags: [],

@@ -341,7 +341,7 @@ function decided(
       stop_reason: answer?.stop_reason ?? null,
       error: what.error ?? null,
       usage: answer?.usage ?? NO_USAGE,
-      cost_nanousd: answer?.cost_nanousd ?? 0,
+      cost_nanousd: answer === undefined ? 0 : answer.cost_nanousd,
       message_id: answer?.message_id ?? null,
       model: answer?.model ?? null,
     },

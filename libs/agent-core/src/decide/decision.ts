@@ -94,7 +94,8 @@ export interface StepDecision {
     readonly stop_reason: string | null;
     readonly error: JsonObject | null;
     readonly usage: Usage;
-    readonly cost_nanousd: number;
+    /** Null where an answer came whose model has no price. */
+    readonly cost_nanousd: number | null;
     readonly message_id: string | null;
     readonly model: string | null;
   };

@@ -16,7 +16,7 @@ export interface BatchFacts {
 export function decideFinish(batch: BatchFacts): BatchState | null {
   if (batch.open_runs > 0) return null;
   if (batch.state === 'cancelling') return transition(batchMachine, batch.state, 'finish_cancel');
-  if (batch.state !== 'running') return null;
+  if (batch.state !== 'running' && batch.state !== 'paused') return null;
   const event = batch.completed_runs > 0 || batch.total === 0 ? 'complete' : 'fail';
   return transition(batchMachine, batch.state, event);
 }

@@ -8,7 +8,8 @@ export interface StepAnswer {
   readonly content_json: string;
   readonly stop_reason: string | null;
   readonly usage: Usage;
-  readonly cost_nanousd: number;
+  /** Null where the model has no price. */
+  readonly cost_nanousd: number | null;
   readonly message_id: string | null;
   readonly model: string | null;
 }

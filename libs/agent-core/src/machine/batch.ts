@@ -2,9 +2,9 @@ import type { Machine } from './machine.ts';
 
 /*
  *   receiving ─► running ─► completed | failed
- *                 │  ▲
- *                 ▼  │
- *               paused
+ *                 │  ▲              ▲
+ *                 ▼  │              │
+ *               paused ─────────────┘
  *   running, paused ─► cancelling ─► cancelled
  */
 
@@ -28,7 +28,7 @@ export const batchMachine: Machine<BatchState, BatchEvent> = {
     },
     paused: {
       meaning: 'No new step is sent; steps at the provider are still taken in. The reason is on the row.',
-      next: 'An operator, or the cap being raised.',
+      next: 'An operator, or the cap being raised; the finish flow if the steps at the provider were its last.',
       wakes: 'A resume request; it may last for ever.',
     },
     cancelling: {
@@ -50,8 +50,8 @@ export const batchMachine: Machine<BatchState, BatchEvent> = {
     pause: { from: ['running'], to: 'paused' },
     resume: { from: ['paused'], to: 'running' },
     cancel: { from: ['receiving', 'running', 'paused'], to: 'cancelling' },
-    complete: { from: ['running'], to: 'completed' },
-    fail: { from: ['receiving', 'running'], to: 'failed' },
+    complete: { from: ['running', 'paused'], to: 'completed' },
+    fail: { from: ['receiving', 'running', 'paused'], to: 'failed' },
     finish_cancel: { from: ['cancelling'], to: 'cancelled' },
   },
 };

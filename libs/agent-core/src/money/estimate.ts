@@ -1,5 +1,6 @@
-import { batchCostNanoUsd } from '../model/prices.ts';
+import { batchCostNanoUsd, type PriceTable } from '../model/prices.ts';
 import { NO_USAGE } from '../model/usage.ts';
+import type { Cap } from './budget.ts';
 import { reserveNanoUsd, worstInputTokens } from './reserve.ts';
 
 /** Runs of a batch whose requests are about alike. */
@@ -15,6 +16,8 @@ export interface RunGroup {
   readonly max_steps: number;
   readonly window_tokens: number;
   readonly has_tools: boolean;
+  /** The cap of each run: one that reaches it ends. */
+  readonly cap: Cap;
   /** What earlier runs of these agents took on average; null without any. */
   readonly history: { readonly steps: number; readonly output_tokens_per_step: number } | null;
 }
@@ -37,8 +40,8 @@ export interface BatchEstimate {
   readonly cost_nanousd: Range | null;
   readonly unpriced_models: readonly string[];
   /**
-   * Against the cap: `fits` whatever happens; `may_pause` when only the worst exceeds it; `will_pause` when what is
-   * expected does; `cannot_start` when not even one request fits; `unknown` without a price; null without a cap.
+   * Against the caps, the graver of two: `fits` whatever happens; `may_pause` when only the worst exceeds one; `will_pause`
+   * when what is expected does; `cannot_start` when not even one request fits; `unknown` without a price; null without a cap.
    */
   readonly verdict: 'fits' | 'may_pause' | 'will_pause' | 'cannot_start' | 'unknown' | null;
 }
@@ -62,18 +65,22 @@ interface Course {
   readonly window: number;
 }
 
-/** Tokens of one run: the prompt of each step holds what came before, up to the window. */
-function tokensOf({ steps, first_input, output_per_step, growth_per_step, window }: Course): {
-  readonly input: number;
-  readonly output: number;
-} {
+/** Tokens and cost of one run: the prompt of each step holds what came before, up to the window. */
+function courseOf(
+  { steps, first_input, output_per_step, growth_per_step, window }: Course,
+  costOf: (input: number, output: number) => number | null,
+): { readonly input: number; readonly output: number; readonly cost: number | null } {
   const whole = Math.ceil(steps);
   let input = 0;
+  let cost: number | null = 0;
   for (let step = 0; step < whole; step++) {
     const share = Math.min(1, steps - step);
-    input += share * Math.min(window, first_input + step * growth_per_step);
+    const prompt = Math.min(window, first_input + step * growth_per_step);
+    input += share * prompt;
+    const price = costOf(prompt, output_per_step);
+    cost = cost === null || price === null ? null : cost + share * price;
   }
-  return { input, output: steps * output_per_step };
+  return { input, output: steps * output_per_step, cost };
 }
 
 /**
@@ -81,16 +88,20 @@ function tokensOf({ steps, first_input, output_per_step, growth_per_step, window
  * middling answers. `worst`: every step, filled to its last token and cut off once, in a window that is full from the
  * second step on, each prompt token billed by the dearest column; what is reserved never exceeds it.
  */
-export function estimateBatch(groups: readonly RunGroup[], capNanoUsd: number | null): BatchEstimate {
+export function estimateBatch(prices: PriceTable, groups: readonly RunGroup[], cap: Cap): BatchEstimate {
   const total = { low: blank(), expected: blank(), worst: blank() };
   const unpriced = new Set<string>();
-  let cheapestFirst = Infinity;
+  const cheapest = { cost_nanousd: Infinity, output_tokens: Infinity };
   for (const group of groups) {
     const { model_name, runs, max_tokens, max_steps, window_tokens } = group;
     if (runs === 0) continue;
     const first = group.input_tokens / runs;
     const firstWorst = worstInputTokens(Math.ceil(group.request_bytes / runs), undefined, window_tokens);
-    cheapestFirst = Math.min(cheapestFirst, reserveNanoUsd(model_name, firstWorst, max_tokens) ?? 0);
+    const firstCost = reserveNanoUsd(prices, model_name, firstWorst, max_tokens) ?? 0;
+    cheapest.cost_nanousd = Math.min(cheapest.cost_nanousd, firstCost);
+    cheapest.output_tokens = Math.min(cheapest.output_tokens, max_tokens);
+    const costMax = runs * (group.cap.cost_nanousd ?? Infinity);
+    const outputMax = runs * (group.cap.output_tokens ?? Infinity);
     const output = Math.min(max_tokens, group.history?.output_tokens_per_step ?? OUTPUT_TOKENS_EXPECTED);
     const steps = Math.min(max_steps, group.history?.steps ?? (group.has_tools ? STEPS_EXPECTED : 1));
     const outputLow = Math.min(max_tokens, OUTPUT_TOKENS_LOW);
@@ -111,18 +122,32 @@ export function estimateBatch(groups: readonly RunGroup[], capNanoUsd: number | 
       },
     };
     for (const [kind, course] of Object.entries(courses) as ['low' | 'expected', Course][]) {
-      const { input, output: written } = tokensOf(course);
-      const usage = { ...NO_USAGE, input_tokens: runs * input, output_tokens: runs * written };
-      const cost = batchCostNanoUsd(model_name, usage);
+      const {
+        input,
+        output: written,
+        cost,
+      } = courseOf(course, (input_tokens, output_tokens) =>
+        batchCostNanoUsd(prices, model_name, { ...NO_USAGE, input_tokens, output_tokens }),
+      );
       if (cost === null) unpriced.add(model_name);
-      addTo(total[kind], runs * course.steps, usage.input_tokens, usage.output_tokens, cost ?? 0);
+      addTo(total[kind], {
+        requests: runs * course.steps,
+        input: runs * input,
+        output: Math.min(runs * written, outputMax),
+        cost: Math.min(runs * (cost ?? 0), costMax),
+      });
     }
     // A step that calls no tool is the last one.
     const worstSteps = group.has_tools ? max_steps : 1;
     const worstInput = 2 * (firstWorst + (worstSteps - 1) * window_tokens);
     const worstOutput = CUT_OFF_FACTOR * worstSteps * max_tokens;
-    const cost = reserveNanoUsd(model_name, runs * worstInput, runs * worstOutput) ?? 0;
-    addTo(total.worst, runs * worstSteps, runs * worstInput, runs * worstOutput, cost);
+    const cost = reserveNanoUsd(prices, model_name, runs * worstInput, runs * worstOutput) ?? 0;
+    addTo(total.worst, {
+      requests: runs * worstSteps,
+      input: runs * worstInput,
+      output: Math.min(runs * worstOutput, outputMax),
+      cost: Math.min(cost, costMax),
+    });
   }
   const range = (field: keyof Sums): Range => ({
     low: Math.round(total.low[field]),
@@ -130,14 +155,18 @@ export function estimateBatch(groups: readonly RunGroup[], capNanoUsd: number | 
     worst: Math.round(total.worst[field]),
   });
   const cost = unpriced.size > 0 ? null : range('cost');
+  const output = range('output');
   return {
     requests: range('requests'),
     request_bytes: groups.reduce((bytes, group) => bytes + group.request_bytes, 0),
     input_tokens: range('input'),
-    output_tokens: range('output'),
+    output_tokens: output,
     cost_nanousd: cost,
     unpriced_models: [...unpriced],
-    verdict: verdictOf(cost, capNanoUsd, cheapestFirst),
+    verdict: graver(
+      verdictOf(cost, cap.cost_nanousd, cheapest.cost_nanousd),
+      verdictOf(output, cap.output_tokens, cheapest.output_tokens),
+    ),
   };
 }
 
@@ -152,17 +181,26 @@ function blank(): Sums {
   return { requests: 0, input: 0, output: 0, cost: 0 };
 }
 
-function addTo(sums: Sums, requests: number, input: number, output: number, cost: number): void {
-  sums.requests += requests;
-  sums.input += input;
-  sums.output += output;
-  sums.cost += cost;
+function addTo(sums: Sums, more: Readonly<Sums>): void {
+  sums.requests += more.requests;
+  sums.input += more.input;
+  sums.output += more.output;
+  sums.cost += more.cost;
 }
 
-function verdictOf(cost: Range | null, cap: number | null, cheapestFirst: number): BatchEstimate['verdict'] {
+type Verdict = BatchEstimate['verdict'];
+
+const BY_GRAVITY: readonly Verdict[] = [null, 'fits', 'may_pause', 'unknown', 'will_pause', 'cannot_start'];
+
+function graver(one: Verdict, other: Verdict): Verdict {
+  return BY_GRAVITY.indexOf(one) > BY_GRAVITY.indexOf(other) ? one : other;
+}
+
+/** `first` is what the cheapest first request reserves. */
+function verdictOf(range: Range | null, cap: number | null, first: number): Verdict {
   if (cap === null) return null;
-  if (cost === null) return 'unknown';
-  if (cost.worst <= cap) return 'fits';
-  if (cheapestFirst > cap) return 'cannot_start';
-  return cost.expected > cap ? 'will_pause' : 'may_pause';
+  if (range === null) return 'unknown';
+  if (range.worst <= cap) return 'fits';
+  if (first > cap) return 'cannot_start';
+  return range.expected > cap ? 'will_pause' : 'may_pause';
 }

@@ -1,6 +1,6 @@
 import type { ContentBlock } from '../model/content.ts';
 import { isJsonObject, type Json } from '../base/json.ts';
-import { batchCostNanoUsd } from '../model/prices.ts';
+import { batchCostNanoUsd, type PriceTable } from '../model/prices.ts';
 import { NO_USAGE, type Usage } from '../model/usage.ts';
 
 /** The columns that a prompt token may be billed by. */
@@ -15,11 +15,16 @@ const INPUT_COLUMNS = [
  * The most that a request may cost, in billionths of a US dollar, batch discount applied: every prompt token billed by
  * the dearest column, and all of `maxTokens` written. Null for a model without a price: then no cap can be kept.
  */
-export function reserveNanoUsd(modelName: string, inputTokens: number, maxTokens: number): number | null {
+export function reserveNanoUsd(
+  prices: PriceTable,
+  modelName: string,
+  inputTokens: number,
+  maxTokens: number,
+): number | null {
   let worst: number | null = null;
   for (const column of INPUT_COLUMNS) {
     const usage = { ...NO_USAGE, output_tokens: maxTokens, [column]: inputTokens };
-    const cost = batchCostNanoUsd(modelName, usage);
+    const cost = batchCostNanoUsd(prices, modelName, usage);
     if (cost !== null && (worst === null || cost > worst)) worst = cost;
   }
   return worst;

@@ -26,11 +26,17 @@ describe('a batch', () => {
       'cancelled',
     ],
     ['asked to stop with nothing completed is cancelled', { state: 'cancelling' }, 'cancelled'],
+    [
+      'paused with nothing left to send ends all the same',
+      { state: 'paused', completed_runs: 3 },
+      'completed',
+    ],
+    ['paused and without a completed run is failed', { state: 'paused' }, 'failed'],
   ])('%s', (_what, facts, expected) => {
     expect(decideFinish(batch(facts))).toBe(expected);
   });
 
-  test.each<BatchState>(['receiving', 'paused', 'completed', 'cancelled', 'failed'])(
+  test.each<BatchState>(['receiving', 'completed', 'cancelled', 'failed'])(
     'that is %s is left as it is',
     (state) => {
       expect(decideFinish(batch({ state, completed_runs: 3 }))).toBeNull();

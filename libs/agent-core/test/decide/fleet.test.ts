@@ -227,7 +227,7 @@ test('every decision carries what the state that it reaches must carry', () => {
       if (step.applies) expect(step.stop_reason).not.toBeNull();
       if (step.state === 'errored') expect(step.error).not.toBeNull();
       if (!step.applies) expect(messages).toEqual([]);
-      expect(step.cost_nanousd > 0).toBe(outcome.kind === 'answered');
+      expect((step.cost_nanousd ?? 0) > 0).toBe(outcome.kind === 'answered');
       expect(move.state === 'acting').toBe(step.state === 'answered');
       if (move.state === 'failed') expect(move.error).not.toBeNull();
       if (move.state === 'ready') {

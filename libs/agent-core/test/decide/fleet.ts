@@ -40,7 +40,7 @@ export interface StepRow {
   readonly key: StepKey;
   readonly state: StepDecision['step']['state'] | 'sealed';
   readonly applies: boolean;
-  readonly cost_nanousd: number;
+  readonly cost_nanousd: number | null;
   readonly stop_reason: string | null;
   /** Number of the message that its answer became; null for none. */
   readonly answer_seq: number | null;

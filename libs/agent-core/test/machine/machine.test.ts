@@ -21,8 +21,8 @@ const LEGAL: Readonly<Record<string, readonly string[]>> = {
     'running: pause → paused',
     'paused: resume → running',
     'receiving running paused: cancel → cancelling',
-    'running: complete → completed',
-    'receiving running: fail → failed',
+    'running paused: complete → completed',
+    'receiving running paused: fail → failed',
     'cancelling: finish_cancel → cancelled',
   ],
   run: [

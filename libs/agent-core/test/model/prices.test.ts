@@ -1,8 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { batchCostNanoUsd, PRICE_TABLE_VERSION, PRICED_MODELS } from '../../src/model/prices.ts';
+import {
+  batchCostNanoUsd as costWith,
+  loadPriceTable,
+  modelPrice,
+  SHIPPED_PRICES,
+} from '../../src/model/prices.ts';
 import { NO_USAGE, promptTokens, type Usage } from '../../src/model/usage.ts';
 
+const batchCostNanoUsd = (model: string, used: Usage) => costWith(SHIPPED_PRICES, model, used);
 const tokens = fc.nat(2_147_483_647);
 const usage: fc.Arbitrary<Usage> = fc.record({
   input_tokens: tokens,
@@ -30,7 +36,7 @@ describe('what an answer costs', () => {
 
   test('is half of the realtime price, a whole number, never negative, and exact however many tokens', () => {
     fc.assert(
-      fc.property(fc.constantFrom(...PRICED_MODELS), usage, (model, used) => {
+      fc.property(fc.constantFrom(...SHIPPED_PRICES.models.keys()), usage, (model, used) => {
         const cost = batchCostNanoUsd(model, used);
         expect(Number.isSafeInteger(cost)).toBe(true);
         expect(cost).toBeGreaterThanOrEqual(0);
@@ -40,7 +46,7 @@ describe('what an answer costs', () => {
 
   test('more tokens never cost less', () => {
     fc.assert(
-      fc.property(fc.constantFrom(...PRICED_MODELS), usage, usage, (model, a, b) => {
+      fc.property(fc.constantFrom(...SHIPPED_PRICES.models.keys()), usage, usage, (model, a, b) => {
         const names = Object.keys(a) as (keyof Usage)[];
         const sum = Object.fromEntries(names.map((name) => [name, a[name] + b[name]])) as unknown as Usage;
         expect(batchCostNanoUsd(model, sum)).toBeGreaterThanOrEqual(batchCostNanoUsd(model, a) ?? Infinity);
@@ -67,9 +73,75 @@ describe('what an answer costs', () => {
   });
 });
 
-test('the price table names its version and the models it prices', () => {
-  expect(PRICE_TABLE_VERSION).toMatch(/^\d{4}-\d{2}-\d{2}$/);
-  expect(PRICED_MODELS.length).toBeGreaterThan(0);
+describe('a price table file', () => {
+  const rates = { input: 1, cache_write_5m: 1.25, cache_write_1h: 2, cache_read: 0.1, output: 5 };
+  const model = { ...rates, context_window: 200_000, output_tokens_max: 64_000 };
+  const file = {
+    version: '2030-01-01',
+    currency: 'USD',
+    unit: 'per million tokens, realtime',
+    batch_factor: 0.5,
+    models: { 'claude-x': model },
+  };
+  const parse = (change: object) =>
+    loadPriceTable('prices.json', () => JSON.stringify({ ...file, ...change }));
+
+  test('the one that comes along names its version and the models it prices', () => {
+    expect(SHIPPED_PRICES.version).toMatch(/^\d{4}-\d{2}-\d{2}$/);
+    expect(SHIPPED_PRICES.models.size).toBeGreaterThan(0);
+  });
+
+  test('says what its models cost, what they read and what they write at most', () => {
+    const table = parse({ batch_factor: 1 });
+    expect(costWith(table, 'claude-x-20300101', { ...NO_USAGE, output_tokens: 10 })).toBe(50_000);
+    expect(modelPrice(table, 'claude-x')).toMatchObject({
+      context_window: 200_000,
+      output_tokens_max: 64_000,
+    });
+    expect(modelPrice(table, 'claude-haiku-4-5')).toBeNull();
+  });
+
+  test('may price a request by the length of its prompt, all of it', () => {
+    const long_prompt = { ...rates, input: 10, output: 50, above_tokens: 100 };
+    const table = parse({ models: { 'claude-x': { ...model, long_prompt } } });
+    const used = { ...NO_USAGE, input_tokens: 60, cache_read_tokens: 40, output_tokens: 1 };
+    expect(costWith(table, 'claude-x', used)).toBe((60 * 1_000 + 40 * 100 + 5_000) / 2);
+    expect(costWith(table, 'claude-x', { ...used, input_tokens: 61 })).toBe(
+      (61 * 10_000 + 40 * 100 + 50_000) / 2,
+    );
+  });
+
+  test.each<[string, object, string]>([
+    ['no version', { version: undefined }, 'version'],
+    ['another currency', { currency: 'EUR' }, 'currency'],
+    ['a negative price', { models: { x: { ...model, input: -1 } } }, 'models.x.input'],
+    ['a price that is text', { models: { x: { ...model, output: '5' } } }, 'models.x.output'],
+    ['a price left out', { models: { x: { ...model, cache_read: undefined } } }, 'models.x.cache_read'],
+    ['a misspelt member', { models: { x: { ...model, outputs: 1 } } }, 'models.x'],
+    ['no window', { models: { x: { ...model, context_window: 0 } } }, 'models.x.context_window'],
+    ['a surcharge', { batch_factor: 1.5 }, 'batch_factor'],
+    [
+      'long prompts cheaper than short ones, which no reservation could cover',
+      { models: { x: { ...model, long_prompt: { ...rates, input: 0.5, above_tokens: 1 } } } },
+      'models.x.long_prompt',
+    ],
+  ])('with %s is refused, and the place is named', (_what, change, place) => {
+    expect(() => parse(change)).toThrow(
+      expect.objectContaining({ code: 'bad_configuration', message: expect.stringContaining(place) }),
+    );
+  });
+
+  test('that is not JSON or not there is refused', () => {
+    expect(() => loadPriceTable('a.json', () => '{')).toThrow('PRICES_FILE: a.json is not JSON.');
+    const absent = () => {
+      throw new Error('ENOENT');
+    };
+    expect(() => loadPriceTable('a.json', absent)).toThrow('PRICES_FILE: a.json cannot be read.');
+  });
+
+  test('that nobody names is the one that comes along', () => {
+    expect(loadPriceTable(undefined, () => '')).toBe(SHIPPED_PRICES);
+  });
 });
 
 test('prompt tokens are all that was read, from cache or not', () => {

@@ -1,8 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { PRICED_MODELS } from '../../src/model/prices.ts';
-import { estimateBatch, type RunGroup } from '../../src/money/estimate.ts';
+import { SHIPPED_PRICES } from '../../src/model/prices.ts';
+import { estimateBatch as estimateWith, type RunGroup } from '../../src/money/estimate.ts';
 import { reserveNanoUsd, worstInputTokens } from '../../src/money/reserve.ts';
+
+const estimateBatch = (
+  groups: readonly RunGroup[],
+  cost_nanousd: number | null,
+  output_tokens: number | null = null,
+) => estimateWith(SHIPPED_PRICES, groups, { cost_nanousd, output_tokens });
 
 const group = (rest: Partial<RunGroup> = {}): RunGroup => ({
   model_name: 'claude-haiku-4-5',
@@ -14,6 +20,7 @@ const group = (rest: Partial<RunGroup> = {}): RunGroup => ({
   window_tokens: 200_000,
   has_tools: true,
   history: null,
+  cap: { cost_nanousd: null, output_tokens: null },
   ...rest,
 });
 
@@ -89,9 +96,29 @@ describe('the estimate of a batch', () => {
     expect(verdict(1)).toBe('cannot_start');
   });
 
+  test('judges tokens like money, and says the graver', () => {
+    const { expected, worst } = estimateBatch([group()], null).output_tokens;
+    const verdict = (tokens: number, cost: number | null = null) =>
+      estimateBatch([group()], cost, tokens).verdict;
+    expect(verdict(worst)).toBe('fits');
+    expect(verdict(worst - 1)).toBe('may_pause');
+    expect(verdict(expected - 1)).toBe('will_pause');
+    expect(verdict(999)).toBe('cannot_start');
+    expect(verdict(worst, 1)).toBe('cannot_start');
+    expect(verdict(999, 1e15)).toBe('cannot_start');
+    expect(estimateBatch([group({ model_name: 'gpt' })], 1, worst).verdict).toBe('unknown');
+  });
+
+  test('no run costs or writes more than its own cap lets it', () => {
+    const capped = group({ cap: { cost_nanousd: 1_000_000, output_tokens: 70 } });
+    const { cost_nanousd, output_tokens } = estimateBatch([capped], null);
+    expect(cost_nanousd).toEqual({ low: 62_500_000, expected: 100_000_000, worst: 100_000_000 });
+    expect(output_tokens).toEqual({ low: 5_000, expected: 7_000, worst: 7_000 });
+  });
+
   test('low is at most expected, expected at most worst, and worst covers every reservation', () => {
     const anyGroup = fc.record({
-      model_name: fc.constantFrom(...PRICED_MODELS),
+      model_name: fc.constantFrom(...SHIPPED_PRICES.models.keys()),
       runs: fc.integer({ min: 1, max: 1_000 }),
       bytes: fc.integer({ min: 100, max: 100_000 }),
       max_tokens: fc.integer({ min: 1, max: 10_000 }),
@@ -129,8 +156,12 @@ describe('the estimate of a batch', () => {
           (sum, { model_name, runs, request_bytes, max_tokens }) =>
             sum +
             runs *
-              (reserveNanoUsd(model_name, worstInputTokens(Math.ceil(request_bytes / runs)), max_tokens) ??
-                0),
+              (reserveNanoUsd(
+                SHIPPED_PRICES,
+                model_name,
+                worstInputTokens(Math.ceil(request_bytes / runs)),
+                max_tokens,
+              ) ?? 0),
           0,
         );
         expect(firsts).toBeLessThanOrEqual(estimate.cost_nanousd?.worst ?? 0);

@@ -1,23 +1,25 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { batchCostNanoUsd, PRICED_MODELS } from '../../src/model/prices.ts';
+import { batchCostNanoUsd, SHIPPED_PRICES } from '../../src/model/prices.ts';
 import { countMedia, nanoUsdOf, reserveNanoUsd, worstInputTokens } from '../../src/money/reserve.ts';
 
-const anyModel = fc.constantFrom(...PRICED_MODELS);
+const anyModel = fc.constantFrom(...SHIPPED_PRICES.models.keys());
 const tokens = fc.nat(1_000_000);
 
 describe('the reservation for a request', () => {
   test('takes the dearest column for every prompt token, at the batch price', () => {
     // Haiku 4.5: 2 dollars a million for an hour's cache write, 5 for output; half of it in a batch.
-    expect(reserveNanoUsd('claude-haiku-4-5', 1_000, 100)).toBe((1_000 * 2_000 + 100 * 5_000) / 2);
-    expect(reserveNanoUsd('claude-haiku-4-5-20251001', 1_000, 100)).toBe(
-      reserveNanoUsd('claude-haiku-4-5', 1_000, 100),
+    expect(reserveNanoUsd(SHIPPED_PRICES, 'claude-haiku-4-5', 1_000, 100)).toBe(
+      (1_000 * 2_000 + 100 * 5_000) / 2,
+    );
+    expect(reserveNanoUsd(SHIPPED_PRICES, 'claude-haiku-4-5-20251001', 1_000, 100)).toBe(
+      reserveNanoUsd(SHIPPED_PRICES, 'claude-haiku-4-5', 1_000, 100),
     );
   });
 
   test('is unknown for a model without a price, and never nothing', () => {
-    expect(reserveNanoUsd('gpt', 1, 1)).toBeNull();
-    expect(reserveNanoUsd('constructor', 1, 1)).toBeNull();
+    expect(reserveNanoUsd(SHIPPED_PRICES, 'gpt', 1, 1)).toBeNull();
+    expect(reserveNanoUsd(SHIPPED_PRICES, 'constructor', 1, 1)).toBeNull();
   });
 
   test('no answer within its tokens costs more, however they are billed', () => {
@@ -30,8 +32,8 @@ describe('the reservation for a request', () => {
           cache_read_tokens: d,
           output_tokens: output,
         };
-        const cost = batchCostNanoUsd(model, usage) ?? expect.fail('no price');
-        expect(cost).toBeLessThanOrEqual(reserveNanoUsd(model, a + b + c + d, output) ?? 0);
+        const cost = batchCostNanoUsd(SHIPPED_PRICES, model, usage) ?? expect.fail('no price');
+        expect(cost).toBeLessThanOrEqual(reserveNanoUsd(SHIPPED_PRICES, model, a + b + c + d, output) ?? 0);
       }),
     );
   });

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
+import { BUDGET_INVARIANTS } from './budget-invariants.ts';
 import type { Invariant } from './invariant.ts';
 import { livenessInvariant, OTHER_INVARIANTS } from './other-invariants.ts';
 import { PROVIDER_BATCH_INVARIANTS } from './provider-batch-invariants.ts';
@@ -32,6 +33,7 @@ export function invariants(options: AuditOptions = {}): readonly Invariant[] {
     ...RUN_INVARIANTS,
     ...STEP_INVARIANTS,
     ...PROVIDER_BATCH_INVARIANTS,
+    ...BUDGET_INVARIANTS,
     ...OTHER_INVARIANTS,
     livenessInvariant(options.stalledAfterMs ?? STALLED_AFTER_MS),
   ];

@@ -54,7 +54,8 @@ export const PROVIDER_BATCH_INVARIANTS: readonly Invariant[] = [
                sum(input_tokens)::bigint as input_tokens, sum(output_tokens)::bigint as output_tokens,
                sum(cache_write_5m_tokens)::bigint as cache_write_5m_tokens,
                sum(cache_write_1h_tokens)::bigint as cache_write_1h_tokens,
-               sum(cache_read_tokens)::bigint as cache_read_tokens, sum(cost_nanousd)::bigint as cost_nanousd
+               sum(cache_read_tokens)::bigint as cache_read_tokens, sum(cost_nanousd)::bigint as cost_nanousd,
+               sum(unpriced_steps)::bigint as unpriced_steps
           from batch_tally group by batch_id),
       of_runs as (
         select batch_id, count(*) filter (where state = 'completed') as completed, count(*) filter (where state = 'failed') as failed,
@@ -65,16 +66,18 @@ export const PROVIDER_BATCH_INVARIANTS: readonly Invariant[] = [
         select r.batch_id, count(s.applied_at) as steps, sum(s.input_tokens)::bigint as input_tokens,
                sum(s.output_tokens)::bigint as output_tokens, sum(s.cache_write_5m_tokens)::bigint as cache_write_5m_tokens,
                sum(s.cache_write_1h_tokens)::bigint as cache_write_1h_tokens, sum(s.cache_read_tokens)::bigint as cache_read_tokens,
-               sum(s.cost_nanousd)::bigint as cost_nanousd
+               sum(s.cost_nanousd)::bigint as cost_nanousd, count(*) filter (where s.cost_nanousd is null) as unpriced_steps
           from step s join run r on r.id = s.run_id group by r.batch_id),
       of_calls as (
         select r.batch_id, count(*) as tool_calls from tool_call c join run r on r.id = c.run_id group by r.batch_id),
       both_sides as (
         select b.id as batch_id,
                array[t.completed, t.failed, t.cancelled, t.expired, t.requires_action, t.steps, t.tool_calls, t.input_tokens, t.output_tokens,
-                     t.cache_write_5m_tokens, t.cache_write_1h_tokens, t.cache_read_tokens, t.cost_nanousd] as counted,
+                     t.cache_write_5m_tokens, t.cache_write_1h_tokens, t.cache_read_tokens, t.cost_nanousd,
+                     t.unpriced_steps] as counted,
                array[o.completed, o.failed, o.cancelled, o.expired, o.requires_action, s.steps, c.tool_calls, s.input_tokens, s.output_tokens,
-                     s.cache_write_5m_tokens, s.cache_write_1h_tokens, s.cache_read_tokens, s.cost_nanousd] as summed
+                     s.cache_write_5m_tokens, s.cache_write_1h_tokens, s.cache_read_tokens, s.cost_nanousd,
+                     s.unpriced_steps] as summed
           from batch b
           left join counted t on t.batch_id = b.id left join of_runs o on o.batch_id = b.id
           left join of_steps s on s.batch_id = b.id left join of_calls c on c.batch_id = b.id)

@@ -71,7 +71,7 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
   },
   {
     id: 'I21a',
-    name: 'whoever must act on a waiting run can find it: ready runs are in a chunk, acting ones in exactly one',
+    name: 'whoever must act on a waiting run can find it: ready runs are in a chunk or wait for room, acting ones in exactly one',
     sql: sql`
       with named as (
         select kind, run_id, count(*)::int as chunks from run_chunk, unnest(run_ids) as u(run_id) group by kind, run_id)
@@ -79,7 +79,8 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
         from run r join batch b on b.id = r.batch_id
         left join named n on n.run_id = r.id and n.kind = case r.state when 'ready' then 'ready' else 'tools' end
        -- A run past its deadline is the sweep's to end.
-       where (r.state = 'ready' and b.state = 'running' and n.chunks is null and coalesce(r.deadline_at > app_now(), true))
+       where (r.state = 'ready' and b.state = 'running' and n.chunks is null and coalesce(r.deadline_at > app_now(), true)
+              and not exists (select 1 from batch_budget g where g.batch_id = b.id and g.room <> 'open'))
           or (r.state = 'acting' and coalesce(n.chunks, 0) <> 1)`,
   },
   {

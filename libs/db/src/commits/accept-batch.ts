@@ -4,6 +4,7 @@ import {
   parseToolRules,
   toStorable,
   toStorableText,
+  type Cap,
   type ContentBlock,
   type ResultFormat,
   type ToolDefinition,
@@ -11,8 +12,9 @@ import {
 import { sql } from 'kysely';
 import { newConversationId, newId, newRunId, type Tx } from '../connect.ts';
 import { lockConversations } from '../locks/lock-conversations.ts';
+import { wishKey, type DefinitionWish } from '../reads/agent-definitions.ts';
 import { readDefinitions } from '../reads/definitions.ts';
-import { freezeDefinitions, wishKey, type DefinitionWish, type FrozenAgent } from './freeze-definitions.ts';
+import { freezeDefinitions, type FrozenAgent } from './freeze-definitions.ts';
 import { jsonRowChunks, storableJson } from './json-rows.ts';
 
 /** A message that a caller sends to an agent. */
@@ -39,6 +41,8 @@ export interface NewRun {
   readonly result_format?: ResultFormat | null;
   /** ISO time from when on it takes no further step; default: its batch's. */
   readonly deadline?: string | null;
+  /** What it may use; absent: no limit of its own. */
+  readonly cap?: Cap;
 }
 
 export interface NewBatch {
@@ -49,6 +53,8 @@ export interface NewBatch {
   readonly metadata: object | null;
   /** Whether what its runs change in memory is in force at once (the default), or held until it is accepted. */
   readonly apply?: 'auto' | 'review';
+  /** What all its runs together may use; absent: no limit. */
+  readonly cap?: Cap;
   /** In request order. */
   readonly runs: readonly NewRun[];
   /** Where in the body all runs have their agent from; null where each request names its own. */
@@ -64,6 +70,8 @@ const RUNS_PER_CHUNK = 250;
 export interface AcceptedBatch {
   /** Ids of the runs, in request order. */
   readonly run_ids: readonly string[];
+  /** Handles of their models, in request order. */
+  readonly models: readonly string[];
   readonly ready: number;
   readonly queued: number;
 }
@@ -98,14 +106,19 @@ export async function acceptBatch(trx: Tx, projectId: string, batch: NewBatch): 
   await insertMessages(trx, projectId, plan, now);
   await insertQueuedInput(trx, projectId, plan);
   const ready = plan.filter((run) => run.first_seq !== null).length;
-  return { run_ids: plan.map((run) => run.id), ready, queued: plan.length - ready };
+  const models = plan.map(({ request }) => frozenOf(frozen, request).model);
+  return { run_ids: plan.map((run) => run.id), models, ready, queued: plan.length - ready };
 }
 
-function assertAgentsExist(batch: NewBatch, frozen: ReadonlyMap<string, FrozenAgent>): void {
+/** Throws `not_found`, naming the requests, for agents of which no wish is among the `known`, by {@link wishKey}. */
+export function assertAgentsExist(
+  batch: Pick<NewBatch, 'runs' | 'agent_path'>,
+  known: { has(wish: string): boolean },
+): void {
   const named = batch.agent_path == null ? batch.runs : batch.runs.slice(0, 1);
   const fields = named.flatMap((run, index) => {
     const path = batch.agent_path ?? `/requests/${index}/agent_id`;
-    return frozen.has(wishKey(wishOf(run)))
+    return known.has(wishKey(wishOf(run)))
       ? []
       : [{ path, message: `There is no agent agent-${run.agent_id}.` }];
   });
@@ -117,7 +130,8 @@ function assertAgentsExist(batch: NewBatch, frozen: ReadonlyMap<string, FrozenAg
   });
 }
 
-function wishOf({ agent_id, client_tools = [], result_format = null }: NewRun): DefinitionWish {
+/** The definition that a run asks for. */
+export function wishOf({ agent_id, client_tools = [], result_format = null }: NewRun): DefinitionWish {
   return {
     agent_id,
     client_tools_json: client_tools.length === 0 ? null : storableJson(client_tools),
@@ -233,11 +247,17 @@ function distinctSorted(make: () => string, count: number): readonly string[] {
 
 async function insertBatch(trx: Tx, projectId: string, batch: NewBatch, now: string): Promise<void> {
   await sql`
-    insert into batch (id, project_id, state, total, metadata, callback_url, apply, created_at, updated_at)
+    insert into batch (id, project_id, state, total, metadata, callback_url, apply, budgeted, created_at, updated_at)
     values (${batch.id}, ${projectId}, 'running', ${batch.runs.length},
       ${batch.metadata === null ? null : storableJson(batch.metadata)}::json, ${batch.callback_url},
-      ${batch.apply ?? 'auto'}, ${now}, ${now})
+      ${batch.apply ?? 'auto'}, ${isCapped(batch)}, ${now}, ${now})
   `.execute(trx);
+  if (isCapped(batch)) {
+    await sql`
+      insert into batch_budget (batch_id, project_id, max_cost_nanousd, max_output_tokens)
+      values (${batch.id}, ${projectId}, ${batch.cap?.cost_nanousd ?? null}, ${batch.cap?.output_tokens ?? null})
+    `.execute(trx);
+  }
   if (batch.idempotency === null) return;
   await sql`
     insert into idempotency_key (project_id, key, request_sha256, batch_id, created_at)
@@ -245,6 +265,12 @@ async function insertBatch(trx: Tx, projectId: string, batch: NewBatch, now: str
     on conflict (project_id, key) do update
       set request_sha256 = excluded.request_sha256, batch_id = excluded.batch_id, created_at = excluded.created_at
   `.execute(trx);
+}
+
+function isCapped(batch: NewBatch): boolean {
+  return [batch, ...batch.runs].some(
+    ({ cap }) => cap !== undefined && (cap.cost_nanousd !== null || cap.output_tokens !== null),
+  );
 }
 
 /** Makes the isolated conversations, and gives every run that starts the conversation it goes on in. */
@@ -285,16 +311,18 @@ async function insertRuns(
     custom_id: request.custom_id === null ? null : toStorableText(request.custom_id),
     max_steps: request.max_steps,
     deadline_at: earlier(request.deadline, batch.deadline),
+    max_cost_nanousd: request.cap?.cost_nanousd ?? null,
+    max_output_tokens: request.cap?.output_tokens ?? null,
     state: run.first_seq === null ? 'queued' : 'ready',
   }));
   for (const { json } of jsonRowChunks(rows)) {
     await sql`
       insert into run (id, project_id, batch_id, agent_id, conversation_id, definition_id, ordinal, custom_id, state,
-        max_steps, first_seq, last_seq, deadline_at, created_at, started_at)
+        max_steps, max_cost_nanousd, max_output_tokens, first_seq, last_seq, deadline_at, created_at, started_at)
       select id, ${projectId}::uuid, ${batch.id}::uuid, agent_id, conversation_id, definition_id, ordinal, custom_id, state,
-        max_steps, first_seq, last_seq, deadline_at, ${now}::timestamptz, case state when 'ready' then ${now}::timestamptz end
+        max_steps, max_cost_nanousd, max_output_tokens, first_seq, last_seq, deadline_at, ${now}::timestamptz, case state when 'ready' then ${now}::timestamptz end
       from json_to_recordset(${json}::json) as r (id uuid, agent_id uuid, conversation_id uuid, definition_id uuid,
-        ordinal integer, custom_id text, state text, max_steps integer, first_seq integer, last_seq integer,
+        ordinal integer, custom_id text, state text, max_steps integer, max_cost_nanousd bigint, max_output_tokens bigint, first_seq integer, last_seq integer,
         deadline_at timestamptz)
     `.execute(trx);
   }

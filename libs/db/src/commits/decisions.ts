@@ -6,6 +6,7 @@ import type { BlockChange } from './block-change.ts';
 import { writeBlockChanges } from './block-changes.ts';
 import { lockConversations } from '../locks/lock-conversations.ts';
 import type { LockedRun } from '../locks/lock-runs.ts';
+import { settleReservations } from './reservations.ts';
 import { writeSummaries } from './summaries.ts';
 
 /** A call of an answer, as its row is first written. Memory calls and rejected ones come with their result. */
@@ -43,7 +44,7 @@ export interface CommitReport {
  * one statement a kind whatever the number of runs. The caller holds the lease of the provider batch (`holdLease`) and
  * the locks of the runs (`lockRuns`) and blocks. A step that is no longer as decided makes the whole commit fail.
  *
- * Lock order: provider batch → runs → agents → blocks → batch tallies → conversations.
+ * Lock order: provider batch → runs → agents → blocks → budgets of capped batches → batch tallies → conversations.
  */
 export async function commitDecisions(
   trx: Tx,
@@ -69,6 +70,20 @@ export async function commitDecisions(
     last_seq: run.last_seq + decision.messages.length + (settled === null ? 0 : 1),
   }));
   await moveRuns(trx, moves);
+  await settleReservations(
+    trx,
+    decided.flatMap(({ run, decision: { key, step } }) =>
+      run.budgeted
+        ? [
+            {
+              batch_id: run.batch_id,
+              key,
+              billed: { cost_nanousd: step.cost_nanousd ?? 0, output_tokens: step.usage.output_tokens },
+            },
+          ]
+        : [],
+    ),
+  );
   await addToTallies(
     trx,
     decided.map(({ run, decision, settled, calls }) => ({
@@ -160,6 +175,25 @@ export async function commitToolResults(
     results
       .filter(({ decision }) => decision.run.state !== 'ready')
       .map(({ run, decision }) => ({ run, move: decision.run, steps: 0, tool_calls: 0, step: null })),
+    ids.tally_slot,
+  );
+  return settleMoves(trx, moves, ids.chunk_ids);
+}
+
+/**
+ * Ends runs whose next step may not be sent. The caller holds their locks and has taken their steps out; they are in no
+ * chunk. Same lock order as {@link commitDecisions}.
+ */
+export async function commitRunsEnded(
+  trx: Tx,
+  ended: readonly { readonly run: LockedRun; readonly move: StepDecision['run'] }[],
+  ids: { readonly chunk_ids: readonly [string, string, string]; readonly tally_slot: number },
+): Promise<CommitReport> {
+  const moves = ended.map(({ run, move }) => ({ run, move, last_seq: run.last_seq }));
+  await moveRuns(trx, moves);
+  await addToTallies(
+    trx,
+    moves.map(({ run, move }) => ({ run, move, steps: 0, tool_calls: 0, step: null })),
     ids.tally_slot,
   );
   return settleMoves(trx, moves, ids.chunk_ids);
@@ -357,6 +391,7 @@ async function addToTallies(trx: Tx, tallied: readonly Tallied[], slot: number):
         w1: 0,
         cr: 0,
         c: 0,
+        u: 0,
       };
       sums.set(run.batch_id, sum);
     }
@@ -372,7 +407,8 @@ async function addToTallies(trx: Tx, tallied: readonly Tallied[], slot: number):
       add('w5', step.usage.cache_write_5m_tokens);
       add('w1', step.usage.cache_write_1h_tokens);
       add('cr', step.usage.cache_read_tokens);
-      add('c', step.cost_nanousd);
+      add('c', step.cost_nanousd ?? 0);
+      add('u', step.cost_nanousd === null ? 1 : 0);
     }
   }
   await addTallies(trx, [...sums.values()], slot);
@@ -387,11 +423,12 @@ async function addTallies(
   if (sums.length === 0) return;
   await sql`
     insert into batch_tally as t (batch_id, slot, project_id, completed, failed, cancelled, expired, requires_action,
-      steps, tool_calls, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens, cost_nanousd)
-    select batch, ${slot}::int, project, completed, failed, cancelled, expired, requires_action, steps, tool_calls, i, o, w5, w1, cr, c
+      steps, tool_calls, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens, cost_nanousd,
+      unpriced_steps)
+    select batch, ${slot}::int, project, completed, failed, cancelled, expired, requires_action, steps, tool_calls, i, o, w5, w1, cr, c, u
       from json_to_recordset(${JSON.stringify(sums)}::json)
         as d(batch uuid, project uuid, completed int, failed int, cancelled int, expired int, requires_action int, steps int, tool_calls int,
-             i bigint, o bigint, w5 bigint, w1 bigint, cr bigint, c bigint)
+             i bigint, o bigint, w5 bigint, w1 bigint, cr bigint, c bigint, u int)
      order by batch
     on conflict (batch_id, slot) do update
        set completed = t.completed + excluded.completed, failed = t.failed + excluded.failed,
@@ -402,7 +439,8 @@ async function addTallies(
            cache_write_5m_tokens = t.cache_write_5m_tokens + excluded.cache_write_5m_tokens,
            cache_write_1h_tokens = t.cache_write_1h_tokens + excluded.cache_write_1h_tokens,
            cache_read_tokens = t.cache_read_tokens + excluded.cache_read_tokens,
-           cost_nanousd = t.cost_nanousd + excluded.cost_nanousd
+           cost_nanousd = t.cost_nanousd + excluded.cost_nanousd,
+           unpriced_steps = t.unpriced_steps + excluded.unpriced_steps
   `.execute(trx);
 }
 

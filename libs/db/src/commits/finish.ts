@@ -34,6 +34,7 @@ export async function commitBatchFinish(
   const { rows } = await sql`
     update batch
        set state = coalesce(${state}, state), updated_at = app_now(),
+           state_reason = case when ${state}::text is null then state_reason end,
            completed_at = case when ${state}::text is null then completed_at else app_now() end,
            next_due_at = case when ${state}::text is null
                               then app_now() + ${lookAgainMs} * interval '1 millisecond'
@@ -57,7 +58,7 @@ export async function markFinishedBatches(
   const { rows } = await sql<{ id: string }>`
     with idle as materialized (
       select b.id from batch b
-       where b.id = any(${batchIds}::uuid[]) and b.state in ('running', 'cancelling')
+       where b.id = any(${batchIds}::uuid[]) and b.state in ('running', 'paused', 'cancelling')
          and not exists (select 1 from run r where r.batch_id = b.id and r.ended_at is null)
        order by b.id
          for no key update)

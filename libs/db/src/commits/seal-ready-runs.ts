@@ -9,18 +9,36 @@ export interface NewProviderBatch {
   readonly nonce: string;
 }
 
+/** What models write at most, by the provider's names without a date. */
+export type OutputMaxima = readonly { readonly model: string; readonly output_tokens_max: number }[];
+
+/** What a sealing did. */
+export interface Sealed {
+  /** Steps of the provider batch; 0: none was made. */
+  readonly requests: number;
+  /** Batches with a cap that may have steps in it: what those may cost must be reserved in this same transaction. */
+  readonly budgeted_batch_ids: readonly string[];
+}
+
 /**
- * Seals up to about `limit` ready runs into a new provider batch `building`, and says how many (0: none was made).
+ * Seals up to about `limit` ready runs into a new provider batch `building`.
  *
  * Promises: a sealed run is in exactly one provider batch; its step row fixes what the request will show (range of the
  * conversation, summary, block revisions, max_tokens), so the request can be built again to the byte. Whole chunks are taken,
- * oldest due first, until `limit` is reached, so the count may exceed it by less than one chunk.
+ * oldest due first, until `limit` is reached, so the count may exceed it by less than one chunk. `max_tokens` never exceeds
+ * what `maxima` says of the model, doubled or not.
  *
  * Locks: chunks (skip locked; served by run_chunk_due), their batches (`for share`, so that a cancel waits for this or
- * this sees the cancel), runs in id order. Runs whose batch does not run are left out and lose their place: resuming
- * a batch makes new chunks of its ready runs. So are runs past their deadline, which the sweep ends.
+ * this sees the cancel; those with a cap for this one alone, because it may pause them), runs in id order. Runs whose
+ * batch does not run, or has no room for another request, are left out and lose their place: whoever resumes the batch,
+ * or finds that room was made, makes new chunks of its ready runs. So are runs past their deadline, which the sweep ends.
  */
-export async function sealReadyRuns(trx: Tx, batch: NewProviderBatch, limit: number): Promise<number> {
+export async function sealReadyRuns(
+  trx: Tx,
+  batch: NewProviderBatch,
+  limit: number,
+  maxima: OutputMaxima = [],
+): Promise<Sealed> {
   const { rows: taken } = await sql<{ run_ids: string[] }>`
     with due as materialized (
       select id, run_ids, next_due_at from run_chunk
@@ -36,11 +54,18 @@ export async function sealReadyRuns(trx: Tx, batch: NewProviderBatch, limit: num
     returning c.run_ids
   `.execute(trx);
   const runIds = taken.flatMap((row) => row.run_ids);
-  if (runIds.length === 0) return 0;
+  if (runIds.length === 0) return { requests: 0, budgeted_batch_ids: [] };
 
-  const { rows: batches } = await sql<{ apply: 'auto' | 'review' }>`
-    select apply from batch where id in (select batch_id from run where id = any(${runIds}::uuid[])) order by id for share
+  const { rows: batches } = await sql<{ id: string; budgeted: boolean; apply: 'auto' | 'review' }>`
+    with theirs as materialized (select distinct batch_id as id from run where id = any(${runIds}::uuid[])),
+    shared as materialized (
+      select b.id, b.apply from batch b where b.id in (select id from theirs) and not b.budgeted order by b.id for share),
+    bound as materialized (
+      select b.id, b.apply from batch b where b.id in (select id from theirs) and b.budgeted order by b.id for no key update)
+    select id, apply, false as budgeted from shared union all select id, apply, true from bound
   `.execute(trx);
+  const budgeted = batches.filter((row) => row.budgeted).map((row) => row.id);
+  const short = await readShortBudgets(trx, budgeted);
   await sql`
     insert into provider_batch (id, project_id, credential, state, nonce, request_count, next_due_at)
     values (${batch.id}::uuid, ${batch.project_id}::uuid, ${batch.credential}, 'building', ${batch.nonce}, 0, app_now())
@@ -50,6 +75,7 @@ export async function sealReadyRuns(trx: Tx, batch: NewProviderBatch, limit: num
       select r.id from run r join batch b on b.id = r.batch_id
        where r.id = any(${runIds}::uuid[]) and r.state = 'ready' and b.state = 'running'
          and (r.deadline_at is null or r.deadline_at > app_now())
+         and r.batch_id <> all(${short}::uuid[])
        order by r.id
          for no key update of r),
     numbered as (
@@ -64,16 +90,22 @@ export async function sealReadyRuns(trx: Tx, batch: NewProviderBatch, limit: num
         from agent_block ab join block b on b.id = ab.block_id
        where ab.agent_id in (select agent_id from sealed)
        group by ab.agent_id),
+    asked as materialized (
+      select d.id, (d.model_settings->>'max_output_tokens')::int as tokens, x.output_tokens_max as most
+        from definition d
+        left join json_to_recordset(${JSON.stringify(maxima)}::json) as x(model text, output_tokens_max int)
+          on x.model = regexp_replace(d.model, '^[^/]*/|-\\d{8}$', '', 'g')
+       where d.id in (select definition_id from sealed)),
     steps as (
       insert into step (project_id, run_id, number, attempt, provider_batch_id, ordinal, state,
                         context_from_seq, context_to_seq, summary_to_seq, block_ids, block_revisions, max_tokens,
                         sealed_at)
       select s.project_id, s.id, s.step_number, s.attempt, ${batch.id}::uuid, s.ordinal, 'sealed',
              c.context_from_seq, s.last_seq, c.summary_to_seq, coalesce(m.ids, '{}'), coalesce(m.revisions, '{}'),
-             ((d.model_settings->>'max_output_tokens')::int * (1 << s.token_boost)), app_now()
+             least(d.tokens::bigint * (1 << s.token_boost), d.most, 2147483647), app_now()
         from sealed s
         join conversation c on c.id = s.conversation_id
-        join definition d on d.id = s.definition_id
+        join asked d on d.id = s.definition_id
         left join memory m on m.agent_id = s.agent_id
       returning 1)
     select count(*)::int as count from steps
@@ -85,7 +117,20 @@ export async function sealReadyRuns(trx: Tx, batch: NewProviderBatch, limit: num
   } else {
     await sql`update provider_batch set request_count = ${count} where id = ${batch.id}::uuid`.execute(trx);
   }
-  return count;
+  return {
+    requests: count,
+    budgeted_batch_ids: count === 0 ? [] : budgeted.filter((id) => !short.includes(id)),
+  };
+}
+
+/** Those of the batches, which are locked, that have no room until something is given back. */
+async function readShortBudgets(trx: Tx, batchIds: readonly string[]): Promise<readonly string[]> {
+  if (batchIds.length === 0) return [];
+  // A statement of its own: it sees what the locks were waited for.
+  const { rows } = await sql<{ batch_id: string }>`
+    select batch_id from batch_budget where batch_id = any(${batchIds}::uuid[]) and room = 'short'
+  `.execute(trx);
+  return rows.map((row) => row.batch_id);
 }
 
 /** Lets requests of batches under review show what their agents have changed there, in place of the blocks in force. */

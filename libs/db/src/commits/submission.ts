@@ -7,6 +7,8 @@ import {
 } from '@nightshift/agent-core';
 import { fenced, type Lease } from '../claims/lease.ts';
 import type { Tx } from '../connect.ts';
+import { releaseReservations } from './reservations.ts';
+import { closeRanks } from './take-out-steps.ts';
 import type { TokenSample } from './token-calibrations.ts';
 
 /*
@@ -273,15 +275,29 @@ export async function commitUnsealed(
     select 1 from run where id in (select run_id from step where provider_batch_id = ${lease.id}::uuid) order by id
        for no key update
   `.execute(trx);
-  const { rows } = await sql<{ id: string; running: boolean }>`
+  const { rows } = await sql<{
+    id: string;
+    batch_id: string;
+    running: boolean;
+    reserved_nanousd: number | null;
+    reserved_output_tokens: number | null;
+  }>`
     with gone as (
       delete from step s using run r, batch b
        where s.provider_batch_id = ${lease.id}::uuid and r.id = s.run_id and b.id = r.batch_id
          and (s.ordinal >= ${from} or b.state <> 'running' or s.state <> 'sealed')
-      returning s.run_id, b.state = 'running' as running)
+      returning s.run_id, r.batch_id, b.state = 'running' as running, s.reserved_nanousd, s.reserved_output_tokens)
     update run r set state = 'ready' from gone where r.id = gone.run_id and r.state = 'in_flight'
-    returning r.id, gone.running
+    returning r.id, gone.batch_id, gone.running, gone.reserved_nanousd, gone.reserved_output_tokens
   `.execute(trx);
+  await releaseReservations(
+    trx,
+    rows.flatMap(({ batch_id, reserved_nanousd, reserved_output_tokens }) =>
+      reserved_nanousd === null || reserved_output_tokens === null
+        ? []
+        : [{ batch_id, amount: { cost_nanousd: reserved_nanousd, output_tokens: reserved_output_tokens } }],
+    ),
+  );
   const again = rows.filter((row) => row.running).map((row) => row.id);
   if (again.length > 0) {
     // As many as were taken back may be more than one chunk may hold.
@@ -294,20 +310,7 @@ export async function commitUnsealed(
        where p.id = ${lease.id}::uuid
     `.execute(trx);
   }
-  // Ordinals stay dense: the request is read by ranges of them.
-  const { rows: left } = await sql<{ count: number }>`
-    with kept as (
-      select run_id, number, attempt, (row_number() over (order by ordinal) - 1)::int as place
-        from step where provider_batch_id = ${lease.id}::uuid),
-    moved as (
-      update step s set ordinal = -1 - k.place from kept k
-       where s.run_id = k.run_id and s.number = k.number and s.attempt = k.attempt returning 1)
-    select count(*)::int as count from moved
-  `.execute(trx);
-  const count = left[0]?.count ?? 0;
-  await sql`update step set ordinal = -1 - ordinal where provider_batch_id = ${lease.id}::uuid and ordinal < 0`.execute(
-    trx,
-  );
+  const count = await closeRanks(trx, lease.id);
   const rejected: ProviderBatchState = transition(providerBatchMachine, 'building', 'reject');
   await sql`
     update provider_batch

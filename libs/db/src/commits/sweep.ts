@@ -3,14 +3,14 @@ import type { Database, Tx } from '../connect.ts';
 import { passConversationsOn } from './decisions.ts';
 
 /**
- * Makes running batches due that have no open run left: a crash between a commit and its bell leaves them so. Locks them
+ * Makes batches due that have no open run left: a crash between a commit and its bell leaves them so. Locks them
  * with skip locked: whoever has one is making it due, or ending it.
  */
 export async function markIdleBatches(db: Database): Promise<readonly string[]> {
   const { rows } = await sql<{ id: string }>`
     with idle as materialized (
       select b.id from batch b
-       where b.state in ('running', 'cancelling') and b.next_due_at is null
+       where b.state in ('running', 'paused', 'cancelling') and b.next_due_at is null
          and not exists (select 1 from run r where r.batch_id = b.id and r.ended_at is null)
        order by b.id
          for no key update skip locked)

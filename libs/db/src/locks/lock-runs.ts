@@ -10,6 +10,8 @@ export interface LockedRun {
   readonly batch_state: BatchState;
   /** Whether its changes of memory are in force at once, or held. */
   readonly batch_apply: 'auto' | 'review';
+  /** Whether its batch, or a run of it, has a cap. */
+  readonly budgeted: boolean;
   readonly agent_id: string;
   readonly conversation_id: string;
   readonly definition_id: string;
@@ -34,7 +36,7 @@ export interface LockedRun {
  */
 export async function lockRuns(trx: Tx, runIds: readonly string[]): Promise<ReadonlyMap<string, LockedRun>> {
   const { rows } = await sql<LockedRun>`
-    select r.id, r.project_id, r.batch_id, b.state as batch_state, b.apply as batch_apply, r.agent_id, r.conversation_id, r.definition_id,
+    select r.id, r.project_id, r.batch_id, b.state as batch_state, b.apply as batch_apply, b.budgeted, r.agent_id, r.conversation_id, r.definition_id,
            r.state, r.step_number, r.attempt, r.failures, r.max_steps + r.summary_steps as max_steps, r.token_boost,
            coalesce(r.last_seq, -1) as last_seq, r.summarises_to_seq, r.trail,
            coalesce(r.deadline_at <= app_now(), false) as is_overdue

@@ -6,6 +6,7 @@ import * as initial from './0001-initial.ts';
 import * as toolRules from './0002-tool-rules.ts';
 import * as memory from './0003-memory.ts';
 import * as context from './0004-context.ts';
+import * as money from './0005-money.ts';
 
 /** Every migration, by name, in order. Imported, not globbed: type stripping and bundling both see them. */
 export const MIGRATIONS: Readonly<Record<string, Migration>> = {
@@ -13,6 +14,7 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0002_tool_rules': toolRules,
   '0003_memory': memory,
   '0004_context': context,
+  '0005_money': money,
 };
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...MIGRATIONS }) };

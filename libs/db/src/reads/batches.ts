@@ -31,12 +31,14 @@ export interface BatchRow {
   readonly output_tokens: number;
   readonly cache_write_tokens: number;
   readonly cache_read_tokens: number;
-  /** Billionths of a US dollar. */
-  readonly cost_nanousd: number;
+  /** Billionths of a US dollar; null once an answer came whose model has no price. */
+  readonly cost_nanousd: number | null;
+  /** Caps, and what is held under them; null for none. */
+  readonly max_cost_nanousd: number | null;
+  readonly max_output_tokens: number | null;
+  readonly reserved_nanousd: number | null;
+  readonly reserved_output_tokens: number | null;
 }
-
-const columns = sql`b.id, b.state, b.state_reason, b.total, b.metadata, b.apply, b.callback_url, b.callback_sent_at,
-  b.callback_status_code, b.callback_error, b.created_at, b.updated_at, b.cancel_requested_at, b.completed_at, t.*`;
 
 /** The sums of a batch's few tally rows, so that a batch of any size is read at the same cost. */
 const tally = sql`lateral (
@@ -47,13 +49,18 @@ const tally = sql`lateral (
     coalesce(sum(input_tokens), 0)::bigint as input_tokens, coalesce(sum(output_tokens), 0)::bigint as output_tokens,
     coalesce(sum(cache_write_5m_tokens + cache_write_1h_tokens), 0)::bigint as cache_write_tokens,
     coalesce(sum(cache_read_tokens), 0)::bigint as cache_read_tokens,
-    coalesce(sum(cost_nanousd), 0)::bigint as cost_nanousd
+    case when coalesce(sum(unpriced_steps), 0) = 0 then coalesce(sum(cost_nanousd), 0)::bigint end as cost_nanousd
   from batch_tally where batch_id = b.id)`;
+
+const columns = sql`b.id, b.state, b.state_reason, b.total, b.metadata, b.apply, b.callback_url, b.callback_sent_at,
+  b.callback_status_code, b.callback_error, b.created_at, b.updated_at, b.cancel_requested_at, b.completed_at, t.*,
+  g.max_cost_nanousd, g.max_output_tokens, g.reserved_nanousd, g.reserved_output_tokens`;
+const tables = sql`batch b cross join ${tally} t left join batch_budget g on g.batch_id = b.id`;
 
 /** One batch; throws `not_found`. Index: primary keys. */
 export async function readBatch(db: Database, projectId: string, batchId: string): Promise<BatchRow> {
   const { rows } = await sql<BatchRow>`
-    select ${columns} from batch b cross join ${tally} t where b.id = ${batchId} and b.project_id = ${projectId}
+    select ${columns} from ${tables} where b.id = ${batchId} and b.project_id = ${projectId}
   `.execute(db);
   const [batch] = rows;
   if (batch === undefined) throw new NightshiftError('not_found', `There is no batch job-${batchId}.`);
@@ -64,8 +71,18 @@ export async function readBatch(db: Database, projectId: string, batchId: string
 export async function listBatches(db: Database, projectId: string, page: Page): Promise<readonly BatchRow[]> {
   const keyset = await toKeyset(db, page, 'batch', 'b');
   const { rows } = await sql<BatchRow>`
-    select ${columns} from batch b cross join ${tally} t
+    select ${columns} from ${tables}
     where b.project_id = ${projectId} and ${keyset.where} order by ${keyset.orderBy} limit ${page.limit}
   `.execute(db);
   return keyset.inOrder(rows);
+}
+
+/** Handles of the models that the runs of a batch use. Index: the unique (batch, ordinal). */
+export async function readBatchModels(db: Database, batchId: string): Promise<readonly string[]> {
+  const { rows } = await sql<{ model: string }>`
+    select distinct model from definition
+     where id in (select definition_id from run where batch_id = ${batchId})
+     order by model
+  `.execute(db);
+  return rows.map((row) => row.model);
 }

@@ -32,6 +32,8 @@ export interface RunRow {
   readonly created_at: Date;
   readonly started_at: Date | null;
   readonly ended_at: Date | null;
+  readonly max_cost_nanousd: number | null;
+  readonly max_output_tokens: number | null;
 }
 
 /** What runs a list shows; null does not filter, an empty list lets none through. */
@@ -44,7 +46,8 @@ export interface RunFilter {
 }
 
 const columns = sql`r.id, r.batch_id, r.agent_id, r.conversation_id, r.ordinal, r.custom_id, r.state, r.stop_reason,
-  r.error, r.result, r.deadline_at, r.max_steps, r.step_number, r.attempt, r.first_seq, r.last_seq, r.created_at, r.started_at, r.ended_at`;
+  r.error, r.result, r.deadline_at, r.max_steps, r.step_number, r.attempt, r.first_seq, r.last_seq, r.created_at, r.started_at, r.ended_at,
+  r.max_cost_nanousd, r.max_output_tokens`;
 
 /** One run; throws `not_found`. Index: primary key. */
 export async function readRun(db: Database, projectId: string, runId: string): Promise<RunRow> {
@@ -115,7 +118,8 @@ export interface RunUsage {
   readonly output_tokens: number;
   readonly cache_write_tokens: number;
   readonly cache_read_tokens: number;
-  readonly cost_nanousd: number;
+  /** Null once an answer came whose model has no price. */
+  readonly cost_nanousd: number | null;
   readonly steps: number;
 }
 
@@ -125,7 +129,7 @@ export async function readRunUsage(db: Database, runId: string): Promise<RunUsag
     select coalesce(sum(input_tokens), 0)::bigint as input_tokens, coalesce(sum(output_tokens), 0)::bigint as output_tokens,
       coalesce(sum(cache_write_5m_tokens + cache_write_1h_tokens), 0)::bigint as cache_write_tokens,
       coalesce(sum(cache_read_tokens), 0)::bigint as cache_read_tokens,
-      coalesce(sum(cost_nanousd), 0)::bigint as cost_nanousd,
+      case when count(*) = count(cost_nanousd) then coalesce(sum(cost_nanousd), 0)::bigint end as cost_nanousd,
       count(*) filter (where applied_at is not null) as steps
     from step where run_id = ${runId}
   `.execute(db);

@@ -21,7 +21,8 @@ export interface StepRow {
   readonly cache_write_5m_tokens: number;
   readonly cache_write_1h_tokens: number;
   readonly cache_read_tokens: number;
-  readonly cost_nanousd: number;
+  /** Null where an answer came whose model has no price. */
+  readonly cost_nanousd: number | null;
   readonly error: JsonObject | null;
   /** It asked for a summary of the conversation. */
   readonly is_summary: boolean;

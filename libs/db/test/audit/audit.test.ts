@@ -521,6 +521,41 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
       `insert into run_chunk (id, project_id, kind, run_ids, next_due_at) select gen_random_uuid(), project_id, kind, run_ids, next_due_at from run_chunk where kind = 'tools'`,
     ],
   },
+  I23: {
+    'more is spent than the cap': [
+      `insert into batch_budget (batch_id, project_id, max_cost_nanousd, spent_nanousd) select id, project_id, 1, 2 from batch`,
+    ],
+    'more tokens are held than the cap leaves': [
+      `insert into batch_budget (batch_id, project_id, max_output_tokens, spent_output_tokens, reserved_output_tokens)
+         select id, project_id, 10, 6, 5 from batch`,
+    ],
+  },
+  I23b: {
+    'a capped batch has no budget': [`update batch set budgeted = true`],
+    'a budget holds what no open step does': [
+      `update batch set budgeted = true where state = 'completed'`,
+      `insert into batch_budget (batch_id, project_id, reserved_nanousd) select id, project_id, 1 from batch where budgeted`,
+    ],
+    'a sealed step holds nothing': [
+      `update batch set budgeted = true`,
+      `insert into batch_budget (batch_id, project_id, spent_nanousd, spent_output_tokens)
+         select r.batch_id, r.project_id, sum(coalesce(s.cost_nanousd, 0)), sum(coalesce(s.output_tokens, 0))
+           from run r left join step s on s.run_id = r.id group by r.batch_id, r.project_id`,
+    ],
+    'money is not booked': [
+      `update batch set budgeted = true where state = 'completed'`,
+      `insert into batch_budget (batch_id, project_id) select id, project_id from batch where budgeted`,
+    ],
+  },
+  I23c: {
+    'a run costs more than it may': [`update run set max_cost_nanousd = 1`],
+    'a run writes more than it may': [`update run set max_output_tokens = 1`],
+  },
+  I23d: {
+    'runs wait for room that nobody makes': [
+      `insert into batch_budget (batch_id, project_id, room) select id, project_id, 'short' from batch where state = 'running'`,
+    ],
+  },
   I22: {
     'a key stands for two batches': [
       drop('idempotency_key', 'idempotency_key_pkey'),

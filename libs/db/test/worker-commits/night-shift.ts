@@ -143,7 +143,8 @@ export async function seal(
 ): Promise<{ readonly id: string; readonly count: number }> {
   const id = newId();
   const batch = { id, project_id: DEFAULT_PROJECT_ID, credential: 'default', nonce: newNonce() };
-  return { id, count: await inTransaction(db, (trx) => sealReadyRuns(trx, batch, limit)) };
+  const { requests } = await inTransaction(db, (trx) => sealReadyRuns(trx, batch, limit));
+  return { id, count: requests };
 }
 
 /** Claims a provider batch that must be in `state`. */

@@ -1,4 +1,9 @@
-import { MAX_OUTPUT_TOKENS_DEFAULT, NightshiftError, SLIDING_WINDOW_DEFAULT } from '@nightshift/agent-core';
+import {
+  MAX_OUTPUT_TOKENS_DEFAULT,
+  NightshiftError,
+  SLIDING_WINDOW_DEFAULT,
+  type PriceTable,
+} from '@nightshift/agent-core';
 import {
   createAgents,
   inTransaction,
@@ -39,7 +44,7 @@ export function createAgent(app: App, context: Context): void {
     },
     async (request) => {
       const { body } = request;
-      const agent = toNewAgent(body);
+      const agent = toNewAgent(body, context.prices);
       const tools = {
         base: body.include_base_tools === false ? [] : baseToolsOf(body.agent_type ?? 'letta_v1_agent'),
         names: body.tools ?? [],
@@ -56,8 +61,8 @@ export function createAgent(app: App, context: Context): void {
   );
 }
 
-function toNewAgent(body: AgentInput): NewAgent {
-  const model = modelOf(body);
+function toNewAgent(body: AgentInput, prices: PriceTable): NewAgent {
+  const model = modelOf(body, prices);
   if (model === null) {
     const message = 'Say which model the agent uses, as anthropic/<model>; GET /v1/models/ lists them.';
     throw new NightshiftError('invalid_argument', message, { fields: [{ path: '/model', message }] });

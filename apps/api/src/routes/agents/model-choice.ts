@@ -1,17 +1,18 @@
 import {
   MAX_OUTPUT_TOKENS_DEFAULT,
+  modelPrice,
   NightshiftError,
   parseModelHandle,
-  PRICED_MODELS,
   type ErrorCode,
   type Json,
   type JsonObject,
   type ModelSettings,
+  type PriceTable,
 } from '@nightshift/agent-core';
 import type { AgentPatch } from '../../schemas/agent.ts';
 
 /** The handle a caller asks for, checked; null when they name none. Throws `invalid_argument` or `not_found`, as Letta answers. */
-export function modelOf(input: Pick<AgentPatch, 'model' | 'llm_config'>): string | null {
+export function modelOf(input: Pick<AgentPatch, 'model' | 'llm_config'>, prices: PriceTable): string | null {
   const handle = input.model ?? handleOf(input.llm_config);
   if (handle === null) return null;
   const parsed = parseModelHandle(handle);
@@ -20,8 +21,7 @@ export function modelOf(input: Pick<AgentPatch, 'model' | 'llm_config'>): string
   if (parsed.provider !== 'anthropic') {
     throw refuse('not_found', `Handle ${handle} not found: anthropic is the only provider.`);
   }
-  const undated = parsed.name.replace(/-\d{8}$/, '');
-  if (!PRICED_MODELS.includes(parsed.name) && !PRICED_MODELS.includes(undated)) {
+  if (modelPrice(prices, parsed.name) === null) {
     throw refuse('not_found', `Handle ${handle} not found; GET /v1/models/ lists them.`);
   }
   return handle;

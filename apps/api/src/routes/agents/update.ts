@@ -1,4 +1,4 @@
-import { NightshiftError } from '@nightshift/agent-core';
+import { NightshiftError, type PriceTable } from '@nightshift/agent-core';
 import {
   changeAgent,
   inTransaction,
@@ -47,7 +47,7 @@ export function updateAgent(app: App, context: Context): void {
         }
         if (body.block_ids != null)
           await assertBlocksFit(trx, context.projectId, [], [...new Set(body.block_ids)]);
-        await changeAgent(trx, context.projectId, agent_id, toChange(body, present));
+        await changeAgent(trx, context.projectId, agent_id, toChange(body, present, context.prices));
         if (body.tool_rules != null || body.tool_ids != null)
           await assertRulesFit(trx, context.projectId, agent_id);
       });
@@ -56,8 +56,8 @@ export function updateAgent(app: App, context: Context): void {
   );
 }
 
-function toChange(body: AgentPatch, present: AgentRow): AgentChange {
-  const model = modelOf(body);
+function toChange(body: AgentPatch, present: AgentRow, prices: PriceTable): AgentChange {
+  const model = modelOf(body, prices);
   const model_settings = modelSettingsOf(body, present.model_settings);
   const compaction = toCompactionPolicy(body.compaction_settings, model ?? present.model);
   if (body.timezone != null) assertTimeZone(body.timezone);

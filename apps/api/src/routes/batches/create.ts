@@ -15,6 +15,8 @@ import { BATCH_BODY_LIMIT_BYTES } from '../../json-body.ts';
 import { problems } from '../../schemas/answers.ts';
 import { batchInput, batchJob, type BatchInput } from '../../schemas/batch.ts';
 import { toBatchJob } from '../../wire/to-batch-job.ts';
+import { toCap } from '../../wire/to-input.ts';
+import { assertPriced } from './assert-priced.ts';
 import { idempotencyOf, type Idempotency } from './idempotency.ts';
 import { runsOf } from './runs-of.ts';
 
@@ -42,7 +44,7 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
       const idempotency = idempotencyOf(request);
       const runs = await runsOf(body);
       const made = await inTransaction(context.db, (trx) =>
-        acceptOnce(trx, context.projectId, { body, runs }, idempotency),
+        acceptOnce(trx, context, { body, runs }, idempotency),
       );
       if (made.ready > 0) await context.bell.ring([{ kind: 'compose', id: '*' }]);
       if (made.replayed) void reply.header('idempotent-replayed', 'true');
@@ -59,7 +61,7 @@ interface Made {
 
 async function acceptOnce(
   trx: Tx,
-  projectId: string,
+  { projectId, prices }: Pick<Context, 'projectId' | 'prices'>,
   { body, runs }: { readonly body: BatchInput; readonly runs: readonly NewRun[] },
   idempotency: Idempotency,
 ): Promise<Made> {
@@ -77,15 +79,21 @@ async function acceptOnce(
     return { batch_id: earlier.batch_id, ready: 0, replayed: true };
   }
   const batch_id = newId();
-  const { ready } = await acceptBatch(trx, projectId, {
+  const { ready, models } = await acceptBatch(trx, projectId, {
     id: batch_id,
     callback_url: body.callback_url ?? null,
     deadline: body.deadline ?? null,
     metadata: body.metadata ?? null,
     apply: body.apply ?? 'auto',
+    cap: toCap(body),
     runs,
     agent_path: body.template == null ? null : '/template/agent_id',
     idempotency: { key, request_sha256 },
   });
+  for (const [index, model] of models.entries()) {
+    const run = body.template == null ? `/requests/${index}` : '/template';
+    if (body.max_cost_usd != null) assertPriced('/max_cost_usd', model, prices);
+    else if (runs[index]?.cap?.cost_nanousd != null) assertPriced(`${run}/max_cost_usd`, model, prices);
+  }
   return { batch_id, ready, replayed: false };
 }

@@ -1,9 +1,7 @@
-import { PRICED_MODELS, PRICE_TABLE_VERSION } from '@nightshift/agent-core';
+import type { ModelPrice } from '@nightshift/agent-core';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
-
-const CONTEXT_WINDOW = 200_000;
 
 const model = z
   .object({
@@ -19,6 +17,7 @@ const model = z
     model_endpoint: z.string(),
     context_window: z.int(),
     max_context_window: z.int(),
+    max_output_tokens: z.int().describe('The most that one answer may have. Beyond Letta.'),
     answered_by: z.enum(['simulator', 'anthropic']).describe('Who answers its requests here. Beyond Letta.'),
     price_table: z.string().describe('Version of the prices that costs are computed by. Beyond Letta.'),
   })
@@ -30,7 +29,7 @@ const modelsQuery = z.strictObject({
   provider_type: z.string().optional(),
 });
 
-/** Every model that has a price: a run of another could not be accounted for. */
+/** Every model that has a price: what a run of another costs is unknown. */
 export function listModels(app: App, context: Context): void {
   app.get(
     '/v1/models',
@@ -49,12 +48,12 @@ export function listModels(app: App, context: Context): void {
         (provider_category?.includes('base') ?? true) &&
         (provider_name ?? 'anthropic') === 'anthropic' &&
         (provider_type ?? 'anthropic') === 'anthropic';
-      return isListed ? PRICED_MODELS.map((name) => toModel(name, context)) : [];
+      return isListed ? [...context.prices.models].map(([name, price]) => toModel(name, price, context)) : [];
     },
   );
 }
 
-function toModel(name: string, context: Context): z.output<typeof model> {
+function toModel(name: string, price: ModelPrice, context: Context): z.output<typeof model> {
   return {
     name,
     display_name: name,
@@ -66,10 +65,11 @@ function toModel(name: string, context: Context): z.output<typeof model> {
     provider_category: 'base',
     model_endpoint_type: 'anthropic',
     model_endpoint: 'https://api.anthropic.com/v1',
-    context_window: CONTEXT_WINDOW,
-    max_context_window: CONTEXT_WINDOW,
+    context_window: price.context_window,
+    max_context_window: price.context_window,
+    max_output_tokens: price.output_tokens_max,
     answered_by: context.model,
-    price_table: PRICE_TABLE_VERSION,
+    price_table: context.prices.version,
   };
 }
 

@@ -1,0 +1,51 @@
+import { nanoUsdOf } from '@nightshift/agent-core';
+import { changeCaps, inTransaction, readBatch, readBatchModels, type CapChange } from '@nightshift/db';
+import { z } from 'zod';
+import type { App, Context } from '../../context.ts';
+import { problems } from '../../schemas/answers.ts';
+import { batchJob, capsInput } from '../../schemas/batch.ts';
+import { wireId } from '../../schemas/ids.ts';
+import { toBatchJob } from '../../wire/to-batch-job.ts';
+import { assertPriced } from './assert-priced.ts';
+
+/** Sets the caps of a batch; one that was paused at its cap goes on. */
+export function changeBatchCaps(app: App, context: Context, path: string, hide: boolean): void {
+  app.patch(
+    `${path}/:job_id`,
+    {
+      schema: {
+        operationId: 'changeBatchCaps',
+        summary: 'Raise, lower or lift the caps of a batch',
+        description:
+          'A batch that is paused at its cap, or that waits for room, goes on at once. Null lifts a cap, an absent one stays. ' +
+          'A cap below what is spent and reserved is refused.',
+        tags: ['batches'],
+        hide,
+        params: z.object({ job_id: wireId('job') }),
+        body: capsInput,
+        response: { 200: batchJob, ...problems },
+      },
+    },
+    async (request) => {
+      const { job_id } = request.params;
+      const change = toCapChange(request.body);
+      const queued = await inTransaction(context.db, async (trx) => {
+        const runs = await changeCaps(trx, context.projectId, job_id, change);
+        if (change.cost_nanousd != null) {
+          const models = await readBatchModels(trx, job_id);
+          for (const model of models) assertPriced('/max_cost_usd', model, context.prices);
+        }
+        return runs;
+      });
+      if (queued > 0) await context.bell.ring([{ kind: 'compose', id: '*' }]);
+      return toBatchJob(await readBatch(context.db, context.projectId, job_id));
+    },
+  );
+}
+
+function toCapChange({ max_cost_usd, max_output_tokens }: z.output<typeof capsInput>): CapChange {
+  return {
+    cost_nanousd: max_cost_usd == null ? max_cost_usd : nanoUsdOf(max_cost_usd),
+    output_tokens: max_output_tokens,
+  };
+}

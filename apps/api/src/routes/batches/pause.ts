@@ -1,0 +1,57 @@
+import { inTransaction, pauseBatch as pause, readBatch, resumeBatch as resume } from '@nightshift/db';
+import { z } from 'zod';
+import type { App, Context } from '../../context.ts';
+import { problems } from '../../schemas/answers.ts';
+import { batchJob } from '../../schemas/batch.ts';
+import { wireId } from '../../schemas/ids.ts';
+import { toBatchJob } from '../../wire/to-batch-job.ts';
+
+/** Stops a batch from sending, until it is resumed. Pausing twice is no error. */
+export function pauseBatch(app: App, context: Context, path: string, hide: boolean): void {
+  app.post(
+    `${path}/:job_id/pause`,
+    {
+      schema: {
+        operationId: 'pauseBatch',
+        summary: 'Pause a batch',
+        description:
+          'No new step is sent; what the provider has begun is taken in. Only a resume sets the batch going again, however ' +
+          'its caps are raised.',
+        tags: ['batches'],
+        hide,
+        params: z.object({ job_id: wireId('job') }),
+        response: { 200: batchJob, ...problems },
+      },
+    },
+    async (request) => {
+      const { job_id } = request.params;
+      const reason = 'Paused by request; resume it to go on.';
+      await inTransaction(context.db, (trx) => pause(trx, context.projectId, job_id, reason));
+      return toBatchJob(await readBatch(context.db, context.projectId, job_id));
+    },
+  );
+}
+
+/** Sets a paused batch going again. Resuming a running one is no error. */
+export function resumeBatch(app: App, context: Context, path: string, hide: boolean): void {
+  app.post(
+    `${path}/:job_id/resume`,
+    {
+      schema: {
+        operationId: 'resumeBatch',
+        summary: 'Resume a paused batch',
+        description: 'A batch that still has no room under its cap is paused again before anything is sent.',
+        tags: ['batches'],
+        hide,
+        params: z.object({ job_id: wireId('job') }),
+        response: { 200: batchJob, ...problems },
+      },
+    },
+    async (request) => {
+      const { job_id } = request.params;
+      const queued = await inTransaction(context.db, (trx) => resume(trx, context.projectId, job_id));
+      if (queued > 0) await context.bell.ring([{ kind: 'compose', id: '*' }]);
+      return toBatchJob(await readBatch(context.db, context.projectId, job_id));
+    },
+  );
+}

@@ -1,0 +1,188 @@
+import {
+  admitRuns,
+  countMedia,
+  decideNoBudget,
+  modelPrice,
+  NO_AMOUNT,
+  parseModelHandle,
+  reserveAmount,
+  reserveNanoUsd,
+  utf8Length,
+  worstInputTokens,
+  type Account,
+  type AskingRun,
+  type ContentBlock,
+  type PriceTable,
+} from '@nightshift/agent-core';
+import {
+  commitReservations,
+  commitRunsEnded,
+  lockBudgets,
+  lockRuns,
+  newId,
+  readAskingRuns,
+  readSealedRequests,
+  type AskingRow,
+  type CommitReport,
+  type SealedRequest,
+  type Tx,
+} from '@nightshift/db';
+import type { FlowDeps } from './deps.ts';
+import { openEncoder } from './open-encoder.ts';
+import { tallySlot } from './settle-open-steps.ts';
+
+/** Requests that are encoded at a time to learn their size. */
+const PAGE = 100;
+
+/** What became of the sealed steps of capped batches. */
+export interface Reserved {
+  /** Steps that stay. */
+  readonly kept: number;
+  /** Steps that were taken out: no room for now, or none ever. */
+  readonly taken_out: number;
+  readonly paused: number;
+  readonly report: CommitReport | null;
+}
+
+/**
+ * Reserves the worst that freshly sealed steps of capped batches can cost, in the transaction that seals them, so that
+ * `spent + reserved ≤ cap` holds whoever else seals and settles. What a step can cost is measured on the request itself,
+ * byte for byte as it will be sent. Steps without room are taken out again.
+ */
+export async function reserveBudgets(
+  deps: FlowDeps,
+  trx: Tx,
+  sealed: { readonly id: string; readonly nonce: string; readonly budgeted_batch_ids: readonly string[] },
+): Promise<Reserved> {
+  const asking = await readAskingRuns(trx, sealed.id, sealed.budgeted_batch_ids);
+  const accounts = new Map<string, Account>(await lockBudgets(trx, sealed.budgeted_batch_ids));
+  const reserved: { run_id: string; batch_id: string; amount: typeof NO_AMOUNT }[] = [];
+  const ended = new Map<string, string>();
+  const waiting: string[] = [];
+  const short = new Set<string>();
+  const paused: { batch_id: string; reason: string }[] = [];
+  for (let from = 0; from < asking.length; from += PAGE) {
+    const page = asking.slice(from, from + PAGE);
+    waiting.push(...page.filter((run) => short.has(run.batch_id)).map((run) => run.run_id));
+    const open = page.filter((run) => !short.has(run.batch_id));
+    if (open.length === 0) continue;
+    const runs = await toAskingRuns(deps, trx, sealed, open);
+    const verdict = admitRuns(runs, accounts);
+    const batchOf = new Map(open.map((run) => [run.run_id, run.batch_id]));
+    for (const { run_id, amount } of verdict.admitted) {
+      const batch_id = batchOf.get(run_id) ?? '';
+      const account = accounts.get(batch_id);
+      if (account !== undefined) accounts.set(batch_id, reserveAmount(account, amount));
+      reserved.push({ run_id, batch_id, amount });
+    }
+    for (const { run_id, message } of verdict.ended) ended.set(run_id, message);
+    for (const run_id of verdict.waiting) {
+      waiting.push(run_id);
+      short.add(batchOf.get(run_id) ?? '');
+    }
+    paused.push(...verdict.paused);
+  }
+  const turned_away = [...waiting, ...ended.keys()];
+  await commitReservations(trx, sealed.id, {
+    reserved,
+    turned_away,
+    short_batch_ids: [...short],
+    paused,
+  });
+  return {
+    kept: reserved.length,
+    taken_out: turned_away.length,
+    paused: paused.length,
+    report: ended.size === 0 ? null : await endRuns(trx, ended),
+  };
+}
+
+async function endRuns(trx: Tx, ended: ReadonlyMap<string, string>): Promise<CommitReport> {
+  const runs = await lockRuns(trx, [...ended.keys()]);
+  const moves = [...runs.values()].map((run) => ({
+    run,
+    move: decideNoBudget(run, ended.get(run.id) ?? ''),
+  }));
+  return commitRunsEnded(trx, moves, {
+    chunk_ids: [newId(), newId(), newId()],
+    tally_slot: tallySlot(),
+  });
+}
+
+/** What the steps ask for. A request that cannot be built costs nothing: it is never sent. */
+async function toAskingRuns(
+  deps: FlowDeps,
+  trx: Tx,
+  sealed: { readonly id: string; readonly nonce: string },
+  rows: readonly AskingRow[],
+): Promise<readonly AskingRun[]> {
+  const { prices } = deps.settings;
+  const requests = await readRequestsOf(trx, sealed.id, rows);
+  const encode = await openEncoder(deps, trx, sealed.nonce, [...requests.values()]);
+  return rows.map((row): AskingRun => {
+    const request = requests.get(row.ordinal);
+    return {
+      run_id: row.run_id,
+      batch_id: row.batch_id,
+      cost_nanousd: worstCostOf(prices, row, request === undefined ? null : sizeOf(request, encode)),
+      output_tokens: row.max_tokens,
+      account: {
+        cap: row.cap,
+        spent: { cost_nanousd: row.spent_nanousd, output_tokens: row.spent_output_tokens },
+        reserved: NO_AMOUNT,
+      },
+    };
+  });
+}
+
+/** The sealed requests with these ordinals, read as the runs of ordinals that they are. */
+async function readRequestsOf(
+  trx: Tx,
+  providerBatchId: string,
+  rows: readonly { readonly ordinal: number }[],
+): Promise<ReadonlyMap<number, SealedRequest>> {
+  const requests = new Map<number, SealedRequest>();
+  for (let at = 0; at < rows.length;) {
+    const from = rows[at]?.ordinal ?? 0;
+    let to = from;
+    while (rows[at]?.ordinal === to) {
+      at++;
+      to++;
+    }
+    for (const request of await readSealedRequests(trx, providerBatchId, from, to)) {
+      requests.set(request.ordinal, request);
+    }
+  }
+  return requests;
+}
+
+interface Size {
+  readonly bytes: number;
+  readonly media: ReturnType<typeof countMedia>;
+}
+
+function sizeOf(request: SealedRequest, encode: (request: SealedRequest) => string): Size | null {
+  try {
+    const bytes = utf8Length(encode(request));
+    return { bytes, media: mediaOf(request.messages_json) };
+  } catch {
+    return null;
+  }
+}
+
+/** Contents are parsed only where they may hold a picture or a document. */
+function mediaOf(messagesJson: string): Size['media'] {
+  if (!/"(?:image|document)"/.test(messagesJson)) return countMedia([]);
+  const messages = JSON.parse(messagesJson) as readonly { readonly content: readonly ContentBlock[] }[];
+  return countMedia(messages.flatMap(({ content }) => content));
+}
+
+/** Null for a model without a price. */
+function worstCostOf(prices: PriceTable, row: AskingRow, size: Size | null): number | null {
+  const name = parseModelHandle(row.model)?.name ?? row.model;
+  const price = modelPrice(prices, name);
+  if (price === null) return null;
+  if (size === null) return 0;
+  const inputTokens = worstInputTokens(size.bytes, size.media, price.context_window);
+  return reserveNanoUsd(prices, name, inputTokens, row.max_tokens);
+}

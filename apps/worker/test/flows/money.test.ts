@@ -1,0 +1,372 @@
+import type { Cap } from '@nightshift/agent-core';
+import {
+  auditInvariants,
+  changeCaps,
+  DEFAULT_PROJECT_ID,
+  inTransaction,
+  pauseBatch,
+  requestBatchCancel,
+  resumeBatch,
+} from '@nightshift/db';
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import type { SettingsChange } from '../../../simulator/src/index.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { call, openHouse, type House, type SubmittedRun } from './house.ts';
+
+const USD = 1e9;
+const dollars = (usd: number): Cap => ({ cost_nanousd: Math.round(usd * USD), output_tokens: null });
+const tokens = (output_tokens: number): Cap => ({ cost_nanousd: null, output_tokens });
+
+let house: House;
+beforeEach(async () => {
+  house = await openHouse(inject('postgresUrl'));
+});
+afterEach(() => house.close());
+
+/** A run that appends to its memory `calls` times, one step each, and then answers. */
+function looping(calls: number, rest: Partial<SubmittedRun> = {}): SubmittedRun {
+  return {
+    input: Array.from({ length: calls }, (_, index) =>
+      call('core_memory_append', { label: 'notes', content: `line ${index}` }),
+    ).join('\n'),
+    blocks: { notes: 'old' },
+    tools: ['core_memory_append'],
+    ...rest,
+  };
+}
+
+interface BudgetRow {
+  readonly state: string;
+  readonly state_reason: string | null;
+  readonly room: string;
+  readonly spent: number;
+  readonly reserved: number;
+  readonly spent_tokens: number;
+  readonly reserved_tokens: number;
+}
+
+async function budgetOf(batchId: string): Promise<BudgetRow> {
+  const [row] = await house.rows<BudgetRow>(
+    `select b.state, b.state_reason, g.room, g.spent_nanousd::float8 as spent, g.reserved_nanousd::float8 as reserved,
+            g.spent_output_tokens::float8 as spent_tokens, g.reserved_output_tokens::float8 as reserved_tokens
+       from batch b join batch_budget g on g.batch_id = b.id where b.id = $1`,
+    [batchId],
+  );
+  return row ?? expect.fail('no budget');
+}
+
+const raise = (batchId: string, change: Parameters<typeof changeCaps>[3]): Promise<number> =>
+  inTransaction(house.database.db, (trx) => changeCaps(trx, DEFAULT_PROJECT_ID, batchId, change));
+const pause = (batchId: string): Promise<void> =>
+  inTransaction(house.database.db, (trx) => pauseBatch(trx, DEFAULT_PROJECT_ID, batchId, 'test'));
+const resume = (batchId: string): Promise<number> =>
+  inTransaction(house.database.db, (trx) => resumeBatch(trx, DEFAULT_PROJECT_ID, batchId));
+const inOrder = async (): Promise<void> => expect(await auditInvariants(house.database.db)).toEqual([]);
+
+describe('a cap on a batch', () => {
+  test('a $1 cap over 100 concurrent runs: never above $1, by our books and by the provider, and all end when it is raised', async () => {
+    // Each step costs about a cent, and more than a dollar is wanted.
+    const fleet = Array.from({ length: 100 }, () =>
+      looping(1, { model: 'anthropic/claude-fable-5', blocks: { notes: 'old '.repeat(2_000) } }),
+    );
+    const batch = await house.submit(fleet, { cap: dollars(1) });
+    let highest = 0;
+    const watch = async (): Promise<void> => {
+      const { spent, reserved } = await budgetOf(batch.id);
+      highest = Math.max(highest, spent + reserved);
+    };
+    const workers = Array.from({ length: 3 }, () =>
+      house.worker({ settings: { requests_max: 20, chunk_lines: 7 }, hooks: watch }),
+    );
+    await Promise.all(workers.map((worker) => house.drive(worker, { rounds: 3_000 })));
+
+    const stopped = await budgetOf(batch.id);
+    expect(stopped).toMatchObject({ state: 'paused', reserved: 0, reserved_tokens: 0 });
+    expect(stopped.state_reason).toContain('max_cost_usd');
+    // It was used, and not a billionth more than allowed at any moment.
+    expect(highest).toBeGreaterThan(0.9 * USD);
+    expect(highest).toBeLessThanOrEqual(USD);
+    const { totals } = house.simulator.control.ledger();
+    expect(totals.usd).toBeLessThanOrEqual(1);
+    expect(totals.usd).toBeCloseTo(stopped.spent / USD, 6);
+    await inOrder();
+
+    await raise(batch.id, { cost_nanousd: 20 * USD });
+    await Promise.all(workers.map((worker) => house.drive(worker, { rounds: 3_000 })));
+    expect(new Set((await house.runsOf(batch.id)).map((run) => run.stop_reason))).toEqual(
+      new Set(['end_turn']),
+    );
+    const { repeated } = house.simulator.control.ledger();
+    expect(repeated.logical_keys).toBe(0);
+    expect(await budgetOf(batch.id)).toMatchObject({ state: 'completed', state_reason: null, reserved: 0 });
+    await inOrder();
+  }, 120_000);
+
+  test('what open requests give back lets waiting runs go, without anybody raising anything', async () => {
+    // Three requests fit at a time by their worst case; what they really cost leaves room for all.
+    const batch = await house.submit(
+      Array.from({ length: 12 }, () => ({ input: 'Say hello.' })),
+      { cap: tokens(3 * 1_024 + 500) },
+    );
+    const worker = house.worker();
+    await composeProviderBatch(worker);
+    expect(await budgetOf(batch.id)).toMatchObject({
+      state: 'running',
+      room: 'short',
+      reserved_tokens: 3 * 1_024,
+    });
+    await inOrder();
+    await house.drive(worker);
+    expect((await house.runsOf(batch.id)).every((run) => run.state === 'completed')).toBe(true);
+    expect(await budgetOf(batch.id)).toMatchObject({ state: 'completed', reserved_tokens: 0, room: 'open' });
+    await inOrder();
+  });
+
+  test('one that leaves no room for the first request pauses the batch before anything is sent, and names itself', async () => {
+    const batch = await house.submit([{ input: 'Say hello.' }], { cap: tokens(1_000) });
+    await house.drive(house.worker());
+    expect(await budgetOf(batch.id)).toMatchObject({
+      state: 'paused',
+      state_reason: 'max_output_tokens leaves no room for the next step; raise it to go on.',
+      spent_tokens: 0,
+    });
+    expect(house.simulator.control.ledger().totals.requests).toBe(0);
+    expect(await house.rows('select 1 from provider_batch')).toEqual([]);
+    await inOrder();
+  });
+
+  test('raised, queues every run that waits exactly once, and lifted, lets all go', async () => {
+    const batch = await house.submit(
+      Array.from({ length: 600 }, () => ({ input: 'Say hello.' })),
+      { cap: tokens(1_000) },
+    );
+    await house.drive(house.worker());
+    expect(await raise(batch.id, { output_tokens: null })).toBe(600);
+    const chunks = await house.rows<{ runs: number; ids: number }>(
+      `select count(*)::int as runs, count(distinct u.id)::int as ids from run_chunk, unnest(run_ids) as u(id)`,
+    );
+    expect(chunks).toEqual([{ runs: 600, ids: 600 }]);
+    expect(await raise(batch.id, { output_tokens: 9_999_999 })).toBe(0);
+    await house.drive(house.worker());
+    expect((await house.runsOf(batch.id)).every((run) => run.state === 'completed')).toBe(true);
+    await inOrder();
+  });
+
+  test('below what is used is refused, and so is one on a batch that reserved nothing', async () => {
+    const batch = await house.submit([looping(1)], { cap: dollars(1) });
+    await composeProviderBatch(house.worker());
+    await expect(raise(batch.id, { cost_nanousd: 1 })).rejects.toMatchObject({
+      code: 'validation_failed',
+      fields: [{ path: '/max_cost_usd' }],
+    });
+    const free = await house.submit([looping(1)]);
+    await expect(raise(free.id, { cost_nanousd: USD })).rejects.toMatchObject({ code: 'conflict' });
+  });
+
+  test('holds nothing back of other batches in the same provider batch', async () => {
+    const poor = await house.submit([{ input: 'Say hello.' }, { input: 'Say hello.' }], {
+      cap: tokens(1_100),
+    });
+    const free = await house.submit([{ input: 'Say hello.' }, { input: 'Say hello.' }]);
+    const report = await composeProviderBatch(house.worker());
+    expect(report).toMatchObject({ requests: 3, no_room: 1 });
+    await inOrder();
+    expect(await house.rows('select ordinal from step order by ordinal')).toEqual([
+      { ordinal: 0 },
+      { ordinal: 1 },
+      { ordinal: 2 },
+    ]);
+    await house.drive(house.worker());
+    for (const { id } of [poor, free]) {
+      expect((await house.runsOf(id)).map((run) => run.state)).toEqual(['completed', 'completed']);
+    }
+  });
+
+  test('costs a batch without one no statement', async () => {
+    await house.submit([looping(2)]);
+    await house.drive(house.worker());
+    expect(await house.rows('select 1 from step where reserved_nanousd is not null')).toEqual([]);
+    expect(await house.rows('select 1 from batch_budget')).toEqual([]);
+  });
+});
+
+describe('a cap on a run', () => {
+  test('B125: is kept before the step is sent; the run ends as budget_exceeded, the others go on', async () => {
+    const batch = await house.submit([
+      looping(5, { cap: tokens(2 * 1_024) }),
+      looping(5, { cap: dollars(0.000_001) }),
+      looping(5),
+    ]);
+    await house.drive(house.worker());
+    const runs = await house.runsOf(batch.id);
+    expect(runs.map((run) => [run.state, run.stop_reason])).toEqual([
+      ['completed', 'end_turn'],
+      ['failed', 'budget_exceeded'],
+      ['completed', 'end_turn'],
+    ]);
+    expect(runs[1]?.error?.message).toContain('max_cost_usd of the run');
+    expect(runs[1]?.step_number).toBe(1);
+    await inOrder();
+  });
+
+  test('counts what its earlier steps wrote', async () => {
+    const batch = await house.submit([looping(5, { cap: tokens(1_024 + 30) })]);
+    await house.drive(house.worker());
+    const [run] = await house.runsOf(batch.id);
+    expect(run).toMatchObject({ state: 'failed', stop_reason: 'budget_exceeded' });
+    expect(run?.step_number).toBeGreaterThan(1);
+    const [used] = await house.rows<{ tokens: number }>('select sum(output_tokens)::int as tokens from step');
+    expect(used?.tokens).toBeLessThanOrEqual(1_024 + 30);
+    const [row] = await house.rows('select state from batch');
+    expect(row).toEqual({ state: 'failed' });
+    await inOrder();
+  });
+
+  test('that ends gives its conversation on to the next run of the agent', async () => {
+    const batch = await house.submit([
+      { input: 'First.', cap: dollars(0.000_001) },
+      { input: 'Second.', same_agent_as: 0 },
+    ]);
+    await house.drive(house.worker());
+    expect((await house.runsOf(batch.id)).map((run) => run.stop_reason)).toEqual([
+      'budget_exceeded',
+      'end_turn',
+    ]);
+    await inOrder();
+  });
+});
+
+describe('a reservation is given back', () => {
+  test.each<[string, SettingsChange['outcomes']]>([
+    ['errored', { errored: 1, errored_type: 'invalid_request_error' }],
+    ['expired', { expired: 1 }],
+  ])('when the step is %s: usage is booked from answers only', async (_what, outcomes) => {
+    house.simulator.control.configure({ outcomes });
+    const batch = await house.submit([{ input: 'Say hello.' }], { cap: dollars(1) });
+    await house.drive(
+      house.worker({
+        settings: {
+          retry: { attempts_max: 1, retry_delay_ms: 0, retry_delay_ms_max: 0, outage_delay_ms: 0 },
+        },
+      }),
+    );
+    expect(await budgetOf(batch.id)).toMatchObject({
+      reserved: 0,
+      reserved_tokens: 0,
+      spent: 0,
+      state: 'failed',
+    });
+    await inOrder();
+  });
+
+  test('when a request is taken back before it was sent', async () => {
+    const batch = await house.submit([{ input: 'Say hello.' }, { input: 'Say hello.' }], {
+      cap: tokens(9_999),
+    });
+    const worker = house.worker();
+    await composeProviderBatch(worker);
+    expect(await budgetOf(batch.id)).toMatchObject({ reserved_tokens: 2_048 });
+    await pause(batch.id);
+    await submitProviderBatch(worker);
+    expect(await budgetOf(batch.id)).toMatchObject({ reserved: 0, reserved_tokens: 0, spent: 0 });
+    await inOrder();
+  });
+
+  test('when the batch is cancelled', async () => {
+    const batch = await house.submit([looping(3), looping(3)], { cap: dollars(1) });
+    const worker = house.worker();
+    await composeProviderBatch(worker);
+    await submitProviderBatch(worker);
+    await inTransaction(house.database.db, (trx) => requestBatchCancel(trx, DEFAULT_PROJECT_ID, batch.id));
+    await house.drive(worker, { hasten: true });
+    expect(await budgetOf(batch.id)).toMatchObject({ state: 'cancelled', reserved: 0, reserved_tokens: 0 });
+    await inOrder();
+  });
+});
+
+describe('an operator', () => {
+  test('pauses a batch: what is at the provider is taken in, nothing more is sent, and a resume queues each run once', async () => {
+    const batch = await house.submit([looping(2), looping(2), looping(2)]);
+    const worker = house.worker();
+    await composeProviderBatch(worker);
+    await submitProviderBatch(worker);
+    await pause(batch.id);
+    // A drive ends at once where no batch runs: each is one round of every flow.
+    for (let round = 0; round < 5; round++) await house.drive(worker);
+    expect(house.simulator.control.ledger().totals.requests).toBe(3);
+    expect((await house.runsOf(batch.id)).map((run) => [run.state, run.step_number])).toEqual([
+      ['ready', 2],
+      ['ready', 2],
+      ['ready', 2],
+    ]);
+    expect(await resume(batch.id)).toBe(3);
+    expect(await resume(batch.id)).toBe(0);
+    await house.drive(worker);
+    expect((await house.runsOf(batch.id)).map((run) => run.stop_reason)).toEqual([
+      'end_turn',
+      'end_turn',
+      'end_turn',
+    ]);
+    await inOrder();
+  });
+
+  test('who paused it is not overruled by a raised cap', async () => {
+    const batch = await house.submit([{ input: 'Say hello.' }], { cap: tokens(1_000) });
+    await house.drive(house.worker());
+    await pause(batch.id);
+    expect(await raise(batch.id, { output_tokens: 9_999 })).toBe(0);
+    expect(await budgetOf(batch.id)).toMatchObject({ state: 'paused', state_reason: 'test' });
+    expect(await resume(batch.id)).toBe(1);
+    await house.drive(house.worker());
+    expect(await budgetOf(batch.id)).toMatchObject({ state: 'completed' });
+  });
+
+  test('cannot pause or resume what is over', async () => {
+    const batch = await house.submit([{ input: 'Say hello.' }]);
+    await house.drive(house.worker());
+    await expect(pause(batch.id)).rejects.toMatchObject({ code: 'conflict' });
+    await expect(resume(batch.id)).rejects.toMatchObject({ code: 'conflict' });
+    await expect(raise(batch.id, { cost_nanousd: 1 })).rejects.toMatchObject({ code: 'conflict' });
+  });
+});
+
+test('max_tokens stays within what the model writes at most, doubled or not', async () => {
+  await house.submit([
+    { input: 'Say hello.', max_tokens: 500_000 },
+    { input: 'Say hello.', max_tokens: 40_000 },
+    { input: 'Say hello.', max_tokens: 10 },
+  ]);
+  await house.rows('update run set token_boost = 1 where ordinal > 0');
+  await composeProviderBatch(house.worker());
+  // Haiku 4.5 writes 64,000 tokens.
+  expect(
+    await house.rows('select max_tokens from step s join run r on r.id = s.run_id order by r.ordinal'),
+  ).toEqual([{ max_tokens: 64_000 }, { max_tokens: 64_000 }, { max_tokens: 20 }]);
+});
+
+test('an answer of a model without a price is booked without a cost, which is not nothing', async () => {
+  const prices = { version: '2030-01-01', batch_factor: 0.5, models: new Map() };
+  const batch = await house.submit([{ input: 'Say hello.' }], { cap: tokens(9_999) });
+  await house.drive(house.worker({ settings: { prices } }));
+  const [step] = await house.rows<{ cost_nanousd: null; output_tokens: number }>(
+    'select cost_nanousd, output_tokens from step',
+  );
+  expect(step).toMatchObject({ cost_nanousd: null, output_tokens: expect.any(Number) });
+  expect(await house.rows('select sum(unpriced_steps)::int as unpriced from batch_tally')).toEqual([
+    { unpriced: 1 },
+  ]);
+  expect(await budgetOf(batch.id)).toMatchObject({ spent: 0, spent_tokens: step?.output_tokens });
+  await inOrder();
+});
+
+test('a cap in dollars on a model that lost its price ends the runs rather than spend', async () => {
+  const prices = { version: '2030-01-01', batch_factor: 0.5, models: new Map() };
+  const batch = await house.submit([{ input: 'Say hello.' }], { cap: dollars(1) });
+  await house.drive(house.worker({ settings: { prices } }));
+  expect((await house.runsOf(batch.id))[0]).toMatchObject({
+    stop_reason: 'budget_exceeded',
+    error: { message: expect.stringContaining('no price') },
+  });
+  expect(house.simulator.control.ledger().totals.requests).toBe(0);
+});

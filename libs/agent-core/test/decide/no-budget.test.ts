@@ -1,0 +1,14 @@
+import { expect, test } from 'vitest';
+import { decideNoBudget } from '../../src/decide/no-budget.ts';
+
+test('a run that its cap stops fails as budget_exceeded, and says which cap', () => {
+  expect(decideNoBudget({ state: 'ready' }, 'The cap is reached.')).toEqual({
+    state: 'failed',
+    stop_reason: 'budget_exceeded',
+    error: { message: 'The cap is reached.' },
+  });
+});
+
+test('a run that has ended cannot end again', () => {
+  expect(() => decideNoBudget({ state: 'completed' }, '')).toThrow();
+});

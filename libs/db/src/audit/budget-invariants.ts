@@ -1,0 +1,55 @@
+import { sql } from 'kysely';
+import type { Invariant } from './invariant.ts';
+
+/** What budgets owe the caps they keep, and the steps they hold money for. */
+export const BUDGET_INVARIANTS: readonly Invariant[] = [
+  {
+    id: 'I23',
+    name: 'what a batch has spent and what is reserved for it never exceed its caps',
+    sql: sql`
+      select batch_id, max_cost_nanousd, spent_nanousd, reserved_nanousd, max_output_tokens, spent_output_tokens,
+             reserved_output_tokens
+        from batch_budget
+       where spent_nanousd + reserved_nanousd > max_cost_nanousd
+          or spent_output_tokens + reserved_output_tokens > max_output_tokens`,
+  },
+  {
+    id: 'I23b',
+    name: 'a budget holds what is reserved for the open steps of its batch, and has booked what its answers cost',
+    sql: sql`
+      select b.id as batch_id, b.budgeted, g.reserved_nanousd, h.reserved, g.reserved_output_tokens, h.reserved_tokens,
+             g.spent_nanousd, h.spent, g.spent_output_tokens, h.spent_tokens
+        from batch b
+        left join batch_budget g on g.batch_id = b.id
+       cross join lateral (
+         select coalesce(sum(s.reserved_nanousd) filter (where s.state = 'sealed'), 0)::bigint as reserved,
+                coalesce(sum(s.reserved_output_tokens) filter (where s.state = 'sealed'), 0)::bigint as reserved_tokens,
+                coalesce(sum(s.cost_nanousd), 0)::bigint as spent, coalesce(sum(s.output_tokens), 0)::bigint as spent_tokens,
+                count(*) filter (where s.reserved_nanousd is null) as unreserved
+           from run r join step s on s.run_id = r.id where r.batch_id = b.id and b.budgeted) h
+       where b.budgeted <> (g.batch_id is not null)
+          or (b.budgeted and (h.unreserved > 0
+              or (g.reserved_nanousd, g.reserved_output_tokens, g.spent_nanousd, g.spent_output_tokens)
+                 <> (h.reserved, h.reserved_tokens, h.spent, h.spent_tokens)))`,
+  },
+  {
+    id: 'I23c',
+    name: 'a run does not cost more, nor write more, than its own caps allow',
+    sql: sql`
+      select r.id as run_id, r.max_cost_nanousd, r.max_output_tokens, u.cost, u.tokens
+        from run r
+       cross join lateral (
+         select sum(case s.state when 'sealed' then s.reserved_nanousd else s.cost_nanousd end)::bigint as cost,
+                sum(case s.state when 'sealed' then s.reserved_output_tokens else s.output_tokens end)::bigint as tokens
+           from step s where s.run_id = r.id) u
+       where u.cost > r.max_cost_nanousd or u.tokens > r.max_output_tokens`,
+  },
+  {
+    id: 'I23d',
+    name: 'runs that wait for room are found again: something is open that will give some back, or the batch is paused',
+    sql: sql`
+      select g.batch_id, b.state, g.room, g.reserved_output_tokens
+        from batch_budget g join batch b on b.id = g.batch_id
+       where g.room = 'short' and b.state = 'running' and g.reserved_output_tokens = 0`,
+  },
+];

@@ -1,0 +1,59 @@
+import { batchMachine, canTake, NightshiftError, transition, type BatchState } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Tx } from '../connect.ts';
+import { queueReadyRuns } from './queue-again.ts';
+
+/** Locks a batch and reads its state; throws `not_found`. Sealing waits for it. Index: primary key. */
+export async function lockBatchState(trx: Tx, projectId: string, batchId: string): Promise<BatchState> {
+  const { rows } = await sql<{ state: BatchState }>`
+    select state from batch where id = ${batchId} and project_id = ${projectId} for no key update
+  `.execute(trx);
+  const [batch] = rows;
+  if (batch === undefined) throw new NightshiftError('not_found', `There is no batch job-${batchId}.`);
+  return batch.state;
+}
+
+/**
+ * Pauses a batch at an operator's wish: no step is sealed or sent after it, what is at the provider is taken in. One that
+ * is paused at its cap is from now on paused by the operator, so that a raised cap does not resume it. Throws `not_found`,
+ * and `conflict` for a batch that has ended or is being cancelled.
+ */
+export async function pauseBatch(trx: Tx, projectId: string, batchId: string, reason: string): Promise<void> {
+  const state = await lockBatchState(trx, projectId, batchId);
+  if (state !== 'paused' && !canTake(batchMachine, state, 'pause')) {
+    throw new NightshiftError('conflict', `The batch is ${state}; only a running one can be paused.`);
+  }
+  await sql`
+    update batch set state = 'paused', state_reason = ${reason}, updated_at = app_now()
+     where id = ${batchId} and state = ${state}
+  `.execute(trx);
+  // Whoever waits for room waits for the resume now.
+  await sql`update batch_budget set room = 'open' where batch_id = ${batchId} and room <> 'open'`.execute(
+    trx,
+  );
+}
+
+/**
+ * Resumes a paused batch: its ready runs are queued again, each once. A running batch stays as it is. Returns how many
+ * runs were queued. Throws `not_found`, and `conflict` for a batch that has ended or is being cancelled.
+ */
+export async function resumeBatch(trx: Tx, projectId: string, batchId: string): Promise<number> {
+  const state = await lockBatchState(trx, projectId, batchId);
+  if (state === 'running') return 0;
+  if (!canTake(batchMachine, state, 'resume')) {
+    throw new NightshiftError('conflict', `The batch is ${state}; only a paused one can be resumed.`);
+  }
+  return goOn(trx, batchId);
+}
+
+/** Sets a paused batch running, or a running one whose runs wait for room, and queues all of them. */
+export async function goOn(trx: Tx, batchId: string): Promise<number> {
+  const to = transition(batchMachine, 'paused', 'resume');
+  await sql`
+    update batch set state = ${to}, state_reason = null, updated_at = app_now() where id = ${batchId} and state = 'paused'
+  `.execute(trx);
+  await sql`update batch_budget set room = 'open' where batch_id = ${batchId} and room <> 'open'`.execute(
+    trx,
+  );
+  return queueReadyRuns(trx, batchId, null);
+}

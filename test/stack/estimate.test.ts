@@ -1,0 +1,149 @@
+import { auditInvariants, readReadyBacklog } from '@nightshift/db';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { buildServer } from '../../apps/api/src/index.ts';
+import { composeProviderBatch } from '../../apps/worker/src/flows/compose-provider-batch.ts';
+import { submitProviderBatch } from '../../apps/worker/src/flows/submit-provider-batch.ts';
+import { call, openHouse, type House } from '../../apps/worker/test/flows/house.ts';
+
+const KEY = 'ns_key_of_the_estimate_test';
+/** What a body holds beside its requests and the commas between them. */
+const BODY_FRAME_BYTES = '{"requests":[]}'.length;
+
+let house: House;
+let app: ReturnType<typeof buildServer>;
+beforeAll(async () => {
+  house = await openHouse(inject('postgresUrl'));
+  app = buildServer({
+    db: house.database.db,
+    bell: { ring: () => Promise.resolve() },
+    apiKey: KEY,
+    model: 'simulator',
+  });
+  await app.ready();
+});
+afterAll(async () => {
+  await app.close();
+  await house.close();
+});
+
+async function post(url: string, payload: object) {
+  const answer = await app.inject({
+    method: 'POST',
+    url,
+    headers: { authorization: `Bearer ${KEY}` },
+    payload,
+  });
+  return { status: answer.statusCode, body: answer.json() };
+}
+
+async function createAgent(name: string): Promise<string> {
+  const { body } = await post('/v1/agents', {
+    name,
+    model: 'anthropic/claude-haiku-4-5',
+    memory_blocks: [{ label: 'human', value: `Name: ${name} – ünknown "quoted"\n`.repeat(3) }],
+  });
+  return body.id;
+}
+
+/** Every row of every table that a submission could leave behind. */
+async function rowCounts(): Promise<unknown> {
+  const tables = [
+    'batch',
+    'run',
+    'message',
+    'definition',
+    'run_chunk',
+    'conversation',
+    'queued_input',
+    'batch_budget',
+  ];
+  return house.rows(
+    tables
+      .map((table) => `select '${table}' as name, count(*)::int as rows from ${table}`)
+      .join(' union all '),
+  );
+}
+
+describe('the estimate of a batch', () => {
+  test('measures the first requests to the byte, spends nothing and stores nothing', async () => {
+    const [ada, bob] = [await createAgent('Ada'), await createAgent('Bob')];
+    // Bob has a history, which his next request shows.
+    await post('/v1/batches', { requests: [{ agent_id: bob, input: 'Say hello, “Bob”.' }] });
+    await house.drive(house.worker());
+    const body = {
+      requests: [
+        { agent_id: ada, input: 'Say “hello” – ä.' },
+        { agent_id: bob, input: 'Go on.' },
+        {
+          agent_id: bob,
+          messages: [{ role: 'user', content: [{ type: 'text', text: 'Alone.' }] }],
+          conversation: 'isolated',
+        },
+      ],
+    };
+    const before = await rowCounts();
+    const billed = house.simulator.control.ledger().totals.requests;
+    const { status, body: estimate } = await post('/v1/batches/estimate', body);
+    expect(status).toBe(200);
+    expect(await rowCounts()).toEqual(before);
+    expect((await readReadyBacklog(house.database.db)).runs).toBe(0);
+    expect(house.simulator.control.ledger().totals.requests).toBe(billed);
+
+    await post('/v1/batches', body);
+    const worker = house.worker();
+    await composeProviderBatch(worker);
+    await submitProviderBatch(worker);
+    const [sent] = await house.rows<{ bytes: number }>(
+      'select body_bytes::int as bytes from provider_batch order by created_at desc, id desc limit 1',
+    );
+    expect(estimate.request_bytes).toBe((sent?.bytes ?? 0) - BODY_FRAME_BYTES - 2);
+    expect(estimate).toMatchObject({ runs: 3, requests: { low: 3 }, unpriced_models: [], verdict: null });
+    await house.drive(worker);
+  });
+
+  test('what it says at worst is never exceeded, what it says at least is, and the caps are judged', async () => {
+    const agents = await Promise.all(['a', 'b', 'c'].map(createAgent));
+    const lines = [call('core_memory_append', { label: 'human', content: 'more' }), 'and that is all'];
+    const body = {
+      requests: agents.map((agent_id) => ({ agent_id, input: lines.join('\n'), max_steps: 3 })),
+    };
+    const { body: estimate } = await post('/v1/messages/batches/estimate', body);
+    const verdictOf = async (caps: object): Promise<string> =>
+      (await post('/v1/batches/estimate', { ...body, ...caps })).body.verdict;
+    expect(await verdictOf({ max_cost_usd: 1_000 })).toBe('fits');
+    expect(await verdictOf({ max_cost_usd: 0.000_001 })).toBe('cannot_start');
+    expect(await verdictOf({ max_cost_usd: 1_000, max_output_tokens: 10 })).toBe('cannot_start');
+
+    await post('/v1/batches', body);
+    await house.drive(house.worker());
+    const [row] = await house.rows<{ usd: number }>(
+      `select (sum(s.cost_nanousd) / 1e9)::float8 as usd from step s join run r on r.id = s.run_id
+        where r.batch_id = (select id from batch order by created_at desc limit 1)`,
+    );
+    expect(row?.usd).toBeLessThanOrEqual(Number(estimate.cost_usd.worst));
+    expect(row?.usd).toBeGreaterThan(0);
+    expect(Number(estimate.cost_usd.low)).toBeLessThanOrEqual(Number(estimate.cost_usd.expected));
+    expect(await auditInvariants(house.database.db)).toEqual([]);
+    // The next estimate goes by what these runs took: two steps each.
+    const { body: again } = await post('/v1/batches/estimate', body);
+    expect(again.requests).toMatchObject({ low: 3, expected: 6, worst: 9 });
+  });
+
+  test('refuses what a submission would be refused for', async () => {
+    const agent_id = await createAgent('d');
+    const unknown = 'agent-01890000-0000-7000-8000-000000000000';
+    const answers = await Promise.all([
+      post('/v1/batches/estimate', { requests: [] }),
+      post('/v1/batches/estimate', { requests: [{ agent_id, input: '' }] }),
+      post('/v1/batches/estimate', {
+        requests: [
+          { agent_id, input: 'x' },
+          { agent_id: unknown, input: 'x' },
+        ],
+      }),
+      post('/v1/batches/estimate', { requests: [{ agent_id, input: 'x' }], max_cost_usd: -1 }),
+    ]);
+    expect(answers.map(({ status }) => status)).toEqual([400, 422, 404, 422]);
+    expect(JSON.stringify(answers[2].body)).toContain('/requests/1/agent_id');
+  });
+});
