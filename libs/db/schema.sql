@@ -339,6 +339,24 @@ create table message (
   constraint message_seq_check CHECK (((seq >= 0) AND (seq <= 16777215)))
 );
 
+create table passage (
+  id uuid not null,
+  project_id uuid not null,
+  agent_id uuid not null,
+  content text not null,
+  tags text[] not null default '{}'::text[],
+  words tsvector not null,
+  batch_id uuid not null,
+  run_id uuid not null,
+  step_number integer not null,
+  tool_use_id text not null,
+  held_by_batch_id uuid,
+  created_at timestamp with time zone not null default app_now(),
+  constraint passage_pkey PRIMARY KEY (id)
+);
+CREATE INDEX passage_by_agent ON public.passage USING btree (agent_id, created_at);
+CREATE INDEX passage_by_batch ON public.passage USING btree (batch_id);
+
 create table project (
   id uuid not null,
   name text not null,
@@ -664,6 +682,9 @@ alter table held_change add constraint held_change_draft_id_fkey FOREIGN KEY (dr
 alter table held_change add constraint held_change_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table idempotency_key add constraint idempotency_key_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id);
 alter table idempotency_key add constraint idempotency_key_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
+alter table passage add constraint passage_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agent(id);
+alter table passage add constraint passage_held_by_batch_id_fkey FOREIGN KEY (held_by_batch_id) REFERENCES batch(id);
+alter table passage add constraint passage_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table provider_batch add constraint provider_batch_credential_fkey FOREIGN KEY (credential) REFERENCES credential(name);
 alter table provider_batch add constraint provider_batch_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table queued_input add constraint queued_input_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);

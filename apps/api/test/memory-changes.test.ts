@@ -167,6 +167,7 @@ describe('the memory changes of a batch', () => {
       renamed: [],
       attached: [],
       refused: [{ ...block, reason: 'edited' }],
+      passages: 0,
     });
     expect((await revert({ force: true })).body).toMatchObject({
       restored: [block],
@@ -256,10 +257,12 @@ describe('the held changes of a batch under review', () => {
     await api.call('PATCH', `/v1/blocks/${second?.block_id}`, { value: 'by hand' });
     expect((await api.call('POST', `${url}/accept`, { agent_ids: [first?.agent_id] })).body).toEqual({
       accepted: 1,
+      passages: 0,
       stale: [],
     });
     expect((await api.call('POST', `${url}/accept`)).body).toEqual({
       accepted: 1,
+      passages: 0,
       stale: [{ agent_id: second?.agent_id, block_id: second?.block_id, label: 'notes', reason: 'edited' }],
     });
     expect((await api.call('POST', `${url}/reject`, { block_ids: [second?.block_id] })).body).toEqual({

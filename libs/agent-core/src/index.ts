@@ -246,7 +246,7 @@ export {
   type ConversationSearch,
   type StoreCall,
 } from './memory/store-calls.ts';
-export { readTranscriptChunks } from './memory/transcript.ts';
+export { isStoreCall } from './memory/store-tools.ts';
 export { labelOfPath, checkNewLabel } from './memory/label.ts';
 export {
   calibrate,

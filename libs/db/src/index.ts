@@ -149,7 +149,14 @@ export {
   type ClaimedProviderBatch,
 } from './claims/claim-provider-batches.ts';
 export { claimToolsChunk, type ClaimedRunChunk } from './claims/claim-run-chunk.ts';
-export type { BlockChange, BlockWriterCall, HeldCopy } from './commits/block-change.ts';
+export type { BlockChange, BlockWriterCall, HeldCopy, KeptPassage } from './commits/block-change.ts';
+export {
+  readTimeZones,
+  searchMessages,
+  searchPassages,
+  type MessageSearch,
+  type PassageSearch,
+} from './reads/store-searches.ts';
 export { readHeldDrafts, type HeldDraft } from './reads/held-blocks.ts';
 export { readLabelsBeside, type UsedLabel } from './reads/labels-beside.ts';
 export { lockBlocksOfAgents, type LockedBlock } from './locks/lock-blocks.ts';

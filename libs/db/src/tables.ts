@@ -218,6 +218,21 @@ export interface BatchBudgetTable {
   room: Generated<'open' | 'short' | 'freed'>;
 }
 
+export interface PassageTable {
+  id: string;
+  project_id: string;
+  agent_id: string;
+  content: string;
+  tags: Generated<string[]>;
+  words: string;
+  batch_id: string;
+  run_id: string;
+  step_number: number;
+  tool_use_id: string;
+  held_by_batch_id: string | null;
+  created_at: Stamped;
+}
+
 export interface BatchTallyTable {
   batch_id: string;
   slot: number;
@@ -483,6 +498,7 @@ export interface DB {
   block_revision: BlockRevisionTable;
   block_event: BlockEventTable;
   held_change: HeldChangeTable;
+  passage: PassageTable;
   agent_block: AgentBlockTable;
   tool: ToolTable;
   agent_tool: AgentToolTable;

@@ -74,6 +74,7 @@ export const revertReport = z
     refused: z
       .array(revertedBlock.extend({ reason: z.enum(['edited', 'deleted', 'label_taken']) }))
       .describe('Left as they are: edited by others since, deleted, or their former label is used.'),
+    passages: z.int().describe('Passages of archival memory that the batch had kept, deleted now.'),
   })
   .meta({ id: 'RevertReport' });
 
@@ -109,6 +110,7 @@ export const heldFilter = z
 export const acceptReport = z
   .object({
     accepted: z.int(),
+    passages: z.int().describe('Passages of archival memory that their agents find from now on.'),
     stale: z
       .array(
         z.object({

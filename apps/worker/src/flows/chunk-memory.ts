@@ -22,6 +22,7 @@ import {
 import { diff3Merge, diffIndices } from 'node-diff3';
 import { NO_DRAFTS, openDrafts } from './held-drafts.ts';
 import { labelsInUse, mayRename } from './labels-in-use.ts';
+import { answerStoreCalls } from './store-calls.ts';
 import { ownerOf, seenKey, type OpenBlock, type Seen } from './open-block.ts';
 
 /** The blocks that the memory calls of a chunk of answers may write, as they stand after the writes so far. */
@@ -34,7 +35,7 @@ export interface ChunkMemory {
 
 /** A run whose present step has been answered with these calls. */
 export interface RunWithCalls {
-  readonly run: Pick<LockedRun, 'id' | 'agent_id' | 'batch_id' | 'batch_apply' | 'step_number' | 'attempt'>;
+  readonly run: LockedRun;
   readonly calls: readonly PlannedCall[];
 }
 
@@ -94,6 +95,7 @@ export async function openChunkMemory(trx: Tx, runs: readonly RunWithCalls[]): P
     ]),
   );
   const changes: BlockChange[] = [];
+  const store = await answerStoreCalls(trx, runs);
   const drafts =
     reviewed.length === 0 ? NO_DRAFTS : await openDrafts(trx, reviewed, shown, { attached, open, seen });
 
@@ -147,12 +149,6 @@ export async function openChunkMemory(trx: Tx, runs: readonly RunWithCalls[]): P
   return {
     changes,
     carryOut(run, call, tools) {
-      const { outcome, effects, held } = carryOutMemoryCall(call.tool_name, call.args, holdFor(run), {
-        newBlockId: newId,
-        may_create: tools.some((tool) => MAKERS.has(tool.name)),
-        isLabelTaken: (blockId, label) => labels.isTaken(blockId, label),
-        diff3: DIFF3,
-      });
       const writer = {
         project_id: run.project_id,
         batch_id: run.batch_id,
@@ -162,6 +158,18 @@ export async function openChunkMemory(trx: Tx, runs: readonly RunWithCalls[]): P
         tool_use_id: call.tool_use_id,
         held: run.batch_apply === 'review',
       };
+      const answered = store.outcomeOf(call);
+      if (answered !== null) {
+        const passage = store.passageOf(call, writer);
+        if (passage !== null) changes.push(passage);
+        return answered;
+      }
+      const { outcome, effects, held } = carryOutMemoryCall(call.tool_name, call.args, holdFor(run), {
+        newBlockId: newId,
+        may_create: tools.some((tool) => MAKERS.has(tool.name)),
+        isLabelTaken: (blockId, label) => labels.isTaken(blockId, label),
+        diff3: DIFF3,
+      });
       for (const effect of effects) record(effect, writer);
       for (const block of held) {
         if (block.seen !== null) seen.set(seenKey(run.id, block.current.block_id), block.seen);

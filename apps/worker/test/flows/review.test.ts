@@ -85,6 +85,7 @@ describe('a batch under review', () => {
     );
     expect(await accept(batch)).toEqual({
       accepted: 499,
+      passages: 0,
       stale: [{ agent_id: batch.agent_ids[7], block_id: edited?.id, label: 'notes', reason: 'edited' }],
     });
     expect(await memoryOf(batch)).toEqual(
@@ -92,7 +93,7 @@ describe('a batch under review', () => {
     );
     expect(await accept(batch)).toMatchObject({ accepted: 0, stale: [{ reason: 'edited' }] });
     expect(await reject(batch)).toBe(1);
-    expect(await accept(batch)).toEqual({ accepted: 0, stale: [] });
+    expect(await accept(batch)).toEqual({ accepted: 0, passages: 0, stale: [] });
     const [written] = await house.rows(
       `select r.based_on, r.step_number, r.batch_id, r.resolution from block_revision r join block b on b.id = r.block_id
         where b.held_by_batch_id is null and r.revision = 2 and r.run_id = $1`,
@@ -128,7 +129,7 @@ describe('a batch under review', () => {
     );
     expect(last?.labels).toEqual(['a', 'z']);
     expect(await memoryOf(batch)).toEqual([{ a: 'of a', b: 'of b' }]);
-    expect(await accept(batch)).toEqual({ accepted: 4, stale: [] });
+    expect(await accept(batch)).toEqual({ accepted: 4, passages: 0, stale: [] });
     expect(await memoryOf(batch)).toEqual([{ a: 'newer', z: 'of a' }]);
     const events = await house.rows('select kind, label, new_label from block_event order by kind');
     expect(events).toEqual([
@@ -149,14 +150,18 @@ describe('a batch under review', () => {
       })),
     );
     const [first = '', second = '', third = ''] = batch.agent_ids;
-    expect(await accept(batch, { agent_ids: [first] })).toEqual({ accepted: 1, stale: [] });
+    expect(await accept(batch, { agent_ids: [first] })).toEqual({ accepted: 1, passages: 0, stale: [] });
     const [block] = await house.rows<{ id: string }>(
       'select block_id as id from agent_block where agent_id = $1',
       [second],
     );
     expect(await reject(batch, { block_ids: [block?.id ?? ''] })).toBe(1);
     expect(await memoryOf(batch)).toEqual([{ notes: 'n\nx' }, { notes: 'n' }, { notes: 'n' }]);
-    expect(await accept(batch, { agent_ids: [second, third] })).toEqual({ accepted: 1, stale: [] });
+    expect(await accept(batch, { agent_ids: [second, third] })).toEqual({
+      accepted: 1,
+      passages: 0,
+      stale: [],
+    });
     expect(await memoryOf(batch)).toEqual([{ notes: 'n\nx' }, { notes: 'n' }, { notes: 'n\nz' }]);
   });
 
@@ -169,7 +174,7 @@ describe('a batch under review', () => {
       { apply: 'review' },
     );
     await house.drive(worker);
-    expect(await accept(batch)).toEqual({ accepted: 1, stale: [] });
+    expect(await accept(batch)).toEqual({ accepted: 1, passages: 0, stale: [] });
     expect((await memoryOf(batch))[0]).toEqual({ notes: 'n\none\ntwo' });
   });
 

@@ -1,5 +1,6 @@
 import type { JsonObject } from '../base/json.ts';
 import type { ToolDefinition } from '../model/tool.ts';
+import { STORE_TOOLS } from './store-tools.ts';
 import { BLOCK_TOOLS } from './toolset.ts';
 
 interface Property {
@@ -93,10 +94,10 @@ const EDIT_TOOLS: readonly ToolDefinition[] = [
 
 /**
  * The memory tools that are built in, named and called as Letta's. They are carried out where the answer is applied, by
- * {@link carryOutMemoryCall}. Their side effects are `none` because a call is committed together with its step, so it
+ * {@link carryOutMemoryCall} or the store. Their side effects are `none` because a call is committed together with its step, so it
  * cannot be half done.
  */
-export const MEMORY_TOOLS: readonly ToolDefinition[] = [...EDIT_TOOLS, ...BLOCK_TOOLS];
+export const MEMORY_TOOLS: readonly ToolDefinition[] = [...EDIT_TOOLS, ...BLOCK_TOOLS, ...STORE_TOOLS];
 
 const names: ReadonlySet<string> = new Set(MEMORY_TOOLS.map((tool) => tool.name));
 

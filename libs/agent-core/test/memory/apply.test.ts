@@ -3,13 +3,14 @@ import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { applyMemoryTool } from '../../src/memory/apply.ts';
 import { isMemoryTool, MEMORY_TOOLS } from '../../src/memory/definitions.ts';
+import { isStoreCall } from '../../src/memory/store-tools.ts';
 import { BLOCK_TOOLS } from '../../src/memory/toolset.ts';
 import { codePointLength } from '../../src/memory/text.ts';
 import { checkInputSchema } from '../../src/tools/validate.ts';
 import { makeBlock } from './blocks.ts';
 
 /** The tools that edit the text of one block. */
-const EDIT_TOOLS = MEMORY_TOOLS.filter((tool) => !BLOCK_TOOLS.includes(tool));
+const EDIT_TOOLS = MEMORY_TOOLS.filter((tool) => !BLOCK_TOOLS.includes(tool) && !isStoreCall(tool.name));
 
 const human = makeBlock('human', 'Name: Ann\nCity: Oslo\nName: Bob');
 const persona = makeBlock('persona', '');

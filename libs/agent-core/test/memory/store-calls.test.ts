@@ -1,12 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import type { Json, JsonObject } from '../../src/base/json.ts';
+import type { JsonObject } from '../../src/base/json.ts';
 import {
   ARCHIVAL_INSERTED,
   archivalResult,
   conversationResult,
   readStoreCall,
 } from '../../src/memory/store-calls.ts';
-import { readTranscriptChunks } from '../../src/memory/transcript.ts';
 import { parseZonedTime } from '../../src/memory/zoned-time.ts';
 
 function read(tool: string, args: JsonObject, timeZone = 'UTC') {
@@ -124,53 +123,6 @@ describe('archival memory', () => {
       ],
     });
     expect(JSON.parse(archivalResult([]).result)).toEqual({ message: 'No results found.', results: [] });
-  });
-});
-
-describe('keeping parts of a transcript', () => {
-  const lines = ['user: hi', 'assistant: hello', 'user: tea'];
-  const part = (start_index: Json, end_index: Json, context: Json = 'c') => ({
-    start_index,
-    end_index,
-    context,
-  });
-
-  test('makes a passage of each, with its context', () => {
-    expect(readTranscriptChunks({ chunks: [part(0, 1), part(2, 2, 'd')] }, lines)).toEqual({
-      ok: true,
-      inserts: [
-        { kind: 'archival_insert', content: 'c\n\nuser: hi\nassistant: hello', tags: [] },
-        { kind: 'archival_insert', content: 'd\n\nuser: tea', tags: [] },
-      ],
-    });
-  });
-
-  test.each<[string, Json, string]>([
-    ['no parts', [], "Argument 'chunks' must be a list of 1 to 100 parts."],
-    ['no list', 'x', "Argument 'chunks' must be a list of 1 to 100 parts."],
-    ['no object', ['x'], "Part 0 of 'chunks' needs start_index, end_index and context."],
-    [
-      'no context',
-      [part(0, 1), part(0, 1, null)],
-      "Part 1 of 'chunks' needs start_index, end_index and context.",
-    ],
-    [
-      'lines that are not there',
-      [part(1, 3)],
-      "Part 0 of 'chunks' names the lines 1 to 3; there are 0 to 2.",
-    ],
-    [
-      'lines before the first',
-      [part(-1, 1)],
-      "Part 0 of 'chunks' names the lines -1 to 1; there are 0 to 2.",
-    ],
-    ['an end before the start', [part(2, 1)], "Part 0 of 'chunks' names the lines 2 to 1; there are 0 to 2."],
-    ['half a line', [part(0.5, 1)], "Part 0 of 'chunks' names the lines 0.5 to 1; there are 0 to 2."],
-  ])('refuses %s, and keeps nothing', (_what, chunks, message) => {
-    expect(readTranscriptChunks({ chunks }, lines)).toEqual({
-      ok: false,
-      outcome: { ok: false, result: `Error executing function store_memories: ValueError: ${message}` },
-    });
   });
 });
 

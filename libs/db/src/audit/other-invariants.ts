@@ -102,6 +102,8 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
       union all
       select 'block_event', e.block_id from block_event e join block b on b.id = e.block_id where e.project_id <> b.project_id
       union all
+      select 'passage', p.id from passage p join agent a on a.id = p.agent_id where p.project_id <> a.project_id
+      union all
       select 'held_change', h.draft_id from held_change h join batch b on b.id = h.batch_id where h.project_id <> b.project_id
       union all
       select 'block_revision', r.block_id from block_revision r join block b on b.id = r.block_id where r.project_id <> b.project_id

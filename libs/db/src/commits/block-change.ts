@@ -25,29 +25,39 @@ export interface HeldCopy {
   readonly read_only: boolean;
 }
 
-/** One change of a block by a tool call. */
-export type BlockChange = BlockWriterCall & { readonly block_id: string } & (
-    | {
-        readonly kind: 'revised';
-        /** The revision that it makes, and the one that it was worked out from. */
-        readonly revision: number;
-        readonly based_on_revision: number;
-        readonly value: string;
-        readonly description: string | null;
-        readonly resolution: WriteResolution;
-      }
-    | {
-        /** A new block of its agent, with its first revision. */
-        readonly kind: 'created';
-        readonly label: string;
-        readonly description: string | null;
-        readonly value: string;
-        readonly char_limit: number;
-      }
-    | HeldCopy
-    | { readonly kind: 'detached'; readonly label: string }
-    | { readonly kind: 'renamed'; readonly label: string; readonly new_label: string }
-  );
+/** A passage that a tool call keeps in archival memory. */
+export interface KeptPassage extends BlockWriterCall {
+  readonly kind: 'kept';
+  readonly passage_id: string;
+  readonly content: string;
+  readonly tags: readonly string[];
+}
+
+/** One change of memory by a tool call. */
+export type BlockChange =
+  | KeptPassage
+  | (BlockWriterCall & { readonly block_id: string } & (
+        | {
+            readonly kind: 'revised';
+            /** The revision that it makes, and the one that it was worked out from. */
+            readonly revision: number;
+            readonly based_on_revision: number;
+            readonly value: string;
+            readonly description: string | null;
+            readonly resolution: WriteResolution;
+          }
+        | {
+            /** A new block of its agent, with its first revision. */
+            readonly kind: 'created';
+            readonly label: string;
+            readonly description: string | null;
+            readonly value: string;
+            readonly char_limit: number;
+          }
+        | HeldCopy
+        | { readonly kind: 'detached'; readonly label: string }
+        | { readonly kind: 'renamed'; readonly label: string; readonly new_label: string }
+      ));
 
 export type Change<Kind extends BlockChange['kind']> = Extract<BlockChange, { readonly kind: Kind }>;
 

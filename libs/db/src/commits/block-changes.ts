@@ -3,6 +3,7 @@ import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 import { ofKind, type BlockChange, type Change } from './block-change.ts';
 import { writeHeldBlocks } from './held-blocks.ts';
+import { insertPassages } from './passages.ts';
 
 /**
  * Writes what tool calls did to blocks, in the order in which they did it: one statement a kind, and none for a kind that
@@ -22,7 +23,10 @@ export async function writeBlockChanges(trx: Tx, changes: readonly BlockChange[]
   if (renamed.length > 0) await moveLabels(trx, renamed);
   if (created.length > 0) await attachCreated(trx, created, detached);
   await insertRevisions(trx, ofKind(changes, 'revised'));
-  const events = inForce.filter((change) => change.kind !== 'revised' && change.kind !== 'copied');
+  await insertPassages(trx, ofKind(changes, 'kept'));
+  const events = inForce.filter(
+    (change) => change.kind === 'created' || change.kind === 'detached' || change.kind === 'renamed',
+  );
   if (events.length > 0) await insertEvents(trx, events);
 }
 

@@ -1,5 +1,6 @@
 import {
   FINISH_TOOL,
+  isStoreCall,
   MEMORY_TOOLS,
   toStorableText,
   type JsonObject,
@@ -77,7 +78,7 @@ async function upsertTools(
 /** Where Letta says that a memory tool comes from; its users bring `rethink_memory` themselves. */
 function lettaToolType(name: string): string {
   if (name === 'rethink_memory') return 'custom';
-  if (name === 'send_message') return 'letta_core';
+  if (name === 'send_message' || isStoreCall(name)) return 'letta_core';
   if (name.includes('rethink_user_') || name.includes('_rethinking_')) return 'letta_voice_sleeptime_core';
   return /^(core_memory_|memory$|memory_apply_patch$|memory_str_)/.test(name)
     ? 'letta_memory_core'

@@ -1,6 +1,7 @@
 import { decideRevert, type RevertFacts } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
+import { deletePassages } from './passages.ts';
 import { lockAgents } from '../locks/lock-agent.ts';
 import { lockEndedBatch } from '../locks/lock-ended-batch.ts';
 
@@ -24,6 +25,8 @@ export interface RevertReport {
   /** Blocks that agents had given up and have again. */
   readonly attached: readonly (RevertedBlock & { readonly agent_id: string })[];
   readonly refused: readonly (RevertedBlock & { readonly reason: RevertRefusal })[];
+  /** Passages of archival memory that it had kept, deleted. */
+  readonly passages: number;
 }
 
 interface WrittenBlock extends RevertFacts, RevertedBlock {}
@@ -64,7 +67,9 @@ export async function revertBatch(
   if (deleted.length > 0) await remove(trx, deleted);
   const labels = await renameBack(trx, batchId);
   const attachments = await attachAgain(trx, batchId);
+  const passages = await deletePassages(trx, batchId, { only_held: false, agent_ids: null });
   return {
+    passages,
     restored: restored.map(named),
     deleted,
     forced,

@@ -1,6 +1,7 @@
 import { planAccept, type HeldFacts, type StaleReason } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
+import { acceptPassages, deletePassages } from './passages.ts';
 import { lockAgents } from '../locks/lock-agent.ts';
 import { lockEndedBatch } from '../locks/lock-ended-batch.ts';
 import { readLabelsBeside } from '../reads/labels-beside.ts';
@@ -22,6 +23,8 @@ export interface StaleChange {
 
 export interface AcceptReport {
   readonly accepted: number;
+  /** Passages of archival memory. */
+  readonly passages: number;
   readonly stale: readonly StaleChange[];
 }
 
@@ -70,6 +73,7 @@ export async function acceptHeldChanges(
   );
   return {
     accepted: accepted.length,
+    passages: filter.block_ids === null ? await acceptPassages(trx, batchId, filter.agent_ids) : 0,
     stale: held.flatMap(({ agent_id, block_id, label, kind }, index) => {
       const reason = verdicts[index] ?? null;
       if (reason === null) return [];
@@ -94,6 +98,9 @@ export async function rejectHeldChanges(
     rows.map((row) => row.draft_id),
     'rejected',
   );
+  if (filter.block_ids === null) {
+    await deletePassages(trx, batchId, { only_held: true, agent_ids: filter.agent_ids });
+  }
   return rows.length;
 }
 

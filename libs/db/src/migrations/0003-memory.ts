@@ -77,6 +77,26 @@ create table held_change (
   constraint held_change_settled check ((state = 'held') = (settled_at is null))
 );
 create index held_change_by_draft on held_change (batch_id, draft_id);
+
+-- Archival memory: passages that an agent keeps beside its prompt.
+create table passage (
+  id uuid primary key,
+  project_id uuid not null references project,
+  agent_id uuid not null references agent,
+  content text not null,
+  tags text[] not null default '{}',
+  -- The words of the content, for searches.
+  words tsvector not null,
+  batch_id uuid not null,
+  run_id uuid not null,
+  step_number integer not null,
+  tool_use_id text not null,
+  -- Set while its batch is under review: only runs of that batch find it.
+  held_by_batch_id uuid references batch,
+  created_at timestamptz not null default app_now()
+);
+create index passage_by_agent on passage (agent_id, created_at);
+create index passage_by_batch on passage (batch_id);
 `,
     )
     .execute(db);

@@ -87,11 +87,12 @@ export function acceptHeldChanges(app: App, context: Context, path: string, hide
       },
     },
     async (request) => {
-      const { accepted, stale } = await inTransaction(context.db, (trx) =>
+      const { accepted, passages, stale } = await inTransaction(context.db, (trx) =>
         commitAccept(trx, context.projectId, request.params.job_id, toFilter(request.body)),
       );
       return {
         accepted,
+        passages,
         stale: stale.map((change) => ({
           ...change,
           agent_id: toWireId('agent', change.agent_id),

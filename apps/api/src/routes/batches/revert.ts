@@ -48,6 +48,7 @@ export function revertBatch(app: App, context: Context, path: string, hide: bool
           agent_id: toWireId('agent', block.agent_id),
         })),
         refused: report.refused.map(toWire),
+        passages: report.passages,
       };
     },
   );

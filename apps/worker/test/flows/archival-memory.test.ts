@@ -1,0 +1,168 @@
+import type {} from '../../../../test/global-setup.ts';
+import {
+  acceptHeldChanges,
+  auditInvariants,
+  DEFAULT_PROJECT_ID,
+  inTransaction,
+  revertBatch,
+  type NewBatch,
+} from '@nightshift/db';
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import type { FlowDeps } from '../../src/flows/deps.ts';
+import { call, openHouse, type House, type SubmittedBatch, type SubmittedRun } from './house.ts';
+
+let house: House;
+let worker: FlowDeps;
+beforeEach(async () => {
+  house = await openHouse(inject('postgresUrl'));
+  worker = house.worker();
+});
+afterEach(async () => {
+  expect(await auditInvariants(house.database.db)).toEqual([]);
+  await house.close();
+});
+
+const TOOLS = ['archival_memory_insert', 'archival_memory_search', 'conversation_search'];
+const keep = (content: string, tags: readonly string[] = []) =>
+  call('archival_memory_insert', { content, tags });
+const search = (query: string, rest: object = {}) => call('archival_memory_search', { query, ...rest });
+
+interface Found {
+  readonly message: string;
+  readonly results: readonly {
+    readonly content: string;
+    readonly tags?: readonly string[];
+    readonly role?: string;
+  }[];
+}
+
+/** What the calls of a run were answered, in order: text, or what a search found. */
+async function answersOf(batch: SubmittedBatch, index = 0): Promise<readonly (string | Found)[]> {
+  const rows = await house.rows<{ content: { type: string; content?: unknown }[] }>(
+    "select content from message where run_id = $1 and role = 'user' order by seq",
+    [batch.run_ids[index]],
+  );
+  return rows
+    .flatMap((row) => row.content)
+    .filter((part) => part.type === 'tool_result')
+    .map((part) => {
+      const [{ text = '' } = {}] = Array.isArray(part.content)
+        ? (part.content as { text?: string }[])
+        : [{ text: String(part.content) }];
+      return text.startsWith('{') ? (JSON.parse(text) as Found) : text;
+    });
+}
+const contents = (answer: string | Found | undefined) =>
+  typeof answer === 'object' ? answer.results.map((result) => result.content) : answer;
+
+async function run(runs: readonly SubmittedRun[], rest: Partial<NewBatch> = {}): Promise<SubmittedBatch> {
+  const batch = await house.submit(runs, rest);
+  await house.drive(worker);
+  return batch;
+}
+
+describe('archival memory', () => {
+  test('is searched by words, best first, by tags and by dates; a search finds what was kept before its step', async () => {
+    const batch = await run([
+      {
+        input: [
+          keep('The customer likes green tea.', ['taste']),
+          keep('The customer drinks tea, and more tea: green tea.', ['taste', 'drink']),
+          keep('Invoices are paid in March.', ['money']),
+          search('likes tea'),
+          search('green tea', { tags: ['drink', 'taste'], tag_match_mode: 'all' }),
+          search('paid invoice', { top_k: 1 }),
+          search('invoices', { end_datetime: '2020-01-01' }),
+          search('aeroplane'),
+          search('the'),
+          search('tea', { start_datetime: 'soon' }),
+        ].join('\n'),
+        tools: TOOLS,
+      },
+    ]);
+    const answers = await answersOf(batch);
+    expect(answers.slice(0, 3)).toEqual(
+      Array.from({ length: 3 }, () => expect.stringContaining('was added')),
+    );
+    expect(contents(answers[3])).toHaveLength(2);
+    expect(contents(answers[4])).toEqual(['The customer drinks tea, and more tea: green tea.']);
+    expect(contents(answers[5])).toEqual(['Invoices are paid in March.']);
+    expect(contents(answers[6])).toEqual([]);
+    expect(answers[7]).toMatchObject({ message: 'No results found.' });
+    // No word of it counts: the latest are shown.
+    expect(contents(answers[8])?.[0]).toBe('Invoices are paid in March.');
+    expect(answers[9]).toContain('Invalid start_datetime format');
+  });
+
+  test('belongs to its agent, and a later batch of the agent finds it', async () => {
+    const first = await run([
+      { input: keep('secret of one'), tools: TOOLS },
+      { input: search('secret'), tools: TOOLS },
+    ]);
+    expect(contents((await answersOf(first, 1))[0])).toEqual([]);
+    const later = await run([{ input: search('secrets'), agent_id: first.agent_ids[0] ?? '' }]);
+    expect(contents((await answersOf(later))[0])).toEqual(['secret of one']);
+  });
+
+  test('kept by a batch is gone when the batch is reverted', async () => {
+    const batch = await run([{ input: keep('a passage'), tools: TOOLS }]);
+    const report = await inTransaction(house.database.db, (trx) =>
+      revertBatch(trx, DEFAULT_PROJECT_ID, batch.id, false),
+    );
+    expect(report.passages).toBe(1);
+    expect(await house.rows('select 1 from passage')).toEqual([]);
+  });
+
+  test('kept under review is found by runs of that batch alone, until it is accepted', async () => {
+    const batch = await run([{ input: `${keep('a held passage')}\n${search('passage')}`, tools: TOOLS }], {
+      apply: 'review',
+    });
+    expect(contents((await answersOf(batch))[1])).toEqual(['a held passage']);
+    const look = async () => {
+      const other = await run([{ input: search('passage'), agent_id: batch.agent_ids[0] ?? '' }]);
+      return contents((await answersOf(other))[0]);
+    };
+    expect(await look()).toEqual([]);
+    const report = await inTransaction(house.database.db, (trx) =>
+      acceptHeldChanges(trx, DEFAULT_PROJECT_ID, batch.id, { agent_ids: null, block_ids: null }),
+    );
+    expect(report).toEqual({ accepted: 0, passages: 1, stale: [] });
+    expect(await look()).toEqual(['a held passage']);
+  });
+
+  test('is searched for all runs of a chunk at once', async () => {
+    const batch = await run(
+      Array.from({ length: 60 }, (_, index) => ({
+        input: `${keep(`number ${index} of the fleet`)}\n${search('fleet')}`,
+        tools: TOOLS,
+      })),
+    );
+    for (const index of [0, 31, 59]) {
+      expect(contents((await answersOf(batch, index))[1])).toEqual([`number ${index} of the fleet`]);
+    }
+  });
+});
+
+describe('the search of a conversation', () => {
+  test('finds what was said by user and assistant, not what tools said', async () => {
+    const first = await run([{ input: 'My dog is called Rex.', tools: TOOLS }]);
+    const later = await run([
+      {
+        input: [
+          call('conversation_search', { query: 'dog', roles: ['user'] }),
+          call('conversation_search', { query: 'dogs', roles: ['tool'] }),
+          call('conversation_search', { limit: 1, roles: ['user'], end_date: '2999-01-01' }),
+          call('conversation_search', { query: 'x', limit: 0 }),
+        ].join('\n'),
+        agent_id: first.agent_ids[0] ?? '',
+      },
+    ]);
+    const answers = await answersOf(later);
+    const found = answers[0] as Found;
+    expect(found.results.some(({ content, role }) => content.includes('Rex') && role === 'user')).toBe(true);
+    expect(found.results.every(({ role }) => role === 'user')).toBe(true);
+    expect(answers[1]).toMatchObject({ message: 'No results found.' });
+    expect((answers[2] as Found).results).toHaveLength(1);
+    expect(answers[3]).toContain("'limit' must be a whole number");
+  });
+});

@@ -1,0 +1,96 @@
+import type {
+  ArchivalHit,
+  ArchivalSearch,
+  ConversationHit,
+  ConversationSearch,
+} from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Tx } from '../connect.ts';
+
+/** What an agent looks for in its archival memory. */
+export type PassageSearch = ArchivalSearch & { readonly agent_id: string; readonly batch_id: string };
+/** What a run looks for in its conversation. */
+export type MessageSearch = ConversationSearch & { readonly conversation_id: string };
+
+/** The time zones of agents, and the time. Index: primary key. */
+export async function readTimeZones(
+  trx: Tx,
+  agentIds: readonly string[],
+): Promise<{ readonly now: Date; readonly zones: ReadonlyMap<string, string> }> {
+  const { rows } = await sql<{ id: string; timezone: string; now: Date }>`
+    select id, timezone, app_now() as now from agent where id = any(${[...agentIds]}::uuid[])
+  `.execute(trx);
+  return {
+    now: rows[0]?.now ?? new Date(0),
+    zones: new Map(rows.map((row) => [row.id, row.timezone])),
+  };
+}
+
+/** Any word of a query will do; the more of them, the better the rank. */
+const anyWord = sql`replace(plainto_tsquery('english', d.query)::text, '&', '|')::tsquery`;
+
+/**
+ * Passages that fit searches, best first, for each search in the order given. A search without a word that counts finds the
+ * latest. All searches are one statement. Index: `passage_by_agent`.
+ */
+export async function searchPassages(
+  trx: Tx,
+  searches: readonly PassageSearch[],
+): Promise<readonly (readonly ArchivalHit[])[]> {
+  if (searches.length === 0) return [];
+  const payload = searches.map((search, place) => ({ place, ...search }));
+  const { rows } = await sql<ArchivalHit & { place: number }>`
+    select d.place, p.id, p.content, p.tags, p.created_at, p.rank
+      from (select x.*, ${anyWord} as words from json_to_recordset(${JSON.stringify(payload)}::json) as d(
+              place int, agent_id uuid, batch_id uuid, query text, tags text[], tag_match text, "limit" int,
+              "from" timestamptz, "to" timestamptz) cross join lateral (select d.*) x) d
+     cross join lateral (
+       select p.id, p.content, p.tags, p.created_at,
+              case when numnode(d.words) > 0 then ts_rank_cd(p.words, d.words)::float8 end as rank
+         from passage p
+        where p.agent_id = d.agent_id and (p.held_by_batch_id is null or p.held_by_batch_id = d.batch_id)
+          and (numnode(d.words) = 0 or p.words @@ d.words)
+          and (cardinality(d.tags) = 0 or case d.tag_match when 'all' then p.tags @> d.tags else p.tags && d.tags end)
+          and (d."from" is null or p.created_at >= d."from") and (d."to" is null or p.created_at <= d."to")
+        order by rank desc nulls last, p.created_at desc, p.id
+        limit d."limit") p
+     order by d.place, p.rank desc nulls last, p.created_at desc, p.id
+  `.execute(trx);
+  const found = Map.groupBy(rows, (row) => row.place);
+  return searches.map((_search, place) => found.get(place) ?? []);
+}
+
+/**
+ * Messages of conversations that fit searches, best first or, without a query, latest first. What tools said and what was
+ * thought is not searched, and neither is content that Postgres cannot take apart. Index: primary key of `message`.
+ */
+export async function searchMessages(
+  trx: Tx,
+  searches: readonly MessageSearch[],
+): Promise<readonly (readonly ConversationHit[])[]> {
+  if (searches.length === 0) return [];
+  const payload = searches.map((search, place) => ({ place, ...search }));
+  const { rows } = await sql<ConversationHit & { place: number }>`
+    select d.place, m.role, m.content, m.created_at, m.rank
+      from (select x.*, ${anyWord} as words from json_to_recordset(${JSON.stringify(payload)}::json) as d(
+              place int, conversation_id uuid, query text, roles text[], "limit" int,
+              "from" timestamptz, "to" timestamptz) cross join lateral (select d.*) x) d
+     cross join lateral (
+       select m.role, t.content, m.created_at, m.seq,
+              case when numnode(d.words) > 0 then ts_rank_cd(to_tsvector('english', t.content), d.words)::float8 end as rank
+         from message m
+        cross join lateral (
+          select string_agg(e.value->>'text', E'\n' order by e.place) as content
+            from json_array_elements(case when json_typeof(m.content) = 'array' then m.content else '[]' end)
+                   with ordinality as e(value, place)
+           where e.value->>'type' = 'text') t
+        where m.conversation_id = d.conversation_id and m.role = any(d.roles) and t.content is not null
+          and (coalesce(numnode(d.words), 0) = 0 or to_tsvector('english', t.content) @@ d.words)
+          and (d."from" is null or m.created_at >= d."from") and (d."to" is null or m.created_at <= d."to")
+        order by rank desc nulls last, m.seq desc
+        limit d."limit") m
+     order by d.place, m.rank desc nulls last, m.seq desc
+  `.execute(trx);
+  const found = Map.groupBy(rows, (row) => row.place);
+  return searches.map((_search, place) => found.get(place) ?? []);
+}
