@@ -11,8 +11,8 @@ import { coalesce, type Peal, type Signal } from './signal.ts';
 export interface Bell {
   readonly backend: QueueBackendName;
   /**
-   * Says "look again" for these rows. Never rejects and never waits longer than a second: a signal that could not be sent
-   * is lost, which costs latency only. Equal signals are sent once; very many become one `'*'` per kind.
+   * Says "look again" for these rows. Never rejects and never waits longer than `ringTimeoutMs`: a signal that could not
+   * be sent is lost, which costs latency only. Equal signals are sent once; very many become one `'*'` per kind.
    */
   ring(signals: readonly Signal[]): Promise<void>;
   /** Lets rings under way end, then frees all connections; takes a few seconds at most. Never rejects. */
@@ -28,10 +28,12 @@ export interface BellOptions {
   onError(error: Error): void;
   /** Rejects when this Redis must not be used, as one that evicts keys. Asked whenever a connection was opened. */
   readonly checkRedis?: CheckRedis | undefined;
+  /** What a ring may cost its caller. Default 1,000 ms. */
+  readonly ringTimeoutMs?: number;
 }
 
 const connectTimeoutMs = 2_000;
-const ringTimeoutMs = 1_000;
+const defaultRingTimeoutMs = 1_000;
 /** What a ring may cost its caller while the backend is known to be away. */
 const ringTimeoutWhenAwayMs = 100;
 const reopenPauseMs = 250;
@@ -43,6 +45,7 @@ const maxRingsUnderWay = 1_000;
  */
 export async function openBell(options: BellOptions): Promise<Bell> {
   const target = parseQueueUrl(options.queueUrl, options.prefix);
+  const ringTimeoutMs = options.ringTimeoutMs ?? defaultRingTimeoutMs;
   if (target.backend === 'none') {
     return { backend: 'none', ring: () => Promise.resolve(), close: () => Promise.resolve() };
   }

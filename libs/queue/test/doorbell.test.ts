@@ -8,6 +8,8 @@ import { backendStarters, type TestBackend } from './backends.ts';
 import { eventually } from './eventually.ts';
 import { openTcpGate, refusedPort, type TcpGate } from './tcp-gate.ts';
 
+/** As long as a ring may take by default: for tests of what happens when the backend is away. */
+const RING_TIMEOUT_MS = 1_000;
 const quick = { idlePollMs: 500, silentAfterMs: 2_000 };
 
 for (const { name, missing } of backendStarters) {
@@ -33,10 +35,18 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       for (const close of closers.splice(0).reverse()) await close();
     });
 
-    /** A bell, a log of what it reported. */
-    async function bellOn(queueUrl: string): Promise<Bell & { readonly errors: Error[] }> {
+    /** A bell, a log of what it reported. On a machine that is busy with other tests a ring may take its time. */
+    async function bellOn(
+      queueUrl: string,
+      ringTimeoutMs = 20_000,
+    ): Promise<Bell & { readonly errors: Error[] }> {
       const errors: Error[] = [];
-      const bell = await openBell({ queueUrl, prefix, onError: (error) => errors.push(error) });
+      const bell = await openBell({
+        queueUrl,
+        prefix,
+        ringTimeoutMs,
+        onError: (error) => errors.push(error),
+      });
       closers.push(() => bell.close());
       return Object.assign(bell, { errors });
     }
@@ -240,7 +250,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
 
     test('ringing neither throws nor hangs when nobody answers at the address', async () => {
       prefix = 'refused';
-      const bell = await bellOn(backend.url(await refusedPort()));
+      const bell = await bellOn(backend.url(await refusedPort()), RING_TIMEOUT_MS);
       const startedAt = performance.now();
       for (let n = 0; n < 20; n += 1) await bell.ring([{ kind: 'accept', id: randomUUID() }]);
       expect(performance.now() - startedAt).toBeLessThan(4_000);
@@ -260,7 +270,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       });
       const url = backend.url((mute.address() as AddressInfo).port);
       const startedAt = performance.now();
-      const bell = await bellOn(url);
+      const bell = await bellOn(url, RING_TIMEOUT_MS);
       expect(performance.now() - startedAt).toBeLessThan(3_000);
       const rungAt = performance.now();
       await bell.ring([{ kind: 'accept', id: randomUUID() }]);
@@ -278,7 +288,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       prefix = 'outage';
       const { gate, url } = await gated();
       const { listener, heard } = await listenOn(url);
-      const bell = await bellOn(url);
+      const bell = await bellOn(url, RING_TIMEOUT_MS);
       await expectHeard(bell, heard);
       await gate.cut();
       await bell.ring([{ kind: 'poll', id: randomUUID() }]);
@@ -295,7 +305,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       const { gate, url } = await gated();
       await gate.cut();
       const { listener, heard, errors } = await listenOn(url);
-      const bell = await bellOn(url);
+      const bell = await bellOn(url, RING_TIMEOUT_MS);
       expect(listener.isAlive()).toBe(false);
       expect(errors.length).toBeGreaterThan(0);
       await gate.open();
@@ -307,7 +317,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       prefix = 'silence';
       const { gate, url } = await gated();
       const { heard, errors } = await listenOn(url);
-      const bell = await bellOn(url);
+      const bell = await bellOn(url, RING_TIMEOUT_MS);
       await expectHeard(bell, heard);
       gate.muteExisting();
       const rungAt = performance.now();
@@ -330,7 +340,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
           return new Promise(() => undefined);
         },
       });
-      const bell = await bellOn(url);
+      const bell = await bellOn(url, RING_TIMEOUT_MS);
       await bell.ring([{ kind: 'ingest', id: randomUUID() }]);
       await eventually(() => busy).toBe(true);
       await gate.cut();
