@@ -1,8 +1,8 @@
 import { NightshiftError, toStorableText } from '@nightshift/agent-core';
 import { Liquid, type Template } from 'liquidjs';
 
-/** Milliseconds that one input may take to fill in. */
-const RENDER_MS_MAX = 100;
+/** Milliseconds that one input may take to fill in: a loop without end takes more, a machine that pauses for breath less. */
+const RENDER_MS_MAX = 2_000;
 /** What one fill-in may take of memory, in characters and list items together. */
 const RENDER_MEMORY_MAX = 16_000_000;
 
