@@ -38,12 +38,18 @@ const ACTING: ToolPort = {
     ),
 };
 
+/** The provider ends a batch a moment after it took it. */
+async function pollUntilEnded(worker: FlowDeps): Promise<void> {
+  do await pollProviderBatches(worker);
+  while ((await house.rows(`select 1 from provider_batch where state = 'ended'`)).length === 0);
+}
+
 /** How a batch of three runs gets to a stage; each goes on from the one before. */
 const WAYS: readonly (readonly [string, (worker: FlowDeps) => Promise<unknown>])[] = [
   ['ready', () => Promise.resolve()],
   ['building', composeProviderBatch],
   ['submitted', submitProviderBatch],
-  ['ended', pollProviderBatches],
+  ['ended', pollUntilEnded],
   ['acting', ingestResults],
 ];
 

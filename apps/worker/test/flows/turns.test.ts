@@ -107,7 +107,9 @@ describe('runs on one conversation', () => {
     const first = await house.submit([say('a')]);
     const agent_id = first.agent_ids[0]!;
     const second = await house.submit([say('b', agent_id)]);
-    for (const flow of [composeProviderBatch, submitProviderBatch, pollProviderBatches]) await flow(worker);
+    for (const flow of [composeProviderBatch, submitProviderBatch]) await flow(worker);
+    do await pollProviderBatches(worker);
+    while ((await house.rows(`select 1 from provider_batch where state = 'ended'`)).length === 0);
     const other = await house.database.pool.connect();
     try {
       await other.query('begin');
@@ -116,7 +118,7 @@ describe('runs on one conversation', () => {
       expect([await statesOf(first), await statesOf(second)]).toEqual([['completed'], ['queued']]);
       await other.query('commit');
     } finally {
-      other.release();
+      other.release(true);
     }
     await sweep(worker);
     expect(await statesOf(second)).toEqual(['ready']);
