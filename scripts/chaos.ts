@@ -56,6 +56,7 @@ const stack = await startStack({
     GATHER_WINDOW_MS: '500',
     HUNT_INTERVAL_MS: '3000',
     RETRY_DELAY_MS: '500',
+    OUTAGE_DELAY_MS: '2000',
     REQUESTS_MAX: '1000',
     CHUNK_LINES: '200',
   },

@@ -60,6 +60,8 @@ const schema = z
     SEARCH_INTERVAL_MS: positive.default(RECONCILE_POLICY_DEFAULT.search_interval_ms),
     /** Milliseconds before the second attempt of a step that failed at the provider. */
     RETRY_DELAY_MS: positive.default(RETRY_POLICY_DEFAULT.retry_delay_ms),
+    /** Milliseconds before a step is sent again that an outage of the provider took; such a try counts as none. */
+    OUTAGE_DELAY_MS: positive.default(RETRY_POLICY_DEFAULT.outage_delay_ms),
     /** Milliseconds between two audits of the whole database, all workers together. */
     AUDIT_INTERVAL_MS: positive.default(600_000),
     /** 0 where nobody else makes batches under the provider workspace: a batch that looks like a second one of ours is then cancelled on sight, before its results prove it. */
@@ -154,6 +156,7 @@ export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {
       retry: {
         ...RETRY_POLICY_DEFAULT,
         retry_delay_ms: e.RETRY_DELAY_MS,
+        outage_delay_ms: e.OUTAGE_DELAY_MS,
         retry_delay_ms_max: Math.max(e.RETRY_DELAY_MS, RETRY_POLICY_DEFAULT.retry_delay_ms_max),
       },
       poll: {
