@@ -33,6 +33,7 @@ describe('submitting', () => {
         job_type: 'batch_messages',
         state: 'running',
         state_reason: null,
+        apply: 'auto',
         total: 1,
         completed: 0,
         failed: 0,

@@ -133,6 +133,8 @@ describe('a run', () => {
         step_number: 1,
         attempt: 1,
         max_steps: 10,
+        max_cost_usd: null,
+        max_output_tokens: null,
         started_at: expect.stringMatching(/Z$/),
       },
       request_config: null,
