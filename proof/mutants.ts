@@ -207,7 +207,7 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'the state that a step and a run must be in when an answer is written',
     make: rewriting(/ and t\.state = d\.f/, ''),
     others: rewriteOf(
-      /(b\.state as batch_state, r\.agent_id, r\.conversation_id, r\.definition_id,\s+)r\.state,/,
+      /(b\.state as batch_state,[^;]*? r\.definition_id,\s+)r\.state,/,
       `$1case when r.state = 'acting' then r.state else 'in_flight' end as state,`,
     ),
     caughtBy: [

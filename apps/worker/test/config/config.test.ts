@@ -111,6 +111,7 @@ const GIVEN: readonly (readonly [
   ['QUARANTINE_MS', '200000', (c) => c.settings.reconcile.quarantine_ms, 200_000],
   ['SEARCH_INTERVAL_MS', '50', (c) => c.settings.reconcile.search_interval_ms, 50],
   ['RETRY_DELAY_MS', '10', (c) => c.settings.retry.retry_delay_ms, 10],
+  ['OUTAGE_DELAY_MS', '20', (c) => c.settings.retry.outage_delay_ms, 20],
   ['WORKSPACE_SHARED', '0', (c) => c.settings.workspace_is_ours, true],
   ['CALLBACK_SECRET', SECRET, (c) => c.callbacks.secret, SECRET],
   ['CALLBACK_ALLOW_PRIVATE', '1', (c) => c.callbacks.allow_private, true],
