@@ -270,6 +270,7 @@ create table definition (
   result_format json,
   context_window_limit integer not null default 128000,
   compaction json not null default '{"mode":"sliding_window","evict_ratio":0.3}'::json,
+  shows_counts boolean not null default false,
   constraint definition_pkey PRIMARY KEY (id),
   constraint definition_context_window_limit_check CHECK ((context_window_limit > 0))
 );
@@ -549,6 +550,8 @@ create table step (
   max_tokens_fitted integer,
   reserved_nanousd bigint,
   reserved_output_tokens integer,
+  passages integer,
+  passage_tags text[],
   constraint step_pkey PRIMARY KEY (run_id, number, attempt),
   constraint step_answered CHECK (((state <> ALL (ARRAY['answered'::text, 'done'::text])) OR (stop_reason IS NOT NULL))),
   constraint step_applied CHECK (((state = ANY (ARRAY['answered'::text, 'done'::text])) = (applied_at IS NOT NULL))),
@@ -556,11 +559,13 @@ create table step (
   constraint step_cache_write_1h_tokens_check CHECK ((cache_write_1h_tokens >= 0)),
   constraint step_cache_write_5m_tokens_check CHECK ((cache_write_5m_tokens >= 0)),
   constraint step_cost_nanousd_check CHECK ((cost_nanousd >= 0)),
+  constraint step_counts CHECK (((passages IS NULL) = (passage_tags IS NULL))),
   constraint step_ended CHECK (((state = ANY (ARRAY['sealed'::text, 'answered'::text])) = (ended_at IS NULL))),
   constraint step_error CHECK (((state <> 'errored'::text) OR (error IS NOT NULL))),
   constraint step_input_tokens_check CHECK ((input_tokens >= 0)),
   constraint step_max_tokens_fitted CHECK (((max_tokens_fitted >= 1) AND (max_tokens_fitted <= max_tokens))),
   constraint step_output_tokens_check CHECK ((output_tokens >= 0)),
+  constraint step_passages_check CHECK ((passages >= 0)),
   constraint step_reserved CHECK (((reserved_nanousd IS NULL) = (reserved_output_tokens IS NULL))),
   constraint step_reserved_nanousd_check CHECK ((reserved_nanousd >= 0)),
   constraint step_state_check CHECK ((state = ANY (ARRAY['sealed'::text, 'answered'::text, 'done'::text, 'lost'::text, 'errored'::text, 'expired'::text, 'canceled'::text])))

@@ -192,6 +192,7 @@ export {
   type RefusalKind,
 } from './wire/anthropic/classify.ts';
 export { compileMemory, type CompileOptions } from './memory/compile.ts';
+export { compileMemoryMetadata, SHOWN_TAGS_MAX, type MemoryMetadata } from './memory/metadata.ts';
 export { isMemoryTool, MEMORY_TOOLS } from './memory/definitions.ts';
 export { capResult, toolResultsMessage, type AnsweredCall } from './tools/results.ts';
 export { mayRunAgain } from './tools/side-effects.ts';
@@ -246,7 +247,7 @@ export {
   type ConversationSearch,
   type StoreCall,
 } from './memory/store-calls.ts';
-export { isStoreCall } from './memory/store-tools.ts';
+export { isStoreCall, STORE_TOOLS } from './memory/store-tools.ts';
 export { labelOfPath, checkNewLabel } from './memory/label.ts';
 export {
   calibrate,

@@ -165,6 +165,7 @@ export interface DefinitionTable {
   result_format: JsonColumn<unknown> | null;
   context_window_limit: Generated<number>;
   compaction: JsonDefaulted<unknown>;
+  shows_counts: Generated<boolean>;
   created_at: Stamped;
 }
 
@@ -371,6 +372,8 @@ export interface StepTable {
   ended_at: Timestamp | null;
   reserved_nanousd: number | null;
   reserved_output_tokens: number | null;
+  passages: number | null;
+  passage_tags: string[] | null;
 }
 
 export interface MessageTable {

@@ -1,5 +1,6 @@
 import {
   compileMemory,
+  compileMemoryMetadata,
   encodeDefinition,
   encodeRequest,
   nextToolChoice,
@@ -58,8 +59,9 @@ function encode(
     agent_type: definition.agent_type,
     model_provider: parseModelHandle(definition.model)?.provider ?? '',
   });
+  const sections = [memory, request.metadata === null ? '' : compileMemoryMetadata(request.metadata)];
   return encodeRequest(customId, encoded, {
-    memory,
+    memory: sections.filter((section) => section !== '').join('\n\n'),
     messages_json: withSummary(request),
     max_tokens: request.max_tokens,
     tool_choice: nextToolChoice(conduct, request.trail),

@@ -4,12 +4,21 @@ import {
   auditInvariants,
   DEFAULT_PROJECT_ID,
   inTransaction,
+  resetMessages,
   revertBatch,
   type NewBatch,
 } from '@nightshift/db';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import type { FlowDeps } from '../../src/flows/deps.ts';
-import { call, openHouse, type House, type SubmittedBatch, type SubmittedRun } from './house.ts';
+import {
+  call,
+  openHouse,
+  recording,
+  type House,
+  type SentParams,
+  type SubmittedBatch,
+  type SubmittedRun,
+} from './house.ts';
 
 let house: House;
 let worker: FlowDeps;
@@ -164,5 +173,103 @@ describe('the search of a conversation', () => {
     expect(answers[1]).toMatchObject({ message: 'No results found.' });
     expect((answers[2] as Found).results).toHaveLength(1);
     expect(answers[3]).toContain("'limit' must be a whole number");
+  });
+});
+
+describe('the counts in a prompt', () => {
+  const metadataOf = ({ system }: SentParams): string => system?.at(-1)?.text.split('\n\n').at(-1) ?? '';
+  const recall = (count: number) => `- ${count} previous messages between you and the user`;
+
+  test('are of what the prompt does not show, as it stood when the step was sealed', async () => {
+    const { provider, sent } = recording(house);
+    worker = house.worker({ provider });
+    const batch = await run([
+      { input: [keep('tea', ['drink', 'taste']), keep('rice', ['taste'])].join('\n'), tools: TOOLS },
+    ]);
+    expect(sent.map(metadataOf).map((text) => text.includes('archival'))).toEqual([false, true, true]);
+    expect(metadataOf(sent[0]!)).toContain(`- AGENT_ID: agent-${batch.agent_ids[0]}\n`);
+    expect(metadataOf(sent[0]!)).toContain('- CONVERSATION_ID: default\n');
+    expect(metadataOf(sent[2]!)).toContain('- 2 total memories you created');
+    expect(metadataOf(sent[2]!)).toContain('- Available archival memory tags: drink, taste\n');
+    expect(metadataOf(sent[2]!)).toContain(recall(0));
+
+    const [agent_id] = batch.agent_ids;
+    await inTransaction(house.database.db, (trx) => resetMessages(trx, DEFAULT_PROJECT_ID, agent_id!));
+    await run([{ input: 'And now?', agent_id: agent_id! }]);
+    expect(metadataOf(sent.at(-1)!)).toContain(recall(6));
+    await run([{ input: 'And here?', agent_id: agent_id!, isolated: true }]);
+    expect(metadataOf(sent.at(-1)!)).toContain(recall(0));
+    expect(metadataOf(sent.at(-1)!)).toMatch(/- CONVERSATION_ID: conversation-[0-9a-f-]{36}\n/);
+  });
+
+  test('stand behind the static part, which stays the same, and only where a tool can reach what is counted', async () => {
+    const { provider, sent } = recording(house);
+    worker = house.worker({ provider });
+    await run([
+      { input: keep('tea'), tools: TOOLS, blocks: { notes: 'n' } },
+      { input: 'Good morning.', tools: ['core_memory_append'], blocks: { notes: 'n' } },
+    ]);
+    const [reaching, other] = [true, false].map((has) =>
+      sent.filter(({ tools }) => tools?.some(({ name }) => name === 'archival_memory_insert') === has),
+    );
+    expect(reaching).toHaveLength(2);
+    expect(new Set(reaching?.map(({ system }) => system?.[0]?.text)).size).toBe(1);
+    expect(reaching?.[0]?.system?.map(({ cache_control }) => cache_control !== undefined)).toEqual([
+      true,
+      false,
+    ]);
+    expect(reaching?.[0]?.system?.[1]?.text).toMatch(/^<memory_blocks>[^]*<\/memory_blocks>\n\n<memory_met/);
+    expect(JSON.stringify(other)).not.toContain('memory_metadata');
+  });
+
+  test('under review are of what the run itself would find', async () => {
+    const { provider, sent } = recording(house);
+    worker = house.worker({ provider });
+    const batch = await run([{ input: keep('held'), tools: TOOLS }], { apply: 'review' });
+    expect(metadataOf(sent[1]!)).toContain('- 1 total memories');
+    await run([{ input: 'Anything?', agent_id: batch.agent_ids[0]! }]);
+    expect(metadataOf(sent[2]!)).not.toContain('archival');
+  });
+
+  test('are the same to the byte when the request is built again after the archive has changed', async () => {
+    const bodies: string[] = [];
+    const real = recording(house).provider;
+    const provider: FlowDeps['provider'] = {
+      ...real,
+      async createBatch(body, asked) {
+        // But for nonce and attempt, which are new.
+        bodies.push((await body.text()).replaceAll(/"custom_id":"[^"]+"/g, ''));
+        if (bodies.length > 1) return real.createBatch(body, asked);
+        await house.rows(
+          `insert into passage (id, project_id, agent_id, content, words, tags, batch_id, run_id, step_number, tool_use_id)
+           select gen_random_uuid(), project_id, agent_id, 'dusk', '', '{dusk}', batch_id, id, 1, 'x' from run`,
+        );
+        await house.rows(`update agent set timezone = 'Asia/Tokyo'`);
+        return { outcome: 'unknown', status: null, reason: 'the answer got lost' };
+      },
+    };
+    worker = house.worker({ provider });
+    await house.submit([{ input: 'Anything?', tools: TOOLS }]);
+    await house.drive(worker, { hasten: true });
+    expect(bodies).toHaveLength(2);
+    expect(bodies[1]).toBe(bodies[0]);
+    expect(bodies[0]).toContain('memory_metadata');
+    expect(bodies[0]).not.toContain('dusk');
+  });
+
+  test('of a fleet are those of each agent', async () => {
+    const { provider, sent } = recording(house);
+    worker = house.worker({ provider });
+    const first = await run([
+      { input: keep('one', ['a']), tools: TOOLS },
+      { input: `${keep('two', ['b'])}\n${keep('three', ['b'])}`, tools: TOOLS },
+    ]);
+    sent.length = 0;
+    const [one = '', two = ''] = first.agent_ids;
+    await run([one, two, two, two].map((agent_id) => ({ input: 'Hello.', agent_id, isolated: true })));
+    const told = sent
+      .map(metadataOf)
+      .map((text) => /- (\d) total[^]*tags: (.)/.exec(text)?.slice(1).join(''));
+    expect(told.toSorted()).toEqual(['1a', '2b', '2b', '2b']);
   });
 });

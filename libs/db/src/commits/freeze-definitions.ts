@@ -1,3 +1,4 @@
+import { STORE_TOOLS } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 import { agentContents, wishKey, type DefinitionWish } from '../reads/agent-definitions.ts';
@@ -11,6 +12,8 @@ export interface FrozenAgent extends DefinitionWish {
   /** Handle. */
   readonly model: string;
 }
+
+const STORE_NAMES = STORE_TOOLS.map((tool) => tool.name);
 
 /**
  * Stores the definitions of agents as they are now, with what requests add to them, and says which wish has which, by
@@ -27,10 +30,12 @@ export async function freezeDefinitions(
   const { rows } = await sql<FrozenAgent>`
     with ${agentContents(projectId, wishes)}, stored as (
       insert into definition (id, project_id, agent_type, system, model, model_settings, tool_rules, tools, result_format,
-        context_window_limit, compaction)
+        context_window_limit, compaction, shows_counts)
       select * from (
         select distinct on (definition_id) definition_id, ${projectId}::uuid, agent_type, system, model, model_settings,
-          tool_rules, tools::json, result_format::json, context_window_limit, compaction
+          tool_rules, tools::json, result_format::json, context_window_limit, compaction,
+          exists (select from json_array_elements(c.tools::json) t
+                   where t->>'kind' = 'memory' and t->>'name' = any(${STORE_NAMES}))
         from content c where not exists (select from definition d where d.id = c.definition_id)
         order by definition_id
       ) fresh

@@ -1,3 +1,4 @@
+import { SHOWN_TAGS_MAX } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 
@@ -24,7 +25,7 @@ export interface Sealed {
  * Seals up to about `limit` ready runs into a new provider batch `building`.
  *
  * Promises: a sealed run is in exactly one provider batch; its step row fixes what the request will show (range of the
- * conversation, summary, block revisions, max_tokens), so the request can be built again to the byte. Whole chunks are taken,
+ * conversation, summary, block revisions, counts, max_tokens), so the request can be built again to the byte. Whole chunks are taken,
  * oldest due first, until `limit` is reached, so the count may exceed it by less than one chunk. `max_tokens` never exceeds
  * what `maxima` says of the model, doubled or not.
  *
@@ -70,7 +71,7 @@ export async function sealReadyRuns(
     insert into provider_batch (id, project_id, credential, state, nonce, request_count, next_due_at)
     values (${batch.id}::uuid, ${batch.project_id}::uuid, ${batch.credential}, 'building', ${batch.nonce}, 0, app_now())
   `.execute(trx);
-  const { rows } = await sql<{ count: number }>`
+  const { rows } = await sql<{ count: number; shows_counts: boolean | null }>`
     with locked as materialized (
       select r.id from run r join batch b on b.id = r.batch_id
        where r.id = any(${runIds}::uuid[]) and r.state = 'ready' and b.state = 'running'
@@ -91,7 +92,8 @@ export async function sealReadyRuns(
        where ab.agent_id in (select agent_id from sealed)
        group by ab.agent_id),
     asked as materialized (
-      select d.id, (d.model_settings->>'max_output_tokens')::int as tokens, x.output_tokens_max as most
+      select d.id, (d.model_settings->>'max_output_tokens')::int as tokens, x.output_tokens_max as most,
+             d.shows_counts
         from definition d
         left join json_to_recordset(${JSON.stringify(maxima)}::json) as x(model text, output_tokens_max int)
           on x.model = regexp_replace(d.model, '^[^/]*/|-\\d{8}$', '', 'g')
@@ -108,10 +110,11 @@ export async function sealReadyRuns(
         join asked d on d.id = s.definition_id
         left join memory m on m.agent_id = s.agent_id
       returning 1)
-    select count(*)::int as count from steps
+    select count(*)::int as count, (select bool_or(shows_counts) from asked) as shows_counts from steps
   `.execute(trx);
   const count = rows[0]?.count ?? 0;
   if (batches.some(({ apply }) => apply === 'review')) await showHeldBlocks(trx, batch.id);
+  if (rows[0]?.shows_counts === true) await countPassages(trx, batch.id);
   if (count === 0) {
     await sql`delete from provider_batch where id = ${batch.id}::uuid`.execute(trx);
   } else {
@@ -155,5 +158,34 @@ async function showHeldBlocks(trx: Tx, providerBatchId: string): Promise<void> {
                  join block d on d.id = coalesce(k.draft_id, k.block_id)) o
              where st.provider_batch_id = ${providerBatchId}::uuid) m
      where s.run_id = m.run_id and s.number = m.number and s.attempt = m.attempt
+  `.execute(trx);
+}
+
+/**
+ * Fixes what requests say of archival memory, for those that do: how many passages a search of their runs could find, and
+ * their commonest tags. Index: `passage_by_agent`.
+ */
+async function countPassages(trx: Tx, providerBatchId: string): Promise<void> {
+  await sql`
+    with told as (
+      select st.run_id, st.number, st.attempt, r.agent_id, r.batch_id
+        from step st join run r on r.id = st.run_id
+        join definition d on d.id = r.definition_id and d.shows_counts
+       where st.provider_batch_id = ${providerBatchId}::uuid),
+    archive as (
+      select o.agent_id, o.batch_id, c.passages, c.tags
+        from (select distinct agent_id, batch_id from told) o
+       cross join lateral (
+         with found as (
+           select p.tags from passage p
+            where p.agent_id = o.agent_id and (p.held_by_batch_id is null or p.held_by_batch_id = o.batch_id))
+         select (select count(*) from found) as passages,
+                array(select t.tag
+                        from (select tag from found cross join unnest(tags) as tag
+                               group by tag order by count(*) desc, tag limit ${SHOWN_TAGS_MAX}) t
+                       order by t.tag) as tags) c)
+    update step s set passages = a.passages, passage_tags = a.tags
+      from told t join archive a on a.agent_id = t.agent_id and a.batch_id = t.batch_id
+     where s.run_id = t.run_id and s.number = t.number and s.attempt = t.attempt
   `.execute(trx);
 }

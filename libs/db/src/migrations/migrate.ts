@@ -7,6 +7,7 @@ import * as toolRules from './0002-tool-rules.ts';
 import * as memory from './0003-memory.ts';
 import * as context from './0004-context.ts';
 import * as money from './0005-money.ts';
+import * as counts from './0006-counts.ts';
 
 /** Every migration, by name, in order. Imported, not globbed: type stripping and bundling both see them. */
 export const MIGRATIONS: Readonly<Record<string, Migration>> = {
@@ -15,6 +16,7 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0003_memory': memory,
   '0004_context': context,
   '0005_money': money,
+  '0006_counts': counts,
 };
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...MIGRATIONS }) };

@@ -1,4 +1,4 @@
-import type { BlockView, Trail } from '@nightshift/agent-core';
+import type { BlockView, MemoryMetadata, Trail } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
 
@@ -24,6 +24,8 @@ export interface SealedRequest {
   readonly messages_json: string;
   readonly block_ids: readonly string[];
   readonly block_revisions: readonly number[];
+  /** What it says of messages and passages that it does not show; null for nothing. */
+  readonly metadata: MemoryMetadata | null;
 }
 
 /**
@@ -40,6 +42,11 @@ export async function readSealedRequests(
     select s.ordinal, s.run_id, s.number, s.attempt, coalesce(s.max_tokens_fitted, s.max_tokens) as max_tokens,
            r.definition_id, r.trail, s.context_to_seq - s.context_from_seq + 1 as messages_max, s.is_summary, o.summary, o.hidden,
            s.block_ids, s.block_revisions,
+           case when s.passages is not null then json_build_object(
+             'agent_id', r.agent_id, 'messages', greatest(0, s.context_from_seq - 1), 'passages', s.passages, 'tags', s.passage_tags,
+             'sealed_at', extract(epoch from date_trunc('second', s.sealed_at))::bigint,
+             'conversation_id', (select nullif(r.conversation_id, a.conversation_id) from agent a where a.id = r.agent_id)
+           ) end as metadata,
            coalesce((select '[' || string_agg('{"role":"' || m.role || '","content":'
                     || case when left(m.content::text, 1) = '"' then m.content #>> '{}' else m.content::text end || '}',
                     ',' order by m.seq) || ']'

@@ -1,10 +1,12 @@
 import {
   compileMemory,
+  compileMemoryMetadata,
   conductOf,
   encodeDefinition,
   encodeRequest,
   estimateContentTokens,
   estimateTokens,
+  isStoreCall,
   modelPrice,
   nextToolChoice,
   NO_TRAIL,
@@ -44,6 +46,15 @@ const CUSTOM_ID = toCustomId('n'.repeat(10), {
   run_id: '01890000-0000-7000-8000-000000000000',
   number: 1,
   attempt: 1,
+});
+/** What requests of some agents say of their archive; its tags are not foreseen. */
+const COUNTS = compileMemoryMetadata({
+  agent_id: '01890000-0000-7000-8000-000000000000',
+  conversation_id: null,
+  sealed_at: 0,
+  messages: 100,
+  passages: 100,
+  tags: [],
 });
 const MESSAGE_FRAME_BYTES = '{"role":"","content":}'.length;
 
@@ -117,7 +128,7 @@ async function readFrames(
         },
       );
       const text = encodeRequest(CUSTOM_ID, encoded, {
-        memory,
+        memory: showsCounts(definition) ? `${memory}\n\n${COUNTS}` : memory,
         messages_json: '[]',
         max_tokens: definition.model_settings.max_output_tokens,
         tool_choice: nextToolChoice(conduct, NO_TRAIL),
@@ -131,6 +142,10 @@ async function readFrames(
     }
   }
   return frames;
+}
+
+function showsCounts({ tools }: Definition): boolean {
+  return tools.some(({ kind, name }) => kind === 'memory' && isStoreCall(name));
 }
 
 /** The messages that a run in the agent's conversation shows before its own. */

@@ -1,0 +1,47 @@
+import { toWireId } from '../base/ids.ts';
+
+/** What lies beside a prompt for tools to reach, as it was when its step was sealed. */
+export interface MemoryMetadata {
+  readonly agent_id: string;
+  /** A conversation besides the agent's own; null for that one. */
+  readonly conversation_id: string | null;
+  /** Seconds since 1970. */
+  readonly sealed_at: number;
+  /** Messages of the conversation before those that the prompt shows. */
+  readonly messages: number;
+  readonly passages: number;
+  readonly tags: readonly string[];
+}
+
+/** Tags that a prompt names; those of the most passages. */
+export const SHOWN_TAGS_MAX = 100;
+
+/**
+ * Letta's `<memory_metadata>` section, byte for byte, with the time in UTC: an agent may change its zone while a request
+ * waits to be encoded again. Characters of a tag that would end its line or an element become `_`.
+ */
+export function compileMemoryMetadata(facts: MemoryMetadata): string {
+  const { agent_id, conversation_id, sealed_at, messages, passages, tags } = facts;
+  return [
+    '<memory_metadata>',
+    `- AGENT_ID: ${toWireId('agent', agent_id)}`,
+    `- CONVERSATION_ID: ${conversation_id === null ? 'default' : toWireId('conversation', conversation_id)}`,
+    `- System prompt last recompiled: ${utcTime(sealed_at)}`,
+    `- ${messages} previous messages between you and the user are stored in recall memory (use tools to access them)`,
+    ...(passages > 0
+      ? [`- ${passages} total memories you created are stored in archival memory (use tools to access them)`]
+      : []),
+    ...(tags.length > 0
+      ? [`- Available archival memory tags: ${tags.map((tag) => tag.replace(/[<>\r\n]/g, '_')).join(', ')}`]
+      : []),
+    '</memory_metadata>',
+  ].join('\n');
+}
+
+/** As `2026-01-31 02:05:09 PM UTC+0000`. */
+function utcTime(seconds: number): string {
+  const [day = '', time = ''] = new Date(seconds * 1_000).toISOString().split('T');
+  const hour = Number(time.slice(0, 2));
+  const shown = String(hour % 12 === 0 ? 12 : hour % 12).padStart(2, '0');
+  return `${day} ${shown}${time.slice(2, 8)} ${hour < 12 ? 'AM' : 'PM'} UTC+0000`;
+}
