@@ -31,6 +31,8 @@ const say = (text: string): void => void process.stderr.write(`${text}\n`);
 const HEAL_MS = 240_000;
 /** The default lease; frozen workers wake long after it. */
 const LEASE_MS = 12_000;
+/** How long work of a killed worker may wait for another one. */
+const RECOVERY_MAX_MS = 15_000;
 
 const dataDir = resolve('.data/chaos');
 rmSync(dataDir, { recursive: true, force: true });
@@ -119,8 +121,7 @@ try {
     recovery_p99_ms: percentile(toll.recoveries_ms, 0.99),
     recovery_max_ms: percentile(toll.recoveries_ms, 1),
     recoveries: toll.recoveries_ms.length,
-    // Held by a worker at its death and not seen taken over: what its last commit had just given back.
-    not_seen_recovered: toll.waiting.size,
+    not_recovered: toll.waiting.size,
     heal_s: Math.round(healSeconds),
     queue: flags.queue,
     seed: flags.seed,
@@ -131,7 +132,9 @@ try {
     verdict.duplicated === 0 &&
     verdict.paid_twice === 0 &&
     verdict.deadlocks === 0 &&
-    verdict.violations.length === 0;
+    verdict.violations.length === 0 &&
+    toll.waiting.size === 0 &&
+    Math.max(0, ...toll.recoveries_ms) <= RECOVERY_MAX_MS;
   exitCode = held ? 0 : 1;
 } finally {
   await stack.stop();

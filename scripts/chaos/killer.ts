@@ -9,10 +9,17 @@ export interface Toll {
   connections_cut: number;
   /** Workers that could not start, as when their first connection was cut; another was started instead. */
   failed_starts: number;
-  /** Milliseconds from a kill to the moment a row that the victim held was taken over. */
+  /** Milliseconds from a kill until somebody else had taken a row that the victim held. */
   readonly recoveries_ms: number[];
-  /** Rows in the hands of a worker at its death that nobody has taken over yet, by victim and row. */
-  readonly waiting: Map<string, number>;
+  /** Rows that dead workers held and that nobody has taken yet. */
+  readonly waiting: Set<HeldRow>;
+}
+
+/** A row in the hands of a worker when it died. */
+interface HeldRow {
+  readonly id: string;
+  readonly epoch: number;
+  readonly killed_at: number;
 }
 
 /** Breaks workers at random until it is stopped; keeps `workers` of them running. */
@@ -31,6 +38,10 @@ interface KillerOptions {
   readonly random: () => number;
 }
 
+/** Milliseconds between two looks at the rows of dead workers, and how long after the last kill they are looked at. */
+const LOOK_INTERVAL_MS = 250;
+const GIVE_UP_MS = 30_000;
+
 /** Starts killing: seven of ten acts are SIGKILL, two freeze a worker past its lease, one cuts database connections. */
 export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions): Killer {
   const toll: Toll = {
@@ -39,21 +50,19 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
     connections_cut: 0,
     failed_starts: 0,
     recoveries_ms: [],
-    waiting: new Map(),
+    waiting: new Set(),
   };
   const alive = new Set<StackProcess>(stack.workers);
   const frozen = new Set<StackProcess>();
   const pending = new Set<Promise<unknown>>();
   let incarnation = 0;
   let stopped = false;
-  for (const worker of alive) watchTakeovers(worker, toll);
 
   // As an orchestrator would: what ends before it is at work is started again, but not for ever.
   const start = async (triesLeft = 4): Promise<void> => {
     incarnation += 1;
     try {
       const worker = await stack.addWorker(`chaos-${incarnation}`);
-      watchTakeovers(worker, toll);
       alive.add(worker);
     } catch (error) {
       toll.failed_starts += 1;
@@ -69,9 +78,8 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
     alive.delete(worker);
     await worker.kill();
     toll.kills += 1;
-    const killedAt = performance.now();
-    for (const row of await rowsHeldBy(pool, worker.name))
-      toll.waiting.set(`${worker.name} ${row}`, killedAt);
+    const killed_at = performance.now();
+    for (const row of await rowsHeldBy(pool, worker.name)) toll.waiting.add({ ...row, killed_at });
     during(start());
   };
   const freeze = async (worker: StackProcess): Promise<void> => {
@@ -100,6 +108,7 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
     }
   };
   const running = loop();
+  const watch = watchRecoveries(pool, toll);
   return {
     toll,
     async stop() {
@@ -107,40 +116,62 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
       await running;
       while (pending.size > 0) await Promise.all(pending);
       while (alive.size < options.workers) await start();
+      await watch.stop();
     },
   };
 }
 
-/** Notes when a row of a dead worker is taken over, by what the others log. */
-function watchTakeovers(worker: StackProcess, toll: Toll): void {
-  worker.onLine((line) => {
-    if (!line.includes('"taken_over_from":"')) return;
-    const report = JSON.parse(line) as {
-      taken_over_from: string;
-      provider_batch_id?: string;
-      chunk_id?: string;
-      batch_id?: string;
-    };
-    const row = report.provider_batch_id ?? report.chunk_id ?? report.batch_id ?? '';
-    const key = `${report.taken_over_from} ${row}`;
-    const killedAt = toll.waiting.get(key);
-    if (killedAt === undefined) return;
-    toll.waiting.delete(key);
-    toll.recoveries_ms.push(performance.now() - killedAt);
-  });
+/** Looks at the rows of dead workers until it is stopped and none waits any more, or for {@link GIVE_UP_MS} after that. */
+function watchRecoveries(pool: pg.Pool, toll: Toll): { stop(): Promise<void> } {
+  const until = { ms: Number.POSITIVE_INFINITY, isStopped: false };
+  const watching = (async () => {
+    while ((!until.isStopped || toll.waiting.size > 0) && performance.now() < until.ms) {
+      await noteTaken(pool, toll);
+      await new Promise((resolve) => setTimeout(resolve, LOOK_INTERVAL_MS));
+    }
+  })();
+  return {
+    async stop() {
+      until.isStopped = true;
+      until.ms = performance.now() + GIVE_UP_MS;
+      await watching;
+    },
+  };
+}
+
+/** Notes which rows of dead workers have been taken over since, or needed nobody: the victim's last commit let them go. */
+async function noteTaken(pool: pg.Pool, toll: Toll): Promise<void> {
+  if (toll.waiting.size === 0) return;
+  const rows = [...toll.waiting];
+  const { rows: still } = await pool.query<{ id: string; epoch: number }>(
+    `select id, lease_epoch as epoch from provider_batch where id = any($1::uuid[]) and state in ('building', 'ended')
+     union all select id, lease_epoch from run_chunk where id = any($1::uuid[])`,
+    [rows.map((row) => row.id)],
+  );
+  const waits = new Set(still.map(({ id, epoch }) => `${id} ${epoch}`));
+  const now = performance.now();
+  for (const row of rows) {
+    if (waits.has(`${row.id} ${row.epoch}`)) continue;
+    toll.waiting.delete(row);
+    toll.recoveries_ms.push(now - row.killed_at);
+  }
 }
 
 /**
  * Rows whose lease the victim held when it died. One on its way to the provider is left out: nobody may touch it before
  * the create has timed out and the quarantine is over.
  */
-async function rowsHeldBy(pool: pg.Pool, owner: string): Promise<readonly string[]> {
-  const { rows } = await pool.query<{ id: string }>(
-    `select id from provider_batch where lease_owner = $1 and lease_until > app_now() and state in ('building', 'ended')
-     union all select id from run_chunk where lease_owner = $1 and lease_until > app_now()`,
+async function rowsHeldBy(
+  pool: pg.Pool,
+  owner: string,
+): Promise<readonly { readonly id: string; readonly epoch: number }[]> {
+  const { rows } = await pool.query<{ id: string; epoch: number }>(
+    `select id, lease_epoch as epoch from provider_batch
+      where lease_owner = $1 and lease_until > app_now() and state in ('building', 'ended')
+     union all select id, lease_epoch from run_chunk where lease_owner = $1 and lease_until > app_now()`,
     [owner],
   );
-  return rows.map((row) => row.id);
+  return rows;
 }
 
 /** Cuts about a third of the workers' connections, in the middle of whatever they do. */
