@@ -30,7 +30,7 @@ const say = (text: string): void => void process.stderr.write(`${text}\n`);
 /** How long everything may take to end once the faults are gone. */
 const HEAL_MS = 240_000;
 /** The default lease; frozen workers wake long after it. */
-const LEASE_MS = 12_000;
+const LEASE_MS = 10_000;
 /** How long work of a killed worker may wait for another one. */
 const RECOVERY_MAX_MS = 15_000;
 

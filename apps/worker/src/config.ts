@@ -37,7 +37,7 @@ const schema = z
     /** Least severe log line that is written. */
     LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'silent']).default('info'),
     /** Milliseconds a claimed row stays ours without renewal. Renewed every third of it. */
-    LEASE_MS: positive.default(12_000),
+    LEASE_MS: positive.default(10_000),
     /** Milliseconds between two looks at everything that is due, whatever the queue says. */
     SWEEP_INTERVAL_MS: positive.default(2_000),
     /** Milliseconds between two looks for second batches of submissions that were in doubt; one call each. */
@@ -69,7 +69,7 @@ const schema = z
     /** File with the prices of models, in the shape of `libs/agent-core/src/model/prices.json`; that one without. The API has to have the same. */
     PRICES_FILE: z.string().optional(),
     /** Result lines of one transaction. */
-    CHUNK_LINES: positive.max(5_000).default(500),
+    CHUNK_LINES: positive.max(5_000).default(1_000),
     /** Key that callbacks are signed with, `whsec_<base64>`; unsigned without. */
     CALLBACK_SECRET: z
       .string()

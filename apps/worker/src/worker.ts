@@ -9,7 +9,8 @@ import { createDefinitionCache } from './flows/definition-cache.ts';
 import type { Hooks, ToolPort } from './flows/deps.ts';
 import { createLeaseKeeper } from './leases/keeper.ts';
 import type { ProviderPort } from './provider/port.ts';
-import { createPumps } from './queues/pumps.ts';
+import { createHouseBell } from './queues/house-bell.ts';
+import { createPumps, type Pumps } from './queues/pumps.ts';
 import type { PumpLog } from './queues/pump.ts';
 import { registerTools } from './register-tools.ts';
 import { startSweepTimer } from './ticks/sweep-timer.ts';
@@ -61,13 +62,14 @@ export async function startWorker(config: WorkerConfig, parts: WorkerParts): Pro
     onError: (error) => parts.log.queueError(error),
   });
   const leases = createLeaseKeeper(db, claimant);
-  const pumps = createPumps(
+  const houseBell = createHouseBell(bell, (kind) => pumps.kick(kind));
+  const pumps: Pumps = createPumps(
     {
       db,
       ...(parts.auditPool === undefined ? {} : { audit_db: connect(parts.auditPool) }),
       provider: parts.provider,
       tools: parts.tools,
-      bell,
+      bell: houseBell,
       callbacks: { post: (callback) => postCallback(callback, config.callbacks) },
       leases,
       claimant,
@@ -97,7 +99,7 @@ export async function startWorker(config: WorkerConfig, parts: WorkerParts): Pro
       // Whatever is still under way is told that its leases are gone, which it survives.
       leases.close();
       await settlesWithin(quiet, Math.min(graceMs, STOP_CUT_MS));
-      await bell.close();
+      await houseBell.close();
       await releaseAllLeases(db, config.owner);
     },
   };

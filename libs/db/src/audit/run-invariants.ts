@@ -87,18 +87,19 @@ export const RUN_INVARIANTS: readonly Invariant[] = [
     id: 'I21b',
     name: 'a run waits for its caller exactly while a call of its step has no answer, and is in no chunk then',
     sql: sql`
-      select r.id as run_id, r.state, o.open, k.chunks
+      with named as (select u.run_id, count(*)::int as chunks from run_chunk, unnest(run_ids) as u(run_id) group by u.run_id)
+      select r.id as run_id, r.state, o.open, coalesce(k.chunks, 0) as chunks
         from run r
        cross join lateral (
          select count(*)::int as open from tool_call c
           where c.run_id = r.id and c.step_number = r.step_number and c.awaits is not null and c.verdict is null
             and c.state = 'pending') o
-       cross join lateral (
-         select count(*)::int as chunks from run_chunk c where r.id = any(c.run_ids)) k
+        left join named k on k.run_id = r.id
         join batch b on b.id = r.batch_id
-       where (r.state = 'requires_action' and (o.open = 0 or k.chunks > 0))
+       where r.state in ('requires_action', 'acting')
+         and ((r.state = 'requires_action' and (o.open = 0 or k.chunks > 0))
           -- The calls of a run past its deadline, or of a batch that is being cancelled, are answered by whoever ends its runs.
-          or (r.state = 'acting' and o.open > 0 and b.state <> 'cancelling' and coalesce(r.deadline_at > app_now(), true))`,
+          or (r.state = 'acting' and o.open > 0 and b.state <> 'cancelling' and coalesce(r.deadline_at > app_now(), true)))`,
   },
   {
     id: 'I19',

@@ -1,0 +1,46 @@
+import type { Bell, Signal, SignalKind } from '@nightshift/queue';
+
+/** Milliseconds between two rings to the neighbours. */
+export const RING_INTERVAL_MS = 100;
+
+/**
+ * A bell that is heard in its own house at once, without the queue, and by the other workers at once or, when they have
+ * just been rung for, within {@link RING_INTERVAL_MS}: a worker that commits chunk after chunk sends few signals.
+ * `ring` resolves when nothing is left for its caller to wait for; what waits when the bell closes is sent first.
+ */
+export function createHouseBell(bell: Bell, kick: (kind: SignalKind) => void): Bell {
+  let waiting: Signal[] = [];
+  let pause: NodeJS.Timeout | undefined;
+
+  function kickEach(signals: readonly Signal[]): void {
+    for (const { kind } of signals) kick(kind);
+  }
+
+  function send(): Promise<void> {
+    const signals = waiting;
+    waiting = [];
+    pause =
+      signals.length === 0
+        ? undefined
+        : setTimeout(() => {
+            void send();
+          }, RING_INTERVAL_MS).unref();
+    return signals.length === 0 ? Promise.resolve() : bell.ring(signals);
+  }
+
+  return {
+    backend: bell.backend,
+    async ring(signals) {
+      kickEach(signals);
+      if (bell.backend === 'none') return;
+      waiting.push(...signals);
+      if (pause === undefined) await send();
+    },
+    async close() {
+      clearTimeout(pause);
+      await send();
+      clearTimeout(pause);
+      await bell.close();
+    },
+  };
+}

@@ -1,0 +1,75 @@
+import type { Bell, Signal } from '@nightshift/queue';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { createHouseBell, RING_INTERVAL_MS } from '../../src/queues/house-bell.ts';
+
+const COMPOSE: Signal = { kind: 'compose', id: '*' };
+const TOOLS: Signal = { kind: 'tools', id: '*' };
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+/** A queue that notes what it is given. */
+function queue(backend: Bell['backend'] = 'postgres'): Bell & {
+  readonly sent: (readonly Signal[])[];
+  readonly at: { closed: boolean };
+} {
+  const sent: (readonly Signal[])[] = [];
+  const at = { closed: false };
+  return {
+    backend,
+    sent,
+    at,
+    ring: (signals) => {
+      sent.push(signals);
+      return Promise.resolve();
+    },
+    close: () => {
+      at.closed = true;
+      return Promise.resolve();
+    },
+  };
+}
+
+describe('the bell of a worker', () => {
+  test.each(['postgres', 'none'] as const)('is heard in its own house at once (%s)', async (backend) => {
+    const kicked: string[] = [];
+    const bell = createHouseBell(queue(backend), (kind) => kicked.push(kind));
+    await bell.ring([COMPOSE, TOOLS]);
+    await bell.ring([COMPOSE]);
+    expect(kicked).toEqual(['compose', 'tools', 'compose']);
+  });
+
+  test('rings the neighbours at once after a silence', async () => {
+    const outside = queue();
+    const bell = createHouseBell(outside, () => undefined);
+    await bell.ring([COMPOSE]);
+    await vi.advanceTimersByTimeAsync(RING_INTERVAL_MS * 2);
+    await bell.ring([TOOLS]);
+    expect(outside.sent).toEqual([[COMPOSE], [TOOLS]]);
+  });
+
+  test('says within the interval, in one ring, whatever was rung for meanwhile', async () => {
+    const outside = queue();
+    const bell = createHouseBell(outside, () => undefined);
+    await bell.ring([COMPOSE]);
+    for (let i = 0; i < 50; i++) await bell.ring([COMPOSE, TOOLS]);
+    expect(outside.sent).toHaveLength(1);
+    await vi.advanceTimersByTimeAsync(RING_INTERVAL_MS);
+    expect(outside.sent).toHaveLength(2);
+    expect(new Set(outside.sent[1])).toEqual(new Set([COMPOSE, TOOLS]));
+    await vi.advanceTimersByTimeAsync(RING_INTERVAL_MS * 5);
+    expect(outside.sent).toHaveLength(2);
+  });
+
+  test('sends what waits before it closes', async () => {
+    const outside = queue();
+    const bell = createHouseBell(outside, () => undefined);
+    await bell.ring([COMPOSE]);
+    await bell.ring([TOOLS]);
+    await bell.close();
+    expect(outside.sent).toEqual([[COMPOSE], [TOOLS]]);
+    expect(outside.at.closed).toBe(true);
+    await vi.advanceTimersByTimeAsync(RING_INTERVAL_MS * 5);
+    expect(outside.sent).toHaveLength(2);
+  });
+});
