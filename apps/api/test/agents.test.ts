@@ -337,7 +337,7 @@ describe('changing an agent', () => {
     });
   });
 
-  test('leaves runs under way their definition', async () => {
+  test('B135: leaves runs under way their definition', async () => {
     const id = await createAgent(api, { system: 'before' });
     const submit = () => api.call('POST', '/v1/batches', { requests: [{ agent_id: id, input: 'x' }] });
     await submit();
@@ -372,7 +372,7 @@ describe('deleting an agent', () => {
 });
 
 describe('listing agents', () => {
-  test('pages whole both ways over ties, and while agents are deleted', async () => {
+  test('B115: pages whole both ways over ties, and while agents are deleted', async () => {
     const fresh = await openApi();
     const ids: string[] = [];
     for (let i = 0; i < 9; i++) ids.push(await createAgent(fresh, { name: `n${i}` }));

@@ -179,7 +179,7 @@ describe('a batch that cannot be accepted stores nothing', () => {
       '/requests/1/agent_id',
     ],
     [
-      'an unknown agent',
+      'an unknown agent (B27, B54)',
       (good) => ({ requests: [good, { ...good, agent_id: `agent-${UNKNOWN_UUID}` }] }),
       404,
       '/requests/1/agent_id',
@@ -199,7 +199,7 @@ describe('a batch that cannot be accepted stores nothing', () => {
     ],
     ['empty text', () => ({ requests: [{ agent_id, input: ' ' }] }), 422, '/requests/0/input'],
     [
-      'an unknown role',
+      'a result of a tool (B113)',
       () => ({ requests: [{ agent_id, messages: [{ role: 'tool', content: 'x' }] }] }),
       422,
       '/requests/0/messages/0/role',
@@ -227,7 +227,7 @@ describe('a batch that cannot be accepted stores nothing', () => {
       '/requests/0/messages/1/role',
     ],
     [
-      'an approval',
+      'an approval (B113)',
       () => ({ requests: [{ agent_id, messages: [{ type: 'approval', role: 'user', content: 'x' }] }] }),
       422,
       '/requests/0/messages/0/type',
@@ -292,7 +292,12 @@ describe('a batch that cannot be accepted stores nothing', () => {
       422,
       '/requests/1/custom_id',
     ],
-    ['a callback that is no URL', (good) => ({ requests: [good], callback_url: 'x' }), 422, '/callback_url'],
+    [
+      'a callback that is no URL (B40)',
+      (good) => ({ requests: [good], callback_url: 'x' }),
+      422,
+      '/callback_url',
+    ],
     [
       'a callback by ftp',
       (good) => ({ requests: [good], callback_url: 'ftp://x.org/' }),
@@ -318,7 +323,7 @@ describe('a batch that cannot be accepted stores nothing', () => {
 });
 
 describe('the same request again', () => {
-  test('with an Idempotency-Key is the same batch, however many come at once', async () => {
+  test('B53: with an Idempotency-Key is the same batch, however many come at once', async () => {
     const agent_id = await createAgent(api);
     const before = (await countRows(api)).batch!;
     const headers = { 'idempotency-key': 'night-1' };
@@ -348,7 +353,7 @@ describe('the same request again', () => {
     expect((await submit([{ agent_id, input: 'x' }], {}, headers)).status).toBe(200);
   });
 
-  test('as a retry of the client is the same batch; as a new request it is a new one', async () => {
+  test('B53: as a retry of the client is the same batch; as a new request it is a new one', async () => {
     const agent_id = await createAgent(api);
     const body = [{ agent_id, input: 'Go.' }];
     const first = await submit(body, {}, { 'x-stainless-retry-count': '0' });
@@ -379,7 +384,7 @@ describe('the same request again', () => {
 });
 
 describe('a large batch', () => {
-  test('of 5,000 requests is one transaction of a bounded number of statements', async () => {
+  test('B18, B35: of 5,000 requests is one transaction of a bounded number of statements', async () => {
     const statements: string[] = [];
     const counted: Database = new Kysely<DB>({
       dialect: new PostgresDialect({ pool: api.database.pool }),
@@ -439,7 +444,7 @@ describe('reading', () => {
     expect((await api.call('PATCH', `/v1/messages/batches/job-${UNKNOWN_UUID}/cancel`)).status).toBe(404);
   });
 
-  test('counts, tokens and cost are the sums of the tally', async () => {
+  test('B43: counts, tokens and cost are the sums of the tally', async () => {
     const agent_id = await createAgent(api);
     const { body } = await submit([
       { agent_id, input: 'a' },
@@ -477,13 +482,20 @@ describe('reading', () => {
     });
   });
 
-  test('lists all batches, newest first, whole both ways', async () => {
+  test('B39, B42: lists all batches, newest first, whole both ways', async () => {
     const fresh = await openApi();
     const agent_id = await createAgent(fresh);
     const ids: string[] = [];
     for (let i = 0; i < 7; i++) {
       const { body } = await fresh.call('POST', '/v1/batches', { requests: [{ agent_id, input: `${i}` }] });
       ids.push(body.id);
+    }
+    // Whatever has become of them.
+    for (const [index, state] of ['completed', 'failed', 'cancelled'].entries()) {
+      await fresh.database.pool.query(
+        'update batch set state = $1, completed_at = app_now(), cancel_requested_at = app_now() where id = $2',
+        [state, ids[index]!.slice(4)],
+      );
     }
     // Ties: the order must still be total.
     await fresh.database.pool.query(`update batch set created_at = date_trunc('hour', created_at)`);
@@ -521,7 +533,7 @@ describe('reading', () => {
 });
 
 describe('the messages of a batch', () => {
-  test('come by request, page whole both ways, and filter by agent', async () => {
+  test('B42: come by request, page whole both ways, and filter by agent', async () => {
     const agents = [await createAgent(api), await createAgent(api), await createAgent(api)];
     const { body } = await submit(
       agents.map((agent_id, index) => ({
@@ -598,7 +610,7 @@ describe('cancelling', () => {
     ['completed', 'completed'],
     ['failed', 'failed'],
     ['cancelled', 'cancelled'],
-  ])('a %s batch changes nothing and is no error', async (state, status) => {
+  ])('B37: a %s batch changes nothing and is no error', async (state, status) => {
     const agent_id = await createAgent(api);
     const { body } = await submit([{ agent_id, input: 'Go.' }]);
     await api.database.pool.query(

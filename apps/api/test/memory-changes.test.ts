@@ -100,14 +100,19 @@ describe('the revisions of a block', () => {
     expect((await diff('')).body.errors[0].path).toBe('?from');
   });
 
-  test('one of them is made the present again, description and limit included', async () => {
+  test('B71: one of them is made the present again, description and limit included', async () => {
     const block = (await api.call('POST', '/v1/blocks/', { label: 'r', value: 'old', limit: 10 })).body;
     const url = `/v1/blocks/${block.id}`;
     await api.call('PATCH', url, { value: 'new, and longer', description: 'd', limit: 20 });
     const reverted = await api.call('POST', `${url}/revert`, { revision: 1 });
     expect(reverted.body).toEqual({ ...block, revision: 3 });
     expect((await api.call('POST', `${url}/revert`, { revision: 1 })).body.revision).toBe(3);
-    const late = await api.call('POST', `${url}/revert`, { revision: 2, expected_revision: 2 });
+    // What was undone stays, under its own number, and an edit gets one of its own.
+    expect((await api.call('PATCH', url, { value: 'newest' })).body.revision).toBe(4);
+    const { body: revisions } = await api.call('GET', `${url}/revisions`);
+    expect(revisions.map((row: { revision: number }) => row.revision)).toEqual([4, 3, 2, 1]);
+    expect((await api.call('GET', `${url}/revisions/2`)).body.value).toBe('new, and longer');
+    const late = await api.call('POST', `${url}/revert`, { revision: 3, expected_revision: 2 });
     expect([late.status, late.body.code]).toEqual([409, 'conflict']);
     expect((await api.call('POST', `${url}/revert`, { revision: 9 })).status).toBe(404);
     expect((await api.call('POST', `${url}/revert`, {})).body.errors[0].path).toBe('/revision');

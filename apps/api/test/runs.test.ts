@@ -186,7 +186,7 @@ describe('a run', () => {
 });
 
 describe('listing runs', () => {
-  test('filters by agent, batch, status and reason, and pages whole both ways', async () => {
+  test('B117: filters by agent, batch, status and reason, and pages whole both ways', async () => {
     const { batch, runs, agents } = await submitRuns(['a', 'b', 'c', 'd', 'e']);
     const ids = runs.map((run: { id: string }) => run.id);
     const list = async (query: string) =>
@@ -282,7 +282,7 @@ describe('what a run did', () => {
     expect(new Set(messages.map((message: { batch_item_id: string }) => message.batch_item_id)).size).toBe(1);
   });
 
-  test('shows as steps, one by one and across runs', async () => {
+  test('B36: shows as steps, one by one and across runs', async () => {
     const steps = (await api.call('GET', `/v1/runs/${run.id}/steps`)).body;
     expect(
       steps.map((step: Record<string, unknown>) => [step.number, step.status, step.stop_reason]),
@@ -317,7 +317,7 @@ describe('what a run did', () => {
     expect(await list('end_date=2026-01-01')).toEqual([steps[1]]);
   });
 
-  test('shows as usage', async () => {
+  test('B36, B117: shows as usage', async () => {
     expect((await api.call('GET', `/v1/runs/${run.id}/usage`)).body).toEqual({
       prompt_tokens: 30,
       completion_tokens: 6,

@@ -55,7 +55,7 @@ describe('an address inside a network is not called', () => {
     'http://[64:ff9b::7f00:1]/',
     'http://[2002:7f00:1::]/',
     'http://localhost/',
-  ])('%s', async (url) => {
+  ])('B108: %s', async (url) => {
     const outcome = await postCallback({ ...callback, url }, { allow_private: false, timeout_ms: 2_000 });
     expect(outcome).toMatchObject({ kind: 'unreachable', permanent: true });
   });
@@ -66,7 +66,7 @@ describe('an address inside a network is not called', () => {
 });
 
 describe('one delivery', () => {
-  test('is signed over id, time and body', async () => {
+  test('B40: is signed over id, time and body', async () => {
     const receiver = await startReceiver(204);
     const secret = `whsec_${Buffer.from('0123456789abcdef0123456789abcdef').toString('base64')}`;
     const outcome = await postCallback(
@@ -148,7 +148,27 @@ describe('the callback of a batch', () => {
     receiver.server.close();
   });
 
-  test('is tried again later when the receiver fails, under the same id', async () => {
+  test('B40: is delivered for a batch that was cancelled, and for none that asked for no callback', async () => {
+    const receiver = await startReceiver(200);
+    const worker = house.worker();
+    const callbacks = {
+      post: (one: Parameters<typeof postCallback>[0]) =>
+        postCallback(one, { allow_private: true, timeout_ms: 2_000 }),
+    };
+    const { id } = await house.submit([{ input: 'hello' }]);
+    await house.submit([{ input: 'hello' }]);
+    await house.database.pool.query('update batch set callback_url = $2 where id = $1', [id, receiver.url]);
+    await house.cancel(id);
+    await house.drive(worker);
+    expect(await deliverWebhooks({ ...worker, callbacks })).toMatchObject({ delivered: true });
+    expect(await deliverWebhooks({ ...worker, callbacks })).toMatchObject({ worked: false });
+    expect(receiver.received.map(({ body }) => JSON.parse(body) as object)).toMatchObject([
+      { job_id: `job-${id}`, status: 'cancelled' },
+    ]);
+    receiver.server.close();
+  });
+
+  test('B40: is tried again later when the receiver fails, under the same id', async () => {
     const receiver = await startReceiver(500, 200);
     const id = await endedBatch(receiver.url);
     const worker = house.worker();

@@ -52,7 +52,7 @@ interface Params {
 }
 
 describe('steps without an answer', () => {
-  test('an expired step is sent again, and the run ends expired when no attempt is left', async () => {
+  test('B20, B22: an expired step is sent again, and the run ends expired when no attempt is left', async () => {
     house.simulator.control.addRule({
       op: 'request',
       match: { contains: 'always late' },
@@ -98,7 +98,7 @@ describe('steps without an answer', () => {
     expect([totals.requests, repeated.content_hashes]).toEqual([2, 0]);
   });
 
-  test('a request that never succeeds ends its run after the last attempt, with what the provider said', async () => {
+  test('B13, B20: a request that never succeeds ends its run after the last attempt, with what the provider said', async () => {
     house.simulator.control.addRule({
       op: 'request',
       outcome: { type: 'errored', error_type: 'api_error', message: 'Come back another day' },
@@ -113,6 +113,7 @@ describe('steps without an answer', () => {
         error: { message: 'Come back another day' },
       },
     ]);
+    expect(await house.rows('select state from batch')).toEqual([{ state: 'failed' }]);
   });
 
   test('a request that is wrong in itself fails at once with what the provider said, and nobody else does', async () => {
@@ -201,7 +202,7 @@ describe('answers cut off at max_tokens', () => {
     expect(await house.runsOf(next.id)).toMatchObject([{ stop_reason: 'end_turn' }]);
   });
 
-  test('in the middle of a text: the run ends as max_tokens and keeps what was said', async () => {
+  test('B89: in the middle of a text: the run ends as max_tokens and keeps what was said', async () => {
     const batch = await house.submit([{ input: '⟦sim:maxTokensText⟧' }]);
     await house.drive(house.worker());
     expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'failed', stop_reason: 'max_tokens' }]);
@@ -211,7 +212,7 @@ describe('answers cut off at max_tokens', () => {
 });
 
 describe('ends of a turn', () => {
-  test('a refusal ends the run and is kept out of later requests', async () => {
+  test('B89, B105: a refusal ends the run and is kept out of later requests', async () => {
     const { provider, sent } = recording();
     const batch = await house.submit([{ input: '⟦sim:refusal?mid=1⟧' }]);
     await house.drive(house.worker({ provider }));
@@ -326,7 +327,7 @@ describe('content', () => {
     expect(said?.text.charCodeAt(said.text.indexOf('lone:') + 5)).toBe(0xd83d);
   });
 
-  test('thinking goes back with its signature, beside the results of the calls that followed it', async () => {
+  test('B6: thinking goes back with its signature, beside the results of the calls that followed it', async () => {
     const batch = await house.submit([
       {
         input: '⟦sim:thinking?display=summarized&n=2⟧',

@@ -71,7 +71,7 @@ async function run(runs: readonly SubmittedRun[], rest: Partial<NewBatch> = {}):
 }
 
 describe('archival memory', () => {
-  test('is searched by words, best first, by tags and by dates; a search finds what was kept before its step', async () => {
+  test('B102: is searched by words, best first, by tags and by dates; a search finds what was kept before its step', async () => {
     const batch = await run([
       {
         input: [
@@ -153,6 +153,23 @@ describe('archival memory', () => {
 });
 
 describe('the search of a conversation', () => {
+  test('B70: up to a day finds what was said on it, and counts what it shows', async () => {
+    const first = await run([{ input: 'My dog is called Rex.', tools: TOOLS }]);
+    const [day] = await house.rows<{ today: string; before: string }>(
+      `select to_char(app_now() at time zone 'UTC', 'YYYY-MM-DD') as today,
+              to_char(app_now() at time zone 'UTC' - interval '2 days', 'YYYY-MM-DD') as before`,
+    );
+    const look = (end_date: string | undefined) =>
+      call('conversation_search', { query: 'dog', roles: ['assistant'], end_date });
+    const later = await run([
+      { input: [look(day?.today), look(day?.before)].join('\n'), agent_id: first.agent_ids[0] ?? '' },
+    ]);
+    const [today, before] = (await answersOf(later)) as Found[];
+    expect(today?.results.map(({ content }) => content)).toEqual(['Understood: My dog is called Rex.']);
+    expect(today?.message).toBe('Showing 1 result:');
+    expect(before?.results).toEqual([]);
+  });
+
   test('finds what was said by user and assistant, not what tools said', async () => {
     const first = await run([{ input: 'My dog is called Rex.', tools: TOOLS }]);
     const later = await run([

@@ -285,7 +285,7 @@ describe('a client tool', () => {
     expect(unknown.status).toBe(404);
   });
 
-  test('answered twice at once is answered once', async () => {
+  test('B114: answered twice at once is answered once', async () => {
     const worker = house.worker();
     const { batch, ids } = await untilAsked(
       { input: script({ tool: 'ask_user' }, { text: 'Thanks.' }), client_tools: [ASK] },

@@ -90,7 +90,7 @@ test.each([
   ['ended', 3],
   ['acting', 3],
 ])(
-  'a batch cancelled while its runs are %s: every run ends cancelled and what was paid is kept',
+  'B37, B38: a batch cancelled while its runs are %s: every run ends cancelled and what was paid is kept',
   async (stage, answers) => {
     if (stage === 'submitted')
       house.simulator.control.addRule({ op: 'create', action: { type: 'neverEnds' } });
@@ -123,7 +123,7 @@ test.each([
   },
 );
 
-test('a batch at the provider is cancelled there, and what had been begun is paid, booked and kept', async () => {
+test('B23, B37: a batch at the provider is cancelled there, and what had been begun is paid, booked and kept', async () => {
   const { control } = house.simulator;
   control.addRule({ op: 'create', action: { type: 'latency', ms: 3_600_000 } });
   control.configure({ cancel: { delay_ms: 0, in_work: 0.5, started_succeed: 1 } });
@@ -196,7 +196,7 @@ test('a create in doubt is cleared up before its batch ends as cancelled: what t
   expect({ requests, twice, booked }).toEqual({ requests: 3, twice: 0, booked: billed });
 });
 
-test('a create in doubt that never arrived is not sent again for a batch that is being cancelled', async () => {
+test('B38: a create in doubt that never arrived is not sent again for a batch that is being cancelled', async () => {
   house.simulator.control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'dropBefore' } });
   const batch = await submitWork();
   const worker = house.worker({ tools: ACTING });

@@ -1,4 +1,5 @@
 import type {} from '../../../../test/global-setup.ts';
+import { DEFAULT_PROJECT_ID, inTransaction, revertBatch } from '@nightshift/db';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
 import type { FlowDeps } from '../../src/flows/deps.ts';
 import { call, openHouse, type House, type SubmittedBatch } from './house.ts';
@@ -59,14 +60,24 @@ const append = (name: string) => call('core_memory_append', { label: 'board', co
 const rewrite = (name: string) =>
   call('memory_rethink', { label: 'board', new_memory: `written by ${name}` });
 
-test('B31: under merge, a thousand runs that add to one block lose no line', async () => {
-  const { revisions } = await runFleet('merge', append);
+test('B31: under merge, a thousand runs that add to one block lose no line, and a revert restores the text', async () => {
+  const { batch, revisions } = await runFleet('merge', append);
   expect(await outcomes()).toEqual({ succeeded: RUNS });
   const lines = revisions.at(-1)?.value.split('\n') ?? [];
   expect(lines[0]).toBe('first line');
   expect(lines.slice(1).toSorted()).toEqual(names.toSorted());
   expect(revisions).toHaveLength(RUNS + 1);
   expect(Map.groupBy(revisions.slice(1), (row) => row.resolution).get('merged')).toHaveLength(RUNS - 1);
+
+  const report = await inTransaction(house.database.db, (trx) =>
+    revertBatch(trx, DEFAULT_PROJECT_ID, batch.id, false),
+  );
+  expect([report.restored.length, report.refused]).toEqual([1, []]);
+  const [restored] = await house.rows<Revision>(
+    `select r.revision, r.value from block b join block_revision r on r.block_id = b.id and r.revision = b.head_revision
+      where b.label = 'board'`,
+  );
+  expect(restored).toEqual({ revision: RUNS + 2, value: 'first line' });
 }, 120_000);
 
 test('B31: under reject, what is not written is refused to its agent, and what is written stays', async () => {

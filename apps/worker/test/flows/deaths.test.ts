@@ -118,7 +118,7 @@ const POINTS: readonly (readonly [HookPoint, number])[] = [
 ];
 
 test.each(POINTS)(
-  'death at %s, visit %i: another worker finishes, and nothing is applied or paid twice',
+  'B9, B47, B83, B107, B120: death at %s, visit %i: another worker finishes, and nothing is applied or paid twice',
   async (point, nth) => {
     const batch = await submitWork();
     const { tools, done } = world();
@@ -178,7 +178,7 @@ test.each([
   ['tools.after_calls', 1],
   ['tools.before_commit', 1],
 ] as const)(
-  'a call that must happen once is not made again after a death at %s, and the model is told that nobody knows',
+  'B47: a call that must happen once is not made again after a death at %s, and the model is told that nobody knows',
   async (point, made) => {
     const batch = await house.submit([
       {
@@ -222,7 +222,7 @@ test.each([
   },
 );
 
-test('a worker that comes back to life after its leases ran out changes nothing any more', async () => {
+test('B44: a worker that comes back to life after its leases ran out changes nothing any more', async () => {
   const batch = await submitWork();
   const { tools } = world();
   const frozen = Promise.withResolvers<void>();

@@ -30,7 +30,7 @@ async function expectPaidOnce(batch: SubmittedBatch): Promise<void> {
   );
 }
 
-test('results that are not there yet are waited for, however long, and not paid for again', async () => {
+test('B14: results that are not there yet are waited for, however long, and not paid for again', async () => {
   const times = 6;
   house.simulator.control.addRule({
     op: 'results',
@@ -139,7 +139,7 @@ test('an adopted batch whose first download is one foreign line is still its own
   await expectPaidOnce(batch);
 });
 
-test('a cancel that was acknowledged while the body was encoded is not overtaken by the send', async () => {
+test('B38: a cancel that was acknowledged while the body was encoded is not overtaken by the send', async () => {
   const batch = await submitTexts(3);
   const worker = house.worker({
     hooks: (point) => (point === 'submit.after_encode' ? house.cancel(batch.id) : undefined),
@@ -206,6 +206,19 @@ test('a batch that has not ended an hour after its expiry is an alarm', async ()
   await house.rows(`update provider_batch set expires_at = app_now() - interval '61 minutes'`);
   await house.hasten();
   expect(await pollProviderBatches(worker)).toMatchObject({ alarm: true });
+});
+
+test('B45: a batch that was sent weeks ago is asked for, and its answers are taken in', async () => {
+  const batch = await submitTexts(2);
+  const worker = house.worker();
+  await composeProviderBatch(worker);
+  await submitProviderBatch(worker);
+  await house.rows(
+    `update provider_batch set created_at = created_at - interval '20 days', submitted_at = submitted_at - interval '20 days',
+            submit_started_at = submit_started_at - interval '20 days', expires_at = expires_at - interval '20 days'`,
+  );
+  await house.drive(worker, { hasten: true });
+  await expectPaidOnce(batch);
 });
 
 test('a create that is in doubt for hours is an alarm', async () => {

@@ -98,7 +98,7 @@ test('a batch of memory rewrites goes through every room and ends completed', as
   expect(tally?.cost).toBeGreaterThan(0);
 });
 
-test('parallel calls of memory and module tools are all answered in one message, in call order', async () => {
+test('B4, B5, B86, B138: parallel calls of memory and module tools are all answered in one message, in call order', async () => {
   const batch = await house.submit([
     {
       input: [
@@ -119,6 +119,8 @@ test('parallel calls of memory and module tools are all answered in one message,
   );
   const uses = messages[1]?.content.filter((block) => block['type'] === 'tool_use') ?? [];
   expect(uses).toHaveLength(4);
+  // The ids are those of the provider.
+  for (const { id } of uses) expect(id).toMatch(/^toolu_/);
   expect(messages[2]?.content.map((block) => [block['tool_use_id'], block['is_error'] ?? false])).toEqual(
     uses.map((block, index) => [block['id'], index >= 2]),
   );
@@ -136,7 +138,7 @@ test('parallel calls of memory and module tools are all answered in one message,
   ]);
 });
 
-test('max_steps is exact: the calls of the last step are carried out and the run ends', async () => {
+test('B24, B84: max_steps is exact: the calls of the last step are carried out and the run ends', async () => {
   const batch = await house.submit([
     {
       input: Array.from({ length: 6 }, (_, n) =>
@@ -157,6 +159,59 @@ test('max_steps is exact: the calls of the last step are carried out and the run
     [batch.run_ids[0]],
   );
   expect(steps?.count).toBe(3);
+});
+
+test('B36, B126: every step is booked with its own use and cost, and all together are what the provider bills', async () => {
+  const batch = await house.submit(
+    Array.from({ length: 6 }, (_, index) => ({
+      input: [
+        'x'.repeat(4_000 * index),
+        call('core_memory_append', { label: 'notes', content: `n${index}` }),
+      ].join('\n'),
+      blocks: { notes: '' },
+      tools: ['core_memory_append'],
+      model: `anthropic/claude-${index % 2 === 0 ? 'haiku' : 'sonnet'}-4-5`,
+    })),
+  );
+  await house.drive(house.worker());
+  const steps = await house.rows<{
+    ordinal: number;
+    number: number;
+    prompt: number;
+    output: number;
+    cost: number;
+  }>(
+    `select r.ordinal, s.number, s.input_tokens + s.cache_read_tokens + s.cache_write_5m_tokens + s.cache_write_1h_tokens as prompt,
+            s.output_tokens as output, s.cost_nanousd::float8 as cost
+       from step s join run r on r.id = s.run_id where r.batch_id = $1 order by 1, 2`,
+    [batch.id],
+  );
+  expect(steps.map(({ ordinal, number }) => [ordinal, number])).toEqual(
+    Array.from({ length: 12 }, (_, index) => [Math.floor(index / 2), (index % 2) + 1]),
+  );
+  for (const { prompt, output, cost } of steps) expect(Math.min(prompt, output, cost)).toBeGreaterThan(0);
+  // Each is that of its own run: what a run read grows with its input, whatever its neighbours read.
+  const firsts = steps.filter(({ number }) => number === 1).map(({ prompt }) => prompt);
+  for (const [index, prompt] of firsts.entries()) {
+    if (index > 0) expect(prompt - (firsts[index - 1] ?? 0)).toBeCloseTo(1_000, -2);
+  }
+  const [sums] = await house.rows<{
+    booked: number;
+    tallied: number;
+    output: number;
+    tallied_output: number;
+  }>(
+    `select (select sum(cost_nanousd)::float8 from step) as booked, (select sum(cost_nanousd)::float8 from batch_tally) as tallied,
+            (select sum(output_tokens)::int from step) as output, (select sum(output_tokens)::int from batch_tally) as tallied_output`,
+  );
+  const { totals } = house.simulator.control.ledger();
+  const billed = Math.round(totals.usd * 1e9);
+  expect(sums).toEqual({
+    booked: billed,
+    tallied: billed,
+    output: totals.output_tokens,
+    tallied_output: totals.output_tokens,
+  });
 });
 
 test('two runs of one agent take turns and the second reads what the first has written', async () => {

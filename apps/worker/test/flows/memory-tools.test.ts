@@ -48,7 +48,7 @@ async function resultsOf(batch: SubmittedBatch, index = 0): Promise<readonly str
 const memory = (args: Readonly<Record<string, unknown>>, parallel = false) => call('memory', args, parallel);
 
 describe('blocks that a tool makes, gives up, renames and describes', () => {
-  test('B60, B61: are stored, attached and found again under their label, slashes included', async () => {
+  test('B60, B61, B75: are stored, attached and found again under their label, slashes included', async () => {
     const batch = await house.submit([
       {
         input: [
@@ -101,9 +101,14 @@ describe('blocks that a tool makes, gives up, renames and describes', () => {
       { kind: 'detached', label: 'a/b', step_number: 4 },
       { kind: 'created', label: 'd', step_number: 5 },
     ]);
+    // Shown by the steps that follow its making, and by none that follow its giving up.
+    const showing = await house.rows<{ number: number }>(
+      `select s.number from step s join block b on b.id = any(s.block_ids) where b.label = 'a/b' order by s.number`,
+    );
+    expect(showing.map(({ number }) => number)).toEqual([2, 3, 4]);
   });
 
-  test('B81: are in the next prompt of the run', async () => {
+  test('B80, B81: are in the next prompt of the run', async () => {
     const batch = await house.submit([
       {
         input: [
@@ -218,7 +223,7 @@ test('B65: a patch of several blocks is written whole or not at all', async () =
   ]);
 });
 
-test('B1, B7: calls of different tools in different runs are all carried out, with their results', async () => {
+test('B1, B2, B3, B7, B19: a rewrite, other calls, words, and calls that make no sense go on side by side, each its own way', async () => {
   const batch = await house.submit([
     {
       input: call('rethink_memory', { target_block_label: 'notes', new_memory: 'new' }),
@@ -234,11 +239,150 @@ test('B1, B7: calls of different tools in different runs are all carried out, wi
       blocks: { notes: 'old' },
       tools: ['core_memory_append', 'send_message', 'memory_finish_edits'],
     },
+    { input: 'Nothing is to be called.', tools: ['rethink_memory'] },
+    {
+      input: [
+        call('rethink_memory', { target_block_label: 7 }),
+        call('core_memory_append', { label: 'elsewhere', content: 'lost' }, true),
+        call('no_such_tool', {}, true),
+      ].join('\n'),
+      blocks: { notes: 'old' },
+      tools: ['rethink_memory', 'core_memory_append'],
+    },
   ]);
   await house.drive(worker);
-  expect(await callsOf(batch)).toEqual(Array.from({ length: 4 }, () => 'succeeded'));
+  expect(await callsOf(batch)).toEqual([...Array(4).fill('succeeded'), ...Array(3).fill('failed')]);
+  expect(await house.runsOf(batch.id)).toMatchObject(
+    [2, 2, 1, 2].map((step_number) => ({ state: 'completed', stop_reason: 'end_turn', step_number })),
+  );
   const results = await resultsOf(batch, 1);
   expect(results[0]).toContain('old\\nmore');
   expect(results[1]).toContain('Sent message successfully.');
+  const refused = await resultsOf(batch, 3);
+  expect(refused[0]).toContain("missing required property 'new_memory'");
+  expect(refused[1]).toContain('elsewhere');
+  expect(refused[2]).toContain('no_such_tool');
   expect(await blocksOf(batch.agent_ids[0])).toMatchObject([{ value: 'new' }]);
+  expect(await blocksOf(batch.agent_ids[3])).toMatchObject([{ value: 'old', revision: 1 }]);
+});
+
+/** Gives the first agent's block to the others too. */
+const share = (batch: SubmittedBatch, label: string) =>
+  house.rows(
+    `insert into agent_block (agent_id, block_id, label, project_id, position)
+     select a.id, b.id, b.label, b.project_id, 9 from agent a, block b
+      where b.label = $3 and a.id = any($1) and a.id <> $2`,
+    [batch.agent_ids, batch.agent_ids[0], label],
+  );
+
+test('B60a: who edits one block leaves alone what another has written to a block that both show', async () => {
+  const append = (label: string, content: string) => call('core_memory_append', { label, content });
+  const batch = await house.submit([
+    { input: append('shared', 'by one'), blocks: { shared: 'old' }, tools: ['core_memory_append'] },
+    { input: append('own', 'by two'), blocks: { own: 'old' }, tools: ['core_memory_append'] },
+  ]);
+  await share(batch, 'shared');
+  await house.drive(worker);
+  expect(await blocksOf(batch.agent_ids[1])).toMatchObject([
+    { label: 'own', value: 'old\nby two', revision: 2 },
+    { label: 'shared', value: 'old\nby one', revision: 2 },
+  ]);
+});
+
+describe('the text of a block', () => {
+  const notes = (value: string, tool: string, args: Readonly<Record<string, unknown>>) =>
+    house.submit([{ input: call(tool, args), blocks: { notes: value }, tools: [tool] }]);
+
+  test.each<[string, string, string, Readonly<Record<string, unknown>>, string]>([
+    [
+      'B62: takes an insert without a line at its end',
+      'one\ntwo',
+      'memory',
+      { command: 'insert', path: 'notes', insert_text: 'three' },
+      'one\ntwo\nthree',
+    ],
+    [
+      'B66: takes patches of lines that look like their headings',
+      '-- old\nrest',
+      'memory_apply_patch',
+      { label: 'notes', patch: '@@\n--- old\n+++ new' },
+      '++ new\nrest',
+    ],
+    [
+      'B67: keeps its tabs where it is not edited',
+      'a\tb\n\tc\none',
+      'memory_replace',
+      { label: 'notes', old_string: 'one', new_string: 'two' },
+      'a\tb\n\tc\ntwo',
+    ],
+  ])('%s', async (_what, value, tool, args, expected) => {
+    const batch = await notes(value, tool, args);
+    await house.drive(worker);
+    expect(await callsOf(batch)).toEqual(['succeeded']);
+    expect(await blocksOf(batch.agent_ids[0])).toMatchObject([{ value: expected, revision: 2 }]);
+  });
+
+  test.each<[string, string, Readonly<Record<string, unknown>>, string]>([
+    [
+      'B66: takes no patch with a line of no known kind',
+      'memory_apply_patch',
+      { label: 'notes', patch: '-one\ntwo' },
+      'two',
+    ],
+    [
+      'B68: takes no line numbers of the prompt',
+      'memory_insert',
+      { label: 'notes', new_string: '1→ one' },
+      'line number',
+    ],
+    [
+      'B69: takes nothing over its limit',
+      'core_memory_append',
+      { label: 'notes', content: 'x'.repeat(10_000) },
+      '10004',
+    ],
+  ])('%s', async (_what, tool, args, told) => {
+    const batch = await notes('one', tool, args);
+    await house.drive(worker);
+    expect(await callsOf(batch)).toEqual(['failed']);
+    expect((await resultsOf(batch))[0]).toContain(told);
+    expect(await blocksOf(batch.agent_ids[0])).toMatchObject([{ value: 'one', revision: 1 }]);
+  });
+
+  test('B32: of many writes at once those over a limit or to a read-only block are refused alone, each of the others is a revision', async () => {
+    const batch = await house.submit(
+      Array.from({ length: 30 }, (_, index) => ({
+        input: call('core_memory_append', { label: 'notes', content: 'x'.repeat(index % 3 === 1 ? 11 : 1) }),
+        blocks: { notes: `of ${index}` },
+        tools: ['core_memory_append'],
+      })),
+    );
+    await house.rows(
+      `update block_revision v set char_limit = 10, read_only = r.ordinal % 3 = 2
+         from run r join agent_block k on k.agent_id = r.agent_id where k.block_id = v.block_id`,
+    );
+    await house.drive(worker);
+    expect(await callsOf(batch)).toEqual(
+      batch.run_ids.map((_, index) => (index % 3 === 0 ? 'succeeded' : 'failed')),
+    );
+    const written = await house.rows<{
+      ordinal: number;
+      value: string;
+      revision: number;
+      step_number: number;
+    }>(
+      `select r.ordinal, v.value, v.revision, v.step_number from block_revision v join run r on r.id = v.run_id
+        where v.batch_id = $1 order by r.ordinal`,
+      [batch.id],
+    );
+    expect(written).toEqual(
+      Array.from({ length: 10 }, (_, n) => ({
+        ordinal: n * 3,
+        value: `of ${n * 3}\nx`,
+        revision: 2,
+        step_number: 1,
+      })),
+    );
+    expect(await house.rows('select 1 from block where head_revision > 1')).toHaveLength(10);
+  });
 });

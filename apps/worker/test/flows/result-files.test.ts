@@ -107,7 +107,7 @@ const FAULTS: readonly (readonly [string, 'always' | 'once', Action])[] = [
   ['answered with a page of HTML', 'once', { type: 'status', code: 200, body: '<html>\n</html>\n' }],
 ];
 
-test.each(FAULTS)('a result file %s changes nothing in the end', async (_name, when, action) => {
+test.each(FAULTS)('B15, B17: a result file %s changes nothing in the end', async (_name, when, action) => {
   const match = when === 'once' ? { times: 1 } : {};
   expect(await rowsAfter([{ op: 'results', match, action }])).toEqual(undisturbed);
 });
@@ -122,6 +122,25 @@ test('every download broken in another way, five times over, changes nothing in 
   ];
   const rules = breaks.map((action): RuleInput => ({ op: 'results', match: { times: 1 }, action }));
   expect(await rowsAfter(rules)).toEqual(undisturbed);
+});
+
+test('B16: a result file that cannot be read holds up no other', async () => {
+  const { control } = house.simulator;
+  control.addRule({
+    op: 'results',
+    match: { batch_seq: seqOfNext() },
+    action: { type: 'status', code: 500 },
+  });
+  const batch = await house.submit(['unlucky', 'lucky'].map((word) => ({ input: word.repeat(500) })));
+  const worker = house.worker({ settings: { body_bytes_max: 5_000 } });
+  await expect(house.drive(worker, { hasten: true, rounds: 20 })).rejects.toThrow(/not ended/);
+  expect((await house.runsOf(batch.id)).map((run) => run.state).toSorted()).toEqual([
+    'completed',
+    'in_flight',
+  ]);
+  control.clearRules();
+  await house.drive(worker, { hasten: true });
+  expect((await house.runsOf(batch.id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
 });
 
 test('what was put aside is kept for a person to see, once however often the file is read', async () => {

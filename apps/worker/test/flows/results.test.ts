@@ -80,6 +80,22 @@ describe('a run that owes a typed result', () => {
     expect(JSON.stringify(sent[2]?.messages.at(-1))).toContain('/grade must be');
   });
 
+  test('B131: is no word that stands somewhere: what ends is the turn, and the text stays as it was said', async () => {
+    const { ended } = await run({
+      input: script(
+        { text: 'DONE. I am finished.' },
+        { text: '{"grade":"a","why":"It says DONE."}' },
+        { text: 'never said' },
+      ),
+      result_schema: SCHEMA,
+    });
+    expect(ended).toMatchObject({
+      state: 'completed',
+      step_number: 2,
+      result: { grade: 'a', why: 'It says DONE.' },
+    });
+  });
+
   test('fails where it never comes, and says why', async () => {
     const { ended } = await run({
       input: script({ text: '1' }, { text: '2' }, { text: '3' }, { text: '4' }),

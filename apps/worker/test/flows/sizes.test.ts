@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => house.close());
 
-test('long answers are written in smaller chunks, so that memory does not grow with them', async () => {
+test('B46: long answers are written in smaller chunks, so that memory does not grow with them', async () => {
   batch = await house.submit(
     Array.from({ length: 30 }, (_, index) => ({
       input: `${index} ⟦sim:hugeText?bytes=500000⟧`,
@@ -25,7 +25,7 @@ test('long answers are written in smaller chunks, so that memory does not grow w
   expect(chunks).toBeLessThanOrEqual(8);
 });
 
-test('long conversations are read and encoded a few at a time, and short ones in large pages', async () => {
+test('B46: long conversations are read and encoded a few at a time, and short ones in large pages', async () => {
   const requestsRead: number[] = [];
   const worker = house.worker({ settings: { body_bytes_max: 64_000_000 } });
   const db = worker.db.withPlugin({

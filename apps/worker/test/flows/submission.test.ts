@@ -1,11 +1,12 @@
 import type {} from '../../../../test/global-setup.ts';
+import { readGauges } from '@nightshift/db';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
 import { anthropicProvider } from '../../src/provider/anthropic.ts';
 import type { ProviderPort } from '../../src/provider/port.ts';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
 import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
 import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
-import { openHouse, type House, type SubmittedBatch } from './house.ts';
+import { call, openHouse, type House, type SubmittedBatch } from './house.ts';
 
 let house: House;
 beforeEach(async () => {
@@ -36,6 +37,54 @@ async function expectAllCompleted(batch: SubmittedBatch): Promise<void> {
   expect(runs.map((run) => run.stop_reason)).toEqual(batch.run_ids.map(() => 'end_turn'));
 }
 
+test('B52, B123: a provider batch that takes for ever holds up no run of another, which goes from step to step', async () => {
+  const { control } = house.simulator;
+  control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'neverEnds' } });
+  const batch = await house.submit(
+    Array.from({ length: 4 }, () => ({
+      input: [
+        'x'.repeat(3_000),
+        ...['one', 'two'].map((content) => call('core_memory_append', { label: 'notes', content })),
+      ].join('\n'),
+      blocks: { notes: '' },
+      tools: ['core_memory_append'],
+    })),
+  );
+  // Two runs go into a body; the first two are stuck.
+  const worker = house.worker({ settings: { body_bytes_max: 9_500 } });
+  await expect(house.drive(worker, { rounds: 40 })).rejects.toThrow(/not ended/);
+  const runs = await house.runsOf(batch.id);
+  expect(runs.map((run) => [run.state, run.step_number]).toSorted()).toEqual([
+    ['completed', 3],
+    ['completed', 3],
+    ['in_flight', 1],
+    ['in_flight', 1],
+  ]);
+  await control.command(control.batches()[0]!.id, 'end');
+  await house.drive(worker, { hasten: true });
+  await expectAllCompleted(batch);
+});
+
+test('B41: while no worker runs nothing is paid, what waits is seen, and the first worker takes it up', async () => {
+  const batch = await submitTexts(3);
+  await house.rows(`update run_chunk set next_due_at = app_now() - interval '1 hour'`);
+  const gauges = await readGauges(house.database.db);
+  expect(gauges.ready_runs).toBe(3);
+  expect(gauges.oldest_due_seconds).toBeGreaterThanOrEqual(3_600);
+  expect(requestsTo('create')).toEqual([]);
+
+  // One that sends and is gone leaves it to the next to fetch what is paid.
+  const gone = house.worker();
+  await composeProviderBatch(gone);
+  await submitProviderBatch(gone);
+  await house.bury(gone);
+  await house.rows(`update provider_batch set next_due_at = app_now() - interval '1 hour'`);
+  expect((await readGauges(house.database.db)).oldest_due_seconds).toBeGreaterThanOrEqual(3_600);
+  await house.drive(house.worker(), { hasten: true });
+  await expectAllCompleted(batch);
+  expect(billed()).toEqual({ requests: 3, twice: 0 });
+});
+
 test('one list serves many batches at a poll', async () => {
   const worker = house.worker({ settings: { requests_max: 1 } });
   house.simulator.control.configure({ latency: 'fixed:100000' });
@@ -62,7 +111,7 @@ test('batches that the list leaves out are asked for by id, and none is taken fo
   expect(report).toMatchObject({ looked_at: 5, calls: 2, lost: 0 });
 });
 
-test('a batch that is too large for one body leaves in several, and nothing is lost', async () => {
+test('B35: a batch that is too large for one body leaves in several, and nothing is lost', async () => {
   const batch = await submitTexts(40, (index) => `${index} `.repeat(400));
   const worker = house.worker({ settings: { body_bytes_max: 10_000 } });
   await house.drive(worker, { rounds: 500 });
@@ -180,7 +229,7 @@ test.each([
   ['the answer breaks off', { type: 'commitThenPartialBody' }],
   ['the answer names no batch', { type: 'commitThenNoId' }],
 ] as const)(
-  'a batch that the provider has although %s is adopted, and billed once',
+  'B9, B10: a batch that the provider has although %s is adopted, and billed once',
   async (_what, action) => {
     house.simulator.control.addRule({ op: 'create', match: { nth: 1 }, action });
     const batch = await submitTexts(7);

@@ -60,7 +60,7 @@ function lastText(content: readonly SentBlock[]): string {
 const VIOLATION = '[ToolConstraintError] Cannot call';
 
 describe('tool rules, carried out by workers', () => {
-  test('B29: run_first forces its tool with its arguments, which win over those of the model', async () => {
+  test('B29, B50: run_first forces its tool with its arguments, which win over those of the model', async () => {
     const tools = answering(({ arguments: args }) => JSON.stringify(args));
     const { ended, sent, said } = await run(
       {
@@ -115,7 +115,7 @@ describe('tool rules, carried out by workers', () => {
     expect(said[0]).toContain(`! ${VIOLATION} ship, valid tools include: look, judge, mend.`);
   });
 
-  test('B28 B79b: conditional chooses by the result of the last tool, as it came', async () => {
+  test('B28, B79b: conditional chooses by the result of the last tool, as it came', async () => {
     let judged = 0;
     const tools = answering(({ tool_name }) =>
       tool_name === 'judge' ? (judged++ === 0 ? 'False' : '{"message":true}') : 'done',
@@ -206,7 +206,7 @@ describe('tool rules, carried out by workers', () => {
     expect(asked).toEqual(['ship', 'look']);
   });
 
-  test('required_before_exit asks for what is missing, after words and after a terminal tool', async () => {
+  test('B29: required_before_exit asks for what is missing, after words and after a terminal tool', async () => {
     const { ended, said } = await run({
       input: script({ text: 'Done.' }, { tool: 'ship' }, { tool: 'judge' }, { tool: 'ship' }),
       tool_rules: [

@@ -55,7 +55,7 @@ function shapeOf(sent: readonly SentParams[]): readonly string[] {
 }
 
 describe('golden transcripts', () => {
-  test('three steps of calls, one of them parallel, every result in the order of its call', async () => {
+  test('B11, B88: three steps of calls, one of them parallel, every result in the order of its call', async () => {
     const sent = await transcriptOf({
       input: [
         '⟦sim:assertTranscript⟧',
@@ -90,7 +90,7 @@ describe('golden transcripts', () => {
     },
   );
 
-  test('texts between calls that come as thinking go back as they came', async () => {
+  test('B6: texts between calls that come as thinking go back as they came', async () => {
     const sent = await transcriptOf({
       input: '⟦sim:textBetweenToolsAsThinking?tool=look⟧',
       model: 'anthropic/claude-opus-5-5',
@@ -109,7 +109,7 @@ describe('golden transcripts', () => {
     expect(shapeOf(sent)[1]).toBe('assistant: text hologram text');
   });
 
-  test('unknown tools, bad arguments and failures are errors that the model reads and answers', async () => {
+  test('B8, B85, B100: unknown tools, bad arguments and failures are errors that the model reads and answers', async () => {
     let tries = 0;
     const sent = await transcriptOf(
       {

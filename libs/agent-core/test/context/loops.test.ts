@@ -59,7 +59,7 @@ describe('a loop', () => {
     expect(detectLoop([both, both, both, both, [call('a')]])).toBeNull();
   });
 
-  test('is not looked for where the policy says so', () => {
+  test('is not looked for where the policy says so (B134)', () => {
     expect(
       detectLoop(steps('aaaaaaaaaa'), { repeats_max: 0, cycle_len_max: 4, stalled_steps_max: 0 }),
     ).toBeNull();
@@ -128,7 +128,7 @@ describe('a stall', () => {
     expect(detectLoop([failing(1), failing(2), [...failing(3), call('b', 'new')]], policy)).toBeNull();
   });
 
-  test('is not looked for where the policy says so', () => {
+  test('is not looked for where the policy says so (B134)', () => {
     expect(detectLoop([1, 2, 3, 4, 5].map(failing), { ...policy, stalled_steps_max: 0 })).toBeNull();
   });
 });

@@ -124,7 +124,7 @@ describe('the step limit', () => {
     ['pause_turn', searching, 'done kept completed max_steps'],
     ['max_tokens', calling, 'errored none ready 3.2'],
   ])(
-    'an answer of the last step that stops for %s starts no further step',
+    'an answer of the last step that stops for %s starts no further step, and ends for its own reason (B136)',
     (stopReason, content, expected) => {
       expect(summary(decide(stopReason, content, last))).toBe(expected);
     },

@@ -63,7 +63,7 @@ describe('an answer of the caller', () => {
     expect(decide(result(true, 'ok'))).toMatchObject({ problem: 'misfit' });
   });
 
-  test('may come again, whatever became of the run, and never otherwise', () => {
+  test('may come again, whatever became of the run, and never otherwise (B114)', () => {
     for (const state of ['requires_action', 'ready', 'completed'] as const) {
       expect(decide({ kind: 'approve' }, { answer_sha256: 'sha' }, state)).toEqual({ kind: 'repeat' });
       expect(decide({ kind: 'approve' }, { answer_sha256: 'other' }, state)).toMatchObject({

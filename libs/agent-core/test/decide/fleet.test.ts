@@ -81,7 +81,7 @@ describe('a fleet of runs, whatever the provider answers', () => {
     );
   });
 
-  test('no run leaves an end, whatever lines still come', () => {
+  test('no run leaves an end, whatever lines still come (B104)', () => {
     fc.assert(
       fc.property(
         world,

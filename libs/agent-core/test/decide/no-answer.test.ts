@@ -125,7 +125,7 @@ describe.each(FINAL)('a step $what', ({ outcome, gaveUp: [state, stop_reason] })
 });
 
 describe.each([...RETRIED, ...FINAL])('a step $what', ({ outcome, step }) => {
-  test('costs nothing, appends nothing and applies nothing', () => {
+  test('costs nothing, appends nothing and applies nothing (B21)', () => {
     const decision = decide(outcome);
     expect(decision.messages).toEqual([]);
     expect(decision.step).toEqual({

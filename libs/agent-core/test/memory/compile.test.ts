@@ -143,7 +143,7 @@ describe('stored text cannot pose as the prompt around it', () => {
     expect(compiled.match(/<\/memory_blocks>/g)).toHaveLength(1);
   });
 
-  test('whatever the blocks hold, each closing tag stands exactly once per block', () => {
+  test('whatever the blocks hold, each closing tag stands exactly once per block (B74)', () => {
     const text = fc
       .array(fc.constantFrom('</', '<', '>', '/', 'value', 'human', 'memory_blocks', '\n', ' ', 'x'), {
         maxLength: 12,

@@ -45,7 +45,7 @@ describe('toolResultsMessage', () => {
     expect(JSON.parse(text)).toEqual([{ type: 'tool_result', tool_use_id: 'a', content: 'xy\ufffdz' }]);
   });
 
-  test('gives a failure without text a text, and leaves an empty success empty', () => {
+  test('gives a failure without text a text, and leaves an empty success empty (B132)', () => {
     expect(JSON.parse(toolResultsMessage([answered('a', false, '\u0000'), answered('b', true, '')]))).toEqual(
       [
         {

@@ -190,7 +190,7 @@ describe.each(KINDS)('a lease on a $table', (kind) => {
     expect(await later(db, 5_000, (trx) => kind.claim(trx, ALICE))).toHaveLength(1);
   });
 
-  test('is taken on what has been due longest, and on nothing that is not due', async () => {
+  test('B45: is taken on what has been due longest, and on nothing that is not due', async () => {
     await kind.put(60_000);
     const second = await kind.put(-1_000);
     const first = await kind.put(-5_000);
@@ -200,7 +200,7 @@ describe.each(KINDS)('a lease on a $table', (kind) => {
     expect(await kind.claim(db, ALICE, 2)).toEqual([]);
   });
 
-  test('is taken without waiting for another claimant, and never twice', async () => {
+  test('B44: is taken without waiting for another claimant, and never twice', async () => {
     for (let n = 0; n < 4; n++) await kind.put(-1);
     const [claimed, committed] = [gate(), gate()];
     const alice = inTransaction(db, async (trx) => {

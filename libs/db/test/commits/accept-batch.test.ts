@@ -110,7 +110,7 @@ describe('accepting a batch', () => {
     expect(runs[1]!.conversation_id).not.toBe(agent!.conversation_id);
   });
 
-  test('stores nothing when one of its agents does not exist', async () => {
+  test('B27, B54: stores nothing when one of its agents does not exist', async () => {
     const [agent] = await createTestAgents(database.db, 1);
     const counts = () =>
       sql`select (select count(*) from batch) as b, (select count(*) from run) as r, (select count(*) from message) as m,

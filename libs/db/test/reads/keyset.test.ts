@@ -111,7 +111,7 @@ describe('a page', () => {
   });
 });
 
-test('who deletes what they list sees every item once', async () => {
+test('B115: who deletes what they list sees every item once', async () => {
   for (let n = 0; n < 6; n++) {
     await inTransaction(database.db, (trx) =>
       registerModuleTools(trx, DEFAULT_PROJECT_ID, [
