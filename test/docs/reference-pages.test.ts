@@ -13,7 +13,7 @@ function temporaryDirectory(): string {
 }
 
 test.each(referencePages())(
-  'docs/reference/$file is what its sources say (else: npm run gen-docs)',
+  'B133: docs/reference/$file is what its sources say (else: npm run gen-docs)',
   ({ file, text }) => {
     expect(readFileSync(join(COMMITTED, file), 'utf8')).toBe(text);
   },

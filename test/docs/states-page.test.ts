@@ -27,7 +27,7 @@ const machines: readonly Machine<string, string>[] = [
 describe.each(machines)('the diagram of a $name', (machine) => {
   const lines = stateDiagram(machine).split('\n');
 
-  test('has every transition once, the beginning and every end, and nothing else', () => {
+  test('B111: has every transition once, the beginning and every end, and nothing else', () => {
     const drawn = lines.flatMap((line) => {
       const [, from = '', to = '', events = ''] = /^ {2}(\w+) --> (\w+): (.+)$/.exec(line) ?? [];
       return events === '' ? [] : events.split(', ').map((event) => `${from} ${event} ${to}`);
