@@ -29,6 +29,7 @@ create table agent (
   updated_at timestamp with time zone not null default app_now(),
   deleted_at timestamp with time zone,
   compaction json not null default '{"mode":"sliding_window","evict_ratio":0.3}'::json,
+  result_format json,
   constraint agent_pkey PRIMARY KEY (id),
   constraint agent_conversation_id_key UNIQUE (conversation_id),
   constraint agent_context_window_limit_check CHECK ((context_window_limit > 0)),

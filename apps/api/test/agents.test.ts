@@ -256,7 +256,21 @@ describe('creating an agent', () => {
       422,
       '/tool_rules/0/args',
     ],
-    ['structured output', { model, response_format: { type: 'json_object' } }, 422, '/response_format'],
+    [
+      'a response format that is none',
+      { model, response_format: { type: 'x' } },
+      422,
+      '/response_format/type',
+    ],
+    [
+      'a schema of results that is not usable',
+      {
+        model,
+        model_settings: { response_format: { type: 'json_schema', json_schema: { schema: { type: 'x' } } } },
+      },
+      422,
+      '/model_settings/response_format/json_schema/schema',
+    ],
     ['an unknown time zone', { model, timezone: 'Mars/Base' }, 422, '/timezone'],
   ])('with %s stores nothing', async (_name, body, status, path) => {
     const before = await countRows(api);
@@ -301,7 +315,7 @@ describe('changing an agent', () => {
     ['an unknown tool', { tool_ids: [`tool-${UNKNOWN_UUID}`], name: 'changed' }, 400],
     ['an unknown block', { block_ids: [`block-${UNKNOWN_UUID}`], name: 'changed' }, 404],
     ['an unknown model', { model: 'anthropic/claude-9', name: 'changed' }, 404],
-    ['structured output', { response_format: { type: 'json_object' }, name: 'changed' }, 422],
+    ['a response format that is none', { response_format: { type: 'x' }, name: 'changed' }, 422],
     [
       'rules that its tools do not fit',
       { tool_rules: [{ type: 'run_first', tool_name: 'x' }], name: 'changed' },
@@ -481,6 +495,110 @@ describe("an agent's blocks and tools", () => {
     expect((await api.call('PATCH', `/v1/agents/agent-${UNKNOWN_UUID}/tools/attach/${tool.id}`)).status).toBe(
       404,
     );
+  });
+});
+
+describe("an agent's response format", () => {
+  const schema = { type: 'object', properties: { grade: { type: 'string' } } };
+  const typed = { type: 'json_schema', json_schema: { name: 'grade', strict: true, schema } };
+  /** What the runs of a batch with these requests of one agent owe, in order. */
+  const owed = async (agent_id: string, requests: readonly object[]) => {
+    const { body } = await api.call('POST', '/v1/batches', {
+      requests: requests.map((request) => ({ agent_id, input: 'Go on.', ...request })),
+    });
+    const rows = await api.database.db
+      .selectFrom('run')
+      .innerJoin('definition', 'definition.id', 'run.definition_id')
+      .select('definition.result_format')
+      .where('batch_id', '=', body.id.slice(4))
+      .orderBy('ordinal')
+      .execute();
+    return rows.map((row) => row.result_format);
+  };
+
+  test.each([
+    ['as a field', { response_format: typed }],
+    ['in its model settings', { model_settings: { response_format: typed } }],
+  ])('given %s holds for its runs, and is read back', async (_where, format) => {
+    const { body } = await create({ model, ...format });
+    expect(body).toMatchObject({ response_format: typed, model_settings: { response_format: typed } });
+    expect(await owed(body.id, [{}])).toEqual([{ schema }]);
+  });
+
+  test('gives way to that of a request, text included', async () => {
+    const id = await createAgent(api, { response_format: { type: 'json_object' } });
+    const own = { response_format: { type: 'json_schema', json_schema: { schema: { type: 'integer' } } } };
+    expect(await owed(id, [{}, own, { response_format: { type: 'text' } }, {}])).toEqual([
+      { schema: { type: 'object' } },
+      { schema: { type: 'integer' } },
+      null,
+      { schema: { type: 'object' } },
+    ]);
+  });
+
+  test('is changed, left by null, and taken away by text', async () => {
+    const id = await createAgent(api, { response_format: { type: 'json_object' } });
+    const patch = async (change: object) =>
+      (await api.call('PATCH', `/v1/agents/${id}`, change)).body.response_format;
+    expect(await patch({ response_format: null, name: 'same' })).toEqual({ type: 'json_object' });
+    expect(await patch({ response_format: typed })).toEqual(typed);
+    expect(await owed(id, [{}])).toEqual([{ schema }]);
+    expect(await patch({ response_format: { type: 'text' } })).toEqual({ type: 'text' });
+    expect(await owed(id, [{}])).toEqual([null]);
+  });
+});
+
+describe('the approval of a tool', () => {
+  const approval = (tool_name: string) => ({
+    type: 'requires_approval',
+    tool_name,
+    prompt_template: null,
+  });
+  const rulesOf = async (id: string) => (await api.call('GET', `/v1/agents/${id}`)).body.tool_rules;
+
+  test("is a rule that is added once and removed again, whichever of Letta's ways says so", async () => {
+    const others = [approval('memory_replace'), { ...approval('memory_insert'), type: 'exit_loop' }];
+    const id = await createAgent(api, { tool_rules: others });
+    const path = `/v1/agents/${id}/tools/approval/memory_insert`;
+    const wanted = [...others, approval('memory_insert')];
+    for (const [url, body, rules] of [
+      [path, { requires_approval: true }, wanted],
+      [path, { body_requires_approval: true }, wanted],
+      [`${path}?requires_approval=false`, undefined, others],
+      [path, { body_requires_approval: false }, others],
+      [`${path}?requires_approval=true`, {}, wanted],
+      [path, { requires_approval: false }, others],
+    ] as const) {
+      const answer = await api.call('PATCH', url, body);
+      expect([answer.status, answer.body]).toEqual([200, null]);
+      expect(await rulesOf(id)).toEqual(rules);
+    }
+  });
+
+  test('names what is wrong with the wish, and changes nothing', async () => {
+    const id = await createAgent(api);
+    const path = `/v1/agents/${id}/tools/approval`;
+    const unsaid = await api.call('PATCH', `${path}/memory_insert`, {});
+    expect([unsaid.status, unsaid.body.errors[0].path]).toEqual([422, '/requires_approval']);
+    const both = { requires_approval: true, body_requires_approval: false };
+    expect((await api.call('PATCH', `${path}/memory_insert`, both)).status).toBe(422);
+    for (const requires_approval of [true, false]) {
+      expect((await api.call('PATCH', `${path}/memory_rethink`, { requires_approval })).status).toBe(404);
+    }
+    const nobody = `/v1/agents/agent-${UNKNOWN_UUID}/tools/approval/memory_insert`;
+    expect((await api.call('PATCH', nobody, { requires_approval: true })).status).toBe(404);
+    expect(await rulesOf(id)).toEqual([]);
+  });
+
+  test('that the tool itself asks for cannot be taken away from one agent', async () => {
+    const [tool] = (await api.call('GET', '/v1/tools/?name=memory_rethink')).body;
+    const id = await createAgent(api, { tool_ids: [tool.id] });
+    await api.call('PATCH', `/v1/tools/${tool.id}`, { default_requires_approval: true });
+    const answer = await api.call('PATCH', `/v1/agents/${id}/tools/approval/memory_rethink`, {
+      requires_approval: false,
+    });
+    expect([answer.status, answer.body.detail]).toEqual([409, expect.stringContaining('default_requires')]);
+    await api.call('PATCH', `/v1/tools/${tool.id}`, { default_requires_approval: false });
   });
 });
 

@@ -261,7 +261,7 @@ describe('a batch that cannot be accepted stores nothing', () => {
     ],
     [
       'a response format that is none of ours',
-      (good) => ({ requests: [{ ...good, response_format: { type: 'json_object' } }] }),
+      (good) => ({ requests: [{ ...good, response_format: { type: 'grammar' } }] }),
       422,
       '/requests/0/response_format/type',
     ],

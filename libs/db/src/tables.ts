@@ -68,6 +68,7 @@ export interface AgentTable {
   created_at: Stamped;
   updated_at: Stamped;
   deleted_at: Timestamp | null;
+  result_format: JsonColumn<unknown> | null;
 }
 
 export interface BlockTable {

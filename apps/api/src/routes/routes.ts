@@ -3,6 +3,7 @@ import { auditNow } from './admin/audit.ts';
 import { metrics } from './admin/metrics.ts';
 import { attachAndDetachBlock } from './agent-blocks/attach.ts';
 import { listAgentBlocks, retrieveAgentBlock, updateAgentBlock } from './agent-blocks/by-label.ts';
+import { updateToolApproval } from './agent-tools/approval.ts';
 import { attachAndDetachTool } from './agent-tools/attach.ts';
 import { listAgentTools } from './agent-tools/list.ts';
 import { createAgent } from './agents/create.ts';
@@ -44,7 +45,7 @@ const OPEN: readonly Route[] = [lettaHealth, livez, readyz];
 const KEYED: readonly Route[] = [
   ...[createAgent, retrieveAgent, listAgents, updateAgent, deleteAgent, listAgentMessages, resetMessages],
   ...[listAgentBlocks, retrieveAgentBlock, updateAgentBlock, attachAndDetachBlock],
-  ...[listAgentTools, attachAndDetachTool],
+  ...[listAgentTools, attachAndDetachTool, updateToolApproval],
   ...[createBlock, retrieveBlock, listBlocks, updateBlock, deleteBlock, listAgentsOfBlock],
   ...[listBlockRevisions, retrieveBlockRevision, diffBlock, revertBlock],
   ...[createTool, upsertTool, retrieveTool, listTools, updateTool, deleteTool, addBaseTools],

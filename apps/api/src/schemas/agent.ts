@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { blockInput, blockResponse } from './block.ts';
 import { compactionSettings } from './compaction.ts';
 import { wireId } from './ids.ts';
+import { responseFormat } from './response-format.ts';
 import { toolResponse } from './tool.ts';
 
 /** Letta's kinds of agents. */
@@ -26,6 +27,7 @@ const modelSettings = z.looseObject({
   provider_type: z.literal('anthropic', 'must be anthropic: the provider of the message batches').nullish(),
   max_output_tokens: outputTokens.nullish(),
   parallel_tool_calls: z.boolean().nullish(),
+  response_format: responseFormat.nullish().describe('Goes before that of the agent.'),
   thinking: record.nullish().describe('Sent as it is.'),
   effort: z.enum(['low', 'medium', 'high', 'max']).nullish().describe('Sent as output_config.effort.'),
   temperature: z.number().nullish().describe('Echoed, never sent: the provider refuses it.'),
@@ -59,10 +61,11 @@ const agentFields = {
   embedding: z.string().nullish(),
   embedding_config: record.nullish(),
   compaction_settings: compactionSettings.nullish(),
-  response_format: z
-    .null('must be null: batches do not offer structured output yet')
-    .optional()
-    .describe('Batches do not offer structured output yet, so only null is taken.'),
+  response_format: responseFormat
+    .nullish()
+    .describe(
+      'What results of its runs must look like where their requests do not say it; text asks for nothing.',
+    ),
   context_window_limit: z
     .int()
     .min(1)

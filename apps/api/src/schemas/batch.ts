@@ -1,6 +1,7 @@
-import { checkInputSchema, checkResultSchema } from '@nightshift/agent-core';
+import { checkInputSchema } from '@nightshift/agent-core';
 import { z } from 'zod';
 import { wireId } from './ids.ts';
+import { responseFormat } from './response-format.ts';
 
 /** Steps of a run unless its request says otherwise. Every step waits for a provider batch, so Letta's 50 would be days. */
 export const MAX_STEPS_DEFAULT = 10;
@@ -66,21 +67,6 @@ const clientTool = z.strictObject({
     .describe('JSON Schema of an object; default: any object.'),
 });
 
-/** Letta's forms of a response format, as far as a batch carries them out. */
-const responseFormat = z.discriminatedUnion('type', [
-  z.strictObject({ type: z.literal('text') }),
-  z.strictObject({
-    type: z.literal('json_schema'),
-    json_schema: z.strictObject({
-      name: z.string().max(64).nullish().describe("The caller's own name for it."),
-      schema: z.record(z.string(), z.unknown()).superRefine((schema, context) => {
-        const message = checkResultSchema(schema);
-        if (message !== null) context.addIssue({ code: 'custom', message });
-      }),
-    }),
-  }),
-]);
-
 /** Letta's request fields that a batch has no use for. */
 const legacyFields = {
   include_return_message_types: z.array(z.string()).nullish(),
@@ -109,7 +95,7 @@ const resultFormat = responseFormat
   .nullish()
   .describe(
     'What the result of the run must look like: the JSON of its last answer, or what it hands to the tool `finish` if ' +
-      "the agent has that. It is in `metadata.result` of the run. Beyond Letta, where it is the agent's.",
+      "the agent has that. It is in `metadata.result` of the run. Default: the agent's own, which this goes before. Beyond Letta.",
   );
 const deadline = z.iso
   .datetime({ offset: true, error: 'must be a time such as 2026-11-21T06:00:00Z' })

@@ -124,11 +124,11 @@ function toModelSettings(agent: AgentRow): Record<string, unknown> {
   const given = recordOr(agent.echoed.model_settings, null) ?? {};
   return {
     temperature: null,
-    response_format: null,
     verbosity: null,
     effort: null,
     strict: false,
     ...given,
+    response_format: recordOr(agent.echoed.response_format, null),
     provider_type: 'anthropic',
     max_output_tokens,
     parallel_tool_calls,

@@ -8,6 +8,7 @@ import {
 import type { InputMessage, NewRun } from '@nightshift/db';
 import type { z } from 'zod';
 import { MAX_STEPS_DEFAULT, type contentPart, type RequestInput } from '../schemas/batch.ts';
+import { toResultFormat } from './to-result-format.ts';
 
 type ContentPart = z.output<typeof contentPart>;
 
@@ -23,9 +24,7 @@ export function toNewRun(request: RequestInput): NewRun {
     cap: toCap(request),
     client_tools: (request.client_tools ?? []).map(toClientTool),
     result_format:
-      request.response_format?.type === 'json_schema'
-        ? { schema: request.response_format.json_schema.schema as JsonObject }
-        : null,
+      request.response_format == null ? null : (toResultFormat(request.response_format) ?? 'none'),
   };
 }
 

@@ -18,7 +18,7 @@ import {
   type NewAgent,
   type NewBatch,
 } from '@nightshift/db';
-import type { JsonObject, ToolDefinition } from '@nightshift/agent-core';
+import type { JsonObject, ResultFormat, ToolDefinition } from '@nightshift/agent-core';
 import { openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
 import { startSimulator, type Simulator, type SimulatorOptions } from '../../../simulator/src/index.ts';
 import { createDefinitionCache } from '../../src/flows/definition-cache.ts';
@@ -82,7 +82,7 @@ export interface SubmittedRun {
   readonly max_steps?: number;
   readonly tool_rules?: readonly object[];
   readonly client_tools?: readonly ToolDefinition[];
-  readonly result_schema?: JsonObject;
+  readonly result_schema?: JsonObject | 'none';
   readonly deadline?: string;
   /** Default: one that takes a forced tool choice. */
   readonly model?: string;
@@ -237,7 +237,7 @@ export async function openHouse(
             isolated: run.isolated ?? false,
             client_tools: run.client_tools ?? [],
             deadline: run.deadline ?? null,
-            result_format: run.result_schema === undefined ? null : { schema: run.result_schema },
+            result_format: formatOf(run.result_schema),
             ...(run.cap === undefined ? {} : { cap: run.cap }),
             messages: [
               { role: 'user', content: [{ type: 'text', text: run.input }], otid: null, name: null },
@@ -313,6 +313,9 @@ export async function openHouse(
   };
   return house;
 }
+
+const formatOf = (schema: SubmittedRun['result_schema']): ResultFormat | 'none' | null =>
+  schema === undefined ? null : schema === 'none' ? schema : { schema };
 
 function agentOf(
   id: string,

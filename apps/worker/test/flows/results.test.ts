@@ -135,4 +135,31 @@ describe('a run that owes a typed result', () => {
     expect(rows).toEqual([{ result: 1 }, { result: 'x' }, { result: null }]);
     expect(await house.rows('select 1 from definition')).toHaveLength(3);
   });
+
+  test('owes what its agent says where its request says nothing, and nothing where that asks for text', async () => {
+    const agent = { result_format: { schema: SCHEMA } };
+    const batch = await house.submit([
+      { input: script({ text: 'An a.' }, { text: '{"grade":"a"}' }), agent },
+      { input: script({ text: '7' }), result_schema: { type: 'integer' }, same_agent_as: 0 },
+      { input: script({ text: 'words' }), result_schema: 'none', same_agent_as: 0 },
+    ]);
+    await house.drive(house.worker());
+    const rows = await house.rows(
+      'select result, step_number from run where batch_id = $1 order by ordinal',
+      [batch.id],
+    );
+    expect(rows).toEqual([
+      { result: { grade: 'a' }, step_number: 2 },
+      { result: 7, step_number: 1 },
+      { result: null, step_number: 1 },
+    ]);
+  });
+
+  test('of its agent that never comes fails the run in the same way', async () => {
+    const { ended } = await run({
+      input: script({ text: '1' }, { text: '2' }, { text: '3' }, { text: '4' }),
+      agent: { result_format: { schema: { type: 'object' } } },
+    });
+    expect(ended).toMatchObject({ state: 'failed', stop_reason: 'loop_detected', result: null });
+  });
 });

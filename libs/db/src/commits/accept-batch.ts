@@ -37,8 +37,8 @@ export interface NewRun {
   readonly isolated: boolean;
   /** Tools that the caller carries out, in addition to the agent's; their names are none of the agent's. */
   readonly client_tools?: readonly ToolDefinition[];
-  /** What its result must look like; default: anything. */
-  readonly result_format?: ResultFormat | null;
+  /** What its result must look like; `none`: anything; default: as its agent says. */
+  readonly result_format?: ResultFormat | 'none' | null;
   /** ISO time from when on it takes no further step; default: its batch's. */
   readonly deadline?: string | null;
   /** What it may use; absent: no limit of its own. */
@@ -135,7 +135,8 @@ export function wishOf({ agent_id, client_tools = [], result_format = null }: Ne
   return {
     agent_id,
     client_tools_json: client_tools.length === 0 ? null : storableJson(client_tools),
-    result_format_json: result_format === null ? null : storableJson(result_format),
+    result_format_json:
+      result_format === null || result_format === 'none' ? result_format : storableJson(result_format),
   };
 }
 

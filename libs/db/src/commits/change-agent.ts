@@ -1,4 +1,9 @@
-import { NightshiftError, toStorableText, type CompactionPolicy } from '@nightshift/agent-core';
+import {
+  NightshiftError,
+  toStorableText,
+  type CompactionPolicy,
+  type ResultFormat,
+} from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Tx } from '../connect.ts';
 import { storableJson } from './json-rows.ts';
@@ -17,6 +22,7 @@ export interface AgentChange {
   readonly message_buffer_autoclear?: boolean;
   readonly context_window_limit?: number;
   readonly compaction?: CompactionPolicy;
+  readonly result_format?: ResultFormat | null;
   readonly hidden?: boolean;
   readonly echoed?: object;
   readonly block_ids?: readonly string[];
@@ -50,7 +56,8 @@ function toAssignments(change: AgentChange): readonly RawBuilder<unknown>[] {
   return Object.entries(columns).flatMap(([column, value]: [string, unknown]) => {
     if (value === undefined) return [];
     if (column === 'tags') return [sql`tags = ${(value as readonly string[]).map(toStorableText)}::text[]`];
-    if (typeof value === 'object') return [sql`${sql.ref(column)} = ${storableJson(value)}::json`];
+    if (value !== null && typeof value === 'object')
+      return [sql`${sql.ref(column)} = ${storableJson(value)}::json`];
     return [sql`${sql.ref(column)} = ${typeof value === 'string' ? toStorableText(value) : value}`];
   });
 }

@@ -3,6 +3,7 @@ import {
   SLIDING_WINDOW_DEFAULT,
   toStorableText,
   type CompactionPolicy,
+  type ResultFormat,
 } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
@@ -28,6 +29,8 @@ export interface NewAgent {
   readonly context_window_limit: number;
   /** How its conversation is kept short; default: a sliding window. */
   readonly compaction?: CompactionPolicy;
+  /** What results of its runs must look like where their requests do not say it; default: anything. */
+  readonly result_format?: ResultFormat | null;
   readonly hidden: boolean;
   readonly echoed: object;
   /** New blocks, made with the agent and attached before `block_ids`. */
@@ -52,14 +55,14 @@ export async function createAgents(trx: Tx, projectId: string, agents: readonly 
     await sql`
       insert into agent (id, project_id, conversation_id, name, description, agent_type, system, model, model_settings,
         tool_rules, metadata, tags, timezone, message_buffer_autoclear, context_window_limit, compaction, hidden,
-        echoed)
+        echoed, result_format)
       select id, ${projectId}::uuid, conversation_id, name, description, agent_type, system, model, model_settings::json,
         tool_rules::json, metadata::json, tags, timezone, message_buffer_autoclear, context_window_limit,
-        compaction::json, hidden, echoed::json
+        compaction::json, hidden, echoed::json, result_format::json
       from json_to_recordset(${json}::json) as r (id uuid, conversation_id uuid, name text, description text,
         agent_type text, system text, model text, model_settings text, tool_rules text, metadata text, tags text[],
         timezone text, message_buffer_autoclear boolean, context_window_limit integer, compaction text, hidden boolean,
-        echoed text)
+        echoed text, result_format text)
     `.execute(trx);
   }
   await createBlocks(
@@ -90,6 +93,7 @@ function toRow(agent: NewAgent): object {
     compaction: JSON.stringify(agent.compaction ?? SLIDING_WINDOW_DEFAULT),
     hidden: agent.hidden,
     echoed: storableJson(agent.echoed),
+    result_format: agent.result_format == null ? null : storableJson(agent.result_format),
   };
 }
 

@@ -41,7 +41,7 @@ export async function freezeDefinitions(
       ) fresh
       on conflict (id) do nothing
     )
-    select agent_id, client_tools as client_tools_json, result_format as result_format_json, conversation_id, definition_id, model, json_array_length(tool_rules) > 0 as has_rules from content
+    select agent_id, client_tools as client_tools_json, asked_format as result_format_json, conversation_id, definition_id, model, json_array_length(tool_rules) > 0 as has_rules from content
   `.execute(trx);
   return new Map(rows.map((row) => [wishKey(row), row]));
 }

@@ -8,6 +8,7 @@ import * as memory from './0003-memory.ts';
 import * as context from './0004-context.ts';
 import * as money from './0005-money.ts';
 import * as counts from './0006-counts.ts';
+import * as agentResults from './0007-agent-results.ts';
 
 /** Every migration, by name, in order. Imported, not globbed: type stripping and bundling both see them. */
 export const MIGRATIONS: Readonly<Record<string, Migration>> = {
@@ -17,6 +18,7 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0004_context': context,
   '0005_money': money,
   '0006_counts': counts,
+  '0007_agent_results': agentResults,
 };
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...MIGRATIONS }) };

@@ -5,8 +5,9 @@ import type { Database } from '../connect.ts';
 /** An agent as a request wants it. */
 export interface DefinitionWish {
   readonly agent_id: string;
-  /** What the request adds to the agent's definition; equal texts for equal wishes. Null, both, for nothing. */
+  /** What the request adds to the agent's definition; equal texts for equal wishes. Null for nothing. */
   readonly client_tools_json: string | null;
+  /** What the request says of its result in place of the agent; `none`: it may be anything. */
   readonly result_format_json: string | null;
 }
 
@@ -49,12 +50,14 @@ export function agentContents(projectId: string, wishes: readonly DefinitionWish
              else left(b.tools, -1) || ', ' || substr(w.client_tools, 2) end as tools
       from wish w join attached s on s.agent_id = w.agent_id join toolbox b on b.tool_ids = s.tool_ids
     ), content as (
-      select a.id as agent_id, b.client_tools, b.result_format, a.conversation_id, a.agent_type, a.system, a.model, a.model_settings, a.tool_rules,
+      select a.id as agent_id, b.client_tools, b.result_format as asked_format, f.result_format, a.conversation_id, a.agent_type, a.system, a.model, a.model_settings, a.tool_rules,
         b.tools, a.context_window_limit, a.compaction,
         encode(substr(sha256(convert_to(json_build_array(a.project_id, a.agent_type, a.system, a.model,
-          a.model_settings::text, a.tool_rules::text, b.tools, b.result_format,
+          a.model_settings::text, a.tool_rules::text, b.tools, f.result_format,
           a.context_window_limit, a.compaction::text)::text, 'UTF8')), 1, 16), 'hex')::uuid as definition_id
       from wished b join agent a on a.id = b.agent_id
+      cross join lateral (
+        select nullif(coalesce(b.result_format, a.result_format::text), 'none') as result_format) f
     )`;
 }
 
@@ -77,7 +80,7 @@ export async function readAgentDefinitions(
     Omit<Definition, 'id'> & Omit<AgentDefinition, 'definition'> & { definition_id: string }
   >`
     with ${agentContents(projectId, wishes)}
-    select c.agent_id, c.client_tools as client_tools_json, c.result_format as result_format_json, c.conversation_id,
+    select c.agent_id, c.client_tools as client_tools_json, c.asked_format as result_format_json, c.conversation_id,
            c.definition_id, c.agent_type, c.system, c.model, c.model_settings, c.tool_rules, c.tools::json as tools,
            c.result_format::json as result_format, c.context_window_limit, c.compaction
       from content c

@@ -18,8 +18,9 @@ import { problems } from '../../schemas/answers.ts';
 import { toCompactionPolicy } from '../../wire/compaction.ts';
 import { readAgentState } from '../../wire/to-agent-state.ts';
 import { toNewBlock } from '../../wire/to-block.ts';
+import { toResultFormat } from '../../wire/to-result-format.ts';
 import { assertBlocksFit } from './block-choice.ts';
-import { echoedOf } from './echoed.ts';
+import { echoedOf, responseFormatOf } from './echoed.ts';
 import { modelOf, modelSettingsOf } from './model-choice.ts';
 import { nameAgent } from './name-agent.ts';
 import { assertRulesFit } from './rules-fit.ts';
@@ -69,6 +70,7 @@ function toNewAgent(body: AgentInput, prices: PriceTable): NewAgent {
   }
   assertTimeZone(body.timezone ?? 'UTC');
   const agent_type = body.agent_type ?? 'letta_v1_agent';
+  const response_format = responseFormatOf(body);
   return {
     id: newId(),
     conversation_id: newConversationId(),
@@ -90,6 +92,7 @@ function toNewAgent(body: AgentInput, prices: PriceTable): NewAgent {
     context_window_limit: body.context_window_limit ?? CONTEXT_WINDOW_DEFAULT,
     compaction: toCompactionPolicy(body.compaction_settings, model) ?? SLIDING_WINDOW_DEFAULT,
     hidden: body.hidden ?? false,
+    result_format: response_format === null ? null : toResultFormat(response_format),
     echoed: echoedOf(body, {}),
     blocks: (body.memory_blocks ?? []).map((block, index) => toNewBlock(block, `/memory_blocks/${index}`)),
     block_ids: [...new Set(body.block_ids ?? [])],

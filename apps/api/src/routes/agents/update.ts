@@ -14,8 +14,9 @@ import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { toCompactionPolicy } from '../../wire/compaction.ts';
 import { readAgentState } from '../../wire/to-agent-state.ts';
+import { toResultFormat } from '../../wire/to-result-format.ts';
 import { assertBlocksFit } from './block-choice.ts';
-import { echoedOf } from './echoed.ts';
+import { echoedOf, responseFormatOf } from './echoed.ts';
 import { modelOf, modelSettingsOf } from './model-choice.ts';
 import { assertRulesFit } from './rules-fit.ts';
 import { assertTimeZone } from './time-zone.ts';
@@ -60,6 +61,7 @@ function toChange(body: AgentPatch, present: AgentRow, prices: PriceTable): Agen
   const model = modelOf(body, prices);
   const model_settings = modelSettingsOf(body, present.model_settings);
   const compaction = toCompactionPolicy(body.compaction_settings, model ?? present.model);
+  const response_format = responseFormatOf(body);
   if (body.timezone != null) assertTimeZone(body.timezone);
   if (body.message_buffer_autoclear === false && present.agent_type === 'workflow_agent') {
     throw new NightshiftError('invalid_argument', 'A workflow_agent always clears its message buffer.', {
@@ -81,6 +83,7 @@ function toChange(body: AgentPatch, present: AgentRow, prices: PriceTable): Agen
       : { message_buffer_autoclear: body.message_buffer_autoclear }),
     ...(body.context_window_limit == null ? {} : { context_window_limit: body.context_window_limit }),
     ...(compaction === null ? {} : { compaction }),
+    ...(response_format === null ? {} : { result_format: toResultFormat(response_format) }),
     ...(body.hidden == null ? {} : { hidden: body.hidden }),
     echoed: echoedOf(body, present.echoed),
     ...(body.block_ids == null ? {} : { block_ids: [...new Set(body.block_ids)] }),
