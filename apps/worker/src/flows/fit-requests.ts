@@ -4,6 +4,7 @@ import {
   modelTraits,
   parseModelHandle,
   summaryLimits,
+  summaryMessage,
   TOKEN_CALIBRATION_DEFAULT,
   utf8Length,
   type ContentBlock,
@@ -132,6 +133,8 @@ function judge(
   const facts = {
     messages: messages.map((message, index) => ({ ...message, seq: seqs[index] ?? 0 })),
     fixed_bytes: utf8Length(json) - utf8Length(request.messages_json),
+    replaced_bytes:
+      request.summary === null ? 0 : utf8Length(summaryMessage(request.summary, request.hidden ?? 0)),
     has_tools: definition.tools.length > 0,
     max_tokens: request.max_tokens,
     thinking_tokens: thinkingTokensOf(definition),

@@ -15,8 +15,10 @@ export interface ContextMessage {
 export interface CompactionFacts {
   /** What the next request would show, after the present summary. */
   readonly messages: readonly ContextMessage[];
-  /** Estimate of the rest of the prompt: system, tools, memory. */
+  /** Estimate of the rest of the prompt: system, tools, memory, present summary. */
   readonly fixed_tokens: number;
+  /** The present summary's part of that, which the new one replaces. */
+  readonly replaced_tokens: number;
   /** What the new summary may take. */
   readonly summary_tokens: number;
   readonly window_tokens: number;
@@ -127,7 +129,7 @@ function mayGoWhole(messages: readonly ContextMessage[]): boolean {
 }
 
 function planAt(facts: CompactionFacts, cut: number): CompactionPlan {
-  const { messages } = facts;
+  const { messages, fixed_tokens, replaced_tokens, summary_tokens } = facts;
   const seqs = messages.map((message) => message.seq);
   const [from_seq = 0] = seqs;
   const [to_seq = 0, keep_from_seq = null] = seqs.slice(cut - 1);
@@ -136,6 +138,6 @@ function planAt(facts: CompactionFacts, cut: number): CompactionPlan {
     to_seq,
     keep_from_seq,
     count: cut,
-    tokens_after: facts.fixed_tokens + facts.summary_tokens + sum(messages.slice(cut)),
+    tokens_after: fixed_tokens - replaced_tokens + summary_tokens + sum(messages.slice(cut)),
   };
 }

@@ -51,6 +51,8 @@ export interface RequestFacts {
   }[];
   /** JSON of the rest of the prompt: system, tools, memory, present summary. */
   readonly fixed_bytes: number;
+  /** The present summary's part of that; 0 without one. */
+  readonly replaced_bytes: number;
   readonly has_tools: boolean;
   readonly max_tokens: number;
   /** What the model may think of `max_tokens`. */
@@ -81,9 +83,10 @@ export function fitRequest(
   }));
   const fixed_tokens =
     estimateTokens(facts.fixed_bytes, calibration) + (facts.has_tools ? TOOL_PROMPT_TOKENS : 0);
+  const replaced_tokens = estimateTokens(facts.replaced_bytes, calibration);
   const window = { ...facts, window_tokens: limits.window_tokens };
   const plan = planCompaction(
-    { ...window, messages, fixed_tokens, answer_tokens: answerTokensMin(facts) },
+    { ...window, messages, fixed_tokens, replaced_tokens, answer_tokens: answerTokensMin(facts) },
     limits.compaction,
   );
   if (plan !== null && fitsWindow({ ...window, input_tokens: plan.tokens_after }).kind === 'fits') {

@@ -45,6 +45,7 @@ function plan(
     {
       messages: conversation(letters, rest.tokens),
       fixed_tokens: 1_000,
+      replaced_tokens: 0,
       summary_tokens: 50,
       window_tokens: 100_000,
       answer_tokens: 0,

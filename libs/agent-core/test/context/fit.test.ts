@@ -23,6 +23,7 @@ const said = (seq: number, role: string, bytes: number): RequestFacts['messages'
 const facts = (sizes: readonly number[], rest: Partial<RequestFacts> = {}): RequestFacts => ({
   messages: sizes.map((bytes, index) => said(index + 1, index % 2 === 0 ? 'user' : 'assistant', bytes)),
   fixed_bytes: 1_000,
+  replaced_bytes: 0,
   has_tools: false,
   max_tokens: 2_000,
   thinking_tokens: 0,
@@ -56,6 +57,20 @@ describe('a request', () => {
 
   test('that would not fit after a summary either ends its run, and no summary is paid', () => {
     expect(fit([3_000, 3_000, 9_500]).kind).toBe('overflow');
+  });
+
+  test('counts the summary that it shows no more once that is to be replaced', () => {
+    const summarised = {
+      fixed_bytes: 4_000,
+      replaced_bytes: 2_000,
+      summary_tokens: 2_000,
+      max_tokens: 1_000,
+    };
+    const limits = { ...WINDOW, window_tokens: 16_000 };
+    expect(fit([1_000, 1_000, 10_300], summarised, limits)).toMatchObject({
+      kind: 'compact',
+      plan: { keep_from_seq: 3, tokens_after: 14_300 },
+    });
   });
 
   test('beyond the trigger that would not fit after a summary is sent while it fits as it is', () => {
