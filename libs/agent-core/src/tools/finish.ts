@@ -27,17 +27,14 @@ export function withTypedFinish(
   );
 }
 
-/** Definitions that the result's schema refers to stay at the top, where references look for them. */
-function finishSchema(schema: JsonObject): JsonObject {
-  const { $defs, definitions, ...result } = schema;
-  return {
-    type: 'object',
-    properties: { result },
-    required: ['result'],
-    additionalProperties: false,
-    ...($defs === undefined ? {} : { $defs }),
-    ...(definitions === undefined ? {} : { definitions }),
-  };
+/** The result's schema is no root here: its references are lengthened, and a name of its own would misdirect them. */
+function finishSchema({ $id, ...schema }: JsonObject): JsonObject {
+  const result = JSON.parse(
+    JSON.stringify(schema, (key, part: Json) =>
+      key === '$ref' && typeof part === 'string' ? part.replace(/^#/, '#/properties/result') : part,
+    ),
+  ) as JsonObject;
+  return { type: 'object', properties: { result }, required: ['result'], additionalProperties: false };
 }
 
 let compile: ((schema: JsonObject) => CompiledSchema) | null = null;
@@ -61,6 +58,7 @@ export function createResultCheck(schema: JsonObject): (result: Json) => string 
 export function checkResultSchema(schema: unknown): string | null {
   if (!isJsonObject(schema)) return 'The schema of a result must be an object.';
   compile ??= createSchemaCompiler();
-  const compiled = compile(schema);
+  // Also nested two deeper, as `finish` takes it.
+  const compiled = compile(finishSchema(schema));
   return compiled.ok ? null : `The schema is not usable: ${compiled.message}.`.slice(0, 1000);
 }

@@ -5,7 +5,7 @@ import { conductOf } from '../../src/decide/conduct.ts';
 import { RETRY_POLICY_DEFAULT, type RunFacts } from '../../src/decide/decision.ts';
 import { planCalls } from '../../src/decide/plan-calls.ts';
 import { NO_TRAIL } from '../../src/decide/trail.ts';
-import type { JsonObject } from '../../src/base/json.ts';
+import type { Json, JsonObject } from '../../src/base/json.ts';
 import { NO_HISTORY } from '../../src/rules/history.ts';
 import {
   checkResultSchema,
@@ -18,6 +18,8 @@ import { makeTool } from '../tools/tools.ts';
 import { keyOf, makeAnswer, makeRun, text } from './facts.ts';
 
 const SCHEMA = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] };
+/** Lists of lists. */
+const TREE = { type: 'array', items: { $ref: '#' } };
 const look = makeTool('look', { type: 'object' });
 const definition = (rest: { result_format?: { schema: JsonObject } | null; finish?: boolean } = {}) => ({
   model: 'anthropic/claude-haiku-4-5',
@@ -87,13 +89,23 @@ describe('the tool finish', () => {
     });
   });
 
-  test('leaves the definitions of its schema where references look for them', () => {
-    const schema = { $ref: '#/$defs/n', $defs: { n: { type: 'integer' } }, definitions: { m: {} } };
+  test.each<[string, JsonObject, Json, Json]>([
+    ['definitions', { $ref: '#/$defs/n', $defs: { n: { type: 'integer' } } }, 1, 'x'],
+    ['older definitions', { $ref: '#/definitions/n', definitions: { n: { type: 'integer' } } }, 1, 'x'],
+    ['itself', { ...TREE, $id: 'https://example.com/tree' }, [[[]], []], [[[1]]]],
+    [
+      'its own properties',
+      { properties: { a: { type: 'integer' }, b: { $ref: '#/properties/a' } } },
+      { b: 1 },
+      { b: 'x' },
+    ],
+    ['a property of that name', { properties: { $ref: { type: 'integer' } } }, { $ref: 1 }, { $ref: 'x' }],
+  ])('takes a result by a schema that refers to %s', (_what, schema, right, wrong) => {
     const [tool] = withTypedFinish([FINISH_TOOL, look], schema);
     const validate = createArgumentValidator();
-    expect(validate(tool!, { result: 1 }).ok).toBe(true);
-    expect(validate(tool!, { result: 'x' }).ok).toBe(false);
-    expect(tool!.input_schema['definitions']).toEqual({ m: {} });
+    expect(validate(tool!, { result: right })).toMatchObject({ ok: true });
+    expect(validate(tool!, { result: wrong })).toMatchObject({ ok: false });
+    expect(JSON.stringify(tool)).not.toContain('$id');
   });
 });
 
@@ -139,10 +151,15 @@ describe('an answer that is the result', () => {
 });
 
 describe('the schema of a result', () => {
+  const nested = (depth: number): JsonObject => (depth === 0 ? {} : { not: nested(depth - 1) });
+
   test('is checked before anything is paid', () => {
     expect(checkResultSchema({ type: 'array' })).toBeNull();
     expect(checkResultSchema('x')).toBe('The schema of a result must be an object.');
     expect(checkResultSchema({ type: 'nothing' })).toMatch(/^The schema is not usable: /);
+    expect(checkResultSchema({ $ref: '#/properties/none' })).toMatch(/^The schema is not usable: /);
+    expect(checkResultSchema(nested(62))).toBeNull();
+    expect(checkResultSchema(nested(63))).toMatch(/nest at most/);
   });
 
   test('that cannot be used, or is too much work, is said of every result', () => {
