@@ -177,6 +177,42 @@ describe('a block that is edited while the request is in flight', () => {
   });
 });
 
+describe('a block that came after the request', () => {
+  test.each([
+    ['auto', 'merge'],
+    ['auto', 'last_write'],
+    ['review', 'merge'],
+  ] as const)('is not silently replaced by a rewrite (%s, %s)', async (apply, policy) => {
+    const plan = (new_memory: string): string => call('memory_rethink', { label: 'plan', new_memory });
+    await house.submit(
+      [
+        { input: plan('by one'), tools: ['memory', 'memory_rethink'], isolated: true },
+        { input: plan('by two'), same_agent_as: 0, isolated: true },
+      ],
+      { apply },
+    );
+    await house.drive(
+      house.worker({
+        hooks: async (point) => {
+          if (point !== 'ingest.before_chunk') return;
+          await house.rows('update block set conflict_policy = $1', [policy]);
+        },
+        settings: { chunk_lines: 1, chunks_in_flight: 1 },
+      }),
+    );
+    const [made, written] = await house.rows<{ value: string; resolution: string }>(
+      `select r.value, r.resolution from block b join block_revision r on r.block_id = b.id
+        where b.label = 'plan' order by r.revision`,
+    );
+    const second = made?.value === 'by one' ? 'by two' : 'by one';
+    expect(written).toEqual(
+      policy === 'merge'
+        ? { value: `${made?.value}\n${second}`, resolution: 'merged' }
+        : { value: second, resolution: 'overwrote' },
+    );
+  });
+});
+
 describe('a block that nobody else edits', () => {
   test('is rewritten as often as one answer says', async () => {
     const batch = await house.submit([

@@ -74,7 +74,8 @@ export function carryOutMemoryCall(
     if (resolved.kind === 'conflict') {
       return { outcome: refused(toolName, resolved.refusal), effects: [], held };
     }
-    seen.set(effect.block_id, effect.value);
+    // An edit of a part of what was not shown tells the agent nothing of the rest.
+    if (block.seen !== null || WHOLE_TEXT_TOOLS.has(toolName)) seen.set(effect.block_id, effect.value);
     if (resolved.kind === 'none') continue;
     effects.push({ ...effect, value: resolved.value, resolution: resolved.resolution });
     if (resolved.resolution === 'merged') result = mergedText(effect.label, resolved.value);
@@ -96,10 +97,10 @@ function viewOf({ current, seen, policy }: HeldBlock): BlockView {
   return seen === null || policy === 'last_write' ? current : { ...current, ...seen };
 }
 
-/** The text whose change since then by others is a conflict. */
-function baseOf(block: HeldBlock, toolName: string): string {
-  const isNamed = block.policy === 'last_write' && !WHOLE_TEXT_TOOLS.has(toolName);
-  return isNamed || block.seen === null ? block.current.value : block.seen.value;
+/** The text whose change since then by others is a conflict. A whole text was worked out from nothing where none was shown. */
+function baseOf({ current, seen, policy }: HeldBlock, toolName: string): string {
+  if (WHOLE_TEXT_TOOLS.has(toolName)) return seen?.value ?? '';
+  return seen === null || policy === 'last_write' ? current.value : seen.value;
 }
 
 type Edited = Pick<MemoryCallOutcome, 'outcome' | 'effects'>;

@@ -188,12 +188,50 @@ describe('a write of a block that somebody else has changed since', () => {
       { value: `${theirs}\nAge: 6`, based_on_revision: 5, resolution: 'merged' },
     ]);
   });
+});
 
-  test('a block that the request did not show is worked on as it stands', () => {
-    const unseen = { ...held('reject', theirs), seen: null };
-    const first = call(...append('human', 'x'), [unseen]);
-    expect(first.effects).toMatchObject([{ based_on_revision: 4, value: `${theirs}\nx` }]);
-    expect(first.held[0]?.seen).toEqual({ revision: 5, value: `${theirs}\nx` });
+describe('a block that the request did not show', () => {
+  const theirs = 'Plan: rest\nThen: tea';
+  const unseen = (policy: ConflictPolicy): HeldBlock => ({ ...held(policy, theirs), seen: null });
+
+  test.each(CONFLICT_POLICIES)('takes edits of a part as it stands under %s', (policy) => {
+    const first = call(...append('human', 'x'), [unseen(policy)]);
+    expect(first.effects).toMatchObject([
+      { based_on_revision: 4, value: `${theirs}\nx`, resolution: 'clean' },
+    ]);
+    expect(first.held[0]).toMatchObject({ current: { revision: 5 }, seen: null });
+  });
+
+  test('is not written over by a rewrite under reject', () => {
+    const { outcome, effects } = call(...rethink('human', 'mine'), [unseen('reject')]);
+    expect(outcome).toMatchObject({ ok: false, result: expect.stringContaining(theirs) });
+    expect(effects).toEqual([]);
+  });
+
+  test('keeps its lines beside those of a rewrite under merge, however often it is rewritten', () => {
+    const first = call(...rethink('human', 'mine'), [unseen('merge')]);
+    expect(first.effects).toMatchObject([{ value: `${theirs}\nmine`, resolution: 'merged' }]);
+    expect(first.outcome.result).toContain(`${theirs}\nmine`);
+    const second = call(...rethink('human', 'mine, again'), first.held);
+    expect(second.effects).toMatchObject([{ value: `${theirs}\nmine, again`, resolution: 'merged' }]);
+  });
+
+  test('gives way to a rewrite under last_write, which says so', () => {
+    const { effects } = call(...rethink('human', 'mine'), [unseen('last_write')]);
+    expect(effects).toMatchObject([{ value: 'mine', resolution: 'overwrote' }]);
+  });
+
+  test('is not taken to be known by an edit of a part that went before the rewrite', () => {
+    const first = call(...append('human', 'x'), [unseen('merge')]);
+    const second = call(...rethink('human', 'mine'), first.held);
+    expect(second.effects).toMatchObject([{ value: `${theirs}\nx\nmine`, resolution: 'merged' }]);
+  });
+
+  test.each(CONFLICT_POLICIES)('may be rewritten under %s where it is empty', (policy) => {
+    const empty = { ...held(policy, ''), seen: null };
+    expect(call(...rethink('human', 'mine'), [empty]).effects).toMatchObject([
+      { value: 'mine', resolution: 'clean' },
+    ]);
   });
 });
 
