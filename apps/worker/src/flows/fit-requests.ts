@@ -59,6 +59,7 @@ export function mayNotFit(
   calibrations: Calibrations,
 ): boolean {
   if (request.is_summary) return false;
+  if (isRefused(request)) return true;
   const size = {
     bytes: Buffer.byteLength(json),
     images: countImages(json),
@@ -67,6 +68,11 @@ export function mayNotFit(
     max_tokens: request.max_tokens,
   };
   return isTight(size, limitsOf(definition), calibrationOf(calibrations, definition));
+}
+
+/** The provider has refused the prompt as too long. */
+function isRefused({ trail }: SealedRequest): boolean {
+  return trail?.too_long === 'refused';
 }
 
 function countImages(json: string): number {
@@ -140,6 +146,7 @@ function judge(
     thinking_tokens: thinkingTokensOf(definition),
     summary_tokens: summaryLimits(definition.context_window_limit).summary_tokens,
     binds_thinking: modelTraits(nameOf(definition)).binds_thinking,
+    is_refused: isRefused(request),
   };
   return fitRequest(facts, limitsOf(definition), calibration);
 }

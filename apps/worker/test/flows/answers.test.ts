@@ -135,7 +135,7 @@ describe('steps without an answer', () => {
     ]);
   });
 
-  test('a request that is too long for the model ends its run as context_overflow at once', async () => {
+  test('a request that is too long for the model ends its run as context_overflow where nothing in it can be summarised', async () => {
     house.simulator.control.addRule({
       op: 'request',
       outcome: {
@@ -144,9 +144,17 @@ describe('steps without an answer', () => {
         message: 'prompt is too long: 250000 tokens > 200000 maximum',
       },
     });
-    const batch = await house.submit([{ input: 'long' }]);
+    const batch = await house.submit([
+      { input: 'long' },
+      { input: 'long, and never summarised', agent: { compaction: { mode: 'none' } } },
+    ]);
     await house.drive(house.worker());
-    expect(await house.runsOf(batch.id)).toMatchObject([{ stop_reason: 'context_overflow', attempt: 1 }]);
+    expect(await house.runsOf(batch.id)).toMatchObject([
+      { stop_reason: 'context_overflow', attempt: 2 },
+      { stop_reason: 'context_overflow', attempt: 1 },
+    ]);
+    // Once each: what is refused is not sent again as it is.
+    expect(house.simulator.control.ledger().totals.requests).toBe(0);
   });
 
   test('a request that the provider cancelled by itself is sent again', async () => {

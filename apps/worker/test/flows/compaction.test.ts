@@ -262,6 +262,94 @@ describe('a run that cannot fit its window', () => {
   });
 });
 
+describe('a prompt that the provider finds too long, although the window of its agent has room', () => {
+  // The simulated model takes 200,000 tokens of four bytes.
+  const agent = { context_window_limit: 1_000_000 };
+  const letter = (name: string, chars: number): string => `${name} ⟦sim:fixed⟧ ${'x'.repeat(chars)}`;
+  const outcomes = async (runId: string | undefined) =>
+    house.rows<{ state: string; is_summary: boolean; reason: string | null }>(
+      `select state, is_summary, error->>'message' as reason from step where run_id = $1 order by number, attempt`,
+      [runId],
+    );
+
+  test('is tried again after a summary of what was said before, and then fits', async () => {
+    summariseAs('The first letter was long.');
+    const { provider, sent } = recording();
+    const worker = house.worker({ provider });
+    const first = await house.submit([{ input: letter('one', 450_000), agent }]);
+    await house.drive(worker);
+    const batch = await house.submit([{ input: letter('two', 450_000), agent_id: first.agent_ids[0]! }]);
+    await house.drive(worker);
+    expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'completed', stop_reason: 'end_turn' }]);
+    expect(await outcomes(batch.run_ids[0])).toMatchObject([
+      { state: 'errored', reason: expect.stringContaining('prompt is too long') },
+      { state: 'done', is_summary: true },
+      { state: 'done', is_summary: false },
+    ]);
+    const [summary, again] = sent.slice(-2);
+    expect(isSummaryRequest(summary!)).toBe(true);
+    expect(JSON.stringify(again?.messages)).toContain('The first letter was long.');
+    expect(JSON.stringify(again?.messages)).not.toContain('one ⟦');
+    expect(JSON.stringify(again?.messages)).toContain('two ⟦');
+    const { billed, booked, twice } = await money();
+    expect({ booked, twice }).toEqual({ booked: billed, twice: 0 });
+  });
+
+  test('ends as context_overflow when it does not fit after one summary either', async () => {
+    summariseAs('Something was said.');
+    const { provider, sent } = recording();
+    const worker = house.worker({ provider });
+    const first = await house.submit([{ input: letter('one', 300_000), agent }]);
+    await house.drive(worker);
+    const [agent_id = ''] = first.agent_ids;
+    const batch = await house.submit([{ input: letter('two', 900_000), agent_id }]);
+    await house.drive(worker);
+    expect(await house.runsOf(batch.id)).toMatchObject([
+      {
+        state: 'failed',
+        stop_reason: 'context_overflow',
+        error: { message: expect.stringContaining('prompt is too long') },
+      },
+    ]);
+    expect((await outcomes(batch.run_ids[0])).map(({ is_summary }) => is_summary)).toEqual([
+      false,
+      true,
+      false,
+    ]);
+    expect(sent.filter(isSummaryRequest)).toHaveLength(1);
+    const next = await house.submit([{ input: letter('three', 10), agent_id }]);
+    await house.drive(worker);
+    expect(await house.runsOf(next.id)).toMatchObject([{ state: 'completed' }]);
+  });
+
+  test('is summarised once, whenever its worker dies on the way', async () => {
+    for (const point of ['submit.after_fit', 'submit.after_write_ahead', 'submit.after_post'] as const) {
+      summariseAs(`The first letter was long, said ${point}.`);
+      const { provider, sent } = recording();
+      const first = await house.submit([{ input: letter(`one, ${point}`, 450_000), agent }]);
+      await house.drive(house.worker({ provider }));
+      const batch = await house.submit([
+        { input: letter(`two, ${point}`, 450_000), agent_id: first.agent_ids[0]! },
+      ]);
+      let passes = point === 'submit.after_fit' ? 1 : 2;
+      const victim = house.worker({
+        provider,
+        hooks: (at) => {
+          if (at === point && --passes === 0) throw new Error('the power is cut');
+          return Promise.resolve();
+        },
+      });
+      await expect(house.drive(victim, { hasten: true })).rejects.toThrow('the power is cut');
+      await house.bury(victim);
+      await house.drive(house.worker({ provider }), { hasten: true });
+      expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'completed', stop_reason: 'end_turn' }]);
+      expect(sent.filter(isSummaryRequest)).toHaveLength(1);
+      const { billed, booked, twice } = await money();
+      expect({ booked, twice }).toEqual({ booked: billed, twice: 0 });
+    }
+  });
+});
+
 test('where the window leaves no more, a shorter answer is asked for', async () => {
   const { provider, sent } = recording();
   const model_settings = { max_output_tokens: 3_000, parallel_tool_calls: true, extra: {} };

@@ -26,6 +26,8 @@ export interface CompactionFacts {
   readonly answer_tokens: number;
   /** The model's thinking blocks are good only after what they were made after. */
   readonly binds_thinking: boolean;
+  /** The provider refused the prompt as too long, whatever the estimate says. */
+  readonly is_refused: boolean;
 }
 
 /** Which messages give way to a summary. Those that are not `shown` in between go with them. */
@@ -41,6 +43,9 @@ export interface CompactionPlan {
   readonly tokens_after: number;
 }
 
+/** What may be left of a prompt that was refused as too long: by how much it was is not known. */
+const REFUSED_SHARE = 0.5;
+
 /**
  * Plans a compaction, or null when none is due or none would help.
  *
@@ -54,7 +59,11 @@ export function planCompaction(facts: CompactionFacts, policy: CompactionPolicy)
   const goal = firstCut(messages.length, policy);
   if (goal === null) return null;
   const before = facts.fixed_tokens + sum(messages);
-  const room = Math.min(window_tokens * WINDOW_TRIGGER, window_tokens - facts.answer_tokens);
+  const room = Math.min(
+    window_tokens * WINDOW_TRIGGER,
+    window_tokens - facts.answer_tokens,
+    facts.is_refused ? before * REFUSED_SHARE : Infinity,
+  );
   const isFull = before > room;
   const isLong = policy.mode === 'static_buffer' && messages.length > policy.limit;
   if (!isFull && !isLong) return null;
@@ -69,7 +78,8 @@ export function planCompaction(facts: CompactionFacts, policy: CompactionPolicy)
   const fitting = [...plans, ...whole].find((plan) => plan.tokens_after <= room);
   if (fitting !== undefined) return fitting;
   const [least] = [...plans, ...whole].toSorted((a, b) => a.tokens_after - b.tokens_after);
-  return least === undefined || least.tokens_after >= before ? null : least;
+  const worthIt = facts.is_refused ? before * WINDOW_TRIGGER : before;
+  return least === undefined || least.tokens_after >= worthIt ? null : least;
 }
 
 /** Where the policy would cut, as an index of the first message that stays; null for never. */

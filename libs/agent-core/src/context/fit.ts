@@ -61,6 +61,8 @@ export interface RequestFacts {
   readonly summary_tokens: number;
   /** The model's thinking blocks are good only after what they were made after. */
   readonly binds_thinking: boolean;
+  /** The provider refused this very prompt as too long. */
+  readonly is_refused: boolean;
 }
 
 export type FitVerdict =
@@ -91,6 +93,12 @@ export function fitRequest(
   );
   if (plan !== null && fitsWindow({ ...window, input_tokens: plan.tokens_after }).kind === 'fits') {
     return { kind: 'compact', plan };
+  }
+  if (facts.is_refused) {
+    const message =
+      'The provider refused the prompt as too long, and there is nothing in it to summarise. Shorten the system prompt, the ' +
+      'memory or the input.';
+    return { kind: 'overflow', message };
   }
   const input_tokens = fixed_tokens + messages.reduce((sum, { tokens }) => sum + tokens, 0);
   return fitsWindow({ ...window, input_tokens });

@@ -45,7 +45,7 @@ export function decideAfterAnswer(
   }
   if (run.step_number !== key.number || run.attempt !== key.attempt)
     return { kind: 'refuse', key, reason: 'stale' };
-  if (outcome.kind !== 'answered') return afterNoAnswer(run, key, outcome, policy);
+  if (outcome.kind !== 'answered') return afterNoAnswer(run, key, outcome, policy, conduct);
   return run.summarises_to_seq === null
     ? afterAnswered(run, key, outcome.answer, policy, conduct)
     : afterSummary(run, key, outcome.answer, policy);
@@ -63,7 +63,7 @@ function afterSummary(run: RunFacts, key: StepKey, answer: StepAnswer, policy: R
     );
     return decided(run, key, 'error', 'no summary', { answer, error }, [], retryOr(run, policy, gaveUp));
   }
-  const goesOn = run.is_overdue === true ? overdueMove : nextStep(run, run.trail ?? NO_TRAIL);
+  const goesOn = run.is_overdue === true ? overdueMove : nextStep(run, summarised(run.trail ?? NO_TRAIL));
   const move = isCancelling(run) ? cancelledMove : goesOn;
   return { ...decided(run, key, 'settle', 'summarised', { answer }, [], move), summary };
 }
@@ -73,6 +73,7 @@ function afterNoAnswer(
   key: StepKey,
   outcome: Exclude<StepOutcome, { kind: 'answered' }>,
   policy: RetryPolicy,
+  conduct: Conduct,
 ): StepDecision {
   const because = (
     event: StepEvent,
@@ -117,7 +118,7 @@ function afterNoAnswer(
   }
   if (outcome.error_class === 'too_long') {
     const move = failed('context_overflow', outcome.message, { type: outcome.error_type });
-    return because('error', 'too long for the model', error, ifCancelling(run, move));
+    return because('error', 'too long for the model', error, afterTooLong(run, conduct, move));
   }
   const gaveUp = failed('provider_error', outcome.message, { type: outcome.error_type });
   if (outcome.error_class === 'outage')
@@ -204,16 +205,16 @@ function afterAnswered(
     const message = 'The model announced a tool call and made none.';
     return apply('settle', 'announced call is missing', false, failed('provider_error', message));
   }
-  const trail = run.trail ?? NO_TRAIL;
+  const { history, steps, reasks, pauses } = run.trail ?? NO_TRAIL;
   if (answer.stop_reason === 'pause_turn' && answer.content.length > 0) {
     if (run.step_number >= run.max_steps)
       return apply('settle', 'paused at the step limit', false, completed('max_steps'));
     if (run.is_overdue === true) return apply('settle', 'paused past the deadline', false, overdueMove);
-    if (trail.pauses >= PAUSES_MAX) {
+    if (pauses >= PAUSES_MAX) {
       const message = `The provider suspended the answer ${PAUSES_MAX + 1} times in a row.`;
       return apply('settle', 'paused too often', false, failed('loop_detected', message));
     }
-    const paused = { ...trail, pauses: trail.pauses + 1 };
+    const paused = { history, steps, reasks, pauses: pauses + 1 };
     return apply('settle', 'paused by the provider', true, nextStep(run, paused));
   }
   const decision = decideAfterWords(run, answer.content, conduct);
@@ -233,7 +234,7 @@ function afterAnswered(
     content_json: JSON.stringify([{ type: 'text', text: decision.text }]),
     shown: true,
   };
-  const move = nextStep(run, { ...trail, reasks: trail.reasks + 1, pauses: 0 });
+  const move = nextStep(run, { history, steps, reasks: reasks + 1, pauses: 0 });
   return decided(run, key, 'settle', decision.reason, { answer }, [...said, asked], move);
 }
 
@@ -284,6 +285,23 @@ function readyAgain(run: RunFacts, delayMs: number): Extract<RunMove, { state: '
     token_boost: run.token_boost,
     delay_ms: delayMs,
   };
+}
+
+/**
+ * The model knows its limit better than our estimate: what was said is summarised, once, and the step tried again. A
+ * request for a summary, and one that shows a summary made for this, has nothing left to try.
+ */
+function afterTooLong(run: RunFacts, { compacts }: Conduct, gaveUp: RunMove): RunMove {
+  if (isCancelling(run)) return cancelledMove;
+  const trail = run.trail ?? NO_TRAIL;
+  const isLost = run.summarises_to_seq !== null || trail.too_long !== undefined || run.attempt >= ATTEMPT_MAX;
+  if (!compacts || isLost) return gaveUp;
+  if (run.is_overdue === true) return overdueMove;
+  return { ...readyAgain(run, 0), failures: run.failures, trail: { ...trail, too_long: 'refused' } };
+}
+
+function summarised(trail: Trail): Trail {
+  return trail.too_long === undefined ? trail : { ...trail, too_long: 'summarised' };
 }
 
 /** Tried again for as long as attempts can be numbered, which at the usual delay is most of a day. */

@@ -17,6 +17,8 @@ export interface Conduct {
   readonly extra: JsonObject;
   /** What the result of a run must look like, and how it is handed over; null for a run that owes none. */
   readonly result: ResultDemand | null;
+  /** Whether earlier messages may give way to a summary. */
+  readonly compacts: boolean;
 }
 
 /** A typed result that a run owes. */
@@ -38,6 +40,7 @@ export const NO_CONDUCT: Conduct = {
   parallel_tool_calls: true,
   extra: {},
   result: null,
+  compacts: false,
 };
 
 /**
@@ -45,9 +48,12 @@ export const NO_CONDUCT: Conduct = {
  * leaving one out would allow too much.
  */
 export function conductOf(
-  definition: Pick<Definition, 'tools' | 'tool_rules' | 'model' | 'model_settings' | 'result_format'>,
+  definition: Pick<
+    Definition,
+    'tools' | 'tool_rules' | 'model' | 'model_settings' | 'result_format' | 'compaction'
+  >,
 ): Conduct {
-  const { tool_rules, model, model_settings, result_format = null } = definition;
+  const { tool_rules, model, model_settings, result_format = null, compaction } = definition;
   const tools =
     result_format === null ? definition.tools : withTypedFinish(definition.tools, result_format.schema);
   const finish = tools.find((tool) => tool.kind === 'finish');
@@ -62,6 +68,7 @@ export function conductOf(
     parallel_tool_calls: model_settings.parallel_tool_calls,
     extra: model_settings.extra,
     result: result_format === null ? null : demandOf(result_format.schema, finish !== undefined),
+    compacts: compaction.mode !== 'none',
   };
 }
 

@@ -4,7 +4,7 @@ import type { ToolRule } from '../rules/rule.ts';
 
 /**
  * What the next answer of a run is judged by: kept with the run, so that none of its messages has to be read again. It
- * changes with an applied answer and its results alone, so a request that is built anew is the same to the byte.
+ * changes with a step that has come to its end alone, so a request that is built anew is the same to the byte.
  */
 export interface Trail {
   /** The calls so far as the tool rules count them; empty where there are no rules. */
@@ -15,6 +15,11 @@ export interface Trail {
   readonly reasks: number;
   /** Answers in a row that the provider suspended. */
   readonly pauses: number;
+  /**
+   * The provider has refused the prompt as too long: what the next one shows is summarised first (`refused`), or has been
+   * (`summarised`). Gone with the next answer that is applied.
+   */
+  readonly too_long?: 'refused' | 'summarised';
 }
 
 /** The trail of a run that has done nothing yet; stored as null. */

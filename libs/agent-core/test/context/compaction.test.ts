@@ -50,6 +50,7 @@ function plan(
       window_tokens: 100_000,
       answer_tokens: 0,
       binds_thinking: false,
+      is_refused: false,
       ...rest,
     },
     policy,
@@ -178,6 +179,23 @@ describe('the sliding window', () => {
     expect(plan('uaua', SLIDING_WINDOW_DEFAULT, { window_tokens: 900 })).toMatchObject({ keep_from_seq: 13 });
     expect(plan('uaua', SLIDING_WINDOW_DEFAULT, { window_tokens: 900, summary_tokens: 900 })).toBeNull();
     expect(plan('', SLIDING_WINDOW_DEFAULT, { window_tokens: 900 })).toBeNull();
+  });
+});
+
+describe('a prompt that the provider refused as too long', () => {
+  const refused = (letters: string, rest: object = {}) =>
+    plan(letters, SLIDING_WINDOW_DEFAULT, { fixed_tokens: 0, is_refused: true, ...rest });
+
+  test('comes to half of its estimate, however roomy the window is', () => {
+    expect(plan('uauau', SLIDING_WINDOW_DEFAULT, { fixed_tokens: 0 })).toBeNull();
+    expect(refused('uauau')).toMatchObject({ to_seq: 13, keep_from_seq: 14, tokens_after: 150 });
+  });
+
+  test('comes as near to that as it can, and stays where less than a tenth would be gained', () => {
+    expect(refused('uauau', { fixed_tokens: 1_000 })).toMatchObject({ to_seq: 13, tokens_after: 1_150 });
+    expect(refused('uauau', { fixed_tokens: 10_000 })).toBeNull();
+    expect(refused('u')).toBeNull();
+    expect(plan('uauau', { mode: 'none' }, { is_refused: true })).toBeNull();
   });
 });
 

@@ -29,6 +29,7 @@ const facts = (sizes: readonly number[], rest: Partial<RequestFacts> = {}): Requ
   thinking_tokens: 0,
   summary_tokens: 500,
   binds_thinking: false,
+  is_refused: false,
   ...rest,
 });
 
@@ -78,6 +79,19 @@ describe('a request', () => {
       kind: 'fits',
       max_tokens: 800,
     });
+  });
+
+  test('that the provider refused as too long is compacted, or ends its run, and is never sent as it is', () => {
+    expect(fit([1_000, 1_000, 1_000], { is_refused: true })).toMatchObject({
+      kind: 'compact',
+      plan: { to_seq: 2, keep_from_seq: 3 },
+    });
+    for (const sizes of [[], [1_000], [100, 100, 3_000]]) {
+      expect(fit(sizes, { is_refused: true })).toMatchObject({
+        kind: 'overflow',
+        message: expect.stringContaining('refused the prompt as too long') as string,
+      });
+    }
   });
 
   test('of more messages than the static buffer holds is compacted however short it is', () => {

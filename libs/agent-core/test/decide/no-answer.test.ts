@@ -1,15 +1,19 @@
 import { describe, expect, test } from 'vitest';
 import { decideAfterAnswer } from '../../src/decide/after-answer.ts';
+import { NO_CONDUCT } from '../../src/decide/conduct.ts';
 import {
   RETRY_POLICY_DEFAULT,
   retryDelayMs,
   type RetryPolicy,
   type RunFacts,
+  type RunMove,
   type StepDecision,
 } from '../../src/decide/decision.ts';
+import { NO_TRAIL } from '../../src/decide/trail.ts';
 import { isOutage, type ErrorClass, type StepOutcome } from '../../src/decide/step-outcome.ts';
 import { RUN_STATES, runMachine, type RunState, type StopReason } from '../../src/machine/run.ts';
 import { terminalStates } from '../../src/machine/machine.ts';
+import type { ContentBlock } from '../../src/model/content.ts';
 import { NO_USAGE } from '../../src/model/usage.ts';
 import { keyOf, makeAnswer, makeRun, text } from './facts.ts';
 
@@ -121,6 +125,55 @@ describe.each(FINAL)('a step $what', ({ outcome, gaveUp: [state, stop_reason] })
     const { run, step } = decide(outcome);
     expect(run).toEqual({ state, stop_reason, error: { message: 'It broke.', type: 'api_error' } });
     expect(step.error).toEqual({ type: 'api_error', message: 'It broke.' });
+  });
+});
+
+describe('a prompt that is too long for the model, of an agent whose conversation may be summarised', () => {
+  const tooLong = (rest: Partial<RunFacts> = {}): RunMove => {
+    const run = makeRun(rest);
+    const conduct = { ...NO_CONDUCT, compacts: true };
+    const decision = decideAfterAnswer(run, keyOf(run), errored('too_long'), policy, conduct);
+    if (decision.kind === 'refuse') throw new Error(`refused as ${decision.reason}`);
+    return decision.run;
+  };
+  const overflow = { state: 'failed', stop_reason: 'context_overflow' };
+
+  test('is tried again at once, as no failure, to be summarised first', () => {
+    expect(tooLong({ failures: 2, attempt: 3, step_number: 2, token_boost: 1 })).toEqual({
+      state: 'ready',
+      step_number: 2,
+      attempt: 4,
+      failures: 2,
+      token_boost: 1,
+      delay_ms: 0,
+      trail: { ...NO_TRAIL, too_long: 'refused' },
+    });
+  });
+
+  test('ends its run when the summary did not help, when it was a summary that was asked for, and at the last attempt', () => {
+    for (const too_long of ['refused', 'summarised'] as const) {
+      expect(tooLong({ trail: { ...NO_TRAIL, too_long } })).toMatchObject(overflow);
+    }
+    expect(tooLong({ summarises_to_seq: 3 })).toMatchObject(overflow);
+    expect(tooLong({ attempt: 255 })).toMatchObject(overflow);
+  });
+
+  test('goes no further while its batch is being cancelled, or past its deadline', () => {
+    expect(tooLong({ batch_state: 'cancelling' })).toMatchObject({ state: 'cancelled' });
+    expect(tooLong({ is_overdue: true })).toMatchObject({ state: 'failed', stop_reason: 'deadline' });
+  });
+
+  test('is forgotten with the next answer, and not with the summary', () => {
+    const trail = { ...NO_TRAIL, too_long: 'refused' } as const;
+    const after = (content: readonly ContentBlock[], rest: Partial<RunFacts>): RunMove => {
+      const outcome = { kind: 'answered', answer: makeAnswer('end_turn', content) } as const;
+      return decide(outcome, { trail, ...rest }).run;
+    };
+    expect(after([text('All was said.')], { summarises_to_seq: 3 })).toMatchObject({
+      trail: { too_long: 'summarised' },
+    });
+    expect(after([text(' ')], {})).toMatchObject({ state: 'ready', trail: { ...NO_TRAIL, reasks: 1 } });
+    expect(after([text(' ')], {})).not.toHaveProperty('trail.too_long');
   });
 });
 

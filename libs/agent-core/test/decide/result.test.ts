@@ -27,6 +27,7 @@ const definition = (rest: { result_format?: { schema: JsonObject } | null; finis
   tools: rest.finish === false ? [look] : [look, FINISH_TOOL],
   tool_rules: [],
   result_format: rest.result_format ?? null,
+  compaction: { mode: 'none' as const },
 });
 const typed = conductOf(definition({ result_format: { schema: SCHEMA } }));
 const spoken = conductOf(definition({ result_format: { schema: SCHEMA }, finish: false }));
