@@ -87,7 +87,9 @@ async function untilAsked(
   };
 }
 
+/** The books agree, and the provider has refused no request. */
 async function audited(): Promise<void> {
+  expect(await house.rows(`select error from step where state = 'errored'`)).toEqual([]);
   expect(await auditInvariants(house.database.db)).toEqual([]);
 }
 

@@ -10,6 +10,7 @@ import {
   type House,
   type SentParams,
   type SubmittedRun,
+  type Turn,
 } from './house.ts';
 
 let house: House;
@@ -20,7 +21,7 @@ beforeEach(async () => {
       description: `Does: ${name}.`,
       input_schema: { type: 'object', properties: { n: { type: 'integer' } } },
       side_effects: 'none' as const,
-      return_char_limit: 1_000,
+      return_char_limit: 10_000,
       timeout_ms: 1_000,
     })),
   });
@@ -38,17 +39,33 @@ async function transcriptOf(run: SubmittedRun, tools = answering()): Promise<rea
   expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'completed' }]);
   expect(await house.rows(`select error from step where state not in ('done')`)).toEqual([]);
   expect(await auditInvariants(house.database.db)).toEqual([]);
-  for (const [index, { messages }] of sent.entries()) {
-    // Each request begins with the one before it, to the byte: nothing that was said is said otherwise later.
-    const before = sent[index - 1]?.messages ?? [];
-    expect(JSON.stringify(messages.slice(0, before.length))).toBe(JSON.stringify(before));
+  const stored = await house.rows<object>(
+    'select role, content from message where shown and conversation_id = (select conversation_id from run where id = $1) order by seq',
+    [batch.run_ids[0]],
+  );
+  for (const [index, request] of sent.entries()) {
+    if (asksForSummary(request)) continue;
+    // What a request shows behind a summary is what was said, to the byte, to the latest word that it answers.
+    const messages = startsWithSummary(request) ? request.messages.slice(1) : request.messages;
+    expect(linesOf(stored)).toContain(linesOf(messages));
+    // Without a summary in between it begins with the request before it.
+    const before = sent[index - 1];
+    if (before === undefined || asksForSummary(before)) continue;
+    expect(linesOf(request.messages).startsWith(linesOf(before.messages))).toBe(true);
   }
   return sent;
 }
 
-/** The shape of the last request: roles, and the types of what each message holds; errors are marked. */
-function shapeOf(sent: readonly SentParams[]): readonly string[] {
-  return (sent.at(-1)?.messages ?? []).map(
+const linesOf = (messages: readonly object[]): string =>
+  messages.map((message) => `${JSON.stringify(message)}\n`).join('');
+const asksForSummary = ({ messages }: SentParams): boolean =>
+  JSON.stringify(messages).includes('<transcript>');
+const startsWithSummary = ({ messages }: SentParams): boolean =>
+  JSON.stringify(messages[0]).includes('earlier messages are no longer shown');
+
+/** The shape of a request, the last one by default: roles, and the types of what each message holds; errors are marked. */
+function shapeOf(sent: readonly SentParams[], at = -1): readonly string[] {
+  return (sent.at(at)?.messages ?? []).map(
     ({ role, content }) =>
       `${role}: ${content.map(({ type, is_error }) => (is_error === true ? `${type}!` : type)).join(' ')}`,
   );
@@ -77,18 +94,19 @@ describe('golden transcripts', () => {
     ]);
   });
 
-  test.each(['omitted', 'summarized', 'redacted'])(
-    'thinking that is %s goes back as it came',
-    async (display) => {
-      const sent = await transcriptOf({
-        input: `⟦sim:thinking?display=${display}&tool=look⟧`,
-        model: 'anthropic/claude-sonnet-4-6',
-        extra: { thinking: { type: 'adaptive' } },
-        tool_rules: [{ type: 'constrain_child_tools', tool_name: 'zzz', children: ['look'] }],
-      });
-      expect(sent.length).toBeGreaterThan(0);
-    },
-  );
+  test.each([
+    ['omitted', 'thinking'],
+    ['summarized', 'thinking'],
+    ['redacted', 'redacted_thinking'],
+  ])('B6: thinking that is %s goes back as it came', async (display, type) => {
+    const sent = await transcriptOf({
+      input: `⟦sim:thinking?display=${display}&tool=look⟧`,
+      model: 'anthropic/claude-sonnet-4-6',
+      extra: { thinking: { type: 'adaptive' } },
+      tool_rules: [{ type: 'constrain_child_tools', tool_name: 'zzz', children: ['look'] }],
+    });
+    expect(shapeOf(sent)).toEqual(['user: text', `assistant: ${type} tool_use`, 'user: tool_result']);
+  });
 
   test('B6: texts between calls that come as thinking go back as they came', async () => {
     const sent = await transcriptOf({
@@ -188,5 +206,221 @@ describe('golden transcripts', () => {
     expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'completed', step_number: 2 }]);
     expect(sent.map(({ max_tokens }) => max_tokens)).toEqual([1024, 2048, 1024]);
     expect(JSON.stringify(sent[1]?.messages)).toBe(JSON.stringify(sent[0]?.messages));
+  });
+
+  test('a block type that nobody knows, in the middle of a run, goes back to the byte', async () => {
+    house.simulator.control.addRule({
+      op: 'request',
+      match: { nth: 2 },
+      outcome: { type: 'script', script: 'unknownBlockType', args: {} },
+    });
+    const sent = await transcriptOf({
+      input: script({ tool: 'look' }, { text: 'instead of this' }, { tool: 'weigh' }, { text: 'Done.' }),
+      tool_rules: [{ type: 'required_before_exit', tool_name: 'weigh' }],
+    });
+    expect(shapeOf(sent)).toEqual([
+      'user: text',
+      'assistant: tool_use',
+      'user: tool_result',
+      'assistant: text hologram text',
+      'user: text',
+      'assistant: tool_use',
+      'user: tool_result',
+    ]);
+    expect(JSON.stringify(sent.at(-1)?.messages[3]?.content[1])).toBe(
+      '{"type":"hologram","payload":{"z":1,"a":[1.5,null,"é"]},"opaque":"c2ltdWxhdG9y"}',
+    );
+  });
+
+  test.each<[string, Record<string, string>, string]>([
+    ['with the results of its search', {}, ' web_search_tool_result'],
+    ['with its search still open', { unpaired: '1' }, ''],
+  ])('a pause %s, between calls of ours, is gone on from as it stands', async (_what, args, result) => {
+    house.simulator.control.addRule({
+      op: 'request',
+      match: { nth: 2 },
+      outcome: { type: 'script', script: 'pauseTurn', args: { k: '9', ...args } },
+    });
+    const sent = await transcriptOf({
+      input: script(
+        [{ tool: 'look' }, { tool: 'weigh' }],
+        { text: 'instead of this' },
+        { tool: 'weigh', args: { n: 2 } },
+        { text: 'Done.' },
+      ),
+    });
+    expect(shapeOf(sent)).toEqual([
+      'user: text',
+      'assistant: tool_use tool_use',
+      'user: tool_result tool_result',
+      `assistant: text server_tool_use${result}`,
+      'assistant: tool_use',
+      'user: tool_result',
+    ]);
+  });
+
+  // One that needs an approval waits for its caller; see caller.test.ts.
+  test.each<[string, readonly object[], readonly Turn[], readonly string[]]>([
+    [
+      'run_first',
+      [{ type: 'run_first', tool_name: 'look' }],
+      [[{ tool: 'weigh' }, { tool: 'look' }], { text: 'Done.' }],
+      ['assistant: tool_use tool_use', 'user: tool_result! tool_result'],
+    ],
+    [
+      'constrain_child_tools',
+      [{ type: 'constrain_child_tools', tool_name: 'look', children: ['weigh'] }],
+      [{ tool: 'look' }, [{ tool: 'weigh' }, { tool: 'look', args: { n: 2 } }], { text: 'Done.' }],
+      [
+        'assistant: tool_use',
+        'user: tool_result',
+        'assistant: tool_use tool_use',
+        'user: tool_result tool_result!',
+      ],
+    ],
+    [
+      'parent_last_tool',
+      [{ type: 'parent_last_tool', tool_name: 'look', children: ['weigh'] }],
+      [[{ tool: 'weigh' }, { tool: 'look' }], { tool: 'weigh' }, { text: 'Done.' }],
+      [
+        'assistant: tool_use tool_use',
+        'user: tool_result! tool_result',
+        'assistant: tool_use',
+        'user: tool_result',
+      ],
+    ],
+    [
+      'conditional',
+      [{ type: 'conditional', tool_name: 'look', child_output_mapping: { done: 'weigh' } }],
+      [{ tool: 'look' }, [{ tool: 'look' }, { tool: 'weigh' }], { text: 'Done.' }],
+      [
+        'assistant: tool_use',
+        'user: tool_result',
+        'assistant: tool_use tool_use',
+        'user: tool_result! tool_result',
+      ],
+    ],
+    [
+      'max_count_per_step',
+      [{ type: 'max_count_per_step', tool_name: 'look', max_count_limit: 1 }],
+      [[{ tool: 'look' }, { tool: 'look', args: { n: 2 } }], { text: 'Done.' }],
+      ['assistant: tool_use tool_use', 'user: tool_result tool_result!'],
+    ],
+    [
+      'exit_loop',
+      [{ type: 'exit_loop', tool_name: 'weigh' }],
+      [{ tool: 'look' }, [{ tool: 'weigh' }, { tool: 'look', args: { n: 2 } }]],
+      [
+        'assistant: tool_use',
+        'user: tool_result',
+        'assistant: tool_use tool_use',
+        'user: tool_result tool_result',
+      ],
+    ],
+    [
+      'continue_loop',
+      [{ type: 'continue_loop', tool_name: 'look' }],
+      [[{ tool: 'look' }, { tool: 'weigh' }], { text: 'Done.' }],
+      ['assistant: tool_use tool_use', 'user: tool_result tool_result'],
+    ],
+    [
+      'required_before_exit',
+      [
+        { type: 'required_before_exit', tool_name: 'weigh' },
+        { type: 'exit_loop', tool_name: 'look' },
+      ],
+      [{ tool: 'look' }, { text: 'Hm.' }, { tool: 'weigh' }, { text: 'Done.' }],
+      [
+        'assistant: tool_use',
+        'user: tool_result text',
+        'assistant: text',
+        'user: text',
+        'assistant: tool_use',
+        'user: tool_result',
+      ],
+    ],
+  ])('%s, on a run and in the run behind it', async (_type, tool_rules, turns, shape) => {
+    const first = await house.submit([{ tools: ['look', 'weigh'], input: script(...turns), tool_rules }]);
+    await house.drive(house.worker({ tools: answering() }));
+    expect(await house.runsOf(first.id)).toMatchObject([{ state: 'completed' }]);
+    await house.rows(`update agent set tool_rules = '[]'`);
+    const sent = await transcriptOf({
+      input: 'And now? ⟦sim:fixed⟧',
+      agent_id: first.agent_ids[0]!,
+      tools: [],
+    });
+    const [asked, ...rest] = shapeOf(sent);
+    expect([asked, rest.at(-1)]).toEqual(['user: text', 'user: text']);
+    expect(rest.slice(0, shape.length)).toEqual(shape);
+    expect(rest.length - shape.length).toBeLessThanOrEqual(2);
+  });
+
+  describe('with summaries in the middle of runs', () => {
+    /** Steps of two calls each. */
+    const plan = (from: number, to: number): string =>
+      Array.from({ length: to - from + 1 }, (_, index) => from + index)
+        .flatMap((n) => [call('look', { n }), call('weigh', { n }, true)])
+        .join('\n');
+    /** Long results for three steps, and then short ones. */
+    const tools = () =>
+      answering(({ arguments: args }) => 'x'.repeat((args as { n: number }).n > 3 ? 10 : 4_000));
+    const step = ['assistant: thinking tool_use tool_use', 'user: tool_result tool_result'];
+    const steps = (count: number): readonly string[] => Array.from({ length: count }, () => step).flat();
+    const thinking = { extra: { thinking: { type: 'adaptive' } } };
+    const everyCallOnce = [1, 2, 3, 4, 5].flatMap((n) => ['look', 'weigh'].map((name) => [name, { n }]));
+    const madeBy = (host: ReturnType<typeof answering>): unknown =>
+      host.asked.map(({ tool_name, arguments: args }) => [tool_name, args]);
+    /** What the model writes when it is asked for a summary: it goes on behind the steps that are still shown. */
+    const summarise = (stepsShown: number): void => {
+      const args = { text: `Still to do:\n${plan(4 - stepsShown, 5)}` };
+      house.simulator.control.addRule({
+        op: 'request',
+        match: { contains: '<transcript>' },
+        outcome: { type: 'script', script: 'fixed', args },
+      });
+    };
+
+    test.each([
+      ['the static buffer', 'sonnet-4-6', { mode: 'static_buffer', limit: 6, keep: 3 }, 200_000, 1],
+      ['the static buffer', 'opus-5-5', { mode: 'static_buffer', limit: 6, keep: 3 }, 200_000, 0],
+      ['the sliding window', 'sonnet-4-6', { mode: 'sliding_window', evict_ratio: 0.2 }, 7_000, 2],
+      ['the sliding window', 'opus-5-5', { mode: 'sliding_window', evict_ratio: 0.2 }, 7_000, 0],
+    ] as const)(
+      'by %s on %s, parallel calls and thoughts stay whole on both sides',
+      async (_policy, model, compaction, context_window_limit, stepsShown) => {
+        summarise(stepsShown);
+        const host = tools();
+        const agent = { compaction, context_window_limit };
+        const sent = await transcriptOf(
+          { input: plan(1, 5), model: `anthropic/claude-${model}`, ...thinking, agent },
+          host,
+        );
+        expect(sent.map(asksForSummary)).toEqual([false, false, false, true, false, false, false]);
+        expect(shapeOf(sent, 4)).toEqual(['user: text', ...steps(stepsShown)]);
+        expect(shapeOf(sent)).toEqual(['user: text', ...steps(stepsShown + 2)]);
+        // Nothing was done twice or left out for having been summarised.
+        expect(madeBy(host)).toEqual(everyCallOnce);
+      },
+    );
+
+    test.each([
+      ['sonnet-4-6', 6, 1],
+      ['opus-5-5', 5, 0],
+    ])(
+      'on %s, a second run has summaries of its own, each behind the last',
+      async (model, limit, stepsShown) => {
+        summarise(stepsShown);
+        const compaction = { mode: 'static_buffer', limit, keep: 3 } as const;
+        const run = { input: plan(1, 5), model: `anthropic/claude-${model}`, ...thinking };
+        const first = await house.submit([{ ...run, tools: ['look', 'weigh'], agent: { compaction } }]);
+        await house.drive(house.worker({ tools: tools() }));
+        const host = tools();
+        const sent = await transcriptOf({ input: plan(1, 5), agent_id: first.agent_ids[0]! }, host);
+        expect(sent.map(asksForSummary)).toEqual([true, false, false, false, true, false, false, false]);
+        expect(shapeOf(sent, 1)).toEqual(['user: text', 'user: text']);
+        expect(shapeOf(sent)).toEqual(['user: text', ...steps(stepsShown + 2)]);
+        expect(madeBy(host)).toEqual(everyCallOnce);
+      },
+    );
   });
 });
