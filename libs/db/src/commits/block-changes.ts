@@ -134,6 +134,7 @@ async function insertRevisions(trx: Tx, revised: readonly Change<'revised'>[]): 
   `.execute(trx);
 }
 
+/** In the order given, after what an earlier commit of the same step noted. */
 async function insertEvents(
   trx: Tx,
   events: readonly Change<'created' | 'detached' | 'renamed'>[],
@@ -160,7 +161,8 @@ async function insertEvents(
   await sql`
     insert into block_event (project_id, block_id, agent_id, kind, label, new_label, batch_id, run_id, step_number, place,
                              tool_use_id)
-    select p, b, a, k, l, m, j, r, n, x, u
+    select p, b, a, k, l, m, j, r, n,
+           x + coalesce((select max(e.place) + 1 from block_event e where e.run_id = r and e.step_number = n), 0), u
       from json_to_recordset(${JSON.stringify(payload)}::json)
         as d(p uuid, b uuid, a uuid, k text, l text, m text, j uuid, r uuid, n int, x smallint, u text)
   `.execute(trx);
