@@ -108,7 +108,7 @@ export {
   type MessageRow,
 } from './reads/messages.ts';
 export { listRuns, readRun, readRunUsage, type RunFilter, type RunRow, type RunUsage } from './reads/runs.ts';
-export { readShownBlocks, type ShownBlock } from './reads/shown-blocks.ts';
+export { readOwnTexts, readShownBlocks, type EditedBlock, type ShownBlock } from './reads/shown-blocks.ts';
 export { listSteps, readStep, type StepFilter, type StepRow } from './reads/steps.ts';
 export {
   findTools,

@@ -13,6 +13,7 @@ import {
   lockBlocksOfAgents,
   newId,
   readLabelsBeside,
+  readOwnTexts,
   readShownBlocks,
   type BlockChange,
   type BlockWriterCall,
@@ -37,6 +38,8 @@ export interface ChunkMemory {
 export interface RunWithCalls {
   readonly run: LockedRun;
   readonly calls: readonly PlannedCall[];
+  /** Other memory calls of the answer were carried out before; default: none. */
+  readonly has_edited?: boolean;
 }
 
 const DIFF3: Diff3 = { diff3Merge, diffIndices };
@@ -98,6 +101,14 @@ export async function openChunkMemory(trx: Tx, runs: readonly RunWithCalls[]): P
   const store = await answerStoreCalls(trx, runs);
   const drafts =
     reviewed.length === 0 ? NO_DRAFTS : await openDrafts(trx, reviewed, shown, { attached, open, seen });
+  const edited = runs.flatMap(({ run, has_edited = false }) =>
+    (has_edited ? (attached.get(ownerOf(run)) ?? []) : []).map((block_id) => ({
+      ...{ run_id: run.id, step_number: run.step_number, block_id },
+      shown: seen.get(seenKey(run.id, block_id))?.revision ?? 0,
+    })),
+  );
+  for (const { run_id, block_id, revision, value } of await readOwnTexts(trx, edited))
+    seen.set(seenKey(run_id, block_id), { revision, value });
 
   const holdFor = (run: LockedRun): readonly HeldBlock[] =>
     (attached.get(ownerOf(run)) ?? []).flatMap((blockId) => {

@@ -76,8 +76,11 @@ const runOf = (batch: SubmittedBatch): Promise<Wire> => api('GET', `/v1/runs/run
 async function untilAsked(
   run: SubmittedRun,
   worker: Parameters<House['drive']>[0],
+  rest: Parameters<House['submit']>[1] = {},
+  policy = 'merge',
 ): Promise<{ batch: SubmittedBatch; ids: string[] }> {
-  const batch = await house.submit([run]);
+  const batch = await house.submit([run], rest);
+  await house.rows('update block set conflict_policy = $1', [policy]);
   await expect(house.drive(worker, { rounds: 12 })).rejects.toThrow('have not ended');
   const { body } = await runOf(batch);
   expect(body.metadata.state).toBe('requires_action');
@@ -194,6 +197,92 @@ describe('a call that needs an approval', () => {
     await house.drive(worker);
     expect(await valueOf()).toEqual([{ value: 'old\nat once\napproved' }]);
     await audited();
+  });
+
+  test('of a memory tool makes blocks beside those that the same answer made at once', async () => {
+    const worker = house.worker();
+    await house.rows(`update tool set requires_approval = true where name = 'memory_apply_patch'`);
+    const create = (path: string) => ({
+      tool: 'memory',
+      args: { command: 'create', path, description: 'd' },
+    });
+    const { batch, ids } = await untilAsked(
+      {
+        input: script([
+          create('first'),
+          { tool: 'memory_apply_patch', args: { patch: '*** Add Block: third\n+approved' } },
+          create('second'),
+        ]),
+        tools: ['memory', 'memory_apply_patch'],
+      },
+      worker,
+    );
+    await answer(batch, { type: 'approval', tool_call_id: ids[0], approve: true });
+    await house.drive(worker);
+    expect(await house.runsOf(batch.id)).toMatchObject([{ stop_reason: 'end_turn' }]);
+    const events = await house.rows('select kind, label, place from block_event order by place');
+    expect(events).toEqual(
+      ['first', 'second', 'third'].map((label, place) => ({ kind: 'created', label, place })),
+    );
+    await audited();
+  });
+
+  describe('of a memory tool, after edits that the same answer made at once,', () => {
+    const edits = script([
+      { tool: 'memory_insert', args: { label: 'notes', new_string: 'at once' } },
+      { tool: 'memory', args: { command: 'create', path: 'plan', description: 'd', file_text: 'made' } },
+      { tool: 'memory_rethink', args: { label: 'notes', new_memory: 'approved' } },
+      { tool: 'memory_rethink', args: { label: 'plan', new_memory: 'planned' } },
+    ]);
+    /** What the blocks hold once the rewrites are approved; `meanwhile` happens while the request is out. */
+    const approved = async (apply: 'auto' | 'review', policy: string, meanwhile?: string) => {
+      const worker = house.worker({
+        hooks: async (point) => {
+          if (point !== 'ingest.after_claim' || meanwhile === undefined) return;
+          await house.rows(
+            `with moved as (update block set head_revision = 2 where head_revision = 1 and label = 'notes'
+                            returning id, project_id)
+             insert into block_revision (block_id, revision, project_id, value, char_limit, read_only, based_on)
+             select id, 2, project_id, $1, 10000, false, 1 from moved`,
+            [meanwhile],
+          );
+        },
+      });
+      await house.rows(`update tool set requires_approval = true where name = 'memory_rethink'`);
+      const run = {
+        input: edits,
+        blocks: { notes: 'old' },
+        tools: ['memory_insert', 'memory', 'memory_rethink'],
+      };
+      const { batch, ids } = await untilAsked(run, worker, { apply }, policy);
+      await answer(batch, ...ids.map((tool_call_id) => ({ type: 'approval', tool_call_id, approve: true })));
+      await house.drive(worker);
+      await audited();
+      const rows = await house.rows<{ label: string; value: string }>(
+        `select b.label, r.value from block b join block_revision r on r.block_id = b.id and r.revision = b.head_revision
+          where b.held_by_batch_id is not distinct from $1 order by b.label`,
+        [apply === 'review' ? batch.id : null],
+      );
+      return Object.fromEntries(rows.map(({ label, value }) => [label, value]));
+    };
+
+    test.each([
+      ['auto', 'reject'],
+      ['auto', 'merge'],
+      ['review', 'reject'],
+    ] as const)('knows them as its own (%s, %s)', async (apply, policy) => {
+      expect(await approved(apply, policy)).toEqual({ notes: 'approved', plan: 'planned' });
+    });
+
+    test.each([
+      ['reject', 'by hand'],
+      ['merge', 'approved\nby hand\nat once'],
+    ])('takes nothing back that others wrote meanwhile (%s)', async (policy, notes) => {
+      expect(await approved('auto', policy, policy === 'merge' ? 'old\nby hand' : 'by hand')).toEqual({
+        notes,
+        plan: 'planned',
+      });
+    });
   });
 
   test('of a batch that is cancelled never happens; the run ends, and its conversation stays usable', async () => {

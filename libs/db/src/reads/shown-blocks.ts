@@ -36,3 +36,41 @@ export async function readShownBlocks(trx: Tx, steps: readonly StepKey[]): Promi
     return { run_id, block_id, revision, value: text ?? null };
   });
 }
+
+/** A block that a run may know from edits of its present step. */
+export interface EditedBlock {
+  readonly run_id: string;
+  readonly step_number: number;
+  readonly block_id: string;
+  /** The revision that the run was shown; 0 where it was shown none. */
+  readonly shown: number;
+}
+
+/**
+ * What runs wrote themselves into blocks since their requests showed them: the last text of each, where it is all the run's
+ * doing. One that was merged holds lines that the run does not know, and so does a block that it was not shown and did not
+ * make. Only for runs whose step was carried out in part before. Index: primary key of `block_revision`, from the head on.
+ */
+export async function readOwnTexts(
+  trx: Tx,
+  blocks: readonly EditedBlock[],
+): Promise<readonly (ShownBlock & { readonly value: string })[]> {
+  if (blocks.length === 0) return [];
+  const { rows } = await sql<ShownBlock & { readonly value: string }>`
+    select d.run_id, d.block_id, own.revision, own.value
+      from json_to_recordset(${JSON.stringify(blocks)}::json)
+        as d(run_id uuid, step_number int, block_id uuid, shown int)
+     cross join lateral (
+       select r.revision, r.value, r.resolution
+         from block_revision r
+         left join block_revision p on p.block_id = r.block_id and p.revision = r.revision - 1
+        where r.block_id = d.block_id and r.revision > d.shown and r.run_id = d.run_id and r.step_number = d.step_number
+          and r.value is distinct from p.value
+        order by r.revision desc limit 1) own
+     where own.resolution <> 'merged'
+       and (d.shown > 0 or exists (
+         select from block_revision f
+          where f.block_id = d.block_id and f.revision = 1 and f.run_id = d.run_id and f.step_number = d.step_number))
+  `.execute(trx);
+  return rows;
+}

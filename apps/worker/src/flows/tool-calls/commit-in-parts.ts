@@ -77,12 +77,13 @@ export async function commitInParts(
         [...runs.values()].map((run) => run.definition_id),
       );
       const acting = [...runs.values()].filter((run) => run.state === 'acting');
-      const isOpenMemoryCall = (call: Call): boolean => call.known === null && call.planned.kind === 'memory';
       const memory = await openChunkMemory(
         trx,
         acting.flatMap((run) => {
-          const open = (calls.get(run.id) ?? []).filter(isOpenMemoryCall).map((call) => call.planned);
-          return open.length === 0 ? [] : [{ run, calls: open }];
+          const asked = (calls.get(run.id) ?? []).filter((call) => call.planned.kind === 'memory');
+          const open = asked.filter((call) => call.known === null).map((call) => call.planned);
+          const has_edited = asked.some((call) => call.known?.state === 'succeeded');
+          return open.length === 0 ? [] : [{ run, calls: open, has_edited }];
         }),
       );
       const results = acting.map((run) => {
