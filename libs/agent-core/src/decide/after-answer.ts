@@ -208,7 +208,7 @@ function afterAnswered(
   const { history, steps, reasks, pauses } = run.trail ?? NO_TRAIL;
   if (answer.stop_reason === 'pause_turn' && answer.content.length > 0) {
     if (run.step_number >= run.max_steps)
-      return apply('settle', 'paused at the step limit', false, completed('max_steps'));
+      return apply('settle', 'paused at the step limit', false, pausedAtLimit(conduct));
     if (run.is_overdue === true) return apply('settle', 'paused past the deadline', false, overdueMove);
     if (pauses >= PAUSES_MAX) {
       const message = `The provider suspended the answer ${PAUSES_MAX + 1} times in a row.`;
@@ -236,6 +236,11 @@ function afterAnswered(
   };
   const move = nextStep(run, { history, steps, reasks: reasks + 1, pauses: 0 });
   return decided(run, key, 'settle', decision.reason, { answer }, [...said, asked], move);
+}
+
+function pausedAtLimit({ result }: Conduct): RunMove {
+  if (result === null) return completed('max_steps');
+  return failed('max_steps', 'The run reached its step limit before the model had given its result.');
 }
 
 /**

@@ -151,6 +151,21 @@ describe('an answer that is the result', () => {
   });
 });
 
+test.each([typed, spoken])(
+  'a run that owes a result and is paused on its last step has failed',
+  (conduct) => {
+    const run = makeRun({ step_number: 10 });
+    const outcome = { kind: 'answered', answer: makeAnswer('pause_turn', [text('so')]) } as const;
+    expect(decideAfterAnswer(run, keyOf(run), outcome, RETRY_POLICY_DEFAULT, conduct)).toMatchObject({
+      run: {
+        state: 'failed',
+        stop_reason: 'max_steps',
+        error: { message: expect.stringContaining('result') as string },
+      },
+    });
+  },
+);
+
 describe('the schema of a result', () => {
   const nested = (depth: number): JsonObject => (depth === 0 ? {} : { not: nested(depth - 1) });
 
