@@ -1,6 +1,10 @@
 import type {} from '../../../../test/global-setup.ts';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
-import { answering, openHouse, recording, script, type House } from './house.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
+import { ingestResults } from '../../src/flows/ingest-results.ts';
+import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { answering, openHouse, recording, script, type House, type SubmittedRun } from './house.ts';
 
 let house: House;
 beforeEach(async () => {
@@ -118,5 +122,32 @@ describe('pauses of the provider', () => {
     ]);
     const errored = await house.rows(`select 1 from step where state = 'errored'`);
     expect(errored).toEqual([]);
+  });
+
+  const searching = { input: '⟦sim:pauseTurn?k=99&unpaired=1⟧' };
+
+  test.each<[string, SubmittedRun, (batchId: string) => Promise<unknown>]>([
+    ['its step limit', { ...searching, max_steps: 3 }, async () => null],
+    ['too many of them', { ...searching, max_steps: 50 }, async () => null],
+    ['a cancel', searching, (batchId) => house.cancel(batchId)],
+    [
+      'its deadline',
+      { ...searching, deadline: new Date(Date.now() + 3_600_000).toISOString() },
+      () => house.rows(`update run set deadline_at = app_now() where ended_at is null`),
+    ],
+  ])('that %s leaves unfinished do not harm the next run of the agent', async (_end, run, interfere) => {
+    const worker = house.worker();
+    const batch = await house.submit([run]);
+    for (const flow of [composeProviderBatch, submitProviderBatch]) await flow(worker);
+    do await pollProviderBatches(worker);
+    while ((await house.rows(`select 1 from provider_batch where state = 'ended'`)).length === 0);
+    await ingestResults(worker);
+    await interfere(batch.id);
+    await house.drive(worker, { rounds: 2_000 });
+    const { provider, sent } = recording(house);
+    const next = await house.submit([{ input: 'And now? ⟦sim:fixed⟧', agent_id: batch.agent_ids[0]! }]);
+    await house.drive(house.worker({ provider }));
+    expect(await house.runsOf(next.id)).toMatchObject([{ stop_reason: 'end_turn' }]);
+    expect(sent.map(({ messages }) => messages.map(({ role }) => role))).toEqual([['user', 'user']]);
   });
 });

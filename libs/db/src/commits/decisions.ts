@@ -552,7 +552,8 @@ export async function passConversationsOn(
 
 /**
  * What ended runs leave to the requests of later ones: nothing where the agent clears its message buffer; not its own
- * messages where a run failed for what they hold, or every later request would fail for the same.
+ * messages where a run failed for what they hold, or every later request would fail for the same; not a turn that the
+ * provider suspended and nobody finished, which may hold a call of its own tools without a result.
  */
 async function endContexts(
   trx: Tx,
@@ -562,14 +563,25 @@ async function endContexts(
   if (endedRunIds.length === 0) return;
   await sql`
     with ended as materialized (
-      select r.id, r.conversation_id, r.first_seq, r.last_seq, r.state, r.stop_reason, a.message_buffer_autoclear
+      select r.id, r.conversation_id, r.last_seq, a.message_buffer_autoclear,
+             case when r.state = 'failed' and r.stop_reason in ('context_overflow', 'invalid_request', 'poison')
+                  then r.first_seq else p.from_seq end as hide_from_seq
         from run r join agent a on a.id = r.agent_id
+        left join lateral (
+          select coalesce(max(m.seq) filter (where m.role <> 'assistant'), 0) + 1 as from_seq
+            from message m
+           where (r.trail ->> 'pauses')::int > 0
+             and m.conversation_id = r.conversation_id and m.seq between r.first_seq and r.last_seq and m.shown
+          having exists (select from step s
+                          where s.run_id = r.id and s.number = (array_agg(m.step_number order by m.seq desc))[1]
+                            and s.stop_reason = 'pause_turn')
+          ) p on true
        where r.id = any(${endedRunIds}::uuid[]) and r.first_seq is not null),
     hidden as (
       update message m set shown = false
         from ended e
-       where e.state = 'failed' and e.stop_reason in ('context_overflow', 'invalid_request', 'poison')
-         and m.conversation_id = e.conversation_id and m.seq between e.first_seq and e.last_seq and m.shown)
+       where e.hide_from_seq is not null
+         and m.conversation_id = e.conversation_id and m.seq between e.hide_from_seq and e.last_seq and m.shown)
     update conversation c set context_from_seq = e.last_seq + 1, summary_to_seq = null
       from ended e
      where c.id = any(${conversationIds}::uuid[]) and c.id = e.conversation_id and c.run_id = e.id
