@@ -2,9 +2,10 @@ import type {} from '../../../../test/global-setup.ts';
 import { DEFAULT_PROJECT_ID, inTransaction, revertBatch } from '@nightshift/db';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
 import type { FlowDeps } from '../../src/flows/deps.ts';
-import { call, openHouse, type House, type SubmittedBatch } from './house.ts';
+import { call, openHouse, type House } from './house.ts';
 
 const RUNS = 1_000;
+const FIRST = 'first line';
 
 let house: House;
 let worker: FlowDeps;
@@ -20,16 +21,20 @@ interface Revision {
   readonly resolution: string | null;
 }
 
-/** A thousand agents that share one block, each told to make one call on what its request shows. */
+/**
+ * A thousand agents that share one block, each told to make one call on what its request shows; and what the block says
+ * once all that was taken back.
+ */
 async function runFleet(
   policy: string,
   callOf: (name: string) => string,
-): Promise<{ readonly batch: SubmittedBatch; readonly revisions: readonly Revision[] }> {
+  text = FIRST,
+): Promise<{ readonly revisions: readonly Revision[]; readonly restored: string | undefined }> {
   const batch = await house.submit(
     Array.from({ length: RUNS }, (_, index) => ({
       input: callOf(`agent ${index}`),
-      blocks: index === 0 ? { board: 'first line' } : {},
-      tools: ['core_memory_append', 'memory_rethink'],
+      blocks: index === 0 ? { board: text } : {},
+      tools: ['core_memory_append', 'memory_rethink', 'memory_replace'],
     })),
   );
   await house.rows(`update block set conflict_policy = $1 where label = 'board'`, [policy]);
@@ -44,7 +49,12 @@ async function runFleet(
     `select r.revision, r.value, r.resolution from block b join block_revision r on r.block_id = b.id
       where b.label = 'board' order by r.revision`,
   );
-  return { batch, revisions };
+  await inTransaction(house.database.db, (trx) => revertBatch(trx, DEFAULT_PROJECT_ID, batch.id, false));
+  const [head] = await house.rows<{ value: string }>(
+    `select r.value from block b join block_revision r on r.block_id = b.id and r.revision = b.head_revision
+      where b.label = 'board'`,
+  );
+  return { revisions, restored: head?.value };
 }
 
 /** How many calls there were of each outcome. */
@@ -60,28 +70,36 @@ const append = (name: string) => call('core_memory_append', { label: 'board', co
 const rewrite = (name: string) =>
   call('memory_rethink', { label: 'board', new_memory: `written by ${name}` });
 
-test('B31: under merge, a thousand runs that add to one block lose no line, and a revert restores the text', async () => {
-  const { batch, revisions } = await runFleet('merge', append);
+test('B31: under merge, a thousand runs that add to one block lose no line', async () => {
+  const { revisions, restored } = await runFleet('merge', append);
   expect(await outcomes()).toEqual({ succeeded: RUNS });
   const lines = revisions.at(-1)?.value.split('\n') ?? [];
-  expect(lines[0]).toBe('first line');
+  expect(lines[0]).toBe(FIRST);
   expect(lines.slice(1).toSorted()).toEqual(names.toSorted());
   expect(revisions).toHaveLength(RUNS + 1);
   expect(Map.groupBy(revisions.slice(1), (row) => row.resolution).get('merged')).toHaveLength(RUNS - 1);
+  expect(restored).toBe(FIRST);
+}, 120_000);
 
-  const report = await inTransaction(house.database.db, (trx) =>
-    revertBatch(trx, DEFAULT_PROJECT_ID, batch.id, false),
+test('B31: under merge, a thousand runs that each rewrite their own line lose none', async () => {
+  const lines = names.map((_, index) => `${index}: old`);
+  const { revisions, restored } = await runFleet(
+    'merge',
+    (name) => {
+      const line = `${name.slice('agent '.length)}: `;
+      // The line break before it tells line 1 from line 11.
+      const [old_string, new_string] = [`\n${line}old`, `\n${line}new`];
+      return call('memory_replace', { label: 'board', old_string, new_string });
+    },
+    `\n${lines.join('\n')}`,
   );
-  expect([report.restored.length, report.refused]).toEqual([1, []]);
-  const [restored] = await house.rows<Revision>(
-    `select r.revision, r.value from block b join block_revision r on r.block_id = b.id and r.revision = b.head_revision
-      where b.label = 'board'`,
-  );
-  expect(restored).toEqual({ revision: RUNS + 2, value: 'first line' });
+  expect(await outcomes()).toEqual({ succeeded: RUNS });
+  expect(revisions.at(-1)?.value).toBe(`\n${lines.join('\n').replaceAll('old', 'new')}`);
+  expect(restored).toBe(`\n${lines.join('\n')}`);
 }, 120_000);
 
 test('B31: under reject, what is not written is refused to its agent, and what is written stays', async () => {
-  const { revisions } = await runFleet('reject', append);
+  const { revisions, restored } = await runFleet('reject', append);
   const { succeeded = 0, failed = 0 } = await outcomes();
   const lines = revisions.at(-1)?.value.split('\n') ?? [];
   expect(lines.slice(1)).toHaveLength(succeeded);
@@ -92,10 +110,11 @@ test('B31: under reject, what is not written is refused to its agent, and what i
       where role = 'user' and content::text like '%was changed by another run%Nothing was written%'`,
   );
   expect(told?.count).toBe(failed);
+  expect(restored).toBe(FIRST);
 }, 120_000);
 
 test('B31: under last_write, every text that was written over is kept as a revision that says so', async () => {
-  const { revisions } = await runFleet('last_write', rewrite);
+  const { revisions, restored } = await runFleet('last_write', rewrite);
   expect(await outcomes()).toEqual({ succeeded: RUNS });
   expect(
     revisions
@@ -105,4 +124,5 @@ test('B31: under last_write, every text that was written over is kept as a revis
   ).toEqual(names.map((name) => `written by ${name}`).toSorted());
   const counts = Map.groupBy(revisions, (row) => row.resolution ?? 'by a person');
   expect([counts.get('clean')?.length, counts.get('overwrote')?.length]).toEqual([1, RUNS - 1]);
+  expect(restored).toBe(FIRST);
 }, 120_000);

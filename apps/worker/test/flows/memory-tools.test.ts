@@ -1,7 +1,9 @@
 import type {} from '../../../../test/global-setup.ts';
-import { auditInvariants } from '@nightshift/db';
+import { auditInvariants, DEFAULT_PROJECT_ID, deleteAgent, deleteBlock, inTransaction } from '@nightshift/db';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
 import type { FlowDeps } from '../../src/flows/deps.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
 import { call, openHouse, type House, type SubmittedBatch } from './house.ts';
 
 let house: House;
@@ -287,6 +289,65 @@ test('B60a: who edits one block leaves alone what another has written to a block
     { label: 'own', value: 'old\nby two', revision: 2 },
     { label: 'shared', value: 'old\nby one', revision: 2 },
   ]);
+});
+
+/** Sends what is ready, so that its requests are worked on while the test goes on. */
+async function send(): Promise<void> {
+  await composeProviderBatch(worker);
+  await submitProviderBatch(worker);
+}
+
+test('B60b: a write that takes back what somebody else wrote in between is a write, though the prompt shows that text', async () => {
+  const batch = await house.submit([
+    {
+      input: call('memory_rethink', { label: 'notes', new_memory: 'as shown' }),
+      blocks: { notes: 'as shown' },
+      tools: ['memory_rethink'],
+    },
+  ]);
+  await house.rows(`update block set conflict_policy = 'last_write'`);
+  await send();
+  await house.rows(
+    `with moved as (update block set head_revision = 2 returning id, project_id)
+     insert into block_revision (block_id, revision, project_id, value, char_limit, read_only, based_on)
+     select id, 2, project_id, 'by hand', 10000, false, 1 from moved`,
+  );
+  await house.drive(worker);
+  expect(await blocksOf(batch.agent_ids[0])).toMatchObject([{ value: 'as shown', revision: 3 }]);
+});
+
+test('B19: an agent and a block that are deleted while requests are in flight are the matter of their own runs alone', async () => {
+  const batch = await house.submit(
+    Array.from({ length: 4 }, () => ({
+      input: ['one', 'two']
+        .map((content) => call('core_memory_append', { label: 'notes', content }))
+        .join('\n'),
+      blocks: { notes: '' },
+      tools: ['core_memory_append'],
+    })),
+  );
+  await send();
+  const [lost] = await house.rows<{ id: string }>(
+    'select block_id as id from agent_block where agent_id = $1',
+    [batch.agent_ids[2]],
+  );
+  await inTransaction(house.database.db, async (trx) => {
+    await deleteAgent(trx, DEFAULT_PROJECT_ID, batch.agent_ids[1] ?? '');
+    await deleteBlock(trx, DEFAULT_PROJECT_ID, lost?.id ?? '');
+  });
+  await house.drive(worker);
+  expect(await house.runsOf(batch.id)).toMatchObject(
+    batch.run_ids.map(() => ({ state: 'completed', stop_reason: 'end_turn', step_number: 3 })),
+  );
+  expect(await callsOf(batch)).toEqual([
+    ...Array.from({ length: 4 }, () => 'succeeded'),
+    'failed',
+    'failed',
+    'succeeded',
+    'succeeded',
+  ]);
+  expect((await resultsOf(batch, 2))[0]).toContain('notes');
+  expect(await blocksOf(batch.agent_ids[3])).toMatchObject([{ value: '\none\ntwo' }]);
 });
 
 describe('the text of a block', () => {

@@ -360,7 +360,7 @@ test('an answer of a model without a price is booked without a cost, which is no
   await inOrder();
 });
 
-test('a cap in dollars on a model that lost its price ends the runs rather than spend', async () => {
+test('B125: a cap in dollars on a model that lost its price ends the runs rather than spend', async () => {
   const prices = { version: '2030-01-01', batch_factor: 0.5, models: new Map() };
   const batch = await house.submit([{ input: 'Say hello.' }], { cap: dollars(1) });
   await house.drive(house.worker({ settings: { prices } }));

@@ -272,6 +272,28 @@ describe('tool rules, carried out by workers', () => {
     expect(first?.tools?.map(({ name }) => name)).toEqual(TOOLS);
   });
 
+  test('B79d: agents of one kind share tools and static prompt to the byte, whatever they remember and whenever they run', async () => {
+    const { provider, sent } = recording(house);
+    const worker = house.worker({ provider, tools: answering() });
+    const one = (value: string): SubmittedRun => ({
+      input: script({ tool: 'look' }, { text: 'Seen.' }),
+      tools: TOOLS,
+      blocks: { notes: value },
+      tool_rules: [{ type: 'exit_loop', tool_name: 'ship' }],
+    });
+    await house.submit([one('of the first'), one('of the second')]);
+    await house.drive(worker);
+    await house.rows(`update agent set created_at = created_at - interval '3 days'`);
+    await house.submit([one('of a later night')]);
+    await house.drive(worker);
+    expect(sent).toHaveLength(6);
+    const prefixes = sent.map(({ tools, system }) => JSON.stringify([tools, system?.[0]]));
+    expect(new Set(prefixes).size).toBe(1);
+    expect(sent.map(({ system }) => JSON.stringify(system?.slice(1)).includes('of the first'))).toContain(
+      true,
+    );
+  });
+
   test('rules fixed by a run stay as they were when the agent is changed under it', async () => {
     const batch = await house.submit([
       {

@@ -111,9 +111,9 @@ describe('a conditional rule', () => {
   test.each<[string, string | null, readonly string[]]>([
     ['text', 'yes', ['d']],
     ['text that is a JSON string', '"yes"', ['d']],
-    ['boolean', 'true', ['b']],
+    ['boolean (B77)', 'true', ['b']],
     ['boolean as Python writes it', 'True', ['b']],
-    ['number', '1', ['c']],
+    ['number (B77)', '1', ['c']],
     ['number in another form', '1.0', ['c']],
     ['number with space around', ' 1 ', ['c']],
     ["Letta's package", '{"status":"OK","message":"yes","time":"now"}', ['d']],
