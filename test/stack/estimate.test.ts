@@ -36,11 +36,12 @@ async function post(url: string, payload: object) {
   return { status: answer.statusCode, body: answer.json() };
 }
 
-async function createAgent(name: string): Promise<string> {
+async function createAgent(name: string, rest: object = {}): Promise<string> {
   const { body } = await post('/v1/agents', {
     name,
     model: 'anthropic/claude-haiku-4-5',
     memory_blocks: [{ label: 'human', value: `Name: ${name} – ünknown "quoted"\n`.repeat(3) }],
+    ...rest,
   });
   return body.id;
 }
@@ -102,7 +103,7 @@ describe('the estimate of a batch', () => {
   });
 
   test('what it says at worst is never exceeded, what it says at least is, and the caps are judged', async () => {
-    const agents = await Promise.all(['a', 'b', 'c'].map(createAgent));
+    const agents = await Promise.all(['a', 'b', 'c'].map((name) => createAgent(name)));
     const lines = [call('core_memory_append', { label: 'human', content: 'more' }), 'and that is all'];
     const body = {
       requests: agents.map((agent_id) => ({ agent_id, input: lines.join('\n'), max_steps: 3 })),
@@ -126,7 +127,44 @@ describe('the estimate of a batch', () => {
     expect(await auditInvariants(house.database.db)).toEqual([]);
     // The next estimate goes by what these runs took: two steps each.
     const { body: again } = await post('/v1/batches/estimate', body);
-    expect(again.requests).toMatchObject({ low: 3, expected: 6, worst: 9 });
+    expect(again.requests).toMatchObject({ low: 3, expected: 6, worst: 2 * 9 });
+  });
+
+  test('of a batch that fits holds: a narrow window, pictures and answers of nothing neither pause nor end it', async () => {
+    const bare = { include_base_tools: false, model_settings: { max_output_tokens: 50 } };
+    const [narrow, other] = [
+      await createAgent('narrow', { ...bare, context_window_limit: 10_000 }),
+      await createAgent('other', bare),
+    ];
+    const picture = (source: object) => [
+      { type: 'image', source },
+      { type: 'text', text: '⟦sim:fixed⟧' },
+    ];
+    const sent = { type: 'base64', media_type: 'image/png', data: 'aGFs'.repeat(50_000) };
+    const linked = { type: 'url', url: 'https://example.com/a.png' };
+    // A history with pictures, too.
+    await post('/v1/batches', {
+      requests: [sent, linked].map((source) => ({ agent_id: other, input: picture(source) })),
+    });
+    await house.drive(house.worker());
+    const alone = { agent_id: other, conversation: 'isolated' };
+    for (const request of [
+      { agent_id: narrow, input: `⟦sim:fixed⟧ ${'long '.repeat(5_000)}` },
+      { agent_id: other, input: '⟦sim:fixed⟧' },
+      { ...alone, input: picture(sent) },
+      { ...alone, input: picture(linked) },
+      { ...alone, input: '⟦sim:emptyEndTurn⟧' },
+    ]) {
+      const body = { requests: [request] };
+      const { body: estimate } = await post('/v1/batches/estimate', body);
+      const max_cost_usd = Number(estimate.cost_usd.worst);
+      expect((await post('/v1/batches/estimate', { ...body, max_cost_usd })).body.verdict).toBe('fits');
+      const { body: batch } = await post('/v1/batches', { ...body, max_cost_usd });
+      await house.drive(house.worker());
+      const [run] = await house.runsOf(batch.id.slice('job-'.length));
+      expect(run?.stop_reason).toMatch(/^(end_turn|loop_detected)$/);
+      expect(run?.step_number).toBeLessThanOrEqual(estimate.requests.worst);
+    }
   });
 
   test('refuses what a submission would be refused for', async () => {

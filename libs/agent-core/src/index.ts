@@ -253,6 +253,7 @@ export {
   calibrate,
   estimateContentTokens,
   estimateTokens,
+  IMAGE_TOKENS,
   TOKEN_CALIBRATION_DEFAULT,
   type TokenCalibration,
 } from './context/tokens.ts';
@@ -264,6 +265,7 @@ export {
   type RequestFacts,
   type RequestSize,
 } from './context/fit.ts';
+export { stepsMax } from './decide/steps-max.ts';
 export { type CompactionPlan } from './context/compaction.ts';
 export {
   summaryLimits,
@@ -272,7 +274,15 @@ export {
   type SummaryLimits,
   type SummaryRequest,
 } from './context/summary.ts';
-export { countMedia, nanoUsdOf, reserveNanoUsd, worstInputTokens, type MediaCount } from './money/reserve.ts';
+export {
+  countMedia,
+  nanoUsdOf,
+  NO_MEDIA,
+  reserveNanoUsd,
+  worstInputTokens,
+  type MeasuredRequest,
+  type MediaCount,
+} from './money/reserve.ts';
 export {
   admitRuns,
   hasRoom,

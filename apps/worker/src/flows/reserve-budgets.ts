@@ -4,6 +4,7 @@ import {
   decideNoBudget,
   modelPrice,
   NO_AMOUNT,
+  NO_MEDIA,
   parseModelHandle,
   reserveAmount,
   reserveNanoUsd,
@@ -12,6 +13,8 @@ import {
   type Account,
   type AskingRun,
   type ContentBlock,
+  type MeasuredRequest,
+  type MediaCount,
   type PriceTable,
 } from '@nightshift/agent-core';
 import {
@@ -156,12 +159,7 @@ async function readRequestsOf(
   return requests;
 }
 
-interface Size {
-  readonly bytes: number;
-  readonly media: ReturnType<typeof countMedia>;
-}
-
-function sizeOf(request: SealedRequest, encode: (request: SealedRequest) => string): Size | null {
+function sizeOf(request: SealedRequest, encode: (request: SealedRequest) => string): MeasuredRequest | null {
   try {
     const bytes = utf8Length(encode(request));
     return { bytes, media: mediaOf(request.messages_json) };
@@ -171,18 +169,16 @@ function sizeOf(request: SealedRequest, encode: (request: SealedRequest) => stri
 }
 
 /** Contents are parsed only where they may hold a picture or a document. */
-function mediaOf(messagesJson: string): Size['media'] {
-  if (!/"(?:image|document)"/.test(messagesJson)) return countMedia([]);
+function mediaOf(messagesJson: string): MediaCount {
+  if (!/"(?:image|document)"/.test(messagesJson)) return NO_MEDIA;
   const messages = JSON.parse(messagesJson) as readonly { readonly content: readonly ContentBlock[] }[];
   return countMedia(messages.flatMap(({ content }) => content));
 }
 
 /** Null for a model without a price. */
-function worstCostOf(prices: PriceTable, row: AskingRow, size: Size | null): number | null {
+function worstCostOf(prices: PriceTable, row: AskingRow, size: MeasuredRequest | null): number | null {
   const name = parseModelHandle(row.model)?.name ?? row.model;
-  const price = modelPrice(prices, name);
-  if (price === null) return null;
+  if (modelPrice(prices, name) === null) return null;
   if (size === null) return 0;
-  const inputTokens = worstInputTokens(size.bytes, size.media, price.context_window);
-  return reserveNanoUsd(prices, name, inputTokens, row.max_tokens);
+  return reserveNanoUsd(prices, name, worstInputTokens(prices, name, size), row.max_tokens);
 }

@@ -1,7 +1,7 @@
 import { batchCostNanoUsd, type PriceTable } from '../model/prices.ts';
 import { NO_USAGE } from '../model/usage.ts';
 import type { Cap } from './budget.ts';
-import { reserveNanoUsd, worstInputTokens } from './reserve.ts';
+import { reserveNanoUsd } from './reserve.ts';
 
 /** Runs of a batch whose requests are about alike. */
 export interface RunGroup {
@@ -12,9 +12,18 @@ export interface RunGroup {
   readonly request_bytes: number;
   /** Estimate of the first requests' prompt tokens, all runs together. */
   readonly input_tokens: number;
+  /** The most that these prompts can come to, all runs together, and that of the least of them. */
+  readonly worst_input_tokens: number;
+  readonly least_worst_input_tokens: number;
   readonly max_tokens: number;
-  readonly max_steps: number;
+  /** Steps that a run can take. */
+  readonly steps_max: number;
+  /** Summaries that a run can come to need on top, and tokens of one. */
+  readonly summaries_max: number;
+  readonly summary_tokens: number;
+  /** The agent's context window, and the model's: reservations go by that one. */
   readonly window_tokens: number;
+  readonly window_max: number;
   readonly has_tools: boolean;
   /** The cap of each run: one that reaches it ends. */
   readonly cap: Cap;
@@ -41,7 +50,8 @@ export interface BatchEstimate {
   readonly unpriced_models: readonly string[];
   /**
    * Against the caps, the graver of two: `fits` whatever happens; `may_pause` when only the worst exceeds one; `will_pause`
-   * when what is expected does; `cannot_start` when not even one request fits; `unknown` without a price; null without a cap.
+   * when what is expected does; `cannot_start` when not even one request fits, be it for the caps of the runs; `unknown`
+   * without a price; null without a cap of the batch.
    */
   readonly verdict: 'fits' | 'may_pause' | 'will_pause' | 'cannot_start' | 'unknown' | null;
 }
@@ -85,25 +95,32 @@ function courseOf(
 
 /**
  * Estimates a batch without spending anything. `low`: one short answer a run. `expected`: by history, or a few steps of
- * middling answers. `worst`: every step, filled to its last token and cut off once, in a window that is full from the
- * second step on, each prompt token billed by the dearest column; what is reserved never exceeds it.
+ * middling answers. `worst`: every step, filled to its last token and cut off once, with a summary before it, in the whole
+ * window of the model from the second step on, each prompt token billed by the dearest column; what is reserved never
+ * exceeds it.
  */
 export function estimateBatch(prices: PriceTable, groups: readonly RunGroup[], cap: Cap): BatchEstimate {
   const total = { low: blank(), expected: blank(), worst: blank() };
   const unpriced = new Set<string>();
   const cheapest = { cost_nanousd: Infinity, output_tokens: Infinity };
+  let isEmpty = true;
   for (const group of groups) {
-    const { model_name, runs, max_tokens, max_steps, window_tokens } = group;
+    const { model_name, runs, max_tokens, steps_max, window_tokens } = group;
     if (runs === 0) continue;
     const first = group.input_tokens / runs;
-    const firstWorst = worstInputTokens(Math.ceil(group.request_bytes / runs), undefined, window_tokens);
-    const firstCost = reserveNanoUsd(prices, model_name, firstWorst, max_tokens) ?? 0;
-    cheapest.cost_nanousd = Math.min(cheapest.cost_nanousd, firstCost);
-    cheapest.output_tokens = Math.min(cheapest.output_tokens, max_tokens);
+    const firstCost = reserveNanoUsd(prices, model_name, group.least_worst_input_tokens, max_tokens) ?? 0;
+    isEmpty = false;
+    if (
+      firstCost <= (group.cap.cost_nanousd ?? Infinity) &&
+      max_tokens <= (group.cap.output_tokens ?? Infinity)
+    ) {
+      cheapest.cost_nanousd = Math.min(cheapest.cost_nanousd, firstCost);
+      cheapest.output_tokens = Math.min(cheapest.output_tokens, max_tokens);
+    }
     const costMax = runs * (group.cap.cost_nanousd ?? Infinity);
     const outputMax = runs * (group.cap.output_tokens ?? Infinity);
     const output = Math.min(max_tokens, group.history?.output_tokens_per_step ?? OUTPUT_TOKENS_EXPECTED);
-    const steps = Math.min(max_steps, group.history?.steps ?? (group.has_tools ? STEPS_EXPECTED : 1));
+    const steps = Math.min(steps_max, group.history?.steps ?? (group.has_tools ? STEPS_EXPECTED : 1));
     const outputLow = Math.min(max_tokens, OUTPUT_TOKENS_LOW);
     const courses = {
       low: {
@@ -137,15 +154,16 @@ export function estimateBatch(prices: PriceTable, groups: readonly RunGroup[], c
         cost: Math.min(runs * (cost ?? 0), costMax),
       });
     }
-    // A step that calls no tool is the last one.
-    const worstSteps = group.has_tools ? max_steps : 1;
-    const worstInput = 2 * (firstWorst + (worstSteps - 1) * window_tokens);
-    const worstOutput = CUT_OFF_FACTOR * worstSteps * max_tokens;
-    const cost = reserveNanoUsd(prices, model_name, runs * worstInput, runs * worstOutput) ?? 0;
+    const { summaries_max, summary_tokens, worst_input_tokens, window_max } = group;
+    const worstInput =
+      2 * (worst_input_tokens + runs * (steps_max - 1) * window_max) + runs * summaries_max * window_max;
+    const worstOutput =
+      runs * (CUT_OFF_FACTOR * steps_max * max_tokens + summaries_max * Math.min(summary_tokens, max_tokens));
+    const cost = reserveNanoUsd(prices, model_name, worstInput, worstOutput) ?? 0;
     addTo(total.worst, {
-      requests: runs * worstSteps,
-      input: runs * worstInput,
-      output: Math.min(runs * worstOutput, outputMax),
+      requests: runs * (steps_max + summaries_max),
+      input: worstInput,
+      output: Math.min(worstOutput, outputMax),
       cost: Math.min(cost, costMax),
     });
   }
@@ -163,10 +181,13 @@ export function estimateBatch(prices: PriceTable, groups: readonly RunGroup[], c
     output_tokens: output,
     cost_nanousd: cost,
     unpriced_models: [...unpriced],
-    verdict: graver(
-      verdictOf(cost, cap.cost_nanousd, cheapest.cost_nanousd),
-      verdictOf(output, cap.output_tokens, cheapest.output_tokens),
-    ),
+    verdict:
+      !isEmpty && cheapest.output_tokens === Infinity
+        ? 'cannot_start'
+        : graver(
+            verdictOf(cost, cap.cost_nanousd, cheapest.cost_nanousd),
+            verdictOf(output, cap.output_tokens, cheapest.output_tokens),
+          ),
   };
 }
 

@@ -1,6 +1,6 @@
 import type { ContentBlock } from '../model/content.ts';
 import { isJsonObject, type Json } from '../base/json.ts';
-import { batchCostNanoUsd, type PriceTable } from '../model/prices.ts';
+import { batchCostNanoUsd, modelPrice, type PriceTable } from '../model/prices.ts';
 import { NO_USAGE, type Usage } from '../model/usage.ts';
 
 /** The columns that a prompt token may be billed by. */
@@ -35,17 +35,22 @@ const ADDED_TOKENS_MAX = 2_000;
 /** Tokens of the largest image that a model takes. */
 const IMAGE_TOKENS_MAX = 5_000;
 
-/** What of a request its bytes do not bound. */
+/** What of a request its bytes do not bound, or bound badly. */
 export interface MediaCount {
-  /** Pictures sent along. */
+  /** A picture comes to {@link IMAGE_TOKENS_MAX} at most, wherever it is. */
   readonly images: number;
-  /** Sources that the provider fetches: an URL or a file's id says nothing about their size. */
+  /** Bytes of those that are sent along. */
+  readonly image_bytes: number;
+  /** Documents that the provider fetches: an URL or a file's id says nothing about their size. */
   readonly remote: number;
 }
+
+export const NO_MEDIA: MediaCount = { images: 0, image_bytes: 0, remote: 0 };
 
 /** Counts the media of a content, tool results included. */
 export function countMedia(content: readonly ContentBlock[]): MediaCount {
   let images = 0;
+  let imageBytes = 0;
   let remote = 0;
   const pending: Json[] = [...content];
   for (let part = pending.pop(); part !== undefined; part = pending.pop()) {
@@ -54,24 +59,34 @@ export function countMedia(content: readonly ContentBlock[]): MediaCount {
     const { type, source, content: inner } = part;
     if (inner !== undefined) pending.push(inner);
     if (type !== 'image' && type !== 'document') continue;
-    if (type === 'image') images++;
-    const kind = isJsonObject(source) ? source['type'] : null;
-    if (kind === 'url' || kind === 'file') remote++;
+    const { type: kind, data } = isJsonObject(source) ? source : {};
+    if (type === 'image') {
+      images++;
+      if (kind === 'base64' && typeof data === 'string') imageBytes += data.length;
+    } else if (kind === 'url' || kind === 'file') remote++;
   }
-  return { images, remote };
+  return { images, image_bytes: imageBytes, remote };
+}
+
+/** A request, measured. */
+export interface MeasuredRequest {
+  /** Of its JSON, pictures included. */
+  readonly bytes: number;
+  readonly media: MediaCount;
 }
 
 /**
- * The most prompt tokens that a request can come to: a token is at least a byte, and no prompt is longer than the
- * model's window. Reservations are made by it and not by an estimate, or what was spent could exceed a cap.
+ * The most prompt tokens that a request can come to: a token is at least a byte, pictures aside, and no prompt is longer
+ * than the model's window. Reservations are made by it and not by an estimate, or what was spent could exceed a cap.
  */
 export function worstInputTokens(
-  bytes: number,
-  media: MediaCount = { images: 0, remote: 0 },
-  windowTokens = Infinity,
+  prices: PriceTable,
+  modelName: string,
+  { bytes, media }: MeasuredRequest,
 ): number {
-  if (media.remote > 0 && Number.isFinite(windowTokens)) return windowTokens;
-  return Math.min(windowTokens, bytes + ADDED_TOKENS_MAX + media.images * IMAGE_TOKENS_MAX);
+  const window = modelPrice(prices, modelName)?.context_window ?? Infinity;
+  if (media.remote > 0 && Number.isFinite(window)) return window;
+  return Math.min(window, bytes - media.image_bytes + ADDED_TOKENS_MAX + media.images * IMAGE_TOKENS_MAX);
 }
 
 /** US dollars as billionths, never more than was given. */

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { SHIPPED_PRICES } from '../../src/model/prices.ts';
 import { estimateBatch as estimateWith, type RunGroup } from '../../src/money/estimate.ts';
-import { reserveNanoUsd, worstInputTokens } from '../../src/money/reserve.ts';
+import { NO_MEDIA, reserveNanoUsd, worstInputTokens } from '../../src/money/reserve.ts';
 
 const estimateBatch = (
   groups: readonly RunGroup[],
@@ -16,8 +16,13 @@ const group = (rest: Partial<RunGroup> = {}): RunGroup => ({
   request_bytes: 300_000,
   input_tokens: 100_000,
   max_tokens: 1_000,
-  max_steps: 3,
+  worst_input_tokens: 500_000,
+  least_worst_input_tokens: 5_000,
+  steps_max: 3,
+  summaries_max: 0,
+  summary_tokens: 2_048,
   window_tokens: 200_000,
+  window_max: 200_000,
   has_tools: true,
   history: null,
   cap: { cost_nanousd: null, output_tokens: null },
@@ -41,12 +46,25 @@ describe('the estimate of a batch', () => {
     });
   });
 
-  test('takes one step where there are no tools', () => {
+  test('expects one step where there are no tools', () => {
     expect(estimateBatch([group({ has_tools: false })], null).requests).toEqual({
       low: 100,
       expected: 100,
-      worst: 100,
+      worst: 300,
     });
+  });
+
+  test('counts the summaries that may be needed, in the worst case', () => {
+    const { requests, input_tokens, output_tokens } = estimateBatch([group({ summaries_max: 2 })], null);
+    const without = estimateBatch([group()], null);
+    expect(requests.worst).toBe(without.requests.worst + 200);
+    expect(input_tokens.worst).toBe(without.input_tokens.worst + 200 * 200_000);
+    expect(output_tokens.worst).toBe(without.output_tokens.worst + 200 * 1_000);
+  });
+
+  test('holds the window of the model against the caps, not that of the agent', () => {
+    const narrow = group({ window_tokens: 32_000 });
+    expect(estimateBatch([narrow], null).cost_nanousd).toEqual(estimateBatch([group()], null).cost_nanousd);
   });
 
   test('expects what earlier runs took, within the limits', () => {
@@ -116,13 +134,32 @@ describe('the estimate of a batch', () => {
     expect(output_tokens).toEqual({ low: 5_000, expected: 7_000, worst: 7_000 });
   });
 
+  test('cannot start where no run has room for its first request in its own cap', () => {
+    const first = (5_000 * 2_000 + 1_000 * 5_000) / 2;
+    const verdict = (caps: readonly RunGroup['cap'][], cap: number | null = null) =>
+      estimateBatch(
+        caps.map((own) => group({ cap: own })),
+        cap,
+      ).verdict;
+    const [tooLow, enough] = [first - 1, first].map((cost_nanousd) => ({
+      cost_nanousd,
+      output_tokens: null,
+    }));
+    expect(verdict([tooLow!])).toBe('cannot_start');
+    expect(verdict([tooLow!], 1e15)).toBe('cannot_start');
+    expect(verdict([{ cost_nanousd: null, output_tokens: 999 }])).toBe('cannot_start');
+    expect(verdict([tooLow!, enough!])).toBeNull();
+    expect(verdict([tooLow!, enough!], 1e15)).toBe('fits');
+  });
+
   test('low is at most expected, expected at most worst, and worst covers every reservation', () => {
     const anyGroup = fc.record({
       model_name: fc.constantFrom(...SHIPPED_PRICES.models.keys()),
       runs: fc.integer({ min: 1, max: 1_000 }),
       bytes: fc.integer({ min: 100, max: 100_000 }),
       max_tokens: fc.integer({ min: 1, max: 10_000 }),
-      max_steps: fc.integer({ min: 1, max: 20 }),
+      steps_max: fc.integer({ min: 1, max: 20 }),
+      summaries_max: fc.nat(20),
       has_tools: fc.boolean(),
       history: fc.option(
         fc.record({
@@ -133,15 +170,16 @@ describe('the estimate of a batch', () => {
     });
     fc.assert(
       fc.property(fc.array(anyGroup, { maxLength: 4 }), (given) => {
-        const groups = given.map(({ bytes, ...rest }) =>
-          group({
+        const groups = given.map(({ bytes, ...rest }) => {
+          const worst = worstInputTokens(SHIPPED_PRICES, rest.model_name, { bytes, media: NO_MEDIA });
+          return group({
             ...rest,
-            // A run without tools has one step; its history says so.
-            history: rest.has_tools ? rest.history : null,
             request_bytes: bytes * rest.runs,
             input_tokens: Math.ceil(bytes / 3) * rest.runs,
-          }),
-        );
+            worst_input_tokens: worst * rest.runs,
+            least_worst_input_tokens: worst,
+          });
+        });
         const estimate = estimateBatch(groups, null);
         for (const range of [
           estimate.requests,
@@ -153,15 +191,9 @@ describe('the estimate of a batch', () => {
           expect(range.expected).toBeLessThanOrEqual(range.worst);
         }
         const firsts = groups.reduce(
-          (sum, { model_name, runs, request_bytes, max_tokens }) =>
+          (sum, { model_name, runs, least_worst_input_tokens, max_tokens }) =>
             sum +
-            runs *
-              (reserveNanoUsd(
-                SHIPPED_PRICES,
-                model_name,
-                worstInputTokens(Math.ceil(request_bytes / runs)),
-                max_tokens,
-              ) ?? 0),
+            runs * (reserveNanoUsd(SHIPPED_PRICES, model_name, least_worst_input_tokens, max_tokens) ?? 0),
           0,
         );
         expect(firsts).toBeLessThanOrEqual(estimate.cost_nanousd?.worst ?? 0);

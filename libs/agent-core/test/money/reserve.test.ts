@@ -1,7 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { batchCostNanoUsd, SHIPPED_PRICES } from '../../src/model/prices.ts';
-import { countMedia, nanoUsdOf, reserveNanoUsd, worstInputTokens } from '../../src/money/reserve.ts';
+import {
+  countMedia,
+  nanoUsdOf,
+  NO_MEDIA,
+  reserveNanoUsd,
+  worstInputTokens,
+  type MediaCount,
+} from '../../src/money/reserve.ts';
 
 const anyModel = fc.constantFrom(...SHIPPED_PRICES.models.keys());
 const tokens = fc.nat(1_000_000);
@@ -40,22 +47,35 @@ describe('the reservation for a request', () => {
 });
 
 describe('the most prompt tokens of a request', () => {
-  test('is a token a byte, what the provider adds, and the window at most', () => {
-    expect(worstInputTokens(10_000)).toBe(12_000);
-    expect(worstInputTokens(10_000, undefined, 11_000)).toBe(11_000);
-    expect(worstInputTokens(10_000, { images: 2, remote: 0 })).toBe(22_000);
+  const worst = (model: string, bytes: number, media: Partial<MediaCount> = {}) =>
+    worstInputTokens(SHIPPED_PRICES, model, { bytes, media: { ...NO_MEDIA, ...media } });
+
+  test('is a token a byte, what the provider adds, and the window of the model at most', () => {
+    expect(worst('claude-haiku-4-5', 10_000)).toBe(12_000);
+    expect(worst('claude-haiku-4-5', 250_000)).toBe(200_000);
+    expect(worst('gpt', 250_000)).toBe(252_000);
   });
 
-  test('is the whole window where the provider fetches something', () => {
-    expect(worstInputTokens(10_000, { images: 0, remote: 1 }, 200_000)).toBe(200_000);
-    expect(worstInputTokens(10_000, { images: 0, remote: 1 })).toBe(12_000);
+  test('is the whole window where the provider fetches a document', () => {
+    expect(worst('claude-haiku-4-5', 10_000, { remote: 1 })).toBe(200_000);
+    expect(worst('gpt', 10_000, { remote: 1 })).toBe(12_000);
+  });
+
+  test('is that of the largest image for each, fetched or sent along, however many bytes it has', () => {
+    const source = { type: 'base64', media_type: 'image/png', data: 'x'.repeat(900_000) };
+    const content = [
+      { type: 'image', source },
+      { type: 'image', source: { type: 'url', url: 'https://example.com/a.png' } },
+    ];
+    const bytes = JSON.stringify(content).length;
+    expect(worst('claude-haiku-4-5', bytes, countMedia(content))).toBe(bytes - 900_000 + 2_000 + 2 * 5_000);
   });
 
   test('media are found wherever they stand', () => {
     const image = (type: string) => ({ type: 'image', source: { type } });
     expect(
       countMedia([
-        image('base64'),
+        { type: 'image', source: { type: 'base64', data: 'aGFsbG8' } },
         image('url'),
         { type: 'document', source: { type: 'file', file_id: 'x' } },
         { type: 'document', source: { type: 'text' } },
@@ -63,7 +83,7 @@ describe('the most prompt tokens of a request', () => {
         { type: 'image' },
         { type: 'text', text: 'z' },
       ]),
-    ).toEqual({ images: 4, remote: 3 });
+    ).toEqual({ images: 4, image_bytes: 7, remote: 1 });
   });
 });
 

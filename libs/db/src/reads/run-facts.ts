@@ -6,6 +6,11 @@ export interface ConversationSize {
   readonly messages: number;
   /** Bytes of the messages as JSON, without the commas between them. */
   readonly bytes: number;
+  /** Pictures in them, and bytes of those that are sent along. */
+  readonly images: number;
+  readonly image_bytes: number;
+  /** Documents in them. */
+  readonly documents: number;
   /** What stands for messages that are no longer shown, and how many those are; null for none. */
   readonly summary: string | null;
   readonly hidden: number | null;
@@ -22,7 +27,12 @@ export async function readConversationSizes(
            coalesce(sum(octet_length(
              '{"role":"' || m.role || '","content":'
              || case when left(m.content::text, 1) = '"' then m.content #>> '{}' else m.content::text end || '}')), 0)::bigint
-             as bytes
+             as bytes,
+           coalesce(sum(regexp_count(m.content::text, '"image"')), 0)::int as images,
+           coalesce(sum(regexp_count(m.content::text, '"document"')), 0)::int as documents,
+           coalesce(sum(case when m.content::text ~ '"image/' then octet_length(m.content::text) - octet_length(regexp_replace(
+             m.content::text, '("type":"base64","media_type":"image/[^"]*","data":")[A-Za-z0-9+/=]*', '\\1', 'g')) end), 0)::bigint
+             as image_bytes
       from conversation c
       left join message m on m.conversation_id = c.id and m.seq >= c.context_from_seq and m.shown
       left join conversation_summary o on o.conversation_id = c.id and o.to_seq = c.summary_to_seq

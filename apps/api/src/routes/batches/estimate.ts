@@ -27,7 +27,8 @@ const batchEstimate = z
       .nullable()
       .describe(
         'Against the caps of the body: `fits` whatever happens; `may_pause` if the worst comes; `will_pause` if the expected ' +
-          'does; `cannot_start` without room for the first request; `unknown` without a price; null without a cap.',
+          'does; `cannot_start` without room for any first request, also for the caps of the runs; `unknown` without a price; ' +
+          'null without a cap of the batch.',
       ),
   })
   .meta({ id: 'BatchEstimate' });

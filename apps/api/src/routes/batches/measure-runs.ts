@@ -2,22 +2,29 @@ import {
   compileMemory,
   compileMemoryMetadata,
   conductOf,
+  countMedia,
   encodeDefinition,
   encodeRequest,
   estimateContentTokens,
   estimateTokens,
+  IMAGE_TOKENS,
   isStoreCall,
   modelPrice,
   nextToolChoice,
+  NO_MEDIA,
   NO_TRAIL,
   parseModelHandle,
+  stepsMax,
+  summaryLimits,
   summaryMessage,
   toCustomId,
   toolUsageRules,
   utf8Length,
+  worstInputTokens,
   type Conduct,
   type Definition,
   type EncodedDefinition,
+  type MediaCount,
   type PriceTable,
   type RunGroup,
 } from '@nightshift/agent-core';
@@ -62,9 +69,17 @@ const MESSAGE_FRAME_BYTES = '{"role":"","content":}'.length;
 interface Frame {
   readonly agent: AgentDefinition;
   readonly bytes: number;
-  readonly history_messages: number;
-  readonly history_bytes: number;
+  readonly history: Shown;
 }
+
+/** Messages that a request shows. */
+interface Shown {
+  readonly messages: number;
+  readonly bytes: number;
+  readonly media: MediaCount;
+}
+
+const NOTHING_SHOWN: Shown = { messages: 0, bytes: 0, media: NO_MEDIA };
 
 /**
  * Measures the first requests of runs that are not there, as their agents and conversations stand now: one group for
@@ -79,20 +94,31 @@ export async function measureRuns(
   assertAgentsExist(batch, frames);
   const agentIds = [...new Set(runs.map((run) => run.agent_id))];
   const history = await readRunHistory(db, agentIds.slice(0, AGENTS_WITH_HISTORY));
+  const begun = new Set<string>();
   const groups = new Map<string, { -readonly [K in keyof RunGroup]: RunGroup[K] }>();
   for (const run of runs) {
     const wish = wishKey(wishOf(run));
     const frame = frames.get(wish);
     if (frame === undefined) continue;
-    const { request_bytes, input_tokens } = sizeOf(frame, run);
+    const { bytes, media, messages, tokens } = sizeOf(frame, run);
     const key = JSON.stringify([wish, run.max_steps, run.cap]);
     const group = groups.get(key) ?? {
       ...emptyGroup(frame, run, prices),
       history: history.get(run.agent_id) ?? null,
     };
     group.runs += 1;
-    group.request_bytes += request_bytes;
-    group.input_tokens += input_tokens;
+    group.request_bytes += bytes;
+    group.input_tokens += tokens;
+    // Behind another run it shows what that one leaves.
+    const waits = !run.isolated && begun.has(run.agent_id);
+    if (!run.isolated) begun.add(run.agent_id);
+    const worst = waits ? group.window_max : worstInputTokens(prices, group.model_name, { bytes, media });
+    group.worst_input_tokens += worst;
+    group.least_worst_input_tokens = Math.min(group.least_worst_input_tokens, worst);
+    // One message alone is never summarised.
+    const { compaction } = frame.agent.definition;
+    const summaries = compaction.mode === 'none' ? 0 : group.steps_max - (messages > 1 || waits ? 0 : 1);
+    group.summaries_max = Math.max(group.summaries_max, summaries);
     groups.set(key, group);
   }
   return [...groups.values()];
@@ -137,7 +163,7 @@ async function readFrames(
       frames.set(wish, {
         agent,
         bytes: utf8Length(text),
-        ...historyOf(size),
+        history: historyOf(size),
       });
     }
   }
@@ -149,14 +175,13 @@ function showsCounts({ tools }: Definition): boolean {
 }
 
 /** The messages that a run in the agent's conversation shows before its own. */
-function historyOf(size: ConversationSize | undefined): Pick<Frame, 'history_messages' | 'history_bytes'> {
-  const { messages = 0, bytes = 0, summary = null, hidden = null } = size ?? {};
+function historyOf(size: ConversationSize | undefined): Shown {
+  if (size === undefined) return NOTHING_SHOWN;
+  const { messages, bytes, summary, hidden, images, image_bytes, documents } = size;
+  const media = { images, image_bytes, remote: documents };
   return summary === null
-    ? { history_messages: messages, history_bytes: bytes }
-    : {
-        history_messages: messages + 1,
-        history_bytes: bytes + utf8Length(summaryMessage(summary, hidden ?? 0)),
-      };
+    ? { messages, bytes, media }
+    : { messages: messages + 1, bytes: bytes + utf8Length(summaryMessage(summary, hidden ?? 0)), media };
 }
 
 interface Prepared {
@@ -170,35 +195,45 @@ function prepare(definition: Definition): Prepared {
   return { conduct, encoded: encodeDefinition({ ...definition, tools: conduct.tools }, instructions) };
 }
 
-function sizeOf(
-  frame: Frame,
-  { messages, isolated }: NewRun,
-): { readonly request_bytes: number; readonly input_tokens: number } {
-  const earlier = isolated ? 0 : frame.history_messages;
-  const known =
-    frame.bytes + (isolated ? 0 : frame.history_bytes) + Math.max(0, earlier + messages.length - 1);
+/** A first request, and an estimate of its prompt's tokens. */
+function sizeOf(frame: Frame, run: NewRun): Shown & { readonly tokens: number } {
+  const earlier = run.isolated ? NOTHING_SHOWN : frame.history;
+  const messages = earlier.messages + run.messages.length;
+  const known = frame.bytes + earlier.bytes + Math.max(0, messages - 1);
   let bytes = known;
-  let tokens = estimateTokens(known);
-  for (const { role, content } of messages) {
+  let tokens = estimateTokens(known - earlier.media.image_bytes) + earlier.media.images * IMAGE_TOKENS;
+  for (const { role, content } of run.messages) {
     bytes += MESSAGE_FRAME_BYTES + role.length + utf8Length(JSON.stringify(content));
     tokens += estimateContentTokens(content);
   }
-  return { request_bytes: bytes, input_tokens: tokens };
+  const own = countMedia(run.messages.flatMap(({ content }) => content));
+  const media = {
+    images: own.images + earlier.media.images,
+    image_bytes: own.image_bytes + earlier.media.image_bytes,
+    remote: own.remote + earlier.media.remote,
+  };
+  return { messages, bytes, media, tokens };
 }
 
 function emptyGroup({ agent }: Frame, run: NewRun, prices: PriceTable): RunGroup {
-  const { model, model_settings, tools } = agent.definition;
+  const { model, model_settings, tools, context_window_limit } = agent.definition;
   const model_name = parseModelHandle(model)?.name ?? model;
   const price = modelPrice(prices, model_name);
+  const has_tools = tools.length > 0;
   return {
     model_name,
     runs: 0,
     request_bytes: 0,
     input_tokens: 0,
+    worst_input_tokens: 0,
+    least_worst_input_tokens: Infinity,
     max_tokens: Math.min(model_settings.max_output_tokens, price?.output_tokens_max ?? Infinity),
-    max_steps: run.max_steps,
-    window_tokens: Math.min(agent.definition.context_window_limit, price?.context_window ?? Infinity),
-    has_tools: tools.length > 0,
+    steps_max: stepsMax({ max_steps: run.max_steps, has_tools }),
+    summaries_max: 0,
+    summary_tokens: summaryLimits(context_window_limit).summary_tokens,
+    window_tokens: Math.min(context_window_limit, price?.context_window ?? Infinity),
+    window_max: price?.context_window ?? context_window_limit,
+    has_tools,
     cap: run.cap ?? { cost_nanousd: null, output_tokens: null },
     history: null,
   };
