@@ -39,3 +39,8 @@ export function judgeError(error: unknown): ErrorJudgement {
   }
   return typeof message === 'string' && CONNECTION_TEXT.test(message) ? 'later' : 'poison';
 }
+
+/** Whether a statement took longer than the database allows, which a smaller set of rows may well not. */
+export function isStatementTimeout(error: unknown): boolean {
+  return (error as { readonly code?: unknown }).code === '57014';
+}

@@ -58,7 +58,7 @@ export interface AppliedChunk {
   readonly quarantined: number;
   /** The file stopped in the middle of its last line. */
   readonly cut: boolean;
-  /** Why lines were put aside as poison, for the log. */
+  /** Why lines were put aside as poison, or left for another pass, for the log. */
   readonly poison: readonly string[];
 }
 

@@ -4,6 +4,7 @@ import {
   commitIngested,
   commitStreamAgain,
   inTransaction,
+  isStatementTimeout,
   judgeError,
   readNow,
   readOpenDoubts,
@@ -198,12 +199,15 @@ const POISON_LINES_MAX = 3;
 interface FailedLine {
   readonly line: Line;
   readonly reason: string;
+  /** It took too long, which another pass may not. */
+  readonly slow: boolean;
 }
 
 /**
- * Applies a chunk of lines. One that fails because of what is in it is halved until the lines that are the cause are
- * alone; those are put aside and their runs end, and all others are applied. Where many lines fail alone, none is put
- * aside: the pass stops, and the provider keeps the results until the fault is mended.
+ * Applies a chunk of lines. One that fails because of what is in it, or takes too long, is halved until the lines that are
+ * the cause are alone; those are put aside and their runs end, and all others are applied. A line that merely takes too long
+ * is left for the next pass while there is one. Where many lines fail alone, none is put aside: the pass stops, and the
+ * provider keeps the results until the fault is mended.
  */
 async function applyHalving(
   deps: FlowDeps,
@@ -220,9 +224,15 @@ async function applyHalving(
       `${failures.length} lines of one chunk cannot be applied, so none is given up: ${first.reason}`,
     );
   }
+  const isLastPass = batch.streams + 1 >= deps.settings.streams_max;
   const chunks = [applied];
-  for (const { line, reason } of failures)
-    chunks.push(await applyPoisonLine(deps, batch, lease, line, reason));
+  for (const { line, reason, slow } of failures) {
+    chunks.push(
+      slow && !isLastPass
+        ? { ...joined([]), poison: [`line ${line.number}: ${reason}`] }
+        : await applyPoisonLine(deps, batch, lease, line, reason),
+    );
+  }
   return joined(chunks);
 }
 
@@ -236,10 +246,11 @@ async function applyOrHalve(
   try {
     return await applyResultLines(deps, batch, lease, lines);
   } catch (error) {
-    if (judgeError(error) !== 'poison') throw error;
+    const slow = isStatementTimeout(error);
+    if (judgeError(error) !== 'poison' && !slow) throw error;
     const [only] = lines;
     if (only !== undefined && lines.length === 1) {
-      failures.push({ line: only, reason: error instanceof Error ? error.message : 'unknown' });
+      failures.push({ line: only, reason: error instanceof Error ? error.message : 'unknown', slow });
       return joined([]);
     }
     const middle = Math.ceil(lines.length / 2);

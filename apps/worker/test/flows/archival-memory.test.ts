@@ -191,6 +191,40 @@ describe('the search of a conversation', () => {
     expect((answers[2] as Found).results).toHaveLength(1);
     expect(answers[3]).toContain("'limit' must be a whole number");
   });
+
+  test('finds its words in a conversation with messages too long to be searched whole', async () => {
+    const first = await run([{ input: 'My dog is called Rex.', tools: TOOLS }]);
+    // More different words than an index of one text can hold.
+    await house.rows(
+      `update message set content = json_build_array(json_build_object('type', 'text', 'text',
+         'My dog is called Rex. ' || (select string_agg(md5(n::text), ' ') from generate_series(1, 60000) n)))
+        where role = 'user'`,
+    );
+    const look = call('conversation_search', { query: 'dog', roles: ['user'] });
+    const later = await run([{ input: look, agent_id: first.agent_ids[0] ?? '' }]);
+    expect(await house.runsOf(later.id)).toMatchObject([{ stop_reason: 'end_turn' }]);
+    const [found] = (await answersOf(later)) as Found[];
+    expect(found?.results.some(({ content }) => content.startsWith('My dog is called Rex. c4ca'))).toBe(true);
+  });
+
+  test('reaches back over the latest messages, not over years of them', async () => {
+    const first = await run([{ input: 'My dog is called Rex.', tools: TOOLS }]);
+    await house.rows(
+      `with old as (select project_id, conversation_id, max(seq) as seq from message group by 1, 2)
+       insert into message (project_id, conversation_id, seq, role, content)
+       select old.project_id, old.conversation_id, old.seq + n, 'assistant',
+              json_build_array(json_build_object('type', 'text', 'text', 'sheep ' || n))
+         from old, generate_series(1, 2500) n`,
+    );
+    await house.rows('update conversation set context_from_seq = (select max(seq) + 1 from message)');
+    const look = (query: string) => call('conversation_search', { query, roles: ['assistant'] });
+    const later = await run([
+      { input: [look('600'), look('dog')].join('\n'), agent_id: first.agent_ids[0] ?? '' },
+    ]);
+    const [found, tooOld] = (await answersOf(later)) as Found[];
+    expect(found?.results.map(({ content }) => content)).toContain('sheep 600');
+    expect(tooOld?.results.filter(({ content }) => content.includes('Rex'))).toEqual([]);
+  });
 });
 
 describe('the counts in a prompt', () => {

@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
 import type {} from '../../../../test/global-setup.ts';
-import { call, openHouse, type House } from './house.ts';
+import { answering, call, openHouse, type House } from './house.ts';
 
 let house: House;
 beforeAll(async () => {
@@ -100,4 +100,69 @@ test('a run whose tool results cannot be stored ends alone, its calls answered w
     [batch.run_ids[3]],
   );
   expect(last?.content).toMatchObject([{ type: 'tool_result', is_error: true }]);
+});
+
+describe('a chunk whose transaction takes longer than the database allows', () => {
+  /** What a statement meets that stores more than `rows_max` messages of this role, or the word "slow". */
+  const limit = async (role: string, rows_max: number): Promise<void> => {
+    await house.rows(
+      `create function take_long() returns trigger language plpgsql as $$
+       begin
+         if (select count(*) > ${rows_max} or bool_or(content::text like '%slow%') from written where role = '${role}') then
+           raise exception 'canceling statement due to statement timeout' using errcode = '57014';
+         end if;
+         return null;
+       end $$`,
+    );
+    await house.rows(
+      `create trigger take_long after insert on message referencing new table as written
+       for each statement execute function take_long()`,
+    );
+  };
+  afterEach(() => house.rows('drop function take_long cascade'));
+
+  test('is applied in parts', async () => {
+    await limit('assistant', 6);
+    const batch = await house.submit(
+      Array.from({ length: 40 }, (_, index) => ({ input: `⟦sim:fixed?text=lace ${index}⟧` })),
+    );
+    await house.drive(house.worker());
+    const ends = await house.runsOf(batch.id);
+    expect(new Set(ends.map((run) => run.stop_reason))).toEqual(new Set(['end_turn']));
+  });
+
+  test('because of one line loses that line alone, and only when no pass over the results could apply it', async () => {
+    await limit('assistant', 40);
+    const batch = await house.submit(
+      Array.from({ length: 20 }, (_, index) => ({
+        input: `⟦sim:fixed?text=${index === 7 ? 'slow' : 'lace'}⟧`,
+      })),
+    );
+    const reports = await house.drive(house.worker(), { hasten: true });
+    const ends = await house.runsOf(batch.id);
+    expect(ends.map((run) => run.stop_reason)).toEqual(
+      Array.from({ length: 20 }, (_, index) => (index === 7 ? 'poison' : 'end_turn')),
+    );
+    const passes = reports.filter((report) => report.flow === 'ingest-results');
+    expect(passes.map(({ outcome, applied, quarantined }) => [outcome, applied, quarantined])).toEqual([
+      ['again', 19, undefined],
+      ['again', 0, undefined],
+      ['ingested', 1, 1],
+    ]);
+  });
+
+  test('of tool results is committed in parts, and no call is made again', async () => {
+    const batch = await house.submit(
+      Array.from({ length: 6 }, (_, index) => ({
+        input: call('echo', { text: `${index}` }),
+        tools: ['echo'],
+      })),
+    );
+    await limit('user', 1);
+    const tools = answering();
+    await house.drive(house.worker({ tools }));
+    const ends = await house.runsOf(batch.id);
+    expect(ends.map((run) => run.stop_reason)).toEqual(Array.from({ length: 6 }, () => 'end_turn'));
+    expect(tools.asked).toHaveLength(6);
+  });
 });

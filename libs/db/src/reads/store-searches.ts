@@ -60,9 +60,20 @@ export async function searchPassages(
   return searches.map((_search, place) => found.get(place) ?? []);
 }
 
+/*
+ * How far a search of a conversation reaches. A conversation that is as old as its agent must not hold up the results that
+ * are applied with the search, and Postgres refuses a text with more different words than 1 MB.
+ */
+/** The latest messages of those asked for, */
+const MESSAGES_MAX = 2_000;
+/** as many of them as take up no more than this in the table, where they are compressed, */
+const STORED_BYTES_MAX = 2_000_000;
+/** and what each begins with, which is what is found of it, too. */
+const CHARS_MAX = 100_000;
+
 /**
- * Messages of conversations that fit searches, best first or, without a query, latest first. What tools said and what was
- * thought is not searched, and neither is content that Postgres cannot take apart. Index: primary key of `message`.
+ * Messages of conversations that fit searches, best first or, without a query, latest first. The latest messages are
+ * searched, without what tools said and what was thought. Index: primary key of `message`.
  */
 export async function searchMessages(
   trx: Tx,
@@ -70,24 +81,36 @@ export async function searchMessages(
 ): Promise<readonly (readonly ConversationHit[])[]> {
   if (searches.length === 0) return [];
   const payload = searches.map((search, place) => ({ place, ...search }));
+  // `offset 0` keeps the planner from putting the words of a text in twice, for the match and for the rank.
   const { rows } = await sql<ConversationHit & { place: number }>`
     select d.place, m.role, m.content, m.created_at, m.rank
       from (select x.*, ${anyWord} as words from json_to_recordset(${JSON.stringify(payload)}::json) as d(
               place int, conversation_id uuid, query text, roles text[], "limit" int,
               "from" timestamptz, "to" timestamptz) cross join lateral (select d.*) x) d
      cross join lateral (
-       select m.role, t.content, m.created_at, m.seq,
-              case when numnode(d.words) > 0 then ts_rank_cd(to_tsvector('english', t.content), d.words)::float8 end as rank
-         from message m
-        cross join lateral (
-          select string_agg(e.value->>'text', E'\n' order by e.place) as content
-            from json_array_elements(case when json_typeof(m.content) = 'array' then m.content else '[]' end)
-                   with ordinality as e(value, place)
-           where e.value->>'type' = 'text') t
-        where m.conversation_id = d.conversation_id and m.role = any(d.roles) and t.content is not null
-          and (coalesce(numnode(d.words), 0) = 0 or to_tsvector('english', t.content) @@ d.words)
-          and (d."from" is null or m.created_at >= d."from") and (d."to" is null or m.created_at <= d."to")
-        order by rank desc nulls last, m.seq desc
+       select v.role, v.content, v.created_at, v.seq,
+              case when numnode(d.words) > 0 then ts_rank_cd(v.words, d.words)::float8 end as rank
+         from (
+           select l.role, t.content, l.created_at, l.seq,
+                  case when numnode(d.words) > 0 then to_tsvector('english', t.content) end as words
+             from (
+               select m.role, m.content, m.created_at, m.seq,
+                      sum(pg_column_size(m.content)) over (order by m.seq desc rows between unbounded preceding and 1 preceding)
+                        as later_bytes
+                 from message m
+                where m.conversation_id = d.conversation_id and m.role = any(d.roles)
+                  and (d."from" is null or m.created_at >= d."from") and (d."to" is null or m.created_at <= d."to")
+                order by m.seq desc
+                limit ${MESSAGES_MAX}) l
+            cross join lateral (
+              select left(string_agg(e.value->>'text', E'\n' order by e.place), ${CHARS_MAX}) as content
+                from json_array_elements(case when json_typeof(l.content) = 'array' then l.content else '[]' end)
+                       with ordinality as e(value, place)
+               where e.value->>'type' = 'text') t
+            where coalesce(l.later_bytes, 0) < ${STORED_BYTES_MAX} and t.content is not null
+           offset 0) v
+        where coalesce(numnode(d.words), 0) = 0 or v.words @@ d.words
+        order by rank desc nulls last, v.seq desc
         limit d."limit") m
      order by d.place, m.rank desc nulls last, m.seq desc
   `.execute(trx);

@@ -11,6 +11,7 @@ import {
   commitToolResults,
   holdLease,
   inTransaction,
+  isStatementTimeout,
   judgeError,
   lockRuns,
   newId,
@@ -54,7 +55,7 @@ export function joinReports(one: CommitReport, other: CommitReport): CommitRepor
 }
 
 /**
- * Sends runs of a chunk on with the results in hand. When that fails for a reason in the rows, the same results are
+ * Sends runs of a chunk on with the results in hand. When that fails for a reason in the rows, or takes too long, the same results are
  * committed by halves, until the runs that are the cause are alone: no call is made again because of a neighbour.
  */
 export async function commitInParts(
@@ -96,7 +97,7 @@ export async function commitInParts(
     });
     return { report, left: [], reason: null };
   } catch (error) {
-    if (judgeError(error) !== 'poison') throw error;
+    if (judgeError(error) !== 'poison' && !isStatementTimeout(error)) throw error;
     if (part.length === 1) {
       return {
         report: NOTHING_COMMITTED,
