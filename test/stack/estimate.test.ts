@@ -80,6 +80,14 @@ describe('the estimate of a batch', () => {
           messages: [{ role: 'user', content: [{ type: 'text', text: 'Alone.' }] }],
           conversation: 'isolated',
         },
+        ...['assistant', 'system'].map((role) => ({
+          agent_id: ada,
+          messages: [
+            { role, content: 'How can I help?' },
+            { role: 'user', content: 'With a word. ⟦sim:fixed⟧' },
+          ],
+          conversation: 'isolated',
+        })),
       ],
     };
     const before = await rowCounts();
@@ -97,9 +105,10 @@ describe('the estimate of a batch', () => {
     const [sent] = await house.rows<{ bytes: number }>(
       'select body_bytes::int as bytes from provider_batch order by created_at desc, id desc limit 1',
     );
-    expect(estimate.request_bytes).toBe((sent?.bytes ?? 0) - BODY_FRAME_BYTES - 2);
-    expect(estimate).toMatchObject({ runs: 3, requests: { low: 3 }, unpriced_models: [], verdict: null });
+    expect(estimate.request_bytes).toBe((sent?.bytes ?? 0) - BODY_FRAME_BYTES - 4);
+    expect(estimate).toMatchObject({ runs: 5, requests: { low: 5 }, unpriced_models: [], verdict: null });
     await house.drive(worker);
+    expect(await house.rows(`select 1 from run where stop_reason <> 'end_turn'`)).toEqual([]);
   });
 
   test('what it says at worst is never exceeded, what it says at least is, and the caps are judged', async () => {

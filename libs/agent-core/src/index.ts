@@ -172,6 +172,7 @@ export {
   BODY_START,
   encodeDefinition,
   encodeRequest,
+  openingBytes,
   utf8Length,
   type EncodedDefinition,
   type RequestParts,

@@ -9,6 +9,7 @@ import {
   BODY_START,
   encodeDefinition,
   encodeRequest,
+  openingBytes,
   utf8Length,
 } from '../../src/wire/anthropic/encode.ts';
 
@@ -71,6 +72,27 @@ describe('a request', () => {
         '"tool_choice":{"type":"auto","disable_parallel_tool_use":true},' +
         '"thinking":{"type":"adaptive"},"messages":[{"role":"user","content":"hi"}]}}',
     );
+  });
+
+  test.each(['assistant', 'system'])('begins with the user, also where the %s speaks first', (role) => {
+    const messages = [
+      { role, content: [{ type: 'text', text: 'Hello.' }] },
+      { role: 'user', content: 'hi' },
+    ];
+    const encode = (spoken: readonly object[]): string =>
+      encodeRequest('id-1', encodeDefinition(definition()), {
+        memory: '',
+        messages_json: JSON.stringify(spoken),
+        max_tokens: 9,
+      });
+    const opened = JSON.parse(encode(messages)) as { params: { messages: { role: string }[] } };
+    expect(opened.params.messages.slice(1)).toEqual(messages);
+    expect(opened.params.messages[0]?.role).toBe('user');
+    const [user] = messages.slice(1);
+    expect(utf8Length(encode(messages)) - utf8Length(encode([user!, ...messages]))).toBe(
+      openingBytes(role) - utf8Length(JSON.stringify(user)) - 1,
+    );
+    expect([openingBytes('user'), openingBytes(undefined)]).toEqual([0, 0]);
   });
 
   test('parses to what went into it, whatever the texts hold, and is the same text every time', () => {

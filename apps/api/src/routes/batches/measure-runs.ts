@@ -13,6 +13,7 @@ import {
   nextToolChoice,
   NO_MEDIA,
   NO_TRAIL,
+  openingBytes,
   parseModelHandle,
   stepsMax,
   summaryLimits,
@@ -199,7 +200,8 @@ function prepare(definition: Definition): Prepared {
 function sizeOf(frame: Frame, run: NewRun): Shown & { readonly tokens: number } {
   const earlier = run.isolated ? NOTHING_SHOWN : frame.history;
   const messages = earlier.messages + run.messages.length;
-  const known = frame.bytes + earlier.bytes + Math.max(0, messages - 1);
+  const opening = earlier.messages === 0 ? openingBytes(run.messages[0]?.role) : 0;
+  const known = frame.bytes + opening + earlier.bytes + Math.max(0, messages - 1);
   let bytes = known;
   let tokens = estimateTokens(known - earlier.media.image_bytes) + earlier.media.images * IMAGE_TOKENS;
   for (const { role, content } of run.messages) {

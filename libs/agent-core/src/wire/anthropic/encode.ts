@@ -119,6 +119,25 @@ function isBlank(text: string): boolean {
 }
 
 /**
+ * Stands before a conversation that begins with a greeting of the assistant or a system message: the provider wants the
+ * first word to be the user's.
+ */
+const OPENING = JSON.stringify({
+  role: 'user',
+  content: [
+    {
+      type: 'text',
+      text: JSON.stringify({ type: 'system_alert', message: 'The conversation begins here.' }),
+    },
+  ],
+});
+
+/** Bytes that a request holds before messages of which the first has this role. */
+export function openingBytes(role: string | undefined): number {
+  return role === undefined || role === 'user' ? 0 : OPENING.length + 1;
+}
+
+/**
  * One request as JSON text: `{"custom_id":…,"params":{…}}`. Same arguments, same bytes.
  * Throws `invalid_argument` for parts that would make the whole batch unreadable.
  */
@@ -136,6 +155,9 @@ export function encodeRequest(customId: string, encoded: EncodedDefinition, part
       `messages_json of ${customId} must be the text of a JSON array.`,
     );
   }
+  const messages = /^\[\{"role":"(?!user")/.test(messages_json)
+    ? `[${OPENING},${messages_json.slice(1)}`
+    : messages_json;
   let system = encoded.system;
   if (!isBlank(memory)) {
     if (system !== '') system += ',';
@@ -143,7 +165,7 @@ export function encodeRequest(customId: string, encoded: EncodedDefinition, part
   }
   if (system !== '') system = `,"system":[${system}]`;
   const choice = tool_choice === null ? encoded.tool_choice : encodeToolChoice(tool_choice);
-  return `{"custom_id":${JSON.stringify(customId)},"params":{${encoded.head}${max_tokens}${system}${encoded.tools}${choice}${encoded.tail},"messages":${messages_json}}}`;
+  return `{"custom_id":${JSON.stringify(customId)},"params":{${encoded.head}${max_tokens}${system}${encoded.tools}${choice}${encoded.tail},"messages":${messages}}}`;
 }
 
 /** Bytes of a text in UTF-8; a lone surrogate counts as the three bytes of the U+FFFD that replaces it. */
