@@ -257,8 +257,12 @@ export async function commitSplit(
 
 /**
  * Takes steps back that were sealed and not sent: those from ordinal `from` on (they did not fit), those whose batch no
- * longer runs, and those that have ended because they cannot be sent. Their step rows vanish and their runs are ready again, in chunks of their own.
- * Returns how many stay; when none does, the provider batch is `rejected` and the lease given back.
+ * longer runs, and those that have ended because they cannot be sent. Their step rows vanish and their runs are ready again,
+ * in chunks of their own where their batch runs; whoever resumes it makes those of the others. Returns how many stay; when
+ * none does, the provider batch is `rejected` and the lease given back.
+ *
+ * Locks the provider batch, the batches (`for share`, so that a resume waits for this or this sees the resume), then the
+ * runs, each in id order.
  */
 export async function commitUnsealed(
   trx: Tx,
@@ -271,6 +275,11 @@ export async function commitUnsealed(
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'building' for update
   `.execute(trx);
   if (held.rows.length === 0) throw fenced(lease);
+  await sql`
+    select 1 from batch
+     where id in (select r.batch_id from step s join run r on r.id = s.run_id where s.provider_batch_id = ${lease.id}::uuid)
+     order by id for share
+  `.execute(trx);
   await sql`
     select 1 from run where id in (select run_id from step where provider_batch_id = ${lease.id}::uuid) order by id
        for no key update

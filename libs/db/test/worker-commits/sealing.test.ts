@@ -5,12 +5,14 @@ import {
   inTransaction,
   lockBlocksOfAgents,
   newId,
+  pauseBatch,
   readBlocksAt,
   readUnsendableSteps,
   readReadyBacklog,
   readSealedRequests,
   relabelBlock,
   requestBatchCancel,
+  resumeBatch,
   writeBlock,
   DEFAULT_PROJECT_ID,
   type Database,
@@ -292,6 +294,38 @@ describe('taking sealed steps back', () => {
       .where('id', '=', id)
       .executeTakeFirstOrThrow();
     expect(row).toMatchObject({ state: 'building', request_count: 3, lease_owner: 'alice' });
+  });
+
+  test('of a batch that is being resumed waits for the resume, and queues them', async () => {
+    const fleet = await acceptFleet(db, 3);
+    const { id } = await seal(db);
+    await inTransaction(db, (trx) => pauseBatch(trx, DEFAULT_PROJECT_ID, fleet.id, 'test'));
+    const lease = await claim(db, id, 'building');
+    let unsealing: Promise<number> | undefined;
+    await inTransaction(db, async (trx) => {
+      expect(await resumeBatch(trx, DEFAULT_PROJECT_ID, fleet.id)).toBe(0);
+      unsealing = inTransaction(db, (other) => commitUnsealed(other, lease, 0, newId()));
+      await Promise.race([unsealing, untilSomebodyWaits(db)]);
+    });
+    expect(await unsealing).toBe(0);
+    expect(await statesOf(fleet.run_ids)).toEqual(['ready', 'ready', 'ready']);
+    expect((await readReadyBacklog(db)).runs).toBe(3);
+    expect((await seal(db)).count).toBe(3);
+  });
+
+  test('of a paused batch is over before it is resumed, which queues them', async () => {
+    const fleet = await acceptFleet(db, 3);
+    const { id } = await seal(db);
+    await inTransaction(db, (trx) => pauseBatch(trx, DEFAULT_PROJECT_ID, fleet.id, 'test'));
+    const lease = await claim(db, id, 'building');
+    let resuming: Promise<number> | undefined;
+    await inTransaction(db, async (trx) => {
+      expect(await commitUnsealed(trx, lease, 0, newId())).toBe(0);
+      resuming = inTransaction(db, (other) => resumeBatch(other, DEFAULT_PROJECT_ID, fleet.id));
+      await Promise.race([resuming, untilSomebodyWaits(db)]);
+    });
+    expect(await resuming).toBe(3);
+    expect((await seal(db)).count).toBe(3);
   });
 
   test('to the last rejects the provider batch and gives it back', async () => {
