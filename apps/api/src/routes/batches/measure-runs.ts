@@ -43,6 +43,7 @@ import {
   type NewBatch,
   type NewRun,
 } from '@nightshift/db';
+import { breather } from '../../breathe.ts';
 import type { Context } from '../../context.ts';
 
 /** Agents whose memory is read at a time. */
@@ -97,7 +98,9 @@ export async function measureRuns(
   const history = await readRunHistory(db, agentIds.slice(0, AGENTS_WITH_HISTORY));
   const begun = new Set<string>();
   const groups = new Map<string, { -readonly [K in keyof RunGroup]: RunGroup[K] }>();
+  const breathe = breather();
   for (const run of runs) {
+    await breathe();
     const wish = wishKey(wishOf(run));
     const frame = frames.get(wish);
     if (frame === undefined) continue;

@@ -1,6 +1,6 @@
-import { setImmediate } from 'node:timers/promises';
 import { NightshiftError, toStorableText, type FieldError } from '@nightshift/agent-core';
 import type { NewRun } from '@nightshift/db';
+import { breather } from '../../breathe.ts';
 import { BATCH_BODY_LIMIT_BYTES } from '../../json-body.ts';
 import type { BatchInput } from '../../schemas/batch.ts';
 import { parseTemplate } from '../../template.ts';
@@ -8,10 +8,8 @@ import { toNewRun } from '../../wire/to-input.ts';
 
 /** Characters that all inputs of a template may come to: what a body with them written out could hold. */
 const FILLED_CHARS_MAX = BATCH_BODY_LIMIT_BYTES;
-/** Milliseconds that filling in may take in all. */
+/** Milliseconds that filling in may take in all, those of other requests aside. */
 const FILL_MS_MAX = 30_000;
-/** Inputs after which other requests are let through. */
-const INPUTS_AT_A_TIME = 500;
 /** Fields named in one answer. */
 const FIELDS_MAX = 100;
 
@@ -41,14 +39,16 @@ async function fillTemplate(
   inputs: NonNullable<BatchInput['inputs']>,
 ): Promise<readonly NewRun[]> {
   const fill = parseTemplate(template.input, '/template/input');
-  const startedAt = performance.now();
+  const breathe = breather();
+  let spentMs = 0;
   const runs: NewRun[] = [];
   const fields: FieldError[] = [];
   let chars = 0;
   for (const [index, { custom_id, variables }] of inputs.entries()) {
-    if (index > 0 && index % INPUTS_AT_A_TIME === 0) await setImmediate();
-    if (performance.now() - startedAt > FILL_MS_MAX) throw tooMuch(`took more than ${FILL_MS_MAX / 1000} s`);
+    await breathe();
+    if (spentMs > FILL_MS_MAX) throw tooMuch(`took more than ${FILL_MS_MAX / 1000} s`);
     const path = `/inputs/${index}/variables`;
+    const startedAt = performance.now();
     let text: string;
     try {
       text = fill(variables, path);
@@ -57,6 +57,8 @@ async function fillTemplate(
       fields.push(...error.fields);
       if (fields.length >= FIELDS_MAX) break;
       continue;
+    } finally {
+      spentMs += performance.now() - startedAt;
     }
     if (text.trim() === '') fields.push({ path, message: 'leave the template without any text' });
     chars += text.length;
