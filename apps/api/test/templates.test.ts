@@ -235,6 +235,15 @@ describe('a template that cannot be filled in stores nothing', () => {
     ]);
   });
 
+  test('by its own fields, not by those of requests that are not there', async () => {
+    const inputs = [{ custom_id: 'only', variables: {} }];
+    const unknown = await map('Go.', inputs, { agent_id: `agent-${UNKNOWN_UUID}` });
+    expect(unknown.body.errors).toMatchObject([{ path: '/template/agent_id' }]);
+    const [tool] = (await api.call('GET', `/v1/agents/${agent_id}/tools`)).body;
+    const twin = await map('Go.', inputs, { client_tools: [{ name: tool.name }] });
+    expect([twin.status, twin.body.errors]).toMatchObject([422, [{ path: '/template/client_tools' }]]);
+  });
+
   test('when it comes to more than a body could hold', async () => {
     const inputs = Array.from({ length: 300 }, (_, index) => ({ custom_id: `${index}`, variables: {} }));
     const before = await countRows(api);

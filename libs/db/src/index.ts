@@ -16,11 +16,13 @@ export { assertMigrated, migrateToLatest, MIGRATIONS } from './migrations/migrat
 export {
   acceptBatch,
   assertAgentsExist,
-  wishOf,
+  distinctWishes,
+  wishesOf,
   type AcceptedBatch,
   type InputMessage,
   type NewBatch,
   type NewRun,
+  type RunWish,
 } from './commits/accept-batch.ts';
 export { attachBlock, detachBlock } from './commits/attach-block.ts';
 export { attachTool, detachTool } from './commits/attach-tool.ts';
@@ -92,7 +94,6 @@ export {
 } from './reads/run-facts.ts';
 export {
   readAgentDefinitions,
-  wishKey,
   type AgentDefinition,
   type DefinitionWish,
 } from './reads/agent-definitions.ts';

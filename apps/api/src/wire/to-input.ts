@@ -53,7 +53,8 @@ export function toCap(input: {
   };
 }
 
-function toMessages(request: RequestInput): readonly InputMessage[] {
+/** The messages of a request: its own, or the one that its input is short for. */
+export function toMessages(request: Pick<RequestInput, 'input' | 'messages'>): readonly InputMessage[] {
   if (request.input != null) {
     return [{ role: 'user', content: toBlocks(request.input), otid: null, name: null }];
   }

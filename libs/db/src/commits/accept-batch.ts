@@ -57,8 +57,8 @@ export interface NewBatch {
   readonly cap?: Cap;
   /** In request order. */
   readonly runs: readonly NewRun[];
-  /** Where in the body all runs have their agent from; null where each request names its own. */
-  readonly agent_path?: string | null;
+  /** Where in the body what all runs share stands, such as `/template`; null where each request stands for itself. */
+  readonly shared_path?: string | null;
   /** Recorded with the batch, so that a repetition of the request finds it. */
   readonly idempotency: { readonly key: string; readonly request_sha256: string } | null;
 }
@@ -89,15 +89,19 @@ export interface AcceptedBatch {
  * not make its first call by its tool rules.
  */
 export async function acceptBatch(trx: Tx, projectId: string, batch: NewBatch): Promise<AcceptedBatch> {
-  const frozen = await freezeDefinitions(trx, projectId, batch.runs.map(wishOf));
-  assertAgentsExist(batch, frozen);
-  await assertDefinitionsFit(trx, batch, frozen);
+  const wishes = wishesOf(batch.runs);
+  const frozen = await freezeDefinitions(trx, projectId, distinctWishes(wishes));
+  assertAgentsExist(batch, wishes, frozen);
+  const agents = wishes.map(({ key }) => frozen.get(key) as FrozenAgent);
+  await assertDefinitionsFit(trx, batch, agents);
   const shared = new Set(
-    batch.runs.filter((run) => !run.isolated).map((run) => frozenOf(frozen, run).conversation_id),
+    agents
+      .filter((_, ordinal) => batch.runs[ordinal]?.isolated !== true)
+      .map((agent) => agent.conversation_id),
   );
   await lockConversations(trx, [...shared]);
   const { now, conversations } = await readConversations(trx, [...shared]);
-  const plan = planRuns(batch, frozen, conversations);
+  const plan = planRuns(batch, agents, conversations);
 
   await insertBatch(trx, projectId, batch, now);
   await takeConversations(trx, projectId, plan, now);
@@ -106,22 +110,22 @@ export async function acceptBatch(trx: Tx, projectId: string, batch: NewBatch): 
   await insertMessages(trx, projectId, plan, now);
   await insertQueuedInput(trx, projectId, plan);
   const ready = plan.filter((run) => run.first_seq !== null).length;
-  const models = plan.map(({ request }) => frozenOf(frozen, request).model);
+  const models = agents.map(({ model }) => model);
   return { run_ids: plan.map((run) => run.id), models, ready, queued: plan.length - ready };
 }
 
-/** Throws `not_found`, naming the requests, for agents of which no wish is among the `known`, by {@link wishKey}. */
+/** Throws `not_found`, naming the requests, for agents of which no wish is among the `known`, by key. */
 export function assertAgentsExist(
-  batch: Pick<NewBatch, 'runs' | 'agent_path'>,
-  known: { has(wish: string): boolean },
+  batch: Pick<NewBatch, 'shared_path'>,
+  wishes: readonly RunWish[],
+  known: { has(key: string): boolean },
 ): void {
-  const named = batch.agent_path == null ? batch.runs : batch.runs.slice(0, 1);
-  const fields = named.flatMap((run, index) => {
-    const path = batch.agent_path ?? `/requests/${index}/agent_id`;
-    return known.has(wishKey(wishOf(run)))
+  const named = batch.shared_path == null ? wishes : wishes.slice(0, 1);
+  const fields = named.flatMap(({ agent_id, key }, index) =>
+    known.has(key)
       ? []
-      : [{ path, message: `There is no agent agent-${run.agent_id}.` }];
-  });
+      : [{ path: `${pathOf(batch, index)}/agent_id`, message: `There is no agent agent-${agent_id}.` }],
+  );
   const [first] = fields;
   if (first === undefined) return;
   const rest = fields.length === 1 ? '' : ` ${fields.length - 1} more are unknown.`;
@@ -130,35 +134,58 @@ export function assertAgentsExist(
   });
 }
 
+function pathOf({ shared_path }: Pick<NewBatch, 'shared_path'>, index: number): string {
+  return shared_path ?? `/requests/${index}`;
+}
+
 /** The definition that a run asks for. */
-export function wishOf({ agent_id, client_tools = [], result_format = null }: NewRun): DefinitionWish {
-  return {
-    agent_id,
-    client_tools_json: client_tools.length === 0 ? null : storableJson(client_tools),
-    result_format_json:
-      result_format === null || result_format === 'none' ? result_format : storableJson(result_format),
-  };
+export interface RunWish extends DefinitionWish {
+  /** By {@link wishKey}. */
+  readonly key: string;
+}
+
+/** The definitions that runs ask for, in their order. What neighbours share, as those of a template do, is written once. */
+export function wishesOf(runs: readonly NewRun[]): readonly RunWish[] {
+  let last: { readonly run: NewRun; readonly wish: RunWish } | null = null;
+  return runs.map((run) => {
+    const { agent_id, client_tools = NO_TOOLS, result_format = null } = run;
+    if (
+      last?.wish.agent_id === agent_id &&
+      (last.run.client_tools ?? NO_TOOLS) === client_tools &&
+      (last.run.result_format ?? null) === result_format
+    )
+      return last.wish;
+    const wish = {
+      agent_id,
+      client_tools_json: client_tools.length === 0 ? null : storableJson(client_tools),
+      result_format_json:
+        result_format === null || result_format === 'none' ? result_format : storableJson(result_format),
+    };
+    last = { run, wish: { ...wish, key: wishKey(wish) } };
+    return last.wish;
+  });
+}
+
+const NO_TOOLS: readonly ToolDefinition[] = [];
+
+/** Each wish once. */
+export function distinctWishes(wishes: readonly RunWish[]): readonly RunWish[] {
+  return [...new Map(wishes.map((wish) => [wish.key, wish])).values()];
 }
 
 /**
  * An agent may have lost a tool since its rules were checked, and a client tool may have the name of one of its own: better
  * refused than paid for.
  */
-async function assertDefinitionsFit(
-  trx: Tx,
-  batch: NewBatch,
-  frozen: ReadonlyMap<string, FrozenAgent>,
-): Promise<void> {
-  const doubtful = [...frozen.values()].filter(
-    (agent) => agent.has_rules || agent.client_tools_json !== null,
-  );
+async function assertDefinitionsFit(trx: Tx, batch: NewBatch, agents: readonly FrozenAgent[]): Promise<void> {
+  const doubtful = agents.filter((agent) => agent.has_rules || agent.client_tools_json !== null);
   const definitions = await readDefinitions(trx, [...new Set(doubtful.map((agent) => agent.definition_id))]);
   for (const { id, tool_rules, tools } of definitions) {
-    const index = batch.runs.findIndex((run) => frozenOf(frozen, run).definition_id === id);
     const [problem] = checkRulesFit(parseToolRules(tool_rules).rules, tools);
     const twin = tools.find(({ name }, place) => tools.findIndex((tool) => tool.name === name) < place);
     if (problem === undefined && twin === undefined) continue;
-    const path = `/requests/${index}/${problem === undefined ? 'client_tools' : 'agent_id'}`;
+    const index = agents.findIndex((agent) => agent.definition_id === id);
+    const path = `${pathOf(batch, index)}/${problem === undefined ? 'client_tools' : 'agent_id'}`;
     const message =
       problem === undefined
         ? `has a second tool '${twin?.name ?? ''}': the agent has one of that name.`
@@ -167,12 +194,6 @@ async function assertDefinitionsFit(
       fields: [{ path, message }],
     });
   }
-}
-
-function frozenOf(frozen: ReadonlyMap<string, FrozenAgent>, run: NewRun): FrozenAgent {
-  const agent = frozen.get(wishKey(wishOf(run)));
-  if (agent === undefined) throw new NightshiftError('not_found', `There is no agent agent-${run.agent_id}.`);
-  return agent;
 }
 
 interface ConversationState {
@@ -215,14 +236,14 @@ interface PlannedRun {
 
 function planRuns(
   batch: NewBatch,
-  frozen: ReadonlyMap<string, FrozenAgent>,
+  agents: readonly FrozenAgent[],
   conversations: ReadonlyMap<string, ConversationState>,
 ): readonly PlannedRun[] {
   const ids = distinctSorted(newRunId, batch.runs.length);
   const started = new Set<string>();
   return ids.map((id, ordinal) => {
     const request = batch.runs[ordinal] as NewRun;
-    const agent = frozenOf(frozen, request);
+    const agent = agents[ordinal] as FrozenAgent;
     const conversation_id = request.isolated ? newConversationId() : agent.conversation_id;
     const state = conversations.get(conversation_id) ?? { last_seq: 0, taken: false };
     const starts = request.isolated || (!state.taken && !started.has(conversation_id));

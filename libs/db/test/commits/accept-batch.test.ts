@@ -46,6 +46,23 @@ describe('accepting a batch', () => {
     ]);
   });
 
+  test('looks at what each run asks for once, however many agents have rules', async () => {
+    const agents = await createTestAgents(database.db, 50);
+    await sql`update agent set tool_rules = '[{"type":"constrain_child_tools","tool_name":"a","children":[]}]'
+               where id = any(${agents.map(({ id }) => id)}::uuid[])`.execute(database.db);
+    await sql`update agent set system = id::text`.execute(database.db);
+    let looks = 0;
+    const runs = agents.map(({ id }): NewRun => ({
+      ...aRun(id),
+      get client_tools() {
+        looks++;
+        return [];
+      },
+    }));
+    expect((await accept(runs)).ready).toBe(50);
+    expect(looks).toBeLessThanOrEqual(2 * runs.length);
+  });
+
   test('hands the runs that start to the compose flow, in chunks, and their conversations to them', async () => {
     const agents = await createTestAgents(database.db, 600);
     const batch = await accept([...agents, ...agents].map((agent) => aRun(agent.id)));

@@ -87,7 +87,7 @@ async function acceptOnce(
     apply: body.apply ?? 'auto',
     cap: toCap(body),
     runs,
-    agent_path: body.template == null ? null : '/template/agent_id',
+    shared_path: body.template == null ? null : '/template',
     idempotency: { key, request_sha256 },
   });
   for (const [index, model] of models.entries()) {

@@ -53,8 +53,8 @@ export function estimateBatch(app: App, context: Context, path: string, hide: bo
     },
     async ({ body }) => {
       const runs = await runsOf(body);
-      const agent_path = body.template == null ? null : '/template/agent_id';
-      const groups = await measureRuns(context, { runs, agent_path });
+      const shared_path = body.template == null ? null : '/template';
+      const groups = await measureRuns(context, { runs, shared_path });
       const { cost_nanousd, ...rest } = estimate(context.prices, groups, toCap(body));
       return {
         runs: runs.length,

@@ -31,17 +31,18 @@ import {
 } from '@nightshift/agent-core';
 import {
   assertAgentsExist,
+  distinctWishes,
   readAgentDefinitions,
   readBlocksOfAgents,
   readConversationSizes,
   readRunHistory,
-  wishKey,
-  wishOf,
+  wishesOf,
   type AgentDefinition,
   type ConversationSize,
   type Database,
   type NewBatch,
   type NewRun,
+  type RunWish,
 } from '@nightshift/db';
 import { breather } from '../../breathe.ts';
 import type { Context } from '../../context.ts';
@@ -89,23 +90,26 @@ const NOTHING_SHOWN: Shown = { messages: 0, bytes: 0, media: NO_MEDIA };
  */
 export async function measureRuns(
   { db, projectId, prices }: Pick<Context, 'db' | 'projectId' | 'prices'>,
-  batch: Pick<NewBatch, 'runs' | 'agent_path'>,
+  batch: Pick<NewBatch, 'runs' | 'shared_path'>,
 ): Promise<readonly RunGroup[]> {
   const { runs } = batch;
-  const frames = await readFrames(db, projectId, runs);
-  assertAgentsExist(batch, frames);
+  const wishes = wishesOf(runs);
+  const distinct = distinctWishes(wishes);
+  const frames = await readFrames(db, projectId, distinct);
+  assertAgentsExist(batch, wishes, frames);
   const agentIds = [...new Set(runs.map((run) => run.agent_id))];
   const history = await readRunHistory(db, agentIds.slice(0, AGENTS_WITH_HISTORY));
+  const places = new Map(distinct.map(({ key }, place) => [key, place]));
   const begun = new Set<string>();
   const groups = new Map<string, { -readonly [K in keyof RunGroup]: RunGroup[K] }>();
   const breathe = breather();
-  for (const run of runs) {
+  for (const [ordinal, run] of runs.entries()) {
     await breathe();
-    const wish = wishKey(wishOf(run));
+    const wish = wishes[ordinal]?.key ?? '';
     const frame = frames.get(wish);
     if (frame === undefined) continue;
     const { bytes, media, messages, tokens } = sizeOf(frame, run);
-    const key = JSON.stringify([wish, run.max_steps, run.cap]);
+    const key = JSON.stringify([places.get(wish), run.max_steps, run.cap]);
     const group = groups.get(key) ?? {
       ...emptyGroup(frame, run, prices),
       history: history.get(run.agent_id) ?? null,
@@ -132,9 +136,8 @@ export async function measureRuns(
 async function readFrames(
   db: Database,
   projectId: string,
-  runs: readonly NewRun[],
+  wishes: readonly RunWish[],
 ): Promise<ReadonlyMap<string, Frame>> {
-  const wishes = [...new Map(runs.map(wishOf).map((wish) => [wishKey(wish), wish])).values()];
   const frames = new Map<string, Frame>();
   const prepared = new Map<string, Prepared>();
   for (let from = 0; from < wishes.length; from += AGENTS_PER_READ) {

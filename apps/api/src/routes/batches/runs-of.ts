@@ -4,7 +4,7 @@ import { breather } from '../../breathe.ts';
 import { BATCH_BODY_LIMIT_BYTES } from '../../json-body.ts';
 import type { BatchInput } from '../../schemas/batch.ts';
 import { parseTemplate } from '../../template.ts';
-import { toNewRun } from '../../wire/to-input.ts';
+import { toMessages, toNewRun } from '../../wire/to-input.ts';
 
 /** Characters that all inputs of a template may come to: what a body with them written out could hold. */
 const FILLED_CHARS_MAX = BATCH_BODY_LIMIT_BYTES;
@@ -39,6 +39,7 @@ async function fillTemplate(
   inputs: NonNullable<BatchInput['inputs']>,
 ): Promise<readonly NewRun[]> {
   const fill = parseTemplate(template.input, '/template/input');
+  const shared = toNewRun({ ...template, conversation: template.conversation ?? 'isolated' });
   const breathe = breather();
   let spentMs = 0;
   const runs: NewRun[] = [];
@@ -63,8 +64,7 @@ async function fillTemplate(
     if (text.trim() === '') fields.push({ path, message: 'leave the template without any text' });
     chars += text.length;
     if (chars > FILLED_CHARS_MAX) throw tooMuch(`came to more than ${FILLED_CHARS_MAX} characters`);
-    const conversation = template.conversation ?? 'isolated';
-    runs.push(toNewRun({ ...template, custom_id, input: text, conversation }));
+    runs.push({ ...shared, custom_id, messages: toMessages({ input: text }) });
   }
   const [first] = fields;
   if (first === undefined) return runs;
