@@ -1,6 +1,5 @@
 import type { StepKey, StepOutcome } from '@nightshift/agent-core';
 import {
-  readSealedRequests,
   readTokenCalibrations,
   type ClaimedProviderBatch,
   type SealedRequest,
@@ -17,6 +16,7 @@ import {
   type EncodedRequest,
 } from './fit-requests.ts';
 import { openEncoder } from './open-encoder.ts';
+import { readRequests } from './read-requests.ts';
 
 /** Requests that are read and encoded at a time: the first few, then as many as make about a few megabytes. */
 const PAGE_FIRST = 20;
@@ -58,7 +58,7 @@ export async function encodeRequests(
   for (let from = 0; from < requests;) {
     lease.signal.throwIfAborted();
     const to = Math.min(from + size, requests);
-    const page = await readSealedRequests(deps.db, batch.id, from, to);
+    const page = await readRequests(deps, deps.db, batch.id, from, to);
     if (!(await appendPage(deps, pass, page, { from, to }))) break;
     from = to;
     // Long conversations make small pages: what those before took is the best guess for the next.
@@ -95,7 +95,7 @@ async function appendPage(
     }
     // Some are now shorter, or ask for a summary.
     const ends = new Set(unfit.map(({ key }) => key.run_id));
-    const fitted = await readSealedRequests(deps.db, batch.id, range.from, range.to);
+    const fitted = await readRequests(deps, deps.db, batch.id, range.from, range.to);
     const kept = new Set(encoded.map(({ request }) => request.run_id));
     encoded = await encodePage(
       deps,

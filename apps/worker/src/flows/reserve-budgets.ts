@@ -24,7 +24,6 @@ import {
   lockRuns,
   newId,
   readAskingRuns,
-  readSealedRequests,
   type AskingRow,
   type CommitReport,
   type SealedRequest,
@@ -32,6 +31,7 @@ import {
 } from '@nightshift/db';
 import type { FlowDeps } from './deps.ts';
 import { openEncoder } from './open-encoder.ts';
+import { readRequests } from './read-requests.ts';
 import { tallySlot } from './settle-open-steps.ts';
 
 /** Requests that are encoded at a time to learn their size. */
@@ -120,7 +120,7 @@ async function toAskingRuns(
   rows: readonly AskingRow[],
 ): Promise<readonly AskingRun[]> {
   const { prices } = deps.settings;
-  const requests = await readRequestsOf(trx, sealed.id, rows);
+  const requests = await readRequestsOf(deps, trx, sealed.id, rows);
   const encode = await openEncoder(deps, trx, sealed.nonce, [...requests.values()]);
   return rows.map((row): AskingRun => {
     const request = requests.get(row.ordinal);
@@ -140,6 +140,7 @@ async function toAskingRuns(
 
 /** The sealed requests with these ordinals, read as the runs of ordinals that they are. */
 async function readRequestsOf(
+  deps: FlowDeps,
   trx: Tx,
   providerBatchId: string,
   rows: readonly { readonly ordinal: number }[],
@@ -152,7 +153,7 @@ async function readRequestsOf(
       at++;
       to++;
     }
-    for (const request of await readSealedRequests(trx, providerBatchId, from, to)) {
+    for (const request of await readRequests(deps, trx, providerBatchId, from, to)) {
       requests.set(request.ordinal, request);
     }
   }

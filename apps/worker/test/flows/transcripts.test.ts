@@ -355,6 +355,45 @@ describe('golden transcripts', () => {
     expect(rest.length - shape.length).toBeLessThanOrEqual(2);
   });
 
+  test.each([
+    ['sonnet-4-6', 'opus-5-5'],
+    ['opus-5-5', 'fable-5-2'],
+    ['opus-5-5', 'sonnet-4-6'],
+  ])(
+    'an agent of %s that goes on with %s, and back, shows no thoughts that are refused',
+    async (before, then) => {
+      const input = [call('look', { n: 1 }), call('weigh', { n: 2 }, true), call('look', { n: 3 })].join(
+        '\n',
+      );
+      const first = await house.submit([
+        {
+          input,
+          tools: ['look', 'weigh'],
+          model: `anthropic/claude-${before}`,
+          extra: { thinking: { type: 'adaptive' } },
+          // Some of it is summarised on the way, by either of them.
+          agent: { compaction: { mode: 'static_buffer', limit: 8, keep: 6 } },
+        },
+      ]);
+      house.simulator.control.addRule({
+        op: 'request',
+        match: { contains: '<transcript>' },
+        outcome: { type: 'script', script: 'fixed', args: { text: 'All was seen.' } },
+      });
+      const worker = house.worker({ tools: answering() });
+      await house.drive(worker);
+      const agent_id = first.agent_ids[0]!;
+      for (const model of [then, before, before, then, then]) {
+        await house.rows('update agent set model = $1', [`anthropic/claude-${model}`]);
+        const next = await house.submit([{ input, agent_id }]);
+        await house.drive(worker);
+        expect(await house.runsOf(next.id)).toMatchObject([{ stop_reason: 'end_turn', error: null }]);
+      }
+      expect(await house.rows(`select error from step where state <> 'done'`)).toEqual([]);
+      expect((await house.rows('select 1 from conversation_summary')).length).toBeGreaterThan(1);
+    },
+  );
+
   describe('with summaries in the middle of runs', () => {
     /** Steps of two calls each. */
     const plan = (from: number, to: number): string =>

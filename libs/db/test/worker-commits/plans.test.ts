@@ -8,6 +8,7 @@ import {
   lockRuns,
   readActingRuns,
   readOpenSteps,
+  readForeignPrefixes,
   readSealedRequests,
   type Database,
   type DB,
@@ -245,8 +246,13 @@ describe.each(['never counted', 'counted before the last step'])(
       await expectGoodPlans(async (trx) => {
         await lockRuns(trx, runIds);
         await readSealedRequests(trx, lease!.id, 5_000, 5_000 + CHUNK);
+        await readForeignPrefixes(
+          trx,
+          lease!.id,
+          Array.from({ length: CHUNK }, (_, index) => 5_000 + index),
+        );
         await readOpenSteps(trx, lease!.id, CHUNK);
-      }, 3);
+      }, 4);
     });
 
     test('a plan that does not would be noticed', async () => {

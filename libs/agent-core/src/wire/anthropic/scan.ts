@@ -39,6 +39,21 @@ export function scanResultLine(line: string): LineScan {
   return scan;
 }
 
+/** The texts of the elements of a JSON array, each as it stands. The text must be one, and not nested too deep to store. */
+export function elementsOf(array: string): readonly string[] {
+  const scan: LineScan = { content_start: -1, content_end: -1, too_deep: false };
+  const elements: string[] = [];
+  let i = skipSpace(array, 1);
+  while (i < array.length && array.charCodeAt(i) !== CLOSE_BRACKET) {
+    const end = skipValue(array, i, 0, scan);
+    if (end === BROKEN) throw new SyntaxError('The text is no JSON array.');
+    elements.push(array.slice(i, end));
+    i = skipSpace(array, end);
+    if (array.charCodeAt(i) === COMMA) i = skipSpace(array, i + 1);
+  }
+  return elements;
+}
+
 /** Walks the members of the object at `i`, `level` objects deep. Returns the index after it. */
 function scanObject(line: string, i: number, level: number, scan: LineScan): number {
   i = skipSpace(line, i + 1);

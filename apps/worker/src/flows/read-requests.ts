@@ -1,0 +1,39 @@
+import { mayHoldThoughts, modelTraits, parseModelHandle, withoutThoughts } from '@nightshift/agent-core';
+import { readForeignPrefixes, readSealedRequests, type Database, type SealedRequest } from '@nightshift/db';
+import type { FlowDeps } from './deps.ts';
+
+/**
+ * The requests of a provider batch with ordinals in [from, to), in order, with the messages that they are sent with: what
+ * was said, but for the thoughts up to the last message of a run with another model, where the model would refuse them.
+ */
+export async function readRequests(
+  deps: Pick<FlowDeps, 'definitions'>,
+  db: Database,
+  providerBatchId: string,
+  from: number,
+  to: number,
+): Promise<readonly SealedRequest[]> {
+  const requests = await readSealedRequests(db, providerBatchId, from, to);
+  const thoughtful = requests.filter(({ messages_json }) => mayHoldThoughts(messages_json));
+  if (thoughtful.length === 0) return requests;
+  const definitions = await deps.definitions.get(
+    db,
+    thoughtful.map((request) => request.definition_id),
+  );
+  const binding = thoughtful.filter(({ definition_id }) => {
+    const model = definitions.get(definition_id)?.definition.model ?? '';
+    return modelTraits(parseModelHandle(model)?.name ?? model).binds_thinking;
+  });
+  if (binding.length === 0) return requests;
+  const foreign = await readForeignPrefixes(
+    db,
+    providerBatchId,
+    binding.map((request) => request.ordinal),
+  );
+  if (foreign.size === 0) return requests;
+  return requests.map((request) => {
+    const count = foreign.get(request.ordinal);
+    if (count === undefined) return request;
+    return { ...request, messages_json: withoutThoughts(request.messages_json, count) };
+  });
+}
