@@ -9,6 +9,7 @@ import {
   readOpenSteps,
   type DecidedRun,
   type Lease,
+  type Tx,
 } from '@nightshift/db';
 import type { FlowDeps } from './deps.ts';
 import { ringAfterCommit } from './ring.ts';
@@ -31,11 +32,12 @@ export async function settleOpenSteps(deps: FlowDeps, lease: Lease, outcome: Ste
   }
 }
 
-/** Gives sealed steps of a provider batch their outcomes, in one transaction. */
+/** Gives sealed steps of a provider batch their outcomes, in one transaction, together with what `also` commits. */
 export async function settleSteps(
   deps: FlowDeps,
   lease: Lease,
   settled: readonly { readonly key: StepKey; readonly outcome: StepOutcome }[],
+  also: (trx: Tx) => Promise<void> = () => Promise.resolve(),
 ): Promise<void> {
   const { db, settings } = deps;
   const report = await inTransaction(db, async (trx) => {
@@ -57,6 +59,7 @@ export async function settleSteps(
     }
     const ids = { chunk_ids: [newId(), newId(), newId()] as const, tally_slot: tallySlot() };
     const committed = await commitDecisions(trx, decided, [], ids);
+    await also(trx);
     await deps.hooks?.('settle.before_commit');
     return committed;
   });

@@ -1,4 +1,4 @@
-import { breakerRestMs, decideAfterRefusal } from '@nightshift/agent-core';
+import { breakerRestMs, decideAfterRefusal, type StepOutcome } from '@nightshift/agent-core';
 import {
   claimCredential,
   claimDueProviderBatches,
@@ -11,6 +11,7 @@ import {
   commitWriteAhead,
   inTransaction,
   newId,
+  readOpenSteps,
   readUnsendableSteps,
   releaseCredential,
   type ClaimedProviderBatch,
@@ -23,7 +24,7 @@ import type { CreateOutcome } from '../provider/port.ts';
 import type { FlowDeps, FlowReport } from './deps.ts';
 import { encodeRequests, type UnsendableRequest } from './encode-requests.ts';
 import { newNonce } from './nonce.ts';
-import { settleOpenSteps, settleSteps } from './settle-open-steps.ts';
+import { settleSteps } from './settle-open-steps.ts';
 
 const FLOW = 'submit-provider-batch';
 /** When to try again while another worker sends under the credential. */
@@ -225,13 +226,16 @@ async function commitOutcome(
       };
     }
     case 'fail_step': {
-      await settleOpenSteps(deps, lease, {
+      const refused: StepOutcome = {
         kind: 'errored',
         error_class: what === 'too_large' ? 'too_long' : 'permanent',
         error_type: 'invalid_request_error',
         message,
-      });
-      await inTransaction(db, (trx) => commitRejected(trx, lease, 'submitting', error));
+      };
+      const open = await readOpenSteps(db, batch.id, sent.requests);
+      const settled = open.map((key) => ({ key, outcome: refused }));
+      // In one commit: a submission in doubt that has no open step would take another's batch for its own, unproven.
+      await settleSteps(deps, lease, settled, (trx) => commitRejected(trx, lease, 'submitting', error));
       return { outcome: 'rejected', verdict: { kind: 'works' }, message };
     }
     case 'wait': {

@@ -163,6 +163,29 @@ test('a request that the provider rejects at create is isolated by splitting, an
   expect(creates.length).toBeLessThanOrEqual(6);
 });
 
+test('a refusal ends its step and its batch in one commit: what is in doubt has an open step', async () => {
+  // With none, it would adopt a batch of another submission of its size, and no line could say that it is not its own.
+  await house.rows(`
+    create function refuse_idle_doubt() returns trigger language plpgsql as $$
+    begin
+      if exists (select from provider_batch p
+                  where p.id = new.provider_batch_id and p.state in ('submitting', 'unknown')
+                    and not exists (select from step s where s.provider_batch_id = p.id and s.state = 'sealed'))
+      then raise exception 'a submission in doubt without an open step'; end if;
+      return null;
+    end $$`);
+  await house.rows(`
+    create constraint trigger no_idle_doubt after update on step deferrable initially deferred
+       for each row execute function refuse_idle_doubt()`);
+  const batch = await submitTexts(3, (index) => (index === 1 ? 'nasty' : `nice ${index}`));
+  await house.drive(house.worker({ provider: refusing('nasty') }));
+  expect((await house.runsOf(batch.id)).map((run) => run.stop_reason)).toEqual([
+    'end_turn',
+    'invalid_request',
+    'end_turn',
+  ]);
+});
+
 test('a batch that the provider finds too large is split until it fits', async () => {
   house.simulator.control.configure({ max_body_bytes: 6_000 });
   const batch = await submitTexts(32, (index) => `${index} `.repeat(100));
