@@ -28,6 +28,7 @@ interface Block {
 
 export interface Params {
   readonly max_tokens: number;
+  readonly tool_choice?: { readonly type: string; readonly name?: string };
   readonly messages: readonly { readonly role: string; readonly content: readonly Block[] }[];
 }
 
@@ -42,25 +43,77 @@ const BASE_MAX_TOKENS = 1024;
 
 /** The answer to a request. `seed` names its calls. */
 export function answerOf(params: Params, seed: string): ModelAnswer {
-  const { messages } = params;
-  const start = messages.findLastIndex((message) => message.content[0]?.text?.startsWith(MARK) === true);
-  const input = messages[start]?.content[0]?.text;
-  if (input === undefined) throw new Error('A request without a script.');
-  const script = JSON.parse(input.slice(MARK.length)) as { name: string; turns: readonly Turn[] };
-  const turn = messages.slice(start).filter((message) => message.role === 'assistant').length;
-  const played = script.turns[turn];
-  const text = { type: 'text', text: played?.text ?? `${script.name} turn ${turn}` };
-  if (played === undefined) return { content: [text], stop_reason: 'end_turn', turn, cut: false };
-  const calls = (played.calls ?? []).map((call, index) => ({
+  const transcript = params.messages[0]?.content[0]?.text ?? '';
+  if (TRANSCRIPT.test(transcript)) return summaryOf(transcript);
+  const { name, turns, turn } = sceneOf(params);
+  const forced = params.tool_choice?.type === 'tool' ? params.tool_choice.name : undefined;
+  const due = forced ?? toolDemanded(params);
+  const played = turns[turn];
+  const text = { type: 'text', text: played?.text ?? `${name} turn ${turn}` };
+  const asked = played?.calls ?? [];
+  const calls = (
+    due === undefined || asked.some(({ tool }) => tool === due)
+      ? asked
+      : [{ tool: due, args: { note: `${name} is asked for it in turn ${turn}` } }]
+  ).map((call, index) => ({
     type: 'tool_use',
     id: `toolu_${seed}_${index}`,
     name: call.tool,
     input: call.args,
   }));
-  if (played.cut === true && params.max_tokens <= BASE_MAX_TOKENS)
+  if (played?.cut === true && params.max_tokens <= BASE_MAX_TOKENS)
     return { content: [text, ...calls], stop_reason: 'max_tokens', turn, cut: true };
-  const stop_reason = played.stop ?? (calls.length > 0 ? 'tool_use' : 'end_turn');
+  const stop_reason =
+    due === undefined && played?.stop !== undefined
+      ? played.stop
+      : calls.length > 0
+        ? 'tool_use'
+        : 'end_turn';
   return { content: [text, ...calls], stop_reason, turn, cut: false };
+}
+
+interface Scene {
+  readonly name: string;
+  readonly turns: readonly Turn[];
+  /** Turns that were played already. */
+  readonly turn: number;
+}
+
+const SUMMARY = /script:(\{.*\})\nturn:(\d+)/;
+const TRANSCRIPT = /<transcript>\n([^]*)\n<\/transcript>$/;
+
+/** Where the model is in which script: that of the last input, or the one that a summary keeps. */
+function sceneOf({ messages }: Params): Scene {
+  const start = messages.findLastIndex((message) => message.content[0]?.text?.startsWith(MARK) === true);
+  const played = messages.slice(Math.max(0, start)).filter(({ role }) => role === 'assistant').length;
+  const input = messages[start]?.content[0]?.text;
+  if (input !== undefined) return { ...parseScript(input.slice(MARK.length)), turn: played };
+  const alert = JSON.parse(messages[0]?.content[0]?.text ?? '{}') as { readonly message?: string };
+  const summary = SUMMARY.exec(alert.message ?? '');
+  if (summary === null) throw new Error('A request without a script.');
+  return { ...parseScript(summary[1] ?? ''), turn: Number(summary[2]) + played };
+}
+
+function parseScript(text: string): Omit<Scene, 'turn'> {
+  return JSON.parse(text) as Omit<Scene, 'turn'>;
+}
+
+/** A tool that the last message says must be called. */
+function toolDemanded({ messages }: Params): string | undefined {
+  const last = messages.at(-1)?.content[0]?.text ?? '';
+  return last.startsWith(MARK) ? undefined : /You must call (\w+)/.exec(last)?.[1];
+}
+
+/** A summary in which the script goes on: its text, and how many of its turns the transcript and what was before have. */
+function summaryOf(request: string): ModelAnswer {
+  const lines = (TRANSCRIPT.exec(request)?.[1] ?? '').split('\n\n');
+  const at = lines.findLastIndex((line) => line.startsWith(`user: ${MARK}`));
+  const before = SUMMARY.exec(request.slice(0, request.indexOf('<transcript>')));
+  const script = lines[at]?.slice(`user: ${MARK}`.length) ?? before?.[1] ?? '{"name":"nobody","turns":[]}';
+  const earlier = at === -1 ? Number(before?.[2] ?? 0) : 0;
+  const turn = earlier + lines.slice(at + 1).filter((line) => line.startsWith('assistant: ')).length;
+  const text = `${MARK}${script}\nturn:${turn}`;
+  return { content: [{ type: 'text', text }], stop_reason: 'end_turn', turn, cut: false };
 }
 
 /** What is wrong with the transcript of a request, or null: every call answered, once, right after it. */

@@ -261,6 +261,31 @@ export const MUTANTS: readonly Mutant[] = [
     world: { temper: CALM },
   },
   {
+    name: 'no cap',
+    without: 'the room under the cap of its batch that a step needs before it is sealed',
+    make: (hit) => ({
+      rewrite: inTurn(
+        rewriteOf(
+          /select batch_id, room, max_cost_nanousd, max_output_tokens,/,
+          'select batch_id, room, null::bigint as max_cost_nanousd, null::bigint as max_output_tokens,',
+        ),
+        rewriteOf(/and \(g\.max_(cost_nanousd|output_tokens) is null\s+or [^)]*\)/g, ''),
+      )(hit),
+    }),
+    caughtBy: ['within_caps'],
+    world: { temper: CALM },
+  },
+  {
+    name: 'counting again',
+    without: 'the numbers of a prompt that are fixed with its step',
+    make: rewriting(
+      /'passages', s\.passages/,
+      `'passages', (select count(*) from passage p where p.project_id = r.project_id)`,
+    ),
+    caughtBy: ['request_changed'],
+    world: { temper: { ...CALM, create: { ...CALM.create, refuse: 0.6 } } },
+  },
+  {
     name: 'no lease at all',
     without: 'leases and epochs: every worker takes whatever is due',
     make: (hit) => ({

@@ -2,6 +2,7 @@
 import type { Violation } from './invariants.ts';
 import type { Provider } from './provider.ts';
 import type { SqlConnection } from './sim-pool.ts';
+import { ARCHIVE_TOOL } from './traits.ts';
 import type { PlannedBatch } from './workload.ts';
 
 /** Names of these checks, for listings. */
@@ -11,6 +12,7 @@ export const ORACLES: readonly string[] = [
   'mixed_nonces',
   'custom_id_twice',
   'broken_transcript',
+  'request_changed',
   'once_tool_ran_twice',
   'tool_key_reused',
   'orphaned_batch',
@@ -40,6 +42,8 @@ interface EndedRun {
   readonly custom_id: string;
   readonly stop_reason: string;
   readonly texts: readonly string[];
+  /** A rule of its agent may ask for a call that its script does not make. */
+  readonly owes_calls: boolean;
 }
 
 /** Every run has played its own script, in order, each answer once, up to where it ended. */
@@ -49,6 +53,8 @@ export async function findStrays(
 ): Promise<readonly Violation[]> {
   const { rows } = await connection.query(`
     select r.custom_id, r.stop_reason,
+           exists (select from definition d cross join lateral json_array_elements(d.tool_rules) u
+                    where d.id = r.definition_id and u->>'type' in ('required_before_exit', 'run_first', 'constrain_child_tools')) as owes_calls,
            (select coalesce(json_agg(m.content->0->>'text' order by m.seq), '[]') from message m
              where m.conversation_id = r.conversation_id and m.run_id = r.id and m.role = 'assistant') as texts
       from run r where r.ended_at is not null`);
@@ -59,8 +65,13 @@ export async function findStrays(
       const row = ended.get(run.name);
       if (row === undefined) return [];
       const script = [...run.turns.map((turn) => turn.text ?? ''), `${run.name} turn ${run.turns.length}`];
-      const isPrefix = row.texts.every((text, index) => text === script[index]);
-      const isWhole = row.stop_reason !== 'end_turn' || row.texts.length === script.length;
+      // Asked for a call that it owes, the model goes on behind its script.
+      const scriptAt = (index: number): string => script[index] ?? `${run.name} turn ${index}`;
+      const isPrefix = row.texts.every((text, index) => text === scriptAt(index));
+      const isWhole =
+        row.stop_reason !== 'end_turn' ||
+        row.texts.length === script.length ||
+        (row.owes_calls && row.texts.length > script.length);
       if (isPrefix && isWhole) return [];
       return [
         { name: 'script_followed', detail: `${run.name} (${row.stop_reason}): ${row.texts.join(' | ')}` },
@@ -68,20 +79,39 @@ export async function findStrays(
     });
 }
 
-/** Every write to memory that a run was told of stands there, once. */
-export async function findMemoryFaults(connection: SqlConnection): Promise<readonly Violation[]> {
-  const { rows } = await connection.query(`
+/**
+ * Every write to memory that a run was told of stands there, once; one that was held for review only where it was accepted.
+ */
+export async function findMemoryFaults(
+  connection: SqlConnection,
+  batches: readonly PlannedBatch[],
+): Promise<readonly Violation[]> {
+  const accepted = batches.filter(({ traits }) => traits?.accepted === true).flatMap(({ runs }) => runs);
+  const { rows } = await connection.query(
+    `
     select t.token || ' occurs ' || t.times as detail from (
-      select e.value->'input'->>'content' as token,
-             (select (length(v.value) - length(replace(v.value, e.value->'input'->>'content', ''))) / length(e.value->'input'->>'content')
-                from agent_block ab join block b on b.id = ab.block_id
-                join block_revision v on v.block_id = b.id and v.revision = b.head_revision where ab.agent_id = r.agent_id) as times
+      select e.value->'input'->>'content' as token, m.times,
+             b.apply = 'auto' or case c.tool_name when '${ARCHIVE_TOOL}' then r.custom_id = any($1::text[]) else h.state = 'accepted' end as in_force
         from tool_call c
         join run r on r.id = c.run_id
-        join message m on m.conversation_id = r.conversation_id and m.run_id = r.id and m.step_number = c.step_number and m.role = 'assistant'
-       cross join lateral json_array_elements(m.content) e(value)
+        join batch b on b.id = r.batch_id
+        join message a on a.conversation_id = r.conversation_id and a.run_id = r.id and a.step_number = c.step_number and a.role = 'assistant'
+       cross join lateral json_array_elements(a.content) e(value)
+       cross join lateral (
+          select case c.tool_name
+                   when '${ARCHIVE_TOOL}' then (
+                     select count(*) from passage p where p.agent_id = r.agent_id and p.held_by_batch_id is null
+                        and p.content = e.value->'input'->>'content')
+                   else (
+                     select (length(v.value) - length(replace(v.value, e.value->'input'->>'content', ''))) / length(e.value->'input'->>'content')
+                       from agent_block ab join block k on k.id = ab.block_id
+                       join block_revision v on v.block_id = k.id and v.revision = k.head_revision where ab.agent_id = r.agent_id)
+                 end as times) m
+        left join held_change h on h.batch_id = b.id and h.agent_id = r.agent_id
        where c.kind = 'memory' and c.state = 'succeeded' and e.value->>'id' = c.tool_use_id) t
-     where t.times <> 1`);
+     where t.times <> case when t.in_force then 1 else 0 end`,
+    [accepted.map(({ name }) => name)],
+  );
   return (rows as { detail: string }[]).map(({ detail }) => ({ name: 'memory_once', detail }));
 }
 

@@ -104,6 +104,14 @@ function resultOf(item: Item, seed: string): object {
         type: 'errored',
         error: { type: 'error', error: { type: 'invalid_request_error', message: 'bad' } },
       };
+    case 'too_long':
+      return {
+        type: 'errored',
+        error: {
+          type: 'error',
+          error: { type: 'invalid_request_error', message: 'prompt is too long: 9 tokens > 8 maximum' },
+        },
+      };
     default:
       return { type: item.fate };
   }

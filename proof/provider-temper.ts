@@ -19,7 +19,12 @@ export interface Temper {
   readonly forget: number;
   readonly late: number;
   readonly neverEnds: number;
-  readonly fates: { readonly errored: number; readonly expired: number; readonly permanent: number };
+  readonly fates: {
+    readonly errored: number;
+    readonly expired: number;
+    readonly permanent: number;
+    readonly tooLong: number;
+  };
   readonly results: {
     readonly notReady: number;
     readonly cut: number;
@@ -41,13 +46,15 @@ export const CALM: Temper = {
   forget: 0,
   late: 0,
   neverEnds: 0,
-  fates: { errored: 0, expired: 0, permanent: 0 },
+  fates: { errored: 0, expired: 0, permanent: 0, tooLong: 0 },
   results: { notReady: 0, cut: 0, shortEnd: 0, duplicate: 0, foreignLine: 0, garbage: 0, drop: 0 },
 };
 
 /** A temper of this seed: each fault is there in some seeds and absent in others, so that they meet in every mixture. */
 export function drawTemper(random: Random, lagMaxMs: number): Temper {
   const sometimes = (probability: number): number => (random.chance(0.5) ? probability * random.next() : 0);
+  // Of a stream of its own: it moves nothing that is drawn here.
+  const tooLong = random.fork('too long').chance(0.3) ? 0.1 : 0;
   return {
     create: {
       refuse: sometimes(0.3),
@@ -63,7 +70,7 @@ export function drawTemper(random: Random, lagMaxMs: number): Temper {
     forget: random.chance(0.1) ? 0.1 : 0,
     late: sometimes(0.5),
     neverEnds: sometimes(0.2),
-    fates: { errored: sometimes(0.3), expired: sometimes(0.2), permanent: sometimes(0.1) },
+    fates: { errored: sometimes(0.3), expired: sometimes(0.2), permanent: sometimes(0.1), tooLong },
     results: {
       notReady: sometimes(0.4),
       cut: sometimes(0.5),

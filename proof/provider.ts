@@ -13,7 +13,7 @@ import { CALM, type Temper } from './provider-temper.ts';
 import { drawOf, type Random } from './random.ts';
 import type { World } from './world.ts';
 
-type Fate = 'succeeded' | 'errored' | 'expired' | 'canceled' | 'permanent';
+type Fate = 'succeeded' | 'errored' | 'expired' | 'canceled' | 'permanent' | 'too_long';
 
 export interface Item {
   readonly custom_id: string;
@@ -65,6 +65,8 @@ export function createProvider(
 ): Provider {
   let temper = firstTemper;
   const batches = new Map<string, StoredBatch>();
+  /** Requests that have come, by their ids: one that comes again must be the same. */
+  const shown = new Map<string, string>();
 
   const store = (items: readonly Item[], foreign: boolean, latencyMs: number): StoredBatch => {
     const id = `msgbatch_${String(batches.size).padStart(4, '0')}`;
@@ -89,10 +91,11 @@ export function createProvider(
 
   const fateOf = (item: Item): Fate => {
     const draw = drawOf(`${seed}/${item.custom_id}`);
-    const { errored, expired, permanent } = temper.fates;
+    const { errored, expired, permanent, tooLong } = temper.fates;
     if (draw < errored) return 'errored';
     if (draw < errored + expired) return 'expired';
-    return draw < errored + expired + permanent ? 'permanent' : 'succeeded';
+    if (draw < errored + expired + permanent) return 'permanent';
+    return drawOf(`${seed}/too long/${item.custom_id}`) < tooLong ? 'too_long' : 'succeeded';
   };
   /** Lets time have its way with a batch. */
   const age = (batch: StoredBatch): StoredBatch => {
@@ -120,7 +123,7 @@ export function createProvider(
       counts: {
         processing: ended ? 0 : batch.items.length,
         succeeded: count('succeeded'),
-        errored: count('errored', 'permanent'),
+        errored: count('errored', 'permanent', 'too_long'),
         canceled: count('canceled'),
         expired: count('expired'),
       },
@@ -168,6 +171,9 @@ export function createProvider(
       if (new Set(items.map((item) => item.custom_id)).size !== items.length)
         ledger.note('custom_id_twice', `in one create of ${items.length}`);
       for (const item of items) {
+        const params = JSON.stringify(item.params);
+        if ((shown.get(item.custom_id) ?? params) !== params) ledger.note('request_changed', item.custom_id);
+        shown.set(item.custom_id, params);
         const fault = transcriptFault(item.params);
         if (fault !== null) ledger.note('broken_transcript', `${item.custom_id}: ${fault}`);
       }

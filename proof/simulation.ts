@@ -183,7 +183,7 @@ export async function simulate(
   const judge = async (): Promise<void> => {
     await audit(true);
     report(await findStrays(connection, workload.batches));
-    report(await findMemoryFaults(connection));
+    report(await findMemoryFaults(connection, workload.batches));
     report(await findOrphans(connection, provider));
     report(await findLostCallbacks(connection, staff.received));
     // Slow, and much of it is said above in other words: every third seed.

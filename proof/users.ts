@@ -1,4 +1,7 @@
-/** The users of a simulation: they submit batches, as the API has them stored, and cancel some. */
+/**
+ * The users of a simulation: they submit batches, as the API has them stored, and cancel some. Then they look at them from
+ * time to time, answer what is asked of them, raise caps that were reached, and accept or reject what was held for them.
+ */
 import {
   DEFAULT_PROJECT_ID,
   inTransaction,
@@ -7,11 +10,16 @@ import {
 } from '../libs/db/src/index.ts';
 import type { Random } from './random.ts';
 import type { SignalKind } from './staff.ts';
+import { answerCalls, lookAround, raiseCaps, settleReview } from './caller.ts';
 import { storeAgents, storeBatch, type Workload } from './workload.ts';
+import { PLAIN_BATCH } from './traits.ts';
 import { currentActor, type Actor, type World } from './world.ts';
 
+const LOOK_MS_MIN = 2_000;
+const LOOK_MS_MAX = 10_000;
+
 export interface Users {
-  /** Batches that have not been submitted yet. */
+  /** Batches that have not been submitted yet, or whose held changes are not settled. */
   openBatches(): number;
 }
 
@@ -33,12 +41,15 @@ export async function inviteUsers(
     wallOffsetMs: 0,
   };
   const asUser = <T>(work: () => Promise<T>): Promise<T> => currentActor.run(actor, work);
-  const agentIds = await asUser(() => storeAgents(db, workload.agents));
+  const agentIds = await asUser(() => storeAgents(db, workload));
   let open = workload.batches.length;
+  const reviews = new Map<string, boolean>();
   for (const batch of workload.batches) {
     world.at(batch.atMs, 'user submits', async () => {
       const { id } = await asUser(() => storeBatch(db, agentIds, batch));
-      open -= 1;
+      const { accepted } = batch.traits ?? PLAIN_BATCH;
+      if (accepted === null) open -= 1;
+      else reviews.set(id, accepted);
       ring('compose');
       if (batch.cancelAfterMs === null) return;
       world.at(batch.cancelAfterMs, 'user cancels', async () => {
@@ -47,5 +58,22 @@ export async function inviteUsers(
       });
     });
   }
+  const answered: Parameters<typeof answerCalls>[2] = new Map();
+  const look = (): void =>
+    world.at(random.int(LOOK_MS_MIN, LOOK_MS_MAX), 'users look', async () => {
+      const { asked, capped } = await asUser(() => lookAround(db));
+      if (asked && (await asUser(() => answerCalls(db, random, answered)))) ring('tools');
+      if (capped) {
+        await asUser(() => raiseCaps(db));
+        ring('compose');
+      }
+      for (const [id, accept] of reviews) {
+        if (!(await asUser(() => settleReview(db, id, accept)))) continue;
+        reviews.delete(id);
+        open -= 1;
+      }
+      look();
+    });
+  look();
   return { openBatches: () => open };
 }

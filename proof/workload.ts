@@ -1,4 +1,5 @@
 /** What a seed's users ask for: agents, batches, and scripts for the model. */
+import type { CompactionPolicy, ToolDefinition } from '../libs/agent-core/src/index.ts';
 import {
   acceptBatch,
   createAgents,
@@ -12,6 +13,16 @@ import {
 import { scriptText, type Turn } from './model.ts';
 import { POISON } from './provider.ts';
 import type { Random } from './random.ts';
+import {
+  ARCHIVE_TOOL,
+  CLIENT_TOOL,
+  drawAgentTraits,
+  drawBatchTraits,
+  PLAIN_AGENT,
+  PLAIN_BATCH,
+  type AgentTraits,
+  type BatchTraits,
+} from './traits.ts';
 
 export interface PlannedRun {
   readonly name: string;
@@ -20,6 +31,8 @@ export interface PlannedRun {
   readonly turns: readonly Turn[];
   readonly max_steps: number;
   readonly isolated: boolean;
+  /** Whether its caller gives it a tool. */
+  readonly asks?: boolean;
 }
 
 export interface PlannedBatch {
@@ -28,14 +41,18 @@ export interface PlannedBatch {
   /** When its user cancels it, after it was accepted; null: never. */
   readonly cancelAfterMs: number | null;
   readonly wantsCallback: boolean;
+  /** Default: plain. */
+  readonly traits?: BatchTraits;
 }
 
 export interface Workload {
   readonly agents: number;
+  /** By agent; default: plain. */
+  readonly agentTraits?: readonly AgentTraits[];
   readonly batches: readonly PlannedBatch[];
 }
 
-const TOOL_NAMES = ['core_memory_append', 'look_up', 'note_idempotent', 'note_once'];
+const TOOL_NAMES = ['core_memory_append', 'look_up', 'note_idempotent', 'note_once', ARCHIVE_TOOL];
 
 /** Draws what a seed's users do. `cancelled`: share of the batches that they cancel. */
 export function drawWorkload(
@@ -44,13 +61,34 @@ export function drawWorkload(
 ): Workload {
   const agents = random.int(2, 6);
   const batchCount = random.int(1, 3);
+  // Streams of their own: what they draw moves nothing of the plain workload.
+  const traits = random.fork('traits');
+  const agentTraits = Array.from({ length: agents }, () => drawAgentTraits(traits));
   const batches = Array.from({ length: batchCount }, (_, batch): PlannedBatch => ({
+    traits: drawBatchTraits(traits),
     atMs: batch === 0 ? 0 : random.int(0, 30_000),
     cancelAfterMs: random.chance(cancelled) ? random.int(0, cancelledWithinMs) : null,
     wantsCallback: random.chance(0.3),
-    runs: Array.from({ length: random.int(1, 5) }, (_, run) => drawRun(random, `b${batch}r${run}`, agents)),
+    runs: Array.from({ length: random.int(1, 5) }, (_, run) =>
+      withTraits(traits, drawRun(random, `b${batch}r${run}`, agents), agentTraits),
+    ),
   }));
-  return { agents, batches };
+  return { agents, agentTraits, batches };
+}
+
+/** The run with a turn or two for what its agent or its caller has besides. */
+function withTraits(random: Random, run: PlannedRun, agents: readonly AgentTraits[]): PlannedRun {
+  const asks = random.chance(0.2);
+  const calls = [
+    ...(asks ? [{ tool: CLIENT_TOOL, args: { question: run.name } }] : []),
+    ...(agents[run.agent]?.archive === true && random.chance(0.7)
+      ? [{ tool: ARCHIVE_TOOL, args: { content: `kept by ${run.name}`, tags: [run.name] } }]
+      : []),
+  ];
+  if (calls.length === 0) return run;
+  const at = random.int(0, run.turns.length);
+  const turn: Turn = { text: `${run.name}extra`, calls };
+  return { ...run, asks, turns: run.turns.toSpliced(at, 0, turn) };
 }
 
 function drawRun(random: Random, name: string, agents: number): PlannedRun {
@@ -87,9 +125,13 @@ function drawCall(
 }
 
 /** Stores the seed's agents; returns their ids. */
-export async function storeAgents(db: Database, count: number): Promise<readonly string[]> {
+export async function storeAgents(
+  db: Database,
+  { agents, agentTraits = [] }: Workload,
+): Promise<readonly string[]> {
   const tools = await findTools(db, DEFAULT_PROJECT_ID, { ids: [], names: TOOL_NAMES });
-  const ids = Array.from({ length: count }, () => newId());
+  const traitsOf = (index: number): AgentTraits => agentTraits[index] ?? PLAIN_AGENT;
+  const ids = Array.from({ length: agents }, () => newId());
   await inTransaction(db, (trx) =>
     createAgents(
       trx,
@@ -103,12 +145,13 @@ export async function storeAgents(db: Database, count: number): Promise<readonly
         system: 'You take notes.',
         model: 'anthropic/claude-haiku-4-5',
         model_settings: { max_output_tokens: 1024, parallel_tool_calls: true, extra: {} },
-        tool_rules: [],
+        tool_rules: traitsOf(index).rules,
         metadata: null,
         tags: [],
         timezone: 'UTC',
         message_buffer_autoclear: index % 4 === 3,
         context_window_limit: 200_000,
+        ...compactionOf(traitsOf(index)),
         hidden: false,
         echoed: {},
         blocks: [
@@ -126,12 +169,31 @@ export async function storeAgents(db: Database, count: number): Promise<readonly
           },
         ],
         block_ids: [],
-        tool_ids: tools.map((tool) => tool.id),
+        tool_ids: tools
+          .filter(({ name }) => name !== ARCHIVE_TOOL || traitsOf(index).archive)
+          .map((tool) => tool.id),
       })),
     ),
   );
   return ids;
 }
+
+function compactionOf({ buffer }: AgentTraits): { readonly compaction?: CompactionPolicy } {
+  return buffer === null ? {} : { compaction: { mode: 'static_buffer', ...buffer } };
+}
+
+const CLIENT_TOOLS: readonly ToolDefinition[] = [
+  {
+    name: CLIENT_TOOL,
+    kind: 'client',
+    description: 'Asks the user.',
+    input_schema: { type: 'object', properties: { question: { type: 'string' } } },
+    side_effects: 'none',
+    return_char_limit: 1_000,
+    timeout_ms: 1_000,
+    requires_approval: false,
+  },
+];
 
 /** Has a batch accepted, as the API does; returns its id and its runs' ids. */
 export async function storeBatch(
@@ -140,17 +202,22 @@ export async function storeBatch(
   batch: PlannedBatch,
 ): Promise<{ readonly id: string; readonly run_ids: readonly string[] }> {
   const id = newId();
+  const { accepted, cap, runCap } = batch.traits ?? PLAIN_BATCH;
   const { run_ids } = await inTransaction(db, (trx) =>
     acceptBatch(trx, DEFAULT_PROJECT_ID, {
       id,
       callback_url: batch.wantsCallback ? 'https://receiver.example/' : null,
       metadata: null,
       idempotency: null,
+      apply: accepted === null ? 'auto' : 'review',
+      ...(cap === null ? {} : { cap }),
       runs: batch.runs.map((run) => ({
         agent_id: agentIds[run.agent] ?? '',
         custom_id: run.name,
         max_steps: run.max_steps,
         isolated: run.isolated,
+        client_tools: run.asks === true ? CLIENT_TOOLS : [],
+        ...(runCap === null ? {} : { cap: runCap }),
         messages: [
           {
             role: 'user',

@@ -62,7 +62,8 @@ export function sendToolResults(app: App, context: Context): void {
   );
 }
 
-async function takeAnswers(
+/** Takes answers to calls of a run; says whether workers are to go on with it. */
+export async function takeAnswers(
   trx: Tx,
   runId: string,
   approvals: readonly CallerAnswerInput[],
