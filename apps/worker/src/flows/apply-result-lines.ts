@@ -33,6 +33,7 @@ import {
   markFinishedBatches,
   newId,
   pauseCredential,
+  readStepsAtLimit,
   type BlockChange,
   type ClaimedProviderBatch,
   type DecidedRun,
@@ -47,6 +48,7 @@ import { validateArguments } from './argument-validator.ts';
 import { openChunkMemory, type ChunkMemory } from './chunk-memory.ts';
 import type { CachedDefinition } from './definition-cache.ts';
 import type { FlowDeps } from './deps.ts';
+import { outputMaxima } from './output-maxima.ts';
 import { ringAfterCommit } from './ring.ts';
 import { tallySlot } from './settle-open-steps.ts';
 
@@ -259,6 +261,11 @@ async function decideChunk(
     trx,
     [...runs.values()].map((run) => run.definition_id),
   );
+  const atLimit = await readStepsAtLimit(
+    trx,
+    [...entries.values()].filter(({ outcome }) => isCutOffInCall(outcome)).map(({ key }) => key),
+    outputMaxima(deps.settings.prices),
+  );
   const applied: {
     readonly decided: Omit<DecidedRun, 'calls' | 'settled'>;
     readonly planned: readonly PlannedCall[];
@@ -270,7 +277,8 @@ async function decideChunk(
     const cached = definitions.get(run.definition_id);
     const conduct = cached?.conduct ?? NO_CONDUCT;
     const outcome = withPriceOf(entry.outcome, cached, deps.settings.prices);
-    const decision = decideAfterAnswer(run, entry.key, outcome, deps.settings.retry, conduct);
+    const facts = { ...run, is_at_token_limit: atLimit.has(run.id) };
+    const decision = decideAfterAnswer(facts, entry.key, outcome, deps.settings.retry, conduct);
     if (decision.kind === 'refuse') continue;
     const planned = decision.run.state === 'acting' ? callsOf(run, outcome, conduct) : [];
     applied.push({ decided: { run, decision }, planned, conduct });
@@ -289,6 +297,11 @@ async function decideChunk(
     return { ...decided, decision: awaitingCaller(decided.run, decided.decision), ...carried };
   });
   return { runs: decidedRuns, changes: memory.changes };
+}
+
+function isCutOffInCall(outcome: StepOutcome): boolean {
+  if (outcome.kind !== 'answered' || outcome.answer.stop_reason !== 'max_tokens') return false;
+  return outcome.answer.content.some(({ type }) => type === 'tool_use');
 }
 
 /** Answers name the model; where that one has no price, the definition's handle may. */

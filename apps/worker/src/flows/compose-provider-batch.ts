@@ -8,6 +8,7 @@ import {
 } from '@nightshift/db';
 import type { FlowDeps, FlowReport } from './deps.ts';
 import { newNonce } from './nonce.ts';
+import { outputMaxima } from './output-maxima.ts';
 import { reserveBudgets } from './reserve-budgets.ts';
 import { ringAfterCommit } from './ring.ts';
 
@@ -29,10 +30,7 @@ export async function composeProviderBatch(deps: FlowDeps): Promise<FlowReport> 
     };
   }
   const id = newId();
-  const maxima = [...settings.prices.models].map(([model, { output_tokens_max }]) => ({
-    model,
-    output_tokens_max,
-  }));
+  const maxima = outputMaxima(settings.prices);
   const { requests, reserved } = await inTransaction(db, async (trx) => {
     const batch = { id, project_id: DEFAULT_PROJECT_ID, credential: settings.credential, nonce: newNonce() };
     const sealed = await sealReadyRuns(trx, batch, settings.requests_max, maxima);

@@ -2,7 +2,7 @@ import type {} from '../../../../test/global-setup.ts';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import { anthropicProvider } from '../../src/provider/anthropic.ts';
 import type { ProviderPort } from '../../src/provider/port.ts';
-import { call, openHouse, type House, type SubmittedBatch } from './house.ts';
+import { call, openHouse, type House, type SubmittedRun, type SubmittedBatch } from './house.ts';
 
 let house: House;
 beforeEach(async () => {
@@ -208,6 +208,20 @@ describe('answers cut off at max_tokens', () => {
     const next = await house.submit([{ input: 'And now?', agent_id: first.agent_ids[0]! }]);
     await house.drive(house.worker());
     expect(await house.runsOf(next.id)).toMatchObject([{ stop_reason: 'end_turn' }]);
+  });
+
+  test.each<[string, Partial<SubmittedRun>]>([
+    ['the model writes no more', { max_tokens: 64_000 }],
+    ['the window leaves no more', { max_tokens: 8_000, agent: { context_window_limit: 8_000 } }],
+  ])('inside a call where %s: the same request is not paid a second time', async (_why, run) => {
+    house.simulator.control.addRule({ op: 'request', match: {}, outcome: cutOff });
+    const { provider, sent } = recording();
+    const batch = await house.submit([{ input, ...notes, ...run }]);
+    await house.drive(house.worker({ provider }));
+    expect(await house.runsOf(batch.id)).toMatchObject([
+      { state: 'failed', stop_reason: 'max_tokens', attempt: 1 },
+    ]);
+    expect(sent).toHaveLength(1);
   });
 
   test('B89: in the middle of a text: the run ends as max_tokens and keeps what was said', async () => {

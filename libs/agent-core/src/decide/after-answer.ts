@@ -167,6 +167,10 @@ function afterAnswered(
         return apply('settle', 'cut off', standsAlone(answer), move);
       }
       if (run.is_overdue === true) return apply('settle', 'cut off past the deadline', false, overdueMove);
+      if (run.is_at_token_limit === true) {
+        const message = 'The answer was cut off inside a tool call, and it can have no more tokens.';
+        return apply('settle', 'cut off at the limit', false, failed('max_tokens', message));
+      }
       if (run.token_boost > 0 || run.attempt >= ATTEMPT_MAX) {
         const message = 'The answer was cut off inside a tool call, and no further try is left.';
         return apply('settle', 'cut off inside a call again', false, failed('max_tokens', message));

@@ -157,6 +157,14 @@ describe('an answer that is cut off inside a call', () => {
     expect(summary(decide('max_tokens', nameless, { token_boost: 1 }))).toBe('done kept failed max_tokens');
   });
 
+  test('ends the run at once where it can have no more tokens', () => {
+    const decision = decide('max_tokens', calling, { is_at_token_limit: true });
+    expect(summary(decision)).toBe('done kept failed max_tokens');
+    expect(decision.run).toMatchObject({
+      error: { message: expect.stringContaining('can have no more tokens') as string },
+    });
+  });
+
   test('ends the run where no attempt number is left', () => {
     expect(summary(decide('max_tokens', calling, { attempt: 255 }))).toBe('done kept failed max_tokens');
   });

@@ -1,0 +1,26 @@
+import type { StepKey } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Database } from '../connect.ts';
+
+/**
+ * The runs of those steps whose next attempt would be sealed with no more tokens than they had, however often it is
+ * doubled: the model writes no more, or the window leaves no more. Served by the primary keys.
+ */
+export async function readStepsAtLimit(
+  db: Database,
+  keys: readonly StepKey[],
+  maxima: readonly { readonly model: string; readonly output_tokens_max: number }[],
+): Promise<ReadonlySet<string>> {
+  if (keys.length === 0) return new Set();
+  const { rows } = await sql<{ run_id: string }>`
+    select s.run_id
+      from json_to_recordset(${JSON.stringify(keys)}::json) as k(run_id uuid, number int, attempt int)
+      join step s on s.run_id = k.run_id and s.number = k.number and s.attempt = k.attempt
+      join run r on r.id = s.run_id
+      join definition d on d.id = r.definition_id
+      left join json_to_recordset(${JSON.stringify(maxima)}::json) as x(model text, output_tokens_max int)
+        on x.model = regexp_replace(d.model, '^[^/]*/|-\\d{8}$', '', 'g')
+     where s.max_tokens_fitted is not null or s.max_tokens >= least(x.output_tokens_max, 2147483647)
+  `.execute(db);
+  return new Set(rows.map((row) => row.run_id));
+}
