@@ -578,10 +578,14 @@ async function endContexts(
           ) p on true
        where r.id = any(${endedRunIds}::uuid[]) and r.first_seq is not null),
     hidden as (
+      -- By ctid, and looked up run by run: joined, a table that was never counted is scanned. Nobody else updates messages.
       update message m set shown = false
-        from ended e
-       where e.hide_from_seq is not null
-         and m.conversation_id = e.conversation_id and m.seq between e.hide_from_seq and e.last_seq and m.shown)
+       where m.ctid = any (array(
+         select x.ctid from ended e cross join lateral (
+           select y.ctid from message y
+            where y.conversation_id = e.conversation_id and y.seq between e.hide_from_seq and e.last_seq and y.shown
+           offset 0) x
+          where e.hide_from_seq is not null)))
     update conversation c set context_from_seq = e.last_seq + 1, summary_to_seq = null
       from ended e
      where c.id = any(${conversationIds}::uuid[]) and c.id = e.conversation_id and c.run_id = e.id
