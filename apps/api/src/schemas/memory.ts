@@ -117,10 +117,12 @@ export const acceptReport = z
           agent_id: z.string(),
           block_id: z.string().nullable(),
           label: z.string(),
-          reason: z.enum(['edited', 'deleted', 'label_taken']),
+          reason: z.enum(['edited', 'deleted', 'read_only', 'over_limit', 'label_taken']),
         }),
       )
-      .describe('Not in force, and still held: the block is no longer what the agent worked from.'),
+      .describe(
+        'Not in force, and still held: the block is no longer what the agent worked from, or takes no such change any more.',
+      ),
   })
   .meta({ id: 'AcceptReport' });
 

@@ -141,6 +141,46 @@ describe('a batch under review', () => {
     expect(await memoryOf(batch)).toEqual([{ a: 'of a', b: 'of b' }]);
   });
 
+  test('writes no block that was closed to agents or given a lower limit since', async () => {
+    const batch = await run(
+      [
+        append('a longer text'),
+        append('more'),
+        memory({ command: 'delete', path: 'notes' }),
+        append('x'),
+      ].map((input) => ({ input, blocks: { notes: 'n' }, tools: ['core_memory_append', 'memory'] })),
+    );
+    const settings = async (index: number, setting: string): Promise<void> => {
+      await house.rows(
+        `with moved as (update block b set head_revision = 2 from agent_block k
+                         where k.agent_id = $1 and b.id = k.block_id returning b.id)
+         insert into block_revision (block_id, revision, project_id, value, char_limit, read_only, based_on)
+         select r.block_id, 2, r.project_id, r.value, ${setting}, 1
+           from moved join block_revision r on r.block_id = moved.id`,
+        [batch.agent_ids[index]],
+      );
+    };
+    await settings(0, '5, false');
+    await settings(1, '10000, true');
+    await settings(2, '10000, true');
+    const { accepted, stale } = await accept(batch);
+    expect(accepted).toBe(1);
+    expect(
+      stale.map(({ agent_id, reason }) => [batch.agent_ids.indexOf(agent_id), reason]).toSorted(),
+    ).toEqual([
+      [0, 'over_limit'],
+      [1, 'read_only'],
+      [2, 'read_only'],
+    ]);
+    expect(await memoryOf(batch)).toEqual([
+      { notes: 'n' },
+      { notes: 'n' },
+      { notes: 'n' },
+      { notes: 'n\nx' },
+    ]);
+    expect(await reject(batch)).toBe(3);
+  });
+
   test('is settled by agent and by block', async () => {
     const batch = await run(
       ['x', 'y', 'z'].map((name) => ({

@@ -6,6 +6,9 @@ export interface HeldFacts {
   /** Whether the block is gone, and whether it still is what the changes were worked out from. */
   readonly is_deleted: boolean;
   readonly is_unchanged: boolean;
+  /** Whether it is closed to agents by now, and whether the new text is longer than it may be by now. */
+  readonly is_read_only: boolean;
+  readonly is_over_limit: boolean;
   /** Whether the text or the description is another now. */
   readonly is_written: boolean;
   /** The label that it is to have, and the one that it had; null for a new block. */
@@ -21,7 +24,7 @@ export interface LabelInUse {
 }
 
 /** Why held changes cannot be accepted as they are. */
-export type StaleReason = 'edited' | 'deleted' | 'label_taken';
+export type StaleReason = 'edited' | 'deleted' | 'read_only' | 'over_limit' | 'label_taken';
 
 /**
  * Says of each held change, in the order given, whether it may come into force now with the others: null, or why not. A
@@ -37,6 +40,8 @@ export function planAccept(
     if (change.kind === 'dropped') return null;
     if (change.is_deleted) return 'deleted';
     if (!change.is_unchanged) return 'edited';
+    if (change.is_read_only) return 'read_only';
+    if (change.is_over_limit) return 'over_limit';
     if (change.kind !== 'revised') return null;
     if (changed.has(change.block_id)) return 'edited';
     changed.add(change.block_id);

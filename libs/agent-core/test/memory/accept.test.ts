@@ -8,6 +8,8 @@ function revised(agent_id: string, block_id: string, rest: Partial<HeldFacts> = 
     kind: 'revised',
     is_deleted: false,
     is_unchanged: true,
+    is_read_only: false,
+    is_over_limit: false,
     is_written: true,
     label: block_id,
     base_label: block_id,
@@ -33,6 +35,17 @@ test('what nobody else has touched is accepted; what others edited or deleted is
       [],
     ),
   ).toEqual([null, 'edited', 'deleted', null, null]);
+});
+
+test('a block that was closed to agents since keeps its text, and so does one whose limit was lowered below it', () => {
+  const held = [
+    revised('a', 'x', { is_read_only: true, is_over_limit: true }),
+    revised('b', 'y', { kind: 'detached', is_read_only: true }),
+    revised('c', 'z', { is_over_limit: true }),
+    revised('d', 'z'),
+    revised('e', 'w', { is_unchanged: false, is_read_only: true }),
+  ];
+  expect(planAccept(held, [])).toEqual(['read_only', 'read_only', 'over_limit', null, 'edited']);
 });
 
 test('a shared block takes the changes of one agent, and may be given up by others', () => {

@@ -39,8 +39,8 @@ function toConditions(batchId: string, { agent_ids, block_ids }: HeldFilter) {
 }
 
 /**
- * Puts held changes of a batch in force, all at once: those whose block is still what they were worked out from. The others
- * are reported and stay held. Texts become revisions that name the call which wrote them. Throws `not_found`, and
+ * Puts held changes of a batch in force, all at once: those whose block is still what they were worked out from, and still takes
+ * them. The others are reported and stay held. Texts become revisions that name the call which wrote them. Throws `not_found`, and
  * `batch_running` for a batch that has not ended.
  *
  * Locks the batch, the agents, then the blocks, in id order. A few statements, whatever the number of changes.
@@ -124,6 +124,9 @@ async function readHeld(trx: Tx, batchId: string, filter: HeldFilter): Promise<r
            h.base_revision is not null and b.deleted_at is not null as is_deleted,
            h.base_revision is null or (head.value = base.value
              and head.description is not distinct from base.description and b.label = h.base_label) as is_unchanged,
+           h.base_revision is not null and head.read_only as is_read_only,
+           h.base_revision is not null and now.value <> base.value and char_length(now.value) > head.char_limit
+             as is_over_limit,
            h.base_revision is not null
              and (now.value <> base.value or now.description is distinct from base.description) as is_written
       from held_change h
