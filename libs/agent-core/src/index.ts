@@ -235,7 +235,14 @@ export {
   type MemoryChange,
   type ShrinkPolicy,
 } from './memory/change.ts';
-export { planAccept, type HeldFacts, type LabelInUse, type StaleReason } from './memory/accept.ts';
+export {
+  planAccept,
+  refuseClashes,
+  type HeldFacts,
+  type LabelChange,
+  type LabelInUse,
+  type StaleReason,
+} from './memory/accept.ts';
 export { decideRevert, type RevertDecision, type RevertFacts } from './memory/revert.ts';
 export {
   ARCHIVAL_INSERTED,

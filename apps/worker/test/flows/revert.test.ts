@@ -138,6 +138,51 @@ describe('reverting a batch', () => {
     ]);
   });
 
+  test('gives an agent one block of a label back, the one it had first, and says so of the others', async () => {
+    const rename = (new_path: string): string => memory({ command: 'rename', old_path: 'a', new_path });
+    const remove = call('memory', { command: 'delete', path: 'b' }, true);
+    let isAnswered = false;
+    worker = house.worker({
+      hooks: async (point) => {
+        if (point !== 'ingest.after_commit' || isAnswered) return;
+        isAnswered = true;
+        // The labels are free after the first step: somebody gives the agent other blocks of theirs.
+        await house.rows(
+          `with new as (
+             insert into block (id, project_id, label, head_revision)
+             select gen_random_uuid(), a.project_id, l.label, 1 from agent a, unnest(array['a', 'b']) l(label)
+             returning id, project_id, label),
+           texts as (
+             insert into block_revision (block_id, revision, project_id, value, char_limit, read_only)
+             select id, 1, project_id, 'another ' || label, 10000, false from new)
+           insert into agent_block (agent_id, block_id, label, project_id, position)
+           select a.id, n.id, n.label, n.project_id, 9 from new n, agent a`,
+        );
+      },
+    });
+    const batch = await run([
+      {
+        input: [rename('z'), remove, rename('y'), remove].join('\n'),
+        blocks: { a: 'of a', b: 'of b' },
+        tools: ['memory'],
+      },
+    ]);
+    expect(await blocksOf(batch.agent_ids[0])).toMatchObject([{ label: 'y' }, { label: 'z' }]);
+    expect(await revert(batch)).toMatchObject({
+      renamed: [{ label: 'a' }],
+      attached: [{ label: 'b' }],
+      refused: [
+        { label: 'y', reason: 'label_taken' },
+        { label: 'b', reason: 'label_taken' },
+      ],
+    });
+    expect(await blocksOf(batch.agent_ids[0])).toMatchObject([
+      { label: 'a', value: 'of a' },
+      { label: 'b', value: 'of b' },
+      { label: 'y', value: 'another a' },
+    ]);
+  });
+
   test('that has not ended, or does not exist, is refused', async () => {
     const batch = await house.submit([{ input: 'x' }]);
     await expect(revert(batch)).rejects.toMatchObject({ code: 'batch_running' });

@@ -47,20 +47,41 @@ export function planAccept(
     changed.add(change.block_id);
     return null;
   });
+  return refuseClashes(held, verdicts, labels);
+}
+
+/**
+ * A change of the labels that agents have: a `revised` block goes from one to another wherever it is attached, a `created`
+ * one comes to its agent, a `detached` one leaves it.
+ */
+export type LabelChange = Pick<HeldFacts, 'agent_id' | 'block_id' | 'kind' | 'label' | 'base_label'>;
+
+/**
+ * The verdicts on changes, with those refused, too, that would give an agent two blocks of one label: the later ones in the
+ * order given. `labels` are all that the agents concerned use.
+ */
+export function refuseClashes<Reason extends string>(
+  changes: readonly LabelChange[],
+  verdicts: readonly (Reason | null)[],
+  labels: readonly LabelInUse[],
+): readonly (Reason | 'label_taken' | null)[] {
+  const refused: (Reason | 'label_taken' | null)[] = [...verdicts];
   for (;;) {
-    const clash = findClash(held, verdicts, labels);
-    if (clash.length === 0) return verdicts;
-    for (const index of clash) verdicts[index] = 'label_taken';
+    const clash = findClash(changes, refused, labels);
+    if (clash.length === 0) return refused;
+    for (const index of clash) refused[index] = 'label_taken';
   }
 }
 
 /** Changes, one for each label that an agent would have twice, without which it would not. */
 function findClash(
-  held: readonly HeldFacts[],
-  verdicts: readonly (StaleReason | null)[],
+  changes: readonly LabelChange[],
+  verdicts: readonly (string | null)[],
   labels: readonly LabelInUse[],
 ): readonly number[] {
-  const accepted = held.flatMap((change, index) => (verdicts[index] === null ? [{ ...change, index }] : []));
+  const accepted = changes.flatMap((change, index) =>
+    verdicts[index] === null ? [{ ...change, index }] : [],
+  );
   const detached = new Set(
     accepted
       .filter(({ kind }) => kind === 'detached')
@@ -85,6 +106,6 @@ function findClash(
   const users = Map.groupBy(after, ({ agent_id, label }) => `${agent_id}/${label}`);
   const clashing = [...users.values()]
     .filter((same) => same.length > 1)
-    .flatMap((same) => same.findLast(({ index }) => index !== null)?.index ?? []);
+    .flatMap((same) => Math.max(...same.flatMap(({ index }) => index ?? [])));
   return [...new Set(clashing)];
 }

@@ -1,9 +1,10 @@
-import { decideRevert, type RevertFacts } from '@nightshift/agent-core';
+import { decideRevert, refuseClashes, type LabelInUse, type RevertFacts } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 import { deletePassages } from './passages.ts';
 import { lockAgents } from '../locks/lock-agent.ts';
 import { lockEndedBatch } from '../locks/lock-ended-batch.ts';
+import { readLabelsBeside } from '../reads/labels-beside.ts';
 
 /** Why a change of a batch was not taken back. */
 export type RevertRefusal = 'edited' | 'deleted' | 'label_taken';
@@ -141,29 +142,39 @@ async function remove(trx: Tx, blocks: readonly RevertedBlock[]): Promise<void> 
 
 interface LabelsBack {
   readonly renamed: readonly RevertedBlock[];
-  readonly refused: readonly (RevertedBlock & { readonly reason: RevertRefusal })[];
+  readonly refused: RevertReport['refused'];
 }
 
 /** Gives blocks the label back that they had, where they still have the batch's and no agent of theirs uses it. */
 async function renameBack(trx: Tx, batchId: string): Promise<LabelsBack> {
-  const { rows } = await sql<RevertedBlock & { old_label: string; state: 'free' | 'edited' | 'label_taken' }>`
+  const { rows } = await sql<RevertedBlock & { old_label: string; is_edited: boolean }>`
     with moves as (
-      select distinct e.block_id,
+      select distinct e.block_id, first_value(e.created_at) over w as created_at, first_value(e.place) over w as place,
              first_value(e.label) over w as old_label, last_value(e.new_label) over w as new_label
         from block_event e where e.batch_id = ${batchId} and e.kind = 'renamed'
       window w as (partition by e.block_id order by e.created_at, e.place
                    rows between unbounded preceding and unbounded following))
-    select b.id as block_id, b.label, m.old_label,
-           case when b.label <> m.new_label then 'edited'
-                when exists (select from agent_block k join agent_block o on o.agent_id = k.agent_id
-                              where k.block_id = b.id and o.block_id <> b.id and o.label = m.old_label
-                                and o.block_id not in (select block_id from moves)) then 'label_taken'
-                else 'free' end as state
+    select b.id as block_id, b.label, m.old_label, b.label <> m.new_label as is_edited
       from moves m join block b on b.id = m.block_id
      where b.deleted_at is null and b.label <> m.old_label
-     order by b.id
+     order by m.created_at, m.place, b.id
   `.execute(trx);
-  const free = rows.filter((row) => row.state === 'free');
+  if (rows.length === 0) return { renamed: [], refused: [] };
+  const verdicts = refuseClashes(
+    rows.map(({ block_id, label, old_label }) => ({
+      agent_id: '',
+      block_id,
+      kind: 'revised' as const,
+      label: old_label,
+      base_label: label,
+    })),
+    rows.map(({ is_edited }) => (is_edited ? 'edited' : null)),
+    await readLabelsBeside(
+      trx,
+      rows.map((row) => row.block_id),
+    ),
+  );
+  const free = rows.filter((_row, index) => verdicts[index] === null);
   if (free.length > 0) {
     const payload = JSON.stringify(free.map(({ block_id, old_label }) => ({ b: block_id, l: old_label })));
     await sql`set constraints agent_block_agent_id_label_key deferred`.execute(trx);
@@ -174,9 +185,7 @@ async function renameBack(trx: Tx, batchId: string): Promise<LabelsBack> {
   }
   return {
     renamed: free.map(({ block_id, old_label }) => ({ block_id, label: old_label })),
-    refused: rows.flatMap(({ block_id, label, state }) =>
-      state === 'free' ? [] : [{ block_id, label, reason: state }],
-    ),
+    refused: refusedOf(rows, verdicts),
   };
 }
 
@@ -185,23 +194,37 @@ interface AttachedAgain {
   readonly refused: RevertReport['refused'];
 }
 
-/** Gives agents the blocks back that they gave up, where those still are and the label is free. */
+/** Gives agents the blocks back that they gave up, where those still are and the label is free: the first of a label. */
 async function attachAgain(trx: Tx, batchId: string): Promise<AttachedAgain> {
-  const { rows } = await sql<RevertedBlock & { agent_id: string; state: 'free' | 'deleted' | 'label_taken' }>`
+  const { rows } = await sql<RevertedBlock & { agent_id: string; is_deleted: boolean }>`
     with lost as (
-      select distinct e.agent_id, e.block_id from block_event e
+      select distinct on (e.agent_id, e.block_id) e.agent_id, e.block_id, e.created_at, e.place from block_event e
        where e.batch_id = ${batchId} and e.kind = 'detached'
          and not exists (select from block_event c
                           where c.batch_id = ${batchId} and c.kind = 'created' and c.block_id = e.block_id)
-         and not exists (select from agent_block k where k.agent_id = e.agent_id and k.block_id = e.block_id))
-    select l.agent_id, l.block_id, b.label,
-           case when b.deleted_at is not null then 'deleted'
-                when exists (select from agent_block k where k.agent_id = l.agent_id and k.label = b.label) then 'label_taken'
-                else 'free' end as state
+         and not exists (select from agent_block k where k.agent_id = e.agent_id and k.block_id = e.block_id)
+       order by e.agent_id, e.block_id, e.created_at, e.place)
+    select l.agent_id, l.block_id, b.label, b.deleted_at is not null as is_deleted
       from lost l join block b on b.id = l.block_id
-     order by l.agent_id, l.block_id
+     order by l.agent_id, l.created_at, l.place, l.block_id
   `.execute(trx);
-  const free = rows.filter((row) => row.state === 'free');
+  if (rows.length === 0) return { attached: [], refused: [] };
+  const { rows: labels } = await sql<LabelInUse>`
+    select agent_id, block_id, label from agent_block
+     where agent_id = any(${[...new Set(rows.map((row) => row.agent_id))]}::uuid[])
+  `.execute(trx);
+  const verdicts = refuseClashes(
+    rows.map(({ agent_id, block_id, label }) => ({
+      agent_id,
+      block_id,
+      kind: 'created' as const,
+      label,
+      base_label: null,
+    })),
+    rows.map(({ is_deleted }) => (is_deleted ? 'deleted' : null)),
+    labels,
+  );
+  const free = rows.filter((_row, index) => verdicts[index] === null);
   if (free.length > 0) {
     const payload = JSON.stringify(
       free.map(({ agent_id, block_id }, n) => ({ a: agent_id, b: block_id, n })),
@@ -215,8 +238,16 @@ async function attachAgain(trx: Tx, batchId: string): Promise<AttachedAgain> {
   }
   return {
     attached: free.map(({ agent_id, block_id, label }) => ({ agent_id, block_id, label })),
-    refused: rows.flatMap(({ block_id, label, state }) =>
-      state === 'free' ? [] : [{ block_id, label, reason: state }],
-    ),
+    refused: refusedOf(rows, verdicts),
   };
+}
+
+function refusedOf(
+  rows: readonly RevertedBlock[],
+  verdicts: readonly (RevertRefusal | null)[],
+): RevertReport['refused'] {
+  return rows.flatMap(({ block_id, label }, index) => {
+    const reason = verdicts[index] ?? null;
+    return reason === null ? [] : [{ block_id, label, reason }];
+  });
 }
