@@ -153,22 +153,27 @@ describe('archival memory', () => {
 });
 
 describe('the search of a conversation', () => {
-  test('B70: up to a day finds what was said on it, and counts what it shows', async () => {
-    const first = await run([{ input: 'My dog is called Rex.', tools: TOOLS }]);
-    const [day] = await house.rows<{ today: string; before: string }>(
-      `select to_char(app_now() at time zone 'UTC', 'YYYY-MM-DD') as today,
-              to_char(app_now() at time zone 'UTC' - interval '2 days', 'YYYY-MM-DD') as before`,
-    );
-    const look = (end_date: string | undefined) =>
-      call('conversation_search', { query: 'dog', roles: ['assistant'], end_date });
-    const later = await run([
-      { input: [look(day?.today), look(day?.before)].join('\n'), agent_id: first.agent_ids[0] ?? '' },
-    ]);
-    const [today, before] = (await answersOf(later)) as Found[];
-    expect(today?.results.map(({ content }) => content)).toEqual(['Understood: My dog is called Rex.']);
-    expect(today?.message).toBe('Showing 1 result:');
-    expect(before?.results).toEqual([]);
-  });
+  // It is another day in one of them than in UTC at any hour.
+  test.each(['Pacific/Kiritimati', 'Etc/GMT+12'])(
+    'B70: up to a day of its agent, in %s, finds what was said on it, and counts what it shows',
+    async (timezone) => {
+      const first = await run([{ input: 'My dog is called Rex.', tools: TOOLS, agent: { timezone } }]);
+      const [day] = await house.rows<{ today: string; before: string }>(
+        `select to_char(app_now() at time zone $1, 'YYYY-MM-DD') as today,
+                to_char(app_now() at time zone $1 - interval '2 days', 'YYYY-MM-DD') as before`,
+        [timezone],
+      );
+      const look = (end_date: string | undefined) =>
+        call('conversation_search', { query: 'dog', roles: ['assistant'], end_date });
+      const later = await run([
+        { input: [look(day?.today), look(day?.before)].join('\n'), agent_id: first.agent_ids[0] ?? '' },
+      ]);
+      const [today, before] = (await answersOf(later)) as Found[];
+      expect(today?.results.map(({ content }) => content)).toEqual(['Understood: My dog is called Rex.']);
+      expect(today?.message).toBe('Showing 1 result:');
+      expect(before?.results).toEqual([]);
+    },
+  );
 
   test('finds what was said by user and assistant, not what tools said', async () => {
     const first = await run([{ input: 'My dog is called Rex.', tools: TOOLS }]);
