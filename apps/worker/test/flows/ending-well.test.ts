@@ -124,6 +124,24 @@ describe('pauses of the provider', () => {
     expect(errored).toEqual([]);
   });
 
+  test('are finished by an answer that adds nothing: the next run of the agent sees what was said', async () => {
+    house.simulator.control.addRule({
+      op: 'request',
+      match: { contains: 'web_search_tool_result', times: 1 },
+      outcome: { type: 'script', script: 'emptyEndTurn' },
+    });
+    const batch = await house.submit([{ input: '⟦sim:pauseTurn?k=2⟧' }]);
+    await house.drive(house.worker());
+    expect(await house.runsOf(batch.id)).toMatchObject([{ stop_reason: 'end_turn', step_number: 2 }]);
+    const { provider, sent } = recording(house);
+    const next = await house.submit([{ input: 'And now? ⟦sim:fixed⟧', agent_id: batch.agent_ids[0]! }]);
+    await house.drive(house.worker({ provider }));
+    expect(await house.runsOf(next.id)).toMatchObject([{ stop_reason: 'end_turn' }]);
+    expect(sent.map(({ messages }) => messages.map(({ role }) => role))).toEqual([
+      ['user', 'assistant', 'user'],
+    ]);
+  });
+
   const searching = { input: '⟦sim:pauseTurn?k=99&unpaired=1⟧' };
 
   test.each<[string, SubmittedRun, (batchId: string) => Promise<unknown>]>([

@@ -570,7 +570,7 @@ async function endContexts(
         left join lateral (
           select coalesce(max(m.seq) filter (where m.role <> 'assistant'), 0) + 1 as from_seq
             from message m
-           where (r.trail ->> 'pauses')::int > 0
+           where (r.trail ->> 'pauses')::int > 0 and r.stop_reason not in ('end_turn', 'stop_sequence')
              and m.conversation_id = r.conversation_id and m.seq between r.first_seq and r.last_seq and m.shown
           having exists (select from step s
                           where s.run_id = r.id and s.number = (array_agg(m.step_number order by m.seq desc))[1]
