@@ -340,6 +340,7 @@ create table message (
   constraint message_role_check CHECK ((role = ANY (ARRAY['user'::text, 'assistant'::text, 'system'::text]))),
   constraint message_seq_check CHECK (((seq >= 0) AND (seq <= 16777215)))
 );
+CREATE UNIQUE INDEX message_answer_once ON public.message USING btree (run_id, step_number) WHERE ((role = 'assistant'::text) AND (step_number IS NOT NULL));
 
 create table passage (
   id uuid not null,
@@ -476,7 +477,7 @@ create table run (
   constraint run_steps_bounded CHECK (((step_number >= 1) AND (step_number <= (max_steps + summary_steps)))),
   constraint run_stop_reason_check CHECK ((stop_reason = ANY (ARRAY['end_turn'::text, 'tool_rule'::text, 'max_steps'::text, 'max_tokens'::text, 'stop_sequence'::text, 'refusal'::text, 'budget_exceeded'::text, 'loop_detected'::text, 'context_overflow'::text, 'no_valid_tools'::text, 'invalid_request'::text, 'provider_error'::text, 'expired'::text, 'cancelled'::text, 'deadline'::text, 'poison'::text]))),
   constraint run_summary_steps_check CHECK ((summary_steps >= 0))
-) with (fillfactor=60);
+) with (fillfactor=50);
 CREATE INDEX run_by_age ON public.run USING btree (project_id, created_at, id);
 CREATE INDEX run_by_agent ON public.run USING btree (agent_id, created_at, id);
 CREATE UNIQUE INDEX run_by_custom_id ON public.run USING btree (batch_id, custom_id) WHERE (custom_id IS NOT NULL);
@@ -570,8 +571,7 @@ create table step (
   constraint step_reserved CHECK (((reserved_nanousd IS NULL) = (reserved_output_tokens IS NULL))),
   constraint step_reserved_nanousd_check CHECK ((reserved_nanousd >= 0)),
   constraint step_state_check CHECK ((state = ANY (ARRAY['sealed'::text, 'answered'::text, 'done'::text, 'lost'::text, 'errored'::text, 'expired'::text, 'canceled'::text])))
-) with (fillfactor=70);
-CREATE UNIQUE INDEX step_applied_once ON public.step USING btree (run_id, number) WHERE (applied_at IS NOT NULL);
+) with (fillfactor=50);
 CREATE UNIQUE INDEX step_by_provider_batch ON public.step USING btree (provider_batch_id, ordinal);
 
 create table tick (
@@ -651,7 +651,7 @@ create table tool_call (
   constraint tool_call_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'unknown'::text]))),
   constraint tool_call_verdict CHECK ((((verdict IS NULL) = (answer_sha256 IS NULL)) AND ((verdict IS NULL) OR (awaits IS NOT NULL)))),
   constraint tool_call_verdict_check CHECK ((verdict = ANY (ARRAY['approved'::text, 'denied'::text, 'answered'::text])))
-) with (fillfactor=70);
+) with (fillfactor=50);
 
 alter table agent add constraint agent_conversation_id_fkey FOREIGN KEY (conversation_id) REFERENCES conversation(id);
 alter table agent add constraint agent_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
@@ -697,11 +697,6 @@ alter table queued_input add constraint queued_input_project_id_fkey FOREIGN KEY
 alter table queued_input add constraint queued_input_run_id_fkey FOREIGN KEY (run_id) REFERENCES run(id) ON DELETE CASCADE;
 alter table result_line add constraint result_line_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table result_line add constraint result_line_provider_batch_id_fkey FOREIGN KEY (provider_batch_id) REFERENCES provider_batch(id);
-alter table run add constraint run_agent_id_fkey FOREIGN KEY (agent_id) REFERENCES agent(id);
-alter table run add constraint run_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id);
-alter table run add constraint run_conversation_id_fkey FOREIGN KEY (conversation_id) REFERENCES conversation(id);
-alter table run add constraint run_definition_id_fkey FOREIGN KEY (definition_id) REFERENCES definition(id);
-alter table run add constraint run_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table run_chunk add constraint run_chunk_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table schedule add constraint schedule_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);
 alter table tick add constraint tick_batch_id_fkey FOREIGN KEY (batch_id) REFERENCES batch(id);

@@ -194,10 +194,9 @@ export {
   commitRunsEnded,
   commitToolResults,
   type CommitReport,
-  type DecidedRun,
-  type NewToolCall,
   type ToolResultsOfRun,
 } from './commits/decisions.ts';
+export type { DecidedRun, NewToolCall } from './commits/decided-rows.ts';
 export { commitParkedRunsReleased, commitRunsCancelled, readProviderBatchesOf } from './commits/cancel.ts';
 export { commitBatchFinish, lockForFinish, markFinishedBatches } from './commits/finish.ts';
 export { commitWaitingRunsStarted, deleteOldIdempotencyKeys, markIdleBatches } from './commits/sweep.ts';

@@ -1,7 +1,7 @@
 import type { Bell, Signal, SignalKind } from '@nightshift/queue';
 
 /** Milliseconds between two rings to the neighbours. */
-export const RING_INTERVAL_MS = 100;
+export const RING_INTERVAL_MS = 500;
 
 /**
  * A bell that is heard in its own house at once, without the queue, and by the other workers at once or, when they have

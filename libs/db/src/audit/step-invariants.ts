@@ -134,8 +134,17 @@ export const STEP_INVARIANTS: readonly Invariant[] = [
   },
   {
     id: 'I21',
-    name: 'every step, message and call has its parents, and every chunk its runs',
+    name: 'every run, step, message and call has its parents, and every chunk its runs',
     sql: sql`
+      select 'run' as what, r.id as id, null::int as place, p.lacks
+        from run r
+       cross join lateral (values
+         ('batch', exists (select 1 from batch b where b.id = r.batch_id and b.project_id = r.project_id)),
+         ('agent', exists (select 1 from agent a where a.id = r.agent_id and a.project_id = r.project_id)),
+         ('conversation', exists (select 1 from conversation c where c.id = r.conversation_id and c.project_id = r.project_id)),
+         ('definition', exists (select 1 from definition d where d.id = r.definition_id and d.project_id = r.project_id))) p(lacks, is_there)
+       where not p.is_there
+      union all
       select 'step' as what, s.run_id as id, s.number as place, 'run' as lacks
         from step s where not exists (select 1 from run r where r.id = s.run_id)
       union all

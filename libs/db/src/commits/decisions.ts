@@ -1,35 +1,23 @@
-import type { StepDecision, StepKey, ToolKind, ToolsDecision } from '@nightshift/agent-core';
-import { toStorable, toStorableText } from '@nightshift/agent-core';
+import type { StepDecision, StepKey, ToolsDecision } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 import type { BlockChange } from './block-change.ts';
+import { plainColumn } from './columns.ts';
 import { writeBlockChanges } from './block-changes.ts';
+import {
+  expectRows,
+  messageRow,
+  moveRuns,
+  writeMessages,
+  writeSteps,
+  writeToolCalls,
+  type DecidedRun,
+  type RunMoved,
+} from './decided-rows.ts';
 import { lockConversations } from '../locks/lock-conversations.ts';
 import type { LockedRun } from '../locks/lock-runs.ts';
 import { settleReservations } from './reservations.ts';
 import { writeSummaries } from './summaries.ts';
-
-/** A call of an answer, as its row is first written. Memory calls and rejected ones come with their result. */
-export interface NewToolCall {
-  readonly call_index: number;
-  readonly tool_use_id: string;
-  readonly tool_name: string;
-  readonly kind: ToolKind | 'rejected';
-  readonly state: 'pending' | 'succeeded' | 'failed';
-  /** Kept only while other calls of the step are pending; null once all results are in a message. */
-  readonly held_result: string | null;
-  /** What only the caller can give; default: nothing. */
-  readonly awaits?: 'approval' | 'answer' | null;
-}
-
-/** One run's part of a commit: its row as locked, what was decided, and what its calls came to. */
-export interface DecidedRun {
-  readonly run: LockedRun;
-  readonly decision: StepDecision;
-  readonly calls: readonly NewToolCall[];
-  /** Set when every call has its result already: the step is settled in the same commit. */
-  readonly settled: ToolsDecision | null;
-}
 
 /** What a commit set in motion: what the caller rings the bell for. */
 export interface CommitReport {
@@ -132,28 +120,57 @@ export async function commitToolResults(
      where id = ${chunkId}::uuid and ${part}::uuid[] is not null and not run_ids <@ ${part}::uuid[]
   `.execute(trx);
   if (results.length === 0) return { ready: false, tools: false, ended_batch_ids: [], ended_runs: 0 };
+  const calls = results.flatMap(({ run, calls }) => calls.map((call) => ({ run, call })));
   await sql`
     with d as materialized (
-      select * from json_to_recordset(${JSON.stringify(
-        results.flatMap(({ run, calls }) =>
-          calls.map((call) => ({ run_id: run.id, step: run.step_number, ...call })),
-        ),
-      )}::json) as d(run_id uuid, step int, call_index int, state text, duration_ms int))
+      select * from unnest(
+        ${plainColumn(
+          'uuid',
+          calls.map(({ run }) => run.id),
+        )},
+        ${plainColumn(
+          'int',
+          calls.map(({ run }) => run.step_number),
+        )},
+        ${plainColumn(
+          'int',
+          calls.map(({ call }) => call.call_index),
+        )},
+        ${plainColumn(
+          'text',
+          calls.map(({ call }) => call.state),
+        )},
+        ${plainColumn(
+          'int',
+          calls.map(({ call }) => call.duration_ms),
+        )}
+      ) as d(run_id, step_number, call_index, state, duration_ms))
     update tool_call c
        set state = d.state, held_result = null, duration_ms = coalesce(c.duration_ms, d.duration_ms),
-           started_at = coalesce(c.started_at, app_now()), ended_at = coalesce(c.ended_at, app_now())
+           started_at = coalesce(c.started_at, (select app_now())), ended_at = coalesce(c.ended_at, (select app_now()))
       from d
-     where c.run_id = d.run_id and c.step_number = d.step and c.call_index = d.call_index
+     where c.run_id = d.run_id and c.step_number = d.step_number and c.call_index = d.call_index
   `.execute(trx);
   await expectRows(
     'step',
     results.length,
     sql`
     with d as materialized (
-      select * from json_to_recordset(${JSON.stringify(
-        results.map(({ run }) => ({ run_id: run.id, number: run.step_number, attempt: run.attempt })),
-      )}::json) as d(run_id uuid, number int, attempt int))
-    update step s set state = 'done', ended_at = app_now()
+      select * from unnest(
+        ${plainColumn(
+          'uuid',
+          results.map(({ run }) => run.id),
+        )},
+        ${plainColumn(
+          'int',
+          results.map(({ run }) => run.step_number),
+        )},
+        ${plainColumn(
+          'int',
+          results.map(({ run }) => run.attempt),
+        )}
+      ) as d(run_id, number, attempt))
+    update step s set state = 'done', ended_at = (select app_now())
       from d
      where s.run_id = d.run_id and s.number = d.number and s.attempt = d.attempt and s.state = 'answered'
     `,
@@ -197,169 +214,6 @@ export async function commitRunsEnded(
     ids.tally_slot,
   );
   return settleMoves(trx, moves, ids.chunk_ids);
-}
-
-interface RunMoved {
-  readonly run: LockedRun;
-  readonly move: StepDecision['run'];
-  readonly last_seq: number;
-}
-
-/** Writes a statement's rows and insists on their number: fewer means that a guard refused one. */
-async function expectRows(
-  what: string,
-  count: number,
-  statement: ReturnType<typeof sql>,
-  trx: Tx,
-): Promise<void> {
-  const { numAffectedRows } = await statement.execute(trx);
-  if (Number(numAffectedRows ?? 0) !== count) {
-    throw new Error(
-      `Expected to write ${count} rows of ${what}, wrote ${String(numAffectedRows)}: nothing is kept.`,
-    );
-  }
-}
-
-async function writeSteps(trx: Tx, decided: readonly DecidedRun[]): Promise<void> {
-  const payload = decided.map(({ decision: { key, step }, settled }) => ({
-    r: key.run_id,
-    n: key.number,
-    a: key.attempt,
-    f: step.from,
-    s: settled === null ? step.state : 'done',
-    ap: step.applies,
-    sr: step.stop_reason,
-    mo: step.model,
-    mi: step.message_id,
-    e: step.error,
-    i: step.usage.input_tokens,
-    o: step.usage.output_tokens,
-    w5: step.usage.cache_write_5m_tokens,
-    w1: step.usage.cache_write_1h_tokens,
-    cr: step.usage.cache_read_tokens,
-    c: step.cost_nanousd,
-  }));
-  await expectRows(
-    'step',
-    decided.length,
-    sql`
-    with d as materialized (
-      select * from json_to_recordset(${storableJson(payload)}::json)
-        as d(r uuid, n int, a int, f text, s text, ap boolean, sr text, mo text, mi text, e json,
-             i int, o int, w5 int, w1 int, cr int, c bigint))
-    update step t
-       set state = d.s, stop_reason = d.sr, model = d.mo, provider_message_id = d.mi, error = d.e,
-           input_tokens = d.i, output_tokens = d.o, cache_write_5m_tokens = d.w5, cache_write_1h_tokens = d.w1,
-           cache_read_tokens = d.cr, cost_nanousd = d.c,
-           applied_at = case when d.ap then app_now() end,
-           ended_at = case when d.s = 'answered' then null else app_now() end
-      from d
-     where t.run_id = d.r and t.number = d.n and t.attempt = d.a and t.state = d.f
-    `,
-    trx,
-  );
-}
-
-interface MessageRow {
-  readonly run: LockedRun;
-  readonly step_number: number;
-  readonly seq: number;
-  readonly role: string;
-  readonly content_json: string;
-  readonly shown: boolean;
-}
-
-function messageRow(
-  run: LockedRun,
-  stepNumber: number,
-  message: {
-    readonly seq: number;
-    readonly role: string;
-    readonly content_json: string;
-    readonly shown: boolean;
-  },
-): MessageRow {
-  return { run, step_number: stepNumber, ...message };
-}
-
-/** The contents are spliced into the parameter as they are: verbatim, and without being printed a second time. */
-async function writeMessages(trx: Tx, rows: readonly MessageRow[]): Promise<void> {
-  if (rows.length === 0) return;
-  const payload = rows.map(
-    ({ run, step_number, seq, role, content_json, shown }) =>
-      `{"p":"${run.project_id}","c":"${run.conversation_id}","q":${seq},"r":"${run.id}","n":${step_number},"o":"${role}","h":${shown},"t":${toStorable(content_json)}}`,
-  );
-  await expectRows(
-    'message',
-    rows.length,
-    sql`
-    insert into message (project_id, conversation_id, seq, run_id, step_number, role, content, shown)
-    select p, c, q, r, n, o, t, h
-      from json_to_recordset(${`[${payload.join(',')}]`}::json)
-        as d(p uuid, c uuid, q int, r uuid, n int, o text, h boolean, t json)
-    `,
-    trx,
-  );
-}
-
-async function writeToolCalls(trx: Tx, decided: readonly DecidedRun[]): Promise<void> {
-  const payload = decided.flatMap(({ run, decision, calls }) =>
-    calls.map((call) => ({
-      p: run.project_id,
-      r: run.id,
-      n: decision.key.number,
-      x: call.call_index,
-      u: toStorableText(call.tool_use_id),
-      t: toStorableText(call.tool_name),
-      k: call.kind,
-      s: call.state,
-      h: call.held_result === null ? null : toStorableText(call.held_result),
-      w: call.awaits ?? undefined,
-    })),
-  );
-  if (payload.length === 0) return;
-  await sql`
-    insert into tool_call (project_id, run_id, step_number, call_index, tool_use_id, tool_name, kind, state, held_result,
-                           awaits, started_at, ended_at, duration_ms)
-    select p, r, n, x, u, t, k, s, h, w,
-           case when s <> 'pending' then app_now() end, case when s <> 'pending' then app_now() end,
-           case when s <> 'pending' then 0 end
-      from json_to_recordset(${JSON.stringify(payload)}::json)
-        as d(p uuid, r uuid, n int, x int, u text, t text, k text, s text, h text, w text)
-  `.execute(trx);
-}
-
-async function moveRuns(trx: Tx, moves: readonly RunMoved[]): Promise<void> {
-  const payload = moves.map(({ run, move, last_seq }) => ({
-    r: run.id,
-    f: run.state,
-    s: move.state,
-    q: last_seq,
-    n: move.state === 'ready' ? move.step_number : run.step_number,
-    a: move.state === 'ready' ? move.attempt : run.attempt,
-    x: move.state === 'ready' ? move.failures : run.failures,
-    b: move.state === 'ready' ? move.token_boost : run.token_boost,
-    t: move.state === 'ready' ? move.trail : undefined,
-    re: 'stop_reason' in move ? move.result : undefined,
-    sr: 'stop_reason' in move ? move.stop_reason : null,
-    e: 'error' in move ? move.error : null,
-  }));
-  await expectRows(
-    'run',
-    moves.length,
-    sql`
-    with d as materialized (
-      select * from json_to_recordset(${storableJson(payload)}::json)
-        as d(r uuid, f text, s text, q int, n int, a int, x int, b int, t json, re json, sr text, e json))
-    update run t
-       set state = d.s, step_number = d.n, attempt = d.a, failures = d.x, token_boost = d.b, last_seq = d.q,
-           trail = coalesce(d.t, t.trail),
-           result = d.re, stop_reason = d.sr, error = d.e, ended_at = case when d.sr is not null then app_now() end
-      from d
-     where t.id = d.r and t.state = d.f
-    `,
-    trx,
-  );
 }
 
 interface Tallied {
@@ -561,6 +415,15 @@ async function endContexts(
   conversationIds: readonly string[],
 ): Promise<void> {
   if (endedRunIds.length === 0) return;
+  // Most runs leave their conversation as it is: only the others are looked at closely.
+  const { rows: leaving } = await sql<{ id: string }>`
+    select r.id from run r join agent a on a.id = r.agent_id
+     where r.id = any(${endedRunIds}::uuid[]) and r.first_seq is not null
+       and (a.message_buffer_autoclear
+            or (r.state = 'failed' and r.stop_reason in ('context_overflow', 'invalid_request', 'poison'))
+            or (r.trail ->> 'pauses')::int > 0)
+  `.execute(trx);
+  if (leaving.length === 0) return;
   await sql`
     with ended as materialized (
       select r.id, r.conversation_id, r.last_seq, a.message_buffer_autoclear,
@@ -576,7 +439,7 @@ async function endContexts(
                           where s.run_id = r.id and s.number = (array_agg(m.step_number order by m.seq desc))[1]
                             and s.stop_reason = 'pause_turn')
           ) p on true
-       where r.id = any(${endedRunIds}::uuid[]) and r.first_seq is not null),
+       where r.id = any(${leaving.map(({ id }) => id)}::uuid[])),
     hidden as (
       -- By ctid, and looked up run by run: joined, a table that was never counted is scanned. Nobody else updates messages.
       update message m set shown = false
@@ -628,13 +491,6 @@ async function startHeirs(trx: Tx, heirs: readonly Heir[]): Promise<void> {
      where r.id = t.r and r.state = t.f
     `,
     trx,
-  );
-}
-
-/** JSON text whose strings Postgres can store: NUL and lone surrogates are dropped from error texts and names. */
-function storableJson(value: unknown): string {
-  return JSON.stringify(value, (_key, inner: unknown) =>
-    typeof inner === 'string' ? toStorableText(inner) : inner,
   );
 }
 

@@ -33,6 +33,9 @@ export function* jsonRowChunks(rows: Iterable<object>): Generator<RowChunk> {
 
 /** JSON text for a `json` column of settings: strings as a `text` column would take them, so that SQL can read it. */
 export function storableJson(value: unknown): string {
+  const plain = JSON.stringify(value);
+  // What Postgres refuses is always escaped.
+  if (!plain.includes('\\u')) return plain;
   const text = JSON.stringify(value, (_key, member: unknown) =>
     typeof member === 'string' ? toStorableText(member) : member,
   );

@@ -104,7 +104,7 @@ export async function sealReadyRuns(
                         sealed_at)
       select s.project_id, s.id, s.step_number, s.attempt, ${batch.id}::uuid, s.ordinal, 'sealed',
              c.context_from_seq, s.last_seq, c.summary_to_seq, coalesce(m.ids, '{}'), coalesce(m.revisions, '{}'),
-             least(d.tokens::bigint * (1 << s.token_boost), d.most, 2147483647), app_now()
+             least(d.tokens::bigint * (1 << s.token_boost), d.most, 2147483647), (select app_now())
         from sealed s
         join conversation c on c.id = s.conversation_id
         join asked d on d.id = s.definition_id

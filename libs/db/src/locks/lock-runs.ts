@@ -39,7 +39,7 @@ export async function lockRuns(trx: Tx, runIds: readonly string[]): Promise<Read
     select r.id, r.project_id, r.batch_id, b.state as batch_state, b.apply as batch_apply, b.budgeted, r.agent_id, r.conversation_id, r.definition_id,
            r.state, r.step_number, r.attempt, r.failures, r.max_steps + r.summary_steps as max_steps, r.token_boost,
            coalesce(r.last_seq, -1) as last_seq, r.summarises_to_seq, r.trail,
-           coalesce(r.deadline_at <= app_now(), false) as is_overdue
+           coalesce(r.deadline_at <= (select app_now()), false) as is_overdue
       from run r join batch b on b.id = r.batch_id
      where r.id = any(${runIds}::uuid[])
      order by r.id

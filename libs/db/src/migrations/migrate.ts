@@ -9,6 +9,7 @@ import * as context from './0004-context.ts';
 import * as money from './0005-money.ts';
 import * as counts from './0006-counts.ts';
 import * as agentResults from './0007-agent-results.ts';
+import * as hotPath from './0008-hot-path.ts';
 
 /** Every migration, by name, in order. Imported, not globbed: type stripping and bundling both see them. */
 export const MIGRATIONS: Readonly<Record<string, Migration>> = {
@@ -19,6 +20,7 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0005_money': money,
   '0006_counts': counts,
   '0007_agent_results': agentResults,
+  '0008_hot_path': hotPath,
 };
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...MIGRATIONS }) };

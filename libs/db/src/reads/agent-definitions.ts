@@ -28,12 +28,17 @@ export function agentContents(projectId: string, wishes: readonly DefinitionWish
     wish as materialized (
       select a as agent_id, t as client_tools, f as result_format
       from json_to_recordset(${JSON.stringify(payload)}::json) as w (a uuid, t text, f text)
-    ), attached as (
-      select a.id as agent_id, coalesce(array_agg(k.tool_id order by k.position, k.tool_id) filter (where k.tool_id is not null),
-        '{}') as tool_ids
-      from agent a left join agent_tool k on k.agent_id = a.id
-      where a.id in (select agent_id from wish) and a.project_id = ${projectId}::uuid and a.deleted_at is null
-      group by a.id
+    ), wished as materialized (
+      -- The comparison of projects is wrapped: for a plain one, stale statistics promise a single agent, and what is
+      -- joined to the agents is read again for each.
+      select w.client_tools, w.result_format as asked_format,
+        nullif(coalesce(w.result_format, a.result_format::text), 'none') as result_format,
+        a.id as agent_id, a.project_id, a.conversation_id, a.agent_type, a.system, a.model, a.model_settings, a.tool_rules,
+        a.context_window_limit, a.compaction,
+        coalesce((
+          select array_agg(k.tool_id order by k.position, k.tool_id) from agent_tool k where k.agent_id = a.id), '{}') as tool_ids
+      from wish w join agent a on a.id = w.agent_id
+      where coalesce(a.project_id = ${projectId}::uuid, false) and a.deleted_at is null
     ), toolbox as materialized (
       -- Agents of a fleet mostly have the same tools: print each list once.
       select s.tool_ids, coalesce((
@@ -42,22 +47,20 @@ export function agentContents(projectId: string, wishes: readonly DefinitionWish
           'timeout_ms', t.timeout_ms, 'requires_approval', t.requires_approval) order by u.position)
         from unnest(s.tool_ids) with ordinality as u (id, position) join tool t on t.id = u.id
       ), '[]')::text as tools
-      from (select distinct tool_ids from attached) s
-    ), wished as (
-      select w.agent_id, w.client_tools, w.result_format,
+      from (select distinct tool_ids from wished) s
+    ), equipped as materialized (
+      select w.*,
         -- Two arrays as text, made one.
         case when w.client_tools is null then b.tools when b.tools = '[]' then w.client_tools
              else left(b.tools, -1) || ', ' || substr(w.client_tools, 2) end as tools
-      from wish w join attached s on s.agent_id = w.agent_id join toolbox b on b.tool_ids = s.tool_ids
+      from wished w join toolbox b on b.tool_ids = w.tool_ids
     ), content as (
-      select a.id as agent_id, b.client_tools, b.result_format as asked_format, f.result_format, a.conversation_id, a.agent_type, a.system, a.model, a.model_settings, a.tool_rules,
-        b.tools, a.context_window_limit, a.compaction,
-        encode(substr(sha256(convert_to(json_build_array(a.project_id, a.agent_type, a.system, a.model,
-          a.model_settings::text, a.tool_rules::text, b.tools, f.result_format,
-          a.context_window_limit, a.compaction::text)::text, 'UTF8')), 1, 16), 'hex')::uuid as definition_id
-      from wished b join agent a on a.id = b.agent_id
-      cross join lateral (
-        select nullif(coalesce(b.result_format, a.result_format::text), 'none') as result_format) f
+      select agent_id, client_tools, asked_format, result_format, conversation_id, agent_type, system, model, model_settings, tool_rules,
+        tools, context_window_limit, compaction,
+        encode(substr(sha256(convert_to(json_build_array(project_id, agent_type, system, model,
+          model_settings::text, tool_rules::text, tools, result_format,
+          context_window_limit, compaction::text)::text, 'UTF8')), 1, 16), 'hex')::uuid as definition_id
+      from equipped
     )`;
 }
 

@@ -237,7 +237,6 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
   },
   I2: {
     'two attempts are applied': [
-      'drop index step_applied_once',
       `insert into step (project_id, run_id, number, attempt, provider_batch_id, ordinal, state, context_from_seq, context_to_seq, block_ids,
          block_revisions, max_tokens, sealed_at, applied_at, ended_at, stop_reason)
        select project_id, run_id, number, attempt + 1, provider_batch_id, 99, state, 0, 1, '{}', '{}', 1, sealed_at, applied_at, ended_at, stop_reason

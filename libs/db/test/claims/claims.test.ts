@@ -30,7 +30,7 @@ beforeAll(async () => {
   db = database.db;
 });
 afterAll(() => database.close());
-beforeEach(() => sql`truncate batch, provider_batch, run_chunk cascade`.execute(db));
+beforeEach(() => sql`truncate batch, run, provider_batch, run_chunk cascade`.execute(db));
 
 /** Longer than the leases that ALICE and BOB take. */
 const EXPIRED_MS = 30_001;

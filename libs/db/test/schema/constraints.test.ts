@@ -437,14 +437,13 @@ describe('a CHECK refuses what its state must not be', () => {
 });
 
 describe('keys say what may be there once', () => {
-  const step = { ...VALID['step'], state: 'done', stop_reason: 'end_turn', applied_at: NOW, ended_at: NOW };
   test.each([
     [
-      'one attempt of a step number is applied',
-      'step',
-      step,
-      { ...step, attempt: 2, ordinal: 1 },
-      'step_applied_once',
+      'a step has one answer',
+      'message',
+      { ...VALID['message'], role: 'assistant', run_id: ID, step_number: 1 },
+      { ...VALID['message'], role: 'assistant', run_id: ID, step_number: 1, seq: 2 },
+      'message_answer_once',
     ],
     [
       'a place in a provider batch belongs to one step',
@@ -514,16 +513,17 @@ describe('keys say what may be there once', () => {
       const lost = { ...VALID['step'], state: 'lost', ended_at: NOW };
       await insert(client, 'step', lost);
       await insert(client, 'step', { ...lost, attempt: 2, ordinal: 1 });
-      await insert(client, 'step', { ...step, attempt: 3, ordinal: 2 });
+      const applied = { state: 'done', stop_reason: 'end_turn', applied_at: NOW, ended_at: NOW };
+      await insert(client, 'step', { ...VALID['step'], ...applied, attempt: 3, ordinal: 2 });
     });
   });
 });
 
-test('tables written for every step have no foreign keys', async () => {
+test('tables written for every run or step have no foreign keys', async () => {
   const owners = await names(
     `select distinct conrelid::regclass::text as name from pg_constraint where contype = 'f'`,
   );
-  expect(owners.filter((table) => ['step', 'message', 'tool_call'].includes(table))).toEqual([]);
+  expect(owners.filter((table) => ['run', 'step', 'message', 'tool_call'].includes(table))).toEqual([]);
 });
 
 test('every table belongs to a project', async () => {

@@ -36,7 +36,7 @@ beforeAll(async () => {
 });
 afterAll(() => database.close());
 beforeEach(() =>
-  sql`truncate batch, provider_batch, run_chunk, step, message, tool_call cascade`.execute(db),
+  sql`truncate batch, run, provider_batch, run_chunk, step, message, tool_call cascade`.execute(db),
 );
 
 async function oneAgent(): Promise<{ readonly id: string; readonly conversation_id: string }> {

@@ -49,7 +49,7 @@ beforeAll(async () => {
 });
 afterAll(() => database.close());
 beforeEach(() =>
-  sql`truncate batch, provider_batch, run_chunk, step, message, tool_call cascade`.execute(db),
+  sql`truncate batch, run, provider_batch, run_chunk, step, message, tool_call cascade`.execute(db),
 );
 
 /** Everything that a commit writes. */
@@ -245,7 +245,7 @@ describe('an answer is applied at most once', () => {
     );
     await sql`update run set state = 'in_flight', attempt = 2`.execute(db);
     await expect(ingest(db, lease, DONE, { run_ids: fleet.run_ids })).rejects.toMatchObject({
-      constraint: 'step_applied_once',
+      constraint: 'message_answer_once',
     });
   });
 

@@ -91,7 +91,15 @@ export async function commitInParts(
         const conduct = definitions.get(run.definition_id)?.conduct ?? NO_CONDUCT;
         return resultsOf(run, conduct, calls.get(run.id) ?? [], hand, memory);
       });
-      const committed = await commitToolResults(trx, chunk.id, results, commitIds(), part, memory.changes);
+      const whole = part.length === chunk.run_ids.length;
+      const committed = await commitToolResults(
+        trx,
+        chunk.id,
+        results,
+        commitIds(),
+        whole ? null : part,
+        memory.changes,
+      );
       await deps.hooks?.('tools.before_commit');
       return committed;
     });
