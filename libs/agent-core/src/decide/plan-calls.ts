@@ -6,6 +6,7 @@ import type { RuleHistory } from '../rules/history.ts';
 import { prefilledArgs, withPrefilled } from '../rules/prefill.ts';
 import type { ToolRule } from '../rules/rule.ts';
 import { requiresApproval } from '../rules/solver.ts';
+import { findInexact } from '../tools/finish.ts';
 import type { ArgumentValidator } from '../tools/validate.ts';
 import type { Conduct } from './conduct.ts';
 
@@ -97,6 +98,8 @@ function planCall(
   // Input that is no object is for the validator to refuse, whatever a rule would add to it.
   const checked = by.validate(tool, isJsonObject(use.input) ? filled.args : use.input);
   if (!checked.ok) return reject(checked.message);
+  const inexact = tool.kind === 'finish' ? findInexact(checked.args) : null;
+  if (inexact !== null) return reject(`The result is not taken: ${inexact}.`);
   return { ...call, kind: tool.kind, args: checked.args, rejection: null, awaits: awaitedOf(tool, rules) };
 }
 

@@ -1,5 +1,6 @@
 import type { Json } from '../base/json.ts';
 import type { ContentBlock } from '../model/content.ts';
+import { findInexact } from '../tools/finish.ts';
 import type { ResultDemand } from './conduct.ts';
 
 /** A result that an answer in words holds, or what is wrong with it, for the model. */
@@ -21,6 +22,6 @@ export function resultOf(content: readonly ContentBlock[], demand: ResultDemand)
   } catch {
     return { ok: false, message: 'it is not JSON alone' };
   }
-  const problem = demand.check(result);
+  const problem = demand.check(result) ?? findInexact(result);
   return problem === null ? { ok: true, result } : { ok: false, message: problem };
 }

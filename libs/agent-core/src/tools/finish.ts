@@ -37,6 +37,30 @@ function finishSchema({ $id, ...schema }: JsonObject): JsonObject {
   return { type: 'object', properties: { result }, required: ['result'], additionalProperties: false };
 }
 
+/** From here on numbers are printed with an exponent: quantities, of which nobody expects the last digit. */
+const QUANTITY_MIN = 1e21;
+
+/**
+ * What keeps a result from being handed over as it was written, as a sentence, or null: numbers lose the last digits of
+ * longer whole ones, such as ids, and what overflows is lost as a whole.
+ */
+export function findInexact(result: Json): string | null {
+  const open: Json[] = [result];
+  for (let part = open.pop(); part !== undefined; part = open.pop()) {
+    if (typeof part === 'object' && part !== null) {
+      for (const inner of Object.values<Json>(part)) open.push(inner);
+    } else if (typeof part === 'number' && !isKept(part)) {
+      return `it holds a number near ${part}, which is too long to be kept to the last digit: write it as a string`;
+    }
+  }
+  return null;
+}
+
+function isKept(number: number): boolean {
+  if (!Number.isInteger(number)) return Number.isFinite(number);
+  return Number.isSafeInteger(number) || Math.abs(number) >= QUANTITY_MIN;
+}
+
 let compile: ((schema: JsonObject) => CompiledSchema) | null = null;
 
 /** A check of results by a schema: what is wrong, as a sentence, or null. */

@@ -55,6 +55,34 @@ function callFinish(conduct: typeof typed, input: JsonObject, rest: Partial<RunF
   return decideAfterTools(makeRun({ state: 'acting', ...rest }), 5, '[]', settled, conduct).run;
 }
 
+describe('a whole number too long to be kept to its last digit', () => {
+  const ID = '12345678901234567891';
+  const plan = (input: JsonObject) =>
+    planCalls(
+      [{ type: 'tool_use', id: '1', name: 'finish', input }],
+      free,
+      NO_HISTORY,
+      createArgumentValidator(),
+    )[0]!;
+
+  test('is never altered in silence: the model is asked to write it as a string', () => {
+    const { run, messages } = say(spoken, `{"n": ${ID}}`);
+    expect(run).toMatchObject({ state: 'ready' });
+    expect(messages[1]?.content_json).toContain('near 12345678901234567000');
+    const { rejection } = plan({ result: { list: [{ id: JSON.parse(`-${ID}`) as number }] } });
+    expect(rejection).toContain('near -12345678901234567000');
+    expect(rejection).toContain('as a string');
+  });
+
+  test('is one beyond what numbers hold exactly, and no quantity', () => {
+    for (const n of [2 ** 53 - 1, -(2 ** 53 - 1), 0.1, 6.02e23, -1.5e300])
+      expect(plan({ result: n }).rejection).toBeNull();
+    for (const text of ['9007199254740993', '1e400', '-1e400'])
+      expect(plan({ result: [JSON.parse(text) as number] }).rejection).not.toBeNull();
+    expect(say(spoken, `{"n": 9007199254740991, "id": "${ID}"}`).run).toMatchObject({ state: 'completed' });
+  });
+});
+
 describe('the tool finish', () => {
   test('ends the run with what it is given', () => {
     for (const result of [null, 'text', { n: 1 }, [1]]) {
