@@ -18,6 +18,7 @@ import {
 } from '../../libs/db/src/index.ts';
 import { prepareQueue } from '../../libs/queue/src/index.ts';
 import { checkRedis, createPool } from '../../libs/services/src/index.ts';
+import { WORKER_NODE_ARGUMENTS } from '../../scripts/stack/settings.ts';
 import { description, parameters } from '../tools/look_up.ts';
 import { MODEL, STEPS, SYSTEM_PROMPT, userText, type Scenario } from '../workload.ts';
 import type { EngineContext, PreparedEngine, RowCounts } from './engine.ts';
@@ -104,7 +105,7 @@ export function startWorkers(context: EngineContext, store: ProductStore): Promi
           holdOpenMs: 0,
           trace: context.trace,
         },
-        nodeArguments: context.nodeArguments,
+        nodeArguments: context.nodeArguments.length > 0 ? context.nodeArguments : WORKER_NODE_ARGUMENTS,
         env: { ...SHORT_WAITS, ...(context.queue === 'none' ? SHORT_SWEEP : {}), ...context.workerEnv },
       }),
     ),

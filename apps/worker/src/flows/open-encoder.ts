@@ -33,9 +33,9 @@ export async function openEncoder(
   const blocks = await readBlocksAt(
     db,
     page.flatMap((request) =>
-      request.block_ids.map((block_id, index) => ({
+      (request.block_ids ?? []).map((block_id, index) => ({
         block_id,
-        revision: request.block_revisions[index] ?? 0,
+        revision: request.block_revisions?.[index] ?? 0,
       })),
     ),
   );
@@ -94,8 +94,8 @@ function encodeSummary(customId: string, request: SealedRequest, { definition }:
 }
 
 function blocksOf(request: SealedRequest, blocks: ReadonlyMap<string, BlockView>): readonly BlockView[] {
-  return request.block_ids.flatMap((id, index) => {
-    const block = blocks.get(`${id}/${request.block_revisions[index] ?? 0}`);
+  return (request.block_ids ?? []).flatMap((id, index) => {
+    const block = blocks.get(`${id}/${request.block_revisions?.[index] ?? 0}`);
     return block === undefined ? [] : [block];
   });
 }

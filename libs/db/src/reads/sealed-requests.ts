@@ -22,8 +22,9 @@ export interface SealedRequest {
   readonly hidden: number | null;
   /** JSON text of the messages array, stored contents spliced in untouched. */
   readonly messages_json: string;
-  readonly block_ids: readonly string[];
-  readonly block_revisions: readonly number[];
+  /** Null, both, where there are none: an empty array costs more to read. */
+  readonly block_ids: readonly string[] | null;
+  readonly block_revisions: readonly number[] | null;
   /** What it says of messages and passages that it does not show; null for nothing. */
   readonly metadata: MemoryMetadata | null;
 }
@@ -41,7 +42,7 @@ export async function readSealedRequests(
   const { rows } = await sql<SealedRequest>`
     select s.ordinal, s.run_id, s.number, s.attempt, coalesce(s.max_tokens_fitted, s.max_tokens) as max_tokens,
            r.definition_id, r.trail, s.context_to_seq - s.context_from_seq + 1 as messages_max, s.is_summary, o.summary, o.hidden,
-           s.block_ids, s.block_revisions,
+           nullif(s.block_ids, '{}') as block_ids, nullif(s.block_revisions, '{}') as block_revisions,
            case when s.passages is not null then json_build_object(
              'agent_id', r.agent_id, 'messages', greatest(0, s.context_from_seq - 1), 'passages', s.passages, 'tags', s.passage_tags,
              'sealed_at', extract(epoch from date_trunc('second', s.sealed_at))::bigint,

@@ -177,7 +177,10 @@ describe('what a sealed request shows', () => {
     const { id } = await seal(db);
     const before = await readSealedRequests(db, id, 0, 3);
     const refs = before.flatMap((request) =>
-      request.block_ids.map((block_id, index) => ({ block_id, revision: request.block_revisions[index]! })),
+      (request.block_ids ?? []).map((block_id, index) => ({
+        block_id,
+        revision: request.block_revisions?.[index] ?? 0,
+      })),
     );
     const blocks = await readBlocksAt(db, refs);
     expect([...blocks.values()].map((block) => block.value)).toEqual([
