@@ -2,6 +2,7 @@
 import type { ProofDatabase } from './database.ts';
 import type { Turn } from './model.ts';
 import { CALM, type Temper } from './provider-temper.ts';
+import { PLAIN_AGENT, type AgentTraits } from './traits.ts';
 import { simulate, type SimulationResult } from './simulation.ts';
 import { LEASE_MS } from './worker.ts';
 import type { Workload } from './workload.ts';
@@ -16,7 +17,7 @@ export interface Scenario {
   readonly cancelAfterMs: number | null;
 }
 
-/** Six runs: memory and module tools, one agent shared by two, one isolated conversation. */
+/** Seven runs: memory and module tools, one agent shared by two, one isolated conversation, one that is summarised. */
 export const SCENARIOS: readonly Scenario[] = [
   { name: 'all is well', temper: CALM, faultyEvents: 1, cancelAfterMs: null },
   {
@@ -71,16 +72,19 @@ export async function recordPoints(
   return hits;
 }
 
+/** What a struck run came to, and whether it came as far as to be struck. */
+export type StruckResult = SimulationResult & { readonly struck: boolean };
+
 /** Runs a scenario in which the `nth` hit of a point is struck. */
-export function strikeAt(
+export async function strikeAt(
   database: ProofDatabase,
   scenario: Scenario,
   point: string,
   nth: number,
   strike: Strike,
-): Promise<SimulationResult> {
+): Promise<StruckResult> {
   let hits = 0;
-  return simulate(database, {
+  const result = await simulate(database, {
     ...optionsOf(scenario),
     striker:
       () =>
@@ -90,15 +94,19 @@ export function strikeAt(
         return hits === nth ? strike : null;
       },
   });
+  return { ...result, struck: hits >= nth };
 }
 
-/** Sweeps every point that the scenarios pass; a point is swept in the first two scenarios that have it. */
+/**
+ * Sweeps every point that the scenarios pass; a point is swept in the first two scenarios that have it. Returns the points
+ * that were swept.
+ */
 export async function sweepPoints(
   database: ProofDatabase,
   kinds: readonly EffectKind[],
   onReport: (report: PointReport) => void,
   scenarios: readonly Scenario[] = SCENARIOS,
-): Promise<void> {
+): Promise<ReadonlySet<string>> {
   const swept = new Map<string, number>();
   for (const scenario of scenarios) {
     for (const [point, hits] of [...(await recordPoints(database, scenario, kinds))].sort()) {
@@ -109,8 +117,9 @@ export async function sweepPoints(
       let runs = 0;
       for (const nth of new Set([1, Math.min(2, hits), hits])) {
         for (const [how, strike] of Object.entries(STRIKES)) {
-          const { violations } = await strikeAt(database, scenario, point, nth, strike);
+          const { violations, struck } = await strikeAt(database, scenario, point, nth, strike);
           runs += 1;
+          if (!struck) failures.push(`${how} at hit ${nth}: the run never came so far`);
           for (const { name, detail } of violations.slice(0, 1))
             failures.push(`${how} at hit ${nth}: ${name}: ${detail}`);
         }
@@ -118,6 +127,7 @@ export async function sweepPoints(
       onReport({ point, scenario: scenario.name, hits, runs, failures });
     }
   }
+  return new Set(swept.keys());
 }
 
 function optionsOf(scenario: Scenario): Parameters<typeof simulate>[1] {
@@ -150,8 +160,10 @@ function workloadOf(scenario: Scenario): Workload {
       calls: calls.map((tool, index) => note(tool, `${name}t${turn}c${index}`)),
     })),
   });
+  const summarised: AgentTraits = { ...PLAIN_AGENT, buffer: { limit: 4, keep: 1 } };
   return {
-    agents: 4,
+    agents: 5,
+    agentTraits: [PLAIN_AGENT, PLAIN_AGENT, PLAIN_AGENT, PLAIN_AGENT, summarised],
     batches: [
       {
         atMs: 0,
@@ -168,7 +180,11 @@ function workloadOf(scenario: Scenario): Workload {
         atMs: 2_000,
         cancelAfterMs: null,
         wantsCallback: false,
-        runs: [run('e', 2, [['look_up']]), run('f', 3, [['core_memory_append', 'note_once']], true)],
+        runs: [
+          run('e', 2, [['look_up']]),
+          run('f', 3, [['core_memory_append', 'note_once']], true),
+          run('g', 4, [['look_up'], ['look_up'], ['look_up']]),
+        ],
       },
     ],
   };

@@ -3,6 +3,7 @@
 // `npm run killpoints -- --every-effect`: the same at every statement, commit and call instead. Takes half an hour.
 
 import { parseArgs } from 'node:util';
+import { HOOK_POINTS } from '../apps/worker/src/flows/deps.ts';
 import { openProofDatabase } from '../proof/database.ts';
 import { sweepPoints } from '../proof/killpoints.ts';
 import { startProofServer } from '../proof/server.ts';
@@ -20,7 +21,7 @@ try {
   console.log(
     `${'point'.padEnd(72)}${'scenario'.padEnd(22)}${'hits'.padStart(5)}${'runs'.padStart(6)}${'failed'.padStart(8)}`,
   );
-  await sweepPoints(database, values['every-effect'] ? EVERY_EFFECT : ['hook'], (report) => {
+  const swept = await sweepPoints(database, values['every-effect'] ? EVERY_EFFECT : ['hook'], (report) => {
     points += 1;
     runs += report.runs;
     failed += report.failures.length;
@@ -31,6 +32,9 @@ try {
     for (const failure of report.failures) console.log(`    ${failure}`);
   });
   await database.close();
+  const passedBy = values['every-effect'] ? [] : HOOK_POINTS.filter((point) => !swept.has(point));
+  for (const point of passedBy) console.log(`${point}: no scenario passes it`);
+  failed += passedBy.length;
   console.log(`${runs} struck runs at ${points} points, ${failed} failed.`);
   process.exitCode = failed === 0 ? 0 : 1;
 } finally {

@@ -61,39 +61,42 @@ export interface BellPort {
 }
 
 /** Named points between the steps of flows: absent in production, where a test pauses, kills or races. */
-export type HookPoint =
-  | 'compose.before_commit'
-  | 'compose.after_commit'
-  | 'submit.after_claim'
-  | 'submit.after_fit'
-  | 'submit.after_encode'
-  | 'submit.after_write_ahead'
-  | 'submit.before_post'
-  | 'submit.after_post'
-  | 'submit.after_commit'
-  | 'reconcile.after_list'
-  | 'reconcile.before_commit'
-  | 'poll.after_look'
-  | 'poll.after_commit'
-  | 'poll.before_reject'
-  | 'ingest.after_claim'
-  | 'ingest.before_chunk'
-  | 'ingest.before_commit'
-  | 'ingest.after_commit'
-  | 'ingest.before_end'
-  | 'tools.after_claim'
-  | 'tools.after_journal'
-  | 'tools.after_calls'
-  | 'tools.before_commit'
-  | 'tools.after_commit'
-  | 'finish.before_commit'
-  | 'cancel.before_commit'
-  | 'cancel.after_commit'
-  | 'cancel.after_upstream'
-  | 'settle.before_commit'
-  | 'sweep.before_commit'
-  | 'hunt.after_list'
-  | 'webhook.after_send';
+export const HOOK_POINTS = [
+  'compose.before_commit',
+  'compose.after_commit',
+  'submit.after_claim',
+  'submit.after_fit',
+  'submit.after_encode',
+  'submit.after_write_ahead',
+  'submit.before_post',
+  'submit.after_post',
+  'submit.after_commit',
+  'reconcile.after_list',
+  'reconcile.before_commit',
+  'poll.after_look',
+  'poll.after_commit',
+  'poll.before_reject',
+  'ingest.after_claim',
+  'ingest.before_chunk',
+  'ingest.before_commit',
+  'ingest.after_commit',
+  'ingest.before_end',
+  'tools.after_claim',
+  'tools.after_journal',
+  'tools.after_calls',
+  'tools.before_commit',
+  'tools.after_commit',
+  'finish.before_commit',
+  'cancel.before_commit',
+  'cancel.after_commit',
+  'cancel.after_upstream',
+  'settle.before_commit',
+  'sweep.before_commit',
+  'hunt.after_list',
+  'webhook.after_send',
+] as const;
+
+export type HookPoint = (typeof HOOK_POINTS)[number];
 
 export type Hooks = (point: HookPoint) => Promise<void> | void;
 
