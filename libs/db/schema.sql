@@ -477,7 +477,7 @@ create table run (
   constraint run_steps_bounded CHECK (((step_number >= 1) AND (step_number <= (max_steps + summary_steps)))),
   constraint run_stop_reason_check CHECK ((stop_reason = ANY (ARRAY['end_turn'::text, 'tool_rule'::text, 'max_steps'::text, 'max_tokens'::text, 'stop_sequence'::text, 'refusal'::text, 'budget_exceeded'::text, 'loop_detected'::text, 'context_overflow'::text, 'no_valid_tools'::text, 'invalid_request'::text, 'provider_error'::text, 'expired'::text, 'cancelled'::text, 'deadline'::text, 'poison'::text]))),
   constraint run_summary_steps_check CHECK ((summary_steps >= 0))
-) with (fillfactor=50);
+) with (fillfactor=30);
 CREATE INDEX run_by_age ON public.run USING btree (project_id, created_at, id);
 CREATE INDEX run_by_agent ON public.run USING btree (agent_id, created_at, id);
 CREATE UNIQUE INDEX run_by_custom_id ON public.run USING btree (batch_id, custom_id) WHERE (custom_id IS NOT NULL);
@@ -571,7 +571,7 @@ create table step (
   constraint step_reserved CHECK (((reserved_nanousd IS NULL) = (reserved_output_tokens IS NULL))),
   constraint step_reserved_nanousd_check CHECK ((reserved_nanousd >= 0)),
   constraint step_state_check CHECK ((state = ANY (ARRAY['sealed'::text, 'answered'::text, 'done'::text, 'lost'::text, 'errored'::text, 'expired'::text, 'canceled'::text])))
-) with (fillfactor=50);
+) with (fillfactor=35);
 CREATE UNIQUE INDEX step_by_provider_batch ON public.step USING btree (provider_batch_id, ordinal);
 
 create table tick (
@@ -651,7 +651,7 @@ create table tool_call (
   constraint tool_call_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'running'::text, 'succeeded'::text, 'failed'::text, 'unknown'::text]))),
   constraint tool_call_verdict CHECK ((((verdict IS NULL) = (answer_sha256 IS NULL)) AND ((verdict IS NULL) OR (awaits IS NOT NULL)))),
   constraint tool_call_verdict_check CHECK ((verdict = ANY (ARRAY['approved'::text, 'denied'::text, 'answered'::text])))
-) with (fillfactor=50);
+) with (fillfactor=40);
 
 alter table agent add constraint agent_conversation_id_fkey FOREIGN KEY (conversation_id) REFERENCES conversation(id);
 alter table agent add constraint agent_project_id_fkey FOREIGN KEY (project_id) REFERENCES project(id);

@@ -18,9 +18,9 @@ alter table run
 create unique index message_answer_once on message (run_id, step_number) where role = 'assistant' and step_number is not null;
 drop index step_applied_once;
 
-alter table run set (fillfactor = 50);
-alter table step set (fillfactor = 50);
-alter table tool_call set (fillfactor = 50);
+alter table run set (fillfactor = 30);
+alter table step set (fillfactor = 35);
+alter table tool_call set (fillfactor = 40);
 `,
     )
     .execute(db);

@@ -273,7 +273,7 @@ describe.each(['never counted', 'counted before the last step'])(
   },
 );
 
-test('a run stays HOT through a whole step: its updates touch no index', async () => {
+test('runs, steps and calls stay HOT through whole steps: their updates touch no index', async () => {
   const pool = createPool({ url: database.url, max: 1, applicationName: 'test' });
   // One connection, whose counts can be asked for at any moment.
   const own: Database = new Kysely<DB>({ dialect: new PostgresDialect({ pool }) });
@@ -281,9 +281,8 @@ test('a run stays HOT through a whole step: its updates touch no index', async (
   const counts = async (): Promise<{ readonly all: number; readonly hot: number }> => {
     await sql`select pg_stat_force_next_flush()`.execute(own);
     const { rows } = await sql<{ all: number; hot: number }>`
-      select n_tup_upd::int as all, (n_tup_hot_upd + n_tup_newpage_upd)::int as hot from pg_stat_user_tables where relname = 'run'`.execute(
-      own,
-    );
+      select sum(n_tup_upd)::int as all, sum(n_tup_hot_upd + n_tup_newpage_upd)::int as hot
+        from pg_stat_user_tables where relname in ('run', 'step', 'tool_call')`.execute(own);
     return rows[0]!;
   };
   try {
@@ -307,8 +306,10 @@ test('a run stays HOT through a whole step: its updates touch no index', async (
       await act(own, chunk);
     }
     // The server hands counts on when it finds the time.
-    await expect.poll(async () => (await counts()).all - before.all, { timeout: 20_000 }).toBe(8 * 4 * 3);
-    expect((await counts()).hot - before.hot).toBe(8 * 4 * 3);
+    // Of each step: the run three times, the step twice, its call once.
+    const updates = 8 * 4 * (3 + 2 + 1);
+    await expect.poll(async () => (await counts()).all - before.all, { timeout: 20_000 }).toBe(updates);
+    expect((await counts()).hot - before.hot).toBe(updates);
   } finally {
     await own.destroy();
   }
