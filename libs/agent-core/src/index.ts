@@ -294,10 +294,8 @@ export {
 } from './money/reserve.ts';
 export {
   admitRuns,
-  hasRoom,
   NO_AMOUNT,
   reserveAmount,
-  settleAmount,
   type Account,
   type Admission,
   type Amount,

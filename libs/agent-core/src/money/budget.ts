@@ -44,12 +44,7 @@ export interface Admission {
   readonly paused: readonly { readonly batch_id: string; readonly reason: string }[];
 }
 
-/** True when `amount` can be taken on without ever exceeding the cap: `spent + reserved + amount ≤ cap`. */
-export function hasRoom({ cap, spent, reserved }: Account, amount: Amount): boolean {
-  return shortOf({ cap, spent, reserved }, amount) === null;
-}
-
-/** Which limit leaves no room. */
+/** Which limit leaves no room: `spent + reserved + amount ≤ cap` holds always. */
 function shortOf({ cap, spent, reserved }: Account, amount: Amount): keyof Cap | null {
   for (const kind of ['cost_nanousd', 'output_tokens'] as const) {
     const limit = cap[kind];
@@ -60,22 +55,13 @@ function shortOf({ cap, spent, reserved }: Account, amount: Amount): keyof Cap |
 
 /** The account with an amount held. */
 export function reserveAmount(account: Account, amount: Amount): Account {
-  return { ...account, reserved: add(account.reserved, amount, 1) };
-}
-
-/** The account once a request is answered (`billed`) or will never be (`billed` is nothing): what was held is freed. */
-export function settleAmount(account: Account, held: Amount, billed: Amount): Account {
+  const { reserved } = account;
   return {
     ...account,
-    spent: add(account.spent, billed, 1),
-    reserved: add(account.reserved, held, -1),
-  };
-}
-
-function add(a: Amount, b: Amount, sign: 1 | -1): Amount {
-  return {
-    cost_nanousd: a.cost_nanousd + sign * b.cost_nanousd,
-    output_tokens: a.output_tokens + sign * b.output_tokens,
+    reserved: {
+      cost_nanousd: reserved.cost_nanousd + amount.cost_nanousd,
+      output_tokens: reserved.output_tokens + amount.output_tokens,
+    },
   };
 }
 

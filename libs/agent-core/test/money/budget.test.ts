@@ -2,10 +2,8 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import {
   admitRuns,
-  hasRoom,
   NO_AMOUNT,
   reserveAmount,
-  settleAmount,
   type Account,
   type Amount,
   type AskingRun,
@@ -19,24 +17,29 @@ function account(cap: Partial<Cap> = {}, spent = NO_AMOUNT, reserved = NO_AMOUNT
 function run(run_id: string, cost: number | null, rest: Partial<AskingRun> = {}): AskingRun {
   return { run_id, batch_id: 'b', cost_nanousd: cost, output_tokens: 10, account: account(), ...rest };
 }
+/** What the store does with an answer: frees what was held, books what was billed. */
+function settle(given: Account, held: Amount, billed: Amount): Account {
+  const sum = (a: Amount, b: Amount, sign: 1 | -1): Amount =>
+    amount(a.cost_nanousd + sign * b.cost_nanousd, a.output_tokens + sign * b.output_tokens);
+  return { ...given, spent: sum(given.spent, billed, 1), reserved: sum(given.reserved, held, -1) };
+}
 const ids = (list: readonly { readonly run_id: string }[]) => list.map(({ run_id }) => run_id);
 
 describe('room under a cap', () => {
-  test('is what is neither spent nor reserved, to the last bit', () => {
-    const given = account({ cost_nanousd: 10 }, amount(3), amount(4));
-    expect(hasRoom(given, amount(3))).toBe(true);
-    expect(hasRoom(given, amount(4))).toBe(false);
-    expect(hasRoom(account({ output_tokens: 5 }), amount(99, 5))).toBe(true);
-    expect(hasRoom(account({ output_tokens: 5 }), amount(0, 6))).toBe(false);
-    expect(hasRoom(account(), amount(1e15, 1e9))).toBe(true);
+  test.each([
+    [{ cost_nanousd: 10 }, amount(3), amount(4), amount(3, 0), true],
+    [{ cost_nanousd: 10 }, amount(3), amount(4), amount(4, 0), false],
+    [{ output_tokens: 5 }, NO_AMOUNT, NO_AMOUNT, amount(99, 5), true],
+    [{ output_tokens: 5 }, NO_AMOUNT, NO_AMOUNT, amount(0, 6), false],
+    [{}, NO_AMOUNT, NO_AMOUNT, amount(1e15, 1e9), true],
+  ])('of %j with %j spent and %j held is to the last bit: %j goes: %s', (cap, spent, held, asked, goes) => {
+    const asking = run('1', asked.cost_nanousd, { output_tokens: asked.output_tokens });
+    const { admitted } = admitRuns([asking], new Map([['b', account(cap, spent, held)]]));
+    expect(ids(admitted)).toEqual(goes ? ['1'] : []);
   });
 
-  test('what was held is freed by the answer, which is billed', () => {
-    const held = reserveAmount(account({ cost_nanousd: 10 }), amount(6, 2));
-    expect(held.reserved).toEqual(amount(6, 2));
-    expect(settleAmount(held, amount(6, 2), amount(1, 1))).toEqual(
-      account({ cost_nanousd: 10 }, amount(1, 1), NO_AMOUNT),
-    );
+  test('what is admitted is held', () => {
+    expect(reserveAmount(account({ cost_nanousd: 10 }), amount(6, 2)).reserved).toEqual(amount(6, 2));
   });
 });
 
@@ -140,7 +143,7 @@ describe('for any course of a batch', () => {
               Math.floor(held.cost_nanousd * share),
               Math.floor(held.output_tokens * share),
             );
-            batch = settleAmount(batch, held, billed);
+            batch = settle(batch, held, billed);
           }
           expect(batch.spent.cost_nanousd + batch.reserved.cost_nanousd).toBeLessThanOrEqual(cost);
           expect(batch.spent.output_tokens + batch.reserved.output_tokens).toBeLessThanOrEqual(output);
@@ -159,8 +162,7 @@ describe('for any course of a batch', () => {
           const runs = Array.from({ length: waiting }, (_, at) => run(`${at}`, price));
           const { admitted } = admitRuns(runs, new Map([['b', batch]]));
           expect(admitted.length).toBeGreaterThan(0);
-          for (const { amount: held } of admitted)
-            batch = settleAmount(reserveAmount(batch, held), held, held);
+          for (const { amount: held } of admitted) batch = settle(reserveAmount(batch, held), held, held);
           sent += admitted.length;
           waiting -= admitted.length;
         }
