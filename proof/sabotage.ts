@@ -21,7 +21,10 @@ export async function runMutant(
   const hit = (): void => {
     hits += 1;
   };
-  const others = mutant.others?.(hit);
+  let othersHits = 0;
+  const others = mutant.others?.(() => {
+    othersHits += 1;
+  });
   for (let seed = 1; seed <= seedsMax; seed++) {
     const sabotage = mutant.make(hit);
     const { rewrite } = sabotage;
@@ -41,7 +44,8 @@ export async function runMutant(
     const fault = others === undefined ? null : await controlFault(database, mutant, seed);
     return { name: mutant.name, caughtBy: caught, seeds: seed, fault };
   }
-  const fault = hits === 0 ? 'it changes nothing: the code it takes out has moved' : 'no check has caught it';
+  const hasMoved = hits === 0 || (others !== undefined && othersHits === 0);
+  const fault = hasMoved ? 'it changes nothing: the code it takes out has moved' : 'no check has caught it';
   return { name: mutant.name, caughtBy: null, seeds: seedsMax, fault };
 }
 

@@ -71,12 +71,19 @@ export async function sealReadyRuns(
     insert into provider_batch (id, project_id, credential, state, nonce, request_count, next_due_at)
     values (${batch.id}::uuid, ${batch.project_id}::uuid, ${batch.credential}, 'building', ${batch.nonce}, 0, app_now())
   `.execute(trx);
+  const most = JSON.stringify(
+    Object.fromEntries(maxima.map(({ model, output_tokens_max }) => [model, output_tokens_max])),
+  );
   const { rows } = await sql<{ count: number; shows_counts: boolean | null }>`
     with locked as materialized (
-      select r.id from run r join batch b on b.id = r.batch_id
-       where r.id = any(${runIds}::uuid[]) and r.state = 'ready' and b.state = 'running'
-         and (r.deadline_at is null or r.deadline_at > app_now())
-         and r.batch_id <> all(${short}::uuid[])
+      -- Conditions that the planner cannot look into, and records of which it expects a hundred: else it expects one run,
+      -- and joins what follows by nested loop.
+      select r.id
+        from json_array_elements_text(${JSON.stringify(runIds)}::json) as u(id)
+        join run r on r.id = u.id::uuid
+        join batch b on b.id = r.batch_id
+       where coalesce(r.state = 'ready' and b.state = 'running' and coalesce(r.deadline_at > (select app_now()), true)
+                      and r.batch_id <> all(${short}::uuid[]), false)
        order by r.id
          for no key update of r),
     numbered as (
@@ -85,30 +92,27 @@ export async function sealReadyRuns(
       update run r set state = 'in_flight', summarises_to_seq = null from numbered n where r.id = n.id
       returning r.id, r.project_id, r.agent_id, r.conversation_id, r.definition_id,
                 r.step_number, r.attempt, r.token_boost, r.last_seq, n.ordinal),
-    memory as (
-      select ab.agent_id, array_agg(ab.block_id order by ab.position) as ids,
-             array_agg(b.head_revision order by ab.position) as revisions
-        from agent_block ab join block b on b.id = ab.block_id
-       where ab.agent_id in (select agent_id from sealed)
-       group by ab.agent_id),
     asked as materialized (
-      select d.id, (d.model_settings->>'max_output_tokens')::int as tokens, x.output_tokens_max as most,
-             d.shows_counts
-        from definition d
-        left join json_to_recordset(${JSON.stringify(maxima)}::json) as x(model text, output_tokens_max int)
-          on x.model = regexp_replace(d.model, '^[^/]*/|-\\d{8}$', '', 'g')
-       where d.id in (select definition_id from sealed)),
+      -- What is computed above is joined to tables alone, by their keys.
+      select s.*, c.context_from_seq, c.summary_to_seq, d.shows_counts,
+             coalesce(m.ids, '{}') as block_ids, coalesce(m.revisions, '{}') as block_revisions,
+             (d.model_settings->>'max_output_tokens')::bigint * (1 << s.token_boost) as tokens,
+             coalesce(${most}::jsonb ->> substr(d.model, position('/' in d.model) + 1),
+                      ${most}::jsonb ->> regexp_replace(d.model, '^[^/]*/|-\\d{8}$', '', 'g'))::int as most
+        from sealed s
+        join conversation c on c.id = s.conversation_id
+        join definition d on d.id = s.definition_id
+       cross join lateral (
+         select array_agg(ab.block_id order by ab.position) as ids, array_agg(b.head_revision order by ab.position) as revisions
+           from agent_block ab join block b on b.id = ab.block_id where ab.agent_id = s.agent_id) m),
     steps as (
       insert into step (project_id, run_id, number, attempt, provider_batch_id, ordinal, state,
                         context_from_seq, context_to_seq, summary_to_seq, block_ids, block_revisions, max_tokens,
                         sealed_at)
-      select s.project_id, s.id, s.step_number, s.attempt, ${batch.id}::uuid, s.ordinal, 'sealed',
-             c.context_from_seq, s.last_seq, c.summary_to_seq, coalesce(m.ids, '{}'), coalesce(m.revisions, '{}'),
-             least(d.tokens::bigint * (1 << s.token_boost), d.most, 2147483647), (select app_now())
-        from sealed s
-        join conversation c on c.id = s.conversation_id
-        join asked d on d.id = s.definition_id
-        left join memory m on m.agent_id = s.agent_id
+      select project_id, id, step_number, attempt, ${batch.id}::uuid, ordinal, 'sealed',
+             context_from_seq, last_seq, summary_to_seq, block_ids, block_revisions,
+             least(tokens, most, 2147483647), (select app_now())
+        from asked
       returning 1)
     select count(*)::int as count, (select bool_or(shows_counts) from asked) as shows_counts from steps
   `.execute(trx);

@@ -4,12 +4,15 @@ import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import {
   commitDecisions,
+  DEFAULT_PROJECT_ID,
   holdLease,
   lockRuns,
+  newId,
   readActingRuns,
   readOpenSteps,
   readForeignPrefixes,
   readSealedRequests,
+  sealReadyRuns,
   type Database,
   type DB,
   type Lease,
@@ -32,6 +35,7 @@ import {
   DONE,
   end,
   ingest,
+  newNonce,
   seal,
   submit,
 } from './night-shift.ts';
@@ -312,5 +316,22 @@ test('runs, steps and calls stay HOT through whole steps: their updates touch no
     expect((await counts()).hot - before.hot).toBe(updates);
   } finally {
     await own.destroy();
+  }
+});
+
+test('sealing runs of as many definitions joins nothing by nested loop over what it computed', async () => {
+  await clear(db);
+  await acceptBareFleet(db, 3_000);
+  await sql`
+    insert into definition
+    select (json_populate_record(d, json_build_object('id', r.id))).* from run r join definition d on d.id = r.definition_id
+  `.execute(db);
+  await sql`update run set definition_id = id`.execute(db);
+  const batch = { id: newId(), project_id: DEFAULT_PROJECT_ID, credential: 'default', nonce: newNonce() };
+  const plans = await explain((trx) => sealReadyRuns(trx, batch, 3_000));
+  expect(plans.length).toBeGreaterThanOrEqual(4);
+  for (const { statement, plan } of plans) {
+    const faults = faultsOf(plan).filter((fault) => /Nested Loop|threw/.test(fault));
+    expect({ statement, faults }).toEqual({ statement, faults: [] });
   }
 });
