@@ -13,6 +13,14 @@ import type { ModuleInspection } from './task.ts';
 type RunFunction = ToolModule['run'];
 
 const SIDE_EFFECTS: readonly SideEffects[] = ['none', 'idempotent', 'once'];
+const EXPORTS: readonly (keyof ToolModule)[] = [
+  'description',
+  'parameters',
+  'run',
+  'sideEffects',
+  'timeoutMs',
+  'resultCharLimit',
+];
 const functionOfFile = new Map<string, RunFunction>();
 
 /** The `run` of a module already imported by this thread, or undefined. */
@@ -36,6 +44,8 @@ export async function inspect(file: string): Promise<ModuleInspection> {
   const exports = await importExports(file);
   const refuse = (reason: string): ModuleInspection => ({ usable: false, reason });
 
+  const stranger = refuseStranger(exports);
+  if (stranger !== undefined) return refuse(stranger);
   const { description, parameters, run } = exports;
   if (typeof description !== 'string' || description.trim() === '') {
     return refuse('description must be a non-empty string; export const description = …');
@@ -72,6 +82,24 @@ export async function inspect(file: string): Promise<ModuleInspection> {
     timeout_ms: timeoutMs,
     result_char_limit: resultCharLimit,
   };
+}
+
+/** What is wrong with an export that no tool has: ignored, a misspelt `sideEffects` would count as its default. */
+function refuseStranger(exports: Record<string, unknown>): string | undefined {
+  // Of a CommonJS module the namespace holds the whole object too, under both names.
+  const isWhole = (name: string): boolean =>
+    name === 'module.exports' || (name === 'default' && typeof exports[name] === 'object');
+  const name = Object.keys(exports).find(
+    (key) => !EXPORTS.includes(key as keyof ToolModule) && !isWhole(key),
+  );
+  if (name === undefined) return undefined;
+  if (name === 'default') {
+    return 'exports a default; a tool is exported by name: export function run(args, context) { … }';
+  }
+  const meant = EXPORTS.find((known) => known.toLowerCase() === name.replaceAll('_', '').toLowerCase());
+  return meant === undefined
+    ? `exports '${name}', which is no part of a tool; it may export ${EXPORTS.join(', ')}; keep helpers in a file whose name begins with _`
+    : `exports '${name}'; the name is ${meant}`;
 }
 
 /** The module's named exports, or its default export when that is the object holding `run`. */

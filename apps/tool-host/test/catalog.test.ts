@@ -32,7 +32,7 @@ test('usable tools are listed by name with their defaults filled in', async () =
 });
 
 test(
-  'a bad module is reported with its file and reason, and the others are usable',
+  'a bad module, one that exports an unknown name too, is reported with its file and reason, and the others are usable',
   { timeout: 20_000 },
   async () => {
     const missing = join(BAD_TOOLS_DIR, 'missing');
@@ -44,13 +44,16 @@ test(
       ['bad name.js', expect.stringMatching(/^'bad name' is no tool name/)],
       ['bad_effects.js', "sideEffects must be one of 'none', 'idempotent', 'once'"],
       ['bad_import.mjs', expect.stringMatching(/^could not be imported: SyntaxError/)],
+      ['default_run.js', expect.stringMatching(/^exports a default; .*export function run\(args, context\)/)],
       ['echo.js', expect.stringMatching(/^a tool named 'echo' is already defined by .*echo\.ts/)],
+      ['helper.js', expect.stringMatching(/^exports 'timeout', which is no part of a tool; .*timeoutMs/)],
       ['import_exits.ts', expect.stringMatching(/^importing it ended its thread/)],
       ['import_hangs.ts', expect.stringMatching(/^importing it took longer than 1500 ms/)],
       ['import_throws.ts', 'could not be imported: Error: this module throws while it is imported'],
       ['missing', expect.stringMatching(/^the tools folder cannot be read: ENOENT/)],
       ['no_run.ts', expect.stringMatching(/^run must be a function/)],
       ['no_schema.ts', expect.stringMatching(/^parameters\.type must be 'object'/)],
+      ['snake_case.js', "exports 'side_effects'; the name is sideEffects"],
     ]);
     expect(host.listTools().find((tool) => tool.name === 'good')).toMatchObject({
       side_effects: 'idempotent',
