@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import type { Message } from '../src/scripts/script.ts';
 import { answer, callsOf, converse, params, textIn, tools } from './support/converse.ts';
 
 const plan = `Please do this:
@@ -80,6 +81,32 @@ test('the tool choice of the request is respected', () => {
   expect(callsOf(forced)).toMatchObject([
     { name: 'add', input: { a: expect.any(Number), b: expect.any(Number) } },
   ]);
+});
+
+test('a tool that the request forces is called first, with the arguments of its line, and the plan goes on after it', () => {
+  const forced = (messages: Message[], name: string) =>
+    answer(params('', { messages, tool_choice: { type: 'tool', name } }));
+  const asked = {
+    role: 'user',
+    content: '{"tool":"look","args":{"where":"here"}}\n{"tool":"add","args":{"a":1,"b":2}}',
+  };
+  const first = forced([asked], 'add');
+  expect(callsOf(first).map(({ name, input }) => [name, input])).toEqual([['add', { a: 1, b: 2 }]]);
+  const results = callsOf(first).map((call) => ({
+    type: 'tool_result',
+    tool_use_id: call['id'] ?? '',
+    content: '3',
+  }));
+  const later = [asked, { role: 'assistant', content: first.content }, { role: 'user', content: results }];
+  expect(callsOf(answer(params('', { messages: later }))).map(({ name }) => name)).toEqual(['look']);
+  expect(callsOf(forced(later, 'add')).map(({ name }) => name)).toEqual(['add']);
+  const unplanned = forced([{ ...asked, content: '{"tool":"look"}' }], 'add');
+  expect(callsOf(unplanned).map(({ name }) => name)).toEqual(['add']);
+});
+
+test('a line with an answer is answered with its JSON, after the calls of the plan', () => {
+  const answers = converse(params('Sort this ticket.\n{"tool":"look"}\n{"answer":{"team":"billing"}}'));
+  expect(answers.map((answered) => textIn(answered))).toEqual(['', '{"team":"billing"}']);
 });
 
 test('with thinking on, a thought comes first and may be echoed through the whole loop', () => {

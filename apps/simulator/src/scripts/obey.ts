@@ -1,4 +1,4 @@
-import { planIn, toolUse } from './plan.ts';
+import { answerIn, planIn, planLeft, toolUse, type PlannedCall } from './plan.ts';
 import { sampleArguments } from './sample-arguments.ts';
 import type { ContentBlock, ModelScript, ScriptRequest } from './script.ts';
 import { blocksOf, clientTools, lastToolResults, taskOf } from './turns.ts';
@@ -38,7 +38,8 @@ function thoughtsOf({ params }: ScriptRequest): ContentBlock[] {
 
 /**
  * The default model: it does what the user's last message says. Lines that are JSON objects with a `tool` are called one
- * per turn, in order; after that, or without any, it ends its turn with a short text.
+ * per turn, in order, those of a tool that the request forces first; after that, or without any, it ends its turn: with
+ * the JSON of a line's `answer`, or with a short text.
  */
 export const obeyScript: ModelScript = (request) => {
   const { params } = request;
@@ -48,26 +49,37 @@ export const obeyScript: ModelScript = (request) => {
   const thoughts = thoughtsOf(request);
   const planned = choice?.type === 'none' ? [] : planIn(task.text);
   const turns = choice?.disable_parallel_tool_use === true ? planned.flat().map((call) => [call]) : planned;
-  const calls = turns[task.turn];
+  const left = planLeft(turns, task.messages);
+  const calls = choice?.type === 'tool' ? forcedTurn(left, choice.name) : left[0];
   if (calls !== undefined) {
     return {
       content: [...thoughts, ...calls.map(({ tool, args }) => toolUse(tool, args))],
       stop_reason: 'tool_use',
     };
   }
-  const forced = choice?.type === 'any' || choice?.type === 'tool';
-  if (forced && planned.length === 0 && lastToolResults(params).length === 0) {
-    const tool =
-      choice.type === 'tool'
-        ? params.tools?.find(({ name }) => name === choice.name)
-        : clientTools(params)[0];
-    if (tool !== undefined) {
-      const call = toolUse(
-        tool.name,
-        sampleArguments(tool['input_schema' as keyof typeof tool], request.draw),
-      );
-      return { content: [...thoughts, call], stop_reason: 'tool_use' };
-    }
+  const tool =
+    choice?.type === 'tool'
+      ? params.tools?.find(({ name }) => name === choice.name)
+      : choice?.type === 'any' && planned.length === 0 && lastToolResults(params).length === 0
+        ? clientTools(params)[0]
+        : undefined;
+  if (tool !== undefined) {
+    const call = toolUse(tool.name, sampleArguments(tool['input_schema' as keyof typeof tool], request.draw));
+    return { content: [...thoughts, call], stop_reason: 'tool_use' };
   }
-  return { content: [...thoughts, { type: 'text', text: summary(task) }], stop_reason: 'end_turn' };
+  const wanted = answerIn(task.text);
+  const text = wanted === undefined ? summary(task) : JSON.stringify(wanted);
+  return { content: [...thoughts, { type: 'text', text }], stop_reason: 'end_turn' };
 };
+
+/** The planned calls for a turn that must call `name`: the turn that is due where it does, or else that call by itself. */
+function forcedTurn(
+  left: readonly (readonly PlannedCall[])[],
+  name: unknown,
+): readonly PlannedCall[] | undefined {
+  const isForced = ({ tool }: PlannedCall): boolean => tool === name;
+  const [due = []] = left;
+  if (due.some(isForced)) return due.toSorted((a, b) => Number(isForced(b)) - Number(isForced(a)));
+  const call = left.flat().find(isForced);
+  return call === undefined ? undefined : [call];
+}

@@ -1,4 +1,4 @@
-import type { ContentBlock, JsonObject } from './script.ts';
+import type { ContentBlock, JsonObject, Message } from './script.ts';
 
 /** One call that a task asks for. */
 export interface PlannedCall {
@@ -44,6 +44,42 @@ export function planIn(text: string): PlannedCall[][] {
     else turns.push([call]);
   }
   return turns;
+}
+
+/** What is left of a plan after the calls that the assistant's `messages` have made; a message without any counts as a turn. */
+export function planLeft(
+  turns: readonly (readonly PlannedCall[])[],
+  messages: readonly Message[],
+): PlannedCall[][] {
+  let left = turns.map((turn) => [...turn]);
+  for (const { role, content } of messages) {
+    if (role !== 'assistant') continue;
+    const uses = typeof content === 'string' ? [] : content.filter(({ type }) => type === 'tool_use');
+    if (uses.length === 0) left = left.slice(1);
+    for (const { name } of uses) {
+      const turn = left.find((calls) => calls.some(({ tool }) => tool === name));
+      turn?.splice(
+        turn.findIndex(({ tool }) => tool === name),
+        1,
+      );
+    }
+    left = left.filter((calls) => calls.length > 0);
+  }
+  return left;
+}
+
+/** The value of the last line in a text that is a JSON object with an `answer`; undefined without one. */
+export function answerIn(text: string): unknown {
+  if (!text.includes('"answer"')) return undefined;
+  for (const line of text.split('\n').toReversed()) {
+    try {
+      const value = JSON.parse(line) as { answer?: unknown } | null;
+      if (value?.answer !== undefined) return value.answer;
+    } catch {
+      // A line of words.
+    }
+  }
+  return undefined;
 }
 
 /** A tool call; its id is filled in when the answer is written. */
