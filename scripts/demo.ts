@@ -81,7 +81,7 @@ async function runDemo(stack: Stack, samples: readonly Sample[]): Promise<boolea
   const client = createClient(stack.apiUrl, stack.apiKey);
   const agents = await createAgents(client, samples, 'anthropic/claude-haiku-4-5');
   say(
-    `${agents.length} agents, one for each release line of ${new Set(samples.map((sample) => sample.package)).size} packages.\n`,
+    `${agents.length} agents, each with a few releases of one of ${new Set(samples.map((sample) => sample.package)).size} packages.\n`,
   );
 
   const evening = await runBatch(client, stack, agents, 'evening', {
@@ -244,7 +244,7 @@ function showTotals(
   say('\nNext');
   say('  npm start                                     # keep the service up; prints URL and key');
   say(
-    `  curl -H "Authorization: Bearer $(cat ${join(dataDir, 'api-key')})" ${stack.apiUrl}/v1/messages/batches?limit=2`,
+    `  curl -H "Authorization: Bearer $(cat ${join(dataDir, 'api-key')})" '${stack.apiUrl}/v1/messages/batches?limit=2'`,
   );
   say('  npm test                                      # the whole suite on this machine');
 }

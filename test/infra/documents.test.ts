@@ -3,7 +3,11 @@ import { dirname, join, relative } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { read, root, variablesReadBy } from './repository.ts';
 
-const documents = ['README.md', 'docs/ARCHITECTURE.md', ...globSync('docs/adr/*.md', { cwd: root }).sort()];
+const documents = [
+  'README.md',
+  ...['ARCHITECTURE', 'tools', 'callbacks'].map((name) => `docs/${name}.md`),
+  ...globSync('docs/adr/*.md', { cwd: root }).sort(),
+];
 const sources = globSync('{apps,libs,scripts}/**/*.{ts,mjs}', {
   cwd: root,
   exclude: (name) => name.includes('node_modules'),

@@ -11,13 +11,14 @@ import { read } from './repository.ts';
 const programs = ['bash', 'curl'];
 
 test(
-  'the example in the README does what it says, as it stands there',
+  'the examples in the README do what they say, as they stand there',
   { timeout: 90_000 },
   async (context) => {
     const missing = programs.filter((program) => spawnSync(program, ['--version']).status !== 0);
     if (missing.length > 0) context.skip(`there is no ${missing.join(' and no ')} here`);
 
-    const [, example = ''] = /^```bash\n([\s\S]*?)^```$/m.exec(read('README.md')) ?? [];
+    const blocks = [...read('README.md').matchAll(/^```bash\n([\s\S]*?)^```$/gm)];
+    const example = blocks.map(([, block = '']) => block).join('');
     expect(example).toMatch(/^URL=http:\/\/127\.0\.0\.1:8283 KEY=\$\(cat \.data\/api-key\) /);
 
     const database = await openTestDatabase(inject('postgresUrl'));
@@ -40,7 +41,9 @@ test(
     const script = example.replace(/^URL=\S+ KEY=\S+ \S+/, `URL=${stack.apiUrl} KEY=${stack.apiKey}`);
     const { output, errors, code } = await run(script);
     expect({ errors, code }).toEqual({ errors: '', code: 0 });
+    expect(output.match(/^Customer 5 prefers e-mail\.$/gm)).toHaveLength(2);
     expect(output.trimEnd().split('\n').at(-1)).toBe('Customer 5 prefers e-mail.');
+    expect(output.match(/^\+Customer 5 prefers the phone\.$/gm)).toHaveLength(2);
     for (const [field, value] of Object.entries({
       total: 5,
       completed: 5,
@@ -50,7 +53,7 @@ test(
     })) {
       expect(output).toMatch(new RegExp(`\\b${field}: ${value}\\b`));
     }
-    expect([...output.matchAll(/'(user|assistant|tool)'/g)].map(([, role]) => role)).toEqual([
+    expect([...output.matchAll(/"role":"(user|assistant|tool)"/g)].map(([, role]) => role)).toEqual([
       'user',
       'assistant',
       'tool',
