@@ -2,7 +2,7 @@ import { sql, type RawBuilder } from 'kysely';
 
 /*
  * Columns of a set-based statement, as arguments of `unnest`. Postgres takes such rows in at half the price of records of
- * JSON, which it parses twice (ADR 0025). Each is wrapped in a `select`, which hides its length from the planner: one
+ * JSON, which it parses twice (ADR 0022). Each is wrapped in a `select`, which hides its length from the planner: one
  * that sees 1,000 keys and knows of a table only that it was small when it was counted scans it instead of looking up.
  */
 

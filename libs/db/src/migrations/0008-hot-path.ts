@@ -1,6 +1,6 @@
 import { sql, type Kysely } from 'kysely';
 
-/** What every run and step writes, at the price of the write alone (ADR 0025). */
+/** What every run and step writes, at the price of the write alone (ADR 0022). */
 export async function up(db: Kysely<never>): Promise<void> {
   await sql
     .raw(
