@@ -1,46 +1,79 @@
 import { join } from 'node:path';
+import { wholeNumber } from './command-line.ts';
+import { keepRunning } from './stack/keep-running.ts';
 import { workerSettings } from './stack/settings.ts';
-import { startStack } from './stack/stack.ts';
+import { startStack, type Stack } from './stack/stack.ts';
 
 // Everything in one command: embedded Postgres unless DATABASE_URL names another, the simulator unless
 // ANTHROPIC_API_KEY is set, the API and one worker (WORKERS for more). Stays up until Ctrl-C.
+const PORT_DEFAULT = '8283';
+const WORKERS_MAX = 64;
+
 const key = process.env.ANTHROPIC_API_KEY ?? '';
 const isSimulated = key === '';
 const dataDir = process.env.DATA_DIR ?? '.data';
-console.error('Starting the database, the API and a worker …');
-const stack = await startStack({
-  dataDir,
-  workers: Number(process.env.WORKERS ?? 1),
-  port: Number(process.env.PORT ?? 8283),
-  toolsDir: process.env.TOOLS_DIR ?? join(import.meta.dirname, '../samples/tools'),
-  workerEnv: {
-    ...(isSimulated ? { POLL_INTERVAL_MS: '500', GATHER_WINDOW_MS: '250' } : {}),
-    ...workerSettings(process.env),
-  },
-  ...(isSimulated ? {} : { anthropicApiKey: key }),
-  ...(process.env.DATABASE_URL === undefined ? {} : { databaseUrl: process.env.DATABASE_URL }),
-  ...(process.env.QUEUE_URL === undefined ? {} : { queueUrl: process.env.QUEUE_URL }),
+const wantedPort = process.env.PORT ?? '';
+
+const stack = await start().catch((error: unknown) => {
+  console.error((error as Error).message);
+  process.exit(1);
 });
+const { port } = new URL(stack.apiUrl);
+const workers = stack.workers.length;
 console.log(
   [
     '',
     `  API       ${stack.apiUrl}`,
     `  API key   ${stack.apiKey}`,
     `  model     ${stack.simulatorControlUrl === null ? 'the real Anthropic API' : 'simulated (set ANTHROPIC_API_KEY for the real one)'}`,
+    `  workers   ${workers}${workers === 1 ? ' (WORKERS for more)' : ''}`,
     `  logs      ${join(dataDir, 'logs')}`,
     '',
+    ...(wantedPort === '' && port !== PORT_DEFAULT
+      ? [`  Port ${PORT_DEFAULT} is in use by something else, so it is ${port} this time.`, '']
+      : []),
     '  Ctrl-C stops everything; what was accepted goes on at the next start.',
     '',
   ].join('\n'),
 );
 
 let stopping = false;
-const stop = async (): Promise<void> => {
+const stop = async (exitCode: number): Promise<void> => {
   if (stopping) process.exit(1);
   stopping = true;
+  leaveAlone();
   console.error('Stopping …');
   await stack.stop();
-  process.exit(0);
+  process.exit(exitCode);
 };
-process.on('SIGINT', () => void stop());
-process.on('SIGTERM', () => void stop());
+const leaveAlone = keepRunning(stack, {
+  say: (line) => {
+    console.error(line);
+  },
+  giveUp: ({ message }) => {
+    console.error(message);
+    if (!stopping) void stop(1);
+  },
+});
+process.on('SIGINT', () => void stop(0));
+process.on('SIGTERM', () => void stop(0));
+
+async function start(): Promise<Stack> {
+  const count = wholeNumber('WORKERS', process.env.WORKERS || '1', 1, WORKERS_MAX);
+  const wanted = wholeNumber('PORT', wantedPort || PORT_DEFAULT, 0, 65_535);
+  console.error(`Starting the database, the API and ${count === 1 ? 'a worker' : `${count} workers`} …`);
+  return startStack({
+    dataDir,
+    workers: count,
+    port: wanted,
+    portIsFixed: wantedPort !== '',
+    toolsDir: process.env.TOOLS_DIR ?? join(import.meta.dirname, '../samples/tools'),
+    workerEnv: {
+      ...(isSimulated ? { POLL_INTERVAL_MS: '500', GATHER_WINDOW_MS: '250' } : {}),
+      ...workerSettings(process.env),
+    },
+    ...(isSimulated ? {} : { anthropicApiKey: key }),
+    ...(process.env.DATABASE_URL === undefined ? {} : { databaseUrl: process.env.DATABASE_URL }),
+    ...(process.env.QUEUE_URL === undefined ? {} : { queueUrl: process.env.QUEUE_URL }),
+  });
+}

@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline';
 export interface StackProcess {
   readonly name: string;
   readonly pid: number;
-  /** Resolves when a line of standard output makes `find` return something; rejects when the process ends first. */
+  /** Resolves when a line of standard output makes `find` return something; rejects with `failure` if that comes first. */
   firstLine<T>(find: (line: string) => T | undefined): Promise<T>;
   /** Calls `listener` for every line of standard output from now on. */
   onLine(listener: (line: string) => void): void;
@@ -19,11 +19,18 @@ export interface StackProcess {
   /** False once it has ended. */
   alive(): boolean;
   readonly ended: Promise<number | null>;
+  /** How it ended: a signal's name, or `code 1`. */
+  endedBy(): string;
+  /** Resolves when it has ended, with what to tell whoever waited for it: its own words, and where its log is. */
+  readonly failure: Promise<Error>;
 }
+
+/** Characters of a process's standard error that are kept in memory, to be told if it ends. */
+const COMPLAINT_MAX = 16_000;
 
 const root = join(import.meta.dirname, '../..');
 
-/** Starts `node <nodeArguments> <entry>` with its output in `logFile`. */
+/** Starts `node <nodeArguments> <entry>`; its output is added to `logFile`. */
 export function startProcess(
   name: string,
   entry: string,
@@ -32,7 +39,7 @@ export function startProcess(
   nodeArguments: readonly string[] = [],
 ): StackProcess {
   mkdirSync(dirname(logFile), { recursive: true });
-  const log = createWriteStream(logFile);
+  const log = createWriteStream(logFile, { flags: 'a' });
   const child = spawn(process.execPath, [...nodeArguments, join(root, entry)], {
     cwd: root,
     env: { ...inherited([]), ...env },
@@ -43,19 +50,33 @@ export function startProcess(
   // A child that is gone must not take this process with it.
   child.stdin.on('error', () => undefined);
   child.stderr.pipe(log, { end: false });
+  let complaint = '';
+  child.stderr.on('data', (chunk: Buffer) => {
+    if (complaint.length < COMPLAINT_MAX) complaint += chunk.toString();
+  });
   const listeners = new Set<(line: string) => void>();
   createInterface({ input: child.stdout }).on('line', (line) => {
     log.write(`${line}\n`);
     for (const listener of listeners) listener(line);
   });
   const ended = endOf(child);
+  const endedBy = (): string => child.signalCode ?? `code ${child.exitCode}`;
   // Its output may outlast the process by a moment.
-  child.once('close', () => log.end());
+  const closed = once(child, 'close').catch(() => undefined);
+  void closed.then(() => log.end());
+  const failure = closed.then(() => {
+    const said = ownLine(complaint);
+    return new Error(
+      `${name} ended (${endedBy()}) before it was ready${said === '' ? '' : `: ${said}`}\nIts log: ${logFile}`,
+    );
+  });
 
   return {
     name,
     pid: child.pid ?? 0,
     ended,
+    endedBy,
+    failure,
     alive: () => child.exitCode === null && child.signalCode === null,
     onLine: (listener) => void listeners.add(listener),
     firstLine: (find) =>
@@ -67,11 +88,7 @@ export function startProcess(
           resolve(found);
         };
         listeners.add(listener);
-        void ended.then((code) => {
-          reject(
-            new Error(`${name} ended with code ${String(code)} before it was ready; its log: ${logFile}`),
-          );
-        });
+        void failure.then(reject);
       }),
     async stop(deadlineMs = 25_000) {
       child.kill('SIGTERM');
@@ -84,6 +101,12 @@ export function startProcess(
       await ended;
     },
   };
+}
+
+/** The line that says what is wrong: that of the error in a stack trace, else the first one. */
+function ownLine(complaint: string): string {
+  const lines = complaint.split('\n').map((line) => line.trim());
+  return lines.find((line) => /^\w*Error\b.*?: /.test(line)) ?? lines.find((line) => line !== '') ?? '';
 }
 
 async function endOf(child: ChildProcess): Promise<number | null> {

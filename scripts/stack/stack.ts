@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { connect, migrateToLatest, type Database } from '../../libs/db/src/index.ts';
 import { prepareQueue } from '../../libs/queue/src/index.ts';
@@ -13,8 +13,10 @@ export interface StackOptions {
   /** Everything written at run time lies here. */
   readonly dataDir: string;
   readonly workers: number;
-  /** Wanted port of the API; any free one when it is 0 or in use. */
+  /** Wanted port of the API; any free one when it is 0, or in use and not insisted on. */
   readonly port: number;
+  /** Whether a wanted port that is in use is an error. */
+  readonly portIsFixed?: boolean;
   readonly toolsDir: string;
   /** Environment for workers beside what the stack sets. */
   readonly workerEnv?: Readonly<Record<string, string>>;
@@ -39,6 +41,10 @@ export interface Stack {
   readonly pool: pg.Pool;
   readonly db: Database;
   readonly workers: readonly StackProcess[];
+  /** The simulator, if there is one, the API and the workers of the start. */
+  readonly processes: readonly StackProcess[];
+  /** Starts one of {@link processes} that has ended once more, as it was started first. */
+  startAgain(name: string): Promise<StackProcess>;
   /** Starts one more worker. */
   addWorker(name: string): Promise<StackProcess>;
   stop(): Promise<void>;
@@ -48,6 +54,7 @@ export interface Stack {
 export async function startStack(options: StackOptions): Promise<Stack> {
   const { dataDir } = options;
   mkdirSync(dataDir, { recursive: true });
+  const logs = join(dataDir, 'logs');
   const stops: (() => Promise<unknown>)[] = [];
   const stop = async (): Promise<void> => {
     for (const end of stops.splice(0).reverse()) await end().catch(() => undefined);
@@ -59,6 +66,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       durable: true,
     });
     stops.push(() => postgres.stop());
+    keepPreviousLogs(logs);
     const queueUrl = options.queueUrl ?? postgres.url;
     const pool = createPool({ url: postgres.url, max: 4, applicationName: 'nightshift-stack' });
     stops.push(() => pool.end());
@@ -66,27 +74,40 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     await migrateToLatest(db);
     await prepareQueue(queueUrl, { checkRedis });
 
-    const provider = await startProvider(options, stops);
-    const apiKey = process.env.NIGHTSHIFT_API_KEY ?? keptApiKey(dataDir);
-    const port = await freePort(options.port);
-    const api = startProcess(
-      'api',
-      'apps/api/src/main.ts',
-      {
-        DATABASE_URL: postgres.url,
-        QUEUE_URL: queueUrl,
-        PORT: String(port),
-        DATA_DIR: dataDir,
-        EXIT_WITH_PARENT: '1',
-        NIGHTSHIFT_API_KEY: apiKey,
-        // The API says who answers; it needs no key for that.
-        ...(options.anthropicApiKey === undefined ? {} : { ANTHROPIC_API_KEY: 'set' }),
-        ...(process.env.HOST === undefined ? {} : { HOST: process.env.HOST }),
-        ...(process.env.LOG_LEVEL === undefined ? {} : { LOG_LEVEL: process.env.LOG_LEVEL }),
-      },
-      join(dataDir, 'logs', 'api.log'),
-    );
-    stops.push(() => api.stop());
+    const starts = new Map<string, () => Promise<StackProcess>>();
+    const provider = await startProvider(options, logs, stops);
+    if (provider.simulator !== null) starts.set('simulator', provider.startAgain);
+    const apiKey = (process.env.NIGHTSHIFT_API_KEY ?? '') || keptApiKey(dataDir);
+    const port = await freePort(options.port, options.portIsFixed ?? false);
+    const apiUrl = `http://127.0.0.1:${port}`;
+    const startApi = async (): Promise<StackProcess> => {
+      const api = startProcess(
+        'api',
+        'apps/api/src/main.ts',
+        {
+          DATABASE_URL: postgres.url,
+          QUEUE_URL: queueUrl,
+          PORT: String(port),
+          DATA_DIR: dataDir,
+          EXIT_WITH_PARENT: '1',
+          NIGHTSHIFT_API_KEY: apiKey,
+          // The API says who answers; it needs no key for that.
+          ...(options.anthropicApiKey === undefined ? {} : { ANTHROPIC_API_KEY: 'set' }),
+          ...(process.env.HOST === undefined ? {} : { HOST: process.env.HOST }),
+          ...(process.env.LOG_LEVEL === undefined ? {} : { LOG_LEVEL: process.env.LOG_LEVEL }),
+        },
+        join(logs, 'api.log'),
+      );
+      stops.push(() => api.stop());
+      try {
+        await untilHealthy(apiUrl, api);
+      } catch (error) {
+        await api.kill();
+        throw error;
+      }
+      return api;
+    };
+    starts.set('api', startApi);
     const workers: StackProcess[] = [];
     const addWorker = async (name: string): Promise<StackProcess> => {
       const worker = startProcess(
@@ -102,7 +123,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
           ...provider.env,
           ...options.workerEnv,
         },
-        join(dataDir, 'logs', `${name}.log`),
+        join(logs, `${name}.log`),
         options.workerNodeArguments ?? WORKER_NODE_ARGUMENTS,
       );
       workers.push(worker);
@@ -110,11 +131,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       await worker.firstLine((line) => (line.includes('worker is at work') ? true : undefined));
       return worker;
     };
-    const apiUrl = `http://127.0.0.1:${port}`;
-    await Promise.all([
-      untilHealthy(apiUrl, api),
-      ...Array.from({ length: options.workers }, (_, index) => addWorker(`worker-${index + 1}`)),
-    ]);
+    const names = Array.from({ length: options.workers }, (_, index) => `worker-${index + 1}`);
+    for (const name of names) starts.set(name, () => addWorker(name));
+    const started = await Promise.all([startApi(), ...names.map(addWorker)]);
     return {
       apiUrl,
       apiKey,
@@ -124,6 +143,12 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       pool,
       db,
       workers,
+      processes: [...(provider.simulator === null ? [] : [provider.simulator]), ...started],
+      startAgain: (name) => {
+        const start = starts.get(name);
+        if (start === undefined) throw new Error(`No process of the start is called ${name}.`);
+        return start();
+      },
       addWorker,
       stop,
     };
@@ -133,34 +158,66 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   }
 }
 
+interface Provider {
+  readonly env: Readonly<Record<string, string>>;
+  readonly controlUrl: string | null;
+  readonly simulator: StackProcess | null;
+  /** Starts the simulator once more, on the ports that the workers know. */
+  readonly startAgain: () => Promise<StackProcess>;
+}
+
 async function startProvider(
   options: StackOptions,
+  logs: string,
   stops: (() => Promise<unknown>)[],
-): Promise<{ readonly env: Readonly<Record<string, string>>; readonly controlUrl: string | null }> {
+): Promise<Provider> {
   if (options.anthropicApiKey !== undefined) {
-    return { env: { ANTHROPIC_API_KEY: options.anthropicApiKey }, controlUrl: null };
+    return {
+      env: { ANTHROPIC_API_KEY: options.anthropicApiKey },
+      controlUrl: null,
+      simulator: null,
+      startAgain: () => Promise.reject(new Error('There is no simulator.')),
+    };
   }
-  const simulator = startProcess(
-    'simulator',
-    'apps/simulator/src/main.ts',
-    {
-      SIMULATOR_PORT: '0',
-      SIMULATOR_CONTROL_PORT: '0',
-      SIMULATOR_LATENCY_MS: options.simulatorLatency ?? 'uniform:500-2000',
-      SIMULATOR_DATA_DIR: join(options.dataDir, 'simulator'),
-      SIMULATOR_EXIT_WITH_PARENT: '1',
-    },
-    join(options.dataDir, 'logs', 'simulator.log'),
-  );
-  stops.push(() => simulator.stop());
-  const urls = await simulator.firstLine((line) => {
-    if (!line.startsWith('{"listening"')) return undefined;
-    return (JSON.parse(line) as { listening: { api_url: string; control_url: string } }).listening;
-  });
+  const start = async (apiPort: string, controlPort: string) => {
+    const simulator = startProcess(
+      'simulator',
+      'apps/simulator/src/main.ts',
+      {
+        SIMULATOR_PORT: apiPort,
+        SIMULATOR_CONTROL_PORT: controlPort,
+        SIMULATOR_LATENCY_MS: options.simulatorLatency ?? 'uniform:500-2000',
+        SIMULATOR_DATA_DIR: join(options.dataDir, 'simulator'),
+        SIMULATOR_EXIT_WITH_PARENT: '1',
+      },
+      join(logs, 'simulator.log'),
+    );
+    stops.push(() => simulator.stop());
+    const urls = await simulator.firstLine((line) => {
+      if (!line.startsWith('{"listening"')) return undefined;
+      return (JSON.parse(line) as { listening: { api_url: string; control_url: string } }).listening;
+    });
+    return { simulator, urls };
+  };
+  const { simulator, urls } = await start('0', '0');
   return {
     env: { ANTHROPIC_API_KEY: 'simulated', ANTHROPIC_BASE_URL: urls.api_url },
     controlUrl: urls.control_url,
+    simulator,
+    startAgain: async () => {
+      const again = await start(new URL(urls.api_url).port, new URL(urls.control_url).port);
+      return again.simulator;
+    },
   };
+}
+
+/** The logs of the last start stay beside those of this one, as `<name>.previous.log`. */
+function keepPreviousLogs(logs: string): void {
+  if (!existsSync(logs)) return;
+  for (const file of readdirSync(logs)) {
+    const [, name] = /^(.+)(?<![.]previous)[.]log$/.exec(file) ?? [];
+    if (name !== undefined) renameSync(join(logs, file), join(logs, `${name}.previous.log`));
+  }
 }
 
 /** The key of earlier starts from the same data directory, or a new one. */
@@ -172,7 +229,7 @@ function keptApiKey(dataDir: string): string {
   return key;
 }
 
-async function freePort(wanted: number): Promise<number> {
+async function freePort(wanted: number, isFixed: boolean): Promise<number> {
   if (wanted === 0) return findFreePort();
   const { createServer } = await import('node:net');
   const free = await new Promise<boolean>((resolve) => {
@@ -186,6 +243,10 @@ async function freePort(wanted: number): Promise<number> {
         });
       });
   });
+  if (!free && isFixed)
+    throw new Error(
+      `PORT ${wanted} cannot be had: something else listens there. Choose another one; 0 takes any.`,
+    );
   return free ? wanted : findFreePort();
 }
 
@@ -193,21 +254,22 @@ async function freePort(wanted: number): Promise<number> {
 const READY_MS = 60_000;
 
 async function untilHealthy(apiUrl: string, api: StackProcess): Promise<void> {
-  const gone = api.ended.then(() => {
-    throw new Error('The API ended before it was ready; see its log.');
-  });
-  const ready = async (deadline: AbortSignal): Promise<void> => {
-    while (!deadline.aborted) {
-      const answer = await fetch(`${apiUrl}/readyz`).catch(() => undefined);
+  const settled = new AbortController();
+  const signal = AbortSignal.any([settled.signal, AbortSignal.timeout(READY_MS)]);
+  const answers = async (): Promise<void> => {
+    while (!signal.aborted) {
+      const answer = await fetch(`${apiUrl}/readyz`, { signal }).catch(() => undefined);
       if (answer?.ok === true) return;
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
+    throw new Error(`The API was not ready within ${READY_MS / 1000} s.`);
   };
-  const deadline = AbortSignal.timeout(READY_MS);
-  const late = new Promise<never>((_, reject) => {
-    deadline.addEventListener('abort', () => {
-      reject(new Error(`The API was not ready within ${READY_MS / 1000} s; see its log.`));
-    });
+  const gone = api.failure.then((failure) => {
+    throw failure;
   });
-  await Promise.race([ready(deadline), gone, late]);
+  try {
+    await Promise.race([answers(), gone]);
+  } finally {
+    settled.abort();
+  }
 }

@@ -59,11 +59,12 @@ async function start(config: Config): Promise<void> {
   // A second signal ends the process at once: `once` gives it back its default.
   process.once('SIGTERM', onSignal);
   process.once('SIGINT', onSignal);
-  if (config.exitWithParent) process.stdin.once('end', onSignal).resume();
 
   try {
     const address = await app.listen({ host: config.host, port: config.port });
     console.log(`Nightshift API at ${address}, model: ${config.model}`);
+    // Not before: an API that cannot listen would be kept alive by its standard input.
+    if (config.exitWithParent) process.stdin.once('end', onSignal).resume();
     if (kept?.isNew === true) console.log(`API key (kept in ${kept.path}): ${kept.key}`);
   } catch (error) {
     await stop();

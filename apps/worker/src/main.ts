@@ -1,8 +1,9 @@
+import { isError } from '@nightshift/agent-core';
 import { createPool } from '@nightshift/services';
 import { startToolHost } from '@nightshift/tool-host';
 import { assertMigrated, connect } from '@nightshift/db';
 import { pino } from 'pino';
-import { readConfig } from './config.ts';
+import { readConfig, type WorkerConfig } from './config.ts';
 import { anthropicProvider } from './provider/anthropic.ts';
 import { removeStaleBodyFiles } from './provider/body-file.ts';
 import { startWorker } from './worker.ts';
@@ -13,7 +14,7 @@ const STOP_DEADLINE_MS = 20_000;
 const TIDY_MS = 3_000;
 const AUDIT_STATEMENT_MS = 30 * 60_000;
 
-const config = readConfig(process.env);
+const config = configOrExit();
 const log = pino({
   level: config.log_level,
   base: { app: 'worker', worker: config.owner },
@@ -88,4 +89,14 @@ if (config.exit_with_parent) {
       if (!stopping) void stop('end of standard input');
     })
     .resume();
+}
+
+function configOrExit(): WorkerConfig {
+  try {
+    return readConfig(process.env);
+  } catch (error) {
+    if (!isError(error, 'bad_configuration')) throw error;
+    console.error(error.message);
+    process.exit(1);
+  }
 }

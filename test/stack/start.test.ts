@@ -1,0 +1,218 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { createClient, type Client } from '../../scripts/demo/client.ts';
+import { familyOf } from './house.ts';
+
+// Real processes on a machine that may be busy with other tests.
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
+
+const root = join(import.meta.dirname, '../..');
+let dir: string;
+let started: ChildProcess[];
+
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'nightshift-start-'));
+  started = [];
+});
+afterEach(async () => {
+  for (const child of started) {
+    if (child.exitCode !== null || child.signalCode !== null) continue;
+    child.kill('SIGTERM');
+    await once(child, 'close');
+  }
+  await rm(dir, { recursive: true, force: true, maxRetries: 5 });
+});
+
+interface Service {
+  readonly child: ChildProcess;
+  /** What the terminal has shown so far. */
+  shown(): string;
+  /** The exit code, once everything has been shown. */
+  readonly ended: Promise<number | null>;
+}
+
+/** Starts the service in a directory of its own, on any free port unless `env` names one. */
+function start(
+  env: Readonly<Record<string, string>> = {},
+  command = [process.execPath, 'scripts/start.ts'],
+): Service {
+  const { PATH = '', HOME = '' } = process.env;
+  const child = spawn(command[0]!, command.slice(1), {
+    cwd: root,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { PATH, HOME, DATA_DIR: dir, PORT: '0', ...env },
+  });
+  started.push(child);
+  let shown = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (chunk: Buffer) => (shown += chunk.toString()));
+  return { child, shown: () => shown, ended: once(child, 'close').then(([code]) => code as number | null) };
+}
+
+async function untilShown(service: Service, what: RegExp): Promise<RegExpExecArray> {
+  await vi.waitUntil(() => what.test(service.shown()) || service.child.exitCode !== null, {
+    timeout: 60_000,
+    interval: 20,
+  });
+  const found = what.exec(service.shown());
+  if (found === null) throw new Error(`Never shown: ${what}, but: ${service.shown()}`);
+  return found;
+}
+
+/** The address of the API, once the service is up. */
+async function untilUp(service: Service): Promise<string> {
+  const [, url = ''] = await untilShown(service, /API {7}(http\S+)[^]*Ctrl-C/);
+  return url;
+}
+
+function clientOf(url: string): Client {
+  return createClient(url, readFileSync(join(dir, 'api-key'), 'utf8').trim());
+}
+
+/** The process of the service that runs `entry`. */
+function pidOf(service: Service, entry: string): number {
+  const pid = familyOf(service.child.pid ?? 0).find((id) =>
+    readFileSync(`/proc/${id}/cmdline`, 'utf8').split('\0')[1 + nodeArguments(id)]?.endsWith(entry),
+  );
+  if (pid === undefined) throw new Error(`No ${entry} among the processes of the service.`);
+  return pid;
+}
+
+function nodeArguments(id: number): number {
+  const words = readFileSync(`/proc/${id}/cmdline`, 'utf8').split('\0').slice(1);
+  return words.findIndex((word) => !word.startsWith('--'));
+}
+
+interface WireBatch {
+  readonly id: string;
+  readonly status: string;
+  readonly metadata: { readonly completed: number; readonly steps: number };
+}
+
+/** Submits `count` runs of one step each. */
+async function submit(client: Client, count: number): Promise<string> {
+  const requests = [];
+  for (let place = 0; place < count; place++) {
+    const agent = await client.post<{ readonly id: string }>('/v1/agents/', {
+      name: `agent ${place}`,
+      model: 'anthropic/claude-haiku-4-5',
+      include_base_tools: false,
+    });
+    requests.push({ agent_id: agent.id, input: `Say ${place}.` });
+  }
+  return (await client.post<WireBatch>('/v1/messages/batches', { requests })).id;
+}
+
+async function untilCompleted(client: Client, id: string): Promise<WireBatch> {
+  return vi.waitUntil(
+    async () => {
+      const batch = await client.get<WireBatch>(`/v1/messages/batches/${id}`).catch(() => undefined);
+      return batch?.status === 'completed' && batch;
+    },
+    { timeout: 60_000, interval: 50 },
+  );
+}
+
+test('a worker, an API and a simulator that are killed are started again, and the terminal says so', async () => {
+  const service = start();
+  const url = await untilUp(service);
+  const client = clientOf(url);
+  process.kill(pidOf(service, 'worker/src/main.ts'), 'SIGKILL');
+  const batch = await submit(client, 3);
+  await untilShown(service, /^worker-1 ended \(SIGKILL\); starting it again$/m);
+  expect((await untilCompleted(client, batch)).metadata).toMatchObject({ completed: 3, steps: 3 });
+
+  process.kill(pidOf(service, 'simulator/src/main.ts'), 'SIGKILL');
+  process.kill(pidOf(service, 'api/src/main.ts'), 'SIGKILL');
+  await untilShown(service, /^simulator ended \(SIGKILL\)/m);
+  await untilShown(service, /^api ended \(SIGKILL\); starting it again$/m);
+  await vi.waitUntil(async () => (await fetch(`${url}/readyz`).catch(() => undefined))?.ok, {
+    timeout: 30_000,
+  });
+  expect((await untilCompleted(client, await submit(client, 2))).metadata).toMatchObject({ completed: 2 });
+
+  service.child.kill('SIGTERM');
+  expect(await service.ended).toBe(0);
+  expect(service.shown().match(/ended \(/g)).toHaveLength(3);
+});
+
+test('a process that cannot be brought back ends the service, with the reason and the log', async () => {
+  const service = start();
+  const { port } = new URL(await untilUp(service));
+  process.kill(pidOf(service, 'api/src/main.ts'), 'SIGKILL');
+  const squatter = createServer();
+  try {
+    await vi.waitFor(
+      async () => {
+        squatter.listen(Number(port), '127.0.0.1');
+        await once(squatter, 'listening');
+      },
+      { interval: 5 },
+    );
+    expect(await service.ended).toBe(1);
+  } finally {
+    squatter.close();
+  }
+  expect(service.shown()).toMatch(
+    /api ended \(code 1\) before it was ready: .*EADDRINUSE.*\nIts log: .*api\.log\n/,
+  );
+});
+
+test.each([
+  [{ WORKERS: '0' }, "WORKERS must be a whole number from 1 to 64, not '0'.\n"],
+  [{ PORT: 'abc' }, "PORT must be a whole number from 0 to 65535, not 'abc'.\n"],
+])('%j is refused by name', async (env, message) => {
+  const service = start(env);
+  expect(await service.ended).toBe(1);
+  expect(service.shown()).toBe(message);
+});
+
+test.each([
+  [{ QUEUE_URL: 'foo' }, /^Starting .*\n.*queue.*\n$/i],
+  [
+    { LEASE_MS: '-1' },
+    /^Starting .*\nworker-1 ended \(code 1\) before it was ready: .*LEASE_MS.*\nIts log: .*worker-1\.log\n$/,
+  ],
+  [
+    { NIGHTSHIFT_API_KEY: 'short' },
+    /^Starting .*\napi ended \(code 1\) before it was ready: .*NIGHTSHIFT_API_KEY.*\nIts log: .*api\.log\n$/,
+  ],
+])('%j is told in the words of who refuses it, without a stack trace', async (env, message) => {
+  const service = start(env);
+  expect(await service.ended).toBe(1);
+  expect(service.shown()).toMatch(message);
+});
+
+test('a port that is asked for and taken is refused', async () => {
+  const squatter = createServer().listen(0, '127.0.0.1');
+  await once(squatter, 'listening');
+  try {
+    const { port } = squatter.address() as { port: number };
+    const service = start({ PORT: String(port) });
+    expect(await service.ended).toBe(1);
+    expect(service.shown()).toContain(`PORT ${port} cannot be had: something else listens there.`);
+  } finally {
+    squatter.close();
+  }
+});
+
+test('the logs of the last start are kept, and a second service in the same directory is refused in one line', async () => {
+  for (const workers of ['2', '1']) {
+    const service = start({ WORKERS: workers });
+    await untilUp(service);
+    expect(service.shown()).toMatch(new RegExp(`^  workers {3}${workers}`, 'm'));
+    service.child.kill('SIGTERM');
+    expect(await service.ended).toBe(0);
+  }
+  const [last, previous] = ['worker-1.log', 'worker-1.previous.log'].map((file) =>
+    readFileSync(join(dir, 'logs', file), 'utf8').match(/worker is at work/g),
+  );
+  expect({ last, previous }).toEqual({ last: ['worker is at work'], previous: ['worker is at work'] });
+  expect(existsSync(join(dir, 'logs/worker-2.previous.log'))).toBe(true);
+});
