@@ -302,4 +302,5 @@ export {
   type AskingRun,
   type Cap,
 } from './money/budget.ts';
+export { toUsd } from './money/to-usd.ts';
 export { estimateBatch, type BatchEstimate, type Range, type RunGroup } from './money/estimate.ts';

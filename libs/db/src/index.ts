@@ -38,7 +38,7 @@ export { commitOverdueRuns, type OverdueReport } from './commits/deadlines.ts';
 export { commitCallerAnswers, type NewCallerAnswer } from './commits/caller-answers.ts';
 export {
   readAwaitedCalls,
-  readAwaitingRun,
+  readAwaitingRuns,
   type AwaitedCallRow,
   type AwaitingRun,
 } from './reads/awaited-calls.ts';

@@ -1,8 +1,7 @@
-import { toWireId, type BatchState } from '@nightshift/agent-core';
+import { toWireId, type BatchState, toUsd } from '@nightshift/agent-core';
 import type { BatchRow } from '@nightshift/db';
 import type { BatchJob } from '../schemas/batch.ts';
 import { USER_ID } from '../schemas/ids.ts';
-import { toUsd } from './to-usd.ts';
 
 /** Letta's names. A cancelled batch shows as such from the request on, although what was paid for still comes in. */
 const STATUS: Readonly<Record<BatchState, BatchJob['status']>> = {

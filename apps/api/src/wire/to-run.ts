@@ -5,10 +5,10 @@ import {
   type PlannedCall,
   type RunState,
   type StopReason,
+  toUsd,
 } from '@nightshift/agent-core';
 import type { RunRow } from '@nightshift/db';
 import type { LETTA_STOP_REASONS, RunResponse } from '../schemas/run.ts';
-import { toUsd } from './to-usd.ts';
 
 type LettaStopReason = (typeof LETTA_STOP_REASONS)[number];
 

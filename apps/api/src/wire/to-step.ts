@@ -1,7 +1,13 @@
-import { parseModelHandle, promptTokens, stepUuid, toWireId, type StepState } from '@nightshift/agent-core';
+import {
+  parseModelHandle,
+  promptTokens,
+  stepUuid,
+  toWireId,
+  type StepState,
+  toUsd,
+} from '@nightshift/agent-core';
 import type { StepRow } from '@nightshift/db';
 import type { StepResponse } from '../schemas/run.ts';
-import { toUsd } from './to-usd.ts';
 
 const STATUS: Readonly<Record<StepState, StepResponse['status']>> = {
   sealed: 'pending',

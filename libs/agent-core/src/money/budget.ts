@@ -1,3 +1,5 @@
+import { toUsd } from './to-usd.ts';
+
 /** What may be spent. Null: no limit. */
 export interface Cap {
   readonly cost_nanousd: number | null;
@@ -88,7 +90,8 @@ export function admitRuns(runs: readonly AskingRun[], batches: ReadonlyMap<strin
       continue;
     }
     const short = batch === undefined ? null : shortOf(batch, amount);
-    if (short !== null && !stuck.has(batch_id)) stuck.set(batch_id, reasonOf(short));
+    if (batch !== undefined && short !== null && !stuck.has(batch_id))
+      stuck.set(batch_id, reasonOf(batch, short, amount));
     if (stuck.has(batch_id)) {
       waiting.push(run_id);
       continue;
@@ -112,7 +115,7 @@ function endOf(run: AskingRun, batch: Account | undefined, amount: Amount): stri
   }
   const short = shortOf(run.account, amount);
   if (short === null) return null;
-  return `The next step could exceed the ${NAMES[short]} of the run.`;
+  return `The next step could exceed the ${NAMES[short]} of the run: it ${needOf(run.account, short, amount)}.`;
 }
 
 const NAMES: Readonly<Record<keyof Cap, string>> = {
@@ -120,6 +123,12 @@ const NAMES: Readonly<Record<keyof Cap, string>> = {
   output_tokens: 'max_output_tokens',
 };
 
-function reasonOf(short: keyof Cap): string {
-  return `${NAMES[short]} leaves no room for the next step; raise it to go on.`;
+function reasonOf(batch: Account, short: keyof Cap, amount: Amount): string {
+  return `${NAMES[short]} leaves no room for the next step, which ${needOf(batch, short, amount)}; raise it to go on.`;
+}
+
+/** What a step may come to, and the cap that has room for it. */
+function needOf({ spent, reserved }: Account, short: keyof Cap, amount: Amount): string {
+  const written = (sum: number): string => (short === 'cost_nanousd' ? `$${toUsd(sum)}` : `${sum} tokens`);
+  return `may take ${written(amount[short])} and needs a cap of ${written(spent[short] + reserved[short] + amount[short])}`;
 }

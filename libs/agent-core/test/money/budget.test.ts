@@ -62,18 +62,22 @@ describe('admission', () => {
     expect(batches.get('b')?.reserved).toEqual(NO_AMOUNT);
   });
 
-  test('a batch that has nothing open and no room is paused, and says by which cap', () => {
+  test('a batch that has nothing open and no room is paused, and says by which cap and what the next step needs', () => {
     const full = account({ cost_nanousd: 10 }, amount(8));
     expect(admitRuns([run('1', 6)], new Map([['b', full]]))).toMatchObject({
       admitted: [],
       waiting: ['1'],
       paused: [
-        { batch_id: 'b', reason: 'max_cost_usd leaves no room for the next step; raise it to go on.' },
+        {
+          batch_id: 'b',
+          reason:
+            'max_cost_usd leaves no room for the next step, which may take $0.000000006 and needs a cap of $0.000000014; raise it to go on.',
+        },
       ],
     });
     const tokens = account({ output_tokens: 15 }, amount(0, 6));
     expect(admitRuns([run('1', 6)], new Map([['b', tokens]])).paused[0]?.reason).toContain(
-      'max_output_tokens',
+      'max_output_tokens leaves no room for the next step, which may take 10 tokens and needs a cap of 16 tokens;',
     );
   });
 
@@ -94,8 +98,16 @@ describe('admission', () => {
     const mute = run('2', 6, { account: account({ output_tokens: 9 }) });
     const { admitted, ended } = admitRuns([poor, mute, run('3', 6)], new Map());
     expect(ended).toEqual([
-      { run_id: '1', message: 'The next step could exceed the max_cost_usd of the run.' },
-      { run_id: '2', message: 'The next step could exceed the max_output_tokens of the run.' },
+      {
+        run_id: '1',
+        message:
+          'The next step could exceed the max_cost_usd of the run: it may take $0.000000006 and needs a cap of $0.000000011.',
+      },
+      {
+        run_id: '2',
+        message:
+          'The next step could exceed the max_output_tokens of the run: it may take 10 tokens and needs a cap of 10 tokens.',
+      },
     ]);
     expect(ids(admitted)).toEqual(['3']);
   });

@@ -20,6 +20,8 @@ export interface AwaitingRun {
   readonly trail: Trail | null;
   /** The stored content of the run's last message. */
   readonly content: string;
+  /** Calls that the caller has not answered yet. */
+  readonly open_tool_use_ids: readonly string[];
 }
 
 /** All calls of a run that await the caller or did, in order. Index: primary key. */
@@ -32,12 +34,18 @@ export async function readAwaitedCalls(db: Database, runId: string): Promise<rea
   return rows;
 }
 
-/** A run in `requires_action`; null in any other state. Index: primary keys. */
-export async function readAwaitingRun(db: Database, runId: string): Promise<AwaitingRun | null> {
-  const { rows } = await sql<AwaitingRun>`
-    select r.definition_id, r.step_number, r.trail, m.content::text as content
+/** Those of the runs that are in `requires_action`, by id. Index: primary keys. */
+export async function readAwaitingRuns(
+  db: Database,
+  runIds: readonly string[],
+): Promise<ReadonlyMap<string, AwaitingRun>> {
+  if (runIds.length === 0) return new Map();
+  const { rows } = await sql<AwaitingRun & { id: string }>`
+    select r.id, r.definition_id, r.step_number, r.trail, m.content::text as content,
+           array(select c.tool_use_id from tool_call c
+                  where c.run_id = r.id and c.awaits is not null and c.verdict is null) as open_tool_use_ids
       from run r join message m on m.conversation_id = r.conversation_id and m.seq = r.last_seq
-     where r.id = ${runId}::uuid and r.state = 'requires_action'
+     where r.id = any(${runIds}::uuid[]) and r.state = 'requires_action'
   `.execute(db);
-  return rows[0] ?? null;
+  return new Map(rows.map((row) => [row.id, row]));
 }

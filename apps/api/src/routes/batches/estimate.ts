@@ -1,11 +1,10 @@
-import { estimateBatch as estimate } from '@nightshift/agent-core';
+import { estimateBatch as estimate, toUsd } from '@nightshift/agent-core';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { BATCH_BODY_LIMIT_BYTES } from '../../json-body.ts';
 import { problems } from '../../schemas/answers.ts';
 import { batchInput } from '../../schemas/batch.ts';
 import { toCap } from '../../wire/to-input.ts';
-import { toUsd } from '../../wire/to-usd.ts';
 import { measureRuns } from './measure-runs.ts';
 import { runsOf } from './runs-of.ts';
 

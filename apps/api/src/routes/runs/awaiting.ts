@@ -6,19 +6,26 @@ import {
   NO_TRAIL,
   planCalls,
   toolUsesOf,
+  type Conduct,
   type PlannedCall,
 } from '@nightshift/agent-core';
-import { readAwaitedCalls, readAwaitingRun, readDefinitions, type Database } from '@nightshift/db';
+import { readAwaitingRuns, readDefinitions, type AwaitingRun, type Database } from '@nightshift/db';
 
 const validateArguments = createArgumentValidator();
 
-/** Those of {@link readPlannedCalls} that the caller has not answered yet. */
-export async function readOpenCalls(db: Database, runId: string): Promise<readonly PlannedCall[]> {
-  const planned = await readPlannedCalls(db, runId);
-  if (planned.length === 0) return [];
-  const rows = await readAwaitedCalls(db, runId);
-  const open = new Set(rows.flatMap((row) => (row.verdict === null ? [row.tool_use_id] : [])));
-  return planned.filter((call) => open.has(call.tool_use_id));
+/** The calls of runs that await the caller's answer, by run: those of {@link readPlannedCalls} that have none yet. */
+export async function readOpenCalls(
+  db: Database,
+  runIds: readonly string[],
+): Promise<ReadonlyMap<string, readonly PlannedCall[]>> {
+  const runs = await readAwaitingRuns(db, runIds);
+  const planned = await planAwaiting(db, runs);
+  return new Map(
+    [...planned].map(([id, calls]) => {
+      const open = new Set(runs.get(id)?.open_tool_use_ids);
+      return [id, calls.filter((call) => open.has(call.tool_use_id))];
+    }),
+  );
 }
 
 /**
@@ -26,13 +33,28 @@ export async function readOpenCalls(db: Database, runId: string): Promise<readon
  * rule fixes are in them. Empty for a run in any other state than `requires_action`.
  */
 export async function readPlannedCalls(db: Database, runId: string): Promise<readonly PlannedCall[]> {
-  const run = await readAwaitingRun(db, runId);
-  const [definition] = run === null ? [] : await readDefinitions(db, [run.definition_id]);
-  if (run === null || definition === undefined) return [];
+  return (await planAwaiting(db, await readAwaitingRuns(db, [runId]))).get(runId) ?? [];
+}
+
+async function planAwaiting(
+  db: Database,
+  runs: ReadonlyMap<string, AwaitingRun>,
+): Promise<ReadonlyMap<string, readonly PlannedCall[]>> {
+  const ids = new Set([...runs.values()].map((run) => run.definition_id));
+  const conducts = new Map(
+    (await readDefinitions(db, [...ids])).map((definition) => [definition.id, conductOf(definition)]),
+  );
+  return new Map(
+    [...runs].map(([id, run]) => {
+      const conduct = conducts.get(run.definition_id);
+      return [id, conduct === undefined ? [] : awaitingOf(run, conduct)];
+    }),
+  );
+}
+
+function awaitingOf(run: AwaitingRun, conduct: Conduct): readonly PlannedCall[] {
   const content = JSON.parse(fromStorable(run.content)) as unknown;
   const uses = toolUsesOf(Array.isArray(content) ? content.filter(isContentBlock) : []);
   const { history } = run.trail ?? NO_TRAIL;
-  return planCalls(uses, conductOf(definition), history, validateArguments).filter(
-    (call) => call.awaits !== null,
-  );
+  return planCalls(uses, conduct, history, validateArguments).filter((call) => call.awaits !== null);
 }

@@ -5,6 +5,7 @@ import {
   STOP_REASONS,
   type RunState,
   type StopReason,
+  toUsd,
 } from '@nightshift/agent-core';
 import { listRuns as readPage, readRun, readRunUsage } from '@nightshift/db';
 import { z } from 'zod';
@@ -15,7 +16,6 @@ import { wireId } from '../../schemas/ids.ts';
 import { LETTA_STOP_REASONS, RUN_STATUSES, runResponse, usageResponse } from '../../schemas/run.ts';
 import { readOpenCalls } from './awaiting.ts';
 import { statesOf, stopReasonsOf, toRunResponse } from '../../wire/to-run.ts';
-import { toUsd } from '../../wire/to-usd.ts';
 
 const runsQuery = z.strictObject({
   ...pageQuery('run', { limit: 100, order: 'desc' }),
@@ -27,7 +27,12 @@ const runsQuery = z.strictObject({
     .optional()
     .describe("The caller's name for a run of `batch_id`, which it needs. Beyond Letta."),
   statuses: z.array(z.enum(RUN_STATUSES)).optional(),
-  state: z.enum(RUN_STATES).optional().describe('The state behind the status. Beyond Letta.'),
+  state: z
+    .enum(RUN_STATES)
+    .optional()
+    .describe(
+      'The state behind the status; with `requires_action` each run names what it awaits in `metadata.awaits`. Beyond Letta.',
+    ),
   active: z.boolean().optional().describe('True: runs that have not ended.'),
   background: z.boolean().optional().describe('Every run of a batch is one.'),
   stop_reason: z.enum([...LETTA_STOP_REASONS, ...STOP_REASONS]).optional(),
@@ -59,7 +64,11 @@ export function listRuns(app: App, context: Context): void {
         states: toStates(query),
         stop_reasons: query.stop_reason === undefined ? null : toStopReasons(query.stop_reason),
       });
-      const runs = rows.map((row) => toRunResponse(row));
+      const awaited = await readOpenCalls(
+        context.db,
+        query.state === 'requires_action' ? rows.map((row) => row.id) : [],
+      );
+      const runs = rows.map((row) => toRunResponse(row, awaited.get(row.id)));
       linkPages(
         request,
         reply,
@@ -109,8 +118,8 @@ export function retrieveRun(app: App, context: Context): void {
     },
     async (request) => {
       const run = await readRun(context.db, context.projectId, request.params.run_id);
-      const awaits = run.state === 'requires_action' ? await readOpenCalls(context.db, run.id) : [];
-      return toRunResponse(run, awaits);
+      const awaited = await readOpenCalls(context.db, run.state === 'requires_action' ? [run.id] : []);
+      return toRunResponse(run, awaited.get(run.id));
     },
   );
 }

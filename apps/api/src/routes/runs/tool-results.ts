@@ -56,7 +56,7 @@ export function sendToolResults(app: App, context: Context): void {
       if (goesOn) await context.bell.ring([{ kind: 'tools', id: '*' }]);
       return toRunResponse(
         await readRun(context.db, context.projectId, run_id),
-        await readOpenCalls(context.db, run_id),
+        (await readOpenCalls(context.db, [run_id])).get(run_id),
       );
     },
   );
