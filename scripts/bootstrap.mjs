@@ -13,7 +13,9 @@ import { fileURLToPath } from 'node:url';
 const NODE_VERSION = '24.21.0';
 const OLDEST_NODE_MAJOR = 24;
 const WAIT_FOR_OTHERS_MS = 15 * 60_000;
+const PARENT_LOOK_MS = 250;
 
+const parent = process.ppid;
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const modules = join(root, 'node_modules');
 const bin = join(modules, '.bin');
@@ -176,10 +178,32 @@ function run(node, commandLine) {
   const path = [dirname(node), bin, process.env.PATH ?? ''].join(delimiter);
   const child = spawn(node, commandLine, { stdio: 'inherit', env: { ...process.env, PATH: path } });
   // Ctrl-C in a terminal reaches the child by itself, and twice would mean "at once"; we only have to outlive it.
-  process.on('SIGINT', () => process.stdin.isTTY || child.kill('SIGINT'));
-  for (const signal of ['SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
+  let told = false;
+  process.on('SIGINT', () => {
+    told = true;
+    if (!process.stdin.isTTY) child.kill('SIGINT');
+  });
+  for (const signal of ['SIGTERM', 'SIGHUP'])
+    process.on(signal, () => {
+      told = true;
+      child.kill(signal);
+    });
+  // npm signals the shell that it runs a script in, and a shell that dies of it passes nothing on. Without npm a parent
+  // may go: that is what nohup is for.
+  if (process.env.npm_lifecycle_event !== undefined)
+    whenParentIsGone(() => {
+      if (!told) child.kill('SIGTERM');
+    });
   child.on('error', (error) => fail(`Cannot run ${node}: ${error.message}`));
   child.on('exit', (code, signal) => process.exit(code ?? 128 + (constants.signals[signal] ?? 0)));
+}
+
+/** Calls `act` a look after the parent has gone: a signal that took it may be on its way here as well. */
+function whenParentIsGone(act) {
+  setTimeout(() => {
+    if (process.ppid === parent) whenParentIsGone(act);
+    else setTimeout(act, PARENT_LOOK_MS).unref();
+  }, PARENT_LOOK_MS).unref();
 }
 
 function readOrEmpty(path) {

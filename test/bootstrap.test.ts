@@ -31,7 +31,7 @@ beforeEach(() => {
      if (what === 'wait') {
        process.on('SIGTERM', () => process.exit(42));
        setInterval(() => {}, 1000);
-       console.log('waiting');
+       console.log('waiting ' + process.pid);
      } else if (what === 'die') process.kill(process.pid, 'SIGKILL');
      else {
        console.log(JSON.stringify({ rest, node: process.version, path: process.env.PATH }));
@@ -149,6 +149,34 @@ test('a signal reaches the script, whose exit code counts', async () => {
   expect(await ended).toMatchObject({ exitCode: 42 });
 });
 
+test('a script of npm ends when the shell that npm runs it in is killed; without npm it goes on', async () => {
+  await bootstrap('0');
+  const { npm_lifecycle_event: _, ...env } = process.env;
+  const inShell = async (more: Readonly<Record<string, string>>) => {
+    // The colon keeps the shell from becoming the command itself.
+    const command = `"${process.execPath}" scripts/bootstrap.mjs scripts/script.mjs wait; :`;
+    const shell = spawn('/bin/sh', ['-c', command], {
+      cwd: clone,
+      stdio: ['ignore', 'pipe', 'inherit'],
+      env: { ...env, ...more },
+    });
+    const ended = once(shell.stdout, 'close');
+    const [line] = (await once(shell.stdout, 'data')) as [Buffer];
+    shell.kill('SIGTERM');
+    return { pid: Number(/^waiting (\d+)$/m.exec(line.toString())![1]), ended };
+  };
+  const plain = await inShell({});
+  try {
+    const ofNpm = await inShell({ npm_lifecycle_event: 'start' });
+    await ofNpm.ended;
+    expect(isAlive(ofNpm.pid)).toBe(false);
+    expect(isAlive(plain.pid)).toBe(true);
+  } finally {
+    process.kill(plain.pid, 'SIGTERM');
+    await plain.ended;
+  }
+});
+
 test('a script that dies of a signal gives 128 and its number', async () => {
   expect(await bootstrap('die')).toMatchObject({ exitCode: 128 + 9 });
 });
@@ -173,6 +201,14 @@ test('an older Node brings Node 24 and runs the script with it', async ({ skip }
   expect(npmCalls()).toEqual(['install', 'ci']);
   expect((await start(['scripts/script.mjs', '0'], older).ended).stderr).toBe('');
 });
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
 
 function findOlderNode(): string | undefined {
   const candidates = [...(process.env.PATH ?? '').split(delimiter), '/usr/bin', '/usr/local/bin'];

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { createClient, type Client } from '../../scripts/demo/client.ts';
-import { familyOf } from './house.ts';
+import { familyOf, lives } from './house.ts';
 
 // Real processes on a machine that may be busy with other tests.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
@@ -200,6 +200,18 @@ test('a port that is asked for and taken is refused', async () => {
   } finally {
     squatter.close();
   }
+});
+
+test('a signal to npm ends the service in order, every process of it', async ({ skip }) => {
+  if (spawnSync('npm', ['--version']).status !== 0) return skip('no npm on PATH');
+  const service = start({}, ['npm', 'start']);
+  await untilUp(service);
+  const family = familyOf(service.child.pid ?? 0);
+  expect(family.length).toBeGreaterThan(5);
+  service.child.kill('SIGTERM');
+  await service.ended;
+  expect(service.shown()).toContain('Stopping …');
+  await expect.poll(() => family.filter(lives), { timeout: 20_000 }).toEqual([]);
 });
 
 test('the logs of the last start are kept, and a second service in the same directory is refused in one line', async () => {
