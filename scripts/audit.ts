@@ -3,13 +3,15 @@ import { auditInvariants, connect, MONEY_INVARIANTS, resumeCredential } from '..
 import { createPool, providePostgres } from '../libs/services/src/index.ts';
 
 // Checks every invariant of a database and prints the rows that break one: none, and exit code 0, when all is well.
-// DATABASE_URL names the database; without it the embedded one under .data is started. `--resume` lets submissions
+// DATABASE_URL names the database; without it the embedded one under .data is used: that of a running service, or it is
+// started for the audit. `--resume` lets submissions
 // that an audit has halted go on, if this one finds nothing.
 const { values: flags } = parseArgs({ options: { resume: { type: 'boolean', default: false } } });
 const postgres = await providePostgres({
   ...(process.env.DATABASE_URL === undefined ? {} : { databaseUrl: process.env.DATABASE_URL }),
   dataDir: `${process.env.DATA_DIR ?? '.data'}/pg`,
   durable: true,
+  mayJoin: true,
 });
 // Millions of steps take longer than a statement of the service may.
 const pool = createPool({

@@ -214,6 +214,13 @@ test('a signal to npm ends the service in order, every process of it', async ({ 
   await expect.poll(() => family.filter(lives), { timeout: 20_000 }).toEqual([]);
 });
 
+test('the books are audited while the service is up', async () => {
+  await untilUp(start());
+  const audit = start({}, [process.execPath, 'scripts/audit.ts', '--resume']);
+  expect(await audit.ended).toBe(0);
+  expect(audit.shown()).toBe('No invariant is broken.\nSubmissions were not halted.\n');
+});
+
 test('the logs of the last start are kept, and a second service in the same directory is refused in one line', async () => {
   for (const workers of ['2', '1']) {
     const service = start({ WORKERS: workers });

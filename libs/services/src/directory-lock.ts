@@ -35,6 +35,13 @@ export function holdDirectory(directory: string): () => void {
   };
 }
 
+/** The living process that holds `directory`; null when there is none. */
+export function directoryOwner(directory: string): number | null {
+  const identity = readOrUndefined(join(directory, 'owner.lock'))?.split('\n', 1)[0] ?? '';
+  const pid = Number.parseInt(identity, 10);
+  return processIdentity(pid) === identity ? pid : null;
+}
+
 function takeOverIfDead(directory: string, lockFile: string): void {
   const held = readOrUndefined(lockFile);
   if (held === undefined) return;

@@ -4,7 +4,7 @@ import { closeSync, existsSync, mkdirSync, openSync, renameSync } from 'node:fs'
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
-import { DirectoryInUseError, holdDirectory } from './directory-lock.ts';
+import { DirectoryInUseError, directoryOwner, holdDirectory } from './directory-lock.ts';
 import { findFreePort } from './free-port.ts';
 import { locatePostgresBinaries, type RunAs } from './postgres-binaries.ts';
 import { clusterUser, endOrphan, initializeCluster, readLines, spellingFor } from './postgres-cluster.ts';
@@ -62,6 +62,48 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   }
 }
 
+/** Milliseconds that a server which another process has begun to start is waited for. */
+const JOIN_DEADLINE_MS = 30_000;
+
+/**
+ * The URL of the server that another living process runs on `dataDir`, once it accepts connections; null when nobody
+ * holds the directory. The server stays the other's: it ends when its owner does.
+ * @throws {DirectoryInUseError} when whoever holds the directory has no server there in time.
+ */
+export async function joinEmbeddedPostgres(dataDir: string): Promise<string | null> {
+  const home = resolve(dataDir);
+  const deadline = performance.now() + JOIN_DEADLINE_MS;
+  for (;;) {
+    const owner = directoryOwner(home);
+    if (owner === null) return null;
+    const [, , , port, , , , status] = readLines(join(home, 'cluster', 'postmaster.pid'));
+    const [password] = readLines(join(home, 'password'));
+    if (port !== undefined && status?.trim() === 'ready' && password !== undefined) {
+      const url = serverUrl(password, Number(port));
+      if (await accepts(url)) return url;
+    }
+    if (performance.now() > deadline) throw new DirectoryInUseError(home, owner);
+    await delay(50);
+  }
+}
+
+async function accepts(url: string): Promise<boolean> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2_000 });
+  client.on('error', () => undefined);
+  try {
+    await client.connect();
+    return true;
+  } catch {
+    return false;
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
+function serverUrl(password: string, port: number): string {
+  return `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
+}
+
 /** Makes the directory if need be and takes it for this process; the result gives it back. */
 function openHome(home: string): () => void {
   try {
@@ -99,7 +141,7 @@ async function launch(home: string, binDir: string, options: EmbeddedPostgresOpt
     const child = spawnServer(home, binDir, user, serverSettings(options, port));
     const failure = await untilReady(child, cluster, deadline);
     if (failure === undefined && child.pid !== undefined) {
-      const url = `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
+      const url = serverUrl(password, port);
       const dismissWatchdog = startWatchdog(child.pid);
       const stop = (): Promise<void> => stopServer(child, url).finally(dismissWatchdog);
       return { url, port, pid: child.pid, stop };

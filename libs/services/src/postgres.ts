@@ -5,7 +5,7 @@ import {
   type ServiceSource,
   startPostgresContainer,
 } from './docker.ts';
-import { startEmbeddedPostgres } from './embedded-postgres.ts';
+import { joinEmbeddedPostgres, startEmbeddedPostgres } from './embedded-postgres.ts';
 import { safeUrl } from './safe-url.ts';
 
 export interface PostgresWish {
@@ -15,6 +15,8 @@ export interface PostgresWish {
   readonly dataDir: string;
   /** Whether the data must survive crashes and the end of the run. */
   readonly durable: boolean;
+  /** Whether an embedded server that another process runs on `dataDir` will do; default false. */
+  readonly mayJoin?: boolean;
   /** Whether a container is preferred to the embedded server; default false. */
   readonly useDocker?: boolean;
   /** The Docker engine, as DOCKER_HOST is written. */
@@ -58,6 +60,14 @@ export async function providePostgres(wish: PostgresWish): Promise<ProvidedPostg
       return { ...container, source, description: `container at ${safeUrl(container.url)} (${reason})` };
     }
     case 'embedded': {
+      const running = wish.mayJoin === true ? await joinEmbeddedPostgres(wish.dataDir) : null;
+      if (running !== null)
+        return {
+          url: running,
+          source,
+          description: `running embedded PostgreSQL, data in ${wish.dataDir} (${reason})`,
+          stop: () => Promise.resolve(),
+        };
       const { url, stop } = await startEmbeddedPostgres(wish);
       return { url, source, description: `embedded PostgreSQL, data in ${wish.dataDir} (${reason})`, stop };
     }

@@ -6,7 +6,12 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import pg from 'pg';
 import { afterAll, afterEach, describe, expect, test, vi } from 'vitest';
-import { type EmbeddedPostgres, type EmbeddedPostgresOptions, startEmbeddedPostgres } from '../src/index.ts';
+import {
+  type EmbeddedPostgres,
+  type EmbeddedPostgresOptions,
+  providePostgres,
+  startEmbeddedPostgres,
+} from '../src/index.ts';
 import { processIdentity } from '../src/process-identity.ts';
 
 const cleanups: (() => Promise<void> | void)[] = [];
@@ -162,6 +167,22 @@ describe('an embedded PostgreSQL', () => {
     const dataDir = usedDirectory;
     await start(dataDir);
     await expect(start(dataDir)).rejects.toThrow(`is in use by process ${process.pid}`);
+  });
+
+  test("is joined by those who may, and stays its owner's", async () => {
+    const dataDir = newDirectory();
+    const wish = { dataDir, durable: false, mayJoin: true };
+    const owner = await startOwner(dataDir);
+    const joined = await providePostgres(wish);
+    expect(joined.url).toBe(owner.url);
+    await joined.stop();
+    expect(await ask(owner.url, 'select 1 as one')).toEqual([{ one: 1 }]);
+
+    owner.child.kill('SIGKILL');
+    await untilEnded(owner.pid);
+    const own = await providePostgres(wish);
+    cleanups.push(() => own.stop());
+    expect(own.url).not.toBe(owner.url);
   });
 
   test('of several that start on one directory at once exactly one gets it', async () => {
