@@ -112,6 +112,24 @@ describe('a run that owes a typed result', () => {
     });
   });
 
+  test('fails where what it hands over with finish never fits, and says what is wrong with it', async () => {
+    const misfit = { tool: 'finish', args: { result: { grade: 'z' } } };
+    const { ended } = await run({
+      input: script(misfit, { text: '1' }, { text: '2' }, { text: '3' }, { text: '4' }),
+      tools: ['finish'],
+      result_schema: SCHEMA,
+    });
+    expect(ended).toMatchObject({
+      state: 'failed',
+      stop_reason: 'loop_detected',
+      error: {
+        message: expect.stringMatching(
+          /^The model did not call finish as it must, although asked 3 times\. Its last call to hand it over was refused: .*\/result\/grade must be/,
+        ) as string,
+      },
+    });
+  });
+
   test('keeps what it hands over as it is, where nothing is owed', async () => {
     const { ended } = await run({
       input: script({ tool: 'finish', args: { result: ['any', { thing: null }] } }),

@@ -43,7 +43,7 @@ export const ERROR_CATALOGUE = {
   validation_failed: {
     status: 422,
     title: 'Validation failed',
-    next: 'Correct the named fields; nothing was stored.',
+    next: 'Correct what is named, and send it again.',
   },
   idempotency_mismatch: {
     status: 422,

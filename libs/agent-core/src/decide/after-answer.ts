@@ -209,7 +209,8 @@ function afterAnswered(
     const message = 'The model announced a tool call and made none.';
     return apply('settle', 'announced call is missing', false, failed('provider_error', message));
   }
-  const { history, steps, reasks, pauses } = run.trail ?? NO_TRAIL;
+  const { history, steps, reasks, pauses, refusal } = run.trail ?? NO_TRAIL;
+  const kept = { history, steps, ...(refusal === undefined ? {} : { refusal }) };
   if (answer.stop_reason === 'pause_turn' && answer.content.length > 0) {
     if (run.step_number >= run.max_steps)
       return apply('settle', 'paused at the step limit', false, pausedAtLimit(conduct));
@@ -218,7 +219,7 @@ function afterAnswered(
       const message = `The provider suspended the answer ${PAUSES_MAX + 1} times in a row.`;
       return apply('settle', 'paused too often', false, failed('loop_detected', message));
     }
-    const paused = { history, steps, reasks, pauses: pauses + 1 };
+    const paused = { ...kept, reasks, pauses: pauses + 1 };
     return apply('settle', 'paused by the provider', true, nextStep(run, paused));
   }
   const decision = decideAfterWords(run, answer.content, conduct);
@@ -238,7 +239,7 @@ function afterAnswered(
     content_json: JSON.stringify([{ type: 'text', text: decision.text }]),
     shown: true,
   };
-  const move = nextStep(run, { history, steps, reasks: reasks + 1, pauses: 0 });
+  const move = nextStep(run, { ...kept, reasks: reasks + 1, pauses: 0 });
   return decided(run, key, 'settle', decision.reason, { answer }, [...said, asked], move);
 }
 

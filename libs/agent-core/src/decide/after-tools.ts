@@ -17,7 +17,7 @@ import {
   type RunMove,
 } from './decision.ts';
 import type { PlannedCall } from './plan-calls.ts';
-import { afterCallsOf, NO_TRAIL } from './trail.ts';
+import { afterCallsOf, NO_TRAIL, rememberRefusal, withRefusal } from './trail.ts';
 
 /** A call of a step that has come to an end. */
 export interface SettledCall {
@@ -112,22 +112,27 @@ function moveAfterTools(
   const before = run.trail ?? NO_TRAIL;
   const { rules, available } = conduct;
   const { step_number, max_steps } = run;
+  const trail = rememberRefusal(afterCallsOf(before, rules, calls), before, refusalIn(settled));
   const loop = loopAfterCalls({ rules, available, history: before.history, step_number, max_steps }, calls);
   if (loop.kind === 'stop') {
     const { stop_reason, reason, error } = loop;
     if (error !== null) return [reason, 'fail', failed(stop_reason, error), null];
     const result = stop_reason === 'tool_rule' ? finishedWith(settled) : undefined;
     if (conduct.result !== null && result === undefined) {
-      const message = `The run ended without the result that it owes: ${reason}.`;
+      const message = withRefusal(`The run ended without the result that it owes: ${reason}.`, trail);
       return [reason, 'fail', failed(stop_reason, message), null];
     }
     return [reason, 'complete', completed(stop_reason, result), null];
   }
   if (run.is_overdue === true) return ['deadline passed', 'fail', overdueMove, null];
-  const trail = afterCallsOf(before, rules, calls);
   const verdict = detectLoop(trail.steps);
   if (verdict !== null)
-    return ['goes round in circles', 'fail', failed('loop_detected', loopText(verdict)), null];
+    return [
+      'goes round in circles',
+      'fail',
+      failed('loop_detected', withRefusal(loopText(verdict), trail)),
+      null,
+    ];
   return [loop.reason, 'continue', nextStep(run, trail), loop.reask];
 }
 
@@ -135,6 +140,12 @@ function moveAfterTools(
 function finishedWith(settled: readonly SettledCall[]): Json | undefined {
   const call = settled.find(({ planned, outcome }) => planned.kind === 'finish' && outcome.ok);
   return call?.planned.args['result'];
+}
+
+/** What the model is told of the last call of `finish` that is refused; undefined where none is. */
+function refusalIn(settled: readonly SettledCall[]): string | undefined {
+  return settled.findLast(({ planned, outcome }) => planned.tool?.kind === 'finish' && !outcome.ok)?.outcome
+    .result;
 }
 
 function loopText(verdict: LoopVerdict): string {

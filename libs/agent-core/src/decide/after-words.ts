@@ -3,7 +3,7 @@ import { AUTOMATED_PREFIX, loopAfterWords, REASKS_MAX } from '../rules/loop.ts';
 import type { Conduct, ResultDemand } from './conduct.ts';
 import { completed, failed, type RunFacts, type RunMove } from './decision.ts';
 import { resultOf } from './result-of.ts';
-import { NO_TRAIL } from './trail.ts';
+import { NO_TRAIL, withRefusal } from './trail.ts';
 
 /** What an answer without a call does to its run: the end, or what the model is told to go on with. */
 export type WordsDecision =
@@ -54,7 +54,7 @@ export function decideAfterWords(
     return {
       kind: 'end',
       reason,
-      move: error === null ? completed(stop_reason) : failed(stop_reason, error),
+      move: error === null ? completed(stop_reason) : failed(stop_reason, withRefusal(error, trail)),
     };
   }
   return { kind: 'reask', reason: decision.reason, text: decision.reask };
@@ -66,15 +66,20 @@ function afterResult(
   content: readonly ContentBlock[],
   demand: ResultDemand,
 ): WordsDecision {
+  const trail = run.trail ?? NO_TRAIL;
   const read =
     demand.by === 'answer' ? resultOf(content, demand) : { ok: false as const, message: 'there is none' };
   if (read.ok)
     return { kind: 'end', reason: 'answered with its result', move: completed('end_turn', read.result) };
   if (run.step_number >= run.max_steps) {
     const message = `The run reached its step limit without a result of its schema: ${read.message}.`;
-    return { kind: 'end', reason: 'no result at the step limit', move: failed('max_steps', message) };
+    return {
+      kind: 'end',
+      reason: 'no result at the step limit',
+      move: failed('max_steps', withRefusal(message, trail)),
+    };
   }
-  if ((run.trail ?? NO_TRAIL).reasks >= REASKS_MAX) {
+  if (trail.reasks >= REASKS_MAX) {
     const message = `The model gave no result of its schema, although asked again ${REASKS_MAX} times: ${read.message}.`;
     return { kind: 'end', reason: 'no result', move: failed('loop_detected', message) };
   }

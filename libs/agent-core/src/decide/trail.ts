@@ -1,3 +1,4 @@
+import { toStorableText } from '../base/json.ts';
 import { NO_STEPS, withStep, type LoopCall, type StepPrints } from '../context/loops.ts';
 import { keptHistory, NO_HISTORY, withCalls, type PastCall, type RuleHistory } from '../rules/history.ts';
 import type { ToolRule } from '../rules/rule.ts';
@@ -20,6 +21,8 @@ export interface Trail {
    * (`summarised`). Gone with the next answer that is applied.
    */
   readonly too_long?: 'refused' | 'summarised';
+  /** What the model was told of the last call that was to hand over the result; for the run's error, should none ever do. */
+  readonly refusal?: string;
 }
 
 /** The trail of a run that has done nothing yet; stored as null. */
@@ -32,4 +35,21 @@ export type TrailCall = LoopCall & Pick<PastCall, 'carried_out'>;
 export function afterCallsOf(trail: Trail, rules: readonly ToolRule[], calls: readonly TrailCall[]): Trail {
   const history = rules.length === 0 ? NO_HISTORY : keptHistory(rules, withCalls(trail.history, calls));
   return { history, steps: withStep(trail.steps, calls), reasks: 0, pauses: 0 };
+}
+
+/** Characters of a refusal that are kept. */
+const REFUSAL_CHARS_MAX = 500;
+
+/** The trail after calls of which one was to hand over the result and was `refused` so; undefined where none was. */
+export function rememberRefusal(trail: Trail, before: Trail, refused: string | undefined): Trail {
+  const refusal =
+    refused === undefined ? before.refusal : toStorableText(refused.slice(0, REFUSAL_CHARS_MAX));
+  return refusal === undefined ? trail : { ...trail, refusal };
+}
+
+/** An error with why the result that the model did hand over was not taken. */
+export function withRefusal(error: string, { refusal }: Trail): string {
+  return refusal === undefined
+    ? error
+    : `${error} Its last call to hand it over was refused: ${refusal.replace(/\.$/, '')}.`;
 }

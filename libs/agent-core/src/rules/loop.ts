@@ -104,16 +104,16 @@ export function loopAfterWords(facts: LoopFacts, reasks: number): LoopDecision<s
     }
     if (isLastStep(facts))
       return stop('max_steps', 'step limit reached before the call that the rules demand');
-    return reask(reasks, `a call is due: ${allowed.join(', ')}`, forcedText(allowed));
+    return reask(reasks, `a call is due: ${allowed.join(', ')}`, forcedText(allowed), oneOf(allowed));
   }
   const missing = uncalledRequired(rules, history, available);
   if (missing.length === 0 || isLastStep(facts)) return stop('end_turn', 'answered in words');
-  return reask(reasks, `still to be called: ${missing.join(', ')}`, missingText(missing));
+  return reask(reasks, `still to be called: ${missing.join(', ')}`, missingText(missing), missing.join(', '));
 }
 
-function reask(reasks: number, reason: string, text: string): LoopDecision<string> {
+function reask(reasks: number, reason: string, text: string, owed: string): LoopDecision<string> {
   if (reasks < REASKS_MAX) return { kind: 'continue', reason, reask: text };
-  const error = `The model did not make the call that the tool rules demand, although asked ${REASKS_MAX} times.`;
+  const error = `The model did not call ${owed} as it must, although asked ${REASKS_MAX} times.`;
   return { kind: 'stop', stop_reason: 'loop_detected', reason, error };
 }
 
@@ -133,7 +133,10 @@ function missingText(names: readonly string[]): string {
 }
 
 function forcedText(names: readonly string[]): string {
+  return `${AUTOMATED_PREFIX}ToolRuleViolated: Your next response must call ${oneOf(names)}.`;
+}
+
+function oneOf(names: readonly string[]): string {
   const list = names.join(', ');
-  const choice = names.length === 1 ? list : `one of these tools: ${list}`;
-  return `${AUTOMATED_PREFIX}ToolRuleViolated: Your next response must call ${choice}.`;
+  return names.length === 1 ? list : `one of these tools: ${list}`;
 }

@@ -114,7 +114,10 @@ describe('the tool finish', () => {
     expect(callFinish(typed, {}, { step_number: 10 })).toMatchObject({
       state: 'failed',
       stop_reason: 'max_steps',
-      error: { message: 'The run ended without the result that it owes: step limit reached.' },
+      error: {
+        message:
+          "The run ended without the result that it owes: step limit reached. Its last call to hand it over was refused: Invalid arguments for tool 'finish': missing required property 'result'.",
+      },
     });
   });
 

@@ -217,7 +217,7 @@ describe('after an answer in words', () => {
     expect(decide(rules, [], { reasks: REASKS_MAX })).toMatchObject({
       kind: 'stop',
       stop_reason: 'loop_detected',
-      error: 'The model did not make the call that the tool rules demand, although asked 3 times.',
+      error: 'The model did not call a as it must, although asked 3 times.',
     });
   });
 });
