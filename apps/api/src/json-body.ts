@@ -1,5 +1,6 @@
 import { JSON_DEPTH_MAX, jsonDepth, NightshiftError } from '@nightshift/agent-core';
 import type { App } from './context.ts';
+import { sentence } from './errors/answer-of.ts';
 
 /** Largest body of a route that takes no batch. */
 export const BODY_LIMIT_BYTES = 16 * 1024 * 1024;
@@ -21,8 +22,18 @@ export function acceptJsonOnly(app: App): void {
     } else {
       void parse(request, body, (error: Error | null, value?: unknown) => {
         if (error === null) done(null, value);
-        else done(new NightshiftError('validation_failed', `The body is not JSON: ${error.message}`));
+        else done(new NightshiftError('validation_failed', whyNot(body)));
       });
     }
   });
+}
+
+/** Why a body was refused, in the words of the engine, which name the place. */
+function whyNot(body: string): string {
+  try {
+    JSON.parse(body);
+  } catch (error) {
+    return sentence(`The body is not JSON: ${(error as Error).message}`);
+  }
+  return 'The body holds a key that would change a prototype (__proto__, or prototype in constructor).';
 }

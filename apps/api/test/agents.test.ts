@@ -96,7 +96,7 @@ describe('creating an agent', () => {
       timezone: 'Europe/Berlin',
       context_window_limit: 50_000,
       enable_reasoner: true,
-      some_future_field: 1,
+      identity_ids: ['identity-1'],
     });
     expect(body).toMatchObject({
       name: "Anna's über-agent 2",
@@ -231,6 +231,7 @@ describe('creating an agent', () => {
     ],
     ['a bad name', { model, name: 'a/b' }, 422, '/name'],
     ['an unknown type', { model, agent_type: 'robot' }, 422, '/agent_type'],
+    ['a misspelt field', { model, tool: ['memory_rethink'] }, 422, '/tool'],
     ['a rule without type', { model, tool_rules: [{ tool_name: 'x' }] }, 422, '/tool_rules/0/type'],
     [
       'a rule that lacks what its type needs',
@@ -316,6 +317,8 @@ describe('changing an agent', () => {
     ['an unknown block', { block_ids: [`block-${UNKNOWN_UUID}`], name: 'changed' }, 404],
     ['an unknown model', { model: 'anthropic/claude-9', name: 'changed' }, 404],
     ['a response format that is none', { response_format: { type: 'x' }, name: 'changed' }, 422],
+    ['a field that nobody knows', { modle: 'anthropic/claude-haiku-4-5', name: 'changed' }, 422],
+    ['what is taken at creation only', { tools: ['rethink_memory'], name: 'changed' }, 422],
     [
       'rules that its tools do not fit',
       { tool_rules: [{ type: 'run_first', tool_name: 'x' }], name: 'changed' },

@@ -94,6 +94,7 @@ describe('a body', () => {
   test('that is not JSON is 422', async () => {
     const answer = await api.call('POST', '/v1/blocks/', '{"label":');
     expect([answer.status, answer.body.code]).toEqual([422, 'validation_failed']);
+    expect(answer.body.detail).toMatch(/^The body is not JSON: Unexpected end of JSON input\. /);
   });
 
   test('that nests too deep is 400, before it is built', async () => {

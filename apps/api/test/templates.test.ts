@@ -212,7 +212,7 @@ describe('a template that cannot be filled in stores nothing', () => {
       () => ({ requests: [{ agent_id, input: 'x' }], template: template(), inputs: [good] }),
       422,
       '/requests',
-      /in its place/,
+      /come beside a template/,
     ],
   ])('%s', async (_name, make, status, path, message) => {
     const before = await countRows(api);
@@ -233,6 +233,10 @@ describe('a template that cannot be filled in stores nothing', () => {
       '/inputs/1/variables',
       '/inputs/3/variables',
     ]);
+    expect(body.detail).toMatch(
+      /^\/inputs\/1\/variables: undefined variable: a.* \(custom_id '1'\)\. Nothing was stored\. /,
+    );
+    expect(body.detail.match(/stored/g)).toHaveLength(1);
   });
 
   test('by its own fields, not by those of requests that are not there', async () => {

@@ -18,10 +18,16 @@ export function answerOf(error: unknown): ErrorAnswer {
 
 function validationError(fields: readonly FieldError[]): NightshiftError {
   const [first] = fields;
-  const message = first === undefined ? 'The request is not valid.' : `${first.path}: ${first.message}.`;
+  const message =
+    first === undefined ? 'The request is not valid.' : sentence(`${first.path}: ${first.message}`);
   // Letta answers 400, not 422, for the id of a batch.
   const code = first?.path === 'job_id' ? 'invalid_argument' : 'validation_failed';
   return new NightshiftError(code, message, { fields });
+}
+
+/** With a full stop, which some messages of fields have already. */
+export function sentence(text: string): string {
+  return text.endsWith('.') ? text : `${text}.`;
 }
 
 const busy = (): NightshiftError => new NightshiftError('not_ready', 'The database is busy with this row.');

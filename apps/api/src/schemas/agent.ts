@@ -42,7 +42,10 @@ const llmConfig = z.looseObject({
   parallel_tool_calls: z.boolean().nullish(),
 });
 
-/** What create and update have in common; `null` counts as left out. Unknown fields are ignored, as in Letta. */
+/** What Letta's clients may send and nothing here acts on. */
+const ignored = z.unknown().optional().describe('Of Letta; means nothing here.');
+
+/** What create and update have in common; `null` counts as left out. Fields that Letta does not know either are refused. */
 const agentFields = {
   name: z
     .string()
@@ -85,10 +88,31 @@ const agentFields = {
   hidden: z.boolean().nullish(),
   max_files_open: z.int().nullish(),
   per_file_view_window_char_limit: z.int().nullish(),
+  base_template_id: ignored,
+  embedding_chunk_size: ignored,
+  enable_reasoner: ignored,
+  folder_ids: ignored,
+  from_template: ignored,
+  identity_ids: ignored,
+  include_default_source: ignored,
+  include_multi_agent_tools: ignored,
+  initial_message_sequence: ignored,
+  last_run_completion: ignored,
+  last_run_duration_ms: ignored,
+  last_stop_reason: ignored,
+  max_reasoning_tokens: ignored,
+  memory_variables: ignored,
+  message_ids: ignored,
+  project: ignored,
+  project_id: ignored,
+  reasoning: ignored,
+  source_ids: ignored,
+  template: ignored,
+  template_id: ignored,
 };
 
 export const agentInput = z
-  .object({
+  .strictObject({
     ...agentFields,
     agent_type: z.enum(AGENT_TYPES).nullish(),
     memory_blocks: z.array(blockInput).max(500).nullish().describe('New blocks, made with the agent.'),
@@ -112,8 +136,17 @@ export const agentInput = z
   });
 export type AgentInput = z.output<typeof agentInput>;
 
-export const agentPatch = z.object(agentFields).meta({ id: 'AgentUpdate' });
-export type AgentPatch = z.output<typeof agentPatch>;
+export const agentPatch = z
+  .strictObject({
+    ...agentFields,
+    agent_type: z.null('is chosen at creation only').optional(),
+    memory_blocks: z.null('are made at creation only: attach a block by block_ids').optional(),
+    tools: z.null('are named at creation only: send tool_ids').optional(),
+    include_base_tools: z.null('is for creation only').optional(),
+    include_base_tool_rules: z.null('is for creation only').optional(),
+  })
+  .meta({ id: 'AgentUpdate' });
+export type AgentPatch = Pick<z.output<typeof agentPatch>, keyof typeof agentFields>;
 
 /** A secret's name; its value is never answered. */
 const secret = z.object({

@@ -197,8 +197,10 @@ export const batchInput = z
   .superRefine(({ requests, template, inputs }, context) => {
     const refuse = (field: string, message: string): void =>
       context.addIssue({ code: 'custom', path: [field], message });
-    if ((requests == null) === (template == null))
+    if (requests == null && template == null)
       refuse('requests', 'must be there, or a template with its inputs in its place');
+    if (requests != null && template != null)
+      refuse('requests', 'come beside a template: send one of the two');
     if ((template == null) !== (inputs == null))
       refuse(
         'inputs',

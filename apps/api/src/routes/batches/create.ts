@@ -17,7 +17,7 @@ import { batchInput, batchJob, type BatchInput } from '../../schemas/batch.ts';
 import { toBatchJob } from '../../wire/to-batch-job.ts';
 import { toCap } from '../../wire/to-input.ts';
 import { assertPriced } from './assert-priced.ts';
-import { idempotencyOf, type Idempotency } from './idempotency.ts';
+import { idempotencyHeaders, idempotencyOf, type Idempotency } from './idempotency.ts';
 import { runsOf } from './runs-of.ts';
 
 /** Accepts a batch: one transaction, answered at once; workers do the rest. */
@@ -35,6 +35,7 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
           'valid. Repeat safely with an `Idempotency-Key` header: the same key and body answer the same batch for a day.',
         tags: ['batches'],
         hide,
+        headers: idempotencyHeaders,
         body: batchInput,
         response: { 200: batchJob, ...problems },
       },

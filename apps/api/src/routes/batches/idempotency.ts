@@ -1,10 +1,19 @@
 import { NightshiftError } from '@nightshift/agent-core';
 import type { FastifyRequest } from 'fastify';
+import { z } from 'zod';
 
 /** How long a key makes a repetition the same batch. */
 const KEY_MAX_AGE_MINUTES = 24 * 60;
 /** How long a client's own retry may come after what it repeats. */
 const RETRY_MAX_AGE_MINUTES = 10;
+
+/** For the document; what it must look like is judged by {@link idempotencyOf}. */
+export const idempotencyHeaders = z.looseObject({
+  'idempotency-key': z
+    .string()
+    .optional()
+    .describe('1 to 200 visible ASCII characters: the same key and body answer the same batch for a day.'),
+});
 
 /** How a create is told from its repetition. */
 export interface Idempotency {

@@ -1,6 +1,7 @@
 import { NightshiftError, toStorableText, type FieldError } from '@nightshift/agent-core';
 import type { NewRun } from '@nightshift/db';
 import { breather } from '../../breathe.ts';
+import { sentence } from '../../errors/answer-of.ts';
 import { BATCH_BODY_LIMIT_BYTES } from '../../json-body.ts';
 import type { BatchInput } from '../../schemas/batch.ts';
 import { parseTemplate } from '../../template.ts';
@@ -55,22 +56,32 @@ async function fillTemplate(
       text = fill(variables, path);
     } catch (error) {
       if (!(error instanceof NightshiftError)) throw error;
-      fields.push(...error.fields);
+      fields.push(...error.fields.map((field) => named(field, custom_id)));
       if (fields.length >= FIELDS_MAX) break;
       continue;
     } finally {
       spentMs += performance.now() - startedAt;
     }
-    if (text.trim() === '') fields.push({ path, message: 'leave the template without any text' });
+    if (text.trim() === '')
+      fields.push(named({ path, message: 'leave the template without any text' }, custom_id));
     chars += text.length;
     if (chars > FILLED_CHARS_MAX) throw tooMuch(`came to more than ${FILLED_CHARS_MAX} characters`);
     runs.push({ ...shared, custom_id, messages: toMessages({ input: text }) });
   }
   const [first] = fields;
   if (first === undefined) return runs;
-  throw new NightshiftError('validation_failed', `${first.path}: ${first.message}. Nothing was stored.`, {
-    fields: fields.slice(0, FIELDS_MAX),
-  });
+  throw new NightshiftError(
+    'validation_failed',
+    `${sentence(`${first.path}: ${first.message}`)} Nothing was stored.`,
+    {
+      fields: fields.slice(0, FIELDS_MAX),
+    },
+  );
+}
+
+/** Inputs are many: their own names say more than their places. */
+function named({ path, message }: FieldError, customId: string): FieldError {
+  return { path, message: `${message} (custom_id '${customId}')` };
 }
 
 function tooMuch(what: string): NightshiftError {
