@@ -69,7 +69,8 @@ async function start(): Promise<Stack> {
     portIsFixed: wantedPort !== '',
     toolsDir: process.env.TOOLS_DIR ?? join(import.meta.dirname, '../samples/tools'),
     workerEnv: {
-      ...(isSimulated ? { POLL_INTERVAL_MS: '500', GATHER_WINDOW_MS: '250' } : {}),
+      // A simulator that was started again has forgotten its batches, and says so without any lag.
+      ...(isSimulated ? { POLL_INTERVAL_MS: '500', GATHER_WINDOW_MS: '250', MISSING_GRACE_MS: '5000' } : {}),
       ...workerSettings(process.env),
     },
     ...(isSimulated ? {} : { anthropicApiKey: key }),

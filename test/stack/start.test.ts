@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { createClient, type Client } from '../../scripts/demo/client.ts';
+import { createPool, providePostgres } from '../../libs/services/src/index.ts';
 import { familyOf, lives } from './house.ts';
 
 // Real processes on a machine that may be busy with other tests.
@@ -140,6 +141,34 @@ test('a worker, an API and a simulator that are killed are started again, and th
   service.child.kill('SIGTERM');
   expect(await service.ended).toBe(0);
   expect(service.shown().match(/ended \(/g)).toHaveLength(3);
+});
+
+test('what a killed simulator has forgotten is sent again, and applied once', async () => {
+  const service = start({ RETRY_DELAY_MS: '100' });
+  const client = clientOf(await untilUp(service));
+  const { url } = await providePostgres({ dataDir: join(dir, 'pg'), durable: true, mayJoin: true });
+  const pool = createPool({ url, max: 1, applicationName: 'test' });
+  try {
+    const batch = await submit(client, 3);
+    await vi.waitUntil(
+      async () => (await pool.query(`select from provider_batch where state = 'submitted'`)).rowCount === 1,
+      { timeout: 30_000, interval: 20 },
+    );
+    process.kill(pidOf(service, 'simulator/src/main.ts'), 'SIGKILL');
+    expect((await untilCompleted(client, batch)).metadata).toMatchObject({ completed: 3, steps: 3 });
+    const { rows } = await pool.query('select state, count(*)::int from step group by 1 order by 1');
+    expect(rows).toEqual([
+      { state: 'done', count: 3 },
+      { state: 'lost', count: 3 },
+    ]);
+    expect(readFileSync(join(dir, 'logs/worker-1.log'), 'utf8')).toMatch(
+      /"level":40.*the provider does not know a batch/,
+    );
+    const audit = start({}, [process.execPath, 'scripts/audit.ts']);
+    expect(await audit.ended).toBe(0);
+  } finally {
+    await pool.end();
+  }
 });
 
 test('a process that cannot be brought back ends the service, with the reason and the log', async () => {

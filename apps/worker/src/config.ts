@@ -54,6 +54,8 @@ const schema = z
     RESULTS_IDLE_TIMEOUT_MS: positive.default(120_000),
     /** Milliseconds between two looks at a provider batch. */
     POLL_INTERVAL_MS: positive.default(POLL_POLICY_DEFAULT.poll_interval_ms),
+    /** Milliseconds for which a provider that does not know a batch any more is not believed; after that its steps are sent again. */
+    MISSING_GRACE_MS: positive.default(POLL_POLICY_DEFAULT.missing_grace_ms),
     /** Milliseconds before a create that nobody answered for is looked for; CREATE_TIMEOUT_MS where that is more. */
     QUARANTINE_MS: positive.default(RECONCILE_POLICY_DEFAULT.quarantine_ms),
     /** Milliseconds between two searches for such a create. */
@@ -163,6 +165,7 @@ export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {
         ...POLL_POLICY_DEFAULT,
         poll_interval_ms: e.POLL_INTERVAL_MS,
         poll_interval_ms_max: Math.max(e.POLL_INTERVAL_MS, POLL_POLICY_DEFAULT.poll_interval_ms_max),
+        missing_grace_ms: e.MISSING_GRACE_MS,
       },
       reconcile: {
         ...RECONCILE_POLICY_DEFAULT,

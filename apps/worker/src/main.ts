@@ -53,6 +53,7 @@ const worker = await startWorker(config, {
   log: {
     report: (report) => {
       if (report['alarm'] === true) log.error(report, report.flow);
+      else if (report['warning'] === true) log.warn(report, report.flow);
       else log.info(report, report.flow);
     },
     failure: (flow, error) => {

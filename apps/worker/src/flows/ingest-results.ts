@@ -98,6 +98,7 @@ export async function ingestResults(deps: FlowDeps): Promise<FlowReport> {
       applied: pass.applied,
       reason: pass.reason,
       alarm: pass.alarm || isLate,
+      ...(pass.missing ? { warning: true } : {}),
     };
   });
 }

@@ -47,6 +47,7 @@ async function pollClaimed(deps: FlowDeps, claimed: readonly ClaimedProviderBatc
   const now = await readNow(db);
   const polled: PolledBatch[] = [];
   const lost: ClaimedProviderBatch[] = [];
+  let newlyMissing = 0;
   for (const batch of claimed) {
     const lease = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
     if (unanswered.has(batch.id)) {
@@ -58,7 +59,10 @@ async function pollClaimed(deps: FlowDeps, claimed: readonly ClaimedProviderBatc
     const decision = decide(deps, batch, seen.get(batch.id) ?? null, now);
     if (decision.kind === 'lost') lost.push(batch);
     else if (decision.kind === 'ended') polled.push({ lease, move: 'ended', delay_ms: 0, missing: false });
-    else polled.push({ lease, move: 'wait', delay_ms: decision.delay_ms, missing: decision.missing });
+    else {
+      if (decision.missing && batch.missing_since === null) newlyMissing += 1;
+      polled.push({ lease, move: 'wait', delay_ms: decision.delay_ms, missing: decision.missing });
+    }
   }
   const ended = await inTransaction(db, (trx) => commitPolled(trx, polled));
   await hooks?.('poll.after_commit');
@@ -81,6 +85,13 @@ async function pollClaimed(deps: FlowDeps, claimed: readonly ClaimedProviderBatc
     looked_at: claimed.length,
     ended: ended.length,
     lost: lost.length,
+    ...(newlyMissing === 0
+      ? {}
+      : {
+          missing: newlyMissing,
+          reason: 'the provider does not know a batch; it is asked again',
+          warning: true,
+        }),
     ...(alarm === null ? {} : { reason: alarm, alarm: true }),
     calls,
   };

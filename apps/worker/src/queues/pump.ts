@@ -68,7 +68,7 @@ export function createPump(name: string, flow: () => Promise<FlowReport>, log: P
           const report = await flow();
           at.failures = 0;
           at.fenced = 0;
-          if (report.worked || report['alarm'] === true) log.report(report);
+          if (report.worked || report['alarm'] === true || report['warning'] === true) log.report(report);
           if (report.again_in_ms !== undefined) later(report.again_in_ms);
           if (!report.worked && at.asks === asks) break;
           // Others may have work too: one finding is a reason to fill the lanes.
