@@ -12,12 +12,15 @@ const SET_BY_THE_STACK: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Keeps the heap of a worker close to what it needs without a ceiling that it could hit. Measured on 20,000 runs of three
- * steps (`npm run load`): at most 213 MB resident instead of 437, at the same number of steps a second.
+ * Keeps the heap of a worker close to what it needs without a ceiling that it could hit. A chunk of answers lives across a
+ * few statements: a young generation that holds two of them is spared most copying. Measured on 20,000 runs of three steps
+ * (`npm run bench`), beside Node's own choice: 0.16 ms of CPU a step instead of 0.16, 324 MB resident instead of 470; with a
+ * young generation of 8 MB and an old one that grows by 40 %, 0.19 ms and 327 MB.
  */
 export const WORKER_NODE_ARGUMENTS: readonly string[] = [
-  '--max-semi-space-size=8',
-  '--heap-growing-percent=40',
+  '--min-semi-space-size=32',
+  '--max-semi-space-size=32',
+  '--heap-growing-percent=120',
 ];
 
 /**
