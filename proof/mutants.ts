@@ -244,7 +244,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'cancel, then send',
     without: 'leaving runs of a cancelled batch out of what is sealed',
-    make: rewriting(/and r\.state = 'ready' and b\.state = 'running'/, `and r.state = 'ready'`),
+    make: rewriting(/r\.state = 'ready' and b\.state = 'running'/, `r.state = 'ready'`),
     // The last look before the send takes such steps back.
     others: rewriteOf(/where b\.state <> 'running'\s+and b\.id in/, 'where false and b.id in'),
     caughtBy: ['no_seal_after_cancel'],

@@ -11,6 +11,9 @@ export interface MutantReport {
   readonly fault: string | null;
 }
 
+/** The fault of a mutant that took nothing out. */
+export const HAS_MOVED = 'it changes nothing: the code it takes out has moved';
+
 /** Runs one mutant until a named check catches it, or `seedsMax` seeds have passed. */
 export async function runMutant(
   database: ProofDatabase,
@@ -45,7 +48,7 @@ export async function runMutant(
     return { name: mutant.name, caughtBy: caught, seeds: seed, fault };
   }
   const hasMoved = hits === 0 || (others !== undefined && othersHits === 0);
-  const fault = hasMoved ? 'it changes nothing: the code it takes out has moved' : 'no check has caught it';
+  const fault = hasMoved ? HAS_MOVED : 'no check has caught it';
   return { name: mutant.name, caughtBy: null, seeds: seedsMax, fault };
 }
 

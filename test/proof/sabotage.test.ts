@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
 import { openProofDatabase, type ProofDatabase } from '../../proof/database.ts';
 import { MUTANTS } from '../../proof/mutants.ts';
-import { runMutant } from '../../proof/sabotage.ts';
+import { HAS_MOVED, runMutant } from '../../proof/sabotage.ts';
 
 // Seconds on an idle machine.
 vi.setConfig({ testTimeout: 180_000 });
@@ -31,5 +31,12 @@ test.each(MUTANTS.filter(({ name }) => QUICK.includes(name)))(
     const { caughtBy, fault } = await runMutant(database, mutant, 10);
     expect(fault).toBeNull();
     expect(mutant.caughtBy).toContain(caughtBy);
+  },
+);
+
+test.each(MUTANTS.filter(({ name }) => !QUICK.includes(name)))(
+  '"$name" finds the code that it takes out',
+  async (mutant) => {
+    expect((await runMutant(database, mutant, 3)).fault).not.toBe(HAS_MOVED);
   },
 );
