@@ -1,7 +1,7 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { startEmbeddedPostgres } from '../libs/services/src/index.ts';
+import { directoryOwner, startEmbeddedPostgres } from '../libs/services/src/index.ts';
 import { SERVER_SETTINGS } from './database.ts';
 
 /** A PostgreSQL for simulations alone, with its data under `.data/`. */
@@ -14,6 +14,7 @@ export interface ProofServer {
 export async function startProofServer(): Promise<ProofServer> {
   const home = join(import.meta.dirname, '..', '.data');
   await mkdir(home, { recursive: true });
+  removeStale(home);
   const dataDir = mkdtempSync(join(home, 'proof-'));
   const postgres = await startEmbeddedPostgres({
     dataDir,
@@ -29,6 +30,19 @@ export async function startProofServer(): Promise<ProofServer> {
       rmSync(dataDir, { recursive: true, force: true });
     },
   };
+}
+
+/** Milliseconds after which a directory that nobody holds is not one that somebody is about to take. */
+const STALE_MS = 60_000;
+
+/** Removes what proofs have left that were ended before they could. */
+function removeStale(home: string): void {
+  for (const name of readdirSync(home)) {
+    const directory = join(home, name);
+    if (!name.startsWith('proof-') || directoryOwner(directory) !== null) continue;
+    const { mtimeMs = Date.now() } = statSync(directory, { throwIfNoEntry: false }) ?? {};
+    if (Date.now() - mtimeMs > STALE_MS) rmSync(directory, { recursive: true, force: true, maxRetries: 5 });
+  }
 }
 
 /** Sockets have short names: the whole path has to fit into 107 bytes. */

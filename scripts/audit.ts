@@ -1,12 +1,17 @@
-import { parseArgs } from 'node:util';
 import { auditInvariants, connect, MONEY_INVARIANTS, resumeCredential } from '../libs/db/src/index.ts';
 import { createPool, providePostgres } from '../libs/services/src/index.ts';
+import { readCommandLine } from './command-line.ts';
 
 // Checks every invariant of a database and prints the rows that break one: none, and exit code 0, when all is well.
 // DATABASE_URL names the database; without it the embedded one under .data is used: that of a running service, or it is
 // started for the audit. `--resume` lets submissions
 // that an audit has halted go on, if this one finds nothing.
-const { values: flags } = parseArgs({ options: { resume: { type: 'boolean', default: false } } });
+const { flags } = readCommandLine({
+  name: 'audit',
+  what: 'Checks the books of a database and prints every row that breaks an invariant.',
+  takes: 'seconds; minutes where there are millions of steps',
+  flags: { resume: { what: 'let submissions that an audit has halted go on, if nothing is wrong' } },
+});
 const postgres = await providePostgres({
   ...(process.env.DATABASE_URL === undefined ? {} : { databaseUrl: process.env.DATABASE_URL }),
   dataDir: `${process.env.DATA_DIR ?? '.data'}/pg`,

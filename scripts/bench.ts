@@ -2,10 +2,12 @@ import { spawn, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { reasonOf } from './command-line.ts';
 
 // Installs the bench's own packages, which are no part of the product, and runs it: `npm run bench -- --help`.
 
 const folder = join(import.meta.dirname, '../bench');
+await refuseOrHelp(process.argv.slice(2));
 const stampFile = join(folder, 'node_modules', '.bench-stamp');
 const stamp = createHash('sha256')
   .update(readFileSync(join(folder, 'package-lock.json')))
@@ -37,3 +39,19 @@ const bench = spawn(process.execPath, [join(folder, 'main.ts'), ...process.argv.
 // The terminal tells the child as well; this process only waits for it to put its servers away.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => bench.kill(signal));
 bench.on('exit', (code, signal) => process.exit(signal === null ? (code ?? 1) : 1));
+
+/** Answers `--help` and a wrong flag before anything is installed: its options need none of its packages. */
+async function refuseOrHelp(args: readonly string[]): Promise<void> {
+  const { HELP, readOptions } = (await import(join(folder, 'options.ts'))) as {
+    readonly HELP: string;
+    readonly readOptions: (args: readonly string[]) => unknown;
+  };
+  try {
+    if (readOptions(args) !== 'help') return;
+  } catch (error) {
+    process.stderr.write(`${reasonOf(error)}\n\n${HELP}`);
+    process.exit(2);
+  }
+  process.stdout.write(HELP);
+  process.exit(0);
+}

@@ -1,30 +1,37 @@
 import { rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { parseArgs } from 'node:util';
 import { submitLoad } from './chaos/load.ts';
 import { faultRules, faultSettings, healedSettings } from './chaos/faults.ts';
 import { startKiller } from './chaos/killer.ts';
 import { createRandom } from './chaos/random.ts';
 import { startRedisStorm, type RedisStorm } from './chaos/redis-storm.ts';
 import { judge } from './chaos/verdict.ts';
+import { readCommandLine } from './command-line.ts';
 import { startStack } from './stack/stack.ts';
 
 // Real processes under fire: workers killed and frozen at random, connections cut, the queue flushed, the provider
 // misbehaving. When the time is up everything heals, and every run must have ended, nothing applied or paid twice.
-const { values: flags } = parseArgs({
-  options: {
-    runs: { type: 'string', default: '20000' },
-    minutes: { type: 'string', default: '4' },
-    queue: { type: 'string', default: 'postgres' },
-    workers: { type: 'string', default: '4' },
-    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+const { flags } = readCommandLine({
+  name: 'chaos',
+  what: 'Real processes under fire; then every run must have ended, nothing applied or paid twice.',
+  takes: 'its minutes, and up to four more in which everything heals',
+  flags: {
+    runs: { value: 'count', default: '20000', whole: true, what: 'runs that are submitted' },
+    minutes: { value: 'number', default: '4', positive: true, what: 'how long the faults go on' },
+    queue: {
+      value: 'kind',
+      default: 'postgres',
+      oneOf: ['redis', 'postgres', 'none'],
+      what: 'what carries the signals',
+    },
+    workers: { value: 'count', default: '4', whole: true, what: 'worker processes' },
+    seed: { value: 'text', what: 'decides who is struck; another one each time without' },
   },
 });
+const seed = flags.seed ?? String(Date.now() % 1_000_000);
 const runs = Number(flags.runs);
 const stormMs = Number(flags.minutes) * 60_000;
 const workers = Number(flags.workers);
-if (!['redis', 'postgres', 'none'].includes(flags.queue))
-  throw new Error('--queue takes redis, postgres or none.');
 const say = (text: string): void => void process.stderr.write(`${text}\n`);
 
 /** How long everything may take to end once the faults are gone. */
@@ -40,7 +47,7 @@ const effectsFile = join(dataDir, 'effects');
 const redis: RedisStorm | null =
   flags.queue === 'redis' ? await startRedisStorm(join(dataDir, 'redis'), 10_000) : null;
 say(
-  `seed ${flags.seed}; ${runs} runs, ${workers} workers, queue ${flags.queue}, ${flags.minutes} minutes of faults`,
+  `seed ${seed}; ${runs} runs, ${workers} workers, queue ${flags.queue}, ${flags.minutes} minutes of faults`,
 );
 const stack = await startStack({
   dataDir,
@@ -77,7 +84,7 @@ try {
     workers,
     interval_ms: Math.max(400, stormMs / 300),
     freeze_ms: LEASE_MS * 1.5,
-    random: createRandom(flags.seed),
+    random: createRandom(seed),
   });
   await submitted;
   const ended = async (): Promise<number> => {
@@ -124,7 +131,7 @@ try {
     not_recovered: toll.waiting.size,
     heal_s: Math.round(healSeconds),
     queue: flags.queue,
-    seed: flags.seed,
+    seed,
   };
   process.stdout.write(`${JSON.stringify(line)}\n`);
   const held =

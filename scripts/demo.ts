@@ -1,6 +1,6 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
+import { readCommandLine } from './command-line.ts';
 import { createAgents, readMemories, type DemoAgent } from './demo/agents.ts';
 import { checkBooks, type Check } from './demo/checks.ts';
 import { createClient, type Client } from './demo/client.ts';
@@ -14,11 +14,14 @@ import { startStack, type Stack } from './stack/stack.ts';
 
 // A few hundred agents rewrite their memories from real release notes, through provider batches and two worker
 // processes, one of which is killed on the way. Ends with checks against facts parsed from the same notes.
-const { values: flags } = parseArgs({
-  options: {
-    agents: { type: 'string' },
-    fresh: { type: 'boolean', default: false },
-    'no-chaos': { type: 'boolean', default: false },
+const { flags } = readCommandLine({
+  name: 'demo',
+  what: 'A few hundred agents rewrite their memories; a worker is killed on the way; the result is checked.',
+  takes: 'half a minute to two with the simulated model',
+  flags: {
+    agents: { value: 'count', whole: true, what: 'how many agents; all, or 10 with a real key' },
+    fresh: { what: 'empty the data directory first' },
+    'no-chaos': { what: 'kill no worker' },
   },
 });
 const key = process.env.ANTHROPIC_API_KEY;
@@ -48,7 +51,6 @@ if (flags.fresh) rmSync(dataDir, { recursive: true, force: true });
 mkdirSync(out, { recursive: true });
 const all = readSamples();
 const wanted = flags.agents === undefined ? (real ? REAL_AGENTS_DEFAULT : all.length) : Number(flags.agents);
-if (!Number.isInteger(wanted) || wanted < 1) throw new Error('--agents takes a whole number from 1 on.');
 const samples = all.slice(0, wanted);
 
 say(

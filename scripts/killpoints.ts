@@ -2,16 +2,21 @@
 // and last hit, and lets the house finish each time.
 // `npm run killpoints -- --every-effect`: the same at every statement, commit and call instead. Takes half an hour.
 
-import { parseArgs } from 'node:util';
 import { HOOK_POINTS } from '../apps/worker/src/flows/deps.ts';
 import { openProofDatabase } from '../proof/database.ts';
 import { sweepPoints } from '../proof/killpoints.ts';
 import { startProofServer } from '../proof/server.ts';
 import type { EffectKind } from '../proof/world.ts';
+import { readCommandLine } from './command-line.ts';
 
 const EVERY_EFFECT: readonly EffectKind[] = ['sql', 'begin', 'statement', 'commit', 'call'];
 
-const { values } = parseArgs({ options: { 'every-effect': { type: 'boolean', default: false } } });
+const { flags } = readCommandLine({
+  name: 'killpoints',
+  what: 'Kills, throws at and pauses a worker at every named point of the flows; the house must finish each time.',
+  takes: 'minutes; half an hour with --every-effect',
+  flags: { 'every-effect': { what: 'strike at every statement, commit and call instead' } },
+});
 const server = await startProofServer();
 try {
   const database = await openProofDatabase(server.url);
@@ -21,7 +26,7 @@ try {
   console.log(
     `${'point'.padEnd(72)}${'scenario'.padEnd(22)}${'hits'.padStart(5)}${'runs'.padStart(6)}${'failed'.padStart(8)}`,
   );
-  const swept = await sweepPoints(database, values['every-effect'] ? EVERY_EFFECT : ['hook'], (report) => {
+  const swept = await sweepPoints(database, flags['every-effect'] ? EVERY_EFFECT : ['hook'], (report) => {
     points += 1;
     runs += report.runs;
     failed += report.failures.length;
@@ -32,7 +37,7 @@ try {
     for (const failure of report.failures) console.log(`    ${failure}`);
   });
   await database.close();
-  const passedBy = values['every-effect'] ? [] : HOOK_POINTS.filter((point) => !swept.has(point));
+  const passedBy = flags['every-effect'] ? [] : HOOK_POINTS.filter((point) => !swept.has(point));
   for (const point of passedBy) console.log(`${point}: no scenario passes it`);
   failed += passedBy.length;
   console.log(`${runs} struck runs at ${points} points, ${failed} failed.`);

@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { parseArgs } from 'node:util';
+import { readCommandLine } from './command-line.ts';
 import { checkBooks, type Check } from './demo/checks.ts';
 import { createClient } from './demo/client.ts';
 import { createProgressBar, type BatchCounts } from './demo/progress.ts';
@@ -10,16 +10,21 @@ import { startStack, type Stack } from './stack/stack.ts';
 
 // One large batch through real processes: how fast steps go, and how much memory a worker takes. Every run makes three
 // steps, two of them memory calls. Ends with 1 when a run, the provider's ledger or the memory is not as it must be.
-const { values: flags } = parseArgs({
-  options: {
-    runs: { type: 'string', default: '20000' },
-    workers: { type: 'string', default: '2' },
-    /** Flags for the Node of the workers in place of the stack's own, separated by spaces; empty for none. */
-    'node-arguments': { type: 'string' },
+const { flags } = readCommandLine({
+  name: 'load',
+  what: 'One large batch through real processes: how fast steps go, and how much memory a worker takes.',
+  takes: 'one to three minutes for 20,000 runs',
+  flags: {
+    runs: { value: 'count', default: '20000', whole: true, what: 'runs of the batch, three steps each' },
+    workers: { value: 'count', default: '2', whole: true, what: 'worker processes' },
+    'node-arguments': {
+      value: 'text',
+      what: "flags for the Node of the workers in place of the stack's own, separated by spaces; empty for none",
+    },
   },
 });
-const runs = wholeNumber('--runs', flags.runs);
-const workers = wholeNumber('--workers', flags.workers);
+const runs = Number(flags.runs);
+const workers = Number(flags.workers);
 
 const STEPS_PER_RUN = 3;
 const WORKER_MEMORY_MB_MAX = 400;
@@ -129,12 +134,6 @@ async function untilEnded(stack: Stack, read: () => Promise<WireBatch>): Promise
       throw new Error(`No step for ${seconds(STUCK_MS)}; the logs are in ${join(dataDir, 'logs')}.`);
     await new Promise((resolve) => setTimeout(resolve, 250));
   }
-}
-
-function wholeNumber(name: string, given: string): number {
-  const value = Number(given);
-  if (!Number.isInteger(value) || value < 1) throw new Error(`${name} takes a whole number from 1 on.`);
-  return value;
 }
 
 function seconds(ms: number): string {

@@ -1,14 +1,23 @@
 // `npm run sabotage`: takes the safety code out piece by piece and expects the simulation to notice every time.
 // `npm run sabotage -- --only fence`: the mutants whose name contains that.
 
-import { parseArgs } from 'node:util';
 import { openProofDatabase } from '../proof/database.ts';
 import { MUTANTS } from '../proof/mutants.ts';
 import { runMutant } from '../proof/sabotage.ts';
 import { startProofServer } from '../proof/server.ts';
+import { readCommandLine } from './command-line.ts';
 
-const { values } = parseArgs({ options: { only: { type: 'string', default: '' } } });
-const chosen = MUTANTS.filter((mutant) => mutant.name.includes(values.only));
+const { flags, refuse } = readCommandLine({
+  name: 'sabotage',
+  what: 'Takes the safety code out piece by piece; each time the proofs must notice.',
+  takes: 'minutes',
+  flags: { only: { value: 'text', default: '', what: 'the mutants whose name contains it' } },
+});
+const chosen = MUTANTS.filter((mutant) => mutant.name.includes(flags.only));
+if (chosen.length === 0)
+  refuse(
+    `No mutant has '${flags.only}' in its name. There are: ${MUTANTS.map(({ name }) => name).join(', ')}.`,
+  );
 const server = await startProofServer();
 try {
   const database = await openProofDatabase(server.url);

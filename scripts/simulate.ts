@@ -4,40 +4,48 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { runCampaign, type SeedReport } from '../proof/campaign.ts';
 import { openProofDatabase } from '../proof/database.ts';
 import { keepRegression } from '../proof/regressions.ts';
 import { startProofServer } from '../proof/server.ts';
 import { simulate } from '../proof/simulation.ts';
+import { readCommandLine } from './command-line.ts';
 
 const TRACE_LINES = 40;
 
-const { values } = parseArgs({
-  options: {
-    seeds: { type: 'string', default: '200' },
-    seed: { type: 'string' },
-    from: { type: 'string', default: '1' },
-    processes: { type: 'string', default: String(Math.min(availableParallelism(), 8)) },
+const { flags } = readCommandLine({
+  name: 'simulate',
+  what: 'Nights of workers that are killed, frozen, cut off and lied to, in virtual time; every one must keep every promise.',
+  takes: 'about a minute for 200 seeds',
+  flags: {
+    seeds: { value: 'count', default: '200', whole: true, what: 'how many nights' },
+    seed: { value: 'number', whole: true, what: 'this one alone, with the end of its trace' },
+    from: { value: 'number', default: '1', whole: true, what: 'the first of them' },
+    processes: {
+      value: 'count',
+      default: String(Math.min(availableParallelism(), 8)),
+      whole: true,
+      what: 'processes side by side',
+    },
   },
 });
 
 const server = await startProofServer();
 try {
-  process.exitCode = values.seed === undefined ? await runMany() : await runOne(toCount('seed', values.seed));
+  process.exitCode = flags.seed === undefined ? await runMany() : await runOne(Number(flags.seed));
 } finally {
   await server.stop();
 }
 
 async function runMany(): Promise<number> {
-  const count = toCount('seeds', values.seeds);
-  const from = toCount('from', values.from);
+  const count = Number(flags.seeds);
+  const from = Number(flags.from);
   const seeds = Array.from({ length: count }, (_, index) => from + index);
   const failed: SeedReport[] = [];
   const sums = { events: 0, virtualMs: 0, kill: 0, pause: 0, fail: 0, posts: 0, billed: 0 };
   const startedAt = performance.now();
   let done = 0;
-  await runCampaign(server.url, seeds, toCount('processes', values.processes), (report) => {
+  await runCampaign(server.url, seeds, Number(flags.processes), (report) => {
     done += 1;
     sums.events += report.events;
     sums.virtualMs += report.virtualMs;
@@ -85,12 +93,4 @@ async function runOne(seed: number): Promise<number> {
     `Seed ${seed}: ${result.violations.length} violations, ${result.events} effects, trace ${result.traceHash} in ${file}`,
   );
   return result.violations.length === 0 ? 0 : 1;
-}
-
-/** @throws for anything but a whole number from 1 on. */
-function toCount(name: string, text: string): number {
-  const value = Number(text);
-  if (!Number.isSafeInteger(value) || value < 1)
-    throw new Error(`--${name} must be a whole number from 1 on, not '${text}'.`);
-  return value;
 }

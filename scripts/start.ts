@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { wholeNumber } from './command-line.ts';
+import { readCommandLine, wholeNumber } from './command-line.ts';
 import { keepRunning } from './stack/keep-running.ts';
 import { workerSettings } from './stack/settings.ts';
 import { startStack, type Stack } from './stack/stack.ts';
@@ -9,6 +9,12 @@ import { startStack, type Stack } from './stack/stack.ts';
 const PORT_DEFAULT = '8283';
 const WORKERS_MAX = 64;
 
+readCommandLine({
+  name: 'start',
+  what: 'The service: database, API and workers, until Ctrl-C. Told by environment variables, see README.md.',
+  takes: 'a few seconds until it is up',
+  flags: {},
+});
 const key = process.env.ANTHROPIC_API_KEY ?? '';
 const isSimulated = key === '';
 const dataDir = process.env.DATA_DIR ?? '.data';

@@ -1,0 +1,69 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { startProofServer } from '../../proof/server.ts';
+
+vi.setConfig({ testTimeout: 60_000 });
+
+const root = join(import.meta.dirname, '../..');
+
+function run(script: string, ...args: string[]) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [`scripts/${script}.ts`, ...args], {
+    cwd: root,
+    encoding: 'utf8',
+  });
+  return { status, stdout, stderr };
+}
+
+const commands = ['audit', 'chaos', 'demo', 'killpoints', 'load', 'sabotage', 'simulate', 'start'];
+
+test.each(commands)('%s says what it does', (script) => {
+  const { status, stdout, stderr } = run(script, '--help');
+  expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+  expect(stdout).toMatch(new RegExp(`^npm (run )?${script}( -- \\[flags\\])?\n.+\\.\nTakes .+\\.\n`));
+});
+
+test('a flag that is not known is refused with the usage', () => {
+  const { stdout } = run('sabotage', '--help');
+  expect(run('sabotage', '--frobnicate')).toEqual({
+    status: 2,
+    stdout: '',
+    stderr: `Unknown option '--frobnicate'\n\n${stdout}`,
+  });
+});
+
+test('the bench answers without its packages', () => {
+  const isInstalled = existsSync(join(root, 'bench/node_modules'));
+  expect(run('bench', '--help')).toMatchObject({ status: 0, stderr: '' });
+  expect(run('bench', '--frobnicate')).toMatchObject({
+    status: 2,
+    stderr: expect.stringMatching(/^Unknown option '--frobnicate'\n\nnpm run bench/),
+  });
+  expect(existsSync(join(root, 'bench/node_modules'))).toBe(isInstalled);
+});
+
+test.each([
+  ['chaos', '--queue', 'kafka', "--queue must be one of redis, postgres, none, not 'kafka'."],
+  ['chaos', '--minutes', 'soon', "--minutes must be a number above 0, not 'soon'."],
+  ['load', '--runs', '1.5', "--runs must be a whole number from 1 on, not '1.5'."],
+  ['sabotage', '--only', 'zzz', "No mutant has 'zzz' in its name. There are: "],
+])('%s %s %s is refused', (script, flag, value, reason) => {
+  const { status, stdout, stderr } = run(script, flag, value);
+  expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
+  expect(stderr.startsWith(reason)).toBe(true);
+});
+
+test('what a proof that was killed has left is removed by the next one; what may be in use is not', async () => {
+  const data = join(root, '.data');
+  mkdirSync(data, { recursive: true });
+  const [stale, fresh] = ['stale', 'fresh'].map((name) => {
+    const directory = mkdtempSync(join(data, `proof-${name}-`));
+    onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
+    return directory;
+  });
+  utimesSync(stale!, 0, 0);
+  const server = await startProofServer();
+  await server.stop();
+  expect({ stale: existsSync(stale!), fresh: existsSync(fresh!) }).toEqual({ stale: false, fresh: true });
+});
