@@ -1,6 +1,6 @@
 import { auditInvariants, connect, MONEY_INVARIANTS, resumeCredential } from '../libs/db/src/index.ts';
 import { createPool, providePostgres } from '../libs/services/src/index.ts';
-import { readCommandLine } from './command-line.ts';
+import { endWith, readCommandLine } from './command-line.ts';
 
 // Checks every invariant of a database and prints the rows that break one: none, and exit code 0, when all is well.
 // DATABASE_URL names the database; without it the embedded one under .data is used: that of a running service, or it is
@@ -17,7 +17,7 @@ const postgres = await providePostgres({
   dataDir: `${process.env.DATA_DIR ?? '.data'}/pg`,
   durable: true,
   mayJoin: true,
-});
+}).catch(endWith);
 // Millions of steps take longer than a statement of the service may.
 const pool = createPool({
   url: postgres.url,

@@ -60,6 +60,12 @@ export function reasonOf(error: unknown): string {
   return (error as Error).message.split('. To specify a positional argument')[0] ?? '';
 }
 
+/** Ends a script that cannot start: the message says what to do, and a stack trace would hide it. */
+export function endWith(error: unknown): never {
+  console.error((error as Error).message);
+  process.exit(1);
+}
+
 /** @throws an error that names `name`, unless `text` is a whole number within the bounds. */
 export function wholeNumber(name: string, text: string, from: number, to: number): number {
   const value = Number(text);

@@ -1,6 +1,6 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { readCommandLine } from './command-line.ts';
+import { endWith, readCommandLine } from './command-line.ts';
 import { createAgents, readMemories, type DemoAgent } from './demo/agents.ts';
 import { checkBooks, type Check } from './demo/checks.ts';
 import { createClient, type Client } from './demo/client.ts';
@@ -69,7 +69,7 @@ const stack = await startStack({
   ...(real ? { anthropicApiKey: key } : { workerEnv: DEMO_WORKER_ENV }),
   ...(process.env.DATABASE_URL === undefined ? {} : { databaseUrl: process.env.DATABASE_URL }),
   ...(process.env.QUEUE_URL === undefined ? {} : { queueUrl: process.env.QUEUE_URL }),
-});
+}).catch(endWith);
 let failed = true;
 try {
   failed = !(await runDemo(stack, samples));

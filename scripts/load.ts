@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { readCommandLine } from './command-line.ts';
+import { endWith, readCommandLine } from './command-line.ts';
 import { checkBooks, type Check } from './demo/checks.ts';
 import { createClient } from './demo/client.ts';
 import { createProgressBar, type BatchCounts } from './demo/progress.ts';
@@ -54,7 +54,7 @@ const stack = await startStack({
     : { workerNodeArguments: flags['node-arguments'].split(' ').filter((flag) => flag !== '') }),
   // Sizes are the defaults; only the looks come more often, because the simulated provider answers within a second.
   workerEnv: { POLL_INTERVAL_MS: '250', GATHER_WINDOW_MS: '500', SWEEP_INTERVAL_MS: '500' },
-});
+}).catch(endWith);
 let holds = false;
 try {
   holds = await runLoad(stack);

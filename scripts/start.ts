@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { readCommandLine, wholeNumber } from './command-line.ts';
+import { endWith, readCommandLine, wholeNumber } from './command-line.ts';
 import { keepRunning } from './stack/keep-running.ts';
 import { workerSettings } from './stack/settings.ts';
 import { startStack, type Stack } from './stack/stack.ts';
@@ -20,10 +20,7 @@ const isSimulated = key === '';
 const dataDir = process.env.DATA_DIR ?? '.data';
 const wantedPort = process.env.PORT ?? '';
 
-const stack = await start().catch((error: unknown) => {
-  console.error((error as Error).message);
-  process.exit(1);
-});
+const stack = await start().catch(endWith);
 const { port } = new URL(stack.apiUrl);
 const workers = stack.workers.length;
 console.log(

@@ -54,6 +54,16 @@ test.each([
   expect(stderr.startsWith(reason)).toBe(true);
 });
 
+test('a database that cannot be had is told in one line', () => {
+  const { status, stderr } = spawnSync(process.execPath, ['scripts/audit.ts'], {
+    cwd: root,
+    encoding: 'utf8',
+    env: { ...process.env, DATABASE_URL: 'postgres://127.0.0.1:1/none' },
+  });
+  expect(status).toBe(1);
+  expect(stderr).toMatch(/^Cannot use the PostgreSQL of DATABASE_URL.*\n$/);
+});
+
 test('what a proof that was killed has left is removed by the next one; what may be in use is not', async () => {
   const data = join(root, '.data');
   mkdirSync(data, { recursive: true });
