@@ -16,6 +16,7 @@ import { wishKey, type DefinitionWish } from '../reads/agent-definitions.ts';
 import { readDefinitions } from '../reads/definitions.ts';
 import { freezeDefinitions, type FrozenAgent } from './freeze-definitions.ts';
 import { jsonRowChunks, storableJson } from './json-rows.ts';
+import { RUNS_PER_CHUNK } from './run-chunks.ts';
 
 /** A message that a caller sends to an agent. */
 export interface InputMessage {
@@ -62,9 +63,6 @@ export interface NewBatch {
   /** Recorded with the batch, so that a repetition of the request finds it. */
   readonly idempotency: { readonly key: string; readonly request_sha256: string } | null;
 }
-
-/** Runs that are handed to the compose flow together. */
-const RUNS_PER_CHUNK = 250;
 
 /** What an accept did. */
 export interface AcceptedBatch {

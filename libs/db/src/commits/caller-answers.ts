@@ -2,7 +2,7 @@ import { toStorableText, type TakenAnswer } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 import type { LockedRun } from '../locks/lock-runs.ts';
-import { putChunk } from './decisions.ts';
+import { putChunk } from './run-chunks.ts';
 
 /** An answer of the caller to one call of a run's present step. */
 export interface NewCallerAnswer extends TakenAnswer {

@@ -1,7 +1,8 @@
 import { sql } from 'kysely';
 import type { Lease } from '../claims/lease.ts';
 import type { Tx } from '../connect.ts';
-import { passConversationsOn, putChunk } from './decisions.ts';
+import { passConversationsOn } from './pass-conversations.ts';
+import { putChunk } from './run-chunks.ts';
 
 /** How many runs a cancel step has ended, and whether more may be waiting. */
 export interface CancelReport {

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
-import { passConversationsOn, putChunk } from './decisions.ts';
+import { passConversationsOn } from './pass-conversations.ts';
+import { putChunk } from './run-chunks.ts';
 
 /** What a look for runs past their deadline has done. */
 export interface OverdueReport {

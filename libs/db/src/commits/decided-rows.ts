@@ -3,7 +3,7 @@ import { toStorable, toStorableText } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 import type { LockedRun } from '../locks/lock-runs.ts';
-import { plainColumn, textColumn, textSlices } from './columns.ts';
+import { recordsOf, textSlices } from './columns.ts';
 import { storableJson } from './json-rows.ts';
 
 /** A call of an answer, as its row is first written. Memory calls and rejected ones come with their result. */
@@ -45,69 +45,30 @@ export async function expectRows(
 
 /** Writes what came of decided steps, each as it was decided about and no other. */
 export async function writeSteps(trx: Tx, decided: readonly DecidedRun[]): Promise<void> {
-  const keys = decided.map(({ decision }) => decision.key);
-  const steps = decided.map(({ decision }) => decision.step);
-  const usages = steps.map((step) => step.usage);
+  const rows = decided.map(({ decision: { key, step }, settled }) => ({ key, step, settled }));
   await expectRows(
     'step',
-    decided.length,
+    rows.length,
     sql`
     with d as materialized (
-      select * from unnest(
-        ${plainColumn(
-          'uuid',
-          keys.map((key) => key.run_id),
-        )},
-        ${plainColumn(
-          'int',
-          keys.map((key) => key.number),
-        )},
-        ${plainColumn(
-          'int',
-          keys.map((key) => key.attempt),
-        )},
-        ${plainColumn(
-          'text',
-          steps.map((step) => step.from),
-        )},
-        ${plainColumn(
-          'text',
-          decided.map(({ decision, settled }) => (settled === null ? decision.step.state : 'done')),
-        )},
-        ${plainColumn(
-          'boolean',
-          steps.map((step) => step.applies),
-        )},
-        ${textColumn(steps.map((step) => storable(step.stop_reason)))},
-        ${textColumn(steps.map((step) => storable(step.model)))},
-        ${textColumn(steps.map((step) => storable(step.message_id)))},
-        ${textColumn(steps.map((step) => jsonOf(step.error)))},
-        ${plainColumn(
-          'int',
-          usages.map((usage) => usage.input_tokens),
-        )},
-        ${plainColumn(
-          'int',
-          usages.map((usage) => usage.output_tokens),
-        )},
-        ${plainColumn(
-          'int',
-          usages.map((usage) => usage.cache_write_5m_tokens),
-        )},
-        ${plainColumn(
-          'int',
-          usages.map((usage) => usage.cache_write_1h_tokens),
-        )},
-        ${plainColumn(
-          'int',
-          usages.map((usage) => usage.cache_read_tokens),
-        )},
-        ${plainColumn(
-          'bigint',
-          steps.map((step) => step.cost_nanousd),
-        )}
-      ) as d(run_id, number, attempt, was, state, applies, stop_reason, model, message_id, error,
-             input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens, cost_nanousd))
+      select * from ${recordsOf(rows, {
+        run_id: ['uuid', ({ key }) => key.run_id],
+        number: ['int', ({ key }) => key.number],
+        attempt: ['int', ({ key }) => key.attempt],
+        was: ['word', ({ step }) => step.from],
+        state: ['word', ({ step, settled }) => (settled === null ? step.state : 'done')],
+        applies: ['boolean', ({ step }) => step.applies],
+        stop_reason: ['text', ({ step }) => storable(step.stop_reason)],
+        model: ['text', ({ step }) => storable(step.model)],
+        message_id: ['text', ({ step }) => storable(step.message_id)],
+        error: ['text', ({ step }) => jsonOf(step.error)],
+        input_tokens: ['int', ({ step }) => step.usage.input_tokens],
+        output_tokens: ['int', ({ step }) => step.usage.output_tokens],
+        cache_write_5m_tokens: ['int', ({ step }) => step.usage.cache_write_5m_tokens],
+        cache_write_1h_tokens: ['int', ({ step }) => step.usage.cache_write_1h_tokens],
+        cache_read_tokens: ['int', ({ step }) => step.usage.cache_read_tokens],
+        cost_nanousd: ['bigint', ({ step }) => step.cost_nanousd],
+      })})
     update step t
        set state = d.state, stop_reason = d.stop_reason, model = d.model, provider_message_id = d.message_id,
            error = d.error::json, input_tokens = d.input_tokens, output_tokens = d.output_tokens,
@@ -157,38 +118,17 @@ export async function writeMessages(trx: Tx, rows: readonly MessageRow[]): Promi
     insert into message (project_id, conversation_id, seq, run_id, step_number, role, content, shown, created_at)
     select d.project_id, d.conversation_id, d.seq, d.run_id, d.step_number, d.role,
            convert_from(substr(${contents.bytes}::bytea, d.start, d.length), 'UTF8')::json, d.shown, (select app_now())
-      from unnest(
-        ${plainColumn(
-          'uuid',
-          rows.map(({ run }) => run.project_id),
-        )},
-        ${plainColumn(
-          'uuid',
-          rows.map(({ run }) => run.conversation_id),
-        )},
-        ${plainColumn(
-          'int',
-          rows.map((row) => row.seq),
-        )},
-        ${plainColumn(
-          'uuid',
-          rows.map(({ run }) => run.id),
-        )},
-        ${plainColumn(
-          'int',
-          rows.map((row) => row.step_number),
-        )},
-        ${plainColumn(
-          'text',
-          rows.map((row) => row.role),
-        )},
-        ${contents.starts},
-        ${contents.lengths},
-        ${plainColumn(
-          'boolean',
-          rows.map((row) => row.shown),
-        )}
-      ) as d(project_id, conversation_id, seq, run_id, step_number, role, start, length, shown)
+      from ${recordsOf(rows, {
+        project_id: ['uuid', ({ run }) => run.project_id],
+        conversation_id: ['uuid', ({ run }) => run.conversation_id],
+        seq: ['int', ({ seq }) => seq],
+        run_id: ['uuid', ({ run }) => run.id],
+        step_number: ['int', ({ step_number }) => step_number],
+        role: ['word', ({ role }) => role],
+        start: ['int', (_row, index) => contents.startOf(index)],
+        length: ['int', (_row, index) => contents.lengthOf(index)],
+        shown: ['boolean', ({ shown }) => shown],
+      })}
     `,
     trx,
   );
@@ -196,51 +136,78 @@ export async function writeMessages(trx: Tx, rows: readonly MessageRow[]): Promi
 
 /** Writes the calls of decided answers, those that are over with their time. */
 export async function writeToolCalls(trx: Tx, decided: readonly DecidedRun[]): Promise<void> {
-  const rows = decided.flatMap(({ run, decision, calls }) =>
-    calls.map((call) => ({ run, number: decision.key.number, call })),
+  const rows = decided.flatMap(({ run, decision: { key }, calls }) =>
+    calls.map((call) => ({ run, key, call })),
   );
   if (rows.length === 0) return;
-  const calls = rows.map((row) => row.call);
   await sql`
     insert into tool_call (project_id, run_id, step_number, call_index, tool_use_id, tool_name, kind, state, held_result,
                            awaits, started_at, ended_at, duration_ms)
     select d.project_id, d.run_id, d.number, d.call_index, d.tool_use_id, d.tool_name, d.kind, d.state, d.held_result, d.awaits,
            case when d.state <> 'pending' then (select app_now()) end, case when d.state <> 'pending' then (select app_now()) end,
            case when d.state <> 'pending' then 0 end
-      from unnest(
-        ${plainColumn(
-          'uuid',
-          rows.map(({ run }) => run.project_id),
-        )},
-        ${plainColumn(
-          'uuid',
-          rows.map(({ run }) => run.id),
-        )},
-        ${plainColumn(
-          'int',
-          rows.map((row) => row.number),
-        )},
-        ${plainColumn(
-          'int',
-          calls.map((call) => call.call_index),
-        )},
-        ${textColumn(calls.map((call) => toStorableText(call.tool_use_id)))},
-        ${textColumn(calls.map((call) => toStorableText(call.tool_name)))},
-        ${plainColumn(
-          'text',
-          calls.map((call) => call.kind),
-        )},
-        ${plainColumn(
-          'text',
-          calls.map((call) => call.state),
-        )},
-        ${textColumn(calls.map((call) => storable(call.held_result)))},
-        ${plainColumn(
-          'text',
-          calls.map((call) => call.awaits ?? null),
-        )}
-      ) as d(project_id, run_id, number, call_index, tool_use_id, tool_name, kind, state, held_result, awaits)
+      from ${recordsOf(rows, {
+        project_id: ['uuid', ({ run }) => run.project_id],
+        run_id: ['uuid', ({ run }) => run.id],
+        number: ['int', ({ key }) => key.number],
+        call_index: ['int', ({ call }) => call.call_index],
+        tool_use_id: ['text', ({ call }) => toStorableText(call.tool_use_id)],
+        tool_name: ['text', ({ call }) => toStorableText(call.tool_name)],
+        kind: ['word', ({ call }) => call.kind],
+        state: ['word', ({ call }) => call.state],
+        held_result: ['text', ({ call }) => storable(call.held_result)],
+        awaits: ['word', ({ call }) => call.awaits ?? null],
+      })}
   `.execute(trx);
+}
+
+/** How a call ended. */
+export interface EndedCall {
+  readonly call_index: number;
+  readonly state: 'succeeded' | 'failed' | 'unknown';
+  readonly duration_ms: number;
+}
+
+/** Ends the calls of runs' present steps; what was held of them is in a message now. */
+export async function endToolCalls(
+  trx: Tx,
+  ended: readonly { readonly run: LockedRun; readonly call: EndedCall }[],
+): Promise<void> {
+  await sql`
+    with d as materialized (
+      select * from ${recordsOf(ended, {
+        run_id: ['uuid', ({ run }) => run.id],
+        step_number: ['int', ({ run }) => run.step_number],
+        call_index: ['int', ({ call }) => call.call_index],
+        state: ['word', ({ call }) => call.state],
+        duration_ms: ['int', ({ call }) => call.duration_ms],
+      })})
+    update tool_call c
+       set state = d.state, held_result = null, duration_ms = coalesce(c.duration_ms, d.duration_ms),
+           started_at = coalesce(c.started_at, (select app_now())), ended_at = coalesce(c.ended_at, (select app_now()))
+      from d
+     where c.run_id = d.run_id and c.step_number = d.step_number and c.call_index = d.call_index
+  `.execute(trx);
+}
+
+/** Ends runs' present steps, whose calls all have their results. */
+export async function endAnsweredSteps(trx: Tx, runs: readonly LockedRun[]): Promise<void> {
+  await expectRows(
+    'step',
+    runs.length,
+    sql`
+    with d as materialized (
+      select * from ${recordsOf(runs, {
+        run_id: ['uuid', (run) => run.id],
+        number: ['int', (run) => run.step_number],
+        attempt: ['int', (run) => run.attempt],
+      })})
+    update step s set state = 'done', ended_at = (select app_now())
+      from d
+     where s.run_id = d.run_id and s.number = d.number and s.attempt = d.attempt and s.state = 'answered'
+    `,
+    trx,
+  );
 }
 
 /** A run that goes from the state it was locked in to the next. */
@@ -252,56 +219,32 @@ export interface RunMoved {
 
 /** Moves locked runs on, each from the state it was decided about. */
 export async function moveRuns(trx: Tx, moves: readonly RunMoved[]): Promise<void> {
-  const next = moves.map(({ run, move }) => (move.state === 'ready' ? move : { ...run, trail: undefined }));
-  const trails = textSlices(next.map(({ trail }) => jsonOf(trail)));
+  const rows = moves.map(({ run, move, last_seq }) => ({
+    ...{ run, move, last_seq },
+    next: move.state === 'ready' ? move : run,
+    end: 'stop_reason' in move ? move : null,
+  }));
+  const trails = textSlices(moves.map(({ move }) => (move.state === 'ready' ? jsonOf(move.trail) : null)));
   await expectRows(
     'run',
-    moves.length,
+    rows.length,
     sql`
     with d as materialized (
-      select * from unnest(
-        ${plainColumn(
-          'uuid',
-          moves.map(({ run }) => run.id),
-        )},
-        ${plainColumn(
-          'text',
-          moves.map(({ run }) => run.state),
-        )},
-        ${plainColumn(
-          'text',
-          moves.map(({ move }) => move.state),
-        )},
-        ${plainColumn(
-          'int',
-          moves.map(({ last_seq }) => last_seq),
-        )},
-        ${plainColumn(
-          'int',
-          next.map((run) => run.step_number),
-        )},
-        ${plainColumn(
-          'int',
-          next.map((run) => run.attempt),
-        )},
-        ${plainColumn(
-          'int',
-          next.map((run) => run.failures),
-        )},
-        ${plainColumn(
-          'int',
-          next.map((run) => run.token_boost),
-        )},
-        ${trails.starts},
-        ${trails.lengths},
-        ${textColumn(moves.map(({ move }) => ('stop_reason' in move ? jsonOf(move.result) : null)))},
-        ${plainColumn(
-          'text',
-          moves.map(({ move }) => ('stop_reason' in move ? move.stop_reason : null)),
-        )},
-        ${textColumn(moves.map(({ move }) => ('error' in move ? jsonOf(move.error) : null)))}
-      ) as d(id, was, state, last_seq, step_number, attempt, failures, token_boost, trail_start, trail_length, result,
-             stop_reason, error))
+      select * from ${recordsOf(rows, {
+        id: ['uuid', ({ run }) => run.id],
+        was: ['word', ({ run }) => run.state],
+        state: ['word', ({ move }) => move.state],
+        last_seq: ['int', ({ last_seq }) => last_seq],
+        step_number: ['int', ({ next }) => next.step_number],
+        attempt: ['int', ({ next }) => next.attempt],
+        failures: ['int', ({ next }) => next.failures],
+        token_boost: ['int', ({ next }) => next.token_boost],
+        trail_start: ['int', (_row, index) => trails.startOf(index)],
+        trail_length: ['int', (_row, index) => trails.lengthOf(index)],
+        result: ['text', ({ end }) => jsonOf(end?.result)],
+        stop_reason: ['word', ({ end }) => end?.stop_reason ?? null],
+        error: ['text', ({ end }) => jsonOf(end?.error)],
+      })})
     update run t
        set state = d.state, step_number = d.step_number, attempt = d.attempt, failures = d.failures,
            token_boost = d.token_boost, last_seq = d.last_seq,

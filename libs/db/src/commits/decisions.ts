@@ -2,22 +2,25 @@ import type { StepDecision, StepKey, ToolsDecision } from '@nightshift/agent-cor
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 import type { BlockChange } from './block-change.ts';
-import { plainColumn } from './columns.ts';
 import { writeBlockChanges } from './block-changes.ts';
 import {
-  expectRows,
+  endAnsweredSteps,
+  endToolCalls,
   messageRow,
   moveRuns,
   writeMessages,
   writeSteps,
   writeToolCalls,
   type DecidedRun,
+  type EndedCall,
   type RunMoved,
 } from './decided-rows.ts';
-import { lockConversations } from '../locks/lock-conversations.ts';
 import type { LockedRun } from '../locks/lock-runs.ts';
+import { passConversationsOn } from './pass-conversations.ts';
 import { settleReservations } from './reservations.ts';
+import { putChunk, putReadyChunks } from './run-chunks.ts';
 import { writeSummaries } from './summaries.ts';
+import { addToTallies } from './tallies.ts';
 
 /** What a commit set in motion: what the caller rings the bell for. */
 export interface CommitReport {
@@ -90,11 +93,7 @@ export async function commitDecisions(
 export interface ToolResultsOfRun {
   readonly run: LockedRun;
   readonly decision: ToolsDecision;
-  readonly calls: readonly {
-    readonly call_index: number;
-    readonly state: 'succeeded' | 'failed' | 'unknown';
-    readonly duration_ms: number;
-  }[];
+  readonly calls: readonly EndedCall[];
 }
 
 /**
@@ -120,61 +119,13 @@ export async function commitToolResults(
      where id = ${chunkId}::uuid and ${part}::uuid[] is not null and not run_ids <@ ${part}::uuid[]
   `.execute(trx);
   if (results.length === 0) return { ready: false, tools: false, ended_batch_ids: [], ended_runs: 0 };
-  const calls = results.flatMap(({ run, calls }) => calls.map((call) => ({ run, call })));
-  await sql`
-    with d as materialized (
-      select * from unnest(
-        ${plainColumn(
-          'uuid',
-          calls.map(({ run }) => run.id),
-        )},
-        ${plainColumn(
-          'int',
-          calls.map(({ run }) => run.step_number),
-        )},
-        ${plainColumn(
-          'int',
-          calls.map(({ call }) => call.call_index),
-        )},
-        ${plainColumn(
-          'text',
-          calls.map(({ call }) => call.state),
-        )},
-        ${plainColumn(
-          'int',
-          calls.map(({ call }) => call.duration_ms),
-        )}
-      ) as d(run_id, step_number, call_index, state, duration_ms))
-    update tool_call c
-       set state = d.state, held_result = null, duration_ms = coalesce(c.duration_ms, d.duration_ms),
-           started_at = coalesce(c.started_at, (select app_now())), ended_at = coalesce(c.ended_at, (select app_now()))
-      from d
-     where c.run_id = d.run_id and c.step_number = d.step_number and c.call_index = d.call_index
-  `.execute(trx);
-  await expectRows(
-    'step',
-    results.length,
-    sql`
-    with d as materialized (
-      select * from unnest(
-        ${plainColumn(
-          'uuid',
-          results.map(({ run }) => run.id),
-        )},
-        ${plainColumn(
-          'int',
-          results.map(({ run }) => run.step_number),
-        )},
-        ${plainColumn(
-          'int',
-          results.map(({ run }) => run.attempt),
-        )}
-      ) as d(run_id, number, attempt))
-    update step s set state = 'done', ended_at = (select app_now())
-      from d
-     where s.run_id = d.run_id and s.number = d.number and s.attempt = d.attempt and s.state = 'answered'
-    `,
+  await endToolCalls(
     trx,
+    results.flatMap(({ run, calls }) => calls.map((call) => ({ run, call }))),
+  );
+  await endAnsweredSteps(
+    trx,
+    results.map(({ run }) => run),
   );
   await writeMessages(
     trx,
@@ -216,88 +167,6 @@ export async function commitRunsEnded(
   return settleMoves(trx, moves, ids.chunk_ids);
 }
 
-interface Tallied {
-  readonly run: LockedRun;
-  readonly move: StepDecision['run'];
-  readonly steps: number;
-  readonly tool_calls: number;
-  readonly step: StepDecision['step'] | null;
-}
-
-async function addToTallies(trx: Tx, tallied: readonly Tallied[], slot: number): Promise<void> {
-  const sums = new Map<string, Record<string, number | string>>();
-  for (const { run, move, steps, tool_calls, step } of tallied) {
-    let sum = sums.get(run.batch_id);
-    if (sum === undefined) {
-      sum = {
-        batch: run.batch_id,
-        project: run.project_id,
-        completed: 0,
-        failed: 0,
-        cancelled: 0,
-        expired: 0,
-        requires_action: 0,
-        steps: 0,
-        tool_calls: 0,
-        i: 0,
-        o: 0,
-        w5: 0,
-        w1: 0,
-        cr: 0,
-        c: 0,
-        u: 0,
-      };
-      sums.set(run.batch_id, sum);
-    }
-    const add = (field: string, amount: number): void => {
-      (sum as Record<string, number>)[field] = ((sum as Record<string, number>)[field] ?? 0) + amount;
-    };
-    if (move.state !== 'ready' && move.state !== 'acting') add(move.state, 1);
-    add('steps', steps);
-    add('tool_calls', tool_calls);
-    if (step !== null) {
-      add('i', step.usage.input_tokens);
-      add('o', step.usage.output_tokens);
-      add('w5', step.usage.cache_write_5m_tokens);
-      add('w1', step.usage.cache_write_1h_tokens);
-      add('cr', step.usage.cache_read_tokens);
-      add('c', step.cost_nanousd ?? 0);
-      add('u', step.cost_nanousd === null ? 1 : 0);
-    }
-  }
-  await addTallies(trx, [...sums.values()], slot);
-}
-
-/** Adds sums to the counts of batches, in batch id order. */
-async function addTallies(
-  trx: Tx,
-  sums: readonly Record<string, number | string>[],
-  slot: number,
-): Promise<void> {
-  if (sums.length === 0) return;
-  await sql`
-    insert into batch_tally as t (batch_id, slot, project_id, completed, failed, cancelled, expired, requires_action,
-      steps, tool_calls, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens, cost_nanousd,
-      unpriced_steps)
-    select batch, ${slot}::int, project, completed, failed, cancelled, expired, requires_action, steps, tool_calls, i, o, w5, w1, cr, c, u
-      from json_to_recordset(${JSON.stringify(sums)}::json)
-        as d(batch uuid, project uuid, completed int, failed int, cancelled int, expired int, requires_action int, steps int, tool_calls int,
-             i bigint, o bigint, w5 bigint, w1 bigint, cr bigint, c bigint, u int)
-     order by batch
-    on conflict (batch_id, slot) do update
-       set completed = t.completed + excluded.completed, failed = t.failed + excluded.failed,
-           cancelled = t.cancelled + excluded.cancelled, expired = t.expired + excluded.expired,
-           requires_action = t.requires_action + excluded.requires_action,
-           steps = t.steps + excluded.steps, tool_calls = t.tool_calls + excluded.tool_calls,
-           input_tokens = t.input_tokens + excluded.input_tokens, output_tokens = t.output_tokens + excluded.output_tokens,
-           cache_write_5m_tokens = t.cache_write_5m_tokens + excluded.cache_write_5m_tokens,
-           cache_write_1h_tokens = t.cache_write_1h_tokens + excluded.cache_write_1h_tokens,
-           cache_read_tokens = t.cache_read_tokens + excluded.cache_read_tokens,
-           cost_nanousd = t.cost_nanousd + excluded.cost_nanousd,
-           unpriced_steps = t.unpriced_steps + excluded.unpriced_steps
-  `.execute(trx);
-}
-
 async function settleMoves(
   trx: Tx,
   moves: readonly RunMoved[],
@@ -327,171 +196,6 @@ async function settleMoves(
     ended_batch_ids: [...new Set(ended.map(({ run }) => run.batch_id))],
     ended_runs: ended.length,
   };
-}
-
-/** Retries wait each its own time, rounded up to seconds: runs of one delay share a chunk. */
-async function putReadyChunks(
-  trx: Tx,
-  project: string,
-  ready: readonly { readonly id: string; readonly delay: number }[],
-  firstId: string,
-): Promise<void> {
-  const byDelay = Map.groupBy(ready, ({ delay }) => delay);
-  let first = true;
-  for (const [delayMs, runs] of byDelay) {
-    const id = first ? firstId : null;
-    first = false;
-    await putChunk(trx, { id, project, kind: 'ready', runIds: runs.map((run) => run.id), delayMs });
-  }
-}
-
-/** Puts runs up for the next act. Called in the transaction that moved them to `ready` or `acting`. */
-export async function putChunk(
-  trx: Tx,
-  chunk: {
-    /** Null: the database makes one (several delays in one commit, which is rare). */
-    readonly id: string | null;
-    readonly project: string;
-    readonly kind: 'ready' | 'tools';
-    readonly runIds: readonly string[];
-    readonly delayMs: number;
-  },
-): Promise<void> {
-  await sql`
-    insert into run_chunk (id, project_id, kind, run_ids, next_due_at)
-    values (coalesce(${chunk.id}::uuid, gen_random_uuid()), ${chunk.project}::uuid, ${chunk.kind}, ${chunk.runIds}::uuid[],
-            app_now() + ${chunk.delayMs}::float8 * interval '1 millisecond')
-  `.execute(trx);
-}
-
-/**
- * Gives conversations that nobody holds, or that one of the given runs held until it ended, to the run that has waited
- * longest for each, or leaves them free, and says how many runs it started. Locks the conversations in id order, after
- * runs. Runs whose batch is being cancelled are passed over: they will not be answered. So is a waiting run that another
- * transaction has locked; the sweep finds it. Says first what later requests see of the ended runs. Served by run_queued.
- */
-export async function passConversationsOn(
-  trx: Tx,
-  conversationIds: readonly string[],
-  endedRunIds: readonly string[],
-  chunkId: string,
-): Promise<number> {
-  await lockConversations(trx, conversationIds);
-  await endContexts(trx, endedRunIds, conversationIds);
-  // A later statement: it sees who took or joined a conversation while its lock was waited for.
-  const { rows } = await sql<Heir>`
-    with freed as materialized (
-      select c.id from conversation c
-       where c.id = any(${conversationIds}::uuid[])
-         and case when c.run_id is null then true else c.run_id = any(${endedRunIds}::uuid[]) end),
-    heirs as materialized (
-      select f.id as conversation_id, n.id as run_id, n.project_id
-        from freed f
-        left join lateral (
-          select r.id, r.project_id from run r join batch b on b.id = r.batch_id
-           where r.conversation_id = f.id and r.started_at is null and r.ended_at is null and b.state <> 'cancelling'
-           order by r.created_at, r.id limit 1 for no key update of r skip locked) n on true),
-    handed as (
-      update conversation c set run_id = h.run_id
-        from heirs h where c.id = any(${conversationIds}::uuid[]) and c.id = h.conversation_id)
-    select conversation_id, run_id, project_id from heirs where run_id is not null
-  `.execute(trx);
-  const [first] = rows;
-  if (first === undefined) return 0;
-  await startHeirs(trx, rows);
-  const runIds = rows.map((row) => row.run_id);
-  await putChunk(trx, { id: chunkId, project: first.project_id, kind: 'ready', runIds, delayMs: 0 });
-  return rows.length;
-}
-
-/**
- * What ended runs leave to the requests of later ones: nothing where the agent clears its message buffer; not its own
- * messages where a run failed for what they hold, or every later request would fail for the same; not a turn that the
- * provider suspended and nobody finished, which may hold a call of its own tools without a result.
- */
-async function endContexts(
-  trx: Tx,
-  endedRunIds: readonly string[],
-  conversationIds: readonly string[],
-): Promise<void> {
-  if (endedRunIds.length === 0) return;
-  // Most runs leave their conversation as it is: only the others are looked at closely.
-  const { rows: leaving } = await sql<{ id: string }>`
-    select r.id from run r join agent a on a.id = r.agent_id
-     where r.id = any(${endedRunIds}::uuid[]) and r.first_seq is not null
-       and (a.message_buffer_autoclear
-            or (r.state = 'failed' and r.stop_reason in ('context_overflow', 'invalid_request', 'poison'))
-            or (r.trail ->> 'pauses')::int > 0)
-  `.execute(trx);
-  if (leaving.length === 0) return;
-  await sql`
-    with ended as materialized (
-      select r.id, r.conversation_id, r.last_seq, a.message_buffer_autoclear,
-             case when r.state = 'failed' and r.stop_reason in ('context_overflow', 'invalid_request', 'poison')
-                  then r.first_seq else p.from_seq end as hide_from_seq
-        from run r join agent a on a.id = r.agent_id
-        left join lateral (
-          select coalesce(max(m.seq) filter (where m.role <> 'assistant'), 0) + 1 as from_seq
-            from message m
-           where (r.trail ->> 'pauses')::int > 0 and r.stop_reason not in ('end_turn', 'stop_sequence')
-             and m.conversation_id = r.conversation_id and m.seq between r.first_seq and r.last_seq and m.shown
-          having exists (select from step s
-                          where s.run_id = r.id and s.number = (array_agg(m.step_number order by m.seq desc))[1]
-                            and s.stop_reason = 'pause_turn')
-          ) p on true
-       where r.id = any(${leaving.map(({ id }) => id)}::uuid[])),
-    hidden as (
-      -- By ctid, and looked up run by run: joined, a table that was never counted is scanned. Nobody else updates messages.
-      update message m set shown = false
-       where m.ctid = any (array(
-         select x.ctid from ended e cross join lateral (
-           select y.ctid from message y
-            where y.conversation_id = e.conversation_id and y.seq between e.hide_from_seq and e.last_seq and y.shown
-           offset 0) x
-          where e.hide_from_seq is not null)))
-    update conversation c set context_from_seq = e.last_seq + 1, summary_to_seq = null
-      from ended e
-     where c.id = any(${conversationIds}::uuid[]) and c.id = e.conversation_id and c.run_id = e.id
-       and e.message_buffer_autoclear
-  `.execute(trx);
-}
-
-interface Heir {
-  readonly conversation_id: string;
-  readonly run_id: string;
-  readonly project_id: string;
-}
-
-/** Appends the input of runs that have waited to their conversations and makes them ready. */
-async function startHeirs(trx: Tx, heirs: readonly Heir[]): Promise<void> {
-  const payload = heirs.map(({ conversation_id, run_id }) => ({
-    c: conversation_id,
-    r: run_id,
-    f: 'queued',
-  }));
-  await expectRows(
-    'run',
-    heirs.length,
-    sql`
-    with tops as materialized (
-      select d.c, d.r, d.f,
-             coalesce((select m.seq from message m where m.conversation_id = d.c order by m.seq desc limit 1), 0) as seq,
-             coalesce((select json_array_length(q.messages) from queued_input q where q.run_id = d.r), 0) as messages
-        from json_to_recordset(${JSON.stringify(payload)}::json) as d(c uuid, r uuid, f text)),
-    input as (
-      insert into message (project_id, conversation_id, seq, run_id, role, content, otid, name)
-      select q.project_id, t.c, t.seq + e.place::int, t.r, e.value->>'role', e.value->'content', e.value->>'otid',
-             e.value->>'name'
-        from tops t join queued_input q on q.run_id = t.r
-       cross join lateral json_array_elements(q.messages) with ordinality e(value, place)),
-    used as (delete from queued_input q using tops t where q.run_id = t.r)
-    update run r
-       set state = 'ready', started_at = app_now(), first_seq = t.seq + 1, last_seq = t.seq + t.messages
-      from tops t
-     where r.id = t.r and r.state = t.f
-    `,
-    trx,
-  );
 }
 
 /**

@@ -1,8 +1,7 @@
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
+import { RUNS_PER_CHUNK } from './run-chunks.ts';
 
-/** Runs that are handed to the compose flow together. */
-const RUNS_PER_CHUNK = 250;
 /** Batches that one sweep queues runs of. */
 const BATCHES_PER_SWEEP = 20;
 

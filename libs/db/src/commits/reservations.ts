@@ -25,7 +25,7 @@ export interface ReservationVerdict {
 
 /**
  * Reserves for steps that were sealed in this transaction, takes out the others, whose runs are ready again and in no
- * chunk, and pauses batches at their cap. Returns how many requests the provider batch keeps; with none it is gone.
+ * chunk, and pauses batches at their cap.
  *
  * The caller holds the batches, the runs and the budgets (`lockBudgets`). A reservation beyond a cap, which the verdict
  * must not contain, makes the whole transaction fail.

@@ -10,6 +10,7 @@ import type { Tx } from '../connect.ts';
 import { releaseReservations } from './reservations.ts';
 import { closeRanks } from './take-out-steps.ts';
 import type { TokenSample } from './token-calibrations.ts';
+import { RUNS_PER_CHUNK } from './run-chunks.ts';
 
 /*
  * The moves of a provider batch up to the provider's answer. Each takes the epoch of the lease and the state that it
@@ -17,9 +18,6 @@ import type { TokenSample } from './token-calibrations.ts';
  */
 
 const none = sql`null`;
-/** Runs that are handed back together. */
-const RUNS_PER_CHUNK = 250;
-
 /**
  * Writes ahead that the body is about to be sent: from here on, silence means "unknown", never "not sent".
  * Returns the database time that the provider's answer is measured against.

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Database, Tx } from '../connect.ts';
-import { passConversationsOn } from './decisions.ts';
+import { passConversationsOn } from './pass-conversations.ts';
 
 /**
  * Makes batches due that have no open run left: a crash between a commit and its bell leaves them so. Locks them
