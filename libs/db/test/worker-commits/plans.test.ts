@@ -6,6 +6,7 @@ import {
   commitDecisions,
   DEFAULT_PROJECT_ID,
   holdLease,
+  inTransaction,
   lockRuns,
   newId,
   readActingRuns,
@@ -19,6 +20,7 @@ import {
   type Tx,
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
+import { queueReadyRuns } from '../../src/commits/queue-again.ts';
 import { aRun } from '../factories.ts';
 import {
   accept,
@@ -334,4 +336,16 @@ test('sealing runs of as many definitions joins nothing by nested loop over what
     const faults = faultsOf(plan).filter((fault) => /Nested Loop|threw/.test(fault));
     expect({ statement, faults }).toEqual({ statement, faults: [] });
   }
+});
+
+test('queueing the ready runs of a batch again compares them with the queued ones by hash, whatever was counted', async () => {
+  await clear(db);
+  const { id } = await acceptBareFleet(db, 3_000);
+  await sql`delete from run_chunk where id in (select id from run_chunk order by id limit 6)`.execute(db);
+  const plans = await explain((trx) => queueReadyRuns(trx, id, null));
+  for (const { statement, plan } of plans) {
+    const faults = faultsOf(plan).filter((fault) => /Nested Loop|threw/.test(fault));
+    expect({ statement, faults }).toEqual({ statement, faults: [] });
+  }
+  expect(await inTransaction(db, (trx) => queueReadyRuns(trx, id, null))).toBe(1_500);
 });
