@@ -3,7 +3,8 @@
  *
  * Posting a task to a thread costs some 20 µs and a fast call 1 µs, so fast calls travel by the hundred. A slow call
  * among them would make the others wait, so tools known to be slow travel in small tasks of their own, on threads of
- * their own. A tool nobody has measured yet is treated as slow until its first few calls have come back.
+ * their own. A tool nobody has measured yet is treated as slow until its first few calls have come back, and for a
+ * moment only one task of it runs.
  */
 
 /** What is known of a tool. Times are moving averages per call, in milliseconds. */

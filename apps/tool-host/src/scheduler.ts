@@ -20,6 +20,8 @@ import type { Threads } from './threads.ts';
 const WATCH_EVERY_MS = 20;
 /** A task of the fast lane that is still running after this long no longer counts against the fast threads. */
 const DEMOTE_AFTER_MS = 100;
+/** So long the first task of a tool runs alone: if the tool turns out to be fast, more of them would start threads in vain. */
+const PROBE_MS = 50;
 /** One task carries at most about this many characters of arguments, because a thread's heap is small. */
 const TASK_ARGUMENT_CHARS_MAX = 4 * 1024 * 1024;
 
@@ -49,6 +51,8 @@ interface ToolQueue {
   readonly profile: ToolProfile;
   readonly waiting: Fifo<QueuedCall>;
   tool: ToolManifest | undefined;
+  /** When its first task was begun. */
+  firstTaskMs: number | undefined;
 }
 
 /** Starts with no tools; {@link Scheduler.use} brings them. */
@@ -68,7 +72,7 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
   function queueOf(name: string): ToolQueue {
     let queue = queues.get(name);
     if (queue === undefined) {
-      queue = { name, profile: newProfile(), waiting: createFifo(), tool: undefined };
+      queue = { name, profile: newProfile(), waiting: createFifo(), tool: undefined, firstTaskMs: undefined };
       queues.set(name, queue);
     }
     return queue;
@@ -153,8 +157,11 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
   }
 
   function takeSlow(): QueuedCall[] {
+    const nowMs = performance.now();
     for (const queue of ready) {
       if (laneOf(queue.profile) === 'fast') continue;
+      if (isProbed(queue, nowMs)) continue;
+      queue.firstTaskMs ??= nowMs;
       const batch: QueuedCall[] = [];
       let chars = 0;
       const callsMax = slowTaskCalls(queue.profile, settings.calls_in_flight_per_thread);
@@ -168,6 +175,12 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
       return batch;
     }
     return [];
+  }
+
+  /** Whether the first task of the tool runs and has some time left to show that the tool is fast. */
+  function isProbed({ profile, firstTaskMs }: ToolQueue, nowMs: number): boolean {
+    if (profile.samples > 0 || firstTaskMs === undefined || tasks.size === 0) return false;
+    return nowMs - firstTaskMs < PROBE_MS;
   }
 
   function rotate(queue: ToolQueue): void {
