@@ -3,20 +3,23 @@ import { resolve } from 'node:path';
 import { z } from 'zod';
 import type { HostSettings } from './protocol.ts';
 
+/** Beyond these the worker's own thread is what calls wait for. */
+const THREADS_DEFAULT_MAX = 4;
+
 /** How {@link startToolHost} shall run the tool host. */
 export interface ToolHostOptions {
   /** Folders of tool modules, in order of precedence. A folder that is missing is a problem in the catalog, not an error. */
   readonly toolsDirs: readonly string[];
   /**
-   * Threads for fast calls. Default: the number of processors. Up to twice as many more, at least two, are started
-   * while slow calls wait, and leave when idle.
+   * Threads for fast calls, which are there from the start. Default: the number of processors, at most 4. Up to twice
+   * as many more, at least two, are started while slow calls wait, and leave when idle.
    */
   readonly threads?: number;
   /** Asynchronous calls that run at a time in one thread, 1 to 256. Default 16. */
   readonly callsInFlightPerThread?: number;
   /** Memory of one thread, heap and buffers together, in megabytes, at least 32; one that takes more is ended. Default 256. */
   readonly threadMemoryMb?: number;
-  /** An idle thread leaves after this many milliseconds. Default 30,000. */
+  /** A thread beyond those for fast calls leaves when it was idle for this many milliseconds. Default 30,000. */
   readonly threadIdleMs?: number;
   /** A module that takes longer than this to import is unusable, in milliseconds. Default 10,000. */
   readonly loadTimeoutMs?: number;
@@ -30,7 +33,7 @@ export interface ToolHostOptions {
 
 const optionsSchema = z.object({
   toolsDirs: z.array(z.string().min(1)),
-  threads: z.int().min(1).max(64).default(availableParallelism()),
+  threads: z.int().min(1).max(64).default(Math.min(THREADS_DEFAULT_MAX, availableParallelism())),
   callsInFlightPerThread: z.int().min(1).max(256).default(16),
   threadMemoryMb: z.int().min(32).max(65_536).default(256),
   threadIdleMs: z.int().min(0).max(3_600_000).default(30_000),
