@@ -15,16 +15,14 @@ interface Candidate {
   readonly file: string;
 }
 
-/**
- * Reads the folders and asks a thread about each module. A module that cannot be used is listed with its reason and
- * keeps no other from being used, even if importing it hangs or ends the thread. Of two modules of one name the first
- * counts: folders in the order given, files in alphabetical order. Never rejects.
- */
-export async function readCatalog(
-  dirs: readonly string[],
-  threads: Threads,
-  loadTimeoutMs: number,
-): Promise<ToolCatalog> {
+/** The files that may hold tools, one for each name, and what is no candidate, with reasons. */
+export interface Candidates {
+  readonly modules: readonly Candidate[];
+  readonly problems: readonly ToolModuleProblem[];
+}
+
+/** Lists the folders. Of two modules of one name the first counts: folders in the order given, files in alphabetical order. Never rejects. */
+export async function findCandidates(dirs: readonly string[]): Promise<Candidates> {
   const problems: ToolModuleProblem[] = [];
   const candidates = new Map<string, Candidate>();
   for (const dir of dirs) {
@@ -48,9 +46,21 @@ export async function readCatalog(
       }
     }
   }
+  return { modules: [...candidates.values()], problems };
+}
 
+/**
+ * Asks a thread about each module. A module that cannot be used is listed with its reason and keeps no other from being
+ * used, even if importing it hangs or ends the thread. Never rejects.
+ */
+export async function readCatalog(
+  candidates: Candidates,
+  threads: Threads,
+  loadTimeoutMs: number,
+): Promise<ToolCatalog> {
+  const problems = [...candidates.problems];
   const tools: ToolManifest[] = [];
-  const waiting = candidates.values();
+  const waiting = candidates.modules.values();
   // No more at a time than there are threads: a module's clock must not run while it waits for one.
   const inspectors = Array.from({ length: threads.lanes.fast }, async () => {
     for (const candidate of waiting) {

@@ -56,6 +56,9 @@ interface PendingReload {
 /** Its threads forget what they were given as soon as it is answered: heaps that wait to be full are memory wasted. */
 const HEAP_ARGUMENTS = ['--max-semi-space-size=4', '--heap-growing-percent=50'];
 
+/** Of the function that removes types, which has no other way to be used quietly. */
+const QUIET_ARGUMENTS = ['--disable-warning=ExperimentalWarning'];
+
 /**
  * Starts the tool host as a child process and resolves when it has read its tools folders.
  * The child sees neither this process's environment (but PATH, TZ and LANG) nor its descriptors, and ends with this process.
@@ -91,7 +94,7 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
     unanswered = 0;
     child = startChild({
       nodePath: options.nodePath ?? process.execPath,
-      nodeArguments: [...HEAP_ARGUMENTS, ...(options.nodeArguments ?? [])],
+      nodeArguments: [...HEAP_ARGUMENTS, ...QUIET_ARGUMENTS, ...(options.nodeArguments ?? [])],
       onLog,
       onFrame,
       onGone,

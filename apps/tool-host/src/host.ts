@@ -1,10 +1,11 @@
 import { Socket } from 'node:net';
-import { readCatalog } from './catalog.ts';
+import { findCandidates, readCatalog } from './catalog.ts';
 import type { ToolCatalog } from './contract.ts';
 import { createFrameReader, encodeFrame } from './frames.ts';
 import { FRAME_FD, type FromHost, type HostSettings, type ToHost } from './protocol.ts';
 import { createScheduler, type Scheduler } from './scheduler.ts';
-import { startThreads, type Threads } from './threads.ts';
+import { readThreadSources } from './thread-sources.ts';
+import { startThreads } from './threads.ts';
 
 /**
  * The tool host's main thread. It runs no tool code, so it is never late: it reads frames, hands out tasks, keeps
@@ -46,10 +47,16 @@ interface Service {
 let service: Service | undefined;
 let reloads: Promise<unknown> = Promise.resolve();
 
-/** Starts threads for the modules as they are now on disk, and hands them to the scheduler. */
+/** Starts threads that hold the modules as they are now on disk, and hands them to the scheduler. */
 async function loadTools({ settings, scheduler }: Service): Promise<ToolCatalog> {
-  const threads: Threads = startThreads(settings, (report) => scheduler.onReport(report), log);
-  const catalog = await readCatalog(settings.tools_dirs, threads, settings.load_timeout_ms);
+  const candidates = await findCandidates(settings.tools_dirs);
+  const sources = await readThreadSources(candidates.modules.map(({ file }) => file));
+  const threads = startThreads(settings, sources, (report) => scheduler.onReport(report), log);
+  const catalog = await readCatalog(candidates, threads, settings.load_timeout_ms);
+  await threads.warm(
+    catalog.tools.map(({ file }) => file),
+    AbortSignal.timeout(settings.load_timeout_ms),
+  );
   scheduler.use(catalog, threads);
   return catalog;
 }

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { BroadcastChannel, parentPort, threadId } from 'node:worker_threads';
 import type { LiveCall } from './live-call.ts';
-import { inspect } from './module.ts';
+import { inspect, loadedRun, loadRun } from './module.ts';
 import { CANCEL_CHANNEL, type ModuleInspection, type ThreadReport, type ThreadTask } from './task.ts';
 import { startTaskRun, type TaskRun } from './task-run.ts';
 import { describeError } from './text.ts';
@@ -59,5 +59,12 @@ export async function inspectModule(task: { readonly file: string }): Promise<Mo
     return await inspect(task.file);
   } catch (error) {
     return { usable: false, reason: `could not be imported: ${describeError(error)}` };
+  }
+}
+
+/** Imports modules before they are called. Resolves even when an import throws. */
+export async function importModules(task: { readonly files: readonly string[] }): Promise<void> {
+  for (const file of task.files) {
+    if (loadedRun(file) === undefined) await loadRun(file).catch(() => {});
   }
 }

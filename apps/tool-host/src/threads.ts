@@ -4,6 +4,7 @@ import { Piscina } from 'piscina';
 import { keptEnvironment } from './config.ts';
 import type { HostSettings } from './protocol.ts';
 import type { ModuleInspection, ThreadReport, ThreadTask } from './task.ts';
+import type { ThreadSources } from './thread-sources.ts';
 
 /** A stopped thread that has not exited after this long is in native code; nobody waits for it. */
 const EXIT_WAIT_MS = 250;
@@ -22,6 +23,12 @@ export interface Threads {
   /** Resolves with the last report of the task; rejects when the thread ends or `signal` fires. One task per thread. */
   run(task: ThreadTask, signal: AbortSignal): Promise<ThreadReport>;
   inspect(file: string, signal: AbortSignal): Promise<ModuleInspection>;
+  /**
+   * Has as many idle threads as the fast lane needs import these modules, side by side, so that the first calls find
+   * them there. Resolves when they have, or at `signal`, which ends those that have not. Never rejects: a module that
+   * fails now does it again when it is called, and says so then.
+   */
+  warm(files: readonly string[], signal: AbortSignal): Promise<void>;
   /**
    * Resolves when the thread has exited, its last messages having been delivered, or after a quarter of a second.
    * Without a thread id it resolves at once.
@@ -45,16 +52,21 @@ function laneThreads(settings: HostSettings): LaneThreads {
   return { fast: settings.threads, slow: Math.max(2, settings.threads * 2) };
 }
 
-/** Starts a pool; threads come on demand and leave when idle. `onReport` receives what tasks report on their way. */
+/**
+ * Starts a pool. The threads of the fast lane come at once and stay, for a new one costs as much as ten thousand fast
+ * calls; those of the slow lane come on demand and leave when idle. `onReport` receives what tasks report on their way.
+ */
 export function startThreads(
   settings: HostSettings,
+  sources: ThreadSources,
   onReport: (report: ThreadReport) => void,
   onFault: (message: string) => void,
 ): Threads {
   const lanes = laneThreads(settings);
   const pool = new Piscina({
-    filename: new URL('./thread.ts', import.meta.url).href,
-    minThreads: 1,
+    filename: new URL('./thread-entry.mjs', import.meta.url).href,
+    workerData: sources,
+    minThreads: lanes.fast,
     maxThreads: lanes.fast + lanes.slow,
     idleTimeout: settings.thread_idle_ms,
     // Tools hold sockets and timers between tasks; waiting on atomics would freeze them.
@@ -97,6 +109,13 @@ export function startThreads(
     },
     inspect(file, signal) {
       return pool.run({ file }, { name: 'inspectModule', signal }) as Promise<ModuleInspection>;
+    },
+    async warm(files, signal) {
+      // The pool gives a task to an idle thread first, so as many tasks at once reach as many threads.
+      const tasks = Array.from({ length: lanes.fast }, () =>
+        pool.run({ files }, { name: 'importModules', signal }),
+      );
+      await Promise.allSettled(tasks);
     },
     async whenExited(threadId) {
       const thread = threadId === undefined ? undefined : exits.get(threadId);

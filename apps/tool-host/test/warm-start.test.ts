@@ -1,0 +1,77 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { callOf, linesOf, startTestHost, testDirectory } from './support/tool-hosts.ts';
+
+const DESCRIBED = `export const description = 'A tool.'; export const parameters = { type: 'object' };\n`;
+
+/** A module that writes a line, the id of its thread, whenever it is imported. */
+const counted = (imports: string): string =>
+  `${DESCRIBED}import { appendFileSync } from 'node:fs'; import { threadId } from 'node:worker_threads';\n` +
+  `appendFileSync('${imports}', threadId + '\\n'); export const run = (): string => 'ran';\n`;
+
+test('every fast thread has imported every module once before the host is ready, and again after a reload', async () => {
+  const dir = await testDirectory();
+  const imports = { one: join(dir, 'one.txt'), two: join(dir, 'two.txt') };
+  await writeFile(join(dir, 'one.ts'), counted(imports.one));
+  await writeFile(join(dir, 'two.ts'), counted(imports.two));
+  const host = await startTestHost({ toolsDirs: [dir], threads: 3 });
+  for (const file of Object.values(imports)) {
+    const threads = await linesOf(file);
+    expect(threads).toHaveLength(3);
+    expect(new Set(threads).size).toBe(3);
+  }
+  const [outcome] = await host.runCalls([callOf('one')]);
+  expect(outcome?.result).toBe('ran');
+  expect(await linesOf(imports.one), 'the first call imports nothing').toHaveLength(3);
+  await host.reload();
+  expect(new Set(await linesOf(imports.one)).size).toBe(6);
+});
+
+test.for([
+  ['hangs', 'await new Promise(() => {});'],
+  ['spins', 'for (;;);'],
+  ['throws', `throw new Error('only once');`],
+  ['exits', 'process.exit(3);'],
+])('a module that %s when a second thread imports it harms no other', async ([, harm]) => {
+  const dir = await testDirectory();
+  await writeFile(join(dir, 'fine.ts'), `${DESCRIBED}export const run = () => 'unharmed';`);
+  await writeFile(
+    join(dir, 'first_only.ts'),
+    `${DESCRIBED}import { openSync } from 'node:fs';\n` +
+      `let first = true; try { openSync('${dir}/taken', 'wx'); } catch { first = false; }\n` +
+      `if (!first) { ${harm} }\nexport const run = () => 'ran';`,
+  );
+  const host = await startTestHost({ toolsDirs: [dir], loadTimeoutMs: 1_000 });
+  expect(host.listTools().map(({ name }) => name)).toEqual(['fine', 'first_only']);
+  const outcomes = await host.runCalls(Array.from({ length: 40 }, () => callOf('fine')));
+  expect(new Set(outcomes.map(({ result }) => result))).toEqual(new Set(['unharmed']));
+});
+
+test('TypeScript runs with its types removed wherever it stands: in helpers, in CommonJS; what cannot be removed is reported', async () => {
+  const dir = await testDirectory();
+  await writeFile(join(dir, '_helper.ts'), `export const say = (text: string): string => text;`);
+  await writeFile(
+    join(dir, 'helped.ts'),
+    `import { say } from './_helper.ts';\n${DESCRIBED}export const run = (): string => say('helped');`,
+  );
+  await writeFile(
+    join(dir, 'common.ts'),
+    `const run = (): string => 'common';\n` +
+      `module.exports = { description: 'A tool.', parameters: { type: 'object' }, run };`,
+  );
+  await writeFile(
+    join(dir, 'enumerates.ts'),
+    `${DESCRIBED}enum Kind { A }\nexport const run = () => Kind.A;`,
+  );
+  const host = await startTestHost({ toolsDirs: [dir] });
+  expect(host.listProblems()).toEqual([
+    {
+      file: join(dir, 'enumerates.ts'),
+      reason: expect.stringMatching(/^could not be imported: SyntaxError: .*enum/s),
+    },
+  ]);
+  const outcomes = await host.runCalls([callOf('helped'), callOf('common')]);
+  expect(outcomes.map(({ result }) => result)).toEqual(['helped', 'common']);
+  expect(host.log).toEqual([]);
+});
