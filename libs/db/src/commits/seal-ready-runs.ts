@@ -103,8 +103,11 @@ export async function sealReadyRuns(
         join conversation c on c.id = s.conversation_id
         join definition d on d.id = s.definition_id
        cross join lateral (
+         -- Block by block, by its key: joined, a table of blocks that was never counted is scanned for each run.
          select array_agg(ab.block_id order by ab.position) as ids, array_agg(b.head_revision order by ab.position) as revisions
-           from agent_block ab join block b on b.id = ab.block_id where ab.agent_id = s.agent_id) m),
+           from agent_block ab
+          cross join lateral (select head_revision from block where id = ab.block_id offset 0) b
+          where ab.agent_id = s.agent_id) m),
     steps as (
       insert into step (project_id, run_id, number, attempt, provider_batch_id, ordinal, state,
                         context_from_seq, context_to_seq, summary_to_seq, block_ids, block_revisions, max_tokens,

@@ -21,7 +21,7 @@ import {
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import { queueReadyRuns } from '../../src/commits/queue-again.ts';
-import { aRun } from '../factories.ts';
+import { aRun, createTestAgents } from '../factories.ts';
 import {
   accept,
   acceptBareFleet,
@@ -61,6 +61,8 @@ beforeAll(async () => {
     'conversation',
     'batch',
     'run_chunk',
+    'agent_block',
+    'block',
   ] as const) {
     // Nobody refreshes the statistics behind the test's back.
     await sql`alter table ${sql.table(table)} set (autovacuum_enabled = false)`.execute(db);
@@ -153,6 +155,9 @@ function faultsOf(plan: PlanNode): readonly string[] {
       (inner['Actual Loops'] ?? 0) > 1
     ) {
       faults.push(`Nested Loop over ${inner['Node Type']}, ${String(inner['Actual Loops'])} times`);
+    }
+    if (type === 'Seq Scan' && (node['Actual Loops'] ?? 0) > 1) {
+      faults.push(`${type} on ${String(relation)}, ${String(node['Actual Loops'])} times`);
     }
     const handled = (node['Actual Rows'] ?? 0) * (node['Actual Loops'] ?? 1);
     if (handled > 40 * CHUNK) faults.push(`${type} handed on ${handled} rows`);
@@ -337,6 +342,27 @@ test('sealing runs of as many definitions joins nothing by nested loop over what
     expect({ statement, faults }).toEqual({ statement, faults: [] });
   }
 });
+
+test.each(['never counted', 'counted when there were few', 'counted'])(
+  'sealing runs of agents that hold blocks looks up the blocks of each, rows of which were %s',
+  async (counted) => {
+    await clear(db);
+    if (counted === 'counted when there were few') {
+      await createTestAgents(db, 1);
+      await sql`analyze agent_block, block`.execute(db);
+    }
+    await acceptFleet(db, 3_000);
+    if (counted === 'counted') await sql`analyze agent_block, block`.execute(db);
+    const batch = { id: newId(), project_id: DEFAULT_PROJECT_ID, credential: 'default', nonce: newNonce() };
+    const plans = await explain((trx) => sealReadyRuns(trx, batch, 3_000));
+    for (const { statement, plan } of plans) {
+      const faults = faultsOf(plan).filter((fault) => /times|threw/.test(fault));
+      expect({ statement, faults }).toEqual({ statement, faults: [] });
+    }
+    await sql`delete from agent_block`.execute(db);
+    await sql`vacuum agent_block`.execute(db);
+  },
+);
 
 test('queueing the ready runs of a batch again compares them with the queued ones by hash, whatever was counted', async () => {
   await clear(db);
