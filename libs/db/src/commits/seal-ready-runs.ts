@@ -76,13 +76,13 @@ export async function sealReadyRuns(
   );
   const { rows } = await sql<{ count: number; shows_counts: boolean | null }>`
     with locked as materialized (
-      -- Conditions that the planner cannot look into, and records of which it expects a hundred: else it expects one run,
-      -- and joins what follows by nested loop.
+      -- Keys of which the planner sees no number, and conditions that it cannot look into: it expects few runs, never one or
+      -- none, and never looks for them in the whole table.
       select r.id
-        from json_array_elements_text(${JSON.stringify(runIds)}::json) as u(id)
-        join run r on r.id = u.id::uuid
+        from run r
         join batch b on b.id = r.batch_id
-       where coalesce(r.state = 'ready' and b.state = 'running' and coalesce(r.deadline_at > (select app_now()), true)
+       where r.id = any((select ${`{${runIds.join(',')}}`}::uuid[])::uuid[])
+         and coalesce(r.state = 'ready' and b.state = 'running' and coalesce(r.deadline_at > (select app_now()), true)
                       and r.batch_id <> all(${short}::uuid[]), false)
        order by r.id
          for no key update of r),
@@ -92,9 +92,9 @@ export async function sealReadyRuns(
       update run r set state = 'in_flight', summarises_to_seq = null from numbered n where r.id = n.id
       returning r.id, r.project_id, r.agent_id, r.conversation_id, r.definition_id,
                 r.step_number, r.attempt, r.token_boost, r.last_seq, n.ordinal),
-    asked as materialized (
+    asked as (
       -- What is computed above is joined to tables alone, by their keys.
-      select s.*, c.context_from_seq, c.summary_to_seq, d.shows_counts,
+      select s.*, c.context_from_seq, c.summary_to_seq,
              coalesce(m.ids, '{}') as block_ids, coalesce(m.revisions, '{}') as block_revisions,
              (d.model_settings->>'max_output_tokens')::bigint * (1 << s.token_boost) as tokens,
              coalesce(${most}::jsonb ->> substr(d.model, position('/' in d.model) + 1),
@@ -117,7 +117,10 @@ export async function sealReadyRuns(
              least(tokens, most, 2147483647), (select app_now())
         from asked
       returning 1)
-    select count(*)::int as count, (select bool_or(shows_counts) from asked) as shows_counts from steps
+    select count(*)::int as count,
+           (select bool_or(shows_counts) from definition
+             where id = any(array(select distinct definition_id from sealed))) as shows_counts
+      from steps
   `.execute(trx);
   const count = rows[0]?.count ?? 0;
   if (batches.some(({ apply }) => apply === 'review')) await showHeldBlocks(trx, batch.id);
