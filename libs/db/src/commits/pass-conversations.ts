@@ -55,13 +55,14 @@ async function endContexts(
   conversationIds: readonly string[],
 ): Promise<void> {
   if (endedRunIds.length === 0) return;
-  // Most runs leave their conversation as it is: only the others are looked at closely.
+  // Most runs leave their conversation as it is: only the others are looked at closely. Agents are looked up one by one, and
+  // how many runs these are is hidden from the planner: it would scan both tables for a chunk.
   const { rows: leaving } = await sql<{ id: string }>`
-    select r.id from run r join agent a on a.id = r.agent_id
-     where r.id = any(${endedRunIds}::uuid[]) and r.first_seq is not null
-       and (a.message_buffer_autoclear
-            or (r.state = 'failed' and r.stop_reason in ('context_overflow', 'invalid_request', 'poison'))
-            or (r.trail ->> 'pauses')::int > 0)
+    select r.id from run r
+     where r.id = any((select ${`{${endedRunIds.join(',')}}`}::uuid[])::uuid[]) and r.first_seq is not null
+       and ((r.state = 'failed' and r.stop_reason in ('context_overflow', 'invalid_request', 'poison'))
+            or (r.trail ->> 'pauses')::int > 0
+            or (select a.message_buffer_autoclear from agent a where a.id = r.agent_id))
   `.execute(trx);
   if (leaving.length === 0) return;
   await sql`

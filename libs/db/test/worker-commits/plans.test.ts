@@ -61,6 +61,7 @@ beforeAll(async () => {
     'conversation',
     'batch',
     'run_chunk',
+    'agent',
     'agent_block',
     'block',
   ] as const) {
@@ -73,7 +74,7 @@ afterAll(() => database.close());
 const RUNS = 10_000;
 const CHUNK = 500;
 /** A scan of these is never right: a chunk is a small part of them. */
-const HOT_TABLES = ['run', 'step', 'message', 'conversation'];
+const HOT_TABLES = ['run', 'step', 'message', 'conversation', 'agent'];
 
 interface PlanNode {
   readonly 'Node Type': string;
