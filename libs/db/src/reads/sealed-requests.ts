@@ -48,14 +48,18 @@ export async function readSealedRequests(
              'sealed_at', extract(epoch from date_trunc('second', s.sealed_at))::bigint,
              'conversation_id', (select nullif(r.conversation_id, a.conversation_id) from agent a where a.id = r.agent_id)
            ) end as metadata,
+           -- A content that is long is stored compressed: the inner select has it unpacked once.
            coalesce((select '[' || string_agg('{"role":"' || m.role || '","content":'
-                    || case when left(m.content::text, 1) = '"' then m.content #>> '{}' else m.content::text end || '}',
-                    ',' order by m.seq) || ']'
-              from message m
-             where m.conversation_id = r.conversation_id and m.shown
-               and m.seq between s.context_from_seq and s.context_to_seq), '[]') as messages_json
+                    || case when ascii(m.content) = 34 then m.content::json #>> '{}' else m.content end,
+                    '},' order by m.seq) || '}]'
+              from (select seq, role, content::text from message
+                     where conversation_id = r.conversation_id and shown
+                       and seq between s.context_from_seq and s.context_to_seq
+                     order by seq offset 0) m), '[]') as messages_json
       from step s join run r on r.id = s.run_id
-      left join conversation_summary o on o.conversation_id = r.conversation_id and o.to_seq = s.summary_to_seq
+      left join lateral (
+        select summary, hidden from conversation_summary
+         where conversation_id = r.conversation_id and to_seq = s.summary_to_seq offset 0) o on true
      where s.provider_batch_id = ${providerBatchId}::uuid and s.ordinal >= ${from} and s.ordinal < ${to}
      order by s.ordinal
   `.execute(db);
