@@ -4,6 +4,7 @@ import {
   commitPolled,
   commitLost,
   inTransaction,
+  readNextPollMs,
   readNow,
   type ClaimedProviderBatch,
   type PolledBatch,
@@ -28,7 +29,7 @@ const RETRIEVE_MAX = 3;
 export async function pollProviderBatches(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant, leases } = deps;
   const claimed = await claimDueProviderBatches(db, ['submitted', 'cancelling'], CLAIM_MAX, claimant);
-  if (claimed.length === 0) return { flow: FLOW, worked: false };
+  if (claimed.length === 0) return { flow: FLOW, worked: false, ...(await untilNext(deps)) };
   // A look may take longer than a lease: the rows stay ours meanwhile, renewed by one statement for all.
   const held = claimed.map((batch) =>
     leases.hold({ table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch }),
@@ -82,6 +83,7 @@ async function pollClaimed(deps: FlowDeps, claimed: readonly ClaimedProviderBatc
   return {
     flow: FLOW,
     worked: claimed.length === CLAIM_MAX,
+    ...(await untilNext(deps)),
     looked_at: claimed.length,
     ended: ended.length,
     lost: lost.length,
@@ -95,6 +97,12 @@ async function pollClaimed(deps: FlowDeps, claimed: readonly ClaimedProviderBatc
     ...(alarm === null ? {} : { reason: alarm, alarm: true }),
     calls,
   };
+}
+
+/** When the next batch is due: nobody rings for that. */
+async function untilNext({ db }: FlowDeps): Promise<Pick<FlowReport, 'again_in_ms'>> {
+  const nextMs = await readNextPollMs(db);
+  return nextMs === null ? {} : { again_in_ms: Math.max(1, Math.ceil(nextMs)) };
 }
 
 function decide(

@@ -195,6 +195,7 @@ async function commitOutcome(
   if (outcome.outcome === 'created') {
     const first = Math.min(settings.poll.poll_interval_ms, 30_000);
     await inTransaction(db, (trx) => commitSubmitted(trx, lease, outcome.batch, first));
+    await bell.ring([{ kind: 'poll', id: batch.id }]);
     return { outcome: 'submitted', verdict: { kind: 'works' } };
   }
   if (outcome.outcome === 'unknown') {

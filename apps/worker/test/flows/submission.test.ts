@@ -99,6 +99,30 @@ test('one list serves many batches at a poll', async () => {
   expect(requestsTo('retrieve')).toHaveLength(0);
 });
 
+test('whoever has looked at batches, or found none due, knows when the next look is due, and a submission asks for it', async () => {
+  const poll = { poll_interval_ms: 20_000, poll_interval_ms_max: 20_000, missing_grace_ms: 0 };
+  const rung: string[] = [];
+  const worker = {
+    ...house.worker({ settings: { poll } }),
+    bell: {
+      ring(signals: readonly { kind: string }[]) {
+        rung.push(...signals.map(({ kind }) => kind));
+        return Promise.resolve();
+      },
+    },
+  };
+  expect(await pollProviderBatches(worker)).toEqual({ flow: 'poll-provider-batches', worked: false });
+  house.simulator.control.configure({ latency: 'fixed:100000' });
+  await submitTexts(1, () => 'alone');
+  await composeProviderBatch(worker);
+  await submitProviderBatch(worker);
+  expect(rung).toContain('poll');
+  const soon = { again_in_ms: expect.closeTo(20_000, -4) as number };
+  expect(await pollProviderBatches(worker)).toMatchObject({ worked: false, ...soon });
+  await house.rows('update provider_batch set next_due_at = app_now()');
+  expect(await pollProviderBatches(worker)).toMatchObject({ looked_at: 1, ...soon });
+});
+
 test('batches that the list leaves out are asked for by id, and none is taken for lost', async () => {
   const worker = house.worker({ settings: { requests_max: 1 } });
   for (let index = 0; index < 5; index++) {
