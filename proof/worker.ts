@@ -7,6 +7,7 @@ import type {
   FlowSettings,
   ToolPort,
 } from '../apps/worker/src/flows/deps.ts';
+import { createQuickTools, type QuickToolsPolicy } from '../apps/worker/src/flows/quick-tools.ts';
 import { createLeaseKeeper } from '../apps/worker/src/leases/keeper.ts';
 import type { ProviderPort } from '../apps/worker/src/provider/port.ts';
 import { createPumps, type Pumps } from '../apps/worker/src/queues/pumps.ts';
@@ -50,6 +51,9 @@ export const SETTINGS: FlowSettings = {
   workspace_is_ours: false,
   prices: SHIPPED_PRICES,
 };
+
+/** Tools count as quick soon, so that calls of both ways are seen; one that breaks off goes back to the ordinary way. */
+const QUICK_TOOLS: QuickToolsPolicy = { calls_min: 2, mean_ms_max: 10, call_ms_max: 100 };
 
 /** Sizes of a seed: batches of one request and of many, chunks of one line and of several. */
 export function drawSizes(random: Random): Partial<FlowSettings> {
@@ -111,6 +115,7 @@ export function startSimulatedWorker(
       leases,
       claimant,
       definitions: createDefinitionCache(),
+      quickTools: createQuickTools(QUICK_TOOLS),
       settings: parts.settings,
       hooks: (point) => world.hook(point),
     };

@@ -7,6 +7,7 @@ import { postCallback } from './callbacks/post-callback.ts';
 import type { WorkerConfig } from './config.ts';
 import { createDefinitionCache } from './flows/definition-cache.ts';
 import type { Hooks, ToolPort } from './flows/deps.ts';
+import { createQuickTools } from './flows/quick-tools.ts';
 import { createLeaseKeeper } from './leases/keeper.ts';
 import type { ProviderPort } from './provider/port.ts';
 import { createHouseBell } from './queues/house-bell.ts';
@@ -74,6 +75,7 @@ export async function startWorker(config: WorkerConfig, parts: WorkerParts): Pro
       leases,
       claimant,
       definitions: createDefinitionCache(),
+      quickTools: createQuickTools(),
       settings: config.settings,
       ...(parts.hooks === undefined ? {} : { hooks: parts.hooks }),
     },

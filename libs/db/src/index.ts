@@ -202,6 +202,7 @@ export { commitBatchFinish, lockForFinish, markFinishedBatches } from './commits
 export { commitWaitingRunsStarted, deleteOldIdempotencyKeys, markIdleBatches } from './commits/sweep.ts';
 export { commitQuarantinedLines, type QuarantinedLine } from './commits/quarantine.ts';
 export { readActingRuns, type ActingRun } from './reads/acting-runs.ts';
+export { readInFlightRuns, type InFlightRun } from './reads/in-flight-runs.ts';
 export {
   readBlocksAt,
   readSealedRequests,

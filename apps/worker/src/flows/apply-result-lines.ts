@@ -51,6 +51,7 @@ import type { FlowDeps } from './deps.ts';
 import { outputMaxima } from './output-maxima.ts';
 import { ringAfterCommit } from './ring.ts';
 import { tallySlot } from './settle-open-steps.ts';
+import { tryQuickCalls, type QuickStep } from './tool-calls/quick-calls.ts';
 
 /** What became of the lines of one chunk. */
 export interface AppliedChunk {
@@ -70,6 +71,7 @@ interface Entry {
   readonly line: Line;
 }
 
+const NO_REPLIES: QuickStep['replies'] = new Map();
 const EXCERPT_CHARS = 2_000;
 /** Characters of a poison line that are kept: all of it, as a rule, for it was paid. */
 const POISON_CHARS = 4_000_000;
@@ -85,10 +87,11 @@ export async function applyResultLines(
   const isLastPass = batch.streams + 1 >= deps.settings.streams_max;
   const { entries, bad, cut, accountTrouble } = sortLines(batch, lines, isLastPass, deps.settings.prices);
   const ids = { chunk_ids: [newId(), newId(), newId()] as const, tally_slot: tallySlot() };
+  const quick = await tryQuickCalls(deps, lease, entries.values());
   const { decided, report } = await inTransaction(deps.db, async (trx) => {
     await holdLease(trx, lease);
     const runs = await lockRuns(trx, [...entries.keys()]);
-    const decided = await decideChunk(deps, trx, entries, runs);
+    const decided = await decideChunk(deps, trx, entries, runs, quick);
     const committed = await commitDecisions(trx, decided.runs, decided.changes, ids);
     if (bad.length > 0) await commitQuarantinedLines(trx, batch, bad);
     await deps.hooks?.('ingest.before_commit');
@@ -256,6 +259,7 @@ async function decideChunk(
   trx: Tx,
   entries: ReadonlyMap<string, Entry>,
   runs: ReadonlyMap<string, LockedRun>,
+  quick: ReadonlyMap<string, QuickStep>,
 ): Promise<{ readonly runs: readonly DecidedRun[]; readonly changes: readonly BlockChange[] }> {
   const definitions = await deps.definitions.get(
     trx,
@@ -269,6 +273,7 @@ async function decideChunk(
   const applied: {
     readonly decided: Omit<DecidedRun, 'calls' | 'settled'>;
     readonly planned: readonly PlannedCall[];
+    readonly replies: QuickStep['replies'];
     readonly conduct: Conduct;
   }[] = [];
   for (const run of runs.values()) {
@@ -280,8 +285,10 @@ async function decideChunk(
     const facts = { ...run, is_at_token_limit: atLimit.has(run.id) };
     const decision = decideAfterAnswer(facts, entry.key, outcome, deps.settings.retry, conduct);
     if (decision.kind === 'refuse') continue;
-    const planned = decision.run.state === 'acting' ? callsOf(run, outcome, conduct) : [];
-    applied.push({ decided: { run, decision }, planned, conduct });
+    const step = quick.get(run.id);
+    const tried = step?.definition_id === run.definition_id ? step : undefined;
+    const planned = decision.run.state === 'acting' ? (tried?.planned ?? callsOf(run, outcome, conduct)) : [];
+    applied.push({ decided: { run, decision }, planned, replies: tried?.replies ?? NO_REPLIES, conduct });
   }
   const memory = await openChunkMemory(
     trx,
@@ -290,9 +297,9 @@ async function decideChunk(
       return calls.length === 0 ? [] : [{ run: decided.run, calls }];
     }),
   );
-  const decidedRuns = applied.map(({ decided, planned, conduct }): DecidedRun => {
+  const decidedRuns = applied.map(({ decided, planned, replies, conduct }): DecidedRun => {
     if (planned.length === 0) return { ...decided, calls: [], settled: null };
-    const carried = carryOut(decided.run, planned, memory, conduct);
+    const carried = carryOut(decided.run, planned, replies, memory, conduct);
     if (planned.every((call) => call.awaits === null)) return { ...decided, ...carried };
     return { ...decided, decision: awaitingCaller(decided.run, decided.decision), ...carried };
   });
@@ -327,12 +334,13 @@ function callsOf(run: LockedRun, outcome: StepOutcome, conduct: Conduct): readon
 }
 
 /**
- * Carries out what needs no tool host, in call order. When nothing else is left, the results go back to the model in
+ * Carries out what needs no tool host, in call order, and takes what the tool host has answered already. When nothing else is left, the results go back to the model in
  * the same commit; otherwise they are held until the rest is in.
  */
 function carryOut(
   run: LockedRun,
   planned: readonly PlannedCall[],
+  replies: QuickStep['replies'],
   memory: ChunkMemory,
   conduct: Conduct,
 ): Pick<DecidedRun, 'calls' | 'settled'> {
@@ -340,6 +348,8 @@ function carryOut(
     if (call.kind === 'rejected') return { ok: false, result: call.rejection ?? 'The call was rejected.' };
     if (call.awaits !== null) return null;
     if (call.kind === 'finish') return { ok: true, result: RESULT_TAKEN };
+    const reply = replies.get(call.index);
+    if (reply !== undefined) return { ok: reply.status === 'succeeded', result: reply.result };
     if (call.kind !== 'memory') return null;
     const outcome = memory.carryOut(run, call, conduct.tools);
     const limit = call.tool?.return_char_limit ?? outcome.result.length;
@@ -356,6 +366,7 @@ function carryOut(
       state: outcome === null ? 'pending' : outcome.ok ? 'succeeded' : 'failed',
       held_result: complete || outcome === null ? null : outcome.result,
       awaits: call.awaits,
+      duration_ms: Math.round(replies.get(call.index)?.duration_ms ?? 0),
     };
   });
   if (!complete) return { calls, settled: null };

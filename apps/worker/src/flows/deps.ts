@@ -12,6 +12,7 @@ import type { Signal } from '@nightshift/queue';
 import type { LeaseKeeper } from '../leases/keeper.ts';
 import type { ProviderPort } from '../provider/port.ts';
 import type { DefinitionCache } from './definition-cache.ts';
+import type { QuickTools } from './quick-tools.ts';
 
 /** A call for operator's code. Shapes are the tool host's, so that it can stand here as it is. */
 export interface ToolRequest {
@@ -148,6 +149,7 @@ export interface FlowDeps {
   readonly leases: LeaseKeeper;
   readonly claimant: Claimant;
   readonly definitions: DefinitionCache;
+  readonly quickTools: QuickTools;
   readonly settings: FlowSettings;
   readonly hooks?: Hooks;
 }

@@ -22,6 +22,7 @@ import type { JsonObject, ResultFormat, ToolDefinition } from '@nightshift/agent
 import { openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
 import { startSimulator, type Simulator, type SimulatorOptions } from '../../../simulator/src/index.ts';
 import { createDefinitionCache } from '../../src/flows/definition-cache.ts';
+import { createQuickTools, type QuickToolsPolicy } from '../../src/flows/quick-tools.ts';
 import type {
   FlowDeps,
   FlowReport,
@@ -73,6 +74,7 @@ export interface WorkerParts {
   readonly provider?: ProviderPort;
   readonly settings?: Partial<FlowSettings>;
   readonly hooks?: Hooks;
+  readonly quickTools?: QuickToolsPolicy;
 }
 
 export interface SubmittedRun {
@@ -142,6 +144,9 @@ const FAST: Partial<FlowSettings> = {
   prices: SHIPPED_PRICES,
 };
 
+/** All calls go the ordinary way: answers first, their calls after. */
+const NO_QUICK_TOOLS: QuickToolsPolicy = { calls_min: 0, mean_ms_max: -1, call_ms_max: 0 };
+
 /** No module tools. */
 export const NO_TOOLS: ToolPort = {
   runCalls: (calls) =>
@@ -195,6 +200,7 @@ export async function openHouse(
         leases,
         claimant,
         definitions: createDefinitionCache(),
+        quickTools: createQuickTools(parts.quickTools ?? NO_QUICK_TOOLS),
         settings: {
           credential: 'default',
           body_dir: join(dir, 'bodies'),

@@ -17,6 +17,8 @@ export interface NewToolCall {
   readonly held_result: string | null;
   /** What only the caller can give; default: nothing. */
   readonly awaits?: 'approval' | 'answer' | null;
+  /** Of a call that is over; default 0. */
+  readonly duration_ms?: number;
 }
 
 /** One run's part of a commit: its row as locked, what was decided, and what its calls came to. */
@@ -145,7 +147,7 @@ export async function writeToolCalls(trx: Tx, decided: readonly DecidedRun[]): P
                            awaits, started_at, ended_at, duration_ms)
     select d.project_id, d.run_id, d.number, d.call_index, d.tool_use_id, d.tool_name, d.kind, d.state, d.held_result, d.awaits,
            case when d.state <> 'pending' then (select app_now()) end, case when d.state <> 'pending' then (select app_now()) end,
-           case when d.state <> 'pending' then 0 end
+           d.duration_ms
       from ${recordsOf(rows, {
         project_id: ['uuid', ({ run }) => run.project_id],
         run_id: ['uuid', ({ run }) => run.id],
@@ -157,6 +159,7 @@ export async function writeToolCalls(trx: Tx, decided: readonly DecidedRun[]): P
         state: ['word', ({ call }) => call.state],
         held_result: ['text', ({ call }) => storable(call.held_result)],
         awaits: ['word', ({ call }) => call.awaits ?? null],
+        duration_ms: ['int', ({ call }) => (call.state === 'pending' ? null : (call.duration_ms ?? 0))],
       })}
   `.execute(trx);
 }

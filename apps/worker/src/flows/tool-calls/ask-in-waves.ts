@@ -8,8 +8,8 @@ import {
   type CallResult,
 } from '@nightshift/db';
 import type { HeldLease } from '../../leases/keeper.ts';
-import type { FlowDeps, ToolReply, ToolRequest } from '../deps.ts';
-import { isJournalled, NOT_MADE, resultToKeep, type Call } from './call.ts';
+import type { FlowDeps, ToolReply } from '../deps.ts';
+import { isJournalled, NOT_MADE, requestOf, resultToKeep, type Call } from './call.ts';
 
 /** Journalled calls that are under way at a time: so many are in doubt after a crash, at most. */
 export const WAVE_CALLS = 64;
@@ -136,8 +136,10 @@ async function ask(
     // No fault of a call, which would be a reply: the chunk waits until there is a tool host again.
     throw new NightshiftError('tool_host_unavailable', 'The tool host does not take calls.', { cause });
   }
-  for (const { key } of calls) {
-    if (!replies.has(key)) replies.set(key, unanswered(key));
+  for (const { key, planned } of calls) {
+    const reply = replies.get(key) ?? unanswered(key);
+    replies.set(key, reply);
+    deps.quickTools.observe(planned.tool_name, reply);
   }
 }
 
@@ -149,18 +151,4 @@ function notMade(key: string): ToolReply {
 function unanswered(key: string): ToolReply {
   const result = 'The tool host did not answer this call.';
   return { call_id: key, status: 'crashed', result, duration_ms: 0, started: true };
-}
-
-function requestOf({ run, planned, key }: Call): ToolRequest {
-  return {
-    call_id: key,
-    tool_name: planned.tool_name,
-    arguments: planned.args,
-    agent_id: run.agent_id,
-    run_id: run.run_id,
-    tool_use_id: planned.tool_use_id,
-    idempotency_key: key,
-    timeout_ms: planned.tool?.timeout_ms ?? 30_000,
-    result_char_limit: planned.tool?.return_char_limit ?? 50_000,
-  };
 }

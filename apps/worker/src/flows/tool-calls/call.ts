@@ -12,7 +12,7 @@ import {
 } from '@nightshift/agent-core';
 import type { ActingRun, CallResult } from '@nightshift/db';
 import { validateArguments } from '../argument-validator.ts';
-import type { ToolReply } from '../deps.ts';
+import type { ToolReply, ToolRequest } from '../deps.ts';
 
 /** What a call came to, and what the model is told. */
 export interface SettledCall {
@@ -44,8 +44,13 @@ export function isBuiltInCall({ planned }: Call): boolean {
 }
 
 /** Calls with side effects are journalled before they run. */
-export function isJournalled({ planned }: Call): boolean {
+export function isJournalled({ planned }: Pick<Call, 'planned'>): boolean {
   return planned.tool !== null && planned.tool.side_effects !== 'none';
+}
+
+/** The name of a call for the tool host, and its idempotency key: the same however often it is made. */
+export function callKey(runId: string, stepNumber: number, index: number): string {
+  return `${stepUuid({ run_id: runId, number: stepNumber, attempt: 0 })}/${index}`;
 }
 
 /** The calls in the stored content of an answer. */
@@ -60,7 +65,7 @@ export function callsOf(run: ActingRun, conduct: Conduct): readonly Call[] {
   const cancelled = run.batch_state === 'cancelling' || run.batch_state === 'cancelled';
   const { history } = run.trail ?? NO_TRAIL;
   return planCalls(callsIn(run.content), conduct, history, validateArguments).map((planned): Call => {
-    const key = `${stepUuid({ run_id: run.run_id, number: run.step_number, attempt: 0 })}/${planned.index}`;
+    const key = callKey(run.run_id, run.step_number, planned.index);
     const row = rows.get(planned.index);
     if (row === undefined) throw new Error(`Call ${key} has no row.`);
     const { state } = row;
@@ -84,6 +89,29 @@ export function callsOf(run: ActingRun, conduct: Conduct): readonly Call[] {
     }
     return { run, planned, key, known: null };
   });
+}
+
+/** A call as the tool host takes it. */
+export function requestOf({
+  run,
+  planned,
+  key,
+}: {
+  readonly run: Pick<ActingRun, 'run_id' | 'agent_id'>;
+  readonly planned: PlannedCall;
+  readonly key: string;
+}): ToolRequest {
+  return {
+    call_id: key,
+    tool_name: planned.tool_name,
+    arguments: planned.args,
+    agent_id: run.agent_id,
+    run_id: run.run_id,
+    tool_use_id: planned.tool_use_id,
+    idempotency_key: key,
+    timeout_ms: planned.tool?.timeout_ms ?? 30_000,
+    result_char_limit: planned.tool?.return_char_limit ?? 50_000,
+  };
 }
 
 /** What a reply says of its call. */

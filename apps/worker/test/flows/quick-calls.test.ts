@@ -1,0 +1,259 @@
+import type {} from '../../../../test/global-setup.ts';
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
+import type { FlowDeps, ToolPort, ToolReply, ToolRequest } from '../../src/flows/deps.ts';
+import { ingestResults } from '../../src/flows/ingest-results.ts';
+import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { call, openHouse, type House, type SubmittedBatch, type WorkerParts } from './house.ts';
+
+let house: House;
+beforeEach(async () => {
+  house = await openHouse(inject('postgresUrl'), {
+    modules: (['none', 'idempotent'] as const).map((side_effects) => ({
+      name: `act_${side_effects}`,
+      description: 'Does something.',
+      input_schema: { type: 'object', properties: { what: { type: 'string' } }, required: ['what'] },
+      side_effects,
+      return_char_limit: 1_000,
+      timeout_ms: 1_000,
+    })),
+  });
+});
+afterEach(() => house.close());
+
+const POLICY = { calls_min: 3, mean_ms_max: 5, call_ms_max: 100 };
+
+type Calls = readonly (readonly [tool: string, input: Readonly<Record<string, string>>])[];
+
+/** A run for each list of calls; all calls of a list are made in one step. */
+function submitCalls(runs: readonly Calls[], rules: readonly object[] = []): Promise<SubmittedBatch> {
+  return house.submit(
+    runs.map((calls) => ({
+      input: calls.map(([tool, input], index) => call(tool, input, index > 0)).join('\n'),
+      tools: ['act_none', 'act_idempotent', 'memory_insert'],
+      ...(rules.length === 0 ? {} : { tool_rules: rules }),
+    })),
+  );
+}
+
+const looks = (count: number): readonly Calls[] =>
+  Array.from({ length: count }, (_, index) => [['act_none', { what: `look ${index}` }]]);
+
+const whatOf = (request: ToolRequest): string => (request.arguments as { what: string }).what;
+
+/** A tool host that remembers what it was asked, call by call. */
+function world(replyTo: (request: ToolRequest) => Partial<ToolReply> = () => ({})): {
+  readonly tools: ToolPort;
+  readonly asked: ToolRequest[][];
+} {
+  const asked: ToolRequest[][] = [];
+  return {
+    asked,
+    tools: {
+      runCalls(calls) {
+        asked.push([...calls]);
+        return Promise.resolve(
+          calls.map((request) => ({
+            call_id: request.call_id,
+            status: 'succeeded',
+            result: `${whatOf(request)}: done`,
+            duration_ms: 2,
+            started: true,
+            ...replyTo(request),
+          })),
+        );
+      },
+    },
+  };
+}
+
+const quickWorker = (parts: WorkerParts): FlowDeps => house.worker({ quickTools: POLICY, ...parts });
+
+/** Brings all runs to where their first answers are committed. */
+async function untilAnswered(worker: FlowDeps): Promise<void> {
+  for (const flow of [composeProviderBatch, submitProviderBatch, pollProviderBatches, ingestResults]) {
+    for (let round = 0; round < 50; round++) {
+      if ((await flow(worker)).worked) break;
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+}
+
+const statesOf = (batch: SubmittedBatch): Promise<readonly { run: string; step: string; call: string }[]> =>
+  house.rows(
+    `select r.state as run, s.state as step, string_agg(c.state, ' ' order by c.call_index) as call
+       from run r
+       join step s on s.run_id = r.id and s.number = 1
+       left join tool_call c on c.run_id = r.id and c.step_number = 1
+      where r.batch_id = $1 group by r.ordinal, r.state, s.state order by r.ordinal`,
+    [batch.id],
+  );
+
+describe('calls without side effects of a tool that comes back at once', () => {
+  test('end in the commit of their answer, the first ones to find out that it does', async () => {
+    const batch = await submitCalls(looks(10));
+    const { tools, asked } = world();
+    await untilAnswered(quickWorker({ tools }));
+    expect(asked.map((calls) => calls.length)).toEqual([3, 7]);
+    expect(await statesOf(batch)).toEqual(
+      Array.from({ length: 10 }, () => ({ run: 'ready', step: 'done', call: 'succeeded' })),
+    );
+    expect(await house.rows(`select 1 from run_chunk where kind = 'tools'`)).toEqual([]);
+    const rows = await house.rows<{ content: unknown; duration_ms: number; held_result: string | null }>(
+      `select m.content, c.duration_ms, c.held_result from run r
+         join message m on m.conversation_id = r.conversation_id and m.seq = r.last_seq
+         join tool_call c on c.run_id = r.id
+        where r.batch_id = $1 order by r.ordinal`,
+      [batch.id],
+    );
+    expect(rows).toMatchObject(
+      Array.from({ length: 10 }, (_, index) => ({
+        content: [{ type: 'tool_result', content: `look ${index}: done` }],
+        duration_ms: 2,
+        held_result: null,
+      })),
+    );
+    await house.drive(quickWorker({ tools }));
+    expect((await house.runsOf(batch.id)).map((run) => run.stop_reason)).toEqual(
+      Array.from({ length: 10 }, () => 'end_turn'),
+    );
+    expect(asked.flat()).toHaveLength(10);
+  });
+
+  test('go with calls of memory tools, and with calls that are refused, into one message', async () => {
+    const [runId] = (
+      await submitCalls([
+        [
+          ['act_none', { what: 'look' }],
+          ['act_none', { wrong: 'argument' }],
+          ['no_such_tool', {}],
+        ],
+      ])
+    ).run_ids;
+    const { tools, asked } = world();
+    await untilAnswered(quickWorker({ tools }));
+    expect(asked.flat().map(whatOf)).toEqual(['look']);
+    const [message] = await house.rows<{ content: readonly { content: string; is_error?: boolean }[] }>(
+      `select content from message where run_id = $1 and role = 'user' and step_number = 1`,
+      [runId],
+    );
+    expect(message?.content.map(({ content, is_error }) => [content.slice(0, 14), is_error])).toEqual([
+      ['look: done', undefined],
+      [expect.any(String), true],
+      ['Tool not found', true],
+    ]);
+  });
+
+  test('that fail tell the model so', async () => {
+    const batch = await submitCalls(looks(1));
+    const { tools } = world(() => ({ status: 'failed', result: 'no such thing' }));
+    await untilAnswered(quickWorker({ tools }));
+    expect(await statesOf(batch)).toEqual([{ run: 'ready', step: 'done', call: 'failed' }]);
+  });
+
+  test('have the keys that they would have had the ordinary way', async () => {
+    const quick = world();
+    await submitCalls(looks(1));
+    await untilAnswered(
+      quickWorker({ tools: { runCalls: (calls) => quick.tools.runCalls(calls).then(() => []) } }),
+    );
+    const ordinary = world();
+    await house.drive(house.worker({ tools: ordinary.tools }));
+    expect(quick.asked.flat()).toEqual(ordinary.asked.flat());
+  });
+});
+
+describe('left to the ordinary way are', () => {
+  test('all calls of a step that makes one with side effects', async () => {
+    const batch = await submitCalls([
+      [
+        ['act_none', { what: 'look' }],
+        ['act_idempotent', { what: 'put' }],
+      ],
+    ]);
+    const { tools, asked } = world();
+    await untilAnswered(quickWorker({ tools }));
+    expect(asked).toEqual([]);
+    expect(await statesOf(batch)).toEqual([{ run: 'acting', step: 'answered', call: 'pending pending' }]);
+  });
+
+  test('calls that come to no end, and from then on all of that tool', async () => {
+    const batch = await submitCalls(looks(8));
+    const { tools, asked } = world((request) =>
+      whatOf(request) === 'look 1' ? { status: 'timed_out', result: 'too slow' } : {},
+    );
+    await untilAnswered(quickWorker({ tools, settings: { chunk_lines: 1_000 } }));
+    expect(asked.map((calls) => calls.length)).toEqual([3]);
+    const states = await statesOf(batch);
+    expect(states.filter(({ run }) => run === 'ready')).toHaveLength(2);
+    expect(states.filter(({ run, call }) => run === 'acting' && call === 'pending')).toHaveLength(6);
+  });
+
+  test('calls of a tool that takes its time', async () => {
+    const batch = await submitCalls(looks(8));
+    const { tools, asked } = world(() => ({ duration_ms: 90 }));
+    const worker = quickWorker({ tools, settings: { chunk_lines: 4, chunks_in_flight: 1 } });
+    await untilAnswered(worker);
+    expect(asked.map((calls) => calls.length)).toEqual([3]);
+    await house.drive(worker);
+    expect((await house.runsOf(batch.id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
+  });
+
+  test('all calls while there is no tool host', async () => {
+    const batch = await submitCalls(looks(2));
+    await untilAnswered(quickWorker({ tools: { runCalls: () => Promise.reject(new Error('away')) } }));
+    expect(await statesOf(batch)).toMatchObject([{ run: 'acting' }, { run: 'acting' }]);
+  });
+
+  test('calls of agents with tool rules, whose history decides what they may call', async () => {
+    const batch = await submitCalls(looks(1), [
+      { type: 'max_count_per_step', tool_name: 'act_none', max_count_limit: 1 },
+    ]);
+    const { tools, asked } = world();
+    await untilAnswered(quickWorker({ tools }));
+    expect(asked).toEqual([]);
+    expect(await statesOf(batch)).toMatchObject([{ run: 'acting' }]);
+  });
+});
+
+test('a worker that dies before the commit leaves nothing: the calls are made again, the answers applied once', async () => {
+  const batch = await submitCalls(looks(4));
+  const first = world();
+  const dying = quickWorker({
+    owner: 'dying',
+    tools: first.tools,
+    hooks(point) {
+      if (point === 'ingest.before_commit')
+        throw Object.assign(new Error('the power is cut'), { code: '57P01' });
+    },
+  });
+  await expect(untilAnswered(dying)).rejects.toThrow('the power is cut');
+  expect(first.asked.flat()).toHaveLength(4);
+  expect(await statesOf(batch)).toMatchObject(Array.from({ length: 4 }, () => ({ step: 'sealed' })));
+  await house.bury(dying);
+  const second = world();
+  await house.drive(quickWorker({ tools: second.tools }), { hasten: true });
+  expect(second.asked.flat()).toHaveLength(4);
+  expect((await house.runsOf(batch.id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
+});
+
+test('a cancelled batch has no call made, nor has an answer that is applied already', async () => {
+  const batch = await submitCalls(looks(4));
+  const { tools, asked } = world();
+  const worker = quickWorker({ tools, settings: { chunk_lines: 2, chunks_in_flight: 1 } });
+  let chunks = 0;
+  await untilAnswered({
+    ...worker,
+    async hooks(point) {
+      if (point !== 'ingest.before_chunk') return;
+      chunks += 1;
+      if (chunks === 2) await house.cancel(batch.id);
+    },
+  });
+  expect(asked.flat()).toHaveLength(2);
+  // The same file from the top.
+  await house.rows(`update provider_batch set state = 'ended', next_due_at = app_now(), ingested_at = null`);
+  await ingestResults(worker);
+  expect(asked.flat()).toHaveLength(2);
+});
