@@ -6,6 +6,8 @@
  * position of an item within it, which Letta's clients know as the `otid`.
  */
 
+import { hex32 } from './hex.ts';
+
 /** What an id on the wire may name. A batch is a `job` there, as in Letta. */
 export type WirePrefix =
   'agent' | 'block' | 'tool' | 'message' | 'run' | 'step' | 'job' | 'batch_item' | 'conversation' | 'user';
@@ -43,7 +45,7 @@ function low32(uuid: string): number {
 }
 
 function withLow32(uuid: string, value: number): string {
-  return uuid.slice(0, -8) + (value >>> 0).toString(16).padStart(8, '0');
+  return uuid.slice(0, -8) + hex32(value);
 }
 
 /** The same uuid with its lowest `bits` (at most 32) set to zero: how a parent id is made. */

@@ -1,3 +1,4 @@
+import { hex32 } from '../base/hex.ts';
 import { isJsonObject, type Json } from '../base/json.ts';
 
 /** A call as loop detection sees it. */
@@ -101,13 +102,13 @@ export function callFingerprint(call: LoopCall): string {
   return `${call.tool_name}:${args}:${result}`;
 }
 
+/** JSON text with the members of objects in order and the space around texts left out. */
 function normalised(input: Json): string {
-  return JSON.stringify(input, (_key, part: Json) => {
-    if (typeof part === 'string') return part.trim();
-    return isJsonObject(part)
-      ? Object.fromEntries(Object.entries(part).toSorted(([a], [b]) => (a < b ? -1 : 1)))
-      : part;
-  });
+  if (typeof input === 'string') return JSON.stringify(input.trim());
+  if (Array.isArray(input)) return `[${input.map(normalised).join(',')}]`;
+  if (!isJsonObject(input)) return JSON.stringify(input);
+  const names = Object.keys(input).sort();
+  return `{${names.map((name) => `${JSON.stringify(name)}:${normalised(input[name] ?? null)}`).join(',')}}`;
 }
 
 /** 64 bits of a text, as hex: two FNV-1a sums. Good against chance, not against malice. */
@@ -119,5 +120,5 @@ function hashText(text: string): string {
     a = Math.imul(a ^ code, 0x01000193);
     b = Math.imul(b ^ (code + i), 0x01000193);
   }
-  return [a, b].map((half) => (half >>> 0).toString(16).padStart(8, '0')).join('');
+  return hex32(a) + hex32(b);
 }
