@@ -31,13 +31,11 @@ export function recordsOf<Row>(
   columns: Readonly<Record<string, Column<NoInfer<Row>>>>,
 ): RawBuilder<unknown> {
   const arrays = Object.values(columns).map(([type, valueOf]) => {
-    let literal = '';
-    for (const [index, row] of rows.entries()) {
-      if (index > 0) literal += ',';
+    const elements = rows.map((row, index) => {
       const value = valueOf(row, index);
-      literal += value === null ? 'NULL' : type === 'text' ? quoted(String(value)) : String(value);
-    }
-    return sql`(select ${`{${literal}}`}::${ARRAYS[type]})`;
+      return value === null ? 'NULL' : type === 'text' ? quoted(String(value)) : value;
+    });
+    return sql`(select ${`{${elements.join(',')}}`}::${ARRAYS[type]})`;
   });
   const names = Object.keys(columns).map((name) => sql.id(name));
   return sql`unnest(${sql.join(arrays)}) as d(${sql.join(names)})`;
