@@ -9,6 +9,7 @@ import type { HeldLease } from '../leases/keeper.ts';
 import type { BodyFile } from '../provider/body-file.ts';
 import type { FlowDeps } from './deps.ts';
 import {
+  countImages,
   fitRequests,
   mayNotFit,
   sampleTokens,
@@ -104,8 +105,8 @@ async function appendPage(
     );
   }
   for (const each of encoded) {
-    if (file.count > 0 && file.bytesWith(each.json) > deps.settings.body_bytes_max) return false;
-    await file.append(each.json);
+    if (file.count > 0 && file.bytesWith(each.body.length) > deps.settings.body_bytes_max) return false;
+    await file.append(each.body);
     sampleTokens(pass.samples, each);
   }
   return true;
@@ -126,7 +127,9 @@ async function encodePage(
     try {
       const json = encode(request);
       const definition = definitions.get(request.definition_id)?.definition;
-      return definition === undefined ? [] : [{ request, definition, json }];
+      return definition === undefined
+        ? []
+        : [{ request, definition, body: Buffer.from(json), images: countImages(json) }];
     } catch (error) {
       const reason = error instanceof Error ? error.message : 'unknown';
       unsendable.push({ key: request, outcome: { kind: 'poison', answer: null }, reason });

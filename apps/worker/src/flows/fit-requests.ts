@@ -27,11 +27,12 @@ import {
 } from '@nightshift/db';
 import type { FlowDeps } from './deps.ts';
 
-/** A request of a page, and its JSON. */
+/** A request of a page, and its JSON in UTF-8. */
 export interface EncodedRequest {
   readonly request: SealedRequest;
   readonly definition: Definition;
-  readonly json: string;
+  readonly body: Buffer;
+  readonly images: number;
 }
 
 /** What tokens of each model measure, by the provider's names. */
@@ -55,14 +56,14 @@ const limitsOf = ({ context_window_limit, compaction }: Definition): ContextLimi
 
 /** Whether a request may not fit as it is. One for a summary is short enough by its making. */
 export function mayNotFit(
-  { request, definition, json }: EncodedRequest,
+  { request, definition, body, images }: EncodedRequest,
   calibrations: Calibrations,
 ): boolean {
   if (request.is_summary) return false;
   if (isRefused(request)) return true;
   const size = {
-    bytes: Buffer.byteLength(json),
-    images: countImages(json),
+    bytes: body.length,
+    images,
     has_tools: definition.tools.length > 0,
     messages_max: request.messages_max,
     max_tokens: request.max_tokens,
@@ -75,7 +76,8 @@ function isRefused({ trail }: SealedRequest): boolean {
   return trail?.too_long === 'refused';
 }
 
-function countImages(json: string): number {
+/** Pictures in a request: text that says so counts as one too, so they are never too few. */
+export function countImages(json: string): number {
   return json.includes('"image"') ? json.split('"image"').length - 1 : 0;
 }
 
@@ -128,7 +130,7 @@ export async function fitRequests(
 }
 
 function judge(
-  { request, definition, json }: EncodedRequest,
+  { request, definition, body }: EncodedRequest,
   seqs: readonly number[],
   calibration: TokenCalibration,
 ): FitVerdict {
@@ -138,7 +140,7 @@ function judge(
   }[];
   const facts = {
     messages: messages.map((message, index) => ({ ...message, seq: seqs[index] ?? 0 })),
-    fixed_bytes: utf8Length(json) - utf8Length(request.messages_json),
+    fixed_bytes: body.length - utf8Length(request.messages_json),
     replaced_bytes:
       request.summary === null ? 0 : utf8Length(summaryMessage(request.summary, request.hidden ?? 0)),
     has_tools: definition.tools.length > 0,
@@ -159,11 +161,11 @@ function thinkingTokensOf({ model_settings: { extra } }: Definition): number {
 /** The largest request of each model that holds no picture: its answer will say what a token measures. */
 export function sampleTokens(
   samples: Map<string, TokenSample>,
-  { request, definition, json }: EncodedRequest,
+  { request, definition, body, images }: EncodedRequest,
 ): void {
   const model = nameOf(definition);
-  const bytes = Buffer.byteLength(json);
-  if (bytes <= (samples.get(model)?.bytes ?? 0) || countImages(json) > 0) return;
+  const bytes = body.length;
+  if (bytes <= (samples.get(model)?.bytes ?? 0) || images > 0) return;
   const { run_id, number, attempt } = request;
   samples.set(model, { run_id, number, attempt, model, bytes });
 }

@@ -11,8 +11,8 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { BODY_END, BODY_SEPARATOR, BODY_START } from '@nightshift/agent-core';
 
-/** Characters that are gathered before they are written. */
-const WRITE_CHARS = 256 * 1024;
+/** Bytes that are gathered before they are written. */
+const WRITE_BYTES = 256 * 1024;
 
 /** A body file that is complete. */
 export interface FinishedBody {
@@ -35,18 +35,22 @@ export interface BodyFile {
   readonly count: number;
   /** Exact size that the file would have if it were finished now. */
   readonly bytes: number;
-  /** Exact size that the file would have if it were finished right after this request. */
-  bytesWith(request: string): number;
-  /** Adds one request, as `encodeRequest` made it. Waits for the disk when enough has gathered. */
-  append(request: string): Promise<void>;
+  /** Exact size that the file would have if it were finished right after a request of `requestBytes`. */
+  bytesWith(requestBytes: number): number;
+  /** Adds one request, as `encodeRequest` made it, in UTF-8. Waits for the disk when enough has gathered. */
+  append(request: Uint8Array): Promise<void>;
   /** Completes and closes the file. Nothing can be appended afterwards. */
   finish(): Promise<FinishedBody>;
   /** Closes and deletes the file, finished or not. May be called again. */
   discard(): Promise<void>;
 }
 
-const FRAME_BYTES = Buffer.byteLength(BODY_START) + Buffer.byteLength(BODY_END);
-const SEPARATOR_BYTES = Buffer.byteLength(BODY_SEPARATOR);
+const [START, SEPARATOR, END] = [BODY_START, BODY_SEPARATOR, BODY_END].map((text) => Buffer.from(text)) as [
+  Buffer,
+  Buffer,
+  Buffer,
+];
+const FRAME_BYTES = START.length + END.length;
 const SUFFIX = '.body.json';
 
 /**
@@ -58,14 +62,16 @@ export async function openBodyFile(dir: string): Promise<BodyFile> {
   const path = join(dir, `${hostname()}.${process.pid}.${randomUUID()}${SUFFIX}`);
   const file = await open(path, 'wx', 0o600);
   const hash = createHash('sha256');
-  let gathered = BODY_START;
+  let gathered: Uint8Array[] = [START];
+  let gatheredBytes = START.length;
   let bytes = FRAME_BYTES;
   let count = 0;
   let isOpen = true;
 
   const write = async (): Promise<void> => {
-    const page = Buffer.from(gathered);
-    gathered = '';
+    const page = Buffer.concat(gathered, gatheredBytes);
+    gathered = [];
+    gatheredBytes = 0;
     hash.update(page);
     // Writes the whole page from where the file stands, in as many system calls as it takes.
     await file.writeFile(page);
@@ -82,8 +88,12 @@ export async function openBodyFile(dir: string): Promise<BodyFile> {
     await close();
     await rm(path, { force: true });
   };
-  const bytesWith = (request: string): number =>
-    bytes + (count === 0 ? 0 : SEPARATOR_BYTES) + Buffer.byteLength(request);
+  const gather = (part: Uint8Array): void => {
+    gathered.push(part);
+    gatheredBytes += part.length;
+  };
+  const bytesWith = (requestBytes: number): number =>
+    bytes + (count === 0 ? 0 : SEPARATOR.length) + requestBytes;
 
   return {
     path,
@@ -96,14 +106,15 @@ export async function openBodyFile(dir: string): Promise<BodyFile> {
     bytesWith,
     async append(request) {
       requireOpen();
-      bytes = bytesWith(request);
-      gathered += count === 0 ? request : BODY_SEPARATOR + request;
+      bytes = bytesWith(request.length);
+      if (count > 0) gather(SEPARATOR);
+      gather(request);
       count++;
-      if (gathered.length >= WRITE_CHARS) await write();
+      if (gatheredBytes >= WRITE_BYTES) await write();
     },
     async finish() {
       requireOpen();
-      gathered += BODY_END;
+      gather(END);
       await write();
       await close();
       const sha256 = hash.digest('hex');

@@ -17,8 +17,8 @@ describe('a body file', () => {
     const file = await openBodyFile(join(dir, 'made', 'on', 'demand'));
     const requests = ['{"a":"é"}', '{"b":"😀"}', '{"c":3}'];
     for (const request of requests) {
-      const expected = file.bytesWith(request);
-      await file.append(request);
+      const expected = file.bytesWith(Buffer.byteLength(request));
+      await file.append(Buffer.from(request));
       expect(file.bytes).toBe(expected);
     }
     const body = await file.finish();
@@ -37,7 +37,7 @@ describe('a body file', () => {
   test('is exact over many pages', async () => {
     const file = await openBodyFile(dir);
     const request = JSON.stringify({ custom_id: 'x', text: 'ü'.repeat(1500) });
-    for (let n = 0; n < 1000; n++) await file.append(request);
+    for (let n = 0; n < 1000; n++) await file.append(Buffer.from(request));
     const body = await file.finish();
     const bytes = await readFile(body.path);
     expect(bytes.length).toBe(body.bytes);
@@ -59,7 +59,7 @@ describe('a body file', () => {
 
   test('is gone after it was discarded, finished or not, once or twice', async () => {
     const open = await openBodyFile(dir);
-    await open.append('{}');
+    await open.append(Buffer.from('{}'));
     await open.discard();
     await open.discard();
     const file = await openBodyFile(dir);
@@ -72,7 +72,7 @@ describe('a body file', () => {
   test('takes nothing more once it is finished', async () => {
     const file = await openBodyFile(dir);
     await file.finish();
-    await expect(file.append('{}')).rejects.toThrow(/finished/);
+    await expect(file.append(Buffer.from('{}'))).rejects.toThrow(/finished/);
     await expect(file.finish()).rejects.toThrow(/finished/);
   });
 
@@ -80,7 +80,7 @@ describe('a body file', () => {
     const server = await scriptedServer((_seen, response) => sendJson(response, 200, wireBatch()));
     const file = await openBodyFile(dir);
     const request = JSON.stringify({ text: 'x'.repeat(3000) });
-    for (let n = 0; n < 1000; n++) await file.append(request);
+    for (let n = 0; n < 1000; n++) await file.append(Buffer.from(request));
     const body = await file.finish();
     const outcome = await server.provider.createBatch(await body.blob(), { timeoutMs: 10_000 });
     expect(outcome.outcome).toBe('created');

@@ -81,7 +81,7 @@ async function house(settings: SettingsChange = {}, rules: readonly RuleInput[] 
       const file = await openBodyFile(dir);
       for (const [customId, messages_json] of requests) {
         const parts = { memory: `<memory>${customId}</memory>`, messages_json, max_tokens: 4096 };
-        await file.append(encodeRequest(customId, encoded, parts));
+        await file.append(Buffer.from(encodeRequest(customId, encoded, parts)));
       }
       const body = await file.finish();
       const outcome = await provider.createBatch(await body.blob(), { timeoutMs });
