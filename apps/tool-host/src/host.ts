@@ -12,6 +12,9 @@ import { startThreads } from './threads.ts';
  * deadlines, and passes outcomes on. It ends with the process that started it.
  */
 
+/** Threads that have not started by then are started anew. */
+const START_TIMEOUT_MS = 15_000;
+
 /**
  * A plain exit would first wait for threads, and one that sits in native code may not end for minutes.
  * There is nothing here to put in order: every outcome that left is out, and the rest is the client's to judge.
@@ -52,6 +55,8 @@ async function loadTools({ settings, scheduler }: Service): Promise<ToolCatalog>
   const candidates = await findCandidates(settings.tools_dirs);
   const sources = await readThreadSources(candidates.modules.map(({ file }) => file));
   const threads = startThreads(settings, sources, (report) => scheduler.onReport(report), log);
+  // A module's clock must not run while its thread starts.
+  await threads.warm([], AbortSignal.timeout(START_TIMEOUT_MS));
   const catalog = await readCatalog(candidates, threads, settings.load_timeout_ms);
   await threads.warm(
     catalog.tools.map(({ file }) => file),
