@@ -1,15 +1,16 @@
 import { RESULT_CHAR_LIMIT_MAX, TIMEOUT_MS_MAX, type ToolCallRequest } from './contract.ts';
 import { FRAME_BYTES_MAX } from './frames.ts';
-import type { CallEnvelope } from './protocol.ts';
+import type { CallEnvelope, CallFrame } from './protocol.ts';
 import { describeError } from './text.ts';
 
 /** Room in a frame for what surrounds a call. */
 const FRAME_RESERVE_BYTES = 4_096;
 
-/** Either the call's envelope as JSON, or the sentence that says which field is wrong. */
-export type EncodedCall = { readonly json: string; readonly bytes: number } | { readonly error: string };
+/** The call and its envelope as JSON, and the bytes of both; or the sentence that says which field is wrong. */
+export type EncodedCall =
+  { readonly envelope: string; readonly json: string; readonly bytes: number } | { readonly error: string };
 
-/** Checks a request and writes it as the JSON of a call envelope under the number `id`. Never throws. */
+/** Checks a request and writes it as JSON under the number `id`. Never throws. */
 export function encodeCall(id: number, request: ToolCallRequest): EncodedCall {
   const args = request.arguments;
   if (typeof args !== 'object' || args === null || Array.isArray(args)) {
@@ -20,37 +21,37 @@ export function encodeCall(id: number, request: ToolCallRequest): EncodedCall {
   const limit = refuseOutside('result_char_limit', request.result_char_limit, RESULT_CHAR_LIMIT_MAX);
   if (limit !== undefined) return { error: limit };
 
-  let argsJson: string;
+  let json: string;
   try {
-    argsJson = JSON.stringify([args]).slice(1, -1);
+    json = JSON.stringify({
+      arguments: args as Record<string, unknown>,
+      id,
+      tool_name: request.tool_name,
+      agent_id: request.agent_id,
+      run_id: request.run_id,
+      tool_use_id: request.tool_use_id,
+      idempotency_key: request.idempotency_key,
+      timeout_ms: request.timeout_ms,
+      result_char_limit: request.result_char_limit,
+    } satisfies CallFrame);
   } catch (error) {
     return { error: `arguments cannot be written as JSON (${describeError(error)})` };
   }
   // An object may turn itself into something else, or into nothing, by its toJSON.
-  if (!argsJson.startsWith('{')) return { error: 'arguments must be a JSON object' };
+  if (!json.startsWith('{"arguments":{')) return { error: 'arguments must be a JSON object' };
 
-  const rest = JSON.stringify({
-    id,
-    tool_name: request.tool_name,
-    agent_id: request.agent_id,
-    run_id: request.run_id,
-    tool_use_id: request.tool_use_id,
-    idempotency_key: request.idempotency_key,
-    timeout_ms: request.timeout_ms,
-    result_char_limit: request.result_char_limit,
-  });
-  const callJson = `${rest.slice(0, -1)},"arguments":${argsJson}}`;
-  const json = JSON.stringify([
+  const callBytes = Buffer.byteLength(json);
+  const envelope = JSON.stringify([
     id,
     request.tool_name,
     request.timeout_ms ?? 0,
-    callJson,
+    callBytes,
   ] satisfies CallEnvelope);
-  const bytes = Buffer.byteLength(json);
+  const bytes = callBytes + Buffer.byteLength(envelope);
   if (bytes > FRAME_BYTES_MAX - FRAME_RESERVE_BYTES) {
     return { error: `arguments are too large: the call takes ${bytes} bytes, the cap is ${FRAME_BYTES_MAX}` };
   }
-  return { json, bytes };
+  return { envelope, json, bytes };
 }
 
 function refuseOutside(field: string, value: number | undefined, max: number): string | undefined {

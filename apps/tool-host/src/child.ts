@@ -25,8 +25,8 @@ export interface ChildOptions {
 export interface Child {
   readonly pid: number | undefined;
   send(frame: ToHost): void;
-  /** Sends frame text that is JSON already. */
-  sendJson(json: string): void;
+  /** Sends a frame that is text already. */
+  sendText(text: string): void;
   /** Closes the lifeline; the child ends at once. */
   release(): void;
   kill(): void;
@@ -59,7 +59,7 @@ export function startChild(options: ChildOptions): Child {
     );
   } catch (error) {
     queueMicrotask(() => goneBecause(`it could not be started: ${(error as Error).message}`));
-    return { pid: undefined, send() {}, sendJson() {}, release() {}, kill() {} };
+    return { pid: undefined, send() {}, sendText() {}, release() {}, kill() {} };
   }
 
   const pipe = child.stdio[FRAME_FD] as Duplex | null;
@@ -96,14 +96,14 @@ export function startChild(options: ChildOptions): Child {
     });
   });
 
-  function sendJson(json: string): void {
-    if (!gone && pipe?.writable === true) pipe.write(encodeFrame(json));
+  function sendText(text: string): void {
+    if (!gone && pipe?.writable === true) pipe.write(encodeFrame(text));
   }
 
   return {
     pid: child.pid,
-    send: (frame) => sendJson(JSON.stringify(frame)),
-    sendJson,
+    send: (frame) => sendText(JSON.stringify(frame)),
+    sendText,
     release() {
       child.stdin?.destroy();
       pipe?.end();

@@ -38,7 +38,7 @@ interface Dispatch {
 interface PendingCall {
   readonly id: number;
   readonly callId: string;
-  readonly toolName: string;
+  readonly envelope: string;
   readonly json: string;
   readonly bytes: number;
   readonly dispatch: Dispatch;
@@ -135,12 +135,12 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
     }
   }
 
-  function onOutcome({ id, ...outcome }: OutcomeFrame): void {
-    const call = sent.get(id);
+  function onOutcome(frame: OutcomeFrame): void {
+    const call = sent.get(frame.id);
     if (call === undefined) return;
-    sent.delete(id);
+    sent.delete(frame.id);
     sentBytes -= call.bytes;
-    deliver(call, { call_id: call.callId, ...outcome });
+    deliver(call, outcomeOf(call, frame));
   }
 
   function deliver(call: PendingCall, outcome: ToolCallOutcome): void {
@@ -160,19 +160,21 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
 
   function sendCalls(): void {
     if (!ready || child === undefined) return;
-    let frame = '';
+    let envelopes = '';
+    let calls = '';
     const flush = (): void => {
-      if (frame !== '') child?.sendJson(`{"kind":"calls","calls":[${frame}]}`);
-      frame = '';
+      if (calls !== '') child?.sendText(`{"kind":"calls","calls":[${envelopes}]}\n${calls}`);
+      envelopes = calls = '';
     };
     while (sent.size < WINDOW_CALLS_MAX && sentBytes < WINDOW_BYTES_MAX) {
       const call = queue.shift();
       if (call === undefined) break;
       if (call.dispatch.settled) continue;
-      if (frame !== '' && frame.length + call.bytes > FRAME_BYTES_WANTED) flush();
+      if (calls !== '' && calls.length + call.bytes > FRAME_BYTES_WANTED) flush();
       sent.set(call.id, call);
       sentBytes += call.bytes;
-      frame = frame === '' ? call.json : `${frame},${call.json}`;
+      envelopes = calls === '' ? call.envelope : `${envelopes},${call.envelope}`;
+      calls += call.json;
     }
     flush();
   }
@@ -298,7 +300,7 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
         const call: PendingCall = {
           id,
           callId: request.call_id,
-          toolName: request.tool_name,
+          envelope: 'json' in encoded ? encoded.envelope : '',
           json: 'json' in encoded ? encoded.json : '',
           bytes: 'json' in encoded ? encoded.bytes : 0,
           dispatch,
@@ -345,6 +347,13 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
       clearTimeout(patience);
     },
   };
+}
+
+/** Field by field: this runs for every call, and a spread costs ten times as much. */
+function outcomeOf(call: PendingCall, frame: OutcomeFrame): ToolCallOutcome {
+  const { status, result, truncated, duration_ms, started, error } = frame;
+  const outcome = { call_id: call.callId, status, result, truncated, duration_ms, started };
+  return error === undefined ? outcome : { ...outcome, error };
 }
 
 function endedOutcome(

@@ -1,31 +1,36 @@
 /**
- * Frames: a length in four bytes, big endian, then that many bytes of UTF-8 JSON.
+ * Frames: a length in four bytes, big endian, then that many bytes of UTF-8: JSON, and after it, behind a line feed,
+ * an attachment if there is one: text that the reader hands on unread. JSON text never holds a line feed of its own.
  * A pipe hands over bytes in pieces of its own choosing; a frame is complete or it is not there.
  */
 
-/** The longest frame either side accepts, in bytes of JSON: 64 MiB. */
+/** The longest frame either side accepts, in bytes after the header: 64 MiB. */
 export const FRAME_BYTES_MAX = 64 * 1024 * 1024;
 
 const HEADER_BYTES = 4;
+const LINE_FEED = 0x0a;
 
-/** One frame holding `json`. Throws a RangeError when it would exceed {@link FRAME_BYTES_MAX}. */
-export function encodeFrame(json: string): Buffer {
-  const bytes = Buffer.byteLength(json);
+/** One frame holding `text`: JSON, perhaps with an attachment. Throws a RangeError when it would exceed {@link FRAME_BYTES_MAX}. */
+export function encodeFrame(text: string): Buffer {
+  const bytes = Buffer.byteLength(text);
   if (bytes > FRAME_BYTES_MAX) {
     throw new RangeError(`frame of ${bytes} bytes exceeds the cap of ${FRAME_BYTES_MAX} bytes`);
   }
   const frame = Buffer.allocUnsafe(HEADER_BYTES + bytes);
   frame.writeUInt32BE(bytes, 0);
-  frame.write(json, HEADER_BYTES);
+  frame.write(text, HEADER_BYTES);
   return frame;
 }
 
 /**
- * Returns a function to be fed with pieces; `onFrame` is called with each completed frame's parsed JSON, in order.
+ * Returns a function to be fed with pieces; `onFrame` is called with each completed frame's parsed JSON
+ * and its attachment, in order.
  * Pieces are joined once per frame, so a large frame costs linear time. Throws when a frame announces more than
  * {@link FRAME_BYTES_MAX} or does not parse: the stream cannot be trusted afterwards and must be closed.
  */
-export function createFrameReader(onFrame: (value: unknown) => void): (piece: Buffer) => void {
+export function createFrameReader(
+  onFrame: (value: unknown, attachment: Buffer) => void,
+): (piece: Buffer) => void {
   let pieces: Buffer[] = [];
   let buffered = 0;
   let wanted = HEADER_BYTES;
@@ -47,11 +52,13 @@ export function createFrameReader(onFrame: (value: unknown) => void): (piece: Bu
         wanted = announced;
         inHeader = false;
       } else {
-        const json = bytes.toString('utf8', offset, offset + wanted);
+        const frame = bytes.subarray(offset, offset + wanted);
+        const lineFeed = frame.indexOf(LINE_FEED);
+        const jsonBytes = lineFeed === -1 ? wanted : lineFeed;
         offset += wanted;
         wanted = HEADER_BYTES;
         inHeader = true;
-        onFrame(JSON.parse(json));
+        onFrame(JSON.parse(frame.toString('utf8', 0, jsonBytes)), frame.subarray(jsonBytes + 1));
       }
     }
     bytes = bytes.subarray(offset);

@@ -80,7 +80,7 @@ async function configure(settings: HostSettings): Promise<void> {
   send({ kind: 'ready', catalog: await loadTools(service) });
 }
 
-function onFrame(frame: ToHost): void {
+function onFrame(frame: ToHost, attachment: Buffer): void {
   if (frame.kind === 'configure') {
     void configure(frame.settings);
     return;
@@ -89,7 +89,7 @@ function onFrame(frame: ToHost): void {
   const current = service;
   switch (frame.kind) {
     case 'calls':
-      current.scheduler.enqueue(frame.calls);
+      current.scheduler.enqueue(frame.calls, attachment);
       return;
     case 'cancel':
       current.scheduler.cancel(frame.ids);
@@ -107,7 +107,7 @@ function onFrame(frame: ToHost): void {
 
 frames.on(
   'data',
-  createFrameReader((frame) => onFrame(frame as ToHost)),
+  createFrameReader((frame, attachment) => onFrame(frame as ToHost, attachment)),
 );
 frames.on('error', endProcess);
 frames.on('close', endProcess);

@@ -20,8 +20,8 @@ export interface CallFrame {
   readonly result_char_limit?: number | undefined;
 }
 
-/** A call as the host reads it: its number, its tool, its own deadline in milliseconds or 0, and its {@link CallFrame} as JSON. */
-export type CallEnvelope = readonly [id: number, toolName: string, timeoutMs: number, callJson: string];
+/** A call as the host reads it: its number, its tool, its own deadline in milliseconds or 0, and the bytes of its {@link CallFrame} as JSON. */
+export type CallEnvelope = readonly [id: number, toolName: string, timeoutMs: number, bytes: number];
 
 /** An outcome on its way back; the client puts the caller's key in place of the number. */
 export interface OutcomeFrame {
@@ -46,6 +46,7 @@ export interface HostSettings {
 
 export type ToHost =
   | { readonly kind: 'configure'; readonly settings: HostSettings }
+  /** The calls' own JSON follows as the attachment of the frame, one after the other. */
   | { readonly kind: 'calls'; readonly calls: readonly CallEnvelope[] }
   | { readonly kind: 'cancel'; readonly ids: readonly number[] }
   | { readonly kind: 'reload'; readonly request: number }

@@ -37,7 +37,8 @@ export interface SchedulerPorts {
 
 /** Groups waiting calls into tasks, keeps the lanes filled, and sees to it that every call gets exactly one outcome. */
 export interface Scheduler {
-  enqueue(envelopes: readonly CallEnvelope[]): void;
+  /** `callsJson` holds the calls of the envelopes, one after the other. */
+  enqueue(envelopes: readonly CallEnvelope[], callsJson: Buffer): void;
   /** Gives these calls up: waiting ones end at once, running ones are asked, and stopped half a second later. */
   cancel(ids: readonly number[]): void;
   /** From now on tasks run in these threads with these tools; the former threads go when their tasks have ended. */
@@ -246,17 +247,20 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
   }
 
   return {
-    enqueue(envelopes) {
-      for (const [id, toolName, timeoutMs, json] of envelopes) {
+    enqueue(envelopes, callsJson) {
+      let offset = 0;
+      for (const [id, toolName, timeoutMs, bytes] of envelopes) {
         const call: QueuedCall = {
           id,
           toolName,
           timeoutMs,
-          json,
+          // A string of its own: a slice of a common one would keep all of it in memory as long as one call is open.
+          json: callsJson.toString('utf8', offset, offset + bytes),
           interruptions: 0,
           retried: false,
           cancelled: false,
         };
+        offset += bytes;
         open.set(id, call);
         putBack(call);
       }

@@ -89,15 +89,12 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
   function end(call: LiveCall, status: ToolCallStatus, result: string, truncated: boolean): void {
     if (call.ended) return;
     call.ended = true;
-    const outcome: OutcomeFrame = {
-      id: call.frame.id,
-      status,
-      result,
-      truncated,
-      duration_ms: roundMs(performance.now() - call.startedMs),
-      started: true,
-      ...(status === 'succeeded' ? undefined : { error: result }),
-    };
+    const { id } = call.frame;
+    const duration_ms = roundMs(performance.now() - call.startedMs);
+    const outcome: OutcomeFrame =
+      status === 'succeeded'
+        ? { id, status, result, truncated, duration_ms, started: true }
+        : { id, status, result, truncated, duration_ms, started: true, error: result };
     record(call.index, outcome, call.busyMs);
     // A call that must not run twice is reported before anything else can go wrong in this thread.
     if (call.tool.once) report();

@@ -16,6 +16,17 @@ describe('frames', () => {
     }
   });
 
+  test('may carry an attachment, which comes out as it was, beside the JSON', () => {
+    const received: unknown[] = [];
+    const read = createFrameReader((value, attachment) => received.push([value, attachment.toString()]));
+    read(Buffer.concat(['{"a":"\\n"}\nä\n{', '[1]', '[2]\n'].map(encodeFrame)));
+    expect(received).toEqual([
+      [{ a: '\n' }, 'ä\n{'],
+      [[1], ''],
+      [[2], ''],
+    ]);
+  });
+
   test('over the cap are neither written nor read', () => {
     const header = Buffer.alloc(4);
     header.writeUInt32BE(FRAME_BYTES_MAX + 1);

@@ -39,7 +39,10 @@ test('of a tool nobody has measured one task runs alone for a moment, then as ma
     const tool = { name: 'new', description: 'A tool.', parameters: { type: 'object' }, file: '/new.ts' };
     const manifest = { ...tool, side_effects: 'none', timeout_ms: 30_000, result_char_limit: 1_000 } as const;
     scheduler.use({ tools: [manifest], problems: [] }, threads);
-    scheduler.enqueue(Array.from({ length: 200 }, (_, id) => [id, 'new', 0, '{}'] as const));
+    scheduler.enqueue(
+      Array.from({ length: 200 }, (_, id) => [id, 'new', 0, 2] as const),
+      Buffer.from('{}'.repeat(200)),
+    );
     expect(tasks.map((task) => task.tool_of_call.length)).toEqual([16]);
     vi.advanceTimersByTime(1_000);
     expect(tasks.map((task) => task.tool_of_call.length)).toEqual([16, 16, 16, 16]);

@@ -100,6 +100,8 @@ describe('a request that cannot be run', () => {
       callOf('echo', ['a', 'list']),
       callOf('echo', 'text'),
       callOf('echo', null),
+      callOf('echo', { toJSON: () => 'text' }),
+      callOf('echo', { toJSON: () => undefined }),
       callOf('echo', cyclic),
       callOf('echo', {}, { timeout_ms: 0 }),
       callOf('echo', {}, { timeout_ms: 600_001 }),
@@ -111,16 +113,18 @@ describe('a request that cannot be run', () => {
       'arguments must be a JSON object',
       'arguments must be a JSON object',
       'arguments must be a JSON object',
+      'arguments must be a JSON object',
+      'arguments must be a JSON object',
       expect.stringMatching(/^arguments cannot be written as JSON/),
       'timeout_ms must be a whole number from 1 to 600000',
       'timeout_ms must be a whole number from 1 to 600000',
       'result_char_limit must be a whole number from 1 to 8000000',
       undefined,
     ]);
-    expect(outcomes.slice(0, 8).every((outcome) => outcome.status === 'failed' && !outcome.started)).toBe(
+    expect(outcomes.slice(0, 10).every((outcome) => outcome.status === 'failed' && !outcome.started)).toBe(
       true,
     );
-    expect(outcomes[8]?.result).toBe('good');
+    expect(outcomes[10]?.result).toBe('good');
   });
 
   test(
@@ -169,6 +173,15 @@ describe('many calls', () => {
       .filter((call) => call.tool_name === 'pay_once')
       .map((call) => call.idempotency_key);
     expect((await linesOf(ledger)).sort(), 'each payment was made exactly once').toEqual(payments.sort());
+  });
+
+  test('each call gets its own arguments, whatever characters its neighbours have', async () => {
+    const host = await startTestHost();
+    const texts = ['plain', 'ä', '\n', '😀', '\ud800', '\u2028', '"\\"', ''];
+    const outcomes = await host.runCalls(
+      texts.map((text) => callOf('echo', { text }, { agent_id: `é${text}` })),
+    );
+    expect(outcomes.map(({ result }) => result)).toEqual(texts);
   });
 
   test('no calls, no outcomes', async () => {
