@@ -1,5 +1,3 @@
-import type { ToolReply } from './deps.ts';
-
 /** What is known of how long calls of each tool take, learned from those that this process has made. */
 export interface QuickTools {
   /**
@@ -7,7 +5,13 @@ export interface QuickTools {
    * they did not; and of a tool that nobody has called yet, a few to find out.
    */
   worthTrying(toolName: string): number;
-  observe(toolName: string, reply: Pick<ToolReply, 'status' | 'duration_ms'>): void;
+  observe(toolName: string, reply: ObservedCall): void;
+}
+
+/** What a reply of the tool host says of the time that the call took. */
+export interface ObservedCall {
+  readonly status: 'succeeded' | 'failed' | 'timed_out' | 'crashed';
+  readonly duration_ms: number;
 }
 
 /** What makes a tool a quick one. */
