@@ -1,5 +1,7 @@
 // Stands alone, as a tool module does: the same answer as `lookUp` of the workload, as cheap to make.
 export const description = 'Looks a customer up. Give the customer and what you want to know.';
+export const sideEffects = 'none';
+
 export const parameters = {
   type: 'object',
   properties: { customer: { type: 'string' }, question: { type: 'string' }, depth: { type: 'integer' } },

@@ -21,7 +21,8 @@ import { readRequests } from './read-requests.ts';
 
 /** Requests that are read and encoded at a time: the first few, then as many as make about a few megabytes. */
 const PAGE_FIRST = 20;
-const PAGE_MAX = 500;
+const PAGE_GROWTH_MAX = 16;
+const PAGE_MAX = 1_000;
 const PAGE_CHARS = 4_000_000;
 
 /** What encoding found besides the requests that are in the file. */
@@ -65,7 +66,7 @@ export async function encodeRequests(
     // Long conversations make small pages: what those before took is the best guess for the next.
     const chars = page.reduce((sum, request) => sum + request.messages_json.length, 0);
     const fitting = Math.floor((page.length * PAGE_CHARS) / Math.max(1, chars));
-    size = Math.max(1, Math.min(fitting, size * 4, PAGE_MAX));
+    size = Math.max(1, Math.min(fitting, size * PAGE_GROWTH_MAX, PAGE_MAX));
   }
   return { unsendable: pass.unsendable, token_samples: [...samples.values()] };
 }

@@ -9,7 +9,8 @@ export const RING_INTERVAL_MS = 500;
  * `ring` resolves when nothing is left for its caller to wait for; what waits when the bell closes is sent first.
  */
 export function createHouseBell(bell: Bell, kick: (kind: SignalKind) => void): Bell {
-  let waiting: Signal[] = [];
+  // One of a kind: whoever hears it looks for all that is due.
+  let waiting = new Map<SignalKind, Signal>();
   let pause: NodeJS.Timeout | undefined;
 
   function kickEach(signals: readonly Signal[]): void {
@@ -17,8 +18,8 @@ export function createHouseBell(bell: Bell, kick: (kind: SignalKind) => void): B
   }
 
   function send(): Promise<void> {
-    const signals = waiting;
-    waiting = [];
+    const signals = [...waiting.values()];
+    waiting = new Map();
     pause =
       signals.length === 0
         ? undefined
@@ -33,7 +34,7 @@ export function createHouseBell(bell: Bell, kick: (kind: SignalKind) => void): B
     async ring(signals) {
       kickEach(signals);
       if (bell.backend === 'none') return;
-      waiting.push(...signals);
+      for (const signal of signals) waiting.set(signal.kind, signal);
       if (pause === undefined) await send();
     },
     async close() {

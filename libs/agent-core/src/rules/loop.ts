@@ -59,6 +59,10 @@ export function loopAfterCalls(facts: LoopFacts, calls: readonly DecidedCall[]):
     const error = `The arguments that a tool rule fixes for ${misfit}`;
     return { kind: 'stop', stop_reason: 'invalid_request', reason: 'prefilled arguments do not fit', error };
   }
+  if (rules.length === 0) {
+    if (isLastStep(facts)) return stop('max_steps', 'step limit reached');
+    return { kind: 'continue', reason: 'results go back to the model', reask: null };
+  }
   const history = withCalls(facts.history, calls);
   const missing = uncalledRequired(rules, history, available);
   const ended = calls.find((call) => call.carried_out && call.ok && isTerminal(rules, call.tool_name));
