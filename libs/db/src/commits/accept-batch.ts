@@ -9,13 +9,15 @@ import {
   type ResultFormat,
   type ToolDefinition,
 } from '@nightshift/agent-core';
-import { sql } from 'kysely';
+import { sql, type RawBuilder } from 'kysely';
 import { newConversationId, newId, newRunId, type Tx } from '../connect.ts';
 import { lockConversations } from '../locks/lock-conversations.ts';
 import { wishKey, type DefinitionWish } from '../reads/agent-definitions.ts';
 import { readDefinitions } from '../reads/definitions.ts';
+import { recordsOf, textSlices } from './columns.ts';
 import { freezeDefinitions, type FrozenAgent } from './freeze-definitions.ts';
 import { jsonRowChunks, storableJson } from './json-rows.ts';
+import { rowsPerStatement } from './rows-per-statement.ts';
 import { RUNS_PER_CHUNK } from './run-chunks.ts';
 
 /** A message that a caller sends to an agent. */
@@ -301,19 +303,23 @@ async function takeConversations(
   now: string,
 ): Promise<void> {
   const starting = plan.filter((run) => run.first_seq !== null);
-  const toRow = (run: PlannedRun): object => ({ id: run.conversation_id, run_id: run.id });
-  for (const { json } of jsonRowChunks(starting.filter((run) => run.request.isolated).map(toRow))) {
+  const recordsOfHolders = (rows: readonly PlannedRun[]): RawBuilder<unknown> =>
+    recordsOf(rows, {
+      id: ['uuid', (run) => run.conversation_id],
+      run_id: ['uuid', (run) => run.id],
+    });
+  for (const rows of rowsPerStatement(starting.filter((run) => run.request.isolated))) {
     await sql`
       insert into conversation (id, project_id, run_id, created_at)
-      select id, ${projectId}::uuid, run_id, ${now}::timestamptz
-      from json_to_recordset(${json}::json) as r (id uuid, run_id uuid)
+      select d.id, ${projectId}::uuid, d.run_id, ${now}::timestamptz
+      from ${recordsOfHolders(rows)}
     `.execute(trx);
   }
-  for (const { json } of jsonRowChunks(starting.filter((run) => !run.request.isolated).map(toRow))) {
+  for (const rows of rowsPerStatement(starting.filter((run) => !run.request.isolated))) {
     await sql`
-      update conversation c set run_id = r.run_id
-      from json_to_recordset(${json}::json) as r (id uuid, run_id uuid)
-      where c.id = r.id and c.run_id is null
+      update conversation c set run_id = d.run_id
+      from ${recordsOfHolders(rows)}
+      where c.id = d.id and c.run_id is null
     `.execute(trx);
   }
 }
@@ -325,32 +331,39 @@ async function insertRuns(
   plan: readonly PlannedRun[],
   now: string,
 ): Promise<void> {
-  const rows = plan.map(({ request, ...run }) => ({
-    ...run,
-    agent_id: request.agent_id,
-    custom_id: request.custom_id === null ? null : toStorableText(request.custom_id),
-    max_steps: request.max_steps,
-    deadline_at: earlier(request.deadline, batch.deadline),
-    max_cost_nanousd: request.cap?.cost_nanousd ?? null,
-    max_output_tokens: request.cap?.output_tokens ?? null,
-    state: run.first_seq === null ? 'queued' : 'ready',
-  }));
-  for (const { json } of jsonRowChunks(rows)) {
+  for (const rows of rowsPerStatement(plan)) {
     await sql`
       insert into run (id, project_id, batch_id, agent_id, conversation_id, definition_id, ordinal, custom_id, state,
         max_steps, max_cost_nanousd, max_output_tokens, first_seq, last_seq, deadline_at, created_at, started_at)
-      select id, ${projectId}::uuid, ${batch.id}::uuid, agent_id, conversation_id, definition_id, ordinal, custom_id, state,
-        max_steps, max_cost_nanousd, max_output_tokens, first_seq, last_seq, deadline_at, ${now}::timestamptz, case state when 'ready' then ${now}::timestamptz end
-      from json_to_recordset(${json}::json) as r (id uuid, agent_id uuid, conversation_id uuid, definition_id uuid,
-        ordinal integer, custom_id text, state text, max_steps integer, max_cost_nanousd bigint, max_output_tokens bigint, first_seq integer, last_seq integer,
-        deadline_at timestamptz)
+      select d.id, ${projectId}::uuid, ${batch.id}::uuid, d.agent_id, d.conversation_id, d.definition_id, d.ordinal, d.custom_id,
+        case when d.first_seq is null then 'queued' else 'ready' end, d.max_steps, d.max_cost_nanousd, d.max_output_tokens,
+        d.first_seq, d.last_seq, d.deadline_at::timestamptz, ${now}::timestamptz,
+        case when d.first_seq is not null then ${now}::timestamptz end
+      from ${recordsOf(rows, {
+        id: ['uuid', (run) => run.id],
+        agent_id: ['uuid', ({ request }) => request.agent_id],
+        conversation_id: ['uuid', (run) => run.conversation_id],
+        definition_id: ['uuid', (run) => run.definition_id],
+        ordinal: ['int', (run) => run.ordinal],
+        custom_id: ['text', ({ request }) => storable(request.custom_id)],
+        max_steps: ['int', ({ request }) => request.max_steps],
+        max_cost_nanousd: ['bigint', ({ request }) => request.cap?.cost_nanousd ?? null],
+        max_output_tokens: ['bigint', ({ request }) => request.cap?.output_tokens ?? null],
+        first_seq: ['int', (run) => run.first_seq],
+        last_seq: ['int', (run) => run.last_seq],
+        deadline_at: ['text', ({ request }) => earlier(request.deadline, batch.deadline)],
+      })}
     `.execute(trx);
   }
 }
 
-/** Of two ISO times the earlier one; undefined for none. */
-function earlier(one: string | null | undefined, other: string | null | undefined): string | undefined {
-  if (one == null || other == null) return one ?? other ?? undefined;
+function storable(text: string | null): string | null {
+  return text === null ? null : toStorableText(text);
+}
+
+/** Of two ISO times the earlier one; null for none. */
+function earlier(one: string | null | undefined, other: string | null | undefined): string | null {
+  if (one == null || other == null) return one ?? other ?? null;
   return Date.parse(one) < Date.parse(other) ? one : other;
 }
 
@@ -375,7 +388,7 @@ async function insertReadyChunks(
   }
 }
 
-/** A message as a row of JSON; its content is text that Postgres can take apart again. */
+/** A message as a row; its content is text that Postgres can take apart again. */
 function toMessageRow(message: InputMessage): {
   role: string;
   content: string;
@@ -385,21 +398,21 @@ function toMessageRow(message: InputMessage): {
   return {
     role: message.role,
     content: toStorable(JSON.stringify(message.content)),
-    otid: message.otid === null ? null : toStorableText(message.otid),
-    name: message.name === null ? null : toStorableText(message.name),
+    otid: storable(message.otid),
+    name: storable(message.name),
   };
 }
 
-function* messageRows(plan: readonly PlannedRun[]): Generator<object> {
+interface InputRow extends ReturnType<typeof toMessageRow> {
+  readonly run: PlannedRun;
+  readonly seq: number;
+}
+
+function* inputRows(plan: readonly PlannedRun[]): Generator<InputRow> {
   for (const run of plan) {
     if (run.first_seq === null) continue;
     for (const [index, message] of run.request.messages.entries()) {
-      yield {
-        conversation_id: run.conversation_id,
-        seq: run.first_seq + index,
-        run_id: run.id,
-        ...toMessageRow(message),
-      };
+      yield { run, seq: run.first_seq + index, ...toMessageRow(message) };
     }
   }
 }
@@ -410,12 +423,22 @@ async function insertMessages(
   plan: readonly PlannedRun[],
   now: string,
 ): Promise<void> {
-  for (const { json } of jsonRowChunks(messageRows(plan))) {
+  for (const rows of rowsPerStatement(inputRows(plan), ({ content }) => content.length)) {
+    const contents = textSlices(rows.map(({ content }) => content));
     await sql`
       insert into message (project_id, conversation_id, seq, run_id, role, content, otid, name, created_at)
-      select ${projectId}::uuid, conversation_id, seq, run_id, role, content::json, otid, name, ${now}::timestamptz
-      from json_to_recordset(${json}::json) as r (conversation_id uuid, seq integer, run_id uuid, role text, content text,
-        otid text, name text)
+      select ${projectId}::uuid, d.conversation_id, d.seq, d.run_id, d.role,
+        convert_from(substr(${contents.bytes}::bytea, d.start, d.length), 'UTF8')::json, d.otid, d.name, ${now}::timestamptz
+      from ${recordsOf(rows, {
+        conversation_id: ['uuid', ({ run }) => run.conversation_id],
+        seq: ['int', ({ seq }) => seq],
+        run_id: ['uuid', ({ run }) => run.id],
+        role: ['word', ({ role }) => role],
+        start: ['int', (_row, index) => contents.startOf(index)],
+        length: ['int', (_row, index) => contents.lengthOf(index)],
+        otid: ['text', ({ otid }) => otid],
+        name: ['text', ({ name }) => name],
+      })}
     `.execute(trx);
   }
 }

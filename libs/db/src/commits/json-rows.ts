@@ -1,9 +1,5 @@
 import { toStorable, toStorableText } from '@nightshift/agent-core';
-
-/** Rows of one `json_to_recordset` parameter at most. */
-export const ROWS_PER_STATEMENT = 5_000;
-/** Characters of one parameter that end a chunk early; a single larger row is a chunk of its own. */
-const CHARS_PER_STATEMENT = 8_000_000;
+import { rowsPerStatement } from './rows-per-statement.ts';
 
 /** One parameter for `json_to_recordset`, and how many rows it holds. */
 export interface RowChunk {
@@ -13,22 +9,13 @@ export interface RowChunk {
 
 /** The rows in order as JSON parameters, cut so that no statement grows without bound. */
 export function* jsonRowChunks(rows: Iterable<object>): Generator<RowChunk> {
-  let chunk: string[] = [];
-  let chars = 0;
-  for (const row of rows) {
-    const text = JSON.stringify(row);
-    if (
-      chunk.length === ROWS_PER_STATEMENT ||
-      (chunk.length > 0 && chars + text.length > CHARS_PER_STATEMENT)
-    ) {
-      yield { json: `[${chunk.join(',')}]`, count: chunk.length };
-      chunk = [];
-      chars = 0;
-    }
-    chunk.push(text);
-    chars += text.length;
+  for (const chunk of rowsPerStatement(jsonTexts(rows), (text) => text.length)) {
+    yield { json: `[${chunk.join(',')}]`, count: chunk.length };
   }
-  if (chunk.length > 0) yield { json: `[${chunk.join(',')}]`, count: chunk.length };
+}
+
+function* jsonTexts(rows: Iterable<object>): Generator<string> {
+  for (const row of rows) yield JSON.stringify(row);
 }
 
 /** JSON text for a `json` column of settings: strings as a `text` column would take them, so that SQL can read it. */

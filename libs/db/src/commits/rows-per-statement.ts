@@ -1,0 +1,24 @@
+/** Rows of one statement at most. */
+const ROWS_PER_STATEMENT = 5_000;
+/** Characters of a statement's texts that end its rows early; a single longer row is a statement of its own. */
+const CHARS_PER_STATEMENT = 8_000_000;
+
+/** The rows in order, cut so that no statement grows without bound; `charsOf`: what a row adds to its texts. */
+export function* rowsPerStatement<Row>(
+  rows: Iterable<Row>,
+  charsOf: (row: Row) => number = () => 0,
+): Generator<readonly Row[]> {
+  let chunk: Row[] = [];
+  let chars = 0;
+  for (const row of rows) {
+    const more = charsOf(row);
+    if (chunk.length === ROWS_PER_STATEMENT || (chunk.length > 0 && chars + more > CHARS_PER_STATEMENT)) {
+      yield chunk;
+      chunk = [];
+      chars = 0;
+    }
+    chunk.push(row);
+    chars += more;
+  }
+  if (chunk.length > 0) yield chunk;
+}
