@@ -222,11 +222,11 @@ create table conversation (
   created_at timestamp with time zone not null default app_now(),
   summary_to_seq integer,
   constraint conversation_pkey PRIMARY KEY (id),
-  constraint conversation_run_id_key UNIQUE (run_id),
   constraint conversation_context_from_seq_check CHECK ((context_from_seq >= 0)),
   constraint conversation_low_bits_free CHECK ((((get_byte(uuid_send(id), 12) & 127) = 0) AND (get_byte(uuid_send(id), 13) = 0) AND (get_byte(uuid_send(id), 14) = 0) AND (get_byte(uuid_send(id), 15) = 0))),
   constraint conversation_summary_is_past CHECK ((summary_to_seq < context_from_seq))
-);
+) with (fillfactor=50);
+CREATE UNIQUE INDEX conversation_held_once ON public.conversation USING btree (run_id) WHERE (run_id IS NOT NULL);
 
 create table conversation_summary (
   conversation_id uuid not null,

@@ -10,6 +10,7 @@ import * as money from './0005-money.ts';
 import * as counts from './0006-counts.ts';
 import * as agentResults from './0007-agent-results.ts';
 import * as hotPath from './0008-hot-path.ts';
+import * as holders from './0009-holders.ts';
 
 /** Every migration, by name, in order. Imported, not globbed: type stripping and bundling both see them. */
 export const MIGRATIONS: Readonly<Record<string, Migration>> = {
@@ -21,6 +22,7 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0006_counts': counts,
   '0007_agent_results': agentResults,
   '0008_hot_path': hotPath,
+  '0009_holders': holders,
 };
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...MIGRATIONS }) };

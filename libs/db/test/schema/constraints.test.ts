@@ -484,7 +484,7 @@ describe('keys say what may be there once', () => {
       'conversation',
       { ...VALID['conversation'], run_id: ID },
       { ...VALID['conversation'], id: '01900000-0000-7000-8000-000080000000', run_id: ID },
-      'conversation_run_id_key',
+      'conversation_held_once',
     ],
     [
       'a place in a batch belongs to one run',
