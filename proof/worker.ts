@@ -7,7 +7,11 @@ import type {
   FlowSettings,
   ToolPort,
 } from '../apps/worker/src/flows/deps.ts';
-import { createQuickTools, type QuickToolsPolicy } from '../apps/worker/src/flows/quick-tools.ts';
+import {
+  createQuickTools,
+  QUICK_TOOLS_POLICY_DEFAULT,
+  type QuickToolsPolicy,
+} from '../apps/worker/src/flows/quick-tools.ts';
 import { createLeaseKeeper } from '../apps/worker/src/leases/keeper.ts';
 import type { ProviderPort } from '../apps/worker/src/provider/port.ts';
 import { createPumps, type Pumps } from '../apps/worker/src/queues/pumps.ts';
@@ -53,7 +57,7 @@ export const SETTINGS: FlowSettings = {
 };
 
 /** Tools count as quick soon, so that calls of both ways are seen; one that breaks off goes back to the ordinary way. */
-const QUICK_TOOLS: QuickToolsPolicy = { calls_min: 2, mean_ms_max: 10, call_ms_max: 100 };
+const QUICK_TOOLS: QuickToolsPolicy = { ...QUICK_TOOLS_POLICY_DEFAULT, calls_min: 2, mean_ms_max: 10 };
 
 /** Sizes of a seed: batches of one request and of many, chunks of one line and of several. */
 export function drawSizes(random: Random): Partial<FlowSettings> {

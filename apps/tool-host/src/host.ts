@@ -47,6 +47,9 @@ interface Service {
   readonly scheduler: Scheduler;
 }
 
+/** Modules whose time to import is waited for, one after the other, before calls are taken. */
+const WARM_TIMES_MAX = 6;
+
 let service: Service | undefined;
 let reloads: Promise<unknown> = Promise.resolve();
 
@@ -60,7 +63,7 @@ async function loadTools({ settings, scheduler }: Service): Promise<ToolCatalog>
   const catalog = await readCatalog(candidates, threads, settings.load_timeout_ms);
   await threads.warm(
     catalog.tools.map(({ file }) => file),
-    AbortSignal.timeout(settings.load_timeout_ms),
+    AbortSignal.timeout(Math.min(catalog.tools.length, WARM_TIMES_MAX) * settings.load_timeout_ms),
   );
   scheduler.use(catalog, threads);
   return catalog;

@@ -72,22 +72,27 @@ interface Entry {
 }
 
 const NO_REPLIES: QuickStep['replies'] = new Map();
+const NOTHING_TRIED: ReadonlyMap<string, QuickStep> = new Map();
 const EXCERPT_CHARS = 2_000;
 /** Characters of a poison line that are kept: all of it, as a rule, for it was paid. */
 const POISON_CHARS = 4_000_000;
 
-/** Decodes a chunk of result lines, each in isolation, and applies them in one transaction. */
+/**
+ * Decodes a chunk of result lines, each in isolation, and applies them in one transaction. `triesCalls`: quick calls that
+ * the answers make are made first, so that they end in the same one.
+ */
 export async function applyResultLines(
   deps: FlowDeps,
   batch: ClaimedProviderBatch,
   lease: HeldLease,
   lines: readonly Line[],
+  triesCalls = true,
 ): Promise<AppliedChunk> {
   // A line that cannot be read may read well the next time; only the last pass takes it for the provider's answer.
   const isLastPass = batch.streams + 1 >= deps.settings.streams_max;
   const { entries, bad, cut, accountTrouble } = sortLines(batch, lines, isLastPass, deps.settings.prices);
   const ids = { chunk_ids: [newId(), newId(), newId()] as const, tally_slot: tallySlot() };
-  const quick = await tryQuickCalls(deps, lease, entries.values());
+  const quick = triesCalls ? await tryQuickCalls(deps, lease, entries.values()) : NOTHING_TRIED;
   const { decided, report } = await inTransaction(deps.db, async (trx) => {
     await holdLease(trx, lease);
     const runs = await lockRuns(trx, [...entries.keys()]);

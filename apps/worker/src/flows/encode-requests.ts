@@ -21,7 +21,7 @@ import { readRequests } from './read-requests.ts';
 
 /** Requests that are read and encoded at a time: the first few, then as many as make about a few megabytes. */
 const PAGE_FIRST = 20;
-const PAGE_GROWTH_MAX = 16;
+const PAGE_GROWTH_MAX = 4;
 const PAGE_MAX = 1_000;
 const PAGE_CHARS = 4_000_000;
 

@@ -217,7 +217,7 @@ async function applyHalving(
   lines: readonly Line[],
 ): Promise<AppliedChunk> {
   const failures: FailedLine[] = [];
-  const applied = await applyOrHalve(deps, batch, lease, lines, failures);
+  const applied = await applyOrHalve(deps, batch, lease, lines, failures, true);
   const [first] = failures;
   if (first === undefined) return applied;
   if (failures.length > POISON_LINES_MAX) {
@@ -243,9 +243,10 @@ async function applyOrHalve(
   lease: HeldLease,
   lines: readonly Line[],
   failures: FailedLine[],
+  triesCalls: boolean,
 ): Promise<AppliedChunk> {
   try {
-    return await applyResultLines(deps, batch, lease, lines);
+    return await applyResultLines(deps, batch, lease, lines, triesCalls);
   } catch (error) {
     const slow = isStatementTimeout(error);
     if (judgeError(error) !== 'poison' && !slow) throw error;
@@ -254,11 +255,12 @@ async function applyOrHalve(
       failures.push({ line: only, reason: error instanceof Error ? error.message : 'unknown', slow });
       return joined([]);
     }
+    // What failed may be the result of a call, which is no fault of the line: from here on calls go the ordinary way.
     const middle = Math.ceil(lines.length / 2);
-    const first = await applyOrHalve(deps, batch, lease, lines.slice(0, middle), failures);
+    const first = await applyOrHalve(deps, batch, lease, lines.slice(0, middle), failures, false);
     // Enough is known: halving the rest would only repeat it.
     if (failures.length > POISON_LINES_MAX) return first;
-    return joined([first, await applyOrHalve(deps, batch, lease, lines.slice(middle), failures)]);
+    return joined([first, await applyOrHalve(deps, batch, lease, lines.slice(middle), failures, false)]);
   }
 }
 

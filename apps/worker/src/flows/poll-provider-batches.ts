@@ -19,6 +19,8 @@ const FLOW = 'poll-provider-batches';
 const CLAIM_MAX = 1_000;
 /** Milliseconds after its expiry from which a batch that has not ended is something for an operator. */
 const OVERDUE_MS = 3_600_000;
+/** Milliseconds between two looks at least. */
+const LOOK_INTERVAL_MS = 1_000;
 /** Up to this many are asked for one by one; more share a list. */
 const RETRIEVE_MAX = 3;
 
@@ -99,10 +101,11 @@ async function pollClaimed(deps: FlowDeps, claimed: readonly ClaimedProviderBatc
   };
 }
 
-/** When the next batch is due: nobody rings for that. */
-async function untilNext({ db }: FlowDeps): Promise<Pick<FlowReport, 'again_in_ms'>> {
+/** When the next batch is due: nobody rings for that. Not at once, so that neighbours share a look. */
+async function untilNext({ db, settings }: FlowDeps): Promise<Pick<FlowReport, 'again_in_ms'>> {
   const nextMs = await readNextPollMs(db);
-  return nextMs === null ? {} : { again_in_ms: Math.max(1, Math.ceil(nextMs)) };
+  const least = Math.max(1, Math.min(LOOK_INTERVAL_MS, settings.poll.poll_interval_ms));
+  return nextMs === null ? {} : { again_in_ms: Math.max(least, Math.ceil(nextMs)) };
 }
 
 function decide(

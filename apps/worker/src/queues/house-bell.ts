@@ -2,6 +2,8 @@ import type { Bell, Signal, SignalKind } from '@nightshift/queue';
 
 /** Milliseconds between two rings to the neighbours. */
 export const RING_INTERVAL_MS = 500;
+/** Signals of a kind in one ring: each wakes a worker, which looks for all that is due. */
+const ALIKE_MAX = 8;
 
 /**
  * A bell that is heard in its own house at once, without the queue, and by the other workers at once or, when they have
@@ -9,8 +11,7 @@ export const RING_INTERVAL_MS = 500;
  * `ring` resolves when nothing is left for its caller to wait for; what waits when the bell closes is sent first.
  */
 export function createHouseBell(bell: Bell, kick: (kind: SignalKind) => void): Bell {
-  // One of a kind: whoever hears it looks for all that is due.
-  let waiting = new Map<SignalKind, Signal>();
+  let waiting: Signal[] = [];
   let pause: NodeJS.Timeout | undefined;
 
   function kickEach(signals: readonly Signal[]): void {
@@ -18,8 +19,8 @@ export function createHouseBell(bell: Bell, kick: (kind: SignalKind) => void): B
   }
 
   function send(): Promise<void> {
-    const signals = [...waiting.values()];
-    waiting = new Map();
+    const signals = waiting;
+    waiting = [];
     pause =
       signals.length === 0
         ? undefined
@@ -34,7 +35,10 @@ export function createHouseBell(bell: Bell, kick: (kind: SignalKind) => void): B
     async ring(signals) {
       kickEach(signals);
       if (bell.backend === 'none') return;
-      for (const signal of signals) waiting.set(signal.kind, signal);
+      for (const signal of signals) {
+        const alike = waiting.filter(({ kind }) => kind === signal.kind);
+        if (alike.length < ALIKE_MAX && alike.every(({ id }) => id !== signal.id)) waiting.push(signal);
+      }
       if (pause === undefined) await send();
     },
     async close() {

@@ -22,7 +22,11 @@ import type { JsonObject, ResultFormat, ToolDefinition } from '@nightshift/agent
 import { openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
 import { startSimulator, type Simulator, type SimulatorOptions } from '../../../simulator/src/index.ts';
 import { createDefinitionCache } from '../../src/flows/definition-cache.ts';
-import { createQuickTools, type QuickToolsPolicy } from '../../src/flows/quick-tools.ts';
+import {
+  createQuickTools,
+  QUICK_TOOLS_POLICY_DEFAULT,
+  type QuickToolsPolicy,
+} from '../../src/flows/quick-tools.ts';
 import type {
   FlowDeps,
   FlowReport,
@@ -145,7 +149,11 @@ const FAST: Partial<FlowSettings> = {
 };
 
 /** All calls go the ordinary way: answers first, their calls after. */
-const NO_QUICK_TOOLS: QuickToolsPolicy = { calls_min: 0, mean_ms_max: -1, call_ms_max: 0 };
+const NO_QUICK_TOOLS: QuickToolsPolicy = {
+  ...QUICK_TOOLS_POLICY_DEFAULT,
+  calls_min: 0,
+  mean_ms_max: -1,
+};
 
 /** No module tools. */
 export const NO_TOOLS: ToolPort = {

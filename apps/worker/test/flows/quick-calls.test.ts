@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
 import type { FlowDeps, ToolPort, ToolReply, ToolRequest } from '../../src/flows/deps.ts';
 import { ingestResults } from '../../src/flows/ingest-results.ts';
+import { QUICK_TOOLS_POLICY_DEFAULT } from '../../src/flows/quick-tools.ts';
 import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
 import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
 import { call, openHouse, type House, type SubmittedBatch, type WorkerParts } from './house.ts';
@@ -22,7 +23,7 @@ beforeEach(async () => {
 });
 afterEach(() => house.close());
 
-const POLICY = { calls_min: 3, mean_ms_max: 5, call_ms_max: 100 };
+const POLICY = { ...QUICK_TOOLS_POLICY_DEFAULT, calls_min: 3, mean_ms_max: 5, chunk_ms_max: 5_000 };
 
 type Calls = readonly (readonly [tool: string, input: Readonly<Record<string, string>>])[];
 
@@ -31,7 +32,8 @@ function submitCalls(runs: readonly Calls[], rules: readonly object[] = []): Pro
   return house.submit(
     runs.map((calls) => ({
       input: calls.map(([tool, input], index) => call(tool, input, index > 0)).join('\n'),
-      tools: ['act_none', 'act_idempotent', 'memory_insert'],
+      blocks: { notes: '' },
+      tools: ['act_none', 'act_idempotent', 'core_memory_append'],
       ...(rules.length === 0 ? {} : { tool_rules: rules }),
     })),
   );
@@ -126,6 +128,7 @@ describe('calls without side effects of a tool that comes back at once', () => {
       await submitCalls([
         [
           ['act_none', { what: 'look' }],
+          ['core_memory_append', { label: 'notes', content: 'seen' }],
           ['act_none', { wrong: 'argument' }],
           ['no_such_tool', {}],
         ],
@@ -140,6 +143,7 @@ describe('calls without side effects of a tool that comes back at once', () => {
     );
     expect(message?.content.map(({ content, is_error }) => [content.slice(0, 14), is_error])).toEqual([
       ['look: done', undefined],
+      [expect.any(String), undefined],
       [expect.any(String), true],
       ['Tool not found', true],
     ]);
@@ -238,7 +242,72 @@ test('a worker that dies before the commit leaves nothing: the calls are made ag
   expect((await house.runsOf(batch.id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
 });
 
-test('a cancelled batch has no call made, nor has an answer that is applied already', async () => {
+test('an answer that is applied already has no call made when the results are read again', async () => {
+  const batch = await submitCalls(looks(4));
+  const { tools, asked } = world();
+  const worker = quickWorker({ tools });
+  await untilAnswered(worker);
+  expect(asked.flat()).toHaveLength(4);
+  await house.rows(`update provider_batch set state = 'ended', next_due_at = app_now(), ingested_at = null`);
+  expect(await ingestResults(worker)).toMatchObject({ applied: 0, refused: 4 });
+  expect(asked.flat()).toHaveLength(4);
+  expect(await statesOf(batch)).toMatchObject(Array.from({ length: 4 }, () => ({ run: 'ready' })));
+});
+
+test('a batch that is cancelled while its calls are made ends without their results', async () => {
+  const batch = await submitCalls(looks(2));
+  const { tools } = world();
+  const cancelling: ToolPort = {
+    async runCalls(calls) {
+      await house.cancel(batch.id);
+      return tools.runCalls(calls);
+    },
+  };
+  await untilAnswered(quickWorker({ tools: cancelling }));
+  expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'cancelled' }, { state: 'cancelled' }]);
+  expect(await house.rows(`select 1 from message where role = 'user' and step_number = 1`)).toEqual([]);
+});
+
+test('calls that hang hold a chunk up for its time alone, and go the ordinary way', async () => {
+  const batch = await submitCalls(looks(6));
+  const { tools } = world();
+  const asked: number[] = [];
+  const hanging: ToolPort = {
+    runCalls(calls, options) {
+      asked.push(calls.length);
+      return asked.length === 1 ? tools.runCalls(calls, options) : new Promise(() => undefined);
+    },
+  };
+  await untilAnswered(quickWorker({ tools: hanging, quickTools: { ...POLICY, chunk_ms_max: 50 } }));
+  expect(asked).toEqual([3, 3]);
+  const states = await statesOf(batch);
+  expect(states.filter(({ run, call }) => run === 'ready' && call === 'succeeded')).toHaveLength(3);
+  expect(states.filter(({ run, call }) => run === 'acting' && call === 'pending')).toHaveLength(3);
+});
+
+test('a result that cannot be stored is no fault of the line: its call goes the ordinary way, its neighbours’ too', async () => {
+  await house.rows(`
+    create function refuse_arsenic() returns trigger language plpgsql as $$
+    begin
+      if new.role = 'user' and new.content::text like '%arsenic%' then raise exception 'no arsenic' using errcode = '22P05'; end if;
+      return new;
+    end $$;
+    create trigger arsenic before insert on message for each row execute function refuse_arsenic()`);
+  const batch = await submitCalls(looks(4));
+  const { tools, asked } = world((request) => (whatOf(request) === 'look 2' ? { result: 'arsenic' } : {}));
+  await untilAnswered(quickWorker({ tools, settings: { chunk_lines: 1_000 } }));
+  expect(await statesOf(batch)).toMatchObject(Array.from({ length: 4 }, () => ({ run: 'acting' })));
+  expect(asked.flat()).toHaveLength(4);
+  await house.drive(quickWorker({ tools }), { hasten: true });
+  expect((await house.runsOf(batch.id)).map((run) => run.stop_reason)).toEqual([
+    'end_turn',
+    'end_turn',
+    'poison',
+    'end_turn',
+  ]);
+});
+
+test('a batch that is cancelled has no further call made', async () => {
   const batch = await submitCalls(looks(4));
   const { tools, asked } = world();
   const worker = quickWorker({ tools, settings: { chunk_lines: 2, chunks_in_flight: 1 } });
@@ -251,9 +320,5 @@ test('a cancelled batch has no call made, nor has an answer that is applied alre
       if (chunks === 2) await house.cancel(batch.id);
     },
   });
-  expect(asked.flat()).toHaveLength(2);
-  // The same file from the top.
-  await house.rows(`update provider_batch set state = 'ended', next_due_at = app_now(), ingested_at = null`);
-  await ingestResults(worker);
   expect(asked.flat()).toHaveLength(2);
 });

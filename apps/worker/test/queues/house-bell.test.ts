@@ -61,6 +61,19 @@ describe('the bell of a worker', () => {
     expect(outside.sent).toHaveLength(2);
   });
 
+  test('rings for up to eight of a kind, so that as many neighbours wake, and once for each', async () => {
+    const outside = queue();
+    const bell = createHouseBell(outside, () => undefined);
+    await bell.ring([COMPOSE]);
+    const ended = Array.from({ length: 20 }, (_, index): Signal => ({
+      kind: 'ingest',
+      id: `batch-${index}`,
+    }));
+    await bell.ring([...ended, ...ended]);
+    await vi.advanceTimersByTimeAsync(RING_INTERVAL_MS);
+    expect(outside.sent[1]).toEqual(ended.slice(0, 8));
+  });
+
   test('sends what waits before it closes', async () => {
     const outside = queue();
     const bell = createHouseBell(outside, () => undefined);

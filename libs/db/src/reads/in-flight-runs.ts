@@ -11,7 +11,7 @@ export interface InFlightRun {
 }
 
 /**
- * Those of the given runs that are `in_flight` in a batch that nobody cancels. Nothing is locked: what is read may have
+ * Those of the given runs that are `in_flight`, with no summary asked for, in a batch that nobody cancels. Nothing is locked: what is read may have
  * changed by the time it is used. Served by primary keys.
  */
 export async function readInFlightRuns(
@@ -21,7 +21,8 @@ export async function readInFlightRuns(
   const { rows } = await sql<InFlightRun>`
     select r.id, r.agent_id, r.definition_id, r.step_number, r.attempt
       from run r join batch b on b.id = r.batch_id
-     where r.id = any(${runIds}::uuid[]) and r.state = 'in_flight' and b.state not in ('cancelling', 'cancelled')
+     where r.id = any(${runIds}::uuid[]) and r.state = 'in_flight' and r.summarises_to_seq is null
+       and b.state not in ('cancelling', 'cancelled')
   `.execute(db);
   return rows;
 }

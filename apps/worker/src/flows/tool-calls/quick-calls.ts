@@ -13,8 +13,10 @@ import { validateArguments } from '../argument-validator.ts';
 import type { FlowDeps, ToolReply } from '../deps.ts';
 import { callKey, isJournalled, requestOf } from './call.ts';
 
-/** Milliseconds that the calls of one chunk of answers may take together; what is not back by then goes the ordinary way. */
-const TRY_TIMEOUT_MS = 1_000;
+/** Calls that are under way at a time. */
+const WAVE_CALLS = 250;
+/** Characters of results of one chunk from which no further calls are made: they go into one commit. */
+const RESULT_CHARS_MAX = 4_000_000;
 
 /** The calls of one answer, and what came of those that were made. */
 export interface QuickStep {
@@ -38,35 +40,63 @@ interface QuickCall {
 }
 
 /**
- * Makes calls before the answers that ask for them are committed, so that both are one commit: calls without side effects,
- * of tools that come back at once, where an answer makes no other calls that need somebody (ADR 0023). A crash in between loses nothing, since the provider still has the answer and
- * the call may be made again. Whatever is not tried, fails to end, or comes too late is left to the ordinary way; that of
- * agents with tool rules is, because what they may call depends on what they have called. By run id.
+ * Makes calls before the answers that ask for them are committed, so that both are one commit (ADR 0023): calls without
+ * side effects, of tools that come back at once, where an answer makes no other call that needs somebody. A crash in
+ * between loses nothing, since the provider still has the answer and the call may be made again. Whatever is not tried,
+ * comes to no end, or comes too late is left to the ordinary way; so are the calls of agents with tool rules, because what
+ * those may call depends on what they have called. By run id.
  */
 export async function tryQuickCalls(
   deps: FlowDeps,
   lease: HeldLease,
   answers: Iterable<Answered>,
 ): Promise<ReadonlyMap<string, QuickStep>> {
+  const { quickTools } = deps;
   const isAsking = (answered: Answered): boolean =>
-    usesOf(answered.outcome).some(({ name }) => deps.quickTools.worthTrying(name) > 0);
+    usesOf(answered.outcome).some(({ name }) => quickTools.worthTrying(name) > 0);
   const asking = new Map([...answers].filter(isAsking).map((answered) => [answered.key.run_id, answered]));
   const steps = new Map<string, QuickStep>();
-  if (asking.size === 0) return steps;
+  if (asking.size === 0 || lease.signal.aborted) return steps;
+  const calls = await planQuickCalls(deps, asking, steps);
+  if (calls.length === 0) return steps;
+  const signal = AbortSignal.any([lease.signal, AbortSignal.timeout(quickTools.chunk_ms_max)]);
+  const probes = probesOf(deps, calls);
+  let chars = await make(deps, probes, signal);
+  const probed = new Set(probes);
+  const rest = calls.filter(
+    (call) => !probed.has(call) && quickTools.worthTrying(call.planned.tool_name) === Infinity,
+  );
+  for (let from = 0; from < rest.length && chars < RESULT_CHARS_MAX; from += WAVE_CALLS) {
+    if (signal.aborted) break;
+    chars += await make(deps, rest.slice(from, from + WAVE_CALLS), signal);
+  }
+  return steps;
+}
+
+/** The calls of the runs that still wait for these answers; enters the plans of their steps into `steps`. */
+async function planQuickCalls(
+  deps: FlowDeps,
+  asking: ReadonlyMap<string, Answered>,
+  steps: Map<string, QuickStep>,
+): Promise<readonly QuickCall[]> {
   const runs = await readInFlightRuns(deps.db, [...asking.keys()]);
   const definitions = await deps.definitions.get(
     deps.db,
     runs.map((run) => run.definition_id),
   );
-  const calls = runs.flatMap((run): readonly QuickCall[] => {
+  return runs.flatMap((run): readonly QuickCall[] => {
     const answered = asking.get(run.id);
     const conduct = definitions.get(run.definition_id)?.conduct;
     if (answered === undefined || conduct === undefined || conduct.rules.length > 0) return [];
     const { number, attempt } = answered.key;
     if (run.step_number !== number || run.attempt !== attempt) return [];
     const planned = planCalls(usesOf(answered.outcome), conduct, NO_TRAIL.history, validateArguments);
+    for (const { tool, tool_name } of planned)
+      if (tool?.kind !== 'module') deps.quickTools.passOver(tool_name);
     // Where a call is left to the ordinary way, the others may as well be.
-    if (!planned.every((call) => isPlain(call) || endsHere(call))) return [];
+    const isDoneHere = (call: PlannedCall): boolean =>
+      endsHere(call) || (isPlain(call) && deps.quickTools.worthTrying(call.tool_name) > 0);
+    if (!planned.every(isDoneHere)) return [];
     const step: QuickStep = { definition_id: run.definition_id, planned, replies: new Map() };
     steps.set(run.id, step);
     return planned.filter(isPlain).map((call) => ({
@@ -76,17 +106,6 @@ export async function tryQuickCalls(
       step,
     }));
   });
-  const signal = AbortSignal.any([lease.signal, AbortSignal.timeout(TRY_TIMEOUT_MS)]);
-  const probes = new Set(probesOf(deps, calls));
-  await make(deps, [...probes], signal);
-  const isQuick = ({ planned }: QuickCall): boolean =>
-    deps.quickTools.worthTrying(planned.tool_name) === Infinity;
-  await make(
-    deps,
-    calls.filter((call) => !probes.has(call) && isQuick(call)),
-    signal,
-  );
-  return steps;
 }
 
 /** The first calls of tools that nobody knows yet. */
@@ -97,17 +116,42 @@ function probesOf({ quickTools }: FlowDeps, calls: readonly QuickCall[]): readon
   });
 }
 
-async function make(deps: FlowDeps, calls: readonly QuickCall[], signal: AbortSignal): Promise<void> {
-  if (calls.length === 0) return;
+/** Makes calls and keeps the replies that come before the signal; returns how long their results are together. */
+async function make(deps: FlowDeps, calls: readonly QuickCall[], signal: AbortSignal): Promise<number> {
+  if (calls.length === 0) return 0;
+  const { chunk_ms_max } = deps.quickTools;
+  const requests = calls.map((call) => {
+    const request = requestOf(call);
+    return { ...request, timeout_ms: Math.min(request.timeout_ms, chunk_ms_max) };
+  });
   // Without a tool host all are left to the ordinary way, which says so.
-  const replies = await deps.tools.runCalls(calls.map(requestOf), { signal }).catch(() => []);
+  const replying = deps.tools.runCalls(requests, { signal }).catch(() => []);
+  // What comes too late still says how long such calls take.
+  void replying.then((late) => {
+    const byKey = new Map(late.map((reply) => [reply.call_id, reply]));
+    for (const { planned, key } of calls) {
+      const reply = byKey.get(key);
+      if (reply !== undefined) deps.quickTools.observe(planned.tool_name, reply);
+    }
+  });
+  const replies = await Promise.race([replying, whenAborted(signal)]);
   const byKey = new Map(replies.map((reply) => [reply.call_id, reply]));
+  let chars = 0;
   for (const { planned, key, step } of calls) {
     const reply = byKey.get(key);
-    if (reply === undefined) continue;
-    deps.quickTools.observe(planned.tool_name, reply);
-    if (reply.status === 'succeeded' || reply.status === 'failed') step.replies.set(planned.index, reply);
+    if (reply?.status !== 'succeeded' && reply?.status !== 'failed') continue;
+    step.replies.set(planned.index, reply);
+    chars += reply.result.length;
   }
+  return chars;
+}
+
+/** Resolves with no replies when the signal fires. */
+function whenAborted(signal: AbortSignal): Promise<readonly ToolReply[]> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve([]);
+    else signal.addEventListener('abort', () => resolve([]), { once: true });
+  });
 }
 
 function usesOf(outcome: StepOutcome): readonly ToolUseBlock[] {
