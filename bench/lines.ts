@@ -11,10 +11,12 @@ export interface Line {
   readonly http: boolean;
   /** The database holds as many finished runs already. */
   readonly filled: boolean;
+  /** Environment of the product's workers, beside that of the command line. */
+  readonly workerEnv: Readonly<Record<string, string>>;
   readonly about: string;
 }
 
-const plain = { workers: 1, scenario: 'module', http: false, filled: false } as const;
+const plain = { workers: 1, scenario: 'module', http: false, filled: false, workerEnv: {} } as const;
 const ofEngine = (engine: EngineName): Line => ({
   ...plain,
   name: engine,
@@ -31,6 +33,12 @@ export const LINES: readonly Line[] = [
     name: 'nightshift-2',
     workers: 2,
     about: 'the product with two worker processes',
+  },
+  {
+    ...ofEngine('nightshift'),
+    name: 'nightshift-two-commits',
+    workerEnv: { QUICK_CALLS_MS: '0' },
+    about: 'the product with every answer committed before its calls are made',
   },
   {
     ...ofEngine('nightshift'),

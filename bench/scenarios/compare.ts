@@ -94,7 +94,7 @@ export function measureLine(bench: Bench, line: Line, size: Size, trace = false)
       workers: line.workers,
       queue: options.queue,
       nodeArguments: options.nodeArguments,
-      workerEnv: options.workerEnv,
+      workerEnv: { ...line.workerEnv, ...options.workerEnv },
       trace,
     },
   });

@@ -13,6 +13,7 @@ import {
 import { z } from 'zod';
 import type { CallbackOptions } from './callbacks/post-callback.ts';
 import type { FlowSettings } from './flows/deps.ts';
+import { QUICK_TOOLS_POLICY_DEFAULT, type QuickToolsPolicy } from './flows/quick-tools.ts';
 
 const positive = z.coerce.number().int().positive();
 const natural = z.coerce.number().int().nonnegative();
@@ -72,6 +73,8 @@ const schema = z
     PRICES_FILE: z.string().optional(),
     /** Result lines of one transaction. */
     CHUNK_LINES: positive.max(5_000).default(1_000),
+    /** Milliseconds that calls without side effects may hold up the answers that make them, to be committed with them; 0: every call is made after its answer is. */
+    QUICK_CALLS_MS: natural.max(60_000).default(1_000),
     /** Key that callbacks are signed with, `whsec_<base64>`; unsigned without. */
     CALLBACK_SECRET: z
       .string()
@@ -109,6 +112,7 @@ export interface WorkerConfig {
   readonly hunt_interval_ms: number;
   readonly exit_with_parent: boolean;
   readonly callbacks: CallbackOptions;
+  readonly quick_tools: QuickToolsPolicy;
   readonly settings: FlowSettings;
 }
 
@@ -143,6 +147,7 @@ export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {
       allow_private: e.CALLBACK_ALLOW_PRIVATE === '1',
       timeout_ms: 15_000,
     },
+    quick_tools: { ...QUICK_TOOLS_POLICY_DEFAULT, chunk_ms_max: e.QUICK_CALLS_MS },
     settings: {
       credential: 'default',
       body_dir: join(e.DATA_DIR, 'bodies'),

@@ -75,7 +75,7 @@ export async function startWorker(config: WorkerConfig, parts: WorkerParts): Pro
       leases,
       claimant,
       definitions: createDefinitionCache(),
-      quickTools: createQuickTools(),
+      quickTools: createQuickTools(config.quick_tools),
       settings: config.settings,
       ...(parts.hooks === undefined ? {} : { hooks: parts.hooks }),
     },

@@ -31,6 +31,7 @@ export interface QuickToolsPolicy {
   readonly call_ms_max: number;
   /** Characters of a result from which its tool is no quick one: thousands of them would be one commit. */
   readonly result_chars_max: number;
+  /** Milliseconds that the calls of one chunk of answers may hold it up; 0: none is tried. */
   readonly chunk_ms_max: number;
 }
 
@@ -68,6 +69,7 @@ export function createQuickTools(policy: QuickToolsPolicy = QUICK_TOOLS_POLICY_D
   return {
     chunk_ms_max: policy.chunk_ms_max,
     worthTrying(toolName) {
+      if (policy.chunk_ms_max === 0) return 0;
       const pace = paces.get(toolName);
       if (pace === undefined) return paces.size < NAMES_MAX ? policy.calls_min : 0;
       const needed = policy.calls_min * 2 ** Math.min(pace.falls, DOUBLINGS_MAX);

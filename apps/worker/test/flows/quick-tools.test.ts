@@ -26,6 +26,13 @@ test('a tool is quick once enough calls in a row came back at once, and each too
   expect(tools.worthTrying('other')).toBe(4);
 });
 
+test('none is worth trying where calls may take no time', () => {
+  const tools = createQuickTools({ ...POLICY, chunk_ms_max: 0 });
+  expect(tools.worthTrying('look_up')).toBe(0);
+  observe(tools, 50);
+  expect(tools.worthTrying('look_up')).toBe(0);
+});
+
 test('a call that fails at once is a quick one', () => {
   const tools = createQuickTools(POLICY);
   observe(tools, 4, { status: 'failed' });
