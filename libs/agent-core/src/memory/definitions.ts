@@ -1,37 +1,9 @@
-import type { JsonObject } from '../base/json.ts';
 import type { ToolDefinition } from '../model/tool.ts';
+import { memoryTool, text } from './memory-tool.ts';
 import { STORE_TOOLS } from './store-tools.ts';
 import { BLOCK_TOOLS } from './toolset.ts';
 
-interface Property {
-  readonly name: string;
-  readonly schema: JsonObject;
-  readonly optional?: true;
-}
-
-function text(name: string, description: string): Property {
-  return { name, schema: { type: 'string', description } };
-}
-
-const label = text('label', 'Label of the memory block to change.');
-
-function memoryTool(name: string, description: string, properties: readonly Property[]): ToolDefinition {
-  return {
-    name,
-    kind: 'memory',
-    description,
-    input_schema: {
-      type: 'object',
-      properties: Object.fromEntries(properties.map((property) => [property.name, property.schema])),
-      required: properties.filter((property) => property.optional !== true).map((property) => property.name),
-      additionalProperties: false,
-    },
-    side_effects: 'none',
-    return_char_limit: 50_000,
-    timeout_ms: 60_000,
-    requires_approval: false,
-  };
-}
+const label = text('Label of the memory block to change.');
 
 /** Those that edit the text of one block. */
 const EDIT_TOOLS: readonly ToolDefinition[] = [
@@ -39,56 +11,53 @@ const EDIT_TOOLS: readonly ToolDefinition[] = [
     'rethink_memory',
     'Write a memory block anew: its whole text is replaced. Keep every fact that still holds, merge what belongs ' +
       'together and leave out what has become wrong.',
-    [
-      text('new_memory', 'The complete new text of the block.'),
-      text('target_block_label', 'Label of the memory block to rewrite.'),
-    ],
+    {
+      new_memory: text('The complete new text of the block.'),
+      target_block_label: text('Label of the memory block to rewrite.'),
+    },
   ),
-  memoryTool('core_memory_append', 'Add text to the end of a memory block, on a new line.', [
+  memoryTool('core_memory_append', 'Add text to the end of a memory block, on a new line.', {
     label,
-    text('content', 'The text to add.'),
-  ]),
+    content: text('The text to add.'),
+  }),
   memoryTool(
     'core_memory_replace',
     'Replace every place where a text stands in a memory block. The old text must match exactly; an empty new text ' +
       'deletes it.',
-    [
+    {
       label,
-      text('old_content', 'The text to look for, exactly as it stands in the block.'),
-      text('new_content', 'The text to put in its place.'),
-    ],
+      old_content: text('The text to look for, exactly as it stands in the block.'),
+      new_content: text('The text to put in its place.'),
+    },
   ),
   memoryTool(
     'memory_insert',
     'Insert text as new lines of a memory block: after a given line, at the top, or at the end.',
-    [
+    {
       label,
-      text('new_string', 'The text to insert, without line numbers.'),
-      {
-        name: 'insert_line',
-        optional: true,
-        schema: {
-          type: 'integer',
-          default: -1,
-          description: 'Number of the line after which to insert: 0 is the top, -1 (the default) the end.',
-        },
+      new_string: text('The text to insert, without line numbers.'),
+      insert_line: {
+        type: 'integer',
+        default: -1,
+        description: 'Number of the line after which to insert: 0 is the top, -1 (the default) the end.',
       },
-    ],
+    },
+    ['label', 'new_string'],
   ),
   memoryTool(
     'memory_replace',
     'Replace a text that stands exactly once in a memory block. Give enough of the surrounding text to make it ' +
       'unique; an empty new text deletes it.',
-    [
+    {
       label,
-      text('old_string', 'The text to look for, exactly as it stands in the block and without line numbers.'),
-      text('new_string', 'The text to put in its place, without line numbers.'),
-    ],
+      old_string: text('The text to look for, exactly as it stands in the block and without line numbers.'),
+      new_string: text('The text to put in its place, without line numbers.'),
+    },
   ),
   memoryTool(
     'memory_rethink',
     'Replace the whole text of a memory block, for changes too large for a single insertion or replacement.',
-    [label, text('new_memory', 'The complete new text of the block, without line numbers.')],
+    { label, new_memory: text('The complete new text of the block, without line numbers.') },
   ),
 ];
 

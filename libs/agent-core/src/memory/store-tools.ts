@@ -1,48 +1,29 @@
 import type { JsonObject } from '../base/json.ts';
 import type { ToolDefinition } from '../model/tool.ts';
+import { memoryTool, text } from './memory-tool.ts';
 
-const string = (description: string): JsonObject => ({ type: 'string', description });
 const tags: JsonObject = {
   type: 'array',
   items: { type: 'string' },
   description: 'Short words to find the passage by.',
 };
 
-function storeTool(
-  name: string,
-  description: string,
-  properties: JsonObject,
-  required: readonly string[],
-  return_char_limit = 50_000,
-): ToolDefinition {
-  return {
-    name,
-    kind: 'memory',
-    description,
-    input_schema: { type: 'object', properties, required: [...required], additionalProperties: false },
-    side_effects: 'none',
-    return_char_limit,
-    timeout_ms: 60_000,
-    requires_approval: false,
-  };
-}
-
 /** Searches limit themselves; a result that is cut in the middle is no JSON any more. */
 const UNCUT = 1_000_000;
 
 /** Memory tools, named and called as Letta's, that the store answers by a query or an insert: see {@link readStoreCall}. */
 export const STORE_TOOLS: readonly ToolDefinition[] = [
-  storeTool(
+  memoryTool(
     'archival_memory_insert',
     'Keep a passage in your archival memory, which is not part of the prompt and can be searched.',
-    { content: string('The text to keep, understandable by itself.'), tags },
+    { content: text('The text to keep, understandable by itself.'), tags },
     ['content'],
   ),
-  storeTool(
+  memoryTool(
     'archival_memory_search',
     'Search your archival memory. The best passages come first.',
     {
-      query: string('What to look for.'),
+      query: text('What to look for.'),
       tags: { ...tags, description: 'Only passages with these tags.' },
       tag_match_mode: {
         type: 'string',
@@ -51,25 +32,25 @@ export const STORE_TOOLS: readonly ToolDefinition[] = [
         description: 'Whether a passage needs one of the tags, or all.',
       },
       top_k: { type: 'integer', default: 10, description: 'Most passages to show.' },
-      start_datetime: string('Only passages kept from then on: an ISO 8601 date or time.'),
-      end_datetime: string('Only passages kept until then, that day included: an ISO 8601 date or time.'),
+      start_datetime: text('Only passages kept from then on: an ISO 8601 date or time.'),
+      end_datetime: text('Only passages kept until then, that day included: an ISO 8601 date or time.'),
     },
     ['query'],
     UNCUT,
   ),
-  storeTool(
+  memoryTool(
     'conversation_search',
     'Search your earlier messages, also those that are no longer in the prompt.',
     {
-      query: string('What to look for; without it the latest messages are shown.'),
+      query: text('What to look for; without it the latest messages are shown.'),
       roles: {
         type: 'array',
         items: { type: 'string', enum: ['assistant', 'user', 'tool'] },
         description: 'Only messages of these roles.',
       },
       limit: { type: 'integer', default: 5, description: 'Most messages to show.' },
-      start_date: string('Only messages from then on: an ISO 8601 date or time.'),
-      end_date: string('Only messages until then, that day included: an ISO 8601 date or time.'),
+      start_date: text('Only messages from then on: an ISO 8601 date or time.'),
+      end_date: text('Only messages until then, that day included: an ISO 8601 date or time.'),
     },
     [],
     UNCUT,

@@ -1,26 +1,8 @@
 import type { JsonObject } from '../base/json.ts';
 import type { ToolDefinition } from '../model/tool.ts';
+import { memoryTool, text } from './memory-tool.ts';
 
-const string = (description: string): JsonObject => ({ type: 'string', description });
-function blockTool(
-  name: string,
-  description: string,
-  properties: JsonObject,
-  required: readonly string[],
-): ToolDefinition {
-  return {
-    name,
-    kind: 'memory',
-    description,
-    input_schema: { type: 'object', properties, required: [...required], additionalProperties: false },
-    side_effects: 'none',
-    return_char_limit: 50_000,
-    timeout_ms: 60_000,
-    requires_approval: false,
-  };
-}
-
-const path = string('Path of the block, as /memories/<label>.');
+const path = text('Path of the block, as /memories/<label>.');
 const insertLine: JsonObject = {
   type: 'integer',
   default: -1,
@@ -32,7 +14,7 @@ const insertLine: JsonObject = {
  * of two commands. Carried out by {@link carryOutMemoryCall}.
  */
 export const BLOCK_TOOLS: readonly ToolDefinition[] = [
-  blockTool(
+  memoryTool(
     'memory_apply_patch',
     'Change memory blocks by a patch. For one block give its label and hunks: lines beginning with a space stay, with ' +
       "'-' go, with '+' come; '@@' separates hunks, and the lines of a hunk that stay or go must stand in exactly one " +
@@ -40,69 +22,69 @@ export const BLOCK_TOOLS: readonly ToolDefinition[] = [
       "with '+'), '*** Update Block: <label>' (then hunks), '*** Delete Block: <label>' and '*** Move to: <new label>'. " +
       'Either the whole patch is applied or nothing of it.',
     {
-      label: string('Label of the block to patch; not used when the patch has headings.'),
-      patch: string('The patch, without line numbers.'),
+      label: text('Label of the block to patch; not used when the patch has headings.'),
+      patch: text('The patch, without line numbers.'),
     },
     ['patch'],
   ),
-  blockTool(
+  memoryTool(
     'memory_finish_edits',
     'Say that you are done with editing memory. Call it once, after your last edit.',
     {},
     [],
   ),
-  blockTool(
+  memoryTool(
     'memory',
     'Manage memory blocks as files under /memories. Commands: create (path, description, file_text), str_replace ' +
       '(path, old_string, new_string), insert (path, insert_text, insert_line), delete (path), rename (old_path, ' +
       'new_path; or path and description to describe it anew).',
     {
       command: { type: 'string', enum: ['create', 'str_replace', 'insert', 'delete', 'rename'] },
-      path: string('Path of the block, as /memories/<label>.'),
-      description: string('For create and rename: what the block is for.'),
-      file_text: string('For create: the text of the new block.'),
-      old_string: string('For str_replace: text that stands exactly once in the block.'),
-      new_string: string('For str_replace: the text to put in its place.'),
+      path: text('Path of the block, as /memories/<label>.'),
+      description: text('For create and rename: what the block is for.'),
+      file_text: text('For create: the text of the new block.'),
+      old_string: text('For str_replace: text that stands exactly once in the block.'),
+      new_string: text('For str_replace: the text to put in its place.'),
       insert_line: {
         type: 'integer',
         default: -1,
         description: 'For insert: number of the line after which to insert; 0 is the top, -1 the end.',
       },
-      insert_text: string('For insert: the text to insert.'),
-      old_path: string('For rename: the present path.'),
-      new_path: string('For rename: the new path.'),
+      insert_text: text('For insert: the text to insert.'),
+      old_path: text('For rename: the present path.'),
+      new_path: text('For rename: the new path.'),
     },
     ['command'],
   ),
-  blockTool(
+  memoryTool(
     'send_message',
     'Say something to the user.',
-    { message: string('What to say. Markdown is shown as such.') },
+    { message: text('What to say. Markdown is shown as such.') },
     ['message'],
   ),
-  blockTool(
+  memoryTool(
     'memory_str_replace',
     'Replace a text that stands exactly once in a memory block.',
     {
       path,
-      old_string: string('The text to look for, exactly as it stands in the block.'),
-      new_string: string('The text to put in its place.'),
+      old_string: text('The text to look for, exactly as it stands in the block.'),
+      new_string: text('The text to put in its place.'),
     },
     ['path', 'old_string', 'new_string'],
   ),
-  blockTool(
+  memoryTool(
     'memory_str_insert',
     'Insert text as new lines of a memory block: after a given line, at the top, or at the end.',
-    { path, insert_text: string('The text to insert.'), insert_line: insertLine },
+    { path, insert_text: text('The text to insert.'), insert_line: insertLine },
     ['path', 'insert_text'],
   ),
-  blockTool(
+  memoryTool(
     'rethink_user_memory',
     "Write the memory block 'human' anew: what you know of the user. Keep every fact that still holds.",
-    { new_memory: string('The complete new text of the block.') },
+    { new_memory: text('The complete new text of the block.') },
     ['new_memory'],
   ),
-  blockTool(
+  memoryTool(
     'finish_rethinking_memory',
     'Say that you are done with rewriting memory. Call it once, after your last rewrite.',
     {},
