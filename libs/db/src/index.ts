@@ -13,17 +13,9 @@ export type { DB } from './tables.ts';
 export { assertMigrated, migrateToLatest, MIGRATIONS } from './migrations/migrate.ts';
 
 // What the API stores and reads.
-export {
-  acceptBatch,
-  assertAgentsExist,
-  distinctWishes,
-  wishesOf,
-  type AcceptedBatch,
-  type InputMessage,
-  type NewBatch,
-  type NewRun,
-  type RunWish,
-} from './commits/accept-batch.ts';
+export { acceptBatch, type AcceptedBatch } from './commits/accept-batch.ts';
+export type { InputMessage, NewBatch, NewRun } from './commits/new-batch.ts';
+export { assertAgentsExist, distinctWishes, wishesOf, type RunWish } from './commits/run-wishes.ts';
 export { attachBlock, detachBlock } from './commits/attach-block.ts';
 export { attachTool, detachTool } from './commits/attach-tool.ts';
 export { changeAgent, type AgentChange } from './commits/change-agent.ts';

@@ -7,6 +7,7 @@ import {
   decideAfterTools,
   decodeResultLine,
   fromCustomId,
+  isCutOffInCall,
   isOutage,
   parseModelHandle,
   salvageCustomId,
@@ -309,11 +310,6 @@ async function decideChunk(
     return { ...decided, decision: awaitingCaller(decided.run, decided.decision), ...carried };
   });
   return { runs: decidedRuns, changes: memory.changes };
-}
-
-function isCutOffInCall(outcome: StepOutcome): boolean {
-  if (outcome.kind !== 'answered' || outcome.answer.stop_reason !== 'max_tokens') return false;
-  return outcome.answer.content.some(({ type }) => type === 'tool_use');
 }
 
 /** Answers name the model; where that one has no price, the definition's handle may. */

@@ -40,6 +40,12 @@ export type StepOutcome =
   /** The result file, complete as far as can be told, has no line for it; or the provider lost the batch. */
   | { readonly kind: 'missing' };
 
+/** An answer that ended amid a tool call for want of tokens: how many it could have had decides what becomes of it. */
+export function isCutOffInCall(outcome: StepOutcome): boolean {
+  if (outcome.kind !== 'answered' || outcome.answer.stop_reason !== 'max_tokens') return false;
+  return outcome.answer.content.some(({ type }) => type === 'tool_use');
+}
+
 /** Lines from which on their errors, taken together, say something about the provider. */
 const OUTAGE_LINES_MIN = 10;
 /** The share of them that must have failed. */

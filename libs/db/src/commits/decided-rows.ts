@@ -4,7 +4,7 @@ import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 import type { LockedRun } from '../locks/lock-runs.ts';
 import { recordsOf, textSlices } from './columns.ts';
-import { storableJson } from './json-rows.ts';
+import { storableJson, storableText } from './json-rows.ts';
 
 /** A call of an answer, as its row is first written. Memory calls and rejected ones come with their result. */
 export interface NewToolCall {
@@ -60,9 +60,9 @@ export async function writeSteps(trx: Tx, decided: readonly DecidedRun[]): Promi
         was: ['word', ({ step }) => step.from],
         state: ['word', ({ step, settled }) => (settled === null ? step.state : 'done')],
         applies: ['boolean', ({ step }) => step.applies],
-        stop_reason: ['text', ({ step }) => storable(step.stop_reason)],
-        model: ['text', ({ step }) => storable(step.model)],
-        message_id: ['text', ({ step }) => storable(step.message_id)],
+        stop_reason: ['text', ({ step }) => storableText(step.stop_reason)],
+        model: ['text', ({ step }) => storableText(step.model)],
+        message_id: ['text', ({ step }) => storableText(step.message_id)],
         error: ['text', ({ step }) => jsonOf(step.error)],
         input_tokens: ['int', ({ step }) => step.usage.input_tokens],
         output_tokens: ['int', ({ step }) => step.usage.output_tokens],
@@ -157,7 +157,7 @@ export async function writeToolCalls(trx: Tx, decided: readonly DecidedRun[]): P
         tool_name: ['text', ({ call }) => toStorableText(call.tool_name)],
         kind: ['word', ({ call }) => call.kind],
         state: ['word', ({ call }) => call.state],
-        held_result: ['text', ({ call }) => storable(call.held_result)],
+        held_result: ['text', ({ call }) => storableText(call.held_result)],
         awaits: ['word', ({ call }) => call.awaits ?? null],
         duration_ms: ['int', ({ call }) => (call.state === 'pending' ? null : (call.duration_ms ?? 0))],
       })}
@@ -260,10 +260,6 @@ export async function moveRuns(trx: Tx, moves: readonly RunMoved[]): Promise<voi
     `,
     trx,
   );
-}
-
-function storable(text: string | null): string | null {
-  return text === null ? null : toStorableText(text);
 }
 
 /** JSON text of a value for a column; null for none. */

@@ -18,6 +18,11 @@ function* jsonTexts(rows: Iterable<object>): Generator<string> {
   for (const row of rows) yield JSON.stringify(row);
 }
 
+/** A text as a `text` column takes it. */
+export function storableText(text: string | null): string | null {
+  return text === null ? null : toStorableText(text);
+}
+
 /** JSON text for a `json` column of settings: strings as a `text` column would take them, so that SQL can read it. */
 export function storableJson(value: unknown): string {
   const plain = JSON.stringify(value);

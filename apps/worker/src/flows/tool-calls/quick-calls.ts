@@ -124,23 +124,21 @@ async function make(deps: FlowDeps, calls: readonly QuickCall[], signal: AbortSi
     const request = requestOf(call);
     return { ...request, timeout_ms: Math.min(request.timeout_ms, chunk_ms_max) };
   });
+  const byKey = new Map(calls.map((call) => [call.key, call]));
   // Without a tool host all are left to the ordinary way, which says so.
   const replying = deps.tools.runCalls(requests, { signal }).catch(() => []);
   // What comes too late still says how long such calls take.
-  void replying.then((late) => {
-    const byKey = new Map(late.map((reply) => [reply.call_id, reply]));
-    for (const { planned, key } of calls) {
-      const reply = byKey.get(key);
-      if (reply !== undefined) deps.quickTools.observe(planned.tool_name, reply);
+  void replying.then((replies) => {
+    for (const reply of replies) {
+      const call = byKey.get(reply.call_id);
+      if (call !== undefined) deps.quickTools.observe(call.planned.tool_name, reply);
     }
   });
-  const replies = await Promise.race([replying, whenAborted(signal)]);
-  const byKey = new Map(replies.map((reply) => [reply.call_id, reply]));
   let chars = 0;
-  for (const { planned, key, step } of calls) {
-    const reply = byKey.get(key);
-    if (reply?.status !== 'succeeded' && reply?.status !== 'failed') continue;
-    step.replies.set(planned.index, reply);
+  for (const reply of await Promise.race([replying, whenAborted(signal)])) {
+    const call = byKey.get(reply.call_id);
+    if (call === undefined || (reply.status !== 'succeeded' && reply.status !== 'failed')) continue;
+    call.step.replies.set(call.planned.index, reply);
     chars += reply.result.length;
   }
   return chars;
