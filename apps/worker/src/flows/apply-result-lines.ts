@@ -335,8 +335,8 @@ function callsOf(run: LockedRun, outcome: StepOutcome, conduct: Conduct): readon
 }
 
 /**
- * Carries out what needs no tool host, in call order, and takes what the tool host has answered already. When nothing else is left, the results go back to the model in
- * the same commit; otherwise they are held until the rest is in.
+ * Carries out what needs no tool host, in call order, and takes what the tool host has answered already. When nothing else
+ * is left, the results go back to the model in the same commit; otherwise they are held until the rest is in.
  */
 function carryOut(
   run: LockedRun,
