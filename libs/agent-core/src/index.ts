@@ -109,7 +109,13 @@ export {
   type ToolCallEvent,
   type ToolCallState,
 } from './machine/tool-call.ts';
-export { isCutOffInCall, isOutage, type ErrorClass, type StepAnswer, type StepOutcome } from './decide/step-outcome.ts';
+export {
+  isCutOffInCall,
+  isOutage,
+  type ErrorClass,
+  type StepAnswer,
+  type StepOutcome,
+} from './decide/step-outcome.ts';
 export {
   RETRY_POLICY_DEFAULT,
   retryDelayMs,
