@@ -23,6 +23,9 @@ const ANSWER_GRACE_MS = 5_000;
 
 const INT8 = 20;
 const INT8_ARRAY = 1016;
+const UUID_ARRAY = 2951;
+/** An array of uuids as Postgres writes it: one dimension, not empty, no null. */
+const UUIDS = /^\{[0-9a-f,-]+\}$/;
 
 /**
  * A connection pool that survives cut connections and never waits for ever.
@@ -61,6 +64,11 @@ function columnTypes(): pg.CustomTypesConfig {
   const int8Array = types.getTypeParser(INT8_ARRAY, 'text') as unknown as (text: string) => unknown;
   types.setTypeParser(INT8, safeInteger);
   types.setTypeParser(INT8_ARRAY, (text) => safeIntegers(int8Array(text)));
+  // Chunks of runs are thousands of uuids, which the driver puts together letter by letter.
+  const uuidArray = types.getTypeParser(UUID_ARRAY, 'text') as unknown as (text: string) => unknown;
+  types.setTypeParser(UUID_ARRAY, (text) =>
+    UUIDS.test(text) ? text.slice(1, -1).split(',') : uuidArray(text),
+  );
   return types;
 }
 

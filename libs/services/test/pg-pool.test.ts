@@ -49,6 +49,21 @@ describe('values', () => {
     },
   );
 
+  test('arrays of uuids are lists of texts, empty ones, nulls and tables included', async () => {
+    const [a, b] = ['01890000-0000-7000-8000-000000000000', 'ffffffff-ffff-7fff-bfff-ffff00000000'];
+    const { rows } = await open().query(
+      `select array['${a}', '${b}']::uuid[] as list, array['${a}']::uuid[] as one, '{}'::uuid[] as empty,
+              array['${a}', null]::uuid[] as gaps, array[['${a}'], ['${b}']]::uuid[] as table,
+              '[0:1]={${a},${b}}'::uuid[] as shifted, null::uuid[] as none`,
+    );
+    expect(rows).toEqual([
+      {
+        ...{ list: [a, b], one: [a], empty: [], gaps: [a, null] },
+        ...{ table: [[a], [b]], shifted: [a, b], none: null },
+      },
+    ]);
+  });
+
   test('numeric keeps every digit and timestamptz is a Date', async () => {
     const { rows } = await open().query(
       `select 0.1::numeric(30, 20) as price, '2026-11-20T03:00:00+02'::timestamptz as at, current_setting('timezone') as zone`,
