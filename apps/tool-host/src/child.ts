@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import type { Duplex, Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { keptEnvironment } from './config.ts';
-import { createFrameReader, encodeFrame } from './frames.ts';
+import { createFrameReader, encodeFrameOf } from './frames.ts';
 import { FRAME_FD, type FromHost, type ToHost } from './protocol.ts';
 
 /** Longer lines of the child's log are cut, in characters. */
@@ -25,8 +25,8 @@ export interface ChildOptions {
 export interface Child {
   readonly pid: number | undefined;
   send(frame: ToHost): void;
-  /** Sends a frame that is text already. */
-  sendText(text: string): void;
+  /** Sends a frame that is text already, in parts. */
+  sendText(parts: readonly string[]): void;
   /** Closes the lifeline; the child ends at once. */
   release(): void;
   kill(): void;
@@ -96,13 +96,13 @@ export function startChild(options: ChildOptions): Child {
     });
   });
 
-  function sendText(text: string): void {
-    if (!gone && pipe?.writable === true) pipe.write(encodeFrame(text));
+  function sendText(parts: readonly string[]): void {
+    if (!gone && pipe?.writable === true) pipe.write(encodeFrameOf(parts));
   }
 
   return {
     pid: child.pid,
-    send: (frame) => sendText(JSON.stringify(frame)),
+    send: (frame) => sendText([JSON.stringify(frame)]),
     sendText,
     release() {
       child.stdin?.destroy();

@@ -160,21 +160,26 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
 
   function sendCalls(): void {
     if (!ready || child === undefined) return;
-    let envelopes = '';
-    let calls = '';
+    let envelopes: string[] = [];
+    let calls: string[] = [];
+    let chars = 0;
     const flush = (): void => {
-      if (calls !== '') child?.sendText(`{"kind":"calls","calls":[${envelopes}]}\n${calls}`);
-      envelopes = calls = '';
+      if (calls.length > 0)
+        child?.sendText([`{"kind":"calls","calls":[${envelopes.join(',')}]}\n`, ...calls]);
+      envelopes = [];
+      calls = [];
+      chars = 0;
     };
     while (sent.size < WINDOW_CALLS_MAX && sentBytes < WINDOW_BYTES_MAX) {
       const call = queue.shift();
       if (call === undefined) break;
       if (call.dispatch.settled) continue;
-      if (calls !== '' && calls.length + call.bytes > FRAME_BYTES_WANTED) flush();
+      if (chars > 0 && chars + call.bytes > FRAME_BYTES_WANTED) flush();
       sent.set(call.id, call);
       sentBytes += call.bytes;
-      envelopes = calls === '' ? call.envelope : `${envelopes},${call.envelope}`;
-      calls += call.json;
+      envelopes.push(call.envelope);
+      calls.push(call.json);
+      chars += call.json.length;
     }
     flush();
   }

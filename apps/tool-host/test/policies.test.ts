@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { createFifo } from '../src/fifo.ts';
-import { createFrameReader, encodeFrame, FRAME_BYTES_MAX } from '../src/frames.ts';
+import { createFrameReader, encodeFrame, encodeFrameOf, FRAME_BYTES_MAX } from '../src/frames.ts';
 import { fastTaskCallsMax, laneOf, learn, newProfile, slowTaskCalls } from '../src/lanes.ts';
 import { settleUnfinished, type UnfinishedCall } from '../src/settle.ts';
 
@@ -25,6 +25,11 @@ describe('frames', () => {
       [[1], ''],
       [[2], ''],
     ]);
+  });
+
+  test('of a text in parts are those of the text', () => {
+    const parts = ['{"a":', '"ä😀"', '}\n', '', '{"b":1}'];
+    expect(encodeFrameOf(parts).equals(encodeFrame(parts.join('')))).toBe(true);
   });
 
   test('over the cap are neither written nor read', () => {
