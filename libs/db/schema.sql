@@ -462,6 +462,7 @@ create table run (
   summarises_to_seq integer,
   max_cost_nanousd bigint,
   max_output_tokens bigint,
+  overdue_from timestamp with time zone generated always as (CASE WHEN (ended_at IS NULL) THEN deadline_at ELSE NULL::timestamp with time zone END) stored,
   constraint run_pkey PRIMARY KEY (id),
   constraint run_batch_id_ordinal_key UNIQUE (batch_id, ordinal),
   constraint run_attempt_check CHECK (((attempt >= 1) AND (attempt <= 255))),
@@ -481,9 +482,8 @@ create table run (
 CREATE INDEX run_by_age ON public.run USING btree (project_id, created_at, id);
 CREATE INDEX run_by_agent ON public.run USING btree (agent_id, created_at, id);
 CREATE UNIQUE INDEX run_by_custom_id ON public.run USING btree (batch_id, custom_id) WHERE (custom_id IS NOT NULL);
-CREATE INDEX run_by_deadline ON public.run USING btree (deadline_at) WHERE ((deadline_at IS NOT NULL) AND (ended_at IS NULL));
-CREATE INDEX run_open ON public.run USING btree (batch_id) WHERE (ended_at IS NULL);
-CREATE INDEX run_queued ON public.run USING btree (conversation_id, created_at, id) WHERE ((started_at IS NULL) AND (ended_at IS NULL));
+CREATE INDEX run_by_deadline ON public.run USING btree (overdue_from) WHERE (overdue_from IS NOT NULL);
+CREATE INDEX run_queued ON public.run USING btree (conversation_id, created_at, id) WHERE (started_at IS NULL);
 
 create table run_chunk (
   id uuid not null,

@@ -55,6 +55,8 @@ interface ColumnRow {
   readonly type: string;
   readonly not_null: boolean;
   readonly default: string | null;
+  /** By its `default`, whatever else a row says. */
+  readonly generated: boolean;
 }
 
 interface ConstraintRow {
@@ -79,7 +81,7 @@ const TABLES = `
 
 const COLUMNS = `
   select c.relname as "table", a.attname as name, format_type(a.atttypid, a.atttypmod) as type, a.attnotnull as not_null,
-         pg_get_expr(d.adbin, d.adrelid) as default
+         pg_get_expr(d.adbin, d.adrelid) as default, a.attgenerated = 's' as generated
     from pg_attribute a
     join pg_class c on c.oid = a.attrelid join pg_namespace n on n.oid = c.relnamespace
     left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
@@ -128,12 +130,7 @@ function describeTable(
 ): string {
   const lines = [
     ...columns.map((column) =>
-      [
-        column.name,
-        column.type,
-        column.not_null ? 'not null' : '',
-        column.default === null ? '' : `default ${column.default}`,
-      ]
+      [column.name, column.type, column.not_null ? 'not null' : '', defaultOf(column)]
         .filter((word) => word !== '')
         .join(' '),
     ),
@@ -145,4 +142,11 @@ function describeTable(
     `create table ${table.name} (\n${body}\n)${options};\n`,
     ...indexes.map((row) => `${row.definition};\n`),
   ].join('');
+}
+
+function defaultOf({ default: expression, generated }: ColumnRow): string {
+  if (expression === null) return '';
+  return generated
+    ? `generated always as (${expression.replace(/\s+/g, ' ').trim()}) stored`
+    : `default ${expression}`;
 }

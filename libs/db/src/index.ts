@@ -15,7 +15,7 @@ export { assertMigrated, migrateToLatest, MIGRATIONS } from './migrations/migrat
 // What the API stores and reads.
 export { acceptBatch, type AcceptedBatch } from './commits/accept-batch.ts';
 export type { InputMessage, NewBatch, NewRun } from './commits/new-batch.ts';
-export { assertAgentsExist, distinctWishes, wishesOf, type RunWish } from './commits/run-wishes.ts';
+export { assertAgentsExist, distinctWishes, wishesOf } from './commits/run-wishes.ts';
 export { attachBlock, detachBlock } from './commits/attach-block.ts';
 export { attachTool, detachTool } from './commits/attach-tool.ts';
 export { changeAgent, type AgentChange } from './commits/change-agent.ts';
@@ -137,8 +137,10 @@ export {
 export { commitOrphan } from './commits/orphans.ts';
 export { readWatchedSubmissions, type WatchedSubmission } from './reads/watched-submissions.ts';
 export {
+  claimDuePolls,
   claimDueProviderBatches,
   claimProviderBatch,
+  type ClaimedPolls,
   type ClaimedProviderBatch,
 } from './claims/claim-provider-batches.ts';
 export { claimToolsChunk, type ClaimedRunChunk } from './claims/claim-run-chunk.ts';
@@ -153,7 +155,8 @@ export {
 export { readHeldDrafts, type HeldDraft } from './reads/held-blocks.ts';
 export { readLabelsBeside, type UsedLabel } from './reads/labels-beside.ts';
 export { lockBlocksOfAgents, type LockedBlock } from './locks/lock-blocks.ts';
-export { lockRuns, type LockedRun } from './locks/lock-runs.ts';
+export { lockRuns } from './locks/lock-runs.ts';
+export { readBatchStates, readRunsToDecide, type RunToDecide } from './reads/runs-to-decide.ts';
 export { sealReadyRuns, type OutputMaxima, type Sealed } from './commits/seal-ready-runs.ts';
 export { commitReservations, type ReservationVerdict } from './commits/reservations.ts';
 export { queueFreedRuns } from './commits/queue-again.ts';
@@ -194,7 +197,6 @@ export { commitBatchFinish, lockForFinish, markFinishedBatches } from './commits
 export { commitWaitingRunsStarted, deleteOldIdempotencyKeys, markIdleBatches } from './commits/sweep.ts';
 export { commitQuarantinedLines, type QuarantinedLine } from './commits/quarantine.ts';
 export { readActingRuns, type ActingRun } from './reads/acting-runs.ts';
-export { readInFlightRuns, type InFlightRun } from './reads/in-flight-runs.ts';
 export {
   readBlocksAt,
   readSealedRequests,
@@ -211,7 +213,6 @@ export { readKnownProviderIds } from './reads/known-provider-ids.ts';
 export { readOpenDoubts, type OpenDoubt } from './reads/open-doubts.ts';
 export { readOpenSteps } from './reads/open-steps.ts';
 export { readStepsAtLimit } from './reads/steps-at-limit.ts';
-export { readNextPollMs } from './reads/next-poll.ts';
 export { readReadyBacklog } from './reads/ready-backlog.ts';
 export { commitCallback, type CallbackDelivery } from './commits/callback.ts';
 export { readEndedBatch, type EndedBatch } from './reads/ended-batch.ts';

@@ -1,4 +1,4 @@
-import { isError } from '@nightshift/agent-core';
+import { isError, NightshiftError } from '@nightshift/agent-core';
 
 /**
  * What an error of a transaction calls for.
@@ -25,6 +25,8 @@ const CONNECTION_TEXT =
 /** Sorts an error that a transaction threw. Errors of our own code count as poison: they come from the rows. */
 export function judgeError(error: unknown): ErrorJudgement {
   if (isError(error, 'fenced') || isError(error, 'tool_host_unavailable')) return 'later';
+  // The codes of our own are words, and one of five letters is no SQLSTATE.
+  if (error instanceof NightshiftError) return 'poison';
   const { code, message, name } = error as {
     readonly code?: unknown;
     readonly message?: unknown;

@@ -1,3 +1,4 @@
+import type { ToolDefinition } from '@nightshift/agent-core';
 import {
   createAgents,
   DEFAULT_PROJECT_ID,
@@ -24,6 +25,20 @@ export function aRun(agentId: string, texts: readonly string[] = ['go']): NewRun
       otid: null,
       name: null,
     })),
+  };
+}
+
+/** A tool that the caller of a batch carries out. */
+export function aClientTool(name: string): ToolDefinition {
+  return {
+    name,
+    kind: 'client',
+    description: `To ${name}.`,
+    input_schema: { type: 'object' },
+    side_effects: 'none',
+    return_char_limit: 1_000,
+    timeout_ms: 1_000,
+    requires_approval: false,
   };
 }
 

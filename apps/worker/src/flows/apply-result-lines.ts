@@ -8,6 +8,7 @@ import {
   decodeResultLine,
   fromCustomId,
   isCutOffInCall,
+  isError,
   isOutage,
   parseModelHandle,
   salvageCustomId,
@@ -21,6 +22,7 @@ import {
   type Conduct,
   type PlannedCall,
   type PriceTable,
+  type StepDecision,
   type StepKey,
   type StepOutcome,
   type ToolOutcome,
@@ -34,11 +36,13 @@ import {
   markFinishedBatches,
   newId,
   pauseCredential,
+  readBatchStates,
+  readRunsToDecide,
   readStepsAtLimit,
   type BlockChange,
   type ClaimedProviderBatch,
   type DecidedRun,
-  type LockedRun,
+  type RunToDecide,
   type NewToolCall,
   type QuarantinedLine,
   type Tx,
@@ -46,7 +50,7 @@ import {
 import type { HeldLease } from '../leases/keeper.ts';
 import type { Line } from '../provider/line-splitter.ts';
 import { validateArguments } from './argument-validator.ts';
-import { openChunkMemory, type ChunkMemory } from './chunk-memory.ts';
+import { openChunkMemory, type ChunkMemory, type RunWithCalls } from './chunk-memory.ts';
 import type { CachedDefinition } from './definition-cache.ts';
 import type { FlowDeps } from './deps.ts';
 import { outputMaxima } from './output-maxima.ts';
@@ -72,8 +76,10 @@ interface Entry {
   readonly line: Line;
 }
 
-const NO_REPLIES: QuickStep['replies'] = new Map();
+const NO_REPLIES: QuickStep['replies'] = [];
 const NOTHING_TRIED: ReadonlyMap<string, QuickStep> = new Map();
+/** Times that a chunk is decided about whose runs move on under it. */
+const STALE_TRIES_MAX = 5;
 const EXCERPT_CHARS = 2_000;
 /** Characters of a poison line that are kept: all of it, as a rule, for it was paid. */
 const POISON_CHARS = 4_000_000;
@@ -93,27 +99,50 @@ export async function applyResultLines(
   const isLastPass = batch.streams + 1 >= deps.settings.streams_max;
   const { entries, bad, cut, accountTrouble } = sortLines(batch, lines, isLastPass, deps.settings.prices);
   const ids = { chunk_ids: [newId(), newId(), newId()] as const, tally_slot: tallySlot() };
-  const quick = triesCalls ? await tryQuickCalls(deps, lease, entries.values()) : NOTHING_TRIED;
-  const { decided, report } = await inTransaction(deps.db, async (trx) => {
-    await holdLease(trx, lease);
-    const runs = await lockRuns(trx, [...entries.keys()]);
-    const decided = await decideChunk(deps, trx, entries, runs, quick);
-    const committed = await commitDecisions(trx, decided.runs, decided.changes, ids);
-    if (bad.length > 0) await commitQuarantinedLines(trx, batch, bad);
-    await deps.hooks?.('ingest.before_commit');
-    return { decided, report: committed };
-  });
+  const runs = await readRunsToDecide(deps.db, [...entries.keys()]);
+  const quick = triesCalls ? await tryQuickCalls(deps, lease, entries.values(), runs) : NOTHING_TRIED;
+  const { applied, report } = await decideWhileFresh(deps, entries, runs, (facts) =>
+    inTransaction(deps.db, async (trx) => {
+      await holdLease(trx, lease);
+      const decided = await decideChunk(deps, trx, entries, facts, quick);
+      const report = await commitDecisions(trx, decided.runs, decided.changes, ids);
+      if (bad.length > 0) await commitQuarantinedLines(trx, batch, bad);
+      await deps.hooks?.('ingest.before_commit');
+      return { applied: decided.runs.length, report };
+    }),
+  );
   await ringAfterCommit(deps, report, await markFinishedBatches(deps.db, report.ended_batch_ids));
   if (accountTrouble !== null) {
     await pauseCredential(deps.db, batch.credential, deps.settings.refusal.pause_ms, accountTrouble);
   }
   return {
-    applied: decided.runs.length,
-    refused: entries.size - decided.runs.length,
+    applied,
+    refused: entries.size - applied,
     quarantined: bad.length,
     cut,
     poison: [],
   };
+}
+
+/**
+ * Commits what is decided by the runs as they were read, and reads them again when one has moved on meanwhile: the file has
+ * its line twice, and another chunk was faster. Whose answer is in by then is refused the next time.
+ */
+async function decideWhileFresh<T>(
+  { db }: FlowDeps,
+  entries: ReadonlyMap<string, Entry>,
+  runs: ReadonlyMap<string, RunToDecide>,
+  commit: (runs: ReadonlyMap<string, RunToDecide>) => Promise<T>,
+): Promise<T> {
+  let facts = runs;
+  for (let tries = 1; ; tries++) {
+    try {
+      return await commit(facts);
+    } catch (error) {
+      if (!isError(error, 'stale') || tries === STALE_TRIES_MAX) throw error;
+      facts = await readRunsToDecide(db, [...entries.keys()]);
+    }
+  }
 }
 
 /**
@@ -190,18 +219,10 @@ function sortLines(
       continue;
     }
     const id = decoded.custom_id === null ? null : fromCustomId(decoded.custom_id);
-    const putAside = (reason: QuarantinedLine['reason']): void => {
-      bad.push({
-        line_number: line.number,
-        custom_id: decoded.custom_id,
-        reason,
-        byte_length: line.kind === 'line' ? Buffer.byteLength(text) : line.byte_length,
-        excerpt: (line.kind === 'line' ? text : line.head).slice(0, EXCERPT_CHARS),
-      });
-    };
-    if (decoded.kind === 'unreadable') putAside(line.kind === 'line' ? 'unreadable' : 'too_long');
+    if (decoded.kind === 'unreadable')
+      bad.push(asideOf(line, decoded.custom_id, line.kind === 'line' ? 'unreadable' : 'too_long'));
     if (id?.nonce !== batch.nonce) {
-      if (decoded.kind !== 'unreadable') putAside('foreign');
+      if (decoded.kind !== 'unreadable') bad.push(asideOf(line, decoded.custom_id, 'foreign'));
       continue;
     }
     if (decoded.kind === 'unreadable' && !isLastPass) continue;
@@ -210,12 +231,25 @@ function sortLines(
     const first = entries.get(id.key.run_id);
     if (first === undefined) {
       entries.set(id.key.run_id, { key: id.key, outcome: toOutcome(decoded, prices), line });
-    } else if (first.line.kind !== 'line' || first.line.text !== text) putAside('conflicting');
+    } else if (first.line.kind !== 'line' || first.line.text !== text) {
+      bad.push(asideOf(line, decoded.custom_id, 'conflicting'));
+    }
   }
   if (isOutage([...entries.values()].map((entry) => entry.outcome))) {
     for (const [id, entry] of entries) entries.set(id, { ...entry, outcome: asOutage(entry.outcome) });
   }
   return { entries, bad, cut, accountTrouble };
+}
+
+function asideOf(line: Line, customId: string | null, reason: QuarantinedLine['reason']): QuarantinedLine {
+  const text = line.kind === 'line' ? line.text : line.head;
+  return {
+    line_number: line.number,
+    custom_id: customId,
+    reason,
+    byte_length: line.kind === 'line' ? Buffer.byteLength(text) : line.byte_length,
+    excerpt: text.slice(0, EXCERPT_CHARS),
+  };
 }
 
 /** What failed because the provider was out of order is nobody's fault. */
@@ -264,7 +298,7 @@ async function decideChunk(
   deps: FlowDeps,
   trx: Tx,
   entries: ReadonlyMap<string, Entry>,
-  runs: ReadonlyMap<string, LockedRun>,
+  runs: ReadonlyMap<string, RunToDecide>,
   quick: ReadonlyMap<string, QuickStep>,
 ): Promise<{ readonly runs: readonly DecidedRun[]; readonly changes: readonly BlockChange[] }> {
   const definitions = await deps.definitions.get(
@@ -276,40 +310,50 @@ async function decideChunk(
     [...entries.values()].filter(({ outcome }) => isCutOffInCall(outcome)).map(({ key }) => key),
     outputMaxima(deps.settings.prices),
   );
-  const applied: {
-    readonly decided: Omit<DecidedRun, 'calls' | 'settled'>;
-    readonly planned: readonly PlannedCall[];
-    readonly replies: QuickStep['replies'];
-    readonly conduct: Conduct;
-  }[] = [];
-  for (const run of runs.values()) {
-    const entry = entries.get(run.id);
+  // A batch may have been cancelled while calls were made.
+  const states = await readBatchStates(trx, [...new Set([...runs.values()].map((run) => run.batch_id))]);
+  const applied: AppliedAnswer[] = [];
+  const remembering: RunWithCalls[] = [];
+  for (const read of runs.values()) {
+    const entry = entries.get(read.id);
     if (entry === undefined) continue;
+    const state = states.get(read.batch_id) ?? read.batch_state;
+    const run = state === read.batch_state ? read : { ...read, batch_state: state };
     const cached = definitions.get(run.definition_id);
     const conduct = cached?.conduct ?? NO_CONDUCT;
     const outcome = withPriceOf(entry.outcome, cached, deps.settings.prices);
-    const facts = { ...run, is_at_token_limit: atLimit.has(run.id) };
+    const facts = atLimit.has(run.id) ? { ...run, is_at_token_limit: true } : run;
     const decision = decideAfterAnswer(facts, entry.key, outcome, deps.settings.retry, conduct);
     if (decision.kind === 'refuse') continue;
     const step = quick.get(run.id);
     const tried = step?.definition_id === run.definition_id ? step : undefined;
     const planned = decision.run.state === 'acting' ? (tried?.planned ?? callsOf(run, outcome, conduct)) : [];
-    applied.push({ decided: { run, decision }, planned, replies: tried?.replies ?? NO_REPLIES, conduct });
+    applied.push({ run, decision, planned, replies: tried?.replies ?? NO_REPLIES, conduct });
+    if (planned.some(isCarriedOutHere)) remembering.push({ run, calls: planned.filter(isCarriedOutHere) });
   }
-  const memory = await openChunkMemory(
-    trx,
-    applied.flatMap(({ decided, planned }) => {
-      const calls = planned.filter((call) => call.kind === 'memory' && call.awaits === null);
-      return calls.length === 0 ? [] : [{ run: decided.run, calls }];
-    }),
-  );
-  const decidedRuns = applied.map(({ decided, planned, replies, conduct }): DecidedRun => {
-    if (planned.length === 0) return { ...decided, calls: [], settled: null };
-    const carried = carryOut(decided.run, planned, replies, memory, conduct);
-    if (planned.every((call) => call.awaits === null)) return { ...decided, ...carried };
-    return { ...decided, decision: awaitingCaller(decided.run, decided.decision), ...carried };
-  });
-  return { runs: decidedRuns, changes: memory.changes };
+  const memory = await openChunkMemory(trx, remembering);
+  return { runs: applied.map((answer) => settle(answer, memory)), changes: memory.changes };
+}
+
+/** An answer that is to be committed, and the calls that it makes. */
+interface AppliedAnswer {
+  readonly run: RunToDecide;
+  readonly decision: StepDecision;
+  readonly planned: readonly PlannedCall[];
+  readonly replies: QuickStep['replies'];
+  readonly conduct: Conduct;
+}
+
+function isCarriedOutHere({ kind, awaits }: PlannedCall): boolean {
+  return kind === 'memory' && awaits === null;
+}
+
+function settle(answer: AppliedAnswer, memory: ChunkMemory): DecidedRun {
+  const { run, decision, planned } = answer;
+  if (planned.length === 0) return { run, decision, calls: [], settled: null };
+  const { calls, settled } = carryOut(answer, memory);
+  const isAwaiting = planned.some(({ awaits }) => awaits !== null);
+  return { run, decision: isAwaiting ? awaitingCaller(run, decision) : decision, calls, settled };
 }
 
 /** Answers name the model; where that one has no price, the definition's handle may. */
@@ -328,7 +372,7 @@ function withPriceOf(
   };
 }
 
-function callsOf(run: LockedRun, outcome: StepOutcome, conduct: Conduct): readonly PlannedCall[] {
+function callsOf(run: RunToDecide, outcome: StepOutcome, conduct: Conduct): readonly PlannedCall[] {
   if (outcome.kind !== 'answered') return [];
   const { history } = run.trail ?? NO_TRAIL;
   return planCalls(toolUsesOf(outcome.answer.content), conduct, history, validateArguments);
@@ -339,24 +383,21 @@ function callsOf(run: LockedRun, outcome: StepOutcome, conduct: Conduct): readon
  * is left, the results go back to the model in the same commit; otherwise they are held until the rest is in.
  */
 function carryOut(
-  run: LockedRun,
-  planned: readonly PlannedCall[],
-  replies: QuickStep['replies'],
+  { run, planned, replies, conduct }: AppliedAnswer,
   memory: ChunkMemory,
-  conduct: Conduct,
 ): Pick<DecidedRun, 'calls' | 'settled'> {
-  const outcomes = planned.map((call): ToolOutcome | null => {
+  const outcomes = planned.map((call, place): ToolOutcome | null => {
     if (call.kind === 'rejected') return { ok: false, result: call.rejection ?? 'The call was rejected.' };
     if (call.awaits !== null) return null;
     if (call.kind === 'finish') return { ok: true, result: RESULT_TAKEN };
-    const reply = replies.get(call.index);
-    if (reply !== undefined) return { ok: reply.status === 'succeeded', result: reply.result };
+    const reply = replies[place] ?? null;
+    if (reply !== null) return { ok: reply.status === 'succeeded', result: reply.result };
     if (call.kind !== 'memory') return null;
     const outcome = memory.carryOut(run, call, conduct.tools);
     const limit = call.tool?.return_char_limit ?? outcome.result.length;
     return { ok: outcome.ok, result: capResult(outcome.result, limit) };
   });
-  const complete = outcomes.every((outcome) => outcome !== null);
+  const complete = !outcomes.includes(null);
   const calls = planned.map((call, place): NewToolCall => {
     const outcome = outcomes[place] ?? null;
     return {
@@ -367,16 +408,15 @@ function carryOut(
       state: outcome === null ? 'pending' : outcome.ok ? 'succeeded' : 'failed',
       held_result: complete || outcome === null ? null : outcome.result,
       awaits: call.awaits,
-      duration_ms: Math.round(replies.get(call.index)?.duration_ms ?? 0),
+      duration_ms: Math.round(replies[place]?.duration_ms ?? 0),
     };
   });
   if (!complete) return { calls, settled: null };
   const settled = planned.map((call, place) => ({
     planned: call,
+    tool_use_id: call.tool_use_id,
     outcome: outcomes[place] ?? { ok: false, result: '' },
   }));
-  const message = toolResultsMessage(
-    settled.map(({ planned: { tool_use_id }, outcome }) => ({ tool_use_id, outcome })),
-  );
+  const message = toolResultsMessage(settled);
   return { calls, settled: decideAfterTools(run, run.last_seq + 1, message, settled, conduct) };
 }

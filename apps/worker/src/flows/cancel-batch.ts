@@ -36,20 +36,23 @@ export async function cancelBatch(deps: FlowDeps): Promise<FlowReport> {
   const claim = { table: 'batch', id: batch.id, epoch: batch.lease_epoch } as const;
   return withLease(deps.leases, claim, async (lease) => {
     let cancelled = 0;
-    for (let more = true; more;) {
+    for (let from: number | null = 0; from !== null;) {
+      const at: number = from;
       const report = await inTransaction(db, async (trx) => {
         await holdLease(trx, lease);
-        const done = await commitRunsCancelled(trx, lease, RUNS_PER_COMMIT, {
-          chunk_id: newId(),
-          tally_slot: tallySlot(),
-        });
+        const done = await commitRunsCancelled(
+          trx,
+          lease,
+          { from_ordinal: at, limit: RUNS_PER_COMMIT },
+          { chunk_id: newId(), tally_slot: tallySlot() },
+        );
         await hooks?.('cancel.before_commit');
         return done;
       });
       await hooks?.('cancel.after_commit');
       cancelled += report.cancelled;
       if (report.started) await bell.ring([{ kind: 'compose', id: '*' }]);
-      more = report.more;
+      from = report.next_ordinal;
     }
     if (await releaseParked(deps, lease)) await bell.ring([{ kind: 'tools', id: '*' }]);
     const upstream = await cancelUpstream(deps, batch.id);
@@ -76,16 +79,19 @@ export async function cancelBatch(deps: FlowDeps): Promise<FlowReport> {
 /** Hands runs that wait for their caller to whoever carries calls out; true if there were any. */
 async function releaseParked(deps: FlowDeps, lease: Lease): Promise<boolean> {
   let released = 0;
-  for (let more = true; more;) {
-    const count = await inTransaction(deps.db, async (trx) => {
+  for (let from: number | null = 0; from !== null;) {
+    const at: number = from;
+    const report = await inTransaction(deps.db, async (trx) => {
       await holdLease(trx, lease);
-      return commitParkedRunsReleased(trx, lease, RUNS_PER_COMMIT, {
-        chunk_id: newId(),
-        tally_slot: tallySlot(),
-      });
+      return commitParkedRunsReleased(
+        trx,
+        lease,
+        { from_ordinal: at, limit: RUNS_PER_COMMIT },
+        { chunk_id: newId(), tally_slot: tallySlot() },
+      );
     });
-    released += count;
-    more = count === RUNS_PER_COMMIT;
+    released += report.released;
+    from = report.next_ordinal;
   }
   return released > 0;
 }

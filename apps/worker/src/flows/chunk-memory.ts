@@ -17,7 +17,7 @@ import {
   readShownBlocks,
   type BlockChange,
   type BlockWriterCall,
-  type LockedRun,
+  type RunToDecide,
   type Tx,
 } from '@nightshift/db';
 import { diff3Merge, diffIndices } from 'node-diff3';
@@ -29,14 +29,14 @@ import { ownerOf, seenKey, type OpenBlock, type Seen } from './open-block.ts';
 /** The blocks that the memory calls of a chunk of answers may write, as they stand after the writes so far. */
 export interface ChunkMemory {
   /** Carries out one call of a built-in memory tool. Calls of a run come in their order. */
-  carryOut(run: LockedRun, call: PlannedCall, tools: readonly ToolDefinition[]): ToolOutcome;
+  carryOut(run: RunToDecide, call: PlannedCall, tools: readonly ToolDefinition[]): ToolOutcome;
   /** What was done to blocks, to be committed in the same transaction. */
   readonly changes: readonly BlockChange[];
 }
 
 /** A run whose present step has been answered with these calls. */
 export interface RunWithCalls {
-  readonly run: LockedRun;
+  readonly run: RunToDecide;
   readonly calls: readonly PlannedCall[];
   /** Other memory calls of the answer were carried out before; default: none. */
   readonly has_edited?: boolean;
@@ -110,7 +110,7 @@ export async function openChunkMemory(trx: Tx, runs: readonly RunWithCalls[]): P
   for (const { run_id, block_id, revision, value } of await readOwnTexts(trx, edited))
     seen.set(seenKey(run_id, block_id), { revision, value });
 
-  const holdFor = (run: LockedRun): readonly HeldBlock[] =>
+  const holdFor = (run: RunToDecide): readonly HeldBlock[] =>
     (attached.get(ownerOf(run)) ?? []).flatMap((blockId) => {
       const block = open.get(blockId);
       if (block === undefined) return [];

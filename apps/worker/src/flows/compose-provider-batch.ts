@@ -12,6 +12,9 @@ import { outputMaxima } from './output-maxima.ts';
 import { reserveBudgets } from './reserve-budgets.ts';
 import { ringAfterCommit } from './ring.ts';
 
+/** Milliseconds between two looks at runs that wait, for company or for whoever seals them: every chunk that is taken in rings. */
+const LOOK_INTERVAL_MS = 250;
+
 /**
  * Seals ready runs into a provider batch: at once when they fill one, else when the oldest has waited the gather
  * window, so that steps travel together. What steps of capped batches may cost is reserved in the same transaction. Pure
@@ -27,6 +30,7 @@ export async function composeProviderBatch(deps: FlowDeps): Promise<FlowReport> 
       flow: 'compose-provider-batch',
       worked: false,
       ...(waits === null ? {} : { again_in_ms: Math.max(1, Math.ceil(waits)) }),
+      ...(backlog.runs === 0 || waits === null ? {} : { rest_ms: Math.min(waits, LOOK_INTERVAL_MS) }),
     };
   }
   const id = newId();
@@ -47,6 +51,14 @@ export async function composeProviderBatch(deps: FlowDeps): Promise<FlowReport> 
     const { report } = reserved;
     await ringAfterCommit(deps, report, await markFinishedBatches(db, report.ended_batch_ids));
   }
+  // What is due is being sealed by somebody else, or may not be sent: at once there is nothing else to find.
+  if (requests === 0 && reserved === null)
+    return {
+      flow: 'compose-provider-batch',
+      worked: false,
+      again_in_ms: LOOK_INTERVAL_MS,
+      rest_ms: LOOK_INTERVAL_MS,
+    };
   if (requests > 0) await bell.ring([{ kind: 'submit', id }]);
   return {
     flow: 'compose-provider-batch',

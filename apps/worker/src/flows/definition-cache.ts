@@ -1,7 +1,9 @@
 import {
   conductOf,
   encodeDefinition,
+  parseModelHandle,
   toolUsageRules,
+  type CompileOptions,
   type Conduct,
   type Definition,
   type EncodedDefinition,
@@ -13,6 +15,8 @@ export interface CachedDefinition {
   readonly definition: Definition;
   readonly conduct: Conduct;
   readonly encoded: EncodedDefinition;
+  /** How its requests show memory. */
+  readonly memory_form: CompileOptions;
 }
 
 /** Definitions never change, so they are read and encoded once while they are in use. */
@@ -33,7 +37,11 @@ export function createDefinitionCache(entriesMax = 2_000): DefinitionCache {
         const conduct = conductOf(definition);
         const instructions = [toolUsageRules(conduct.rules), conduct.result?.instructions ?? ''];
         const encoded = encodeDefinition({ ...definition, tools: conduct.tools }, instructions);
-        found.set(definition.id, { definition, conduct, encoded });
+        const memory_form = {
+          agent_type: definition.agent_type,
+          model_provider: parseModelHandle(definition.model)?.provider ?? '',
+        };
+        found.set(definition.id, { definition, conduct, encoded, memory_form });
       }
       for (const id of wanted) {
         const entry = cached.get(id);

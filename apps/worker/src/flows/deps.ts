@@ -154,10 +154,14 @@ export interface FlowDeps {
   readonly hooks?: Hooks;
 }
 
-/** What every flow reports: whether it found work (then it is called again at once), and when to look again if not. */
+/**
+ * What every flow reports: whether it found work (then it is called again at once), when to look again if not, and for how
+ * long another look would find nothing that the last one has not.
+ */
 export interface FlowReport {
   readonly flow: string;
   readonly worked: boolean;
   readonly again_in_ms?: number;
+  readonly rest_ms?: number;
   readonly [detail: string]: string | number | boolean | null | undefined;
 }

@@ -9,7 +9,6 @@ import type { HeldLease } from '../leases/keeper.ts';
 import type { BodyFile } from '../provider/body-file.ts';
 import type { FlowDeps } from './deps.ts';
 import {
-  countImages,
   fitRequests,
   mayNotFit,
   sampleTokens,
@@ -124,17 +123,28 @@ async function encodePage(
     page.map((request) => request.definition_id),
   );
   const encode = await openEncoder(deps, deps.db, batch.nonce, page);
-  return page.flatMap((request): readonly EncodedRequest[] => {
+  const encoded: EncodedRequest[] = [];
+  for (const request of page) {
     try {
-      const json = encode(request);
-      const definition = definitions.get(request.definition_id)?.definition;
-      return definition === undefined
-        ? []
-        : [{ request, definition, body: Buffer.from(json), images: countImages(json) }];
+      const { parts, images } = encode(request);
+      const cached = definitions.get(request.definition_id);
+      if (cached === undefined) continue;
+      const { definition, conduct } = cached;
+      encoded.push({ request, definition, model_name: conduct.model_name, body: toBytes(parts), images });
     } catch (error) {
       const reason = error instanceof Error ? error.message : 'unknown';
       unsendable.push({ key: request, outcome: { kind: 'poison', answer: null }, reason });
-      return [];
     }
-  });
+  }
+  return encoded;
+}
+
+/** Texts in UTF-8, end to end: joined first, they would be copied once more. */
+function toBytes(parts: readonly string[]): Buffer {
+  let length = 0;
+  for (const part of parts) length += Buffer.byteLength(part);
+  const bytes = Buffer.allocUnsafe(length);
+  let at = 0;
+  for (const part of parts) at += bytes.write(part, at);
+  return bytes;
 }

@@ -2,7 +2,6 @@ import {
   fitRequest,
   isTight,
   modelTraits,
-  parseModelHandle,
   summaryLimits,
   summaryMessage,
   TOKEN_CALIBRATION_DEFAULT,
@@ -13,6 +12,7 @@ import {
   type FitVerdict,
   type StepKey,
   type TokenCalibration,
+  type Trail,
 } from '@nightshift/agent-core';
 import {
   commitStepsFitted,
@@ -31,6 +31,8 @@ import type { FlowDeps } from './deps.ts';
 export interface EncodedRequest {
   readonly request: SealedRequest;
   readonly definition: Definition;
+  /** The provider's name of its model. */
+  readonly model_name: string;
   readonly body: Buffer;
   readonly images: number;
 }
@@ -44,10 +46,8 @@ export interface UnfitRequest {
   readonly message: string;
 }
 
-const nameOf = ({ model }: Definition): string => parseModelHandle(model)?.name ?? model;
-
-const calibrationOf = (calibrations: Calibrations, definition: Definition): TokenCalibration =>
-  calibrations.get(nameOf(definition)) ?? TOKEN_CALIBRATION_DEFAULT;
+const calibrationOf = (calibrations: Calibrations, { model_name }: EncodedRequest): TokenCalibration =>
+  calibrations.get(model_name) ?? TOKEN_CALIBRATION_DEFAULT;
 
 const limitsOf = ({ context_window_limit, compaction }: Definition): ContextLimits => ({
   window_tokens: context_window_limit,
@@ -55,10 +55,8 @@ const limitsOf = ({ context_window_limit, compaction }: Definition): ContextLimi
 });
 
 /** Whether a request may not fit as it is. One for a summary is short enough by its making. */
-export function mayNotFit(
-  { request, definition, body, images }: EncodedRequest,
-  calibrations: Calibrations,
-): boolean {
+export function mayNotFit(encoded: EncodedRequest, calibrations: Calibrations): boolean {
+  const { request, definition, body, images } = encoded;
   if (request.is_summary) return false;
   if (isRefused(request)) return true;
   const size = {
@@ -68,17 +66,13 @@ export function mayNotFit(
     messages_max: request.messages_max,
     max_tokens: request.max_tokens,
   };
-  return isTight(size, limitsOf(definition), calibrationOf(calibrations, definition));
+  return isTight(size, limitsOf(definition), calibrationOf(calibrations, encoded));
 }
 
 /** The provider has refused the prompt as too long. */
-function isRefused({ trail }: SealedRequest): boolean {
-  return trail?.too_long === 'refused';
-}
-
-/** Pictures in a request: text that says so counts as one too, so they are never too few. */
-export function countImages(json: string): number {
-  return json.includes('"image"') ? json.split('"image"').length - 1 : 0;
+function isRefused({ trail_json }: SealedRequest): boolean {
+  if (trail_json?.includes('"too_long"') !== true) return false;
+  return (JSON.parse(trail_json) as Trail).too_long === 'refused';
 }
 
 /**
@@ -104,7 +98,7 @@ export async function fitRequests(
     const { run_id, number, attempt, max_tokens, ordinal } = encoded.request;
     const key = { run_id, number, attempt };
     const { definition } = encoded;
-    const verdict = judge(encoded, seqs.get(ordinal) ?? [], calibrationOf(calibrations, definition));
+    const verdict = judge(encoded, seqs.get(ordinal) ?? [], calibrationOf(calibrations, encoded));
     if (verdict.kind === 'overflow') unfit.push({ key, message: verdict.message });
     else if (verdict.kind === 'compact') {
       const { summary_tokens } = summaryLimits(definition.context_window_limit);
@@ -130,7 +124,7 @@ export async function fitRequests(
 }
 
 function judge(
-  { request, definition, body }: EncodedRequest,
+  { request, definition, model_name, body }: EncodedRequest,
   seqs: readonly number[],
   calibration: TokenCalibration,
 ): FitVerdict {
@@ -147,7 +141,7 @@ function judge(
     max_tokens: request.max_tokens,
     thinking_tokens: thinkingTokensOf(definition),
     summary_tokens: summaryLimits(definition.context_window_limit).summary_tokens,
-    binds_thinking: modelTraits(nameOf(definition)).binds_thinking,
+    binds_thinking: modelTraits(model_name).binds_thinking,
     is_refused: isRefused(request),
   };
   return fitRequest(facts, limitsOf(definition), calibration);
@@ -161,9 +155,8 @@ function thinkingTokensOf({ model_settings: { extra } }: Definition): number {
 /** The largest request of each model that holds no picture: its answer will say what a token measures. */
 export function sampleTokens(
   samples: Map<string, TokenSample>,
-  { request, definition, body, images }: EncodedRequest,
+  { request, model_name: model, body, images }: EncodedRequest,
 ): void {
-  const model = nameOf(definition);
   const bytes = body.length;
   if (bytes <= (samples.get(model)?.bytes ?? 0) || images > 0) return;
   const { run_id, number, attempt } = request;

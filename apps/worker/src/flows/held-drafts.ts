@@ -2,7 +2,7 @@ import {
   newId,
   readHeldDrafts,
   type HeldCopy,
-  type LockedRun,
+  type RunToDecide,
   type ShownBlock,
   type Tx,
 } from '@nightshift/db';
@@ -16,7 +16,7 @@ export interface Drafts {
 
 export const NO_DRAFTS: Drafts = { copyOf: () => null };
 
-type ReviewedRun = Pick<LockedRun, 'id' | 'agent_id' | 'batch_id' | 'batch_apply'>;
+type ReviewedRun = Pick<RunToDecide, 'id' | 'agent_id' | 'batch_id' | 'batch_apply'>;
 
 /** The blocks of a chunk, by the names of {@link ownerOf} and {@link seenKey}. */
 interface OpenBlocks {

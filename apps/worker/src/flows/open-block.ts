@@ -1,5 +1,5 @@
 import type { BlockView, ConflictPolicy, HeldBlock } from '@nightshift/agent-core';
-import type { LockedRun } from '@nightshift/db';
+import type { RunToDecide } from '@nightshift/db';
 
 /** A block while the memory calls of a chunk are carried out. */
 export interface OpenBlock extends BlockView {
@@ -16,6 +16,6 @@ export function seenKey(runId: string, blockId: string): string {
 }
 
 /** Names whose list of blocks a run works on: its agent's, or its agent's in a batch under review. */
-export function ownerOf(run: Pick<LockedRun, 'agent_id' | 'batch_id' | 'batch_apply'>): string {
+export function ownerOf(run: Pick<RunToDecide, 'agent_id' | 'batch_id' | 'batch_apply'>): string {
   return run.batch_apply === 'review' ? `${run.batch_id}/${run.agent_id}` : run.agent_id;
 }

@@ -2,19 +2,35 @@ import {
   compileMemory,
   compileMemoryMetadata,
   encodeDefinition,
+  encodeFrame,
   encodeRequest,
   nextToolChoice,
-  parseModelHandle,
+  requestInParts,
   summaryLimits,
   summaryMessage,
   summaryRequest,
   toCustomId,
   type BlockView,
   type ContentBlock,
+  type JsonObject,
+  type Trail,
 } from '@nightshift/agent-core';
 import { readBlocksAt, type Database, type SealedRequest } from '@nightshift/db';
 import type { CachedDefinition } from './definition-cache.ts';
 import type { FlowDeps } from './deps.ts';
+
+interface BlockRef {
+  readonly block_id: string;
+  readonly revision: number;
+}
+
+const NO_REFS: readonly BlockRef[] = [];
+
+/** A request in parts that are its text when put together, and the pictures in it. */
+export interface RequestText {
+  readonly parts: readonly string[];
+  readonly images: number;
+}
 
 /**
  * Reads what a page of sealed requests refers to, and returns what encodes each: the same request always gives the same
@@ -25,47 +41,66 @@ export async function openEncoder(
   db: Database,
   nonce: string,
   page: readonly SealedRequest[],
-): Promise<(request: SealedRequest) => string> {
+): Promise<(request: SealedRequest) => RequestText> {
   const definitions = await deps.definitions.get(
     db,
     page.map((request) => request.definition_id),
   );
-  const blocks = await readBlocksAt(
-    db,
-    page.flatMap((request) =>
-      (request.block_ids ?? []).map((block_id, index) => ({
-        block_id,
-        revision: request.block_revisions?.[index] ?? 0,
-      })),
-    ),
-  );
+  const blocks = await readBlocksAt(db, page.flatMap(refsOf));
+  const frameOf = createFrames();
   return (request) => {
     const cached = definitions.get(request.definition_id);
     if (cached === undefined) throw new Error(`Definition ${request.definition_id} is gone.`);
     const customId = toCustomId(nonce, request);
-    return request.is_summary
-      ? encodeSummary(customId, request, cached)
-      : encode(customId, request, cached, blocksOf(request, blocks));
+    if (request.is_summary) {
+      const text = encodeSummary(customId, request, cached);
+      return { parts: [text], images: countImages(text) };
+    }
+    const frame = frameOf(cached, memoryOf(request, cached, blocks), toolChoiceOf(request, cached));
+    const messages_json = withSummary(request);
+    const { max_tokens } = request;
+    return {
+      parts: requestInParts(customId, cached.encoded, { frame: frame.text, messages_json, max_tokens }),
+      images: frame.images + countImages(messages_json),
+    };
   };
 }
 
-function encode(
-  customId: string,
+/** What stands around the messages of a request. */
+interface Frame {
+  readonly memory: string;
+  readonly text: string;
+  readonly images: number;
+}
+
+/** Makes frames, and keeps the last one of each definition: requests without memory have all the same. */
+function createFrames(): (cached: CachedDefinition, memory: string, toolChoice: JsonObject | null) => Frame {
+  const last = new Map<CachedDefinition, Frame>();
+  return (cached, memory, toolChoice) => {
+    const known = last.get(cached);
+    if (known !== undefined && toolChoice === null && known.memory === memory) return known;
+    const text = encodeFrame(cached.encoded, memory, toolChoice);
+    const frame = { memory, text, images: countImages(text) };
+    if (toolChoice === null) last.set(cached, frame);
+    return frame;
+  };
+}
+
+/** Without tool rules no call is forced, whatever the run has done. */
+function toolChoiceOf({ trail_json }: SealedRequest, { conduct }: CachedDefinition): JsonObject | null {
+  if (conduct.rules.length === 0) return null;
+  return nextToolChoice(conduct, trail_json === null ? null : (JSON.parse(trail_json) as Trail));
+}
+
+function memoryOf(
   request: SealedRequest,
-  { definition, conduct, encoded }: CachedDefinition,
-  blocks: readonly BlockView[],
+  { memory_form }: CachedDefinition,
+  blocks: ReadonlyMap<string, BlockView>,
 ): string {
-  const memory = compileMemory(blocks, {
-    agent_type: definition.agent_type,
-    model_provider: parseModelHandle(definition.model)?.provider ?? '',
-  });
-  const sections = [memory, request.metadata === null ? '' : compileMemoryMetadata(request.metadata)];
-  return encodeRequest(customId, encoded, {
-    memory: sections.filter((section) => section !== '').join('\n\n'),
-    messages_json: withSummary(request),
-    max_tokens: request.max_tokens,
-    tool_choice: nextToolChoice(conduct, request.trail),
-  });
+  const memory = compileMemory(blocksOf(request, blocks), memory_form);
+  if (request.metadata === null) return memory;
+  const metadata = compileMemoryMetadata(request.metadata);
+  return memory === '' ? metadata : `${memory}\n\n${metadata}`;
 }
 
 /** The messages with the summary of earlier ones before them. */
@@ -93,9 +128,18 @@ function encodeSummary(customId: string, request: SealedRequest, { definition }:
   return encodeRequest(customId, bare, { memory: '', messages_json, max_tokens: request.max_tokens });
 }
 
+/** The blocks that a request shows, as they were. */
+function refsOf({ block_ids, block_revisions }: SealedRequest): readonly BlockRef[] {
+  if (block_ids === null) return NO_REFS;
+  return block_ids.map((block_id, index) => ({ block_id, revision: block_revisions?.[index] ?? 0 }));
+}
+
 function blocksOf(request: SealedRequest, blocks: ReadonlyMap<string, BlockView>): readonly BlockView[] {
-  return (request.block_ids ?? []).flatMap((id, index) => {
-    const block = blocks.get(`${id}/${request.block_revisions?.[index] ?? 0}`);
-    return block === undefined ? [] : [block];
-  });
+  return refsOf(request).flatMap(({ block_id, revision }) => blocks.get(`${block_id}/${revision}`) ?? []);
+}
+
+/** Pictures in a text: text that says so counts as one too, so they are never too few. */
+function countImages(json: string): number {
+  // A search stops at every first letter: `m` is rare, and quotes are not.
+  return json.includes('mage"') ? json.split('"image"').length - 1 : 0;
 }

@@ -1,11 +1,10 @@
 import { decideAfterPoll, type PollDecision } from '@nightshift/agent-core';
 import {
-  claimDueProviderBatches,
+  claimDuePolls,
   commitPolled,
   commitLost,
   inTransaction,
-  readNextPollMs,
-  readNow,
+  type ClaimedPolls,
   type ClaimedProviderBatch,
   type PolledBatch,
 } from '@nightshift/db';
@@ -30,24 +29,25 @@ const RETRIEVE_MAX = 3;
  */
 export async function pollProviderBatches(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant, leases } = deps;
-  const claimed = await claimDueProviderBatches(db, ['submitted', 'cancelling'], CLAIM_MAX, claimant);
-  if (claimed.length === 0) return { flow: FLOW, worked: false, ...(await untilNext(deps)) };
+  const polls = await claimDuePolls(db, CLAIM_MAX, claimant);
+  const { batches: claimed } = polls;
+  if (claimed.length === 0) return { flow: FLOW, worked: false, ...untilNext(deps, polls.next_in_ms) };
   // A look may take longer than a lease: the rows stay ours meanwhile, renewed by one statement for all.
   const held = claimed.map((batch) =>
     leases.hold({ table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch }),
   );
   try {
-    return await pollClaimed(deps, claimed);
+    return await pollClaimed(deps, polls);
   } finally {
     for (const lease of held) leases.forget(lease);
   }
 }
 
-async function pollClaimed(deps: FlowDeps, claimed: readonly ClaimedProviderBatch[]): Promise<FlowReport> {
+async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowReport> {
+  const { batches: claimed, now } = polls;
   const { db, bell, settings, hooks } = deps;
   const { seen, unanswered, calls } = await look(deps, claimed);
   await hooks?.('poll.after_look');
-  const now = await readNow(db);
   const polled: PolledBatch[] = [];
   const lost: ClaimedProviderBatch[] = [];
   let newlyMissing = 0;
@@ -81,11 +81,16 @@ async function pollClaimed(deps: FlowDeps, claimed: readonly ClaimedProviderBatc
       : overdue.length > 0
         ? 'a batch has not ended an hour after its expiry'
         : null;
+  const waits = polled.flatMap(({ move, delay_ms }) => (move === 'wait' ? [delay_ms] : []));
+  const earliest = [...waits, polls.next_in_ms].reduce(
+    (least, ms) => (ms === null || (least !== null && least <= ms) ? least : ms),
+    null,
+  );
   // A full claim may have left some behind; fewer means that nobody else is due.
   return {
     flow: FLOW,
     worked: claimed.length === CLAIM_MAX,
-    ...(await untilNext(deps)),
+    ...untilNext(deps, earliest),
     looked_at: claimed.length,
     ended: ended.length,
     lost: lost.length,
@@ -102,8 +107,7 @@ async function pollClaimed(deps: FlowDeps, claimed: readonly ClaimedProviderBatc
 }
 
 /** When the next batch is due: nobody rings for that. Not at once, so that neighbours share a look. */
-async function untilNext({ db, settings }: FlowDeps): Promise<Pick<FlowReport, 'again_in_ms'>> {
-  const nextMs = await readNextPollMs(db);
+function untilNext({ settings }: FlowDeps, nextMs: number | null): Pick<FlowReport, 'again_in_ms'> {
   const least = Math.max(1, Math.min(LOOK_INTERVAL_MS, settings.poll.poll_interval_ms));
   return nextMs === null ? {} : { again_in_ms: Math.max(least, Math.ceil(nextMs)) };
 }

@@ -30,7 +30,7 @@ import {
   type Tx,
 } from '@nightshift/db';
 import type { FlowDeps } from './deps.ts';
-import { openEncoder } from './open-encoder.ts';
+import { openEncoder, type RequestText } from './open-encoder.ts';
 import { readRequests } from './read-requests.ts';
 import { tallySlot } from './settle-open-steps.ts';
 
@@ -160,9 +160,12 @@ async function readRequestsOf(
   return requests;
 }
 
-function sizeOf(request: SealedRequest, encode: (request: SealedRequest) => string): MeasuredRequest | null {
+function sizeOf(
+  request: SealedRequest,
+  encode: (request: SealedRequest) => RequestText,
+): MeasuredRequest | null {
   try {
-    const bytes = utf8Length(encode(request));
+    const bytes = encode(request).parts.reduce((sum, part) => sum + utf8Length(part), 0);
     return { bytes, media: mediaOf(request.messages_json) };
   } catch {
     return null;

@@ -15,7 +15,7 @@ import {
   searchPassages,
   type BlockWriterCall,
   type KeptPassage,
-  type LockedRun,
+  type RunToDecide,
   type MessageSearch,
   type PassageSearch,
   type Tx,
@@ -32,7 +32,7 @@ export interface StoreAnswers {
 export const NO_STORE_ANSWERS: StoreAnswers = { outcomeOf: () => null, passageOf: () => null };
 
 interface RunWithStoreCalls {
-  readonly run: Pick<LockedRun, 'agent_id' | 'batch_id' | 'conversation_id'>;
+  readonly run: Pick<RunToDecide, 'agent_id' | 'batch_id' | 'conversation_id'>;
   readonly calls: readonly PlannedCall[];
 }
 

@@ -5,7 +5,7 @@ import type { FlowReport } from '../flows/deps.ts';
 export interface Pump {
   /** Asks for a run. While one is under way, one more follows; asking a thousand times is the same as once. */
   kick(): void;
-  /** Asks for a run and resolves when the pump has found nothing left to do. */
+  /** Asks for a run and resolves when the pump has found nothing left to do, at once while its flow rests. */
   drain(): Promise<void>;
   /** Takes no more work; resolves when what is under way has ended. */
   stop(): Promise<void>;
@@ -27,11 +27,11 @@ const TIMER_MS_MAX = 2_000_000_000;
 /**
  * Makes a pump with `lanes` runs side by side. A flow that throws is tried again after a pause that grows and that no
  * kick cuts short: when the database is away, asking more often helps nobody. A lost lease is no failure, unless a flow
- * does nothing but lose them.
+ * does nothing but lose them. A flow may ask for rest: kicks that come meanwhile are one look at its end.
  */
 export function createPump(name: string, flow: () => Promise<FlowReport>, log: PumpLog, lanes = 1): Pump {
   // An object, because these change while a lane waits. `asks` counts kicks: a lane that saw fewer looks once more.
-  const at = { stopped: false, running: 0, asks: 0, failures: 0, fenced: 0 };
+  const at = { stopped: false, running: 0, asks: 0, failures: 0, fenced: 0, restsUntil: 0 };
   let alarm: { readonly timer: NodeJS.Timeout; readonly dueAt: number } | undefined;
   let pause: NodeJS.Timeout | undefined;
   let idle: (() => void)[] = [];
@@ -70,6 +70,11 @@ export function createPump(name: string, flow: () => Promise<FlowReport>, log: P
           at.fenced = 0;
           if (report.worked || report['alarm'] === true || report['warning'] === true) log.report(report);
           if (report.again_in_ms !== undefined) later(report.again_in_ms);
+          if (report.rest_ms !== undefined) {
+            at.restsUntil = performance.now() + report.rest_ms;
+            if (at.asks !== asks) later(report.rest_ms);
+            break;
+          }
           if (!report.worked && at.asks === asks) break;
           // Others may have work too: one finding is a reason to fill the lanes.
           if (report.worked && at.running < lanes && pause === undefined) void lane();
@@ -96,7 +101,9 @@ export function createPump(name: string, flow: () => Promise<FlowReport>, log: P
   function kick(): void {
     if (at.stopped) return;
     at.asks += 1;
-    if (at.running === 0 && pause === undefined) void lane();
+    const restMs = at.restsUntil - performance.now();
+    if (restMs > 0) later(restMs);
+    else if (at.running === 0 && pause === undefined) void lane();
   }
 
   const whenIdle = (): Promise<void> =>

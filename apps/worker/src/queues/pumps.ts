@@ -37,7 +37,7 @@ const FLOWS: Readonly<
 export interface Pumps {
   /** Asks the pump of this kind to look. Kinds without a flow here are no-ops. */
   kick(kind: SignalKind | 'hunt'): void;
-  /** As `kick`, and resolves when that pump has found nothing left to do. */
+  /** As `kick`, and resolves when that pump has found nothing left to do, or rests. */
   drain(kind: SignalKind): Promise<void>;
   /** Asks every pump to look but the hunt, which asks the provider each time and has a pace of its own. */
   kickAll(): void;

@@ -210,3 +210,35 @@ test('results that the provider no longer keeps count as lost, and their steps a
 function seqOfNext(): number {
   return house.simulator.control.batches().length + 1;
 }
+
+test('a line that two chunks hold at once is applied by one; the other decides again and refuses it', async () => {
+  house.simulator.control.addRule({ op: 'results', action: { type: 'duplicateLines' } });
+  const batch = await house.submit([{ input: 'Twice at once.' }]);
+  const isSomebodyWaiting = async (): Promise<boolean> => {
+    const waiting = await house.rows(
+      `select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`,
+    );
+    return waiting.length > 0;
+  };
+  let commits = 0;
+  const worker = house.worker({
+    settings: { chunk_lines: 1, chunks_in_flight: 2 },
+    async hooks(point) {
+      if (point !== 'ingest.before_commit') return;
+      commits += 1;
+      // The first that comes here has written, and the other has read what was there before and waits for its rows.
+      if (commits === 1) await expect.poll(isSomebodyWaiting, { timeout: 20_000 }).toBe(true);
+    },
+  });
+  await house.drive(worker, { hasten: true });
+  expect(commits).toBe(2);
+  const aside = await house.rows(
+    `select l.reason from result_line l join step s on s.provider_batch_id = l.provider_batch_id
+       join run r on r.id = s.run_id where r.batch_id = $1`,
+    [batch.id],
+  );
+  expect(aside).toEqual([]);
+  expect(await house.runsOf(batch.id)).toMatchObject([
+    { state: 'completed', stop_reason: 'end_turn', attempt: 1 },
+  ]);
+});

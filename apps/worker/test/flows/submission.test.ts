@@ -1,5 +1,5 @@
 import type {} from '../../../../test/global-setup.ts';
-import { readGauges } from '@nightshift/db';
+import { inTransaction, readGauges } from '@nightshift/db';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
 import { anthropicProvider } from '../../src/provider/anthropic.ts';
 import type { ProviderPort } from '../../src/provider/port.ts';
@@ -121,6 +121,17 @@ test('whoever has looked at batches, or found none due, knows when the next look
   expect(await pollProviderBatches(worker)).toMatchObject({ worked: false, ...soon });
   await house.rows('update provider_batch set next_due_at = app_now()');
   expect(await pollProviderBatches(worker)).toMatchObject({ looked_at: 1, ...soon });
+});
+
+test('what another worker is sealing is looked for again in a while, not at once', async () => {
+  const worker = house.worker();
+  await submitTexts(1, () => 'held');
+  await inTransaction(worker.db, async (trx) => {
+    await trx.selectFrom('run_chunk').select('id').forUpdate().execute();
+    const report = await composeProviderBatch(worker);
+    expect(report).toMatchObject({ worked: false, again_in_ms: 250, rest_ms: 250 });
+  });
+  expect(await composeProviderBatch(worker)).toMatchObject({ worked: true, requests: 1 });
 });
 
 test('batches that the list leaves out are asked for by id, and none is taken for lost', async () => {

@@ -280,3 +280,23 @@ test('a time further away than a timer can count is not now', async () => {
   await vi.advanceTimersByTimeAsync(60_000);
   expect(script.runs()).toBe(1);
 });
+
+test('kicks while a flow rests, or that come as it asks for rest, are one look at the end of it', async () => {
+  const script = scripted();
+  const pump = createPump('test', script.flow, recorded());
+  pump.kick();
+  pump.kick();
+  script.underWay[0]!.end({ ...IDLE, again_in_ms: 1_000, rest_ms: 250 });
+  await settled();
+  pump.kick();
+  await vi.advanceTimersByTimeAsync(200);
+  pump.kick();
+  expect(script.runs()).toBe(1);
+  await vi.advanceTimersByTimeAsync(50);
+  expect(script.runs()).toBe(2);
+  script.underWay[0]!.end({ ...IDLE, rest_ms: 250 });
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(script.runs()).toBe(2);
+  pump.kick();
+  expect(script.runs()).toBe(3);
+});

@@ -57,6 +57,11 @@ export const ERROR_CATALOGUE = {
     title: 'Lease lost',
     next: 'Nothing: another worker has taken the row over and goes on from what is committed.',
   },
+  stale: {
+    status: null,
+    title: 'Row has moved on',
+    next: 'Nothing: what was decided about it is not kept; a result line is read and decided about again.',
+  },
   illegal_transition: {
     status: null,
     title: 'Illegal state transition',

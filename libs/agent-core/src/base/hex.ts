@@ -1,8 +1,19 @@
-/** The lowest 32 bits as eight hex digits; by halves, because numbers above 30 bits are printed many times slower. */
+/** The lowest 32 bits as eight hex digits; digit by digit, which is several times cheaper than `toString` and padding. */
 export function hex32(bits: number): string {
-  return hex16(bits >>> 16) + hex16(bits & 0xffff);
+  return String.fromCharCode(
+    digit(bits >>> 28),
+    digit(bits >>> 24),
+    digit(bits >>> 20),
+    digit(bits >>> 16),
+    digit(bits >>> 12),
+    digit(bits >>> 8),
+    digit(bits >>> 4),
+    digit(bits),
+  );
 }
 
-function hex16(bits: number): string {
-  return bits.toString(16).padStart(4, '0');
+/** The character code of the lowest four bits as a hex digit. */
+function digit(bits: number): number {
+  const value = bits & 0xf;
+  return value < 10 ? 0x30 + value : 0x57 + value;
 }

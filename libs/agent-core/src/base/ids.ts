@@ -50,8 +50,11 @@ function withLow32(uuid: string, value: number): string {
 
 /** The same uuid with its lowest `bits` (at most 32) set to zero: how a parent id is made. */
 export function clearLowBits(uuid: string, bits: number): string {
-  const mask = bits >= 32 ? 0 : (0xffff_ffff << bits) >>> 0;
-  return withLow32(uuid, (low32(uuid) & mask) >>> 0);
+  const zeros = '0'.repeat(Math.floor(bits / 4));
+  const head = uuid.slice(0, uuid.length - zeros.length);
+  if (bits % 4 === 0) return head + zeros;
+  const digit = Number.parseInt(head.slice(-1), 16) & (0xf << (bits % 4));
+  return head.slice(0, -1) + digit.toString(16) + zeros;
 }
 
 /** Number and attempt of a step, as they stand in the primary key beside the run's id. */
@@ -89,25 +92,25 @@ export function messageKeyOf(uuid: string): { readonly conversation_id: string; 
   };
 }
 
-const CUSTOM_ID = /^([a-z0-9]{6,16})-([0-9a-f]{32})-(\d{1,3})$/;
+/** Nonce, the uuid of the step without dashes, its low byte zero, and the attempt without leading zeros. */
+const CUSTOM_ID = /^[a-z0-9]{6,16}-[0-9a-f]{12}[1-8][0-9a-f]{3}[89ab][0-9a-f]{13}00-(?:0|[1-9]\d{0,2})$/;
 
 /**
  * The id a request carries to the provider and its result line brings back: submission nonce, step, attempt.
  * At most 53 characters of `[a-z0-9-]`; the provider allows 64.
  */
-export function toCustomId(nonce: string, key: StepKey): string {
-  const step = stepUuid({ ...key, attempt: 0 }).replaceAll('-', '');
-  return `${nonce}-${step}-${key.attempt}`;
+export function toCustomId(nonce: string, { run_id, number, attempt }: StepKey): string {
+  const low = hex32(low32(run_id) + number * 256);
+  return `${nonce}-${run_id.slice(0, 8)}${run_id.slice(9, 13)}${run_id.slice(14, 18)}${run_id.slice(19, 23)}${run_id.slice(24, 28)}${low}-${attempt}`;
 }
 
 /** Reads {@link toCustomId} back; null for an id that is not ours. */
 export function fromCustomId(customId: string): { readonly nonce: string; readonly key: StepKey } | null {
-  const match = CUSTOM_ID.exec(customId);
-  if (match === null) return null;
-  const [, nonce = '', hex = '', attempt = ''] = match;
-  const uuid = `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
-  if (!isUuid(uuid) || Number(attempt) > ATTEMPT_MAX) return null;
-  const key = { ...stepKeyOf(uuid), attempt: Number(attempt) };
-  // One step attempt has one id: a look-alike (`…-01`, or an attempt in the uuid's low bits) is not ours.
-  return toCustomId(nonce, key) === customId ? { nonce, key } : null;
+  if (!CUSTOM_ID.test(customId)) return null;
+  const nonce = customId.slice(0, customId.indexOf('-'));
+  const step = customId.slice(nonce.length + 1, nonce.length + 33);
+  const attempt = Number(customId.slice(nonce.length + 34));
+  if (attempt > ATTEMPT_MAX) return null;
+  const run_id = `${step.slice(0, 8)}-${step.slice(8, 12)}-${step.slice(12, 16)}-${step.slice(16, 20)}-${step.slice(20, 26)}000000`;
+  return { nonce, key: { run_id, number: Number.parseInt(step.slice(26, 30), 16), attempt } };
 }

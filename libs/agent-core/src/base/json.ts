@@ -51,5 +51,6 @@ export function fromStorable(stored: string): string {
 
 /** Text that a Postgres `text` column takes: NUL removed, lone surrogates replaced by U+FFFD. */
 export function toStorableText(text: string): string {
-  return text.replaceAll('\u0000', '').toWellFormed();
+  const kept = text.includes('\u0000') ? text.replaceAll('\u0000', '') : text;
+  return kept.toWellFormed();
 }

@@ -46,15 +46,23 @@ const RESULTS_KEPT = 64;
  */
 export function withStep(steps: StepPrints, calls: readonly LoopCall[]): StepPrints {
   if (calls.length === 0) return steps;
-  const results = calls.map(resultPrint);
+  const fingerprints = calls.map(callFingerprint);
+  const results = calls.map((call, place) => resultPrint(call, fingerprints[place] ?? ''));
   const isStalled = calls.every(
     (call, place) => call.result !== null && (call.is_error || steps.seen.includes(results[place] ?? '')),
   );
+  const print = printOf(fingerprints.join(' '));
   return {
-    prints: [...steps.prints, hashText(calls.map(callFingerprint).join(' '))].slice(-PRINTS_KEPT),
-    seen: [...new Set([...steps.seen, ...results])].slice(-RESULTS_KEPT),
+    prints: [...steps.prints.slice(1 - PRINTS_KEPT), print],
+    seen: withResults(steps.seen, results),
     stalled: isStalled ? steps.stalled + 1 : 0,
   };
+}
+
+function withResults(seen: readonly string[], results: readonly string[]): readonly string[] {
+  const fresh = results.filter((result) => !seen.includes(result));
+  const all = seen.concat(fresh.length > 1 ? [...new Set(fresh)] : fresh);
+  return all.length > RESULTS_KEPT ? all.slice(-RESULTS_KEPT) : all;
 }
 
 export type LoopVerdict =
@@ -86,39 +94,94 @@ function repeatsAtEnd(prints: readonly string[], length: number): number {
   return Math.floor(alike / length) + 1;
 }
 
-function resultPrint(call: LoopCall): string {
-  const { tool_name, result } = call;
-  if (call.acts === true) return hashText(callFingerprint(call));
-  return hashText(`${tool_name}:${result === null ? 'open' : result.trim()}`);
+function resultPrint({ tool_name, result, acts }: LoopCall, fingerprint: string): string {
+  return acts === true
+    ? printOf(fingerprint)
+    : printOf(tool_name, ':', result === null ? 'open' : result.trim());
 }
 
 /**
  * A short text that is the same for calls that mean the same: tool, arguments whatever the order of their members and
  * the space around their texts, and result.
  */
-export function callFingerprint(call: LoopCall): string {
-  const args = hashText(normalised(call.input));
-  const result = call.result === null ? 'open' : hashText(`${call.is_error} ${call.result.trim()}`);
-  return `${call.tool_name}:${args}:${result}`;
+export function callFingerprint({ tool_name, input, result, is_error }: LoopCall): string {
+  const args = new TextPrint();
+  addNormalised(args, input);
+  const outcome = result === null ? 'open' : printOf(is_error ? 'true ' : 'false ', result.trim());
+  return `${tool_name}:${args.toHex()}:${outcome}`;
 }
 
-/** JSON text with the members of objects in order and the space around texts left out. */
-function normalised(input: Json): string {
-  if (typeof input === 'string') return JSON.stringify(input.trim());
-  if (Array.isArray(input)) return `[${input.map(normalised).join(',')}]`;
-  if (!isJsonObject(input)) return JSON.stringify(input);
-  const names = Object.keys(input).sort();
-  return `{${names.map((name) => `${JSON.stringify(name)}:${normalised(input[name] ?? null)}`).join(',')}}`;
+/** Adds JSON text with the members of objects in order and the space around texts left out. */
+function addNormalised(print: TextPrint, input: Json): void {
+  let separator = '';
+  if (Array.isArray(input)) {
+    print.add('[');
+    for (const element of input as readonly Json[]) {
+      print.add(separator);
+      addNormalised(print, element);
+      separator = ',';
+    }
+    print.add(']');
+  } else if (isJsonObject(input)) {
+    print.add('{');
+    for (const name of inOrder(Object.keys(input))) {
+      print.add(separator);
+      print.add(JSON.stringify(name));
+      print.add(':');
+      addNormalised(print, input[name] ?? null);
+      separator = ',';
+    }
+    print.add('}');
+  } else print.add(JSON.stringify(typeof input === 'string' ? input.trim() : input));
 }
 
-/** 64 bits of a text, as hex: two FNV-1a sums. Good against chance, not against malice. */
-function hashText(text: string): string {
-  let a = 0x811c9dc5;
-  let b = 0x01234567;
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i);
-    a = Math.imul(a ^ code, 0x01000193);
-    b = Math.imul(b ^ (code + i), 0x01000193);
+/** From here on `sort` is cheaper. */
+const MANY_NAMES = 16;
+
+/** Sorts names in place. Arguments have a few, for which `sort` costs as much as all the rest of a fingerprint. */
+function inOrder(names: string[]): readonly string[] {
+  if (names.length >= MANY_NAMES) return names.sort();
+  for (let sorted = 1; sorted < names.length; sorted++) {
+    const name = names[sorted] as string;
+    let place = sorted;
+    for (; place > 0 && (names[place - 1] as string) > name; place--)
+      names[place] = names[place - 1] as string;
+    names[place] = name;
   }
-  return hex32(a) + hex32(b);
+  return names;
+}
+
+function printOf(...parts: readonly string[]): string {
+  const print = new TextPrint();
+  for (const part of parts) print.add(part);
+  return print.toHex();
+}
+
+/**
+ * 64 bits of a text, as hex: two FNV-1a sums. Good against chance, not against malice. The text comes in parts, since
+ * joining long ones costs more than the sums.
+ */
+class TextPrint {
+  #a = 0x811c9dc5 | 0;
+  #b = 0x01234567;
+  #length = 0;
+
+  add(part: string): void {
+    let a = this.#a;
+    let b = this.#b;
+    let place = this.#length;
+    for (let i = 0; i < part.length; i++) {
+      const code = part.charCodeAt(i);
+      a = Math.imul(a ^ code, 0x01000193);
+      b = Math.imul(b ^ (code + place), 0x01000193);
+      place++;
+    }
+    this.#a = a;
+    this.#b = b;
+    this.#length = place;
+  }
+
+  toHex(): string {
+    return hex32(this.#a) + hex32(this.#b);
+  }
 }

@@ -3,7 +3,7 @@ import { summaryOf } from '../context/summary.ts';
 import { transition } from '../machine/machine.ts';
 import { isRunEnded, runMachine, type RunEvent } from '../machine/run.ts';
 import { stepMachine, type StepEvent } from '../machine/step.ts';
-import { isToolUse } from '../model/content.ts';
+import { isToolUse, type ContentBlock } from '../model/content.ts';
 import { NO_USAGE } from '../model/usage.ts';
 import {
   cancelledMove,
@@ -133,47 +133,52 @@ function afterAnswered(
   policy: RetryPolicy,
   conduct: Conduct,
 ): StepDecision {
-  const uses = answer.content.filter((block) => block.type === 'tool_use');
-  const appended = (shown: boolean): readonly AppendedMessage[] =>
-    answer.content.length === 0
-      ? []
-      : [{ seq: run.last_seq + 1, role: 'assistant', content_json: answer.content_json, shown }];
-  const apply = (event: StepEvent, reason: string, shown: boolean, move: RunMove): StepDecision =>
-    decided(run, key, event, reason, { answer }, appended(shown), move);
-  // Paid and of no use: booked, kept out of the conversation, and tried again.
-  const discard = (reason: string, error: { type: string; message: string }, gaveUp: RunMove): StepDecision =>
-    decided(run, key, 'error', reason, { answer, error }, [], retryOr(run, policy, gaveUp));
-
+  const answered = { run, key, answer };
+  const isCalling = answer.content.some(isCall);
   if (answer.stop_reason === null) {
     const error = { type: 'stop_reason', message: 'the answer has no stop reason' };
     const gaveUp = failed('provider_error', 'The provider returned an answer without a stop reason.');
-    return discard('no stop reason', error, gaveUp);
+    return discarded(answered, 'no stop reason', error, retryOr(run, policy, gaveUp));
   }
   if (isCancelling(run)) {
     // Paid, so kept; its calls are not carried out, so later requests must not show them.
-    return apply('settle', 'answered while the batch is being cancelled', standsAlone(answer), cancelledMove);
+    return applied(
+      answered,
+      'settle',
+      'answered while the batch is being cancelled',
+      standsAlone(answer),
+      cancelledMove,
+    );
   }
   switch (answer.stop_reason) {
     case 'refusal':
-      return apply(
+      return applied(
+        answered,
         'settle',
         'refused by the model',
         false,
         failed('refusal', 'The model refused to answer.'),
       );
     case 'max_tokens': {
-      if (uses.length === 0) {
+      if (!isCalling) {
         const move = failed('max_tokens', 'The answer was cut off at max_tokens.');
-        return apply('settle', 'cut off', standsAlone(answer), move);
+        return applied(answered, 'settle', 'cut off', standsAlone(answer), move);
       }
-      if (run.is_overdue === true) return apply('settle', 'cut off past the deadline', false, overdueMove);
+      if (run.is_overdue === true)
+        return applied(answered, 'settle', 'cut off past the deadline', false, overdueMove);
       if (run.is_at_token_limit === true) {
         const message = 'The answer was cut off inside a tool call, and it can have no more tokens.';
-        return apply('settle', 'cut off at the limit', false, failed('max_tokens', message));
+        return applied(answered, 'settle', 'cut off at the limit', false, failed('max_tokens', message));
       }
       if (run.token_boost > 0 || run.attempt >= ATTEMPT_MAX) {
         const message = 'The answer was cut off inside a tool call, and no further try is left.';
-        return apply('settle', 'cut off inside a call again', false, failed('max_tokens', message));
+        return applied(
+          answered,
+          'settle',
+          'cut off inside a call again',
+          false,
+          failed('max_tokens', message),
+        );
       }
       const again: RunMove = {
         ...readyAgain(run, 0),
@@ -182,12 +187,12 @@ function afterAnswered(
       };
       const message = 'cut off inside a tool call; sent again with doubled max_tokens';
       const error = { type: 'max_tokens', message };
-      return decided(run, key, 'error', 'cut off inside a call', { answer, error }, [], again);
+      return discarded(answered, 'cut off inside a call', error, again);
     }
     case 'model_context_window_exceeded': {
       const message = 'The conversation no longer fits the context window of the model.';
       const move = failed('context_overflow', message);
-      return apply('settle', 'context window exceeded', standsAlone(answer), move);
+      return applied(answered, 'settle', 'context window exceeded', standsAlone(answer), move);
     }
     case 'pause_turn':
     case 'tool_use':
@@ -196,31 +201,31 @@ function afterAnswered(
       break;
     default: {
       const message = `The provider ended its answer with '${answer.stop_reason}', which this release does not know.`;
-      return apply('settle', 'unknown stop reason', false, failed('provider_error', message));
+      return applied(answered, 'settle', 'unknown stop reason', false, failed('provider_error', message));
     }
   }
-  if (!uses.every(isToolUse)) {
+  if (!answer.content.every(isAnswerable)) {
     const error = { type: 'tool_use', message: 'a tool call has no id or no name' };
     const gaveUp = failed('provider_error', 'The model made a tool call that cannot be answered.');
-    return discard('unanswerable call', error, gaveUp);
+    return discarded(answered, 'unanswerable call', error, retryOr(run, policy, gaveUp));
   }
-  if (uses.length > 0) return apply('answer', 'calls tools', true, { state: 'acting' });
+  if (isCalling) return applied(answered, 'answer', 'calls tools', true, { state: 'acting' });
   if (answer.stop_reason === 'tool_use') {
     const message = 'The model announced a tool call and made none.';
-    return apply('settle', 'announced call is missing', false, failed('provider_error', message));
+    return applied(answered, 'settle', 'announced call is missing', false, failed('provider_error', message));
   }
-  const { history, steps, reasks, pauses, refusal } = run.trail ?? NO_TRAIL;
-  const kept = { history, steps, ...(refusal === undefined ? {} : { refusal }) };
+  const trail = run.trail ?? NO_TRAIL;
   if (answer.stop_reason === 'pause_turn' && answer.content.length > 0) {
     if (run.step_number >= run.max_steps)
-      return apply('settle', 'paused at the step limit', false, pausedAtLimit(conduct));
-    if (run.is_overdue === true) return apply('settle', 'paused past the deadline', false, overdueMove);
-    if (pauses >= PAUSES_MAX) {
+      return applied(answered, 'settle', 'paused at the step limit', false, pausedAtLimit(conduct));
+    if (run.is_overdue === true)
+      return applied(answered, 'settle', 'paused past the deadline', false, overdueMove);
+    if (trail.pauses >= PAUSES_MAX) {
       const message = `The provider suspended the answer ${PAUSES_MAX + 1} times in a row.`;
-      return apply('settle', 'paused too often', false, failed('loop_detected', message));
+      return applied(answered, 'settle', 'paused too often', false, failed('loop_detected', message));
     }
-    const paused = { ...kept, reasks, pauses: pauses + 1 };
-    return apply('settle', 'paused by the provider', true, nextStep(run, paused));
+    const paused = counting(trail, trail.reasks, trail.pauses + 1);
+    return applied(answered, 'settle', 'paused by the provider', true, nextStep(run, paused));
   }
   const decision = decideAfterWords(run, answer.content, conduct);
   // The provider takes no empty text back.
@@ -229,18 +234,72 @@ function afterAnswered(
     const { move, reason } = decision;
     const stopped = answer.stop_reason === 'stop_sequence' && 'stop_reason' in move;
     const isWordEnd = stopped && move.stop_reason === 'end_turn';
-    return apply('settle', reason, shown, isWordEnd ? { ...move, stop_reason: 'stop_sequence' } : move);
+    return applied(
+      answered,
+      'settle',
+      reason,
+      shown,
+      isWordEnd ? { ...move, stop_reason: 'stop_sequence' } : move,
+    );
   }
-  if (run.is_overdue === true) return apply('settle', 'not done by the deadline', shown, overdueMove);
-  const said = appended(shown);
+  if (run.is_overdue === true)
+    return applied(answered, 'settle', 'not done by the deadline', shown, overdueMove);
+  const said = messagesOf(answered, shown);
   const asked: AppendedMessage = {
     seq: run.last_seq + said.length + 1,
     role: 'user',
     content_json: JSON.stringify([{ type: 'text', text: decision.text }]),
     shown: true,
   };
-  const move = nextStep(run, { ...kept, reasks: reasks + 1, pauses: 0 });
+  const move = nextStep(run, counting(trail, trail.reasks + 1, 0));
   return decided(run, key, 'settle', decision.reason, { answer }, [...said, asked], move);
+}
+
+/** An answer, and whose it is. */
+interface Answered {
+  readonly run: RunFacts;
+  readonly key: StepKey;
+  readonly answer: StepAnswer;
+}
+
+/** The trail with other counts, and without what was noted of a prompt that was too long. */
+function counting({ history, steps, refusal }: Trail, reasks: number, pauses: number): Trail {
+  return { history, steps, ...(refusal === undefined ? {} : { refusal }), reasks, pauses };
+}
+
+function applied(
+  answered: Answered,
+  event: StepEvent,
+  reason: string,
+  shown: boolean,
+  move: RunMove,
+): StepDecision {
+  const { run, key, answer } = answered;
+  return decided(run, key, event, reason, { answer }, messagesOf(answered, shown), move);
+}
+
+/** Paid and of no use: booked, and kept out of the conversation. */
+function discarded(
+  { run, key, answer }: Answered,
+  reason: string,
+  error: { readonly type: string; readonly message: string },
+  move: RunMove,
+): StepDecision {
+  return decided(run, key, 'error', reason, { answer, error }, [], move);
+}
+
+function messagesOf({ run, answer }: Answered, shown: boolean): readonly AppendedMessage[] {
+  if (answer.content.length === 0) return [];
+  return [{ seq: run.last_seq + 1, role: 'assistant', content_json: answer.content_json, shown }];
+}
+
+function isCall({ type }: ContentBlock): boolean {
+  return type === 'tool_use';
+}
+
+/** False for a call to which no result can be given. */
+function isAnswerable(block: ContentBlock): boolean {
+  return !isCall(block) || isToolUse(block);
 }
 
 function pausedAtLimit({ result }: Conduct): RunMove {
@@ -254,7 +313,7 @@ function pausedAtLimit({ result }: Conduct): RunMove {
  * as long as it lives.
  */
 function standsAlone({ stop_reason, content }: StepAnswer): boolean {
-  if (content.some((block) => block.type === 'tool_use')) return false;
+  if (content.some(isCall)) return false;
   switch (stop_reason) {
     case 'end_turn':
     case 'stop_sequence':

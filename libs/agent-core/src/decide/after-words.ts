@@ -33,7 +33,7 @@ export function decideAfterWords(
 ): WordsDecision {
   const trail = run.trail ?? NO_TRAIL;
   const mayBeDone = trail.steps.prints.length > 0 || trail.pauses > 0;
-  if (isEmptyAnswer(content) && !mayBeDone) {
+  if (!mayBeDone && isEmptyAnswer(content)) {
     if (trail.reasks >= REASKS_MAX) {
       const message = `The model answered with nothing, although asked again ${REASKS_MAX} times.`;
       return { kind: 'end', reason: 'empty answers', move: failed('loop_detected', message) };

@@ -49,8 +49,7 @@ export function planCalls(
   validate: ArgumentValidator,
 ): readonly PlannedCall[] {
   const { rules, available } = conduct;
-  const seen = new Set<string>();
-  const distinct = [...uses.entries()].filter(([, { id }]) => !seen.has(id) && seen.add(id));
+  const distinct = distinctOf(uses);
   const violations =
     rules.length === 0
       ? []
@@ -58,11 +57,10 @@ export function planCalls(
           rules,
           history,
           available,
-          distinct.map(([, use]) => use.name),
+          distinct.map(({ use }) => use.name),
         );
-  const calls = distinct.map(([index, use], place) =>
-    planCall(index, use, violations[place] ?? null, { conduct, history, validate }),
-  );
+  const by = { conduct, history, validate };
+  const calls = distinct.map(({ index, use }, place) => planCall(index, use, violations[place] ?? null, by));
   if (calls.every((call) => call.prefill_error === null)) return calls;
   return calls.map((call) => ({
     ...call,
@@ -70,6 +68,16 @@ export function planCalls(
     rejection: call.rejection ?? WITHHELD,
     awaits: null,
   }));
+}
+
+/** The uses with their places, without those whose id has come before. */
+function distinctOf(
+  uses: readonly ToolUseBlock[],
+): readonly { readonly index: number; readonly use: ToolUseBlock }[] {
+  const placed = uses.map((use, index) => ({ index, use }));
+  if (placed.length === 1) return placed;
+  const seen = new Set<string>();
+  return placed.filter(({ use: { id } }) => !seen.has(id) && seen.add(id));
 }
 
 function planCall(
@@ -80,27 +88,51 @@ function planCall(
 ): PlannedCall {
   const { tools, rules, available } = by.conduct;
   const tool = tools.find(({ name }) => name === use.name) ?? null;
-  const call = {
+  if (tool === null) return rejected(index, use, null, unknownTool(use.name, available));
+  if (violation !== null) return rejected(index, use, tool, violation);
+  const fixed = rules.length === 0 ? null : prefilledArgs(rules, by.history, available, tool.name);
+  const filled = withPrefilled(tool, argsOf(use), fixed, by.validate);
+  if (!filled.ok) return rejected(index, use, tool, filled.message, filled.message);
+  // Input that is no object is for the validator to refuse, whatever a rule would add to it.
+  const checked = by.validate(tool, isJsonObject(use.input) ? filled.args : use.input);
+  if (!checked.ok) return rejected(index, use, tool, checked.message);
+  const inexact = tool.kind === 'finish' ? findInexact(checked.args) : null;
+  if (inexact !== null) return rejected(index, use, tool, `The result is not taken: ${inexact}.`);
+  return {
     index,
     tool_use_id: use.id,
     tool_name: use.name,
-    args: isJsonObject(use.input) ? use.input : {},
-    awaits: null,
+    kind: tool.kind,
+    args: checked.args,
+    rejection: null,
+    awaits: awaitedOf(tool, rules),
     prefill_error: null,
     tool,
   };
-  const reject = (rejection: string): PlannedCall => ({ ...call, kind: 'rejected', rejection });
-  if (tool === null) return reject(unknownTool(use.name, available));
-  if (violation !== null) return reject(violation);
-  const fixed = rules.length === 0 ? null : prefilledArgs(rules, by.history, available, tool.name);
-  const filled = withPrefilled(tool, call.args, fixed, by.validate);
-  if (!filled.ok) return { ...reject(filled.message), prefill_error: filled.message };
-  // Input that is no object is for the validator to refuse, whatever a rule would add to it.
-  const checked = by.validate(tool, isJsonObject(use.input) ? filled.args : use.input);
-  if (!checked.ok) return reject(checked.message);
-  const inexact = tool.kind === 'finish' ? findInexact(checked.args) : null;
-  if (inexact !== null) return reject(`The result is not taken: ${inexact}.`);
-  return { ...call, kind: tool.kind, args: checked.args, rejection: null, awaits: awaitedOf(tool, rules) };
+}
+
+function rejected(
+  index: number,
+  use: ToolUseBlock,
+  tool: ToolDefinition | null,
+  rejection: string,
+  prefill_error: string | null = null,
+): PlannedCall {
+  return {
+    index,
+    tool_use_id: use.id,
+    tool_name: use.name,
+    kind: 'rejected',
+    args: argsOf(use),
+    rejection,
+    awaits: null,
+    prefill_error,
+    tool,
+  };
+}
+
+function argsOf({ input }: ToolUseBlock): JsonObject {
+  return isJsonObject(input) ? input : {};
 }
 
 /** A client tool is the caller's own to refuse, so it needs no approval beside. */

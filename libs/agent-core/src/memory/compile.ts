@@ -19,6 +19,7 @@ const WITH_LINE_NUMBERS: ReadonlySet<string> = new Set([
 const OPENING =
   '<memory_blocks>\nThe following memory blocks are currently engaged in your core memory unit:\n\n';
 const CLOSING = '\n</memory_blocks>';
+const NO_BLOCKS = `${OPENING}${CLOSING}`;
 /** Letta's wording, so that prompts built here equal its own. */
 const LINE_NUMBER_BANNER =
   "# NOTE: Line numbers shown below (with arrows like '1→') are to help during editing. " +
@@ -36,7 +37,7 @@ const LINE_NUMBER_BANNER =
 export function compileMemory(blocks: readonly BlockView[], options: CompileOptions): string {
   if (WITHOUT_MEMORY.has(options.agent_type)) return '';
   const numbered = options.model_provider === 'anthropic' && WITH_LINE_NUMBERS.has(options.agent_type);
-  if (blocks.length === 0 && !numbered) return '';
+  if (blocks.length === 0) return numbered ? NO_BLOCKS : '';
 
   const tags = new Set(['memory_blocks', 'description', 'metadata', 'warning', 'value']);
   for (const block of blocks) tags.add(toTagName(block.label).toLowerCase());

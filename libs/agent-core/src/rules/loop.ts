@@ -52,11 +52,10 @@ export type LoopDecision<Reask extends string | null = string | null> =
  */
 export function loopAfterCalls(facts: LoopFacts, calls: readonly DecidedCall[]): LoopDecision {
   const { rules, available } = facts;
-  const [misfit] = calls.flatMap(({ tool_name, prefill_error }) =>
-    prefill_error === null ? [] : [`'${tool_name}' do not fit it: ${prefill_error}`],
-  );
+  const misfit = calls.find(({ prefill_error }) => prefill_error !== null);
   if (misfit !== undefined) {
-    const error = `The arguments that a tool rule fixes for ${misfit}`;
+    const { tool_name, prefill_error } = misfit;
+    const error = `The arguments that a tool rule fixes for '${tool_name}' do not fit it: ${prefill_error}`;
     return { kind: 'stop', stop_reason: 'invalid_request', reason: 'prefilled arguments do not fit', error };
   }
   if (rules.length === 0) {
@@ -100,8 +99,9 @@ export function loopAfterCalls(facts: LoopFacts, calls: readonly DecidedCall[]):
  */
 export function loopAfterWords(facts: LoopFacts, reasks: number): LoopDecision<string> {
   const { rules, available, history } = facts;
-  const allowed = allowedTools(rules, history, available);
+  if (rules.length === 0) return stop('end_turn', 'answered in words');
   if (mustForce(rules, history)) {
+    const allowed = allowedTools(rules, history, available);
     if (allowed.length === 0) {
       const error = 'The tool rules demand a call and allow none.';
       return { kind: 'stop', stop_reason: 'no_valid_tools', reason: 'the rules allow no tool', error };

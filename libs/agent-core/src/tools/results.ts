@@ -35,15 +35,20 @@ export function capResult(text: string, limit: number): string {
  * is made for its clients alone: a clock in the prompt would make retried requests differ.
  */
 export function toolResultsMessage(calls: readonly AnsweredCall[]): string {
+  const [only] = calls;
+  if (only !== undefined && calls.length === 1) return JSON.stringify([resultOf(only)]);
   const results = new Map<string, ToolResultBlock>();
-  for (const { tool_use_id, outcome } of calls) {
-    if (results.has(tool_use_id)) continue;
-    const text = toStorableText(outcome.result);
-    // The provider refuses an error without text.
-    const content = text === '' && !outcome.ok ? 'The tool failed without a message.' : text;
-    results.set(tool_use_id, toolResult(tool_use_id, content, !outcome.ok));
+  for (const call of calls) {
+    if (!results.has(call.tool_use_id)) results.set(call.tool_use_id, resultOf(call));
   }
   return JSON.stringify([...results.values()]);
+}
+
+function resultOf({ tool_use_id, outcome }: AnsweredCall): ToolResultBlock {
+  const text = toStorableText(outcome.result);
+  // The provider refuses an error without text.
+  const content = text === '' && !outcome.ok ? 'The tool failed without a message.' : text;
+  return toolResult(tool_use_id, content, !outcome.ok);
 }
 
 /** The results with a text behind them, where the provider takes it: nothing may stand before a result. */

@@ -105,18 +105,19 @@ function listErrors(errors: readonly SchemaError[]): string {
   return more > 0 ? `${listed}; and ${more} more` : listed;
 }
 
-/** Walks the value without recursion, so that no depth of it can hurt. */
+/** Walks the value without recursion, so that no depth of it can hurt. Only what holds other values is walked into. */
 function isReasonable(input: JsonObject): boolean {
   const pending: { readonly value: Json; readonly depth: number }[] = [{ value: input, depth: 1 }];
   let values = 0;
   for (let current = pending.pop(); current !== undefined; current = pending.pop()) {
     const { value, depth } = current;
-    if (typeof value !== 'object' || value === null) continue;
     if (depth > JSON_DEPTH_MAX) return false;
-    const children: readonly Json[] = Array.isArray(value) ? value : Object.values(value);
+    const children: readonly Json[] = Array.isArray(value) ? value : Object.values(value as JsonObject);
     values += children.length;
     if (values > ARGUMENT_VALUES_MAX) return false;
-    for (const child of children) pending.push({ value: child, depth: depth + 1 });
+    for (const child of children) {
+      if (typeof child === 'object' && child !== null) pending.push({ value: child, depth: depth + 1 });
+    }
   }
   return true;
 }

@@ -73,6 +73,19 @@ describe('a call', () => {
     expect(callFingerprint(one)).toBe(callFingerprint(other));
   });
 
+  test('is the same whatever the order of its arguments, however many there are', () => {
+    const names = fc.uniqueArray(fc.string(), { maxLength: 40 });
+    fc.assert(
+      fc.property(names, fc.func(fc.integer()), (own, order) => {
+        const inputOf = (sorted: readonly string[]) =>
+          Object.fromEntries(sorted.map((name) => [name, name.length]));
+        const shuffled = own.toSorted((a, b) => order(a) - order(b));
+        const one = callFingerprint(call('a', 'ok', { input: inputOf(own) }));
+        expect(callFingerprint(call('a', 'ok', { input: inputOf(shuffled) }))).toBe(one);
+      }),
+    );
+  });
+
   test('is another with another tool, argument, result or end', () => {
     const different = [
       call('a'),
@@ -130,6 +143,18 @@ describe('a stall', () => {
 
   test('is not looked for where the policy says so (B134)', () => {
     expect(detectLoop([1, 2, 3, 4, 5].map(failing), { ...policy, stalled_steps_max: 0 })).toBeNull();
+  });
+});
+
+test('prints are kept with runs, so they are the same in every release', () => {
+  const looked = call('look_up', ' paid\n', {
+    input: { customer: ' c-1 ', depth: 2, tags: ['a', null, { z: 1.5, b: true }] },
+  });
+  const sent = call('send', null, { input: '"é\ud800', acts: true });
+  expect(withStep(withStep(NO_STEPS, [looked, sent]), [looked])).toEqual({
+    prints: ['aa8a912936680e17', '1e93cefb760d2d9f'],
+    seen: ['7fb6fa0282dbf994', '68415fadbfbd2eda'],
+    stalled: 1,
   });
 });
 

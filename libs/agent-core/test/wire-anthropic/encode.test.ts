@@ -8,8 +8,10 @@ import {
   BODY_SEPARATOR,
   BODY_START,
   encodeDefinition,
+  encodeFrame,
   encodeRequest,
   openingBytes,
+  requestInParts,
   utf8Length,
 } from '../../src/wire/anthropic/encode.ts';
 
@@ -132,6 +134,12 @@ describe('a request', () => {
             },
           });
           expect(encodeRequest('a_b-c', encodeDefinition(structuredClone(given)), parts)).toBe(request);
+          // Parts that are written one by one make the same bytes: no pair of surrogates is torn.
+          const frame = encodeFrame(encoded, memory, null);
+          const written = requestInParts('a_b-c', encoded, { ...parts, frame }).map((part) =>
+            Buffer.from(part),
+          );
+          expect(Buffer.concat(written).equals(Buffer.from(request))).toBe(true);
         },
       ),
     );

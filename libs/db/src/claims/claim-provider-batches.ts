@@ -40,6 +40,54 @@ export async function claimDueProviderBatches(
   return rows;
 }
 
+/** Provider batches that are to be looked at, and when the next ones are. */
+export interface ClaimedPolls {
+  readonly batches: readonly ClaimedProviderBatch[];
+  /** The database's time of the claim. */
+  readonly now: Date;
+  /** Milliseconds until the next one that is not due yet; null where none waits. */
+  readonly next_in_ms: number | null;
+}
+
+/**
+ * As {@link claimDueProviderBatches}, for those that are at the provider, and says when it is to be asked again: nobody rings
+ * for that. One statement, whether anything is due or not. Index: `provider_batch_due`.
+ */
+export async function claimDuePolls(db: Database, limit: number, claimant: Claimant): Promise<ClaimedPolls> {
+  const { rows } = await sql<
+    ClaimedProviderBatch & { claimed: boolean; now: Date; next_in_ms: number | null }
+  >`
+    with due as materialized (
+      select id, case when lease_until > '-infinity' then lease_owner end as holder
+        from provider_batch
+       where state in ('submitted', 'cancelling') and next_due_at <= app_now() and lease_until < app_now()
+       order by next_due_at, id
+       limit ${limit}
+         for update skip locked),
+    claimed as (
+      update provider_batch p
+         set lease_owner = ${claimant.owner},
+             lease_epoch = p.lease_epoch + 1,
+             lease_until = app_now() + ${claimant.lease_duration_ms} * interval '1 millisecond',
+             takeovers = p.takeovers + (due.holder is not null)::int
+        from due
+       where p.id = due.id
+      returning p.*, due.holder as taken_over_from),
+    clock as materialized (select app_now() as now),
+    later as (
+      select (extract(epoch from min(p.next_due_at) - min(t.now)) * 1000)::float8 as next_in_ms
+        from clock t join provider_batch p on p.state in ('submitted', 'cancelling') and p.next_due_at > t.now)
+    select c.*, c.id is not null as claimed, t.now, l.next_in_ms from clock t cross join later l left join claimed c on true
+  `.execute(db);
+  const [first] = rows;
+  if (first === undefined) throw new Error('The database did not say its time.');
+  return {
+    batches: rows.filter(({ claimed }) => claimed),
+    now: first.now,
+    next_in_ms: first.next_in_ms,
+  };
+}
+
 /** Claims one provider batch by id, due or not, if it is in `state` and nobody holds it. */
 export async function claimProviderBatch(
   db: Database,

@@ -56,7 +56,7 @@ export async function acceptBatch(trx: Tx, projectId: string, batch: NewBatch): 
  * refused than paid for.
  */
 async function assertDefinitionsFit(trx: Tx, batch: NewBatch, agents: readonly FrozenAgent[]): Promise<void> {
-  const doubtful = agents.filter((agent) => agent.has_rules || agent.client_tools_json !== null);
+  const doubtful = agents.filter((agent) => agent.has_rules || agent.has_client_tools);
   const definitions = await readDefinitions(trx, [...new Set(doubtful.map((agent) => agent.definition_id))]);
   for (const { id, tool_rules, tools } of definitions) {
     const [problem] = checkRulesFit(parseToolRules(tool_rules).rules, tools);
@@ -80,25 +80,45 @@ interface ConversationState {
   readonly taken: boolean;
 }
 
+const EMPTY_AND_FREE: ConversationState = { last_seq: 0, taken: false };
+
 interface ConversationStates {
   /** The database's time, as text because a Date would lose its microseconds. */
   readonly now: string;
   readonly conversations: ReadonlyMap<string, ConversationState>;
 }
 
-/** Served by `run_queued` and the primary keys of `conversation` and `message`. */
+/**
+ * The conversations in which something stands or that are taken; all others are empty and free. Sent as lists: of a fleet's
+ * rows the reading alone would cost as much. Served by `run_queued` and the primary keys of `conversation` and `message`.
+ */
 async function readConversations(trx: Tx, ids: readonly string[]): Promise<ConversationStates> {
-  const { rows } = await sql<ConversationState & { now: string; id: string | null }>`
-    select t.now::text, c.id,
-      coalesce((select m.seq from message m where m.conversation_id = c.id order by m.seq desc limit 1), 0) as last_seq,
-      c.run_id is not null or exists (
-        select from run r where r.conversation_id = c.id and r.started_at is null and r.ended_at is null) as taken
-    from (select app_now() as now) t left join conversation c on c.id = any(${[...ids]}::uuid[])
+  const { rows } = await sql<{
+    now: string;
+    ids: string | null;
+    last_seqs: string | null;
+    taken: string | null;
+  }>`
+    with state as materialized (
+      select c.id,
+        coalesce((select m.seq from message m where m.conversation_id = c.id order by m.seq desc limit 1), 0) as last_seq,
+        c.run_id is not null or exists (
+          select from run r where r.conversation_id = c.id and r.started_at is null and r.ended_at is null) as taken
+      from conversation c where c.id = any(${`{${ids.join(',')}}`}::uuid[])
+    )
+    select app_now()::text as now, string_agg(id::text, ',') as ids, string_agg(last_seq::text, ',') as last_seqs,
+      string_agg(taken::text, ',') as taken
+    from state where last_seq > 0 or taken
   `.execute(trx);
-  const conversations = new Map(rows.flatMap((row) => (row.id === null ? [] : [[row.id, row] as const])));
-  const [first] = rows;
-  if (first === undefined) throw new Error('The database did not say its time.');
-  return { now: first.now, conversations };
+  const [lists] = rows;
+  if (lists === undefined) throw new Error('The database did not say its time.');
+  const conversations = new Map<string, ConversationState>();
+  const lastSeqs = lists.last_seqs?.split(',') ?? [];
+  const taken = lists.taken?.split(',') ?? [];
+  for (const [index, id] of (lists.ids?.split(',') ?? []).entries()) {
+    conversations.set(id, { last_seq: Number(lastSeqs[index]), taken: taken[index] === 'true' });
+  }
+  return { now: lists.now, conversations };
 }
 
 function planRuns(
@@ -112,7 +132,7 @@ function planRuns(
     const request = batch.runs[ordinal] as NewRun;
     const agent = agents[ordinal] as FrozenAgent;
     const conversation_id = request.isolated ? newConversationId() : agent.conversation_id;
-    const state = conversations.get(conversation_id) ?? { last_seq: 0, taken: false };
+    const state = conversations.get(conversation_id) ?? EMPTY_AND_FREE;
     const starts = request.isolated || (!state.taken && !started.has(conversation_id));
     started.add(conversation_id);
     return {

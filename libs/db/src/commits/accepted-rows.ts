@@ -1,4 +1,4 @@
-import { toStorable } from '@nightshift/agent-core';
+import { toStorable, type Cap } from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import { newId, type Tx } from '../connect.ts';
 import { recordsOf, textSlices } from './columns.ts';
@@ -36,13 +36,14 @@ export async function insertAccepted(
 }
 
 async function insertBatch(trx: Tx, projectId: string, batch: NewBatch, now: string): Promise<void> {
+  const budgeted = isCapped(batch);
   await sql`
     insert into batch (id, project_id, state, total, metadata, callback_url, apply, budgeted, created_at, updated_at)
     values (${batch.id}, ${projectId}, 'running', ${batch.runs.length},
       ${batch.metadata === null ? null : storableJson(batch.metadata)}::json, ${batch.callback_url},
-      ${batch.apply ?? 'auto'}, ${isCapped(batch)}, ${now}, ${now})
+      ${batch.apply ?? 'auto'}, ${budgeted}, ${now}, ${now})
   `.execute(trx);
-  if (isCapped(batch)) {
+  if (budgeted) {
     await sql`
       insert into batch_budget (batch_id, project_id, max_cost_nanousd, max_output_tokens)
       values (${batch.id}, ${projectId}, ${batch.cap?.cost_nanousd ?? null}, ${batch.cap?.output_tokens ?? null})
@@ -58,9 +59,11 @@ async function insertBatch(trx: Tx, projectId: string, batch: NewBatch, now: str
 }
 
 function isCapped(batch: NewBatch): boolean {
-  return [batch, ...batch.runs].some(
-    ({ cap }) => cap !== undefined && (cap.cost_nanousd !== null || cap.output_tokens !== null),
-  );
+  return limits(batch.cap) || batch.runs.some(({ cap }) => limits(cap));
+}
+
+function limits(cap: Cap | undefined): boolean {
+  return cap !== undefined && (cap.cost_nanousd !== null || cap.output_tokens !== null);
 }
 
 /** Makes the isolated conversations, and gives every run that starts the conversation it goes on in. */
@@ -152,31 +155,24 @@ async function insertReadyChunks(
   }
 }
 
-/** A message as a row; its content is text that Postgres can take apart again. */
-function toMessageRow(message: InputMessage): {
-  role: string;
-  content: string;
-  otid: string | null;
-  name: string | null;
-} {
-  return {
-    role: message.role,
-    content: toStorable(JSON.stringify(message.content)),
-    otid: storableText(message.otid),
-    name: storableText(message.name),
-  };
-}
-
-interface InputRow extends ReturnType<typeof toMessageRow> {
+interface InputRow {
   readonly run: PlannedRun;
   readonly seq: number;
+  readonly message: InputMessage;
+  readonly content: string;
+}
+
+/** The content of a message, as text that Postgres can take apart again. */
+function contentOf(message: InputMessage): string {
+  return toStorable(JSON.stringify(message.content));
 }
 
 function* inputRows(plan: readonly PlannedRun[]): Generator<InputRow> {
   for (const run of plan) {
-    if (run.first_seq === null) continue;
-    for (const [index, message] of run.request.messages.entries()) {
-      yield { run, seq: run.first_seq + index, ...toMessageRow(message) };
+    let seq = run.first_seq;
+    if (seq === null) continue;
+    for (const message of run.request.messages) {
+      yield { run, seq: seq++, message, content: contentOf(message) };
     }
   }
 }
@@ -197,11 +193,11 @@ async function insertMessages(
         conversation_id: ['uuid', ({ run }) => run.conversation_id],
         seq: ['int', ({ seq }) => seq],
         run_id: ['uuid', ({ run }) => run.id],
-        role: ['word', ({ role }) => role],
+        role: ['word', ({ message }) => message.role],
         start: ['int', (_row, index) => contents.startOf(index)],
         length: ['int', (_row, index) => contents.lengthOf(index)],
-        otid: ['text', ({ otid }) => otid],
-        name: ['text', ({ name }) => name],
+        otid: ['text', ({ message }) => storableText(message.otid)],
+        name: ['text', ({ message }) => storableText(message.name)],
       })}
     `.execute(trx);
   }
@@ -211,8 +207,8 @@ function* queuedRows(plan: readonly PlannedRun[]): Generator<object> {
   for (const run of plan) {
     if (run.first_seq !== null) continue;
     const messages = run.request.messages.map((message) => {
-      const { content, ...row } = toMessageRow(message);
-      return `{"content":${content},${JSON.stringify(row).slice(1)}`;
+      const row = { role: message.role, otid: storableText(message.otid), name: storableText(message.name) };
+      return `{"content":${contentOf(message)},${JSON.stringify(row).slice(1)}`;
     });
     yield { run_id: run.id, messages: `[${messages.join(',')}]` };
   }

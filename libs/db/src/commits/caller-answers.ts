@@ -1,7 +1,7 @@
 import { toStorableText, type TakenAnswer } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
-import type { LockedRun } from '../locks/lock-runs.ts';
+import type { RunToDecide } from '../reads/runs-to-decide.ts';
 import { putChunk } from './run-chunks.ts';
 
 /** An answer of the caller to one call of a run's present step. */
@@ -17,7 +17,7 @@ export interface NewCallerAnswer extends TakenAnswer {
  */
 export async function commitCallerAnswers(
   trx: Tx,
-  run: LockedRun,
+  run: RunToDecide,
   answers: readonly NewCallerAnswer[],
   ids: { readonly chunk_id: string; readonly tally_slot: number },
 ): Promise<boolean> {

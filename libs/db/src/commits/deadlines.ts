@@ -27,7 +27,7 @@ export async function commitOverdueRuns(
   const { rows } = await sql<Overdue>`
     with overdue as materialized (
       select id, state, started_at is not null as held from run
-       where deadline_at <= app_now() and ended_at is null and state in ('queued', 'ready', 'requires_action')
+       where overdue_from <= app_now() and state in ('queued', 'ready', 'requires_action')
        order by id limit ${limit}
          for no key update skip locked),
     gone as (delete from queued_input q using overdue o where q.run_id = o.id),

@@ -1,8 +1,14 @@
-import type { StepDecision, ToolKind, ToolsDecision } from '@nightshift/agent-core';
-import { toStorable, toStorableText } from '@nightshift/agent-core';
+import {
+  NightshiftError,
+  toStorable,
+  toStorableText,
+  type StepDecision,
+  type ToolKind,
+  type ToolsDecision,
+} from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
-import type { LockedRun } from '../locks/lock-runs.ts';
+import type { RunToDecide } from '../reads/runs-to-decide.ts';
 import { recordsOf, textSlices } from './columns.ts';
 import { storableJson, storableText } from './json-rows.ts';
 
@@ -21,16 +27,16 @@ export interface NewToolCall {
   readonly duration_ms?: number;
 }
 
-/** One run's part of a commit: its row as locked, what was decided, and what its calls came to. */
+/** One run's part of a commit: its row as read, what was decided, and what its calls came to. */
 export interface DecidedRun {
-  readonly run: LockedRun;
+  readonly run: RunToDecide;
   readonly decision: StepDecision;
   readonly calls: readonly NewToolCall[];
   /** Set when every call has its result already: the step is settled in the same commit. */
   readonly settled: ToolsDecision | null;
 }
 
-/** Writes a statement's rows and insists on their number: fewer means that a guard refused one. */
+/** Writes a statement's rows and insists on their number: fewer means that a guard refused one. Throws `stale`. */
 export async function expectRows(
   what: string,
   count: number,
@@ -39,7 +45,8 @@ export async function expectRows(
 ): Promise<void> {
   const { numAffectedRows } = await statement.execute(trx);
   if (Number(numAffectedRows ?? 0) !== count) {
-    throw new Error(
+    throw new NightshiftError(
+      'stale',
       `Expected to write ${count} rows of ${what}, wrote ${String(numAffectedRows)}: nothing is kept.`,
     );
   }
@@ -87,7 +94,7 @@ export async function writeSteps(trx: Tx, decided: readonly DecidedRun[]): Promi
 
 /** A message of a step, as its row is written. */
 export interface MessageRow {
-  readonly run: LockedRun;
+  readonly run: RunToDecide;
   readonly step_number: number;
   readonly seq: number;
   readonly role: string;
@@ -97,7 +104,7 @@ export interface MessageRow {
 
 /** The row of a decided message. */
 export function messageRow(
-  run: LockedRun,
+  run: RunToDecide,
   stepNumber: number,
   message: {
     readonly seq: number;
@@ -174,7 +181,7 @@ export interface EndedCall {
 /** Ends the calls of runs' present steps; what was held of them is in a message now. */
 export async function endToolCalls(
   trx: Tx,
-  ended: readonly { readonly run: LockedRun; readonly call: EndedCall }[],
+  ended: readonly { readonly run: RunToDecide; readonly call: EndedCall }[],
 ): Promise<void> {
   await sql`
     with d as materialized (
@@ -194,7 +201,7 @@ export async function endToolCalls(
 }
 
 /** Ends runs' present steps, whose calls all have their results. */
-export async function endAnsweredSteps(trx: Tx, runs: readonly LockedRun[]): Promise<void> {
+export async function endAnsweredSteps(trx: Tx, runs: readonly RunToDecide[]): Promise<void> {
   await expectRows(
     'step',
     runs.length,
@@ -213,14 +220,14 @@ export async function endAnsweredSteps(trx: Tx, runs: readonly LockedRun[]): Pro
   );
 }
 
-/** A run that goes from the state it was locked in to the next. */
+/** A run that goes from the state it was read in to the next. */
 export interface RunMoved {
-  readonly run: LockedRun;
+  readonly run: RunToDecide;
   readonly move: StepDecision['run'];
   readonly last_seq: number;
 }
 
-/** Moves locked runs on, each from the state it was decided about. */
+/** Moves runs on, each from the state it was decided about. Throws `stale`. */
 export async function moveRuns(trx: Tx, moves: readonly RunMoved[]): Promise<void> {
   const rows = moves.map(({ run, move, last_seq }) => ({
     ...{ run, move, last_seq },

@@ -15,7 +15,7 @@ import {
   type EndedCall,
   type RunMoved,
 } from './decided-rows.ts';
-import type { LockedRun } from '../locks/lock-runs.ts';
+import type { RunToDecide } from '../reads/runs-to-decide.ts';
 import { passConversationsOn } from './pass-conversations.ts';
 import { settleReservations } from './reservations.ts';
 import { putChunk, putReadyChunks } from './run-chunks.ts';
@@ -32,10 +32,12 @@ export interface CommitReport {
 
 /**
  * Applies decided result lines: steps, messages, tool calls, changes of blocks, runs, counts, chunks and conversations,
- * one statement a kind whatever the number of runs. The caller holds the lease of the provider batch (`holdLease`) and
- * the locks of the runs (`lockRuns`) and blocks. A step that is no longer as decided makes the whole commit fail.
+ * one statement a kind whatever the number of runs. The caller holds the lease of the provider batch (`holdLease`), which
+ * is what keeps others from runs in flight (ADR 0026), and the locks of the blocks. Throws `stale`, and keeps nothing, when a
+ * step or run is no longer as it was decided about.
  *
- * Lock order: provider batch → runs → agents → blocks → budgets of capped batches → batch tallies → conversations.
+ * Lock order: provider batch → agents → blocks → steps → runs → budgets of capped batches → batch tallies → conversations.
+ * Who locks runs in flight first, to settle them, locks no blocks.
  */
 export async function commitDecisions(
   trx: Tx,
@@ -91,7 +93,7 @@ export async function commitDecisions(
 
 /** One run's part of a commit of tool results. */
 export interface ToolResultsOfRun {
-  readonly run: LockedRun;
+  readonly run: RunToDecide;
   readonly decision: ToolsDecision;
   readonly calls: readonly EndedCall[];
 }
@@ -99,7 +101,10 @@ export interface ToolResultsOfRun {
 /**
  * Applies the results of all calls of a chunk of runs and deletes the chunk, or does so for the runs of `part` alone:
  * they leave the chunk, which is deleted with its last run. The caller holds the lease of the chunk and the locks of
- * the runs, and those of the blocks that are changed. Same lock order as {@link commitDecisions}.
+ * the runs, and those of the blocks that are changed.
+ *
+ * Lock order: chunk → runs → agents → blocks → batch tallies → conversations. Runs come first here, since callers, cancels and
+ * deadlines move acting ones too, and last in {@link commitDecisions}: the two never hold the same run.
  */
 export async function commitToolResults(
   trx: Tx,
@@ -150,11 +155,11 @@ export async function commitToolResults(
 
 /**
  * Ends runs whose next step may not be sent. The caller holds their locks and has taken their steps out; they are in no
- * chunk. Same lock order as {@link commitDecisions}.
+ * chunk. Lock order: runs → batch tallies → conversations.
  */
 export async function commitRunsEnded(
   trx: Tx,
-  ended: readonly { readonly run: LockedRun; readonly move: StepDecision['run'] }[],
+  ended: readonly { readonly run: RunToDecide; readonly move: StepDecision['run'] }[],
   ids: { readonly chunk_ids: readonly [string, string, string]; readonly tally_slot: number },
 ): Promise<CommitReport> {
   const moves = ended.map(({ run, move }) => ({ run, move, last_seq: run.last_seq }));

@@ -8,7 +8,7 @@ const BATCHES_PER_SWEEP = 20;
 /**
  * Puts up to `limit` ready runs of a batch that are in no chunk into chunks, in request order, and says how many. A run
  * that is in one already, because it waits for its next attempt, stays there. The caller holds the batch's lock, which a
- * sealing waits for: so no run is queued twice. Served by run_open.
+ * sealing waits for: so no run is queued twice. Served by run_batch_id_ordinal_key.
  */
 export async function queueReadyRuns(trx: Tx, batchId: string, limit: number | null): Promise<number> {
   const { rows } = await sql<{ runs: number }>`

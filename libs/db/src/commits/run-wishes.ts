@@ -1,12 +1,12 @@
 import { NightshiftError, type ToolDefinition } from '@nightshift/agent-core';
-import { wishKey, type DefinitionWish } from '../reads/agent-definitions.ts';
+import type { Added, DefinitionWish } from '../reads/agent-definitions.ts';
 import { storableJson } from './json-rows.ts';
 import type { NewBatch, NewRun } from './new-batch.ts';
 
 /** Throws `not_found`, naming the requests, for agents of which no wish is among the `known`, by key. */
 export function assertAgentsExist(
   batch: Pick<NewBatch, 'shared_path'>,
-  wishes: readonly RunWish[],
+  wishes: readonly DefinitionWish[],
   known: { has(key: string): boolean },
 ): void {
   const named = batch.shared_path == null ? wishes : wishes.slice(0, 1);
@@ -28,37 +28,37 @@ export function pathOf({ shared_path }: Pick<NewBatch, 'shared_path'>, index: nu
   return shared_path ?? `/requests/${index}`;
 }
 
-/** The definition that a run asks for. */
-export interface RunWish extends DefinitionWish {
-  /** By {@link wishKey}. */
-  readonly key: string;
+/** The definitions that runs ask for, in their order. What neighbours share, as those of a template do, is written once. */
+export function wishesOf(runs: readonly NewRun[]): readonly DefinitionWish[] {
+  const known = new Map<string, Added>();
+  let last: { readonly tools: unknown; readonly format: unknown; readonly wish: DefinitionWish } | null =
+    null;
+  return runs.map(({ agent_id, client_tools: tools = NO_TOOLS, result_format: format = null }) => {
+    const alike = last !== null && last.tools === tools && last.format === format ? last.wish : null;
+    if (alike?.agent_id === agent_id) return alike;
+    const added = alike?.added ?? addedBy(tools, format, known);
+    const wish = { key: `${agent_id} ${added.place}`, agent_id, added };
+    last = { tools, format, wish };
+    return wish;
+  });
 }
 
-/** The definitions that runs ask for, in their order. What neighbours share, as those of a template do, is written once. */
-export function wishesOf(runs: readonly NewRun[]): readonly RunWish[] {
-  let last: { readonly run: NewRun; readonly wish: RunWish } | null = null;
-  return runs.map((run) => {
-    const { agent_id, client_tools = NO_TOOLS, result_format = null } = run;
-    if (
-      last?.wish.agent_id === agent_id &&
-      (last.run.client_tools ?? NO_TOOLS) === client_tools &&
-      (last.run.result_format ?? null) === result_format
-    )
-      return last.wish;
-    const wish = {
-      agent_id,
-      client_tools_json: client_tools.length === 0 ? null : storableJson(client_tools),
-      result_format_json:
-        result_format === null || result_format === 'none' ? result_format : storableJson(result_format),
-    };
-    last = { run, wish: { ...wish, key: wishKey(wish) } };
-    return last.wish;
-  });
+function addedBy(
+  tools: readonly ToolDefinition[],
+  format: NonNullable<NewRun['result_format']> | null,
+  known: Map<string, Added>,
+): Added {
+  const client_tools_json = tools.length === 0 ? null : storableJson(tools);
+  const result_format_json = format === null || format === 'none' ? format : storableJson(format);
+  const key = `${client_tools_json ?? ''} ${result_format_json ?? ''}`;
+  const added = known.get(key) ?? { place: known.size, client_tools_json, result_format_json };
+  known.set(key, added);
+  return added;
 }
 
 const NO_TOOLS: readonly ToolDefinition[] = [];
 
 /** Each wish once. */
-export function distinctWishes(wishes: readonly RunWish[]): readonly RunWish[] {
+export function distinctWishes(wishes: readonly DefinitionWish[]): readonly DefinitionWish[] {
   return [...new Map(wishes.map((wish) => [wish.key, wish])).values()];
 }

@@ -2,6 +2,11 @@ import { SHOWN_TAGS_MAX } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 
+/** Runs of a large chunk: the answers that are taken in together. */
+const CHUNK_RUNS_LARGE = 1_000;
+/** Chunks that one statement takes. */
+const CHUNKS_MAX = 2_000;
+
 /** A provider batch that is to be made. */
 export interface NewProviderBatch {
   readonly id: string;
@@ -30,7 +35,7 @@ export interface Sealed {
  * what `maxima` says of the model, doubled or not.
  *
  * Locks: chunks (skip locked; served by run_chunk_due), their batches (`for share`, so that a cancel waits for this or
- * this sees the cancel; those with a cap for this one alone, because it may pause them), runs in id order. Runs whose
+ * this sees the cancel; those with a cap for this one alone, because it may pause them), runs as they are written. Runs whose
  * batch does not run, or has no room for another request, are left out and lose their place: whoever resumes the batch,
  * or finds that room was made, makes new chunks of its ready runs. So are runs past their deadline, which the sweep ends.
  */
@@ -40,21 +45,7 @@ export async function sealReadyRuns(
   limit: number,
   maxima: OutputMaxima = [],
 ): Promise<Sealed> {
-  const { rows: taken } = await sql<{ run_ids: string[] }>`
-    with due as materialized (
-      select id, run_ids, next_due_at from run_chunk
-       where kind = 'ready' and next_due_at <= app_now()
-       order by next_due_at, id
-       limit 2000
-         for update skip locked),
-    few as (
-      select id from (
-        select id, sum(cardinality(run_ids)) over (order by next_due_at, id) - cardinality(run_ids) as before from due) o
-       where before < ${limit})
-    delete from run_chunk c using few where c.id = few.id
-    returning c.run_ids
-  `.execute(trx);
-  const runIds = taken.flatMap((row) => row.run_ids);
+  const runIds = await takeDueChunks(trx, limit);
   if (runIds.length === 0) return { requests: 0, budgeted_batch_ids: [] };
 
   const { rows: batches } = await sql<{ id: string; budgeted: boolean; apply: 'auto' | 'review' }>`
@@ -75,23 +66,18 @@ export async function sealReadyRuns(
     Object.fromEntries(maxima.map(({ model, output_tokens_max }) => [model, output_tokens_max])),
   );
   const { rows } = await sql<{ count: number; shows_counts: boolean | null }>`
-    with locked as materialized (
-      -- Keys of which the planner sees no number, and conditions that it cannot look into: it expects few runs, never one or
-      -- none, and never looks for them in the whole table.
-      select r.id
-        from run r
-        join batch b on b.id = r.batch_id
-       where r.id = any((select ${`{${runIds.join(',')}}`}::uuid[])::uuid[])
+    with sealed as (
+      -- Locked by being written: a lock before it costs a third as much again. Keys of which the planner sees no number, and
+      -- conditions that it cannot look into: it expects few runs, never one or none, and never looks for them in the whole table.
+      update run r set state = 'in_flight', summarises_to_seq = null
+        from batch b
+       where r.id = any((select ${`{${runIds.join(',')}}`}::uuid[])::uuid[]) and b.id = r.batch_id
          and coalesce(r.state = 'ready' and b.state = 'running' and coalesce(r.deadline_at > (select app_now()), true)
                       and r.batch_id <> all(${short}::uuid[]), false)
-       order by r.id
-         for no key update of r),
-    numbered as (
-      select id, (row_number() over (order by id) - 1)::int as ordinal from locked),
-    sealed as (
-      update run r set state = 'in_flight', summarises_to_seq = null from numbered n where r.id = n.id
       returning r.id, r.project_id, r.agent_id, r.conversation_id, r.definition_id,
-                r.step_number, r.attempt, r.token_boost, r.last_seq, n.ordinal),
+                r.step_number, r.attempt, r.token_boost, r.last_seq),
+    numbered as (
+      select s.*, (row_number() over (order by s.id) - 1)::int as ordinal from sealed s),
     asked as (
       -- What is computed above is joined to tables alone, by their keys.
       select s.*, c.context_from_seq, c.summary_to_seq,
@@ -99,7 +85,7 @@ export async function sealReadyRuns(
              (d.model_settings->>'max_output_tokens')::bigint * (1 << s.token_boost) as tokens,
              coalesce(${most}::jsonb ->> substr(d.model, position('/' in d.model) + 1),
                       ${most}::jsonb ->> regexp_replace(d.model, '^[^/]*/|-\\d{8}$', '', 'g'))::int as most
-        from sealed s
+        from numbered s
         join conversation c on c.id = s.conversation_id
         join definition d on d.id = s.definition_id
        cross join lateral (
@@ -134,6 +120,37 @@ export async function sealReadyRuns(
     requests: count,
     budgeted_batch_ids: count === 0 ? [] : budgeted.filter((id) => !short.includes(id)),
   };
+}
+
+/**
+ * Takes due chunks away, oldest first, until they hold about `limit` runs, and locks hardly more than it takes: who seals at
+ * the same time finds the others. How many those are is guessed from the largest chunks there are, then from what was found.
+ */
+async function takeDueChunks(trx: Tx, limit: number): Promise<readonly string[]> {
+  const taken: (readonly string[])[] = [];
+  let runs = 0;
+  for (let wanted = Math.ceil(limit / CHUNK_RUNS_LARGE); ;) {
+    const { rows } = await sql<{ run_ids: readonly string[] }>`
+      with due as materialized (
+        select id, run_ids, next_due_at from run_chunk
+         where kind = 'ready' and next_due_at <= app_now()
+         order by next_due_at, id
+         limit ${wanted}
+           for update skip locked),
+      few as (
+        select id from (
+          select id, sum(cardinality(run_ids)) over (order by next_due_at, id) - cardinality(run_ids) as before from due) o
+         where before < ${limit - runs})
+      delete from run_chunk c using few where c.id = few.id
+      returning c.run_ids
+    `.execute(trx);
+    for (const { run_ids } of rows) {
+      taken.push(run_ids);
+      runs += run_ids.length;
+    }
+    if (rows.length < wanted || runs >= limit) return taken.flat();
+    wanted = Math.min(CHUNKS_MAX, Math.ceil(((limit - runs) * taken.length) / runs));
+  }
 }
 
 /** Those of the batches, which are locked, that have no room until something is given back. */

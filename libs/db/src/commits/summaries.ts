@@ -2,10 +2,10 @@ import { toStorableText, type StepDecision, type ToolsDecision } from '@nightshi
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 import { lockConversations } from '../locks/lock-conversations.ts';
-import type { LockedRun } from '../locks/lock-runs.ts';
+import type { RunToDecide } from '../reads/runs-to-decide.ts';
 
 interface Summarised {
-  readonly run: LockedRun;
+  readonly run: RunToDecide;
   readonly decision: StepDecision;
   readonly settled: ToolsDecision | null;
 }

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Database, Tx } from '../connect.ts';
+import { openRuns } from './finish.ts';
 import { passConversationsOn } from './pass-conversations.ts';
 
 /**
@@ -11,7 +12,7 @@ export async function markIdleBatches(db: Database): Promise<readonly string[]> 
     with idle as materialized (
       select b.id from batch b
        where b.state in ('running', 'paused', 'cancelling') and b.next_due_at is null
-         and not exists (select 1 from run r where r.batch_id = b.id and r.ended_at is null)
+         and ${openRuns()} <= 0
        order by b.id
          for no key update skip locked)
     update batch b set next_due_at = app_now() from idle where b.id = idle.id
@@ -20,11 +21,15 @@ export async function markIdleBatches(db: Database): Promise<readonly string[]> 
   return rows.map((row) => row.id);
 }
 
-/** Starts runs that wait for a conversation which nobody holds, up to `limit`. Returns how many. */
+/**
+ * Starts runs that wait for a conversation which nobody holds, up to `limit`. Returns how many. They are those with queued
+ * input: `run_queued` also holds whoever was cancelled while it waited.
+ */
 export async function commitWaitingRunsStarted(trx: Tx, limit: number, chunkId: string): Promise<number> {
   const { rows } = await sql<{ id: string }>`
     select distinct c.id
-      from run r join conversation c on c.id = r.conversation_id join batch b on b.id = r.batch_id
+      from queued_input q join run r on r.id = q.run_id
+      join conversation c on c.id = r.conversation_id join batch b on b.id = r.batch_id
      where r.started_at is null and r.ended_at is null and c.run_id is null and b.state <> 'cancelling'
      limit ${limit}
   `.execute(trx);

@@ -1,11 +1,11 @@
 import type { StepDecision } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
-import type { LockedRun } from '../locks/lock-runs.ts';
+import type { RunToDecide } from '../reads/runs-to-decide.ts';
 
 /** What a run's part of a commit adds to the counts of its batch. */
 export interface Tallied {
-  readonly run: LockedRun;
+  readonly run: RunToDecide;
   readonly move: StepDecision['run'];
   readonly steps: number;
   readonly tool_calls: number;

@@ -9,6 +9,8 @@ import type { Tx } from '../connect.ts';
 export async function lockConversations(trx: Tx, conversationIds: readonly string[]): Promise<void> {
   if (conversationIds.length === 0) return;
   await sql`
-    select id from conversation where id = any(${[...conversationIds]}::uuid[]) order by id for no key update
+    select count(*) from (
+      select from conversation where id = any(${`{${conversationIds.join(',')}}`}::uuid[]) order by id for no key update
+    ) locked
   `.execute(trx);
 }

@@ -11,6 +11,7 @@ import * as counts from './0006-counts.ts';
 import * as agentResults from './0007-agent-results.ts';
 import * as hotPath from './0008-hot-path.ts';
 import * as holders from './0009-holders.ts';
+import * as ends from './0010-ends.ts';
 
 /** Every migration, by name, in order. Imported, not globbed: type stripping and bundling both see them. */
 export const MIGRATIONS: Readonly<Record<string, Migration>> = {
@@ -23,6 +24,7 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0007_agent_results': agentResults,
   '0008_hot_path': hotPath,
   '0009_holders': holders,
+  '0010_ends': ends,
 };
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...MIGRATIONS }) };

@@ -33,7 +33,7 @@ export async function readActingRuns(db: Database, runIds: readonly string[]): P
               from tool_call c where c.run_id = r.id and c.step_number = r.step_number) as calls
       from run r
       join message m on m.conversation_id = r.conversation_id and m.seq = r.last_seq
-     where r.id = any(${runIds}::uuid[]) and r.state = 'acting'
+     where r.id = any(${`{${runIds.join(',')}}`}::uuid[]) and r.state = 'acting'
      order by r.id
   `.execute(db);
   return rows;

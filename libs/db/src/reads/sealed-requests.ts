@@ -1,4 +1,4 @@
-import type { BlockView, MemoryMetadata, Trail } from '@nightshift/agent-core';
+import type { BlockView, MemoryMetadata } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
 
@@ -11,8 +11,8 @@ export interface SealedRequest {
   /** As asked for, or as many as the window leaves. */
   readonly max_tokens: number;
   readonly definition_id: string;
-  /** What the run has done so far; it stands still while the step is sealed. */
-  readonly trail: Trail | null;
+  /** JSON of what the run has done so far, a `Trail`, which few requests need; it stands still while the step is sealed. */
+  readonly trail_json: string | null;
   /** Messages that it may show at most. */
   readonly messages_max: number;
   /** It asks for a summary of the messages. */
@@ -41,7 +41,7 @@ export async function readSealedRequests(
 ): Promise<readonly SealedRequest[]> {
   const { rows } = await sql<SealedRequest>`
     select s.ordinal, s.run_id, s.number, s.attempt, coalesce(s.max_tokens_fitted, s.max_tokens) as max_tokens,
-           r.definition_id, r.trail, s.context_to_seq - s.context_from_seq + 1 as messages_max, s.is_summary, o.summary, o.hidden,
+           r.definition_id, r.trail::text as trail_json, s.context_to_seq - s.context_from_seq + 1 as messages_max, s.is_summary, o.summary, o.hidden,
            nullif(s.block_ids, '{}') as block_ids, nullif(s.block_revisions, '{}') as block_revisions,
            case when s.passages is not null then json_build_object(
              'agent_id', r.agent_id, 'messages', greatest(0, s.context_from_seq - 1), 'passages', s.passages, 'tags', s.passage_tags,

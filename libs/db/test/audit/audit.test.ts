@@ -108,7 +108,12 @@ async function live(on: Database): Promise<void> {
     await inTransaction(on, (trx) => requestBatchCancel(trx, DEFAULT_PROJECT_ID, id));
   for (const claimed of await claimDueBatches(on, ['cancelling'], 10, ALICE)) {
     await inTransaction(on, (trx) =>
-      commitRunsCancelled(trx, leaseOf('batch', claimed), 100, { chunk_id: newId(), tally_slot: 3 }),
+      commitRunsCancelled(
+        trx,
+        leaseOf('batch', claimed),
+        { from_ordinal: 0, limit: 100 },
+        { chunk_id: newId(), tally_slot: 3 },
+      ),
     );
   }
   // Withdrawn once, then answered in part: acting, trying again, and still out.

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 
 import {
   claimCredential,
   claimDueBatches,
+  claimDuePolls,
   claimDueProviderBatches,
   claimProviderBatch,
   claimToolsChunk,
@@ -49,6 +50,16 @@ interface LeasedKind {
   claim(on: Database, claimant: Claimant, limit?: number): Promise<readonly Claimed[]>;
 }
 
+/** Puts a provider batch up that is at the provider and is to be looked at `inMs` from now. */
+async function putSubmitted(inMs: number): Promise<string> {
+  const id = newId();
+  await sql`insert into provider_batch (id, project_id, credential, state, nonce, request_count, next_due_at, provider_id,
+              submitted_at, submit_started_at, body_bytes, body_sha256)
+    values (${id}::uuid, ${PROJECT}, 'default', 'submitted', ${id.slice(-12)}, 1, app_now() + ${inMs} * interval '1 millisecond',
+            ${id}, app_now(), app_now(), 1, ${'0'.repeat(64)})`.execute(db);
+  return id;
+}
+
 const KINDS: readonly LeasedKind[] = [
   {
     table: 'batch',
@@ -72,6 +83,11 @@ const KINDS: readonly LeasedKind[] = [
       return id;
     },
     claim: (on, claimant, limit = 10) => claimDueProviderBatches(on, ['building'], limit, claimant),
+  },
+  {
+    table: 'provider_batch',
+    put: putSubmitted,
+    claim: async (on, claimant, limit = 10) => (await claimDuePolls(on, limit, claimant)).batches,
   },
   {
     table: 'run_chunk',
@@ -348,4 +364,15 @@ describe('a credential', () => {
     );
     expect(winners.filter((lease) => lease !== null).length).toBeLessThanOrEqual(1);
   });
+});
+
+test('a claim of what is to be looked at says when the next look is due, whether anything was due or not', async () => {
+  expect(await claimDuePolls(db, 10, ALICE)).toMatchObject({ batches: [], next_in_ms: null });
+  await putSubmitted(60_000);
+  const id = await putSubmitted(-1);
+  const polls = await claimDuePolls(db, 10, ALICE);
+  expect(polls.batches.map((batch) => batch.id)).toEqual([id]);
+  expect(polls.next_in_ms).toBeGreaterThan(50_000);
+  expect(polls.next_in_ms).toBeLessThanOrEqual(60_000);
+  expect(await claimDuePolls(db, 10, BOB)).toMatchObject({ batches: [], now: expect.any(Date) as Date });
 });

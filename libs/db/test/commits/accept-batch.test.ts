@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { acceptBatch, DEFAULT_PROJECT_ID, inTransaction, newId, type NewRun } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
-import { aBatch, aRun, createTestAgents } from '../factories.ts';
+import { aBatch, aClientTool, aRun, createTestAgents } from '../factories.ts';
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -171,6 +171,92 @@ describe('accepting a batch', () => {
       'return_char_limit',
       'timeout_ms',
       'requires_approval',
+    ]);
+  });
+
+  test('freezes for each run what its own agent and its own request say, however they are mixed', async () => {
+    const agents = [
+      ...(await createTestAgents(database.db, 2, { system: 'alike' })),
+      ...(await createTestAgents(database.db, 2, { system: 'alike', tools: ['memory_insert'] })),
+      ...(await createTestAgents(database.db, 2, { system: 'other' })),
+      ...(await createTestAgents(database.db, 2, { system: 'alike', tools: [] })),
+    ];
+    const requests: readonly Partial<NewRun>[] = [
+      {},
+      { client_tools: [aClientTool('ask')] },
+      { client_tools: [aClientTool('ask'), aClientTool('tell')] },
+      { result_format: { schema: { type: 'string' } } },
+      { client_tools: [aClientTool('ask')], result_format: { schema: { type: 'string' } } },
+    ];
+    const runs = requests.flatMap((request) => agents.map(({ id }) => ({ ...aRun(id), ...request })));
+    const batch = await accept([...runs, ...runs]);
+    const { rows } = await sql<{
+      agent_id: string;
+      id: string;
+      conversation_id: string;
+      system: string;
+      tools: { name: string }[];
+      result_format: unknown;
+    }>`
+      select r.agent_id, r.conversation_id, d.id, d.system, d.tools, d.result_format
+      from run r join definition d on d.id = r.definition_id where r.batch_id = ${batch.id} order by r.ordinal
+    `.execute(database.db);
+    const toolsOf = new Map(
+      agents.map(({ id }, place) => [
+        id,
+        [['rethink_memory'], ['memory_insert'], ['rethink_memory'], []][place >> 1],
+      ]),
+    );
+    expect(
+      rows.map(({ id: _, tools, ...row }) => ({ ...row, tools: tools.map(({ name }) => name) })),
+    ).toEqual(
+      [...runs, ...runs].map((run) => {
+        const agent = agents.find(({ id }) => id === run.agent_id)!;
+        return {
+          agent_id: agent.id,
+          conversation_id: agent.conversation_id,
+          system: agent.system,
+          tools: [...toolsOf.get(agent.id)!, ...(run.client_tools ?? []).map(({ name }) => name)],
+          result_format: run.result_format ?? null,
+        };
+      }),
+    );
+    expect(new Set(rows.map(({ id }) => id)).size).toBe(requests.length * 4);
+  });
+
+  test('the id of a definition is the head of the SHA-256 of its content, so that a known one is found again', async () => {
+    const agents = await createTestAgents(database.db, 2, { system: 'known "by" its\ncontent \\ é😀' });
+    const runs = agents.map(({ id }) => ({
+      ...aRun(id),
+      client_tools: [aClientTool('ask')],
+      result_format: { schema: { type: 'string' } },
+    }));
+    await accept(runs);
+    const { rows } = await sql<{ is_known: boolean }>`
+      select d.id = encode(substr(sha256(convert_to(json_build_array(d.project_id, d.agent_type, d.system, d.model,
+        d.model_settings::text, d.tool_rules::text, d.tools::text, d.result_format::text, d.context_window_limit,
+        d.compaction::text)::text, 'UTF8')), 1, 16), 'hex')::uuid as is_known
+      from definition d
+    `.execute(database.db);
+    expect(rows.length).toBeGreaterThan(0);
+    expect(rows.every(({ is_known }) => is_known)).toBe(true);
+    await accept(runs);
+    const again = await sql`select from definition`.execute(database.db);
+    expect(again.rows.length).toBe(rows.length);
+  });
+
+  test('an input goes behind what stands in its conversation, and the agent whose conversation is empty starts at one', async () => {
+    const [one, two] = await createTestAgents(database.db, 2);
+    await sql`
+      insert into message (project_id, conversation_id, seq, role, content)
+      values (${DEFAULT_PROJECT_ID}, ${one!.conversation_id}, 7, 'user', '[]')
+    `.execute(database.db);
+    const batch = await accept([aRun(two!.id, ['a', 'b']), aRun(one!.id, ['a', 'b'])]);
+    const { rows } = await sql`
+      select first_seq, last_seq from run where batch_id = ${batch.id} order by ordinal`.execute(database.db);
+    expect(rows).toEqual([
+      { first_seq: 1, last_seq: 2 },
+      { first_seq: 8, last_seq: 9 },
     ]);
   });
 

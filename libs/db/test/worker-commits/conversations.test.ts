@@ -67,7 +67,7 @@ async function cancelWaiting(batchId: string, limit = 1_000): Promise<number> {
   );
   const report = await inTransaction(db, async (trx) => {
     await holdLease(trx, lease);
-    return commitRunsCancelled(trx, lease, limit, { chunk_id: newId(), tally_slot: 0 });
+    return commitRunsCancelled(trx, lease, { from_ordinal: 0, limit }, { chunk_id: newId(), tally_slot: 0 });
   });
   return report.cancelled;
 }

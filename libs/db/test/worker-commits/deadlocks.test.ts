@@ -86,13 +86,12 @@ test('commits, cancels, accepts and sweeps that meet in every order never deadlo
            where s.provider_batch_id = ${lease.id}::uuid and s.ordinal % 2 = ${half} order by s.ordinal desc`.execute(
           db,
         );
+        const decided = await decide(
+          db,
+          new Map(rows.map(({ run_id }, index) => [run_id, index % 3 === 0 ? callsTools() : DONE])),
+        );
         const report = await inTransaction(db, async (trx) => {
           await holdLease(trx, lease);
-          const runIds = rows.map((row) => row.run_id);
-          const decided = await decide(
-            trx,
-            new Map(runIds.map((id, index) => [id, index % 3 === 0 ? callsTools() : DONE])),
-          );
           await lockBlocksOfAgents(trx, rows.map((row) => row.agent_id).reverse());
           // One slot for all: every commit wants the same counts.
           return commitDecisions(trx, decided, [], commitIds(0));
@@ -107,7 +106,12 @@ test('commits, cancels, accepts and sweeps that meet in every order never deadlo
         const lease = leaseOf('batch', claimed);
         await inTransaction(db, async (trx) => {
           await holdLease(trx, lease);
-          await commitRunsCancelled(trx, lease, 100, { chunk_id: newId(), tally_slot: 0 });
+          await commitRunsCancelled(
+            trx,
+            lease,
+            { from_ordinal: 0, limit: 100 },
+            { chunk_id: newId(), tally_slot: 0 },
+          );
         });
       }
       return null;
@@ -156,7 +160,12 @@ test('commits, cancels, accepts and sweeps that meet in every order never deadlo
     for (const claimed of await claimDueBatches(db, ['cancelling'], 100, ALICE)) {
       const lease = leaseOf('batch', claimed);
       await inTransaction(db, (trx) =>
-        commitRunsCancelled(trx, lease, 1_000, { chunk_id: newId(), tally_slot: 0 }),
+        commitRunsCancelled(
+          trx,
+          lease,
+          { from_ordinal: 0, limit: 1_000 },
+          { chunk_id: newId(), tally_slot: 0 },
+        ),
       );
     }
     const open = await db.selectFrom('run').select('id').where('ended_at', 'is', null).limit(1).execute();

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 
 import {
   claimDueBatches,
   commitBatchFinish,
+  commitParkedRunsReleased,
   commitRunsCancelled,
   deleteOldIdempotencyKeys,
   holdLease,
@@ -213,7 +214,12 @@ describe('a cancelled batch', () => {
     );
     await inTransaction(db, async (trx) => {
       await holdLease(trx, lease);
-      await commitRunsCancelled(trx, lease, 1_000, { chunk_id: newId(), tally_slot: 0 });
+      await commitRunsCancelled(
+        trx,
+        lease,
+        { from_ordinal: 0, limit: 1_000 },
+        { chunk_id: newId(), tally_slot: 0 },
+      );
     });
     await inTransaction(db, async (trx) => {
       await commitBatchFinish(trx, lease, decideFinish(await lockForFinish(trx, lease)), 0);
@@ -240,6 +246,31 @@ describe('a cancelled batch', () => {
     ]);
     expect(await markFinishedBatches(db, [fleet.id])).toEqual([fleet.id]);
     expect(await finish()).toBe('cancelled');
+  });
+
+  test('is gone through from place to place, past what is at the provider', async () => {
+    const fleet = await acceptFleet(db, 6);
+    const { rows } = await sql<{ id: string }>`select id from run order by ordinal`.execute(db);
+    const runIds = rows.map((row) => row.id);
+    // The second is at the provider, and the last waits for its caller.
+    await sql`update run set state = 'in_flight' where id = ${runIds[1]}::uuid`.execute(db);
+    await sql`update run set state = 'requires_action' where id = ${runIds[5]}::uuid`.execute(db);
+    await inTransaction(db, (trx) => requestBatchCancel(trx, DEFAULT_PROJECT_ID, fleet.id));
+    const [claimed] = await claimDueBatches(db, ['cancelling'], 1, ALICE);
+    const lease = leaseOf('batch', claimed!);
+    const ids = { chunk_id: newId(), tally_slot: 0 };
+    const cancelFrom = (from_ordinal: number) =>
+      inTransaction(db, (trx) => commitRunsCancelled(trx, lease, { from_ordinal, limit: 2 }, ids));
+    expect(await cancelFrom(0)).toMatchObject({ cancelled: 2, next_ordinal: 3 });
+    expect(await cancelFrom(3)).toMatchObject({ cancelled: 2, next_ordinal: 5 });
+    expect(await cancelFrom(5)).toMatchObject({ cancelled: 0, next_ordinal: null });
+    const release = (from_ordinal: number) =>
+      inTransaction(db, (trx) => commitParkedRunsReleased(trx, lease, { from_ordinal, limit: 1 }, ids));
+    expect(await release(0)).toEqual({ released: 1, next_ordinal: 6 });
+    expect(await release(6)).toEqual({ released: 0, next_ordinal: null });
+    // What became ready behind the place is found by the next look.
+    await sql`update run set state = 'ready' where id = ${runIds[1]}::uuid`.execute(db);
+    expect(await cancelFrom(0)).toMatchObject({ cancelled: 1, next_ordinal: null });
   });
 
   test('names the provider batches that hold its steps, and which hold nothing else', async () => {

@@ -1,6 +1,7 @@
 import {
   decideAfterAnswer,
   decideAfterTools,
+  isError,
   RETRY_POLICY_DEFAULT,
   toolResultsMessage,
   toolUsesOf,
@@ -25,6 +26,7 @@ import {
   lockRuns,
   newId,
   readOpenSteps,
+  readRunsToDecide,
   sealReadyRuns,
   type CommitReport,
   type Database,
@@ -239,12 +241,12 @@ export function commitIds(slot = 0): {
   return { chunk_ids: [newId(), newId(), newId()], tally_slot: slot };
 }
 
-/** What the core decides for each given run; calls are left pending. */
+/** What the core decides for each given run, as it is read; calls are left pending. */
 export async function decide(
-  trx: Tx,
+  db: Database,
   outcomes: ReadonlyMap<string, StepOutcome>,
 ): Promise<readonly DecidedRun[]> {
-  const runs = await lockRuns(trx, [...outcomes.keys()]);
+  const runs = await readRunsToDecide(db, [...outcomes.keys()]);
   return [...runs.values()].flatMap((run): readonly DecidedRun[] => {
     const outcome = outcomes.get(run.id);
     if (outcome === undefined) return [];
@@ -267,7 +269,7 @@ export async function decide(
   });
 }
 
-/** Applies one outcome to every open step of a provider batch, or to those of the given runs. */
+/** Applies one outcome to every open step of a provider batch, or to those of the given runs; decides again what was stale. */
 export async function ingest(
   db: Database,
   lease: Lease,
@@ -275,10 +277,14 @@ export async function ingest(
   options: { readonly run_ids?: readonly string[]; readonly slot?: number } = {},
 ): Promise<CommitReport> {
   const run_ids = options.run_ids ?? (await readOpenSteps(db, lease.id, 20_000)).map((key) => key.run_id);
-  return inTransaction(db, async (trx) => {
+  const decided = await decide(db, new Map(run_ids.map((id) => [id, outcome])));
+  const committing = inTransaction(db, async (trx) => {
     await holdLease(trx, lease);
-    const decided = await decide(trx, new Map(run_ids.map((id) => [id, outcome])));
     return commitDecisions(trx, decided, [], commitIds(options.slot));
+  });
+  return committing.catch((error: unknown) => {
+    if (!isError(error, 'stale')) throw error;
+    return ingest(db, lease, outcome, options);
   });
 }
 

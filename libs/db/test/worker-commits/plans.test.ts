@@ -1,18 +1,26 @@
+import type { StepOutcome } from '@nightshift/agent-core';
 import { createPool } from '@nightshift/services';
 import { Kysely, PostgresDialect, sql, type CompiledQuery } from 'kysely';
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import {
+  acceptBatch,
+  claimDueBatches,
   commitDecisions,
+  commitRunsCancelled,
+  commitWaitingRunsStarted,
   DEFAULT_PROJECT_ID,
   holdLease,
   inTransaction,
   lockRuns,
   newId,
   readActingRuns,
+  readBatchStates,
   readOpenSteps,
   readForeignPrefixes,
+  readRunsToDecide,
   readSealedRequests,
+  requestBatchCancel,
   sealReadyRuns,
   type Database,
   type DB,
@@ -21,13 +29,14 @@ import {
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import { queueReadyRuns } from '../../src/commits/queue-again.ts';
-import { aRun, createTestAgents } from '../factories.ts';
+import { aBatch, aClientTool, aRun, createTestAgents } from '../factories.ts';
 import {
   accept,
   acceptBareFleet,
   acceptFleet,
   act,
   actIn,
+  ALICE,
   answer,
   callsTools,
   claim,
@@ -37,6 +46,7 @@ import {
   DONE,
   end,
   ingest,
+  leaseOf,
   newNonce,
   seal,
   submit,
@@ -253,10 +263,12 @@ describe.each(['never counted', 'counted before the last step'])(
       }, 7);
     });
 
-    test('so do the locks of a chunk and the pages of a request body', async () => {
+    test('so do the reads and locks of a chunk and the pages of a request body', async () => {
       const runIds = await someOpen();
       await expectGoodPlans(async (trx) => {
         await lockRuns(trx, runIds);
+        const runs = await readRunsToDecide(trx, runIds);
+        await readBatchStates(trx, [...new Set([...runs.values()].map((run) => run.batch_id))]);
         await readSealedRequests(trx, lease!.id, 5_000, 5_000 + CHUNK);
         await readForeignPrefixes(
           trx,
@@ -264,7 +276,7 @@ describe.each(['never counted', 'counted before the last step'])(
           Array.from({ length: CHUNK }, (_, index) => 5_000 + index),
         );
         await readOpenSteps(trx, lease!.id, CHUNK);
-      }, 4);
+      }, 6);
     });
 
     test('a plan that does not would be noticed', async () => {
@@ -285,7 +297,7 @@ describe.each(['never counted', 'counted before the last step'])(
   },
 );
 
-test('runs, steps and calls stay HOT through whole steps: their updates touch no index', async () => {
+test('runs, steps and calls stay HOT to the end of the run: their updates touch no index', async () => {
   const pool = createPool({ url: database.url, max: 1, applicationName: 'test' });
   // One connection, whose counts can be asked for at any moment.
   const own: Database = new Kysely<DB>({ dialect: new PostgresDialect({ pool }) });
@@ -303,13 +315,16 @@ test('runs, steps and calls stay HOT through whole steps: their updates touch no
     // Few enough that a page has room for the new versions.
     await acceptFleet(own, 8);
     const before = await counts();
-    for (let step = 1; step <= 4; step++) {
+    const answerAll = async (outcome: StepOutcome): Promise<void> => {
       const { id } = await seal(own);
       await submit(own, id);
       await sql`update provider_batch set state = 'ended', ended_at = app_now() where id = ${id}::uuid`.execute(
         own,
       );
-      await ingest(own, await claim(own, id, 'ended'), callsTools());
+      await ingest(own, await claim(own, id, 'ended'), outcome);
+    };
+    for (let step = 1; step <= 4; step++) {
+      await answerAll(callsTools());
       const chunk = await own
         .selectFrom('run_chunk')
         .selectAll()
@@ -317,9 +332,10 @@ test('runs, steps and calls stay HOT through whole steps: their updates touch no
         .executeTakeFirstOrThrow();
       await act(own, chunk);
     }
+    await answerAll(DONE);
     // The server hands counts on when it finds the time.
-    // Of each step: the run three times, the step twice, its call once.
-    const updates = 8 * 4 * (3 + 2 + 1);
+    // Of each step: the run three times, the step twice, its call once; of the last one: the run twice, the step once.
+    const updates = 8 * (4 * (3 + 2 + 1) + 2 + 1);
     await expect.poll(async () => (await counts()).all - before.all, { timeout: 20_000 }).toBe(updates);
     expect((await counts()).hot - before.hot).toBe(updates);
   } finally {
@@ -343,6 +359,41 @@ test('sealing runs of as many definitions joins nothing by nested loop over what
     expect({ statement, faults }).toEqual({ statement, faults: [] });
   }
 });
+
+test.each(['never counted', 'counted when there were few', 'counted'])(
+  'accepting runs of agents of as many tool lists and tools of their own compares no list with every other, agents %s',
+  async (counted) => {
+    await clear(db);
+    const tools = [
+      'memory_insert',
+      'memory_replace',
+      'rethink_memory',
+      'core_memory_append',
+      'archival_memory_insert',
+    ];
+    if (counted === 'counted when there were few') {
+      await createTestAgents(db, 1, { tools });
+      await sql`analyze agent, agent_tool, tool, definition, conversation`.execute(db);
+    }
+    const agents = await createTestAgents(db, 3_000, { tools });
+    await sql`update agent_tool set position = hashtext(agent_id::text || tool_id)`.execute(db);
+    await sql`update agent set system = id::text`.execute(db);
+    if (counted === 'counted')
+      await sql`analyze agent, agent_tool, tool, definition, conversation`.execute(db);
+    const runs = agents.map(({ id }, place) => ({
+      ...aRun(id),
+      client_tools: [aClientTool(`ask_${place}`)],
+    }));
+    const plans = await explain((trx) => acceptBatch(trx, DEFAULT_PROJECT_ID, aBatch(runs)));
+    expect(plans.length).toBeGreaterThanOrEqual(8);
+    for (const { statement, plan } of plans) {
+      const faults = faultsOf(plan).filter((fault) => fault.includes('Nested Loop'));
+      expect({ statement, faults }).toEqual({ statement, faults: [] });
+    }
+    await sql`delete from agent_block`.execute(db);
+    await sql`vacuum agent_block`.execute(db);
+  },
+);
 
 test.each(['never counted', 'counted when there were few', 'counted'])(
   'sealing runs of agents that hold blocks looks up the blocks of each, rows of which were %s',
@@ -375,4 +426,29 @@ test('queueing the ready runs of a batch again compares them with the queued one
     expect({ statement, faults }).toEqual({ statement, faults: [] });
   }
   expect(await inTransaction(db, (trx) => queueReadyRuns(trx, id, null))).toBe(1_500);
+});
+
+test('a sweep for runs that wait reads none that were cancelled while they waited', async () => {
+  await clear(db);
+  const { agent_ids } = await acceptBareFleet(db, 1_000);
+  const waiting = await accept(
+    db,
+    agent_ids.map((id) => aRun(id)),
+  );
+  await inTransaction(db, (trx) => requestBatchCancel(trx, DEFAULT_PROJECT_ID, waiting.id));
+  const [claimed] = await claimDueBatches(db, ['cancelling'], 1, ALICE);
+  const place = { from_ordinal: 0, limit: 1_000 };
+  const ids = { chunk_id: newId(), tally_slot: 0 };
+  await inTransaction(db, (trx) => commitRunsCancelled(trx, leaseOf('batch', claimed!), place, ids));
+  await accept(db, [aRun(agent_ids[0]!)]);
+  await sql`analyze run, queued_input`.execute(db);
+  const plans = await explain((trx) => commitWaitingRunsStarted(trx, 100, newId()));
+  for (const { plan } of plans) {
+    for (const node of nodesOf(plan)) {
+      if (node['Relation Name'] !== 'run') continue;
+      const read =
+        ((node['Actual Rows'] ?? 0) + (node['Rows Removed by Filter'] ?? 0)) * (node['Actual Loops'] ?? 1);
+      expect(read).toBeLessThanOrEqual(1);
+    }
+  }
 });

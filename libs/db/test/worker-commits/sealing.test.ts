@@ -13,9 +13,11 @@ import {
   relabelBlock,
   requestBatchCancel,
   resumeBatch,
+  sealReadyRuns,
   writeBlock,
   DEFAULT_PROJECT_ID,
   type Database,
+  type Tx,
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import { aRun } from '../factories.ts';
@@ -29,6 +31,7 @@ import {
   DONE,
   gate,
   ingest,
+  newNonce,
   seal,
   sealAndEnd,
   untilSomebodyWaits,
@@ -160,6 +163,26 @@ describe('sealing ready runs', () => {
       db,
     );
     expect(counts.rows[0]?.wrong).toBe(0);
+  });
+
+  test('by two does not wait: while one has not committed, the other takes the chunks that are left', async () => {
+    for (let chunk = 0; chunk < 4; chunk++) await acceptFleet(db, 1);
+    const held = gate();
+    const sealed = gate();
+    const sealSome = async (trx: Tx): Promise<number> => {
+      const batch = { id: newId(), project_id: DEFAULT_PROJECT_ID, credential: 'default', nonce: newNonce() };
+      return (await sealReadyRuns(trx, batch, 2)).requests;
+    };
+    const first = inTransaction(db, async (trx) => {
+      const requests = await sealSome(trx);
+      sealed.open();
+      await held.opened;
+      return requests;
+    });
+    await sealed.opened;
+    const second = await inTransaction(db, sealSome).finally(held.open);
+    expect([await first, second]).toEqual([2, 2]);
+    expect(await db.selectFrom('run_chunk').select('id').execute()).toEqual([]);
   });
 
   test('with a run in two chunks seals it once', async () => {

@@ -40,9 +40,9 @@ import {
   type AgentDefinition,
   type ConversationSize,
   type Database,
+  type DefinitionWish,
   type NewBatch,
   type NewRun,
-  type RunWish,
 } from '@nightshift/db';
 import { breather } from '../../breathe.ts';
 import type { Context } from '../../context.ts';
@@ -136,7 +136,7 @@ export async function measureRuns(
 async function readFrames(
   db: Database,
   projectId: string,
-  wishes: readonly RunWish[],
+  wishes: readonly DefinitionWish[],
 ): Promise<ReadonlyMap<string, Frame>> {
   const frames = new Map<string, Frame>();
   const prepared = new Map<string, Prepared>();

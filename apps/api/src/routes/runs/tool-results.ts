@@ -12,7 +12,7 @@ import {
   readAwaitedCalls,
   readRun,
   type AwaitedCallRow,
-  type LockedRun,
+  type RunToDecide,
   type NewCallerAnswer,
   type Tx,
 } from '@nightshift/db';
@@ -82,7 +82,7 @@ export async function takeAnswers(
 
 /** The answer to be written; none for one that was taken before. Throws where it cannot be taken. */
 function judge(
-  run: LockedRun,
+  run: RunToDecide,
   rows: readonly AwaitedCallRow[],
   planned: readonly PlannedCall[],
   input: CallerAnswerInput,

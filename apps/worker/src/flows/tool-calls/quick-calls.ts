@@ -7,7 +7,7 @@ import {
   type StepOutcome,
   type ToolUseBlock,
 } from '@nightshift/agent-core';
-import { readInFlightRuns } from '@nightshift/db';
+import type { RunToDecide } from '@nightshift/db';
 import type { HeldLease } from '../../leases/keeper.ts';
 import { validateArguments } from '../argument-validator.ts';
 import type { FlowDeps, ToolReply } from '../deps.ts';
@@ -23,8 +23,8 @@ export interface QuickStep {
   /** What they were planned by; they stand for a run with this definition alone. */
   readonly definition_id: string;
   readonly planned: readonly PlannedCall[];
-  /** By index of the call: those that came to an end. */
-  readonly replies: Map<number, ToolReply>;
+  /** By place of the call in the plan; null for one that came to no end. */
+  readonly replies: (ToolReply | null)[];
 }
 
 interface Answered {
@@ -32,11 +32,19 @@ interface Answered {
   readonly outcome: StepOutcome;
 }
 
+/** The calls of an answer, some of which are worth trying. */
+interface Asking {
+  readonly key: StepKey;
+  readonly uses: readonly ToolUseBlock[];
+}
+
 interface QuickCall {
   readonly run: { readonly run_id: string; readonly agent_id: string };
   readonly planned: PlannedCall;
   readonly key: string;
   readonly step: QuickStep;
+  /** In the plan of the step. */
+  readonly place: number;
 }
 
 /**
@@ -50,14 +58,18 @@ export async function tryQuickCalls(
   deps: FlowDeps,
   lease: HeldLease,
   answers: Iterable<Answered>,
+  runs: ReadonlyMap<string, RunToDecide>,
 ): Promise<ReadonlyMap<string, QuickStep>> {
   const { quickTools } = deps;
-  const isAsking = (answered: Answered): boolean =>
-    usesOf(answered.outcome).some(({ name }) => quickTools.worthTrying(name) > 0);
-  const asking = new Map([...answers].filter(isAsking).map((answered) => [answered.key.run_id, answered]));
+  const isWorthTrying = ({ name }: ToolUseBlock): boolean => quickTools.worthTrying(name) > 0;
+  const asking = new Map<string, Asking>();
+  for (const { key, outcome } of answers) {
+    const uses = usesOf(outcome);
+    if (uses.some(isWorthTrying)) asking.set(key.run_id, { key, uses });
+  }
   const steps = new Map<string, QuickStep>();
   if (asking.size === 0 || lease.signal.aborted) return steps;
-  const calls = await planQuickCalls(deps, asking, steps);
+  const calls = await planQuickCalls(deps, asking, runs, steps);
   if (calls.length === 0) return steps;
   const signal = AbortSignal.any([lease.signal, AbortSignal.timeout(quickTools.chunk_ms_max)]);
   const probes = probesOf(deps, calls);
@@ -76,36 +88,49 @@ export async function tryQuickCalls(
 /** The calls of the runs that still wait for these answers; enters the plans of their steps into `steps`. */
 async function planQuickCalls(
   deps: FlowDeps,
-  asking: ReadonlyMap<string, Answered>,
+  asking: ReadonlyMap<string, Asking>,
+  runs: ReadonlyMap<string, RunToDecide>,
   steps: Map<string, QuickStep>,
 ): Promise<readonly QuickCall[]> {
-  const runs = await readInFlightRuns(deps.db, [...asking.keys()]);
+  const { quickTools } = deps;
   const definitions = await deps.definitions.get(
     deps.db,
-    runs.map((run) => run.definition_id),
+    [...runs.values()].map((run) => run.definition_id),
   );
-  return runs.flatMap((run): readonly QuickCall[] => {
-    const answered = asking.get(run.id);
-    const conduct = definitions.get(run.definition_id)?.conduct;
-    if (answered === undefined || conduct === undefined || conduct.rules.length > 0) return [];
-    const { number, attempt } = answered.key;
-    if (run.step_number !== number || run.attempt !== attempt) return [];
-    const planned = planCalls(usesOf(answered.outcome), conduct, NO_TRAIL.history, validateArguments);
-    for (const { tool, tool_name } of planned)
-      if (tool?.kind !== 'module') deps.quickTools.passOver(tool_name);
+  const isDoneHere = (call: PlannedCall): boolean =>
+    endsHere(call) || (isPlain(call) && quickTools.worthTrying(call.tool_name) > 0);
+  const calls: QuickCall[] = [];
+  for (const run of runs.values()) {
+    const { id: run_id, agent_id, definition_id, step_number } = run;
+    const answer = asking.get(run_id);
+    if (answer === undefined || !isAwaited(run, answer.key)) continue;
+    const conduct = definitions.get(definition_id)?.conduct;
+    if (conduct === undefined || conduct.rules.length > 0) continue;
+    const planned = planCalls(answer.uses, conduct, NO_TRAIL.history, validateArguments);
+    for (const { tool, tool_name } of planned) if (tool?.kind !== 'module') quickTools.passOver(tool_name);
     // Where a call is left to the ordinary way, the others may as well be.
-    const isDoneHere = (call: PlannedCall): boolean =>
-      endsHere(call) || (isPlain(call) && deps.quickTools.worthTrying(call.tool_name) > 0);
-    if (!planned.every(isDoneHere)) return [];
-    const step: QuickStep = { definition_id: run.definition_id, planned, replies: new Map() };
-    steps.set(run.id, step);
-    return planned.filter(isPlain).map((call) => ({
-      run: { run_id: run.id, agent_id: run.agent_id },
-      planned: call,
-      key: callKey(run.id, number, call.index),
-      step,
-    }));
-  });
+    if (!planned.every(isDoneHere)) continue;
+    const step: QuickStep = { definition_id, planned, replies: planned.map(() => null) };
+    steps.set(run_id, step);
+    for (const [place, call] of planned.entries()) {
+      if (isPlain(call))
+        calls.push({
+          run: { run_id, agent_id },
+          planned: call,
+          key: callKey(run_id, step_number, call.index),
+          step,
+          place,
+        });
+    }
+  }
+  return calls;
+}
+
+/** Whether the run waits for this answer, which is no summary, in a batch that nobody cancels. */
+function isAwaited(run: RunToDecide, { number, attempt }: StepKey): boolean {
+  const isCancelled = run.batch_state === 'cancelling' || run.batch_state === 'cancelled';
+  const isOpen = run.state === 'in_flight' && run.summarises_to_seq === null && !isCancelled;
+  return isOpen && run.step_number === number && run.attempt === attempt;
 }
 
 /** The first calls of tools that nobody knows yet. */
@@ -138,7 +163,7 @@ async function make(deps: FlowDeps, calls: readonly QuickCall[], signal: AbortSi
   for (const reply of await Promise.race([replying, whenAborted(signal)])) {
     const call = byKey.get(reply.call_id);
     if (call === undefined || (reply.status !== 'succeeded' && reply.status !== 'failed')) continue;
-    call.step.replies.set(call.planned.index, reply);
+    call.step.replies[call.place] = reply;
     chars += reply.result.length;
   }
   return chars;

@@ -132,17 +132,50 @@ const OPENING = JSON.stringify({
   ],
 });
 
+const FIRST_ROLE = '[{"role":"';
+const FIRST_IS_USER = '[{"role":"user"';
+
 /** Bytes that a request holds before messages of which the first has this role. */
 export function openingBytes(role: string | undefined): number {
   return role === undefined || role === 'user' ? 0 : OPENING.length + 1;
 }
 
-/**
- * One request as JSON text: `{"custom_id":…,"params":{…}}`. Same arguments, same bytes.
- * Throws `invalid_argument` for parts that would make the whole batch unreadable.
- */
+/** One request as JSON text: `{"custom_id":…,"params":{…}}`. Same arguments, same bytes. Throws as {@link requestInParts}. */
 export function encodeRequest(customId: string, encoded: EncodedDefinition, parts: RequestParts): string {
   const { memory, messages_json, max_tokens, tool_choice = null } = parts;
+  const frame = encodeFrame(encoded, memory, tool_choice);
+  return requestInParts(customId, encoded, { frame, messages_json, max_tokens }).join('');
+}
+
+/**
+ * What stands between the `max_tokens` and the messages of a request: the same text for all that show the same `memory`
+ * and are held to the same choice.
+ */
+export function encodeFrame(
+  encoded: EncodedDefinition,
+  memory: string,
+  toolChoice: JsonObject | null,
+): string {
+  let system = encoded.system;
+  if (!isBlank(memory)) {
+    if (system !== '') system += ',';
+    system += `{"type":"text","text":${JSON.stringify(memory.toWellFormed())}}`;
+  }
+  if (system !== '') system = `,"system":[${system}]`;
+  const choice = toolChoice === null ? encoded.tool_choice : encodeToolChoice(toolChoice);
+  return `${system}${encoded.tools}${choice}${encoded.tail},"messages":`;
+}
+
+/**
+ * A request as {@link encodeRequest} makes it, in parts: long texts, so that nobody has to join them. None begins or ends
+ * within a JSON string. Throws `invalid_argument` for what would make the whole batch unreadable.
+ */
+export function requestInParts(
+  customId: string,
+  encoded: EncodedDefinition,
+  parts: { readonly frame: string; readonly messages_json: string; readonly max_tokens: number },
+): readonly string[] {
+  const { frame, messages_json, max_tokens } = parts;
   if (!Number.isSafeInteger(max_tokens) || max_tokens < 1) {
     throw new NightshiftError(
       'invalid_argument',
@@ -155,17 +188,10 @@ export function encodeRequest(customId: string, encoded: EncodedDefinition, part
       `messages_json of ${customId} must be the text of a JSON array.`,
     );
   }
-  const messages = /^\[\{"role":"(?!user")/.test(messages_json)
-    ? `[${OPENING},${messages_json.slice(1)}`
-    : messages_json;
-  let system = encoded.system;
-  if (!isBlank(memory)) {
-    if (system !== '') system += ',';
-    system += `{"type":"text","text":${JSON.stringify(memory.toWellFormed())}}`;
-  }
-  if (system !== '') system = `,"system":[${system}]`;
-  const choice = tool_choice === null ? encoded.tool_choice : encodeToolChoice(tool_choice);
-  return `{"custom_id":${JSON.stringify(customId)},"params":{${encoded.head}${max_tokens}${system}${encoded.tools}${choice}${encoded.tail},"messages":${messages}}}`;
+  const head = `{"custom_id":${JSON.stringify(customId)},"params":{${encoded.head}${max_tokens}`;
+  const isOpen = messages_json.startsWith(FIRST_ROLE) && !messages_json.startsWith(FIRST_IS_USER);
+  const messages = isOpen ? `[${OPENING},${messages_json.slice(1)}` : messages_json;
+  return [head, frame, messages, '}}'];
 }
 
 /** Bytes of a text in UTF-8; a lone surrogate counts as the three bytes of the U+FFFD that replaces it. */

@@ -91,13 +91,17 @@ function scanObject(line: string, i: number, level: number, scan: LineScan): num
 /** Compares the quoted key at `start` with a name; a key may spell its letters as escapes. */
 function keyEquals(line: string, start: number, end: number, name: string): boolean {
   if (end - start === name.length + 2) return line.startsWith(name, start + 1);
-  const key = line.slice(start, end);
-  if (!key.includes('\\')) return false;
+  if (!hasEscape(line, start, end)) return false;
   try {
-    return JSON.parse(key) === name;
+    return JSON.parse(line.slice(start, end)) === name;
   } catch {
     return false;
   }
+}
+
+function hasEscape(line: string, start: number, end: number): boolean {
+  while (start < end && line.charCodeAt(start) !== BACKSLASH) start++;
+  return start < end;
 }
 
 /** Returns the index after the value at `i`, which lies `level` levels deep. */

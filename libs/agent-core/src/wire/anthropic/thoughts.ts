@@ -5,7 +5,8 @@ const NOTHING_LEFT = '[{"type":"text","text":"(a thought)"}]';
 
 /** Cheap, and true for every messages array that holds thoughts. */
 export function mayHoldThoughts(messagesJson: string): boolean {
-  return messagesJson.includes('thinking"');
+  // A search stops at every first letter: `k` is rare in prose, `t` is not.
+  return messagesJson.includes('king"') && messagesJson.includes('thinking"');
 }
 
 /**

@@ -1,0 +1,16 @@
+import { NightshiftError } from '@nightshift/agent-core';
+import { expect, test } from 'vitest';
+import { judgeError } from '../../src/judge-error.ts';
+
+test.each([
+  ['a commit that found a row moved on', new NightshiftError('stale', 'moved on'), 'poison'],
+  ['a lease that was lost', new NightshiftError('fenced', 'lost'), 'later'],
+  ['a tool host that is away', new NightshiftError('tool_host_unavailable', 'away'), 'later'],
+  ['a deadlock', { code: '40P01' }, 'again'],
+  ['a broken constraint', { code: '23505' }, 'poison'],
+  ['a missing column', { code: '42703' }, 'later'],
+  ['a cut connection', { code: 'ECONNRESET' }, 'later'],
+  ['a fault of our own', new Error('odd'), 'poison'],
+])('%s is judged', (_name, error, judgement) => {
+  expect(judgeError(error)).toBe(judgement);
+});
