@@ -18,6 +18,13 @@ export interface Documented {
   readonly command: string;
 }
 
+const ABOUT_GOALS = [
+  'The goals are those the engine was planned with, from its parts measured one by one; where none says otherwise they are those of 10,000 runs.',
+  'What is missed has no single cause: [SCALING.md](SCALING.md), "Where it goes", takes a step apart. It writes seven rows or versions where',
+  'the floor writes four, and does what the floor leaves out. The distances to the peers that work row by row follow from the same figure.',
+  'Two workers cannot give 1.6 x where one and its PostgreSQL keep most of two cores busy: a second one is for outliving the first.',
+];
+
 const UNMEASURED = [
   "A model's time and a provider's hours: results are there at once, so what is measured is only what the engine adds.",
   'The network to PostgreSQL: it is on the same machine, over loopback. Engines that ask row by row would lose more by a real one.',
@@ -50,7 +57,7 @@ export function documentOf({ machine, lines, goals, notes, options, date, comman
       sections.push(`## ${runs.toLocaleString('en-US')} runs, ${server} settings`, toMarkdown(tableOf(own)));
     }
   }
-  sections.push('## Goals', toMarkdown(goalTable(goals)));
+  sections.push('## Goals', toMarkdown(goalTable(goals)), ABOUT_GOALS.join('\n'));
   const shown = LINES.filter((line) => lines.some((own) => own.line === line.name));
   sections.push(
     '## The lines',
