@@ -20,46 +20,59 @@ const isSimulated = key === '';
 const dataDir = process.env.DATA_DIR ?? '.data';
 const wantedPort = process.env.PORT ?? '';
 
-const stack = await start().catch(endWith);
-const { port } = new URL(stack.apiUrl);
-const workers = stack.workers.length;
-console.log(
-  [
-    '',
-    `  API       ${stack.apiUrl}`,
-    `  API key   ${stack.apiKey}`,
-    `  model     ${stack.simulatorControlUrl === null ? 'the real Anthropic API' : 'simulated (set ANTHROPIC_API_KEY for the real one)'}`,
-    `  workers   ${workers}${workers === 1 ? ' (WORKERS for more)' : ''}`,
-    `  logs      ${join(dataDir, 'logs')}`,
-    '',
-    ...(wantedPort === '' && port !== PORT_DEFAULT
-      ? [`  Port ${PORT_DEFAULT} is in use by something else, so it is ${port} this time.`, '']
-      : []),
-    '  Ctrl-C stops everything; what was accepted goes on at the next start.',
-    '',
-  ].join('\n'),
-);
-
+// Before anything is started: from then on there is something to stop.
 let stopping = false;
-const stop = async (exitCode: number): Promise<void> => {
-  if (stopping) process.exit(1);
+let leaveAlone = (): void => undefined;
+process.on('SIGINT', () => void stop(0));
+process.on('SIGTERM', () => void stop(0));
+const starting = start();
+const stack = await starting.catch(endWith);
+if (!isStopping()) {
+  leaveAlone = keepRunning(stack, {
+    say: (line) => {
+      console.error(line);
+    },
+    giveUp: ({ message }) => {
+      console.error(message);
+      if (!isStopping()) void stop(1);
+    },
+  });
+  announce(stack);
+}
+
+async function stop(exitCode: number): Promise<void> {
+  if (isStopping()) process.exit(1);
   stopping = true;
   leaveAlone();
   console.error('Stopping …');
-  await stack.stop();
+  const started = await starting.catch(endWith);
+  await started.stop();
   process.exit(exitCode);
-};
-const leaveAlone = keepRunning(stack, {
-  say: (line) => {
-    console.error(line);
-  },
-  giveUp: ({ message }) => {
-    console.error(message);
-    if (!stopping) void stop(1);
-  },
-});
-process.on('SIGINT', () => void stop(0));
-process.on('SIGTERM', () => void stop(0));
+}
+
+function isStopping(): boolean {
+  return stopping;
+}
+
+function announce({ apiUrl, apiKey, workers: { length: workers }, simulatorControlUrl }: Stack): void {
+  const { port } = new URL(apiUrl);
+  console.log(
+    [
+      '',
+      `  API       ${apiUrl}`,
+      `  API key   ${apiKey}`,
+      `  model     ${simulatorControlUrl === null ? 'the real Anthropic API' : 'simulated (set ANTHROPIC_API_KEY for the real one)'}`,
+      `  workers   ${workers}${workers === 1 ? ' (WORKERS for more)' : ''}`,
+      `  logs      ${join(dataDir, 'logs')}`,
+      '',
+      ...(wantedPort === '' && port !== PORT_DEFAULT
+        ? [`  Port ${PORT_DEFAULT} is in use by something else, so it is ${port} this time.`, '']
+        : []),
+      '  Ctrl-C stops everything; what was accepted goes on at the next start.',
+      '',
+    ].join('\n'),
+  );
+}
 
 async function start(): Promise<Stack> {
   const count = wholeNumber('WORKERS', process.env.WORKERS || '1', 1, WORKERS_MAX);

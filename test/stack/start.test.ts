@@ -243,6 +243,17 @@ test('a signal to npm ends the service in order, every process of it', async ({ 
   await expect.poll(() => family.filter(lives), { timeout: 20_000 }).toEqual([]);
 });
 
+test('a signal while the service starts ends it in order too, and nothing of it is left', async () => {
+  const service = start();
+  await untilShown(service, /Starting the database/);
+  await vi.waitUntil(() => familyOf(service.child.pid ?? 0).length > 1, { timeout: 60_000, interval: 20 });
+  const family = familyOf(service.child.pid ?? 0);
+  service.child.kill('SIGTERM');
+  expect(await service.ended).toBe(0);
+  expect(service.shown()).toContain('Stopping …');
+  await expect.poll(() => family.filter(lives), { timeout: 20_000 }).toEqual([]);
+});
+
 test('the books are audited while the service is up', async () => {
   await untilUp(start());
   const audit = start({}, [process.execPath, 'scripts/audit.ts', '--resume']);
