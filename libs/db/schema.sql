@@ -226,7 +226,6 @@ create table conversation (
   constraint conversation_low_bits_free CHECK ((((get_byte(uuid_send(id), 12) & 127) = 0) AND (get_byte(uuid_send(id), 13) = 0) AND (get_byte(uuid_send(id), 14) = 0) AND (get_byte(uuid_send(id), 15) = 0))),
   constraint conversation_summary_is_past CHECK ((summary_to_seq < context_from_seq))
 ) with (fillfactor=50);
-CREATE UNIQUE INDEX conversation_held_once ON public.conversation USING btree (run_id) WHERE (run_id IS NOT NULL);
 
 create table conversation_summary (
   conversation_id uuid not null,
@@ -462,7 +461,7 @@ create table run (
   summarises_to_seq integer,
   max_cost_nanousd bigint,
   max_output_tokens bigint,
-  overdue_from timestamp with time zone generated always as (CASE WHEN (ended_at IS NULL) THEN deadline_at ELSE NULL::timestamp with time zone END) stored,
+  overdue_from timestamp with time zone,
   constraint run_pkey PRIMARY KEY (id),
   constraint run_batch_id_ordinal_key UNIQUE (batch_id, ordinal),
   constraint run_attempt_check CHECK (((attempt >= 1) AND (attempt <= 255))),
@@ -473,6 +472,11 @@ create table run (
   constraint run_max_output_tokens_check CHECK ((max_output_tokens > 0)),
   constraint run_max_steps_check CHECK (((max_steps >= 1) AND (max_steps <= 65535))),
   constraint run_ordinal_check CHECK ((ordinal >= 0)),
+  constraint run_overdue CHECK ((NOT (overdue_from IS DISTINCT FROM
+CASE
+    WHEN (ended_at IS NULL) THEN deadline_at
+    ELSE NULL::timestamp with time zone
+END))),
   constraint run_started CHECK ((((state = 'queued'::text) AND (num_nonnulls(first_seq, last_seq, started_at) = 0)) OR ((state = ANY (ARRAY['failed'::text, 'cancelled'::text])) AND (num_nonnulls(first_seq, last_seq, started_at) = ANY (ARRAY[0, 3]))) OR ((state <> 'queued'::text) AND (num_nonnulls(first_seq, last_seq, started_at) = 3)))),
   constraint run_state_check CHECK ((state = ANY (ARRAY['queued'::text, 'ready'::text, 'in_flight'::text, 'acting'::text, 'requires_action'::text, 'completed'::text, 'failed'::text, 'cancelled'::text, 'expired'::text]))),
   constraint run_steps_bounded CHECK (((step_number >= 1) AND (step_number <= (max_steps + summary_steps)))),

@@ -19,8 +19,6 @@ import type {
 
 /** A timestamptz: read as a Date, written as a Date or as text. */
 export type Timestamp = ColumnType<Date, Date | string, Date | string>;
-/** Worked out by the database and written by nobody. */
-type Derived<T> = ColumnType<T, never, never>;
 type Stamped = ColumnType<Date, Date | string | undefined, Date | string>;
 /** A `json` column: read as parsed JSON, written as JSON text so that nothing is printed twice. */
 export type JsonColumn<T> = ColumnType<T, string, string>;
@@ -279,8 +277,8 @@ export interface RunTable {
   summary_steps: Generated<number>;
   summarises_to_seq: number | null;
   deadline_at: Timestamp | null;
-  /** The deadline of a run that has not ended; the database's to write. */
-  overdue_from: Derived<Date> | null;
+  /** The deadline of a run that has not ended; whoever ends the run sets it to null, or the table refuses the end. */
+  overdue_from: Timestamp | null;
   first_seq: number | null;
   last_seq: number | null;
   created_at: Stamped;

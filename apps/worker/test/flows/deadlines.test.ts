@@ -23,6 +23,7 @@ afterEach(() => house.close());
 const PAST = '2020-01-01T00:00:00Z';
 const FUTURE = '2999-01-01T00:00:00Z';
 const DEADLINE = { state: 'failed', stop_reason: 'deadline' };
+const passDeadlines = () => house.rows(`update run set deadline_at = '${PAST}', overdue_from = '${PAST}'`);
 const audited = async () => expect(await auditInvariants(house.database.db)).toEqual([]);
 
 test('a run that waits when its deadline passes ends without a step, a waiting neighbour too, and others go on', async () => {
@@ -51,7 +52,7 @@ test('what is at the provider when the deadline passes is awaited and carried ou
   const worker = house.worker({
     tools,
     hooks: async (point) => {
-      if (point === 'submit.after_commit') await house.rows(`update run set deadline_at = '${PAST}'`);
+      if (point === 'submit.after_commit') await passDeadlines();
     },
   });
   await house.drive(worker);
@@ -75,7 +76,7 @@ test('B127: a run that waits for its caller past its deadline ends with its call
   ]);
   await expect(house.drive(worker, { rounds: 12 })).rejects.toThrow('have not ended');
   expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'requires_action' }]);
-  await house.rows(`update run set deadline_at = '${PAST}'`);
+  await passDeadlines();
   await house.drive(worker);
   expect(await house.runsOf(batch.id)).toMatchObject([DEADLINE]);
   await audited();

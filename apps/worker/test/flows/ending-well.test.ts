@@ -151,7 +151,7 @@ describe('pauses of the provider', () => {
     [
       'its deadline',
       { ...searching, deadline: new Date(Date.now() + 3_600_000).toISOString() },
-      () => house.rows(`update run set deadline_at = app_now() where ended_at is null`),
+      () => house.rows(`update run set deadline_at = now(), overdue_from = now() where ended_at is null`),
     ],
   ])('that %s leaves unfinished do not harm the next run of the agent', async (_end, run, interfere) => {
     const worker = house.worker();

@@ -105,10 +105,11 @@ async function insertRuns(
   for (const rows of rowsPerStatement(plan)) {
     await sql`
       insert into run (id, project_id, batch_id, agent_id, conversation_id, definition_id, ordinal, custom_id, state,
-        max_steps, max_cost_nanousd, max_output_tokens, first_seq, last_seq, deadline_at, created_at, started_at)
+        max_steps, max_cost_nanousd, max_output_tokens, first_seq, last_seq, deadline_at, overdue_from, created_at,
+        started_at)
       select d.id, ${projectId}::uuid, ${batch.id}::uuid, d.agent_id, d.conversation_id, d.definition_id, d.ordinal, d.custom_id,
         case when d.first_seq is null then 'queued' else 'ready' end, d.max_steps, d.max_cost_nanousd, d.max_output_tokens,
-        d.first_seq, d.last_seq, d.deadline_at::timestamptz, ${now}::timestamptz,
+        d.first_seq, d.last_seq, d.deadline_at::timestamptz, d.deadline_at::timestamptz, ${now}::timestamptz,
         case when d.first_seq is not null then ${now}::timestamptz end
       from ${recordsOf(rows, {
         id: ['uuid', (run) => run.id],

@@ -31,7 +31,7 @@ export async function commitRunsCancelled(
          for no key update),
     gone as (delete from queued_input q using waiting w where q.run_id = w.id),
     ended as (
-      update run r set state = 'cancelled', stop_reason = 'cancelled', ended_at = app_now()
+      update run r set state = 'cancelled', stop_reason = 'cancelled', ended_at = app_now(), overdue_from = null
         from waiting w where r.id = w.id
       returning r.id, r.ordinal, r.conversation_id, w.held),
     counted as (

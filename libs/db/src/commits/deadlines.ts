@@ -37,7 +37,8 @@ export async function commitOverdueRuns(
              stop_reason = case o.state when 'requires_action' then null else 'deadline' end,
              error = case o.state when 'requires_action' then null
                      else json_build_object('message', 'The run passed its deadline before it was done.') end,
-             ended_at = case o.state when 'requires_action' then null else app_now() end
+             ended_at = case o.state when 'requires_action' then null else app_now() end,
+             overdue_from = case o.state when 'requires_action' then r.deadline_at end
         from overdue o where r.id = o.id
       returning r.id, r.project_id, r.batch_id, r.conversation_id, o.held, r.state),
     counted as (

@@ -261,7 +261,8 @@ export async function moveRuns(trx: Tx, moves: readonly RunMoved[]): Promise<voi
            trail = case when d.trail_start is null then t.trail
                         else convert_from(substr(${trails.bytes}::bytea, d.trail_start, d.trail_length), 'UTF8')::json end,
            result = d.result::json, stop_reason = d.stop_reason, error = d.error::json,
-           ended_at = case when d.stop_reason is not null then (select app_now()) end
+           ended_at = case when d.stop_reason is not null then (select app_now()) end,
+           overdue_from = case when d.stop_reason is null then t.deadline_at end
       from d
      where t.id = d.id and t.state = d.was
     `,

@@ -393,6 +393,9 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
       `update conversation set run_id = null where run_id = (select id from run where state = 'in_flight' order by id limit 1)`,
       `update conversation set run_id = (select id from run where state = 'in_flight' order by id limit 1) where ${one('conversation', 'run_id is null')}`,
     ],
+    'one run holds two conversations': [
+      `update conversation set run_id = (select id from run where state = 'in_flight' order by id limit 1) where ${one('conversation', 'run_id is null')}`,
+    ],
   },
   I14c: {
     'the input of a waiting run is gone': [`delete from queued_input`],

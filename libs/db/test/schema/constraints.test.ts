@@ -289,6 +289,18 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
   ],
   'run.run_max_steps_check': [{ max_steps: 65_536 }, { max_steps: 0, step_number: 0 }],
   'run.run_ordinal_check': [{ ordinal: -1 }],
+  'run.run_overdue': [
+    { deadline_at: NOW },
+    { overdue_from: NOW },
+    { deadline_at: NOW, overdue_from: '2026-11-21T12:00:00Z' },
+    {
+      state: 'completed',
+      stop_reason: 'end_turn',
+      ended_at: NOW,
+      deadline_at: NOW,
+      overdue_from: NOW,
+    },
+  ],
   'run.run_started': [
     { state: 'queued' },
     { state: 'queued', first_seq: null, last_seq: null },
@@ -478,13 +490,6 @@ describe('keys say what may be there once', () => {
       VALID['provider_batch'],
       { ...VALID['provider_batch'], id: '01900000-0000-7000-8000-000000000001' },
       'provider_batch_nonce_key',
-    ],
-    [
-      'a run holds one conversation',
-      'conversation',
-      { ...VALID['conversation'], run_id: ID },
-      { ...VALID['conversation'], id: '01900000-0000-7000-8000-000080000000', run_id: ID },
-      'conversation_held_once',
     ],
     [
       'a place in a batch belongs to one run',

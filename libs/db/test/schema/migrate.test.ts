@@ -1,4 +1,6 @@
 import { createPool } from '@nightshift/services';
+import { sql } from 'kysely';
+import { Migrator } from 'kysely/migration';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import {
   assertMigrated,
@@ -62,6 +64,27 @@ describe('migrating', () => {
       .executeTakeFirstOrThrow();
     expect(count).toBe(ALL.length + 1);
   });
+});
+
+test('a database of the release before keeps the deadlines of its open runs, and asks for none of an ended one', async () => {
+  const db = program();
+  const before = Object.entries(MIGRATIONS).filter(([name]) => name < '0010');
+  const { error } = await new Migrator({
+    db,
+    provider: { getMigrations: () => Promise.resolve(Object.fromEntries(before)) },
+  }).migrateToLatest();
+  expect(error).toBeUndefined();
+  await sql`
+    insert into run (id, project_id, batch_id, agent_id, conversation_id, definition_id, ordinal, state, stop_reason, max_steps,
+                     deadline_at, first_seq, last_seq, started_at, ended_at)
+    select ('01900000-0000-7000-8000-00000' || place || '000000')::uuid, p, p, p, p, p, place, state, reason, 1,
+           deadline_at::timestamptz, 1, 1, now(), case when reason is not null then now() end
+      from gen_random_uuid() as p,
+           (values (1, 'ready', null, '2030-01-01Z'), (2, 'ready', null, null), (3, 'completed', 'end_turn', '2030-01-01Z'))
+             as r(place, state, reason, deadline_at)`.execute(db);
+  expect(await migrateToLatest(db)).toEqual(ALL.slice(before.length));
+  const runs = await db.selectFrom('run').select('overdue_from').orderBy('ordinal').execute();
+  expect(runs.map((run) => run.overdue_from)).toEqual([new Date('2030-01-01'), null, null]);
 });
 
 describe('app_now(), the one clock', () => {

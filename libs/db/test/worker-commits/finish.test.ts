@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 
 import {
   claimDueBatches,
   commitBatchFinish,
+  commitOverdueRuns,
   commitParkedRunsReleased,
   commitRunsCancelled,
   deleteOldIdempotencyKeys,
@@ -19,7 +20,9 @@ import {
   type Database,
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
+import { aRun, createTestAgents } from '../factories.ts';
 import {
+  accept,
   acceptFleet,
   ALICE,
   BOB,
@@ -151,6 +154,73 @@ describe('the end of a batch', () => {
     await finish();
     expect((await batch(fleet.id)).next_due_at).not.toBeNull();
     expect(await finish()).toBeUndefined();
+  });
+});
+
+describe('the deadline of a run', () => {
+  const FUTURE = '2999-01-01T00:00:00.000Z';
+
+  async function deadlines() {
+    const rows = await db
+      .selectFrom('run')
+      .select(['state', 'deadline_at', 'overdue_from'])
+      .orderBy('ordinal')
+      .execute();
+    return rows.map((run) => [
+      run.state,
+      run.deadline_at?.toISOString() ?? null,
+      run.overdue_from?.toISOString() ?? null,
+    ]);
+  }
+
+  test('is looked for while the run is open, whatever it does, and no longer after any end', async () => {
+    const agents = await createTestAgents(db, 3);
+    const [answering, trying] = agents.map(({ id }) => ({ ...aRun(id), deadline: FUTURE }));
+    const batch = await accept(db, [answering!, trying!, aRun(agents[2]!.id)]);
+    const open = [
+      ['in_flight', FUTURE, FUTURE],
+      ['in_flight', FUTURE, FUTURE],
+      ['in_flight', null, null],
+    ];
+    const lease = await sealAndEnd(db);
+    expect(await deadlines()).toEqual(open);
+    await ingest(db, lease, DONE, { run_ids: batch.run_ids.slice(0, 1) });
+    await ingest(db, lease, { kind: 'expired' });
+    expect(await deadlines()).toEqual([
+      ['completed', FUTURE, null],
+      ['ready', FUTURE, FUTURE],
+      ['ready', null, null],
+    ]);
+    await inTransaction(db, (trx) => requestBatchCancel(trx, DEFAULT_PROJECT_ID, batch.id));
+    const [claimed] = await claimDueBatches(db, ['cancelling'], 1, ALICE);
+    const place = { from_ordinal: 0, limit: 10 };
+    const ids = { chunk_id: newId(), tally_slot: 0 };
+    await inTransaction(db, (trx) => commitRunsCancelled(trx, leaseOf('batch', claimed!), place, ids));
+    expect(await deadlines()).toEqual([
+      ['completed', FUTURE, null],
+      ['cancelled', FUTURE, null],
+      ['cancelled', null, null],
+    ]);
+  });
+
+  test('passed, ends a run that waits and hands on one that waits for its caller, which is found until its end', async () => {
+    const PAST = '2020-01-01T00:00:00.000Z';
+    const agents = await createTestAgents(db, 2);
+    const batch = await accept(
+      db,
+      agents.map(({ id }) => ({ ...aRun(id), deadline: PAST })),
+    );
+    await sql`update run set state = 'requires_action' where id = ${batch.run_ids[1]!}::uuid`.execute(db);
+    const look = () =>
+      inTransaction(db, (trx) =>
+        commitOverdueRuns(trx, 10, { ready_chunk_id: newId(), tools_chunk_id: newId(), tally_slot: 0 }),
+      );
+    expect(await look()).toMatchObject({ ended: 1, released: 1 });
+    expect(await deadlines()).toEqual([
+      ['failed', PAST, null],
+      ['acting', PAST, PAST],
+    ]);
+    expect(await look()).toMatchObject({ ended: 0, released: 0 });
   });
 });
 

@@ -297,7 +297,7 @@ describe.each(['never counted', 'counted before the last step'])(
   },
 );
 
-test('runs, steps and calls stay HOT to the end of the run: their updates touch no index', async () => {
+test('runs, steps, calls and conversations stay HOT to the end of the run: their updates touch no index', async () => {
   const pool = createPool({ url: database.url, max: 1, applicationName: 'test' });
   // One connection, whose counts can be asked for at any moment.
   const own: Database = new Kysely<DB>({ dialect: new PostgresDialect({ pool }) });
@@ -306,15 +306,20 @@ test('runs, steps and calls stay HOT to the end of the run: their updates touch 
     await sql`select pg_stat_force_next_flush()`.execute(own);
     const { rows } = await sql<{ all: number; hot: number }>`
       select sum(n_tup_upd)::int as all, sum(n_tup_hot_upd + n_tup_newpage_upd)::int as hot
-        from pg_stat_user_tables where relname in ('run', 'step', 'tool_call')`.execute(own);
+        from pg_stat_user_tables where relname in ('run', 'step', 'tool_call', 'conversation')`.execute(own);
     return rows[0]!;
   };
   try {
     await clear(own);
     await sql`vacuum full run`.execute(own);
+    await sql`vacuum full conversation`.execute(own);
     // Few enough that a page has room for the new versions.
-    await acceptFleet(own, 8);
+    const agents = await createTestAgents(own, 8);
     const before = await counts();
+    await accept(
+      own,
+      agents.flatMap(({ id }) => [aRun(id), { ...aRun(id), isolated: true }]),
+    );
     const answerAll = async (outcome: StepOutcome): Promise<void> => {
       const { id } = await seal(own);
       await submit(own, id);
@@ -334,8 +339,9 @@ test('runs, steps and calls stay HOT to the end of the run: their updates touch 
     }
     await answerAll(DONE);
     // The server hands counts on when it finds the time.
-    // Of each step: the run three times, the step twice, its call once; of the last one: the run twice, the step once.
-    const updates = 8 * (4 * (3 + 2 + 1) + 2 + 1);
+    // Of each step: the run three times, the step twice, its call once; of the last one: the run twice, the step once. An
+    // agent's conversation is taken and freed, an isolated one is made for its run and freed.
+    const updates = 16 * (4 * (3 + 2 + 1) + 2 + 1) + 8 * (2 + 1);
     await expect.poll(async () => (await counts()).all - before.all, { timeout: 20_000 }).toBe(updates);
     expect((await counts()).hot - before.hot).toBe(updates);
   } finally {
