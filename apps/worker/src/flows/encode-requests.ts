@@ -17,10 +17,11 @@ import {
 } from './fit-requests.ts';
 import { openEncoder } from './open-encoder.ts';
 import { readRequests } from './read-requests.ts';
+import { createUtf8Blocks } from './utf8-blocks.ts';
 
 /** Requests that are read and encoded at a time: the first few, then as many as make about a few megabytes. */
 const PAGE_FIRST = 20;
-const PAGE_GROWTH_MAX = 4;
+const PAGE_GROWTH_MAX = 8;
 const PAGE_MAX = 1_000;
 const PAGE_CHARS = 4_000_000;
 
@@ -123,6 +124,7 @@ async function encodePage(
     page.map((request) => request.definition_id),
   );
   const encode = await openEncoder(deps, deps.db, batch.nonce, page);
+  const toBytes = createUtf8Blocks();
   const encoded: EncodedRequest[] = [];
   for (const request of page) {
     try {
@@ -137,14 +139,4 @@ async function encodePage(
     }
   }
   return encoded;
-}
-
-/** Texts in UTF-8, end to end: joined first, they would be copied once more. */
-function toBytes(parts: readonly string[]): Buffer {
-  let length = 0;
-  for (const part of parts) length += Buffer.byteLength(part);
-  const bytes = Buffer.allocUnsafe(length);
-  let at = 0;
-  for (const part of parts) at += bytes.write(part, at);
-  return bytes;
 }

@@ -1,0 +1,24 @@
+/** Large enough for a few hundred requests of ordinary length. */
+const BLOCK_BYTES = 1024 * 1024;
+/** Of one UTF-16 unit in UTF-8. */
+const UNIT_BYTES_MAX = 3;
+
+/**
+ * Writes texts in UTF-8, each one's parts end to end, into blocks that many of them share. Memory of its own for each, and
+ * a count of its bytes beforehand, cost as much as the writing. A block lives as long as the last text in it.
+ */
+export function createUtf8Blocks(): (parts: readonly string[]) => Buffer {
+  let block = Buffer.alloc(0);
+  let at = 0;
+  return (parts) => {
+    let bytesMax = 0;
+    for (const part of parts) bytesMax += part.length * UNIT_BYTES_MAX;
+    if (block.length - at < bytesMax) {
+      block = Buffer.allocUnsafeSlow(Math.max(BLOCK_BYTES, bytesMax));
+      at = 0;
+    }
+    const start = at;
+    for (const part of parts) at += block.write(part, at);
+    return block.subarray(start, at);
+  };
+}
