@@ -1,4 +1,5 @@
 import { sql, type RawBuilder } from 'kysely';
+import { uuidArray } from '../uuid-array.ts';
 
 const TYPES = {
   uuid: sql`uuid`,
@@ -41,15 +42,24 @@ export function recordsOf<Row>(
       selected.push(sql`(select ${first}::${TYPES[type]}) as ${sql.id(name)}`);
       continue;
     }
-    const elements = rows.map((row, index) => {
-      const value = valueOf(row, index);
-      return value === null ? 'NULL' : type === 'text' ? quoted(String(value)) : value;
-    });
-    arrays.push(sql`(select ${`{${elements.join(',')}}`}::${TYPES[type]}[])`);
+    const values = rows.map(valueOf);
+    arrays.push(sql`(select ${arrayOf(type, values)}::${TYPES[type]}[])`);
     names.push(sql.id(name));
     selected.push(sql.id(name));
   }
   return sql`(select ${sql.join(selected)} from unnest(${sql.join(arrays)}) as u(${sql.join(names)})) as d`;
+}
+
+/** The values of a column as an array for a parameter. */
+function arrayOf(
+  type: keyof typeof TYPES,
+  values: readonly (string | number | boolean | null)[],
+): Buffer | string {
+  if (type === 'uuid') return uuidArray(values as readonly (string | null)[]);
+  const elements = values.map((value) =>
+    value === null ? 'NULL' : type === 'text' ? quoted(String(value)) : value,
+  );
+  return `{${elements.join(',')}}`;
 }
 
 const NEEDS_ESCAPE = /["\\]/;

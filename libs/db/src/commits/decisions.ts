@@ -17,6 +17,7 @@ import {
 } from './decided-rows.ts';
 import type { RunToDecide } from '../reads/runs-to-decide.ts';
 import { passConversationsOn } from './pass-conversations.ts';
+import { planUnseen } from './plan-unseen.ts';
 import { settleReservations } from './reservations.ts';
 import { putChunk, putReadyChunks } from './run-chunks.ts';
 import { writeSummaries } from './summaries.ts';
@@ -46,6 +47,7 @@ export async function commitDecisions(
   ids: { readonly chunk_ids: readonly [string, string, string]; readonly tally_slot: number },
 ): Promise<CommitReport> {
   if (decided.length === 0) return { ready: false, tools: false, ended_batch_ids: [], ended_runs: 0 };
+  await planUnseen(trx);
   await writeSteps(trx, decided);
   await writeMessages(
     trx,
@@ -124,6 +126,7 @@ export async function commitToolResults(
      where id = ${chunkId}::uuid and ${part}::uuid[] is not null and not run_ids <@ ${part}::uuid[]
   `.execute(trx);
   if (results.length === 0) return { ready: false, tools: false, ended_batch_ids: [], ended_runs: 0 };
+  await planUnseen(trx);
   await endToolCalls(
     trx,
     results.flatMap(({ run, calls }) => calls.map((call) => ({ run, call }))),

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 import { lockConversations } from '../locks/lock-conversations.ts';
+import { uuidArray } from '../uuid-array.ts';
 import { expectRows } from './decided-rows.ts';
 import { putChunk } from './run-chunks.ts';
 
@@ -22,8 +23,8 @@ export async function passConversationsOn(
   const { rows } = await sql<Heir>`
     with freed as materialized (
       select c.id from conversation c
-       where c.id = any(${conversationIds}::uuid[])
-         and case when c.run_id is null then true else c.run_id = any(${endedRunIds}::uuid[]) end),
+       where c.id = any(${uuidArray(conversationIds)}::uuid[])
+         and (c.run_id is null or c.run_id in (select unnest(${uuidArray(endedRunIds)}::uuid[])))),
     heirs as materialized (
       select f.id as conversation_id, n.id as run_id, n.project_id
         from freed f
@@ -33,7 +34,7 @@ export async function passConversationsOn(
            order by r.created_at, r.id limit 1 for no key update of r skip locked) n on true),
     handed as (
       update conversation c set run_id = h.run_id
-        from heirs h where c.id = any(${conversationIds}::uuid[]) and c.id = h.conversation_id)
+        from heirs h where c.id = any(${uuidArray(conversationIds)}::uuid[]) and c.id = h.conversation_id)
     select conversation_id, run_id, project_id from heirs where run_id is not null
   `.execute(trx);
   const [first] = rows;
@@ -59,7 +60,7 @@ async function endContexts(
   // how many runs these are is hidden from the planner: it would scan both tables for a chunk.
   const { rows: leaving } = await sql<{ id: string }>`
     select r.id from run r
-     where r.id = any((select ${`{${endedRunIds.join(',')}}`}::uuid[])::uuid[]) and r.first_seq is not null
+     where r.id = any((select ${uuidArray(endedRunIds)}::uuid[])::uuid[]) and r.first_seq is not null
        and ((r.state = 'failed' and r.stop_reason in ('context_overflow', 'invalid_request', 'poison'))
             or (r.trail ->> 'pauses')::int > 0
             or (select a.message_buffer_autoclear from agent a where a.id = r.agent_id))

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
+import { uuidArray } from '../uuid-array.ts';
 
 /** Runs that are handed to the compose flow together, where many become ready at once. */
 export const RUNS_PER_CHUNK = 250;
@@ -34,7 +35,7 @@ export async function putChunk(
 ): Promise<void> {
   await sql`
     insert into run_chunk (id, project_id, kind, run_ids, next_due_at)
-    values (coalesce(${chunk.id}::uuid, gen_random_uuid()), ${chunk.project}::uuid, ${chunk.kind}, ${chunk.runIds}::uuid[],
+    values (coalesce(${chunk.id}::uuid, gen_random_uuid()), ${chunk.project}::uuid, ${chunk.kind}, ${uuidArray(chunk.runIds)}::uuid[],
             app_now() + ${chunk.delayMs}::float8 * interval '1 millisecond')
   `.execute(trx);
 }

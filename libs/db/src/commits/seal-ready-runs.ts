@@ -1,6 +1,8 @@
 import { SHOWN_TAGS_MAX } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
+import { uuidArray } from '../uuid-array.ts';
+import { planUnseen } from './plan-unseen.ts';
 
 /** Runs of a large chunk: the answers that are taken in together. */
 const CHUNK_RUNS_LARGE = 1_000;
@@ -47,9 +49,11 @@ export async function sealReadyRuns(
 ): Promise<Sealed> {
   const runIds = await takeDueChunks(trx, limit);
   if (runIds.length === 0) return { requests: 0, budgeted_batch_ids: [] };
+  await planUnseen(trx);
+  const ids = uuidArray(runIds);
 
   const { rows: batches } = await sql<{ id: string; budgeted: boolean; apply: 'auto' | 'review' }>`
-    with theirs as materialized (select distinct batch_id as id from run where id = any(${runIds}::uuid[])),
+    with theirs as materialized (select distinct batch_id as id from run where id = any(${ids}::uuid[])),
     shared as materialized (
       select b.id, b.apply from batch b where b.id in (select id from theirs) and not b.budgeted order by b.id for share),
     bound as materialized (
@@ -71,7 +75,7 @@ export async function sealReadyRuns(
       -- conditions that it cannot look into: it expects few runs, never one or none, and never looks for them in the whole table.
       update run r set state = 'in_flight', summarises_to_seq = null
         from batch b
-       where r.id = any((select ${`{${runIds.join(',')}}`}::uuid[])::uuid[]) and b.id = r.batch_id
+       where r.id = any((select ${ids}::uuid[])::uuid[]) and b.id = r.batch_id
          and coalesce(r.state = 'ready' and b.state = 'running' and coalesce(r.deadline_at > (select app_now()), true)
                       and r.batch_id <> all(${short}::uuid[]), false)
       returning r.id, r.project_id, r.agent_id, r.conversation_id, r.definition_id,

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
+import { uuidArray } from '../uuid-array.ts';
 
 /**
  * Locks conversations `for no key update`, in id order whatever the order given, until the transaction ends.
@@ -11,7 +12,7 @@ export async function lockConversations(trx: Tx, conversationIds: readonly strin
   if (conversationIds.length === 0) return;
   await sql`
     select count(*) from (
-      select from conversation where id = any(${`{${conversationIds.join(',')}}`}::uuid[]) order by id for no key update
+      select from conversation where id = any(${uuidArray(conversationIds)}::uuid[]) order by id for no key update
     ) locked
   `.execute(trx);
 }

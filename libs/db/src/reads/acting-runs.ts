@@ -1,6 +1,7 @@
 import type { BatchState, ToolCallState, Trail } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
+import { uuidArray } from '../uuid-array.ts';
 
 /** A run whose calls are open: its answer, as stored, and the rows of its calls. */
 export interface ActingRun {
@@ -33,7 +34,7 @@ export async function readActingRuns(db: Database, runIds: readonly string[]): P
               from tool_call c where c.run_id = r.id and c.step_number = r.step_number) as calls
       from run r
       join message m on m.conversation_id = r.conversation_id and m.seq = r.last_seq
-     where r.id = any(${`{${runIds.join(',')}}`}::uuid[]) and r.state = 'acting'
+     where r.id = any(${uuidArray(runIds)}::uuid[]) and r.state = 'acting'
      order by r.id
   `.execute(db);
   return rows;

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
+import { uuidArray } from '../uuid-array.ts';
 
 /** What a conversation adds to a request that shows it. */
 export interface ConversationSize {
@@ -36,7 +37,7 @@ export async function readConversationSizes(
       from conversation c
       left join message m on m.conversation_id = c.id and m.seq >= c.context_from_seq and m.shown
       left join conversation_summary o on o.conversation_id = c.id and o.to_seq = c.summary_to_seq
-     where c.id = any(${`{${conversationIds.join(',')}}`}::uuid[])
+     where c.id = any(${uuidArray(conversationIds)}::uuid[])
      group by c.id
   `.execute(db);
   return new Map(rows.map((row) => [row.id, row]));
@@ -60,7 +61,7 @@ export async function readRunHistory(
   const { rows } = await sql<RunHistory & { agent_id: string }>`
     select a.id as agent_id, avg(s.steps)::float8 as steps,
            (sum(s.tokens) / sum(s.steps))::float8 as output_tokens_per_step
-      from unnest(${`{${agentIds.join(',')}}`}::uuid[]) as a(id)
+      from unnest(${uuidArray(agentIds)}::uuid[]) as a(id)
      cross join lateral (
        select r.id from run r
         where r.agent_id = a.id and r.ended_at is not null and r.started_at is not null

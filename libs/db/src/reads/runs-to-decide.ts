@@ -1,6 +1,7 @@
 import type { BatchState, RunState, Trail } from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../connect.ts';
+import { uuidArray } from '../uuid-array.ts';
 
 /** A run as the worker decides about it. */
 export interface RunToDecide {
@@ -48,7 +49,7 @@ export async function readBatchStates(
   batchIds: readonly string[],
 ): Promise<ReadonlyMap<string, BatchState>> {
   const { rows } = await sql<{ id: string; state: BatchState }>`
-    select id, state from batch where id = any((select ${`{${batchIds.join(',')}}`}::uuid[])::uuid[])
+    select id, state from batch where id = any((select ${uuidArray(batchIds)}::uuid[])::uuid[])
   `.execute(db);
   return new Map(rows.map(({ id, state }) => [id, state]));
 }
@@ -61,5 +62,5 @@ export function selectRuns(runIds: readonly string[]): RawBuilder<RunToDecide> {
            coalesce(r.last_seq, -1) as last_seq, r.summarises_to_seq, r.trail,
            coalesce(r.deadline_at <= (select app_now()), false) as is_overdue
       from run r join batch b on b.id = r.batch_id
-     where r.id = any((select ${`{${runIds.join(',')}}`}::uuid[])::uuid[])`;
+     where r.id = any((select ${uuidArray(runIds)}::uuid[])::uuid[])`;
 }

@@ -1,0 +1,10 @@
+import { sql } from 'kysely';
+import type { Tx } from '../connect.ts';
+
+/**
+ * The rest of the transaction is planned without a look at the parameters (ADR 0027). A planner that sees them copies each into
+ * its plan, megabytes for a chunk, and has nothing to learn: what is found by them is found by primary keys.
+ */
+export async function planUnseen(trx: Tx): Promise<void> {
+  await sql`set local plan_cache_mode = force_generic_plan`.execute(trx);
+}

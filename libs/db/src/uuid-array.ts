@@ -1,0 +1,51 @@
+const HEADER_BYTES = 20;
+const UUID_OID = 2950;
+const UUID_BYTES = 16;
+const UUID_CHARS = 36;
+const SIZE_OF_NULL = -1;
+
+/** Where the digits of the sixteen bytes of a uuid stand in its text: the dashes are left out. */
+const BYTE_PLACES: readonly number[] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
+
+const NO_DIGIT = 0xff;
+/** The value of a hex digit by its character code. */
+const DIGITS = new Uint8Array(128).fill(NO_DIGIT);
+for (let value = 0; value < 16; value++) {
+  const digit = value.toString(16);
+  DIGITS[digit.charCodeAt(0)] = DIGITS[digit.toUpperCase().charCodeAt(0)] = value;
+}
+
+/**
+ * An array of uuids for a parameter that is cast to `uuid[]`, as the server itself keeps one: to parse them as text is the
+ * dearest part of a statement about a thousand runs. Throws a TypeError for a text that is no uuid.
+ * Source of the format: `array_recv` of PostgreSQL, src/backend/utils/adt/arrayfuncs.c.
+ */
+export function uuidArray(ids: readonly (string | null)[]): Buffer {
+  const bytes = Buffer.allocUnsafe(HEADER_BYTES + ids.length * (4 + UUID_BYTES));
+  const dimensions = ids.length === 0 ? 0 : 1;
+  bytes.writeInt32BE(dimensions, 0);
+  bytes.writeInt32BE(ids.includes(null) ? 1 : 0, 4);
+  bytes.writeInt32BE(UUID_OID, 8);
+  bytes.writeInt32BE(ids.length, 12);
+  bytes.writeInt32BE(1, 16);
+  if (dimensions === 0) return bytes.subarray(0, 12);
+  let at = HEADER_BYTES;
+  for (const id of ids) {
+    at = bytes.writeInt32BE(id === null ? SIZE_OF_NULL : UUID_BYTES, at);
+    if (id !== null) at = writeUuid(bytes, at, id);
+  }
+  return bytes.subarray(0, at);
+}
+
+function writeUuid(bytes: Buffer, start: number, id: string): number {
+  let seen = 0;
+  let at = start;
+  for (const place of BYTE_PLACES) {
+    const high = DIGITS[id.charCodeAt(place)] ?? NO_DIGIT;
+    const low = DIGITS[id.charCodeAt(place + 1)] ?? NO_DIGIT;
+    seen |= high | low;
+    bytes[at++] = (high << 4) | low;
+  }
+  if (seen > 0xf || id.length !== UUID_CHARS) throw new TypeError(`Not a uuid: '${id}'.`);
+  return at;
+}

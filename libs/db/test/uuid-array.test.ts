@@ -1,0 +1,44 @@
+import { randomUUIDv7 } from 'node:crypto';
+import { sql } from 'kysely';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { openTestDatabase, type TestDatabase } from '../src/testing/index.ts';
+import { uuidArray } from '../src/uuid-array.ts';
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await openTestDatabase(inject('postgresUrl'));
+});
+afterAll(() => database.close());
+
+const ZERO = '00000000-0000-0000-0000-000000000000';
+const FULL = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+const MIXED = '01234567-89ab-7cde-8f01-23456789abcd';
+
+test.each<[string, readonly (string | null)[]]>([
+  ['none', []],
+  ['one', [MIXED]],
+  ['null alone', [null]],
+  ['nulls between', [null, ZERO, null, FULL, MIXED, null]],
+  ['a thousand', Array.from({ length: 1_000 }, () => randomUUIDv7())],
+])('uuids arrive as they are: %s', async (_name, ids) => {
+  const { rows } = await sql<{
+    ids: readonly (string | null)[];
+  }>`select ${uuidArray(ids)}::uuid[] as ids`.execute(database.db);
+  expect(rows).toEqual([{ ids }]);
+});
+
+test('capital digits are those of the same uuid', () => {
+  expect(uuidArray([MIXED.toUpperCase()])).toEqual(uuidArray([MIXED]));
+});
+
+test.each([
+  '',
+  'x',
+  MIXED.slice(1),
+  `${MIXED}0`,
+  MIXED.replace('a', 'g'),
+  MIXED.replace('a', 'ä'),
+  `{${MIXED}}`,
+])('what is no uuid is refused, not taken for another: %s', (text) => {
+  expect(() => uuidArray([MIXED, text])).toThrow(TypeError);
+});
