@@ -64,8 +64,6 @@ const worker = await startWorker(config, {
     },
   },
 });
-log.info({ tools: tools.listTools().map((tool) => tool.name) }, 'worker is at work');
-
 let stopping = false;
 async function stop(signal: string): Promise<void> {
   if (stopping) process.exit(1);
@@ -91,6 +89,8 @@ if (config.exit_with_parent) {
     })
     .resume();
 }
+// Not before: whoever reads this may send a signal at once.
+log.info({ tools: tools.listTools().map((tool) => tool.name) }, 'worker is at work');
 
 function configOrExit(): WorkerConfig {
   try {
