@@ -233,7 +233,7 @@ export const MUTANTS: readonly Mutant[] = [
       rewrite: inTurn(
         rewriteOf(/and c\.run_id is null and b\.state <> 'cancelling'/, `and b.state <> 'cancelling'`),
         rewriteOf(
-          /case when c\.run_id is null then true else c\.run_id = any\((\$\d+::uuid\[\])\) end/,
+          /\(c\.run_id is null or c\.run_id in \(select unnest\((\$\d+::uuid\[\])\)\)\)/,
           '$1 is not null',
         ),
       )(hit),
@@ -283,7 +283,10 @@ export const MUTANTS: readonly Mutant[] = [
       `'passages', (select count(*) from passage p where p.project_id = r.project_id)`,
     ),
     caughtBy: ['request_changed'],
-    world: { temper: { ...CALM, create: { ...CALM.create, refuse: 0.6 } } },
+    world: {
+      temper: { ...CALM, create: { ...CALM.create, refuse: 0.6 } },
+      workload: (random) => drawWorkload(random, { everyoneArchives: true }),
+    },
   },
   {
     name: 'no lease at all',

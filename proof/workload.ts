@@ -54,16 +54,29 @@ export interface Workload {
 
 const TOOL_NAMES = ['core_memory_append', 'look_up', 'note_idempotent', 'note_once', ARCHIVE_TOOL];
 
-/** Draws what a seed's users do. `cancelled`: share of the batches that they cancel. */
+/**
+ * Draws what a seed's users do. `cancelled`: share of the batches that they cancel; `everyoneArchives`: every agent has an
+ * archive, and most of its runs write to it.
+ */
 export function drawWorkload(
   random: Random,
-  { cancelled, cancelledWithinMs } = { cancelled: 0.25, cancelledWithinMs: 40_000 },
+  {
+    cancelled = 0.25,
+    cancelledWithinMs = 40_000,
+    everyoneArchives = false,
+  }: {
+    readonly cancelled?: number;
+    readonly cancelledWithinMs?: number;
+    readonly everyoneArchives?: boolean;
+  } = {},
 ): Workload {
   const agents = random.int(2, 6);
   const batchCount = random.int(1, 3);
   // Streams of their own: what they draw moves nothing of the plain workload.
   const traits = random.fork('traits');
-  const agentTraits = Array.from({ length: agents }, () => drawAgentTraits(traits));
+  const agentTraits = Array.from({ length: agents }, () => drawAgentTraits(traits)).map((drawn) =>
+    everyoneArchives ? { ...drawn, archive: true } : drawn,
+  );
   const batches = Array.from({ length: batchCount }, (_, batch): PlannedBatch => ({
     traits: drawBatchTraits(traits),
     atMs: batch === 0 ? 0 : random.int(0, 30_000),
