@@ -30,7 +30,7 @@ const order = [
   only('libs/queue/src', ['libs/agent-core/src']),
   only('libs/db/src', ['libs/agent-core/src', 'libs/services/src']),
   // A verb takes the transaction or connection it is given, and never another verb's work.
-  only('libs/db/src/reads', ['libs/agent-core/src', 'libs/db/src/(tables|connect|uuid-array)']),
+  only('libs/db/src/reads', ['libs/agent-core/src', 'libs/db/src/(tables|connect|uuid-array)[.]ts$']),
 
   // apps/worker: flows <- queues, ticks <- main
   only('apps/worker/src/flows', [

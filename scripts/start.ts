@@ -26,8 +26,8 @@ let leaveAlone = (): void => undefined;
 process.on('SIGINT', () => void stop(0));
 process.on('SIGTERM', () => void stop(0));
 const starting = start();
-const stack = await starting.catch(endWith);
-if (!isStopping()) {
+const stack = await starting.catch((error: unknown) => (isStopping() ? undefined : endWith(error)));
+if (stack !== undefined && !isStopping()) {
   leaveAlone = keepRunning(stack, {
     say: (line) => {
       console.error(line);
@@ -45,11 +45,13 @@ async function stop(exitCode: number): Promise<void> {
   stopping = true;
   leaveAlone();
   console.error('Stopping …');
-  const started = await starting.catch(endWith);
-  await started.stop();
+  // What a start that fails has started, it stops itself.
+  const started = await starting.catch(() => undefined);
+  await started?.stop();
   process.exit(exitCode);
 }
 
+/** Asked, not looked at: it changes while something is awaited. */
 function isStopping(): boolean {
   return stopping;
 }

@@ -45,7 +45,8 @@ const tools = await startToolHost({
 });
 for (const problem of tools.listProblems()) log.warn({ ...problem }, 'tool module left out');
 
-const worker = await startWorker(config, {
+// Work may begin before all of it has started: from here on a signal finds leases to give back.
+const starting = startWorker(config, {
   pool,
   auditPool,
   provider: anthropicProvider(config.provider),
@@ -64,6 +65,7 @@ const worker = await startWorker(config, {
     },
   },
 });
+
 let stopping = false;
 async function stop(signal: string): Promise<void> {
   if (stopping) process.exit(1);
@@ -73,7 +75,7 @@ async function stop(signal: string): Promise<void> {
     log.error('the stop took too long; leases run out by themselves');
     process.exit(1);
   }, STOP_DEADLINE_MS).unref();
-  await worker.stop();
+  await (await starting).stop();
   const tidied = Promise.all([tools.close(), pool.end(), auditPool.end()]);
   await Promise.race([tidied, new Promise((resolve) => setTimeout(resolve, TIDY_MS))]);
   log.info('worker has stopped');
@@ -89,7 +91,7 @@ if (config.exit_with_parent) {
     })
     .resume();
 }
-// Not before: whoever reads this may send a signal at once.
+await starting;
 log.info({ tools: tools.listTools().map((tool) => tool.name) }, 'worker is at work');
 
 function configOrExit(): WorkerConfig {

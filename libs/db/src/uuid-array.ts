@@ -8,6 +8,8 @@ const SIZE_OF_NULL = -1;
 const BYTE_PLACES: readonly number[] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
 
 const NO_DIGIT = 0xff;
+const DASH_PLACES: readonly number[] = [8, 13, 18, 23];
+const DASH = 0x2d;
 /** The value of a hex digit by its character code. */
 const DIGITS = new Uint8Array(128).fill(NO_DIGIT);
 for (let value = 0; value < 16; value++) {
@@ -48,7 +50,8 @@ function writeUuid(bytes: Buffer, start: number, id: string): number {
     seen |= high | low;
     bytes[at++] = (high << 4) | low;
   }
-  if (seen > 0xf || id.length !== UUID_CHARS)
-    throw new TypeError(`A text of ${id.length} characters is no uuid.`);
+  const isUuid =
+    seen <= 0xf && id.length === UUID_CHARS && DASH_PLACES.every((place) => id.charCodeAt(place) === DASH);
+  if (!isUuid) throw new TypeError(`A text of ${id.length} characters is no uuid.`);
   return at;
 }

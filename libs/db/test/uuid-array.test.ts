@@ -38,6 +38,8 @@ test.each([
   `${MIXED}0`,
   MIXED.replace('a', 'g'),
   MIXED.replace('a', 'ä'),
+  MIXED.replace('-', 'a'),
+  MIXED.replaceAll('-', ''),
   `{${MIXED}}`,
 ])('what is no uuid is refused, not taken for another: %s', (text) => {
   expect(() => uuidArray([MIXED, text])).toThrow(TypeError);

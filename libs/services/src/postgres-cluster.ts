@@ -47,7 +47,14 @@ export async function initializeCluster(home: string, binDir: string, durable: b
       ...['--encoding=UTF8', '--locale=C', '--data-checksums', '--no-instructions'],
       ...(durable ? [] : ['--no-sync']),
     ],
-    { ...user, cwd: cluster, env: { LC_ALL: 'C', TZ: 'UTC' }, stdio: ['ignore', 'pipe', 'pipe'] },
+    {
+      ...user,
+      cwd: cluster,
+      env: { LC_ALL: 'C', TZ: 'UTC' },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      // Ctrl-C in a terminal is for whoever started this and waits for it: half a data directory helps nobody.
+      detached: process.platform !== 'win32',
+    },
   );
   child.stdout.on('data', (chunk: Buffer) => output.push(chunk));
   child.stderr.on('data', (chunk: Buffer) => output.push(chunk));

@@ -14,11 +14,17 @@ export function createUtf8Blocks(): (parts: readonly string[]) => Buffer {
     let bytesMax = 0;
     for (const part of parts) bytesMax += part.length * UNIT_BYTES_MAX;
     if (block.length - at < bytesMax) {
-      block = Buffer.allocUnsafeSlow(Math.max(BLOCK_BYTES, bytesMax));
+      // A text that is longer than a block is worth a count: what it might take is three times what most take.
+      const bytes = bytesMax <= BLOCK_BYTES ? BLOCK_BYTES : Math.max(BLOCK_BYTES, bytesOf(parts));
+      block = Buffer.allocUnsafeSlow(bytes);
       at = 0;
     }
     const start = at;
     for (const part of parts) at += block.write(part, at);
     return block.subarray(start, at);
   };
+}
+
+function bytesOf(parts: readonly string[]): number {
+  return parts.reduce((sum, part) => sum + Buffer.byteLength(part), 0);
 }

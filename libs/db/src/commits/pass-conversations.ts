@@ -81,7 +81,7 @@ async function endContexts(
                           where s.run_id = r.id and s.number = (array_agg(m.step_number order by m.seq desc))[1]
                             and s.stop_reason = 'pause_turn')
           ) p on true
-       where r.id = any(${leaving.map(({ id }) => id)}::uuid[])),
+       where r.id = any(${uuidArray(leaving.map(({ id }) => id))}::uuid[])),
     hidden as (
       -- By ctid, and looked up run by run: joined, a table that was never counted is scanned. Nobody else updates messages.
       update message m set shown = false
@@ -93,7 +93,7 @@ async function endContexts(
           where e.hide_from_seq is not null)))
     update conversation c set context_from_seq = e.last_seq + 1, summary_to_seq = null
       from ended e
-     where c.id = any(${conversationIds}::uuid[]) and c.id = e.conversation_id and c.run_id = e.id
+     where c.id = any(${uuidArray(conversationIds)}::uuid[]) and c.id = e.conversation_id and c.run_id = e.id
        and e.message_buffer_autoclear
   `.execute(trx);
 }

@@ -1,6 +1,7 @@
 import { batchMachine, transition, type Amount, type StepKey } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
+import { uuidArray } from '../uuid-array.ts';
 import { lockBudgets } from '../locks/lock-budgets.ts';
 import { takeOutSteps } from './take-out-steps.ts';
 
@@ -66,7 +67,7 @@ export async function commitReservations(
   }
   if (turned_away.length > 0) await takeOutSteps(trx, providerBatchId, turned_away);
   if (short_batch_ids.length > 0) {
-    await sql`update batch_budget set room = 'short' where batch_id = any(${short_batch_ids}::uuid[])`.execute(
+    await sql`update batch_budget set room = 'short' where batch_id = any(${uuidArray(short_batch_ids)}::uuid[])`.execute(
       trx,
     );
   }

@@ -77,7 +77,7 @@ export async function sealReadyRuns(
         from batch b
        where r.id = any((select ${ids}::uuid[])::uuid[]) and b.id = r.batch_id
          and coalesce(r.state = 'ready' and b.state = 'running' and coalesce(r.deadline_at > (select app_now()), true)
-                      and r.batch_id <> all(${short}::uuid[]), false)
+                      and r.batch_id not in (select unnest(${uuidArray(short)}::uuid[])), false)
       returning r.id, r.project_id, r.agent_id, r.conversation_id, r.definition_id,
                 r.step_number, r.attempt, r.token_boost, r.last_seq),
     numbered as (
@@ -162,7 +162,7 @@ async function readShortBudgets(trx: Tx, batchIds: readonly string[]): Promise<r
   if (batchIds.length === 0) return [];
   // A statement of its own: it sees what the locks were waited for.
   const { rows } = await sql<{ batch_id: string }>`
-    select batch_id from batch_budget where batch_id = any(${batchIds}::uuid[]) and room = 'short'
+    select batch_id from batch_budget where batch_id = any(${uuidArray(batchIds)}::uuid[]) and room = 'short'
   `.execute(trx);
   return rows.map((row) => row.batch_id);
 }

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
+import { uuidArray } from '../uuid-array.ts';
 
 /**
  * Takes steps out of a provider batch that is still being sealed: their rows vanish, their runs are ready again and in no
@@ -13,7 +14,8 @@ export async function takeOutSteps(
   await sql`
     with gone as (
       delete from step s
-       where s.provider_batch_id = ${providerBatchId}::uuid and s.run_id = any(${runIds}::uuid[]) and s.state = 'sealed'
+       where s.provider_batch_id = ${providerBatchId}::uuid and s.state = 'sealed'
+         and coalesce(s.run_id in (select unnest(${uuidArray(runIds)}::uuid[])), false)
       returning s.run_id)
     update run r set state = 'ready' from gone where r.id = gone.run_id and r.state = 'in_flight'
   `.execute(trx);

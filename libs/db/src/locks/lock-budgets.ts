@@ -1,6 +1,7 @@
 import type { Account } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
+import { uuidArray } from '../uuid-array.ts';
 
 /** What a capped batch may spend, has spent and holds. */
 export interface LockedBudget extends Account {
@@ -29,7 +30,7 @@ export async function lockBudgets(
   }>`
     select batch_id, room, max_cost_nanousd, max_output_tokens, spent_nanousd, spent_output_tokens, reserved_nanousd,
            reserved_output_tokens
-      from batch_budget where batch_id = any(${batchIds}::uuid[])
+      from batch_budget where batch_id = any(${uuidArray(batchIds)}::uuid[])
      order by batch_id
        for no key update
   `.execute(trx);

@@ -5,15 +5,18 @@ export async function up(db: Kysely<never>): Promise<void> {
   await sql
     .raw(
       `
+-- In the order in which everybody locks them.
+lock table conversation, run in access exclusive mode;
+
 -- An update that changes what an index or its predicate names writes to every index of the table.
 drop index run_open;
 drop index run_queued;
-drop index run_by_deadline;
 
 -- Few runs have a deadline: for the others this is null before and after their end, and the end is HOT. Written by commits:
 -- a generated column's expression is parsed anew for every row of an update that does not touch what it is made of.
 alter table run add column overdue_from timestamptz;
 update run set overdue_from = deadline_at where deadline_at is not null and ended_at is null;
+drop index run_by_deadline;
 alter table run add constraint run_overdue
   check (overdue_from is not distinct from case when ended_at is null then deadline_at end);
 

@@ -1,6 +1,7 @@
 import type { Cap } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
+import { uuidArray } from '../uuid-array.ts';
 
 /** A run of a capped batch whose step was sealed, before anything is reserved for it. */
 export interface AskingRow {
@@ -32,7 +33,8 @@ export async function readAskingRuns(
       left join lateral (
         select sum(e.cost_nanousd) as cost, sum(e.output_tokens) as tokens from step e where e.run_id = r.id) p
         on r.max_cost_nanousd is not null or r.max_output_tokens is not null
-     where s.provider_batch_id = ${providerBatchId}::uuid and s.state = 'sealed' and r.batch_id = any(${batchIds}::uuid[])
+     where s.provider_batch_id = ${providerBatchId}::uuid and s.state = 'sealed'
+       and coalesce(r.batch_id in (select unnest(${uuidArray(batchIds)}::uuid[])), false)
      order by s.ordinal
   `.execute(db);
   return rows.map(({ cap_nanousd, cap_tokens, ...row }) => ({

@@ -1,7 +1,6 @@
 import type { StepOutcome } from '@nightshift/agent-core';
 import { createPool } from '@nightshift/services';
-import { Kysely, PostgresDialect, sql, type CompiledQuery } from 'kysely';
-import type pg from 'pg';
+import { Kysely, PostgresDialect, sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import {
   acceptBatch,
@@ -15,6 +14,7 @@ import {
   lockRuns,
   newId,
   readActingRuns,
+  readAskingRuns,
   readBatchStates,
   readOpenSteps,
   readForeignPrefixes,
@@ -28,7 +28,9 @@ import {
   type Tx,
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
+import { planUnseen } from '../../src/commits/plan-unseen.ts';
 import { queueReadyRuns } from '../../src/commits/queue-again.ts';
+import { takeOutSteps } from '../../src/commits/take-out-steps.ts';
 import { aBatch, aClientTool, aRun, createTestAgents } from '../factories.ts';
 import {
   accept,
@@ -93,58 +95,61 @@ interface PlanNode {
   readonly 'Actual Rows'?: number;
   readonly 'Rows Removed by Join Filter'?: number;
   readonly 'Rows Removed by Filter'?: number;
+  readonly Filter?: string;
+  readonly 'Join Filter'?: string;
   readonly Plans?: readonly PlanNode[];
-}
-
-/** A database that notes the statements it is given. */
-function noting(pool: pg.Pool): { readonly db: Database; readonly statements: CompiledQuery[] } {
-  const statements: CompiledQuery[] = [];
-  const log = ({ query }: { readonly query: CompiledQuery }): void => {
-    if (/^\s*(select|with|insert|update|delete|set)/i.test(query.sql)) statements.push(query);
-  };
-  return { db: new Kysely<DB>({ dialect: new PostgresDialect({ pool }), log }), statements };
 }
 
 class Undone extends Error {}
 
-/** The statements of `work` and their plans as they ran, in the state that each found; all of it is undone. */
-async function explain(
-  work: (trx: Tx) => Promise<unknown>,
-): Promise<readonly { readonly statement: string; readonly plan: PlanNode }[]> {
-  const notes = noting(database.pool);
-  await notes.db
-    .transaction()
-    .execute(async (trx) => {
+interface Explained {
+  readonly statement: string;
+  readonly plan: PlanNode;
+}
+
+/**
+ * The statements of `work` with the plans that they ran by, in the state that each found; all of it is undone. The server's
+ * own account: `explain` with the parameters at hand would plan with them, where the statement did not.
+ */
+async function explain(work: (trx: Tx) => Promise<unknown>): Promise<readonly Explained[]> {
+  const pool = createPool({ url: database.url, max: 1, applicationName: 'test' });
+  const plans: Explained[] = [];
+  pool.on('connect', (client) => {
+    client.on('notice', ({ message = '' }) => {
+      const json = /^duration: .* plan:\n(.*)$/s.exec(message)?.[1];
+      if (json === undefined) return;
+      const { 'Query Text': text, Plan: plan } = JSON.parse(json) as {
+        readonly 'Query Text': string;
+        readonly Plan: PlanNode;
+      };
+      plans.push({ statement: text.trim().replaceAll(/\s+/g, ' ').slice(0, 100), plan });
+    });
+  });
+  const own: Database = new Kysely<DB>({ dialect: new PostgresDialect({ pool }) });
+  try {
+    await own.transaction().execute(async (trx) => {
+      await sql`load 'auto_explain'`.execute(trx);
+      for (const [name, value] of EXPLAIN_EVERYTHING)
+        await sql`select set_config(${name}, ${value}, true)`.execute(trx);
+      plans.length = 0;
       await work(trx);
       throw new Undone();
-    })
-    .catch((error: unknown) => {
-      if (!(error instanceof Undone)) throw error;
     });
-  const client = await database.pool.connect();
-  try {
-    await client.query('begin');
-    const plans = [];
-    for (const { sql: text, parameters } of notes.statements) {
-      if (text.startsWith('set ')) {
-        await client.query(text);
-        continue;
-      }
-      const { rows } = await client.query<{ 'QUERY PLAN': readonly { readonly Plan: PlanNode }[] }>(
-        `explain (analyze, timing off, format json) ${text}`,
-        [...parameters],
-      );
-      plans.push({
-        statement: text.trim().replaceAll(/\s+/g, ' ').slice(0, 100),
-        plan: rows[0]!['QUERY PLAN'][0]!.Plan,
-      });
-    }
-    return plans;
+  } catch (error) {
+    if (!(error instanceof Undone)) throw error;
   } finally {
-    await client.query('rollback');
-    client.release();
+    await own.destroy();
   }
+  return plans;
 }
+
+const EXPLAIN_EVERYTHING = [
+  ['auto_explain.log_format', 'json'],
+  ['auto_explain.log_analyze', 'on'],
+  ['auto_explain.log_timing', 'off'],
+  ['auto_explain.log_level', 'notice'],
+  ['auto_explain.log_min_duration', '0'],
+] as const;
 
 function* nodesOf(plan: PlanNode): Generator<PlanNode> {
   yield plan;
@@ -176,6 +181,10 @@ function faultsOf(plan: PlanNode): readonly string[] {
       (node['Rows Removed by Join Filter'] ?? 0) +
       (node['Rows Removed by Filter'] ?? 0) * (node['Actual Loops'] ?? 1);
     if (removed > 4 * CHUNK) faults.push(`${type} threw ${removed} rows away`);
+    // A list that the planner has not seen is gone through for every row; one that it has seen becomes a hash table.
+    const filter = node.Filter ?? node['Join Filter'] ?? '';
+    if (/ (= ANY|<> ALL) \(\(?(\$|InitPlan)/.test(filter) && handled + removed > CHUNK / 10)
+      faults.push(`${type} goes through a list for each of ${handled + removed} rows`);
   }
   return faults;
 }
@@ -294,6 +303,17 @@ describe.each(['never counted', 'counted before the last step'])(
       expect(faultsOf(locked!.plan)).toContain('Seq Scan on run');
       expect(faultsOf(locked!.plan).join()).toMatch(/threw \d+ rows away/);
     });
+
+    test('a list that is gone through row by row, because its statement is planned unseen, would be noticed', async () => {
+      const runIds = await someOpen();
+      const [counted] = await explain(async (trx) => {
+        await planUnseen(trx);
+        await sql`select count(*) from run where state = 'in_flight' and coalesce(batch_id <> all(${runIds}::uuid[]), false)`.execute(
+          trx,
+        );
+      });
+      expect(faultsOf(counted!.plan).join()).toMatch(/goes through a list for each of \d+ rows/);
+    });
   },
 );
 
@@ -361,7 +381,7 @@ test('sealing runs of as many definitions joins nothing by nested loop over what
   const plans = await explain((trx) => sealReadyRuns(trx, batch, 3_000));
   expect(plans.length).toBeGreaterThanOrEqual(4);
   for (const { statement, plan } of plans) {
-    const faults = faultsOf(plan).filter((fault) => /Nested Loop|threw/.test(fault));
+    const faults = faultsOf(plan).filter((fault) => /Nested Loop|threw|list/.test(fault));
     expect({ statement, faults }).toEqual({ statement, faults: [] });
   }
 });
@@ -422,13 +442,30 @@ test.each(['never counted', 'counted when there were few', 'counted'])(
   },
 );
 
+test('what caps turn away is told and taken out by hash, whatever was counted', async () => {
+  await clear(db);
+  const { id: batchId } = await acceptBareFleet(db, 1_500);
+  const { id } = await seal(db);
+  const runIds = (await db.selectFrom('run').select('id').execute()).map((run) => run.id);
+  const plans = await explain(async (trx) => {
+    await planUnseen(trx);
+    await readAskingRuns(trx, id, [batchId, ...Array.from({ length: 1_000 }, newId)]);
+    await takeOutSteps(trx, id, runIds);
+  });
+  expect(plans.length).toBeGreaterThanOrEqual(4);
+  for (const { statement, plan } of plans) {
+    const faults = faultsOf(plan).filter((fault) => /Nested Loop|threw|list/.test(fault));
+    expect({ statement, faults }).toEqual({ statement, faults: [] });
+  }
+});
+
 test('queueing the ready runs of a batch again compares them with the queued ones by hash, whatever was counted', async () => {
   await clear(db);
   const { id } = await acceptBareFleet(db, 3_000);
   await sql`delete from run_chunk where id in (select id from run_chunk order by id limit 6)`.execute(db);
   const plans = await explain((trx) => queueReadyRuns(trx, id, null));
   for (const { statement, plan } of plans) {
-    const faults = faultsOf(plan).filter((fault) => /Nested Loop|threw/.test(fault));
+    const faults = faultsOf(plan).filter((fault) => /Nested Loop|threw|list/.test(fault));
     expect({ statement, faults }).toEqual({ statement, faults: [] });
   }
   expect(await inTransaction(db, (trx) => queueReadyRuns(trx, id, null))).toBe(1_500);
