@@ -6,7 +6,7 @@ import type { StepState } from '../machine/step.ts';
 import type { Usage } from '../model/usage.ts';
 import type { Trail } from './trail.ts';
 
-/** What deciding needs to know of a run: its row, locked, and the state of its batch. */
+/** What deciding needs to know of a run: its row, and the state of its batch. */
 export interface RunFacts {
   readonly id: string;
   readonly batch_state: BatchState;
@@ -15,7 +15,7 @@ export interface RunFacts {
   readonly attempt: number;
   /** Attempts of this step number that failed; an attempt that was never accepted is not one. */
   readonly failures: number;
-  /** Steps that it may take; those that summarise come on top. */
+  /** Steps that it may take, with those that have summarised. */
   readonly max_steps: number;
   readonly token_boost: number;
   readonly last_seq: number;

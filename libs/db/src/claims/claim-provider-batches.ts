@@ -1,5 +1,5 @@
 import type { ProviderBatchState } from '@nightshift/agent-core';
-import { sql, type Selectable } from 'kysely';
+import { sql, type RawBuilder, type Selectable } from 'kysely';
 import type { Database } from '../connect.ts';
 import type { DB } from '../tables.ts';
 import type { Claimant } from './lease.ts';
@@ -21,24 +21,37 @@ export async function claimDueProviderBatches(
   claimant: Claimant,
 ): Promise<readonly ClaimedProviderBatch[]> {
   const { rows } = await sql<ClaimedProviderBatch>`
-    with due as materialized (
+    with ${leasing(states, limit, claimant)} select * from claimed
+  `.execute(db);
+  return rows;
+}
+
+/** `claimed`: the due provider batches, leased, each with its last holder where that one let the lease run out. */
+function leasing(
+  states: readonly ProviderBatchState[],
+  limit: number,
+  claimant: Claimant,
+): RawBuilder<unknown> {
+  return sql`
+    due as materialized (
       select id, case when lease_until > '-infinity' then lease_owner end as holder
         from provider_batch
        where state = any(${states}::text[]) and next_due_at <= app_now() and lease_until < app_now()
        order by next_due_at, id
        limit ${limit}
-         for update skip locked)
-    update provider_batch p
-       set lease_owner = ${claimant.owner},
-           lease_epoch = p.lease_epoch + 1,
-           lease_until = app_now() + ${claimant.lease_duration_ms} * interval '1 millisecond',
-           takeovers = p.takeovers + (due.holder is not null)::int
-      from due
-     where p.id = due.id
-    returning p.*, due.holder as taken_over_from
-  `.execute(db);
-  return rows;
+         for update skip locked),
+    claimed as (
+      update provider_batch p
+         set lease_owner = ${claimant.owner},
+             lease_epoch = p.lease_epoch + 1,
+             lease_until = app_now() + ${claimant.lease_duration_ms} * interval '1 millisecond',
+             takeovers = p.takeovers + (due.holder is not null)::int
+        from due
+       where p.id = due.id
+      returning p.*, due.holder as taken_over_from)`;
 }
+
+const AT_THE_PROVIDER: readonly ProviderBatchState[] = ['submitted', 'cancelling'];
 
 /** Provider batches that are to be looked at, and when the next ones are. */
 export interface ClaimedPolls {
@@ -57,26 +70,11 @@ export async function claimDuePolls(db: Database, limit: number, claimant: Claim
   const { rows } = await sql<
     ClaimedProviderBatch & { claimed: boolean; now: Date; next_in_ms: number | null }
   >`
-    with due as materialized (
-      select id, case when lease_until > '-infinity' then lease_owner end as holder
-        from provider_batch
-       where state in ('submitted', 'cancelling') and next_due_at <= app_now() and lease_until < app_now()
-       order by next_due_at, id
-       limit ${limit}
-         for update skip locked),
-    claimed as (
-      update provider_batch p
-         set lease_owner = ${claimant.owner},
-             lease_epoch = p.lease_epoch + 1,
-             lease_until = app_now() + ${claimant.lease_duration_ms} * interval '1 millisecond',
-             takeovers = p.takeovers + (due.holder is not null)::int
-        from due
-       where p.id = due.id
-      returning p.*, due.holder as taken_over_from),
+    with ${leasing(AT_THE_PROVIDER, limit, claimant)},
     clock as materialized (select app_now() as now),
     later as (
       select (extract(epoch from min(p.next_due_at) - min(t.now)) * 1000)::float8 as next_in_ms
-        from clock t join provider_batch p on p.state in ('submitted', 'cancelling') and p.next_due_at > t.now)
+        from clock t join provider_batch p on p.state = any(${AT_THE_PROVIDER}::text[]) and p.next_due_at > t.now)
     select c.*, c.id is not null as claimed, t.now, l.next_in_ms from clock t cross join later l left join claimed c on true
   `.execute(db);
   const [first] = rows;

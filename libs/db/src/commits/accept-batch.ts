@@ -3,6 +3,7 @@ import { sql } from 'kysely';
 import { newConversationId, newRunId, type Tx } from '../connect.ts';
 import { lockConversations } from '../locks/lock-conversations.ts';
 import { readDefinitions } from '../reads/definitions.ts';
+import { uuidArray } from '../uuid-array.ts';
 import { insertAccepted, type PlannedRun } from './accepted-rows.ts';
 import { freezeDefinitions, type FrozenAgent } from './freeze-definitions.ts';
 import type { NewBatch, NewRun } from './new-batch.ts';
@@ -104,7 +105,7 @@ async function readConversations(trx: Tx, ids: readonly string[]): Promise<Conve
         coalesce((select m.seq from message m where m.conversation_id = c.id order by m.seq desc limit 1), 0) as last_seq,
         c.run_id is not null or exists (
           select from run r where r.conversation_id = c.id and r.started_at is null and r.ended_at is null) as taken
-      from conversation c where c.id = any(${`{${ids.join(',')}}`}::uuid[])
+      from conversation c where c.id = any(${uuidArray(ids)}::uuid[])
     )
     select app_now()::text as now, string_agg(id::text, ',') as ids, string_agg(last_seq::text, ',') as last_seqs,
       string_agg(taken::text, ',') as taken

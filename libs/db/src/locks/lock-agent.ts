@@ -11,8 +11,8 @@ export async function lockAgent(trx: Tx, projectId: string, agentId: string): Pr
 }
 
 /**
- * Makes changes of agents follow each other: locks those of these ids, in id order (after runs that wait or act, before blocks), until the
- * transaction ends. Index: primary key.
+ * Makes changes of agents follow each other: locks those of these ids, in id order (after runs that wait or act, before
+ * blocks), until the transaction ends. Index: primary key.
  */
 export async function lockAgents(trx: Tx, agentIds: readonly string[]): Promise<void> {
   await sql`

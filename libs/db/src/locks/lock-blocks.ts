@@ -11,8 +11,8 @@ export interface LockedBlock extends BlockView {
 }
 
 /**
- * Locks every block attached to these agents, in block id order (after runs that wait or act, before those in flight and before conversations), and reads each at
- * its head revision, in attach order per agent. Shared blocks come once per agent that holds them.
+ * Locks every block attached to these agents, in block id order (after runs that wait or act, before those in flight and
+ * before conversations), and reads each at its head revision, in attach order per agent. Shared blocks come once per agent that holds them.
  */
 export async function lockBlocksOfAgents(
   trx: Tx,

@@ -1,14 +1,12 @@
-import type { BatchState, RunState, Trail } from '@nightshift/agent-core';
+import type { BatchState, RunFacts } from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../connect.ts';
 import { uuidArray } from '../uuid-array.ts';
 
-/** A run as the worker decides about it. */
-export interface RunToDecide {
-  readonly id: string;
+/** A run as the worker decides about it: what the core asks for, and whose it is. */
+export interface RunToDecide extends RunFacts {
   readonly project_id: string;
   readonly batch_id: string;
-  readonly batch_state: BatchState;
   /** Whether its changes of memory are in force at once, or held. */
   readonly batch_apply: 'auto' | 'review';
   /** Whether its batch, or a run of it, has a cap. */
@@ -16,18 +14,6 @@ export interface RunToDecide {
   readonly agent_id: string;
   readonly conversation_id: string;
   readonly definition_id: string;
-  readonly state: RunState;
-  readonly step_number: number;
-  readonly attempt: number;
-  readonly failures: number;
-  /** Steps that it may take, with those that have summarised. */
-  readonly max_steps: number;
-  readonly token_boost: number;
-  readonly last_seq: number;
-  /** Null for a run that has done nothing yet. */
-  readonly trail: Trail | null;
-  /** The last message that its step under way summarises; null where that is an ordinary one. */
-  readonly summarises_to_seq: number | null;
   readonly is_overdue: boolean;
 }
 
