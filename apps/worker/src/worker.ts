@@ -83,7 +83,10 @@ export async function startWorker(config: WorkerConfig, parts: WorkerParts): Pro
   );
   const listener = await listen({
     queueUrl: config.queue_url,
-    onControl: (signal) => pumps.kick(signal.kind),
+    onControl: (signal) => {
+      if (!houseBell.isEcho(signal)) pumps.kick(signal.kind);
+    },
+    // Echoes too: while the pump is at work, what else there is goes to another process.
     onWork: (signal) => pumps.drain(signal.kind),
     checkRedis,
     onError: (error) => parts.log.queueError(error),

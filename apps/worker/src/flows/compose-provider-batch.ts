@@ -13,7 +13,7 @@ import { reserveBudgets } from './reserve-budgets.ts';
 import { ringAfterCommit } from './ring.ts';
 
 /** Milliseconds between two looks at runs that wait, for company or for whoever seals them: every chunk that is taken in rings. */
-const LOOK_INTERVAL_MS = 250;
+const LOOK_INTERVAL_MS = 1_000;
 
 /**
  * Seals ready runs into a provider batch: at once when they fill one, else when the oldest has waited the gather
@@ -29,7 +29,7 @@ export async function composeProviderBatch(deps: FlowDeps): Promise<FlowReport> 
     return {
       flow: 'compose-provider-batch',
       worked: false,
-      ...(waits === null ? {} : { again_in_ms: Math.max(1, Math.ceil(waits)) }),
+      ...(waits === null ? {} : { again_in_ms: atLeastOneMs(waits) }),
       ...(backlog.runs === 0 || waits === null ? {} : { rest_ms: Math.min(waits, LOOK_INTERVAL_MS) }),
     };
   }
@@ -66,5 +66,12 @@ export async function composeProviderBatch(deps: FlowDeps): Promise<FlowReport> 
     provider_batch_id: id,
     requests,
     ...(reserved === null ? {} : { no_room: reserved.taken_out, paused: reserved.paused }),
+    // All that was due is taken: no second look, unless somebody has asked for one meanwhile.
+    ...(full ? {} : { rest_ms: 0 }),
+    ...(full || backlog.next_in_ms === null ? {} : { again_in_ms: atLeastOneMs(backlog.next_in_ms) }),
   };
+}
+
+function atLeastOneMs(ms: number): number {
+  return Math.max(1, Math.ceil(ms));
 }

@@ -1,17 +1,25 @@
 import type { Bell, Signal, SignalKind } from '@nightshift/queue';
 
 /** Milliseconds between two rings to the neighbours. */
-export const RING_INTERVAL_MS = 1_000;
+export const RING_INTERVAL_MS = 2_000;
 /** Signals of a kind in one ring: each wakes a worker, which looks for all that is due. */
 const ALIKE_MAX = 8;
+
+/** The bell of a worker. */
+export interface HouseBell extends Bell {
+  /** Whether a signal that came through the queue is one of ours: the house has looked since, and need not again. */
+  isEcho(signal: Signal): boolean;
+}
 
 /**
  * A bell that is heard in its own house at once, without the queue, and by the other workers at once or, when they have
  * just been rung for, within {@link RING_INTERVAL_MS}: a worker that commits chunk after chunk sends few signals.
  * `ring` resolves when nothing is left for its caller to wait for; what waits when the bell closes is sent first.
  */
-export function createHouseBell(bell: Bell, kick: (kind: SignalKind) => void): Bell {
+export function createHouseBell(bell: Bell, kick: (kind: SignalKind) => void): HouseBell {
   let waiting: Signal[] = [];
+  /** Of the last ring, those that name a row: of the others nobody can tell whose they are. */
+  let sent = new Set<string>();
   let pause: NodeJS.Timeout | undefined;
 
   function kickEach(signals: readonly Signal[]): void {
@@ -21,6 +29,7 @@ export function createHouseBell(bell: Bell, kick: (kind: SignalKind) => void): B
   function send(): Promise<void> {
     const signals = waiting;
     waiting = [];
+    sent = new Set(signals.filter(({ id }) => id !== '*').map(keyOf));
     pause =
       signals.length === 0
         ? undefined
@@ -41,6 +50,8 @@ export function createHouseBell(bell: Bell, kick: (kind: SignalKind) => void): B
       }
       if (pause === undefined) await send();
     },
+    // Once: what comes a second time was rung by somebody else.
+    isEcho: (signal) => sent.delete(keyOf(signal)),
     async close() {
       clearTimeout(pause);
       await send();
@@ -48,4 +59,8 @@ export function createHouseBell(bell: Bell, kick: (kind: SignalKind) => void): B
       await bell.close();
     },
   };
+}
+
+function keyOf({ kind, id }: Signal): string {
+  return `${kind} ${id}`;
 }

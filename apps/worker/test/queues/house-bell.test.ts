@@ -74,6 +74,17 @@ describe('the bell of a worker', () => {
     expect(outside.sent[1]).toEqual(ended.slice(0, 8));
   });
 
+  test('knows its own signals when they come back, once, and takes none of a neighbour for its own', async () => {
+    const bell = createHouseBell(queue(), () => undefined);
+    const ours: Signal = { kind: 'submit', id: 'batch-1' };
+    await bell.ring([ours, COMPOSE]);
+    expect(bell.isEcho({ kind: 'submit', id: 'batch-2' })).toBe(false);
+    expect(bell.isEcho({ kind: 'poll', id: 'batch-1' })).toBe(false);
+    expect(bell.isEcho(COMPOSE)).toBe(false);
+    expect(bell.isEcho(ours)).toBe(true);
+    expect(bell.isEcho(ours)).toBe(false);
+  });
+
   test('sends what waits before it closes', async () => {
     const outside = queue();
     const bell = createHouseBell(outside, () => undefined);
