@@ -1,6 +1,6 @@
 /** The lines of the comparison: an engine, and how it is run. */
 import type { EngineContext } from './engines/engine.ts';
-import { ENGINES, type EngineEntry, type EngineName } from './engines/engines.ts';
+import { ENGINES, type EngineName } from './engines/engines.ts';
 
 export interface Line {
   readonly name: string;
@@ -13,6 +13,8 @@ export interface Line {
   readonly filled: boolean;
   /** Environment of the product's workers, beside that of the command line. */
   readonly workerEnv: Readonly<Record<string, string>>;
+  /** Largest number of runs it is asked to do. */
+  readonly runs_max: number;
   readonly about: string;
 }
 
@@ -21,8 +23,12 @@ const ofEngine = (engine: EngineName): Line => ({
   ...plain,
   name: engine,
   engine,
+  runs_max: ENGINES[engine].runs_max,
   about: ENGINES[engine].about,
 });
+
+/** Its tool waits, so that its runs take long and show nothing new where there are many. */
+const WAITING_RUNS_MAX = 10_000;
 
 export const LINES: readonly Line[] = [
   ofEngine('floor'),
@@ -54,6 +60,21 @@ export const LINES: readonly Line[] = [
   },
   {
     ...ofEngine('nightshift'),
+    name: 'nightshift-waiting',
+    scenario: 'waiting',
+    runs_max: WAITING_RUNS_MAX,
+    about: 'the product with a tool that waits 100 ms for a service before it answers',
+  },
+  {
+    ...ofEngine('nightshift'),
+    name: 'nightshift-waiting-2',
+    workers: 2,
+    scenario: 'waiting',
+    runs_max: WAITING_RUNS_MAX,
+    about: 'the same with two worker processes',
+  },
+  {
+    ...ofEngine('nightshift'),
     name: 'nightshift-filled',
     filled: true,
     about: 'the product on a database that already holds as many finished runs',
@@ -65,7 +86,3 @@ export const LINES: readonly Line[] = [
 ];
 
 export const PEERS: readonly string[] = ['pgboss-batch', 'bullmq', 'dbos', 'letta-port'];
-
-export function entryOf(line: Line): EngineEntry {
-  return ENGINES[line.engine];
-}

@@ -25,6 +25,9 @@ const SCENARIOS: Record<Exclude<Options['mode'], 'compare'>, (bench: Bench) => P
   compose,
 };
 
+/** Of these, what the document shows beside the comparison. */
+const DOCUMENTED = ['tools', 'poll', 'status', 'compose'] as const;
+
 async function main(args: readonly string[]): Promise<void> {
   const options = readOptions(args);
   if (options === 'help') {
@@ -39,25 +42,36 @@ async function main(args: readonly string[]): Promise<void> {
   if (options.mode === 'compare') await showComparison(bench, args);
   else {
     const result = await SCENARIOS[options.mode](bench);
-    print(`\n${result.title}\n\n${toText(result.table)}\n`);
-    for (const note of result.notes) print(note);
-    print(JSON.stringify({ bench: options.mode, ...result.figures }));
+    show(result);
+    print(JSON.stringify({ bench: options.mode, ...result.figures, goals: result.goals }));
   }
+}
+
+function show({ title, table, goals, notes }: ScenarioResult): void {
+  print(`\n${title}\n\n${toText(table)}\n`);
+  if (goals.length > 0) print(`${toText(goalTable(goals))}\n`);
+  for (const note of notes) print(note);
 }
 
 async function showComparison(bench: Bench, args: readonly string[]): Promise<void> {
   const { machine, lines, notes } = await compare(bench);
-  const goals = goalsOf(lines, machine.cores);
+  const others: ScenarioResult[] = [];
+  // The document says it all; at the sizes that the scenarios have by themselves.
+  for (const name of bench.options.writeDocs ? DOCUMENTED : []) {
+    others.push(await SCENARIOS[name]({ ...bench, options: { ...bench.options, runs: null } }));
+  }
+  const goals = [...goalsOf(lines, machine.cores), ...others.flatMap((other) => other.goals)];
   for (const { server, runs } of sizesOf(lines)) {
     print(`\n${runs.toLocaleString('en-US')} runs, ${server} settings\n`);
     print(toText(tableOf(lines.filter((line) => line.server === server && line.runs === runs))));
   }
+  for (const other of others) show(other);
   print(`\n${toText(goalTable(goals))}\n`);
   for (const note of notes) print(note);
   if (bench.options.writeDocs) {
     const command = ['npm run bench', ...(args.length === 0 ? [] : ['--', ...args])].join(' ');
     const date = new Date().toISOString().slice(0, 10);
-    const text = documentOf({ machine, lines, goals, notes, options: bench.options, date, command });
+    const text = documentOf({ machine, lines, others, goals, notes, options: bench.options, date, command });
     writeFileSync(join(ROOT, 'docs', 'BENCHMARKS.md'), text);
     say('docs/BENCHMARKS.md is written.');
   }

@@ -27,7 +27,7 @@ export const HELP = `npm run bench -- [flags]
   --node-flags "…"     arguments for the Node processes that do the work
   --env A=1,B=2        environment of the product's workers
   --timeout 900        seconds after which a run counts as failed
-  --write-docs         write docs/BENCHMARKS.md from this run
+  --write-docs         measure tools, poll, status and compose too, and write docs/BENCHMARKS.md from it all
 
   --trace              CPU of the server, statement by statement
   --tools              a call of a module tool, alone and in chunks

@@ -20,7 +20,7 @@ import { prepareQueue } from '../../libs/queue/src/index.ts';
 import { checkRedis, createPool } from '../../libs/services/src/index.ts';
 import { WORKER_NODE_ARGUMENTS } from '../../scripts/stack/settings.ts';
 import { description, parameters } from '../tools/look_up.ts';
-import { MODEL, STEPS, SYSTEM_PROMPT, userText, type Scenario } from '../workload.ts';
+import { MODEL, STEPS, SYSTEM_PROMPT, toolCall, userText, type Scenario } from '../workload.ts';
 import type { EngineContext, PreparedEngine, RowCounts } from './engine.ts';
 import { addFigures, startWorkerProcess, type WorkerProcess } from './worker-processes.ts';
 
@@ -158,9 +158,11 @@ function queueUrlOf({ queue, url, redisUrl }: EngineContext): string {
 async function storeAgents(db: Database, runs: number, scenario: Scenario): Promise<readonly string[]> {
   await inTransaction(db, async (trx) => {
     await registerMemoryTools(trx, DEFAULT_PROJECT_ID);
-    await registerModuleTools(trx, DEFAULT_PROJECT_ID, [
-      {
-        name: 'look_up',
+    await registerModuleTools(
+      trx,
+      DEFAULT_PROJECT_ID,
+      ['look_up', 'ask_service'].map((name) => ({
+        name,
         description,
         input_schema: {
           ...parameters,
@@ -169,11 +171,10 @@ async function storeAgents(db: Database, runs: number, scenario: Scenario): Prom
         side_effects: 'none',
         return_char_limit: 50_000,
         timeout_ms: 30_000,
-      },
-    ]);
+      })),
+    );
   });
-  const names = scenario === 'memory' ? ['core_memory_append'] : ['look_up'];
-  const tools = await findTools(db, DEFAULT_PROJECT_ID, { ids: [], names });
+  const tools = await findTools(db, DEFAULT_PROJECT_ID, { ids: [], names: [toolCall(scenario, 1).name] });
   const toolIds = tools.map((tool) => tool.id);
   const ids: string[] = [];
   for (let from = 0; from < runs; from += AGENTS_PER_TRANSACTION) {

@@ -5,12 +5,15 @@ import type { Machine } from '../measure/machine.ts';
 import type { Options } from '../options.ts';
 import { LINE_BYTES, MESSAGES_PER_RUN, STEPS, TEXT_CHARS, TOOL_RESULT_CHARS } from '../workload.ts';
 import { goalTable, tableOf, type Goal } from './comparison.ts';
+import type { ScenarioResult } from '../scenarios/bench.ts';
 import type { LineFigures } from './summary.ts';
 import { toMarkdown } from './table.ts';
 
 export interface Documented {
   readonly machine: Machine;
   readonly lines: readonly LineFigures[];
+  /** The scenarios beside the comparison. */
+  readonly others: readonly ScenarioResult[];
   readonly goals: readonly Goal[];
   readonly notes: readonly string[];
   readonly options: Options;
@@ -22,20 +25,20 @@ const ABOUT_GOALS = [
   'The goals are those the engine was planned with, from its parts measured one by one; where none says otherwise they are those of 10,000 runs.',
   'What is missed has no single cause: [SCALING.md](SCALING.md), "Where it goes", takes a step apart. It writes seven rows or versions where',
   'the floor writes four, and does what the floor leaves out. The distances to the peers that work row by row follow from the same figure.',
-  'Two workers cannot give 1.6 x where one and its PostgreSQL keep most of two cores busy: a second one is for outliving the first.',
+  'Two workers give 1.6 x where runs wait for their tools, as most do. They cannot where one and its PostgreSQL keep most of two cores busy.',
 ];
 
 const UNMEASURED = [
   "A model's time and a provider's hours: results are there at once, so what is measured is only what the engine adds.",
   'The network to PostgreSQL: it is on the same machine, over loopback. Engines that ask row by row would lose more by a real one.',
   'HTTP in front: runs are taken in through the store, as the API does it, without the request around it.',
-  'Slow tools. The tool is a function that answers at once; what is measured is the way to it and back.',
   'Autovacuum over hours, a database larger than memory, replicas, and more than two cores.',
   'Faults: every answer comes, once, in order. What recovery costs is proven elsewhere, not timed here.',
   'Peers at their best. Each is used as its documentation shows; somebody who knows it well may do better.',
 ];
 
-export function documentOf({ machine, lines, goals, notes, options, date, command }: Documented): string {
+export function documentOf(documented: Documented): string {
+  const { machine, lines, others, goals, notes, options, date, command } = documented;
   const sections: string[] = [
     '# Benchmarks',
     `What the engine costs, beside a hand-written floor and beside what one might use instead. Written by \`${command}\` on ${date}; every figure below is of that run.`,
@@ -75,10 +78,14 @@ export function documentOf({ machine, lines, goals, notes, options, date, comman
     UNMEASURED.map((item) => `- ${item}`).join('\n'),
     '## Other measurements',
     [
-      '`npm run bench -- --tools` (a tool call), `--poll` (1,000 open provider batches), `--status` (GET of a running batch),',
-      "`--compose` (100,000 runs to one body), `--trace` (the server's CPU, statement by statement). Uploads and downloads have",
-      'their place beside these in `bench/scenarios/`.',
+      'Of the same run; each alone by `npm run bench -- --tools`, `--poll`, `--status`, `--compose`. What each statement costs the server',
+      'is shown by `--trace`. Uploads and downloads have their place beside these in `bench/scenarios/`.',
     ].join('\n'),
+    ...others.flatMap(({ title, table, notes: own }) => [
+      `### ${title}`,
+      toMarkdown(table),
+      ...(own.length === 0 ? [] : [own.join(' ')]),
+    ]),
   );
   return `${sections.join('\n\n')}\n`;
 }

@@ -113,6 +113,7 @@ export function scalingOf(
   const busy = engine_cores + postgres_cores + foreign_cores.median;
   const share = `engine ${engine_cores.toFixed(2)}, PostgreSQL ${postgres_cores.toFixed(2)}, others ${foreign_cores.median.toFixed(2)} of ${cores} cores`;
   if (busy > 0.9 * cores) return { gain, limit: `the machine: ${share}` };
+  if (busy < 0.5 * cores) return { gain, limit: `what the workers wait for: ${share}` };
   if (postgres_cores > engine_cores) return { gain, limit: `PostgreSQL: ${share}` };
   return { gain, limit: `the workers' own order of work: ${share}` };
 }

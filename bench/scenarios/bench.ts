@@ -1,5 +1,6 @@
 /** What every scenario works with. */
 import type { Options } from '../options.ts';
+import type { Goal } from '../report/comparison.ts';
 
 export interface Bench {
   readonly options: Options;
@@ -14,5 +15,7 @@ export interface ScenarioResult {
   readonly title: string;
   readonly table: { readonly head: readonly string[]; readonly rows: readonly (readonly string[])[] };
   readonly figures: object;
+  /** What it is held to. */
+  readonly goals: readonly Goal[];
   readonly notes: readonly string[];
 }

@@ -1,6 +1,6 @@
 /** Every engine on the same work, in turns. */
 import { join } from 'node:path';
-import { entryOf, type Line } from '../lines.ts';
+import type { Line } from '../lines.ts';
 import { measureRun, type RunResult } from '../measure/measured-run.ts';
 import { describeMachine, type Machine } from '../measure/machine.ts';
 import { summarise, type LineFigures } from '../report/summary.ts';
@@ -29,7 +29,7 @@ export async function compare(bench: Bench): Promise<Comparison> {
       try {
         machine ??= describeMachine(dir, server.version);
         for (const runs of options.runs ?? RUNS_DEFAULT) {
-          const able = options.lines.filter((line) => runs <= entryOf(line).runs_max);
+          const able = options.lines.filter((line) => runs <= line.runs_max);
           for (const line of options.lines) {
             if (!able.includes(line))
               notes.push(`${line.name} is not asked to do ${runs} runs: it would take hours.`);

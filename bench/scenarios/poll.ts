@@ -63,6 +63,7 @@ export async function poll(bench: Bench): Promise<ScenarioResult> {
         worker_cpu_ms_per_minute: engineMs,
         postgres_cpu_ms_per_minute: postgresMs,
       },
+      goals: [],
       notes: ['CPU includes the sweep, the queue and the audits that a worker does anyway.'],
     };
   } finally {

@@ -71,9 +71,14 @@ export async function status(bench: Bench): Promise<ScenarioResult> {
         api_cpu_ms: apiMs,
         postgres_cpu_ms: postgresMs,
         wall_ms: wall,
-        goal_ms: 5,
-        met: apiMs + postgresMs < 5,
       },
+      goals: [
+        {
+          goal: `status of a running batch in under 5 ms of server CPU (${runs} runs)`,
+          measured: `${digits(apiMs + postgresMs)} ms`,
+          met: apiMs + postgresMs < 5,
+        },
+      ],
       notes: ["PostgreSQL's share is that of the API's own connections."],
     };
   } finally {

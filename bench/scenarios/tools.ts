@@ -45,6 +45,7 @@ export async function tools(bench: Bench): Promise<ScenarioResult> {
     title: 'A call of a module tool (tool host in a process of its own, Piscina threads)',
     table: { head: ['how', 'calls/s', 'CPU us/call'], rows },
     figures: { tools: figures },
+    goals: [],
     notes: [
       `${CHUNKS_IN_FLIGHT} chunks under way at a time. CPU is that of this process, the host and its threads.`,
     ],

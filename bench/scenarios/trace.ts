@@ -38,6 +38,7 @@ export async function trace(bench: Bench): Promise<ScenarioResult> {
         ]),
       },
       figures: { runs, server: name, costs: costs.map(([statement, cost]) => ({ statement, ...cost })) },
+      goals: [],
       notes: [
         'Each figure is the CPU of the backend between sending a statement and its last row, whatever else ran.',
       ],
