@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { endWith, readCommandLine, wholeNumber } from './command-line.ts';
 import { keepRunning } from './stack/keep-running.ts';
-import { workerSettings } from './stack/settings.ts';
+import { checkListeners, workerSettings } from './stack/settings.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
 // Everything in one command: embedded Postgres unless DATABASE_URL names another, the simulator unless
@@ -78,6 +78,7 @@ function announce({ apiUrl, apiKey, workers: { length: workers }, simulatorContr
 
 async function start(): Promise<Stack> {
   const count = wholeNumber('WORKERS', process.env.WORKERS || '1', 1, WORKERS_MAX);
+  checkListeners(count, process.env.QUEUE_URL || undefined);
   const wanted = wholeNumber('PORT', wantedPort || PORT_DEFAULT, 0, 65_535);
   console.error(`Starting the database, the API and ${count === 1 ? 'a worker' : `${count} workers`} …`);
   return startStack({

@@ -16,7 +16,10 @@ export interface Watcher {
   giveUp(reason: Error): void;
 }
 
-/** Starts every process of the stack again that ends, until the function that it returns is called. */
+/**
+ * Starts every process of the stack again that ends, until the function that it returns is called. Without its database
+ * nothing can go on: its end is the end of them all.
+ */
 export function keepRunning(stack: Stack, watcher: Watcher): () => void {
   let stopped = false;
   const isStopped = (): boolean => stopped;
@@ -47,6 +50,10 @@ export function keepRunning(stack: Stack, watcher: Watcher): () => void {
     }
   };
   for (const process of stack.processes) void keep(process);
+  void stack.databaseEnded?.then((how) => {
+    if (isStopped()) return;
+    watcher.giveUp(new Error(`The database ended (${how}). What was accepted is kept: start again.`));
+  });
   return () => {
     stopped = true;
   };

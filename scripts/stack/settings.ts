@@ -11,6 +11,19 @@ const SET_BY_THE_STACK: ReadonlySet<string> = new Set([
   'ANTHROPIC_API_KEY',
 ]);
 
+/** Workers that may listen to a queue on Postgres: more meet each other in deadlocks there. */
+const LISTENERS_ON_POSTGRES_MAX = 2;
+
+/** Throws when so many workers cannot listen to the queue of `npm start`: `queueUrl`, by default its database. */
+export function checkListeners(workers: number, queueUrl: string | undefined): void {
+  const isPostgres = queueUrl === undefined || /^postgres(ql)?:/.test(queueUrl);
+  if (!isPostgres || workers <= LISTENERS_ON_POSTGRES_MAX) return;
+  throw new Error(
+    `WORKERS=${workers} is more than the ${LISTENERS_ON_POSTGRES_MAX} that may listen to a queue on Postgres. ` +
+      'Set QUEUE_URL to a Redis (redis://…), or to none: workers then look for themselves.',
+  );
+}
+
 /**
  * Keeps the heap of a worker close to what it needs without a ceiling that it could hit. A chunk of answers lives across a
  * few statements: a young generation that holds two of them is spared most copying. Measured on 20,000 runs of three steps

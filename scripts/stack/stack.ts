@@ -43,6 +43,8 @@ export interface Stack {
   readonly workers: readonly StackProcess[];
   /** The simulator, if there is one, the API and the workers of the start. */
   readonly processes: readonly StackProcess[];
+  /** Resolves when the embedded database has ended, with how; undefined for a database of the user's own. */
+  readonly databaseEnded: Promise<string> | undefined;
   /** Starts one of {@link processes} that has ended once more, as it was started first. */
   startAgain(name: string): Promise<StackProcess>;
   /** Starts one more worker. */
@@ -143,6 +145,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       pool,
       db,
       workers,
+      databaseEnded: postgres.ended,
       processes: [...(provider.simulator === null ? [] : [provider.simulator]), ...started],
       startAgain: (name) => {
         const start = starts.get(name);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { workerSettings } from '../../scripts/stack/settings.ts';
+import { checkListeners, workerSettings } from '../../scripts/stack/settings.ts';
 
 test('what an operator sets for workers reaches those of npm start, empty variables and those of the stack left out', () => {
   expect(
@@ -18,3 +18,21 @@ test('a gateway in front of the provider is used with a key', () => {
   const gateway = { ANTHROPIC_API_KEY: 'key', ANTHROPIC_BASE_URL: 'https://gateway.example' };
   expect(workerSettings(gateway)).toEqual({ ANTHROPIC_BASE_URL: 'https://gateway.example' });
 });
+
+test.each([
+  [2, undefined],
+  [2, 'postgres://here/db'],
+  [64, 'redis://here:6379'],
+  [64, 'none'],
+])('%i workers may listen to the queue %s', (workers, queueUrl) => {
+  expect(() => checkListeners(workers, queueUrl)).not.toThrow();
+});
+
+test.each([undefined, 'postgres://here/db', 'postgresql://here/db'])(
+  'a third worker on a queue on Postgres is refused, with what to set (%s)',
+  (queueUrl) => {
+    expect(() => checkListeners(3, queueUrl)).toThrow(
+      /^WORKERS=3 is more than the 2 .*QUEUE_URL.*redis.*none/,
+    );
+  },
+);

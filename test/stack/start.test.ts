@@ -218,6 +218,23 @@ test.each([
   expect(service.shown()).toMatch(message);
 });
 
+test('a database that ends takes the service with it: the terminal says so, and the next start has what was accepted', async () => {
+  const service = start();
+  const id = await submit(clientOf(await untilUp(service)), 2);
+  process.kill(
+    Number(readFileSync(join(dir, 'pg/cluster/postmaster.pid'), 'utf8').split('\n')[0]),
+    'SIGKILL',
+  );
+  expect(await service.ended).toBe(1);
+  expect(service.shown()).toMatch(
+    /^The database ended \(SIGKILL, log in .+\). What was accepted is kept: start again.$/m,
+  );
+
+  const again = start();
+  const { metadata } = await untilCompleted(clientOf(await untilUp(again)), id);
+  expect(metadata).toMatchObject({ completed: 2, steps: 2 });
+});
+
 test('a port that is asked for and taken is refused', async () => {
   const squatter = createServer().listen(0, '127.0.0.1');
   await once(squatter, 'listening');

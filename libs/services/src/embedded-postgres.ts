@@ -27,6 +27,8 @@ export interface EmbeddedPostgres {
   readonly url: string;
   readonly port: number;
   readonly pid: number;
+  /** Resolves when the server ends, by `stop` or by itself, with how: an exit code or a signal, and where its log is. */
+  readonly ended: Promise<string>;
   /** Ends the server as soon as other connections are gone, at the latest after half a second. May be called twice. */
   readonly stop: () => Promise<void>;
 }
@@ -119,14 +121,11 @@ function openHome(home: string): () => void {
   }
 }
 
-interface Launched {
-  readonly url: string;
-  readonly port: number;
-  readonly pid: number;
-  readonly stop: () => Promise<void>;
-}
-
-async function launch(home: string, binDir: string, options: EmbeddedPostgresOptions): Promise<Launched> {
+async function launch(
+  home: string,
+  binDir: string,
+  options: EmbeddedPostgresOptions,
+): Promise<EmbeddedPostgres> {
   const cluster = join(home, 'cluster');
   const user = clusterUser(cluster);
   const [password] = readLines(join(home, 'password'));
@@ -144,7 +143,11 @@ async function launch(home: string, binDir: string, options: EmbeddedPostgresOpt
       const url = serverUrl(password, port);
       const dismissWatchdog = startWatchdog(child.pid);
       const stop = (): Promise<void> => stopServer(child, url).finally(dismissWatchdog);
-      return { url, port, pid: child.pid, stop };
+      const ended = once(child, 'exit').then(
+        ([code, signal]) =>
+          `${(signal as string | null) ?? `exit code ${String(code)}`}, log in ${join(home, 'postgres.log')}`,
+      );
+      return { url, port, pid: child.pid, ended, stop };
     }
     const log = tail(join(home, 'postgres.log'));
     // Somebody took the port since we looked, or the last processes of a killed server are still ending.

@@ -28,6 +28,8 @@ export interface ProvidedPostgres {
   readonly source: ServiceSource;
   /** For people: where the server is and why this one; without a password. */
   readonly description: string;
+  /** Of an embedded server that was started here: resolves when it ends, with how. Nobody says so of another. */
+  readonly ended?: Promise<string>;
   /** Stops what was started; a server of the user's own is left alone. */
   readonly stop: () => Promise<void>;
 }
@@ -68,8 +70,8 @@ export async function providePostgres(wish: PostgresWish): Promise<ProvidedPostg
           description: `running embedded PostgreSQL, data in ${wish.dataDir} (${reason})`,
           stop: () => Promise.resolve(),
         };
-      const { url, stop } = await startEmbeddedPostgres(wish);
-      return { url, source, description: `embedded PostgreSQL, data in ${wish.dataDir} (${reason})`, stop };
+      const server = await startEmbeddedPostgres(wish);
+      return { ...server, source, description: `embedded PostgreSQL, data in ${wish.dataDir} (${reason})` };
     }
   }
 }

@@ -2,19 +2,16 @@ import {
   awaitingCaller,
   batchCostNanoUsd,
   capResult,
-  classifyErroredLine,
   decideAfterAnswer,
   decideAfterTools,
   decodeResultLine,
   fromCustomId,
   isCutOffInCall,
   isError,
-  isOutage,
   parseModelHandle,
   salvageCustomId,
   toolResultsMessage,
   toolUsesOf,
-  type DecodedLine,
   NO_CONDUCT,
   NO_TRAIL,
   planCalls,
@@ -23,7 +20,6 @@ import {
   type PlannedCall,
   type PriceTable,
   type StepDecision,
-  type StepKey,
   type StepOutcome,
   type ToolOutcome,
 } from '@nightshift/agent-core';
@@ -56,6 +52,7 @@ import type { FlowDeps } from './deps.ts';
 import { outputMaxima } from './output-maxima.ts';
 import { ringAfterCommit } from './ring.ts';
 import { tallySlot } from './settle-open-steps.ts';
+import { customIdOf, sortLines, toOutcome, type Entry } from './sort-result-lines.ts';
 import { tryQuickCalls, type QuickStep } from './tool-calls/quick-calls.ts';
 
 /** What became of the lines of one chunk. */
@@ -70,17 +67,10 @@ export interface AppliedChunk {
   readonly poison: readonly string[];
 }
 
-interface Entry {
-  readonly key: StepKey;
-  readonly outcome: StepOutcome;
-  readonly line: Line;
-}
-
 const NO_REPLIES: QuickStep['replies'] = [];
 const NOTHING_TRIED: ReadonlyMap<string, QuickStep> = new Map();
 /** Times that a chunk is decided about whose runs move on under it. */
 const STALE_TRIES_MAX = 5;
-const EXCERPT_CHARS = 2_000;
 /** Characters of a poison line that are kept: all of it, as a rule, for it was paid. */
 const POISON_CHARS = 4_000_000;
 
@@ -184,113 +174,6 @@ export async function applyPoisonLine(
     await ringAfterCommit(deps, report, await markFinishedBatches(deps.db, report.ended_batch_ids));
   const named_reason = `line ${line.number}: ${reason}`;
   return { applied: report === null ? 0 : 1, refused: 0, quarantined: 1, cut: false, poison: [named_reason] };
-}
-
-/** Which lines are answers to steps of this batch, which are to be put aside, and whether the file broke off. */
-function sortLines(
-  batch: ClaimedProviderBatch,
-  lines: readonly Line[],
-  isLastPass: boolean,
-  prices: PriceTable,
-): {
-  readonly entries: ReadonlyMap<string, Entry>;
-  readonly bad: readonly QuarantinedLine[];
-  readonly cut: boolean;
-  /** What a line says of our key or our means; null when none does. */
-  readonly accountTrouble: string | null;
-} {
-  const entries = new Map<string, Entry>();
-  const bad: QuarantinedLine[] = [];
-  let cut = false;
-  let accountTrouble: string | null = null;
-  for (const line of lines) {
-    const text = line.kind === 'line' ? line.text : '';
-    const decoded: DecodedLine =
-      line.kind === 'line'
-        ? decodeResultLine(text)
-        : {
-            kind: 'unreadable',
-            custom_id: salvageCustomId(line.head),
-            reason: `${line.byte_length} bytes long`,
-          };
-    if (decoded.kind === 'blank') continue;
-    if (decoded.kind === 'unreadable' && !line.terminated) {
-      cut = true;
-      continue;
-    }
-    const id = decoded.custom_id === null ? null : fromCustomId(decoded.custom_id);
-    if (decoded.kind === 'unreadable')
-      bad.push(asideOf(line, decoded.custom_id, line.kind === 'line' ? 'unreadable' : 'too_long'));
-    if (id?.nonce !== batch.nonce) {
-      if (decoded.kind !== 'unreadable') bad.push(asideOf(line, decoded.custom_id, 'foreign'));
-      continue;
-    }
-    if (decoded.kind === 'unreadable' && !isLastPass) continue;
-    if (decoded.kind === 'errored' && classifyErroredLine(decoded.error_type, decoded.message) === 'account')
-      accountTrouble = `a result says ${decoded.error_type}`;
-    const first = entries.get(id.key.run_id);
-    if (first === undefined) {
-      entries.set(id.key.run_id, { key: id.key, outcome: toOutcome(decoded, prices), line });
-    } else if (first.line.kind !== 'line' || first.line.text !== text) {
-      bad.push(asideOf(line, decoded.custom_id, 'conflicting'));
-    }
-  }
-  if (isOutage([...entries.values()].map((entry) => entry.outcome))) {
-    for (const [id, entry] of entries) entries.set(id, { ...entry, outcome: asOutage(entry.outcome) });
-  }
-  return { entries, bad, cut, accountTrouble };
-}
-
-function asideOf(line: Line, customId: string | null, reason: QuarantinedLine['reason']): QuarantinedLine {
-  const text = line.kind === 'line' ? line.text : line.head;
-  return {
-    line_number: line.number,
-    custom_id: customId,
-    reason,
-    byte_length: line.kind === 'line' ? Buffer.byteLength(text) : line.byte_length,
-    excerpt: text.slice(0, EXCERPT_CHARS),
-  };
-}
-
-/** What failed because the provider was out of order is nobody's fault. */
-function asOutage(outcome: StepOutcome): StepOutcome {
-  return outcome.kind === 'errored' && outcome.error_class === 'retryable'
-    ? { ...outcome, error_class: 'outage' }
-    : outcome;
-}
-
-/** True when lines name steps and every one is somebody else's, false when one is ours, null when they name none. */
-export function answersForOthers(batch: { readonly nonce: string }, lines: readonly Line[]): boolean | null {
-  const ids = lines.flatMap((line) => {
-    const named = line.kind === 'line' ? customIdOf(decodeResultLine(line.text)) : salvageCustomId(line.head);
-    return named === null ? [] : [named];
-  });
-  return ids.length === 0 ? null : ids.every((id) => fromCustomId(id)?.nonce !== batch.nonce);
-}
-
-function customIdOf(decoded: DecodedLine): string | null {
-  return decoded.kind === 'blank' ? null : decoded.custom_id;
-}
-
-function toOutcome(decoded: Exclude<DecodedLine, { kind: 'blank' }>, prices: PriceTable): StepOutcome {
-  switch (decoded.kind) {
-    case 'answered': {
-      const { answer } = decoded;
-      return {
-        kind: 'answered',
-        answer: { ...answer, cost_nanousd: batchCostNanoUsd(prices, answer.model ?? '', answer.usage) },
-      };
-    }
-    case 'errored': {
-      const kind = classifyErroredLine(decoded.error_type, decoded.message);
-      const error_class = kind === 'account' || kind === 'overloaded' ? 'outage' : kind;
-      return { kind: 'errored', error_class, error_type: decoded.error_type, message: decoded.message };
-    }
-    case 'unreadable':
-      return { kind: 'unreadable', reason: decoded.reason };
-    default:
-      return { kind: decoded.kind };
-  }
 }
 
 /** Decides every line of the chunk, in run order, carrying memory calls out on the locked blocks as it goes. */

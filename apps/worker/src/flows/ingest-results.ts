@@ -14,14 +14,10 @@ import type { HeldLease } from '../leases/keeper.ts';
 import { withLease } from '../leases/with-lease.ts';
 import { splitLines, type Line } from '../provider/line-splitter.ts';
 import { ResultsInterrupted } from '../provider/port.ts';
-import {
-  applyPoisonLine,
-  applyResultLines,
-  answersForOthers,
-  type AppliedChunk,
-} from './apply-result-lines.ts';
+import { applyPoisonLine, applyResultLines, type AppliedChunk } from './apply-result-lines.ts';
 import type { FlowDeps, FlowReport } from './deps.ts';
 import { settleOpenSteps } from './settle-open-steps.ts';
+import { answersForOthers } from './sort-result-lines.ts';
 
 const FLOW = 'ingest-results';
 /** Milliseconds after the end of a batch from which an operator should hear that its results cannot be had. */

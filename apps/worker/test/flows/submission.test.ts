@@ -123,13 +123,30 @@ test('whoever has looked at batches, or found none due, knows when the next look
   expect(await pollProviderBatches(worker)).toMatchObject({ looked_at: 1, ...soon });
 });
 
+test('who has taken all that is due looks again when something else falls due, not at once', async () => {
+  const worker = house.worker();
+  await submitTexts(1, () => 'later');
+  await house.rows(`update run_chunk set next_due_at = app_now() + interval '1 minute'`);
+  await submitTexts(1, () => 'now');
+  const report = await composeProviderBatch(worker);
+  expect(report).toMatchObject({ worked: true, requests: 1, rest_ms: 0 });
+  expect(report.again_in_ms).toBeGreaterThan(50_000);
+  expect(report.again_in_ms).toBeLessThanOrEqual(60_000);
+});
+
+test('who has filled a provider batch looks for more at once', async () => {
+  const worker = house.worker({ settings: { requests_max: 1 } });
+  await submitTexts(2, () => 'many');
+  expect(await composeProviderBatch(worker)).not.toHaveProperty('rest_ms');
+});
+
 test('what another worker is sealing is looked for again in a while, not at once', async () => {
   const worker = house.worker();
   await submitTexts(1, () => 'held');
   await inTransaction(worker.db, async (trx) => {
     await trx.selectFrom('run_chunk').select('id').forUpdate().execute();
     const report = await composeProviderBatch(worker);
-    expect(report).toMatchObject({ worked: false, again_in_ms: 250, rest_ms: 250 });
+    expect(report).toMatchObject({ worked: false, again_in_ms: 1_000, rest_ms: 1_000 });
   });
   expect(await composeProviderBatch(worker)).toMatchObject({ worked: true, requests: 1 });
 });

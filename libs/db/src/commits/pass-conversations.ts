@@ -19,11 +19,12 @@ export async function passConversationsOn(
 ): Promise<number> {
   await lockConversations(trx, conversationIds);
   await endContexts(trx, endedRunIds, conversationIds);
+  const ids = uuidArray(conversationIds);
   // A later statement: it sees who took or joined a conversation while its lock was waited for.
   const { rows } = await sql<Heir>`
     with freed as materialized (
       select c.id from conversation c
-       where c.id = any(${uuidArray(conversationIds)}::uuid[])
+       where c.id = any(${ids}::uuid[])
          and (c.run_id is null or c.run_id in (select unnest(${uuidArray(endedRunIds)}::uuid[])))),
     heirs as materialized (
       select f.id as conversation_id, n.id as run_id, n.project_id
@@ -34,7 +35,7 @@ export async function passConversationsOn(
            order by r.created_at, r.id limit 1 for no key update of r skip locked) n on true),
     handed as (
       update conversation c set run_id = h.run_id
-        from heirs h where c.id = any(${uuidArray(conversationIds)}::uuid[]) and c.id = h.conversation_id)
+        from heirs h where c.id = any(${ids}::uuid[]) and c.id = h.conversation_id)
     select conversation_id, run_id, project_id from heirs where run_id is not null
   `.execute(trx);
   const [first] = rows;

@@ -1,0 +1,140 @@
+import {
+  batchCostNanoUsd,
+  classifyErroredLine,
+  decodeResultLine,
+  fromCustomId,
+  isOutage,
+  salvageCustomId,
+  type DecodedLine,
+  type PriceTable,
+  type StepKey,
+  type StepOutcome,
+} from '@nightshift/agent-core';
+import type { QuarantinedLine } from '@nightshift/db';
+import type { Line } from '../provider/line-splitter.ts';
+
+const EXCERPT_CHARS = 2_000;
+
+/** A line that answers a step. */
+export interface Entry {
+  readonly key: StepKey;
+  readonly outcome: StepOutcome;
+  readonly line: Line;
+}
+
+/** The lines of a chunk, each where it belongs. */
+export interface SortedLines {
+  /** Answers to steps of the batch, by their runs. */
+  readonly entries: ReadonlyMap<string, Entry>;
+  /** What is to be put aside. */
+  readonly bad: readonly QuarantinedLine[];
+  /** The file broke off within a line. */
+  readonly cut: boolean;
+  /** What a line says of our key or our means; null when none does. */
+  readonly accountTrouble: string | null;
+}
+
+/**
+ * Decodes each line for itself and says where it belongs. `isLastPass`: a line that cannot be read is the provider's answer
+ * now; before, it may read well the next time.
+ */
+export function sortLines(
+  batch: { readonly nonce: string },
+  lines: readonly Line[],
+  isLastPass: boolean,
+  prices: PriceTable,
+): SortedLines {
+  const entries = new Map<string, Entry>();
+  const bad: QuarantinedLine[] = [];
+  let cut = false;
+  let accountTrouble: string | null = null;
+  for (const line of lines) {
+    const text = line.kind === 'line' ? line.text : '';
+    const decoded: DecodedLine =
+      line.kind === 'line'
+        ? decodeResultLine(text)
+        : {
+            kind: 'unreadable',
+            custom_id: salvageCustomId(line.head),
+            reason: `${line.byte_length} bytes long`,
+          };
+    if (decoded.kind === 'blank') continue;
+    if (decoded.kind === 'unreadable' && !line.terminated) {
+      cut = true;
+      continue;
+    }
+    const id = decoded.custom_id === null ? null : fromCustomId(decoded.custom_id);
+    if (decoded.kind === 'unreadable')
+      bad.push(asideOf(line, decoded.custom_id, line.kind === 'line' ? 'unreadable' : 'too_long'));
+    if (id?.nonce !== batch.nonce) {
+      if (decoded.kind !== 'unreadable') bad.push(asideOf(line, decoded.custom_id, 'foreign'));
+      continue;
+    }
+    if (decoded.kind === 'unreadable' && !isLastPass) continue;
+    if (decoded.kind === 'errored' && classifyErroredLine(decoded.error_type, decoded.message) === 'account')
+      accountTrouble = `a result says ${decoded.error_type}`;
+    const first = entries.get(id.key.run_id);
+    if (first === undefined) {
+      entries.set(id.key.run_id, { key: id.key, outcome: toOutcome(decoded, prices), line });
+    } else if (first.line.kind !== 'line' || first.line.text !== text) {
+      bad.push(asideOf(line, decoded.custom_id, 'conflicting'));
+    }
+  }
+  if (isOutage([...entries.values()].map((entry) => entry.outcome))) {
+    for (const [id, entry] of entries) entries.set(id, { ...entry, outcome: asOutage(entry.outcome) });
+  }
+  return { entries, bad, cut, accountTrouble };
+}
+
+function asideOf(line: Line, customId: string | null, reason: QuarantinedLine['reason']): QuarantinedLine {
+  const text = line.kind === 'line' ? line.text : line.head;
+  return {
+    line_number: line.number,
+    custom_id: customId,
+    reason,
+    byte_length: line.kind === 'line' ? Buffer.byteLength(text) : line.byte_length,
+    excerpt: text.slice(0, EXCERPT_CHARS),
+  };
+}
+
+/** What failed because the provider was out of order is nobody's fault. */
+function asOutage(outcome: StepOutcome): StepOutcome {
+  return outcome.kind === 'errored' && outcome.error_class === 'retryable'
+    ? { ...outcome, error_class: 'outage' }
+    : outcome;
+}
+
+/** True when lines name steps and every one is somebody else's, false when one is ours, null when they name none. */
+export function answersForOthers(batch: { readonly nonce: string }, lines: readonly Line[]): boolean | null {
+  const ids = lines.flatMap((line) => {
+    const named = line.kind === 'line' ? customIdOf(decodeResultLine(line.text)) : salvageCustomId(line.head);
+    return named === null ? [] : [named];
+  });
+  return ids.length === 0 ? null : ids.every((id) => fromCustomId(id)?.nonce !== batch.nonce);
+}
+
+export function customIdOf(decoded: DecodedLine): string | null {
+  return decoded.kind === 'blank' ? null : decoded.custom_id;
+}
+
+/** What a readable line comes to, priced by the model that it names. */
+export function toOutcome(decoded: Exclude<DecodedLine, { kind: 'blank' }>, prices: PriceTable): StepOutcome {
+  switch (decoded.kind) {
+    case 'answered': {
+      const { answer } = decoded;
+      return {
+        kind: 'answered',
+        answer: { ...answer, cost_nanousd: batchCostNanoUsd(prices, answer.model ?? '', answer.usage) },
+      };
+    }
+    case 'errored': {
+      const kind = classifyErroredLine(decoded.error_type, decoded.message);
+      const error_class = kind === 'account' || kind === 'overloaded' ? 'outage' : kind;
+      return { kind: 'errored', error_class, error_type: decoded.error_type, message: decoded.message };
+    }
+    case 'unreadable':
+      return { kind: 'unreadable', reason: decoded.reason };
+    default:
+      return { kind: decoded.kind };
+  }
+}
