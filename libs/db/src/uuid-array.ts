@@ -31,9 +31,14 @@ export function uuidArray(ids: readonly (string | null)[]): Buffer {
   bytes.writeInt32BE(ids.length, 12);
   bytes.writeInt32BE(1, 16);
   if (dimensions === 0) return bytes.subarray(0, 12);
+  return bytes.subarray(0, writeElements(bytes, ids));
+}
+
+/** A function of its own: code that is compiled while this loop runs would know nothing of what comes after it, and give up there. */
+function writeElements(bytes: Buffer, ids: readonly (string | null)[]): number {
   let at = HEADER_BYTES;
   for (const id of ids) at = id === null ? bytes.writeInt32BE(SIZE_OF_NULL, at) : writeUuid(bytes, at, id);
-  return bytes.subarray(0, at);
+  return at;
 }
 
 /** Its size and its bytes, one by one: the compiler makes little of this, and much of the methods of a buffer. */

@@ -14,47 +14,32 @@ export interface Tallied {
 
 /** Adds what runs came to, to the counts of their batches. */
 export async function addToTallies(trx: Tx, tallied: readonly Tallied[], slot: number): Promise<void> {
-  const sums = new Map<string, Record<string, number | string>>();
+  const sums = new Map<string, ReturnType<typeof noSum>>();
   for (const { run, move, steps, tool_calls, step } of tallied) {
-    let sum = sums.get(run.batch_id);
-    if (sum === undefined) {
-      sum = {
-        batch: run.batch_id,
-        project: run.project_id,
-        completed: 0,
-        failed: 0,
-        cancelled: 0,
-        expired: 0,
-        requires_action: 0,
-        steps: 0,
-        tool_calls: 0,
-        i: 0,
-        o: 0,
-        w5: 0,
-        w1: 0,
-        cr: 0,
-        c: 0,
-        u: 0,
-      };
-      sums.set(run.batch_id, sum);
-    }
-    const add = (field: string, amount: number): void => {
-      (sum as Record<string, number>)[field] = ((sum as Record<string, number>)[field] ?? 0) + amount;
-    };
-    if (move.state !== 'ready' && move.state !== 'acting') add(move.state, 1);
-    add('steps', steps);
-    add('tool_calls', tool_calls);
+    const sum = sums.get(run.batch_id) ?? noSum(run);
+    sums.set(run.batch_id, sum);
+    if (move.state !== 'ready' && move.state !== 'acting') sum[move.state] += 1;
+    sum.steps += steps;
+    sum.tool_calls += tool_calls;
     if (step !== null) {
-      add('i', step.usage.input_tokens);
-      add('o', step.usage.output_tokens);
-      add('w5', step.usage.cache_write_5m_tokens);
-      add('w1', step.usage.cache_write_1h_tokens);
-      add('cr', step.usage.cache_read_tokens);
-      add('c', step.cost_nanousd ?? 0);
-      add('u', step.cost_nanousd === null ? 1 : 0);
+      sum.i += step.usage.input_tokens;
+      sum.o += step.usage.output_tokens;
+      sum.w5 += step.usage.cache_write_5m_tokens;
+      sum.w1 += step.usage.cache_write_1h_tokens;
+      sum.cr += step.usage.cache_read_tokens;
+      sum.c += step.cost_nanousd ?? 0;
+      sum.u += step.cost_nanousd === null ? 1 : 0;
     }
   }
   await addTallies(trx, [...sums.values()], slot);
+}
+
+function noSum({ batch_id, project_id }: RunToDecide) {
+  return {
+    ...{ batch: batch_id, project: project_id },
+    ...{ completed: 0, failed: 0, cancelled: 0, expired: 0, requires_action: 0 },
+    ...{ steps: 0, tool_calls: 0, i: 0, o: 0, w5: 0, w1: 0, cr: 0, c: 0, u: 0 },
+  };
 }
 
 /** Adds sums to the counts of batches, in batch id order. */
