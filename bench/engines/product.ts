@@ -33,7 +33,7 @@ const AUDIT_INTERVAL_MS = 600_000;
  * The provider answers at once, so the product's waits for company and for the provider are cut short: they are not what
  * is measured, and at their defaults a bench would mostly sleep.
  */
-const SHORT_WAITS = { GATHER_WINDOW_MS: '500', POLL_INTERVAL_MS: '100' };
+const SHORT_WAITS = { GATHER_WINDOW_MS: '500', POLL_INTERVAL_MS: '20' };
 /** Without a queue the sweep is what wakes everybody. */
 const SHORT_SWEEP = { SWEEP_INTERVAL_MS: '500' };
 
