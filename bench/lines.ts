@@ -27,7 +27,7 @@ const ofEngine = (engine: EngineName): Line => ({
   about: ENGINES[engine].about,
 });
 
-/** Its tool waits, so that its runs take long and show nothing new where there are many. */
+/** Its tool waits: many runs take minutes and show nothing new. */
 const WAITING_RUNS_MAX = 10_000;
 
 export const LINES: readonly Line[] = [

@@ -54,18 +54,26 @@ function show({ title, table, goals, notes }: ScenarioResult): void {
 }
 
 async function showComparison(bench: Bench, args: readonly string[]): Promise<void> {
-  const { machine, lines, notes } = await compare(bench);
-  const others: ScenarioResult[] = [];
-  // The document says it all; at the sizes that the scenarios have by themselves.
-  for (const name of bench.options.writeDocs ? DOCUMENTED : []) {
-    others.push(await SCENARIOS[name]({ ...bench, options: { ...bench.options, runs: null } }));
-  }
-  const goals = [...goalsOf(lines, machine.cores), ...others.flatMap((other) => other.goals)];
+  const compared = await compare(bench);
+  const { machine, lines } = compared;
   for (const { server, runs } of sizesOf(lines)) {
     print(`\n${runs.toLocaleString('en-US')} runs, ${server} settings\n`);
     print(toText(tableOf(lines.filter((line) => line.server === server && line.runs === runs))));
   }
-  for (const other of others) show(other);
+  const others: ScenarioResult[] = [];
+  const unmeasured: string[] = [];
+  // At the sizes that they have by themselves. What was compared is shown whatever becomes of them.
+  for (const name of bench.options.writeDocs ? DOCUMENTED : []) {
+    try {
+      const result = await SCENARIOS[name]({ ...bench, options: { ...bench.options, runs: null } });
+      others.push(result);
+      show({ ...result, goals: [] });
+    } catch (error) {
+      unmeasured.push(`--${name} could not be measured: ${String(error)}`);
+    }
+  }
+  const goals = [...goalsOf(lines, machine.cores), ...others.flatMap((other) => other.goals)];
+  const notes = [...compared.notes, ...unmeasured];
   print(`\n${toText(goalTable(goals))}\n`);
   for (const note of notes) print(note);
   if (bench.options.writeDocs) {
@@ -75,7 +83,8 @@ async function showComparison(bench: Bench, args: readonly string[]): Promise<vo
     writeFileSync(join(ROOT, 'docs', 'BENCHMARKS.md'), text);
     say('docs/BENCHMARKS.md is written.');
   }
-  print(JSON.stringify({ bench: 'compare', machine, lines, goals, notes }));
+  const figures = others.map((other) => ({ title: other.title, ...other.figures }));
+  print(JSON.stringify({ bench: 'compare', machine, lines, others: figures, goals, notes }));
 }
 
 function sizesOf(

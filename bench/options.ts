@@ -61,6 +61,8 @@ export function readOptions(args: readonly string[]): Options | 'help' {
   if (values.help) return 'help';
   const modes = (['trace', 'tools', 'poll', 'status', 'compose'] as const).filter((mode) => values[mode]);
   if (modes.length > 1) throw new Error(`--${modes.join(' and --')}: one at a time.`);
+  if (modes.length > 0 && values['write-docs'])
+    throw new Error('--write-docs goes with the comparison, and measures the others too.');
   return {
     mode: modes[0] ?? 'compare',
     runs: values.runs === undefined ? null : listOf(values.runs).map((text) => countOf('--runs', text)),

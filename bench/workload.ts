@@ -116,3 +116,9 @@ export function itemOf(customId: string): { readonly item: number; readonly step
     step: Number.parseInt(customId.slice(35, 43), 16) >>> 8,
   };
 }
+
+/**
+ * The provider answers at once, so the product's waits for company and for the provider are cut short: they are not what
+ * is measured, and at their defaults a bench would mostly sleep.
+ */
+export const SHORT_WAITS = { GATHER_WINDOW_MS: '500', POLL_INTERVAL_MS: '20' };

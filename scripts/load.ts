@@ -6,6 +6,7 @@ import { createClient } from './demo/client.ts';
 import { createProgressBar, type BatchCounts } from './demo/progress.ts';
 import { inputOf, storeAgents } from './load/agents.ts';
 import { watchMemory } from './load/memory.ts';
+import { LISTENERS_ON_POSTGRES_MAX } from './stack/settings.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
 // One large batch through real processes: how fast steps go, and how much memory a worker takes. Every run makes three
@@ -42,10 +43,9 @@ const stack = await startStack({
   port: 0,
   toolsDir: join(import.meta.dirname, '../samples/tools'),
   simulatorLatency: 'uniform:200-900',
-  // The queue in Postgres carries two workers at most.
   ...(process.env.QUEUE_URL !== undefined
     ? { queueUrl: process.env.QUEUE_URL }
-    : workers > 2
+    : workers > LISTENERS_ON_POSTGRES_MAX
       ? { queueUrl: 'none' }
       : {}),
   ...(process.env.DATABASE_URL === undefined ? {} : { databaseUrl: process.env.DATABASE_URL }),

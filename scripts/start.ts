@@ -78,7 +78,8 @@ function announce({ apiUrl, apiKey, workers: { length: workers }, simulatorContr
 
 async function start(): Promise<Stack> {
   const count = wholeNumber('WORKERS', process.env.WORKERS || '1', 1, WORKERS_MAX);
-  checkListeners(count, process.env.QUEUE_URL || undefined);
+  const queueUrl = process.env.QUEUE_URL || undefined;
+  checkListeners(count, queueUrl);
   const wanted = wholeNumber('PORT', wantedPort || PORT_DEFAULT, 0, 65_535);
   console.error(`Starting the database, the API and ${count === 1 ? 'a worker' : `${count} workers`} …`);
   return startStack({
@@ -94,6 +95,6 @@ async function start(): Promise<Stack> {
     },
     ...(isSimulated ? {} : { anthropicApiKey: key }),
     ...(process.env.DATABASE_URL === undefined ? {} : { databaseUrl: process.env.DATABASE_URL }),
-    ...(process.env.QUEUE_URL === undefined ? {} : { queueUrl: process.env.QUEUE_URL }),
+    ...(queueUrl === undefined ? {} : { queueUrl }),
   });
 }

@@ -9,7 +9,6 @@ export interface EngineEntry {
   readonly load: () => Promise<PrepareEngine>;
   /** Largest number of runs it is asked to do: beyond it the bench takes hours and shows nothing new. */
   readonly runs_max: number;
-  readonly needs_redis?: true;
 }
 
 const FLOOR_LEAVES_OUT =
@@ -67,8 +66,4 @@ export type EngineName = keyof typeof ENGINES;
 
 export function isEngineName(name: string): name is EngineName {
   return Object.hasOwn(ENGINES, name);
-}
-
-export function engineEntry(name: EngineName): EngineEntry {
-  return ENGINES[name];
 }

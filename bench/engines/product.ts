@@ -20,7 +20,7 @@ import { prepareQueue } from '../../libs/queue/src/index.ts';
 import { checkRedis, createPool } from '../../libs/services/src/index.ts';
 import { WORKER_NODE_ARGUMENTS } from '../../scripts/stack/settings.ts';
 import { description, parameters } from '../tools/look_up.ts';
-import { MODEL, STEPS, SYSTEM_PROMPT, toolCall, userText, type Scenario } from '../workload.ts';
+import { MODEL, SHORT_WAITS, STEPS, SYSTEM_PROMPT, toolCall, userText, type Scenario } from '../workload.ts';
 import type { EngineContext, PreparedEngine, RowCounts } from './engine.ts';
 import { addFigures, startWorkerProcess, type WorkerProcess } from './worker-processes.ts';
 
@@ -29,11 +29,6 @@ const AGENTS_PER_TRANSACTION = 2_000;
 const ACCEPT_TIMEOUT_MS = 600_000;
 const AUDIT_INTERVAL_MS = 600_000;
 
-/**
- * The provider answers at once, so the product's waits for company and for the provider are cut short: they are not what
- * is measured, and at their defaults a bench would mostly sleep.
- */
-const SHORT_WAITS = { GATHER_WINDOW_MS: '500', POLL_INTERVAL_MS: '20' };
 /** Without a queue the sweep is what wakes everybody. */
 const SHORT_SWEEP = { SWEEP_INTERVAL_MS: '500' };
 

@@ -3,7 +3,14 @@ import { ENGINES } from '../engines/engines.ts';
 import { LINES, PEERS } from '../lines.ts';
 import type { Machine } from '../measure/machine.ts';
 import type { Options } from '../options.ts';
-import { LINE_BYTES, MESSAGES_PER_RUN, STEPS, TEXT_CHARS, TOOL_RESULT_CHARS } from '../workload.ts';
+import {
+  LINE_BYTES,
+  MESSAGES_PER_RUN,
+  SHORT_WAITS,
+  STEPS,
+  TEXT_CHARS,
+  TOOL_RESULT_CHARS,
+} from '../workload.ts';
 import { goalTable, tableOf, type Goal } from './comparison.ts';
 import type { ScenarioResult } from '../scenarios/bench.ts';
 import type { LineFigures } from './summary.ts';
@@ -25,7 +32,8 @@ const ABOUT_GOALS = [
   'The goals are those the engine was planned with, from its parts measured one by one; where none says otherwise they are those of 10,000 runs.',
   'What is missed has no single cause: [SCALING.md](SCALING.md), "Where it goes", takes a step apart. It writes seven rows or versions where',
   'the floor writes four, and does what the floor leaves out. The distances to the peers that work row by row follow from the same figure.',
-  'Two workers give 1.6 x where runs wait for their tools, as most do. They cannot where one and its PostgreSQL keep most of two cores busy.',
+  'Of two workers there are two goals. Where tools wait, the limit of one is how many calls its tool host has under way, 64 on two cores, which',
+  'more threads (`TOOL_THREADS`) raise as a second worker does. Where tools answer at once it is the cores, which both workers share with PostgreSQL.',
 ];
 
 const UNMEASURED = [
@@ -48,6 +56,7 @@ export function documentOf(documented: Documented): string {
       '- **A step** is one answer taken in, its tool call carried out, and the next request made. The figure that travels between machines is CPU a step, and of that the ratio: steps a second are those of one machine on one day.',
       "- **CPU** is that of the engine (its process, threads and children) and of the whole PostgreSQL, apart, from the kernel's books, taking the runs in included. The provider answers from prepared lines; its work is left out.",
       `- Every engine runs in a process of its own on a fresh database after a checkpoint, in turns, ${options.reps} times; figures are medians. \`fsync\` is on everywhere. "foreign" is the number of cores that were busy with something else.`,
+      `- The product's waits are cut short, since the provider answers at once: its runs gather for ${SHORT_WAITS.GATHER_WINDOW_MS} ms and the provider is asked every ${SHORT_WAITS.POLL_INTERVAL_MS} ms. It does so by default every 2 s and every minute.`,
       '- **floor** does nothing but the durable writes, a thousand results a statement. **floor-full** adds what cannot be left out: request bodies from the history, tools in threads, answers durable before their tools run. It is what the product is measured against.',
     ].join('\n'),
     '## Machine',

@@ -101,6 +101,9 @@ export function speedRatio(of: LineFigures | undefined, to: LineFigures | undefi
   return of.figures.steps_per_s.median / to.figures.steps_per_s.median;
 }
 
+/** Two workers that keep no more of a core busy than this are waiting. */
+const WAITING_CORES = 0.6;
+
 /** What two workers gain over one, and what kept them from more. */
 export function scalingOf(
   one: LineFigures | undefined,
@@ -113,7 +116,7 @@ export function scalingOf(
   const busy = engine_cores + postgres_cores + foreign_cores.median;
   const share = `engine ${engine_cores.toFixed(2)}, PostgreSQL ${postgres_cores.toFixed(2)}, others ${foreign_cores.median.toFixed(2)} of ${cores} cores`;
   if (busy > 0.9 * cores) return { gain, limit: `the machine: ${share}` };
-  if (busy < 0.5 * cores) return { gain, limit: `what the workers wait for: ${share}` };
   if (postgres_cores > engine_cores) return { gain, limit: `PostgreSQL: ${share}` };
+  if (engine_cores < WAITING_CORES) return { gain, limit: `what the workers wait for: ${share}` };
   return { gain, limit: `the workers' own order of work: ${share}` };
 }

@@ -32,7 +32,9 @@ export async function compare(bench: Bench): Promise<Comparison> {
           const able = options.lines.filter((line) => runs <= line.runs_max);
           for (const line of options.lines) {
             if (!able.includes(line))
-              notes.push(`${line.name} is not asked to do ${runs} runs: it would take hours.`);
+              notes.push(
+                `${line.name} is measured with up to ${line.runs_max.toLocaleString('en-US')} runs: more take long and show nothing new.`,
+              );
           }
           lines.push(...(await measureSize(bench, able, { name, server, redis, runs })));
         }

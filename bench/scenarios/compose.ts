@@ -80,7 +80,7 @@ export async function compose(bench: Bench): Promise<ScenarioResult> {
       },
       goals: [
         {
-          goal: `a body of ${runs} requests streamed under 500 MB of RSS`,
+          goal: `a body of ${requests} requests streamed under 500 MB of RSS`,
           measured: `${digits(peakMb)} MB`,
           met: peakMb < 500,
         },

@@ -2,6 +2,7 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { EngineContext } from '../engines/engine.ts';
+import { WORKER_NODE_ARGUMENTS } from '../../scripts/stack/settings.ts';
 import { prepareStore, type ProductStore } from '../engines/product.ts';
 import { startWorkerProcess, type WorkerProcess } from '../engines/worker-processes.ts';
 import { startServer, type BenchServer } from '../servers.ts';
@@ -59,7 +60,7 @@ export async function setUpProduct(bench: Bench, runs: number): Promise<ProductS
             holdOpenMs,
             trace: false,
           },
-          nodeArguments: options.nodeArguments,
+          nodeArguments: options.nodeArguments.length > 0 ? options.nodeArguments : WORKER_NODE_ARGUMENTS,
           env: { ...env, ...options.workerEnv },
         });
         workers.push(worker);

@@ -7,6 +7,7 @@ import { findFreePort } from '../../libs/services/src/index.ts';
 import { spreadOf } from '../measure/statistics.ts';
 import { treeCpuMs } from '../measure/processes.ts';
 import { digits } from '../report/table.ts';
+import { SHORT_WAITS } from '../workload.ts';
 import { setUpProduct, type ProductSetup } from './product-setup.ts';
 import type { Bench, ScenarioResult } from './bench.ts';
 
@@ -23,8 +24,7 @@ export async function status(bench: Bench): Promise<ScenarioResult> {
   try {
     await setup.store.accept();
     const worker = await setup.startWorker(0, {
-      GATHER_WINDOW_MS: '250',
-      POLL_INTERVAL_MS: '100',
+      ...SHORT_WAITS,
       SWEEP_INTERVAL_MS: '500',
     });
     worker.start();

@@ -1,4 +1,5 @@
 import { VARIABLES } from '../../apps/worker/src/config.ts';
+import { parseQueueUrl } from '../../libs/queue/src/index.ts';
 
 /** What the stack tells its workers itself: where its own parts are, and who they are. */
 const SET_BY_THE_STACK: ReadonlySet<string> = new Set([
@@ -12,11 +13,11 @@ const SET_BY_THE_STACK: ReadonlySet<string> = new Set([
 ]);
 
 /** Workers that may listen to a queue on Postgres: more meet each other in deadlocks there. */
-const LISTENERS_ON_POSTGRES_MAX = 2;
+export const LISTENERS_ON_POSTGRES_MAX = 2;
 
-/** Throws when so many workers cannot listen to the queue of `npm start`: `queueUrl`, by default its database. */
+/** Throws when so many workers cannot listen to the queue of `npm start`: `queueUrl`, by default its database. Also when that is no URL of a queue. */
 export function checkListeners(workers: number, queueUrl: string | undefined): void {
-  const isPostgres = queueUrl === undefined || /^postgres(ql)?:/.test(queueUrl);
+  const isPostgres = queueUrl === undefined || parseQueueUrl(queueUrl).backend === 'postgres';
   if (!isPostgres || workers <= LISTENERS_ON_POSTGRES_MAX) return;
   throw new Error(
     `WORKERS=${workers} is more than the ${LISTENERS_ON_POSTGRES_MAX} that may listen to a queue on Postgres. ` +

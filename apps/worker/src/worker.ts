@@ -84,9 +84,9 @@ export async function startWorker(config: WorkerConfig, parts: WorkerParts): Pro
   const listener = await listen({
     queueUrl: config.queue_url,
     onControl: (signal) => {
-      if (!houseBell.isEcho(signal)) pumps.kick(signal.kind);
+      if (!houseBell.takeEcho(signal)) pumps.kick(signal.kind);
     },
-    // Echoes too: while the pump is at work, what else there is goes to another process.
+    // An echo is drained like any other: meanwhile this worker takes no further signal, and another process gets it.
     onWork: (signal) => pumps.drain(signal.kind),
     checkRedis,
     onError: (error) => parts.log.queueError(error),

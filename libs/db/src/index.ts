@@ -213,7 +213,7 @@ export { readKnownProviderIds } from './reads/known-provider-ids.ts';
 export { readOpenDoubts, type OpenDoubt } from './reads/open-doubts.ts';
 export { readOpenSteps } from './reads/open-steps.ts';
 export { readStepsAtLimit } from './reads/steps-at-limit.ts';
-export { readReadyBacklog } from './reads/ready-backlog.ts';
+export { readReadyBacklog, type ReadyBacklog } from './reads/ready-backlog.ts';
 export { commitCallback, type CallbackDelivery } from './commits/callback.ts';
 export { readEndedBatch, type EndedBatch } from './reads/ended-batch.ts';
 export { auditInvariants, invariants, type AuditOptions, type Violation } from './audit/audit-invariants.ts';

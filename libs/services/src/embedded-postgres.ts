@@ -1,5 +1,4 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { closeSync, existsSync, mkdirSync, openSync, renameSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -138,16 +137,14 @@ async function launch(
   for (;;) {
     const port = await findFreePort();
     const child = spawnServer(home, binDir, user, serverSettings(options, port));
-    const failure = await untilReady(child, cluster, deadline);
+    const ended = endOf(child);
+    const failure = await untilReady(child, ended, cluster, deadline);
     if (failure === undefined && child.pid !== undefined) {
       const url = serverUrl(password, port);
       const dismissWatchdog = startWatchdog(child.pid);
-      const stop = (): Promise<void> => stopServer(child, url).finally(dismissWatchdog);
-      const ended = once(child, 'exit').then(
-        ([code, signal]) =>
-          `${(signal as string | null) ?? `exit code ${String(code)}`}, log in ${join(home, 'postgres.log')}`,
-      );
-      return { url, port, pid: child.pid, ended, stop };
+      const stop = (): Promise<void> => stopServer(child, ended, url).finally(dismissWatchdog);
+      const told = ended.then((how) => `${how}, log in ${join(home, 'postgres.log')}`);
+      return { url, port, pid: child.pid, ended: told, stop };
     }
     const log = tail(join(home, 'postgres.log'));
     // Somebody took the port since we looked, or the last processes of a killed server are still ending.
@@ -202,19 +199,27 @@ function spawnServer(
   }
 }
 
+/** How the process ends; never rejects. Asked for as soon as it is there: an end that is past is told to nobody. */
+function endOf(child: ChildProcess): Promise<string> {
+  return new Promise((resolve) => {
+    child.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`));
+    child.on('error', ({ message }) => resolve(message));
+  });
+}
+
 /** Resolves with undefined when the server accepts connections, with the reason when it never will. */
 async function untilReady(
   child: ChildProcess,
+  ended: Promise<string>,
   cluster: string,
   deadline: number,
 ): Promise<string | undefined> {
   let failure: string | undefined;
-  child.once('error', (error) => (failure = error.message));
-  child.once('exit', (code, signal) => (failure = `it ended with ${signal ?? `exit code ${code}`}`));
+  void ended.then((how) => (failure = `it ended: ${how}`));
   for (;;) {
+    if (failure !== undefined) return failure;
     const [pid, , , , , , , status] = readLines(join(cluster, 'postmaster.pid'));
     if (Number(pid) === child.pid && status?.trim() === 'ready') return undefined;
-    if (failure !== undefined) return failure;
     if (performance.now() > deadline) {
       child.kill('SIGQUIT');
       return `it was not ready after ${START_DEADLINE_MS / 1000} s`;
@@ -223,15 +228,14 @@ async function untilReady(
   }
 }
 
-async function stopServer(child: ChildProcess, url: string): Promise<void> {
+async function stopServer(child: ChildProcess, ended: Promise<string>, url: string): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   await untilOthersHaveLeft(url);
-  const exited = once(child, 'exit');
   child.ref();
   child.kill('SIGINT');
   const timeout = AbortSignal.timeout(FAST_SHUTDOWN_DEADLINE_MS);
   timeout.addEventListener('abort', () => child.kill('SIGQUIT'), { once: true });
-  await exited;
+  await ended;
 }
 
 /**

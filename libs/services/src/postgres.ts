@@ -70,8 +70,14 @@ export async function providePostgres(wish: PostgresWish): Promise<ProvidedPostg
           description: `running embedded PostgreSQL, data in ${wish.dataDir} (${reason})`,
           stop: () => Promise.resolve(),
         };
-      const server = await startEmbeddedPostgres(wish);
-      return { ...server, source, description: `embedded PostgreSQL, data in ${wish.dataDir} (${reason})` };
+      const { url, ended, stop } = await startEmbeddedPostgres(wish);
+      return {
+        url,
+        source,
+        ended,
+        stop,
+        description: `embedded PostgreSQL, data in ${wish.dataDir} (${reason})`,
+      };
     }
   }
 }

@@ -141,6 +141,15 @@ describe('an embedded PostgreSQL', () => {
     expect(existsSync(join(dataDir, 'owner.lock'))).toBe(false);
   });
 
+  test('says when it has ended, and how: stopped or by itself', async () => {
+    const stopped = await start(usedDirectory);
+    await stopped.stop();
+    expect(await stopped.ended).toMatch(/^exit code 0, log in .*postgres\.log$/);
+    const struck = await start(usedDirectory);
+    process.kill(struck.pid, 'SIGKILL');
+    expect(await struck.ended).toMatch(/^SIGKILL, log in /);
+  });
+
   test('lets connections that are just closing go before it stops', async () => {
     const { url, stop } = await start(usedDirectory);
     const client = new pg.Client({ connectionString: url });

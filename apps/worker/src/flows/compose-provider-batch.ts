@@ -5,6 +5,7 @@ import {
   newId,
   readReadyBacklog,
   sealReadyRuns,
+  type ReadyBacklog,
 } from '@nightshift/db';
 import type { FlowDeps, FlowReport } from './deps.ts';
 import { newNonce } from './nonce.ts';
@@ -12,6 +13,7 @@ import { outputMaxima } from './output-maxima.ts';
 import { reserveBudgets } from './reserve-budgets.ts';
 import { ringAfterCommit } from './ring.ts';
 
+const FLOW = 'compose-provider-batch';
 /** Milliseconds between two looks at runs that wait, for company or for whoever seals them: every chunk that is taken in rings. */
 const LOOK_INTERVAL_MS = 1_000;
 
@@ -27,7 +29,7 @@ export async function composeProviderBatch(deps: FlowDeps): Promise<FlowReport> 
   if (!full && (backlog.runs === 0 || backlog.oldest_ms < settings.gather_window_ms)) {
     const waits = backlog.runs === 0 ? backlog.next_in_ms : settings.gather_window_ms - backlog.oldest_ms;
     return {
-      flow: 'compose-provider-batch',
+      flow: FLOW,
       worked: false,
       ...(waits === null ? {} : { again_in_ms: atLeastOneMs(waits) }),
       ...(backlog.runs === 0 || waits === null ? {} : { rest_ms: Math.min(waits, LOOK_INTERVAL_MS) }),
@@ -35,7 +37,7 @@ export async function composeProviderBatch(deps: FlowDeps): Promise<FlowReport> 
   }
   const id = newId();
   const maxima = outputMaxima(settings.prices);
-  const { requests, reserved } = await inTransaction(db, async (trx) => {
+  const { requests, taken, reserved } = await inTransaction(db, async (trx) => {
     const batch = { id, project_id: DEFAULT_PROJECT_ID, credential: settings.credential, nonce: newNonce() };
     const sealed = await sealReadyRuns(trx, batch, settings.requests_max, maxima);
     const { budgeted_batch_ids } = sealed;
@@ -44,32 +46,39 @@ export async function composeProviderBatch(deps: FlowDeps): Promise<FlowReport> 
         ? null
         : await reserveBudgets(deps, trx, { ...batch, budgeted_batch_ids });
     await hooks?.('compose.before_commit');
-    return { requests: sealed.requests - (reserved?.taken_out ?? 0), reserved };
+    return { ...sealed, requests: sealed.requests - (reserved?.taken_out ?? 0), reserved };
   });
   await hooks?.('compose.after_commit');
   if (reserved?.report != null) {
     const { report } = reserved;
     await ringAfterCommit(deps, report, await markFinishedBatches(db, report.ended_batch_ids));
   }
-  // What is due is being sealed by somebody else, or may not be sent: at once there is nothing else to find.
-  if (requests === 0 && reserved === null)
-    return {
-      flow: 'compose-provider-batch',
-      worked: false,
-      again_in_ms: LOOK_INTERVAL_MS,
-      rest_ms: LOOK_INTERVAL_MS,
-    };
+  const looks = nextLooks(backlog, taken, full);
+  if (taken === 0) return { flow: FLOW, worked: false, ...looks };
   if (requests > 0) await bell.ring([{ kind: 'submit', id }]);
   return {
-    flow: 'compose-provider-batch',
+    flow: FLOW,
     worked: true,
-    provider_batch_id: id,
+    ...(requests === 0 ? {} : { provider_batch_id: id }),
     requests,
     ...(reserved === null ? {} : { no_room: reserved.taken_out, paused: reserved.paused }),
-    // All that was due is taken: no second look, unless somebody has asked for one meanwhile.
-    ...(full ? {} : { rest_ms: 0 }),
-    ...(full || backlog.next_in_ms === null ? {} : { again_in_ms: atLeastOneMs(backlog.next_in_ms) }),
+    ...looks,
   };
+}
+
+/** When to look again at a backlog of which runs were taken. */
+function nextLooks(
+  { runs, next_in_ms }: ReadyBacklog,
+  taken: number,
+  full: boolean,
+): Pick<FlowReport, 'again_in_ms' | 'rest_ms'> {
+  // Others hold it all: at once there is nothing else to find.
+  if (taken === 0) return { again_in_ms: LOOK_INTERVAL_MS, rest_ms: LOOK_INTERVAL_MS };
+  if (full) return {};
+  // No second look, unless somebody asks for one. What others hold comes back to the backlog if they fail.
+  const left = taken < runs ? LOOK_INTERVAL_MS : null;
+  const again = Math.min(left ?? Infinity, next_in_ms ?? Infinity);
+  return { rest_ms: 0, ...(again === Infinity ? {} : { again_in_ms: atLeastOneMs(again) }) };
 }
 
 function atLeastOneMs(ms: number): number {

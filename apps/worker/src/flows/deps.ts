@@ -155,8 +155,9 @@ export interface FlowDeps {
 }
 
 /**
- * What every flow reports: whether it found work (then it is called again at once), when to look again if not, and for how
- * long another look would find nothing that the last one has not.
+ * What every flow reports: whether it found work (then it is called again at once), when to look again in any case, and for
+ * how long another look would find nothing that the last one has not: until then it is not called. With a rest of 0 it is
+ * called again only if somebody asked while it was under way, or asks later.
  */
 export interface FlowReport {
   readonly flow: string;

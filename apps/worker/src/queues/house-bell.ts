@@ -7,8 +7,11 @@ const ALIKE_MAX = 8;
 
 /** The bell of a worker. */
 export interface HouseBell extends Bell {
-  /** Whether a signal that came through the queue is one of ours: the house has looked since, and need not again. */
-  isEcho(signal: Signal): boolean;
+  /**
+   * Whether a signal that came through the queue is one of the last ring's: its own house was asked to look then, and need
+   * not be again. Each counts once. A neighbour's ring for the same row may pass for ours, which costs latency only.
+   */
+  takeEcho(signal: Signal): boolean;
 }
 
 /**
@@ -50,8 +53,7 @@ export function createHouseBell(bell: Bell, kick: (kind: SignalKind) => void): H
       }
       if (pause === undefined) await send();
     },
-    // Once: what comes a second time was rung by somebody else.
-    isEcho: (signal) => sent.delete(keyOf(signal)),
+    takeEcho: (signal) => sent.delete(keyOf(signal)),
     async close() {
       clearTimeout(pause);
       await send();

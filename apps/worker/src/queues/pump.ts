@@ -27,7 +27,8 @@ const TIMER_MS_MAX = 2_000_000_000;
 /**
  * Makes a pump with `lanes` runs side by side. A flow that throws is tried again after a pause that grows and that no
  * kick cuts short: when the database is away, asking more often helps nobody. A lost lease is no failure, unless a flow
- * does nothing but lose them. A flow may ask for rest: kicks that come meanwhile are one look at its end.
+ * does nothing but lose them. A flow may ask for rest, whether it found work or not: kicks that came
+ * while it ran, or come meanwhile, are one look at the end of it.
  */
 export function createPump(name: string, flow: () => Promise<FlowReport>, log: PumpLog, lanes = 1): Pump {
   // An object, because these change while a lane waits. `asks` counts kicks: a lane that saw fewer looks once more.

@@ -136,8 +136,35 @@ test('who has taken all that is due looks again when something else falls due, n
 
 test('who has filled a provider batch looks for more at once', async () => {
   const worker = house.worker({ settings: { requests_max: 1 } });
-  await submitTexts(2, () => 'many');
-  expect(await composeProviderBatch(worker)).not.toHaveProperty('rest_ms');
+  for (const text of ['one', 'other']) await submitTexts(1, () => text);
+  const report = await composeProviderBatch(worker);
+  expect(report).toMatchObject({ worked: true, requests: 1 });
+  expect(report).not.toHaveProperty('rest_ms');
+  expect(await composeProviderBatch(worker)).toMatchObject({ worked: true, requests: 1 });
+});
+
+test('who has taken what others left looks for the rest in a while', async () => {
+  const worker = house.worker();
+  await submitTexts(1, () => 'held');
+  await inTransaction(worker.db, async (trx) => {
+    await trx.selectFrom('run_chunk').select('id').forUpdate().execute();
+    await submitTexts(1, () => 'free');
+    expect(await composeProviderBatch(worker)).toMatchObject({
+      ...{ worked: true, requests: 1 },
+      ...{ rest_ms: 0, again_in_ms: 1_000 },
+    });
+  });
+});
+
+test('runs that may not be sent hold nobody up: behind a full backlog of them is looked at once', async () => {
+  const worker = house.worker({ settings: { requests_max: 1 } });
+  await submitTexts(1, () => 'paused');
+  await house.rows(`update batch set state = 'paused', state_reason = 'requested'`);
+  await submitTexts(1, () => 'running');
+  const report = await composeProviderBatch(worker);
+  expect(report).toMatchObject({ worked: true, requests: 0 });
+  expect(report).not.toHaveProperty('rest_ms');
+  expect(await composeProviderBatch(worker)).toMatchObject({ worked: true, requests: 1 });
 });
 
 test('what another worker is sealing is looked for again in a while, not at once', async () => {

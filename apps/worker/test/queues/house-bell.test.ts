@@ -74,15 +74,20 @@ describe('the bell of a worker', () => {
     expect(outside.sent[1]).toEqual(ended.slice(0, 8));
   });
 
-  test('knows its own signals when they come back, once, and takes none of a neighbour for its own', async () => {
+  test('knows the signals of its last ring when they come back, each once, and none that names no row', async () => {
     const bell = createHouseBell(queue(), () => undefined);
     const ours: Signal = { kind: 'submit', id: 'batch-1' };
     await bell.ring([ours, COMPOSE]);
-    expect(bell.isEcho({ kind: 'submit', id: 'batch-2' })).toBe(false);
-    expect(bell.isEcho({ kind: 'poll', id: 'batch-1' })).toBe(false);
-    expect(bell.isEcho(COMPOSE)).toBe(false);
-    expect(bell.isEcho(ours)).toBe(true);
-    expect(bell.isEcho(ours)).toBe(false);
+    expect(bell.takeEcho({ kind: 'submit', id: 'batch-2' })).toBe(false);
+    expect(bell.takeEcho({ kind: 'poll', id: 'batch-1' })).toBe(false);
+    expect(bell.takeEcho(COMPOSE)).toBe(false);
+    expect(bell.takeEcho(ours)).toBe(true);
+    expect(bell.takeEcho(ours)).toBe(false);
+
+    await bell.ring([ours]);
+    expect(bell.takeEcho(ours)).toBe(false);
+    await vi.advanceTimersByTimeAsync(RING_INTERVAL_MS * 2);
+    expect(bell.takeEcho(ours)).toBe(false);
   });
 
   test('sends what waits before it closes', async () => {

@@ -300,3 +300,22 @@ test('kicks while a flow rests, or that come as it asks for rest, are one look a
   pump.kick();
   expect(script.runs()).toBe(3);
 });
+
+test('a flow that worked and asks for no rest at all is called again only when asked, or at its time', async () => {
+  const script = scripted();
+  const pump = createPump('test', script.flow, recorded());
+  pump.kick();
+  script.underWay[0]!.end({ ...WORKED, rest_ms: 0, again_in_ms: 1_000 });
+  await settled();
+  expect(script.runs()).toBe(1);
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(script.runs()).toBe(2);
+
+  pump.kick();
+  script.underWay[0]!.end({ ...WORKED, rest_ms: 0 });
+  await vi.advanceTimersByTimeAsync(1);
+  expect(script.runs()).toBe(3);
+  script.underWay[0]!.end({ ...WORKED, rest_ms: 0 });
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(script.runs()).toBe(3);
+});

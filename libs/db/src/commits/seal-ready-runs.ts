@@ -24,6 +24,8 @@ export type OutputMaxima = readonly { readonly model: string; readonly output_to
 export interface Sealed {
   /** Steps of the provider batch; 0: none was made. */
   readonly requests: number;
+  /** Runs of the chunks that were taken: those that may not be sent too, but not those of chunks that others hold. */
+  readonly taken: number;
   /** Batches with a cap that may have steps in it: what those may cost must be reserved in this same transaction. */
   readonly budgeted_batch_ids: readonly string[];
 }
@@ -48,7 +50,7 @@ export async function sealReadyRuns(
   maxima: OutputMaxima = [],
 ): Promise<Sealed> {
   const runIds = await takeDueChunks(trx, limit);
-  if (runIds.length === 0) return { requests: 0, budgeted_batch_ids: [] };
+  if (runIds.length === 0) return { requests: 0, taken: 0, budgeted_batch_ids: [] };
   await planUnseen(trx);
   const ids = uuidArray(runIds);
 
@@ -122,6 +124,7 @@ export async function sealReadyRuns(
   }
   return {
     requests: count,
+    taken: runIds.length,
     budgeted_batch_ids: count === 0 ? [] : budgeted.filter((id) => !short.includes(id)),
   };
 }

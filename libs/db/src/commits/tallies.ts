@@ -16,8 +16,8 @@ export interface Tallied {
 export async function addToTallies(trx: Tx, tallied: readonly Tallied[], slot: number): Promise<void> {
   const sums = new Map<string, ReturnType<typeof noSum>>();
   for (const { run, move, steps, tool_calls, step } of tallied) {
-    const sum = sums.get(run.batch_id) ?? noSum(run);
-    sums.set(run.batch_id, sum);
+    let sum = sums.get(run.batch_id);
+    if (sum === undefined) sums.set(run.batch_id, (sum = noSum(run)));
     if (move.state !== 'ready' && move.state !== 'acting') sum[move.state] += 1;
     sum.steps += steps;
     sum.tool_calls += tool_calls;
