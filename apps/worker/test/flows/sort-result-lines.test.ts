@@ -1,0 +1,104 @@
+import { SHIPPED_PRICES, toCustomId } from '@nightshift/agent-core';
+import { expect, test } from 'vitest';
+import { sortLines } from '../../src/flows/sort-result-lines.ts';
+import type { Line } from '../../src/provider/line-splitter.ts';
+
+const OURS = { nonce: 'aaaaaaaaaa' };
+const THEIRS = 'bbbbbbbbbb';
+
+function idOf(run: number, nonce = OURS.nonce): string {
+  const run_id = `01a1fd04-e0bd-7ea3-b0fc-${run.toString(16).padStart(6, '0')}000000`;
+  return toCustomId(nonce, { run_id, number: 1, attempt: 1 });
+}
+
+function answer(custom_id: string, text = 'Done.'): string {
+  const message = {
+    ...{
+      id: 'msg_1',
+      type: 'message',
+      role: 'assistant',
+      model: 'claude-haiku-4-5',
+      stop_reason: 'end_turn',
+    },
+    ...{
+      stop_sequence: null,
+      content: [{ type: 'text', text }],
+      usage: { input_tokens: 1, output_tokens: 1 },
+    },
+  };
+  return JSON.stringify({ custom_id, result: { type: 'succeeded', message } });
+}
+
+function failure(custom_id: string, type: string): string {
+  const error = { type: 'error', error: { type, message: 'no' } };
+  return JSON.stringify({ custom_id, result: { type: 'errored', error } });
+}
+
+function sort(texts: readonly string[], { isLastPass = true, isCut = false } = {}) {
+  const lines = texts.map((text, index): Line => {
+    return { kind: 'line', number: index + 1, text, terminated: !isCut || index < texts.length - 1 };
+  });
+  const { entries, bad, cut, accountTrouble } = sortLines(OURS, lines, isLastPass, SHIPPED_PRICES);
+  return {
+    answers: [...entries.values()].map(({ outcome }) => outcome.kind),
+    aside: bad.map(({ line_number, reason }) => `${line_number} ${reason}`),
+    ...{ cut, accountTrouble },
+  };
+}
+
+const NOTHING = { answers: [], aside: [], cut: false, accountTrouble: null };
+
+test.each([
+  ['an answer to a step of ours', [answer(idOf(1))], { answers: ['answered'] }],
+  ["an answer to a step of another batch's", [answer(idOf(1, THEIRS))], { aside: ['1 foreign'] }],
+  ['an answer to nobody', [answer('hello')], { aside: ['1 foreign'] }],
+  ['what is no JSON', ['{"custom_id":'], { aside: ['1 unreadable'] }],
+  ['the same line twice', [answer(idOf(1)), answer(idOf(1))], { answers: ['answered'] }],
+  [
+    'two answers to one step',
+    [answer(idOf(1)), answer(idOf(1), 'No.')],
+    { answers: ['answered'], aside: ['2 conflicting'] },
+  ],
+  [
+    'a failure that is of our key',
+    [failure(idOf(1), 'authentication_error')],
+    { answers: ['errored'], accountTrouble: 'a result says authentication_error' },
+  ],
+] as const)('%s', (_what, texts, expected) => {
+  expect(sort(texts)).toEqual({ ...NOTHING, ...expected });
+});
+
+test('a line of ours that cannot be read is its answer on the last pass only, and put aside on each', () => {
+  const broken = `{"custom_id":"${idOf(1)}","result":{"type":"succeeded","message":7}}`;
+  expect(sort([broken], { isLastPass: false })).toEqual({ ...NOTHING, aside: ['1 unreadable'] });
+  expect(sort([broken])).toEqual({ ...NOTHING, answers: ['unreadable'], aside: ['1 unreadable'] });
+});
+
+test('a last line that breaks off is no answer: the file is cut', () => {
+  const text = answer(idOf(2));
+  const texts = [answer(idOf(1)), text.slice(0, text.length / 2)];
+  expect(sort(texts, { isCut: true })).toEqual({ ...NOTHING, answers: ['answered'], cut: true });
+});
+
+test('a line that was too long to be held is put aside as that', () => {
+  const head = answer(idOf(1)).slice(0, 200);
+  const line: Line = { kind: 'too_long', number: 1, byte_length: 1_000_000, head, terminated: true };
+  const { entries, bad } = sortLines(OURS, [line], true, SHIPPED_PRICES);
+  expect([...entries.values()]).toMatchObject([{ outcome: { kind: 'unreadable' } }]);
+  expect(bad).toMatchObject([{ reason: 'too_long', byte_length: 1_000_000, custom_id: idOf(1) }]);
+});
+
+test('where nearly all of many lines failed at the provider, none of them is to blame', () => {
+  const classes = (count: number): unknown[] => {
+    const texts = Array.from({ length: count }, (_, run) => failure(idOf(run), 'api_error'));
+    const lines = texts.map((text, index): Line => {
+      return { kind: 'line', number: index + 1, text, terminated: true };
+    });
+    const { entries } = sortLines(OURS, lines, true, SHIPPED_PRICES);
+    return [
+      ...new Set([...entries.values()].map(({ outcome }) => 'error_class' in outcome && outcome.error_class)),
+    ];
+  };
+  expect(classes(3)).toEqual(['retryable']);
+  expect(classes(10)).toEqual(['outage']);
+});
