@@ -13,18 +13,14 @@ function idOf(run: number, nonce = OURS.nonce): string {
 
 function answer(custom_id: string, text = 'Done.'): string {
   const message = {
-    ...{
-      id: 'msg_1',
-      type: 'message',
-      role: 'assistant',
-      model: 'claude-haiku-4-5',
-      stop_reason: 'end_turn',
-    },
-    ...{
-      stop_sequence: null,
-      content: [{ type: 'text', text }],
-      usage: { input_tokens: 1, output_tokens: 1 },
-    },
+    id: 'msg_1',
+    type: 'message',
+    role: 'assistant',
+    model: 'claude-haiku-4-5',
+    stop_reason: 'end_turn',
+    stop_sequence: null,
+    content: [{ type: 'text', text }],
+    usage: { input_tokens: 1, output_tokens: 1 },
   };
   return JSON.stringify({ custom_id, result: { type: 'succeeded', message } });
 }
@@ -34,15 +30,19 @@ function failure(custom_id: string, type: string): string {
   return JSON.stringify({ custom_id, result: { type: 'errored', error } });
 }
 
-function sort(texts: readonly string[], { isLastPass = true, isCut = false } = {}) {
-  const lines = texts.map((text, index): Line => {
+function linesOf(texts: readonly string[], isCut = false): readonly Line[] {
+  return texts.map((text, index) => {
     return { kind: 'line', number: index + 1, text, terminated: !isCut || index < texts.length - 1 };
   });
-  const { entries, bad, cut, accountTrouble } = sortLines(OURS, lines, isLastPass, SHIPPED_PRICES);
+}
+
+function sort(texts: readonly string[], { isLastPass = true, isCut = false } = {}) {
+  const sorted = sortLines(OURS, linesOf(texts, isCut), isLastPass, SHIPPED_PRICES);
   return {
-    answers: [...entries.values()].map(({ outcome }) => outcome.kind),
-    aside: bad.map(({ line_number, reason }) => `${line_number} ${reason}`),
-    ...{ cut, accountTrouble },
+    answers: [...sorted.entries.values()].map(({ outcome }) => outcome.kind),
+    aside: sorted.bad.map(({ line_number, reason }) => `${line_number} ${reason}`),
+    cut: sorted.cut,
+    accountTrouble: sorted.accountTrouble,
   };
 }
 
@@ -91,10 +91,7 @@ test('a line that was too long to be held is put aside as that', () => {
 test('where nearly all of many lines failed at the provider, none of them is to blame', () => {
   const classes = (count: number): unknown[] => {
     const texts = Array.from({ length: count }, (_, run) => failure(idOf(run), 'api_error'));
-    const lines = texts.map((text, index): Line => {
-      return { kind: 'line', number: index + 1, text, terminated: true };
-    });
-    const { entries } = sortLines(OURS, lines, true, SHIPPED_PRICES);
+    const { entries } = sortLines(OURS, linesOf(texts), true, SHIPPED_PRICES);
     return [
       ...new Set([...entries.values()].map(({ outcome }) => 'error_class' in outcome && outcome.error_class)),
     ];

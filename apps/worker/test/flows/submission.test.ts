@@ -1,5 +1,5 @@
 import type {} from '../../../../test/global-setup.ts';
-import { inTransaction, readGauges } from '@nightshift/db';
+import { readGauges } from '@nightshift/db';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
 import { anthropicProvider } from '../../src/provider/anthropic.ts';
 import type { ProviderPort } from '../../src/provider/port.ts';
@@ -121,61 +121,6 @@ test('whoever has looked at batches, or found none due, knows when the next look
   expect(await pollProviderBatches(worker)).toMatchObject({ worked: false, ...soon });
   await house.rows('update provider_batch set next_due_at = app_now()');
   expect(await pollProviderBatches(worker)).toMatchObject({ looked_at: 1, ...soon });
-});
-
-test('who has taken all that is due looks again when something else falls due, not at once', async () => {
-  const worker = house.worker();
-  await submitTexts(1, () => 'later');
-  await house.rows(`update run_chunk set next_due_at = app_now() + interval '1 minute'`);
-  await submitTexts(1, () => 'now');
-  const report = await composeProviderBatch(worker);
-  expect(report).toMatchObject({ worked: true, requests: 1, rest_ms: 0 });
-  expect(report.again_in_ms).toBeGreaterThan(50_000);
-  expect(report.again_in_ms).toBeLessThanOrEqual(60_000);
-});
-
-test('who has filled a provider batch looks for more at once', async () => {
-  const worker = house.worker({ settings: { requests_max: 1 } });
-  for (const text of ['one', 'other']) await submitTexts(1, () => text);
-  const report = await composeProviderBatch(worker);
-  expect(report).toMatchObject({ worked: true, requests: 1 });
-  expect(report).not.toHaveProperty('rest_ms');
-  expect(await composeProviderBatch(worker)).toMatchObject({ worked: true, requests: 1 });
-});
-
-test('who has taken what others left looks for the rest in a while', async () => {
-  const worker = house.worker();
-  await submitTexts(1, () => 'held');
-  await inTransaction(worker.db, async (trx) => {
-    await trx.selectFrom('run_chunk').select('id').forUpdate().execute();
-    await submitTexts(1, () => 'free');
-    expect(await composeProviderBatch(worker)).toMatchObject({
-      ...{ worked: true, requests: 1 },
-      ...{ rest_ms: 0, again_in_ms: 1_000 },
-    });
-  });
-});
-
-test('runs that may not be sent hold nobody up: behind a full backlog of them is looked at once', async () => {
-  const worker = house.worker({ settings: { requests_max: 1 } });
-  await submitTexts(1, () => 'paused');
-  await house.rows(`update batch set state = 'paused', state_reason = 'requested'`);
-  await submitTexts(1, () => 'running');
-  const report = await composeProviderBatch(worker);
-  expect(report).toMatchObject({ worked: true, requests: 0 });
-  expect(report).not.toHaveProperty('rest_ms');
-  expect(await composeProviderBatch(worker)).toMatchObject({ worked: true, requests: 1 });
-});
-
-test('what another worker is sealing is looked for again in a while, not at once', async () => {
-  const worker = house.worker();
-  await submitTexts(1, () => 'held');
-  await inTransaction(worker.db, async (trx) => {
-    await trx.selectFrom('run_chunk').select('id').forUpdate().execute();
-    const report = await composeProviderBatch(worker);
-    expect(report).toMatchObject({ worked: false, again_in_ms: 1_000, rest_ms: 1_000 });
-  });
-  expect(await composeProviderBatch(worker)).toMatchObject({ worked: true, requests: 1 });
 });
 
 test('batches that the list leaves out are asked for by id, and none is taken for lost', async () => {

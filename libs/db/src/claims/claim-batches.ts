@@ -1,7 +1,7 @@
 import type { BatchState } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
-import type { Claimant } from './lease.ts';
+import { LAST_HOLDER, leasedTo, type Claimant } from './lease.ts';
 
 /** A claimed batch. */
 export interface ClaimedBatch {
@@ -24,17 +24,14 @@ export async function claimDueBatches(
 ): Promise<readonly ClaimedBatch[]> {
   const { rows } = await sql<ClaimedBatch>`
     with due as materialized (
-      select id, case when lease_until > '-infinity' then lease_owner end as holder
+      select id, ${LAST_HOLDER}
         from batch
        where state = any(${states}::text[]) and next_due_at <= app_now() and lease_until < app_now()
        order by next_due_at, id
        limit ${limit}
          for update skip locked)
     update batch b
-       set lease_owner = ${claimant.owner},
-           lease_epoch = b.lease_epoch + 1,
-           lease_until = app_now() + ${claimant.lease_duration_ms} * interval '1 millisecond',
-           takeovers = b.takeovers + (due.holder is not null)::int
+       set ${leasedTo(claimant)}
       from due
      where b.id = due.id
     returning b.id, b.state, b.total, b.lease_epoch, due.holder as taken_over_from

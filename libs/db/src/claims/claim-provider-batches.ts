@@ -2,7 +2,7 @@ import type { ProviderBatchState } from '@nightshift/agent-core';
 import { sql, type RawBuilder, type Selectable } from 'kysely';
 import type { Database } from '../connect.ts';
 import type { DB } from '../tables.ts';
-import type { Claimant } from './lease.ts';
+import { LAST_HOLDER, leasedTo, type Claimant } from './lease.ts';
 
 export type ProviderBatchRow = Selectable<DB['provider_batch']>;
 
@@ -34,7 +34,7 @@ function leasing(
 ): RawBuilder<unknown> {
   return sql`
     due as materialized (
-      select id, case when lease_until > '-infinity' then lease_owner end as holder
+      select id, ${LAST_HOLDER}
         from provider_batch
        where state = any(${states}::text[]) and next_due_at <= app_now() and lease_until < app_now()
        order by next_due_at, id
@@ -42,10 +42,7 @@ function leasing(
          for update skip locked),
     claimed as (
       update provider_batch p
-         set lease_owner = ${claimant.owner},
-             lease_epoch = p.lease_epoch + 1,
-             lease_until = app_now() + ${claimant.lease_duration_ms} * interval '1 millisecond',
-             takeovers = p.takeovers + (due.holder is not null)::int
+         set ${leasedTo(claimant)}
         from due
        where p.id = due.id
       returning p.*, due.holder as taken_over_from)`;
@@ -95,15 +92,12 @@ export async function claimProviderBatch(
 ): Promise<ClaimedProviderBatch | null> {
   const { rows } = await sql<ClaimedProviderBatch>`
     with free as materialized (
-      select id, case when lease_until > '-infinity' then lease_owner end as holder
+      select id, ${LAST_HOLDER}
         from provider_batch
        where id = ${id}::uuid and state = ${state} and lease_until < app_now()
          for update skip locked)
     update provider_batch p
-       set lease_owner = ${claimant.owner},
-           lease_epoch = p.lease_epoch + 1,
-           lease_until = app_now() + ${claimant.lease_duration_ms} * interval '1 millisecond',
-           takeovers = p.takeovers + (free.holder is not null)::int
+       set ${leasedTo(claimant)}
       from free
      where p.id = free.id
     returning p.*, free.holder as taken_over_from

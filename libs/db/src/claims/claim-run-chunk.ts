@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
-import type { Claimant } from './lease.ts';
+import { LAST_HOLDER, leasedTo, type Claimant } from './lease.ts';
 
 /** A claimed chunk of runs whose calls are to be carried out. */
 export interface ClaimedRunChunk {
@@ -18,17 +18,14 @@ export interface ClaimedRunChunk {
 export async function claimToolsChunk(db: Database, claimant: Claimant): Promise<ClaimedRunChunk | null> {
   const { rows } = await sql<ClaimedRunChunk>`
     with due as materialized (
-      select id, case when lease_until > '-infinity' then lease_owner end as holder
+      select id, ${LAST_HOLDER}
         from run_chunk
        where kind = 'tools' and next_due_at <= app_now() and lease_until < app_now()
        order by next_due_at, id
        limit 1
          for update skip locked)
     update run_chunk c
-       set lease_owner = ${claimant.owner},
-           lease_epoch = c.lease_epoch + 1,
-           lease_until = app_now() + ${claimant.lease_duration_ms} * interval '1 millisecond',
-           takeovers = c.takeovers + (due.holder is not null)::int
+       set ${leasedTo(claimant)}
       from due
      where c.id = due.id
     returning c.id, c.run_ids, c.lease_epoch, c.failures, due.holder as taken_over_from

@@ -1,5 +1,5 @@
 import { NightshiftError } from '@nightshift/agent-core';
-import { sql } from 'kysely';
+import { sql, type RawBuilder } from 'kysely';
 import type { Database, Tx } from '../connect.ts';
 
 /** The tables whose rows are leased: coarse ones only, never a run or a step. */
@@ -16,6 +16,16 @@ export interface Lease {
 export interface Claimant {
   readonly owner: string;
   readonly lease_duration_ms: number;
+}
+
+/** Of a row that is to be leased, as `holder`: who let its lease run out, or null where it was given back. */
+export const LAST_HOLDER = sql`case when lease_until > '-infinity' then lease_owner end as holder`;
+
+/** What leasing a row sets, in an update from rows with {@link LAST_HOLDER}: a new epoch, and one takeover more where there is one. */
+export function leasedTo({ owner, lease_duration_ms }: Claimant): RawBuilder<unknown> {
+  return sql`lease_owner = ${owner}, lease_epoch = lease_epoch + 1,
+             lease_until = app_now() + ${lease_duration_ms} * interval '1 millisecond',
+             takeovers = takeovers + (holder is not null)::int`;
 }
 
 /**

@@ -36,9 +36,22 @@ export async function addToTallies(trx: Tx, tallied: readonly Tallied[], slot: n
 
 function noSum({ batch_id, project_id }: RunToDecide) {
   return {
-    ...{ batch: batch_id, project: project_id },
-    ...{ completed: 0, failed: 0, cancelled: 0, expired: 0, requires_action: 0 },
-    ...{ steps: 0, tool_calls: 0, i: 0, o: 0, w5: 0, w1: 0, cr: 0, c: 0, u: 0 },
+    batch: batch_id,
+    project: project_id,
+    completed: 0,
+    failed: 0,
+    cancelled: 0,
+    expired: 0,
+    requires_action: 0,
+    steps: 0,
+    tool_calls: 0,
+    i: 0,
+    o: 0,
+    w5: 0,
+    w1: 0,
+    cr: 0,
+    c: 0,
+    u: 0,
   };
 }
 
