@@ -139,6 +139,27 @@ describe('archival memory', () => {
     expect(await look()).toEqual(['a held passage']);
   });
 
+  test('held for review outlives a revert of what was accepted', async () => {
+    const batch = await run(
+      [
+        { input: keep('of the first'), tools: TOOLS },
+        { input: keep('of the second'), tools: TOOLS },
+      ],
+      { apply: 'review' },
+    );
+    const accept = (agentIds: readonly string[] | null) =>
+      inTransaction(house.database.db, (trx) =>
+        acceptHeldChanges(trx, DEFAULT_PROJECT_ID, batch.id, { agent_ids: agentIds, block_ids: null }),
+      );
+    await accept(batch.agent_ids.slice(0, 1));
+    const reverted = await inTransaction(house.database.db, (trx) =>
+      revertBatch(trx, DEFAULT_PROJECT_ID, batch.id, false),
+    );
+    expect(reverted.passages).toBe(1);
+    expect(await accept(null)).toMatchObject({ passages: 1 });
+    expect(await house.rows('select content from passage')).toEqual([{ content: 'of the second' }]);
+  });
+
   test('is searched for all runs of a chunk at once', async () => {
     const batch = await run(
       Array.from({ length: 60 }, (_, index) => ({

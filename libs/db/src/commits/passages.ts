@@ -42,15 +42,15 @@ export async function acceptPassages(
   return Number(numAffectedRows ?? 0);
 }
 
-/** Deletes passages of a batch: all of them, or those that are held. Index: `passage_by_batch`. */
+/** Deletes passages of a batch: those that are held for review, or those that every run of their agents finds. Index: `passage_by_batch`. */
 export async function deletePassages(
   trx: Tx,
   batchId: string,
-  which: { readonly only_held: boolean; readonly agent_ids: readonly string[] | null },
+  which: { readonly held: boolean; readonly agent_ids: readonly string[] | null },
 ): Promise<number> {
   const { numAffectedRows } = await sql`
     delete from passage
-     where batch_id = ${batchId} and ${which.only_held ? sql`held_by_batch_id is not null` : sql`true`}
+     where batch_id = ${batchId} and (held_by_batch_id is not null) = ${which.held}
        and ${ofAgents(which.agent_ids)}
   `.execute(trx);
   return Number(numAffectedRows ?? 0);

@@ -99,7 +99,7 @@ export async function rejectHeldChanges(
     'rejected',
   );
   if (filter.block_ids === null) {
-    await deletePassages(trx, batchId, { only_held: true, agent_ids: filter.agent_ids });
+    await deletePassages(trx, batchId, { held: true, agent_ids: filter.agent_ids });
   }
   return rows.length;
 }
