@@ -28,26 +28,44 @@ export type StaleReason = 'edited' | 'deleted' | 'read_only' | 'over_limit' | 'l
 
 /**
  * Says of each held change, in the order given, whether it may come into force now with the others: null, or why not. A
- * block takes the changes of one agent, the first; those of another were worked out from a text that is gone then. No agent
- * may end up with two blocks of one label; `labels` are all that the agents concerned use.
+ * block takes the changes of one agent, the first that comes into force and changes anything; those of another were worked out
+ * from a text that is gone then. No agent may end up with two blocks of one label; `labels` are all that the agents concerned use.
  */
 export function planAccept(
   held: readonly HeldFacts[],
   labels: readonly LabelInUse[],
 ): readonly (StaleReason | null)[] {
+  const clashing = new Set<number>();
+  for (;;) {
+    const verdicts = refuseClashes(held, judgeAlone(held, clashing), labels);
+    const fresh = [...verdicts.keys()].filter(
+      (index) => verdicts[index] === 'label_taken' && !clashing.has(index),
+    );
+    if (fresh.length === 0) return verdicts;
+    // A change that is refused for its label takes its block from nobody: the others are judged again without it.
+    for (const index of fresh) clashing.add(index);
+  }
+}
+
+/** The verdicts without a look at labels, but for the changes that are known to clash. */
+function judgeAlone(
+  held: readonly HeldFacts[],
+  clashing: ReadonlySet<number>,
+): readonly (StaleReason | null)[] {
   const changed = new Set<string>();
-  const verdicts = held.map((change): StaleReason | null => {
+  return held.map((change, index): StaleReason | null => {
+    if (clashing.has(index)) return 'label_taken';
     if (change.kind === 'dropped') return null;
     if (change.is_deleted) return 'deleted';
     if (!change.is_unchanged) return 'edited';
     if (change.is_read_only) return 'read_only';
     if (change.is_over_limit) return 'over_limit';
     if (change.kind !== 'revised') return null;
+    if (!change.is_written && change.label === change.base_label) return null;
     if (changed.has(change.block_id)) return 'edited';
     changed.add(change.block_id);
     return null;
   });
-  return refuseClashes(held, verdicts, labels);
 }
 
 /**

@@ -53,6 +53,14 @@ test('a shared block takes the changes of one agent, and may be given up by othe
   expect(planAccept(held, [])).toEqual([null, 'edited', null]);
 });
 
+test('a change that comes to nothing, or is refused, takes a shared block from nobody', () => {
+  const undone = [revised('a', 'x', { is_written: false }), revised('b', 'x')];
+  expect(planAccept(undone, [])).toEqual([null, null]);
+  const renamed = [revised('a', 'x', { label: 'facts' }), revised('b', 'x'), revised('c', 'x')];
+  const labels = [...uses('a', 'x'), ...uses('b', 'x', 'facts'), ...uses('c', 'x')];
+  expect(planAccept(renamed, labels)).toEqual(['label_taken', null, 'edited']);
+});
+
 test('labels may be swapped, handed on and freed by one accept', () => {
   const swap = [revised('a', 'x', { label: 'y' }), revised('a', 'y', { label: 'x' })];
   expect(planAccept(swap, uses('a', 'x', 'y'))).toEqual([null, null]);
