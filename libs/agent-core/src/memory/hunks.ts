@@ -47,8 +47,12 @@ export function parseHunks(lines: readonly string[]): readonly Hunk[] | Refusal 
     hunk.blanks = line === '' ? hunk.blanks + 1 : 0;
   }
   return hunks
-    .filter(({ before, after }) => before.length > 0 || after.length > 0)
-    .map(({ before, after, blanks }) => ({ before, after, trailing_blanks: blanks }));
+    .map(({ before, after, blanks }): Hunk => {
+      if (before.length > blanks) return { before, after, trailing_blanks: blanks };
+      // Empty lines alone say nothing of a place: they space a hunk that only adds from what follows it.
+      return { before: [], after: after.slice(0, after.length - blanks), trailing_blanks: 0 };
+    })
+    .filter(({ before, after }) => before.length > 0 || after.length > 0);
 }
 
 /** Without the pair of lines that names the two sides, and the spacing around it. */

@@ -54,6 +54,11 @@ describe('a patch of one block', () => {
       'Name: Ann\n\nLikes: milk',
     ],
     [
+      'appends what only adds, whatever empty lines follow it',
+      ['+Age: 5', '', ''],
+      'Name: Ann\nCity: Oslo\n\nLikes: tea\nAge: 5',
+    ],
+    [
       'takes empty lines at the end of a hunk as spacing where they do not fit',
       ['@@', '-Name: Ann', '', '@@', '-Likes: tea', '', ''],
       'City: Oslo\n',
