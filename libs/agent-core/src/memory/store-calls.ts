@@ -2,6 +2,7 @@ import { toStorableText, type Json, type JsonObject } from '../base/json.ts';
 import type { ToolOutcome } from '../model/tool.ts';
 import type { Refusal } from './edits.ts';
 import { refused } from './refusal.ts';
+import { codePointLength } from './text.ts';
 import { parseZonedTime, type SpanEnd } from './zoned-time.ts';
 
 /** A passage of archival memory that is to be kept. */
@@ -81,10 +82,9 @@ function readInsert(args: JsonObject): StoreCall | Refusal {
   const content = textOf(args, 'content');
   if (typeof content !== 'string') return content;
   if (content.trim() === '') return refuse("Argument 'content' must not be empty.");
-  if (content.length > PASSAGE_CHARS_MAX) {
-    return refuse(
-      `Argument 'content' has ${content.length} characters; a passage may have ${PASSAGE_CHARS_MAX}.`,
-    );
+  const chars = codePointLength(content);
+  if (chars > PASSAGE_CHARS_MAX) {
+    return refuse(`Argument 'content' has ${chars} characters; a passage may have ${PASSAGE_CHARS_MAX}.`);
   }
   const tags = tagsOf(args);
   return 'message' in tags ? tags : { kind: 'archival_insert', content, tags };
@@ -138,7 +138,7 @@ function tagsOf(args: JsonObject): readonly string[] | Refusal {
     return { kind: 'TypeError', message: "Argument 'tags' must be a list of strings." };
   }
   const tags = [...new Set(given.map((tag) => toStorableText(tag).trim()).filter((tag) => tag !== ''))];
-  if (tags.length > TAGS_MAX || tags.some((tag) => tag.length > TAG_CHARS_MAX)) {
+  if (tags.length > TAGS_MAX || tags.some((tag) => codePointLength(tag) > TAG_CHARS_MAX)) {
     return refuse(`Argument 'tags' may hold ${TAGS_MAX} tags of at most ${TAG_CHARS_MAX} characters each.`);
   }
   return tags;

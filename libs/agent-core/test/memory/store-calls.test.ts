@@ -58,6 +58,11 @@ describe('archival memory', () => {
     });
   });
 
+  test('counts characters, not the units that they take', () => {
+    const args = { content: '🍵'.repeat(60_000), tags: ['🍵'.repeat(200)] };
+    expect(read('archival_memory_insert', args)).toMatchObject({ kind: 'archival_insert' });
+  });
+
   test.each<[string, JsonObject, string]>([
     ['archival_memory_insert', {}, "Argument 'content' is missing."],
     ['archival_memory_insert', { content: 1 }, "Argument 'content' must be a string."],
