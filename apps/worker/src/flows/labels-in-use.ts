@@ -1,10 +1,10 @@
-import type { PlannedCall } from '@nightshift/agent-core';
+import type { FreedLabels, PlannedCall } from '@nightshift/agent-core';
 import type { UsedLabel } from '@nightshift/db';
 
 /** Which labels agents use, while the calls of a chunk rename, make and give up blocks. */
 export interface LabelsInUse {
-  /** Whether an agent that has the block has another block of this label. */
-  isTaken(blockId: string, label: string): boolean;
+  /** Whether an agent that has the block has another block of this label; `freed`: by the calls of `agentId`. */
+  isTaken(agentId: string, blockId: string, label: string, freed: FreedLabels): boolean;
   put(agentId: string, blockId: string, label: string): void;
   rename(blockId: string, label: string): void;
   remove(agentId: string, blockId: string): void;
@@ -25,17 +25,23 @@ export function labelsInUse(used: readonly UsedLabel[]): LabelsInUse {
     if (labels === undefined) labelsOf.set(agentId, new Map([[blockId, label]]));
     else labels.set(blockId, label);
   };
-  const holdersOf = (blockId: string): readonly Map<string, string>[] =>
-    [...labelsOf.values()].filter((labels) => labels.has(blockId));
+  const holdersOf = (blockId: string): readonly (readonly [string, Map<string, string>])[] =>
+    [...labelsOf].filter(([, labels]) => labels.has(blockId));
   for (const { agent_id, block_id, label } of used) put(agent_id, block_id, label);
   return {
     put,
-    isTaken: (blockId, label) =>
-      holdersOf(blockId).some((labels) =>
-        [...labels].some(([id, taken]) => id !== blockId && taken === label),
+    isTaken: (agentId, blockId, label, { detached, renamed }) =>
+      holdersOf(blockId).some(([holder, labels]) =>
+        [...labels].some(
+          ([id, taken]) =>
+            taken === label &&
+            id !== blockId &&
+            !renamed.has(id) &&
+            !(holder === agentId && detached.has(id)),
+        ),
       ),
     rename(blockId, label) {
-      for (const labels of holdersOf(blockId)) labels.set(blockId, label);
+      for (const [, labels] of holdersOf(blockId)) labels.set(blockId, label);
     },
     remove(agentId, blockId) {
       labelsOf.get(agentId)?.delete(blockId);

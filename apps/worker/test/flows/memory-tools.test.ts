@@ -154,6 +154,29 @@ describe('blocks that a tool makes, gives up, renames and describes', () => {
     ]);
   });
 
+  test('labels are handed on and swapped by one patch', async () => {
+    const patch = (...lines: readonly string[]) => call('memory_apply_patch', { patch: lines.join('\n') });
+    const batch = await house.submit([
+      {
+        input: [
+          patch('*** Delete Block: empty', '*** Update Block: human', '*** Move to: empty'),
+          patch(
+            ...['*** Update Block: empty', '*** Move to: x', '*** Update Block: b', '*** Move to: empty'],
+            ...['*** Update Block: x', '*** Move to: b'],
+          ),
+        ].join('\n'),
+        blocks: { human: 'of human', empty: '', b: 'of b' },
+        tools: ['memory_apply_patch'],
+      },
+    ]);
+    await house.drive(worker);
+    expect(await callsOf(batch)).toEqual(['succeeded', 'succeeded']);
+    expect(await blocksOf(batch.agent_ids[0])).toMatchObject([
+      { label: 'b', value: 'of human' },
+      { label: 'empty', value: 'of b' },
+    ]);
+  });
+
   test('B63: one that is read-only is neither renamed nor given up, and the call is an error', async () => {
     const batch = await house.submit([
       {

@@ -4,7 +4,7 @@ import type { ToolOutcome } from '../model/tool.ts';
 import { applyMemoryTool } from './apply.ts';
 import { applyCommand } from './command.ts';
 import { CONFLICT_POLICY_DEFAULT, resolveWrite, type BlockWriter, type ConflictPolicy } from './conflict.ts';
-import { openDraft, type MemoryDraft } from './draft.ts';
+import { openDraft, type IsLabelTaken, type MemoryDraft } from './draft.ts';
 import type { Refusal } from './edits.ts';
 import type { MemoryEffect } from './effects.ts';
 import type { Diff3 } from './merge.ts';
@@ -27,8 +27,7 @@ export interface MemoryCallOptions {
   readonly newBlockId: () => string;
   /** Whether a rewrite of a block that does not exist makes it. */
   readonly may_create: boolean;
-  /** Whether another agent that has the block has another one of this label, so that the block cannot take it. */
-  readonly isLabelTaken: (blockId: string, label: string) => boolean;
+  readonly isLabelTaken: IsLabelTaken;
   readonly diff3: Diff3;
 }
 

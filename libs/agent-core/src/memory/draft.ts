@@ -31,9 +31,20 @@ export interface MemoryDraft {
 export interface DraftOptions {
   /** Makes the id of a new block. */
   readonly newBlockId: () => string;
-  /** Whether a block cannot take a label for the sake of another agent that has it. */
-  readonly isLabelTaken: (blockId: string, label: string) => boolean;
+  /** Whether a block cannot take a label for the sake of an agent that has it. */
+  readonly isLabelTaken: IsLabelTaken;
 }
+
+/** Blocks that have given up the label that is stored of them. */
+export interface FreedLabels {
+  /** For the agent of the draft alone. */
+  readonly detached: ReadonlySet<string>;
+  /** For every agent that has them. */
+  readonly renamed: ReadonlySet<string>;
+}
+
+/** Whether an agent that has the block has another one of this label, those of `freed` aside. */
+export type IsLabelTaken = (blockId: string, label: string, freed: FreedLabels) => boolean;
 
 /** Opens a draft on blocks as the agent knows them. */
 export function openDraft(
@@ -52,6 +63,14 @@ export function openDraft(
     const block = blocks.find((candidate) => candidate.label === label);
     if (block === undefined) return unknownLabel(label, blocks);
     return block.read_only ? readOnly(label) : block;
+  };
+  const freedLabels = (): FreedLabels => {
+    const now = new Map(blocks.map((block) => [block.block_id, block.label]));
+    const ids = [...before.keys()];
+    return {
+      detached: new Set(ids.filter((id) => !now.has(id))),
+      renamed: new Set(ids.filter((id) => now.has(id) && now.get(id) !== before.get(id)?.label)),
+    };
   };
   const checkFree = (label: string): Refusal | null => {
     if (!blocks.some((block) => block.label === label)) return checkNewLabel(label);
@@ -105,7 +124,7 @@ export function openDraft(
       if (newLabel === label) return null;
       const taken = checkFree(newLabel);
       if (taken !== null) return taken;
-      if (isLabelTaken(block.block_id, newLabel)) {
+      if (isLabelTaken(block.block_id, newLabel, freedLabels())) {
         const message = `Memory block '${label}' is shared with an agent that has a block '${newLabel}' already. Choose another label.`;
         return { kind: 'ValueError', message };
       }
