@@ -1,4 +1,5 @@
 import type {} from '../../../../test/global-setup.ts';
+import { fromStorable, toStorable } from '@nightshift/agent-core';
 import {
   acceptHeldChanges,
   auditInvariants,
@@ -47,12 +48,12 @@ interface Found {
 
 /** What the calls of a run were answered, in order: text, or what a search found. */
 async function answersOf(batch: SubmittedBatch, index = 0): Promise<readonly (string | Found)[]> {
-  const rows = await house.rows<{ content: { type: string; content?: unknown }[] }>(
-    "select content from message where run_id = $1 and role = 'user' order by seq",
+  const rows = await house.rows<{ content: string }>(
+    "select content::text from message where run_id = $1 and role = 'user' order by seq",
     [batch.run_ids[index]],
   );
   return rows
-    .flatMap((row) => row.content)
+    .flatMap((row) => JSON.parse(fromStorable(row.content)) as { type: string; content?: unknown }[])
     .filter((part) => part.type === 'tool_result')
     .map((part) => {
       const [{ text = '' } = {}] = Array.isArray(part.content)
@@ -216,6 +217,18 @@ describe('the search of a conversation', () => {
     expect(answers[1]).toMatchObject({ message: 'No results found.' });
     expect((answers[2] as Found).results).toHaveLength(1);
     expect(answers[3]).toContain("'limit' must be a whole number");
+  });
+
+  test('finds what is stored wrapped, for it holds what the database cannot take apart', async () => {
+    const first = await run([{ input: 'My dog is called Rex.', tools: TOOLS }]);
+    const said = String.raw`[{"type":"text","text":"My dog \ud83d\ude00 is \u0000 called \\ud83d \\\ud83d Rex.\ud800"}]`;
+    await house.rows(`update message set content = $1::json where role = 'user'`, [toStorable(said)]);
+    const look = call('conversation_search', { query: 'dog', roles: ['user'] });
+    const later = await run([{ input: look, agent_id: first.agent_ids[0] ?? '' }]);
+    const [found] = (await answersOf(later)) as Found[];
+    expect(found?.results.map(({ content }) => content)).toContain(
+      String.raw`My dog �� is � called \ud83d \� Rex.�`,
+    );
   });
 
   test('finds its words in a conversation with messages too long to be searched whole', async () => {

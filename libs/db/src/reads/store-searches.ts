@@ -29,6 +29,13 @@ export async function readTimeZones(
 /** Any word of a query will do; the more of them, the better the rank. */
 const anyWord = sql`replace(plainto_tsquery('english', d.query)::text, '&', '|')::tsquery`;
 
+/** An escaped NUL or surrogate, which `json` cannot take apart: an odd number of backslashes stands before its `u`. */
+const UNREADABLE = String.raw`(?<!\\)((?:\\\\)*)\\u(?:0000|d[89a-f][0-9a-f]{2})`;
+const REPLACEMENT = String.raw`\1\\ufffd`;
+
+/** The content of a message that is stored wrapped (ADR 0003), with U+FFFD for what cannot be read. */
+const unwrapped = sql`regexp_replace(l.content #>> '{}', ${UNREADABLE}, ${REPLACEMENT}, 'gi')::json`;
+
 /**
  * Passages that fit searches, best first, for each search in the order given. A search without a word that counts finds the
  * latest. All searches are one statement. Index: `passage_by_agent`.
@@ -104,7 +111,7 @@ export async function searchMessages(
                 limit ${MESSAGES_MAX}) l
             cross join lateral (
               select left(string_agg(e.value->>'text', E'\n' order by e.place), ${CHARS_MAX}) as content
-                from json_array_elements(case when json_typeof(l.content) = 'array' then l.content else '[]' end)
+                from json_array_elements(case when json_typeof(l.content) = 'array' then l.content else ${unwrapped} end)
                        with ordinality as e(value, place)
                where e.value->>'type' = 'text') t
             where coalesce(l.later_bytes, 0) < ${STORED_BYTES_MAX} and t.content is not null
