@@ -160,6 +160,14 @@ describe('a request', () => {
     expect(params({ system: '' }, 'm')['system']).toEqual([{ type: 'text', text: 'm' }]);
   });
 
+  test.each([
+    ['You are Sam.\n{CORE_MEMORY}\nBe brief.', 'You are Sam.\nBe brief.'],
+    ['Know: {CORE_MEMORY}!', 'Know: !'],
+    ['Be kind.\n {CORE_MEMORY}', 'Be kind.\n'],
+  ])('shows memory behind the prompt, and not the place %j that was kept for it', (system, shown) => {
+    expect(params({ system }, 'memory')['system']).toMatchObject([{ text: shown }, { text: 'memory' }]);
+  });
+
   test('replaces a lone surrogate in our own text, which the provider could not read', () => {
     expect(params({ system: 'a\ud800b' })['system']).toMatchObject([{ text: 'a\ufffdb' }]);
   });

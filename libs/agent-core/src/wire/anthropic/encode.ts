@@ -59,6 +59,12 @@ const DROPPED_MEMBERS = new Set([...OWN_MEMBERS, ...SAMPLING_MEMBERS, ...UNBATCH
 const CACHE_CONTROL = '"cache_control":{"type":"ephemeral","ttl":"1h"}';
 
 /**
+ * Where a prompt written for Letta wants its memory. Here memory follows the whole prompt, so that what is before it can be
+ * cached; the mark itself means nothing to a model. A line with nothing else on it goes whole.
+ */
+const MEMORY_PLACE = /^[ \t]*\{CORE_MEMORY\}[ \t]*(?:\r?\n|$)|\{CORE_MEMORY\}/gm;
+
+/**
  * Serialises the part of a request that all steps of a definition share. Equal definitions give equal text, so the
  * provider's prefix cache holds across steps and agents. `instructions` are texts that follow the system prompt, such as
  * the tool rules in words; blank ones are left out.
@@ -85,7 +91,8 @@ export function encodeDefinition(
     if (name !== 'tool_choice' && !DROPPED_MEMBERS.has(name)) addMember(name, value);
   }
 
-  const system = [definition.system, ...instructions].filter((text) => !isBlank(text)).join('\n\n');
+  const prompt = definition.system.replace(MEMORY_PLACE, '');
+  const system = [prompt, ...instructions].filter((text) => !isBlank(text)).join('\n\n');
   return {
     head: `"model":${JSON.stringify(model)},"max_tokens":`,
     system:
