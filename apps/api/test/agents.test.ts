@@ -61,7 +61,7 @@ describe('creating an agent', () => {
       metadata: null,
     });
     expect(body.system.length).toBeGreaterThan(100);
-    expect(namesOf(body.tools)).toEqual(['memory_insert', 'memory_replace']);
+    expect(namesOf(body.tools)).toEqual(['conversation_search', 'memory_insert', 'memory_replace']);
     expect((await api.call('GET', `/v1/agents/${body.id}`)).body).toEqual(body);
   });
 
@@ -161,6 +161,7 @@ describe('creating an agent', () => {
     expect(body.blocks[1]).toMatchObject({ description: 'own', read_only: true });
     expect(body.memory.blocks).toEqual(body.blocks);
     expect(namesOf(body.tools)).toEqual([
+      'conversation_search',
       'memory_insert',
       'memory_replace',
       'rethink_memory',
@@ -169,13 +170,45 @@ describe('creating an agent', () => {
   });
 
   test.each([
-    ['letta_v1_agent', ['memory_insert', 'memory_replace']],
-    ['memgpt_agent', ['core_memory_append', 'core_memory_replace']],
-    ['sleeptime_agent', ['memory_insert', 'memory_replace', 'memory_rethink']],
+    ['letta_v1_agent', ['conversation_search', 'memory_insert', 'memory_replace']],
+    ['memgpt_v2_agent', ['send_message', 'conversation_search', 'memory_insert', 'memory_replace']],
+    [
+      'memgpt_agent',
+      [
+        ...['send_message', 'conversation_search', 'archival_memory_insert', 'archival_memory_search'],
+        ...['core_memory_append', 'core_memory_replace', 'memory', 'memory_apply_patch'],
+      ],
+    ],
+    ['sleeptime_agent', ['memory_insert', 'memory_replace', 'memory_rethink', 'memory_finish_edits']],
     ['workflow_agent', []],
   ])('of type %s comes with its base tools', async (agent_type, names) => {
     expect(namesOf((await create({ model, agent_type })).body.tools)).toEqual(names);
     expect((await create({ model, agent_type, include_base_tools: false })).body.tools).toEqual([]);
+  });
+
+  test('has rules for its base tools, unless it is of the newest type, says so itself, or does not want them', async () => {
+    const rulesOf = async (agent: object): Promise<unknown> =>
+      (await create({ model, ...agent })).body.tool_rules.map((rule: { type: string; tool_name: string }) => [
+        rule.type,
+        rule.tool_name,
+      ]);
+    expect(await rulesOf({})).toEqual([]);
+    expect(await rulesOf({ include_base_tool_rules: true })).toEqual([
+      ['continue_loop', 'conversation_search'],
+      ['continue_loop', 'memory_insert'],
+      ['continue_loop', 'memory_replace'],
+    ]);
+    const sleeper = { agent_type: 'sleeptime_agent' };
+    expect(await rulesOf({ ...sleeper, include_base_tool_rules: false })).toEqual([]);
+    const own = [{ type: 'exit_loop', tool_name: 'memory_rethink' }];
+    expect(await rulesOf({ ...sleeper, tool_rules: own })).toEqual([
+      ['exit_loop', 'memory_rethink'],
+      ['continue_loop', 'memory_insert'],
+      ['continue_loop', 'memory_replace'],
+      ['exit_loop', 'memory_finish_edits'],
+    ]);
+    const speaker = { agent_type: 'workflow_agent', tools: ['send_message'] };
+    expect(await rulesOf(speaker)).toEqual([['exit_loop', 'send_message']]);
   });
 
   test('brings back a built-in tool that was deleted', async () => {
@@ -448,7 +481,7 @@ describe('listing agents', () => {
     const full = (
       await fresh.call('GET', '/v1/agents/?name=Annabel&include=agent.blocks&include=agent.tools')
     ).body[0];
-    expect([full.blocks.length, full.tools.length]).toEqual([1, 2]);
+    expect([full.blocks.length, full.tools.length]).toEqual([1, 3]);
     await fresh.close();
   });
 });

@@ -120,8 +120,14 @@ export const agentInput = z
     include_base_tools: z
       .boolean()
       .nullish()
-      .describe('Whether it gets the memory tools of its type; default true.'),
-    include_base_tool_rules: z.boolean().nullish(),
+      .describe('Whether it gets the base tools of its type; default true.'),
+    include_base_tool_rules: z
+      .boolean()
+      .nullish()
+      .describe(
+        'Whether it gets rules for its base tools: a run ends after send_message and memory_finish_edits, and goes on after ' +
+          'the others. Default true, but for letta_v1_agent.',
+      ),
   })
   .meta({
     id: 'AgentCreate',

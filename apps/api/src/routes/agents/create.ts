@@ -26,8 +26,9 @@ import { nameAgent } from './name-agent.ts';
 import { assertRulesFit } from './rules-fit.ts';
 import { SYSTEM_PROMPT_DEFAULT } from './system-prompt.ts';
 import { assertTimeZone } from './time-zone.ts';
-import { baseToolsOf, chooseTools } from './tool-choice.ts';
+import { baseRulesOf, baseToolsOf, chooseTools, type ToolWish } from './tool-choice.ts';
 
+const AGENT_TYPE_DEFAULT = 'letta_v1_agent';
 const CONTEXT_WINDOW_DEFAULT = 128_000;
 
 /** Stores an agent with its own conversation, its new blocks and its tools. */
@@ -46,11 +47,7 @@ export function createAgent(app: App, context: Context): void {
     async (request) => {
       const { body } = request;
       const agent = toNewAgent(body, context.prices);
-      const tools = {
-        base: body.include_base_tools === false ? [] : baseToolsOf(body.agent_type ?? 'letta_v1_agent'),
-        names: body.tools ?? [],
-        ids: body.tool_ids ?? [],
-      };
+      const tools = toolsOf(body);
       await inTransaction(context.db, async (trx) => {
         const tool_ids = await chooseTools(trx, context.projectId, tools);
         await assertBlocksFit(trx, context.projectId, agent.blocks, agent.block_ids);
@@ -62,6 +59,14 @@ export function createAgent(app: App, context: Context): void {
   );
 }
 
+function toolsOf(body: AgentInput): ToolWish {
+  return {
+    base: body.include_base_tools === false ? [] : baseToolsOf(body.agent_type ?? AGENT_TYPE_DEFAULT),
+    names: body.tools ?? [],
+    ids: body.tool_ids ?? [],
+  };
+}
+
 function toNewAgent(body: AgentInput, prices: PriceTable): NewAgent {
   const model = modelOf(body, prices);
   if (model === null) {
@@ -69,7 +74,9 @@ function toNewAgent(body: AgentInput, prices: PriceTable): NewAgent {
     throw new NightshiftError('invalid_argument', message, { fields: [{ path: '/model', message }] });
   }
   assertTimeZone(body.timezone ?? 'UTC');
-  const agent_type = body.agent_type ?? 'letta_v1_agent';
+  const agent_type = body.agent_type ?? AGENT_TYPE_DEFAULT;
+  const tool_rules = body.tool_rules ?? [];
+  const { base, names } = toolsOf(body);
   const response_format = responseFormatOf(body);
   return {
     id: newId(),
@@ -84,7 +91,10 @@ function toNewAgent(body: AgentInput, prices: PriceTable): NewAgent {
       parallel_tool_calls: true,
       extra: {},
     },
-    tool_rules: body.tool_rules ?? [],
+    tool_rules: [
+      ...tool_rules,
+      ...baseRulesOf(agent_type, body.include_base_tool_rules ?? null, [...base, ...names], tool_rules),
+    ],
     metadata: body.metadata ?? null,
     tags: [...new Set(body.tags ?? [])],
     timezone: body.timezone ?? 'UTC',

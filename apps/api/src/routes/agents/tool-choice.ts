@@ -1,13 +1,16 @@
-import { FINISH_TOOL, isMemoryTool, NightshiftError } from '@nightshift/agent-core';
+import { FINISH_TOOL, isMemoryTool, NightshiftError, type ToolRule } from '@nightshift/agent-core';
 import { findTools, registerMemoryTools, type ToolRow, type Tx } from '@nightshift/db';
 import type { AgentType } from '../../schemas/agent.ts';
 
-/** Letta's base tools of each kind of agent, as far as they are built in here. */
+/** Letta's base tools of each kind of agent. */
 const BASE_TOOLS: Readonly<Record<AgentType, readonly string[]>> = {
-  letta_v1_agent: ['memory_insert', 'memory_replace'],
-  memgpt_v2_agent: ['memory_insert', 'memory_replace'],
-  memgpt_agent: ['core_memory_append', 'core_memory_replace'],
-  sleeptime_agent: ['memory_insert', 'memory_replace', 'memory_rethink'],
+  letta_v1_agent: ['conversation_search', 'memory_insert', 'memory_replace'],
+  memgpt_v2_agent: ['send_message', 'conversation_search', 'memory_insert', 'memory_replace'],
+  memgpt_agent: [
+    ...['send_message', 'conversation_search', 'archival_memory_insert', 'archival_memory_search'],
+    ...['core_memory_append', 'core_memory_replace', 'memory', 'memory_apply_patch'],
+  ],
+  sleeptime_agent: ['memory_insert', 'memory_replace', 'memory_rethink', 'memory_finish_edits'],
   react_agent: [],
   workflow_agent: [],
   split_thread_agent: [],
@@ -15,13 +18,42 @@ const BASE_TOOLS: Readonly<Record<AgentType, readonly string[]>> = {
   voice_sleeptime_agent: [],
 };
 
+const ALL_BASE_TOOLS: ReadonlySet<string> = new Set(Object.values(BASE_TOOLS).flat());
+/** Base tools that a run ends after, where base rules are wanted. */
+const ENDING_TOOLS: ReadonlySet<string> = new Set(['send_message', 'memory_finish_edits']);
+
 /** Names of the tools that an agent of this kind gets unasked. */
 export function baseToolsOf(agentType: AgentType): readonly string[] {
   return BASE_TOOLS[agentType];
 }
 
+/**
+ * Letta's rules for the base tools among `names`: a run ends after one that speaks or finishes, and goes on after the others.
+ * Every kind of agent has them unasked but `letta_v1_agent`. Of a tool that is said to end a run or not, nothing is added.
+ */
+export function baseRulesOf(
+  agentType: AgentType,
+  wanted: boolean | null,
+  names: readonly string[],
+  ownRules: readonly ToolRule[],
+): readonly ToolRule[] {
+  if (!(wanted ?? agentType !== 'letta_v1_agent')) return [];
+  const said = new Set(
+    ownRules
+      .filter(({ type }) => type === 'exit_loop' || type === 'continue_loop')
+      .map(({ tool_name }) => tool_name),
+  );
+  return [...new Set(names)]
+    .filter((name) => ALL_BASE_TOOLS.has(name) && !said.has(name))
+    .map((tool_name) => ({
+      type: ENDING_TOOLS.has(tool_name) ? 'exit_loop' : 'continue_loop',
+      tool_name,
+      prompt_template: null,
+    }));
+}
+
 /** Which tools an agent is to have. */
-interface ToolWish {
+export interface ToolWish {
   /** Names of built-in tools that it gets unasked. */
   readonly base: readonly string[];
   readonly names: readonly string[];
