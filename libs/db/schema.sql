@@ -30,6 +30,7 @@ create table agent (
   deleted_at timestamp with time zone,
   compaction json not null default '{"mode":"sliding_window","evict_ratio":0.3}'::json,
   result_format json,
+  keeps_blocks boolean not null default false,
   constraint agent_pkey PRIMARY KEY (id),
   constraint agent_conversation_id_key UNIQUE (conversation_id),
   constraint agent_context_window_limit_check CHECK ((context_window_limit > 0)),
@@ -38,6 +39,7 @@ create table agent (
 CREATE INDEX agent_by_age ON public.agent USING btree (project_id, created_at, id) WHERE (deleted_at IS NULL);
 CREATE INDEX agent_by_name ON public.agent USING btree (project_id, name) WHERE (deleted_at IS NULL);
 CREATE INDEX agent_by_tag ON public.agent USING gin (tags) WHERE (deleted_at IS NULL);
+CREATE INDEX agent_keeping_blocks ON public.agent USING btree (id) WHERE keeps_blocks;
 
 create table agent_block (
   agent_id uuid not null,

@@ -22,7 +22,7 @@ export { changeAgent, type AgentChange } from './commits/change-agent.ts';
 export { changeTool, deleteTool, type ToolChange } from './commits/change-tool.ts';
 export { createAgents, type NewAgent } from './commits/create-agents.ts';
 export { createBlocks, type NewBlock } from './commits/create-blocks.ts';
-export { deleteAgent } from './commits/delete-agent.ts';
+export { commitBlocksReleased, deleteAgent } from './commits/delete-agent.ts';
 export { deleteBlock } from './commits/delete-block.ts';
 export { registerMemoryTools, registerModuleTools, type ModuleTool } from './commits/register-tools.ts';
 export { resetMessages } from './commits/reset-messages.ts';

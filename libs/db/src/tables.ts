@@ -69,6 +69,7 @@ export interface AgentTable {
   updated_at: Stamped;
   deleted_at: Timestamp | null;
   result_format: JsonColumn<unknown> | null;
+  keeps_blocks: Generated<boolean>;
 }
 
 export interface BlockTable {

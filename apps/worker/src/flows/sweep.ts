@@ -1,4 +1,5 @@
 import {
+  commitBlocksReleased,
   commitOverdueRuns,
   commitWaitingRunsStarted,
   deleteOldIdempotencyKeys,
@@ -14,11 +15,12 @@ import { tallySlot } from './settle-open-steps.ts';
 const FLOW = 'sweep';
 const IDEMPOTENCY_KEY_DAYS = 7;
 const RUNS_PER_SWEEP = 500;
+const AGENTS_PER_SWEEP = 500;
 
 /**
  * Finds what no signal and no due row names: batches whose last run ended just before a crash, runs that wait for a
- * conversation that has become free, runs that wait for room in a budget where some was made, and runs that wait although
- * their deadline has passed.
+ * conversation that has become free, runs that wait for room in a budget where some was made, runs that wait although their
+ * deadline has passed, and deleted agents whose last run has ended.
  */
 export async function sweep(deps: FlowDeps): Promise<FlowReport> {
   const { db, bell, hooks, settings } = deps;
@@ -40,6 +42,7 @@ export async function sweep(deps: FlowDeps): Promise<FlowReport> {
     await hooks?.('sweep.before_commit');
     return { count, freed };
   });
+  await inTransaction(db, (trx) => commitBlocksReleased(trx, AGENTS_PER_SWEEP));
   await deleteOldIdempotencyKeys(db, IDEMPOTENCY_KEY_DAYS);
   if (started + overdue.started + freed > 0) await bell.ring([{ kind: 'compose', id: '*' }]);
   const due = [...new Set([...idle, ...finished])];

@@ -358,6 +358,9 @@ test('B19: an agent and a block that are deleted while requests are in flight ar
     await deleteAgent(trx, DEFAULT_PROJECT_ID, batch.agent_ids[1] ?? '');
     await deleteBlock(trx, DEFAULT_PROJECT_ID, lost?.id ?? '');
   });
+  const attached = () =>
+    house.rows('select agent_id from agent_block where agent_id = $1', [batch.agent_ids[1]]);
+  expect(await attached()).toHaveLength(1);
   await house.drive(worker);
   expect(await house.runsOf(batch.id)).toMatchObject(
     batch.run_ids.map(() => ({ state: 'completed', stop_reason: 'end_turn', step_number: 3 })),
@@ -371,6 +374,7 @@ test('B19: an agent and a block that are deleted while requests are in flight ar
   ]);
   expect((await resultsOf(batch, 2))[0]).toContain('notes');
   expect(await blocksOf(batch.agent_ids[3])).toMatchObject([{ value: '\none\ntwo' }]);
+  expect(await attached()).toEqual([]);
 });
 
 describe('the text of a block', () => {

@@ -2,6 +2,7 @@ import { checkRulesFit, NightshiftError, parseToolRules } from '@nightshift/agen
 import { sql } from 'kysely';
 import { newConversationId, newRunId, type Tx } from '../connect.ts';
 import { lockConversations } from '../locks/lock-conversations.ts';
+import type { DefinitionWish } from '../reads/agent-definitions.ts';
 import { readDefinitions } from '../reads/definitions.ts';
 import { uuidArray } from '../uuid-array.ts';
 import { insertAccepted, type PlannedRun } from './accepted-rows.ts';
@@ -43,6 +44,7 @@ export async function acceptBatch(trx: Tx, projectId: string, batch: NewBatch): 
       .map((agent) => agent.conversation_id),
   );
   await lockConversations(trx, [...shared]);
+  await assertAgentsRemain(trx, batch, wishes);
   const { now, conversations } = await readConversations(trx, [...shared]);
   const plan = planRuns(batch, agents, conversations);
 
@@ -120,6 +122,22 @@ async function readConversations(trx: Tx, ids: readonly string[]): Promise<Conve
     conversations.set(id, { last_seq: Number(lastSeqs[index]), taken: taken[index] === 'true' });
   }
   return { now: lists.now, conversations };
+}
+
+/** Throws as {@link assertAgentsExist} for agents that were deleted while their conversations were waited for. */
+async function assertAgentsRemain(
+  trx: Tx,
+  batch: NewBatch,
+  wishes: readonly DefinitionWish[],
+): Promise<void> {
+  const ids = [...new Set(wishes.map((wish) => wish.agent_id))];
+  const { rows } = await sql<{ id: string }>`
+    select id from agent where id = any((select ${uuidArray(ids)}::uuid[])::uuid[]) and deleted_at is not null
+  `.execute(trx);
+  if (rows.length === 0) return;
+  const deleted = new Set(rows.map((row) => row.id));
+  const remaining = wishes.filter((wish) => !deleted.has(wish.agent_id));
+  assertAgentsExist(batch, wishes, new Set(remaining.map((wish) => wish.key)));
 }
 
 function planRuns(

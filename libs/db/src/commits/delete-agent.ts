@@ -1,22 +1,41 @@
 import { NightshiftError } from '@nightshift/agent-core';
-import { sql } from 'kysely';
+import { sql, type RawBuilder } from 'kysely';
 import type { Tx } from '../connect.ts';
+import { lockConversations } from '../locks/lock-conversations.ts';
 
 /**
  * Deletes an agent: it can no longer be found or sent anything. Its runs under way go on to their end, and the results of
- * its batches stay; its blocks are let go as soon as no run of it is open. Locks the agent's row. Throws `not_found`.
+ * its batches stay; its blocks are let go at once, or by the sweep when no run of it is open any more. Locks the agent's row,
+ * then its conversation: an accept that is under way is waited for, and one that comes later finds the agent deleted. Throws
+ * `not_found`.
  */
 export async function deleteAgent(trx: Tx, projectId: string, agentId: string): Promise<void> {
-  const { numAffectedRows } = await sql`
-    update agent set deleted_at = app_now(), updated_at = app_now()
+  const { rows } = await sql<{ conversation_id: string }>`
+    update agent set deleted_at = app_now(), updated_at = app_now(), keeps_blocks = true
     where id = ${agentId} and project_id = ${projectId} and deleted_at is null
+    returning conversation_id
   `.execute(trx);
-  if (Number(numAffectedRows) === 0) {
-    throw new NightshiftError('not_found', `There is no agent agent-${agentId}.`);
-  }
+  const [agent] = rows;
+  if (agent === undefined) throw new NightshiftError('not_found', `There is no agent agent-${agentId}.`);
   await sql`delete from agent_tool where agent_id = ${agentId}`.execute(trx);
+  await lockConversations(trx, [agent.conversation_id]);
+  await releaseBlocks(trx, sql`a.id = ${agentId}`, 1);
+}
+
+/** Lets go of the blocks of deleted agents that have no open run any more, of up to `limit` of them. Index: `agent_keeping_blocks`. */
+export async function commitBlocksReleased(trx: Tx, limit: number): Promise<void> {
+  await releaseBlocks(trx, sql`true`, limit);
+}
+
+async function releaseBlocks(trx: Tx, which: RawBuilder<unknown>, limit: number): Promise<void> {
   await sql`
-    delete from agent_block where agent_id = ${agentId}
-      and not exists (select from run where agent_id = ${agentId} and ended_at is null)
+    with gone as materialized (
+      select a.id from agent a
+       where a.keeps_blocks and ${which}
+         and not exists (select from run r where r.agent_id = a.id and r.ended_at is null)
+       limit ${limit}
+         for no key update skip locked),
+    released as (delete from agent_block k using gone where k.agent_id = gone.id)
+    update agent a set keeps_blocks = false from gone where a.id = gone.id
   `.execute(trx);
 }

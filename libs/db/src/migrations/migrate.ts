@@ -12,6 +12,7 @@ import * as agentResults from './0007-agent-results.ts';
 import * as hotPath from './0008-hot-path.ts';
 import * as holders from './0009-holders.ts';
 import * as ends from './0010-ends.ts';
+import * as leavers from './0011-leavers.ts';
 
 /** Every migration, by name, in order. Imported, not globbed: type stripping and bundling both see them. */
 export const MIGRATIONS: Readonly<Record<string, Migration>> = {
@@ -25,6 +26,7 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0008_hot_path': hotPath,
   '0009_holders': holders,
   '0010_ends': ends,
+  '0011_leavers': leavers,
 };
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...MIGRATIONS }) };

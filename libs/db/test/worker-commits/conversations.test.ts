@@ -3,9 +3,11 @@ import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 
 import {
   acceptBatch,
   claimDueBatches,
+  commitBlocksReleased,
   commitRunsCancelled,
   commitWaitingRunsStarted,
   DEFAULT_PROJECT_ID,
+  deleteAgent,
   holdLease,
   inTransaction,
   lockConversations,
@@ -168,6 +170,48 @@ describe('the runs of one conversation', () => {
     await ingest(db, await sealAndEnd(db), DONE);
     expect(await run(batch.run_ids[2]!)).toMatchObject({ state: 'ready', first_seq: 4 });
     expect(await db.selectFrom('queued_input').select('run_id').execute()).toEqual([]);
+  });
+
+  test('of an agent that is deleted while an accept waits for its conversation are not accepted', async () => {
+    const agent = await oneAgent();
+    const [deleted, committed] = [gate(), gate()];
+    const deleting = inTransaction(db, async (trx) => {
+      await deleteAgent(trx, DEFAULT_PROJECT_ID, agent.id);
+      deleted.open();
+      await committed.opened;
+    });
+    await deleted.opened;
+    const accepting = accept(db, [aRun(agent.id)]);
+    const refused = expect(accepting).rejects.toMatchObject({ code: 'not_found' });
+    await untilSomebodyWaits(db);
+    committed.open();
+    await deleting;
+    await refused;
+    expect(await db.selectFrom('run').select('id').execute()).toEqual([]);
+  });
+
+  test('keep the blocks of an agent that is deleted while they are being accepted', async () => {
+    const agent = await oneAgent();
+    const [stored, committed] = [gate(), gate()];
+    const accepting = inTransaction(db, async (trx) => {
+      await acceptBatch(trx, DEFAULT_PROJECT_ID, aBatch([aRun(agent.id)]));
+      stored.open();
+      await committed.opened;
+    });
+    await stored.opened;
+    const deleting = inTransaction(db, (trx) => deleteAgent(trx, DEFAULT_PROJECT_ID, agent.id));
+    await untilSomebodyWaits(db);
+    committed.open();
+    await Promise.all([accepting, deleting]);
+    const keepsBlocks = async () =>
+      (await db.selectFrom('agent').select('keeps_blocks').where('id', '=', agent.id).execute())[0]
+        ?.keeps_blocks;
+    const release = () => inTransaction(db, (trx) => commitBlocksReleased(trx, 10));
+    await release();
+    expect(await keepsBlocks()).toBe(true);
+    await ingest(db, await sealAndEnd(db), DONE);
+    await release();
+    expect(await keepsBlocks()).toBe(false);
   });
 
   test('that were accepted while the one before was ending start at once', async () => {
