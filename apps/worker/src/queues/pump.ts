@@ -3,7 +3,10 @@ import type { FlowReport } from '../flows/deps.ts';
 
 /** A flow with a place to stand: run until it finds nothing, then until somebody asks again. */
 export interface Pump {
-  /** Asks for a run. While one is under way, one more follows; asking a thousand times is the same as once. */
+  /**
+   * Asks for a run: it begins in a free lane at once. While all are taken, one more follows; asking a thousand times is the
+   * same as once.
+   */
   kick(): void;
   /** Asks for a run and resolves when the pump has found nothing left to do, at once while its flow rests. */
   drain(): Promise<void>;
@@ -104,7 +107,7 @@ export function createPump(name: string, flow: () => Promise<FlowReport>, log: P
     at.asks += 1;
     const restMs = at.restsUntil - performance.now();
     if (restMs > 0) later(restMs);
-    else if (at.running === 0 && pause === undefined) void lane();
+    else if (at.running < lanes && pause === undefined) void lane();
   }
 
   const whenIdle = (): Promise<void> =>

@@ -52,6 +52,14 @@ afterEach(() => vi.useRealTimers());
 
 const settled = (): Promise<unknown> => vi.advanceTimersByTimeAsync(0);
 
+/** Lets every run that is under way, and those that follow, find nothing. */
+async function drainAll(script: ReturnType<typeof scripted>): Promise<void> {
+  while (script.underWay.length > 0) {
+    script.underWay[0]!.end(IDLE);
+    await settled();
+  }
+}
+
 test('a thousand kicks while a run is under way are one more run', async () => {
   const script = scripted();
   const pump = createPump('test', script.flow, recorded());
@@ -94,7 +102,6 @@ test('a finding fills the lanes, and there are never more than those', async () 
   const script = scripted();
   const pump = createPump('test', script.flow, recorded(), 3);
   pump.kick();
-  pump.kick();
   expect(script.underWay).toHaveLength(1);
   for (let run = 0; run < 6; run++) {
     script.underWay[0]!.end(WORKED);
@@ -102,11 +109,21 @@ test('a finding fills the lanes, and there are never more than those', async () 
     expect(script.underWay.length).toBeLessThanOrEqual(3);
   }
   expect(script.underWay).toHaveLength(3);
-  while (script.underWay.length > 0) {
-    script.underWay[0]!.end(IDLE);
-    await settled();
-  }
+  await drainAll(script);
   expect(script.runs()).toBeLessThan(12);
+});
+
+test('a kick uses a free lane, however long the work of the others goes on', async () => {
+  const script = scripted();
+  const pump = createPump('test', script.flow, recorded(), 2);
+  pump.kick();
+  pump.kick();
+  pump.kick();
+  expect(script.underWay).toHaveLength(2);
+  script.underWay[1]!.end(WORKED);
+  await settled();
+  expect([script.underWay.length, script.runs()]).toEqual([2, 3]);
+  await drainAll(script);
 });
 
 test('a flow that throws is reported and tried again after pauses that grow up to half a minute', async () => {
