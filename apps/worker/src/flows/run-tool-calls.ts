@@ -9,7 +9,6 @@ import {
   newId,
   readActingRuns,
   releaseLease,
-  type ActingRun,
   type ClaimedRunChunk,
   type CommitReport,
 } from '@nightshift/db';
@@ -24,10 +23,12 @@ import {
   commitPoisoned,
   joinReports,
   NOTHING_COMMITTED,
-  type PartsCommitted,
 } from './tool-calls/commit-in-parts.ts';
 
 const FLOW = 'run-tool-calls';
+
+/** Characters that the results in hand may come to by the limits of their tools: a thousand results of the default length. */
+const HAND_CHARS_MAX = 50_000_000;
 
 /** Failures of a run that is alone in its chunk before it ends. */
 const POISON_FAILURES = 3;
@@ -37,8 +38,8 @@ const POISON_FAILURES = 3;
  *
  * Calls with side effects are journalled as begun just before they run. After a crash, a call that must not run twice is
  * `unknown`, is never run again, and the model is told so; others run again under the same idempotency key. A worker
- * that has to let go of the chunk keeps the results that it has on the rows of the calls, for whoever takes it next.
- * Calls of a batch that is being cancelled are not made.
+ * that has to let go of the chunk keeps the results that it has on the rows of the calls, for whoever takes it next. Where
+ * tools may answer at length a chunk is done in portions, so that results never fill the memory. Calls of a batch that is being cancelled are not made.
  */
 export async function runToolCalls(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant } = deps;
@@ -67,14 +68,9 @@ async function carryOutChunk(deps: FlowDeps, chunk: ClaimedRunChunk, lease: Held
     callsOf(run, definitions.get(run.definition_id)?.conduct ?? NO_CONDUCT),
   );
   const open = calls.filter((call) => call.known === null && !isBuiltInCall(call));
+  const openOf = Map.groupBy(open, (call) => call.run.run_id);
+  const byRun = Map.groupBy(calls, (call) => call.run.run_id);
   const hand: Hand = { replies: new Map(), kept: new Set() };
-  try {
-    await askInWaves(deps, lease, open, hand);
-  } catch (error) {
-    // What has been done is kept whatever went wrong; if that fails too, the first error is the one to tell.
-    await keepReplies(deps, lease, open, hand).catch(() => undefined);
-    throw error;
-  }
   const about = {
     flow: FLOW,
     worked: true,
@@ -83,34 +79,77 @@ async function carryOutChunk(deps: FlowDeps, chunk: ClaimedRunChunk, lease: Held
     runs: acting.length,
     calls: open.length,
   };
-  if (lease.signal.aborted) {
-    await keepReplies(deps, lease, open, hand);
-    await inTransaction(db, async (trx) => {
-      await holdLease(trx, lease);
-      await releaseLease(trx, lease, 0);
-    });
-    return { ...about, outcome: 'given_back', kept: hand.kept.size };
+  let ended_runs = 0;
+  let left: readonly string[] = [];
+  let reason: string | null = null;
+  for (const part of portionsOf(chunk.run_ids, openOf)) {
+    const asked = part.flatMap((id) => openOf.get(id) ?? []);
+    try {
+      await askInWaves(deps, lease, asked, hand);
+    } catch (error) {
+      // What has been done is kept whatever went wrong; if that fails too, the first error is the one to tell.
+      await keepReplies(deps, lease, open, hand).catch(() => undefined);
+      throw error;
+    }
+    if (lease.signal.aborted) {
+      await keepReplies(deps, lease, open, hand);
+      await inTransaction(db, async (trx) => {
+        await holdLease(trx, lease);
+        await releaseLease(trx, lease, 0);
+      });
+      return { ...about, outcome: 'given_back', kept: hand.kept.size };
+    }
+    await hooks?.('tools.after_calls');
+    const committed = await commitInParts(deps, chunk, lease, byRun, hand, part);
+    const unstored = new Set(committed.left);
+    for (const call of asked) if (!unstored.has(call.run.run_id)) hand.replies.delete(call.key);
+    ended_runs += committed.report.ended_runs;
+    left = [...left, ...committed.left];
+    reason ??= committed.reason;
+    await hooks?.('tools.after_commit');
+    await ringAfterCommit(
+      deps,
+      committed.report,
+      await markFinishedBatches(db, committed.report.ended_batch_ids),
+    );
   }
-  await hooks?.('tools.after_calls');
+  if (reason === null) return { ...about, ended: ended_runs };
 
-  const byRun = Map.groupBy(calls, (call) => call.run.run_id);
-  const committed = await commitInParts(deps, chunk, lease, byRun, hand);
-  const ended = await settleLeft(deps, chunk, lease, { acting, open, hand, committed });
-  const report = joinReports(committed.report, ended);
-  await hooks?.('tools.after_commit');
-  await ringAfterCommit(deps, report, await markFinishedBatches(db, report.ended_batch_ids));
+  const settled = await settleLeft(deps, chunk, lease, { open, hand, left: new Set(left) });
+  await ringAfterCommit(deps, settled, await markFinishedBatches(db, settled.ended_batch_ids));
   return {
     ...about,
-    ended: report.ended_runs,
-    ...(committed.reason === null
-      ? {}
-      : {
-          outcome: 'poison',
-          poisoned: ended.ended_runs,
-          left: committed.left.length - ended.ended_runs,
-          reason: committed.reason,
-        }),
+    ended: ended_runs + settled.ended_runs,
+    outcome: 'poison',
+    poisoned: settled.ended_runs,
+    left: left.length - settled.ended_runs,
+    reason,
   };
+}
+
+/**
+ * The runs of a chunk in portions, in order, each as many as may have their results in hand together; at least one. A run
+ * without open calls goes with its neighbours.
+ */
+function portionsOf(
+  runIds: readonly string[],
+  openOf: ReadonlyMap<string, readonly Call[]>,
+): readonly (readonly string[])[] {
+  const portions: string[][] = [[]];
+  let chars = 0;
+  for (const id of runIds) {
+    const most = (openOf.get(id) ?? []).reduce(
+      (sum, call) => sum + (call.planned.tool?.return_char_limit ?? 0),
+      0,
+    );
+    if (chars > 0 && chars + most > HAND_CHARS_MAX) {
+      portions.push([]);
+      chars = 0;
+    }
+    portions.at(-1)?.push(id);
+    chars += most;
+  }
+  return portions;
 }
 
 /**
@@ -122,15 +161,9 @@ async function settleLeft(
   deps: FlowDeps,
   chunk: ClaimedRunChunk,
   lease: HeldLease,
-  parts: {
-    readonly acting: readonly ActingRun[];
-    readonly open: readonly Call[];
-    readonly hand: Hand;
-    readonly committed: PartsCommitted;
-  },
+  parts: { readonly open: readonly Call[]; readonly hand: Hand; readonly left: ReadonlySet<string> },
 ): Promise<CommitReport> {
-  const left = new Set(parts.committed.left);
-  if (left.size === 0) return NOTHING_COMMITTED;
+  const { left } = parts;
   const lost = await keepReplies(
     deps,
     lease,

@@ -11,19 +11,26 @@ import { call, openHouse, type House, type SubmittedBatch } from './house.ts';
 let house: House;
 beforeEach(async () => {
   house = await openHouse(inject('postgresUrl'), {
-    modules: (['none', 'idempotent', 'once'] as const).map((side_effects) => ({
-      name: `act_${side_effects}`,
+    modules: (
+      [
+        ['none', 'none', 1_000],
+        ['idempotent', 'idempotent', 1_000],
+        ['once', 'once', 1_000],
+        ['wordy', 'none', 1_000_000],
+      ] as const
+    ).map(([name, side_effects, return_char_limit]) => ({
+      name: `act_${name}`,
       description: 'Does something in the world.',
       input_schema: { type: 'object', properties: { what: { type: 'string' } }, required: ['what'] },
       side_effects,
-      return_char_limit: 1_000,
+      return_char_limit,
       timeout_ms: 1_000,
     })),
   });
 });
 afterEach(() => house.close());
 
-const TOOLS = ['act_none', 'act_idempotent', 'act_once'] as const;
+const TOOLS = ['act_none', 'act_idempotent', 'act_once', 'act_wordy'] as const;
 type Tool = (typeof TOOLS)[number];
 
 /** A run for each list of calls; all calls of a list are made in one step. */
@@ -380,4 +387,34 @@ test('a call that must happen once and ran out of time after it had begun is unk
   expect(await resultsOf(batch.run_ids[1])).toMatchObject([
     { content: 'too late to begin is timed_out', is_error: true },
   ]);
+});
+
+test('results that may be long are stored before more of them are asked for, each once', async () => {
+  const batch = await submitCalls(
+    Array.from({ length: 60 }, (_, index) => [
+      ['act_wordy', `a ${index}`],
+      ['act_wordy', `b ${index}`],
+    ]),
+  );
+  await untilActing();
+  const { tools, done } = world();
+  const begunWith: number[] = [];
+  const worker = house.worker({
+    tools: {
+      async runCalls(calls, options) {
+        const [stored] = await house.rows<{ runs: number }>(
+          `select count(*)::int as runs from run where state = 'ready'`,
+        );
+        begunWith.push(stored?.runs ?? -1);
+        return tools.runCalls(calls, options);
+      },
+    },
+  });
+  await runToolCalls(worker);
+  expect(begunWith).toEqual([0, 25, 50]);
+  expect(new Set(done.map((request) => request.call_id)).size).toBe(120);
+  expect(await house.rows('select 1 from run_chunk where kind = $1', ['tools'])).toEqual([]);
+  await house.drive(worker);
+  expect(done).toHaveLength(120);
+  expect(await house.runsOf(batch.id)).toMatchObject(batch.run_ids.map(() => ({ stop_reason: 'end_turn' })));
 });
