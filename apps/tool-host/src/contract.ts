@@ -18,8 +18,8 @@ export const TIMEOUT_MS_DEFAULT = 30_000;
 export const TIMEOUT_MS_MAX = 600_000;
 /** Result length kept when the module names no limit, in UTF-16 code units. */
 export const RESULT_CHAR_LIMIT_DEFAULT = 50_000;
-/** The largest result limit; escaped as JSON in the worst case (six bytes each) a result still fits one frame. */
-export const RESULT_CHAR_LIMIT_MAX = 8_000_000;
+/** The largest result limit: the longest that is stored of a tool. */
+export const RESULT_CHAR_LIMIT_MAX = 1_000_000;
 /** Error texts are cut to this length, in UTF-16 code units. */
 export const ERROR_CHARS_MAX = 1_000;
 /** A tool's name is its file's name without the extension, and must match this. */

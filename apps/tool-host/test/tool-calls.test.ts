@@ -118,7 +118,7 @@ describe('a request that cannot be run', () => {
       expect.stringMatching(/^arguments cannot be written as JSON/),
       'timeout_ms must be a whole number from 1 to 600000',
       'timeout_ms must be a whole number from 1 to 600000',
-      'result_char_limit must be a whole number from 1 to 8000000',
+      'result_char_limit must be a whole number from 1 to 1000000',
       undefined,
     ]);
     expect(outcomes.slice(0, 10).every((outcome) => outcome.status === 'failed' && !outcome.started)).toBe(
