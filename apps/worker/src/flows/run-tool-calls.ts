@@ -30,6 +30,9 @@ const FLOW = 'run-tool-calls';
 /** Characters that the results in hand may come to by the limits of their tools: a thousand results of the default length. */
 const HAND_CHARS_MAX = 50_000_000;
 
+/** Workers that end with a chunk in their hands before it counts as their end's cause. */
+const TAKEOVERS_MAX = 3;
+
 /** Failures of a run that is alone in its chunk before it ends. */
 const POISON_FAILURES = 3;
 
@@ -48,6 +51,14 @@ export async function runToolCalls(deps: FlowDeps): Promise<FlowReport> {
   const claim = { table: 'run_chunk', id: chunk.id, epoch: chunk.lease_epoch } as const;
   return withLease(deps.leases, claim, async (lease) => {
     try {
+      if (chunk.takeovers >= TAKEOVERS_MAX) {
+        return await putAside(
+          deps,
+          chunk,
+          lease,
+          new Error(`${chunk.takeovers} workers ended while they had it`),
+        );
+      }
       return await carryOutChunk(deps, chunk, lease);
     } catch (error) {
       if (judgeError(error) !== 'poison') throw error;
@@ -184,7 +195,7 @@ async function settleLeft(
 }
 
 /**
- * Deals with a chunk that cannot even be read or journalled: it comes back in halves, and a run that is alone and fails
+ * Deals with a chunk that cannot even be read or journalled, or that ends whoever works on it: it comes back in halves, and a run that is alone and fails
  * again ends, its calls answered with errors.
  */
 async function putAside(

@@ -418,3 +418,25 @@ test('results that may be long are stored before more of them are asked for, eac
   expect(done).toHaveLength(120);
   expect(await house.runsOf(batch.id)).toMatchObject(batch.run_ids.map(() => ({ stop_reason: 'end_turn' })));
 });
+
+test('a chunk that ended worker after worker comes back in halves, and a run that does so alone ends', async () => {
+  const batch = await submitCalls([[['act_none', 'harmless']], [['act_none', 'deadly']]]);
+  await untilActing();
+  const { tools, done } = world();
+  const worker = house.worker({ tools });
+  const dieWithAll = () =>
+    house.rows(
+      `update run_chunk set lease_owner = 'dead', lease_until = app_now() - interval '1 second', lease_epoch = 9,
+              takeovers = 2, next_due_at = app_now()`,
+    );
+  await dieWithAll();
+  expect(await runToolCalls(worker)).toMatchObject({ outcome: 'halved', runs: 2 });
+  expect(done).toEqual([]);
+  await house.rows('delete from run_chunk where run_ids[1] = $1', [batch.run_ids[0]]);
+  for (const outcome of ['halved', 'halved', 'poison']) {
+    await dieWithAll();
+    expect(await runToolCalls(worker)).toMatchObject({ outcome, runs: 1 });
+  }
+  expect(done).toEqual([]);
+  expect((await house.runsOf(batch.id))[1]).toMatchObject({ state: 'failed', stop_reason: 'poison' });
+});

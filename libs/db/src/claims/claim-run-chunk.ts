@@ -8,6 +8,8 @@ export interface ClaimedRunChunk {
   readonly run_ids: readonly string[];
   readonly lease_epoch: number;
   readonly failures: number;
+  /** Holders that let their lease run out since it was made or last came back in halves. */
+  readonly takeovers: number;
   readonly taken_over_from: string | null;
 }
 
@@ -28,7 +30,7 @@ export async function claimToolsChunk(db: Database, claimant: Claimant): Promise
        set ${leasedTo(claimant)}
       from due
      where c.id = due.id
-    returning c.id, c.run_ids, c.lease_epoch, c.failures, due.holder as taken_over_from
+    returning c.id, c.run_ids, c.lease_epoch, c.failures, c.takeovers, due.holder as taken_over_from
   `.execute(db);
   return rows[0] ?? null;
 }

@@ -22,7 +22,7 @@ export async function commitChunkFailed(trx: Tx, lease: Lease, halfId: string): 
            failures = case when w.size > 1 then 0 else w.failures end,
            next_due_at = case when w.size > 1 then app_now()
                               else app_now() + ${AGAIN_MS} * least(power(2, w.failures - 1), 64) * interval '1 millisecond' end,
-           lease_until = '-infinity', lease_owner = null
+           takeovers = 0, lease_until = '-infinity', lease_owner = null
       from whole w where c.id = w.id
     returning w.failures
   `.execute(trx);
