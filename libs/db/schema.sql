@@ -320,6 +320,7 @@ create table idempotency_key (
   request_sha256 text not null,
   batch_id uuid not null,
   created_at timestamp with time zone not null default app_now(),
+  by_retry boolean not null default false,
   constraint idempotency_key_pkey PRIMARY KEY (project_id, key),
   constraint idempotency_key_key_check CHECK (((length(key) >= 1) AND (length(key) <= 255)))
 );

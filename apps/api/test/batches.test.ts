@@ -366,6 +366,35 @@ describe('the same request again', () => {
     expect(retryOfSecond.body.id).toBe(second.body.id);
   });
 
+  test('as a first try that its own retry has overtaken is the batch of the retry', async () => {
+    const agent_id = await createAgent(api);
+    const body = [{ agent_id, input: 'Go.' }];
+    const { body: made } = await submit(body, {}, { 'x-stainless-retry-count': '1' });
+    const { pool } = api.database;
+    const before = await countRows(api);
+    const client = await pool.connect();
+    try {
+      const { rows } = await client.query<{ key: string; project_id: string }>(
+        'select key, project_id from idempotency_key order by created_at desc limit 1',
+      );
+      const { key, project_id } = rows[0]!;
+      // Stands for the retry, which holds the key while the first try waits for it.
+      await client.query('begin');
+      await client.query('select pg_advisory_xact_lock(hashtextextended($1, 7202))', [
+        `${project_id} ${key}`,
+      ]);
+      const first = submit(body, {}, { 'x-stainless-retry-count': '0' });
+      await untilSomebodyWaits();
+      await client.query('update idempotency_key set created_at = app_now() where key = $1', [key]);
+      await client.query('commit');
+      expect((await first).body.id).toBe(made.id);
+    } finally {
+      client.release();
+    }
+    expect(await countRows(api)).toEqual(before);
+    expect((await submit(body)).body.id).not.toBe(made.id);
+  });
+
   test('as a retry whose first try is long ago is a new batch', async () => {
     const agent_id = await createAgent(api);
     const first = await submit([{ agent_id, input: 'Go.' }]);
@@ -382,6 +411,15 @@ describe('the same request again', () => {
     expect(answer.status).toBe(400);
   });
 });
+
+async function untilSomebodyWaits(): Promise<void> {
+  for (;;) {
+    const { rows } = await api.database.pool.query<{ waits: boolean }>(
+      `select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock') as waits`,
+    );
+    if (rows[0]?.waits === true) return;
+  }
+}
 
 describe('a large batch', () => {
   test('B18, B35: of 5,000 requests is one transaction of a bounded number of statements', async () => {

@@ -89,7 +89,7 @@ export {
   type AgentDefinition,
   type DefinitionWish,
 } from './reads/agent-definitions.ts';
-export { findIdempotentBatch, type IdempotentBatch } from './reads/idempotency-keys.ts';
+export { findBatchOfRetry, findIdempotentBatch, type IdempotentBatch } from './reads/idempotency-keys.ts';
 export type { Page } from './reads/keyset.ts';
 export {
   listBatchMessages,

@@ -474,6 +474,7 @@ export interface IdempotencyKeyTable {
   request_sha256: string;
   batch_id: string;
   created_at: Stamped;
+  by_retry: Generated<boolean>;
 }
 
 export interface ConversationSummaryTable {

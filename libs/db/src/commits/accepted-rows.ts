@@ -50,11 +50,13 @@ async function insertBatch(trx: Tx, projectId: string, batch: NewBatch, now: str
     `.execute(trx);
   }
   if (batch.idempotency === null) return;
+  const { key, request_sha256, by_retry } = batch.idempotency;
   await sql`
-    insert into idempotency_key (project_id, key, request_sha256, batch_id, created_at)
-    values (${projectId}, ${batch.idempotency.key}, ${batch.idempotency.request_sha256}, ${batch.id}, ${now})
+    insert into idempotency_key (project_id, key, request_sha256, batch_id, created_at, by_retry)
+    values (${projectId}, ${key}, ${request_sha256}, ${batch.id}, ${now}, ${by_retry})
     on conflict (project_id, key) do update
-      set request_sha256 = excluded.request_sha256, batch_id = excluded.batch_id, created_at = excluded.created_at
+      set request_sha256 = excluded.request_sha256, batch_id = excluded.batch_id, created_at = excluded.created_at,
+          by_retry = excluded.by_retry
   `.execute(trx);
 }
 

@@ -43,5 +43,10 @@ export interface NewBatch {
   /** Where in the body what all runs share stands, such as `/template`; null where each request stands for itself. */
   readonly shared_path?: string | null;
   /** Recorded with the batch, so that a repetition of the request finds it. */
-  readonly idempotency: { readonly key: string; readonly request_sha256: string } | null;
+  readonly idempotency: {
+    readonly key: string;
+    readonly request_sha256: string;
+    /** The request said that it is a retry. */
+    readonly by_retry: boolean;
+  } | null;
 }

@@ -1,11 +1,13 @@
 import { NightshiftError } from '@nightshift/agent-core';
 import {
   acceptBatch,
+  findBatchOfRetry,
   findIdempotentBatch,
   inTransaction,
   lockIdempotencyKey,
   newId,
   readBatch,
+  readNow,
   type NewRun,
   type Tx,
 } from '@nightshift/db';
@@ -43,9 +45,10 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
     async (request, reply) => {
       const { body } = request;
       const idempotency = idempotencyOf(request);
+      const arrivedAt = new Date((await readNow(context.db)).getTime() - reply.elapsedTime);
       const runs = await runsOf(body);
       const made = await inTransaction(context.db, (trx) =>
-        acceptOnce(trx, context, { body, runs }, idempotency),
+        acceptOnce(trx, context, { body, runs, arrivedAt }, idempotency),
       );
       if (made.ready > 0) await context.bell.ring([{ kind: 'compose', id: '*' }]);
       if (made.replayed) void reply.header('idempotent-replayed', 'true');
@@ -63,13 +66,19 @@ interface Made {
 async function acceptOnce(
   trx: Tx,
   { projectId, prices }: Pick<Context, 'projectId' | 'prices'>,
-  { body, runs }: { readonly body: BatchInput; readonly runs: readonly NewRun[] },
+  {
+    body,
+    runs,
+    arrivedAt,
+  }: { readonly body: BatchInput; readonly runs: readonly NewRun[]; readonly arrivedAt: Date },
   idempotency: Idempotency,
 ): Promise<Made> {
-  const { key, request_sha256, replay_minutes } = idempotency;
+  const { key, request_sha256, replay_minutes, by_retry } = idempotency;
   await lockIdempotencyKey(trx, projectId, key);
   const earlier =
-    replay_minutes === null ? null : await findIdempotentBatch(trx, projectId, key, replay_minutes);
+    replay_minutes === null
+      ? await findBatchOfRetry(trx, projectId, key, arrivedAt)
+      : await findIdempotentBatch(trx, projectId, key, replay_minutes);
   if (earlier !== null) {
     if (earlier.request_sha256 !== request_sha256) {
       throw new NightshiftError(
@@ -89,7 +98,7 @@ async function acceptOnce(
     cap: toCap(body),
     runs,
     shared_path: body.template == null ? null : '/template',
-    idempotency: { key, request_sha256 },
+    idempotency: { key, request_sha256, by_retry },
   });
   for (const [index, model] of models.entries()) {
     const run = body.template == null ? `/requests/${index}` : '/template';
