@@ -25,10 +25,16 @@ export async function commitOverdueRuns(
   ids: { readonly ready_chunk_id: string; readonly tools_chunk_id: string; readonly tally_slot: number },
 ): Promise<OverdueReport> {
   const { rows } = await sql<Overdue>`
-    with overdue as materialized (
+    with due as materialized (
+      -- In the order of its index, which ends at the first that is not due: in the order of ids it reads every run.
+      select id from run
+       where overdue_from <= (select app_now()) and state in ('queued', 'ready', 'requires_action')
+       order by overdue_from limit ${limit}),
+    overdue as materialized (
       select id, state, started_at is not null as held from run
-       where overdue_from <= app_now() and state in ('queued', 'ready', 'requires_action')
-       order by id limit ${limit}
+       where id = any(array(select id from due))
+         and overdue_from <= (select app_now()) and state in ('queued', 'ready', 'requires_action')
+       order by id
          for no key update skip locked),
     gone as (delete from queued_input q using overdue o where q.run_id = o.id),
     moved as (
@@ -39,7 +45,7 @@ export async function commitOverdueRuns(
                      else json_build_object('message', 'The run passed its deadline before it was done.') end,
              ended_at = case o.state when 'requires_action' then null else app_now() end,
              overdue_from = case o.state when 'requires_action' then r.deadline_at end
-        from overdue o where r.id = o.id
+        from overdue o where r.id = any(array(select id from overdue)) and r.id = o.id
       returning r.id, r.project_id, r.batch_id, r.conversation_id, o.held, r.state),
     counted as (
       insert into batch_tally as t (batch_id, slot, project_id, failed, requires_action)

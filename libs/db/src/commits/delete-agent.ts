@@ -19,23 +19,25 @@ export async function deleteAgent(trx: Tx, projectId: string, agentId: string): 
   if (agent === undefined) throw new NightshiftError('not_found', `There is no agent agent-${agentId}.`);
   await sql`delete from agent_tool where agent_id = ${agentId}`.execute(trx);
   await lockConversations(trx, [agent.conversation_id]);
-  await releaseBlocks(trx, sql`a.id = ${agentId}`, 1);
+  await releaseBlocks(trx, sql`select id from agent where id = ${agentId}`);
 }
 
-/** Lets go of the blocks of deleted agents that have no open run any more, of up to `limit` of them. Index: `agent_keeping_blocks`. */
+/** Lets go of the blocks of deleted agents that have no open run any more: looks at up to `limit`. Index: `agent_keeping_blocks`. */
 export async function commitBlocksReleased(trx: Tx, limit: number): Promise<void> {
-  await releaseBlocks(trx, sql`true`, limit);
+  await releaseBlocks(trx, sql`select id from agent where keeps_blocks order by id limit ${limit}`);
 }
 
-async function releaseBlocks(trx: Tx, which: RawBuilder<unknown>, limit: number): Promise<void> {
+async function releaseBlocks(trx: Tx, deleted: RawBuilder<unknown>): Promise<void> {
   await sql`
-    with gone as materialized (
-      select a.id from agent a
-       where a.keeps_blocks and ${which}
-         and not exists (select from run r where r.agent_id = a.id and r.ended_at is null)
-       limit ${limit}
-         for no key update skip locked),
-    released as (delete from agent_block k using gone where k.agent_id = gone.id)
-    update agent a set keeps_blocks = false from gone where a.id = gone.id
+    with leaver as materialized (${deleted}),
+    gone as materialized (
+      select id from agent
+       where id = any(array(
+         -- Agent by agent: joined, a table of runs that was never counted is scanned.
+         select l.id from leaver l
+          where not exists (select from run r where r.agent_id = l.id and r.ended_at is null offset 0)))
+       order by id for no key update skip locked),
+    released as (delete from agent_block where agent_id = any(array(select id from gone)))
+    update agent set keeps_blocks = false where id = any(array(select id from gone))
   `.execute(trx);
 }

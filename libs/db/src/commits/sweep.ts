@@ -27,10 +27,15 @@ export async function markIdleBatches(db: Database): Promise<readonly string[]> 
  */
 export async function commitWaitingRunsStarted(trx: Tx, limit: number, chunkId: string): Promise<number> {
   const { rows } = await sql<{ id: string }>`
+    -- Input by input, by keys: joined, conversations and runs are scanned, though hardly any has somebody waiting.
     select distinct c.id
-      from queued_input q join run r on r.id = q.run_id
-      join conversation c on c.id = r.conversation_id join batch b on b.id = r.batch_id
-     where r.started_at is null and r.ended_at is null and c.run_id is null and b.state <> 'cancelling'
+      from queued_input q
+     cross join lateral (
+       select conversation_id, batch_id from run
+        where id = q.run_id and started_at is null and ended_at is null offset 0) r
+     cross join lateral (
+       select id from conversation where id = r.conversation_id and run_id is null offset 0) c
+     cross join lateral (select from batch where id = r.batch_id and state <> 'cancelling' offset 0) b
      limit ${limit}
   `.execute(trx);
   const ids = rows.map((row) => row.id);
@@ -39,7 +44,7 @@ export async function commitWaitingRunsStarted(trx: Tx, limit: number, chunkId: 
 
 /** Forgets idempotency keys older than `days`. */
 export async function deleteOldIdempotencyKeys(db: Database, days: number): Promise<void> {
-  await sql`delete from idempotency_key where created_at < app_now() - ${days} * interval '1 day'`.execute(
+  await sql`delete from idempotency_key where created_at < (select app_now()) - ${days} * interval '1 day'`.execute(
     db,
   );
 }

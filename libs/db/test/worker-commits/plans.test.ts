@@ -5,14 +5,18 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import {
   acceptBatch,
   claimDueBatches,
+  commitBlocksReleased,
   commitDecisions,
+  commitOverdueRuns,
   commitRunsCancelled,
   commitWaitingRunsStarted,
   DEFAULT_PROJECT_ID,
   holdLease,
   inTransaction,
   lockRuns,
+  markIdleBatches,
   newId,
+  queueFreedRuns,
   readActingRuns,
   readAskingRuns,
   readBatchStates,
@@ -288,6 +292,16 @@ describe.each(['never counted', 'counted before the last step'])(
       }, 6);
     });
 
+    test('so does a sweep, however many runs there are', async () => {
+      await expectGoodPlans(async (trx) => {
+        const [ready_chunk_id, tools_chunk_id] = [newId(), newId()];
+        await markIdleBatches(trx);
+        await commitOverdueRuns(trx, 500, { ready_chunk_id, tools_chunk_id, tally_slot: 0 });
+        await queueFreedRuns(trx, 500);
+        await commitBlocksReleased(trx, 500);
+      }, 4);
+    });
+
     test('a plan that does not would be noticed', async () => {
       const runIds = await someOpen();
       const [locked] = await explain(async (trx) => {
@@ -469,6 +483,18 @@ test('queueing the ready runs of a batch again compares them with the queued one
     expect({ statement, faults }).toEqual({ statement, faults: [] });
   }
   expect(await inTransaction(db, (trx) => queueReadyRuns(trx, id, null))).toBe(1_500);
+});
+
+test('a sweep for runs that wait reads the conversations of those alone', async () => {
+  await clear(db);
+  const { agent_ids } = await acceptBareFleet(db, 1_000);
+  await accept(db, [aRun(agent_ids[0]!)]);
+  for (const { plan } of await explain((trx) => commitWaitingRunsStarted(trx, 100, newId()))) {
+    const read = [...nodesOf(plan)]
+      .filter((node) => ['run', 'conversation'].includes(node['Relation Name'] ?? ''))
+      .map((node) => (node['Actual Rows'] ?? 0) + (node['Rows Removed by Filter'] ?? 0));
+    expect(Math.max(...read)).toBeLessThanOrEqual(1);
+  }
 });
 
 test('a sweep for runs that wait reads none that were cancelled while they waited', async () => {
