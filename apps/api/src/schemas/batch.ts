@@ -1,7 +1,6 @@
-import { checkInputSchema } from '@nightshift/agent-core';
 import { z } from 'zod';
 import { wireId } from './ids.ts';
-import { responseFormat } from './response-format.ts';
+import { sharedResponseFormat } from './response-format.ts';
 
 /** Steps of a run unless its request says otherwise. Every step waits for a provider batch, so Letta's 50 would be days. */
 export const MAX_STEPS_DEFAULT = 10;
@@ -60,11 +59,7 @@ const clientTool = z.strictObject({
   parameters: z
     .record(z.string(), z.unknown())
     .nullish()
-    .superRefine((schema, context) => {
-      const message = schema == null ? null : checkInputSchema(schema);
-      if (message !== null) context.addIssue({ code: 'custom', message });
-    })
-    .describe('JSON Schema of an object; default: any object.'),
+    .describe('JSON Schema of an object; default: any object. A batch may have 1,000 different ones.'),
 });
 
 /** Letta's request fields that a batch has no use for. */
@@ -91,7 +86,7 @@ const clientTools = z
   .describe(
     'Tools that the caller carries out: a run that calls one waits in requires_action for the result.',
   );
-const resultFormat = responseFormat
+const resultFormat = sharedResponseFormat
   .nullish()
   .describe(
     'What the result of the run must look like: the JSON of its last answer, or what it hands to the tool `finish` if ' +

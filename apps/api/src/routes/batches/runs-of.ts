@@ -6,6 +6,7 @@ import { BATCH_BODY_LIMIT_BYTES } from '../../json-body.ts';
 import type { BatchInput } from '../../schemas/batch.ts';
 import { parseTemplate } from '../../template.ts';
 import { toMessages, toNewRun } from '../../wire/to-input.ts';
+import { assertSchemas } from './assert-schemas.ts';
 
 /** Characters that all inputs of a template may come to: what a body with them written out could hold. */
 const FILLED_CHARS_MAX = BATCH_BODY_LIMIT_BYTES;
@@ -23,6 +24,7 @@ export async function runsOf(body: BatchInput): Promise<readonly NewRun[]> {
   const { template, inputs } = body;
   if (template != null && inputs != null) {
     assertNamedOnce(inputs, '/inputs');
+    await assertSchemas(body);
     return fillTemplate(template, inputs);
   }
   const requests = body.requests ?? [];
@@ -32,6 +34,7 @@ export async function runsOf(body: BatchInput): Promise<readonly NewRun[]> {
     });
   }
   assertNamedOnce(requests, '/requests');
+  await assertSchemas(body);
   return requests.map(toNewRun);
 }
 

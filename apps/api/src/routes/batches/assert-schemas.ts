@@ -1,0 +1,70 @@
+import {
+  checkInputSchema,
+  checkResultSchema,
+  NightshiftError,
+  type FieldError,
+} from '@nightshift/agent-core';
+import { breather } from '../../breathe.ts';
+import { sentence } from '../../errors/answer-of.ts';
+import type { BatchInput } from '../../schemas/batch.ts';
+
+/** Different schemas that the requests of one batch may carry; each is compiled, which takes a millisecond or more. */
+const SCHEMAS_MAX = 1_000;
+/** Fields named in one answer. */
+const FIELDS_MAX = 100;
+
+/** What is wrong with a schema, as a sentence, or null. */
+type SchemaCheck = (schema: unknown) => string | null;
+
+/** How the two kinds of schemas are checked: those of client tools, and those of results. */
+const CHECKS = { tool: checkInputSchema, result: checkResultSchema };
+
+/**
+ * Checks the schemas that the requests of a batch bring along, equal ones once. Throws `validation_failed` naming those
+ * that are not usable, or the first beyond the limit of different ones.
+ */
+export async function assertSchemas(
+  body: Pick<BatchInput, 'requests' | 'template'>,
+  checks: Readonly<Record<'tool' | 'result', SchemaCheck>> = CHECKS,
+): Promise<void> {
+  const breathe = breather();
+  const verdicts = new Map<string, string | null>();
+  const fields: FieldError[] = [];
+  for (const { path, kind, schema } of schemasOf(body)) {
+    await breathe();
+    const key = `${kind} ${JSON.stringify(schema)}`;
+    let message = verdicts.get(key);
+    if (message === undefined) {
+      if (verdicts.size === SCHEMAS_MAX) throw tooMany(path);
+      message = checks[kind](schema);
+      verdicts.set(key, message);
+    }
+    if (message !== null) fields.push({ path, message });
+    if (fields.length === FIELDS_MAX) break;
+  }
+  const [first] = fields;
+  if (first === undefined) return;
+  throw new NightshiftError('validation_failed', sentence(`${first.path}: ${first.message}`), { fields });
+}
+
+function* schemasOf({ requests, template }: Pick<BatchInput, 'requests' | 'template'>) {
+  const all = template == null ? (requests ?? []) : [template];
+  for (const [index, { client_tools, response_format }] of all.entries()) {
+    const path = template == null ? `/requests/${index}` : '/template';
+    for (const [place, { parameters }] of (client_tools ?? []).entries()) {
+      if (parameters == null) continue;
+      yield { path: `${path}/client_tools/${place}/parameters`, kind: 'tool', schema: parameters } as const;
+    }
+    if (response_format?.type === 'json_schema') {
+      const { schema } = response_format.json_schema;
+      yield { path: `${path}/response_format/json_schema/schema`, kind: 'result', schema } as const;
+    }
+  }
+}
+
+function tooMany(path: string): NightshiftError {
+  const message =
+    `is one schema too many: the requests of a batch may have ${SCHEMAS_MAX} different ones. ` +
+    'Let requests share theirs, give the agents tools or a response_format of their own, or split the batch.';
+  return new NightshiftError('validation_failed', `${path} ${message}`, { fields: [{ path, message }] });
+}

@@ -1,0 +1,92 @@
+import { checkInputSchema, checkResultSchema } from '@nightshift/agent-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { assertSchemas } from '../src/routes/batches/assert-schemas.ts';
+import { batchInput } from '../src/schemas/batch.ts';
+import { countRows, createAgent, openApi, UNKNOWN_UUID, type TestApi } from './api.ts';
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await openApi();
+});
+afterAll(() => api.close());
+
+const tool = (name: string, property = 'text') => ({
+  name,
+  parameters: { type: 'object', properties: { [property]: { type: 'string' } } },
+});
+const result = (schema: object) => ({ type: 'json_schema', json_schema: { schema } });
+
+describe('the schemas that requests bring along', () => {
+  test('are compiled once where they are equal, however many requests have them', async () => {
+    const compiled = { tool: 0, result: 0 };
+    const request = {
+      agent_id: `agent-${UNKNOWN_UUID}`,
+      input: 'Go.',
+      client_tools: [tool('ask'), tool('tell'), tool('show', 'page')],
+      response_format: result({ type: 'integer' }),
+    };
+    const body = batchInput.parse(JSON.parse(JSON.stringify({ requests: Array(5_000).fill(request) })));
+    await assertSchemas(body, {
+      tool: (schema) => {
+        compiled.tool++;
+        return checkInputSchema(schema);
+      },
+      result: (schema) => {
+        compiled.result++;
+        return checkResultSchema(schema);
+      },
+    });
+    expect(compiled).toEqual({ tool: 2, result: 1 });
+  });
+
+  test('are not compiled while a body is looked at, so that other requests are not held up', () => {
+    const unusable = { name: 'ask', parameters: { type: 'array' } };
+    const requests = [{ agent_id: `agent-${UNKNOWN_UUID}`, input: 'Go.', client_tools: [unusable] }];
+    expect(batchInput.safeParse({ requests }).success).toBe(true);
+  });
+
+  test('are named wherever they cannot be used', async () => {
+    const agent_id = await createAgent(api);
+    const wrong = { name: 'ask', parameters: { type: 'array' } };
+    const requests = [
+      { agent_id, input: 'x', client_tools: [tool('tell'), wrong] },
+      { agent_id, input: 'x', client_tools: [wrong], response_format: result({ type: 'x' }) },
+    ];
+    const answer = await api.call('POST', '/v1/batches', { requests });
+    expect(answer.status).toBe(422);
+    expect(answer.body.errors.map(({ path }: { path: string }) => path)).toEqual([
+      '/requests/0/client_tools/1/parameters',
+      '/requests/1/client_tools/0/parameters',
+      '/requests/1/response_format/json_schema/schema',
+    ]);
+  });
+
+  test('of a template are checked as well', async () => {
+    const agent_id = await createAgent(api);
+    const template = { agent_id, input: '{{ x }}', response_format: result({ type: 'x' }) };
+    const inputs = [{ custom_id: 'a', variables: { x: 'y' } }];
+    const answer = await api.call('POST', '/v1/batches', { template, inputs });
+    expect([answer.status, answer.body.errors[0].path]).toEqual([
+      422,
+      '/template/response_format/json_schema/schema',
+    ]);
+  });
+
+  test('may be a thousand different ones: the next is refused, and says what to do', async () => {
+    const agent_id = await createAgent(api);
+    const before = await countRows(api);
+    const requests = Array.from({ length: 1_001 }, (_, index) => ({
+      agent_id,
+      input: 'x',
+      client_tools: [tool('ask', `p${index}`)],
+    }));
+    const answer = await api.call('POST', '/v1/batches', { requests });
+    expect([answer.status, answer.body.errors[0].path]).toEqual([
+      422,
+      '/requests/1000/client_tools/0/parameters',
+    ]);
+    expect(answer.body.detail).toMatch(/1000 different ones\. Let requests share theirs/);
+    expect(await countRows(api)).toEqual(before);
+    expect((await api.call('POST', '/v1/batches', { requests: requests.slice(1) })).status).toBe(200);
+  });
+});
