@@ -177,6 +177,25 @@ describe('a run', () => {
     },
   );
 
+  test('that ended a year after it began is read as any other, and so is its batch', async () => {
+    const { batch, runs } = await submitRuns(['x']);
+    const { pool } = api.database;
+    const yearNs = 365 * 86_400 * 1e9;
+    await pool.query(
+      `update run set created_at = '2026-01-01Z', ended_at = '2027-01-01Z', state = 'completed', stop_reason = 'end_turn'
+       where id = $1`,
+      [runs[0].id.slice(4)],
+    );
+    await pool.query(
+      `update batch set created_at = '2026-01-01Z', completed_at = '2027-01-01Z', state = 'completed' where id = $1`,
+      [batch.id.slice(4)],
+    );
+    for (const path of [`/v1/runs/${runs[0].id}`, `/v1/batches/${batch.id}`]) {
+      const { status, body } = await api.call('GET', path);
+      expect([status, body.total_duration_ns]).toEqual([200, yearNs]);
+    }
+  });
+
   test('unknown is 404, malformed 422', async () => {
     for (const path of ['', '/messages', '/steps', '/usage']) {
       expect((await api.call('GET', `/v1/runs/run-${UNKNOWN_UUID}${path}`)).status).toBe(404);

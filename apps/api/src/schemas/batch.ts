@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { durationNs } from './duration.ts';
 import { wireId } from './ids.ts';
 import { sharedResponseFormat } from './response-format.ts';
 
@@ -282,7 +283,7 @@ export const batchJob = z
     agent_id: z.null(),
     stop_reason: z.null(),
     ttft_ns: z.null(),
-    total_duration_ns: z.int().nullable(),
+    total_duration_ns: durationNs.nullable(),
     created_by_id: z.string(),
     last_updated_by_id: z.string(),
     user_id: z.string(),

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { durationNs } from './duration.ts';
 
 /** Letta's stop reasons, as its clients of 1.3.1 know them. */
 export const LETTA_STOP_REASONS = [
@@ -39,7 +40,7 @@ export const runResponse = z
     callback_error: z.null(),
     base_template_id: z.null(),
     ttft_ns: z.null(),
-    total_duration_ns: z.int().nullable(),
+    total_duration_ns: durationNs.nullable(),
   })
   .meta({ id: 'Run' });
 export type RunResponse = z.output<typeof runResponse>;
