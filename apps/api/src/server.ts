@@ -9,6 +9,7 @@ import type { App, Context } from './context.ts';
 import { drainConnections } from './drain.ts';
 import { answerError, answerErrors } from './errors/answer-errors.ts';
 import { acceptJsonOnly, BODY_LIMIT_BYTES } from './json-body.ts';
+import { refuseNul } from './nul.ts';
 import { describeRoutes, serveDocument } from './openapi.ts';
 import { coerceQuery } from './query.ts';
 import { logRequests } from './request-log.ts';
@@ -75,6 +76,7 @@ export function buildServer(deps: ServerDeps): App {
     void reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff');
   });
   app.addHook('preValidation', coerceQuery);
+  app.addHook('preHandler', refuseNul);
   app.addHook('preClose', async () => {
     isOpen = false;
   });

@@ -265,6 +265,7 @@ describe('creating an agent', () => {
     ['a bad name', { model, name: 'a/b' }, 422, '/name'],
     ['an unknown type', { model, agent_type: 'robot' }, 422, '/agent_type'],
     ['a misspelt field', { model, tool: ['memory_rethink'] }, 422, '/tool'],
+    ['the name of a tool with a NUL', { model, tools: ['memory_rethink\0'] }, 422, '/tools/0'],
     ['a rule without type', { model, tool_rules: [{ tool_name: 'x' }] }, 422, '/tool_rules/0/type'],
     [
       'a rule that lacks what its type needs',

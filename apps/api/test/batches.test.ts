@@ -260,6 +260,24 @@ describe('a batch that cannot be accepted stores nothing', () => {
       '/requests/0/deadline',
     ],
     [
+      'a deadline in a zone that there is not',
+      (good) => ({ requests: [good], deadline: '2026-11-21T06:00:00+16:00' }),
+      422,
+      '/deadline',
+    ],
+    [
+      'a deadline of a request in the year 0',
+      (good) => ({ requests: [{ ...good, deadline: '0000-11-21T06:00:00Z' }] }),
+      422,
+      '/requests/0/deadline',
+    ],
+    [
+      'very many parts of which none is right',
+      () => ({ requests: [{ agent_id, input: Array(200_000).fill({ type: 'video' }) }] }),
+      422,
+      '/requests/0/input/0/type',
+    ],
+    [
       'a response format that is none of ours',
       (good) => ({ requests: [{ ...good, response_format: { type: 'grammar' } }] }),
       422,
@@ -295,6 +313,12 @@ describe('a batch that cannot be accepted stores nothing', () => {
     [
       'a callback that is no URL (B40)',
       (good) => ({ requests: [good], callback_url: 'x' }),
+      422,
+      '/callback_url',
+    ],
+    [
+      'a callback with a NUL',
+      (good) => ({ requests: [good], callback_url: 'https://x.org/\0' }),
       422,
       '/callback_url',
     ],

@@ -20,6 +20,11 @@ describe('what went wrong below', () => {
   test.each([
     ['23505', 409, 'conflict', null],
     ['23503', 409, 'conflict', null],
+    ['22021', 422, 'validation_failed', null],
+    ['22P05', 422, 'validation_failed', null],
+    ['22007', 422, 'validation_failed', null],
+    ['22008', 422, 'validation_failed', null],
+    ['22009', 422, 'validation_failed', null],
     ['40P01', 503, 'not_ready', 1],
     ['55P03', 503, 'not_ready', 1],
     ['57014', 503, 'not_ready', 1],

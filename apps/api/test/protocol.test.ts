@@ -139,12 +139,42 @@ describe('a query', () => {
     ['/v1/steps/?feedback=positive', '?feedback'],
     ['/v1/runs/?statuses=done', '?statuses.0'],
     ['/v1/messages/batches?order_by=id', '?order_by'],
+    ['/v1/agents/?name=a%00b', '?name'],
+    ['/v1/agents/?tags=red&tags=a%00b', '?tags'],
+    ['/v1/steps/?model=%00', '?model'],
+    ['/v1/tools/?search=%00', '?search'],
+    ['/v1/steps/?start_date=2026-11-21T06:00:00%2B16:00', '?start_date'],
+    ['/v1/steps/?end_date=2026-11-21T06:00:00-23:59', '?end_date'],
+    ['/v1/steps/?end_date=0000-01-01', '?end_date'],
   ])('that cannot be used is 422 and names the parameter: %s', async (url, path) => {
     const answer = await api.call('GET', url);
     expect(answer.status).toBe(422);
     expect(answer.body.errors[0].path).toBe(path);
     expect(answer.body.detail).toContain(path);
   });
+
+  test.each([
+    '2026-11-21',
+    '2026-11-21T06:00:00',
+    '2026-11-21T06:00:00-15:59',
+    '0001-01-01T00:00:00%2B15:59',
+    '9999-12-31T23:59:59-15:59',
+  ])('takes every time that the database can hold: %s', async (time) => {
+    expect((await api.call('GET', `/v1/steps/?start_date=${time}`)).status).toBe(200);
+  });
+
+  test.each(['agents', 'blocks', 'tools', 'runs', 'batches', 'steps'])(
+    'of %s takes a cursor whose time is beyond the year 9999',
+    async (list) => {
+      const prefix = list === 'batches' ? 'job' : list.slice(0, -1);
+      const id = `${prefix}-ffffffff-ffff-7fff-bfff-ffffffffffff`;
+      expect(await api.call('GET', `/v1/${list}?order=asc&after=${id}`)).toMatchObject({
+        status: 200,
+        body: [],
+      });
+      expect((await api.call('GET', `/v1/${list}?before=${id}`)).status).toBe(200);
+    },
+  );
 
   test('takes empty values as absent, as a null of the client comes', async () => {
     expect((await api.call('GET', '/v1/agents/?before=&after=&limit=')).status).toBe(200);
@@ -161,6 +191,15 @@ describe('a query', () => {
     expect((await api.call('GET', '/v1/tags/')).body).toEqual(['blue', 'red']);
     expect((await api.call('GET', '/v1/tags/?after=blue')).body).toEqual(['red']);
   });
+});
+
+test('a NUL in the path is 422 and names its part', async () => {
+  const agent = await createAgent(api);
+  for (const method of ['GET', 'PATCH'] as const) {
+    const path = `/v1/agents/${agent}/core-memory/blocks/a%00b`;
+    const answer = await api.call(method, path, method === 'PATCH' ? { value: 'x' } : undefined);
+    expect([answer.status, answer.body.errors[0].path]).toEqual([422, 'label']);
+  }
 });
 
 test('nothing of the database or of the program shows in an unforeseen error', async () => {

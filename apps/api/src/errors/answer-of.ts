@@ -34,6 +34,9 @@ const busy = (): NightshiftError => new NightshiftError('not_ready', 'The databa
 const away = (): NightshiftError =>
   new NightshiftError('database_unreachable', 'The database does not answer.');
 
+const unstorable = (what: string): NightshiftError =>
+  new NightshiftError('validation_failed', `The request holds ${what} that the database cannot hold.`);
+
 /** What pg says, without a code, of a connection that it lost or could not get. */
 const LOST_CONNECTION = /^(Connection terminated|timeout exceeded when trying to connect|Query read timeout)/;
 
@@ -52,6 +55,12 @@ const KNOWN: Readonly<Record<string, () => NightshiftError>> = {
   // A row that is referred to has been deleted meanwhile.
   '23503': () =>
     new NightshiftError('conflict', 'Something that the request refers to has just been deleted.'),
+  // What the schemas of the requests are to refuse by name; here, so that none of it is taken for an error of ours.
+  '22021': () => unstorable('a character'),
+  '22P05': () => unstorable('a character'),
+  '22007': () => unstorable('a time'),
+  '22008': () => unstorable('a time'),
+  '22009': () => unstorable('a time'),
   // Deadlock, serialisation failure, lock timeout, statement timeout.
   '40P01': busy,
   '40001': busy,

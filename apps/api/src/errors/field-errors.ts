@@ -50,7 +50,7 @@ function explain(
 }
 
 function depthOf(branch: readonly NestedIssue[]): number {
-  return Math.max(...branch.map((issue) => issue.path.length));
+  return branch.reduce((depth, issue) => Math.max(depth, issue.path.length), 0);
 }
 
 function toPath(path: readonly PropertyKey[], context: string | undefined): string {

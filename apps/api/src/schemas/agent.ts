@@ -4,6 +4,7 @@ import { blockInput, blockResponse } from './block.ts';
 import { compactionSettings } from './compaction.ts';
 import { wireId } from './ids.ts';
 import { responseFormat } from './response-format.ts';
+import { hasNoControls } from './text.ts';
 import { toolResponse } from './tool.ts';
 
 /** Letta's kinds of agents. */
@@ -116,7 +117,11 @@ export const agentInput = z
     ...agentFields,
     agent_type: z.enum(AGENT_TYPES).nullish(),
     memory_blocks: z.array(blockInput).max(500).nullish().describe('New blocks, made with the agent.'),
-    tools: z.array(z.string().min(1).max(64)).max(500).nullish().describe('Names of tools.'),
+    tools: z
+      .array(z.string().min(1).max(64).refine(hasNoControls, 'must not hold control characters'))
+      .max(500)
+      .nullish()
+      .describe('Names of tools.'),
     include_base_tools: z
       .boolean()
       .nullish()

@@ -1,7 +1,9 @@
 import { z } from 'zod';
 import { durationNs } from './duration.ts';
 import { wireId } from './ids.ts';
+import { moment } from './moment.ts';
 import { sharedResponseFormat } from './response-format.ts';
+import { hasNoControls } from './text.ts';
 
 /** Steps of a run unless its request says otherwise. Every step waits for a provider batch, so Letta's 50 would be days. */
 export const MAX_STEPS_DEFAULT = 10;
@@ -93,9 +95,7 @@ const resultFormat = sharedResponseFormat
     'What the result of the run must look like: the JSON of its last answer, or what it hands to the tool `finish` if ' +
       "the agent has that. It is in `metadata.result` of the run. Default: the agent's own, which this goes before. Beyond Letta.",
   );
-const deadline = z.iso
-  .datetime({ offset: true, error: 'must be a time such as 2026-11-21T06:00:00Z' })
-  .nullish();
+const deadline = moment.nullish();
 const runDeadline = deadline.describe(
   'From then on the run takes no further step, and fails for `deadline`. Steps at the provider are awaited. Beyond Letta.',
 );
@@ -170,6 +170,7 @@ export const batchInput = z
     callback_url: z
       .url({ protocol: /^https?$/, error: 'must be an http(s) URL' })
       .max(2_000)
+      .refine(hasNoControls, 'must not hold control characters')
       .nullish(),
     deadline: deadline.describe('The latest deadline of any of its runs. Beyond Letta.'),
     metadata: z.record(z.string(), z.unknown()).nullish().describe('Kept and answered. Beyond Letta.'),

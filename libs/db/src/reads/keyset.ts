@@ -96,5 +96,6 @@ async function findStoredPositions(
 function positionByIdTime(id: string, shiftMs: number): Position | undefined {
   if (id[14] !== '7') return undefined;
   const madeAtMs = Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
-  return { id, time: new Date(madeAtMs + shiftMs).toISOString() };
+  // JavaScript marks a year of five digits, which the database only knows unmarked.
+  return { id, time: new Date(madeAtMs + shiftMs).toISOString().replace(/^\+0/, '') };
 }

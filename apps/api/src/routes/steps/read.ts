@@ -4,10 +4,9 @@ import type { App, Context } from '../../context.ts';
 import { linkPages, pageQuery, toPage } from '../../paging.ts';
 import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
+import { momentOrDay } from '../../schemas/moment.ts';
 import { stepResponse } from '../../schemas/run.ts';
 import { toStepResponse } from '../../wire/to-step.ts';
-
-const moment = z.iso.datetime({ offset: true, local: true }).or(z.iso.date());
 
 export function retrieveStep(app: App, context: Context): void {
   app.get(
@@ -39,8 +38,8 @@ export function listSteps(app: App, context: Context): void {
           agent_id: wireId('agent').optional(),
           run_id: wireId('run').optional().describe('Beyond Letta.'),
           model: z.string().optional(),
-          start_date: moment.optional(),
-          end_date: moment.optional(),
+          start_date: momentOrDay.optional(),
+          end_date: momentOrDay.optional(),
         }),
         response: { 200: z.array(stepResponse), ...problems },
       },

@@ -1,0 +1,21 @@
+import { NightshiftError } from '@nightshift/agent-core';
+import type { preHandlerHookHandler } from 'fastify';
+
+/** Refuses a NUL in the path or the query, named by its parameter: the database cannot hold one, so nothing there has it. */
+export const refuseNul: preHandlerHookHandler = (request, _reply, done) => {
+  const parts = [
+    ...Object.entries(request.params as Record<string, unknown>),
+    ...Object.entries(request.query as Record<string, unknown>).map(([name, value]) => [`?${name}`, value]),
+  ] as const;
+  const [path] = parts.find(([, value]) => [value].flat().some(hasNul)) ?? [];
+  if (typeof path !== 'string') {
+    done();
+    return;
+  }
+  const message = 'must not hold a NUL character';
+  done(new NightshiftError('validation_failed', `${path} ${message}.`, { fields: [{ path, message }] }));
+};
+
+function hasNul(value: unknown): boolean {
+  return typeof value === 'string' && value.includes('\0');
+}
