@@ -1,23 +1,34 @@
+import { NightshiftError } from '@nightshift/agent-core';
 import type { preValidationHookHandler } from 'fastify';
 import { z } from 'zod';
 
 /**
  * Brings query parameters into the types of the route's schema before it judges them: a single value of a list becomes a
  * list, `true` and `false` booleans, digits numbers. An empty value counts as absent, because Letta's client writes null so.
+ * A route without a schema takes no parameters: the first there is is `validation_failed`.
  */
 export const coerceQuery: preValidationHookHandler = (request, _reply, done) => {
   const schema = request.routeOptions.schema?.querystring;
+  const given = Object.entries(request.query as Record<string, unknown>);
   if (schema instanceof z.ZodObject) {
     const shape = schema.shape as Record<string, z.core.$ZodType | undefined>;
-    const given = Object.entries(request.query as Record<string, unknown>);
     request.query = Object.fromEntries(
       given
         .filter(([name, value]) => value !== '' || !(name in shape))
         .map(([name, value]) => [name, coerce(value, shape[name])]),
     );
+  } else if (given[0] !== undefined && !request.is404) {
+    done(unknownParameter(given[0][0]));
+    return;
   }
   done();
 };
+
+function unknownParameter(name: string): NightshiftError {
+  const path = `?${name}`;
+  const message = 'is not known here';
+  return new NightshiftError('validation_failed', `${path}: ${message}.`, { fields: [{ path, message }] });
+}
 
 function coerce(value: unknown, schema: z.core.$ZodType | undefined): unknown {
   const type = schema === undefined ? undefined : unwrap(schema);

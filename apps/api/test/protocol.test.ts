@@ -176,6 +176,31 @@ describe('a query', () => {
     },
   );
 
+  test.each([
+    ['POST', '/v1/batches'],
+    ['POST', `/v1/batches/job-${UNKNOWN_UUID}/revert`],
+    ['PATCH', `/v1/messages/batches/job-${UNKNOWN_UUID}/cancel`],
+    ['GET', `/v1/runs/run-${UNKNOWN_UUID}`],
+    ['DELETE', `/v1/blocks/block-${UNKNOWN_UUID}`],
+    ['GET', '/livez'],
+    ['GET', '/openapi.json'],
+  ] as const)(
+    'that a route does not take is 422 and names the first parameter: %s %s',
+    async (method, url) => {
+      const answer = await api.call(method, `${url}?force=true&more=`, method === 'POST' ? {} : undefined);
+      expect([answer.status, answer.body.errors]).toEqual([
+        422,
+        [{ path: '?force', message: 'is not known here' }],
+      ]);
+      expect(answer.body.detail).toContain('?force');
+    },
+  );
+
+  test('changes nothing about routes that do not exist', async () => {
+    expect((await api.call('GET', '/v1/nothing?force=true')).status).toBe(404);
+    expect((await api.call('DELETE', '/v1/messages/batches?force=true')).status).toBe(405);
+  });
+
   test('takes empty values as absent, as a null of the client comes', async () => {
     expect((await api.call('GET', '/v1/agents/?before=&after=&limit=')).status).toBe(200);
   });

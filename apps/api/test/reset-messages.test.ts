@@ -42,6 +42,15 @@ test('an agent is made to forget its conversation; what was said stays to be rea
   expect((await api.call('GET', `/v1/agents/${id}`)).body.message_ids).toHaveLength(1);
 });
 
+test("what Letta's older client says in the query is taken as well", async () => {
+  const id = await createAgent(api);
+  for (const query of ['?add_default_initial_messages=true', '?add_default_initial_messages=']) {
+    const answer = await api.call('PATCH', `/v1/agents/${id}/reset-messages${query}`);
+    expect([answer.status, answer.body]).toEqual([200, null]);
+  }
+  expect((await api.call('PATCH', `/v1/agents/${id}/reset-messages?force=true`)).status).toBe(422);
+});
+
 test('not while a run goes on in it: that is a conflict, and nothing changes', async () => {
   const id = await createAgent(api);
   await submit(id);

@@ -4,6 +4,11 @@ import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
 
+const initialMessages = z
+  .boolean()
+  .nullish()
+  .describe('Means nothing here: every request shows the system prompt.');
+
 /** Makes an agent forget its conversation. As in Letta 1.x, the answer is `null`. */
 export function resetMessages(app: App, context: Context): void {
   app.patch(
@@ -16,14 +21,9 @@ export function resetMessages(app: App, context: Context): void {
           'Later runs see nothing of what was said so far. The messages stay, and are listed. Refused with 409 while a run goes on in the conversation.',
         tags: ['agents'],
         params: z.object({ agent_id: wireId('agent') }),
-        body: z
-          .strictObject({
-            add_default_initial_messages: z
-              .boolean()
-              .nullish()
-              .describe('Means nothing here: every request shows the system prompt.'),
-          })
-          .nullish(),
+        // Letta's client 0.1 says it in the query.
+        querystring: z.strictObject({ add_default_initial_messages: initialMessages }),
+        body: z.strictObject({ add_default_initial_messages: initialMessages }).nullish(),
         response: { 200: z.null(), ...problems },
       },
     },
