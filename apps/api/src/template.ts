@@ -9,6 +9,9 @@ const RENDER_MEMORY_MAX = 16_000_000;
 /** Tags that read other templates: there are none. */
 const FOREIGN_TAGS = ['include', 'render', 'layout', 'block'];
 
+/** Filters that work an expression out for each element of a list, in one go that the limit of time does not end. */
+const ENDLESS_FILTERS = ['where_exp', 'reject_exp', 'group_by_exp', 'has_exp', 'find_exp', 'find_index_exp'];
+
 const engine = makeEngine();
 
 function makeEngine(): Liquid {
@@ -25,6 +28,7 @@ function makeEngine(): Liquid {
       typeof value === 'object' && value !== null ? JSON.stringify(value) : value,
   } as ConstructorParameters<typeof Liquid>[0]);
   for (const name of FOREIGN_TAGS) Reflect.deleteProperty(liquid.tags, name);
+  for (const name of ENDLESS_FILTERS) Reflect.deleteProperty(liquid.filters, name);
   return liquid;
 }
 

@@ -72,6 +72,12 @@ describe('a template', () => {
     ],
     ['null and false are values', '[{{ a }}] {{ b }}', { a: null, b: false }, '[] false'],
     ['text is never taken for a template', '{{ a }}', { a: '{% raw %}{{ a }}' }, '{% raw %}{{ a }}'],
+    [
+      'filters look at properties of the elements of lists',
+      "{{ a | where: 'x', 1 }} {{ a | find: 'x', 2 }}",
+      { a: [{ x: 1 }, { x: 2 }] },
+      '[{"x":1}] {"x":2}',
+    ],
     ['NUL is dropped', '{{ a }}', { a: 'x\u0000y' }, 'xy'],
   ])('%s', async (_name, input, variables, text) => {
     const { body } = await one(input, variables);
@@ -138,6 +144,15 @@ describe('a template that cannot be filled in stores nothing', () => {
       '/template/input',
       /undefined filter: shout/,
     ],
+    ...['where_exp', 'reject_exp', 'group_by_exp', 'has_exp', 'find_exp', 'find_index_exp'].map(
+      (filter): [string, () => object, number, string, RegExp] => [
+        `a filter that no limit of time ends: ${filter}`,
+        () => ({ template: { agent_id, input: `{{ a | ${filter}: 'x', 'x == 1' }}` }, inputs: [good] }),
+        422,
+        '/template/input',
+        new RegExp(`undefined filter: ${filter}`),
+      ],
+    ),
     [
       'a tag that is not closed',
       () => ({ template: { agent_id, input: '{% if a %}' }, inputs: [good] }),

@@ -135,7 +135,8 @@ const templateInput = z
     agent_id: wireId('agent'),
     input: someText.describe(
       'The user message as a Liquid template. A variable that an input does not give, or an unknown filter, is an error; ' +
-        'structures print as JSON; there are no other templates to include.',
+        'structures print as JSON; there are no other templates to include, and no filters that take an expression ' +
+        '(`where_exp` and its like: `where` and `find` look at properties).',
     ),
     max_steps: maxSteps,
     ...runCaps,
