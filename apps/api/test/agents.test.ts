@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { countRows, createAgent, openApi, UNKNOWN_UUID, type TestApi } from './api.ts';
+import { countRows, createAgent, openApi, UNKNOWN_UUID, type Answer, type TestApi } from './api.ts';
 
 let api: TestApi;
 beforeAll(async () => {
@@ -344,6 +344,19 @@ describe('changing an agent', () => {
     expect(body.blocks).toEqual(before.blocks);
     const none = await api.call('PATCH', `/v1/agents/${id}`, { block_ids: [], tool_ids: [] });
     expect([none.body.blocks, none.body.tools]).toEqual([[], []]);
+  });
+
+  test('takes the context window from either place, the field of its own first', async () => {
+    const windowOf = ({ body }: Answer) => body.llm_config.context_window;
+    const created = await create({ model, llm_config: { context_window: 60_000 } });
+    const path = `/v1/agents/${created.body.id}`;
+    expect([created.status, windowOf(created)]).toEqual([200, 60_000]);
+    expect(windowOf(await api.call('PATCH', path, { llm_config: { context_window: 70_000 } }))).toBe(70_000);
+    expect(windowOf(await api.call('PATCH', path, { llm_config: { max_tokens: 100 } }))).toBe(70_000);
+    const both = { context_window_limit: 50_000, llm_config: { context_window: 80_000 } };
+    expect(windowOf(await api.call('PATCH', path, both))).toBe(50_000);
+    const refused = await api.call('PATCH', path, { llm_config: { context_window: 0 } });
+    expect([refused.status, refused.body.errors[0].path]).toEqual([422, '/llm_config/context_window']);
   });
 
   test.each<[string, object, number]>([

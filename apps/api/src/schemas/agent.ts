@@ -23,6 +23,7 @@ export type AgentType = (typeof AGENT_TYPES)[number];
 
 const record = z.record(z.string(), z.unknown());
 const outputTokens = z.int().min(1).max(300_000);
+const contextWindow = z.int().min(1).max(10_000_000);
 
 const modelSettings = z.looseObject({
   provider_type: z.literal('anthropic', 'must be anthropic: the provider of the message batches').nullish(),
@@ -39,6 +40,7 @@ const llmConfig = z.looseObject({
   handle: z.string().nullish(),
   provider_name: z.string().nullish(),
   model_endpoint_type: z.string().nullish(),
+  context_window: contextWindow.nullish().describe('Means context_window_limit, which goes before it.'),
   max_tokens: outputTokens.nullish(),
   parallel_tool_calls: z.boolean().nullish(),
 });
@@ -70,10 +72,7 @@ const agentFields = {
     .describe(
       'What results of its runs must look like where their requests do not say it; text asks for nothing.',
     ),
-  context_window_limit: z
-    .int()
-    .min(1)
-    .max(10_000_000)
+  context_window_limit: contextWindow
     .nullish()
     .describe('Tokens of prompt and answer together; default 128000.'),
   tool_rules: z.array(toolRuleSchema).max(500).nullish(),

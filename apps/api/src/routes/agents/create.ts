@@ -21,7 +21,7 @@ import { toNewBlock } from '../../wire/to-block.ts';
 import { toResultFormat } from '../../wire/to-result-format.ts';
 import { assertBlocksFit } from './block-choice.ts';
 import { echoedOf, responseFormatOf } from './echoed.ts';
-import { modelOf, modelSettingsOf } from './model-choice.ts';
+import { contextWindowOf, modelOf, modelSettingsOf } from './model-choice.ts';
 import { nameAgent } from './name-agent.ts';
 import { assertRulesFit } from './rules-fit.ts';
 import { SYSTEM_PROMPT_DEFAULT } from './system-prompt.ts';
@@ -99,7 +99,7 @@ function toNewAgent(body: AgentInput, prices: PriceTable): NewAgent {
     tags: [...new Set(body.tags ?? [])],
     timezone: body.timezone ?? 'UTC',
     message_buffer_autoclear: agent_type === 'workflow_agent' || (body.message_buffer_autoclear ?? false),
-    context_window_limit: body.context_window_limit ?? CONTEXT_WINDOW_DEFAULT,
+    context_window_limit: contextWindowOf(body) ?? CONTEXT_WINDOW_DEFAULT,
     compaction: toCompactionPolicy(body.compaction_settings, model) ?? SLIDING_WINDOW_DEFAULT,
     hidden: body.hidden ?? false,
     result_format: response_format === null ? null : toResultFormat(response_format),

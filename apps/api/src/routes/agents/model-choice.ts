@@ -54,6 +54,13 @@ export function modelSettingsOf(input: SettingsInput, present: ModelSettings | n
   };
 }
 
+/** The context window that a caller asks for in one of Letta's two places; null when they say nothing of it. */
+export function contextWindowOf(
+  input: Pick<AgentPatch, 'context_window_limit' | 'llm_config'>,
+): number | null {
+  return input.context_window_limit ?? input.llm_config?.context_window ?? null;
+}
+
 /** Settings that are sent as they are. Sampling parameters are not among them: the provider refuses a request that has any. */
 function extraOf(settings: NonNullable<AgentPatch['model_settings']>): JsonObject {
   return {

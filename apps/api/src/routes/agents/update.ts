@@ -17,7 +17,7 @@ import { readAgentState } from '../../wire/to-agent-state.ts';
 import { toResultFormat } from '../../wire/to-result-format.ts';
 import { assertBlocksFit } from './block-choice.ts';
 import { echoedOf, responseFormatOf } from './echoed.ts';
-import { modelOf, modelSettingsOf } from './model-choice.ts';
+import { contextWindowOf, modelOf, modelSettingsOf } from './model-choice.ts';
 import { assertRulesFit } from './rules-fit.ts';
 import { assertTimeZone } from './time-zone.ts';
 import { chooseTools } from './tool-choice.ts';
@@ -60,6 +60,7 @@ export function updateAgent(app: App, context: Context): void {
 function toChange(body: AgentPatch, present: AgentRow, prices: PriceTable): AgentChange {
   const model = modelOf(body, prices);
   const model_settings = modelSettingsOf(body, present.model_settings);
+  const context_window_limit = contextWindowOf(body);
   const compaction = toCompactionPolicy(body.compaction_settings, model ?? present.model);
   const response_format = responseFormatOf(body);
   if (body.timezone != null) assertTimeZone(body.timezone);
@@ -81,7 +82,7 @@ function toChange(body: AgentPatch, present: AgentRow, prices: PriceTable): Agen
     ...(body.message_buffer_autoclear == null
       ? {}
       : { message_buffer_autoclear: body.message_buffer_autoclear }),
-    ...(body.context_window_limit == null ? {} : { context_window_limit: body.context_window_limit }),
+    ...(context_window_limit === null ? {} : { context_window_limit }),
     ...(compaction === null ? {} : { compaction }),
     ...(response_format === null ? {} : { result_format: toResultFormat(response_format) }),
     ...(body.hidden == null ? {} : { hidden: body.hidden }),
