@@ -142,8 +142,31 @@ describe('tools', () => {
       metadata_: { a: 1 },
       description: tool.description,
     });
-    const refused = await api.call('PATCH', `/v1/tools/${tool.id}`, { source_code: 'x' });
-    expect([refused.status, refused.body.errors[0].path]).toEqual([400, '/source_code']);
+    for (const refused of [
+      { source_code: 'x' },
+      { source_type: 'javascript' },
+      { description: 'x' },
+      { json_schema: {} },
+      { args_json_schema: {} },
+      { enable_parallel_execution: false },
+      { pip_requirements: [{ name: 'x' }] },
+      { npm_requirements: [{ name: 'x' }] },
+    ]) {
+      const { status, body } = await api.call('PATCH', `/v1/tools/${tool.id}`, refused);
+      expect([status, body.errors.map(({ path }: { path: string }) => path)]).toEqual([
+        400,
+        [`/${Object.keys(refused)[0]}`],
+      ]);
+    }
+    const { source_type, description, enable_parallel_execution } = tool;
+    const same = {
+      source_type,
+      description,
+      enable_parallel_execution,
+      pip_requirements: [],
+      npm_requirements: null,
+    };
+    expect((await api.call('PATCH', `/v1/tools/${tool.id}`, same)).status).toBe(200);
     expect((await api.call('PATCH', `/v1/tools/tool-${UNKNOWN_UUID}`, { tags: [] })).status).toBe(404);
   });
 

@@ -44,14 +44,19 @@ export function updateTool(app: App, context: Context): void {
   );
 }
 
+/** What a caller may send back as it was answered, and not otherwise. */
+const FIXED = ['source_code', 'source_type', 'description', 'enable_parallel_execution'] as const;
+const REQUIREMENTS = ['pip_requirements', 'npm_requirements'] as const;
+
 function assertChangeable(tool: ToolRow, patch: ToolPatch): void {
   const owner =
     tool.kind === 'memory' || tool.kind === 'finish' ? 'built in' : "part of the operator's modules";
+  const held = toToolResponse(tool);
   const fields = [
-    ...(patch.source_code != null && patch.source_code !== tool.source_code ? ['source_code'] : []),
     ...(patch.json_schema != null ? ['json_schema'] : []),
     ...(patch.args_json_schema != null ? ['args_json_schema'] : []),
-    ...(patch.description != null && patch.description !== tool.description ? ['description'] : []),
+    ...FIXED.filter((name) => patch[name] != null && patch[name] !== held[name]),
+    ...REQUIREMENTS.filter((name) => (patch[name] ?? []).length > 0),
   ].map((name) => ({ path: `/${name}`, message: `cannot be changed: '${tool.name}' is ${owner}` }));
   const [first] = fields;
   if (first !== undefined) {
