@@ -48,3 +48,12 @@ function unwrap(schema: z.core.$ZodType): z.core.$ZodType {
   }
   return schema instanceof z.ZodPipe ? unwrap(schema.in) : schema;
 }
+
+/** The values of a filter that Letta knows by two names, for one value and for many; null for no filter. */
+export function eitherOf(
+  one: string | undefined,
+  many: readonly string[] | undefined,
+): readonly string[] | null {
+  const values = [...(one === undefined ? [] : [one]), ...(many ?? [])];
+  return values.length === 0 ? null : values;
+}

@@ -213,6 +213,7 @@ describe('listing runs', () => {
     expect(await list(`batch_id=${batch.id}`)).toEqual(ids.toReversed());
     expect(await list(`agent_id=${agents[2]}`)).toEqual([ids[2]]);
     expect(await list(`agent_ids=${agents[2]}&agent_ids=${agents[0]}`)).toEqual([ids[2], ids[0]]);
+    expect(await list(`agent_id=${agents[4]}&agent_ids=${agents[0]}`)).toEqual([ids[4], ids[0]]);
     await api.database.pool.query(
       `update run set state = 'failed', stop_reason = 'poison', error = '{}', ended_at = app_now() where id = $1`,
       [ids[1].slice(4)],

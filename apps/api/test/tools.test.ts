@@ -78,6 +78,10 @@ describe('tools', () => {
       'memory_insert',
       'rethink_memory',
     ]);
+    expect(await names('name=rethink_memory&names=memory_insert')).toEqual([
+      'memory_insert',
+      'rethink_memory',
+    ]);
     expect(await names('search=rethink_mem')).toEqual(['rethink_memory']);
     expect(await names('tool_types=letta_memory_core')).toEqual([
       'core_memory_append',

@@ -11,6 +11,7 @@ import { listRuns as readPage, readRun, readRunUsage } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { linkPages, pageQuery, toPage } from '../../paging.ts';
+import { eitherOf } from '../../query.ts';
 import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { LETTA_STOP_REASONS, RUN_STATUSES, runResponse, usageResponse } from '../../schemas/run.ts';
@@ -60,7 +61,7 @@ export function listRuns(app: App, context: Context): void {
       const rows = await readPage(context.db, context.projectId, page, {
         batch_id: query.batch_id ?? null,
         custom_id: query.custom_id ?? null,
-        agent_ids: query.agent_id === undefined ? (query.agent_ids ?? null) : [query.agent_id],
+        agent_ids: eitherOf(query.agent_id, query.agent_ids),
         states: toStates(query),
         stop_reasons: query.stop_reason === undefined ? null : toStopReasons(query.stop_reason),
       });

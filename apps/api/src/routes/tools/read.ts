@@ -9,6 +9,7 @@ import {
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { linkPages, pageQuery, toPage } from '../../paging.ts';
+import { eitherOf } from '../../query.ts';
 import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { TOOL_TYPES, toolResponse } from '../../schemas/tool.ts';
@@ -59,7 +60,7 @@ export function listTools(app: App, context: Context): void {
       assertToolTypes('tool_types', query.tool_types);
       assertToolTypes('exclude_tool_types', query.exclude_tool_types);
       const rows = await readPage(context.db, context.projectId, page, {
-        names: query.name === undefined ? (query.names ?? null) : [query.name],
+        names: eitherOf(query.name, query.names),
         ids: query.tool_ids ?? null,
         name_part: query.search ?? null,
         tool_types: toToolTypes(query),
