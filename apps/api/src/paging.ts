@@ -61,8 +61,8 @@ function linkTo(
   relation: string,
 ): string {
   const url = new URL(request.url, 'http://localhost');
-  url.searchParams.delete('after');
-  url.searchParams.delete('before');
+  // `cursor` is how older clients say `after` of the messages of a batch.
+  for (const name of ['after', 'before', 'cursor']) url.searchParams.delete(name);
   url.searchParams.set(parameter, id);
   return `<${url.pathname}${url.search}>; rel="${relation}"`;
 }
