@@ -123,8 +123,23 @@ describe('submitting', () => {
 
   test('keeps metadata of the caller beside its own', async () => {
     const agent_id = await createAgent(api);
-    const { body } = await submit([{ agent_id, input: 'Go.' }], { metadata: { night: 7, total: 'no' } });
-    expect(body.metadata).toMatchObject({ night: 7, total: 1 });
+    const { body } = await submit([{ agent_id, input: 'Go.' }], { metadata: { night: 7, constructor: 'x' } });
+    expect(body.metadata).toMatchObject({ night: 7, constructor: 'x', total: 1 });
+  });
+
+  test('takes no metadata under the names of its own, and names each', async () => {
+    const agent_id = await createAgent(api);
+    const { body } = await submit([{ agent_id, input: 'Go.' }]);
+    const names = Object.keys(body.metadata);
+    expect(names).toContain('total');
+    const before = await countRows(api);
+    const answer = await submit([{ agent_id, input: 'Go.' }], { metadata: { night: 7, ...body.metadata } });
+    expect([answer.status, answer.body.errors.map(({ path }: { path: string }) => path)]).toEqual([
+      422,
+      names.map((name) => `/metadata/${name}`),
+    ]);
+    expect((await submit([{ agent_id, input: 'Go.' }], { metadata: { 'state\0': 'x' } })).status).toBe(422);
+    expect(await countRows(api)).toEqual(before);
   });
 
   test('lets the same agent come several times: its runs take turns, an isolated one does not wait', async () => {

@@ -1,3 +1,4 @@
+import { toStorableText } from '@nightshift/agent-core';
 import { z } from 'zod';
 import { durationNs } from './duration.ts';
 import { wireId } from './ids.ts';
@@ -156,6 +157,42 @@ const templateValues = z
   })
   .meta({ id: 'TemplateVariables' });
 
+/** What the metadata of every batch says; a caller's own is answered beside it, under other names. */
+const batchProgress = {
+  job_type: z.literal('batch_messages'),
+  state: z.string().describe('The state behind the status.'),
+  state_reason: z.string().nullable(),
+  apply: z.enum(['auto', 'review']),
+  total: z.int(),
+  completed: z.int(),
+  failed: z.int(),
+  cancelled: z.int(),
+  expired: z.int(),
+  requires_action: z.int().describe('Runs that wait for the caller; they are in progress.'),
+  in_progress: z.int(),
+  steps: z.int(),
+  tool_calls: z.int(),
+  input_tokens: z.int(),
+  output_tokens: z.int(),
+  cache_write_tokens: z.int(),
+  cache_read_tokens: z.int(),
+  cost_usd: z.string().nullable().describe('Exact decimal; null where a model has no price.'),
+  max_cost_usd: z.string().nullable().describe('The cap; null without.'),
+  max_output_tokens: z.int().nullable(),
+  reserved_usd: z
+    .string()
+    .nullable()
+    .describe('Held for requests without an answer; null for a batch without caps.'),
+  reserved_output_tokens: z.int().nullable(),
+};
+
+/** Names are compared as they are stored. */
+const ownMetadata = z.record(z.string(), z.unknown()).superRefine((given, context) => {
+  const message = 'is what the metadata of every batch says of itself: choose another name';
+  for (const name of Object.keys(given).filter((key) => Object.hasOwn(batchProgress, toStorableText(key))))
+    context.addIssue({ code: 'custom', path: [name], message });
+});
+
 export const batchInput = z
   .strictObject({
     requests: z.array(requestInput).max(100_000).nullish().describe('One run each.'),
@@ -174,7 +211,9 @@ export const batchInput = z
       .refine(hasNoControls, 'must not hold control characters')
       .nullish(),
     deadline: deadline.describe('The latest deadline of any of its runs. Beyond Letta.'),
-    metadata: z.record(z.string(), z.unknown()).nullish().describe('Kept and answered. Beyond Letta.'),
+    metadata: ownMetadata
+      .nullish()
+      .describe('Kept, and answered beside progress and usage, whose names are taken. Beyond Letta.'),
     apply: z
       .enum(['auto', 'review'])
       .nullish()
@@ -249,33 +288,7 @@ export const batchJob = z
     updated_at: z.string(),
     completed_at: z.string().nullable(),
     metadata: z
-      .looseObject({
-        job_type: z.literal('batch_messages'),
-        state: z.string().describe('The state behind the status.'),
-        state_reason: z.string().nullable(),
-        apply: z.enum(['auto', 'review']),
-        total: z.int(),
-        completed: z.int(),
-        failed: z.int(),
-        cancelled: z.int(),
-        expired: z.int(),
-        requires_action: z.int().describe('Runs that wait for the caller; they are in progress.'),
-        in_progress: z.int(),
-        steps: z.int(),
-        tool_calls: z.int(),
-        input_tokens: z.int(),
-        output_tokens: z.int(),
-        cache_write_tokens: z.int(),
-        cache_read_tokens: z.int(),
-        cost_usd: z.string().nullable().describe('Exact decimal; null where a model has no price.'),
-        max_cost_usd: z.string().nullable().describe('The cap; null without.'),
-        max_output_tokens: z.int().nullable(),
-        reserved_usd: z
-          .string()
-          .nullable()
-          .describe('Held for requests without an answer; null for a batch without caps.'),
-        reserved_output_tokens: z.int().nullable(),
-      })
+      .looseObject(batchProgress)
       .describe("Progress and usage, beside the caller's own metadata. Beyond Letta."),
     callback_url: z.string().nullable(),
     callback_sent_at: z.string().nullable(),
