@@ -1,4 +1,9 @@
-import { breakerRestMs, decideAfterRefusal, type StepOutcome } from '@nightshift/agent-core';
+import {
+  breakerRestMs,
+  decideAfterRefusal,
+  type RefusalCause,
+  type StepOutcome,
+} from '@nightshift/agent-core';
 import {
   claimCredential,
   claimDueProviderBatches,
@@ -220,11 +225,7 @@ async function commitOutcome(
       const later = { id: newId(), nonce: newNonce() };
       await inTransaction(db, (trx) => commitSplit(trx, lease, decision.at, later, newNonce()));
       await bell.ring([{ kind: 'submit', id: batch.id }]);
-      return {
-        outcome: 'split',
-        verdict: { kind: 'failed', pause_ms: 0, reason: 'a batch was refused' },
-        message,
-      };
+      return { outcome: 'split', verdict: refusalVerdict(what), message };
     }
     case 'fail_step': {
       const refused: StepOutcome = {
@@ -237,7 +238,7 @@ async function commitOutcome(
       const settled = open.map((key) => ({ key, outcome: refused }));
       // In one commit: a submission in doubt that has no open step would take another's batch for its own, unproven.
       await settleSteps(deps, lease, settled, (trx) => commitRejected(trx, lease, 'submitting', error));
-      return { outcome: 'rejected', verdict: { kind: 'works' }, message };
+      return { outcome: 'rejected', verdict: refusalVerdict(what), message };
     }
     case 'wait': {
       await inTransaction(db, (trx) => commitRefused(trx, lease, error, decision.delay_ms));
@@ -248,4 +249,9 @@ async function commitOutcome(
       };
     }
   }
+}
+
+/** What the refusal of one body says of the credential: as bad, something when it is one of many; as too large, nothing. */
+function refusalVerdict(what: RefusalCause): CredentialVerdict {
+  return what === 'bad_request' ? { kind: 'failed', pause_ms: 0, reason: 'a batch was refused' } : UNUSED;
 }

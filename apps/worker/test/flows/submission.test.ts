@@ -210,6 +210,25 @@ test('a refusal ends its step and its batch in one commit: what is in doubt has 
   ]);
 });
 
+test('a provider that refuses whatever it is sent fails a few runs, not all of them, however small their batches', async () => {
+  const batches = [];
+  for (let index = 0; index < 12; index++) batches.push(await submitTexts(2, (at) => `fee ${index} ${at}`));
+  const settings = { requests_max: 2 };
+  const refused = house.worker({ provider: refusing('fee'), settings });
+  await expect(house.drive(refused, { hasten: true, rounds: 60 })).rejects.toThrow(/not ended/);
+  const failed = (await house.rows(`select 1 from run where state = 'failed'`)).length;
+  expect(failed).toBeGreaterThan(0);
+  expect(failed).toBeLessThan(12);
+  expect(await house.rows('select pause_reason from credential')).toEqual([
+    { pause_reason: 'the provider refuses every request as bad' },
+  ]);
+
+  await house.drive(house.worker({ settings }), { hasten: true, rounds: 500 });
+  const reasons = (await Promise.all(batches.map(({ id }) => house.runsOf(id)))).flat();
+  expect(reasons.filter(({ stop_reason }) => stop_reason === 'end_turn')).toHaveLength(24 - failed);
+  expect(billed()).toEqual({ requests: 24 - failed, twice: 0 });
+});
+
 test('a batch that the provider finds too large is split until it fits', async () => {
   house.simulator.control.configure({ max_body_bytes: 6_000 });
   const batch = await submitTexts(32, (index) => `${index} `.repeat(100));

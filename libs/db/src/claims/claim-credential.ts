@@ -32,7 +32,7 @@ export async function claimCredential(
 export type CredentialVerdict =
   /** The provider took a batch. */
   | { readonly kind: 'works' }
-  /** Nothing was sent. */
+  /** Nothing: none was made, or a body alone was at fault. */
   | { readonly kind: 'unused' }
   /** Nobody sends under it until the pause is over. */
   | { readonly kind: 'failed'; readonly pause_ms: number; readonly reason: string };
