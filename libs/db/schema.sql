@@ -255,6 +255,7 @@ create table credential (
   lease_owner text,
   lease_until timestamp with time zone not null default '-infinity'::timestamp with time zone,
   lease_epoch integer not null default 0,
+  refusals smallint not null default 0,
   constraint credential_pkey PRIMARY KEY (id),
   constraint credential_name_key UNIQUE (name)
 );

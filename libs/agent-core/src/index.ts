@@ -164,6 +164,7 @@ export {
 export {
   decideAfterRefusal,
   REFUSAL_POLICY_DEFAULT,
+  type CredentialRest,
   type RefusalCause,
   type RefusalDecision,
   type RefusalPolicy,

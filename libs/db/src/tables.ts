@@ -302,6 +302,7 @@ export interface CredentialTable {
   paused_until: Timestamp | null;
   pause_reason: string | null;
   failures: Generated<number>;
+  refusals: Generated<number>;
   lease_owner: string | null;
   lease_until: ColumnType<Date | number, Date | string | undefined, Date | string>;
   lease_epoch: Generated<number>;

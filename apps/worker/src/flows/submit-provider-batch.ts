@@ -1,6 +1,7 @@
 import {
   breakerRestMs,
   decideAfterRefusal,
+  type CredentialRest,
   type RefusalCause,
   type StepOutcome,
 } from '@nightshift/agent-core';
@@ -19,6 +20,7 @@ import {
   readOpenSteps,
   readUnsendableSteps,
   releaseCredential,
+  type ClaimedCredential,
   type ClaimedProviderBatch,
   type CredentialVerdict,
 } from '@nightshift/db';
@@ -61,7 +63,7 @@ export async function submitProviderBatch(deps: FlowDeps): Promise<FlowReport> {
     const credential = leases.hold(claimed);
     let verdict = UNUSED;
     try {
-      const sent = await sendClaimed(deps, batch, lease, { requests, failuresBefore: claimed.failures });
+      const sent = await sendClaimed(deps, batch, lease, { requests, before: claimed });
       verdict = sent.verdict;
       return sent.flow;
     } finally {
@@ -87,7 +89,7 @@ async function sendClaimed(
   deps: FlowDeps,
   batch: ClaimedProviderBatch,
   lease: HeldLease,
-  sealed: { readonly requests: number; readonly failuresBefore: number },
+  sealed: { readonly requests: number; readonly before: ClaimedCredential },
 ): Promise<{ readonly flow: FlowReport; readonly verdict: CredentialVerdict }> {
   const { db, hooks, settings, leases } = deps;
   const report = {
@@ -146,7 +148,7 @@ async function sendClaimed(
     const { verdict, ...detail } = await commitOutcome(deps, batch, lease, outcome, {
       requests,
       startedAt,
-      failuresBefore: sealed.failuresBefore,
+      before: sealed.before,
     });
     await hooks?.('submit.after_commit');
     return { flow: { ...report, requests, bytes: body.bytes, ...detail }, verdict };
@@ -194,7 +196,7 @@ async function commitOutcome(
   batch: ClaimedProviderBatch,
   lease: HeldLease,
   outcome: CreateOutcome,
-  sent: { readonly requests: number; readonly startedAt: Date; readonly failuresBefore: number },
+  sent: { readonly requests: number; readonly startedAt: Date; readonly before: ClaimedCredential },
 ): Promise<{ readonly outcome: string; readonly verdict: CredentialVerdict; readonly message?: string }> {
   const { db, settings, bell } = deps;
   if (outcome.outcome === 'created') {
@@ -206,7 +208,7 @@ async function commitOutcome(
   if (outcome.outcome === 'unknown') {
     const { quarantine_ms } = settings.reconcile;
     await inTransaction(db, (trx) => commitUnknown(trx, lease, outcome.reason, quarantine_ms));
-    const pause_ms = breakerRestMs(sent.failuresBefore + 1, settings.breaker);
+    const pause_ms = breakerRestMs(sent.before.failures + 1, settings.breaker);
     const verdict = { kind: 'failed', pause_ms, reason: 'creates get no answer' } as const;
     return { outcome: 'unknown', verdict, message: outcome.reason };
   }
@@ -218,14 +220,14 @@ async function commitOutcome(
     batch.failures,
     retry_after_ms,
     settings.refusal,
-    sent.failuresBefore,
+    sent.before.refusals,
   );
   switch (decision.kind) {
     case 'split': {
       const later = { id: newId(), nonce: newNonce() };
       await inTransaction(db, (trx) => commitSplit(trx, lease, decision.at, later, newNonce()));
       await bell.ring([{ kind: 'submit', id: batch.id }]);
-      return { outcome: 'split', verdict: refusalVerdict(what), message };
+      return { outcome: 'split', verdict: refusalVerdict(what, decision.rest), message };
     }
     case 'fail_step': {
       const refused: StepOutcome = {
@@ -244,7 +246,11 @@ async function commitOutcome(
       await inTransaction(db, (trx) => commitRefused(trx, lease, error, decision.delay_ms));
       return {
         outcome: 'refused',
-        verdict: { kind: 'failed', pause_ms: decision.delay_ms, reason: decision.pause_reason },
+        verdict: {
+          kind: what === 'bad_request' ? 'refused' : 'failed',
+          pause_ms: decision.delay_ms,
+          reason: decision.pause_reason,
+        },
         message,
       };
     }
@@ -252,6 +258,9 @@ async function commitOutcome(
 }
 
 /** What the refusal of one body says of the credential: as bad, something when it is one of many; as too large, nothing. */
-function refusalVerdict(what: RefusalCause): CredentialVerdict {
-  return what === 'bad_request' ? { kind: 'failed', pause_ms: 0, reason: 'a batch was refused' } : UNUSED;
+function refusalVerdict(
+  what: RefusalCause,
+  { delay_ms, pause_reason }: CredentialRest = { delay_ms: 0, pause_reason: 'a batch was refused' },
+): CredentialVerdict {
+  return what === 'bad_request' ? { kind: 'refused', pause_ms: delay_ms, reason: pause_reason } : UNUSED;
 }

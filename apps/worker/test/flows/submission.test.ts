@@ -229,6 +229,47 @@ test('a provider that refuses whatever it is sent fails a few runs, not all of t
   expect(billed()).toEqual({ requests: 24 - failed, twice: 0 });
 });
 
+test.each(['nobody answers', 'it limits the rate'] as const)(
+  'a request that is bad is found at once after an outage in which %s',
+  async (outage) => {
+    const batch = await submitTexts(4, (index) => (index === 2 ? 'curare' : `cure ${index}`));
+    const real = refusing('curare');
+    let creates = 0;
+    const provider: ProviderPort = {
+      ...real,
+      async createBatch(body, asked) {
+        creates += 1;
+        if (creates > 13) return real.createBatch(body, asked);
+        if (outage === 'nobody answers') return { outcome: 'unknown', reason: 'HTTP 500', status: 500 };
+        const limit = { what: 'rate_limited', status: 429, message: 'slowly', retry_after_ms: 0 } as const;
+        return { outcome: 'refused', ...limit };
+      },
+    };
+    await house.drive(house.worker({ provider }), { hasten: true, rounds: 500 });
+    expect((await house.runsOf(batch.id)).map((run) => run.stop_reason)).toEqual([
+      'end_turn',
+      'end_turn',
+      'invalid_request',
+      'end_turn',
+    ]);
+    expect(creates).toBeLessThan(20);
+  },
+);
+
+test('what is good leaves in the end, though it is in one batch with what is bad, after many that were bad', async () => {
+  const worker = house.worker({ provider: refusing('hemlock'), settings: { requests_max: 1 } });
+  for (let index = 0; index < 12; index++) await submitTexts(1, () => `hemlock ${index}`);
+  await house.drive(worker, { hasten: true });
+  const mixed = await submitTexts(4, (index) => (index === 0 ? 'hemlock' : `hem ${index}`));
+  await house.drive(worker, { hasten: true, rounds: 100 });
+  expect((await house.runsOf(mixed.id)).map((run) => run.stop_reason)).toEqual([
+    'invalid_request',
+    'end_turn',
+    'end_turn',
+    'end_turn',
+  ]);
+});
+
 test('a batch that the provider finds too large is split until it fits', async () => {
   house.simulator.control.configure({ max_body_bytes: 6_000 });
   const batch = await submitTexts(32, (index) => `${index} `.repeat(100));

@@ -8,7 +8,7 @@ export interface RefusalPolicy {
   readonly backoff_ms_max: number;
   /** Milliseconds between two tries of a credential that is refused altogether. */
   readonly pause_ms: number;
-  /** Refusals in a row, under one credential, after which it is not the requests that are bad. */
+  /** Creates refused as bad in a row, under one credential, after which it is not the requests that are bad. */
   readonly refusals_max: number;
 }
 
@@ -24,17 +24,24 @@ const RETRY_AFTER_MS_MAX = 3_600_000;
 
 export type RefusalDecision =
   /** Halve it: one of its requests is the cause. */
-  | { readonly kind: 'split'; readonly at: number }
+  | { readonly kind: 'split'; readonly at: number; readonly rest?: CredentialRest }
   /** It is alone: its run ends. */
   | { readonly kind: 'fail_step' }
   /** Try the same again later; the credential rests meanwhile. Burns no attempt. */
-  | { readonly kind: 'wait'; readonly delay_ms: number; readonly pause_reason: string };
+  | ({ readonly kind: 'wait' } & CredentialRest);
+
+/** For how long nothing is sent under the credential, and why. */
+export interface CredentialRest {
+  readonly delay_ms: number;
+  readonly pause_reason: string;
+}
 
 /**
  * What to do after the provider refused to create a batch of `requestCount` requests. `failures` counts the refusals in
- * a row before this one; `retryAfterMs` is the time that the provider named, if any. `refusedInRow` counts creates under
- * the credential since the last that was accepted: halving finds one bad request among good ones, and where no half is
- * ever accepted it would only fail every run for a fault that is not theirs.
+ * a row before this one; `retryAfterMs` is the time that the provider named, if any. `refusedInRow` counts the creates under
+ * the credential that were refused as bad since the last that was accepted: halving finds one bad request among good ones,
+ * and where no half is ever accepted, failing what is alone would fail every run for a fault that is not theirs. Halving goes
+ * on then, a rest after each, for what is good may be in one batch with what is not.
  */
 export function decideAfterRefusal(
   cause: RefusalCause,
@@ -47,12 +54,15 @@ export function decideAfterRefusal(
   switch (cause) {
     case 'bad_request':
       if (refusedInRow >= policy.refusals_max) {
-        const pause_reason = 'the provider refuses every request as bad';
-        return { kind: 'wait', delay_ms: policy.pause_ms, pause_reason };
+        const rest = {
+          delay_ms: policy.pause_ms,
+          pause_reason: 'the provider refuses every request as bad',
+        };
+        return requestCount > 1 ? { ...halved(requestCount), rest } : { kind: 'wait', ...rest };
       }
-      return requestCount > 1 ? { kind: 'split', at: Math.ceil(requestCount / 2) } : { kind: 'fail_step' };
+      return requestCount > 1 ? halved(requestCount) : { kind: 'fail_step' };
     case 'too_large':
-      return requestCount > 1 ? { kind: 'split', at: Math.ceil(requestCount / 2) } : { kind: 'fail_step' };
+      return requestCount > 1 ? halved(requestCount) : { kind: 'fail_step' };
     case 'unauthorized':
     case 'not_found':
       return { kind: 'wait', delay_ms: policy.pause_ms, pause_reason: 'the provider refuses the key' };
@@ -71,4 +81,8 @@ export function decideAfterRefusal(
       return { kind: 'wait', delay_ms: Math.min(named, RETRY_AFTER_MS_MAX), pause_reason: reason };
     }
   }
+}
+
+function halved(requestCount: number): { readonly kind: 'split'; readonly at: number } {
+  return { kind: 'split', at: Math.ceil(requestCount / 2) };
 }

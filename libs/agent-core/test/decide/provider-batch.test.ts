@@ -83,6 +83,16 @@ describe('after the provider refused a create', () => {
     );
   });
 
+  test('bad_request, once too many in a row were: no run ends any more; halved at rest, and alone it waits', () => {
+    const pause_reason = 'the provider refuses every request as bad';
+    const rest = { delay_ms: policy.pause_ms, pause_reason };
+    const decideAt = (refusedInRow: number, requests: number) =>
+      decideAfterRefusal('bad_request', requests, 0, null, policy, refusedInRow);
+    expect(decideAt(policy.refusals_max - 1, 1)).toEqual({ kind: 'fail_step' });
+    expect(decideAt(policy.refusals_max, 1)).toEqual({ kind: 'wait', ...rest });
+    expect(decideAt(policy.refusals_max, 3)).toEqual({ kind: 'split', at: 2, rest });
+  });
+
   test.each([
     ['unauthorized', 'the provider refuses the key'],
     ['not_found', 'the provider refuses the key'],

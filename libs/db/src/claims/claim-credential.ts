@@ -2,8 +2,11 @@ import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
 import type { Claimant, Lease } from './lease.ts';
 
-/** The right to send one create at a time; `failures` counts those in a row that came to nothing. */
-export type ClaimedCredential = Lease & { readonly failures: number };
+/**
+ * The right to send one create at a time. `failures` counts those in a row that came to nothing; `refusals` those that were
+ * refused as bad since the last that was taken, whatever else came between.
+ */
+export type ClaimedCredential = Lease & { readonly failures: number; readonly refusals: number };
 
 /** Claims the right to send a create under a credential that nobody holds and that is not paused; null otherwise. */
 export async function claimCredential(
@@ -11,7 +14,7 @@ export async function claimCredential(
   name: string,
   claimant: Claimant,
 ): Promise<ClaimedCredential | null> {
-  const { rows } = await sql<{ id: string; lease_epoch: number; failures: number }>`
+  const { rows } = await sql<{ id: string; lease_epoch: number; failures: number; refusals: number }>`
     update credential
        set lease_owner = ${claimant.owner},
            lease_epoch = lease_epoch + 1,
@@ -20,12 +23,18 @@ export async function claimCredential(
      where name = (select name from credential
                     where name = ${name} and lease_until < app_now() and coalesce(paused_until, '-infinity') <= app_now()
                       for update skip locked)
-    returning id, lease_epoch, failures
+    returning id, lease_epoch, failures, refusals
   `.execute(db);
   const row = rows[0];
   return row === undefined
     ? null
-    : { table: 'credential', id: row.id, epoch: row.lease_epoch, failures: row.failures };
+    : {
+        table: 'credential',
+        id: row.id,
+        epoch: row.lease_epoch,
+        failures: row.failures,
+        refusals: row.refusals,
+      };
 }
 
 /** What a send taught about the credential. */
@@ -34,8 +43,8 @@ export type CredentialVerdict =
   | { readonly kind: 'works' }
   /** Nothing: none was made, or a body alone was at fault. */
   | { readonly kind: 'unused' }
-  /** Nobody sends under it until the pause is over. */
-  | { readonly kind: 'failed'; readonly pause_ms: number; readonly reason: string };
+  /** Nobody sends under it until the pause is over; `refused`: because the provider calls what it was sent bad. */
+  | { readonly kind: 'failed' | 'refused'; readonly pause_ms: number; readonly reason: string };
 
 /** Gives the credential back with what was learnt. A longer pause, or a halt, that was set meanwhile stays. */
 export async function releaseCredential(
@@ -43,12 +52,14 @@ export async function releaseCredential(
   lease: Lease,
   verdict: CredentialVerdict,
 ): Promise<void> {
-  const failed = verdict.kind === 'failed' ? verdict : null;
+  const failed = verdict.kind === 'failed' || verdict.kind === 'refused' ? verdict : null;
   await sql`
     update credential
        set lease_until = '-infinity', lease_owner = null,
            failures = case when ${verdict.kind === 'works'} then 0
                            when ${failed !== null} then least(failures + 1, 1000) else failures end,
+           refusals = case when ${verdict.kind === 'works'} then 0
+                           when ${verdict.kind === 'refused'} then least(refusals + 1, 1000) else refusals end,
            -- A claim clears what is over, so a pause that is there now was set under this lease.
            paused_until = greatest(paused_until, app_now() + ${failed?.pause_ms ?? null}::float8 * interval '1 millisecond'),
            pause_reason = case when paused_until > coalesce(

@@ -13,6 +13,7 @@ import * as hotPath from './0008-hot-path.ts';
 import * as holders from './0009-holders.ts';
 import * as ends from './0010-ends.ts';
 import * as leavers from './0011-leavers.ts';
+import * as refusals from './0012-refusals.ts';
 import * as retries from './0013-retries.ts';
 
 /** Every migration, by name, in order. Imported, not globbed: type stripping and bundling both see them. */
@@ -28,6 +29,7 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0009_holders': holders,
   '0010_ends': ends,
   '0011_leavers': leavers,
+  '0012_refusals': refusals,
   '0013_retries': retries,
 };
 

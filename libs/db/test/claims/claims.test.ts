@@ -278,7 +278,7 @@ test('a clean stop does not give back a batch that is on its way to the provider
 
 describe('a credential', () => {
   beforeEach(() =>
-    sql`update credential set lease_until = '-infinity', lease_owner = null, lease_epoch = 0, paused_until = null`.execute(
+    sql`update credential set lease_until = '-infinity', lease_owner = null, lease_epoch = 0, paused_until = null, failures = 0, refusals = 0`.execute(
       db,
     ),
   );
@@ -320,6 +320,23 @@ describe('a credential', () => {
     });
     const again = await db.selectFrom('credential').selectAll().executeTakeFirstOrThrow();
     expect(again).toMatchObject({ paused_until: null, pause_reason: null });
+  });
+
+  test('counts what was refused as bad apart, until one is taken', async () => {
+    const counts = [];
+    for (const kind of ['refused', 'failed', 'unused', 'refused', 'works'] as const) {
+      const lease = await claimCredential(db, 'default', ALICE);
+      counts.push([lease?.failures, lease?.refusals]);
+      await releaseCredential(db, lease!, { kind, pause_ms: 0, reason: 'said so' });
+    }
+    expect(counts).toEqual([
+      [0, 0],
+      [1, 1],
+      [2, 1],
+      [2, 1],
+      [3, 2],
+    ]);
+    expect(await claimCredential(db, 'default', ALICE)).toMatchObject({ failures: 0, refusals: 0 });
   });
 
   test('halted or paused while somebody sends under it stays so when that one gives it back', async () => {
