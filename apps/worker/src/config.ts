@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import {
+  BATCH_REQUESTS_MAX,
   BREAKER_POLICY_DEFAULT,
   loadPriceTable,
   NightshiftError,
@@ -46,7 +47,7 @@ const schema = z
     /** Milliseconds that ready runs wait for company before a batch that is not full leaves. */
     GATHER_WINDOW_MS: natural.default(2_000),
     /** Requests of one provider batch; the provider allows 100,000. */
-    REQUESTS_MAX: positive.max(100_000).default(10_000),
+    REQUESTS_MAX: positive.max(BATCH_REQUESTS_MAX).default(10_000),
     /** Bytes of one provider batch; the provider allows 256 MB. */
     BODY_BYTES_MAX: positive.max(240_000_000).default(64_000_000),
     /** Milliseconds one create may take, upload included. */

@@ -174,6 +174,7 @@ export { breakerRestMs, BREAKER_POLICY_DEFAULT, type BreakerPolicy } from './dec
 export { decideOrphans, type SettledDoubt } from './decide/after-hunt.ts';
 export { decideFinish, type BatchFacts } from './decide/finish.ts';
 export {
+  BATCH_REQUESTS_MAX,
   BODY_END,
   BODY_SEPARATOR,
   BODY_START,

@@ -1,4 +1,4 @@
-import type { StepKey, StepOutcome } from '@nightshift/agent-core';
+import { BATCH_REQUESTS_MAX, type StepKey, type StepOutcome } from '@nightshift/agent-core';
 import {
   readTokenCalibrations,
   type ClaimedProviderBatch,
@@ -106,6 +106,8 @@ async function appendPage(
     );
   }
   for (const each of encoded) {
+    // Whole chunks were sealed, so there may be more than were asked for, and more than the provider takes.
+    if (file.count >= BATCH_REQUESTS_MAX) return false;
     if (file.count > 0 && file.bytesWith(each.body.length) > deps.settings.body_bytes_max) return false;
     await file.append(each.body);
     sampleTokens(pass.samples, each);

@@ -1,5 +1,10 @@
 import type {} from '../../../../test/global-setup.ts';
+import { BATCH_REQUESTS_MAX } from '@nightshift/agent-core';
+import { claimDueProviderBatches } from '@nightshift/db';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
+import { encodeRequests } from '../../src/flows/encode-requests.ts';
+import { openBodyFile, type BodyFile } from '../../src/provider/body-file.ts';
 import { openHouse, type House, type SubmittedBatch } from './house.ts';
 
 let house: House;
@@ -50,4 +55,28 @@ test('B46: long conversations are read and encoded a few at a time, and short on
   await house.submit(Array.from({ length: 700 }, (_, index) => ({ input: `short ${index}` })));
   await house.drive({ ...worker, db });
   expect(requestsRead).toEqual([20, 160, 520]);
+});
+
+test('a body never holds more requests than the provider takes, though whole chunks were sealed', async () => {
+  const worker = house.worker();
+  await house.submit(Array.from({ length: 30 }, (_, index) => ({ input: `${index}` })));
+  const { provider_batch_id } = await composeProviderBatch(worker);
+  const [claimed] = await claimDueProviderBatches(house.database.db, ['building'], 1, worker.claimant);
+  expect(claimed?.id).toBe(provider_batch_id);
+  const file = await openBodyFile(worker.settings.body_dir);
+  // As if nearly all of a full batch were in it already.
+  const full: BodyFile = {
+    ...file,
+    get count() {
+      return BATCH_REQUESTS_MAX - 25 + file.count;
+    },
+  };
+  const lease = worker.leases.hold({ table: 'provider_batch', id: claimed!.id, epoch: claimed!.lease_epoch });
+  await encodeRequests(worker, claimed!, 30, full, lease);
+  expect(full.count).toBe(BATCH_REQUESTS_MAX);
+  await file.discard();
+  await worker.leases.release(lease, 0);
+
+  // The rest leaves with the next one.
+  await house.drive(worker);
 });

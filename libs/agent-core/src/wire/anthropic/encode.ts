@@ -11,6 +11,9 @@ export const BODY_START = '{"requests":[';
 export const BODY_SEPARATOR = ',';
 export const BODY_END = ']}';
 
+/** Requests that the provider takes in one batch. */
+export const BATCH_REQUESTS_MAX = 100_000;
+
 /** A definition, ready to be spliced. Made once by {@link encodeDefinition}, used for any number of requests. */
 export interface EncodedDefinition {
   /** First members of `params`, up to and including `"max_tokens":`. */
