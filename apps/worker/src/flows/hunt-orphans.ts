@@ -36,6 +36,7 @@ export async function huntOrphans(deps: FlowDeps): Promise<FlowReport> {
   const strangers = listed.batches.filter((batch) => !known.has(batch.provider_id));
   const found = decideOrphans(watched, strangers, settings.reconcile, open);
   let booked = 0;
+  let unheard = listed.unavailable?.reason;
   for (const { doubt, batch } of found) {
     const hasEnded = batch.processing_status === 'ended';
     const nonce = hasEnded ? await firstNonceOf(deps, batch) : null;
@@ -44,7 +45,10 @@ export async function huntOrphans(deps: FlowDeps): Promise<FlowReport> {
     if (proven === undefined) {
       const cancelled = await provider.cancelBatch(batch.provider_id);
       // Not booked before the provider has heard it: once booked, nobody looks at it again.
-      if (cancelled.outcome === 'unavailable') continue;
+      if (cancelled.outcome === 'unavailable') {
+        unheard ??= cancelled.reason;
+        continue;
+      }
     }
     const of = proven ?? doubt;
     const detail = {
@@ -63,6 +67,7 @@ export async function huntOrphans(deps: FlowDeps): Promise<FlowReport> {
     watched: watched.length,
     suspected: found.length,
     booked,
+    ...(unheard === undefined ? {} : { reason: unheard, warning: true }),
     ...(booked > 0 ? { reason: 'batches were paid for that nothing came of', alarm: true } : {}),
   };
 }

@@ -1,4 +1,4 @@
-import { decideAfterPoll, type PollDecision } from '@nightshift/agent-core';
+import { decideAfterPoll, isJsonObject, type PollDecision } from '@nightshift/agent-core';
 import {
   claimDuePolls,
   commitPolled,
@@ -18,6 +18,8 @@ const FLOW = 'poll-provider-batches';
 const CLAIM_MAX = 1_000;
 /** Milliseconds after its expiry from which a batch that has not ended is something for an operator. */
 const OVERDUE_MS = 3_600_000;
+/** Milliseconds after which an operator is told again that there is no answer. */
+const TELL_AGAIN_MS = 3_600_000;
 /** Milliseconds between two looks at least. */
 const LOOK_INTERVAL_MS = 1_000;
 /** Up to this many are asked for one by one; more share a list. */
@@ -51,12 +53,22 @@ async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowRep
   const polled: PolledBatch[] = [];
   const lost: ClaimedProviderBatch[] = [];
   let newlyMissing = 0;
+  let isNews = false;
   for (const batch of claimed) {
     const lease = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
-    if (unanswered.has(batch.id)) {
+    const reason = unanswered.get(batch.id);
+    if (reason !== undefined) {
       // The provider did not answer: no sign of anything. Ask again at the usual pace, burn nothing. What it said before
       // an outage counts no longer: that it knows nothing is believed when it says so all the time.
-      polled.push({ lease, move: 'wait', delay_ms: settings.poll.poll_interval_ms, missing: false });
+      const told = now.getTime() - toldAt(batch) <= TELL_AGAIN_MS;
+      isNews ||= !told;
+      polled.push({
+        lease,
+        move: 'wait',
+        delay_ms: settings.poll.poll_interval_ms,
+        missing: false,
+        ...(told ? {} : { error: { reason, told_at: now.toISOString() } }),
+      });
       continue;
     }
     const decision = decide(deps, batch, seen.get(batch.id) ?? null, now);
@@ -94,6 +106,13 @@ async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowRep
     looked_at: claimed.length,
     ended: ended.length,
     lost: lost.length,
+    ...(unanswered.size === 0
+      ? {}
+      : {
+          unanswered: unanswered.size,
+          reason: unanswered.values().next().value,
+          ...(isNews ? { warning: true } : {}),
+        }),
     ...(newlyMissing === 0
       ? {}
       : {
@@ -104,6 +123,12 @@ async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowRep
     ...(alarm === null ? {} : { reason: alarm, alarm: true }),
     calls,
   };
+}
+
+/** When an operator was last told that there is no answer for the batch, in milliseconds since the epoch; 0 for never. */
+function toldAt({ error }: ClaimedProviderBatch): number {
+  const at = isJsonObject(error) ? error['told_at'] : undefined;
+  return typeof at === 'string' ? Date.parse(at) : 0;
 }
 
 /** When the next batch is due: nobody rings for that. Not at once, so that neighbours share a look. */
@@ -124,15 +149,15 @@ function decide(
 
 interface Looked {
   readonly seen: ReadonlyMap<string, RemoteBatch>;
-  /** Ids of rows for which the provider gave no answer at all. */
-  readonly unanswered: ReadonlySet<string>;
+  /** Ids of rows for which the provider gave no answer at all, each with the reason. */
+  readonly unanswered: ReadonlyMap<string, string>;
   readonly calls: number;
 }
 
 async function look(deps: FlowDeps, claimed: readonly ClaimedProviderBatch[]): Promise<Looked> {
   const { provider, settings } = deps;
   const seen = new Map<string, RemoteBatch>();
-  const unanswered = new Set<string>();
+  const unanswered = new Map<string, string>();
   let calls = 0;
   let rest = claimed;
   if (claimed.length > RETRIEVE_MAX) {
@@ -147,7 +172,8 @@ async function look(deps: FlowDeps, claimed: readonly ClaimedProviderBatch[]): P
       if (remote !== undefined) seen.set(batch.id, remote);
     }
     if (listed.unavailable !== null) {
-      for (const batch of claimed) if (!seen.has(batch.id)) unanswered.add(batch.id);
+      const { reason } = listed.unavailable;
+      for (const batch of claimed) if (!seen.has(batch.id)) unanswered.set(batch.id, reason);
       return { seen, unanswered, calls };
     }
     rest = claimed.filter((batch) => !seen.has(batch.id));
@@ -157,7 +183,7 @@ async function look(deps: FlowDeps, claimed: readonly ClaimedProviderBatch[]): P
     const answer = await provider.retrieveBatch(batch.provider_id);
     calls += 1;
     if (answer.outcome === 'found') seen.set(batch.id, answer.batch);
-    else if (answer.outcome === 'unavailable') unanswered.add(batch.id);
+    else if (answer.outcome === 'unavailable') unanswered.set(batch.id, answer.reason);
   }
   return { seen, unanswered, calls };
 }

@@ -54,7 +54,13 @@ async function doubt(deps: FlowDeps, batch: ClaimedProviderBatch): Promise<{ rea
 async function search(
   deps: FlowDeps,
   batch: ClaimedProviderBatch,
-): Promise<{ readonly outcome: string; readonly provider_id?: string; readonly alarm?: boolean }> {
+): Promise<{
+  readonly outcome: string;
+  readonly provider_id?: string;
+  readonly reason?: string;
+  readonly warning?: boolean;
+  readonly alarm?: boolean;
+}> {
   const { db, provider, settings, hooks } = deps;
   const lease = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
   const submission = {
@@ -88,6 +94,7 @@ async function search(
       await inTransaction(db, (trx) => commitSearchedAgain(trx, lease, decision.counts, decision.delay_ms));
       return {
         outcome: 'not found yet',
+        ...(listed.unavailable === null ? {} : { reason: listed.unavailable.reason, warning: true }),
         alarm: (await readNow(db)).getTime() - submission.submit_started_at.getTime() > LONG_DOUBT_MS,
       };
     case 'withdraw':

@@ -69,9 +69,10 @@ test('"no such batch" on both sides of an outage is no proof that it is gone', a
   await composeProviderBatch(worker);
   await submitProviderBatch(worker);
   // The operator hears of it once each time that it begins.
-  for (const warning of [true, undefined, true]) {
+  const unknown = 'the provider does not know a batch; it is asked again';
+  for (const reason of [unknown, expect.stringMatching(/^HTTP 503: /) as string, unknown]) {
     await house.hasten();
-    expect((await pollProviderBatches(worker))['warning']).toBe(warning);
+    expect(await pollProviderBatches(worker)).toMatchObject({ warning: true, reason });
     await house.rows(`update provider_batch set missing_since = missing_since - interval '61 seconds'`);
   }
   expect(await house.rows('select state from provider_batch')).toEqual([{ state: 'submitted' }]);
@@ -109,7 +110,10 @@ test('a second batch is booked only once the provider has heard that it is cance
   expect(control.batches()).toHaveLength(2);
   control.removeRule(hidden);
   control.addRule({ op: 'cancel', match: { times: 1 }, action: { type: 'status', code: 529 } });
-  expect(await huntOrphans(worker)).toMatchObject({ suspected: 1, booked: 0 });
+  const unheard = { warning: true, reason: expect.stringMatching(/^HTTP 529: /) as string };
+  expect(await huntOrphans(worker)).toMatchObject({ suspected: 1, booked: 0, ...unheard });
+  control.addRule({ op: 'list', match: { times: 1 }, action: { type: 'status', code: 529 } });
+  expect(await huntOrphans(worker)).toMatchObject({ suspected: 0, booked: 0, ...unheard });
   expect(await huntOrphans(worker)).toMatchObject({ suspected: 1, booked: 1, alarm: true });
   const [first, second] = control.batches();
   expect([first?.status, second?.status]).toEqual(['canceling', 'in_progress']);

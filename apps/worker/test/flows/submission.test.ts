@@ -5,6 +5,7 @@ import { anthropicProvider } from '../../src/provider/anthropic.ts';
 import type { ProviderPort } from '../../src/provider/port.ts';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
 import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
+import { reconcileSubmission } from '../../src/flows/reconcile-submission.ts';
 import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
 import { call, openHouse, type House, type SubmittedBatch } from './house.ts';
 
@@ -372,6 +373,12 @@ test('an unknown batch is not given up while the list of batches is incomplete',
   expect(await house.rows('select state, searches from provider_batch')).toEqual([
     { state: 'unknown', searches: 0 },
   ]);
+  await house.hasten();
+  expect(await reconcileSubmission(worker)).toMatchObject({
+    outcome: 'not found yet',
+    reason: expect.stringMatching(/^HTTP 500: /) as string,
+    warning: true,
+  });
   control.removeRule(hidden);
   await house.drive(worker, { hasten: true });
   await expectAllCompleted(batch);
@@ -431,6 +438,40 @@ test('a provider that does not answer polls is asked again and nothing else happ
   await expectAllCompleted(batch);
   expect(await house.rows('select attempt from step')).toHaveLength(3);
 });
+
+test.each([
+  ['one by one', 1, 'retrieve', 401],
+  ['by a list', 5, 'list', 503],
+] as const)(
+  'an operator hears that batches which are asked for %s get no answer, and why, once an hour',
+  async (_how, batches, op, code) => {
+    house.simulator.control.addRule({ op, action: { type: 'status', code } });
+    const worker = house.worker({ settings: { requests_max: 1 } });
+    for (let index = 0; index < batches; index++) {
+      await submitTexts(1, () => `alone ${index}`);
+      await composeProviderBatch(worker);
+      await submitProviderBatch(worker);
+    }
+    const told = {
+      unanswered: batches,
+      reason: expect.stringMatching(new RegExp(`^HTTP ${code}: `)) as string,
+    };
+    const later = async (minutes: number): Promise<void> => {
+      await house.rows(
+        `update provider_batch set next_due_at = next_due_at - make_interval(mins => $1),
+                error = json_build_object('told_at', (error->>'told_at')::timestamptz - make_interval(mins => $1))`,
+        [minutes],
+      );
+    };
+    expect(await pollProviderBatches(worker)).toMatchObject({ ...told, warning: true });
+    await later(30);
+    const again = await pollProviderBatches(worker);
+    expect(again).toMatchObject(told);
+    expect(again).not.toHaveProperty('warning');
+    await later(31);
+    expect(await pollProviderBatches(worker)).toMatchObject({ ...told, warning: true });
+  },
+);
 
 test('a batch that shows itself in progress after it had ended is read all the same', async () => {
   house.simulator.control.addRule({ op: 'retrieve', match: { nth: [1, 3] }, action: { type: 'regress' } });
