@@ -71,8 +71,8 @@ export function sortLines(
       continue;
     }
     if (decoded.kind === 'unreadable' && !isLastPass) continue;
-    if (decoded.kind === 'errored' && classifyErroredLine(decoded.error_type, decoded.message) === 'account')
-      accountTrouble = `a result says ${decoded.error_type}`;
+    if (decoded.kind === 'errored' && classifyErroredLine(decoded) === 'account')
+      accountTrouble = `a result says ${decoded.error_code ?? decoded.error_type}`;
     const first = entries.get(id.key.run_id);
     if (first === undefined) {
       entries.set(id.key.run_id, { key: id.key, outcome: toOutcome(decoded, prices), line });
@@ -128,7 +128,7 @@ export function toOutcome(decoded: Exclude<DecodedLine, { kind: 'blank' }>, pric
       };
     }
     case 'errored': {
-      const kind = classifyErroredLine(decoded.error_type, decoded.message);
+      const kind = classifyErroredLine(decoded);
       const error_class = kind === 'account' || kind === 'overloaded' ? 'outage' : kind;
       return { kind: 'errored', error_class, error_type: decoded.error_type, message: decoded.message };
     }

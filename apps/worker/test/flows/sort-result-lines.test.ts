@@ -25,8 +25,9 @@ function answer(custom_id: string, text = 'Done.'): string {
   return JSON.stringify({ custom_id, result: { type: 'succeeded', message } });
 }
 
-function failure(custom_id: string, type: string): string {
-  const error = { type: 'error', error: { type, message: 'no' } };
+function failure(custom_id: string, type: string, error_code?: string): string {
+  const details = error_code === undefined ? {} : { details: { error_code } };
+  const error = { type: 'error', error: { type, message: 'no', ...details } };
   return JSON.stringify({ custom_id, result: { type: 'errored', error } });
 }
 
@@ -64,6 +65,11 @@ test.each([
     [failure(idOf(1), 'authentication_error')],
     { answers: ['errored'], accountTrouble: 'a result says authentication_error' },
   ],
+  [
+    'a failure that is of our organisation, though it reads like one of the request',
+    [failure(idOf(1), 'invalid_request_error', 'organization_on_hold')],
+    { answers: ['errored'], accountTrouble: 'a result says organization_on_hold' },
+  ],
 ] as const)('%s', (_what, texts, expected) => {
   expect(sort(texts)).toEqual({ ...NOTHING, ...expected });
 });
@@ -86,6 +92,18 @@ test('a line that was too long to be held is put aside as that', () => {
   const { entries, bad } = sortLines(OURS, [line], true, SHIPPED_PRICES);
   expect([...entries.values()]).toMatchObject([{ outcome: { kind: 'unreadable' } }]);
   expect(bad).toMatchObject([{ reason: 'too_long', byte_length: 1_000_000, custom_id: idOf(1) }]);
+});
+
+test('a failure for want of means, or of our organisation, ends no run', () => {
+  const texts = [
+    failure(idOf(1), 'invalid_request_error', 'cmek_key_disabled'),
+    failure(idOf(2), 'rate_limit_error', 'enforced_spend_limit_reached'),
+  ];
+  const { entries } = sortLines(OURS, linesOf(texts), true, SHIPPED_PRICES);
+  expect([...entries.values()].map(({ outcome }) => outcome)).toMatchObject([
+    { kind: 'errored', error_class: 'outage' },
+    { kind: 'errored', error_class: 'outage' },
+  ]);
 });
 
 test('where nearly all of many lines failed at the provider, none of them is to blame', () => {

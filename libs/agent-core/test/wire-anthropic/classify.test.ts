@@ -94,5 +94,16 @@ test.each<[string, string, ErroredLineKind]>([
   ['overloaded_error', '', 'overloaded'],
   ['unknown_error', '', 'retryable'],
 ])('an errored line with %s (%j) is %s', (type, message, kind) => {
-  expect(classifyErroredLine(type, message)).toBe(kind);
+  expect(classifyErroredLine({ error_type: type, message, error_code: null })).toBe(kind);
+});
+
+test.each<[string, string, ErroredLineKind]>([
+  ['invalid_request_error', 'organization_on_hold', 'account'],
+  ['invalid_request_error', 'cmek_key_disabled', 'account'],
+  ['rate_limit_error', 'enforced_spend_limit_reached', 'account'],
+  ['invalid_request_error', 'contract_spend_limit_reached', 'account'],
+  ['invalid_request_error', 'something_new', 'permanent'],
+  ['rate_limit_error', 'ramp_limit_exceeded', 'overloaded'],
+])('an errored line with %s and the code %s is %s', (error_type, error_code, kind) => {
+  expect(classifyErroredLine({ error_type, message: 'said so', error_code })).toBe(kind);
 });

@@ -36,7 +36,7 @@ export type CreateVerdict =
 
 const SPEND_LIMIT_CODES = new Set(['enforced_spend_limit_reached', 'contract_spend_limit_reached']);
 
-/** Codes that speak of the account although their status (400 or 403) reads like a fault of the request. */
+/** Codes that speak of the account although their status (400 or 403) or type reads like a fault of the request. */
 const ACCOUNT_CODES = new Set([
   'organization_on_hold',
   'cmek_key_disabled',
@@ -90,7 +90,7 @@ function refusalOf(failure: CreateFailure, status: number): RefusalKind | null {
 /**
  * - `too_long`: the prompt does not fit the model's context; the same request can never succeed.
  * - `permanent`: the request is invalid; the same request can never succeed.
- * - `account`: key, permission or billing; the request is not at fault and may be sent again once that is mended.
+ * - `account`: key, permission, organisation or billing; the request is not at fault and may be sent again once that is mended.
  * - `overloaded`: the provider had no room for it or no time; nothing is said about the request.
  * - `retryable`: it failed at the provider, perhaps because of what is in it; send it again a few times.
  */
@@ -99,9 +99,16 @@ export type ErroredLineKind = 'too_long' | 'permanent' | 'account' | 'overloaded
 const TOO_LONG =
   /prompt is too long|exceeds? (?:the )?(?:model'?s? )?(?:maximum )?context|input is too long/i;
 
-/** Judges an errored result line by the type and message of the inner error. Errored lines are never billed. */
-export function classifyErroredLine(errorType: string, message: string): ErroredLineKind {
-  switch (errorType) {
+/** Judges an errored result line by what its inner error says. Errored lines are never billed. */
+export function classifyErroredLine(error: {
+  readonly error_type: string;
+  readonly error_code: string | null;
+  readonly message: string;
+}): ErroredLineKind {
+  const { error_type, error_code, message } = error;
+  if (error_code !== null && (ACCOUNT_CODES.has(error_code) || SPEND_LIMIT_CODES.has(error_code)))
+    return 'account';
+  switch (error_type) {
     case 'invalid_request_error':
       if (NO_MEANS.test(message)) return 'account';
       return TOO_LONG.test(message) ? 'too_long' : 'permanent';
