@@ -153,6 +153,7 @@ export {
   type RemoteFacts,
 } from './decide/after-poll.ts';
 export {
+  areTwins,
   decideAfterSearch,
   RECONCILE_POLICY_DEFAULT,
   type Candidate,

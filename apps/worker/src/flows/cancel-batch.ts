@@ -1,4 +1,4 @@
-import { decideFinish } from '@nightshift/agent-core';
+import { areTwins, decideFinish } from '@nightshift/agent-core';
 import {
   claimDueBatches,
   claimProviderBatch,
@@ -100,8 +100,17 @@ async function releaseParked(deps: FlowDeps, lease: Lease): Promise<boolean> {
 async function cancelUpstream(deps: FlowDeps, batchId: string): Promise<number> {
   const { db, provider, claimant, bell, settings } = deps;
   let asked = 0;
-  const doubts = settings.workspace_is_ours ? [] : await readOpenDoubts(db);
-  const unproven = new Set(doubts.map((doubt) => doubt.provider_batch_id));
+  const doubts = await readOpenDoubts(db);
+  // One that was taken from a list may be a stranger's, or a twin's, until a line of it says otherwise.
+  const unproven = new Set(
+    doubts
+      .filter(
+        (doubt) =>
+          !settings.workspace_is_ours ||
+          doubts.some((other) => other !== doubt && areTwins(doubt, other, settings.reconcile)),
+      )
+      .map((doubt) => doubt.provider_batch_id),
+  );
   for (const { id, state, exclusive } of await inTransaction(db, (trx) =>
     readProviderBatchesOf(trx, batchId),
   )) {
@@ -109,7 +118,6 @@ async function cancelUpstream(deps: FlowDeps, batchId: string): Promise<number> 
       await bell.ring([{ kind: 'submit', id }]);
       continue;
     }
-    // One that was taken from a list may be a stranger's until a line of it says otherwise.
     if (state !== 'submitted' || !exclusive || unproven.has(id)) continue;
     const claimed = await claimProviderBatch(db, id, 'submitted', claimant);
     if (claimed?.provider_id == null) continue;

@@ -1,9 +1,11 @@
 import type {} from '../../../../test/global-setup.ts';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
+import { cancelBatch } from '../../src/flows/cancel-batch.ts';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
 import type { FlowDeps, ToolPort } from '../../src/flows/deps.ts';
 import { ingestResults } from '../../src/flows/ingest-results.ts';
 import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
+import { reconcileSubmission } from '../../src/flows/reconcile-submission.ts';
 import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
 import { call, openHouse, type House, type SubmittedBatch } from './house.ts';
 
@@ -24,6 +26,17 @@ beforeEach(async () => {
   });
 });
 afterEach(() => house.close());
+
+/** A batch of runs that end with their first answer. */
+function submitTexts(count: number, text: string): Promise<SubmittedBatch> {
+  return house.submit(Array.from({ length: count }, (_, index) => ({ input: `${text} ${index}` })));
+}
+
+/** Sends what is ready, and gets no answer. */
+async function sentInDoubt(worker: FlowDeps): Promise<void> {
+  await composeProviderBatch(worker);
+  expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'unknown' });
+}
 
 const ACTING: ToolPort = {
   runCalls: (calls) =>
@@ -194,6 +207,50 @@ test('a create in doubt is cleared up before its batch ends as cancelled: what t
   expect(await stateOf(batch)).toBe('cancelled');
   const { requests, twice, billed, booked } = await money();
   expect({ requests, twice, booked }).toEqual({ requests: 3, twice: 0, booked: billed });
+});
+
+test('what may hold the requests of another batch, because both were in doubt and of one size, is not cancelled at the provider', async () => {
+  const { control } = house.simulator;
+  control.configure({ latency: 'fixed:10000000' });
+  control.addRule({ op: 'create', match: { nth: [1, 2] }, action: { type: 'commitThenDrop' } });
+  const worker = house.worker();
+  const stopped = await submitTexts(3, 'stop');
+  await sentInDoubt(worker);
+  const other = await submitTexts(3, 'go on');
+  await sentInDoubt(worker);
+  // The later one looks first, and takes the earlier one's.
+  await house.rows(`update provider_batch set next_due_at = app_now() - interval '1 minute' where id =
+                      (select id from provider_batch order by submit_started_at desc limit 1)`);
+  for (let search = 0; search < 2; search++)
+    expect(await reconcileSubmission(worker)).toMatchObject({ outcome: 'adopted' });
+
+  await house.cancel(stopped.id);
+  expect(await cancelBatch(worker)).toMatchObject({ upstream: 0 });
+  expect(control.batches().map(({ cancel_initiated_at_ms }) => cancel_initiated_at_ms)).toEqual([null, null]);
+  for (const { id } of control.batches()) await control.command(id, 'end');
+  await house.drive(worker, { hasten: true });
+  expect(await stateOf(stopped)).toBe('cancelled');
+  expect((await house.runsOf(other.id)).map((run) => run.stop_reason)).toEqual([
+    'end_turn',
+    'end_turn',
+    'end_turn',
+  ]);
+  const { twice, billed, booked } = await money();
+  expect({ twice, booked }).toEqual({ twice: 0, booked: billed });
+});
+
+test.each([
+  ['is cancelled at the provider where nobody else makes batches', true, 1],
+  ['is left alone where others do', false, 0],
+])('what was found by its looks alone, with none like it, %s', async (_what, workspace_is_ours, upstream) => {
+  house.simulator.control.configure({ latency: 'fixed:10000000' });
+  house.simulator.control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'commitThenDrop' } });
+  const worker = house.worker({ settings: { workspace_is_ours } });
+  const batch = await submitTexts(3, 'stop');
+  await sentInDoubt(worker);
+  expect(await reconcileSubmission(worker)).toMatchObject({ outcome: 'adopted' });
+  await house.cancel(batch.id);
+  expect(await cancelBatch(worker)).toMatchObject({ upstream });
 });
 
 test('B38: a create in doubt that never arrived is not sent again for a batch that is being cancelled', async () => {

@@ -64,26 +64,32 @@ export function decideAfterSearch(
     .sort(
       (a, b) => a.created_at.getTime() - b.created_at.getTime() || (a.provider_id < b.provider_id ? -1 : 1),
     );
-  const twins = others.filter((other) => other.request_count === submission.request_count);
   const wait: SearchDecision = { kind: 'search_again', delay_ms: policy.search_interval_ms, counts: false };
   if (candidate !== undefined) {
-    const isPerhapsTheirs = twins.some(
-      (twin) => twin.stage === 'sending' && mayBeOf(twin, candidate, policy),
+    const isPerhapsTheirs = others.some(
+      (other) => other.stage === 'sending' && mayBeOf(other, candidate, policy),
     );
     return isPerhapsTheirs ? wait : { kind: 'adopt', candidate };
   }
-  // Only one that was sent at about the same time can have taken ours.
-  const overlapMs = policy.quarantine_ms + 2 * policy.clock_skew_ms;
-  const mayHaveTakenOurs = twins.some(
-    (twin) =>
-      twin.stage === 'adopted' &&
-      Math.abs(twin.submit_started_at.getTime() - submission.submit_started_at.getTime()) <= overlapMs,
+  const mayHaveTakenOurs = others.some(
+    (other) => other.stage === 'adopted' && areTwins(submission, other, policy),
   );
   if (!listComplete || mayHaveTakenOurs) return wait;
   if (submission.searches + 1 < policy.searches_min) {
     return { kind: 'search_again', delay_ms: policy.search_interval_ms, counts: true };
   }
   return { kind: 'withdraw' };
+}
+
+/** True for two submissions that may each take the other's batch for its own: of one size, and sent at about the same time. */
+export function areTwins(
+  one: { readonly request_count: number; readonly submit_started_at: Date },
+  other: { readonly request_count: number; readonly submit_started_at: Date },
+  policy: ReconcilePolicy,
+): boolean {
+  const overlapMs = policy.quarantine_ms + 2 * policy.clock_skew_ms;
+  const apartMs = Math.abs(one.submit_started_at.getTime() - other.submit_started_at.getTime());
+  return one.request_count === other.request_count && apartMs <= overlapMs;
 }
 
 /** True for a batch of the submission's size, made in its time window. */

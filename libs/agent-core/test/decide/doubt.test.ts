@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { decideOrphans, type SettledDoubt } from '../../src/decide/after-hunt.ts';
 import {
+  areTwins,
   decideAfterSearch,
   RECONCILE_POLICY_DEFAULT,
   type Candidate,
@@ -82,6 +83,20 @@ describe('after a search for a create that nobody answered for', () => {
     );
   });
 });
+
+test.each([
+  ['at once', 0, 3, true],
+  ['as far apart as one batch may be of both', to - from, 3, true],
+  ['farther apart', to - from + 1, 3, false],
+  ['at once, of another size', 0, 4, false],
+])(
+  'submissions made %s may take each other’s batch, or not, whichever is asked about',
+  (_what, ms, request_count, expected) => {
+    const other = doubt('other', ms, request_count);
+    expect(areTwins(submission, other, policy)).toBe(expected);
+    expect(areTwins(other, submission, policy)).toBe(expected);
+  },
+);
 
 describe('batches that nobody knows, after a doubt was settled', () => {
   const pairs = (doubts: readonly SettledDoubt[], batches: readonly Candidate[]): readonly string[] =>
