@@ -1,4 +1,4 @@
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { endWith, readCommandLine } from './command-line.ts';
 import { createAgents, readMemories, type DemoAgent } from './demo/agents.ts';
@@ -10,6 +10,7 @@ import { createProgressBar, type BatchCounts, type ProgressBar } from './demo/pr
 import { checkMemories } from './samples/check.ts';
 import { buildPrompt } from './samples/prompt.ts';
 import { readExpected, readSamples, sampleFiles, type MemoryLabel, type Sample } from './samples/sample.ts';
+import { emptyDataDirectory } from './stack/data-directory.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
 // A few hundred agents rewrite their memories from real release notes, through provider batches and two worker
@@ -20,7 +21,7 @@ const { flags } = readCommandLine({
   takes: 'half a minute to two with the simulated model',
   flags: {
     agents: { value: 'count', whole: true, what: 'how many agents; all, or 10 with a real key' },
-    fresh: { what: 'empty the data directory first' },
+    fresh: { what: 'remove first what earlier starts have left in the data directory' },
     'no-chaos': { what: 'kill no worker' },
   },
 });
@@ -47,7 +48,13 @@ const DEMO_WORKER_ENV = {
 };
 
 const startedAt = performance.now();
-if (flags.fresh) rmSync(dataDir, { recursive: true, force: true });
+if (flags.fresh) {
+  try {
+    emptyDataDirectory(dataDir);
+  } catch (error) {
+    endWith(error);
+  }
+}
 mkdirSync(out, { recursive: true });
 const all = readSamples();
 const wanted = flags.agents === undefined ? (real ? REAL_AGENTS_DEFAULT : all.length) : Number(flags.agents);

@@ -24,6 +24,6 @@ export {
   startPostgresContainer,
   startRedisContainer,
 } from './docker.ts';
-export { directoryOwner, DirectoryInUseError } from './directory-lock.ts';
+export { directoryOwner, DirectoryInUseError, holdDirectory } from './directory-lock.ts';
 export { findFreePort } from './free-port.ts';
 export { safeUrl } from './safe-url.ts';
