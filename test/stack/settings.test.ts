@@ -1,4 +1,6 @@
 import { expect, test } from 'vitest';
+import { readConfig as readApiConfig } from '../../apps/api/src/config.ts';
+import { readConfig as readWorkerConfig } from '../../apps/worker/src/config.ts';
 import { checkListeners, workerSettings } from '../../scripts/stack/settings.ts';
 
 test('what an operator sets for workers reaches those of npm start, empty variables and those of the stack left out', () => {
@@ -18,6 +20,14 @@ test('a gateway in front of the provider is used with a key', () => {
   const gateway = { ANTHROPIC_API_KEY: 'key', ANTHROPIC_BASE_URL: 'https://gateway.example' };
   expect(workerSettings(gateway)).toEqual({ ANTHROPIC_BASE_URL: 'https://gateway.example' });
 });
+
+test.each(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])(
+  'LOG_LEVEL=%s is taken by the API and by workers',
+  (LOG_LEVEL) => {
+    const env = { LOG_LEVEL, DATABASE_URL: 'postgres://here/db', ANTHROPIC_API_KEY: 'key' };
+    expect([readApiConfig(env).logLevel, readWorkerConfig(env).log_level]).toEqual([LOG_LEVEL, LOG_LEVEL]);
+  },
+);
 
 test.each([
   [2, undefined],

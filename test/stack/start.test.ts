@@ -288,6 +288,12 @@ test('a signal while the service starts ends it in order too, and nothing of it 
   expect(files.filter((file) => file.endsWith('postmaster.pid'))).toEqual([]);
 });
 
+test.each(['warn', 'silent'])('with LOG_LEVEL=%s the service comes up all the same', async (level) => {
+  await untilUp(start({ LOG_LEVEL: level }));
+  const lines = readFileSync(join(dir, 'logs/worker-1.log'), 'utf8').trimEnd().split('\n');
+  expect(lines).toEqual([expect.stringContaining('worker is at work')]);
+});
+
 test('the books are audited while the service is up', async () => {
   await untilUp(start());
   const audit = start({}, [process.execPath, 'scripts/audit.ts', '--resume']);

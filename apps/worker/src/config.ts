@@ -37,7 +37,7 @@ const schema = z
     /** Where everything written at run time lies. */
     DATA_DIR: z.string().default('.data'),
     /** Least severe log line that is written. */
-    LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'silent']).default('info'),
+    LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
     /** Milliseconds a claimed row stays ours without renewal. Renewed every third of it. */
     LEASE_MS: positive.default(10_000),
     /** Milliseconds between two looks at everything that is due, whatever the queue says. */

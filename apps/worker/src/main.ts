@@ -92,7 +92,10 @@ if (config.exit_with_parent) {
     .resume();
 }
 await starting;
-log.info({ tools: tools.listTools().map((tool) => tool.name) }, 'worker is at work');
+// Whoever started it waits for this line, whatever LOG_LEVEL leaves out.
+log
+  .child({}, { level: 'info' })
+  .info({ tools: tools.listTools().map((tool) => tool.name) }, 'worker is at work');
 
 function configOrExit(): WorkerConfig {
   try {
