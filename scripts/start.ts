@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { endWith, readCommandLine, wholeNumber } from './command-line.ts';
 import { keepRunning } from './stack/keep-running.ts';
-import { checkListeners, workerSettings } from './stack/settings.ts';
+import { apiSettings, checkListeners, workerSettings } from './stack/settings.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
 // Everything in one command: embedded Postgres unless DATABASE_URL names another, the simulator unless
@@ -88,6 +88,7 @@ async function start(): Promise<Stack> {
     port: wanted,
     portIsFixed: wantedPort !== '',
     toolsDir: process.env.TOOLS_DIR ?? join(import.meta.dirname, '../samples/tools'),
+    apiEnv: apiSettings(process.env),
     workerEnv: {
       // A simulator that was started again has forgotten its batches, and says so without any lag.
       ...(isSimulated ? { POLL_INTERVAL_MS: '500', GATHER_WINDOW_MS: '250', MISSING_GRACE_MS: '5000' } : {}),

@@ -1,7 +1,8 @@
-import { VARIABLES } from '../../apps/worker/src/config.ts';
+import { VARIABLES as API_VARIABLES } from '../../apps/api/src/config.ts';
+import { VARIABLES as WORKER_VARIABLES } from '../../apps/worker/src/config.ts';
 import { parseQueueUrl } from '../../libs/queue/src/index.ts';
 
-/** What the stack tells its workers itself: where its own parts are, and who they are. */
+/** What the stack tells its processes itself: where its own parts are, and who they are. */
 const SET_BY_THE_STACK: ReadonlySet<string> = new Set([
   'DATABASE_URL',
   'QUEUE_URL',
@@ -10,6 +11,8 @@ const SET_BY_THE_STACK: ReadonlySet<string> = new Set([
   'WORKER_NAME',
   'EXIT_WITH_PARENT',
   'ANTHROPIC_API_KEY',
+  'PORT',
+  'NIGHTSHIFT_API_KEY',
 ]);
 
 /** Workers that may listen to a queue on Postgres: more meet each other in deadlocks there. */
@@ -38,19 +41,31 @@ export const WORKER_NODE_ARGUMENTS: readonly string[] = [
   '--heap-growing-percent=250',
 ];
 
+/** A process's environment, as the operator gave it. */
+type Environment = Readonly<Record<string, string | undefined>>;
+
 /**
  * The operator's settings for workers, to be handed on: every variable that a worker knows and the stack does not set
  * itself. `ANTHROPIC_BASE_URL` counts with a key only, since without one the simulator answers.
  */
-export function workerSettings(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
+export function workerSettings(env: Environment): Record<string, string> {
   const hasKey = (env['ANTHROPIC_API_KEY'] ?? '') !== '';
-  const names = VARIABLES.filter(
-    (name) => !SET_BY_THE_STACK.has(name) && (name !== 'ANTHROPIC_BASE_URL' || hasKey),
+  return settingsOf(
+    env,
+    WORKER_VARIABLES.filter((name) => name !== 'ANTHROPIC_BASE_URL' || hasKey),
   );
+}
+
+/** The operator's settings for the API, to be handed on: every variable that it knows and the stack does not set itself. */
+export function apiSettings(env: Environment): Record<string, string> {
+  return settingsOf(env, API_VARIABLES);
+}
+
+function settingsOf(env: Environment, names: readonly string[]): Record<string, string> {
   return Object.fromEntries(
     names.flatMap((name) => {
       const value = env[name] ?? '';
-      return value === '' ? [] : [[name, value]];
+      return value === '' || SET_BY_THE_STACK.has(name) ? [] : [[name, value]];
     }),
   );
 }

@@ -18,6 +18,8 @@ export interface StackOptions {
   /** Whether a wanted port that is in use is an error. */
   readonly portIsFixed?: boolean;
   readonly toolsDir: string;
+  /** Environment for the API beside what the stack sets. */
+  readonly apiEnv?: Readonly<Record<string, string>>;
   /** Environment for workers beside what the stack sets. */
   readonly workerEnv?: Readonly<Record<string, string>>;
   /** Arguments for the Node of workers; default {@link WORKER_NODE_ARGUMENTS}. */
@@ -95,8 +97,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
           NIGHTSHIFT_API_KEY: apiKey,
           // The API says who answers; it needs no key for that.
           ...(options.anthropicApiKey === undefined ? {} : { ANTHROPIC_API_KEY: 'set' }),
-          ...(process.env.HOST === undefined ? {} : { HOST: process.env.HOST }),
-          ...(process.env.LOG_LEVEL === undefined ? {} : { LOG_LEVEL: process.env.LOG_LEVEL }),
+          ...options.apiEnv,
         },
         join(logs, 'api.log'),
       );

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { readConfig as readApiConfig } from '../../apps/api/src/config.ts';
 import { readConfig as readWorkerConfig } from '../../apps/worker/src/config.ts';
-import { checkListeners, workerSettings } from '../../scripts/stack/settings.ts';
+import { apiSettings, checkListeners, workerSettings } from '../../scripts/stack/settings.ts';
 
 test('what an operator sets for workers reaches those of npm start, empty variables and those of the stack left out', () => {
   expect(
@@ -14,6 +14,21 @@ test('what an operator sets for workers reaches those of npm start, empty variab
       PATH: '/bin',
     }),
   ).toEqual({ REQUESTS_MAX: '500' });
+});
+
+test('what an operator sets for the API reaches that of npm start, prices as the workers have them included', () => {
+  const env = {
+    HOST: '0.0.0.0',
+    LOG_LEVEL: 'warn',
+    PRICES_FILE: 'prices.json',
+    REQUESTS_MAX: '500',
+    DATA_DIR: 'elsewhere',
+    PORT: '80',
+    NIGHTSHIFT_API_KEY: 'a key that the stack hands on',
+    ANTHROPIC_API_KEY: 'a key that only workers get',
+  };
+  expect(apiSettings(env)).toEqual({ HOST: '0.0.0.0', LOG_LEVEL: 'warn', PRICES_FILE: 'prices.json' });
+  expect(workerSettings(env)).toMatchObject({ LOG_LEVEL: 'warn', PRICES_FILE: 'prices.json' });
 });
 
 test('a gateway in front of the provider is used with a key', () => {

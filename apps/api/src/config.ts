@@ -26,6 +26,9 @@ const environment = z.object({
   EXIT_WITH_PARENT: z.enum(['0', '1']).default('0'),
 });
 
+/** The names of all variables that the API knows. */
+export const VARIABLES: readonly string[] = Object.keys(environment.shape);
+
 /** The names that other programs of this house read. */
 const FOREIGN_NAMES: ReadonlySet<string> = new Set([
   'NIGHTSHIFT_TEST_COUNTS',
