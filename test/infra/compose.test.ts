@@ -2,9 +2,12 @@ import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { readConfig as readApiConfig } from '../../apps/api/src/config.ts';
+import { VARIABLES as API_VARIABLES, readConfig as readApiConfig } from '../../apps/api/src/config.ts';
 import { readConfig as readSimulatorConfig } from '../../apps/simulator/src/config.ts';
-import { readConfig as readWorkerConfig } from '../../apps/worker/src/config.ts';
+import {
+  VARIABLES as WORKER_VARIABLES,
+  readConfig as readWorkerConfig,
+} from '../../apps/worker/src/config.ts';
 import { durationMs, environmentOfService, parseCompose, type ComposeService } from './compose.ts';
 import { environmentOf, lastOf, parseDockerfile } from './dockerfile.ts';
 import { read, root, variablesReadBy } from './repository.ts';
@@ -25,6 +28,35 @@ const SOURCE_OF_SERVICE: Readonly<Record<string, string>> = {
   worker: 'apps/worker/src/config.ts',
   simulator: 'apps/simulator/src/config.ts',
   migrate: 'scripts/migrate.ts',
+};
+
+/** What an operator of containers cannot set without editing the file, on purpose. */
+const LEFT_OUT: Readonly<Record<'api' | 'worker', readonly string[]>> = {
+  // A file that would have to be mounted; nobody's standard input is held open.
+  api: ['PRICES_FILE', 'EXIT_WITH_PARENT'],
+  worker: [
+    'PRICES_FILE',
+    'EXIT_WITH_PARENT',
+    // The container's own name is told apart by its host name.
+    'WORKER_NAME',
+    // Times and sizes whose defaults fit.
+    'TOOL_THREADS',
+    'LEASE_MS',
+    'SWEEP_INTERVAL_MS',
+    'HUNT_INTERVAL_MS',
+    'BODY_BYTES_MAX',
+    'CREATE_TIMEOUT_MS',
+    'RESULTS_IDLE_TIMEOUT_MS',
+    'MISSING_GRACE_MS',
+    'QUARANTINE_MS',
+    'SEARCH_INTERVAL_MS',
+    'RETRY_DELAY_MS',
+    'OUTAGE_DELAY_MS',
+    'AUDIT_INTERVAL_MS',
+    'CHUNK_LINES',
+    'QUICK_CALLS_MS',
+    'DATABASE_POOL_MAX',
+  ],
 };
 
 function finalStageOf({ build }: ComposeService): ReturnType<typeof parseDockerfile>[number] {
@@ -60,6 +92,18 @@ test.each(serviceNames)('%s is given only variables that it reads', (name) => {
   const known = source === undefined ? VARIABLES_OF_IMAGES[name] : [...variablesReadBy(source)];
   const unknown = Object.keys(services[name]!.environment ?? {}).filter((key) => !known?.includes(key));
   expect(unknown).toEqual([]);
+});
+
+test.each([
+  ['api', API_VARIABLES],
+  ['worker', WORKER_VARIABLES],
+] as const)('every variable of the %s is passed on, or left out on purpose', (name, known) => {
+  const passed = {
+    ...environmentOf(finalStageOf(services[name]!)),
+    ...services[name]!.environment,
+  };
+  const missing = known.filter((variable) => !(variable in passed));
+  expect(missing.sort()).toEqual([...LEFT_OUT[name]].sort());
 });
 
 describe('with nothing set', () => {
@@ -100,12 +144,17 @@ test('with a key and an address the worker talks to the real provider, and each 
     POSTGRES_PASSWORD: 'one',
     REDIS_PASSWORD: 'two',
     POLL_INTERVAL_MS: '500',
+    CALLBACK_SECRET: `whsec_${'a'.repeat(32)}`,
+    CALLBACK_ALLOW_PRIVATE: '1',
+    WORKSPACE_SHARED: '0',
   };
   const config = readWorkerConfig(environmentInside('worker', variables));
   expect(config.provider).toEqual({ apiKey: 'sk-ant-x', baseURL: 'https://api.anthropic.com' });
   expect(readApiConfig(environmentInside('api', variables)).model).toBe('anthropic');
   expect(JSON.stringify(environmentInside('api', variables))).not.toContain('sk-ant-x');
   expect(config.settings.poll.poll_interval_ms).toBe(500);
+  expect(config.callbacks).toMatchObject({ secret: variables.CALLBACK_SECRET, allow_private: true });
+  expect(config.settings.workspace_is_ours).toBe(true);
   expect(new URL(config.database_url).password).toBe('one');
   expect(new URL(config.queue_url).password).toBe('two');
   expect(environmentOfService(services.postgres!, variables).POSTGRES_PASSWORD).toBe('one');
