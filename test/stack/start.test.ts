@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -292,6 +292,23 @@ test.each(['warn', 'silent'])('with LOG_LEVEL=%s the service comes up all the sa
   await untilUp(start({ LOG_LEVEL: level }));
   const lines = readFileSync(join(dir, 'logs/worker-1.log'), 'utf8').trimEnd().split('\n');
   expect(lines).toEqual([expect.stringContaining('worker is at work')]);
+});
+
+test('what the tool host says is a warning of the worker, what a tool prints is there for who debugs', async () => {
+  const tools = join(dir, 'tools');
+  await mkdir(tools);
+  await writeFile(
+    join(tools, 'talks.ts'),
+    `export const description = 'Talks.';
+     export const parameters = { type: 'object' };
+     export const run = () => null;
+     console.log('data of a customer');
+     void Promise.reject(new Error('left alone'));`,
+  );
+  await untilUp(start({ TOOLS_DIR: tools, LOG_LEVEL: 'debug' }));
+  const log = readFileSync(join(dir, 'logs/worker-1.log'), 'utf8');
+  expect(log).toMatch(/"level":20,.*"msg":"\[module\] data of a customer"/);
+  expect(log).toMatch(/"level":40,.*"msg":"\[tool-host\] module: a promise was rejected.*left alone/);
 });
 
 test('the books are audited while the service is up', async () => {

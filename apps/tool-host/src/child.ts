@@ -3,11 +3,13 @@ import type { Duplex, Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { keptEnvironment } from './config.ts';
 import { createFrameReader, encodeFrameOf } from './frames.ts';
+import type { LogSource } from './options.ts';
 import { FRAME_FD, type FromHost, type ToHost } from './protocol.ts';
+import { isToolOutput } from './thread-output.ts';
 
 /** Longer lines of the child's log are cut, in characters. */
 const LOG_LINE_CHARS_MAX = 4_096;
-/** The last lines of the log, kept to explain a child that ended. */
+/** The last lines of the host's own, kept to explain a child that ended. */
 const LAST_LINES_MAX = 5;
 /** After its exit the child's last frames are still read for this long, in case something keeps the pipe open. */
 const DRAIN_AFTER_EXIT_MS = 1_000;
@@ -15,7 +17,7 @@ const DRAIN_AFTER_EXIT_MS = 1_000;
 export interface ChildOptions {
   readonly nodePath: string;
   readonly nodeArguments: readonly string[];
-  readonly onLog: (line: string) => void;
+  readonly onLog: (line: string, source: LogSource) => void;
   readonly onFrame: (frame: FromHost) => void;
   /** Called once, after the last frame. `reason` says how the child ended and what it said last. */
   readonly onGone: (reason: string) => void;
@@ -44,10 +46,14 @@ export function startChild(options: ChildOptions): Child {
     options.onGone(`${reason}${said}`);
   }
 
-  function onLine(line: string): void {
+  function onHostLine(line: string): void {
     lastLines.push(line);
     if (lastLines.length > LAST_LINES_MAX) lastLines.shift();
-    options.onLog(line);
+    options.onLog(line, 'host');
+  }
+
+  function onToolLine(line: string): void {
+    options.onLog(line, 'tool');
   }
 
   let child: ChildProcess;
@@ -63,8 +69,10 @@ export function startChild(options: ChildOptions): Child {
   }
 
   const pipe = child.stdio[FRAME_FD] as Duplex | null;
-  if (child.stdout !== null) readLines(child.stdout, onLine);
-  if (child.stderr !== null) readLines(child.stderr, onLine);
+  // The host itself writes to stderr only.
+  if (child.stdout !== null) readLines(child.stdout, onToolLine);
+  if (child.stderr !== null)
+    readLines(child.stderr, (line) => (isToolOutput(line) ? onToolLine(line) : onHostLine(line)));
   // A child that dies resets its pipes; its exit is reported below, the errors add nothing.
   child.stdin?.on('error', () => {});
   if (pipe !== null) {
@@ -74,7 +82,7 @@ export function startChild(options: ChildOptions): Child {
       try {
         read(piece);
       } catch (error) {
-        onLine(`[tool-host] unreadable frame: ${(error as Error).message}`);
+        onHostLine(`[tool-host] unreadable frame: ${(error as Error).message}`);
         child.kill('SIGKILL');
       }
     });
@@ -114,21 +122,25 @@ export function startChild(options: ChildOptions): Child {
   };
 }
 
-/** Calls `onLine` for each line, cut to {@link LOG_LINE_CHARS_MAX}; a line without end is handed over in pieces. */
+/** Calls `onLine` for each line, cut to {@link LOG_LINE_CHARS_MAX}: what follows the cut would not say whose it is. */
 function readLines(stream: Readable, onLine: (line: string) => void): void {
   let rest = '';
+  let isCut = false;
+  const end = (line: string): void => {
+    if (!isCut && line !== '') onLine(line.slice(0, LOG_LINE_CHARS_MAX));
+    isCut = false;
+  };
   stream.setEncoding('utf8');
   stream.on('error', () => {});
   stream.on('data', (text: string) => {
     const lines = (rest + text).split('\n');
     rest = lines.pop() ?? '';
-    for (const line of lines) if (line !== '') onLine(line.slice(0, LOG_LINE_CHARS_MAX));
+    for (const line of lines) end(line);
     if (rest.length > LOG_LINE_CHARS_MAX) {
-      onLine(rest.slice(0, LOG_LINE_CHARS_MAX));
+      if (!isCut) onLine(rest.slice(0, LOG_LINE_CHARS_MAX));
+      isCut = true;
       rest = '';
     }
   });
-  stream.on('end', () => {
-    if (rest !== '') onLine(rest);
-  });
+  stream.on('end', () => end(rest));
 }

@@ -192,7 +192,7 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
       gone.resolve();
       return;
     }
-    onLog(`[tool-host] process gone: ${reason}`);
+    onLog(`[tool-host] process gone: ${reason}`, 'host');
     const interrupted = [...sent.values()];
     sent.clear();
     sentBytes = 0;
@@ -263,7 +263,7 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
     if (child === undefined) return;
     // Counted in ticks, not in time: a worker that was itself suspended must not blame the host for the silence.
     if (unanswered >= PINGS_UNANSWERED_MAX) {
-      onLog('[tool-host] no sign of life; ending the process');
+      onLog('[tool-host] no sign of life; ending the process', 'host');
       child.kill();
       return;
     }

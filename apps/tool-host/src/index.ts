@@ -9,7 +9,7 @@
  */
 export { startToolHost } from './client.ts';
 export { ToolHostClosedError, ToolHostUnavailableError, type ToolHost } from './tool-host.ts';
-export type { ToolHostOptions } from './options.ts';
+export type { LogSource, ToolHostOptions } from './options.ts';
 export {
   RESULT_CHAR_LIMIT_DEFAULT,
   RESULT_CHAR_LIMIT_MAX,

@@ -28,8 +28,11 @@ export interface ToolHostOptions {
   /** Arguments before the script, such as those of Node's permission model. Default none. */
   readonly nodeArguments?: readonly string[];
   /** Receives each line the host, its threads and the tools print. Default: the lines are dropped. */
-  readonly onLog?: (line: string) => void;
+  readonly onLog?: (line: string, source: LogSource) => void;
 }
+
+/** Whose words a line of the log is: the host's and its runtime's, or a tool's, which may hold anything. */
+export type LogSource = 'host' | 'tool';
 
 const optionsSchema = z.object({
   toolsDirs: z.array(z.string().min(1)),

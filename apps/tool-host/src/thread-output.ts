@@ -8,6 +8,14 @@ const OUTPUT_CHARS_PER_CALL_MAX = 16_384;
 /** Printed text kept per thread outside of any call (module top level, left-over timers), in characters. */
 const OUTPUT_CHARS_OUTSIDE_CALLS_MAX = 65_536;
 
+/** A line of a tool, as {@link captureThreadOutput} marks it: those of a call by tool and call, others as of a module. */
+const TOOL_LINE = /^\[(?:module|[\w-]{1,64} \S+)\] /;
+
+/** Whether a line of the host's stderr is what a tool has printed. */
+export function isToolOutput(line: string): boolean {
+  return TOOL_LINE.test(line);
+}
+
 /** Who is printing, and how much it has printed so far. */
 export interface OutputSource {
   readonly label: string;

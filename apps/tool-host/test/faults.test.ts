@@ -230,4 +230,15 @@ describe('what tools cannot reach', () => {
     await until(() => host.log.includes('[prints toolu_q] (further output is dropped)'));
     expect(host.log.filter((line) => line.startsWith('[prints toolu_q]')).length).toBeLessThan(1_000);
   });
+
+  test('what a tool prints is told apart from what the host says, however long its lines and when the host dies', async () => {
+    const host = await startTestHost();
+    await host.runCalls([callOf('prints', { chars: 16_000 }), callOf('prints')]);
+    await until(() => host.log.includes('straight to descriptor 1'));
+    expect(host.ownLog).toEqual([]);
+
+    process.kill(host.pid()!, 'SIGKILL');
+    await until(() => host.ownLog.length > 0);
+    expect(host.ownLog).toEqual(['[tool-host] process gone: it was ended by SIGKILL']);
+  });
 });

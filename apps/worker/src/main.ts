@@ -42,6 +42,8 @@ await removeStaleBodyFiles(config.settings.body_dir);
 const tools = await startToolHost({
   toolsDirs: [...config.tools_dirs],
   ...(config.tool_threads > 0 ? { threads: config.tool_threads } : {}),
+  // What a tool prints may be anybody's data: only who asks for it gets it.
+  onLog: (line, source) => log[source === 'host' ? 'warn' : 'debug'](line),
 });
 for (const problem of tools.listProblems()) log.warn({ ...problem }, 'tool module left out');
 

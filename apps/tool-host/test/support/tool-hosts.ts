@@ -12,19 +12,25 @@ export const BAD_TOOLS_DIR = fileURLToPath(new URL('../fixtures/bad', import.met
 export interface TestToolHost extends ToolHost {
   /** Everything the host, its threads and the tools have printed. */
   readonly log: string[];
+  /** What of it is the host's own. */
+  readonly ownLog: string[];
 }
 
 /** A tool host with the fixture tools, closed when the test ends. */
 export async function startTestHost(options: Partial<ToolHostOptions> = {}): Promise<TestToolHost> {
   const log: string[] = [];
+  const ownLog: string[] = [];
   const host = await startToolHost({
     toolsDirs: [TOOLS_DIR],
     threads: 2,
-    onLog: (line) => log.push(line),
+    onLog: (line, source) => {
+      log.push(line);
+      if (source === 'host') ownLog.push(line);
+    },
     ...options,
   });
   onTestFinished(() => host.close());
-  return { ...host, log };
+  return { ...host, log, ownLog };
 }
 
 let calls = 0;

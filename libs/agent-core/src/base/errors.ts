@@ -90,7 +90,7 @@ export const ERROR_CATALOGUE = {
   tool_host_unavailable: {
     status: null,
     title: 'The tool host could not be started',
-    next: 'Check TOOLS_DIR and the log of the tool host.',
+    next: 'Check TOOLS_DIR, and the lines of the tool host in the log of the worker.',
   },
 } as const satisfies Record<string, CatalogueEntry>;
 
