@@ -1,5 +1,5 @@
 import { auditInvariants, connect, MONEY_INVARIANTS, resumeCredential } from '../libs/db/src/index.ts';
-import { createPool, providePostgres } from '../libs/services/src/index.ts';
+import { AUDIT_STATEMENT_MS, createPool, providePostgres } from '../libs/services/src/index.ts';
 import { endWith, readCommandLine } from './command-line.ts';
 
 // Checks every invariant of a database and prints the rows that break one: none, and exit code 0, when all is well.
@@ -23,7 +23,7 @@ const pool = createPool({
   url: postgres.url,
   max: 1,
   applicationName: 'nightshift-audit',
-  statementTimeoutMs: 30 * 60_000,
+  statementTimeoutMs: AUDIT_STATEMENT_MS,
 });
 const db = connect(pool);
 try {

@@ -3,7 +3,13 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFile
 import { join } from 'node:path';
 import { connect, migrateToLatest, type Database } from '../../libs/db/src/index.ts';
 import { prepareQueue } from '../../libs/queue/src/index.ts';
-import { checkRedis, createPool, findFreePort, providePostgres } from '../../libs/services/src/index.ts';
+import {
+  checkRedis,
+  createPool,
+  findFreePort,
+  MIGRATION_STATEMENT_MS,
+  providePostgres,
+} from '../../libs/services/src/index.ts';
 import type pg from 'pg';
 import { startProcess, type StackProcess } from './processes.ts';
 import { WORKER_NODE_ARGUMENTS } from './settings.ts';
@@ -75,7 +81,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     const pool = createPool({ url: postgres.url, max: 4, applicationName: 'nightshift-stack' });
     stops.push(() => pool.end());
     const db = connect(pool);
-    await migrateToLatest(db);
+    await migrate(postgres.url);
     await prepareQueue(queueUrl, { checkRedis });
 
     const starts = new Map<string, () => Promise<StackProcess>>();
@@ -159,6 +165,20 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   } catch (error) {
     await stop();
     throw error;
+  }
+}
+
+async function migrate(url: string): Promise<void> {
+  const pool = createPool({
+    url,
+    max: 2,
+    applicationName: 'nightshift-migrate',
+    statementTimeoutMs: MIGRATION_STATEMENT_MS,
+  });
+  try {
+    await migrateToLatest(connect(pool));
+  } finally {
+    await pool.end();
   }
 }
 

@@ -1,5 +1,5 @@
 import { isError } from '@nightshift/agent-core';
-import { createPool } from '@nightshift/services';
+import { AUDIT_STATEMENT_MS, createPool } from '@nightshift/services';
 import { startToolHost } from '@nightshift/tool-host';
 import { assertMigrated, connect } from '@nightshift/db';
 import { pino } from 'pino';
@@ -12,7 +12,6 @@ import { startWorker } from './worker.ts';
 const STOP_DEADLINE_MS = 20_000;
 /** Milliseconds for what no longer matters once the leases are back: tool threads, connections. */
 const TIDY_MS = 3_000;
-const AUDIT_STATEMENT_MS = 30 * 60_000;
 
 const config = configOrExit();
 const log = pino({

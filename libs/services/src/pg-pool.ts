@@ -18,6 +18,11 @@ export interface PoolOptions {
   readonly onConnectionError?: (error: Error) => void;
 }
 
+/** Milliseconds for a statement of an audit, which reads whole tables. */
+export const AUDIT_STATEMENT_MS = 30 * 60_000;
+/** Milliseconds for a statement of a migration: one that is ended for its length will never be done. */
+export const MIGRATION_STATEMENT_MS = 24 * 3_600_000;
+
 /** How much longer than the server this side waits for an answer before it takes the network for dead. */
 const ANSWER_GRACE_MS = 5_000;
 
