@@ -17,6 +17,8 @@ export type App = FastifyInstance<
 /** What routes work with. */
 export interface Context {
   readonly db: Database;
+  /** For an audit, whose statements may take longer than those of a request. */
+  readonly auditDb: Database;
   /** Wakes workers; rung after a commit, never inside a transaction. */
   readonly bell: { ring(signals: readonly Signal[]): Promise<void> };
   /** The project that every row belongs to. */

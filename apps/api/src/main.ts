@@ -1,7 +1,7 @@
 import { isError } from '@nightshift/agent-core';
 import { assertMigrated, connect } from '@nightshift/db';
 import { openBell } from '@nightshift/queue';
-import { checkRedis, createPool } from '@nightshift/services';
+import { AUDIT_STATEMENT_MS, checkRedis, createPool } from '@nightshift/services';
 import { keepApiKey } from './api-key.ts';
 import { readConfig, type Config } from './config.ts';
 import { buildServer } from './server.ts';
@@ -20,6 +20,14 @@ async function start(config: Config): Promise<void> {
   const kept = config.apiKey === null ? await keepApiKey(config.dataDir) : null;
   const pool = createPool({ url: config.databaseUrl, applicationName: 'nightshift-api', max: 20 });
   const db = connect(pool);
+  const auditDb = connect(
+    createPool({
+      url: config.databaseUrl,
+      applicationName: 'nightshift-api-audit',
+      max: 1,
+      statementTimeoutMs: AUDIT_STATEMENT_MS,
+    }),
+  );
   const apiKey = config.apiKey ?? kept?.key ?? '';
   try {
     await assertMigrated(db);
@@ -31,6 +39,7 @@ async function start(config: Config): Promise<void> {
   const bell = await openBell({ queueUrl: config.queueUrl, onError: (error) => warn(error), checkRedis });
   const app = buildServer({
     db,
+    auditDb,
     bell,
     apiKey,
     model: config.model,
@@ -43,7 +52,7 @@ async function start(config: Config): Promise<void> {
     // Readiness turns false first; then requests under way end.
     await app.close();
     await bell.close();
-    await db.destroy();
+    await Promise.all([db.destroy(), auditDb.destroy()]);
   };
   const onSignal = (): void => {
     const deadline = setTimeout(() => process.exit(1), SHUTDOWN_MS);

@@ -21,6 +21,8 @@ export const API_VERSION = '0.1.0';
 /** What the server needs from its maker. */
 export interface ServerDeps {
   readonly db: Database;
+  /** For audits; default: `db`. */
+  readonly auditDb?: Database;
   readonly bell: Context['bell'];
   readonly apiKey: string;
   /** Who answers the requests of runs; shown by health and models. */
@@ -42,7 +44,7 @@ const TIMES = {
 
 /**
  * Builds the server: routes, key, errors, one log line a request. It listens when its maker says so, and works with
- * `inject` without. On ready it makes the built-in tools known. The maker closes `db` and `bell`.
+ * `inject` without. On ready it makes the built-in tools known. The maker closes `db`, `auditDb` and `bell`.
  */
 export function buildServer(deps: ServerDeps): App {
   let isOpen = true;
@@ -86,6 +88,7 @@ export function buildServer(deps: ServerDeps): App {
 
   const context: Context = {
     db: deps.db,
+    auditDb: deps.auditDb ?? deps.db,
     bell: deps.bell,
     projectId: DEFAULT_PROJECT_ID,
     model: deps.model,

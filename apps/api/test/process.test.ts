@@ -86,6 +86,30 @@ test('the process prints its key once, serves, logs one line a request without s
   expect(await second.exited).toEqual([0, null]);
 });
 
+test('an audit has a connection of its own, whose statements may take as long as it needs', async () => {
+  const key = 'ns_key_of_the_audit_test';
+  const started = start({ DATABASE_URL: database.url, NIGHTSHIFT_API_KEY: key });
+  const [, url = ''] = await untilOutput(started, /Nightshift API at (http:\S+),/);
+  const locker = await database.pool.connect();
+  try {
+    await locker.query('begin; lock table step in access exclusive mode');
+    const asked = fetch(`${url}/v1/admin/audit`, { headers: { authorization: `Bearer ${key}` } });
+    await expect
+      .poll(async () => {
+        const waiting = `select application_name from pg_stat_activity
+          where datname = current_database() and wait_event_type = 'Lock'`;
+        return (await database.pool.query(waiting)).rows;
+      })
+      .toEqual([{ application_name: 'nightshift-api-audit' }]);
+    await locker.query('rollback');
+    expect(await (await asked).json()).toMatchObject({ ok: true, violations: [] });
+  } finally {
+    locker.release();
+    started.child.kill('SIGTERM');
+  }
+  expect(await started.exited).toEqual([0, null]);
+});
+
 test.each([
   [{ DATABASE_URL: '' }, /DATABASE_URL is required/],
   [{ NIGHTSHIFT_TYPO: 'x' }, /NIGHTSHIFT_TYPO is not known/],
