@@ -2,6 +2,9 @@ import { VARIABLES as API_VARIABLES } from '../../apps/api/src/config.ts';
 import { VARIABLES as WORKER_VARIABLES } from '../../apps/worker/src/config.ts';
 import { parseQueueUrl } from '../../libs/queue/src/index.ts';
 
+/** A process's environment, as the operator gave it. */
+type Environment = Readonly<Record<string, string | undefined>>;
+
 /** What the stack tells its processes itself: where its own parts are, and who they are. */
 const SET_BY_THE_STACK: ReadonlySet<string> = new Set([
   'DATABASE_URL',
@@ -28,6 +31,30 @@ export function checkListeners(workers: number, queueUrl: string | undefined): v
   );
 }
 
+/** What each process holds at most, beside the pool of a worker: {@link connectionsOf}. */
+const OF_THE_START = 4 + 2;
+const OF_THE_API = 20 + 1;
+const OF_AN_AUDIT = 1;
+const OF_A_BELL = 2;
+const OF_A_LISTENER = 5;
+/** For people and `npm run audit`. */
+const SPARE = 8;
+
+/** Connections of a worker where DATABASE_POOL_MAX is not set. */
+export const WORKER_POOL_DEFAULT = 8;
+
+/** Connections to PostgreSQL that so many workers, the API and the start open at most, and a few to spare. */
+export function connectionsOf(
+  workers: number,
+  env: Environment | undefined,
+  queueUrl: string | undefined,
+): number {
+  const pool = Number(env?.['DATABASE_POOL_MAX']) || WORKER_POOL_DEFAULT;
+  const isPostgres = queueUrl === undefined || parseQueueUrl(queueUrl).backend === 'postgres';
+  const [bell, listener] = isPostgres ? [OF_A_BELL, OF_A_LISTENER] : [0, 0];
+  return SPARE + OF_THE_START + OF_THE_API + bell + workers * (pool + OF_AN_AUDIT + bell + listener);
+}
+
 /**
  * Keeps the heap of a worker close to what it needs without a ceiling that it could hit. Half of what a chunk of answers
  * allocates outlives any young generation, so a large one copies more than it spares; what costs is marking the old one, which
@@ -40,9 +67,6 @@ export const WORKER_NODE_ARGUMENTS: readonly string[] = [
   '--max-semi-space-size=16',
   '--heap-growing-percent=250',
 ];
-
-/** A process's environment, as the operator gave it. */
-type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
  * The operator's settings for workers, to be handed on: every variable that a worker knows and the stack does not set

@@ -12,7 +12,10 @@ import {
 } from '../../libs/services/src/index.ts';
 import type pg from 'pg';
 import { startProcess, type StackProcess } from './processes.ts';
-import { WORKER_NODE_ARGUMENTS } from './settings.ts';
+import { connectionsOf, WORKER_NODE_ARGUMENTS } from './settings.ts';
+
+/** Connections that an embedded server allows at least: workers may be added. */
+const EMBEDDED_CONNECTIONS_MIN = 200;
 
 /** Which parts to start, and how. */
 export interface StackOptions {
@@ -70,10 +73,12 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     for (const end of stops.splice(0).reverse()) await end().catch(() => undefined);
   };
   try {
+    const connections = connectionsOf(options.workers, options.workerEnv, options.queueUrl);
     const postgres = await providePostgres({
       ...(options.databaseUrl === undefined ? {} : { databaseUrl: options.databaseUrl }),
       dataDir: join(dataDir, 'pg'),
       durable: true,
+      settings: { max_connections: Math.max(connections, EMBEDDED_CONNECTIONS_MIN) },
     });
     stops.push(() => postgres.stop());
     keepPreviousLogs(logs);
@@ -81,6 +86,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     const pool = createPool({ url: postgres.url, max: 4, applicationName: 'nightshift-stack' });
     stops.push(() => pool.end());
     const db = connect(pool);
+    if (postgres.source === 'external') await checkConnections(pool, connections, options.workers);
     await migrate(postgres.url);
     await prepareQueue(queueUrl, { checkRedis });
 
@@ -166,6 +172,19 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     await stop();
     throw error;
   }
+}
+
+/** @throws an error that says what to set when the server of the user's own allows fewer connections than are needed. */
+async function checkConnections(pool: pg.Pool, needed: number, workers: number): Promise<void> {
+  const { rows } = await pool.query<{ allowed: number }>(
+    `select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as allowed`,
+  );
+  const allowed = rows[0]?.allowed ?? 0;
+  if (allowed >= needed) return;
+  throw new Error(
+    `WORKERS=${workers} may take ${needed} connections, and the PostgreSQL of DATABASE_URL allows ${allowed}. ` +
+      'Raise its max_connections, or set WORKERS or DATABASE_POOL_MAX (connections of a worker) lower.',
+  );
 }
 
 async function migrate(url: string): Promise<void> {

@@ -1,7 +1,13 @@
 import { expect, test } from 'vitest';
 import { readConfig as readApiConfig } from '../../apps/api/src/config.ts';
 import { readConfig as readWorkerConfig } from '../../apps/worker/src/config.ts';
-import { apiSettings, checkListeners, workerSettings } from '../../scripts/stack/settings.ts';
+import {
+  apiSettings,
+  checkListeners,
+  connectionsOf,
+  WORKER_POOL_DEFAULT,
+  workerSettings,
+} from '../../scripts/stack/settings.ts';
 
 test('what an operator sets for workers reaches those of npm start, empty variables and those of the stack left out', () => {
   expect(
@@ -61,3 +67,16 @@ test.each([undefined, 'postgres://here/db', 'postgresql://here/db'])(
     );
   },
 );
+
+test('every worker needs its pool, and its listener where the queue is on Postgres', () => {
+  const more = (env: Record<string, string>, queueUrl: string | undefined): number =>
+    connectionsOf(2, env, queueUrl) - connectionsOf(1, env, queueUrl);
+  expect(more({}, 'none')).toBe(9);
+  expect(more({ DATABASE_POOL_MAX: '20' }, 'redis://here:6379')).toBe(21);
+  expect(more({}, undefined)).toBe(16);
+  const { database_pool_max } = readWorkerConfig({
+    DATABASE_URL: 'postgres://h/d',
+    ANTHROPIC_API_KEY: 'key',
+  });
+  expect(WORKER_POOL_DEFAULT).toBe(database_pool_max);
+});

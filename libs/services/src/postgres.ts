@@ -15,6 +15,8 @@ export interface PostgresWish {
   readonly dataDir: string;
   /** Whether the data must survive crashes and the end of the run. */
   readonly durable: boolean;
+  /** More settings of an embedded server that is started. */
+  readonly settings?: Readonly<Record<string, string | number>>;
   /** Whether an embedded server that another process runs on `dataDir` will do; default false. */
   readonly mayJoin?: boolean;
   /** Whether a container is preferred to the embedded server; default false. */
