@@ -18,6 +18,12 @@ const SET_BY_THE_STACK: ReadonlySet<string> = new Set([
   'NIGHTSHIFT_API_KEY',
 ]);
 
+/** The host, as a URL has it, at which this machine reaches an API that listens on `HOST`. */
+export function hostToAsk(listensOn: string | undefined): string {
+  if (listensOn === undefined || listensOn === '0.0.0.0' || listensOn === '::') return '127.0.0.1';
+  return listensOn.includes(':') ? `[${listensOn}]` : listensOn;
+}
+
 /** Workers that may listen to a queue on Postgres: more meet each other in deadlocks there. */
 export const LISTENERS_ON_POSTGRES_MAX = 2;
 

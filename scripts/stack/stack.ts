@@ -12,7 +12,7 @@ import {
 } from '../../libs/services/src/index.ts';
 import type pg from 'pg';
 import { startProcess, type StackProcess } from './processes.ts';
-import { connectionsOf, WORKER_NODE_ARGUMENTS } from './settings.ts';
+import { connectionsOf, hostToAsk, WORKER_NODE_ARGUMENTS } from './settings.ts';
 
 /** Connections that an embedded server allows at least: workers may be added. */
 const EMBEDDED_CONNECTIONS_MIN = 200;
@@ -94,8 +94,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     const provider = await startProvider(options, logs, stops);
     if (provider.simulator !== null) starts.set('simulator', provider.startAgain);
     const apiKey = (process.env.NIGHTSHIFT_API_KEY ?? '') || keptApiKey(dataDir);
-    const port = await freePort(options.port, options.portIsFixed ?? false);
-    const apiUrl = `http://127.0.0.1:${port}`;
+    const host = options.apiEnv?.['HOST'];
+    const port = await freePort(options.port, options.portIsFixed ?? false, host);
+    const apiUrl = `http://${hostToAsk(host)}:${port}`;
     const startApi = async (): Promise<StackProcess> => {
       const api = startProcess(
         'api',
@@ -272,15 +273,16 @@ function keptApiKey(dataDir: string): string {
   return key;
 }
 
-async function freePort(wanted: number, isFixed: boolean): Promise<number> {
+async function freePort(wanted: number, isFixed: boolean, host = '127.0.0.1'): Promise<number> {
   if (wanted === 0) return findFreePort();
   const { createServer } = await import('node:net');
   const free = await new Promise<boolean>((resolve) => {
     const probe = createServer()
-      .once('error', () => {
-        resolve(false);
+      .once('error', ({ code }: NodeJS.ErrnoException) => {
+        // What else is wrong with the address, the API says better.
+        resolve(code !== 'EADDRINUSE' && code !== 'EACCES');
       })
-      .listen(wanted, '127.0.0.1', () => {
+      .listen(wanted, host, () => {
         probe.close(() => {
           resolve(true);
         });

@@ -5,6 +5,7 @@ import {
   apiSettings,
   checkListeners,
   connectionsOf,
+  hostToAsk,
   WORKER_POOL_DEFAULT,
   workerSettings,
 } from '../../scripts/stack/settings.ts';
@@ -79,4 +80,15 @@ test('every worker needs its pool, and its listener where the queue is on Postgr
     ANTHROPIC_API_KEY: 'key',
   });
   expect(WORKER_POOL_DEFAULT).toBe(database_pool_max);
+});
+
+test.each([
+  [undefined, '127.0.0.1'],
+  ['0.0.0.0', '127.0.0.1'],
+  ['::', '127.0.0.1'],
+  ['192.168.1.5', '192.168.1.5'],
+  ['::1', '[::1]'],
+  ['night.example', 'night.example'],
+])('an API that listens on %s is asked at %s', (host, asked) => {
+  expect(hostToAsk(host)).toBe(asked);
 });

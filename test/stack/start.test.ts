@@ -311,6 +311,12 @@ test('what the tool host says is a warning of the worker, what a tool prints is 
   expect(log).toMatch(/"level":40,.*"msg":"\[tool-host\] module: a promise was rejected.*left alone/);
 });
 
+test('with HOST the service comes up there, and says where', async () => {
+  const url = await untilUp(start({ HOST: '127.0.0.2' }));
+  expect(new URL(url).hostname).toBe('127.0.0.2');
+  expect((await fetch(`${url}/readyz`)).ok).toBe(true);
+});
+
 test('the books are audited while the service is up', async () => {
   await untilUp(start());
   const audit = start({}, [process.execPath, 'scripts/audit.ts', '--resume']);
