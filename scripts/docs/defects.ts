@@ -95,7 +95,8 @@ export const DEFECTS: readonly DefectGroup[] = [
       {
         row: 'B49',
         defect: 'Tools get the secrets of the whole organisation, and none of their agent.',
-        absent: 'tools are given no secrets; those of the worker are out of their reach.',
+        absent:
+          'tools are given no secrets, and find none in their environment. Modules are trusted code: they have the rights of the worker.',
       },
       { row: 'B50', defect: 'The arguments that are stored are not those that the model sent.' },
       { row: 'B51', defect: 'Untyped values, special cases and redundant maps.', absent: STYLE },
