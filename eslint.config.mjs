@@ -56,8 +56,6 @@ export default defineConfig(
     '**/coverage/**',
     '.data/**',
     '.nx/**',
-    // Generated from openapi.json by a tool that has a style of its own.
-    'libs/client/src/**',
     // Programs that tests run, some of them broken on purpose.
     '**/test/fixtures/**',
   ]),

@@ -231,7 +231,7 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'the rule that a conversation is held by one run at a time',
     make: (hit) => ({
       rewrite: inTurn(
-        rewriteOf(/and c\.run_id is null and b\.state <> 'cancelling'/, `and b.state <> 'cancelling'`),
+        rewriteOf(/id = r\.conversation_id and run_id is null/, 'id = r.conversation_id'),
         rewriteOf(
           /\(c\.run_id is null or c\.run_id in \(select unnest\((\$\d+::uuid\[\])\)\)\)/,
           '$1 is not null',

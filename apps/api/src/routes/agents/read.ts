@@ -64,7 +64,13 @@ export function listAgents(app: App, context: Context): void {
         tags: ['agents'],
         querystring: z.strictObject({
           ...pageQuery('agent', { limit: 50, order: 'desc' }),
-          order_by: z.enum(['created_at', 'updated_at']).optional(),
+          order_by: z
+            .enum(['created_at', 'updated_at'])
+            .optional()
+            .describe(
+              'A cursor stands where its agent stands now: agents that change while one pages by updated_at move, and are ' +
+                'passed over or come again.',
+            ),
           name: z.string().optional(),
           query_text: z.string().optional().describe('Part of the name.'),
           tags: z.array(z.string()).optional(),
