@@ -42,7 +42,8 @@ const POISON_FAILURES = 3;
  * Calls with side effects are journalled as begun just before they run. After a crash, a call that must not run twice is
  * `unknown`, is never run again, and the model is told so; others run again under the same idempotency key. A worker
  * that has to let go of the chunk keeps the results that it has on the rows of the calls, for whoever takes it next. Where
- * tools may answer at length a chunk is done in portions, so that results never fill the memory. Calls of a batch that is being cancelled are not made.
+ * tools may answer at length a chunk is done in portions, so that results never fill the memory. Calls of a batch that is
+ * being cancelled are not made.
  */
 export async function runToolCalls(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant } = deps;
@@ -50,19 +51,14 @@ export async function runToolCalls(deps: FlowDeps): Promise<FlowReport> {
   if (chunk === null) return { flow: FLOW, worked: false };
   const claim = { table: 'run_chunk', id: chunk.id, epoch: chunk.lease_epoch } as const;
   return withLease(deps.leases, claim, async (lease) => {
+    if (chunk.takeovers >= TAKEOVERS_MAX) {
+      return putAside(deps, chunk, lease, `${chunk.takeovers} workers ended while they had it`);
+    }
     try {
-      if (chunk.takeovers >= TAKEOVERS_MAX) {
-        return await putAside(
-          deps,
-          chunk,
-          lease,
-          new Error(`${chunk.takeovers} workers ended while they had it`),
-        );
-      }
       return await carryOutChunk(deps, chunk, lease);
     } catch (error) {
       if (judgeError(error) !== 'poison') throw error;
-      return putAside(deps, chunk, lease, error);
+      return putAside(deps, chunk, lease, error instanceof Error ? error.message : 'unknown');
     }
   });
 }
@@ -195,17 +191,16 @@ async function settleLeft(
 }
 
 /**
- * Deals with a chunk that cannot even be read or journalled, or that ends whoever works on it: it comes back in halves, and a run that is alone and fails
- * again ends, its calls answered with errors.
+ * Deals with a chunk that cannot even be read or journalled, or that ends whoever works on it: it comes back in halves, and a
+ * run that is alone and fails again ends, its calls answered with errors.
  */
 async function putAside(
   deps: FlowDeps,
   chunk: ClaimedRunChunk,
   lease: HeldLease,
-  error: unknown,
+  reason: string,
 ): Promise<FlowReport> {
   const { db } = deps;
-  const reason = error instanceof Error ? error.message : 'unknown';
   const about = { flow: FLOW, worked: true, chunk_id: chunk.id, runs: chunk.run_ids.length, reason };
   if (chunk.run_ids.length > 1 || chunk.failures + 1 < POISON_FAILURES) {
     await inTransaction(db, (trx) => commitChunkFailed(trx, lease, newId()));

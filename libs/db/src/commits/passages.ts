@@ -42,7 +42,10 @@ export async function acceptPassages(
   return Number(numAffectedRows ?? 0);
 }
 
-/** Deletes passages of a batch: those that are held for review, or those that every run of their agents finds. Index: `passage_by_batch`. */
+/**
+ * Deletes passages of a batch: those that are held for review, or those that every run of their agents finds. Index:
+ * `passage_by_batch`.
+ */
 export async function deletePassages(
   trx: Tx,
   batchId: string,

@@ -35,7 +35,8 @@ interface WrittenBlock extends RevertFacts, RevertedBlock {}
 /**
  * Takes all changes back that a batch made to blocks: texts, labels, new blocks and given up ones. A block that others have
  * edited since is left alone and reported, unless `force`. The texts come back as new revisions, so this can be taken back
- * too. What is still held for review was never in force, and stays held. Throws `not_found`, and `batch_running` for a batch that has not ended.
+ * too. What is still held for review was never in force, and stays held. Throws `not_found`, and `batch_running` for a batch
+ * that has not ended.
  *
  * Locks the batch, then the agents and the blocks concerned, in id order. A few statements, whatever the
  * number of blocks. Index: `block_revision_by_batch`, `block_event_by_batch`.

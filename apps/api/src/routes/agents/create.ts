@@ -46,8 +46,8 @@ export function createAgent(app: App, context: Context): void {
     },
     async (request) => {
       const { body } = request;
-      const agent = toNewAgent(body, context.prices);
       const tools = toolsOf(body);
+      const agent = toNewAgent(body, tools, context.prices);
       await inTransaction(context.db, async (trx) => {
         const tool_ids = await chooseTools(trx, context.projectId, tools);
         await assertBlocksFit(trx, context.projectId, agent.blocks, agent.block_ids);
@@ -67,7 +67,7 @@ function toolsOf(body: AgentInput): ToolWish {
   };
 }
 
-function toNewAgent(body: AgentInput, prices: PriceTable): NewAgent {
+function toNewAgent(body: AgentInput, { base, names }: ToolWish, prices: PriceTable): NewAgent {
   const model = modelOf(body, prices);
   if (model === null) {
     const message = 'Say which model the agent uses, as anthropic/<model>; GET /v1/models/ lists them.';
@@ -76,7 +76,6 @@ function toNewAgent(body: AgentInput, prices: PriceTable): NewAgent {
   assertTimeZone(body.timezone ?? 'UTC');
   const agent_type = body.agent_type ?? AGENT_TYPE_DEFAULT;
   const tool_rules = body.tool_rules ?? [];
-  const { base, names } = toolsOf(body);
   const response_format = responseFormatOf(body);
   return {
     id: newId(),
