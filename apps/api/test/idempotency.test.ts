@@ -1,0 +1,110 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { countRows, createAgent, openApi, UNKNOWN_UUID, type TestApi } from './api.ts';
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await openApi();
+});
+afterAll(() => api.close());
+
+const submit = (requests: unknown, headers: Record<string, string> = {}) =>
+  api.call('POST', '/v1/messages/batches', { requests }, headers);
+
+describe('the same request again', () => {
+  test('B53: with an Idempotency-Key is the same batch, however many come at once', async () => {
+    const agent_id = await createAgent(api);
+    const before = (await countRows(api)).batch!;
+    const headers = { 'idempotency-key': 'night-1' };
+    const answers = await Promise.all(
+      Array.from({ length: 50 }, () => submit([{ agent_id, input: 'Go.' }], headers)),
+    );
+    expect(new Set(answers.map((answer) => answer.status))).toEqual(new Set([200]));
+    expect(new Set(answers.map((answer) => answer.body.id)).size).toBe(1);
+    expect(answers.filter((answer) => answer.headers['idempotent-replayed'] === undefined)).toHaveLength(1);
+    expect((await countRows(api)).batch).toBe(before + 1);
+  });
+
+  test('with the key and another body is 422, and stores nothing', async () => {
+    const agent_id = await createAgent(api);
+    const headers = { 'idempotency-key': 'night-2' };
+    await submit([{ agent_id, input: 'Go.' }], headers);
+    const before = await countRows(api);
+    const answer = await submit([{ agent_id, input: 'Stop.' }], headers);
+    expect([answer.status, answer.body.code]).toEqual([422, 'idempotency_mismatch']);
+    expect(await countRows(api)).toEqual(before);
+  });
+
+  test('of a failed request the key can be used again', async () => {
+    const agent_id = await createAgent(api);
+    const headers = { 'idempotency-key': 'night-3' };
+    expect((await submit([{ agent_id: `agent-${UNKNOWN_UUID}`, input: 'x' }], headers)).status).toBe(404);
+    expect((await submit([{ agent_id, input: 'x' }], headers)).status).toBe(200);
+  });
+
+  test('B53: as a retry of the client is the same batch; as a new request it is a new one', async () => {
+    const agent_id = await createAgent(api);
+    const body = [{ agent_id, input: 'Go.' }];
+    const first = await submit(body, { 'x-stainless-retry-count': '0' });
+    const retry = await submit(body, { 'x-stainless-retry-count': '1' });
+    const second = await submit(body, { 'x-stainless-retry-count': '0' });
+    const retryOfSecond = await submit(body, { 'x-stainless-retry-count': '2' });
+    expect(retry.body.id).toBe(first.body.id);
+    expect(retry.headers['idempotent-replayed']).toBe('true');
+    expect(second.body.id).not.toBe(first.body.id);
+    expect(retryOfSecond.body.id).toBe(second.body.id);
+  });
+
+  test('as a first try that its own retry has overtaken is the batch of the retry', async () => {
+    const agent_id = await createAgent(api);
+    const body = [{ agent_id, input: 'Go.' }];
+    const { body: made } = await submit(body, { 'x-stainless-retry-count': '1' });
+    const { pool } = api.database;
+    const before = await countRows(api);
+    const client = await pool.connect();
+    try {
+      const { rows } = await client.query<{ key: string; project_id: string }>(
+        'select key, project_id from idempotency_key order by created_at desc limit 1',
+      );
+      const { key, project_id } = rows[0]!;
+      // Stands for the retry, which holds the key while the first try waits for it.
+      await client.query('begin');
+      await client.query('select pg_advisory_xact_lock(hashtextextended($1, 7202))', [
+        `${project_id} ${key}`,
+      ]);
+      const first = submit(body, { 'x-stainless-retry-count': '0' });
+      await untilSomebodyWaits();
+      await client.query('update idempotency_key set created_at = app_now() where key = $1', [key]);
+      await client.query('commit');
+      expect((await first).body.id).toBe(made.id);
+    } finally {
+      client.release();
+    }
+    expect(await countRows(api)).toEqual(before);
+    expect((await submit(body)).body.id).not.toBe(made.id);
+  });
+
+  test('as a retry whose first try is long ago is a new batch', async () => {
+    const agent_id = await createAgent(api);
+    const first = await submit([{ agent_id, input: 'Go.' }]);
+    await api.database.pool.query(
+      `update idempotency_key set created_at = created_at - interval '11 minutes'`,
+    );
+    const retry = await submit([{ agent_id, input: 'Go.' }], { 'x-stainless-retry-count': '1' });
+    expect(retry.body.id).not.toBe(first.body.id);
+  });
+
+  test.each(['', 'a b', 'x'.repeat(201)])('with an unusable key is 400: %j', async (key) => {
+    const agent_id = await createAgent(api);
+    const answer = await submit([{ agent_id, input: 'Go.' }], { 'idempotency-key': key });
+    expect(answer.status).toBe(400);
+  });
+});
+
+async function untilSomebodyWaits(): Promise<void> {
+  for (;;) {
+    const { rows } = await api.database.pool.query<{ waits: boolean }>(
+      `select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock') as waits`,
+    );
+    if (rows[0]?.waits === true) return;
+  }
+}
