@@ -199,6 +199,7 @@ export { commitQuarantinedLines, type QuarantinedLine } from './commits/quaranti
 export { readActingRuns, type ActingRun } from './reads/acting-runs.ts';
 export {
   readBlocksAt,
+  readRequestBytes,
   readSealedRequests,
   readShownSeqs,
   type SealedRequest,

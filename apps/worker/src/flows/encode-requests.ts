@@ -1,5 +1,6 @@
 import { BATCH_REQUESTS_MAX, type StepKey, type StepOutcome } from '@nightshift/agent-core';
 import {
+  readRequestBytes,
   readTokenCalibrations,
   type ClaimedProviderBatch,
   type SealedRequest,
@@ -24,6 +25,8 @@ const PAGE_FIRST = 20;
 const PAGE_GROWTH_MAX = 8;
 const PAGE_MAX = 1_000;
 const PAGE_CHARS = 4_000_000;
+/** Requests of a page whose size is asked for before it is read. */
+const PAGE_SAMPLES = 8;
 
 /** What encoding found besides the requests that are in the file. */
 export interface Encoding {
@@ -59,7 +62,7 @@ export async function encodeRequests(
   let size = PAGE_FIRST;
   for (let from = 0; from < requests;) {
     lease.signal.throwIfAborted();
-    const to = Math.min(from + size, requests);
+    const to = from + (await fittingSize(deps, batch.id, from, Math.min(size, requests - from)));
     const page = await readRequests(deps, deps.db, batch.id, from, to);
     if (!(await appendPage(deps, pass, page, { from, to }))) break;
     from = to;
@@ -69,6 +72,23 @@ export async function encodeRequests(
     size = Math.max(1, Math.min(fitting, size * PAGE_GROWTH_MAX, PAGE_MAX));
   }
   return { unsendable: pass.unsendable, token_samples: [...samples.values()] };
+}
+
+/**
+ * `size`, or fewer where conversations are longer than those before: each of a few samples stands for the requests
+ * up to it.
+ */
+async function fittingSize(deps: FlowDeps, batchId: string, from: number, size: number): Promise<number> {
+  if (size <= PAGE_FIRST) return size;
+  const stride = Math.floor(size / PAGE_SAMPLES);
+  const samples = Array.from({ length: PAGE_SAMPLES }, (_, index) => from + (index + 1) * stride - 1);
+  let bytes = 0;
+  for (const [index, each] of (await readRequestBytes(deps.db, batchId, samples)).entries()) {
+    const fitting = Math.floor((PAGE_CHARS - bytes) / Math.max(1, each));
+    if (fitting < stride) return Math.max(1, index * stride + fitting);
+    bytes += each * stride;
+  }
+  return size;
 }
 
 interface EncodingPass {

@@ -57,6 +57,31 @@ test('B46: long conversations are read and encoded a few at a time, and short on
   expect(requestsRead).toEqual([20, 160, 520]);
 });
 
+test('B46: long conversations behind short ones are not read in a page of the short ones’ size', async () => {
+  const charsRead: number[] = [];
+  const worker = house.worker({ settings: { body_bytes_max: 64_000_000 } });
+  const db = worker.db.withPlugin({
+    transformQuery: ({ node }) => node,
+    transformResult({ result }) {
+      const pages = result.rows as readonly { messages_json?: string }[];
+      if (pages.some((row) => row.messages_json !== undefined)) {
+        charsRead.push(pages.reduce((sum, { messages_json = '' }) => sum + messages_json.length, 0));
+      }
+      return Promise.resolve(result);
+    },
+  });
+  const short = await house.submit(Array.from({ length: 300 }, (_, index) => ({ input: `before ${index}` })));
+  const long = await house.submit(
+    batch.agent_ids.map((agent_id) => ({ input: 'And then? ⟦sim:fixed⟧', agent_id })),
+  );
+  await house.drive({ ...worker, db });
+  for (const { id } of [short, long]) {
+    expect((await house.runsOf(id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
+  }
+  // All 30 of them together, as they would have come with the short ones, are 15,000,000 characters.
+  expect(Math.max(...charsRead)).toBeLessThan(9_000_000);
+});
+
 test('a body never holds more requests than the provider takes, though whole chunks were sealed', async () => {
   const worker = house.worker();
   await house.submit(Array.from({ length: 30 }, (_, index) => ({ input: `${index}` })));

@@ -66,6 +66,23 @@ export async function readSealedRequests(
   return rows;
 }
 
+/** Bytes of the messages of requests with these ordinals, in their order. Served as the requests are. */
+export async function readRequestBytes(
+  db: Database,
+  providerBatchId: string,
+  ordinals: readonly number[],
+): Promise<readonly number[]> {
+  const { rows } = await sql<{ bytes: number }>`
+    select coalesce((select sum(octet_length(content::text)) from message
+                      where conversation_id = r.conversation_id and shown
+                        and seq between s.context_from_seq and s.context_to_seq), 0)::float8 as bytes
+      from step s join run r on r.id = s.run_id
+     where s.provider_batch_id = ${providerBatchId}::uuid and s.ordinal = any(${[...ordinals]}::int[])
+     order by s.ordinal
+  `.execute(db);
+  return rows.map((row) => row.bytes);
+}
+
 /** The numbers of the messages that requests show, in order, by the requests' ordinals. Served as the requests are. */
 export async function readShownSeqs(
   db: Database,
