@@ -140,6 +140,7 @@ export {
   claimDuePolls,
   claimDueProviderBatches,
   claimProviderBatch,
+  forgetLapses,
   type ClaimedPolls,
   type ClaimedProviderBatch,
 } from './claims/claim-provider-batches.ts';

@@ -334,6 +334,7 @@ export interface ProviderBatchTable extends LeaseColumns {
   token_samples: JsonColumn<unknown> | null;
   created_at: Stamped;
   takeovers: Generated<number>;
+  lapses: Generated<number>;
 }
 
 export interface DoubtedSubmissionTable {

@@ -137,7 +137,7 @@ async function decideWhileFresh<T>(
 
 /**
  * Ends the run of a line that cannot be applied, however often it is tried: puts the whole line aside and books what it
- * cost. `reason` is for the operator's log and goes nowhere else.
+ * cost. A line whose step has its answer is refused as ever. `reason` is for the operator's log and goes nowhere else.
  */
 export async function applyPoisonLine(
   deps: FlowDeps,
@@ -162,14 +162,18 @@ export async function applyPoisonLine(
   const ids = { chunk_ids: [newId(), newId(), newId()] as const, tally_slot: tallySlot() };
   const report = await inTransaction(deps.db, async (trx) => {
     await holdLease(trx, lease);
-    await commitQuarantinedLines(trx, batch, [aside]);
-    if (id?.nonce !== batch.nonce) return null;
-    const run = (await lockRuns(trx, [id.key.run_id])).get(id.key.run_id);
-    if (run === undefined) return null;
+    const run =
+      id?.nonce === batch.nonce ? (await lockRuns(trx, [id.key.run_id])).get(id.key.run_id) : undefined;
+    if (id === null || run === undefined) {
+      await commitQuarantinedLines(trx, batch, [aside]);
+      return null;
+    }
     const decision = decideAfterAnswer(run, id.key, { kind: 'poison', answer }, deps.settings.retry);
-    if (decision.kind === 'refuse') return null;
+    if (decision.kind === 'refuse') return 'refused' as const;
+    await commitQuarantinedLines(trx, batch, [aside]);
     return commitDecisions(trx, [{ run, decision, calls: [], settled: null }], [], ids);
   });
+  if (report === 'refused') return { applied: 0, refused: 1, quarantined: 0, cut: false, poison: [] };
   if (report !== null)
     await ringAfterCommit(deps, report, await markFinishedBatches(deps.db, report.ended_batch_ids));
   const named_reason = `line ${line.number}: ${reason}`;

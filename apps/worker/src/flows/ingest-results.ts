@@ -3,8 +3,8 @@ import {
   commitDisproved,
   commitIngested,
   commitStreamAgain,
+  forgetLapses,
   inTransaction,
-  isStatementTimeout,
   judgeError,
   readNow,
   readOpenDoubts,
@@ -14,7 +14,8 @@ import type { HeldLease } from '../leases/keeper.ts';
 import { withLease } from '../leases/with-lease.ts';
 import { splitLines, type Line } from '../provider/line-splitter.ts';
 import { ResultsInterrupted } from '../provider/port.ts';
-import { applyPoisonLine, applyResultLines, type AppliedChunk } from './apply-result-lines.ts';
+import { applyHalving, putAsideUntried } from './apply-halving.ts';
+import type { AppliedChunk } from './apply-result-lines.ts';
 import type { FlowDeps, FlowReport } from './deps.ts';
 import { settleOpenSteps } from './settle-open-steps.ts';
 import { answersForOthers } from './sort-result-lines.ts';
@@ -24,6 +25,10 @@ const FLOW = 'ingest-results';
 const RESULTS_LATE_MS = 3_600_000;
 /** Characters of the lines of one transaction: long answers make smaller chunks, so that memory does not grow with them. */
 const CHUNK_CHARS_MAX = 4_000_000;
+/** Workers that ended one after the other over the results, from which on lines are applied one by one. */
+const LAPSES_ONE_BY_ONE = 3;
+/** From which on the first line that has no answer yet, which then was alone with two of them, is put aside. */
+const LAPSES_ASIDE = 5;
 
 /**
  * Streams the results of an ended provider batch and applies every line exactly once.
@@ -31,6 +36,9 @@ const CHUNK_CHARS_MAX = 4_000_000;
  * The stream may break, repeat or stop early: the guard refuses what is applied, and the batch is `ingested` only when
  * every step that was sent has left `sealed`. Otherwise it is streamed again from the top; steps that complete passes
  * keep missing are settled as missing.
+ *
+ * A line that ends every worker, or blocks it for longer than its lease, is found by that: after some of them lines are
+ * applied one by one, so that all before it are in, and after two more it is put aside and its run ends.
  */
 export async function ingestResults(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant, hooks, settings } = deps;
@@ -155,12 +163,14 @@ async function streamOnce(
     total.poison.push(...chunk.poison);
   };
   const ends = { cut: false };
+  const caution = { lapses: batch.lapses, oneByOne: batch.lapses >= LAPSES_ONE_BY_ONE };
+  const { chunk_lines, chunks_in_flight } = deps.settings;
   try {
     const chunks = linesInChunks(
       splitLines(opened.chunks, { maxLineBytes: deps.settings.line_bytes_max }),
-      deps.settings.chunk_lines,
+      () => (caution.oneByOne ? 1 : chunk_lines),
     );
-    await eachInFlight(chunks, deps.settings.chunks_in_flight, async (lines) => {
+    await eachInFlight(chunks, caution.oneByOne ? 1 : chunks_in_flight, async (lines) => {
       lease.signal.throwIfAborted();
       proof.lines += lines.length;
       if (!proof.isOurs) {
@@ -170,7 +180,7 @@ async function streamOnce(
         else return;
       }
       await deps.hooks?.('ingest.before_chunk');
-      const chunk = await applyHalving(deps, batch, lease, lines);
+      const chunk = await applyCautiously(deps, batch, lease, lines, caution);
       ends.cut ||= chunk.cut;
       add(chunk);
       await deps.hooks?.('ingest.after_commit');
@@ -190,90 +200,37 @@ async function streamOnce(
   return { ...total, foreign, complete: true, ended: true, alarm: poison !== undefined, reason };
 }
 
-/** Lines of one chunk that may be put aside as poison; where more fail, the fault is not in the lines. */
-const POISON_LINES_MAX = 3;
-
-interface FailedLine {
-  readonly line: Line;
-  readonly reason: string;
-  /** It took too long, which another pass may not. */
-  readonly slow: boolean;
+/** How often workers have ended over the results since a line was applied, and what is done about it. */
+interface Caution {
+  lapses: number;
+  oneByOne: boolean;
 }
 
-/**
- * Applies a chunk of lines. One that fails because of what is in it, or takes too long, is halved until the lines that are
- * the cause are alone; those are put aside and their runs end, and all others are applied. A line that merely takes too long
- * is left for the next pass while there is one. Where many lines fail alone, none is put aside: the pass stops, and the
- * provider keeps the results until the fault is mended.
- */
-async function applyHalving(
+async function applyCautiously(
   deps: FlowDeps,
   batch: ClaimedProviderBatch,
   lease: HeldLease,
   lines: readonly Line[],
+  caution: Caution,
 ): Promise<AppliedChunk> {
-  const failures: FailedLine[] = [];
-  const applied = await applyOrHalve(deps, batch, lease, lines, failures, true);
-  const [first] = failures;
-  if (first === undefined) return applied;
-  if (failures.length > POISON_LINES_MAX) {
-    throw new Error(
-      `${failures.length} lines of one chunk cannot be applied, so none is given up: ${first.reason}`,
-    );
+  const [line] = lines;
+  const isSuspect = caution.lapses >= LAPSES_ASIDE && line !== undefined;
+  const chunk = isSuspect
+    ? await putAsideUntried(deps, batch, lease, line, `${caution.lapses} workers ended while they had it`)
+    : await applyHalving(deps, batch, lease, lines);
+  if (caution.lapses > 0 && chunk.applied > 0) {
+    await forgetLapses(deps.db, lease);
+    caution.lapses = 0;
+    // Until the one that is the cause is out, a larger chunk would only hold it again.
+    if (isSuspect) caution.oneByOne = false;
   }
-  const isLastPass = batch.streams + 1 >= deps.settings.streams_max;
-  const chunks = [applied];
-  for (const { line, reason, slow } of failures) {
-    chunks.push(
-      slow && !isLastPass
-        ? { ...joined([]), poison: [`line ${line.number}: ${reason}`] }
-        : await applyPoisonLine(deps, batch, lease, line, reason),
-    );
-  }
-  return joined(chunks);
+  return chunk;
 }
 
-async function applyOrHalve(
-  deps: FlowDeps,
-  batch: ClaimedProviderBatch,
-  lease: HeldLease,
-  lines: readonly Line[],
-  failures: FailedLine[],
-  triesCalls: boolean,
-): Promise<AppliedChunk> {
-  try {
-    return await applyResultLines(deps, batch, lease, lines, triesCalls);
-  } catch (error) {
-    const slow = isStatementTimeout(error);
-    if (judgeError(error) !== 'poison' && !slow) throw error;
-    const [only] = lines;
-    if (only !== undefined && lines.length === 1) {
-      failures.push({ line: only, reason: error instanceof Error ? error.message : 'unknown', slow });
-      return joined([]);
-    }
-    // What failed may be the result of a call, which is no fault of the line: from here on calls go the ordinary way.
-    const middle = Math.ceil(lines.length / 2);
-    const first = await applyOrHalve(deps, batch, lease, lines.slice(0, middle), failures, false);
-    // Enough is known: halving the rest would only repeat it.
-    if (failures.length > POISON_LINES_MAX) return first;
-    return joined([first, await applyOrHalve(deps, batch, lease, lines.slice(middle), failures, false)]);
-  }
-}
-
-function joined(chunks: readonly AppliedChunk[]): AppliedChunk {
-  return {
-    applied: chunks.reduce((sum, chunk) => sum + chunk.applied, 0),
-    refused: chunks.reduce((sum, chunk) => sum + chunk.refused, 0),
-    quarantined: chunks.reduce((sum, chunk) => sum + chunk.quarantined, 0),
-    cut: chunks.some((chunk) => chunk.cut),
-    poison: chunks.flatMap((chunk) => chunk.poison),
-  };
-}
-
-/** Regroups lines into chunks of `size`, fewer where they are long. */
+/** Regroups lines into chunks of `size`, as it is when a chunk begins; fewer where they are long. */
 async function* linesInChunks(
   source: AsyncIterable<readonly Line[]>,
-  size: number,
+  size: () => number,
 ): AsyncGenerator<readonly Line[]> {
   let chunk: Line[] = [];
   let chars = 0;
@@ -281,7 +238,7 @@ async function* linesInChunks(
     for (const line of lines) {
       chunk.push(line);
       chars += line.kind === 'line' ? line.text.length : line.head.length;
-      if (chunk.length === size || chars >= CHUNK_CHARS_MAX) {
+      if (chunk.length >= size() || chars >= CHUNK_CHARS_MAX) {
         yield chunk;
         chunk = [];
         chars = 0;

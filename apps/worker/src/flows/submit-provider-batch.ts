@@ -38,12 +38,17 @@ const FLOW = 'submit-provider-batch';
 const CREDENTIAL_WAIT_MS = 500;
 /** What a lease must outlast a create by. */
 const LEASE_MARGIN_MS = 5_000;
+/** Workers that ended one after the other while they had a batch, from which on it is taken apart. */
+const LAPSES_MAX = 3;
 
 /**
  * Sends one `building` provider batch: one create at a time per credential, at most one payment per intent.
  *
  * 1. claim credential and batch   2. take back steps whose batch no longer runs   3. encode to a file
  * 4. write ahead   5. check that the lease outlasts the create   6. POST, once   7. commit what is known
+ *
+ * A request that ends every worker which encodes it is alone after a few rounds, as one that the provider refuses, and its
+ * run ends.
  */
 export async function submitProviderBatch(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant, leases } = deps;
@@ -55,6 +60,7 @@ export async function submitProviderBatch(deps: FlowDeps): Promise<FlowReport> {
     const requests = await takeBackUnsendable(deps, batch, lease);
     if (requests === 0)
       return { flow: FLOW, worked: true, provider_batch_id: batch.id, outcome: 'withdrawn' };
+    if (batch.lapses >= LAPSES_MAX) return takeApart(deps, batch, lease, requests);
     const claimed = await claimCredential(db, batch.credential, claimant);
     if (claimed === null) {
       await leases.release(lease, CREDENTIAL_WAIT_MS);
@@ -83,6 +89,36 @@ async function takeBackUnsendable(
 ): Promise<number> {
   if (!(await readUnsendableSteps(deps.db, batch.id))) return batch.request_count;
   return inTransaction(deps.db, (trx) => commitUnsealed(trx, lease, batch.request_count, newId()));
+}
+
+/** Halves a batch that workers did not outlive; the run of a request that was alone with them ends. */
+async function takeApart(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  lease: HeldLease,
+  requests: number,
+): Promise<FlowReport> {
+  const reason = `${batch.lapses} workers ended while they had it`;
+  const report = { flow: FLOW, worked: true, provider_batch_id: batch.id, requests };
+  if (requests > 1) {
+    const later = { id: newId(), nonce: newNonce() };
+    await inTransaction(deps.db, (trx) =>
+      commitSplit(trx, lease, Math.ceil(requests / 2), later, newNonce()),
+    );
+    await deps.bell.ring([{ kind: 'submit', id: batch.id }]);
+    return { ...report, outcome: 'split', reason, warning: true };
+  }
+  const open = await readOpenSteps(deps.db, batch.id, 1);
+  const outcome = { kind: 'poison', answer: null } as const;
+  return {
+    ...report,
+    ...(await takeOut(
+      deps,
+      lease,
+      open.map((key) => ({ key, outcome, reason })),
+      requests,
+    )),
+  };
 }
 
 async function sendClaimed(

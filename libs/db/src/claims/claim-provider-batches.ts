@@ -2,9 +2,13 @@ import type { ProviderBatchState } from '@nightshift/agent-core';
 import { sql, type RawBuilder, type Selectable } from 'kysely';
 import type { Database } from '../connect.ts';
 import type { DB } from '../tables.ts';
-import { LAST_HOLDER, leasedTo, type Claimant } from './lease.ts';
+import { LAST_HOLDER, leasedTo, type Claimant, type Lease } from './lease.ts';
 
 export type ProviderBatchRow = Selectable<DB['provider_batch']>;
+
+/** What leasing a provider batch sets: it counts as well the holders in a row that let their lease run out. */
+const leasedInTurnTo = (claimant: Claimant): RawBuilder<unknown> =>
+  sql`${leasedTo(claimant)}, lapses = case when holder is null then 0 else least(lapses + 1, 1000) end`;
 
 /** A claimed provider batch; `taken_over_from` names the last holder when that one let the lease run out. */
 export type ClaimedProviderBatch = ProviderBatchRow & { readonly taken_over_from: string | null };
@@ -42,7 +46,7 @@ function leasing(
          for update skip locked),
     claimed as (
       update provider_batch p
-         set ${leasedTo(claimant)}
+         set ${leasedInTurnTo(claimant)}
         from due
        where p.id = due.id
       returning p.*, due.holder as taken_over_from)`;
@@ -97,10 +101,17 @@ export async function claimProviderBatch(
        where id = ${id}::uuid and state = ${state} and lease_until < app_now()
          for update skip locked)
     update provider_batch p
-       set ${leasedTo(claimant)}
+       set ${leasedInTurnTo(claimant)}
       from free
      where p.id = free.id
     returning p.*, free.holder as taken_over_from
   `.execute(db);
   return rows[0] ?? null;
+}
+
+/** Counts those that let their lease run out anew from here: something has been applied since. */
+export async function forgetLapses(db: Database, lease: Lease): Promise<void> {
+  await sql`
+    update provider_batch set lapses = 0 where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch}
+  `.execute(db);
 }

@@ -220,8 +220,8 @@ export async function commitWithdrawn(trx: Tx, lease: Lease, newNonce: string): 
 }
 
 /**
- * Splits a refused batch in two at ordinal `at`: the later half becomes a batch of its own, so that the request that
- * the provider objects to is alone after a few rounds. Both go under nonces that were never sent.
+ * Splits a batch that was refused, or that ends whoever builds it, in two at ordinal `at`: the later half becomes a batch of
+ * its own, so that the request that is the cause is alone after a few rounds. Both go under nonces that were never sent.
  */
 export async function commitSplit(
   trx: Tx,
@@ -238,7 +238,7 @@ export async function commitSplit(
       update provider_batch
          set state = ${to}, nonce = ${newNonce}, request_count = ${at}, next_due_at = app_now(),
              lease_until = '-infinity', lease_owner = null
-       where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'submitting' and request_count > ${at}
+       where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state in (${to}, 'submitting') and request_count > ${at}
       returning project_id, credential)
     insert into provider_batch (id, project_id, credential, state, nonce, request_count, next_due_at)
     select ${later.id}::uuid, project_id, credential, ${to}, ${later.nonce},

@@ -15,6 +15,7 @@ import * as ends from './0010-ends.ts';
 import * as leavers from './0011-leavers.ts';
 import * as refusals from './0012-refusals.ts';
 import * as retries from './0013-retries.ts';
+import * as lapses from './0014-lapses.ts';
 
 /** Every migration, by name, in order. Imported, not globbed: type stripping and bundling both see them. */
 export const MIGRATIONS: Readonly<Record<string, Migration>> = {
@@ -31,6 +32,7 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0011_leavers': leavers,
   '0012_refusals': refusals,
   '0013_retries': retries,
+  '0014_lapses': lapses,
 };
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...MIGRATIONS }) };

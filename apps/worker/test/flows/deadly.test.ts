@@ -1,0 +1,155 @@
+import type {} from '../../../../test/global-setup.ts';
+import { afterEach, beforeEach, expect, inject, test } from 'vitest';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
+import type { FlowDeps, FlowReport } from '../../src/flows/deps.ts';
+import { ingestResults } from '../../src/flows/ingest-results.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import type { ResultsOutcome } from '../../src/provider/port.ts';
+import { openHouse, type House, type SubmittedBatch } from './house.ts';
+
+let house: House;
+beforeEach(async () => {
+  house = await openHouse(inject('postgresUrl'));
+});
+afterEach(() => house.close());
+
+/** Runs of which one is of an agent like no other. */
+function submitOneAmong(count: number, place: number): Promise<SubmittedBatch> {
+  return house.submit(
+    Array.from({ length: count }, (_, index) => ({
+      input: `${index}`,
+      ...(index === place ? { agent: { system: 'Unlike the others.' } } : {}),
+    })),
+  );
+}
+
+/** Results that the provider does not give just now. */
+const AWAY: ResultsOutcome = { outcome: 'unavailable', status: null, reason: 'away', retry_after_ms: null };
+
+/** A worker that ends wherever it has to do with the definition of this run. */
+async function mortal(runId: string): Promise<FlowDeps> {
+  const [deadly] = await house.rows<{ definition_id: string }>(
+    `select definition_id from run where id = $1`,
+    [runId],
+  );
+  const worker = house.worker();
+  return {
+    ...worker,
+    definitions: {
+      get(db, ids) {
+        if (ids.includes(deadly!.definition_id)) throw Object.assign(new Error('dead'), { code: '57P01' });
+        return worker.definitions.get(db, ids);
+      },
+    },
+  };
+}
+
+/** Tries until the flow has ended once, or `times`; each death leaves the lease to run out. Returns how many died, and the end. */
+async function dieOf(
+  flow: (deps: FlowDeps) => Promise<FlowReport>,
+  worker: FlowDeps,
+  times = 100,
+): Promise<{ readonly deaths: number; readonly end: FlowReport | null }> {
+  for (let deaths = 0; deaths < times; deaths++) {
+    const end = await flow(worker).catch((error: unknown) => {
+      expect(error).toMatchObject({ message: 'dead' });
+      return null;
+    });
+    if (end !== null) return { deaths, end };
+    await house.rows(
+      `update provider_batch set lease_owner = 'dead', lease_until = app_now() - interval '1 second', next_due_at = app_now()
+        where next_due_at is not null and state in ('building', 'ended') and next_due_at > app_now()`,
+    );
+    await house.rows(
+      `update credential set lease_until = '-infinity', lease_owner = null, paused_until = null`,
+    );
+  }
+  return { deaths: times, end: null };
+}
+
+async function untilEnded(worker: FlowDeps): Promise<void> {
+  await expect(
+    house.drive(
+      {
+        ...worker,
+        provider: {
+          ...worker.provider,
+          streamResults: () => Promise.resolve(AWAY),
+        },
+      },
+      { rounds: 4 },
+    ),
+  ).rejects.toThrow('have not ended');
+  await house.rows(`update provider_batch set next_due_at = app_now() where state = 'ended'`);
+}
+
+test('a result line that ends worker after worker is put aside when it was alone with two, and all others are applied', async () => {
+  const batch = await submitOneAmong(8, 3);
+  await untilEnded(house.worker());
+  const { deaths, end } = await dieOf(ingestResults, await mortal(batch.run_ids[3]!));
+  // Three over the whole chunk, then two with it alone; where lines stand before it, three more, since those are applied first.
+  expect(deaths).toBeOneOf([5, 8]);
+  const reason = expect.stringMatching(/^line \d: 5 workers ended/) as string;
+  expect(end).toMatchObject({ outcome: 'ingested', quarantined: 1, alarm: true, reason });
+  expect((await house.runsOf(batch.id)).map((run) => run.stop_reason)).toEqual(
+    batch.run_ids.map((_, index) => (index === 3 ? 'poison' : 'end_turn')),
+  );
+  const aside = await house.rows(
+    `select custom_id is not null as named, byte_length > 100 as whole from result_line`,
+  );
+  expect(aside).toEqual([{ named: true, whole: true }]);
+});
+
+test('a request that ends worker after worker is alone after a few rounds, and its run ends', async () => {
+  const batch = await submitOneAmong(8, 3);
+  await composeProviderBatch(house.worker());
+  const worker = await mortal(batch.run_ids[3]!);
+  const ends: FlowReport[] = [];
+  let died = 0;
+  for (;;) {
+    const { deaths, end } = await dieOf(submitProviderBatch, worker);
+    died += deaths;
+    if (end?.worked !== true) break;
+    ends.push(end);
+  }
+  // Eight, four, two and one, each with three workers.
+  expect(died).toBe(12);
+  expect(ends.map((end) => end['outcome']).toSorted()).toEqual([
+    'poison taken out',
+    ...['split', 'split', 'split'],
+    ...['submitted', 'submitted', 'submitted'],
+  ]);
+  await house.drive(house.worker());
+  expect((await house.runsOf(batch.id)).map((run) => run.stop_reason)).toEqual(
+    batch.run_ids.map((_, index) => (index === 3 ? 'poison' : 'end_turn')),
+  );
+  const { totals, repeated } = house.simulator.control.ledger();
+  expect([totals.requests, repeated.content_hashes]).toEqual([7, 0]);
+});
+
+test('workers that end for other reasons cost no run: what is applied in between, or given back, is counted anew', async () => {
+  const batch = await submitOneAmong(8, 3);
+  const worker = house.worker();
+  await untilEnded(worker);
+  const lapse = (lapses: number): Promise<unknown> =>
+    house.rows(
+      `update provider_batch set lease_owner = 'dead', lease_until = app_now() - interval '1 second', lapses = $1,
+              next_due_at = app_now()`,
+      [lapses],
+    );
+  const lapses = async (): Promise<unknown> => (await house.rows('select lapses from provider_batch'))[0];
+  await lapse(3);
+  // Given back in order, though nothing was applied.
+  const { provider } = worker;
+  const away = {
+    ...provider,
+    streamResults: () => Promise.resolve(AWAY),
+  };
+  await ingestResults({ ...worker, provider: away });
+  expect(await lapses()).toEqual({ lapses: 4 });
+  await house.hasten();
+  expect(await ingestResults(worker)).toMatchObject({ outcome: 'ingested', applied: 8, quarantined: 0 });
+  expect(await lapses()).toEqual({ lapses: 0 });
+  await house.drive(worker);
+  expect((await house.runsOf(batch.id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
+});
