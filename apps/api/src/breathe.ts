@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 
 /** Milliseconds that one request may hold the thread. */
-const HELD_MS_MAX = 20;
+export const HELD_MS_MAX = 20;
 
 /** A check for long loops: awaited in each round, it lets other requests through when the loop has held the thread for long. */
 export function breather(): () => Promise<void> | null {

@@ -1,16 +1,24 @@
 import { NightshiftError, toStorableText } from '@nightshift/agent-core';
 import { Liquid, type Template } from 'liquidjs';
+import { actWithin } from './act-within.ts';
 
-/** Milliseconds that one input may take to fill in: a loop without end takes more, a machine that pauses for breath less. */
-const RENDER_MS_MAX = 2_000;
+/** Milliseconds that parsing may take, which for very many tags grows with their square. */
+const PARSE_MS_MAX = 2_000;
 /** What one fill-in may take of memory, in characters and list items together. */
 const RENDER_MEMORY_MAX = 16_000_000;
 
 /** Tags that read other templates: there are none. */
 const FOREIGN_TAGS = ['include', 'render', 'layout', 'block'];
 
-/** Filters that work an expression out for each element of a list, in one go that the limit of time does not end. */
-const ENDLESS_FILTERS = ['where_exp', 'reject_exp', 'group_by_exp', 'has_exp', 'find_exp', 'find_index_exp'];
+/** Filters that work an expression out for each element of a list. */
+const EXPRESSION_FILTERS = [
+  'where_exp',
+  'reject_exp',
+  'group_by_exp',
+  'has_exp',
+  'find_exp',
+  'find_index_exp',
+];
 
 const engine = makeEngine();
 
@@ -21,18 +29,20 @@ function makeEngine(): Liquid {
     // Variables come from a caller: what their prototypes hold is not theirs.
     ownPropertyOnly: true,
     templates: {},
-    renderLimit: RENDER_MS_MAX,
     memoryLimit: RENDER_MEMORY_MAX,
     // Structures would print as [object Object], and lists without anything between their items.
     outputEscape: (value: unknown) =>
       typeof value === 'object' && value !== null ? JSON.stringify(value) : value,
   } as ConstructorParameters<typeof Liquid>[0]);
   for (const name of FOREIGN_TAGS) Reflect.deleteProperty(liquid.tags, name);
-  for (const name of ENDLESS_FILTERS) Reflect.deleteProperty(liquid.filters, name);
+  for (const name of EXPRESSION_FILTERS) Reflect.deleteProperty(liquid.filters, name);
   return liquid;
 }
 
-/** Fills a template in with variables, any number of times. Throws `validation_failed` naming `path`, where they stand. */
+/**
+ * Fills a template in with variables, any number of times. Throws `validation_failed` naming `path`, where they stand. It may
+ * take for ever: whoever calls it looks at the clock.
+ */
 export type TextTemplate = (variables: Readonly<Record<string, unknown>>, path: string) => string;
 
 /**
@@ -40,7 +50,11 @@ export type TextTemplate = (variables: Readonly<Record<string, unknown>>, path: 
  * an empty text. Throws `validation_failed` naming `path`, where the template stands.
  */
 export function parseTemplate(text: string, path: string): TextTemplate {
-  const parsed = explain(path, () => engine.parse(text));
+  let parsed: Template[] = [];
+  const inTime = actWithin(PARSE_MS_MAX, () => {
+    parsed = explain(path, () => engine.parse(text));
+  });
+  if (!inTime) throw unusable(path, `takes more than ${PARSE_MS_MAX / 1000} s to parse`);
   return (variables, at) => explain(at, () => toStorableText(render(parsed, variables)));
 }
 
@@ -53,9 +67,12 @@ function explain<T>(path: string, act: () => T): T {
   try {
     return act();
   } catch (error) {
-    const message = error instanceof Error ? firstLine(error.message) : 'cannot be filled in';
-    throw new NightshiftError('validation_failed', `${path}: ${message}.`, { fields: [{ path, message }] });
+    throw unusable(path, error instanceof Error ? firstLine(error.message) : 'cannot be filled in');
   }
+}
+
+function unusable(path: string, message: string): NightshiftError {
+  return new NightshiftError('validation_failed', `${path}: ${message}.`, { fields: [{ path, message }] });
 }
 
 /** The engine's message, without the excerpt of the template that it adds. */

@@ -111,6 +111,15 @@ describe('a result is found by custom_id', () => {
   });
 });
 
+/** Two equal lists of 2^26 lists each, told in few words. */
+const COMPARISON = [
+  "{% assign none = '' | split: '' %}{% assign a = none %}{% assign b = none %}",
+  ...Array<string>(26).fill(
+    '{% assign a = none | push: a | push: a %}{% assign b = none | push: b | push: b %}',
+  ),
+  '{% if a == b %}x{% endif %}',
+].join('');
+
 describe('a template that cannot be filled in stores nothing', () => {
   const good = { custom_id: 'good', variables: { a: 'x' } };
   const template = () => ({ agent_id, input: 'Say {{ a }}.' });
@@ -146,7 +155,7 @@ describe('a template that cannot be filled in stores nothing', () => {
     ],
     ...['where_exp', 'reject_exp', 'group_by_exp', 'has_exp', 'find_exp', 'find_index_exp'].map(
       (filter): [string, () => object, number, string, RegExp] => [
-        `a filter that no limit of time ends: ${filter}`,
+        `a filter that takes an expression: ${filter}`,
         () => ({ template: { agent_id, input: `{{ a | ${filter}: 'x', 'x == 1' }}` }, inputs: [good] }),
         422,
         '/template/input',
@@ -173,6 +182,30 @@ describe('a template that cannot be filled in stores nothing', () => {
       422,
       '/inputs/0/variables',
       /limit exceeded/,
+    ],
+    [
+      'a filter that follows a long path for each of many elements',
+      () => ({
+        template: { agent_id, input: '{{ a | map: path }}' },
+        inputs: [{ custom_id: 'x', variables: { a: Array(20_000).fill(1), path: '.'.repeat(20_000) } }],
+      }),
+      422,
+      '/inputs/0/variables',
+      /more than 2 s/,
+    ],
+    [
+      'a comparison of lists that hold each other twice',
+      () => ({ template: { agent_id, input: COMPARISON }, inputs: [good] }),
+      422,
+      '/inputs/0/variables',
+      /more than 2 s/,
+    ],
+    [
+      'a template of very many tags',
+      () => ({ template: { agent_id, input: '{{ a }}'.repeat(200_000) }, inputs: [good] }),
+      422,
+      '/template/input',
+      /more than 2 s/,
     ],
     [
       'a text that comes to nothing',

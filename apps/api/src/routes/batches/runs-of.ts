@@ -1,6 +1,8 @@
+import { setImmediate } from 'node:timers/promises';
 import { NightshiftError, toStorableText, type FieldError } from '@nightshift/agent-core';
 import type { NewRun } from '@nightshift/db';
-import { breather } from '../../breathe.ts';
+import { actWithin } from '../../act-within.ts';
+import { HELD_MS_MAX } from '../../breathe.ts';
 import { sentence } from '../../errors/answer-of.ts';
 import { BATCH_BODY_LIMIT_BYTES } from '../../json-body.ts';
 import type { BatchInput } from '../../schemas/batch.ts';
@@ -10,6 +12,8 @@ import { assertSchemas } from './assert-schemas.ts';
 
 /** Characters that all inputs of a template may come to: what a body with them written out could hold. */
 const FILLED_CHARS_MAX = BATCH_BODY_LIMIT_BYTES;
+/** Milliseconds that one input may take to fill in: a loop without end takes more, a machine that pauses for breath less. */
+const INPUT_MS_MAX = 2_000;
 /** Milliseconds that filling in may take in all, those of other requests aside. */
 const FILL_MS_MAX = 30_000;
 /** Fields named in one answer. */
@@ -38,38 +42,54 @@ export async function runsOf(body: BatchInput): Promise<readonly NewRun[]> {
   return requests.map(toNewRun);
 }
 
+type TemplateInput = NonNullable<BatchInput['inputs']>[number];
+
+/** Fills in portion by portion, and lets other requests through between them. */
 async function fillTemplate(
   template: NonNullable<BatchInput['template']>,
-  inputs: NonNullable<BatchInput['inputs']>,
+  inputs: readonly TemplateInput[],
 ): Promise<readonly NewRun[]> {
   const fill = parseTemplate(template.input, '/template/input');
   const shared = toNewRun({ ...template, conversation: template.conversation ?? 'isolated' });
-  const breathe = breather();
-  let spentMs = 0;
   const runs: NewRun[] = [];
   const fields: FieldError[] = [];
   let chars = 0;
-  for (const [index, { custom_id, variables }] of inputs.entries()) {
-    await breathe();
-    if (spentMs > FILL_MS_MAX) throw tooMuch(`took more than ${FILL_MS_MAX / 1000} s`);
-    const path = `/inputs/${index}/variables`;
-    const startedAt = performance.now();
+  const fillIn = (path: string, { custom_id, variables }: TemplateInput): void => {
     let text: string;
     try {
       text = fill(variables, path);
     } catch (error) {
       if (!(error instanceof NightshiftError)) throw error;
       fields.push(...error.fields.map((field) => named(field, custom_id)));
-      if (fields.length >= FIELDS_MAX) break;
-      continue;
-    } finally {
-      spentMs += performance.now() - startedAt;
+      return;
     }
     if (text.trim() === '')
       fields.push(named({ path, message: 'leave the template without any text' }, custom_id));
     chars += text.length;
     if (chars > FILLED_CHARS_MAX) throw tooMuch(`came to more than ${FILLED_CHARS_MAX} characters`);
     runs.push({ ...shared, custom_id, messages: toMessages({ input: text }) });
+  };
+
+  let next = 0;
+  const fillPortion = (): void => {
+    const startedAt = performance.now();
+    for (let input = inputs[next]; input !== undefined; input = inputs[++next]) {
+      if (fields.length >= FIELDS_MAX || performance.now() - startedAt > HELD_MS_MAX) return;
+      fillIn(`/inputs/${next}/variables`, input);
+    }
+  };
+
+  let spentMs = 0;
+  while (next < inputs.length && fields.length < FIELDS_MAX) {
+    await setImmediate();
+    if (spentMs > FILL_MS_MAX) throw tooMuch(`took more than ${FILL_MS_MAX / 1000} s`);
+    const startedAt = performance.now();
+    const inTime = actWithin(INPUT_MS_MAX, fillPortion);
+    spentMs += performance.now() - startedAt;
+    const input = inputs[next];
+    if (inTime || input === undefined) continue;
+    const path = `/inputs/${next++}/variables`;
+    fields.push(named({ path, message: `take more than ${INPUT_MS_MAX / 1000} s` }, input.custom_id));
   }
   const [first] = fields;
   if (first === undefined) return runs;
