@@ -1,8 +1,15 @@
 import { NightshiftError } from '@nightshift/agent-core';
 import type { preHandlerHookHandler } from 'fastify';
 
-/** Refuses a NUL in the path or the query, named by its parameter: the database cannot hold one, so nothing there has it. */
+/**
+ * Refuses a NUL in the path or the query of a route, named by its parameter: the database cannot hold one, so nothing there
+ * has it.
+ */
 export const refuseNul: preHandlerHookHandler = (request, _reply, done) => {
+  if (request.is404) {
+    done();
+    return;
+  }
   const parts = [
     ...Object.entries(request.params as Record<string, unknown>),
     ...Object.entries(request.query as Record<string, unknown>).map(([name, value]) => [`?${name}`, value]),

@@ -198,7 +198,9 @@ describe('a query', () => {
 
   test('changes nothing about routes that do not exist', async () => {
     expect((await api.call('GET', '/v1/nothing?force=true')).status).toBe(404);
+    expect((await api.call('GET', '/v1/nothing%00?force=%00')).status).toBe(404);
     expect((await api.call('DELETE', '/v1/messages/batches?force=true')).status).toBe(405);
+    expect((await api.call('DELETE', '/v1/messages/batches?force=%00')).status).toBe(405);
   });
 
   test('takes empty values as absent, as a null of the client comes', async () => {
