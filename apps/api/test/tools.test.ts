@@ -162,10 +162,11 @@ describe('tools', () => {
         [`/${Object.keys(refused)[0]}`],
       ]);
     }
-    const { source_type, description, enable_parallel_execution } = tool;
+    const { source_type, description, json_schema, enable_parallel_execution } = tool;
     const same = {
       source_type,
       description,
+      json_schema,
       enable_parallel_execution,
       pip_requirements: [],
       npm_requirements: null,

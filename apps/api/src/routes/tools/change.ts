@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { NightshiftError } from '@nightshift/agent-core';
 import {
   changeTool,
@@ -45,7 +46,13 @@ export function updateTool(app: App, context: Context): void {
 }
 
 /** What a caller may send back as it was answered, and not otherwise. */
-const FIXED = ['source_code', 'source_type', 'description', 'enable_parallel_execution'] as const;
+const FIXED = [
+  'source_code',
+  'source_type',
+  'description',
+  'json_schema',
+  'enable_parallel_execution',
+] as const;
 const REQUIREMENTS = ['pip_requirements', 'npm_requirements'] as const;
 
 function assertChangeable(tool: ToolRow, patch: ToolPatch): void {
@@ -53,9 +60,8 @@ function assertChangeable(tool: ToolRow, patch: ToolPatch): void {
     tool.kind === 'memory' || tool.kind === 'finish' ? 'built in' : "part of the operator's modules";
   const held = toToolResponse(tool);
   const fields = [
-    ...(patch.json_schema != null ? ['json_schema'] : []),
     ...(patch.args_json_schema != null ? ['args_json_schema'] : []),
-    ...FIXED.filter((name) => patch[name] != null && patch[name] !== held[name]),
+    ...FIXED.filter((name) => patch[name] != null && !isDeepStrictEqual(patch[name], held[name])),
     ...REQUIREMENTS.filter((name) => (patch[name] ?? []).length > 0),
   ].map((name) => ({ path: `/${name}`, message: `cannot be changed: '${tool.name}' is ${owner}` }));
   const [first] = fields;
