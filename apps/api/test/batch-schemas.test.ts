@@ -89,4 +89,24 @@ describe('the schemas that requests bring along', () => {
     expect(await countRows(api)).toEqual(before);
     expect((await api.call('POST', '/v1/batches', { requests: requests.slice(1) })).status).toBe(200);
   });
+
+  test('may come to two million characters together: the first beyond that is refused before it is compiled', async () => {
+    let compiled = 0;
+    const count = () => {
+      compiled++;
+      return null;
+    };
+    const requests = Array.from({ length: 30 }, (_, index) => ({
+      agent_id: `agent-${UNKNOWN_UUID}`,
+      input: 'x',
+      client_tools: [tool('ask'), tool('tell', `${index}`.padEnd(100_000, 'p'))],
+    }));
+    const refused = assertSchemas(batchInput.parse({ requests }), { tool: count, result: count });
+    await expect(refused).rejects.toMatchObject({
+      code: 'validation_failed',
+      message: expect.stringMatching(/2000000 characters together\. Let requests share theirs/),
+      fields: [{ path: '/requests/19/client_tools/1/parameters' }],
+    });
+    expect(compiled).toBe(20);
+  });
 });

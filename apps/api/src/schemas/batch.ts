@@ -63,7 +63,10 @@ const clientTool = z.strictObject({
   parameters: z
     .record(z.string(), z.unknown())
     .nullish()
-    .describe('JSON Schema of an object; default: any object. A batch may have 1,000 different ones.'),
+    .describe(
+      'JSON Schema of an object; default: any object. A batch may have 1,000 different ones, of 2,000,000 characters ' +
+        'together, those of its response formats among them.',
+    ),
 });
 
 /** Letta's request fields that a batch has no use for. */

@@ -10,6 +10,8 @@ import type { BatchInput } from '../../schemas/batch.ts';
 
 /** Different schemas that the requests of one batch may carry; each is compiled, which takes a millisecond or more. */
 const SCHEMAS_MAX = 1_000;
+/** Characters of all of them together: large ones take seconds each. */
+const SCHEMAS_CHARS_MAX = 2_000_000;
 /** Fields named in one answer. */
 const FIELDS_MAX = 100;
 
@@ -21,7 +23,7 @@ const CHECKS = { tool: checkInputSchema, result: checkResultSchema };
 
 /**
  * Checks the schemas that the requests of a batch bring along, equal ones once. Throws `validation_failed` naming those
- * that are not usable, or the first beyond the limit of different ones.
+ * that are not usable, or the first beyond the limits of different ones.
  */
 export async function assertSchemas(
   body: Pick<BatchInput, 'requests' | 'template'>,
@@ -30,12 +32,20 @@ export async function assertSchemas(
   const breathe = breather();
   const verdicts = new Map<string, string | null>();
   const fields: FieldError[] = [];
+  let chars = 0;
   for (const { path, kind, schema } of schemasOf(body)) {
     await breathe();
     const key = `${kind} ${JSON.stringify(schema)}`;
     let message = verdicts.get(key);
     if (message === undefined) {
-      if (verdicts.size === SCHEMAS_MAX) throw tooMany(path);
+      chars += key.length;
+      if (verdicts.size === SCHEMAS_MAX)
+        throw tooMany(path, `the requests of a batch may have ${SCHEMAS_MAX} different ones`);
+      if (chars > SCHEMAS_CHARS_MAX)
+        throw tooMany(
+          path,
+          `the different ones of a batch may have ${SCHEMAS_CHARS_MAX} characters together`,
+        );
       message = checks[kind](schema);
       verdicts.set(key, message);
     }
@@ -62,9 +72,9 @@ function* schemasOf({ requests, template }: Pick<BatchInput, 'requests' | 'templ
   }
 }
 
-function tooMany(path: string): NightshiftError {
+function tooMany(path: string, limit: string): NightshiftError {
   const message =
-    `is one schema too many: the requests of a batch may have ${SCHEMAS_MAX} different ones. ` +
+    `is one schema too many: ${limit}. ` +
     'Let requests share theirs, give the agents tools or a response_format of their own, or split the batch.';
   return new NightshiftError('validation_failed', `${path} ${message}`, { fields: [{ path, message }] });
 }
