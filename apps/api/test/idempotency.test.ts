@@ -1,5 +1,8 @@
+import { once } from 'node:events';
+import { request, type IncomingMessage } from 'node:http';
+import { json } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { countRows, createAgent, openApi, UNKNOWN_UUID, type TestApi } from './api.ts';
+import { API_KEY, countRows, createAgent, openApi, UNKNOWN_UUID, type TestApi } from './api.ts';
 
 let api: TestApi;
 beforeAll(async () => {
@@ -81,6 +84,29 @@ describe('the same request again', () => {
     }
     expect(await countRows(api)).toEqual(before);
     expect((await submit(body)).body.id).not.toBe(made.id);
+  });
+
+  test('as a first try that came before its retry, and whose body came after it, is the batch of the retry', async () => {
+    const requests = [{ agent_id: await createAgent(api), input: 'Go.' }];
+    const url = await api.app.listen({ port: 0 });
+    const first = request(`${url}/v1/batches`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${API_KEY}`, 'content-type': 'application/json' },
+    });
+    const answer = once(first, 'response');
+    const arrival = once(api.app.server, 'request');
+    first.flushHeaders();
+    await arrival;
+    const { body: made } = await submit(requests, { 'x-stainless-retry-count': '1' });
+    first.end(JSON.stringify({ requests }));
+    const [response] = (await answer) as [IncomingMessage];
+    expect(await json(response)).toMatchObject({ id: made.id });
+  });
+
+  test('at the same time, where neither is a retry, is a batch each', async () => {
+    const requests = [{ agent_id: await createAgent(api), input: 'Go.' }];
+    const twins = await Promise.all([submit(requests), submit(requests)]);
+    expect(new Set(twins.map(({ body }) => body.id)).size).toBe(2);
   });
 
   test('as a retry whose first try is long ago is a new batch', async () => {
