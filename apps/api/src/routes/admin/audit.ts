@@ -1,4 +1,4 @@
-import { auditInvariants, MONEY_INVARIANTS, readPausedCredentials } from '@nightshift/db';
+import { auditInvariants, MONEY_INVARIANTS, readPausedCredentials, type Violation } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
@@ -22,8 +22,14 @@ const audit = z
   })
   .meta({ id: 'Audit' });
 
-/** Checks every invariant now, in one snapshot. Reads every table several times: not for polling. */
+/**
+ * Checks every invariant now, in one snapshot. Reads every table several times: not for polling. Who asks while an audit is
+ * under way gets its answer.
+ */
 export function auditNow(app: App, context: Context): void {
+  let underWay: Promise<readonly Violation[]> | undefined;
+  const audited = (): Promise<readonly Violation[]> =>
+    (underWay ??= auditInvariants(context.auditDb).finally(() => (underWay = undefined)));
   app.get(
     '/v1/admin/audit',
     {
@@ -37,7 +43,7 @@ export function auditNow(app: App, context: Context): void {
     async ({ raw: { socket } }) => {
       // A socket that is silent for long is cut otherwise. Under `inject` it is none.
       if ('setTimeout' in socket) socket.setTimeout(0);
-      const violations = await auditInvariants(context.auditDb);
+      const violations = await audited();
       const paused = await readPausedCredentials(context.db);
       return {
         ok: violations.length === 0,
