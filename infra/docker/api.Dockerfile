@@ -5,7 +5,7 @@
 # It runs the sources as they are (Node strips the types), so there is no build stage. Run it with --init: Node is no
 # init process, and one belongs above everything that starts children.
 
-FROM node:24-bookworm-slim AS dependencies
+FROM node:24.21-bookworm-slim AS dependencies
 WORKDIR /app
 # Manifests alone: this layer is made anew when a dependency changes, not when code does.
 COPY package.json package-lock.json ./
@@ -18,7 +18,7 @@ COPY libs/services/package.json libs/services/
 RUN --mount=type=cache,target=/root/.npm \
     npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund --workspace @nightshift/api
 
-FROM node:24-bookworm-slim
+FROM node:24.21-bookworm-slim
 ENV NODE_ENV=production \
     HOST=0.0.0.0 \
     PORT=8283 \

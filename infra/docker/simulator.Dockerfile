@@ -3,7 +3,7 @@
 #   docker run --init --read-only -p 127.0.0.1:8290:8290 nightshift-simulator
 # Whoever reaches its control port (8291) can make it fail on purpose: keep it inside the network.
 
-FROM node:24-bookworm-slim AS dependencies
+FROM node:24.21-bookworm-slim AS dependencies
 WORKDIR /app
 # Manifests alone: this layer is made anew when a dependency changes, not when code does.
 COPY package.json package-lock.json ./
@@ -11,7 +11,7 @@ COPY apps/simulator/package.json apps/simulator/
 RUN --mount=type=cache,target=/root/.npm \
     npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund --workspace @nightshift/simulator
 
-FROM node:24-bookworm-slim
+FROM node:24.21-bookworm-slim
 ENV NODE_ENV=production \
     HOST=0.0.0.0 \
     SIMULATOR_PORT=8290 \

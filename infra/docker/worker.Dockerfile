@@ -4,7 +4,7 @@
 # It runs the sources as they are (Node strips the types), so there is no build stage. Run it with --init, which reaps
 # what tool code leaves behind, and give it more than 20 seconds to stop: it ends what is under way and returns its leases.
 
-FROM node:24-bookworm-slim AS dependencies
+FROM node:24.21-bookworm-slim AS dependencies
 WORKDIR /app
 # Manifests alone: this layer is made anew when a dependency changes, not when code does.
 COPY package.json package-lock.json ./
@@ -18,7 +18,7 @@ COPY libs/services/package.json libs/services/
 RUN --mount=type=cache,target=/root/.npm \
     npm ci --omit=dev --omit=optional --ignore-scripts --no-audit --no-fund --workspace @nightshift/worker
 
-FROM node:24-bookworm-slim
+FROM node:24.21-bookworm-slim
 ENV NODE_ENV=production \
     DATA_DIR=/data
 WORKDIR /app

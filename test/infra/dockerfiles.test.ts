@@ -34,13 +34,13 @@ describe.each(images)('$file', ({ file, app, stages, final, copied }) => {
   const { needs } = workspaces.get(`@nightshift/${app}`)!;
   const wanted = [`apps/${app}`, ...needs].sort();
 
-  test('is built on the Node that the repository runs on, named by major version and distribution', () => {
-    const major = /NODE_VERSION = '(\d+)\./.exec(read('scripts/bootstrap.mjs'))?.[1];
-    expect(major).toBeDefined();
+  test('is built on the Node that the repository runs on, named by minor version and distribution', () => {
+    const version = /NODE_VERSION = '(\d+\.\d+)\./.exec(read('scripts/bootstrap.mjs'))?.[1];
+    expect(version).toBeDefined();
     const aliases = new Set(stages.map(({ alias }) => alias));
     for (const { image } of stages) {
       if (aliases.has(image)) continue;
-      expect(image).toBe(`node:${major}-bookworm-slim`);
+      expect(image).toBe(`node:${version}-bookworm-slim`);
     }
   });
 
