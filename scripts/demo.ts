@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { endWith, readCommandLine } from './command-line.ts';
 import { createAgents, readMemories, type DemoAgent } from './demo/agents.ts';
-import { checkBooks, type Check } from './demo/checks.ts';
+import { checkBooks, countLeftRuns, type Check } from './demo/checks.ts';
 import { createClient, type Client } from './demo/client.ts';
 import { killWorker, type Aftermath } from './demo/crash.ts';
 import { renderDiff } from './demo/memory-diff.ts';
@@ -77,6 +77,20 @@ const stack = await startStack({
   ...(process.env.DATABASE_URL === undefined ? {} : { databaseUrl: process.env.DATABASE_URL }),
   ...(process.env.QUEUE_URL === undefined ? {} : { queueUrl: process.env.QUEUE_URL }),
 }).catch(endWith);
+const left = real ? 0 : await countLeftRuns(stack);
+if (left > 0) {
+  await stack.stop();
+  const fresh =
+    stack.databaseEnded === undefined
+      ? ''
+      : ', or remove them and all else in the database with npm run demo -- --fresh';
+  endWith(
+    new Error(
+      `Runs of earlier starts are not finished (${left}), and the provider would bill them among the demo's. ` +
+        `Let npm start finish them${fresh}.`,
+    ),
+  );
+}
 let failed = true;
 try {
   failed = !(await runDemo(stack, samples));

@@ -16,6 +16,15 @@ interface Ledger {
   readonly repeated: { readonly content_hashes: number };
 }
 
+/** Runs of earlier starts that go on by themselves: the provider would bill their requests among those of the demo. */
+export async function countLeftRuns({ pool }: Stack): Promise<number> {
+  const { rows } = await pool.query<{ count: number }>(
+    `select count(*)::int as count from run r join batch b on b.id = r.batch_id
+      where r.ended_at is null and r.state <> 'requires_action' and b.state = 'running'`,
+  );
+  return rows[0]?.count ?? 0;
+}
+
 /** What the database and the provider's own ledger say about the demo's batches. */
 export async function checkBooks(stack: Stack, batchIds: readonly string[]): Promise<readonly Check[]> {
   const one = async (text: string): Promise<Record<string, number>> => {

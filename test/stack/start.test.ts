@@ -317,6 +317,17 @@ test('with HOST the service comes up there, and says where', async () => {
   expect((await fetch(`${url}/readyz`)).ok).toBe(true);
 });
 
+test('the demo does not begin while runs of an earlier start would stand on the bill beside its own', async () => {
+  const service = start({ GATHER_WINDOW_MS: '3600000' });
+  await untilUp(service).then((url) => submit(clientOf(url), 2));
+  service.child.kill('SIGTERM');
+  await service.ended;
+  const demo = start({}, [process.execPath, 'scripts/demo.ts', '--agents', '1']);
+  expect(await demo.ended).toBe(1);
+  expect(demo.shown()).toMatch(/^Runs of earlier starts are not finished \(2\).* npm start .* --fresh/m);
+  expect(demo.shown()).not.toMatch(/evening/);
+});
+
 test('the books are audited while the service is up', async () => {
   await untilUp(start());
   const audit = start({}, [process.execPath, 'scripts/audit.ts', '--resume']);
