@@ -1,6 +1,7 @@
 import { checkRulesFit, NightshiftError, parseToolRules } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import { newConversationId, newRunId, type Tx } from '../connect.ts';
+import { keepAgents } from '../locks/lock-agent.ts';
 import { lockConversations } from '../locks/lock-conversations.ts';
 import type { DefinitionWish } from '../reads/agent-definitions.ts';
 import { readDefinitions } from '../reads/definitions.ts';
@@ -25,8 +26,8 @@ export interface AcceptedBatch {
  * conversation starts (`ready`, its input appended to the conversation) and the others wait (`queued`, their input in
  * `queued_input`, whose messages are rows `{role, content, otid, name}` with storable content).
  *
- * Locks the agents' conversations in id order (see `lockConversations`), so whether a run holds one cannot change meanwhile;
- * then writes new rows only. Statements: about ten for up to 5,000 runs, and five more per further 5,000. Run ids ascend in request order and share one
+ * Locks the agents of isolated runs, then the conversations of the other runs, each in id order (see `keepAgents` and
+ * `lockConversations`), so an agent cannot be deleted meanwhile, nor change whether a run holds a conversation; then writes new rows only. Statements: about ten for up to 5,000 runs, and five more per further 5,000. Run ids ascend in request order and share one
  * `created_at`, so `(created_at, id)` is the order in which the runs of one conversation take turns.
  *
  * Throws `not_found`, naming the request, for an agent that does not exist, and `validation_failed` for one that could
@@ -43,9 +44,13 @@ export async function acceptBatch(trx: Tx, projectId: string, batch: NewBatch): 
       .filter((_, ordinal) => batch.runs[ordinal]?.isolated !== true)
       .map((agent) => agent.conversation_id),
   );
+  await keepAgents(trx, [
+    ...new Set(batch.runs.flatMap(({ isolated, agent_id }) => (isolated ? [agent_id] : []))),
+  ]);
   await lockConversations(trx, [...shared]);
-  await assertAgentsRemain(trx, batch, wishes);
-  const { now, conversations } = await readConversations(trx, [...shared]);
+  const agentIds = [...new Set(wishes.map((wish) => wish.agent_id))];
+  const { now, conversations, deleted } = await readStates(trx, [...shared], agentIds);
+  if (deleted.size > 0) assertAgentsRemain(batch, wishes, deleted);
   const plan = planRuns(batch, agents, conversations);
 
   await insertAccepted(trx, projectId, batch, plan, now);
@@ -85,19 +90,27 @@ interface ConversationState {
 
 const EMPTY_AND_FREE: ConversationState = { last_seq: 0, taken: false };
 
-interface ConversationStates {
+interface States {
   /** The database's time, as text because a Date would lose its microseconds. */
   readonly now: string;
   readonly conversations: ReadonlyMap<string, ConversationState>;
+  /** Agents that were deleted while the locks were waited for. */
+  readonly deleted: ReadonlySet<string>;
 }
 
 /**
  * The conversations in which something stands or that are taken; all others are empty and free. Sent as lists: of a fleet's
- * rows the reading alone would cost as much. Served by `run_queued` and the primary keys of `conversation` and `message`.
+ * rows the reading alone would cost as much. Served by `run_queued` and the primary keys of `conversation`, `message` and
+ * `agent`.
  */
-async function readConversations(trx: Tx, ids: readonly string[]): Promise<ConversationStates> {
+async function readStates(
+  trx: Tx,
+  conversationIds: readonly string[],
+  agentIds: readonly string[],
+): Promise<States> {
   const { rows } = await sql<{
     now: string;
+    deleted: string | null;
     ids: string | null;
     last_seqs: string | null;
     taken: string | null;
@@ -107,9 +120,12 @@ async function readConversations(trx: Tx, ids: readonly string[]): Promise<Conve
         coalesce((select m.seq from message m where m.conversation_id = c.id order by m.seq desc limit 1), 0) as last_seq,
         c.run_id is not null or exists (
           select from run r where r.conversation_id = c.id and r.started_at is null and r.ended_at is null) as taken
-      from conversation c where c.id = any(${uuidArray(ids)}::uuid[])
+      from conversation c where c.id = any(${uuidArray(conversationIds)}::uuid[])
     )
-    select app_now()::text as now, string_agg(id::text, ',') as ids, string_agg(last_seq::text, ',') as last_seqs,
+    select app_now()::text as now,
+      (select string_agg(a.id::text, ',') from agent a
+        where a.id = any((select ${uuidArray(agentIds)}::uuid[])::uuid[]) and a.deleted_at is not null) as deleted,
+      string_agg(id::text, ',') as ids, string_agg(last_seq::text, ',') as last_seqs,
       string_agg(taken::text, ',') as taken
     from state where last_seq > 0 or taken
   `.execute(trx);
@@ -121,21 +137,15 @@ async function readConversations(trx: Tx, ids: readonly string[]): Promise<Conve
   for (const [index, id] of (lists.ids?.split(',') ?? []).entries()) {
     conversations.set(id, { last_seq: Number(lastSeqs[index]), taken: taken[index] === 'true' });
   }
-  return { now: lists.now, conversations };
+  return { now: lists.now, conversations, deleted: new Set(lists.deleted?.split(',')) };
 }
 
-/** Throws as {@link assertAgentsExist} for agents that were deleted while their conversations were waited for. */
-async function assertAgentsRemain(
-  trx: Tx,
+/** Throws as {@link assertAgentsExist} for agents that were deleted. */
+function assertAgentsRemain(
   batch: NewBatch,
   wishes: readonly DefinitionWish[],
-): Promise<void> {
-  const ids = [...new Set(wishes.map((wish) => wish.agent_id))];
-  const { rows } = await sql<{ id: string }>`
-    select id from agent where id = any((select ${uuidArray(ids)}::uuid[])::uuid[]) and deleted_at is not null
-  `.execute(trx);
-  if (rows.length === 0) return;
-  const deleted = new Set(rows.map((row) => row.id));
+  deleted: ReadonlySet<string>,
+): void {
   const remaining = wishes.filter((wish) => !deleted.has(wish.agent_id));
   assertAgentsExist(batch, wishes, new Set(remaining.map((wish) => wish.key)));
 }

@@ -172,7 +172,10 @@ describe('the runs of one conversation', () => {
     expect(await db.selectFrom('queued_input').select('run_id').execute()).toEqual([]);
   });
 
-  test('of an agent that is deleted while an accept waits for its conversation are not accepted', async () => {
+  test.each([
+    ['the runs of its conversation', false],
+    ['isolated runs', true],
+  ])('of an agent that is deleted while an accept waits are not accepted: %s', async (_name, isolated) => {
     const agent = await oneAgent();
     const [deleted, committed] = [gate(), gate()];
     const deleting = inTransaction(db, async (trx) => {
@@ -181,7 +184,7 @@ describe('the runs of one conversation', () => {
       await committed.opened;
     });
     await deleted.opened;
-    const accepting = accept(db, [aRun(agent.id)]);
+    const accepting = accept(db, [{ ...aRun(agent.id), isolated }]);
     const refused = expect(accepting).rejects.toMatchObject({ code: 'not_found' });
     await untilSomebodyWaits(db);
     committed.open();
@@ -190,11 +193,14 @@ describe('the runs of one conversation', () => {
     expect(await db.selectFrom('run').select('id').execute()).toEqual([]);
   });
 
-  test('keep the blocks of an agent that is deleted while they are being accepted', async () => {
+  test.each([
+    ['the runs of its conversation', false],
+    ['isolated runs', true],
+  ])('keep the blocks of an agent that is deleted while they are accepted: %s', async (_name, isolated) => {
     const agent = await oneAgent();
     const [stored, committed] = [gate(), gate()];
     const accepting = inTransaction(db, async (trx) => {
-      await acceptBatch(trx, DEFAULT_PROJECT_ID, aBatch([aRun(agent.id)]));
+      await acceptBatch(trx, DEFAULT_PROJECT_ID, aBatch([{ ...aRun(agent.id), isolated }]));
       stored.open();
       await committed.opened;
     });
