@@ -229,7 +229,7 @@ export {
   type MemoryCallOptions,
   type MemoryCallOutcome,
 } from './memory/carry-out.ts';
-export type { FreedLabels } from './memory/draft.ts';
+export type { DraftLabels } from './memory/draft.ts';
 export type { MemoryEffect, WriteResolution } from './memory/effects.ts';
 export {
   CONFLICT_POLICIES,

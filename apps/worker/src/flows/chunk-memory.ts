@@ -178,7 +178,7 @@ export async function openChunkMemory(trx: Tx, runs: readonly RunWithCalls[]): P
       const { outcome, effects, held } = carryOutMemoryCall(call.tool_name, call.args, holdFor(run), {
         newBlockId: newId,
         may_create: tools.some((tool) => MAKERS.has(tool.name)),
-        isLabelTaken: (blockId, label, freed) => labels.isTaken(run.agent_id, blockId, label, freed),
+        isLabelTaken: (blockId, label, drafted) => labels.isTaken(run.agent_id, blockId, label, drafted),
         diff3: DIFF3,
       });
       for (const effect of effects) record(effect, writer);

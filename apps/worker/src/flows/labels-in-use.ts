@@ -1,10 +1,10 @@
-import type { FreedLabels, PlannedCall } from '@nightshift/agent-core';
+import type { DraftLabels, PlannedCall } from '@nightshift/agent-core';
 import type { UsedLabel } from '@nightshift/db';
 
 /** Which labels agents use, while the calls of a chunk rename, make and give up blocks. */
 export interface LabelsInUse {
-  /** Whether an agent that has the block has another block of this label; `freed`: by the calls of `agentId`. */
-  isTaken(agentId: string, blockId: string, label: string, freed: FreedLabels): boolean;
+  /** Whether an agent that has the block has another block of this label, after what `agentId` has drafted. */
+  isTaken(agentId: string, blockId: string, label: string, drafted: DraftLabels): boolean;
   put(agentId: string, blockId: string, label: string): void;
   rename(blockId: string, label: string): void;
   remove(agentId: string, blockId: string): void;
@@ -33,10 +33,9 @@ export function labelsInUse(used: readonly UsedLabel[]): LabelsInUse {
     isTaken: (agentId, blockId, label, { detached, renamed }) =>
       holdersOf(blockId).some(([holder, labels]) =>
         [...labels].some(
-          ([id, taken]) =>
-            taken === label &&
+          ([id, stored]) =>
             id !== blockId &&
-            !renamed.has(id) &&
+            (renamed.get(id) ?? stored) === label &&
             !(holder === agentId && detached.has(id)),
         ),
       ),

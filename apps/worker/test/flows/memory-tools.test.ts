@@ -216,6 +216,29 @@ describe('blocks that a tool makes, gives up, renames and describes', () => {
     expect(await blocksOf(batch.agent_ids[1])).toMatchObject([{ label: 'facts' }, { label: 'notes' }]);
   });
 
+  test('B64: a shared one that was renamed and given up by one patch keeps its new label from others', async () => {
+    const lines = [
+      ...['*** Update Block: notes', '*** Move to: facts', '*** Delete Block: facts'],
+      ...['*** Update Block: plan', '*** Move to: facts'],
+    ];
+    const batch = await house.submit([
+      {
+        input: call('memory_apply_patch', { patch: lines.join('\n') }),
+        blocks: { notes: 'n', plan: 'p' },
+        tools: ['memory_apply_patch'],
+      },
+      { input: 'nothing' },
+    ]);
+    await share(batch, 'notes');
+    await share(batch, 'plan');
+    await house.drive(worker);
+    expect(await callsOf(batch)).toEqual(['failed']);
+    expect((await resultsOf(batch))[0]).toContain("shared with an agent that has a block 'facts' already");
+    for (const agentId of batch.agent_ids) {
+      expect(await blocksOf(agentId)).toMatchObject([{ label: 'notes' }, { label: 'plan' }]);
+    }
+  });
+
   test('two runs of one agent that make a block of the same label: the second is told', async () => {
     const create = memory({ command: 'create', path: 'plan', description: 'd', file_text: 'x' });
     const batch = await house.submit([

@@ -35,16 +35,16 @@ export interface DraftOptions {
   readonly isLabelTaken: IsLabelTaken;
 }
 
-/** Blocks that have given up the label that is stored of them. */
-export interface FreedLabels {
-  /** For the agent of the draft alone. */
+/** What the changes of a draft leave of the labels that are stored. */
+export interface DraftLabels {
+  /** Blocks that the agent of the draft has given up, and no other agent. */
   readonly detached: ReadonlySet<string>;
-  /** For every agent that has them. */
-  readonly renamed: ReadonlySet<string>;
+  /** The new labels of blocks, for every agent that has them. */
+  readonly renamed: ReadonlyMap<string, string>;
 }
 
-/** Whether an agent that has the block has another one of this label, those of `freed` aside. */
-export type IsLabelTaken = (blockId: string, label: string, freed: FreedLabels) => boolean;
+/** Whether an agent that has the block has another one of this label, after what the draft has changed so far. */
+export type IsLabelTaken = (blockId: string, label: string, drafted: DraftLabels) => boolean;
 
 /** Opens a draft on blocks as the agent knows them. */
 export function openDraft(
@@ -54,6 +54,8 @@ export function openDraft(
   const before = new Map(attached.map((block) => [block.block_id, block]));
   let blocks = attached;
   const structural: MemoryEffect[] = [];
+  const detached = new Set<string>();
+  const renamed = new Map<string, string>();
 
   const replace = (changed: BlockView): void => {
     blocks = blocks.map((block) => (block.block_id === changed.block_id ? changed : block));
@@ -63,14 +65,6 @@ export function openDraft(
     const block = blocks.find((candidate) => candidate.label === label);
     if (block === undefined) return unknownLabel(label, blocks);
     return block.read_only ? readOnly(label) : block;
-  };
-  const freedLabels = (): FreedLabels => {
-    const now = new Map(blocks.map((block) => [block.block_id, block.label]));
-    const ids = [...before.keys()];
-    return {
-      detached: new Set(ids.filter((id) => !now.has(id))),
-      renamed: new Set(ids.filter((id) => now.has(id) && now.get(id) !== before.get(id)?.label)),
-    };
   };
   const checkFree = (label: string): Refusal | null => {
     if (!blocks.some((block) => block.label === label)) return checkNewLabel(label);
@@ -115,6 +109,7 @@ export function openDraft(
       const block = writable(label);
       if ('kind' in block) return block;
       blocks = blocks.filter((candidate) => candidate !== block);
+      detached.add(block.block_id);
       if (before.has(block.block_id)) structural.push({ kind: 'detach', block_id: block.block_id, label });
       return null;
     },
@@ -124,11 +119,12 @@ export function openDraft(
       if (newLabel === label) return null;
       const taken = checkFree(newLabel);
       if (taken !== null) return taken;
-      if (isLabelTaken(block.block_id, newLabel, freedLabels())) {
+      if (isLabelTaken(block.block_id, newLabel, { detached, renamed })) {
         const message = `Memory block '${label}' is shared with an agent that has a block '${newLabel}' already. Choose another label.`;
         return { kind: 'ValueError', message };
       }
       replace({ ...block, label: newLabel });
+      renamed.set(block.block_id, newLabel);
       if (before.has(block.block_id)) {
         structural.push({ kind: 'rename', block_id: block.block_id, label, new_label: newLabel });
       }
