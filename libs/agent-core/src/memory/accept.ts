@@ -35,32 +35,39 @@ export function planAccept(
   held: readonly HeldFacts[],
   labels: readonly LabelInUse[],
 ): readonly (StaleReason | null)[] {
-  const clashing = new Set<number>();
+  const clashing = new Set<string>();
   for (;;) {
     const verdicts = refuseClashes(held, judgeAlone(held, clashing), labels);
-    const fresh = [...verdicts.keys()].filter(
-      (index) => verdicts[index] === 'label_taken' && !clashing.has(index),
+    const fresh = held.filter(
+      (change, index) => verdicts[index] === 'label_taken' && !clashing.has(wishOf(change)),
     );
     if (fresh.length === 0) return verdicts;
-    // A change that is refused for its label takes its block from nobody: the others are judged again without it.
-    for (const index of fresh) clashing.add(index);
+    // What is refused for its label takes its block from nobody: the others are judged again without it, and without those
+    // that would give the block the same label.
+    for (const change of fresh) clashing.add(wishOf(change));
   }
 }
 
-/** The verdicts without a look at labels, but for the changes that are known to clash. */
+/** The label that a change gives to a block. */
+function wishOf({ block_id, label }: HeldFacts): string {
+  return `${block_id}/${label}`;
+}
+
+/** The verdicts without a look at labels, but for those that are known to clash. */
 function judgeAlone(
   held: readonly HeldFacts[],
-  clashing: ReadonlySet<number>,
+  clashing: ReadonlySet<string>,
 ): readonly (StaleReason | null)[] {
   const changed = new Set<string>();
-  return held.map((change, index): StaleReason | null => {
-    if (clashing.has(index)) return 'label_taken';
+  return held.map((change): StaleReason | null => {
     if (change.kind === 'dropped') return null;
     if (change.is_deleted) return 'deleted';
     if (!change.is_unchanged) return 'edited';
     if (change.is_read_only) return 'read_only';
     if (change.is_over_limit) return 'over_limit';
-    if (change.kind !== 'revised') return null;
+    if (change.kind === 'detached') return null;
+    if (clashing.has(wishOf(change))) return 'label_taken';
+    if (change.kind === 'created') return null;
     if (!change.is_written && change.label === change.base_label) return null;
     if (changed.has(change.block_id)) return 'edited';
     changed.add(change.block_id);

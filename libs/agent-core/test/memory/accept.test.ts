@@ -61,6 +61,13 @@ test('a change that comes to nothing, or is refused, takes a shared block from n
   expect(planAccept(renamed, labels)).toEqual(['label_taken', null, 'edited']);
 });
 
+test('of thousands that would give a shared block a label that is in use, all are refused at once', () => {
+  const agents = Array.from({ length: 5_000 }, (_, index) => `agent ${index}`);
+  const renamed = agents.map((agent) => revised(agent, 'x', { label: 'facts' }));
+  const labels = [...agents.flatMap((agent) => uses(agent, 'x')), ...uses('other', 'x', 'facts')];
+  expect(new Set(planAccept(renamed, labels))).toEqual(new Set(['label_taken']));
+}, 5_000);
+
 test('labels may be swapped, handed on and freed by one accept', () => {
   const swap = [revised('a', 'x', { label: 'y' }), revised('a', 'y', { label: 'x' })];
   expect(planAccept(swap, uses('a', 'x', 'y'))).toEqual([null, null]);
