@@ -209,6 +209,10 @@ describe('creating an agent', () => {
     ]);
     const speaker = { agent_type: 'workflow_agent', tools: ['send_message'] };
     expect(await rulesOf(speaker)).toEqual([['exit_loop', 'send_message']]);
+    const [{ id }] = (await api.call('GET', '/v1/tools/?name=send_message')).body;
+    const byId = { agent_type: 'workflow_agent', tools: ['send_message'], tool_ids: [id] };
+    expect(await rulesOf(byId)).toEqual([['exit_loop', 'send_message']]);
+    expect(await rulesOf({ ...byId, tools: [] })).toEqual([['exit_loop', 'send_message']]);
   });
 
   test('brings back a built-in tool that was deleted', async () => {

@@ -11,6 +11,7 @@ import {
   newId,
   readAgent,
   type NewAgent,
+  type ToolRow,
 } from '@nightshift/db';
 import type { App, Context } from '../../context.ts';
 import { agentInput, agentState, type AgentInput } from '../../schemas/agent.ts';
@@ -46,13 +47,14 @@ export function createAgent(app: App, context: Context): void {
     },
     async (request) => {
       const { body } = request;
-      const tools = toolsOf(body);
-      const agent = toNewAgent(body, tools, context.prices);
+      const agent = toNewAgent(body, context.prices);
       await inTransaction(context.db, async (trx) => {
-        const tool_ids = await chooseTools(trx, context.projectId, tools);
+        const tools = await chooseTools(trx, context.projectId, toolsOf(body));
         await assertBlocksFit(trx, context.projectId, agent.blocks, agent.block_ids);
-        await createAgents(trx, context.projectId, [{ ...agent, tool_ids }]);
-        if (agent.tool_rules.length > 0) await assertRulesFit(trx, context.projectId, agent.id);
+        const tool_ids = tools.map((tool) => tool.id);
+        const tool_rules = rulesOf(body, tools);
+        await createAgents(trx, context.projectId, [{ ...agent, tool_ids, tool_rules }]);
+        if (tool_rules.length > 0) await assertRulesFit(trx, context.projectId, agent.id);
       });
       return readAgentState(context.db, await readAgent(context.db, context.projectId, agent.id));
     },
@@ -67,7 +69,14 @@ function toolsOf(body: AgentInput): ToolWish {
   };
 }
 
-function toNewAgent(body: AgentInput, { base, names }: ToolWish, prices: PriceTable): NewAgent {
+function rulesOf(body: AgentInput, tools: readonly ToolRow[]): NewAgent['tool_rules'] {
+  const own = body.tool_rules ?? [];
+  const wanted = body.include_base_tool_rules ?? null;
+  const names = tools.map((tool) => tool.name);
+  return [...own, ...baseRulesOf(body.agent_type ?? AGENT_TYPE_DEFAULT, wanted, names, own)];
+}
+
+function toNewAgent(body: AgentInput, prices: PriceTable): NewAgent {
   const model = modelOf(body, prices);
   if (model === null) {
     const message = 'Say which model the agent uses, as anthropic/<model>; GET /v1/models/ lists them.';
@@ -75,7 +84,6 @@ function toNewAgent(body: AgentInput, { base, names }: ToolWish, prices: PriceTa
   }
   assertTimeZone(body.timezone ?? 'UTC');
   const agent_type = body.agent_type ?? AGENT_TYPE_DEFAULT;
-  const tool_rules = body.tool_rules ?? [];
   const response_format = responseFormatOf(body);
   return {
     id: newId(),
@@ -90,10 +98,7 @@ function toNewAgent(body: AgentInput, { base, names }: ToolWish, prices: PriceTa
       parallel_tool_calls: true,
       extra: {},
     },
-    tool_rules: [
-      ...tool_rules,
-      ...baseRulesOf(agent_type, body.include_base_tool_rules ?? null, [...base, ...names], tool_rules),
-    ],
+    tool_rules: [],
     metadata: body.metadata ?? null,
     tags: [...new Set(body.tags ?? [])],
     timezone: body.timezone ?? 'UTC',

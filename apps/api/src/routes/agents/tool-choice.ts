@@ -43,7 +43,7 @@ export function baseRulesOf(
       .filter(({ type }) => type === 'exit_loop' || type === 'continue_loop')
       .map(({ tool_name }) => tool_name),
   );
-  return [...new Set(names)]
+  return names
     .filter((name) => ALL_BASE_TOOLS.has(name) && !said.has(name))
     .map((tool_name) => ({
       type: ENDING_TOOLS.has(tool_name) ? 'exit_loop' : 'continue_loop',
@@ -61,10 +61,10 @@ export interface ToolWish {
 }
 
 /**
- * Ids of the wished tools in their order, each once. A built-in tool that was deleted is brought back. Throws
+ * The wished tools in their order, each once. A built-in tool that was deleted is brought back. Throws
  * `invalid_argument`, as Letta answers, for one that does not exist.
  */
-export async function chooseTools(trx: Tx, projectId: string, wish: ToolWish): Promise<readonly string[]> {
+export async function chooseTools(trx: Tx, projectId: string, wish: ToolWish): Promise<readonly ToolRow[]> {
   const { ids } = wish;
   const names = [...wish.base, ...wish.names];
   let found = await findTools(trx, projectId, { names, ids });
@@ -83,7 +83,7 @@ export async function chooseTools(trx: Tx, projectId: string, wish: ToolWish): P
   );
   assertAllFound('/tool_ids', ids, byId, (id) => `there is no tool tool-${id}`);
   const chosen = [...names.map((name) => byName.get(name)), ...ids.map((id) => byId.get(id))];
-  return [...new Set(chosen.flatMap((tool) => (tool === undefined ? [] : [tool.id])))];
+  return [...new Set(chosen.flatMap((tool) => tool ?? []))];
 }
 
 function assertAllFound(
