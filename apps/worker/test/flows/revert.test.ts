@@ -1,5 +1,5 @@
 import type {} from '../../../../test/global-setup.ts';
-import { auditInvariants, DEFAULT_PROJECT_ID, inTransaction, revertBatch } from '@nightshift/db';
+import { auditInvariants, DEFAULT_PROJECT_ID, deleteAgent, inTransaction, revertBatch } from '@nightshift/db';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import type { FlowDeps } from '../../src/flows/deps.ts';
 import { call, openHouse, type House, type SubmittedBatch, type SubmittedRun } from './house.ts';
@@ -84,6 +84,15 @@ describe('reverting a batch', () => {
       { label: 'a', value: 'of a', description: null },
       { label: 'b', value: 'of b', description: null },
     ]);
+  });
+
+  test('gives an agent that was deleted since nothing back, for nobody would ever take it from it', async () => {
+    const remove = memory({ command: 'delete', path: 'notes' });
+    const batch = await run([{ input: remove, blocks: { notes: 'n' }, tools: ['memory'] }]);
+    const [agentId = ''] = batch.agent_ids;
+    await inTransaction(house.database.db, (trx) => deleteAgent(trx, DEFAULT_PROJECT_ID, agentId));
+    expect(await revert(batch)).toMatchObject({ attached: [], refused: [] });
+    expect(await blocksOf(agentId)).toEqual([]);
   });
 
   test('leaves what others have edited since, and says so; forced, it says that too', async () => {

@@ -3,6 +3,7 @@ import {
   acceptHeldChanges,
   auditInvariants,
   DEFAULT_PROJECT_ID,
+  deleteAgent,
   inTransaction,
   rejectHeldChanges,
   revertBatch,
@@ -56,6 +57,16 @@ const append = (content: string) => call('core_memory_append', { label: 'notes',
 const memory = (args: Readonly<Record<string, unknown>>) => call('memory', args);
 
 describe('a batch under review', () => {
+  test('puts a new block of an agent that was deleted since in force, and gives it to nobody', async () => {
+    const create = memory({ command: 'create', path: 'plan', description: 'd', file_text: 'x' });
+    const batch = await run([{ input: create, tools: ['memory'] }]);
+    const [agentId = ''] = batch.agent_ids;
+    await inTransaction(house.database.db, (trx) => deleteAgent(trx, DEFAULT_PROJECT_ID, agentId));
+    expect(await accept(batch)).toMatchObject({ accepted: 1, stale: [] });
+    expect(await memoryOf(batch)).toEqual([{}]);
+    expect(await house.rows('select label from block where deleted_at is null')).toEqual([{ label: 'plan' }]);
+  });
+
   test('of 500 agents changes nothing before it is accepted, and all at once then, but what others edited', async () => {
     const batch = await run(
       Array.from({ length: 500 }, (_, index) => ({

@@ -195,11 +195,15 @@ interface AttachedAgain {
   readonly refused: RevertReport['refused'];
 }
 
-/** Gives agents the blocks back that they gave up, where those still are and the label is free: the first of a label. */
+/**
+ * Gives agents the blocks back that they gave up, where those still are and the label is free: the first of a label. A
+ * deleted agent has let go of its blocks for good.
+ */
 async function attachAgain(trx: Tx, batchId: string): Promise<AttachedAgain> {
   const { rows } = await sql<RevertedBlock & { agent_id: string; is_deleted: boolean }>`
     with lost as (
-      select distinct on (e.agent_id, e.block_id) e.agent_id, e.block_id, e.created_at, e.place from block_event e
+      select distinct on (e.agent_id, e.block_id) e.agent_id, e.block_id, e.created_at, e.place
+        from block_event e join agent a on a.id = e.agent_id and a.deleted_at is null
        where e.batch_id = ${batchId} and e.kind = 'detached'
          and not exists (select from block_event c
                           where c.batch_id = ${batchId} and c.kind = 'created' and c.block_id = e.block_id)

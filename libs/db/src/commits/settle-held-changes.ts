@@ -199,7 +199,7 @@ async function detach(trx: Tx, accepted: readonly HeldRow[]): Promise<void> {
   `.execute(trx);
 }
 
-/** New blocks are everybody's to see from now on, and their agents have them. */
+/** New blocks are everybody's to see from now on, and their agents have them, but those that are deleted. */
 async function bringToLife(trx: Tx, accepted: readonly HeldRow[]): Promise<void> {
   const payload = accepted
     .filter(({ kind }) => kind === 'created')
@@ -215,6 +215,7 @@ async function bringToLife(trx: Tx, accepted: readonly HeldRow[]): Promise<void>
     select d.a, b.id, b.label, b.project_id,
            d.n + coalesce((select max(k.position) + 1 from agent_block k where k.agent_id = d.a), 0)
       from json_to_recordset(${json}::json) as d(a uuid, b uuid, n int) join block b on b.id = d.b
+      join agent a on a.id = d.a and a.deleted_at is null
   `.execute(trx);
 }
 
