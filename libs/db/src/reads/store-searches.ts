@@ -29,11 +29,14 @@ export async function readTimeZones(
 /** Any word of a query will do; the more of them, the better the rank. */
 const anyWord = sql`replace(plainto_tsquery('english', d.query)::text, '&', '|')::tsquery`;
 
-/** An escaped NUL or surrogate, which `json` cannot take apart: an odd number of backslashes stands before its `u`. */
+/**
+ * An escaped NUL or surrogate, which `json` cannot take apart, or not alone: an odd number of backslashes stands before its
+ * `u`. One expression that tells the halves of a pair from lone ones takes time that grows with the square of their number.
+ */
 const UNREADABLE = String.raw`(?<!\\)((?:\\\\)*)\\u(?:0000|d[89a-f][0-9a-f]{2})`;
 const REPLACEMENT = String.raw`\1\\ufffd`;
 
-/** The content of a message that is stored wrapped (ADR 0003), with U+FFFD for what cannot be read. */
+/** The content of a message that is stored wrapped (ADR 0003), with U+FFFD for each of these. */
 const unwrapped = sql`regexp_replace(l.content #>> '{}', ${UNREADABLE}, ${REPLACEMENT}, 'gi')::json`;
 
 /**
