@@ -100,20 +100,22 @@ async function releaseParked(deps: FlowDeps, lease: Lease): Promise<boolean> {
 async function cancelUpstream(deps: FlowDeps, batchId: string): Promise<number> {
   const { db, provider, claimant, bell, settings } = deps;
   let asked = 0;
+  const held = await inTransaction(db, (trx) => readProviderBatchesOf(trx, batchId));
+  // After the states: whoever may own what was adopted by then was in doubt before.
   const doubts = await readOpenDoubts(db);
-  // One that was taken from a list may be a stranger's, or a twin's, until a line of it says otherwise.
+  const stopping = new Set(held.filter(({ exclusive }) => exclusive).map(({ id }) => id));
+  const others = doubts.filter((doubt) => !stopping.has(doubt.provider_batch_id));
+  // One that was taken from a list may be a stranger's, or a twin's that goes on, until a line of it says otherwise.
   const unproven = new Set(
     doubts
       .filter(
         (doubt) =>
           !settings.workspace_is_ours ||
-          doubts.some((other) => other !== doubt && areTwins(doubt, other, settings.reconcile)),
+          others.some((other) => other !== doubt && areTwins(doubt, other, settings.reconcile)),
       )
       .map((doubt) => doubt.provider_batch_id),
   );
-  for (const { id, state, exclusive } of await inTransaction(db, (trx) =>
-    readProviderBatchesOf(trx, batchId),
-  )) {
+  for (const { id, state, exclusive } of held) {
     if (state === 'building') {
       await bell.ring([{ kind: 'submit', id }]);
       continue;

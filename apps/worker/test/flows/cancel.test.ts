@@ -253,6 +253,24 @@ test.each([
   expect(await cancelBatch(worker)).toMatchObject({ upstream });
 });
 
+test('what was found by its looks is cancelled at the provider where whatever it may hold is being cancelled', async () => {
+  const { control } = house.simulator;
+  control.configure({ latency: 'fixed:10000000', cancel: { delay_ms: 0, in_work: 0 } });
+  control.addRule({ op: 'create', match: { nth: [1, 2] }, action: { type: 'commitThenDrop' } });
+  const worker = house.worker({ settings: { requests_max: 250 } });
+  const batch = await submitTexts(500, 'stop');
+  for (let half = 0; half < 2; half++) await sentInDoubt(worker);
+  await house.hasten();
+  for (let half = 0; half < 2; half++)
+    expect(await reconcileSubmission(worker)).toMatchObject({ outcome: 'adopted' });
+
+  await house.cancel(batch.id);
+  expect(await cancelBatch(worker)).toMatchObject({ upstream: 2 });
+  await house.drive(worker, { hasten: true });
+  expect(await stateOf(batch)).toBe('cancelled');
+  expect(await money()).toEqual({ requests: 0, twice: 0, billed: 0, booked: 0 });
+});
+
 test('B38: a create in doubt that never arrived is not sent again for a batch that is being cancelled', async () => {
   house.simulator.control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'dropBefore' } });
   const batch = await submitWork();
