@@ -66,31 +66,25 @@ export async function runToolCalls(deps: FlowDeps): Promise<FlowReport> {
 async function carryOutChunk(deps: FlowDeps, chunk: ClaimedRunChunk, lease: HeldLease): Promise<FlowReport> {
   const { db, hooks } = deps;
   await hooks?.('tools.after_claim');
-  const acting = await readActingRuns(db, chunk.run_ids);
-  const definitions = await deps.definitions.get(
-    db,
-    acting.map((run) => run.definition_id),
-  );
-  const calls = acting.flatMap((run) =>
-    callsOf(run, definitions.get(run.definition_id)?.conduct ?? NO_CONDUCT),
-  );
-  const open = calls.filter((call) => call.known === null && !isBuiltInCall(call));
-  const openOf = Map.groupBy(open, (call) => call.run.run_id);
-  const byRun = Map.groupBy(calls, (call) => call.run.run_id);
+  const planned = await readCalls(deps, chunk.run_ids);
+  const open: Call[] = [];
   const hand: Hand = { replies: new Map(), kept: new Set() };
   const about = {
     flow: FLOW,
     worked: true,
     chunk_id: chunk.id,
     taken_over_from: chunk.taken_over_from,
-    runs: acting.length,
-    calls: open.length,
+    runs: Map.groupBy(planned, (call) => call.run.run_id).size,
+    calls: planned.filter(isOpen).length,
   };
   let ended_runs = 0;
   let left: readonly string[] = [];
   let reason: string | null = null;
-  for (const part of portionsOf(chunk.run_ids, openOf)) {
-    const asked = part.flatMap((id) => openOf.get(id) ?? []);
+  for (const part of portionsOf(chunk.run_ids, planned)) {
+    // What waited for other portions is read again: it may have been cancelled meanwhile.
+    const calls = part.length === chunk.run_ids.length ? planned : await readCalls(deps, part);
+    const asked = calls.filter(isOpen);
+    open.push(...asked);
     try {
       await askInWaves(deps, lease, asked, hand);
     } catch (error) {
@@ -107,6 +101,7 @@ async function carryOutChunk(deps: FlowDeps, chunk: ClaimedRunChunk, lease: Held
       return { ...about, outcome: 'given_back', kept: hand.kept.size };
     }
     await hooks?.('tools.after_calls');
+    const byRun = Map.groupBy(calls, (call) => call.run.run_id);
     const committed = await commitInParts(deps, chunk, lease, byRun, hand, part);
     const unstored = new Set(committed.left);
     for (const call of asked) if (!unstored.has(call.run.run_id)) hand.replies.delete(call.key);
@@ -134,14 +129,27 @@ async function carryOutChunk(deps: FlowDeps, chunk: ClaimedRunChunk, lease: Held
   };
 }
 
+/** The calls of those of the runs that are acting, with what is known of each. */
+async function readCalls({ db, definitions }: FlowDeps, runIds: readonly string[]): Promise<readonly Call[]> {
+  const acting = await readActingRuns(db, runIds);
+  const cached = await definitions.get(
+    db,
+    acting.map((run) => run.definition_id),
+  );
+  return acting.flatMap((run) => callsOf(run, cached.get(run.definition_id)?.conduct ?? NO_CONDUCT));
+}
+
+/** Whether the call is for the tool host. */
+function isOpen(call: Call): boolean {
+  return call.known === null && !isBuiltInCall(call);
+}
+
 /**
  * The runs of a chunk in portions, in order, each as many as may have their results in hand together; at least one. A run
  * without open calls goes with its neighbours.
  */
-function portionsOf(
-  runIds: readonly string[],
-  openOf: ReadonlyMap<string, readonly Call[]>,
-): readonly (readonly string[])[] {
+function portionsOf(runIds: readonly string[], calls: readonly Call[]): readonly (readonly string[])[] {
+  const openOf = Map.groupBy(calls.filter(isOpen), (call) => call.run.run_id);
   const portions: string[][] = [[]];
   let chars = 0;
   for (const id of runIds) {

@@ -419,6 +419,26 @@ test('results that may be long are stored before more of them are asked for, eac
   expect(await house.runsOf(batch.id)).toMatchObject(batch.run_ids.map(() => ({ stop_reason: 'end_turn' })));
 });
 
+test('a cancel that comes during one portion of a chunk is heard before the next', async () => {
+  const batch = await submitCalls(Array.from({ length: 60 }, (_, index) => [['act_wordy', `read ${index}`]]));
+  await untilActing();
+  const { tools, done } = world();
+  const worker = house.worker({
+    tools: {
+      async runCalls(calls, options) {
+        await house.cancel(batch.id);
+        return tools.runCalls(calls, options);
+      },
+    },
+  });
+  await runToolCalls(worker);
+  expect(done).toHaveLength(50);
+  expect((await statesOf(batch)).slice(48, 52)).toEqual(['succeeded', 'succeeded', 'failed', 'failed']);
+  expect(await resultsOf(batch.run_ids[59])).toMatchObject([
+    { content: 'The batch was cancelled before this call was made.', is_error: true },
+  ]);
+});
+
 test('a chunk that ended worker after worker comes back in halves, and a run that does so alone ends', async () => {
   const batch = await submitCalls([[['act_none', 'harmless']], [['act_none', 'deadly']]]);
   await untilActing();
