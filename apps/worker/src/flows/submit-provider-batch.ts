@@ -279,11 +279,14 @@ async function commitOutcome(
       return { outcome: 'rejected', verdict: refusalVerdict(what), message };
     }
     case 'wait': {
-      await inTransaction(db, (trx) => commitRefused(trx, lease, error, decision.delay_ms));
+      const isBad = what === 'bad_request';
+      // Behind whatever looks again while the credential rests: due with its end, it alone would be tried each time.
+      const delayMs = decision.delay_ms + (isBad ? 2 * CREDENTIAL_WAIT_MS : 0);
+      await inTransaction(db, (trx) => commitRefused(trx, lease, error, delayMs));
       return {
         outcome: 'refused',
         verdict: {
-          kind: what === 'bad_request' ? 'refused' : 'failed',
+          kind: isBad ? 'refused' : 'failed',
           pause_ms: decision.delay_ms,
           reason: decision.pause_reason,
         },

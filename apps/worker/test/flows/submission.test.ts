@@ -271,6 +271,27 @@ test('what is good leaves in the end, though it is in one batch with what is bad
   ]);
 });
 
+test('what is good does not wait for ever behind what is bad and alone, when its credential has rested', async () => {
+  const refusal = { backoff_ms: 0, backoff_ms_max: 0, pause_ms: 300_000, refusals_max: 12 };
+  const worker = house.worker({ provider: refusing('hemlock'), settings: { requests_max: 1, refusal } });
+  for (let index = 0; index < 13; index++) {
+    await submitTexts(1, () => `hemlock ${index}`);
+    await composeProviderBatch(worker);
+    await submitProviderBatch(worker);
+  }
+  const good = await submitTexts(1, () => 'honey');
+  await composeProviderBatch(worker);
+  expect(await submitProviderBatch(worker)).toMatchObject({ worked: false });
+  // Whatever waits for the credential looks again every half a second, so the rest ends up to that long before its next look.
+  await house.rows(`update provider_batch set next_due_at = (select paused_until + interval '500 ms' from credential)
+                     where error is null and state = 'building'`);
+  await house.rows(`update provider_batch set next_due_at = next_due_at - interval '5 minutes 5 seconds'`);
+  await house.rows(`update credential set paused_until = paused_until - interval '5 minutes 5 seconds'`);
+  expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'submitted' });
+  await house.drive(worker, { hasten: true });
+  await expectAllCompleted(good);
+});
+
 test('a batch that the provider finds too large is split until it fits', async () => {
   house.simulator.control.configure({ max_body_bytes: 6_000 });
   const batch = await submitTexts(32, (index) => `${index} `.repeat(100));
