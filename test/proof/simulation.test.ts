@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
+import { claimCredential, releaseCredential } from '../../libs/db/src/index.ts';
 import { openProofDatabase, type ProofDatabase } from '../../proof/database.ts';
 import { CALM } from '../../proof/provider-temper.ts';
 import { readRegressions } from '../../proof/regressions.ts';
@@ -37,6 +38,18 @@ test('a seed takes the same steps every time', async () => {
   const second = await simulate(database, { seed: 77, exactly: true });
   expect(second.traceHash).toBe(first.traceHash);
   expect(second.trace).toEqual(first.trace);
+});
+
+test('a seed finds nothing of what the one before it learnt about the credential', async () => {
+  const { db } = database;
+  const credentials = () => db.selectFrom('credential').selectAll().execute();
+  await database.reset(false);
+  const fresh = await credentials();
+  const lease = await claimCredential(db, 'default', { owner: 'worker', lease_duration_ms: 30_000 });
+  await releaseCredential(db, lease!, { kind: 'refused', pause_ms: 60_000, reason: 'bad' });
+  expect(await credentials()).not.toEqual(fresh);
+  await database.reset(false);
+  expect(await credentials()).toEqual(fresh);
 });
 
 test('submissions of one size whose replies are lost find each its own batch', async () => {
