@@ -271,6 +271,21 @@ test('what is good leaves in the end, though it is in one batch with what is bad
   ]);
 });
 
+test('a create without an answer after many that were refused as bad is the first of its kind', async () => {
+  const worker = house.worker({
+    provider: refusing('hemlock'),
+    settings: { requests_max: 1, breaker: { failures_min: 3, rest_ms: 60_000, rest_ms_max: 60_000 } },
+  });
+  house.simulator.control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'commitThenDrop' } });
+  for (const text of ['hemlock', 'hemlock again', 'hemlock once more', 'honey']) {
+    await submitTexts(1, () => text);
+    await composeProviderBatch(worker);
+    await submitProviderBatch(worker);
+  }
+  expect(await house.rows('select state from provider_batch where state = $1', ['unknown'])).toHaveLength(1);
+  expect(await house.rows('select 1 from credential where paused_until > app_now()')).toEqual([]);
+});
+
 test('what is good does not wait for ever behind what is bad and alone, when its credential has rested', async () => {
   const refusal = { backoff_ms: 0, backoff_ms_max: 0, pause_ms: 300_000, refusals_max: 12 };
   const worker = house.worker({ provider: refusing('hemlock'), settings: { requests_max: 1, refusal } });

@@ -3,8 +3,8 @@ import type { Database } from '../connect.ts';
 import type { Claimant, Lease } from './lease.ts';
 
 /**
- * The right to send one create at a time. `failures` counts those in a row that came to nothing; `refusals` those that were
- * refused as bad since the last that was taken, whatever else came between.
+ * The right to send one create at a time. `failures` counts those in a row that got no answer or were put off; `refusals` those
+ * that were refused as bad since the last that was taken, whatever else came between.
  */
 export type ClaimedCredential = Lease & { readonly failures: number; readonly refusals: number };
 
@@ -56,8 +56,8 @@ export async function releaseCredential(
   await sql`
     update credential
        set lease_until = '-infinity', lease_owner = null,
-           failures = case when ${verdict.kind === 'works'} then 0
-                           when ${failed !== null} then least(failures + 1, 1000) else failures end,
+           failures = case when ${verdict.kind === 'failed'} then least(failures + 1, 1000)
+                           when ${verdict.kind === 'unused'} then failures else 0 end,
            refusals = case when ${verdict.kind === 'works'} then 0
                            when ${verdict.kind === 'refused'} then least(refusals + 1, 1000) else refusals end,
            -- A claim clears what is over, so a pause that is there now was set under this lease.

@@ -322,19 +322,21 @@ describe('a credential', () => {
     expect(again).toMatchObject({ paused_until: null, pause_reason: null });
   });
 
-  test('counts what was refused as bad apart, until one is taken', async () => {
+  test('counts what was refused as bad apart, until one is taken, and what else came to nothing until there is an answer', async () => {
     const counts = [];
-    for (const kind of ['refused', 'failed', 'unused', 'refused', 'works'] as const) {
+    for (const kind of ['refused', 'failed', 'failed', 'unused', 'refused', 'failed', 'works'] as const) {
       const lease = await claimCredential(db, 'default', ALICE);
       counts.push([lease?.failures, lease?.refusals]);
       await releaseCredential(db, lease!, { kind, pause_ms: 0, reason: 'said so' });
     }
     expect(counts).toEqual([
       [0, 0],
+      [0, 1],
       [1, 1],
       [2, 1],
       [2, 1],
-      [3, 2],
+      [0, 2],
+      [1, 2],
     ]);
     expect(await claimCredential(db, 'default', ALICE)).toMatchObject({ failures: 0, refusals: 0 });
   });
