@@ -58,5 +58,8 @@ export const STOP_REASON_DOCS: Readonly<Record<StopReason, StopReasonDoc>> = {
     when: 'The batch was cancelled, or the provider cancelled every attempt of a step.',
   },
   deadline: { ends_as: 'failed', when: 'It had further steps to take when its deadline passed.' },
-  poison: { ends_as: 'failed', when: 'Its request could not be built, or its answer or results not stored.' },
+  poison: {
+    ends_as: 'failed',
+    when: 'Its request could not be built, its answer or results not stored, or work on it ended worker after worker.',
+  },
 };
