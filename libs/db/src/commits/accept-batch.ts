@@ -27,8 +27,9 @@ export interface AcceptedBatch {
  * `queued_input`, whose messages are rows `{role, content, otid, name}` with storable content).
  *
  * Locks the agents of isolated runs, then the conversations of the other runs, each in id order (see `keepAgents` and
- * `lockConversations`), so an agent cannot be deleted meanwhile, nor change whether a run holds a conversation; then writes new rows only. Statements: about ten for up to 5,000 runs, and five more per further 5,000. Run ids ascend in request order and share one
- * `created_at`, so `(created_at, id)` is the order in which the runs of one conversation take turns.
+ * `lockConversations`), so that meanwhile no agent is deleted, and whether a run holds a conversation does not change; then
+ * writes new rows only. Statements: about ten for up to 5,000 runs, and five more per further 5,000. Run ids ascend in
+ * request order and share one `created_at`, so `(created_at, id)` is the order in which the runs of one conversation take turns.
  *
  * Throws `not_found`, naming the request, for an agent that does not exist, and `validation_failed` for one that could
  * not make its first call by its tool rules.
