@@ -21,15 +21,21 @@ export async function markIdleBatches(db: Database): Promise<readonly string[]> 
   return rows.map((row) => row.id);
 }
 
+/** Waiting runs that one look of the sweep goes through. */
+const WAITING_RUNS_LOOKED_AT = 5_000;
+
 /**
  * Starts runs that wait for a conversation which nobody holds, up to `limit`. Returns how many. They are those with queued
- * input: `run_queued` also holds whoever was cancelled while it waited.
+ * input: `run_queued` also holds whoever was cancelled while it waited. Where very many wait, as a night's batch does for the
+ * last one's, each look goes through some thousands of them, others every time.
  */
 export async function commitWaitingRunsStarted(trx: Tx, limit: number, chunkId: string): Promise<number> {
   const { rows } = await sql<{ id: string }>`
     -- Input by input, by keys: joined, conversations and runs are scanned, though hardly any has somebody waiting.
     select distinct c.id
-      from queued_input q
+      from queued_input q tablesample system (
+        least(100, 100.0 * ${WAITING_RUNS_LOOKED_AT} / (
+          select greatest(reltuples, 1) from pg_class where oid = 'queued_input'::regclass)))
      cross join lateral (
        select conversation_id, batch_id from run
         where id = q.run_id and started_at is null and ended_at is null offset 0) r

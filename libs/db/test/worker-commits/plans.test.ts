@@ -497,6 +497,28 @@ test('a sweep for runs that wait reads the conversations of those alone', async 
   }
 });
 
+test('a sweep for runs that wait goes through some of them where very many do', async () => {
+  await clear(db);
+  const { agent_ids } = await acceptBareFleet(db, 1_000);
+  await accept(
+    db,
+    agent_ids.map((id) => aRun(id)),
+  );
+  const runsRead = async (counted: number): Promise<number> => {
+    await sql`update pg_class set reltuples = ${counted} where oid = 'queued_input'::regclass`.execute(db);
+    const plans = await explain((trx) => commitWaitingRunsStarted(trx, 100, newId()));
+    const read = plans
+      .flatMap(({ plan }) => [...nodesOf(plan)])
+      .filter((node) => node['Relation Name'] === 'queued_input')
+      .map((node) => (node['Actual Rows'] ?? 0) * (node['Actual Loops'] ?? 1));
+    return Math.max(...read);
+  };
+  expect(await runsRead(-1)).toBe(1_000);
+  expect(await runsRead(5_000)).toBe(1_000);
+  // One page in a thousand: none, as a rule.
+  expect(await runsRead(5_000_000)).toBeLessThan(500);
+});
+
 test('a sweep for runs that wait reads none that were cancelled while they waited', async () => {
   await clear(db);
   const { agent_ids } = await acceptBareFleet(db, 1_000);
