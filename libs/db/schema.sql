@@ -401,6 +401,8 @@ create table provider_batch (
   takeovers integer not null default 0,
   token_samples json,
   lapses smallint not null default 0,
+  suspect text,
+  suspect_tries smallint not null default 0,
   constraint provider_batch_pkey PRIMARY KEY (id),
   constraint provider_batch_nonce_key UNIQUE (nonce),
   constraint provider_batch_provider_id_key UNIQUE (provider_id),

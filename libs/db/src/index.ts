@@ -141,6 +141,7 @@ export {
   claimDueProviderBatches,
   claimProviderBatch,
   forgetLapses,
+  noteSuspect,
   type ClaimedPolls,
   type ClaimedProviderBatch,
 } from './claims/claim-provider-batches.ts';

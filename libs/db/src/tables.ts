@@ -335,6 +335,8 @@ export interface ProviderBatchTable extends LeaseColumns {
   created_at: Stamped;
   takeovers: Generated<number>;
   lapses: Generated<number>;
+  suspect: string | null;
+  suspect_tries: Generated<number>;
 }
 
 export interface DoubtedSubmissionTable {

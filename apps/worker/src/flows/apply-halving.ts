@@ -3,7 +3,6 @@ import type { HeldLease } from '../leases/keeper.ts';
 import type { Line } from '../provider/line-splitter.ts';
 import { applyPoisonLine, applyResultLines, type AppliedChunk } from './apply-result-lines.ts';
 import type { FlowDeps } from './deps.ts';
-import { sortLines } from './sort-result-lines.ts';
 
 /** Lines of one chunk that may be put aside as poison; where more fail, the fault is not in the lines. */
 const POISON_LINES_MAX = 3;
@@ -83,21 +82,4 @@ function joined(chunks: readonly AppliedChunk[]): AppliedChunk {
     cut: chunks.some((chunk) => chunk.cut),
     poison: chunks.flatMap((chunk) => chunk.poison),
   };
-}
-
-/**
- * Puts a line aside without trying it, where it answers a step that has no answer yet: several workers have ended while they
- * had it alone. Any other line is applied as ever.
- */
-export async function putAsideUntried(
-  deps: FlowDeps,
-  batch: ClaimedProviderBatch,
-  lease: HeldLease,
-  line: Line,
-  reason: string,
-): Promise<AppliedChunk> {
-  const { entries } = sortLines(batch, [line], false, deps.settings.prices);
-  return entries.size === 0
-    ? applyHalving(deps, batch, lease, [line])
-    : applyPoisonLine(deps, batch, lease, line, reason);
 }

@@ -137,7 +137,7 @@ async function decideWhileFresh<T>(
 
 /**
  * Ends the run of a line that cannot be applied, however often it is tried: puts the whole line aside and books what it
- * cost. A line whose step has its answer is refused as ever. `reason` is for the operator's log and goes nowhere else.
+ * cost, unless it is not to be read again. A line whose step has its answer is refused as ever. `reason` is for the operator's log and goes nowhere else.
  */
 export async function applyPoisonLine(
   deps: FlowDeps,
@@ -145,11 +145,12 @@ export async function applyPoisonLine(
   lease: HeldLease,
   line: Line,
   reason: string,
+  readsIt = true,
 ): Promise<AppliedChunk> {
   const text = line.kind === 'line' ? line.text : line.head;
-  const decoded = decodeResultLine(text);
-  const named = line.kind === 'line' ? customIdOf(decoded) : salvageCustomId(text);
-  const outcome = decoded.kind === 'answered' ? toOutcome(decoded, deps.settings.prices) : null;
+  const decoded = readsIt ? decodeResultLine(text) : null;
+  const named = line.kind === 'line' && decoded !== null ? customIdOf(decoded) : salvageCustomId(text);
+  const outcome = decoded?.kind === 'answered' ? toOutcome(decoded, deps.settings.prices) : null;
   const answer = outcome?.kind === 'answered' ? outcome.answer : null;
   const id = named === null ? null : fromCustomId(named);
   const aside: QuarantinedLine = {

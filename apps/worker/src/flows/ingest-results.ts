@@ -14,7 +14,8 @@ import type { HeldLease } from '../leases/keeper.ts';
 import { withLease } from '../leases/with-lease.ts';
 import { splitLines, type Line } from '../provider/line-splitter.ts';
 import { ResultsInterrupted } from '../provider/port.ts';
-import { applyHalving, putAsideUntried } from './apply-halving.ts';
+import { applyAlone } from './apply-alone.ts';
+import { applyHalving } from './apply-halving.ts';
 import type { AppliedChunk } from './apply-result-lines.ts';
 import type { FlowDeps, FlowReport } from './deps.ts';
 import { settleOpenSteps } from './settle-open-steps.ts';
@@ -25,10 +26,8 @@ const FLOW = 'ingest-results';
 const RESULTS_LATE_MS = 3_600_000;
 /** Characters of the lines of one transaction: long answers make smaller chunks, so that memory does not grow with them. */
 const CHUNK_CHARS_MAX = 4_000_000;
-/** Workers that ended one after the other over the results, from which on lines are applied one by one. */
-const LAPSES_ONE_BY_ONE = 3;
-/** From which on the first line that has no answer yet, which then was alone with two of them, is put aside. */
-const LAPSES_ASIDE = 5;
+/** Workers that ended one after the other over the results, from which on the next lines are applied one by one. */
+const LAPSES_MAX = 3;
 
 /**
  * Streams the results of an ended provider batch and applies every line exactly once.
@@ -37,8 +36,8 @@ const LAPSES_ASIDE = 5;
  * every step that was sent has left `sealed`. Otherwise it is streamed again from the top; steps that complete passes
  * keep missing are settled as missing.
  *
- * A line that ends every worker, or blocks it for longer than its lease, is found by that: after some of them lines are
- * applied one by one, so that all before it are in, and after two more it is put aside and its run ends.
+ * A line that ends every worker, or blocks it for longer than its lease, is found by that: after some of them a chunk's worth
+ * of lines is applied one by one, each noted before it is tried, and the one that is the cause is put aside.
  */
 export async function ingestResults(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant, hooks, settings } = deps;
@@ -163,14 +162,16 @@ async function streamOnce(
     total.poison.push(...chunk.poison);
   };
   const ends = { cut: false };
-  const caution = { lapses: batch.lapses, oneByOne: batch.lapses >= LAPSES_ONE_BY_ONE };
   const { chunk_lines, chunks_in_flight } = deps.settings;
+  let { lapses } = batch;
+  let linesAlone = lapses >= LAPSES_MAX ? chunk_lines : 0;
+  const left: string[] = [];
   try {
     const chunks = linesInChunks(
       splitLines(opened.chunks, { maxLineBytes: deps.settings.line_bytes_max }),
-      () => (caution.oneByOne ? 1 : chunk_lines),
+      () => (linesAlone > 0 ? 1 : chunk_lines),
     );
-    await eachInFlight(chunks, caution.oneByOne ? 1 : chunks_in_flight, async (lines) => {
+    await eachInFlight(chunks, linesAlone > 0 ? 1 : chunks_in_flight, async (lines) => {
       lease.signal.throwIfAborted();
       proof.lines += lines.length;
       if (!proof.isOurs) {
@@ -180,9 +181,18 @@ async function streamOnce(
         else return;
       }
       await deps.hooks?.('ingest.before_chunk');
-      const chunk = await applyCautiously(deps, batch, lease, lines, caution);
+      const [line] = lines;
+      const chunk =
+        linesAlone > 0 && line !== undefined
+          ? await applyAlone(deps, batch, lease, line, left)
+          : await applyHalving(deps, batch, lease, lines);
+      linesAlone -= chunk.applied;
       ends.cut ||= chunk.cut;
       add(chunk);
+      if (lapses > 0 && chunk.applied > 0) {
+        lapses = 0;
+        await forgetLapses(deps.db, lease);
+      }
       await deps.hooks?.('ingest.after_commit');
     });
   } catch (error) {
@@ -191,6 +201,8 @@ async function streamOnce(
     // A fault that is not in the lines: nothing is given up, and the results wait at the provider.
     return { ...total, alarm: true, reason: error instanceof Error ? error.message : 'unknown' };
   }
+  const [leftOver] = left;
+  if (leftOver !== undefined) return { ...total, alarm: true, reason: leftOver };
   if (ends.cut) return { ...total, ended: true, reason: 'the last line is cut off' };
   // Its own file may be short, and hold a line of somebody else. Only one that says it all, or keeps saying it, is theirs.
   const isWhole = proof.lines >= batch.request_count || batch.streams + 1 >= deps.settings.streams_max;
@@ -198,33 +210,6 @@ async function streamOnce(
   const [poison] = total.poison;
   const reason = poison ?? 'steps without a line';
   return { ...total, foreign, complete: true, ended: true, alarm: poison !== undefined, reason };
-}
-
-/** How often workers have ended over the results since a line was applied, and what is done about it. */
-interface Caution {
-  lapses: number;
-  oneByOne: boolean;
-}
-
-async function applyCautiously(
-  deps: FlowDeps,
-  batch: ClaimedProviderBatch,
-  lease: HeldLease,
-  lines: readonly Line[],
-  caution: Caution,
-): Promise<AppliedChunk> {
-  const [line] = lines;
-  const isSuspect = caution.lapses >= LAPSES_ASIDE && line !== undefined;
-  const chunk = isSuspect
-    ? await putAsideUntried(deps, batch, lease, line, `${caution.lapses} workers ended while they had it`)
-    : await applyHalving(deps, batch, lease, lines);
-  if (caution.lapses > 0 && chunk.applied > 0) {
-    await forgetLapses(deps.db, lease);
-    caution.lapses = 0;
-    // Until the one that is the cause is out, a larger chunk would only hold it again.
-    if (isSuspect) caution.oneByOne = false;
-  }
-  return chunk;
 }
 
 /** Regroups lines into chunks of `size`, as it is when a chunk begins; fewer where they are long. */

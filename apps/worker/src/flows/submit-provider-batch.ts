@@ -17,6 +17,7 @@ import {
   commitWriteAhead,
   inTransaction,
   newId,
+  noteSuspect,
   readOpenSteps,
   readUnsendableSteps,
   releaseCredential,
@@ -28,6 +29,7 @@ import type { HeldLease } from '../leases/keeper.ts';
 import { withLease } from '../leases/with-lease.ts';
 import { openBodyFile } from '../provider/body-file.ts';
 import type { CreateOutcome } from '../provider/port.ts';
+import { TRIES_ALONE_MAX } from './apply-alone.ts';
 import type { FlowDeps, FlowReport } from './deps.ts';
 import { encodeRequests, type UnsendableRequest } from './encode-requests.ts';
 import { newNonce } from './nonce.ts';
@@ -60,7 +62,10 @@ export async function submitProviderBatch(deps: FlowDeps): Promise<FlowReport> {
     const requests = await takeBackUnsendable(deps, batch, lease);
     if (requests === 0)
       return { flow: FLOW, worked: true, provider_batch_id: batch.id, outcome: 'withdrawn' };
-    if (batch.lapses >= LAPSES_MAX) return takeApart(deps, batch, lease, requests);
+    if (batch.lapses >= LAPSES_MAX) {
+      const report = await takeApart(deps, batch, lease, requests);
+      if (report !== null) return report;
+    }
     const claimed = await claimCredential(db, batch.credential, claimant);
     if (claimed === null) {
       await leases.release(lease, CREDENTIAL_WAIT_MS);
@@ -91,34 +96,37 @@ async function takeBackUnsendable(
   return inTransaction(deps.db, (trx) => commitUnsealed(trx, lease, batch.request_count, newId()));
 }
 
-/** Halves a batch that workers did not outlive; the run of a request that was alone with them ends. */
+/**
+ * Halves a batch that workers did not outlive. A request that is alone is noted before it is tried; null: it may be, and else
+ * its run ends.
+ */
 async function takeApart(
   deps: FlowDeps,
   batch: ClaimedProviderBatch,
   lease: HeldLease,
   requests: number,
-): Promise<FlowReport> {
-  const reason = `${batch.lapses} workers ended while they had it`;
+): Promise<FlowReport | null> {
   const report = { flow: FLOW, worked: true, provider_batch_id: batch.id, requests };
   if (requests > 1) {
     const later = { id: newId(), nonce: newNonce() };
     await inTransaction(deps.db, (trx) =>
-      commitSplit(trx, lease, Math.ceil(requests / 2), later, newNonce()),
+      commitSplit(trx, lease, 'building', Math.ceil(requests / 2), later, newNonce()),
     );
     await deps.bell.ring([{ kind: 'submit', id: batch.id }]);
-    return { ...report, outcome: 'split', reason, warning: true };
+    return {
+      ...report,
+      outcome: 'split',
+      reason: `${batch.lapses} workers ended while they had it`,
+      warning: true,
+    };
   }
-  const open = await readOpenSteps(deps.db, batch.id, 1);
+  const tries = await noteSuspect(deps.db, lease, batch, batch.nonce);
+  if (tries <= TRIES_ALONE_MAX) return null;
+  const reason = `${tries - 1} workers ended while they had it alone`;
   const outcome = { kind: 'poison', answer: null } as const;
-  return {
-    ...report,
-    ...(await takeOut(
-      deps,
-      lease,
-      open.map((key) => ({ key, outcome, reason })),
-      requests,
-    )),
-  };
+  const open = await readOpenSteps(deps.db, batch.id, 1);
+  const unsendable = open.map((key) => ({ key, outcome, reason }));
+  return { ...report, ...(await takeOut(deps, lease, unsendable, requests)) };
 }
 
 async function sendClaimed(
@@ -261,7 +269,7 @@ async function commitOutcome(
   switch (decision.kind) {
     case 'split': {
       const later = { id: newId(), nonce: newNonce() };
-      await inTransaction(db, (trx) => commitSplit(trx, lease, decision.at, later, newNonce()));
+      await inTransaction(db, (trx) => commitSplit(trx, lease, 'submitting', decision.at, later, newNonce()));
       await bell.ring([{ kind: 'submit', id: batch.id }]);
       return { outcome: 'split', verdict: refusalVerdict(what, decision.rest), message };
     }

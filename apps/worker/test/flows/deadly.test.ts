@@ -83,13 +83,13 @@ async function untilEnded(worker: FlowDeps): Promise<void> {
   await house.rows(`update provider_batch set next_due_at = app_now() where state = 'ended'`);
 }
 
-test('a result line that ends worker after worker is put aside when it was alone with two, and all others are applied', async () => {
+test('a result line that ends worker after worker, three of them alone, is put aside, and all others are applied', async () => {
   const batch = await submitOneAmong(8, 3);
   await untilEnded(house.worker());
   const { deaths, end } = await dieOf(ingestResults, await mortal(batch.run_ids[3]!));
-  // Three over the whole chunk, then two with it alone; where lines stand before it, three more, since those are applied first.
-  expect(deaths).toBeOneOf([5, 8]);
-  const reason = expect.stringMatching(/^line \d: 5 workers ended/) as string;
+  // Three over the whole chunk, then three with it alone; where lines stand before it, two more, since those are applied first.
+  expect(deaths).toBeOneOf([6, 8]);
+  const reason = expect.stringMatching(/^line \d: 3 workers ended while they had it alone/) as string;
   expect(end).toMatchObject({ outcome: 'ingested', quarantined: 1, alarm: true, reason });
   expect((await house.runsOf(batch.id)).map((run) => run.stop_reason)).toEqual(
     batch.run_ids.map((_, index) => (index === 3 ? 'poison' : 'end_turn')),
@@ -112,8 +112,8 @@ test('a request that ends worker after worker is alone after a few rounds, and i
     if (end?.worked !== true) break;
     ends.push(end);
   }
-  // Eight, four, two and one, each with three workers.
-  expect(died).toBe(12);
+  // Eight, four, two and one, each with three workers, and three more that had noted it.
+  expect(died).toBe(15);
   expect(ends.map((end) => end['outcome']).toSorted()).toEqual([
     'poison taken out',
     ...['split', 'split', 'split'],
@@ -127,29 +127,59 @@ test('a request that ends worker after worker is alone after a few rounds, and i
   expect([totals.requests, repeated.content_hashes]).toEqual([7, 0]);
 });
 
-test('workers that end for other reasons cost no run: what is applied in between, or given back, is counted anew', async () => {
+/** As if worker after worker had ended with the results, the last just now. */
+function lapse(lapses: number): Promise<unknown> {
+  return house.rows(
+    `update provider_batch set lease_owner = 'dead', lease_until = app_now() - interval '1 second', lapses = $1,
+            next_due_at = app_now()`,
+    [lapses - 1],
+  );
+}
+
+const marks = async (): Promise<unknown> =>
+  (await house.rows('select lapses, suspect_tries from provider_batch'))[0];
+
+test('workers that end before they come to a line, however many, cost no run', async () => {
   const batch = await submitOneAmong(8, 3);
   const worker = house.worker();
   await untilEnded(worker);
-  const lapse = (lapses: number): Promise<unknown> =>
-    house.rows(
-      `update provider_batch set lease_owner = 'dead', lease_until = app_now() - interval '1 second', lapses = $1,
-              next_due_at = app_now()`,
-      [lapses],
-    );
-  const lapses = async (): Promise<unknown> => (await house.rows('select lapses from provider_batch'))[0];
-  await lapse(3);
-  // Given back in order, though nothing was applied.
-  const { provider } = worker;
-  const away = {
-    ...provider,
-    streamResults: () => Promise.resolve(AWAY),
-  };
+  await lapse(50);
+  expect(await ingestResults(worker)).toMatchObject({ outcome: 'ingested', applied: 8, quarantined: 0 });
+  expect(await marks()).toEqual({ lapses: 0, suspect_tries: 1 });
+  await house.drive(worker);
+  expect((await house.runsOf(batch.id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
+});
+
+test('what is given back in order is counted anew', async () => {
+  await submitOneAmong(8, 3);
+  const worker = house.worker();
+  await untilEnded(worker);
+  await lapse(4);
+  const away = { ...worker.provider, streamResults: () => Promise.resolve(AWAY) };
   await ingestResults({ ...worker, provider: away });
-  expect(await lapses()).toEqual({ lapses: 4 });
+  expect(await marks()).toEqual({ lapses: 4, suspect_tries: 0 });
+  await house.hasten();
+  await ingestResults({ ...worker, provider: away });
+  expect(await marks()).toEqual({ lapses: 0, suspect_tries: 0 });
+});
+
+test('lines that merely fail while they are applied one by one are left for a pass that sees how many do', async () => {
+  const batch = await submitOneAmong(8, 3);
+  const worker = house.worker();
+  await untilEnded(worker);
+  await lapse(3);
+  const broken = {
+    ...worker,
+    definitions: { get: () => Promise.reject(new TypeError('a fault of ours')) },
+  };
+  const reason = expect.stringMatching(/^line 1: a fault of ours/) as string;
+  expect(await ingestResults(broken)).toMatchObject({ outcome: 'again', applied: 0, alarm: true, reason });
+  await house.hasten();
+  // All of them fail, so that none is given up.
+  expect(await ingestResults(broken)).toMatchObject({ outcome: 'again', applied: 0, alarm: true });
+  expect(await house.rows('select 1 from result_line')).toEqual([]);
   await house.hasten();
   expect(await ingestResults(worker)).toMatchObject({ outcome: 'ingested', applied: 8, quarantined: 0 });
-  expect(await lapses()).toEqual({ lapses: 0 });
   await house.drive(worker);
   expect((await house.runsOf(batch.id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
 });

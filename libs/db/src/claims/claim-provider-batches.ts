@@ -2,13 +2,17 @@ import type { ProviderBatchState } from '@nightshift/agent-core';
 import { sql, type RawBuilder, type Selectable } from 'kysely';
 import type { Database } from '../connect.ts';
 import type { DB } from '../tables.ts';
-import { LAST_HOLDER, leasedTo, type Claimant, type Lease } from './lease.ts';
+import { fenced, LAST_HOLDER, leasedTo, type Claimant, type Lease } from './lease.ts';
 
 export type ProviderBatchRow = Selectable<DB['provider_batch']>;
 
-/** What leasing a provider batch sets: it counts as well the holders in a row that let their lease run out. */
+/**
+ * What leasing a provider batch sets: it counts as well the holders in a row that let their lease run out, and forgets what one
+ * that gave it back had tried.
+ */
 const leasedInTurnTo = (claimant: Claimant): RawBuilder<unknown> =>
-  sql`${leasedTo(claimant)}, lapses = case when holder is null then 0 else least(lapses + 1, 1000) end`;
+  sql`${leasedTo(claimant)}, lapses = case when holder is null then 0 else least(lapses + 1, 1000) end,
+      suspect = case when holder is null then null else suspect end`;
 
 /** A claimed provider batch; `taken_over_from` names the last holder when that one let the lease run out. */
 export type ClaimedProviderBatch = ProviderBatchRow & { readonly taken_over_from: string | null };
@@ -107,6 +111,26 @@ export async function claimProviderBatch(
     returning p.*, free.holder as taken_over_from
   `.execute(db);
   return rows[0] ?? null;
+}
+
+/**
+ * Notes what is tried alone before it is tried: whoever ends now has ended over it. Returns how often in a row that is so,
+ * this time included. Throws `fenced`.
+ */
+export async function noteSuspect(
+  db: Database,
+  lease: Lease,
+  { suspect: before, suspect_tries }: Pick<ClaimedProviderBatch, 'suspect' | 'suspect_tries'>,
+  suspect: string,
+): Promise<number> {
+  const tries = suspect === before ? Math.min(suspect_tries + 1, 1_000) : 1;
+  const { rows } = await sql`
+    update provider_batch set suspect = ${suspect}, suspect_tries = ${tries}
+     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch}
+    returning 1
+  `.execute(db);
+  if (rows.length === 0) throw fenced(lease);
+  return tries;
 }
 
 /** Counts those that let their lease run out anew from here: something has been applied since. */

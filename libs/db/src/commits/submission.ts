@@ -226,11 +226,12 @@ export async function commitWithdrawn(trx: Tx, lease: Lease, newNonce: string): 
 export async function commitSplit(
   trx: Tx,
   lease: Lease,
+  from: 'building' | 'submitting',
   at: number,
   later: { readonly id: string; readonly nonce: string },
   newNonce: string,
 ): Promise<void> {
-  const to = transition(providerBatchMachine, 'submitting', 'refuse');
+  const to = from === 'building' ? from : transition(providerBatchMachine, from, 'refuse');
   await moved(
     lease,
     sql`
@@ -238,7 +239,7 @@ export async function commitSplit(
       update provider_batch
          set state = ${to}, nonce = ${newNonce}, request_count = ${at}, next_due_at = app_now(),
              lease_until = '-infinity', lease_owner = null
-       where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state in (${to}, 'submitting') and request_count > ${at}
+       where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = ${from} and request_count > ${at}
       returning project_id, credential)
     insert into provider_batch (id, project_id, credential, state, nonce, request_count, next_due_at)
     select ${later.id}::uuid, project_id, credential, ${to}, ${later.nonce},

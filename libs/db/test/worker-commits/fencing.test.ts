@@ -116,7 +116,8 @@ const COMMITS: readonly {
   {
     name: 'commitSplit',
     state: 'submitting',
-    commit: (trx, lease) => commitSplit(trx, lease, 1, { id: newId(), nonce: newNonce() }, newNonce()),
+    commit: (trx, lease) =>
+      commitSplit(trx, lease, 'submitting', 1, { id: newId(), nonce: newNonce() }, newNonce()),
   },
   {
     name: 'commitRejected',

@@ -231,7 +231,7 @@ describe('splitting a refused batch', () => {
     const lease = await writeAhead(db, id);
     const later = { id: newId(), nonce: newNonce() };
     const nonce = newNonce();
-    await inTransaction(db, (trx) => commitSplit(trx, lease, 4, later, nonce));
+    await inTransaction(db, (trx) => commitSplit(trx, lease, 'submitting', 4, later, nonce));
     expect(await row(id)).toMatchObject({ state: 'building', nonce, request_count: 4, ...UNHELD });
     expect(await row(later.id)).toMatchObject({
       state: 'building',
@@ -263,7 +263,7 @@ describe('splitting a refused batch', () => {
       const lease = await writeAhead(db, id);
       const later = { id: newId(), nonce: newNonce() };
       await inTransaction(db, (trx) =>
-        commitSplit(trx, lease, Math.ceil(request_count / 2), later, newNonce()),
+        commitSplit(trx, lease, 'submitting', Math.ceil(request_count / 2), later, newNonce()),
       );
       todo.push(id, later.id);
     }
@@ -284,7 +284,7 @@ describe('splitting a refused batch', () => {
     const lease = await writeAhead(db, id);
     const later = { id: newId(), nonce: newNonce() };
     await expect(
-      inTransaction(db, (trx) => commitSplit(trx, lease, 2, later, newNonce())),
+      inTransaction(db, (trx) => commitSplit(trx, lease, 'submitting', 2, later, newNonce())),
     ).rejects.toMatchObject({ code: 'fenced' });
     expect(await readSealedRequests(db, id, 0, 10)).toHaveLength(2);
   });
