@@ -79,15 +79,22 @@ function clientOf(url: string): Client {
 /** The process of the service that runs `entry`. */
 function pidOf(service: Service, entry: string): number {
   const pid = familyOf(service.child.pid ?? 0).find((id) =>
-    readFileSync(`/proc/${id}/cmdline`, 'utf8').split('\0')[1 + nodeArguments(id)]?.endsWith(entry),
+    wordsOf(id)
+      .slice(1)
+      .find((word) => !word.startsWith('--'))
+      ?.endsWith(entry),
   );
   if (pid === undefined) throw new Error(`No ${entry} among the processes of the service.`);
   return pid;
 }
 
-function nodeArguments(id: number): number {
-  const words = readFileSync(`/proc/${id}/cmdline`, 'utf8').split('\0').slice(1);
-  return words.findIndex((word) => !word.startsWith('--'));
+/** The command line of a process; none when it has ended since it was listed. */
+function wordsOf(id: number): readonly string[] {
+  try {
+    return readFileSync(`/proc/${id}/cmdline`, 'utf8').split('\0');
+  } catch {
+    return [];
+  }
 }
 
 interface WireBatch {
@@ -290,8 +297,10 @@ test('a signal while the service starts ends it in order too, and nothing of it 
 
 test.each(['warn', 'silent'])('with LOG_LEVEL=%s the service comes up all the same', async (level) => {
   await untilUp(start({ LOG_LEVEL: level }));
-  const lines = readFileSync(join(dir, 'logs/worker-1.log'), 'utf8').trimEnd().split('\n');
-  expect(lines).toEqual([expect.stringContaining('worker is at work')]);
+  const log = (): string => readFileSync(join(dir, 'logs/worker-1.log'), 'utf8');
+  // The terminal hears of the line before the file holds it.
+  await expect.poll(log).not.toBe('');
+  expect(log().trimEnd().split('\n')).toEqual([expect.stringContaining('worker is at work')]);
 });
 
 test('what the tool host says is a warning of the worker, what a tool prints is there for who debugs', async () => {
