@@ -75,8 +75,8 @@ export async function encodeRequests(
 }
 
 /**
- * `size`, or fewer where conversations are longer than those before: each of a few samples stands for the requests
- * up to it.
+ * `size`, or about as many as make a page where conversations are longer than those before: each of a few samples stands for
+ * the requests up to it.
  */
 async function fittingSize(deps: FlowDeps, batchId: string, from: number, size: number): Promise<number> {
   if (size <= PAGE_FIRST) return size;
