@@ -46,7 +46,6 @@ describe('creating an agent', () => {
         provider_type: 'anthropic',
         max_output_tokens: 8192,
         parallel_tool_calls: true,
-        thinking: null,
       },
       llm_config: { model: 'claude-haiku-4-5', handle: model, context_window: 128_000, max_tokens: 8192 },
       embedding: null,
@@ -63,6 +62,16 @@ describe('creating an agent', () => {
     expect(body.system.length).toBeGreaterThan(100);
     expect(namesOf(body.tools)).toEqual(['conversation_search', 'memory_insert', 'memory_replace']);
     expect((await api.call('GET', `/v1/agents/${body.id}`)).body).toEqual(body);
+  });
+
+  test.each<[string, object]>([
+    ['not given', {}],
+    ['given as null', { model_settings: { provider_type: 'anthropic', thinking: null, temperature: null } }],
+  ])('answers no temperature and no thinking where they are %s', async (_name, given) => {
+    const { body } = await create({ model, ...given });
+    expect(body.model_settings).toMatchObject({ provider_type: 'anthropic', max_output_tokens: 8192 });
+    expect(body.model_settings).not.toHaveProperty('temperature');
+    expect(body.model_settings).not.toHaveProperty('thinking');
   });
 
   test('keeps everything that it is given, and masks secrets', async () => {
@@ -105,6 +114,7 @@ describe('creating an agent', () => {
         max_output_tokens: 1000,
         parallel_tool_calls: false,
         temperature: 0.5,
+        thinking: { type: 'enabled', budget_tokens: 1024 },
         effort: 'high',
       },
       embedding: 'openai/text-embedding-3-small',

@@ -119,11 +119,11 @@ function toAgentState(agent: AgentRow, relations: Relations): AgentState {
   };
 }
 
+/** Temperature and thinking are there or left out: to Letta's clients neither is ever null. */
 function toModelSettings(agent: AgentRow): Record<string, unknown> {
-  const { max_output_tokens, parallel_tool_calls, extra } = agent.model_settings;
-  const given = recordOr(agent.echoed.model_settings, null) ?? {};
+  const { max_output_tokens, parallel_tool_calls } = agent.model_settings;
+  const { temperature, thinking, ...given } = recordOr(agent.echoed.model_settings, null) ?? {};
   return {
-    temperature: null,
     verbosity: null,
     effort: null,
     strict: false,
@@ -132,7 +132,8 @@ function toModelSettings(agent: AgentRow): Record<string, unknown> {
     provider_type: 'anthropic',
     max_output_tokens,
     parallel_tool_calls,
-    thinking: extra.thinking ?? null,
+    ...(temperature == null ? {} : { temperature }),
+    ...(thinking == null ? {} : { thinking }),
   };
 }
 
