@@ -162,8 +162,10 @@ describe('tools', () => {
         [`/${Object.keys(refused)[0]}`],
       ]);
     }
-    const { source_type, description, json_schema, enable_parallel_execution } = tool;
+    const { source_code, source_type, description, json_schema, enable_parallel_execution } = tool;
+    expect(source_code).toBeNull();
     const same = {
+      source_code,
       source_type,
       description,
       json_schema,

@@ -40,7 +40,9 @@ export const toolInput = z.strictObject({
 export type ToolInput = z.output<typeof toolInput>;
 
 /** A change of a tool; `null` and what is left out stay as they are. */
-export const toolPatch = toolInput.partial().extend({ metadata_: record.nullish() });
+export const toolPatch = toolInput
+  .partial()
+  .extend({ source_code: toolInput.shape.source_code.nullish(), metadata_: record.nullish() });
 export type ToolPatch = z.output<typeof toolPatch>;
 
 /** A tool on the wire. */
