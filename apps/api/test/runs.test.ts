@@ -342,7 +342,12 @@ describe('what a run did', () => {
       prompt_tokens: 30,
       completion_tokens: 6,
       total_tokens: 36,
-      prompt_tokens_details: { cached_tokens: 10, cache_write_tokens: 0 },
+      prompt_tokens_details: {
+        cached_tokens: 10,
+        cache_read_tokens: 10,
+        cache_creation_tokens: 0,
+        cache_write_tokens: 0,
+      },
       completion_tokens_details: null,
       step_count: 2,
       cost_usd: '0.003',

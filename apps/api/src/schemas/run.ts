@@ -51,7 +51,12 @@ export const usageResponse = z
     prompt_tokens: z.int(),
     completion_tokens: z.int(),
     total_tokens: z.int(),
-    prompt_tokens_details: z.object({ cached_tokens: z.int(), cache_write_tokens: z.int() }),
+    prompt_tokens_details: z.object({
+      cached_tokens: z.int().describe('Same as cache_read_tokens.'),
+      cache_read_tokens: z.int(),
+      cache_creation_tokens: z.int(),
+      cache_write_tokens: z.int().describe('Same as cache_creation_tokens. Beyond Letta.'),
+    }),
     completion_tokens_details: z.null(),
     step_count: z.int(),
     cost_usd: z.string().nullable().describe('Exact decimal; null where a model has no price. Beyond Letta.'),

@@ -151,6 +151,8 @@ export function retrieveRunUsage(app: App, context: Context): void {
         total_tokens: prompt_tokens + usage.output_tokens,
         prompt_tokens_details: {
           cached_tokens: usage.cache_read_tokens,
+          cache_read_tokens: usage.cache_read_tokens,
+          cache_creation_tokens: usage.cache_write_tokens,
           cache_write_tokens: usage.cache_write_tokens,
         },
         completion_tokens_details: null,
