@@ -74,6 +74,22 @@ describe('creating an agent', () => {
     expect(body.model_settings).not.toHaveProperty('thinking');
   });
 
+  test.each<[object, object]>([
+    [{ type: 'enabled' }, { type: 'enabled', budget_tokens: 1024 }],
+    [{ budget_tokens: 2000 }, { type: 'enabled', budget_tokens: 2000 }],
+    [{ type: 'disabled' }, { type: 'disabled' }],
+    [{ type: 'adaptive' }, { type: 'adaptive' }],
+  ])('has thinking %j sent and answered as %j', async (given, sent) => {
+    const { body } = await create({ model, model_settings: { thinking: given } });
+    expect(body.model_settings.thinking).toEqual(sent);
+    const row = await api.database.db
+      .selectFrom('agent')
+      .select('model_settings')
+      .where('id', '=', body.id.slice(6))
+      .executeTakeFirstOrThrow();
+    expect(row).toMatchObject({ model_settings: { extra: { thinking: sent } } });
+  });
+
   test('keeps everything that it is given, and masks secrets', async () => {
     const rules = [
       ...EVERY_RULE,

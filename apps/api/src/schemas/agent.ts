@@ -30,7 +30,9 @@ const modelSettings = z.looseObject({
   max_output_tokens: outputTokens.nullish(),
   parallel_tool_calls: z.boolean().nullish(),
   response_format: responseFormat.nullish().describe('Goes before that of the agent.'),
-  thinking: record.nullish().describe('Sent as it is.'),
+  thinking: record
+    .nullish()
+    .describe('Sent as it is; the type is `enabled` and its budget_tokens 1024 where they are left out.'),
   effort: z.enum(['low', 'medium', 'high', 'max']).nullish().describe('Sent as output_config.effort.'),
   temperature: z.number().nullish().describe('Echoed, never sent: the provider refuses it.'),
 });

@@ -121,8 +121,8 @@ function toAgentState(agent: AgentRow, relations: Relations): AgentState {
 
 /** Temperature and thinking are there or left out: to Letta's clients neither is ever null. */
 function toModelSettings(agent: AgentRow): Record<string, unknown> {
-  const { max_output_tokens, parallel_tool_calls } = agent.model_settings;
-  const { temperature, thinking, ...given } = recordOr(agent.echoed.model_settings, null) ?? {};
+  const { max_output_tokens, parallel_tool_calls, extra } = agent.model_settings;
+  const { temperature, thinking: _given, ...given } = recordOr(agent.echoed.model_settings, null) ?? {};
   return {
     verbosity: null,
     effort: null,
@@ -133,7 +133,7 @@ function toModelSettings(agent: AgentRow): Record<string, unknown> {
     max_output_tokens,
     parallel_tool_calls,
     ...(temperature == null ? {} : { temperature }),
-    ...(thinking == null ? {} : { thinking }),
+    ...(extra.thinking === undefined ? {} : { thinking: extra.thinking }),
   };
 }
 

@@ -11,6 +11,9 @@ import {
 } from '@nightshift/agent-core';
 import type { AgentPatch } from '../../schemas/agent.ts';
 
+/** Tokens that enabled thinking may take where its budget is not given, as in Letta; the least that the provider takes. */
+const THINKING_BUDGET_DEFAULT = 1_024;
+
 /** The handle a caller asks for, checked; null when they name none. Throws `invalid_argument` or `not_found`, as Letta answers. */
 export function modelOf(input: Pick<AgentPatch, 'model' | 'llm_config'>, prices: PriceTable): string | null {
   const handle = input.model ?? handleOf(input.llm_config);
@@ -64,7 +67,14 @@ export function contextWindowOf(
 /** Settings that are sent as they are. Sampling parameters are not among them: the provider refuses a request that has any. */
 function extraOf(settings: NonNullable<AgentPatch['model_settings']>): JsonObject {
   return {
-    ...(settings.thinking == null ? {} : { thinking: settings.thinking as Readonly<Record<string, Json>> }),
+    ...(settings.thinking == null ? {} : { thinking: thinkingOf(settings.thinking) }),
     ...(settings.effort == null ? {} : { output_config: { effort: settings.effort } }),
   };
+}
+
+/** Letta's defaults: who names no type wants to have it enabled, and no budget means this one. Other types are the provider's. */
+function thinkingOf(given: Readonly<Record<string, unknown>>): JsonObject {
+  const thinking = given as Readonly<Record<string, Json>>;
+  const isEnabled = (thinking['type'] ?? 'enabled') === 'enabled';
+  return isEnabled ? { budget_tokens: THINKING_BUDGET_DEFAULT, ...thinking, type: 'enabled' } : thinking;
 }
