@@ -132,10 +132,10 @@ export function anthropicProvider(options: AnthropicOptions): ProviderPort {
         if (batch.created_at >= asked.createdAfter) found.set(batch.provider_id, batch);
       }
       if (oldest !== null && oldest.created_at < asked.createdAfter) return end(isWhole);
-      if (body['has_more'] !== true) return end(isWhole);
+      if (body['has_more'] === false) return end(isWhole);
       const next: unknown = body['last_id'] ?? oldest?.provider_id;
-      // A page that leads nowhere would be read for ever.
-      if (typeof next !== 'string' || next === cursor) return end(false);
+      // A page that leads nowhere would be read for ever, and one that does not say that it is the last may not be.
+      if (body['has_more'] !== true || typeof next !== 'string' || next === cursor) return end(false);
       cursor = next;
     }
     return end(false);
