@@ -173,12 +173,15 @@ export function anthropicProvider(options: AnthropicOptions): ProviderPort {
         })
         .asResponse();
       exchange.stopTimer();
-      if (response.body !== null) {
+      // Of the content type the API itself is unsure, so only what a proxy would send is told by it.
+      const isPage = /^text\/html\b/i.test(response.headers.get('content-type') ?? '');
+      if (response.body !== null && !isPage) {
         const body = response.body as ReadableStream<Uint8Array>;
         return { outcome: 'open', chunks: readBodyChunks(body, { exchange, idleTimeoutMs, apiKey }) };
       }
       exchange.close();
-      return unavailable(`HTTP ${response.status} without a result file`, response.status);
+      const what = isPage ? 'with a page of HTML instead of' : 'without';
+      return unavailable(`HTTP ${response.status} ${what} a result file`, response.status);
     } catch (error) {
       const failure = failureOf(error, exchange, apiKey);
       exchange.close();

@@ -126,6 +126,22 @@ describe('a result file', () => {
     expect(outcome).toMatchObject({ outcome: 'unavailable', reason: 'no complete answer within 100 ms' });
   });
 
+  test('that is a page of HTML, as a proxy answers, is no result file', async () => {
+    let closed: Promise<unknown> | undefined;
+    const { outcome } = await stream((_seen, response) => {
+      closed = once(response, 'close');
+      response.writeHead(200, { 'content-type': 'Text/HTML; charset=utf-8' });
+      response.write('<html>\n<p>This download is not allowed.\n');
+    });
+    expect(outcome).toEqual({
+      outcome: 'unavailable',
+      reason: 'HTTP 200 with a page of HTML instead of a result file',
+      status: 200,
+      retry_after_ms: null,
+    });
+    await closed;
+  });
+
   test('without a body is unavailable', async () => {
     const { outcome } = await stream((_seen, response) => response.writeHead(204).end());
     expect(outcome).toMatchObject({ outcome: 'unavailable', status: 204 });
