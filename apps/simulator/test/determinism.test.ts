@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { messageOf, request, roundTrip, running } from './support/running.ts';
+import { messageOf, plainHeaders, request, roundTrip, running } from './support/running.ts';
 import type { BatchRequest, ResultLine } from './support/running.ts';
 
 const plan = '{"tool":"look","args":{"n":1}}\n{"tool":"look","args":{"n":2},"parallel":true}';
@@ -60,4 +60,24 @@ test('result lines come shuffled, in the same way every time', async () => {
   const first = await order();
   expect(first).not.toEqual(items.map(({ custom_id }) => custom_id));
   expect(await order()).toEqual(first);
+});
+
+test('after a reset a rule without an id fires on the same requests again', async () => {
+  const { simulator } = await running();
+  const statuses = async (): Promise<number[]> => {
+    simulator.control.addRule({
+      op: 'list',
+      match: { probability: 0.5 },
+      action: { type: 'status', code: 529 },
+    });
+    const seen: number[] = [];
+    for (let i = 0; i < 20; i++) {
+      seen.push((await fetch(`${simulator.apiUrl}/v1/messages/batches`, { headers: plainHeaders })).status);
+    }
+    return seen;
+  };
+  const first = await statuses();
+  expect(new Set(first)).toEqual(new Set([200, 529]));
+  await simulator.control.reset();
+  expect(await statuses()).toEqual(first);
 });

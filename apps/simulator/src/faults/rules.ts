@@ -119,6 +119,8 @@ export function createRules(seed: () => string): Rules {
     remove,
     clear() {
       for (const entry of entries.splice(0)) entry.release();
+      // Chance is drawn by id: the same rules must have the same ids again.
+      nextNumber = 1;
     },
     list: () => entries.map(({ id, rule, candidates, fired }) => ({ id, rule, candidates, fired })),
     faultsFor(facts) {
