@@ -33,6 +33,14 @@ export interface SimulatorState {
   readonly opCounts: Map<string, number>;
   /** Message requests in processing, all workspaces together. */
   queued: number;
+  /** What is left of the requests per minute, by workspace. */
+  readonly budgets: Map<string, Budget>;
+}
+
+/** A token bucket as it stood at `atMs` on the simulator's clock. */
+export interface Budget {
+  tokens: number;
+  atMs: number;
 }
 
 /** A state in which nothing has happened yet. */
@@ -53,6 +61,7 @@ export function createState(
     requestCount: 0,
     opCounts: new Map(),
     queued: 0,
+    budgets: new Map(),
   };
   applyLogicalKey(state);
   return state;
@@ -84,6 +93,7 @@ export function resetState(state: SimulatorState, seed: string): readonly Batch[
   state.requestCount = 0;
   state.opCounts.clear();
   state.queued = 0;
+  state.budgets.clear();
   applyLogicalKey(state);
   return forgotten;
 }

@@ -81,3 +81,12 @@ test('after a reset a rule without an id fires on the same requests again', asyn
   await simulator.control.reset();
   expect(await statuses()).toEqual(first);
 });
+
+test('after a reset the rate limit has its whole budget again', async () => {
+  const { simulator } = await running({ settings: { limits: { requests_per_minute: 1 } } });
+  const list = async (): Promise<number> =>
+    (await fetch(`${simulator.apiUrl}/v1/messages/batches`, { headers: plainHeaders })).status;
+  expect([await list(), await list()]).toEqual([200, 429]);
+  await simulator.control.reset();
+  expect([await list(), await list()]).toEqual([200, 429]);
+});

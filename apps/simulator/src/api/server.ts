@@ -15,7 +15,7 @@ import type { Reply } from './reply.ts';
 import { handleList } from './list-route.ts';
 import { handleCountTokens, handleMessages } from './message-routes.ts';
 import { handleListModels, handleRetrieveModel } from './model-routes.ts';
-import { createRateLimiter } from './rate-limit.ts';
+import { takeFromBudget } from './rate-limit.ts';
 
 interface Route {
   readonly op: Operation;
@@ -114,8 +114,6 @@ async function handle(state: SimulatorState, exchange: Exchange): Promise<Reply>
 
 /** The API port: routes, authentication, faults, replies. Not yet listening. */
 export function createApiServer(state: SimulatorState): Server {
-  const takeFromBudget = createRateLimiter();
-
   async function replyTo(exchange: Exchange, headers: Record<string, string>): Promise<Reply> {
     const { faults } = exchange;
     for (const fault of faults) {
