@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { latencyOf, parseLatency } from '../src/latency.ts';
 import { all, request, requests, roundTrip, running } from './support/running.ts';
 import type { ResultLine } from './support/running.ts';
@@ -100,6 +100,26 @@ describe('the life of a batch', () => {
       error: { error: { type: 'invalid_request_error' }, request_id: /^req_/ },
     });
     expect(byId['odd']).toMatchObject({ type: 'errored', error: { error: { type: 'not_found_error' } } });
+  });
+
+  test('a request that its script cannot answer is errored, its neighbours are not', async () => {
+    const said = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+    onTestFinished(() => said.mockRestore());
+    const started = await running();
+    const lines = await roundTrip(started, [
+      request('too-much', '⟦sim:hugeText?bytes=10000000000⟧'),
+      request('fine'),
+    ]);
+    const results = new Map(lines.map(({ custom_id, result }) => [custom_id, result]));
+    expect(results.get('too-much')).toMatchObject({
+      type: 'errored',
+      error: { error: { type: 'api_error' } },
+    });
+    expect(results.get('fine')?.type).toBe('succeeded');
+    expect(started.simulator.control.ledger().totals.requests).toBe(1);
+    expect(said).toHaveBeenCalledExactlyOnceWith(
+      expect.stringContaining('request too-much failed: RangeError'),
+    );
   });
 
   test('rules decide about single requests', async () => {

@@ -10,6 +10,7 @@ import type { Ending } from '../fates.ts';
 import type { ItemIndex } from '../item-index.ts';
 import type { Ledger } from '../ledger.ts';
 import type { SimulatorState } from '../state.ts';
+import type { Directive } from '../scripts/directive.ts';
 import type { MessageParams } from '../scripts/script.ts';
 import { listPriceUsd } from '../usage.ts';
 import { paramsIssue } from '../validate/params.ts';
@@ -43,7 +44,13 @@ const errorLine = (seed: string, customId: string, type: string, message: string
   return `{"custom_id":"${customId}","result":{"type":"errored","error":${JSON.stringify(error)}}}`;
 };
 
-/** Ends one request: its line of the result file, its fate, and what it costs. */
+/** A line of the result file and what became of its request. */
+interface Settled {
+  readonly line: string;
+  readonly fate: Fate;
+}
+
+/** Ends one request: its line of the result file, its fate, and what it costs. What fails here fails it alone. */
 function settleItem(
   state: SimulatorState,
   ledger: Ledger,
@@ -52,7 +59,7 @@ function settleItem(
   ending: Ending,
   customId: string,
   bytes: Buffer,
-): { line: string; fate: Fate } {
+): Settled {
   const { seed } = settings;
   const contentHash = contentHashOf(bytes);
   const verdict = verdictOn(state, ending, batch, customId, contentHash, () => bytes.toString());
@@ -62,6 +69,29 @@ function settleItem(
   if (verdict.kind === 'errored') {
     return { line: errorLine(seed, customId, verdict.type, verdict.message), fate: 'errored' };
   }
+  try {
+    return answerItem(ledger, settings, batch, { customId, contentHash, bytes, script: verdict.script });
+  } catch (error) {
+    process.stderr.write(
+      `simulator: request ${customId} failed: ${(error as Error).stack ?? String(error)}\n`,
+    );
+    return { line: errorLine(seed, customId, 'api_error', 'Internal server error'), fate: 'errored' };
+  }
+}
+
+function answerItem(
+  ledger: Ledger,
+  settings: AnswerSettings,
+  batch: Batch,
+  item: {
+    readonly customId: string;
+    readonly contentHash: string;
+    readonly bytes: Buffer;
+    readonly script: Directive | undefined;
+  },
+): Settled {
+  const { seed } = settings;
+  const { customId, contentHash, bytes, script } = item;
   const params: unknown = JSON.parse(bytes.toString());
   const { version, betas } = batch;
   const issue = paramsIssue(params, { endpoint: 'batch', version, betas, seed, paramsBytes: bytes.length });
@@ -74,7 +104,7 @@ function settleItem(
       contentHash,
       identity: customId,
       serviceTier: 'batch',
-      script: verdict.script,
+      script,
     },
     settings,
   );
