@@ -1,5 +1,5 @@
 import Anthropic from '@anthropic-ai/sdk';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { all, messageOf, plainHeaders, request, requests, roundTrip, running } from './support/running.ts';
 
 const MEMBERS = [
@@ -143,6 +143,24 @@ describe('through the official client', () => {
     expect(message.usage.service_tier).toBe('standard');
     const { input_tokens } = await client.messages.countTokens(params);
     expect(input_tokens).toBe(Math.ceil(JSON.stringify(params).length / 4));
+  });
+
+  test('what the server fails on is answered with a 500', async () => {
+    const said = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+    onTestFinished(() => said.mockRestore());
+    const { simulator, client } = await running();
+    const content = '⟦sim:hugeText?bytes=10000000000⟧';
+    const params = {
+      model: 'claude-opus-5',
+      max_tokens: 100,
+      messages: [{ role: 'user' as const, content }],
+    };
+    await expect(client.messages.create(params, { timeout: 2000 })).rejects.toMatchObject({
+      status: 500,
+      type: 'api_error',
+    });
+    expect(simulator.control.journal().entries).toMatchObject([{ outcome: 'answered', status: 500 }]);
+    expect(said).toHaveBeenCalledOnce();
   });
 
   test('models are listed and described', async () => {

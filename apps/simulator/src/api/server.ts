@@ -190,7 +190,8 @@ export function createApiServer(state: SimulatorState): Server {
     try {
       reply = await replyTo(exchange, headers);
     } catch (error) {
-      if (request.destroyed || response.destroyed) {
+      // A request that was read to its end is destroyed too, and yet waits for its answer.
+      if (response.destroyed || (request.destroyed && !request.complete)) {
         entry.outcome = 'client_aborted';
         return;
       }
