@@ -218,10 +218,12 @@ export function anthropicProvider(options: AnthropicOptions): ProviderPort {
 }
 
 function checkConfiguration({ apiKey, baseURL }: AnthropicOptions): void {
-  if (!/^[\x21-\x7e]+$/.test(apiKey)) {
+  // Quotes come with a key that was copied whole from a settings file. Within JSON they and backslashes are written in
+  // another way, and a key that holds them would not be found where it is to be taken out of a message.
+  if (!/^[\x21-\x7e]+$/.test(apiKey) || /["'\\]/.test(apiKey)) {
     throw new NightshiftError(
       'bad_configuration',
-      'ANTHROPIC_API_KEY must be printable ASCII without spaces; check it for a line break or quotes.',
+      'ANTHROPIC_API_KEY must be printable ASCII without spaces, quotes and backslashes; check it for a line break.',
     );
   }
   const url = URL.parse(baseURL);

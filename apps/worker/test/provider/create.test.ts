@@ -231,7 +231,7 @@ describe('the key', () => {
     expect(JSON.stringify(atTheCut.outcome)).not.toContain(API_KEY.slice(0, 10));
   });
 
-  test.each(['', 'sk ant', 'sk-ant\n', '"sk"\u00a0', 'schlüssel'])(
+  test.each(['', 'sk ant', 'sk-ant\n', '"sk"\u00a0', 'schlüssel', '"sk-ant"', "'sk-ant'", 'sk\\ant'])(
     '%j is refused without being shown',
     (apiKey) => {
       const make = () => anthropicProvider({ apiKey, baseURL: 'https://api.anthropic.com' });
