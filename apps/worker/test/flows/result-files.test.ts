@@ -124,6 +124,11 @@ test('every download broken in another way, five times over, changes nothing in 
   expect(await rowsAfter(rules)).toEqual(undisturbed);
 });
 
+test('a proxy that answers with pages of its own, however often, settles nothing', async () => {
+  const page = { type: 'status', code: 200, content_type: 'text/html', body: '<html>\n</html>\n' } as const;
+  expect(await rowsAfter([{ op: 'results', match: { times: 5 }, action: page }])).toEqual(undisturbed);
+});
+
 test('B16: a result file that cannot be read holds up no other', async () => {
   const { control } = house.simulator;
   control.addRule({
