@@ -83,7 +83,8 @@ export async function ingestResults(deps: FlowDeps): Promise<FlowReport> {
         alarm: true,
       };
     }
-    const delay_ms = Math.min(1_000 * 2 ** Math.min(batch.failures, 9), 300_000);
+    const own = Math.min(1_000 * 2 ** Math.min(batch.failures, 9), 300_000);
+    const delay_ms = Math.max(own, pass.retry_after_ms ?? 0);
     await inTransaction(db, (trx) =>
       commitStreamAgain(trx, lease, {
         streamed: pass.ended,
@@ -126,6 +127,8 @@ interface Pass {
   /** It was adopted by mistake: a whole pass has lines for others' steps and none for its own. */
   readonly foreign: boolean;
   readonly reason: string;
+  /** What the provider asked us to wait, if it did. */
+  readonly retry_after_ms: number | null;
   readonly applied: number;
   readonly refused: number;
   readonly quarantined: number;
@@ -140,6 +143,7 @@ async function streamOnce(
   const none = {
     ...{ applied: 0, refused: 0, quarantined: 0 },
     ...{ complete: false, ended: false, archived: false, missing: false, alarm: false, foreign: false },
+    retry_after_ms: null,
   };
   const opened = await deps.provider.streamResults(batch.provider_id ?? '', {
     idleTimeoutMs: deps.settings.results_idle_timeout_ms,
@@ -148,9 +152,11 @@ async function streamOnce(
   if (opened.outcome === 'archived') {
     return { ...none, archived: true, reason: 'the provider no longer keeps the results' };
   }
+  if (opened.outcome === 'unavailable') {
+    return { ...none, reason: opened.reason, retry_after_ms: opened.retry_after_ms };
+  }
   if (opened.outcome !== 'open') {
-    const reason = opened.outcome === 'unavailable' ? opened.reason : opened.outcome;
-    return { ...none, missing: opened.outcome === 'not_found', reason };
+    return { ...none, missing: opened.outcome === 'not_found', reason: opened.outcome };
   }
   const total = { ...none, poison: [] as string[] };
   // A batch that the provider gave us an id for is ours. One that was taken from a list is once a line says so.

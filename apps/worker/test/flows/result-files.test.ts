@@ -129,6 +129,23 @@ test('a proxy that answers with pages of its own, however often, settles nothing
   expect(await rowsAfter([{ op: 'results', match: { times: 5 }, action: page }])).toEqual(undisturbed);
 });
 
+test('results that are refused for a while are asked for again when that is over', async () => {
+  house.simulator.control.addRule({
+    op: 'results',
+    action: { type: 'status', code: 429, headers: { 'retry-after': '900' } },
+  });
+  await house.submit([{ input: 'Wait.' }]);
+  const worker = house.worker();
+  await expect(house.drive(worker, { rounds: 20 })).rejects.toThrow(/not ended/);
+  const waits = await house.rows(
+    `select next_due_at - app_now() between interval '14 minutes' and interval '15 minutes' as is_due_then
+       from provider_batch where state = 'ended'`,
+  );
+  expect(waits).toEqual([{ is_due_then: true }]);
+  house.simulator.control.clearRules();
+  await house.drive(worker, { hasten: true });
+});
+
 test('B16: a result file that cannot be read holds up no other', async () => {
   const { control } = house.simulator;
   control.addRule({
