@@ -122,8 +122,9 @@ export function cancelBatch(state: SimulatorState, batch: Batch, faults: readonl
   batch.timers.push(state.clock.schedule(dueMs, () => endBatch(state, batch, 'canceled')));
 }
 
-/** Makes the results unavailable; the batch itself stays visible. */
+/** Makes the results unavailable; the batch itself stays visible. Throws a RangeError when it has not ended. */
 export async function archiveBatch(state: SimulatorState, batch: Batch): Promise<void> {
+  if (batch.status !== 'ended') throw new RangeError(`batch ${batch.id} has not ended`);
   if (batch.archived_at_ms !== null || batch.deleted_at_ms !== null) return;
   batch.archived_at_ms = Math.floor(state.clock.now());
   await removeFiles(batch);

@@ -58,6 +58,21 @@ test('a batch can be ended, expired and stalled by hand', async () => {
   expect((await client.messages.batches.retrieve(ids[2] ?? '')).processing_status).toBe('in_progress');
 });
 
+test('a batch that has not ended has no results to archive, and goes on', async () => {
+  const { simulator, client } = await running();
+  const { id } = await client.messages.batches.create({ requests: requests(2) });
+  expect(await call(simulator.controlUrl, 'POST', `/batches/${id}/archive`)).toMatchObject({
+    status: 400,
+    body: { error: { message: `batch ${id} has not ended` } },
+  });
+  await simulator.control.advance(1000);
+  expect(await client.messages.batches.retrieve(id)).toMatchObject({
+    processing_status: 'ended',
+    archived_at: null,
+    request_counts: { succeeded: 2 },
+  });
+});
+
 test('rules come and go over the control port', async () => {
   const { simulator, client } = await running();
   const rule = { op: 'list', action: { type: 'status', code: 503 } };

@@ -48,7 +48,7 @@ export interface Control {
   batch(id: string): BatchTruth | undefined;
   /** The requests of a batch; empty once its files are gone. */
   items(id: string): Promise<ItemTruth[]>;
-  /** Undefined when there is no such batch. */
+  /** Undefined when there is no such batch. Throws a RangeError when one is to be archived that has not ended. */
   command(id: string, command: (typeof BATCH_COMMANDS)[number]): Promise<BatchTruth | undefined>;
   journal(sinceSeq?: number, limit?: number): { entries: JournalEntry[]; last_seq: number; dropped: number };
   ledger(): LedgerSnapshot;
