@@ -1,10 +1,10 @@
 import { spawn, type ChildProcess } from 'node:child_process';
-import type { Duplex, Readable } from 'node:stream';
+import type { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { keptEnvironment } from './config.ts';
 import { createFrameReader, encodeFrameOf } from './frames.ts';
 import type { LogSource } from './options.ts';
-import { FRAME_FD, type FromHost, type ToHost } from './protocol.ts';
+import { FROM_HOST_FD, TO_HOST_FD, type FromHost, type ToHost } from './protocol.ts';
 import { isToolOutput } from './thread-output.ts';
 
 /** Longer lines of the child's log are cut, in characters. */
@@ -61,24 +61,26 @@ export function startChild(options: ChildOptions): Child {
     child = spawn(
       options.nodePath,
       [...options.nodeArguments, fileURLToPath(new URL('./host.ts', import.meta.url))],
-      { env: keptEnvironment(), stdio: ['pipe', 'pipe', 'pipe', 'pipe'], windowsHide: true },
+      { env: keptEnvironment(), stdio: ['pipe', 'pipe', 'pipe', 'pipe', 'pipe'], windowsHide: true },
     );
   } catch (error) {
     queueMicrotask(() => goneBecause(`it could not be started: ${(error as Error).message}`));
     return { pid: undefined, send() {}, sendText() {}, release() {}, kill() {} };
   }
 
-  const pipe = child.stdio[FRAME_FD] as Duplex | null;
+  const toHost = child.stdio[TO_HOST_FD] as Writable | null;
+  const fromHost = child.stdio[FROM_HOST_FD] as Readable | null;
   // The host itself writes to stderr only.
   if (child.stdout !== null) readLines(child.stdout, onToolLine);
   if (child.stderr !== null)
     readLines(child.stderr, (line) => (isToolOutput(line) ? onToolLine(line) : onHostLine(line)));
   // A child that dies resets its pipes; its exit is reported below, the errors add nothing.
   child.stdin?.on('error', () => {});
-  if (pipe !== null) {
+  toHost?.on('error', () => {});
+  if (fromHost !== null) {
     const read = createFrameReader((frame) => options.onFrame(frame as FromHost));
-    pipe.on('error', () => {});
-    pipe.on('data', (piece: Buffer) => {
+    fromHost.on('error', () => {});
+    fromHost.on('data', (piece: Buffer) => {
       try {
         read(piece);
       } catch (error) {
@@ -93,19 +95,19 @@ export function startChild(options: ChildOptions): Child {
   });
   child.on('exit', (code, signal) => {
     const reason = signal === null ? `it exited with code ${code}` : `it was ended by ${signal}`;
-    if (pipe === null || pipe.closed) {
+    if (fromHost === null || fromHost.closed) {
       goneBecause(reason);
       return;
     }
     const patience = setTimeout(() => goneBecause(reason), DRAIN_AFTER_EXIT_MS);
-    pipe.once('close', () => {
+    fromHost.once('close', () => {
       clearTimeout(patience);
       goneBecause(reason);
     });
   });
 
   function sendText(parts: readonly string[]): void {
-    if (!gone && pipe?.writable === true) pipe.write(encodeFrameOf(parts));
+    if (!gone && toHost?.writable === true) toHost.write(encodeFrameOf(parts));
   }
 
   return {
@@ -114,7 +116,7 @@ export function startChild(options: ChildOptions): Child {
     sendText,
     release() {
       child.stdin?.destroy();
-      pipe?.end();
+      toHost?.end();
     },
     kill() {
       child.kill('SIGKILL');

@@ -2,7 +2,7 @@ import { Socket } from 'node:net';
 import { findCandidates, readCatalog } from './catalog.ts';
 import type { ToolCatalog } from './contract.ts';
 import { createFrameReader, encodeFrame } from './frames.ts';
-import { FRAME_FD, type FromHost, type HostSettings, type ToHost } from './protocol.ts';
+import { FROM_HOST_FD, TO_HOST_FD, type FromHost, type HostSettings, type ToHost } from './protocol.ts';
 import { createScheduler, type Scheduler } from './scheduler.ts';
 import { readThreadSources } from './thread-sources.ts';
 import { startThreads } from './threads.ts';
@@ -28,17 +28,18 @@ function log(line: string): void {
   process.stderr.write(`[tool-host] ${line}\n`);
 }
 
-const frames = new Socket({ fd: FRAME_FD, readable: true, writable: true });
+const incoming = new Socket({ fd: TO_HOST_FD, readable: true, writable: false });
+const outgoing = new Socket({ fd: FROM_HOST_FD, readable: false, writable: true });
 
 function send(frame: FromHost): void {
-  frames.write(encodeFrame(JSON.stringify(frame)));
+  outgoing.write(encodeFrame(JSON.stringify(frame)));
 }
 
 function sendStarting(ids: readonly number[]): Promise<void> {
   const frame: FromHost = { kind: 'starting', ids };
   return new Promise((resolve) => {
     // A failed write means that the client is gone, and so, in a moment, is this process.
-    frames.write(encodeFrame(JSON.stringify(frame)), () => resolve());
+    outgoing.write(encodeFrame(JSON.stringify(frame)), () => resolve());
   });
 }
 
@@ -71,7 +72,7 @@ async function loadTools({ settings, scheduler }: Service): Promise<ToolCatalog>
 
 async function configure(settings: HostSettings): Promise<void> {
   const scheduler = createScheduler(settings, {
-    sendOutcomes: (json) => frames.write(encodeFrame(`{"kind":"outcomes","outcomes":[${json}]}`)),
+    sendOutcomes: (json) => outgoing.write(encodeFrame(`{"kind":"outcomes","outcomes":[${json}]}`)),
     sendStarting,
     log,
     giveUp: (reason) => {
@@ -108,12 +109,14 @@ function onFrame(frame: ToHost, attachment: Buffer): void {
   }
 }
 
-frames.on(
+incoming.on(
   'data',
   createFrameReader((frame, attachment) => onFrame(frame as ToHost, attachment)),
 );
-frames.on('error', endProcess);
-frames.on('close', endProcess);
+for (const pipe of [incoming, outgoing]) {
+  pipe.on('error', endProcess);
+  pipe.on('close', endProcess);
+}
 
 // The lifeline: nothing is ever written to it, and it closes when the worker is gone, however it went.
 process.stdin.on('error', endProcess);

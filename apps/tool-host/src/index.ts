@@ -1,7 +1,7 @@
 /**
  * Runs module tools, the operator's own code, in threads of a child process.
  *
- *     worker ── client ══ frames over a pipe ══ host ── scheduler ── Piscina threads ── tool modules
+ *     worker ── client ══ frames over pipes ══ host ── scheduler ── Piscina threads ── tool modules
  *
  * The child has no key, no database and no lease. Whatever a tool does, each call ends in one outcome: a thread that
  * hangs, exits or fills its memory is ended and the calls beside it go on elsewhere; a process that dies is replaced.

@@ -60,5 +60,9 @@ export type FromHost =
   | { readonly kind: 'reloaded'; readonly request: number; readonly catalog: ToolCatalog }
   | { readonly kind: 'pong'; readonly request: number };
 
-/** The descriptor of the child that carries frames both ways; 0 is its lifeline, 1 and 2 are log text. */
-export const FRAME_FD = 3;
+/**
+ * The descriptors of the child that carry frames, one for each way: a write that fails closes its pipe unread, and what
+ * a process says last must be read. 0 is its lifeline, 1 and 2 are log text.
+ */
+export const TO_HOST_FD = 3;
+export const FROM_HOST_FD = 4;

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
@@ -184,6 +185,26 @@ describe('the process of the host', () => {
     expect((await host.runCalls([callOf('echo', { text: 'again' })]))[0]?.status).toBe('succeeded');
   });
 
+  test.skipIf(process.platform !== 'linux')(
+    'a call that must not run twice is not sent again when a frame cannot be written before the last ones are read',
+    async () => {
+      const host = await startTestHost();
+      const directory = await testDirectory();
+      const ledger = `${directory}/ledger`;
+      const before = host.pid()!;
+      await host.runCalls([callOf('pay_once', { ledger })]);
+      const running = host.runCalls([callOf('pay_once', { ledger, kill: true })]);
+      // A worker that is busy for so long that the host's last words are still unread when it has more to say itself.
+      const deadlineMs = performance.now() + 10_000;
+      while (!isZombie(before) && performance.now() < deadlineMs);
+      const next = host.runCalls([callOf('echo', { text: 'next' })]);
+      await Promise.all([running, next]);
+      expect(await linesOf(ledger)).toHaveLength(2);
+      expect(await running).toMatchObject([{ status: 'crashed', started: true }]);
+      expect(statuses(await next)).toEqual(['succeeded']);
+    },
+  );
+
   test('it ends when the process that started it is killed', { timeout: 30_000 }, async () => {
     const owner = spawn(process.execPath, [fileURLToPath(new URL('./fixtures/owner.ts', import.meta.url))], {
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -242,3 +263,11 @@ describe('what tools cannot reach', () => {
     expect(host.ownLog).toEqual(['[tool-host] process gone: it was ended by SIGKILL']);
   });
 });
+
+/** Whether the process has ended and nobody has asked for its exit code yet; for a test that lets nothing else happen. */
+function isZombie(pid: number): boolean {
+  return (
+    readFileSync(`/proc/${pid}/stat`, 'utf8').includes(') Z ') &&
+    readdirSync(`/proc/${pid}/task`).length === 1
+  );
+}
