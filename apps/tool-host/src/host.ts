@@ -122,3 +122,6 @@ for (const pipe of [incoming, outgoing]) {
 process.stdin.on('error', endProcess);
 process.stdin.on('close', endProcess);
 process.stdin.resume();
+
+// Who stops a worker often tells its whole group or unit. How long calls may go on then is for the worker to say.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});

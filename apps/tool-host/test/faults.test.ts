@@ -185,6 +185,18 @@ describe('the process of the host', () => {
     expect((await host.runCalls([callOf('echo', { text: 'again' })]))[0]?.status).toBe('succeeded');
   });
 
+  test.for(['SIGTERM', 'SIGINT'] as const)(
+    'it is not ended by a %s, which its whole group or unit gets when the worker is asked to stop',
+    async (signal) => {
+      const host = await startTestHost();
+      const ledger = `${await testDirectory()}/ledger`;
+      const running = host.runCalls([callOf('pay_once', { ledger, ms: 300 })]);
+      await until(async () => (await linesOf(ledger)).length === 1);
+      process.kill(host.pid()!, signal);
+      expect(statuses(await running)).toEqual(['succeeded']);
+    },
+  );
+
   test.skipIf(process.platform !== 'linux')(
     'a call that must not run twice is not sent again when a frame cannot be written before the last ones are read',
     async () => {
