@@ -1,6 +1,7 @@
 /**
  * What a thread tells the host while it may be unable to send a message: a shared array of integers it writes as it goes.
  * When the thread is stuck or gone, this says which calls were entered, which were done, and which one was running.
+ * The host writes there which calls are not to be entered, for a thread that may not be listening yet.
  *
  * Cells: thread id + 1 | running synchronously + 1 | loading tool + 1 | culprit + 1 | slots (call + 1 each) | one state per call.
  */
@@ -20,6 +21,7 @@ const CELL_SLOTS = 4;
 
 const STATE_ENTERED = 1;
 const STATE_DONE = 2;
+const STATE_GIVEN_UP = 3;
 
 /** A fresh record for a task of `calls` calls of which at most `slots` run at a time. */
 export function createProgress(calls: number, slots: number): Progress {
@@ -91,4 +93,13 @@ export function readSlot(progress: Progress, slot: number): number | undefined {
 export function readCall(progress: Progress, call: number): CallProgress {
   const cell = Atomics.load(progress.cells, CELL_SLOTS + progress.slots + call);
   return cell === STATE_DONE ? 'done' : cell === STATE_ENTERED ? 'entered' : 'waiting';
+}
+
+/** Call `call` is not to be entered any more; nothing changes when it was. */
+export function markGivenUp(progress: Progress, call: number): void {
+  Atomics.compareExchange(progress.cells, CELL_SLOTS + progress.slots + call, 0, STATE_GIVEN_UP);
+}
+
+export function isGivenUp(progress: Progress, call: number): boolean {
+  return Atomics.load(progress.cells, CELL_SLOTS + progress.slots + call) === STATE_GIVEN_UP;
 }

@@ -2,6 +2,7 @@ import { ERROR_CHARS_MAX, type ToolManifest } from './contract.ts';
 import { describeCrash, describeEnd, explain, outOfMemory } from './explain.ts';
 import {
   createProgress,
+  markGivenUp,
   readCall,
   readCulprit,
   readLoading,
@@ -54,6 +55,7 @@ export interface RunningTask {
   look(nowMs: number): ThreadEnd | undefined;
   /** Stops the thread, then decides about each unfinished call; `detail` explains a `crash`. */
   stop(end: ThreadEnd, detail?: string): void;
+  /** To be called before the threads are told of cancelled calls: a call that is entered meanwhile is then told, too. */
   noticeCancellation(nowMs: number): void;
   onReport(report: ThreadReport): void;
 }
@@ -245,7 +247,11 @@ export function startTask(parts: TaskParts): RunningTask {
       stopSignal.abort();
     },
     noticeCancellation(nowMs) {
-      const wanted = calls.some((call, index) => hasOutcome[index] === 0 && !call.cancelled);
+      let wanted = false;
+      for (const [index, call] of calls.entries()) {
+        if (call.cancelled) markGivenUp(progress, index);
+        else if (hasOutcome[index] === 0) wanted = true;
+      }
       if (!wanted) cancelledMs ??= nowMs;
     },
     onReport(report) {

@@ -279,11 +279,11 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
       const isGiven = (call: QueuedCall): boolean => given.has(call);
       for (const queue of [...ready].map(({ waiting }) => waiting).concat(alone)) {
         for (const call of queue.takeWhere(isGiven))
-          endUnstarted(call, 'crashed', 'the caller gave up before the call started');
+          endUnstarted(call, 'crashed', 'AbortError: the caller gave up before the call started');
       }
       for (const queue of ready) if (queue.waiting.size === 0) ready.delete(queue);
-      if (running.length > 0) cancellations.postMessage(running);
       for (const task of tasks.values()) task.noticeCancellation(performance.now());
+      if (running.length > 0) cancellations.postMessage(running);
     },
     use(catalog, pool) {
       const former = threads;

@@ -4,6 +4,7 @@ import type { ToolCallStatus, ToolContext } from './contract.ts';
 import { contextOf, type LiveCall } from './live-call.ts';
 import { loadedRun, loadRun } from './module.ts';
 import {
+  isGivenUp,
   markCulprit,
   markDone,
   markEntered,
@@ -29,7 +30,7 @@ const ABANDON_GRACE_MS = 100;
 export interface TaskRun {
   /** Resolves when every call has its outcome; never, when functions past their deadline are still running. */
   finish(): Promise<ThreadReport>;
-  /** Fires the signals of these calls and skips those not yet entered. */
+  /** Fires the signals of these calls. Those not yet entered are skipped as given up. */
   cancel(ids: ReadonlySet<number>): void;
   /** The thread is about to end, by this call's doing if it is still running; reports what is already known. */
   blame(call: LiveCall | undefined): void;
@@ -47,7 +48,6 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
   markThread(progress, surroundings.threadId);
   const calls = JSON.parse(task.calls_json) as readonly CallFrame[];
   const live = new Set<LiveCall>();
-  const cancelled = new Set<number>();
   const freeSlots = Array.from({ length: task.slots }, (_, slot) => slot);
   let outbox = emptyOutbox();
   let lastReportMs = performance.now();
@@ -251,8 +251,8 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
       const toolIndex = task.tool_of_call[index] as number;
       const tool = task.tools[toolIndex] as TaskTool;
       const run = runs[toolIndex] as ((...args: never[]) => unknown) | string;
-      if (cancelled.has(frame.id))
-        skip(index, frame, 'crashed', 'the caller gave up before the call started');
+      if (isGivenUp(progress, index))
+        skip(index, frame, 'crashed', 'AbortError: the caller gave up before the call started');
       else if (typeof run === 'string') skip(index, frame, 'failed', run);
       else enter(index, frame, tool, run);
     }
@@ -280,7 +280,6 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
     finish,
     cancel(ids) {
       const reason = new DOMException('the caller gave up', 'AbortError');
-      for (const id of ids) cancelled.add(id);
       for (const call of live) {
         if (!ids.has(call.frame.id)) continue;
         interrupt(call, 'crashed', reason);

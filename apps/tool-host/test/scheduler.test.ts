@@ -1,44 +1,65 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { expect, test, vi } from 'vitest';
-import type { HostSettings } from '../src/protocol.ts';
-import { createScheduler } from '../src/scheduler.ts';
-import type { ThreadTask } from '../src/task.ts';
+import type { ToolManifest } from '../src/contract.ts';
+import type { LiveCall } from '../src/live-call.ts';
+import type { HostSettings, OutcomeFrame } from '../src/protocol.ts';
+import { createScheduler, type Scheduler } from '../src/scheduler.ts';
+import { startTaskRun } from '../src/task-run.ts';
+import type { ThreadReport, ThreadTask } from '../src/task.ts';
 import type { Threads } from '../src/threads.ts';
+import { linesOf, testDirectory, TOOLS_DIR, until } from './support/tool-hosts.ts';
+
+const SETTINGS: HostSettings = {
+  tools_dirs: [],
+  threads: 2,
+  calls_in_flight_per_thread: 16,
+  thread_memory_mb: 256,
+  thread_idle_ms: 30_000,
+  load_timeout_ms: 10_000,
+};
+
+/** Two fast threads and four slow ones that do with a task what the test says. */
+function threadsThat(run: (task: ThreadTask) => Promise<ThreadReport>): Threads {
+  return {
+    lanes: { fast: 2, slow: 4 },
+    threadsMax: 6,
+    run,
+    inspect: () => Promise.reject(new Error('not asked for')),
+    warm: () => Promise.resolve(),
+    whenExited: () => Promise.resolve(),
+    memoryBytes: () => Promise.resolve(undefined),
+    stuckThreads: () => 0,
+    discard: () => {},
+  };
+}
+
+/** A scheduler with one tool, and the outcomes that it sends. */
+function schedulerWith(
+  tool: Pick<ToolManifest, 'name' | 'file' | 'side_effects'>,
+  threads: Threads,
+): { readonly scheduler: Scheduler; readonly outcomes: OutcomeFrame[] } {
+  const outcomes: OutcomeFrame[] = [];
+  const scheduler = createScheduler(SETTINGS, {
+    sendOutcomes: (json) => outcomes.push(...(JSON.parse(`[${json}]`) as OutcomeFrame[])),
+    sendStarting: () => Promise.resolve(),
+    log: () => {},
+    giveUp: () => {},
+  });
+  const about = { description: 'A tool.', parameters: { type: 'object' } };
+  const manifest = { ...tool, ...about, timeout_ms: 30_000, result_char_limit: 1_000 };
+  scheduler.use({ tools: [manifest], problems: [] }, threads);
+  return { scheduler, outcomes };
+}
 
 test('of a tool nobody has measured one task runs alone for a moment, then as many as the slow lane takes', () => {
   vi.useFakeTimers({ toFake: ['performance', 'setInterval', 'clearInterval'] });
   try {
     const tasks: ThreadTask[] = [];
-    const threads: Threads = {
-      lanes: { fast: 2, slow: 4 },
-      threadsMax: 6,
-      run: (task) => {
-        tasks.push(task);
-        return new Promise(() => {});
-      },
-      inspect: () => Promise.reject(new Error('not asked for')),
-      warm: () => Promise.resolve(),
-      whenExited: () => Promise.resolve(),
-      memoryBytes: () => Promise.resolve(undefined),
-      stuckThreads: () => 0,
-      discard: () => {},
-    };
-    const settings: HostSettings = {
-      tools_dirs: [],
-      threads: 2,
-      calls_in_flight_per_thread: 16,
-      thread_memory_mb: 256,
-      thread_idle_ms: 30_000,
-      load_timeout_ms: 10_000,
-    };
-    const scheduler = createScheduler(settings, {
-      sendOutcomes: () => {},
-      sendStarting: () => Promise.resolve(),
-      log: () => {},
-      giveUp: () => {},
+    const threads = threadsThat((task) => {
+      tasks.push(task);
+      return new Promise(() => {});
     });
-    const tool = { name: 'new', description: 'A tool.', parameters: { type: 'object' }, file: '/new.ts' };
-    const manifest = { ...tool, side_effects: 'none', timeout_ms: 30_000, result_char_limit: 1_000 } as const;
-    scheduler.use({ tools: [manifest], problems: [] }, threads);
+    const { scheduler } = schedulerWith({ name: 'new', file: '/new.ts', side_effects: 'none' }, threads);
     scheduler.enqueue(
       Array.from({ length: 200 }, (_, id) => [id, 'new', 0, 2] as const),
       Buffer.from('{}'.repeat(200)),
@@ -49,4 +70,39 @@ test('of a tool nobody has measured one task runs alone for a moment, then as ma
   } finally {
     vi.useRealTimers();
   }
+});
+
+test('a call that is given up before its thread has its task is not begun, and its neighbours are', async () => {
+  const ledger = `${await testDirectory()}/ledger`;
+  const posted = Promise.withResolvers<void>();
+  const thread = Promise.withResolvers<void>();
+  const threads = threadsThat(async (task) => {
+    posted.resolve();
+    await thread.promise;
+    const callInProgress = new AsyncLocalStorage<LiveCall>();
+    return startTaskRun(task, { threadId: 1, callInProgress, post: scheduler.onReport }).finish();
+  });
+  const file = `${TOOLS_DIR}/pay_once.ts`;
+  const { scheduler, outcomes } = schedulerWith({ name: 'pay_once', file, side_effects: 'once' }, threads);
+  const calls = [1, 2].map((id) =>
+    JSON.stringify({ id, arguments: { ledger }, idempotency_key: `key-${id}` }),
+  );
+  scheduler.enqueue(
+    calls.map((json, index) => [index + 1, 'pay_once', 0, json.length] as const),
+    Buffer.from(calls.join('')),
+  );
+  await posted.promise;
+  scheduler.cancel([1]);
+  thread.resolve();
+  await until(() => outcomes.length === 2);
+  expect(outcomes).toMatchObject([
+    {
+      id: 1,
+      status: 'crashed',
+      started: false,
+      result: 'AbortError: the caller gave up before the call started',
+    },
+    { id: 2, status: 'succeeded', started: true },
+  ]);
+  expect(await linesOf(ledger)).toEqual(['key-2']);
 });
