@@ -168,6 +168,8 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
     const timeoutMs = call.frame.timeout_ms ?? call.tool.timeout_ms;
     const timer = setTimeout(
       () => {
+        // Cancelled before, it has given its slot back: two calls in one slot would leave one of them without a deadline.
+        if (call.ended) return;
         interrupt(
           call,
           'timed_out',

@@ -1,0 +1,44 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import type { LiveCall } from '../src/live-call.ts';
+import { createProgress, readCall, readSlot } from '../src/progress.ts';
+import { startTaskRun } from '../src/task-run.ts';
+import { testDirectory, TOOLS_DIR, until } from './support/tool-hosts.ts';
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval'] }));
+afterEach(() => void vi.useRealTimers());
+
+test('a cancelled call that goes on past its deadline gives its slot back once', async () => {
+  const file = `${await testDirectory()}/lines`;
+  const progress = createProgress(4, 2);
+  const tools = ['deaf', 'slow'].map((name) => ({
+    name,
+    file: `${TOOLS_DIR}/${name}.ts`,
+    once: false,
+    timeout_ms: name === 'deaf' ? 200 : 60_000,
+    result_char_limit: 1_000,
+  }));
+  const calls = [1, 2, 3, 4].map((id) => ({ id, arguments: { file, ms: 60_000 } }));
+  const run = startTaskRun(
+    {
+      task: 1,
+      cells: progress.cells,
+      slots: progress.slots,
+      tools,
+      calls_json: JSON.stringify(calls),
+      tool_of_call: [0, 1, 1, 1],
+    },
+    { threadId: 1, callInProgress: new AsyncLocalStorage<LiveCall>(), post: () => {} },
+  );
+  const entered = (): number[] =>
+    calls.flatMap((_, call) => (readCall(progress, call) === 'entered' ? [call] : []));
+  // Does not end: the thread would be stopped for the call that goes on.
+  void run.finish();
+  await until(() => entered().length === 2);
+  run.cancel(new Set([1]));
+  await until(() => entered().length === 2);
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(entered()).toEqual([1, 2]);
+  expect([readSlot(progress, 0), readSlot(progress, 1)].sort()).toEqual([1, 2]);
+  run.cancel(new Set([2, 3, 4]));
+});
