@@ -20,6 +20,8 @@ export function describeEnd(end: ThreadEnd, settings: HostSettings): string {
       return `importing a module took longer than ${settings.load_timeout_ms} ms`;
     case 'no_start':
       return `no thread began the task in time`;
+    case 'stuck':
+      return 'something that an ended call left running kept it from going on';
     case 'crash':
       return 'it crashed';
   }

@@ -20,6 +20,8 @@ import type { Threads } from './threads.ts';
 const DEADLINE_SLACK_MS = 250;
 /** A thread that has not begun its task by then never will. */
 const START_TIMEOUT_MS = 15_000;
+/** A thread that has calls waiting, and none under way for so long, is in the hands of a timer or promise of an ended call. */
+const STUCK_AFTER_MS = 5_000;
 /** How often a thread is asked for its memory: a tool that fills it at a gigabyte per second gets 50 MB further. */
 const MEMORY_EVERY_MS = 50;
 /** Cancelled calls have this long to end by themselves. */
@@ -97,6 +99,7 @@ export function startTask(parts: TaskParts): RunningTask {
   let loading: Seen = { call: undefined, sinceMs: postedMs };
   const seenInSlot = Array.from({ length: slots }, (): Seen => ({ call: undefined, sinceMs: postedMs }));
   const overdue = new Set<number>();
+  let lastBusyMs: number | undefined;
   let memoryAskedMs = postedMs;
   let memoryAsked = false;
 
@@ -133,7 +136,7 @@ export function startTask(parts: TaskParts): RunningTask {
     }
     await threads.whenExited(readThread(progress));
     const { end, detail } = stopping ?? { end: 'crash', detail: describeCrash(crash, settings) };
-    if (end === 'crash') parts.log(`a thread ended: ${detail}`);
+    if (end === 'crash' || end === 'stuck') parts.log(`a thread ended: ${detail}`);
     settle(end, detail);
   }
 
@@ -219,6 +222,12 @@ export function startTask(parts: TaskParts): RunningTask {
     return overdue.size > 0 ? 'deadline' : undefined;
   }
 
+  function lookForLife(nowMs: number): ThreadEnd | undefined {
+    const isBusy = loading.call !== undefined || seenInSlot.some(({ call }) => call !== undefined);
+    if (isBusy || lastBusyMs === undefined) lastBusyMs = nowMs;
+    return nowMs - lastBusyMs > STUCK_AFTER_MS ? 'stuck' : undefined;
+  }
+
   function lookAtMemory(nowMs: number, threadId: number): void {
     if (memoryAsked || nowMs - memoryAskedMs < MEMORY_EVERY_MS) return;
     memoryAsked = true;
@@ -239,7 +248,7 @@ export function startTask(parts: TaskParts): RunningTask {
       if (threadId === undefined) return nowMs - postedMs > START_TIMEOUT_MS ? 'no_start' : undefined;
       lookAtMemory(nowMs, threadId);
       if (cancelledMs !== undefined && nowMs - cancelledMs > CANCEL_GRACE_MS) return 'cancelled';
-      return lookAtLoading(nowMs) ?? lookAtSlots(nowMs);
+      return lookAtLoading(nowMs) ?? lookAtSlots(nowMs) ?? lookForLife(nowMs);
     },
     stop(end, detail = describeEnd(end, settings)) {
       if (stopping !== undefined || returned) return;

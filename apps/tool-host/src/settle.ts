@@ -11,6 +11,8 @@ export type ThreadEnd =
   | 'load_timeout'
   /** Stopped by us: the thread never began the task. */
   | 'no_start'
+  /** Stopped by us: nothing of the task was under way, and the thread did not go on with it. */
+  | 'stuck'
   /** Ended by itself, or had to be: out of memory, `process.exit`, an error thrown outside of any promise. */
   | 'crash';
 

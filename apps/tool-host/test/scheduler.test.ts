@@ -2,10 +2,11 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { expect, test, vi } from 'vitest';
 import type { ToolManifest } from '../src/contract.ts';
 import type { LiveCall } from '../src/live-call.ts';
+import { markThread } from '../src/progress.ts';
 import type { HostSettings, OutcomeFrame } from '../src/protocol.ts';
 import { createScheduler, type Scheduler } from '../src/scheduler.ts';
 import { startTaskRun } from '../src/task-run.ts';
-import type { ThreadReport, ThreadTask } from '../src/task.ts';
+import type { ThreadTask } from '../src/task.ts';
 import type { Threads } from '../src/threads.ts';
 import { linesOf, testDirectory, TOOLS_DIR, until } from './support/tool-hosts.ts';
 
@@ -19,7 +20,7 @@ const SETTINGS: HostSettings = {
 };
 
 /** Two fast threads and four slow ones that do with a task what the test says. */
-function threadsThat(run: (task: ThreadTask) => Promise<ThreadReport>): Threads {
+function threadsThat(run: Threads['run']): Threads {
   return {
     lanes: { fast: 2, slow: 4 },
     threadsMax: 6,
@@ -105,4 +106,24 @@ test('a call that is given up before its thread has its task is not begun, and i
     { id: 2, status: 'succeeded', started: true },
   ]);
   expect(await linesOf(ledger)).toEqual(['key-2']);
+});
+
+test('calls that wait in a thread which goes on with nothing are made in another', async () => {
+  vi.useFakeTimers({ toFake: ['performance', 'setInterval', 'clearInterval'] });
+  try {
+    let taken = 0;
+    const threads = threadsThat(({ cells, slots }, signal) => {
+      taken += 1;
+      markThread({ cells, slots }, taken);
+      return new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('stopped'))));
+    });
+    const { scheduler } = schedulerWith({ name: 'any', file: '/any.ts', side_effects: 'once' }, threads);
+    scheduler.enqueue([[1, 'any', 0, 2]], Buffer.from('{}'));
+    await vi.advanceTimersByTimeAsync(4_000);
+    expect(taken).toBe(1);
+    await vi.advanceTimersByTimeAsync(2_000);
+    expect(taken).toBe(2);
+  } finally {
+    vi.useRealTimers();
+  }
 });
