@@ -216,17 +216,20 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
     deathsInARow += 1;
     if (!wasReady) failedStarts += 1;
     if (failedStarts >= FAILED_STARTS_MAX || (!wasReady && catalogUnknown)) {
-      rejectWaiting(new ToolHostUnavailableError(`the tool host does not come up: ${reason}`));
+      const problem = `the tool host does not come up: ${reason}`;
+      for (const call of queue.takeWhere(() => true))
+        call.dispatch.outcomes[call.position] = interruptedOutcome(call, false, problem);
+      rejectWaiting((outcomes) => new ToolHostUnavailableError(problem, outcomes));
       return;
     }
     const delayMs = deathsInARow === 1 ? 0 : RESTART_DELAY_MS_MIN * 2 ** (deathsInARow - 2);
     restartTimer = setTimeout(start, Math.min(RESTART_DELAY_MS_MAX, delayMs));
   }
 
-  function rejectWaiting(error: Error): void {
-    firstReady.reject(error);
-    for (const dispatch of dispatches) settle(dispatch, error);
-    for (const reload of reloads.values()) reload.reject(error);
+  function rejectWaiting(errorWith: (outcomes?: readonly ToolCallOutcome[]) => Error): void {
+    firstReady.reject(errorWith());
+    for (const dispatch of dispatches) settle(dispatch, errorWith(dispatch.outcomes));
+    for (const reload of reloads.values()) reload.reject(errorWith());
     reloads.clear();
     queue.takeWhere(() => true);
   }
@@ -343,7 +346,7 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
         closed = true;
         clearInterval(pinger);
         clearTimeout(restartTimer);
-        rejectWaiting(new ToolHostClosedError());
+        rejectWaiting(() => new ToolHostClosedError());
         if (child === undefined) gone.resolve();
         child?.release();
       }

@@ -17,6 +17,12 @@ export class ToolHostClosedError extends Error {
 /** Thrown when the tool host's process does not come up. Tool faults never cause it; the message says what the process said. */
 export class ToolHostUnavailableError extends Error {
   override readonly name = 'ToolHostUnavailableError';
+  /** Of `runCalls`: what the calls came to before, in the order given; those that never began are `crashed` and not started. */
+  readonly outcomes: readonly ToolCallOutcome[];
+  constructor(message: string, outcomes: readonly ToolCallOutcome[] = []) {
+    super(message);
+    this.outcomes = outcomes;
+  }
 }
 
 /** The worker's hold on its tool host. */

@@ -1,10 +1,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
+import { rm, symlink } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import type { ToolCallOutcome } from '../src/index.ts';
+import { ToolHostUnavailableError, type ToolCallOutcome } from '../src/index.ts';
 import { callOf, isAlive, linesOf, startTestHost, testDirectory, until } from './support/tool-hosts.ts';
 
 const statuses = (outcomes: readonly ToolCallOutcome[]): string[] =>
@@ -216,6 +217,29 @@ describe('the process of the host', () => {
       expect(statuses(await next)).toEqual(['succeeded']);
     },
   );
+
+  test('when it cannot be started again, callers are told what came of their calls', async () => {
+    const directory = await testDirectory();
+    const nodePath = `${directory}/node`;
+    const ledger = `${directory}/ledger`;
+    await symlink(process.execPath, nodePath);
+    const host = await startTestHost({ threads: 1, nodePath });
+    const running = host.runCalls([
+      callOf('no_such_tool'),
+      callOf('pay_once', { ledger, ms: 30_000 }),
+      ...Array.from({ length: 100 }, () => callOf('slow', { ms: 30_000 })),
+    ]);
+    const refused = expect(running).rejects.toBeInstanceOf(ToolHostUnavailableError);
+    await until(async () => (await linesOf(ledger)).length === 1);
+    await rm(nodePath);
+    process.kill(host.pid()!, 'SIGKILL');
+    await refused;
+    const { outcomes } = (await running.catch((error: unknown) => error)) as ToolHostUnavailableError;
+    expect(outcomes).toHaveLength(102);
+    expect(outcomes[0]).toMatchObject({ status: 'failed', result: "there is no tool named 'no_such_tool'" });
+    expect(outcomes[1]).toMatchObject({ status: 'crashed', started: true });
+    expect(outcomes[101]).toMatchObject({ status: 'crashed', started: false });
+  });
 
   test('it ends when the process that started it is killed', { timeout: 30_000 }, async () => {
     const owner = spawn(process.execPath, [fileURLToPath(new URL('./fixtures/owner.ts', import.meta.url))], {

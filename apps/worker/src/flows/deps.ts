@@ -36,7 +36,10 @@ export interface ToolReply {
   readonly started: boolean;
 }
 
-/** Whatever carries module tools out. One reply a request, in the order asked; a tool's fault is a reply, never an error. */
+/**
+ * Whatever carries module tools out. One reply a request, in the order asked; a tool's fault is a reply, never an error.
+ * When it rejects because it is away, `outcomes` of the error are the replies as far as there are any.
+ */
 export interface ToolPort {
   runCalls(
     calls: readonly ToolRequest[],

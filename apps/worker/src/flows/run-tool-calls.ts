@@ -89,7 +89,7 @@ async function carryOutChunk(deps: FlowDeps, chunk: ClaimedRunChunk, lease: Held
       await askInWaves(deps, lease, asked, hand);
     } catch (error) {
       // What has been done is kept whatever went wrong; if that fails too, the first error is the one to tell.
-      await keepReplies(deps, lease, open, hand).catch(() => undefined);
+      await keepReplies(deps, lease, open, hand, true).catch(() => undefined);
       throw error;
     }
     if (lease.signal.aborted) {

@@ -1,4 +1,5 @@
 import type {} from '../../../../test/global-setup.ts';
+import { ToolHostUnavailableError } from '@nightshift/tool-host';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
 import type { FlowDeps, ToolPort, ToolReply, ToolRequest } from '../../src/flows/deps.ts';
@@ -225,6 +226,40 @@ describe('a worker that is stopped in the middle of its calls', () => {
       },
     ]);
     expect(await house.rows('select 1 from tool_call where held_result is not null')).toEqual([]);
+  });
+
+  test('keeps what it has when its tool host goes and does not come back, and makes the rest once there is one', async () => {
+    const batch = await submitCalls([
+      [['act_once', 'charged']],
+      [['act_once', 'charge broken']],
+      [['act_once', 'charge not begun']],
+      [['act_idempotent', 'put broken']],
+      [['act_none', 'look not begun']],
+    ]);
+    await untilActing();
+    const away = house.worker({
+      tools: {
+        runCalls: (calls) =>
+          Promise.reject(
+            new ToolHostUnavailableError(
+              'the tool host does not come up',
+              calls.map((request) => {
+                const what = whatOf(request);
+                const status = what === 'charged' ? 'succeeded' : 'crashed';
+                return { ...reply(request, status, !what.includes('not begun')), truncated: false };
+              }),
+            ),
+          ),
+      },
+    });
+    await expect(runToolCalls(away)).rejects.toThrow('The tool host does not take calls.');
+    expect(await statesOf(batch)).toEqual(['succeeded', 'unknown', 'pending', 'running', 'pending']);
+
+    const { tools, done } = world();
+    await house.drive(house.worker({ tools }), { hasten: true });
+    expect(done.map(whatOf).sort()).toEqual(['charge not begun', 'look not begun', 'put broken']);
+    expect(await resultsOf(batch.run_ids[0])).toMatchObject([{ content: 'charged is succeeded' }]);
+    expect((await statesOf(batch)).filter((state) => state !== 'succeeded')).toEqual(['unknown']);
   });
 
   test('changes nothing when another has taken its chunk over', async () => {

@@ -74,17 +74,19 @@ async function begin(
 
 /**
  * Writes the replies in hand to the rows of their calls, under the epoch of the lease: once the signal has fired, too,
- * as long as nobody has taken the chunk over. Returns the calls whose result cannot be stored.
+ * as long as nobody has taken the chunk over. `cutOff`: the calls that came to no end are left to whoever takes the chunk
+ * next. Returns the calls whose result cannot be stored.
  */
 export async function keepReplies(
   deps: FlowDeps,
   lease: HeldLease,
   calls: readonly Call[],
   hand: Hand,
+  cutOff = lease.signal.aborted,
 ): Promise<readonly Call[]> {
   const due = calls.flatMap((call): readonly Kept[] => {
     const reply = hand.kept.has(call.key) ? undefined : hand.replies.get(call.key);
-    const result = reply === undefined ? null : resultToKeep(call, reply, lease.signal.aborted);
+    const result = reply === undefined ? null : resultToKeep(call, reply, cutOff);
     return result === null ? [] : [{ call, result }];
   });
   return keepInParts(deps, lease, due, hand);
@@ -134,6 +136,8 @@ async function ask(
     }
   } catch (cause) {
     // No fault of a call, which would be a reply: the chunk waits until there is a tool host again.
+    const { outcomes = [] } = cause as { readonly outcomes?: readonly ToolReply[] };
+    for (const reply of outcomes) replies.set(reply.call_id, reply);
     throw new NightshiftError('tool_host_unavailable', 'The tool host does not take calls.', { cause });
   }
   for (const { key, planned } of calls) {

@@ -127,8 +127,8 @@ export function settledBy(call: Call, reply: ToolReply): SettledCall {
 
 /**
  * What is to be kept of a reply on the row of its call; null when there is nothing to keep and the call is to be made
- * again. `cutOff`: the calls were given up by us, so that one that was not entered, or that broke off and may be
- * repeated, is left to the next worker.
+ * again. `cutOff`: the calls were given up by us or the tool host went, so that one that was not entered, or that broke
+ * off and may be repeated, is left to the next worker.
  */
 export function resultToKeep(call: Call, reply: ToolReply, cutOff: boolean): CallResult | null {
   const row = { run_id: call.run.run_id, step_number: call.run.step_number, call_index: call.planned.index };
