@@ -107,6 +107,11 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
     switch (frame.kind) {
       case 'ready':
         catalog = frame.catalog;
+        // Who started the first process asks for its problems; of those that follow it nobody does.
+        if (!catalogUnknown) {
+          for (const { file, reason } of catalog.problems)
+            onLog(`[tool-host] tool module left out: ${file}: ${reason}`, 'host');
+        }
         ready = true;
         failedStarts = 0;
         firstReady.resolve();

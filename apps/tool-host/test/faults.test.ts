@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
-import { rm, symlink } from 'node:fs/promises';
+import { rm, symlink, writeFile } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
@@ -217,6 +217,23 @@ describe('the process of the host', () => {
       expect(statuses(await next)).toEqual(['succeeded']);
     },
   );
+
+  test('when it is started anew without a module that it had, the log says why', async () => {
+    const directory = await testDirectory();
+    const file = `${directory}/mine.js`;
+    await writeFile(
+      file,
+      `export const description = 'Mine.'; export const parameters = { type: 'object' }; export const run = () => 'mine';`,
+    );
+    const host = await startTestHost({ toolsDirs: [directory] });
+    expect(host.ownLog).toEqual([]);
+    await writeFile(file, 'export const');
+    process.kill(host.pid()!, 'SIGKILL');
+    expect(statuses(await host.runCalls([callOf('mine')]))).toEqual(['failed']);
+    expect(host.ownLog.at(-1)).toMatch(
+      /^\[tool-host\] tool module left out: .*mine\.js: could not be imported: SyntaxError/,
+    );
+  });
 
   test('when it cannot be started again, callers are told what came of their calls', async () => {
     const directory = await testDirectory();
