@@ -26,8 +26,10 @@ const FLOW = 'ingest-results';
 const RESULTS_LATE_MS = 3_600_000;
 /** Characters of the lines of one transaction: long answers make smaller chunks, so that memory does not grow with them. */
 const CHUNK_CHARS_MAX = 4_000_000;
-/** Workers that ended one after the other over the results, from which on the next lines are applied one by one. */
-const LAPSES_MAX = 3;
+/** Workers that may end over the results, one after the other, before the next lines are taken in smaller chunks. */
+const LAPSES_MAX = 2;
+/** By how much chunks shrink with each further one. */
+const CHUNK_DIVISOR = 10;
 
 /**
  * Streams the results of an ended provider batch and applies every line exactly once.
@@ -36,8 +38,8 @@ const LAPSES_MAX = 3;
  * every step that was sent has left `sealed`. Otherwise it is streamed again from the top; steps that complete passes
  * keep missing are settled as missing.
  *
- * A line that ends every worker, or blocks it for longer than its lease, is found by that: after some of them a chunk's worth
- * of lines is applied one by one, each noted before it is tried, and the one that is the cause is put aside.
+ * A line that ends every worker, or blocks it for longer than its lease, is found by that: a chunk's worth of lines is applied in
+ * ever smaller chunks, at last one by one, each noted before it is tried, and the one that is the cause is put aside.
  */
 export async function ingestResults(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant, hooks, settings } = deps;
@@ -170,14 +172,17 @@ async function streamOnce(
   const ends = { cut: false };
   const { chunk_lines, chunks_in_flight } = deps.settings;
   let { lapses } = batch;
-  let linesAlone = lapses >= LAPSES_MAX ? chunk_lines : 0;
+  const divisor = CHUNK_DIVISOR ** Math.max(0, lapses - LAPSES_MAX);
+  const smallChunk = Math.max(1, Math.floor(chunk_lines / divisor));
+  /** Lines that are still to be applied in small chunks. */
+  let careful = divisor > 1 ? chunk_lines : 0;
   const left: string[] = [];
   try {
     const chunks = linesInChunks(
       splitLines(opened.chunks, { maxLineBytes: deps.settings.line_bytes_max }),
-      () => (linesAlone > 0 ? 1 : chunk_lines),
+      () => (careful > 0 ? smallChunk : chunk_lines),
     );
-    await eachInFlight(chunks, linesAlone > 0 ? 1 : chunks_in_flight, async (lines) => {
+    await eachInFlight(chunks, careful > 0 ? 1 : chunks_in_flight, async (lines) => {
       lease.signal.throwIfAborted();
       proof.lines += lines.length;
       if (!proof.isOurs) {
@@ -189,13 +194,13 @@ async function streamOnce(
       await deps.hooks?.('ingest.before_chunk');
       const [line] = lines;
       const chunk =
-        linesAlone > 0 && line !== undefined
+        careful > 0 && smallChunk === 1 && line !== undefined
           ? await applyAlone(deps, batch, lease, line, left)
           : await applyHalving(deps, batch, lease, lines);
-      linesAlone -= chunk.applied;
+      careful -= chunk.applied;
       ends.cut ||= chunk.cut;
       add(chunk);
-      if (lapses > 0 && chunk.applied > 0) {
+      if (lapses > 0 && chunk.applied > 0 && careful <= 0) {
         lapses = 0;
         await forgetLapses(deps.db, lease);
       }
