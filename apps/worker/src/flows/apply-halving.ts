@@ -19,15 +19,22 @@ interface FailedLine {
  * the cause are alone; those are put aside and their runs end, and all others are applied. A line that merely takes too long
  * is left for the next pass while there is one. Where many lines fail alone, none is put aside: the pass stops, and the
  * provider keeps the results until the fault is mended.
+ *
+ * `left`: the lines are no whole chunk, in which it would be seen how many fail; those that do are added here, with the reason.
  */
 export async function applyHalving(
   deps: FlowDeps,
   batch: ClaimedProviderBatch,
   lease: HeldLease,
   lines: readonly Line[],
+  left: string[] | null = null,
 ): Promise<AppliedChunk> {
   const failures: FailedLine[] = [];
-  const applied = await applyOrHalve(deps, batch, lease, lines, failures, true);
+  const applied = await applyOrHalve(deps, batch, lease, lines, failures, left === null);
+  if (left !== null) {
+    left.push(...failures.map(({ line, reason }) => `line ${line.number}: ${reason}`));
+    return applied;
+  }
   const [first] = failures;
   if (first === undefined) return applied;
   if (failures.length > POISON_LINES_MAX) {
@@ -53,10 +60,10 @@ async function applyOrHalve(
   lease: HeldLease,
   lines: readonly Line[],
   failures: FailedLine[],
-  triesCalls: boolean,
+  isWhole: boolean,
 ): Promise<AppliedChunk> {
   try {
-    return await applyResultLines(deps, batch, lease, lines, triesCalls);
+    return await applyResultLines(deps, batch, lease, lines, isWhole);
   } catch (error) {
     const slow = isStatementTimeout(error);
     if (judgeError(error) !== 'poison' && !slow) throw error;

@@ -75,22 +75,24 @@ const STALE_TRIES_MAX = 5;
 const POISON_CHARS = 4_000_000;
 
 /**
- * Decodes a chunk of result lines, each in isolation, and applies them in one transaction. `triesCalls`: quick calls that
- * the answers make are made first, so that they end in the same one.
+ * Decodes a chunk of result lines, each in isolation, and applies them in one transaction. `isWhole`: they are not merely a
+ * part of a chunk that has failed. Quick calls that the answers make are made first then, so that they end in the same
+ * transaction, and how many of them fail tells an outage from failures of their own.
  */
 export async function applyResultLines(
   deps: FlowDeps,
   batch: ClaimedProviderBatch,
   lease: HeldLease,
   lines: readonly Line[],
-  triesCalls = true,
+  isWhole = true,
 ): Promise<AppliedChunk> {
   // A line that cannot be read may read well the next time; only the last pass takes it for the provider's answer.
   const isLastPass = batch.streams + 1 >= deps.settings.streams_max;
-  const { entries, bad, cut, accountTrouble } = sortLines(batch, lines, isLastPass, deps.settings.prices);
+  const { prices } = deps.settings;
+  const { entries, bad, cut, accountTrouble } = sortLines(batch, lines, isLastPass, prices, isWhole);
   const ids = { chunk_ids: [newId(), newId(), newId()] as const, tally_slot: tallySlot() };
   const runs = await readRunsToDecide(deps.db, [...entries.keys()]);
-  const quick = triesCalls ? await tryQuickCalls(deps, lease, entries.values(), runs) : NOTHING_TRIED;
+  const quick = isWhole ? await tryQuickCalls(deps, lease, entries.values(), runs) : NOTHING_TRIED;
   const { applied, report } = await decideWhileFresh(deps, entries, runs, (facts) =>
     inTransaction(deps.db, async (trx) => {
       await holdLease(trx, lease);

@@ -1,3 +1,4 @@
+import { toCustomId } from '@nightshift/agent-core';
 import {
   claimDueProviderBatches,
   commitDisproved,
@@ -8,13 +9,14 @@ import {
   judgeError,
   readNow,
   readOpenDoubts,
+  readOpenSteps,
   type ClaimedProviderBatch,
 } from '@nightshift/db';
 import type { HeldLease } from '../leases/keeper.ts';
 import { withLease } from '../leases/with-lease.ts';
 import { splitLines, type Line } from '../provider/line-splitter.ts';
 import { ResultsInterrupted } from '../provider/port.ts';
-import { applyAlone } from './apply-alone.ts';
+import { applyAlone, ownCustomId } from './apply-alone.ts';
 import { applyHalving } from './apply-halving.ts';
 import type { AppliedChunk } from './apply-result-lines.ts';
 import type { FlowDeps, FlowReport } from './deps.ts';
@@ -177,6 +179,7 @@ async function streamOnce(
   /** Lines that are still to be applied in small chunks. */
   let careful = divisor > 1 ? chunk_lines : 0;
   const left: string[] = [];
+  const open = careful > 0 ? await readOpenIds(deps, batch) : null;
   try {
     const chunks = linesInChunks(
       splitLines(opened.chunks, { maxLineBytes: deps.settings.line_bytes_max }),
@@ -191,12 +194,15 @@ async function streamOnce(
         if (theirs === false) proof.isOurs = true;
         else return;
       }
+      const due = open === null ? lines : lines.filter((line) => isDue(batch, line, open));
+      total.refused += lines.length - due.length;
+      const [line] = due;
+      if (line === undefined) return;
       await deps.hooks?.('ingest.before_chunk');
-      const [line] = lines;
       const chunk =
-        careful > 0 && smallChunk === 1 && line !== undefined
+        careful > 0 && smallChunk === 1
           ? await applyAlone(deps, batch, lease, line, left)
-          : await applyHalving(deps, batch, lease, lines);
+          : await applyHalving(deps, batch, lease, due, careful > 0 ? left : null);
       careful -= chunk.applied;
       ends.cut ||= chunk.cut;
       add(chunk);
@@ -221,6 +227,18 @@ async function streamOnce(
   const [poison] = total.poison;
   const reason = poison ?? 'steps without a line';
   return { ...total, foreign, complete: true, ended: true, alarm: poison !== undefined, reason };
+}
+
+/** The custom ids of the requests that have no answer yet. */
+async function readOpenIds(deps: FlowDeps, batch: ClaimedProviderBatch): Promise<ReadonlySet<string>> {
+  const steps = await readOpenSteps(deps.db, batch.id, batch.request_count);
+  return new Set(steps.map((key) => toCustomId(batch.nonce, key)));
+}
+
+/** Whether a line may change anything: all but those whose step has its answer. */
+function isDue(batch: ClaimedProviderBatch, line: Line, open: ReadonlySet<string>): boolean {
+  const named = ownCustomId(batch, line);
+  return named === null || open.has(named);
 }
 
 /** Regroups lines into chunks of `size`, as it is when a chunk begins; fewer where they are long. */

@@ -36,13 +36,15 @@ export interface SortedLines {
 
 /**
  * Decodes each line for itself and says where it belongs. `isLastPass`: a line that cannot be read is the provider's answer
- * now; before, it may read well the next time.
+ * now; before, it may read well the next time. `isWhole`: a chunk as it came; in a part of one nobody can tell an outage, so
+ * that what may be tried again counts as one.
  */
 export function sortLines(
   batch: { readonly nonce: string },
   lines: readonly Line[],
   isLastPass: boolean,
   prices: PriceTable,
+  isWhole = true,
 ): SortedLines {
   const entries = new Map<string, Entry>();
   const bad: QuarantinedLine[] = [];
@@ -80,7 +82,7 @@ export function sortLines(
       bad.push(asideOf(line, decoded.custom_id, 'conflicting'));
     }
   }
-  if (isOutage([...entries.values()].map((entry) => entry.outcome))) {
+  if (!isWhole || isOutage([...entries.values()].map((entry) => entry.outcome))) {
     for (const [id, entry] of entries) entries.set(id, { ...entry, outcome: asOutage(entry.outcome) });
   }
   return { entries, bad, cut, accountTrouble };

@@ -62,10 +62,7 @@ export async function submitProviderBatch(deps: FlowDeps): Promise<FlowReport> {
     const requests = await takeBackUnsendable(deps, batch, lease);
     if (requests === 0)
       return { flow: FLOW, worked: true, provider_batch_id: batch.id, outcome: 'withdrawn' };
-    if (batch.lapses >= LAPSES_MAX) {
-      const report = await takeApart(deps, batch, lease, requests);
-      if (report !== null) return report;
-    }
+    if (batch.lapses >= LAPSES_MAX && requests > 1) return halve(deps, batch, lease, requests);
     const claimed = await claimCredential(db, batch.credential, claimant);
     if (claimed === null) {
       await leases.release(lease, CREDENTIAL_WAIT_MS);
@@ -96,37 +93,41 @@ async function takeBackUnsendable(
   return inTransaction(deps.db, (trx) => commitUnsealed(trx, lease, batch.request_count, newId()));
 }
 
-/**
- * Halves a batch that workers did not outlive. A request that is alone is noted before it is tried; null: it may be, and else
- * its run ends.
- */
-async function takeApart(
+/** Halves a batch that workers did not outlive. */
+async function halve(
   deps: FlowDeps,
   batch: ClaimedProviderBatch,
   lease: HeldLease,
   requests: number,
-): Promise<FlowReport | null> {
-  const report = { flow: FLOW, worked: true, provider_batch_id: batch.id, requests };
-  if (requests > 1) {
-    const later = { id: newId(), nonce: newNonce() };
-    await inTransaction(deps.db, (trx) =>
-      commitSplit(trx, lease, 'building', Math.ceil(requests / 2), later, newNonce()),
-    );
-    await deps.bell.ring([{ kind: 'submit', id: batch.id }]);
-    return {
-      ...report,
-      outcome: 'split',
-      reason: `${batch.lapses} workers ended while they had it`,
-      warning: true,
-    };
-  }
+): Promise<FlowReport> {
+  const later = { id: newId(), nonce: newNonce() };
+  await inTransaction(deps.db, (trx) =>
+    commitSplit(trx, lease, 'building', Math.ceil(requests / 2), later, newNonce()),
+  );
+  await deps.bell.ring([{ kind: 'submit', id: batch.id }]);
+  const reason = `${batch.lapses} workers ended while they had it`;
+  return {
+    flow: FLOW,
+    worked: true,
+    provider_batch_id: batch.id,
+    requests,
+    outcome: 'split',
+    reason,
+    warning: true,
+  };
+}
+
+/** The one request of a batch, where three workers ended that had noted it before they tried it; noted now, where not. */
+async function deadlyRequest(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  lease: HeldLease,
+): Promise<readonly UnsendableRequest[]> {
   const tries = await noteSuspect(deps.db, lease, batch, batch.nonce);
-  if (tries <= TRIES_ALONE_MAX) return null;
+  if (tries <= TRIES_ALONE_MAX) return [];
   const reason = `${tries - 1} workers ended while they had it alone`;
   const outcome = { kind: 'poison', answer: null } as const;
-  const open = await readOpenSteps(deps.db, batch.id, 1);
-  const unsendable = open.map((key) => ({ key, outcome, reason }));
-  return { ...report, ...(await takeOut(deps, lease, unsendable, requests)) };
+  return (await readOpenSteps(deps.db, batch.id, 1)).map((key) => ({ key, outcome, reason }));
 }
 
 async function sendClaimed(
@@ -145,6 +146,11 @@ async function sendClaimed(
   await hooks?.('submit.after_claim');
 
   let { requests } = sealed;
+  const deadly = batch.lapses >= LAPSES_MAX ? await deadlyRequest(deps, batch, lease) : [];
+  if (deadly.length > 0) {
+    const taken = await takeOut(deps, lease, deadly, requests);
+    return { flow: { ...report, ...taken }, verdict: UNUSED };
+  }
   const file = await openBodyFile(settings.body_dir);
   try {
     const { unsendable, token_samples } = await encodeRequests(deps, batch, requests, file, lease);

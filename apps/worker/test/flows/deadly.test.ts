@@ -26,8 +26,11 @@ function submitOneAmong(count: number, place: number): Promise<SubmittedBatch> {
 /** Results that the provider does not give just now. */
 const AWAY: ResultsOutcome = { outcome: 'unavailable', status: null, reason: 'away', retry_after_ms: null };
 
-/** A worker that ends wherever it has to do with the definition of this run. */
-async function mortal(runId: string): Promise<FlowDeps> {
+/** A worker that ends, or fails, wherever it has to do with the definition of this run. */
+async function mortal(
+  runId: string,
+  error: Error = Object.assign(new Error('dead'), { code: '57P01' }),
+): Promise<FlowDeps> {
   const [deadly] = await house.rows<{ definition_id: string }>(
     `select definition_id from run where id = $1`,
     [runId],
@@ -37,7 +40,7 @@ async function mortal(runId: string): Promise<FlowDeps> {
     ...worker,
     definitions: {
       get(db, ids) {
-        if (ids.includes(deadly!.definition_id)) throw Object.assign(new Error('dead'), { code: '57P01' });
+        if (ids.includes(deadly!.definition_id)) throw error;
         return worker.definitions.get(db, ids);
       },
     },
@@ -163,23 +166,20 @@ test('what is given back in order is counted anew', async () => {
   expect(await marks()).toEqual({ lapses: 0, suspect_tries: 0 });
 });
 
-test('lines that merely fail while they are applied one by one are left for a pass that sees how many do', async () => {
-  const batch = await submitOneAmong(8, 3);
-  const worker = house.worker();
-  await untilEnded(worker);
-  await lapse(4);
-  const broken = {
-    ...worker,
-    definitions: { get: () => Promise.reject(new TypeError('a fault of ours')) },
-  };
-  const reason = expect.stringMatching(/^line 1: a fault of ours/) as string;
-  expect(await ingestResults(broken)).toMatchObject({ outcome: 'again', applied: 0, alarm: true, reason });
-  await house.hasten();
-  // All of them fail, so that none is given up.
-  expect(await ingestResults(broken)).toMatchObject({ outcome: 'again', applied: 0, alarm: true });
-  expect(await house.rows('select 1 from result_line')).toEqual([]);
-  await house.hasten();
-  expect(await ingestResults(worker)).toMatchObject({ outcome: 'ingested', applied: 8, quarantined: 0 });
-  await house.drive(worker);
-  expect((await house.runsOf(batch.id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
-});
+test.each([3, 4])(
+  'lines that merely fail after %i deaths are left for a pass that sees how many do',
+  async (lapses) => {
+    const batch = await submitOneAmong(8, 3);
+    const worker = house.worker();
+    await untilEnded(worker);
+    await lapse(lapses);
+    const odd = await mortal(batch.run_ids[3]!, new TypeError('a fault of ours'));
+    const reason = expect.stringMatching(/^line \d: a fault of ours/) as string;
+    expect(await ingestResults(odd)).toMatchObject({ outcome: 'again', applied: 7, alarm: true, reason });
+    expect(await house.rows('select 1 from result_line')).toEqual([]);
+    await house.hasten();
+    expect(await ingestResults(worker)).toMatchObject({ outcome: 'ingested', applied: 1, quarantined: 0 });
+    await house.drive(worker);
+    expect((await house.runsOf(batch.id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
+  },
+);

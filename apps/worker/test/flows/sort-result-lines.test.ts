@@ -107,13 +107,15 @@ test('a failure for want of means, or of our organisation, ends no run', () => {
 });
 
 test('where nearly all of many lines failed at the provider, none of them is to blame', () => {
-  const classes = (count: number): unknown[] => {
+  const classes = (count: number, isWhole = true): unknown[] => {
     const texts = Array.from({ length: count }, (_, run) => failure(idOf(run), 'api_error'));
-    const { entries } = sortLines(OURS, linesOf(texts), true, SHIPPED_PRICES);
+    const { entries } = sortLines(OURS, linesOf(texts), true, SHIPPED_PRICES, isWhole);
     return [
       ...new Set([...entries.values()].map(({ outcome }) => 'error_class' in outcome && outcome.error_class)),
     ];
   };
   expect(classes(3)).toEqual(['retryable']);
   expect(classes(10)).toEqual(['outage']);
+  // Of a part nobody knows how many lines of the whole chunk failed.
+  expect(classes(3, false)).toEqual(['outage']);
 });
