@@ -1,5 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type pg from 'pg';
 import { endWith, readCommandLine } from './command-line.ts';
 import { createAgents, readMemories, type DemoAgent } from './demo/agents.ts';
 import { checkBooks, countLeftRuns, type Check } from './demo/checks.ts';
@@ -73,24 +74,10 @@ const stack = await startStack({
   port: Number(process.env.PORT ?? 8283),
   toolsDir: sampleFiles.tools,
   simulatorLatency: 'uniform:200-900',
-  ...(real ? { anthropicApiKey: key } : { workerEnv: DEMO_WORKER_ENV }),
+  ...(real ? { anthropicApiKey: key } : { workerEnv: DEMO_WORKER_ENV, look: refuseLeftRuns }),
   ...(process.env.DATABASE_URL === undefined ? {} : { databaseUrl: process.env.DATABASE_URL }),
   ...(process.env.QUEUE_URL === undefined ? {} : { queueUrl: process.env.QUEUE_URL }),
 }).catch(endWith);
-const left = real ? 0 : await countLeftRuns(stack);
-if (left > 0) {
-  await stack.stop();
-  const fresh =
-    stack.databaseEnded === undefined
-      ? ''
-      : ', or remove them and all else in the database with npm run demo -- --fresh';
-  endWith(
-    new Error(
-      `Runs of earlier starts are not finished (${left}), and the provider would bill them among the demo's. ` +
-        `Let npm start finish them${fresh}.`,
-    ),
-  );
-}
 let failed = true;
 try {
   failed = !(await runDemo(stack, samples));
@@ -99,6 +86,20 @@ try {
 }
 say(`\nTook ${((performance.now() - startedAt) / 1000).toFixed(1)} s.`);
 process.exit(failed ? 1 : 0);
+
+/** Throws where runs of earlier starts would go on. */
+async function refuseLeftRuns(pool: pg.Pool): Promise<void> {
+  const left = await countLeftRuns(pool);
+  if (left === 0) return;
+  const fresh =
+    process.env.DATABASE_URL === undefined
+      ? ', or remove them and all else in the database with npm run demo -- --fresh'
+      : '';
+  throw new Error(
+    `Runs of earlier starts are not finished (${left}), and the provider would bill them among the demo's. ` +
+      `Let npm start finish them${fresh}.`,
+  );
+}
 
 async function runDemo(stack: Stack, samples: readonly Sample[]): Promise<boolean> {
   const client = createClient(stack.apiUrl, stack.apiKey);

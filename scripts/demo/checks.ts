@@ -1,3 +1,4 @@
+import type pg from 'pg';
 import { auditInvariants } from '../../libs/db/src/index.ts';
 import type { Stack } from '../stack/stack.ts';
 
@@ -17,7 +18,7 @@ interface Ledger {
 }
 
 /** Runs of earlier starts that go on by themselves: the provider would bill their requests among those of the demo. */
-export async function countLeftRuns({ pool }: Stack): Promise<number> {
+export async function countLeftRuns(pool: pg.Pool): Promise<number> {
   const { rows } = await pool.query<{ count: number }>(
     `select count(*)::int as count from run r join batch b on b.id = r.batch_id
       where r.ended_at is null and r.state <> 'requires_action' and b.state = 'running'`,

@@ -39,6 +39,8 @@ export interface StackOptions {
   readonly anthropicApiKey?: string;
   readonly databaseUrl?: string;
   readonly queueUrl?: string;
+  /** Looks at the database when it is ready and nobody works on it yet; what it throws ends the start. */
+  readonly look?: (pool: pg.Pool) => Promise<void>;
 }
 
 /** A running service: database, provider, API and workers. */
@@ -89,6 +91,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     if (postgres.source === 'external') await checkConnections(pool, connections, options.workers);
     await migrate(postgres.url);
     await prepareQueue(queueUrl, { checkRedis });
+    await options.look?.(pool);
 
     const starts = new Map<string, () => Promise<StackProcess>>();
     const provider = await startProvider(options, logs, stops);
