@@ -88,7 +88,7 @@ export async function releaseLease(db: Database, lease: Lease, dueInMs: number |
 }
 
 /**
- * Gives back everything that `owner` holds, so that a clean stop or a restart under the same name delays nobody.
+ * Gives back everything that `owner` holds, so that a clean stop delays nobody.
  * A batch on its way to the provider stays leased: whoever sends it counts on the lease that it took before the send.
  */
 export async function releaseAllLeases(db: Database, owner: string): Promise<void> {
