@@ -162,6 +162,7 @@ export {
   type SearchDecision,
   type UnknownSubmission,
 } from './decide/after-search.ts';
+export { LAPSES_MAX, linesAfterLapses } from './decide/after-lapses.ts';
 export {
   decideAfterRefusal,
   REFUSAL_POLICY_DEFAULT,

@@ -1,4 +1,4 @@
-import { toCustomId } from '@nightshift/agent-core';
+import { LAPSES_MAX, linesAfterLapses, toCustomId } from '@nightshift/agent-core';
 import {
   claimDueProviderBatches,
   commitDisproved,
@@ -28,10 +28,6 @@ const FLOW = 'ingest-results';
 const RESULTS_LATE_MS = 3_600_000;
 /** Characters of the lines of one transaction: long answers make smaller chunks, so that memory does not grow with them. */
 const CHUNK_CHARS_MAX = 4_000_000;
-/** Workers that may end over the results, one after the other, before the next lines are taken in smaller chunks. */
-const LAPSES_MAX = 2;
-/** By how much chunks shrink with each further one. */
-const CHUNK_DIVISOR = 10;
 
 /**
  * Streams the results of an ended provider batch and applies every line exactly once.
@@ -174,10 +170,9 @@ async function streamOnce(
   const ends = { cut: false };
   const { chunk_lines, chunks_in_flight } = deps.settings;
   let { lapses } = batch;
-  const divisor = CHUNK_DIVISOR ** Math.max(0, lapses - LAPSES_MAX);
-  const smallChunk = Math.max(1, Math.floor(chunk_lines / divisor));
+  const smallChunk = linesAfterLapses(lapses, chunk_lines);
   /** Lines that are still to be applied in small chunks. */
-  let careful = divisor > 1 ? chunk_lines : 0;
+  let careful = lapses >= LAPSES_MAX ? chunk_lines : 0;
   const left: string[] = [];
   const open = careful > 0 ? await readOpenIds(deps, batch) : null;
   try {

@@ -1,6 +1,7 @@
 import {
   breakerRestMs,
   decideAfterRefusal,
+  LAPSES_MAX,
   type CredentialRest,
   type RefusalCause,
   type StepOutcome,
@@ -40,8 +41,6 @@ const FLOW = 'submit-provider-batch';
 const CREDENTIAL_WAIT_MS = 500;
 /** What a lease must outlast a create by. */
 const LEASE_MARGIN_MS = 5_000;
-/** Workers that ended one after the other while they had a batch, from which on it is taken apart. */
-const LAPSES_MAX = 3;
 
 /**
  * Sends one `building` provider batch: one create at a time per credential, at most one payment per intent.

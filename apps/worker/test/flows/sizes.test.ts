@@ -3,6 +3,7 @@ import { BATCH_REQUESTS_MAX } from '@nightshift/agent-core';
 import { claimDueProviderBatches } from '@nightshift/db';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
+import type { FlowDeps } from '../../src/flows/deps.ts';
 import { encodeRequests } from '../../src/flows/encode-requests.ts';
 import { openBodyFile, type BodyFile } from '../../src/provider/body-file.ts';
 import { openHouse, type House, type SubmittedBatch } from './house.ts';
@@ -13,6 +14,24 @@ beforeAll(async () => {
   house = await openHouse(inject('postgresUrl'));
 });
 afterAll(() => house.close());
+
+/** A worker, and the pages of requests that it reads. */
+function readingPages(): { worker: FlowDeps; pages: { requests: number; chars: number }[] } {
+  const pages: { requests: number; chars: number }[] = [];
+  const worker = house.worker({ settings: { body_bytes_max: 64_000_000 } });
+  const db = worker.db.withPlugin({
+    transformQuery: ({ node }) => node,
+    transformResult({ result }) {
+      const texts = result.rows.flatMap(({ messages_json: text }) =>
+        typeof text === 'string' ? [text] : [],
+      );
+      const chars = texts.reduce((sum, text) => sum + text.length, 0);
+      if (texts.length > 0) pages.push({ requests: texts.length, chars });
+      return Promise.resolve(result);
+    },
+  });
+  return { worker: { ...worker, db }, pages };
+}
 
 test('B46: long answers are written in smaller chunks, so that memory does not grow with them', async () => {
   batch = await house.submit(
@@ -31,55 +50,36 @@ test('B46: long answers are written in smaller chunks, so that memory does not g
 });
 
 test('B46: long conversations are read and encoded a few at a time, and short ones in large pages', async () => {
-  const requestsRead: number[] = [];
-  const worker = house.worker({ settings: { body_bytes_max: 64_000_000 } });
-  const db = worker.db.withPlugin({
-    transformQuery: ({ node }) => node,
-    transformResult({ result }) {
-      if (result.rows.some((row) => 'messages_json' in row)) requestsRead.push(result.rows.length);
-      return Promise.resolve(result);
-    },
-  });
+  const { worker, pages } = readingPages();
+  const requestsRead = (): number[] => pages.splice(0).map(({ requests }) => requests);
   const next = await house.submit(
     batch.agent_ids.map((agent_id) => ({
       input: 'And now? ⟦sim:fixed⟧',
       agent_id,
     })),
   );
-  await house.drive({ ...worker, db });
+  await house.drive(worker);
   expect((await house.runsOf(next.id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
   // The first page is a guess; from then on 500,000 characters a conversation make pages of 7.
-  expect(requestsRead).toEqual([20, 7, 3]);
+  expect(requestsRead()).toEqual([20, 7, 3]);
 
-  requestsRead.length = 0;
   await house.submit(Array.from({ length: 700 }, (_, index) => ({ input: `short ${index}` })));
-  await house.drive({ ...worker, db });
-  expect(requestsRead).toEqual([20, 160, 520]);
+  await house.drive(worker);
+  expect(requestsRead()).toEqual([20, 160, 520]);
 });
 
 test('B46: long conversations behind short ones are not read in a page of the short ones’ size', async () => {
-  const charsRead: number[] = [];
-  const worker = house.worker({ settings: { body_bytes_max: 64_000_000 } });
-  const db = worker.db.withPlugin({
-    transformQuery: ({ node }) => node,
-    transformResult({ result }) {
-      const pages = result.rows as readonly { messages_json?: string }[];
-      if (pages.some((row) => row.messages_json !== undefined)) {
-        charsRead.push(pages.reduce((sum, { messages_json = '' }) => sum + messages_json.length, 0));
-      }
-      return Promise.resolve(result);
-    },
-  });
+  const { worker, pages } = readingPages();
   const short = await house.submit(Array.from({ length: 300 }, (_, index) => ({ input: `before ${index}` })));
   const long = await house.submit(
     batch.agent_ids.map((agent_id) => ({ input: 'And then? ⟦sim:fixed⟧', agent_id })),
   );
-  await house.drive({ ...worker, db });
+  await house.drive(worker);
   for (const { id } of [short, long]) {
     expect((await house.runsOf(id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
   }
   // All 30 of them together, as they would have come with the short ones, are 15,000,000 characters.
-  expect(Math.max(...charsRead)).toBeLessThan(9_000_000);
+  expect(Math.max(...pages.map(({ chars }) => chars))).toBeLessThan(9_000_000);
 });
 
 test('a body never holds more requests than the provider takes, though whole chunks were sealed', async () => {
