@@ -1,6 +1,5 @@
 import { BATCH_REQUESTS_MAX, type StepKey, type StepOutcome } from '@nightshift/agent-core';
 import {
-  readRequestBytes,
   readTokenCalibrations,
   type ClaimedProviderBatch,
   type SealedRequest,
@@ -17,16 +16,9 @@ import {
   type EncodedRequest,
 } from './fit-requests.ts';
 import { openEncoder } from './open-encoder.ts';
+import { openPageSizes } from './page-sizes.ts';
 import { readRequests } from './read-requests.ts';
 import { createUtf8Blocks } from './utf8-blocks.ts';
-
-/** Requests that are read and encoded at a time: the first few, then as many as make about a few megabytes. */
-const PAGE_FIRST = 20;
-const PAGE_GROWTH_MAX = 8;
-const PAGE_MAX = 1_000;
-const PAGE_CHARS = 4_000_000;
-/** Requests of a page whose size is asked for before it is read. */
-const PAGE_SAMPLES = 8;
 
 /** What encoding found besides the requests that are in the file. */
 export interface Encoding {
@@ -59,36 +51,19 @@ export async function encodeRequests(
     unsendable: [],
     calibrations: await readTokenCalibrations(deps.db),
   };
-  let size = PAGE_FIRST;
+  const sizes = openPageSizes(deps, batch.id, requests);
   for (let from = 0; from < requests;) {
     lease.signal.throwIfAborted();
-    const to = from + (await fittingSize(deps, batch.id, from, Math.min(size, requests - from)));
+    const to = from + (await sizes.next(from));
     const page = await readRequests(deps, deps.db, batch.id, from, to);
     if (!(await appendPage(deps, pass, page, { from, to }))) break;
+    sizes.learn(
+      page.length,
+      page.reduce((sum, request) => sum + request.messages_json.length, 0),
+    );
     from = to;
-    // Long conversations make small pages: what those before took is the best guess for the next.
-    const chars = page.reduce((sum, request) => sum + request.messages_json.length, 0);
-    const fitting = Math.floor((page.length * PAGE_CHARS) / Math.max(1, chars));
-    size = Math.max(1, Math.min(fitting, size * PAGE_GROWTH_MAX, PAGE_MAX));
   }
   return { unsendable: pass.unsendable, token_samples: [...samples.values()] };
-}
-
-/**
- * `size`, or about as many as make a page where conversations are longer than those before: each of a few samples stands for
- * the requests up to it.
- */
-async function fittingSize(deps: FlowDeps, batchId: string, from: number, size: number): Promise<number> {
-  if (size <= PAGE_FIRST) return size;
-  const stride = Math.floor(size / PAGE_SAMPLES);
-  const samples = Array.from({ length: PAGE_SAMPLES }, (_, index) => from + (index + 1) * stride - 1);
-  let bytes = 0;
-  for (const [index, each] of (await readRequestBytes(deps.db, batchId, samples)).entries()) {
-    const fitting = Math.floor((PAGE_CHARS - bytes) / Math.max(1, each));
-    if (fitting < stride) return Math.max(1, index * stride + fitting);
-    bytes += each * stride;
-  }
-  return size;
 }
 
 interface EncodingPass {
