@@ -8,7 +8,7 @@ import {
   type ClaimedProviderBatch,
   type PolledBatch,
 } from '@nightshift/db';
-import type { RemoteBatch } from '../provider/port.ts';
+import type { RemoteBatch, Unavailable } from '../provider/port.ts';
 import { withLease } from '../leases/with-lease.ts';
 import type { FlowDeps, FlowReport } from './deps.ts';
 import { settleOpenSteps } from './settle-open-steps.ts';
@@ -56,27 +56,30 @@ async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowRep
   let isNews = false;
   for (const batch of claimed) {
     const lease = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
-    const reason = unanswered.get(batch.id);
-    if (reason !== undefined) {
-      // The provider did not answer: no sign of anything. Ask again at the usual pace, burn nothing. What it said before
+    const silence = unanswered.get(batch.id);
+    if (silence !== undefined) {
+      // The provider did not answer: no sign of anything. Ask again at the usual pace, or when it wishes; burn nothing. What it said before
       // an outage counts no longer: that it knows nothing is believed when it says so all the time.
       const told = now.getTime() - toldAt(batch) <= TELL_AGAIN_MS;
       isNews ||= !told;
       polled.push({
         lease,
         move: 'wait',
-        delay_ms: settings.poll.poll_interval_ms,
+        delay_ms: Math.max(settings.poll.poll_interval_ms, silence.retry_after_ms ?? 0),
         missing: false,
-        ...(told ? {} : { error: { reason, told_at: now.toISOString() } }),
+        ...(told ? {} : { error: { reason: silence.reason, told_at: now.toISOString() } }),
       });
       continue;
     }
     const decision = decide(deps, batch, seen.get(batch.id) ?? null, now);
+    // An outage is over; what else a row says stands.
+    const heard = toldAt(batch) > 0 ? { error: null } : {};
     if (decision.kind === 'lost') lost.push(batch);
-    else if (decision.kind === 'ended') polled.push({ lease, move: 'ended', delay_ms: 0, missing: false });
+    else if (decision.kind === 'ended')
+      polled.push({ lease, move: 'ended', delay_ms: 0, missing: false, ...heard });
     else {
       if (decision.missing && batch.missing_since === null) newlyMissing += 1;
-      polled.push({ lease, move: 'wait', delay_ms: decision.delay_ms, missing: decision.missing });
+      polled.push({ lease, move: 'wait', delay_ms: decision.delay_ms, missing: decision.missing, ...heard });
     }
   }
   const ended = await inTransaction(db, (trx) => commitPolled(trx, polled));
@@ -110,7 +113,7 @@ async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowRep
       ? {}
       : {
           unanswered: unanswered.size,
-          reason: unanswered.values().next().value,
+          reason: unanswered.values().next().value?.reason,
           ...(isNews ? { warning: true } : {}),
         }),
     ...(newlyMissing === 0
@@ -149,15 +152,15 @@ function decide(
 
 interface Looked {
   readonly seen: ReadonlyMap<string, RemoteBatch>;
-  /** Ids of rows for which the provider gave no answer at all, each with the reason. */
-  readonly unanswered: ReadonlyMap<string, string>;
+  /** Ids of rows for which the provider gave no answer at all, each with what came instead. */
+  readonly unanswered: ReadonlyMap<string, Unavailable>;
   readonly calls: number;
 }
 
 async function look(deps: FlowDeps, claimed: readonly ClaimedProviderBatch[]): Promise<Looked> {
   const { provider, settings } = deps;
   const seen = new Map<string, RemoteBatch>();
-  const unanswered = new Map<string, string>();
+  const unanswered = new Map<string, Unavailable>();
   let calls = 0;
   let rest = claimed;
   if (claimed.length > RETRIEVE_MAX) {
@@ -172,8 +175,7 @@ async function look(deps: FlowDeps, claimed: readonly ClaimedProviderBatch[]): P
       if (remote !== undefined) seen.set(batch.id, remote);
     }
     if (listed.unavailable !== null) {
-      const { reason } = listed.unavailable;
-      for (const batch of claimed) if (!seen.has(batch.id)) unanswered.set(batch.id, reason);
+      for (const batch of claimed) if (!seen.has(batch.id)) unanswered.set(batch.id, listed.unavailable);
       return { seen, unanswered, calls };
     }
     rest = claimed.filter((batch) => !seen.has(batch.id));
@@ -183,7 +185,7 @@ async function look(deps: FlowDeps, claimed: readonly ClaimedProviderBatch[]): P
     const answer = await provider.retrieveBatch(batch.provider_id);
     calls += 1;
     if (answer.outcome === 'found') seen.set(batch.id, answer.batch);
-    else if (answer.outcome === 'unavailable') unanswered.set(batch.id, answer.reason);
+    else if (answer.outcome === 'unavailable') unanswered.set(batch.id, answer);
   }
   return { seen, unanswered, calls };
 }

@@ -506,6 +506,36 @@ test.each([
     expect(again).not.toHaveProperty('warning');
     await later(31);
     expect(await pollProviderBatches(worker)).toMatchObject({ ...told, warning: true });
+    // It answers again: what was said of its silence is taken back.
+    house.simulator.control.clearRules();
+    await later(30);
+    await pollProviderBatches(worker);
+    expect(await house.rows('select distinct error::text from provider_batch')).toEqual([{ error: null }]);
+  },
+);
+
+test.each([
+  ['one by one', 1, 'retrieve'],
+  ['by a list', 5, 'list'],
+] as const)(
+  'batches that are asked for %s are asked for again when the provider wishes',
+  async (_how, batches, op) => {
+    house.simulator.control.addRule({
+      op,
+      action: { type: 'status', code: 429, headers: { 'retry-after': '900' } },
+    });
+    const worker = house.worker({ settings: { requests_max: 1 } });
+    for (let index = 0; index < batches; index++) {
+      await submitTexts(1, () => `alone ${index}`);
+      await composeProviderBatch(worker);
+      await submitProviderBatch(worker);
+    }
+    await pollProviderBatches(worker);
+    const waits = await house.rows(
+      `select distinct next_due_at - app_now() between interval '14 minutes' and interval '15 minutes' as is_due_then
+         from provider_batch`,
+    );
+    expect(waits).toEqual([{ is_due_then: true }]);
   },
 );
 

@@ -10,8 +10,8 @@ export interface PolledBatch {
   readonly move: 'ended' | 'wait';
   readonly delay_ms: number;
   readonly missing: boolean;
-  /** What the batch is to say of a look that came to nothing; default: what it says already. */
-  readonly error?: JsonObject;
+  /** What the batch is to say of a look that came to nothing, null when the provider answers again; default: what it says already. */
+  readonly error?: JsonObject | null;
 }
 
 /**
@@ -26,19 +26,20 @@ export async function commitPolled(trx: Tx, polled: readonly PolledBatch[]): Pro
     ended: move === 'ended',
     delay_ms,
     missing,
-    ...(error === undefined ? {} : { error }),
+    says: error !== undefined,
+    error: error ?? null,
   }));
   const { rows } = await sql<{ id: string; state: string }>`
     with d as materialized (
       select * from json_to_recordset(${JSON.stringify(payload)}::json)
-        as d(id uuid, epoch int, ended boolean, delay_ms float8, missing boolean, error json)),
+        as d(id uuid, epoch int, ended boolean, delay_ms float8, missing boolean, says boolean, error json)),
     mine as materialized (
       select p.id from provider_batch p join d on d.id = p.id order by p.id for update of p)
     update provider_batch p
        set state = case when d.ended then 'ended' else p.state end,
            ended_at = case when d.ended then app_now() else p.ended_at end,
            missing_since = case when d.missing then coalesce(p.missing_since, app_now()) end,
-           error = coalesce(d.error, p.error),
+           error = case when d.says then d.error else p.error end,
            next_due_at = app_now() + d.delay_ms * interval '1 millisecond',
            lease_until = '-infinity', lease_owner = null
       from d, mine
