@@ -17,7 +17,10 @@ export interface LeaseKeeper {
   remainingMs(lease: Lease): number;
   /** Ends the renewal; the row itself was given back by a commit. */
   forget(lease: Lease): void;
-  /** Ends the renewal and gives the row back, due at once or after `dueInMs`. */
+  /**
+   * Ends the renewal and gives the row back, due at once or after `dueInMs`. Where the database does not answer it throws, and
+   * tries again until it does: a holder that lives is not to be counted among those that ended.
+   */
   release(lease: Lease, dueInMs?: number): Promise<void>;
   /** Treats every lease as lost: flows stop at their next step, and the rows are free for others when given back. */
   abandon(): void;
@@ -58,8 +61,10 @@ const TICKS_PER_LEASE = 12;
  */
 export function createLeaseKeeper(db: Database, claimant: Claimant): LeaseKeeper {
   const entries = new Map<string, Entry>();
+  const owed = new Map<string, () => Promise<void>>();
   const keyOf = (lease: Lease): string => `${lease.table}/${lease.id}/${lease.epoch}`;
   let renewing = false;
+  let releasing = false;
   let renewedAllAt = thisMoment();
   // Renewals and extensions take turns, so that an older and shorter one never lands after a longer one.
   let lastTurn: Promise<unknown> = Promise.resolve();
@@ -116,7 +121,23 @@ export function createLeaseKeeper(db: Database, claimant: Claimant): LeaseKeeper
     if (ends.every((end) => end.status === 'fulfilled')) renewedAllAt = askedAt;
   };
 
+  const releaseOwed = async (): Promise<void> => {
+    for (const [key, giveBack] of owed) {
+      await giveBack();
+      owed.delete(key);
+    }
+  };
+
   const timer = setInterval(() => {
+    if (owed.size > 0 && !releasing) {
+      releasing = true;
+      void releaseOwed()
+        // The database is away: at the next tick.
+        .catch(() => undefined)
+        .finally(() => {
+          releasing = false;
+        });
+    }
     // A process that was stalled judges before it renews: others may have acted on the lapse already.
     loseOverdue();
     const isDue = msSince(renewedAllAt) >= claimant.lease_duration_ms / 3;
@@ -165,12 +186,20 @@ export function createLeaseKeeper(db: Database, claimant: Claimant): LeaseKeeper
       entries.delete(keyOf(lease));
     },
     async release(lease, dueInMs) {
-      entries.delete(keyOf(lease));
-      await releaseLease(db, lease, dueInMs ?? null);
+      const key = keyOf(lease);
+      entries.delete(key);
+      const giveBack = (): Promise<void> => releaseLease(db, lease, dueInMs ?? null);
+      try {
+        await giveBack();
+      } catch (error) {
+        owed.set(key, giveBack);
+        throw error;
+      }
     },
     abandon,
     close() {
       clearInterval(timer);
+      owed.clear();
       abandon();
     },
   };

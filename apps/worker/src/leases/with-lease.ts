@@ -6,7 +6,7 @@ const AFTER_FAILURE_MS = 1_000;
 
 /**
  * Works under a claim. Done: the commit has given the row back, and the renewal ends. Failed: the row is given back for
- * a later try, so that it does not wait for the lease to run out; where the database is away, it does.
+ * a later try, so that it does not wait for the lease to run out; where the database is away, as soon as it answers.
  */
 export async function withLease<T>(
   leases: LeaseKeeper,

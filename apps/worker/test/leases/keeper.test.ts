@@ -284,6 +284,29 @@ test('a released row is free for others at once, a forgotten one keeps its time'
   await expect.poll(() => claim(forgotten.id, OTHER), { timeout: 5_000 }).not.toBeNull();
 });
 
+test('what could not be given back is given back as soon as the database answers, so that its holder never counts as ended', async () => {
+  const { db, line } = behindLine();
+  keeper = createLeaseKeeper(db, { ...ME, lease_duration_ms: 12_000 });
+  const id = newId();
+  await database.pool.query(
+    `insert into provider_batch (id, project_id, credential, state, nonce, request_count, next_due_at)
+     values ($1, $2, 'default', 'building', $3, 1, now())`,
+    [id, DEFAULT_PROJECT_ID, newNonce()],
+  );
+  const lease = (await claim(id, { ...ME, lease_duration_ms: 60_000 }))!;
+  keeper.hold(lease);
+  line.state = 'cut';
+  await expect(keeper.release(lease, 0)).rejects.toThrow('the line is cut');
+  expect(await claim(id, OTHER)).toBeNull();
+  line.state = 'up';
+  await expect
+    .poll(() => claimProviderBatch(database.db, id, 'building', OTHER), { timeout: 5_000 })
+    .toMatchObject({
+      taken_over_from: null,
+      lapses: 0,
+    });
+});
+
 test('a closed keeper renews nothing and tells whoever still works under a lease', async () => {
   const { db, statements } = behindLine();
   keeper = createLeaseKeeper(db, ME);
