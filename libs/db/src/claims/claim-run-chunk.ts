@@ -8,7 +8,7 @@ export interface ClaimedRunChunk {
   readonly run_ids: readonly string[];
   readonly lease_epoch: number;
   readonly failures: number;
-  /** Holders that let their lease run out since it was made or last came back in halves. */
+  /** Holders in a row that let their lease run out since it was made or last came back in halves. */
   readonly takeovers: number;
   readonly taken_over_from: string | null;
 }
@@ -27,7 +27,7 @@ export async function claimToolsChunk(db: Database, claimant: Claimant): Promise
        limit 1
          for update skip locked)
     update run_chunk c
-       set ${leasedTo(claimant)}
+       set ${leasedTo(claimant, true)}
       from due
      where c.id = due.id
     returning c.id, c.run_ids, c.lease_epoch, c.failures, c.takeovers, due.holder as taken_over_from

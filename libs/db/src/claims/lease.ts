@@ -21,11 +21,15 @@ export interface Claimant {
 /** Of a row that is to be leased, as `holder`: who let its lease run out, or null where it was given back. */
 export const LAST_HOLDER = sql`case when lease_until > '-infinity' then lease_owner end as holder`;
 
-/** What leasing a row sets, in an update from rows with {@link LAST_HOLDER}: a new epoch, and one takeover more where there is one. */
-export function leasedTo({ owner, lease_duration_ms }: Claimant): RawBuilder<unknown> {
+/**
+ * What leasing a row sets, in an update from rows with {@link LAST_HOLDER}: a new epoch, and one takeover more where there is
+ * one. `inARow`: a holder that gave it back in order begins their count anew.
+ */
+export function leasedTo({ owner, lease_duration_ms }: Claimant, inARow = false): RawBuilder<unknown> {
+  const before = inARow ? sql`case when holder is null then 0 else takeovers end` : sql`takeovers`;
   return sql`lease_owner = ${owner}, lease_epoch = lease_epoch + 1,
              lease_until = app_now() + ${lease_duration_ms} * interval '1 millisecond',
-             takeovers = takeovers + (holder is not null)::int`;
+             takeovers = ${before} + (holder is not null)::int`;
 }
 
 /**

@@ -249,6 +249,17 @@ describe.each(KINDS)('a lease on a $table', (kind) => {
   });
 });
 
+test('workers that end over a chunk of calls are counted in a row: one that gives it back begins the count anew', async () => {
+  const kind = KINDS[3]!;
+  const id = await kind.put(-1);
+  await kind.claim(db, ALICE);
+  await later(db, EXPIRED_MS, (trx) => kind.claim(trx, BOB));
+  const [taken] = await later(db, 2 * EXPIRED_MS, (trx) => kind.claim(trx, ALICE));
+  expect(taken).toMatchObject({ takeovers: 2 });
+  await releaseLease(db, { table: 'run_chunk', id, epoch: 3 });
+  expect(await kind.claim(db, BOB)).toMatchObject([{ takeovers: 0 }]);
+});
+
 describe('a provider batch claimed by id', () => {
   const kind = KINDS[1]!;
   test('is claimed due or not, in the expected state alone, and counts a takeover', async () => {
