@@ -160,6 +160,7 @@ export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {
       chunk_lines: e.CHUNK_LINES,
       chunks_in_flight: 2,
       line_bytes_max: 32_000_000,
+      alone_delay_ms_max: 5_000,
       streams_max: 12,
       retry: {
         ...RETRY_POLICY_DEFAULT,

@@ -2,7 +2,7 @@ import { fromCustomId, salvageCustomId } from '@nightshift/agent-core';
 import { noteSuspect, type ClaimedProviderBatch } from '@nightshift/db';
 import type { HeldLease } from '../leases/keeper.ts';
 import type { Line } from '../provider/line-splitter.ts';
-import { applyHalving } from './apply-halving.ts';
+import { applyFew } from './apply-halving.ts';
 import { applyPoisonLine, type AppliedChunk } from './apply-result-lines.ts';
 import type { FlowDeps } from './deps.ts';
 
@@ -29,7 +29,7 @@ export async function applyAlone(
 ): Promise<AppliedChunk> {
   const tries = await noteSuspect(deps.db, lease, batch, ownCustomId(batch, line) ?? `line ${line.number}`);
   // Half a line may be whole the next time.
-  if (tries <= TRIES_ALONE_MAX || !line.terminated) return applyHalving(deps, batch, lease, [line], left);
+  if (tries <= TRIES_ALONE_MAX || !line.terminated) return applyFew(deps, batch, lease, [line], left);
   const reason = `${tries - 1} workers ended while they had it alone`;
   // Reading it may be what ends them: it is tried once more, for what the answer cost.
   return applyPoisonLine(deps, batch, lease, line, reason, tries === TRIES_ALONE_MAX + 1);

@@ -20,21 +20,17 @@ interface FailedLine {
  * is left for the next pass while there is one. Where many lines fail alone, none is put aside: the pass stops, and the
  * provider keeps the results until the fault is mended.
  *
- * `left`: the lines are no whole chunk, in which it would be seen how many fail; those that do are added here, with the reason.
+ * `isWhole`: they are a chunk as it came, in which an outage of the provider shows.
  */
 export async function applyHalving(
   deps: FlowDeps,
   batch: ClaimedProviderBatch,
   lease: HeldLease,
   lines: readonly Line[],
-  left: string[] | null = null,
+  isWhole: boolean,
 ): Promise<AppliedChunk> {
   const failures: FailedLine[] = [];
-  const applied = await applyOrHalve(deps, batch, lease, lines, failures, left === null);
-  if (left !== null) {
-    left.push(...failures.map(({ line, reason }) => `line ${line.number}: ${reason}`));
-    return applied;
-  }
+  const applied = await applyOrHalve(deps, batch, lease, lines, failures, isWhole);
   const [first] = failures;
   if (first === undefined) return applied;
   if (failures.length > POISON_LINES_MAX) {
@@ -52,6 +48,27 @@ export async function applyHalving(
     );
   }
   return joined(chunks);
+}
+
+/**
+ * Applies a few lines, too few to see how many fail: those that do are added to `left`, with the reason, and wait for a pass in
+ * whole chunks. Throws where they have become more than a chunk holds: then nearly all fail.
+ */
+export async function applyFew(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  lease: HeldLease,
+  lines: readonly Line[],
+  left: string[],
+): Promise<AppliedChunk> {
+  const failures: FailedLine[] = [];
+  const applied = await applyOrHalve(deps, batch, lease, lines, failures, false);
+  left.push(...failures.map(({ line, reason }) => `line ${line.number}: ${reason}`));
+  const [first] = left;
+  if (first !== undefined && left.length > deps.settings.chunk_lines) {
+    throw new Error(`${left.length} lines cannot be applied, so none is given up: ${first}`);
+  }
+  return applied;
 }
 
 async function applyOrHalve(

@@ -125,6 +125,8 @@ export interface FlowSettings {
   readonly chunks_in_flight: number;
   /** Bytes of one result line. */
   readonly line_bytes_max: number;
+  /** Milliseconds, at most, before what workers did not outlive is tried alone. */
+  readonly alone_delay_ms_max: number;
   /** Complete passes over a result file before a step without a line counts as missing. */
   readonly streams_max: number;
   readonly retry: RetryPolicy;

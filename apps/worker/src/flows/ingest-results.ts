@@ -17,11 +17,12 @@ import { withLease } from '../leases/with-lease.ts';
 import { splitLines, type Line } from '../provider/line-splitter.ts';
 import { ResultsInterrupted } from '../provider/port.ts';
 import { applyAlone, ownCustomId } from './apply-alone.ts';
-import { applyHalving } from './apply-halving.ts';
+import { applyFew, applyHalving } from './apply-halving.ts';
 import type { AppliedChunk } from './apply-result-lines.ts';
 import type { FlowDeps, FlowReport } from './deps.ts';
 import { settleOpenSteps } from './settle-open-steps.ts';
 import { answersForOthers } from './sort-result-lines.ts';
+import { stepAside } from './step-aside.ts';
 
 const FLOW = 'ingest-results';
 /** Milliseconds after the end of a batch from which an operator should hear that its results cannot be had. */
@@ -52,6 +53,7 @@ export async function ingestResults(deps: FlowDeps): Promise<FlowReport> {
   };
   return withLease(deps.leases, claim, async (lease) => {
     await hooks?.('ingest.after_claim');
+    if (linesAfterLapses(batch.lapses, settings.chunk_lines) === 1) await stepAside(deps, lease);
     const isAdopted = (await readOpenDoubts(db)).some((doubt) => doubt.provider_batch_id === batch.id);
     const pass = await streamOnce(deps, batch, lease, isAdopted);
     if (pass.foreign) {
@@ -171,14 +173,24 @@ async function streamOnce(
   const { chunk_lines, chunks_in_flight } = deps.settings;
   let { lapses } = batch;
   const smallChunk = linesAfterLapses(lapses, chunk_lines);
+  // What was too large for three is too large behind that as well.
+  const largeChunk = linesAfterLapses(Math.min(lapses, LAPSES_MAX), chunk_lines);
   /** Lines that are still to be applied in small chunks. */
   let careful = lapses >= LAPSES_MAX ? chunk_lines : 0;
   const left: string[] = [];
-  const open = careful > 0 ? await readOpenIds(deps, batch) : null;
+  // What ended a worker may have been put aside since, and is not to be read again.
+  const open = batch.takeovers > 0 ? await readOpenIds(deps, batch) : null;
+  /** How the pass ends, and besides that what was put aside in it. */
+  const ending = (end: Partial<Pass> & Pick<Pass, 'reason'>): Pass => {
+    const [poison] = total.poison;
+    if (poison === undefined) return { ...total, ...end };
+    const reason = poison === end.reason ? poison : `${poison}; ${end.reason}`;
+    return { ...total, ...end, alarm: true, reason };
+  };
   try {
     const chunks = linesInChunks(
       splitLines(opened.chunks, { maxLineBytes: deps.settings.line_bytes_max }),
-      () => (careful > 0 ? smallChunk : chunk_lines),
+      () => (careful > 0 ? smallChunk : largeChunk),
     );
     await eachInFlight(chunks, careful > 0 ? 1 : chunks_in_flight, async (lines) => {
       lease.signal.throwIfAborted();
@@ -194,10 +206,13 @@ async function streamOnce(
       const [line] = due;
       if (line === undefined) return;
       await deps.hooks?.('ingest.before_chunk');
+      const isWhole = largeChunk === chunk_lines && due.length === lines.length;
       const chunk =
-        careful > 0 && smallChunk === 1
-          ? await applyAlone(deps, batch, lease, line, left)
-          : await applyHalving(deps, batch, lease, due, careful > 0 ? left : null);
+        careful <= 0
+          ? await applyHalving(deps, batch, lease, due, isWhole)
+          : smallChunk === 1
+            ? await applyAlone(deps, batch, lease, line, left)
+            : await applyFew(deps, batch, lease, due, left);
       careful -= chunk.applied;
       ends.cut ||= chunk.cut;
       add(chunk);
@@ -208,20 +223,19 @@ async function streamOnce(
       await deps.hooks?.('ingest.after_commit');
     });
   } catch (error) {
-    if (error instanceof ResultsInterrupted) return { ...total, reason: error.message };
+    if (error instanceof ResultsInterrupted) return ending({ reason: error.message });
     if (judgeError(error) !== 'poison') throw error;
     // A fault that is not in the lines: nothing is given up, and the results wait at the provider.
-    return { ...total, alarm: true, reason: error instanceof Error ? error.message : 'unknown' };
+    return ending({ alarm: true, reason: error instanceof Error ? error.message : 'unknown' });
   }
   const [leftOver] = left;
-  if (leftOver !== undefined) return { ...total, alarm: true, reason: leftOver };
-  if (ends.cut) return { ...total, ended: true, reason: 'the last line is cut off' };
+  if (leftOver !== undefined) return ending({ alarm: true, reason: leftOver });
+  if (ends.cut) return ending({ ended: true, reason: 'the last line is cut off' });
   // Its own file may be short, and hold a line of somebody else. Only one that says it all, or keeps saying it, is theirs.
   const isWhole = proof.lines >= batch.request_count || batch.streams + 1 >= deps.settings.streams_max;
   const foreign = proof.isOthers && !proof.isOurs && isWhole;
-  const [poison] = total.poison;
-  const reason = poison ?? 'steps without a line';
-  return { ...total, foreign, complete: true, ended: true, alarm: poison !== undefined, reason };
+  const reason = total.poison[0] ?? 'steps without a line';
+  return ending({ foreign, complete: true, ended: true, reason });
 }
 
 /** The custom ids of the requests that have no answer yet. */

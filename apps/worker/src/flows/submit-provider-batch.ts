@@ -35,6 +35,7 @@ import type { FlowDeps, FlowReport } from './deps.ts';
 import { encodeRequests, type UnsendableRequest } from './encode-requests.ts';
 import { newNonce } from './nonce.ts';
 import { settleSteps } from './settle-open-steps.ts';
+import { stepAside } from './step-aside.ts';
 
 const FLOW = 'submit-provider-batch';
 /** When to try again while another worker sends under the credential. */
@@ -61,7 +62,10 @@ export async function submitProviderBatch(deps: FlowDeps): Promise<FlowReport> {
     const requests = await takeBackUnsendable(deps, batch, lease);
     if (requests === 0)
       return { flow: FLOW, worked: true, provider_batch_id: batch.id, outcome: 'withdrawn' };
-    if (batch.lapses >= LAPSES_MAX && requests > 1) return halve(deps, batch, lease, requests);
+    if (batch.lapses >= LAPSES_MAX) {
+      if (requests > 1) return halve(deps, batch, lease, requests);
+      await stepAside(deps, lease);
+    }
     const claimed = await claimCredential(db, batch.credential, claimant);
     if (claimed === null) {
       await leases.release(lease, CREDENTIAL_WAIT_MS);

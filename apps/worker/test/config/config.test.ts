@@ -50,6 +50,7 @@ test('every variable that is left out has its documented default', () => {
       chunk_lines: 1_000,
       chunks_in_flight: 2,
       line_bytes_max: 32_000_000,
+      alone_delay_ms_max: 5_000,
       streams_max: 12,
       retry: {
         attempts_max: 4,

@@ -4,7 +4,7 @@ import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts'
 import type { FlowDeps, FlowReport } from '../../src/flows/deps.ts';
 import { ingestResults } from '../../src/flows/ingest-results.ts';
 import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
-import type { ResultsOutcome } from '../../src/provider/port.ts';
+import { ResultsInterrupted, type ResultsOutcome } from '../../src/provider/port.ts';
 import { openHouse, type House, type SubmittedBatch } from './house.ts';
 
 let house: House;
@@ -26,16 +26,15 @@ function submitOneAmong(count: number, place: number): Promise<SubmittedBatch> {
 /** Results that the provider does not give just now. */
 const AWAY: ResultsOutcome = { outcome: 'unavailable', status: null, reason: 'away', retry_after_ms: null };
 
+/** How a worker ends: as if the database had cut it off. */
+const DEAD = Object.assign(new Error('dead'), { code: '57P01' });
+
 /** A worker that ends, or fails, wherever it has to do with the definition of this run. */
-async function mortal(
-  runId: string,
-  error: Error = Object.assign(new Error('dead'), { code: '57P01' }),
-): Promise<FlowDeps> {
+async function mortal(runId: string, error: Error = DEAD, worker = house.worker()): Promise<FlowDeps> {
   const [deadly] = await house.rows<{ definition_id: string }>(
     `select definition_id from run where id = $1`,
     [runId],
   );
-  const worker = house.worker();
   return {
     ...worker,
     definitions: {
@@ -103,6 +102,95 @@ test('a result line that ends worker after worker, three of them alone, is put a
   expect(aside).toEqual([{ named: true, whole: true }]);
 });
 
+test('a line that was put aside ends no worker in a later pass, in which what merely failed is judged', async () => {
+  const batch = await house.submit(
+    Array.from({ length: 8 }, (_, index) => ({
+      input: `${index}`,
+      ...(index === 3 || index === 5 ? { agent: { system: `Unlike the others: ${index}.` } } : {}),
+    })),
+  );
+  await untilEnded(house.worker());
+  const deadly = await mortal(batch.run_ids[3]!);
+  const worker = await mortal(batch.run_ids[5]!, new TypeError('a fault of ours'), deadly);
+  const first = await dieOf(ingestResults, worker);
+  expect(first.end).toMatchObject({ outcome: 'again', alarm: true });
+  // It names both: what was put aside, and what is left.
+  expect(first.end?.['reason']).toMatch(
+    /3 workers ended while they had it alone.*; line \d: a fault of ours/,
+  );
+  await house.hasten();
+  const second = await dieOf(ingestResults, worker);
+  expect(second).toMatchObject({ deaths: 0, end: { outcome: 'ingested', quarantined: 1 } });
+  expect((await house.runsOf(batch.id)).map((run) => run.stop_reason)).toEqual(
+    batch.run_ids.map((_, index) => (index === 3 || index === 5 ? 'poison' : 'end_turn')),
+  );
+});
+
+test('what was put aside is told although the results break off behind it', async () => {
+  const batch = await submitOneAmong(8, 3);
+  await untilEnded(house.worker());
+  const worker = await mortal(batch.run_ids[3]!);
+  const { streamResults } = worker.provider;
+  const provider: FlowDeps['provider'] = {
+    ...worker.provider,
+    async streamResults(id, options) {
+      const opened = await streamResults.call(worker.provider, id, options);
+      if (opened.outcome !== 'open') return opened;
+      return { ...opened, chunks: brokenOff(opened.chunks) };
+    },
+  };
+  const { end } = await dieOf(ingestResults, { ...worker, provider });
+  const reason = expect.stringMatching(/3 workers ended while they had it alone; .*broke off/) as string;
+  expect(end).toMatchObject({ outcome: 'again', alarm: true, reason });
+});
+
+/** Breaks off at its end once a line has been put aside. */
+async function* brokenOff(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  yield* chunks;
+  const aside = await house.rows('select 1 from result_line');
+  if (aside.length > 0) throw new ResultsInterrupted('the connection was reset');
+}
+
+test('chunks that are too large for every worker end three of them, however many such chunks there are', async () => {
+  const batch = await house.submit(Array.from({ length: 60 }, (_, index) => ({ input: `${index}` })));
+  await untilEnded(house.worker());
+  const worker = house.worker({ settings: { chunk_lines: 20 } });
+  const { deaths, end } = await dieOf(ingestResults, {
+    ...worker,
+    definitions: {
+      get(db, ids) {
+        if (ids.length > 10) throw DEAD;
+        return worker.definitions.get(db, ids);
+      },
+    },
+  });
+  expect(deaths).toBe(3);
+  expect(end).toMatchObject({ outcome: 'ingested', applied: 60 });
+  expect((await house.runsOf(batch.id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
+});
+
+test('where nearly every line fails alone, a pass in small chunks ends as soon as that is known', async () => {
+  await house.submit(
+    Array.from({ length: 60 }, (_, index) => ({ input: `${index}`, agent: { system: 'All fail.' } })),
+  );
+  const worker = house.worker({ settings: { chunk_lines: 20 } });
+  await untilEnded(worker);
+  await lapse(4);
+  let asked = 0;
+  const end = await ingestResults({
+    ...worker,
+    definitions: {
+      get() {
+        asked += 1;
+        throw new TypeError('a fault of ours');
+      },
+    },
+  });
+  const reason = expect.stringMatching(/none is given up: line \d+: a fault of ours/) as string;
+  expect(end).toMatchObject({ outcome: 'again', applied: 0, alarm: true, reason });
+  expect(asked).toBeLessThan(30);
+});
+
 test('a request that ends worker after worker is alone after a few rounds, and its run ends', async () => {
   const batch = await submitOneAmong(8, 3);
   await composeProviderBatch(house.worker());
@@ -129,6 +217,28 @@ test('a request that ends worker after worker is alone after a few rounds, and i
   const { totals, repeated } = house.simulator.control.ledger();
   expect([totals.requests, repeated.content_hashes]).toEqual([7, 0]);
 });
+
+test.each([
+  ['a request', 'building', submitProviderBatch],
+  ['a line', 'ended', ingestResults],
+] as const)(
+  '%s that is to be tried alone waits at random before it is noted, so that it does not end in step with something else',
+  async (_what, state, flow) => {
+    const batch = await submitOneAmong(1, 0);
+    if (state === 'building') await composeProviderBatch(house.worker());
+    else await untilEnded(house.worker());
+    await lapse(8);
+    const patient = house.worker({ settings: { alone_delay_ms_max: 1e9 } });
+    const trying = flow(patient);
+    await expect.poll(marks).toEqual({ lapses: 8, suspect_tries: 0 });
+    patient.leases.abandon();
+    await expect(trying).rejects.toThrow('was lost');
+    expect(await marks()).toEqual({ lapses: 8, suspect_tries: 0 });
+    expect(await house.rows('select 1 from credential where lease_owner is not null')).toEqual([]);
+    await house.drive(house.worker());
+    expect((await house.runsOf(batch.id)).map((run) => run.stop_reason)).toEqual(['end_turn']);
+  },
+);
 
 /** As if worker after worker had ended with the results, the last just now. */
 function lapse(lapses: number): Promise<unknown> {

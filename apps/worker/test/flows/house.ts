@@ -137,6 +137,7 @@ const FAST: Partial<FlowSettings> = {
   chunk_lines: 50,
   chunks_in_flight: 2,
   line_bytes_max: 1_000_000,
+  alone_delay_ms_max: 0,
   streams_max: 3,
   retry: { attempts_max: 4, retry_delay_ms: 0, retry_delay_ms_max: 0, outage_delay_ms: 0 },
   poll: { poll_interval_ms: 0, poll_interval_ms_max: 0, missing_grace_ms: 0 },
