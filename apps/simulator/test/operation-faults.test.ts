@@ -1,6 +1,9 @@
+import { once } from 'node:events';
+import { Agent, get, type IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import Anthropic from '@anthropic-ai/sdk';
-import { describe, expect, test, vi } from 'vitest';
-import { all, request, requests, running } from './support/running.ts';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { all, plainHeaders, request, requests, running } from './support/running.ts';
 import type { Running } from './support/running.ts';
 
 const create = ({ client }: Running): Promise<Anthropic.Messages.Batches.MessageBatch> =>
@@ -122,10 +125,32 @@ describe('answers that come late or are held', () => {
   });
 
   test('an idle connection may be closed after a reply', async () => {
-    const { simulator, client } = await running();
-    simulator.control.addRule({ op: 'list', action: { type: 'closeIdle' } });
-    await client.messages.batches.list();
-    await client.withOptions({ maxRetries: 3 }).messages.batches.list();
+    const { simulator } = await running();
+    // One connection at a time, kept for the next request unless the other side ends it.
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    onTestFinished(() => {
+      agent.destroy();
+    });
+    const listOver = async (): Promise<{ readonly status: number; readonly socket: Socket }> => {
+      const asked = get(`${simulator.apiUrl}/v1/messages/batches`, { agent, headers: plainHeaders });
+      const [answer] = (await once(asked, 'response')) as [IncomingMessage];
+      await answer.toArray();
+      return { status: answer.statusCode!, socket: asked.socket! };
+    };
+    const first = await listOver();
+    simulator.control.addRule({
+      id: 'close',
+      op: 'list',
+      match: { times: 1 },
+      action: { type: 'closeIdle' },
+    });
+    const second = await listOver();
+    expect(second.socket).toBe(first.socket);
+    await vi.waitUntil(() => second.socket.destroyed);
+    const third = await listOver();
+    expect(third.socket).not.toBe(second.socket);
+    expect([first, second, third].map(({ status }) => status)).toEqual([200, 200, 200]);
+    expect(simulator.control.journal().entries.map(({ rule_id }) => rule_id)).toEqual([null, 'close', null]);
   });
 });
 
