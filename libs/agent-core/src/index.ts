@@ -78,16 +78,9 @@ export {
   type PriceTable,
 } from './model/prices.ts';
 export { canTake, terminalStates, transition, type Machine, type StateDoc } from './machine/machine.ts';
-export {
-  BATCH_STATES,
-  batchMachine,
-  isBatchEnded,
-  type BatchEvent,
-  type BatchState,
-} from './machine/batch.ts';
+export { BATCH_STATES, batchMachine, type BatchEvent, type BatchState } from './machine/batch.ts';
 export {
   ENDED_RUN_STATES,
-  HOLDING_RUN_STATES,
   isRunEnded,
   RUN_STATES,
   runMachine,
@@ -209,7 +202,6 @@ export { compileMemory, type CompileOptions } from './memory/compile.ts';
 export { compileMemoryMetadata, SHOWN_TAGS_MAX, type MemoryMetadata } from './memory/metadata.ts';
 export { isMemoryTool, MEMORY_TOOLS } from './memory/definitions.ts';
 export { capResult, toolResultsMessage, type AnsweredCall } from './tools/results.ts';
-export { mayRunAgain } from './tools/side-effects.ts';
 export { checkInputSchema, createArgumentValidator, type ArgumentValidator } from './tools/validate.ts';
 export { codePointLength } from './memory/text.ts';
 export { toolNamesOf } from './wire/letta/blocks.ts';

@@ -435,7 +435,7 @@ export interface ResultLineTable {
   line_number: number;
   project_id: string;
   custom_id: string | null;
-  reason: 'unreadable' | 'too_long' | 'foreign' | 'duplicate' | 'conflicting';
+  reason: 'unreadable' | 'too_long' | 'foreign' | 'conflicting';
   byte_length: number;
   excerpt: string;
   seen_at: Stamped;

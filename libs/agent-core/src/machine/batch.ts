@@ -57,8 +57,3 @@ export const batchMachine: Machine<BatchState, BatchEvent> = {
 };
 
 export const BATCH_STATES = Object.keys(batchMachine.states) as BatchState[];
-
-/** True once nothing about the batch can change. */
-export function isBatchEnded(state: BatchState): boolean {
-  return state === 'completed' || state === 'cancelled' || state === 'failed';
-}

@@ -107,13 +107,6 @@ export const runMachine: Machine<RunState, RunEvent> = {
 };
 
 export const RUN_STATES = Object.keys(runMachine.states) as RunState[];
-/** States in which a run keeps its conversation to itself; at most one run of a conversation is in one of them. */
-export const HOLDING_RUN_STATES = [
-  'ready',
-  'in_flight',
-  'acting',
-  'requires_action',
-] as const satisfies RunState[];
 export const ENDED_RUN_STATES = ['completed', 'failed', 'cancelled', 'expired'] as const satisfies RunState[];
 
 /** True once nothing about the run can change. */

@@ -4,7 +4,8 @@ import { describe, expect, test } from 'vitest';
 import { ATTEMPT_MAX } from '../../src/base/ids.ts';
 import { decideAfterAnswer, PAUSES_MAX } from '../../src/decide/after-answer.ts';
 import { decideFinish } from '../../src/decide/finish.ts';
-import { BATCH_STATES, isBatchEnded } from '../../src/machine/batch.ts';
+import { BATCH_STATES, batchMachine } from '../../src/machine/batch.ts';
+import { terminalStates } from '../../src/machine/machine.ts';
 import { isRunEnded, RUN_STATES, STOP_REASONS } from '../../src/machine/run.ts';
 import { toolUsesOf } from '../../src/model/content.ts';
 import { RUN_ID } from './facts.ts';
@@ -194,7 +195,7 @@ describe('a fleet of runs, whatever the provider answers', () => {
             : 'running';
           const end = decideFinish({ state, open_runs, completed_runs, total: rows.length });
           if (open_runs > 0) expect(end).toBeNull();
-          else expect(end === null ? false : isBatchEnded(end)).toBe(true);
+          else expect(terminalStates(batchMachine)).toContain(end);
         }
       }),
       { numRuns: 100 },

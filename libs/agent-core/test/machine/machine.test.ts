@@ -1,16 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { NightshiftError } from '../../src/base/errors.ts';
-import { BATCH_STATES, batchMachine, isBatchEnded } from '../../src/machine/batch.ts';
+import { BATCH_STATES, batchMachine } from '../../src/machine/batch.ts';
 import { canTake, terminalStates, transition, type Machine } from '../../src/machine/machine.ts';
 import { PROVIDER_BATCH_STATES, providerBatchMachine } from '../../src/machine/provider-batch.ts';
-import {
-  ENDED_RUN_STATES,
-  HOLDING_RUN_STATES,
-  isRunEnded,
-  RUN_STATES,
-  runMachine,
-  STOP_REASONS,
-} from '../../src/machine/run.ts';
+import { ENDED_RUN_STATES, isRunEnded, RUN_STATES, runMachine, STOP_REASONS } from '../../src/machine/run.ts';
 import { STEP_STATES, stepMachine } from '../../src/machine/step.ts';
 import { TOOL_CALL_STATES, toolCallMachine } from '../../src/machine/tool-call.ts';
 
@@ -170,16 +163,9 @@ describe('lists and predicates', () => {
     );
   });
 
-  test('a batch or a run has ended exactly when no event can move it', () => {
-    expect(BATCH_STATES.filter(isBatchEnded)).toEqual(terminalStates(batchMachine));
+  test('a run has ended exactly when no event can move it', () => {
     expect(RUN_STATES.filter(isRunEnded)).toEqual(terminalStates(runMachine));
     expect(ENDED_RUN_STATES).toEqual(terminalStates(runMachine));
-  });
-
-  test('a run holds its conversation from its start to its end', () => {
-    expect(HOLDING_RUN_STATES).toEqual(
-      RUN_STATES.filter((state) => state !== 'queued' && !isRunEnded(state)),
-    );
   });
 
   test('the reasons for which a run stops are distinct', () => {

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import { capResult, toolResultsMessage } from '../../src/tools/results.ts';
-import { mayRunAgain } from '../../src/tools/side-effects.ts';
 
 describe('capResult', () => {
   test.each([
@@ -58,10 +57,4 @@ describe('toolResultsMessage', () => {
       ],
     );
   });
-});
-
-test('only a once call may not run again', () => {
-  expect(
-    (['none', 'idempotent', 'once'] as const).map((side_effects) => mayRunAgain({ side_effects })),
-  ).toEqual([true, true, false]);
 });

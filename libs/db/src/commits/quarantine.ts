@@ -6,7 +6,7 @@ import type { Tx } from '../connect.ts';
 export interface QuarantinedLine {
   readonly line_number: number;
   readonly custom_id: string | null;
-  readonly reason: 'unreadable' | 'too_long' | 'foreign' | 'duplicate' | 'conflicting';
+  readonly reason: 'unreadable' | 'too_long' | 'foreign' | 'conflicting';
   readonly byte_length: number;
   /** The head of the line. */
   readonly excerpt: string;
