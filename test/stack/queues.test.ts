@@ -5,7 +5,13 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
 import { openTestDatabase } from '../../libs/db/src/testing/index.ts';
-import { findRedisServer, startRedisServer, type RedisServer } from '../../libs/services/src/index.ts';
+import {
+  type Container,
+  dockerEngineAnswers,
+  findRedisServer,
+  startRedisContainer,
+  startRedisServer,
+} from '../../libs/services/src/index.ts';
 import { createAgents, newWork, openStackHouse } from './house.ts';
 
 // Real processes on a machine that may be busy with other tests.
@@ -38,15 +44,22 @@ async function finishBatchOver(queueUrl: string, meanwhile?: () => Promise<void>
 
 test('without a queue a batch finishes by the sweep alone', () => finishBatchOver('none'));
 
-const redisServer = findRedisServer();
-describe.skipIf(redisServer === null)(
-  `with Redis as its queue${redisServer === null ? ': no redis-server on PATH' : ''}`,
+/** How Redis comes about here: the server on the PATH, else a container where one is asked for and can be had. */
+async function findRedis(): Promise<((dir: string) => Promise<Container>) | null> {
+  if (findRedisServer() !== null) return (dir) => startRedisServer({ dir });
+  const wantsDocker = process.env.NIGHTSHIFT_USE_DOCKER === '1';
+  return wantsDocker && (await dockerEngineAnswers(process.env.DOCKER_HOST)) ? startRedisContainer : null;
+}
+
+const startRedis = await findRedis();
+describe.skipIf(startRedis === null)(
+  `with Redis as its queue${startRedis === null ? ': no redis-server on PATH, and no container' : ''}`,
   () => {
     let dir: string;
-    let redis: RedisServer;
+    let redis: Container;
     beforeAll(async () => {
       dir = await mkdtemp(join(tmpdir(), 'nightshift-redis-'));
-      redis = await startRedisServer({ dir });
+      redis = await startRedis!(dir);
     });
     afterAll(async () => {
       await redis.stop();
