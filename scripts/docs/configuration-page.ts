@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { TOOL_THREADS_MAX } from '../../apps/tool-host/src/index.ts';
 import * as core from '../../libs/agent-core/src/index.ts';
 import { readEnvironmentSchema, type Variable } from './environment-schema.ts';
 import { code, generatedFrom, page, table } from './markdown.ts';
@@ -24,7 +25,7 @@ export function readPrograms(): readonly ProgramVariables[] {
   const programs = PROGRAMS.filter(({ file }) => existsSync(join(root, file))).map(({ title, file }) => ({
     title,
     file,
-    variables: readEnvironmentSchema(readFileSync(join(root, file), 'utf8'), file, exportOfCore),
+    variables: readEnvironmentSchema(readFileSync(join(root, file), 'utf8'), file, exportedAs),
   }));
   const effects = new Map(
     programs
@@ -71,10 +72,13 @@ function defaultOf({ fallback, required }: Variable): string {
   return fallback === '' ? 'empty' : code(fallback);
 }
 
-function exportOfCore(path: readonly string[]): unknown {
+/** What a config imports and bounds or defaults its variables with. */
+const NAMES: Readonly<Record<string, unknown>> = { ...core, TOOL_THREADS_MAX };
+
+function exportedAs(path: readonly string[]): unknown {
   return path.reduce<unknown>(
     (value, name) =>
       typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined,
-    core,
+    NAMES,
   );
 }

@@ -40,11 +40,9 @@ const LEFT_OUT: Readonly<Record<'api' | 'worker', readonly string[]>> = {
     // The container's own name is told apart by its host name.
     'WORKER_NAME',
     // Times and sizes whose defaults fit.
-    'TOOL_THREADS',
     'LEASE_MS',
     'SWEEP_INTERVAL_MS',
     'HUNT_INTERVAL_MS',
-    'BODY_BYTES_MAX',
     'CREATE_TIMEOUT_MS',
     'RESULTS_IDLE_TIMEOUT_MS',
     'MISSING_GRACE_MS',
@@ -53,7 +51,6 @@ const LEFT_OUT: Readonly<Record<'api' | 'worker', readonly string[]>> = {
     'RETRY_DELAY_MS',
     'OUTAGE_DELAY_MS',
     'AUDIT_INTERVAL_MS',
-    'CHUNK_LINES',
     'QUICK_CALLS_MS',
     'DATABASE_POOL_MAX',
   ],
@@ -144,6 +141,8 @@ test('with a key and an address the worker talks to the real provider, and each 
     POSTGRES_PASSWORD: 'one',
     REDIS_PASSWORD: 'two',
     POLL_INTERVAL_MS: '500',
+    CHUNK_LINES: '5000',
+    TOOL_THREADS: '8',
     CALLBACK_SECRET: `whsec_${'a'.repeat(32)}`,
     CALLBACK_ALLOW_PRIVATE: '1',
     WORKSPACE_SHARED: '0',
@@ -153,6 +152,8 @@ test('with a key and an address the worker talks to the real provider, and each 
   expect(readApiConfig(environmentInside('api', variables)).model).toBe('anthropic');
   expect(JSON.stringify(environmentInside('api', variables))).not.toContain('sk-ant-x');
   expect(config.settings.poll.poll_interval_ms).toBe(500);
+  expect(config.settings.chunk_lines).toBe(5_000);
+  expect(config.tool_threads).toBe(8);
   expect(config.callbacks).toMatchObject({ secret: variables.CALLBACK_SECRET, allow_private: true });
   expect(config.settings.workspace_is_ours).toBe(true);
   expect(new URL(config.database_url).password).toBe('one');

@@ -9,7 +9,7 @@
  */
 export { startToolHost } from './client.ts';
 export { ToolHostClosedError, ToolHostUnavailableError, type ToolHost } from './tool-host.ts';
-export type { LogSource, ToolHostOptions } from './options.ts';
+export { TOOL_THREADS_MAX, type LogSource, type ToolHostOptions } from './options.ts';
 export {
   RESULT_CHAR_LIMIT_DEFAULT,
   RESULT_CHAR_LIMIT_MAX,

@@ -5,13 +5,15 @@ import type { HostSettings } from './protocol.ts';
 
 /** Beyond these the worker's own thread is what calls wait for. */
 const THREADS_DEFAULT_MAX = 4;
+/** Threads for fast calls that a host may be told to have. */
+export const TOOL_THREADS_MAX = 64;
 
 /** How {@link startToolHost} shall run the tool host. */
 export interface ToolHostOptions {
   /** Folders of tool modules, in order of precedence. A folder that is missing is a problem in the catalog, not an error. */
   readonly toolsDirs: readonly string[];
   /**
-   * Threads for fast calls, which are there from the start. Default: the number of processors, at most 4. Up to twice
+   * Threads for fast calls, which are there from the start, 1 to 64. Default: the number of processors, at most 4. Up to twice
    * as many more, at least two, are started while slow calls wait, and leave when idle.
    */
   readonly threads?: number;
@@ -36,7 +38,11 @@ export type LogSource = 'host' | 'tool';
 
 const optionsSchema = z.object({
   toolsDirs: z.array(z.string().min(1)),
-  threads: z.int().min(1).max(64).default(Math.min(THREADS_DEFAULT_MAX, availableParallelism())),
+  threads: z
+    .int()
+    .min(1)
+    .max(TOOL_THREADS_MAX)
+    .default(Math.min(THREADS_DEFAULT_MAX, availableParallelism())),
   callsInFlightPerThread: z.int().min(1).max(256).default(16),
   threadMemoryMb: z.int().min(32).max(65_536).default(256),
   threadIdleMs: z.int().min(0).max(3_600_000).default(30_000),

@@ -11,6 +11,7 @@ import {
   REFUSAL_POLICY_DEFAULT,
   RETRY_POLICY_DEFAULT,
 } from '@nightshift/agent-core';
+import { TOOL_THREADS_MAX } from '@nightshift/tool-host';
 import { z } from 'zod';
 import type { CallbackOptions } from './callbacks/post-callback.ts';
 import type { FlowSettings } from './flows/deps.ts';
@@ -33,7 +34,7 @@ const schema = z
     /** Folders with tool modules, separated by `:`. */
     TOOLS_DIR: z.string().default(''),
     /** Threads of the tool host; 0: one a core, at most 4. */
-    TOOL_THREADS: natural.default(0),
+    TOOL_THREADS: natural.max(TOOL_THREADS_MAX).default(0),
     /** Where everything written at run time lies. */
     DATA_DIR: z.string().default('.data'),
     /** Least severe log line that is written. */

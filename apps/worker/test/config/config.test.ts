@@ -103,7 +103,7 @@ const GIVEN: readonly (readonly [
   ['ANTHROPIC_API_KEY', 'k2', (c) => c.provider.apiKey, 'k2'],
   ['ANTHROPIC_BASE_URL', 'http://127.0.0.1:9', (c) => c.provider.baseURL, 'http://127.0.0.1:9'],
   ['TOOLS_DIR', '/a:/b', (c) => c.tools_dirs, ['/a', '/b']],
-  ['TOOL_THREADS', '3', (c) => c.tool_threads, 3],
+  ['TOOL_THREADS', '64', (c) => c.tool_threads, 64],
   ['DATA_DIR', '/data', (c) => c.settings.body_dir, join('/data', 'bodies')],
   ['LOG_LEVEL', 'warn', (c) => c.log_level, 'warn'],
   ['LEASE_MS', '9000', (c) => c.lease_duration_ms, 9_000],
@@ -159,6 +159,8 @@ test.each([
   ['CALLBACK_ALLOW_PRIVATE', 'yes'],
   ['DATABASE_POOL_MAX', '0'],
   ['TOOL_THREADS', '-1'],
+  // More than the tool host takes, which would say so without the variable's name.
+  ['TOOL_THREADS', '65'],
   ['LOG_LEVEL', 'loud'],
   ['EXIT_WITH_PARENT', 'yes'],
   ['WORKSPACE_SHARED', 'true'],
