@@ -1,6 +1,7 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { CONFLICT_POLICIES, CONFLICT_POLICY_DEFAULT } from '../../libs/agent-core/src/index.ts';
 import { read, root, variablesReadBy } from './repository.ts';
 
 const documents = [
@@ -115,5 +116,7 @@ test('the README says what the API and the worker really do by default', () => {
   expect(readme).toContain(
     `${/MAX_STEPS_DEFAULT = (\d+)/.exec(read('apps/api/src/schemas/batch.ts'))![1]} unless`,
   );
+  expect(readme).toContain(`\`${CONFLICT_POLICY_DEFAULT}\`, the default,`);
+  expect(CONFLICT_POLICIES.filter((policy) => !readme.includes(`\`${policy}\``))).toEqual([]);
   expect(read('apps/worker/src/config.ts')).toContain('SWEEP_INTERVAL_MS: positive.default(2_000)');
 });
