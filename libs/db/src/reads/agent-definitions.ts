@@ -38,7 +38,8 @@ export function agentContents(projectId: string, wishes: readonly DefinitionWish
         as r (place int, client_tools_json text, result_format_json text)
     ), alike as (
       -- Agents of a fleet are mostly alike: a digest of what they hold tells them apart, and each content is printed once.
-      select any_value(w.agent_id) as agent_id, w.added, w.tool_ids,
+      -- Of their ids any will do; any_value() is not there before PostgreSQL 16.
+      select (array_agg(w.agent_id))[1] as agent_id, w.added, w.tool_ids,
         string_agg(w.place::text, ',') as places, string_agg(w.conversation_id::text, ',') as conversation_ids
       from (
         select w.place, w.added, a.id as agent_id, a.conversation_id,
