@@ -70,7 +70,7 @@ export const ERROR_CATALOGUE = {
   database_from_future: {
     status: null,
     title: 'Database is newer than this program',
-    next: 'Start the newer release, or restore the backup made before it migrated.',
+    next: 'Start the newer release, or restore the backup made before it migrated: docs/OPERATING.md says what that may cost.',
   },
   database_unreachable: {
     status: 503,
