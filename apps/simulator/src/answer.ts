@@ -5,7 +5,7 @@ import { directiveOf } from './scripts/directive.ts';
 import type { Directive } from './scripts/directive.ts';
 import { SCRIPTS } from './scripts/registry.ts';
 import type { ContentBlock, MessageParams } from './scripts/script.ts';
-import { addMessage, createConversationHash, isThinking, signThinking } from './signature.ts';
+import { addMessage, createConversationHash, isThinking, signatureOf, signThinking } from './signature.ts';
 import { outputTokensOf, usageJson, usageOf } from './usage.ts';
 import type { Usage } from './usage.ts';
 
@@ -46,11 +46,21 @@ export interface ValidRequest {
 const withDefaults = (defaults: ContentBlock, block: ContentBlock): ContentBlock =>
   Object.assign(defaults, block);
 
+/** The signature of the last thinking block that a request shows. */
+function lastSignature({ messages }: MessageParams): string | undefined {
+  const thoughts = messages.flatMap(({ content }) =>
+    typeof content === 'string' ? [] : content.filter(isThinking),
+  );
+  const last = thoughts.at(-1);
+  return last === undefined ? undefined : signatureOf(last);
+}
+
 /** Fills in what scripts leave out: ids, signatures, and the members that are always present. */
 function complete(content: readonly ContentBlock[], request: ValidRequest, seed: string): ContentBlock[] {
   const { contentHash, params } = request;
-  const conversation = content.some(isThinking) ? createConversationHash() : undefined;
+  const conversation = content.some(isThinking) ? createConversationHash(params) : undefined;
   if (conversation !== undefined) for (const message of params.messages) addMessage(conversation, message);
+  let previous = conversation === undefined ? undefined : lastSignature(params);
   let serverToolId = '';
   return content.map((block, index) => {
     let done: ContentBlock = block;
@@ -65,8 +75,10 @@ function complete(content: readonly ContentBlock[], request: ValidRequest, seed:
     } else if (type.endsWith('_tool_result') && block['tool_use_id'] === undefined) {
       done = withDefaults({ type, tool_use_id: serverToolId }, block);
     } else if (conversation !== undefined && isThinking(block)) {
-      const signature = signThinking(seed, params.model, conversation.value(), block);
+      const binding = { model: params.model, conversation: conversation.value(), previous };
+      const signature = signThinking(seed, binding, block);
       done = { ...block, ...(type === 'thinking' ? { signature } : { data: signature }) };
+      previous = signature;
     }
     conversation?.add('assistant', done);
     return done;

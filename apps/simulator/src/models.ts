@@ -19,6 +19,8 @@ export interface Model extends Prices {
   readonly max_output: number;
   /** The generation whose request rules the model follows. */
   readonly generation: '4.5' | '4.6' | '4.7' | '5' | '5.5';
+  /** Whether thinking blocks are good after what they were made after alone: system, tools and earlier messages. */
+  readonly binds_thinking?: boolean;
   /** Set where thinking can only be reduced, not disabled. */
   readonly thinking_disabled_as?: string;
   readonly prefill: boolean;

@@ -244,8 +244,53 @@ describe('thinking blocks', () => {
       thought ?? {},
       ...rest,
     ];
-    expect(loop(moved)).toThrow(/cannot be modified/);
+    expect(loop(moved)).toThrow(/bound to a different conversation/);
+    expect(loop(moved, 'claude-haiku-5-5')).toThrow(/bound to a different conversation/);
     expect(loop(moved, 'claude-opus-5')).not.toThrow();
+  });
+
+  describe('of a conversation', () => {
+    const tools = ['look', 'weigh'].map((name) => ({ name, input_schema: { type: 'object' } }));
+    const asked = sim('thinking?n=3', { model: 'claude-opus-5-5', system: 'Be kind.', tools });
+    const replies = converse(asked, 3);
+    const answers = replies.map(({ content }) => content);
+    /** The conversation goes on behind the answers. */
+    const goOn = (contents: readonly object[][], rest: object = {}): (() => unknown) => {
+      const messages = contents.flatMap((content, at) => [
+        { role: 'assistant', content },
+        {
+          role: 'user',
+          content: callsOf(replies[at]).map((call) => ({
+            type: 'tool_result',
+            tool_use_id: call['id'],
+            content: 'ok',
+          })),
+        },
+      ]);
+      return () => answer({ ...asked, messages: [...asked.messages, ...messages], ...rest } as never);
+    };
+    const without = ([, ...rest]: readonly object[]): object[] => rest;
+    const [first = [], second = [], third = []] = answers;
+
+    test('are good as long as the system prompt and the tools stand as they were', () => {
+      expect(goOn(answers)).not.toThrow();
+      const marked = [{ type: 'text', text: 'Be kind.', cache_control: { type: 'ephemeral' } }];
+      expect(goOn(answers, { system: marked, tools: tools.toReversed(), max_tokens: 99 })).not.toThrow();
+      expect(goOn(answers, { system: 'Be brief.' })).toThrow(
+        /messages\.1\.content\.0: .*different conversation/,
+      );
+      expect(goOn(answers, { tools: tools.slice(0, 1) })).toThrow(/different conversation/);
+      expect(goOn(answers.map(without), { system: 'Be brief.' })).not.toThrow();
+    });
+
+    test('may be left out from the oldest on, or all of them, but not in between', () => {
+      expect(goOn([without(first), second, third])).not.toThrow();
+      expect(goOn([without(first), without(second), third])).not.toThrow();
+      expect(goOn([first, second, without(third)])).not.toThrow();
+      expect(goOn([first, without(second), third])).toThrow(
+        /messages\.5\.content\.0: .*different conversation/,
+      );
+    });
   });
 
   test('may be redacted, or stand between two calls', () => {

@@ -206,7 +206,7 @@ export {
   readShownSeqs,
   type SealedRequest,
 } from './reads/sealed-requests.ts';
-export { readForeignPrefixes } from './reads/foreign-prefixes.ts';
+export { readStalePrefixes } from './reads/stale-prefixes.ts';
 export { readTokenCalibrations } from './reads/token-calibrations.ts';
 export type { TokenSample } from './commits/token-calibrations.ts';
 export { commitStepsFitted, type FittedStep } from './commits/fit-steps.ts';

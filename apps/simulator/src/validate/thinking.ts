@@ -1,6 +1,6 @@
 import type { Model } from '../models.ts';
 import type { MessageParams } from '../scripts/script.ts';
-import { addMessage, checkThinking, createConversationHash, isThinking } from '../signature.ts';
+import { addMessage, checkThinking, createConversationHash, isThinking, signatureOf } from '../signature.ts';
 import { invalid, isObject } from './issue.ts';
 import type { Issue, ValidationContext } from './issue.ts';
 
@@ -44,9 +44,15 @@ export function thinkingIssue(params: MessageParams, model: Model): Issue | unde
   }
 }
 
+const MODIFIED =
+  '`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified. These blocks must remain as they were in the original response.';
+const INVALID = 'Invalid `signature` in `thinking` block';
+const FOREIGN = `${INVALID}. The block is bound to a different conversation. Remove the block, or set \`thinking.block_binding.prefix_mismatch_behavior\` to "drop_block".`;
+
 /**
- * Judges that thinking blocks came back as they were sent. Every model notices a changed one; models of the newest
- * generation also one from another model or conversation, or with something before it edited.
+ * Judges that thinking blocks came back as they were sent. Every model notices a changed one; those that bind them also one
+ * from another model, or with something before it edited. The provider leaves such a block and all that follow it out of
+ * its prompt where the request of a batch does not ask for an error; here it is always an error, so that it is seen.
  */
 export function signatureIssue(
   params: MessageParams,
@@ -59,7 +65,8 @@ export function signatureIssue(
   );
   if (!holdsThinking) return undefined;
   const latest = messages.findLastIndex((message) => message.role === 'assistant');
-  const conversation = createConversationHash();
+  const conversation = createConversationHash(params);
+  let previous: string | undefined;
   for (const [at, message] of messages.entries()) {
     if (typeof message.content === 'string' || message.role !== 'assistant') {
       addMessage(conversation, message);
@@ -67,15 +74,12 @@ export function signatureIssue(
     }
     for (const [index, block] of message.content.entries()) {
       if (isThinking(block)) {
-        const check = checkThinking(context.seed, params.model, conversation.value(), block);
-        if (check === 'modified' || (check === 'foreign' && model.generation === '5.5')) {
-          const path = `messages.${at}.content.${index}`;
-          return invalid(
-            at === latest
-              ? `${path}: \`thinking\` or \`redacted_thinking\` blocks in the latest assistant message cannot be modified. These blocks must remain as they were in the original response.`
-              : `${path}: Invalid \`signature\` in \`thinking\` block`,
-          );
-        }
+        const binding = { model: params.model, conversation: conversation.value(), previous };
+        const check = checkThinking(context.seed, binding, block);
+        const path = `messages.${at}.content.${index}`;
+        if (check === 'modified') return invalid(`${path}: ${at === latest ? MODIFIED : INVALID}`);
+        if (check === 'foreign' && model.binds_thinking === true) return invalid(`${path}: ${FOREIGN}`);
+        previous = signatureOf(block);
       }
       conversation.add(message.role, block);
     }

@@ -1,10 +1,10 @@
 import { mayHoldThoughts, modelTraits, parseModelHandle, withoutThoughts } from '@nightshift/agent-core';
-import { readForeignPrefixes, readSealedRequests, type Database, type SealedRequest } from '@nightshift/db';
+import { readSealedRequests, readStalePrefixes, type Database, type SealedRequest } from '@nightshift/db';
 import type { FlowDeps } from './deps.ts';
 
 /**
  * The requests of a provider batch with ordinals in [from, to), in order, with the messages that they are sent with: what
- * was said, but for the thoughts up to the last message of a run with another model, where the model would refuse them.
+ * was said, but for the thoughts up to the last answer that was given to another prompt, where the model binds them to it.
  */
 export async function readRequests(
   deps: Pick<FlowDeps, 'definitions'>,
@@ -25,14 +25,14 @@ export async function readRequests(
     return modelTraits(parseModelHandle(model)?.name ?? model).binds_thinking;
   });
   if (binding.length === 0) return requests;
-  const foreign = await readForeignPrefixes(
+  const stale = await readStalePrefixes(
     db,
     providerBatchId,
     binding.map((request) => request.ordinal),
   );
-  if (foreign.size === 0) return requests;
+  if (stale.size === 0) return requests;
   return requests.map((request) => {
-    const count = foreign.get(request.ordinal);
+    const count = stale.get(request.ordinal);
     if (count === undefined) return request;
     return { ...request, messages_json: withoutThoughts(request.messages_json, count) };
   });

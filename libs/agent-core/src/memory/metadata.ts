@@ -1,12 +1,12 @@
 import { toWireId } from '../base/ids.ts';
 
-/** What lies beside a prompt for tools to reach, as it was when its step was sealed. */
+/** What lies beside a prompt for tools to reach. */
 export interface MemoryMetadata {
   readonly agent_id: string;
   /** A conversation besides the agent's own; null for that one. */
   readonly conversation_id: string | null;
-  /** Seconds since 1970. */
-  readonly sealed_at: number;
+  /** Since when the prompt says the same, in seconds since 1970. */
+  readonly compiled_at: number;
   /** Messages of the conversation before those that the prompt shows. */
   readonly messages: number;
   readonly passages: number;
@@ -21,12 +21,12 @@ export const SHOWN_TAGS_MAX = 100;
  * waits to be encoded again. Characters of a tag that would end its line or an element become `_`.
  */
 export function compileMemoryMetadata(facts: MemoryMetadata): string {
-  const { agent_id, conversation_id, sealed_at, messages, passages, tags } = facts;
+  const { agent_id, conversation_id, compiled_at, messages, passages, tags } = facts;
   return [
     '<memory_metadata>',
     `- AGENT_ID: ${toWireId('agent', agent_id)}`,
     `- CONVERSATION_ID: ${conversation_id === null ? 'default' : toWireId('conversation', conversation_id)}`,
-    `- System prompt last recompiled: ${utcTime(sealed_at)}`,
+    `- System prompt last recompiled: ${utcTime(compiled_at)}`,
     `- ${messages} previous messages between you and the user are stored in recall memory (use tools to access them)`,
     ...(passages > 0
       ? [`- ${passages} total memories you created are stored in archival memory (use tools to access them)`]

@@ -2,16 +2,18 @@
 export interface ModelTraits {
   /** It takes `tool_choice` `any` and `tool`; others answer with 400. */
   readonly takes_forced_choice: boolean;
-  /** Its thinking blocks are good in the conversation that they came from alone: nothing before them may change. */
+  /** Its thinking blocks are good after what they were made after alone: system prompt, tools and earlier messages. */
   readonly binds_thinking: boolean;
 }
 
 /** Models before the generation of Opus 5.5 and Fable 5.1, by the provider's names, perhaps with a date. */
 const EARLIER =
-  /^claude-(?:haiku-4-5|haiku-5-5|sonnet-4-5|sonnet-4-6|sonnet-5|opus-4-[5-8]|opus-5|fable-5|mythos-5)(?:-\d{8})?$/;
+  /^claude-(?:haiku-4-5|sonnet-4-5|sonnet-4-6|sonnet-5|opus-4-[5-8]|opus-5|fable-5|mythos-5)(?:-\d{8})?$/;
+/** Of that generation, but it can be forced: thinking can be turned off. */
+const FORCEABLE = /^claude-haiku-5-5(?:-\d{8})?$/;
 
 /** The traits of a model. One that is not known here is treated as one of the latest generation, the stricter one. */
 export function modelTraits(modelName: string): ModelTraits {
   const isEarlier = EARLIER.test(modelName);
-  return { takes_forced_choice: isEarlier, binds_thinking: !isEarlier };
+  return { takes_forced_choice: isEarlier || FORCEABLE.test(modelName), binds_thinking: !isEarlier };
 }

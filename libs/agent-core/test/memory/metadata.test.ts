@@ -7,7 +7,7 @@ const at = (iso: string): number => Date.parse(iso) / 1_000;
 const facts: MemoryMetadata = {
   agent_id: AGENT,
   conversation_id: null,
-  sealed_at: at('2026-01-31T14:05:09Z'),
+  compiled_at: at('2026-01-31T14:05:09Z'),
   messages: 12,
   passages: 3,
   tags: ['drink', 'taste'],
@@ -46,7 +46,7 @@ describe('the memory_metadata section', () => {
     ['2026-03-01T12:00:01Z', '12:00:01 PM'],
     ['2026-03-01T23:30:00Z', '11:30:00 PM'],
   ])('tells the time of %s as %s', (iso, shown) => {
-    expect(compileMemoryMetadata({ ...facts, sealed_at: at(iso) })).toContain(
+    expect(compileMemoryMetadata({ ...facts, compiled_at: at(iso) })).toContain(
       `2026-03-01 ${shown} UTC+0000\n`,
     );
   });

@@ -12,6 +12,10 @@ test('earlier models take a forced choice and keep their thoughts in any convers
   }
 });
 
+test('Haiku 5.5 takes a forced choice, and binds its thoughts', () => {
+  expect(modelTraits('claude-haiku-5-5')).toEqual({ takes_forced_choice: true, binds_thinking: true });
+});
+
 test('models of the latest generation, and unknown ones, do neither', () => {
   for (const model of [
     'claude-opus-5-5',

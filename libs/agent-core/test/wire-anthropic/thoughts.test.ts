@@ -8,7 +8,7 @@ const THOUGHT = '{ "type" : "thinking","thinking":"a \\"]\\" ","signature":"s" }
 const REDACTED = '{"type":"redacted_thinking","data":"d"}';
 const CALL = '{"type":"tool_use","id":"t","name":"n","input":{"x":1.0,"y":["[",{}]}}';
 
-describe('messages without the thoughts of another model', () => {
+describe('messages without their first thoughts', () => {
   test('keep all else to the character', () => {
     expect(
       withoutThoughts(

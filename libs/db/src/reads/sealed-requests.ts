@@ -1,6 +1,7 @@
 import type { BlockView, MemoryMetadata } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
+import { showsTheSame } from './stale-prefixes.ts';
 
 /** What one request is encoded from. */
 export interface SealedRequest {
@@ -45,7 +46,14 @@ export async function readSealedRequests(
            nullif(s.block_ids, '{}') as block_ids, nullif(s.block_revisions, '{}') as block_revisions,
            case when s.passages is not null then json_build_object(
              'agent_id', r.agent_id, 'messages', greatest(0, s.context_from_seq - 1), 'passages', s.passages, 'tags', s.passage_tags,
-             'sealed_at', extract(epoch from date_trunc('second', s.sealed_at))::bigint,
+             'compiled_at', extract(epoch from date_trunc('second', coalesce((
+                -- Of the first answer since the last one that was given to another prompt: as long as nothing changes, nor does this.
+                select p.sealed_at from step p
+                 where p.run_id = s.run_id and p.number < s.number and p.applied_at is not null
+                   and p.number > coalesce((select max(q.number) from step q
+                                             where q.run_id = s.run_id and q.number < s.number and q.applied_at is not null
+                                               and not (${showsTheSame('q', 's')})), 0)
+                 order by p.number limit 1), s.sealed_at)))::bigint,
              'conversation_id', (select nullif(r.conversation_id, a.conversation_id) from agent a where a.id = r.agent_id)
            ) end as metadata,
            -- A content that is long is stored compressed: the inner select has it unpacked once.

@@ -21,7 +21,7 @@ import {
   readAskingRuns,
   readBatchStates,
   readOpenSteps,
-  readForeignPrefixes,
+  readStalePrefixes,
   readRunsToDecide,
   readSealedRequests,
   requestBatchCancel,
@@ -283,7 +283,7 @@ describe.each(['never counted', 'counted before the last step'])(
         const runs = await readRunsToDecide(trx, runIds);
         await readBatchStates(trx, [...new Set([...runs.values()].map((run) => run.batch_id))]);
         await readSealedRequests(trx, lease!.id, 5_000, 5_000 + CHUNK);
-        await readForeignPrefixes(
+        await readStalePrefixes(
           trx,
           lease!.id,
           Array.from({ length: CHUNK }, (_, index) => 5_000 + index),

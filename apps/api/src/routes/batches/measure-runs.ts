@@ -61,7 +61,7 @@ const CUSTOM_ID = toCustomId('n'.repeat(10), {
 const COUNTS = compileMemoryMetadata({
   agent_id: '01890000-0000-7000-8000-000000000000',
   conversation_id: null,
-  sealed_at: 0,
+  compiled_at: 0,
   messages: 100,
   passages: 100,
   tags: [],

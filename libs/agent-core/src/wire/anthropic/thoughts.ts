@@ -11,7 +11,7 @@ export function mayHoldThoughts(messagesJson: string): boolean {
 
 /**
  * The JSON text of a messages array without the thoughts in its first `count` messages. All else stays to the character.
- * Models that bind thoughts refuse those of another model, and their own behind a summary that another model's run made.
+ * Models that bind thoughts take them after what they were made after alone, but do without the oldest.
  */
 export function withoutThoughts(messagesJson: string, count: number): string {
   const messages = elementsOf(messagesJson).map((message, place) =>

@@ -1,0 +1,147 @@
+import type {} from '../../../../test/global-setup.ts';
+import { auditInvariants, inTransaction, writeBlock } from '@nightshift/db';
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import {
+  answering,
+  call,
+  openHouse,
+  recording,
+  type House,
+  type SentParams,
+  type SubmittedBatch,
+  type SubmittedRun,
+} from './house.ts';
+
+/** A provider that refuses every thought that anything has changed before, and agents that think at every step. */
+let house: House;
+let sent: SentParams[];
+let drive: (batch: SubmittedBatch) => Promise<void>;
+beforeEach(async () => {
+  house = await openHouse(inject('postgresUrl'), {
+    modules: ['look', 'weigh'].map((name) => ({
+      name,
+      description: `Does: ${name}.`,
+      input_schema: { type: 'object', properties: { n: { type: 'integer' } } },
+      side_effects: 'none' as const,
+      return_char_limit: 10_000,
+      timeout_ms: 1_000,
+    })),
+  });
+  const recorded = recording(house);
+  sent = recorded.sent;
+  const worker = house.worker({ provider: recorded.provider, tools: answering() });
+  drive = async (batch) => {
+    sent.length = 0;
+    await house.drive(worker);
+    expect(await house.rows('select stop_reason from run where batch_id = $1', [batch.id])).toEqual([
+      { stop_reason: 'end_turn' },
+    ]);
+    expect(await house.rows(`select error from step where state <> 'done'`)).toEqual([]);
+    expect(await auditInvariants(house.database.db)).toEqual([]);
+  };
+});
+afterEach(() => house.close());
+
+const TOOLS = ['look', 'core_memory_append'];
+const look = (n: number): string => call('look', { n });
+const append = (content: string): string => call('core_memory_append', { label: 'notes', content });
+const thinker = (...lines: readonly string[]): SubmittedRun => ({
+  input: lines.join('\n'),
+  model: 'anthropic/claude-opus-5-5',
+  extra: { thinking: { type: 'adaptive' } },
+  blocks: { notes: 'None yet.' },
+  tools: TOOLS,
+});
+
+/** For each request, which of its answers have their thoughts before them. */
+const thoughtsIn = (requests: readonly SentParams[]): readonly string[] =>
+  requests.map(({ messages }) =>
+    messages
+      .filter(({ role }) => role === 'assistant')
+      .map(({ content }) => (content.some(({ type }) => type === 'thinking') ? 't' : '-'))
+      .join(''),
+  );
+const systemsOf = (requests: readonly SentParams[]): number =>
+  new Set(requests.map(({ system }) => JSON.stringify(system))).size;
+
+describe('thoughts that are bound to what they were made after', () => {
+  test.each(['opus-5-5', 'haiku-5-5', 'fable-5-2'])(
+    'go back on %s until the memory changes; those after it go back again',
+    async (model) => {
+      const lines = [look(1), look(2), append('One.'), look(3), look(4)];
+      await drive(await house.submit([{ ...thinker(...lines), model: `anthropic/claude-${model}` }]));
+      expect(thoughtsIn(sent)).toEqual(['', 't', 'tt', '---', '---t', '---tt']);
+    },
+  );
+
+  test('go back on earlier models whatever changes', async () => {
+    const lines = [look(1), append('One.'), look(2)];
+    await drive(await house.submit([{ ...thinker(...lines), model: 'anthropic/claude-sonnet-4-6' }]));
+    expect(thoughtsIn(sent)).toEqual(['', 't', 'tt', 'ttt']);
+  });
+
+  test('are left out, all of them, where the memory is again as it once was', async () => {
+    const undo = call('core_memory_replace', { label: 'notes', old_content: '\nOne.', new_content: '' });
+    const lines = [look(1), append('One.'), look(2), undo, look(3)];
+    await drive(await house.submit([{ ...thinker(...lines), tools: [...TOOLS, 'core_memory_replace'] }]));
+    expect(thoughtsIn(sent)).toEqual(['', 't', '--', '--t', '----', '----t']);
+  });
+
+  test('are left out by the next run if somebody has written to the memory since, and only then', async () => {
+    const first = await house.submit([thinker(look(1))]);
+    await drive(first);
+    const again = { ...thinker(look(2)), agent_id: first.agent_ids[0] ?? '' };
+    await drive(await house.submit([again]));
+    expect(thoughtsIn(sent)).toEqual(['tt', 'ttt']);
+    const [block] = await house.rows<{ id: string }>('select id from block');
+    await inTransaction(house.database.db, (trx) =>
+      writeBlock(trx, block!.id, 1, {
+        label: 'notes',
+        value: 'Else.',
+        description: null,
+        char_limit: 10_000,
+        read_only: false,
+        conflict_policy: 'reject',
+        metadata: {},
+        tags: [],
+        is_template: false,
+        hidden: false,
+      }),
+    );
+    await drive(await house.submit([again]));
+    expect(thoughtsIn(sent)).toEqual(['----', '----t']);
+  });
+
+  test('are left out by the next run if the agent has other instructions or other tools', async () => {
+    const first = await house.submit([thinker(look(1))]);
+    await drive(first);
+    const again = { ...thinker(look(2)), agent_id: first.agent_ids[0] ?? '' };
+    await house.rows(`update agent set system = 'Keep it short.'`);
+    await drive(await house.submit([again]));
+    expect(thoughtsIn(sent)).toEqual(['--', '--t']);
+    await drive(await house.submit([{ ...again, client_tools: [] }]));
+    expect(thoughtsIn(sent)).toEqual(['--tt', '--ttt']);
+  });
+});
+
+describe('what a prompt says of things beside it', () => {
+  const searcher = (...lines: readonly string[]): SubmittedRun => ({
+    ...thinker(...lines),
+    tools: [...TOOLS, 'archival_memory_insert'],
+  });
+  const keep = (content: string): string => call('archival_memory_insert', { content });
+
+  test('stands still while nothing of it changes, so thoughts go back', async () => {
+    await drive(await house.submit([searcher(look(1), look(2), look(3))]));
+    expect(thoughtsIn(sent)).toEqual(['', 't', 'tt', 'ttt']);
+    expect(systemsOf(sent)).toBe(1);
+  });
+
+  test('is written anew, and told when, as soon as some of it changes', async () => {
+    await drive(
+      await house.submit([searcher(look(1), keep('A passage.'), look(2), append('One.'), look(3))]),
+    );
+    expect(thoughtsIn(sent)).toEqual(['', 't', '--', '--t', '----', '----t']);
+    expect(systemsOf(sent)).toBe(3);
+  });
+});
