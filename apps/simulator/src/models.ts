@@ -21,6 +21,8 @@ export interface Model extends Prices {
   readonly generation: '4.5' | '4.6' | '4.7' | '5' | '5.5';
   /** Whether thinking blocks are good after what they were made after alone: system, tools and earlier messages. */
   readonly binds_thinking?: boolean;
+  /** Whether `messages` may hold some of the role `system`. */
+  readonly system_messages?: boolean;
   /** Set where thinking can only be reduced, not disabled. */
   readonly thinking_disabled_as?: string;
   readonly prefill: boolean;

@@ -4,6 +4,7 @@ import type { ValidationContext } from '../src/validate/issue.ts';
 
 const user = (content: unknown = 'hi'): object => ({ role: 'user', content });
 const assistant = (content: unknown): object => ({ role: 'assistant', content });
+const system = (): object => ({ role: 'system', content: 'Be brief.' });
 const call = (id: string, name = 'look'): object => ({ type: 'tool_use', id, name, input: {} });
 const result = (id: string): object => ({ type: 'tool_result', tool_use_id: id, content: 'ok' });
 const text = (value = 'words'): object => ({ type: 'text', text: value });
@@ -42,6 +43,27 @@ describe('params that are refused, one by one, when the batch ends', () => {
     ['max_tokens beyond the model', { max_tokens: 200_000 }, /max_tokens: 200000 > 128000/],
     ['no messages', { messages: [] }, /at least one message/],
     ['an assistant first', { messages: [assistant('x'), user()] }, /first message must use the "user" role/],
+    [
+      'a system message on an earlier model',
+      { model: 'claude-opus-4-7', messages: [user(), system()] },
+      /messages\.1: role 'system' is not supported on this model/,
+    ],
+    [
+      'a system message on Sonnet 5',
+      { model: 'claude-sonnet-5', messages: [user(), system()] },
+      /role 'system' is not supported/,
+    ],
+    ['a system message first', { messages: [system(), user()] }, /first message must use the "user" role/],
+    [
+      'a system message before a user',
+      { messages: [user(), system(), user()] },
+      /messages\.1: a system message/,
+    ],
+    [
+      'a system message behind an answer',
+      { messages: [user(), assistant('x'), system(), system()] },
+      /messages\.2: a system message must follow a user message/,
+    ],
     ['another role', { messages: [{ role: 'tool', content: 'x' }] }, /role/],
     ['an empty string', { messages: [user('')] }, /non-empty content/],
     ['an empty list', { messages: [user([])] }, /non-empty content/],
@@ -177,6 +199,7 @@ describe('params that pass', () => {
       'parallel calls',
       { messages: [user(), assistant([call('t1'), call('t2')]), user([result('t2'), result('t1')])] },
     ],
+    ['system messages behind a user', { messages: [user(), system(), system(), assistant('x'), user()] }],
     ['unknown blocks echoed', { messages: [user(), assistant([{ type: 'hologram', x: 1 }]), user()] }],
     [
       'a paused turn sent back',

@@ -49,7 +49,9 @@ const content = z.union([someText, z.array(contentPart).min(1, 'must not be empt
 const messageInput = z
   .object({
     type: z.literal('message', 'must be message: approvals are answered elsewhere than in a batch').nullish(),
-    role: z.enum(['user', 'assistant', 'system']),
+    role: z
+      .enum(['user', 'assistant', 'system'])
+      .describe('A system message is shown to the model as a system alert of the user.'),
     content,
     name: z.string().max(200).nullish(),
     otid: z.string().max(200).nullish().describe("The caller's own id of the message; kept."),

@@ -1,3 +1,4 @@
+import type { Model } from '../models.ts';
 import { invalid, isObject } from './issue.ts';
 import type { Issue, ValidationContext } from './issue.ts';
 
@@ -101,8 +102,35 @@ function messageIssue(
   return undefined;
 }
 
+/** Judges where system messages stand: right behind a user's turn or a server tool's result, and never before a user's. */
+function systemIssue(messages: readonly Record<string, unknown>[], model: Model): Issue | undefined {
+  for (const [at, { role }] of messages.entries()) {
+    if (role !== 'system') continue;
+    if (model.system_messages !== true)
+      return invalid(`messages.${at}: role 'system' is not supported on this model`);
+    const before = messages.slice(0, at).findLast((message) => message['role'] !== 'system');
+    const next = messages.slice(at).find((message) => message['role'] !== 'system');
+    if ((before?.['role'] !== 'user' && !endsWithServerTool(before)) || next?.['role'] === 'user') {
+      return invalid(
+        `messages.${at}: a system message must follow a user message and be followed by an assistant message or none`,
+      );
+    }
+  }
+  return undefined;
+}
+
+function endsWithServerTool(message: Record<string, unknown> | undefined): boolean {
+  const content = message?.['content'];
+  const last: unknown = Array.isArray(content) ? content.at(-1) : undefined;
+  return isObject(last) && typeof last['type'] === 'string' && last['type'].endsWith('_tool_result');
+}
+
 /** Judges the shape of `messages`: roles, content, and the members of the block types we know; others pass. */
-export function messagesIssue(messages: unknown, context: ValidationContext): Issue | undefined {
+export function messagesIssue(
+  messages: unknown,
+  model: Model,
+  context: ValidationContext,
+): Issue | undefined {
   if (!Array.isArray(messages)) return invalid('messages: Field required');
   if (messages.length === 0) return invalid('messages: at least one message is required');
   if (messages.length > MAX_MESSAGES)
@@ -111,5 +139,5 @@ export function messagesIssue(messages: unknown, context: ValidationContext): Is
     const issue = messageIssue(message, at, at === messages.length - 1, context);
     if (issue !== undefined) return issue;
   }
-  return undefined;
+  return systemIssue(messages as Record<string, unknown>[], model);
 }

@@ -148,7 +148,7 @@ export function paramsIssue(params: unknown, context: ValidationContext): Issue 
   const shape =
     systemIssue(params['system']) ??
     toolsIssue(params['tools']) ??
-    messagesIssue(params['messages'], context);
+    messagesIssue(params['messages'], model, context);
   if (shape !== undefined) return shape;
   const typed = params as MessageParams;
   const issue =

@@ -1,10 +1,16 @@
-import { mayHoldThoughts, modelTraits, parseModelHandle, withoutThoughts } from '@nightshift/agent-core';
+import {
+  mayHoldThoughts,
+  modelTraits,
+  parseModelHandle,
+  withAlerts,
+  withoutThoughts,
+} from '@nightshift/agent-core';
 import { readSealedRequests, readStalePrefixes, type Database, type SealedRequest } from '@nightshift/db';
 import type { FlowDeps } from './deps.ts';
 
 /**
  * The requests of a provider batch with ordinals in [from, to), in order, with the messages that they are sent with: what
- * was said, but for the thoughts up to the last answer that was given to another prompt, where the model binds them to it.
+ * was said, system messages as alerts of the user, but for the thoughts up to the last answer that was given to another prompt, where the model binds them to it.
  */
 export async function readRequests(
   deps: Pick<FlowDeps, 'definitions'>,
@@ -13,7 +19,7 @@ export async function readRequests(
   from: number,
   to: number,
 ): Promise<readonly SealedRequest[]> {
-  const requests = await readSealedRequests(db, providerBatchId, from, to);
+  const requests = (await readSealedRequests(db, providerBatchId, from, to)).map(withUserRoles);
   const thoughtful = requests.filter(({ messages_json }) => mayHoldThoughts(messages_json));
   if (thoughtful.length === 0) return requests;
   const definitions = await deps.definitions.get(
@@ -36,4 +42,10 @@ export async function readRequests(
     if (count === undefined) return request;
     return { ...request, messages_json: withoutThoughts(request.messages_json, count) };
   });
+}
+
+/** A summary is made of what was said by whom. */
+function withUserRoles(request: SealedRequest): SealedRequest {
+  if (!request.has_system || request.is_summary) return request;
+  return { ...request, messages_json: withAlerts(request.messages_json) };
 }

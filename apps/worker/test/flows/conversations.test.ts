@@ -134,6 +134,48 @@ describe('an agent that clears its message buffer', () => {
   });
 });
 
+describe('a system message', () => {
+  const alert = (message: string): object => ({
+    role: 'user',
+    content: [{ type: 'text', text: JSON.stringify({ type: 'system_alert', message }) }],
+  });
+
+  test.each(['haiku-4-5', 'sonnet-5', 'opus-5-5'])(
+    'is shown to %s as an alert of the user, wherever it stands, and kept as what it is',
+    async (model) => {
+      const { provider, sent } = recording();
+      const worker = house.worker({ provider });
+      const first = await house.submit([
+        {
+          input: 'Hello. ⟦sim:fixed⟧',
+          alerts: ['Night has come.', 'Be brief.'],
+          model: `anthropic/claude-${model}`,
+        },
+      ]);
+      await house.drive(worker);
+      const agent_id = first.agent_ids[0]!;
+      const next = await house.submit([{ input: 'And now?', alerts: ['Morning has come.'], agent_id }]);
+      await house.drive(worker);
+      for (const { id } of [first, next])
+        expect(await house.runsOf(id)).toMatchObject([{ stop_reason: 'end_turn', error: null }]);
+      const [before = '', shown = ''] = sent;
+      expect((JSON.parse(before) as unknown[]).slice(0, 2)).toEqual([
+        alert('Night has come.'),
+        alert('Be brief.'),
+      ]);
+      const messages = JSON.parse(shown) as { role: string }[];
+      expect(shown.startsWith(before.slice(0, -1))).toBe(true);
+      expect(messages.map(({ role }) => role).join(' ')).toBe('user user user assistant user user');
+      expect(messages[4]).toEqual(alert('Morning has come.'));
+      expect(await house.rows(`select content from message where role = 'system' order by seq`)).toEqual(
+        ['Night has come.', 'Be brief.', 'Morning has come.'].map((text) => ({
+          content: [{ type: 'text', text }],
+        })),
+      );
+    },
+  );
+});
+
 describe('an exit_loop rule', () => {
   // The second run starts afresh, so that its script is its own.
   const EXIT = `message_buffer_autoclear = true, tool_rules = '[{"type":"exit_loop","tool_name":"core_memory_append"}]'`;

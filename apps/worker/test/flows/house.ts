@@ -83,6 +83,8 @@ export interface WorkerParts {
 
 export interface SubmittedRun {
   readonly input: string;
+  /** System messages that stand before it. */
+  readonly alerts?: readonly string[];
   readonly blocks?: Readonly<Record<string, string>>;
   readonly tools?: readonly string[];
   readonly max_steps?: number;
@@ -255,8 +257,9 @@ export async function openHouse(
             result_format: formatOf(run.result_schema),
             ...(run.cap === undefined ? {} : { cap: run.cap }),
             messages: [
-              { role: 'user', content: [{ type: 'text', text: run.input }], otid: null, name: null },
-            ],
+              ...(run.alerts ?? []).map((text) => ({ role: 'system' as const, text })),
+              { role: 'user' as const, text: run.input },
+            ].map(({ role, text }) => ({ role, content: [{ type: 'text', text }], otid: null, name: null })),
           })),
         });
       });

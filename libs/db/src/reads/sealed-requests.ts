@@ -23,6 +23,8 @@ export interface SealedRequest {
   readonly hidden: number | null;
   /** JSON text of the messages array, stored contents spliced in untouched. */
   readonly messages_json: string;
+  /** Whether there are system messages among them. */
+  readonly has_system: boolean;
   /** Null, both, where there are none: an empty array costs more to read. */
   readonly block_ids: readonly string[] | null;
   readonly block_revisions: readonly number[] | null;
@@ -56,15 +58,18 @@ export async function readSealedRequests(
                  order by p.number limit 1), s.sealed_at)))::bigint,
              'conversation_id', (select nullif(r.conversation_id, a.conversation_id) from agent a where a.id = r.agent_id)
            ) end as metadata,
-           -- A content that is long is stored compressed: the inner select has it unpacked once.
-           coalesce((select '[' || string_agg('{"role":"' || m.role || '","content":'
-                    || case when ascii(m.content) = 34 then m.content::json #>> '{}' else m.content end,
-                    '},' order by m.seq) || '}]'
-              from (select seq, role, content::text from message
-                     where conversation_id = r.conversation_id and shown
-                       and seq between s.context_from_seq and s.context_to_seq
-                     order by seq offset 0) m), '[]') as messages_json
+           coalesce(t.messages_json, '[]') as messages_json, coalesce(t.has_system, false) as has_system
       from step s join run r on r.id = s.run_id
+     cross join lateral (
+        -- A content that is long is stored compressed: the inner select has it unpacked once.
+        select '[' || string_agg('{"role":"' || m.role || '","content":'
+                    || case when ascii(m.content) = 34 then m.content::json #>> '{}' else m.content end,
+                    '},' order by m.seq) || '}]' as messages_json,
+               bool_or(m.role = 'system') as has_system
+          from (select seq, role, content::text from message
+                 where conversation_id = r.conversation_id and shown
+                   and seq between s.context_from_seq and s.context_to_seq
+                 order by seq offset 0) m) t
       left join lateral (
         select summary, hidden from conversation_summary
          where conversation_id = r.conversation_id and to_seq = s.summary_to_seq offset 0) o on true

@@ -18,6 +18,7 @@ import {
   stepsMax,
   summaryLimits,
   summaryMessage,
+  toAlerts,
   toCustomId,
   toolUsageRules,
   utf8Length,
@@ -206,11 +207,14 @@ function prepare(definition: Definition): Prepared {
 function sizeOf(frame: Frame, run: NewRun): Shown & { readonly tokens: number } {
   const earlier = run.isolated ? NOTHING_SHOWN : frame.history;
   const messages = earlier.messages + run.messages.length;
-  const opening = earlier.messages === 0 ? openingBytes(run.messages[0]?.role) : 0;
+  const shown = run.messages.map(({ role, content }) =>
+    role === 'system' ? { role: 'user', content: toAlerts(content) } : { role, content },
+  );
+  const opening = earlier.messages === 0 ? openingBytes(shown[0]?.role) : 0;
   const known = frame.bytes + opening + earlier.bytes + Math.max(0, messages - 1);
   let bytes = known;
   let tokens = estimateTokens(known - earlier.media.image_bytes) + earlier.media.images * IMAGE_TOKENS;
-  for (const { role, content } of run.messages) {
+  for (const { role, content } of shown) {
     bytes += MESSAGE_FRAME_BYTES + role.length + utf8Length(JSON.stringify(content));
     tokens += estimateContentTokens(content);
   }

@@ -129,8 +129,8 @@ function isBlank(text: string): boolean {
 }
 
 /**
- * Stands before a conversation that begins with a greeting of the assistant or a system message: the provider wants the
- * first word to be the user's.
+ * Stands before a conversation that begins with a greeting of the assistant: the provider wants the first word to be the
+ * user's.
  */
 const OPENING = JSON.stringify({
   role: 'user',
