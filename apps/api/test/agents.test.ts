@@ -74,13 +74,22 @@ describe('creating an agent', () => {
     expect(body.model_settings).not.toHaveProperty('thinking');
   });
 
-  test.each<[object, object]>([
-    [{ type: 'enabled' }, { type: 'enabled', budget_tokens: 1024 }],
-    [{ budget_tokens: 2000 }, { type: 'enabled', budget_tokens: 2000 }],
-    [{ type: 'disabled' }, { type: 'disabled' }],
-    [{ type: 'adaptive' }, { type: 'adaptive' }],
-  ])('has thinking %j sent and answered as %j', async (given, sent) => {
-    const { body } = await create({ model, model_settings: { thinking: given } });
+  test.each<[string, object, object]>([
+    ['haiku-4-5', { type: 'enabled' }, { type: 'enabled', budget_tokens: 1024 }],
+    ['sonnet-4-6', {}, { type: 'enabled', budget_tokens: 1024 }],
+    ['haiku-4-5', { budget_tokens: 2000 }, { type: 'enabled', budget_tokens: 2000 }],
+    ['haiku-4-5', { type: 'disabled' }, { type: 'disabled' }],
+    ['haiku-4-5', { type: 'adaptive' }, { type: 'enabled', budget_tokens: 1024 }],
+    ['sonnet-4-6', { type: 'adaptive' }, { type: 'adaptive' }],
+    ['sonnet-5', {}, { type: 'adaptive' }],
+    [
+      'opus-5-5',
+      { type: 'enabled', budget_tokens: 99_999, display: 'omitted' },
+      { type: 'adaptive', display: 'omitted' },
+    ],
+    ['sonnet-5-5', { type: 'between_tools' }, { type: 'between_tools' }],
+  ])('of %s has thinking %j sent and answered as %j', async (name, given, sent) => {
+    const { body } = await create({ model: `anthropic/claude-${name}`, model_settings: { thinking: given } });
     expect(body.model_settings.thinking).toEqual(sent);
     const row = await api.database.db
       .selectFrom('agent')
@@ -88,6 +97,24 @@ describe('creating an agent', () => {
       .where('id', '=', body.id.slice(6))
       .executeTakeFirstOrThrow();
     expect(row).toMatchObject({ model_settings: { extra: { thinking: sent } } });
+  });
+
+  test.each<[object, number]>([
+    [{ thinking: { budget_tokens: 8_192 } }, 8_192],
+    [{ thinking: {}, max_output_tokens: 1_024 }, 1_024],
+    [{ thinking: { budget_tokens: 'much' } }, 8_192],
+  ])('refuses a thinking budget that leaves no room for an answer: %j', async (model_settings, max) => {
+    expect(await create({ model, model_settings })).toMatchObject({
+      status: 422,
+      body: {
+        errors: [
+          {
+            path: '/model_settings/thinking/budget_tokens',
+            message: `must be a number less than max_output_tokens, which is ${max}`,
+          },
+        ],
+      },
+    });
   });
 
   test('keeps everything that it is given, and masks secrets', async () => {
@@ -104,7 +131,7 @@ describe('creating an agent', () => {
       },
       model_settings: {
         provider_type: 'anthropic',
-        max_output_tokens: 1000,
+        max_output_tokens: 2000,
         parallel_tool_calls: false,
         temperature: 0.5,
         thinking: { type: 'enabled', budget_tokens: 1024 },
@@ -127,7 +154,7 @@ describe('creating an agent', () => {
       name: "Anna's über-agent 2",
       model: 'anthropic/claude-haiku-4-5-20251001',
       model_settings: {
-        max_output_tokens: 1000,
+        max_output_tokens: 2000,
         parallel_tool_calls: false,
         temperature: 0.5,
         thinking: { type: 'enabled', budget_tokens: 1024 },
@@ -151,7 +178,7 @@ describe('creating an agent', () => {
       .where('id', '=', body.id.slice(6))
       .executeTakeFirstOrThrow();
     expect(row.model_settings).toEqual({
-      max_output_tokens: 1000,
+      max_output_tokens: 2000,
       parallel_tool_calls: false,
       extra: { thinking: { type: 'enabled', budget_tokens: 1024 }, output_config: { effort: 'high' } },
     });
@@ -374,6 +401,23 @@ describe('changing an agent', () => {
     expect(body.blocks).toEqual(before.blocks);
     const none = await api.call('PATCH', `/v1/agents/${id}`, { block_ids: [], tool_ids: [] });
     expect([none.body.blocks, none.body.tools]).toEqual([[], []]);
+  });
+
+  test('of the model brings its thinking into the form that the new one takes', async () => {
+    const { body } = await create({ model, model_settings: { thinking: { budget_tokens: 2_000 } } });
+    const path = `/v1/agents/${body.id}`;
+    const thinkingAfter = async (change: object): Promise<unknown> =>
+      (await api.call('PATCH', path, change)).body.model_settings.thinking;
+    expect(await thinkingAfter({ name: 'Ada' })).toEqual({ type: 'enabled', budget_tokens: 2_000 });
+    expect(await thinkingAfter({ model: 'anthropic/claude-opus-4-6' })).toEqual({
+      type: 'enabled',
+      budget_tokens: 2_000,
+    });
+    expect((await api.call('PATCH', path, { max_tokens: 2_000 })).status).toBe(422);
+    expect(await thinkingAfter({ model: 'anthropic/claude-opus-5-5', max_tokens: 2_000 })).toEqual({
+      type: 'adaptive',
+    });
+    expect(await thinkingAfter({ model })).toEqual({ type: 'enabled', budget_tokens: 1_024 });
   });
 
   test('takes the context window from either place, the field of its own first', async () => {

@@ -32,7 +32,10 @@ const modelSettings = z.looseObject({
   response_format: responseFormat.nullish().describe('Goes before that of the agent.'),
   thinking: record
     .nullish()
-    .describe('Sent as it is; the type is `enabled` and its budget_tokens 1024 where they are left out.'),
+    .describe(
+      'Sent in the form that the model takes: `enabled` with budget_tokens, less than max_output_tokens, on models up to 4.6; ' +
+        '`adaptive` on later ones. The type is `enabled` and its budget_tokens 1024 where they are left out.',
+    ),
   effort: z.enum(['low', 'medium', 'high', 'max']).nullish().describe('Sent as output_config.effort.'),
   temperature: z.number().nullish().describe('Echoed, never sent: the provider refuses it.'),
 });

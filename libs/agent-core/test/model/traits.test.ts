@@ -8,12 +8,12 @@ test('earlier models take a forced choice and keep their thoughts in any convers
     'claude-opus-4-8',
     'claude-sonnet-5',
   ]) {
-    expect(modelTraits(model)).toEqual({ takes_forced_choice: true, binds_thinking: false });
+    expect(modelTraits(model)).toMatchObject({ takes_forced_choice: true, binds_thinking: false });
   }
 });
 
 test('Haiku 5.5 takes a forced choice, and binds its thoughts', () => {
-  expect(modelTraits('claude-haiku-5-5')).toEqual({ takes_forced_choice: true, binds_thinking: true });
+  expect(modelTraits('claude-haiku-5-5')).toMatchObject({ takes_forced_choice: true, binds_thinking: true });
 });
 
 test('models of the latest generation, and unknown ones, do neither', () => {
@@ -25,6 +25,22 @@ test('models of the latest generation, and unknown ones, do neither', () => {
     'gpt',
     '',
   ]) {
-    expect(modelTraits(model)).toEqual({ takes_forced_choice: false, binds_thinking: true });
+    expect(modelTraits(model)).toMatchObject({ takes_forced_choice: false, binds_thinking: true });
   }
 });
+
+test.each([
+  ['claude-haiku-4-5-20251001', true, false],
+  ['claude-opus-4-5', true, false],
+  ['claude-sonnet-4-6', true, true],
+  ['claude-opus-4-6', true, true],
+  ['claude-opus-4-7', false, true],
+  ['claude-sonnet-5', false, true],
+  ['claude-haiku-5-5', false, true],
+  ['claude-opus-6', false, true],
+])(
+  '%s thinks within a budget: %s; as it sees fit: %s',
+  (model, takes_thinking_budget, takes_adaptive_thinking) => {
+    expect(modelTraits(model)).toMatchObject({ takes_thinking_budget, takes_adaptive_thinking });
+  },
+);

@@ -93,7 +93,7 @@ function toNewAgent(body: AgentInput, prices: PriceTable): NewAgent {
     agent_type,
     system: body.system ?? SYSTEM_PROMPT_DEFAULT,
     model,
-    model_settings: modelSettingsOf(body, null) ?? {
+    model_settings: modelSettingsOf(body, model, null) ?? {
       max_output_tokens: MAX_OUTPUT_TOKENS_DEFAULT,
       parallel_tool_calls: true,
       extra: {},

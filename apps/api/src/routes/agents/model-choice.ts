@@ -1,10 +1,11 @@
 import {
+  isJsonObject,
   MAX_OUTPUT_TOKENS_DEFAULT,
   modelPrice,
+  modelTraits,
   NightshiftError,
   parseModelHandle,
   type ErrorCode,
-  type Json,
   type JsonObject,
   type ModelSettings,
   type PriceTable,
@@ -41,20 +42,37 @@ function handleOf(config: AgentPatch['llm_config']): string | null {
   return config.model == null || provider == null ? null : `${provider}/${config.model}`;
 }
 
-type SettingsInput = Pick<AgentPatch, 'model_settings' | 'llm_config' | 'max_tokens' | 'parallel_tool_calls'>;
+type SettingsInput = Pick<
+  AgentPatch,
+  'model' | 'model_settings' | 'llm_config' | 'max_tokens' | 'parallel_tool_calls'
+>;
 
-/** What requests are built with; null when the caller says nothing of it. `present` is what holds so far. */
-export function modelSettingsOf(input: SettingsInput, present: ModelSettings | null): ModelSettings | null {
+/**
+ * What requests to the model with this handle are built with; null when the caller says nothing of it. `present` is what
+ * holds so far. Throws `validation_failed` for a thinking budget that leaves no room for an answer.
+ */
+export function modelSettingsOf(
+  input: SettingsInput,
+  handle: string,
+  present: ModelSettings | null,
+): ModelSettings | null {
   const { model_settings: settings, llm_config: config } = input;
   const max_output_tokens = settings?.max_output_tokens ?? input.max_tokens ?? config?.max_tokens ?? null;
   const parallel_tool_calls =
     settings?.parallel_tool_calls ?? input.parallel_tool_calls ?? config?.parallel_tool_calls ?? null;
-  if (settings == null && max_output_tokens === null && parallel_tool_calls === null) return null;
-  return {
+  const namesModel = input.model != null || handleOf(config) !== null;
+  if (settings == null && max_output_tokens === null && parallel_tool_calls === null && !namesModel)
+    return null;
+  const extra = settings == null ? (present?.extra ?? {}) : extraOf(settings);
+  const result = {
     max_output_tokens: max_output_tokens ?? present?.max_output_tokens ?? MAX_OUTPUT_TOKENS_DEFAULT,
     parallel_tool_calls: parallel_tool_calls ?? present?.parallel_tool_calls ?? true,
-    extra: settings == null ? (present?.extra ?? {}) : extraOf(settings),
+    extra: isJsonObject(extra['thinking'])
+      ? { ...extra, thinking: thinkingOf(extra['thinking'], handle) }
+      : extra,
   };
+  assertBudgetFits(result);
+  return result;
 }
 
 /** The context window that a caller asks for in one of Letta's two places; null when they say nothing of it. */
@@ -64,17 +82,37 @@ export function contextWindowOf(
   return input.context_window_limit ?? input.llm_config?.context_window ?? null;
 }
 
-/** Settings that are sent as they are. Sampling parameters are not among them: the provider refuses a request that has any. */
+/** Settings as they are given. Sampling parameters are not among them: the provider refuses a request that has any. */
 function extraOf(settings: NonNullable<AgentPatch['model_settings']>): JsonObject {
   return {
-    ...(settings.thinking == null ? {} : { thinking: thinkingOf(settings.thinking) }),
+    ...(settings.thinking == null ? {} : { thinking: settings.thinking as JsonObject }),
     ...(settings.effort == null ? {} : { output_config: { effort: settings.effort } }),
   };
 }
 
-/** Letta's defaults: who names no type wants to have it enabled, and no budget means this one. Other types are the provider's. */
-function thinkingOf(given: Readonly<Record<string, unknown>>): JsonObject {
-  const thinking = given as Readonly<Record<string, Json>>;
-  const isEnabled = (thinking['type'] ?? 'enabled') === 'enabled';
-  return isEnabled ? { budget_tokens: THINKING_BUDGET_DEFAULT, ...thinking, type: 'enabled' } : thinking;
+/**
+ * Thinking in the form that the model takes. Who names no type wants to have it enabled, as in Letta, and no budget means its
+ * default; models after 4.6 know no budget, and those before know nothing else. Other types are the provider's.
+ */
+function thinkingOf(given: JsonObject, handle: string): JsonObject {
+  const traits = modelTraits(parseModelHandle(handle)?.name ?? handle);
+  const type = given['type'] ?? 'enabled';
+  if (
+    type === 'enabled' ? traits.takes_thinking_budget : type === 'adaptive' && !traits.takes_adaptive_thinking
+  )
+    return { ...given, budget_tokens: given['budget_tokens'] ?? THINKING_BUDGET_DEFAULT, type: 'enabled' };
+  if (type !== 'enabled') return given;
+  const { budget_tokens: _budget, ...rest } = given;
+  return { ...rest, type: 'adaptive' };
+}
+
+/** The provider refuses every request of an agent whose thinking may take all of its answer. */
+function assertBudgetFits({ max_output_tokens, extra }: ModelSettings): void {
+  const thinking = extra['thinking'];
+  if (!isJsonObject(thinking) || thinking['type'] !== 'enabled') return;
+  const budget = thinking['budget_tokens'];
+  if (typeof budget === 'number' && budget < max_output_tokens) return;
+  const path = '/model_settings/thinking/budget_tokens';
+  const message = `must be a number less than max_output_tokens, which is ${max_output_tokens}`;
+  throw new NightshiftError('validation_failed', `${path} ${message}.`, { fields: [{ path, message }] });
 }

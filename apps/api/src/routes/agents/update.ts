@@ -59,7 +59,7 @@ export function updateAgent(app: App, context: Context): void {
 
 function toChange(body: AgentPatch, present: AgentRow, prices: PriceTable): AgentChange {
   const model = modelOf(body, prices);
-  const model_settings = modelSettingsOf(body, present.model_settings);
+  const model_settings = modelSettingsOf(body, model ?? present.model, present.model_settings);
   const context_window_limit = contextWindowOf(body);
   const compaction = toCompactionPolicy(body.compaction_settings, model ?? present.model);
   const response_format = responseFormatOf(body);
