@@ -4,7 +4,7 @@ import { LINES, type Line } from './lines.ts';
 import { SERVER_SETTINGS, type ServerName } from './servers.ts';
 
 export interface Options {
-  readonly mode: 'compare' | 'trace' | 'tools' | 'poll' | 'status' | 'compose';
+  readonly mode: Mode;
   /** Numbers of runs; null: what the mode measures by default. */
   readonly runs: readonly number[] | null;
   readonly lines: readonly Line[];
@@ -17,17 +17,39 @@ export interface Options {
   readonly writeDocs: boolean;
 }
 
+export type Mode = 'compare' | 'trace' | 'tools' | 'poll' | 'status' | 'compose';
+
+/** What the comparison measures unless it is told. */
+export const RUNS_COMPARED: readonly number[] = [1_000, 10_000];
+
+/** Lines without which docs/BENCHMARKS.md has nothing to compare. */
+const DOCUMENTED_LINES = ['floor-full', 'nightshift'];
+
+const SCENARIOS = ['trace', 'tools', 'poll', 'status', 'compose'] as const;
+const OF_A_PRODUCT_SETUP = ['server', 'queue', 'node-flags', 'env', 'timeout'];
+/** The flags that a mode looks at; any other one is a mistake. */
+const FLAGS_OF: Record<Mode, readonly string[]> = {
+  compare: ['runs', 'engines', 'reps', 'write-docs', ...OF_A_PRODUCT_SETUP],
+  trace: ['trace', 'runs', 'engines', ...OF_A_PRODUCT_SETUP],
+  tools: ['tools'],
+  poll: ['poll', ...OF_A_PRODUCT_SETUP],
+  status: ['status', 'runs', ...OF_A_PRODUCT_SETUP],
+  compose: ['compose', 'runs', ...OF_A_PRODUCT_SETUP],
+};
+
 export const HELP = `npm run bench -- [flags]
 
-  --runs 1k,10k,100k   runs of each measurement (default 1k,10k; --status and --compose: 100k)
+  --runs 1k,10k,100k   runs of each measurement (default 1k,10k; --trace: 10k; --status and --compose: 100k)
   --engines a,b        which lines, in this order (default: all); ${LINES.map((line) => line.name).join(', ')}
   --reps 3             interleaved repetitions of each
   --server stock,tuned settings of PostgreSQL (default stock)
   --queue postgres     what carries the product's signals: postgres, redis, none
-  --node-flags "…"     arguments for the Node processes that do the work
+  --node-flags="…"     arguments for the Node processes that do the work
   --env A=1,B=2        environment of the product's workers
-  --timeout 900        seconds after which a run counts as failed
+  --timeout 900        seconds after which a run, or what a scenario waits for, counts as failed
   --write-docs         measure tools, poll, status and compose too, and write docs/BENCHMARKS.md from it all
+
+One at a time, instead of the comparison, each with those flags above that mean something to it:
 
   --trace              CPU of the server, statement by statement
   --tools              a call of a module tool, alone and in chunks
@@ -38,8 +60,9 @@ export const HELP = `npm run bench -- [flags]
 
 /** Reads the command line; throws an error that names the flag. */
 export function readOptions(args: readonly string[]): Options | 'help' {
-  const { values } = parseArgs({
+  const { values, tokens } = parseArgs({
     args: [...args],
+    tokens: true,
     options: {
       runs: { type: 'string' },
       engines: { type: 'string' },
@@ -47,7 +70,7 @@ export function readOptions(args: readonly string[]): Options | 'help' {
       server: { type: 'string', default: 'stock' },
       queue: { type: 'string', default: 'postgres' },
       'node-flags': { type: 'string', default: '' },
-      env: { type: 'string', default: '' },
+      env: { type: 'string' },
       timeout: { type: 'string', default: '900' },
       'write-docs': { type: 'boolean', default: false },
       trace: { type: 'boolean', default: false },
@@ -59,32 +82,92 @@ export function readOptions(args: readonly string[]): Options | 'help' {
     },
   });
   if (values.help) return 'help';
-  const modes = (['trace', 'tools', 'poll', 'status', 'compose'] as const).filter((mode) => values[mode]);
+  const given = tokens.flatMap((token) => (token.kind === 'option' ? [token.name] : []));
+  const twice = firstTwice(given);
+  if (twice !== undefined) throw new Error(`--${twice} is given twice.`);
+  const modes = SCENARIOS.filter((mode) => values[mode]);
   if (modes.length > 1) throw new Error(`--${modes.join(' and --')}: one at a time.`);
-  if (modes.length > 0 && values['write-docs'])
+  const [mode = 'compare'] = modes;
+  if (mode !== 'compare' && values['write-docs'])
     throw new Error('--write-docs goes with the comparison, and measures the others too.');
-  return {
-    mode: modes[0] ?? 'compare',
-    runs: values.runs === undefined ? null : listOf(values.runs).map((text) => countOf('--runs', text)),
-    lines: linesOf(values.engines),
+  const ignored = given.find((name) => !FLAGS_OF[mode].includes(name));
+  if (ignored !== undefined) throw new Error(`--${ignored} means nothing to --${mode}.`);
+  const options: Options = {
+    mode,
+    runs: values.runs === undefined ? null : runsOf(values.runs),
+    lines: values.engines === undefined ? linesByDefault(mode) : linesOf(values.engines),
     reps: countOf('--reps', values.reps),
-    servers: listOf(values.server).map(serverOf),
+    servers: listOf('--server', values.server).map(serverOf),
     queue: queueOf(values.queue),
     nodeArguments: values['node-flags'].split(' ').filter((flag) => flag !== ''),
-    workerEnv: Object.fromEntries(
-      listOf(values.env).map((pair) => {
-        const at = pair.indexOf('=');
-        if (at < 1) throw new Error(`--env: '${pair}' is no NAME=value.`);
-        return [pair.slice(0, at), pair.slice(at + 1)];
-      }),
-    ),
+    workerEnv: values.env === undefined ? {} : environmentOf(values.env),
     timeoutMs: countOf('--timeout', values.timeout) * 1000,
     writeDocs: values['write-docs'],
   };
+  if (mode === 'compare') checkComparison(options, given);
+  else checkScenario(mode, options);
+  return options;
 }
 
-function listOf(text: string): readonly string[] {
-  return text.split(',').filter((part) => part !== '');
+/** Refuses what the comparison could only leave out without a word. */
+function checkComparison({ runs, lines, queue, writeDocs }: Options, given: readonly string[]): void {
+  for (const size of runs ?? RUNS_COMPARED) {
+    if (lines.every((line) => line.runs_max < size))
+      throw new Error(`--runs: none of the lines is measured with ${size.toLocaleString('en-US')} runs.`);
+  }
+  const ofProduct = ['queue', 'env'].find((name) => given.includes(name));
+  if (ofProduct !== undefined && !lines.some(isOfProduct))
+    throw new Error(`--${ofProduct} is for the product, and --engines names none of its lines.`);
+  if (!writeDocs) return;
+  const missing = DOCUMENTED_LINES.find((name) => !lines.some((line) => line.name === name));
+  if (missing !== undefined) throw new Error(`--write-docs needs ${missing} among the --engines.`);
+  if (queue === 'redis')
+    throw new Error('--write-docs measures scenarios too, and these take --queue postgres or none.');
+}
+
+function checkScenario(mode: Exclude<Mode, 'compare'>, { runs, lines, servers, queue }: Options): void {
+  if ((runs?.length ?? 1) > 1) throw new Error(`--${mode} takes one number of --runs.`);
+  if (servers.length > 1) throw new Error(`--${mode} takes one --server.`);
+  if (mode === 'trace') {
+    if (lines.length > 1) throw new Error('--trace takes one of the --engines.');
+    if (!lines.every(isOfProduct))
+      throw new Error(`--trace is of the product, and '${lines[0]?.name ?? ''}' is no line of it.`);
+  } else if (queue === 'redis') throw new Error(`--${mode} takes --queue postgres or none.`);
+}
+
+function isOfProduct(line: Line): boolean {
+  return line.engine === 'nightshift';
+}
+
+function listOf(flag: string, text: string): readonly string[] {
+  const entries = text.split(',');
+  if (entries.includes('')) throw new Error(`${flag}: '${text}' has an empty entry.`);
+  const twice = firstTwice(entries);
+  if (twice !== undefined) throw new Error(`${flag}: '${twice}' is there twice.`);
+  return entries;
+}
+
+function firstTwice(entries: readonly string[]): string | undefined {
+  return entries.find((entry, index) => entries.indexOf(entry) !== index);
+}
+
+function runsOf(text: string): readonly number[] {
+  const runs = listOf('--runs', text).map((entry) => countOf('--runs', entry));
+  // 1000 and 1k are one size.
+  const twice = firstTwice(runs.map(String));
+  if (twice !== undefined) throw new Error(`--runs: '${twice}' is there twice.`);
+  return runs;
+}
+
+function environmentOf(text: string): Readonly<Record<string, string>> {
+  const pairs = listOf('--env', text).map((pair): readonly [string, string] => {
+    const at = pair.indexOf('=');
+    if (at < 1) throw new Error(`--env: '${pair}' is no NAME=value.`);
+    return [pair.slice(0, at), pair.slice(at + 1)];
+  });
+  const twice = firstTwice(pairs.map(([name]) => name));
+  if (twice !== undefined) throw new Error(`--env: '${twice}' is there twice.`);
+  return Object.fromEntries(pairs);
 }
 
 /** `2500`, `10k`, `1m`. */
@@ -96,9 +179,12 @@ function countOf(flag: string, text: string): number {
   return count;
 }
 
-function linesOf(text: string | undefined): readonly Line[] {
-  if (text === undefined) return LINES;
-  return listOf(text).map((name) => {
+function linesByDefault(mode: Mode): readonly Line[] {
+  return mode === 'trace' ? LINES.filter((line) => line.name === 'nightshift') : LINES;
+}
+
+function linesOf(text: string): readonly Line[] {
+  return listOf('--engines', text).map((name) => {
     const line = LINES.find((candidate) => candidate.name === name);
     if (line === undefined) {
       throw new Error(

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { Line } from '../lines.ts';
 import { measureRun, type RunResult } from '../measure/measured-run.ts';
 import { describeMachine, type Machine } from '../measure/machine.ts';
+import { RUNS_COMPARED } from '../options.ts';
 import { summarise, type LineFigures } from '../report/summary.ts';
 import { startRedis, startServer, type BenchRedis, type BenchServer, type ServerName } from '../servers.ts';
 import type { Bench } from './bench.ts';
@@ -13,8 +14,6 @@ export interface Comparison {
   /** What was left out, and why. */
   readonly notes: readonly string[];
 }
-
-const RUNS_DEFAULT = [1_000, 10_000];
 
 /** Runs the comparison: for each server and size, `reps` rounds through all lines. */
 export async function compare(bench: Bench): Promise<Comparison> {
@@ -28,7 +27,7 @@ export async function compare(bench: Bench): Promise<Comparison> {
       const server = await startServer(join(dir, 'pg'), name, false);
       try {
         machine ??= describeMachine(dir, server.version);
-        for (const runs of options.runs ?? RUNS_DEFAULT) {
+        for (const runs of options.runs ?? RUNS_COMPARED) {
           const able = options.lines.filter((line) => runs <= line.runs_max);
           for (const line of options.lines) {
             if (!able.includes(line))
@@ -45,7 +44,7 @@ export async function compare(bench: Bench): Promise<Comparison> {
   } finally {
     await redis?.stop();
   }
-  if (machine === undefined) throw new Error('--server names no server.');
+  if (machine === undefined) throw new Error('No server was measured.');
   return { machine, lines, notes };
 }
 

@@ -21,8 +21,6 @@ export interface ProductSetup {
 export async function setUpProduct(bench: Bench, runs: number): Promise<ProductSetup> {
   const { options } = bench;
   const [name = 'stock'] = options.servers;
-  if (options.queue === 'redis')
-    throw new Error('--queue redis is for the comparison; here take postgres or none.');
   const dir = join(bench.dir, 'product');
   rmSync(dir, { recursive: true, force: true });
   mkdirSync(dir, { recursive: true });

@@ -1,6 +1,5 @@
 /** Where the server's CPU goes: the product's statements, dearest first. */
 import { join } from 'node:path';
-import { LINES } from '../lines.ts';
 import { digits } from '../report/table.ts';
 import { startRedis, startServer } from '../servers.ts';
 import { STEPS } from '../workload.ts';
@@ -12,12 +11,12 @@ const STATEMENT_CHARS = 130;
 
 export async function trace(bench: Bench): Promise<ScenarioResult> {
   const [name = 'stock'] = bench.options.servers;
+  const [line] = bench.options.lines;
+  if (line === undefined) throw new Error('There is no line to trace.');
   const runs = bench.options.runs?.[0] ?? RUNS_DEFAULT;
   const server = await startServer(join(bench.dir, 'pg'), name, false);
   const redis = await startRedis(join(bench.dir, 'redis'));
   try {
-    const line = bench.options.lines.find((candidate) => candidate.engine === 'nightshift') ?? LINES[2];
-    if (line === undefined) throw new Error('There is no line of the product.');
     const result = await measureLine(bench, line, { name, server, redis, runs }, true);
     if (!result.ok) throw new Error(result.error);
     const steps = runs * STEPS;

@@ -1,0 +1,86 @@
+import { expect, test } from 'vitest';
+import { readOptions, type Options } from '../options.ts';
+
+function read(...args: readonly string[]): Options {
+  const options = readOptions(args);
+  if (options === 'help') throw new Error('It was no call for help.');
+  return options;
+}
+
+test('without a flag every line is compared', () => {
+  const options = read();
+  expect(options).toMatchObject({
+    mode: 'compare',
+    runs: null,
+    reps: 3,
+    servers: ['stock'],
+    queue: 'postgres',
+  });
+  expect(options.lines.map((line) => line.name)).toContain('letta-port');
+});
+
+test('counts, lists and environments are read', () => {
+  const options = read(
+    ...['--runs', '500,10k,1m', '--engines', 'floor-full,nightshift', '--reps', '2', '--timeout', '30'],
+    ...['--node-flags=--a --b', '--env', 'A=1,B=x=y', '--server', 'stock,tuned', '--queue', 'none'],
+  );
+  expect(options).toMatchObject({
+    runs: [500, 10_000, 1_000_000],
+    reps: 2,
+    timeoutMs: 30_000,
+    nodeArguments: ['--a', '--b'],
+    workerEnv: { A: '1', B: 'x=y' },
+    servers: ['stock', 'tuned'],
+    queue: 'none',
+  });
+  expect(options.lines.map((line) => line.name)).toEqual(['floor-full', 'nightshift']);
+});
+
+test('--help wants nothing else to be right', () => {
+  expect(readOptions(['--help', '--runs', 'many'])).toBe('help');
+});
+
+test('a trace is of the product unless it is told of which of its lines', () => {
+  expect(read('--trace').lines.map((line) => line.name)).toEqual(['nightshift']);
+  expect(read('--trace', '--engines', 'nightshift-memory').lines).toHaveLength(1);
+});
+
+test.each([
+  ['--runs', '1k,,10k', "--runs: '1k,,10k' has an empty entry."],
+  ['--runs', '', "--runs: '' has an empty entry."],
+  ['--runs', '1k,1000', "--runs: '1000' is there twice."],
+  ['--runs', '0', "--runs: '0' is no count such as 2500 or 10k."],
+  ['--reps', 'two', "--reps: 'two' is no count such as 2500 or 10k."],
+  ['--engines', 'nightshift,', "--engines: 'nightshift,' has an empty entry."],
+  ['--engines', 'floor,floor', "--engines: 'floor' is there twice."],
+  ['--engines', 'temporal', "--engines: there is no 'temporal'; there are floor, "],
+  ['--server', 'slow', "--server: 'slow' is neither stock nor tuned."],
+  ['--queue', 'kafka', "--queue: 'kafka' is none of postgres, redis, none."],
+  ['--env', 'A', "--env: 'A' is no NAME=value."],
+  ['--env', 'A=1,A=2', "--env: 'A' is there twice."],
+])('%s %s is refused, and the flag is named', (flag, value, reason) => {
+  expect(() => readOptions([flag, value])).toThrow(reason);
+});
+
+test.each([
+  [['--runs', '1k', '--runs', '2k'], '--runs is given twice.'],
+  [['--tools', '--poll'], '--tools and --poll: one at a time.'],
+  [['--tools', '--runs', '1k'], '--runs means nothing to --tools.'],
+  [['--poll', '--runs', '1k'], '--runs means nothing to --poll.'],
+  [['--status', '--reps', '3'], '--reps means nothing to --status.'],
+  [['--compose', '--engines', 'nightshift'], '--engines means nothing to --compose.'],
+  [['--compose', '--runs', '1k,2k'], '--compose takes one number of --runs.'],
+  [['--status', '--server', 'stock,tuned'], '--status takes one --server.'],
+  [['--poll', '--queue', 'redis'], '--poll takes --queue postgres or none.'],
+  [['--trace', '--engines', 'floor'], "--trace is of the product, and 'floor' is no line of it."],
+  [['--trace', '--write-docs'], '--write-docs goes with the comparison'],
+  [
+    ['--engines', 'floor', '--env', 'A=1'],
+    '--env is for the product, and --engines names none of its lines.',
+  ],
+  [['--engines', 'bullmq', '--runs', '1k,100k'], 'none of the lines is measured with 100,000 runs.'],
+  [['--write-docs', '--engines', 'nightshift'], '--write-docs needs floor-full among the --engines.'],
+  [['--write-docs', '--queue', 'redis'], 'these take --queue postgres or none.'],
+])('%j would be obeyed in part, and is refused', (args, reason) => {
+  expect(() => readOptions(args)).toThrow(reason);
+});
