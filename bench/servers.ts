@@ -31,22 +31,13 @@ export interface BenchServer {
   stop(): Promise<void>;
 }
 
-/** Starts a server on an empty data directory. `statements`: with pg_stat_statements, which costs some CPU of its own. */
-export async function startServer(dir: string, name: ServerName, statements: boolean): Promise<BenchServer> {
+/** Starts a server on an empty data directory. */
+export async function startServer(dir: string, name: ServerName): Promise<BenchServer> {
   rmSync(dir, { recursive: true, force: true });
   const server = await startEmbeddedPostgres({
     dataDir: dir,
     durable: true,
-    settings: {
-      ...SERVER_SETTINGS[name],
-      ...(statements
-        ? {
-            shared_preload_libraries: 'pg_stat_statements',
-            'pg_stat_statements.track': 'top',
-            track_io_timing: 'on',
-          }
-        : {}),
-    },
+    settings: SERVER_SETTINGS[name],
   });
   const admin = new pg.Client({ connectionString: server.url });
   admin.on('error', () => undefined);
@@ -54,7 +45,6 @@ export async function startServer(dir: string, name: ServerName, statements: boo
   const { rows } = await admin.query<{ version: string }>(
     `select current_setting('server_version') as version`,
   );
-  if (statements) await admin.query('create extension if not exists pg_stat_statements');
   return {
     url: server.url,
     pid: server.pid,

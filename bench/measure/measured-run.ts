@@ -30,8 +30,6 @@ export interface Measured {
   /** All of its processes together, each at its peak. */
   readonly peak_sum_mb: number;
   readonly figures: EngineFigures;
-  /** As the server counts them, the run's verification included: a check on our own count. */
-  readonly transactions_in_pg: number;
   /** Of the provider, where that is a process of its own; in nobody else's figures. */
   readonly provider_process_cpu_ms: number;
 }
@@ -83,8 +81,8 @@ export async function measureRun(plan: RunPlan): Promise<RunResult> {
       redisUrl: redis?.url ?? null,
       providerUrl: provider?.url ?? null,
     };
-    if (plan.filled) await measureChild({ ...plan, filled: false }, context, database, provider);
-    return { ok: true, measured: await measureChild(plan, context, database, provider) };
+    if (plan.filled) await measureChild({ ...plan, filled: false }, context, provider);
+    return { ok: true, measured: await measureChild(plan, context, provider) };
   } catch (error) {
     return { ok: false, error: error instanceof Error ? error.message : String(error) };
   } finally {
@@ -117,7 +115,6 @@ async function startProviderProcess(dir: string, scenario: string): Promise<Prov
 async function measureChild(
   plan: RunPlan,
   context: EngineContext,
-  database: string,
   provider: ProviderProcess | null,
 ): Promise<Measured> {
   const { server, redis } = plan;
@@ -177,7 +174,6 @@ async function measureChild(
     const idle = members.map((member) => memoryOf(member).rss_kb);
     for (const member of members) resetPeak(member);
     await server.admin.query('checkpoint');
-    const transactionsBefore = await transactionsOf(server, database);
     const first = await read();
     tell('accept');
     await next();
@@ -200,7 +196,6 @@ async function measureChild(
       peak_sum_mb: peaks.reduce((sum, peak) => sum + peak, 0) / 1024,
       figures: account.figures,
       provider_process_cpu_ms: third.provider - first.provider,
-      transactions_in_pg: (await transactionsOf(server, database)) - transactionsBefore,
     };
   } finally {
     clearTimeout(deadline);
@@ -216,14 +211,6 @@ async function measureChild(
 function workingProcesses(engine: string, pid: number): readonly number[] {
   const tree = treeOf(pid);
   return engine === 'nightshift' ? tree.filter((member) => member !== pid) : tree;
-}
-
-async function transactionsOf(server: BenchServer, database: string): Promise<number> {
-  const { rows } = await server.admin.query<{ n: string }>(
-    'select xact_commit + xact_rollback as n from pg_stat_database where datname = $1',
-    [database],
-  );
-  return Number(rows[0]?.n ?? 0);
 }
 
 async function phaseOf(server: BenchServer, from: Reading, to: Reading): Promise<Phase> {

@@ -23,8 +23,6 @@ export interface LineFigures {
     readonly provider_cpu_ms_per_step: number;
     readonly statements_per_step: number;
     readonly transactions_per_step: number;
-    /** The same as PostgreSQL counts it, with the few of the verification. */
-    readonly transactions_in_pg_per_step: number;
     readonly wal_bytes_per_step: number;
     readonly peak_rss_mb: Spread;
     readonly rss_growth_kb_per_run: number;
@@ -74,7 +72,6 @@ export function summarise(key: LineKey, results: readonly RunResult[]): LineFigu
       ),
       statements_per_step: middle((one) => one.figures.counts.statements / steps),
       transactions_per_step: middle((one) => one.figures.counts.transactions / steps),
-      transactions_in_pg_per_step: middle((one) => one.transactions_in_pg / steps),
       wal_bytes_per_step: middle((one) => (one.accept.wal_bytes + one.run.wal_bytes) / steps),
       peak_rss_mb: spread((one) => one.peak_rss_mb),
       rss_growth_kb_per_run: middle(

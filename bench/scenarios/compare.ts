@@ -24,7 +24,7 @@ export async function compare(bench: Bench): Promise<Comparison> {
   let machine: Machine | undefined;
   try {
     for (const name of options.servers) {
-      const server = await startServer(join(dir, 'pg'), name, false);
+      const server = await startServer(join(dir, 'pg'), name);
       try {
         machine ??= describeMachine(dir, server.version);
         for (const runs of options.runs ?? RUNS_COMPARED) {

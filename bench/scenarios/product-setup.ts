@@ -24,7 +24,7 @@ export async function setUpProduct(bench: Bench, runs: number): Promise<ProductS
   const dir = join(bench.dir, 'product');
   rmSync(dir, { recursive: true, force: true });
   mkdirSync(dir, { recursive: true });
-  const server = await startServer(join(bench.dir, 'pg'), name, false);
+  const server = await startServer(join(bench.dir, 'pg'), name);
   const workers: WorkerProcess[] = [];
   try {
     const context: EngineContext = {

@@ -14,7 +14,7 @@ export async function trace(bench: Bench): Promise<ScenarioResult> {
   const [line] = bench.options.lines;
   if (line === undefined) throw new Error('There is no line to trace.');
   const runs = bench.options.runs?.[0] ?? RUNS_DEFAULT;
-  const server = await startServer(join(bench.dir, 'pg'), name, false);
+  const server = await startServer(join(bench.dir, 'pg'), name);
   const redis = await startRedis(join(bench.dir, 'redis'));
   try {
     const result = await measureLine(bench, line, { name, server, redis, runs }, true);
