@@ -98,6 +98,12 @@ export function speedRatio(of: LineFigures | undefined, to: LineFigures | undefi
   return of.figures.steps_per_s.median / to.figures.steps_per_s.median;
 }
 
+/** WAL a step of one line over that of another. */
+export function walRatio(of: LineFigures | undefined, to: LineFigures | undefined): number | null {
+  if (of?.figures == null || to?.figures == null) return null;
+  return of.figures.wal_bytes_per_step / to.figures.wal_bytes_per_step;
+}
+
 /** Two workers that keep no more of a core busy than this are waiting. */
 const WAITING_CORES = 0.6;
 
