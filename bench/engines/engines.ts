@@ -12,7 +12,7 @@ export interface EngineEntry {
 }
 
 const FLOOR_LEAVES_OUT =
-  'leases, fencing, retries, limits, definitions, argument validation, odd result lines, several batches, tallies';
+  'leases, fencing, retries, limits, definitions, argument validation, odd result lines, several batches, tallies, rows of tool calls';
 
 export const ENGINES = {
   nightshift: {

@@ -1,4 +1,5 @@
 /** docs/BENCHMARKS.md, from a run. */
+import { WORKER_NODE_ARGUMENTS } from '../../scripts/stack/settings.ts';
 import { ENGINES } from '../engines/engines.ts';
 import { LINES, PEERS } from '../lines.ts';
 import type { Machine } from '../measure/machine.ts';
@@ -29,17 +30,18 @@ export interface Documented {
 }
 
 const ABOUT_GOALS = [
-  'The goals are those the engine was planned with, from its parts measured one by one; where none says otherwise they are those of 10,000 runs.',
+  'The goals were set for the engine; with each stands the size at which it is judged.',
   'What is missed has no single cause: [SCALING.md](SCALING.md), "Where it goes", takes a step apart. It writes seven rows or versions where',
   'the floor writes four, and does what the floor leaves out. The distances to the peers that work row by row follow from the same figure.',
-  'Of two workers there are two goals. Where tools wait, the limit of one is how many calls its tool host has under way, 64 on two cores, which',
-  'more threads (`TOOL_THREADS`) raise as a second worker does. Where tools answer at once it is the cores, which both workers share with PostgreSQL.',
+  'Of two workers there are two goals, each at the largest size that was measured with one and with two; what the limit was is told from who',
+  'kept the cores busy. Where tools wait, the limit of one worker is how many calls its tool host has under way, 64 on two cores, which more',
+  'threads (`TOOL_THREADS`) raise as a second worker does.',
 ];
 
 const UNMEASURED = [
   "A model's time and a provider's hours: results are there at once, so what is measured is only what the engine adds.",
   'The network to PostgreSQL: it is on the same machine, over loopback. Engines that ask row by row would lose more by a real one.',
-  'HTTP in front: runs are taken in through the store, as the API does it, without the request around it.',
+  'HTTP in front: runs are taken in through the store, as the API does it, without the request around it. Uploads and downloads are not measured either.',
   'Autovacuum over hours, a database larger than memory, replicas, and more than two cores.',
   'Faults: every answer comes, once, in order. What recovery costs is proven elsewhere, not timed here.',
   'Peers at their best. Each is used as its documentation shows; somebody who knows it well may do better.',
@@ -52,15 +54,17 @@ export function documentOf(documented: Documented): string {
     `What the engine costs, beside a hand-written floor and beside what one might use instead. Written by \`${command}\` on ${date}; every figure below is of that run.`,
     '## Reading it',
     [
-      `- **The work**: runs of ${STEPS} steps, ${STEPS - 1} of them with a tool call. A result line has ${LINE_BYTES.toLocaleString('en-US')} bytes (${TEXT_CHARS} of text), a tool's result ${TOOL_RESULT_CHARS} characters. A finished run has ${MESSAGES_PER_RUN} messages, ${STEPS} steps and ${STEPS - 1} tool calls in the database; the rows of every engine are counted before its figures are.`,
+      `- **The work**: runs of ${STEPS} steps, ${STEPS - 1} of them with a tool call. A result line has ${LINE_BYTES.toLocaleString('en-US')} bytes (${TEXT_CHARS} of text), a tool's result ${TOOL_RESULT_CHARS} characters. A finished run has ${STEPS} steps and ${MESSAGES_PER_RUN} messages in the database, in the product ${STEPS - 1} tool calls as well. What an engine has stored is counted before its figures are.`,
       '- **A step** is one answer taken in, its tool call carried out, and the next request made. The figure that travels between machines is CPU a step, and of that the ratio: steps a second are those of one machine on one day.',
-      "- **CPU** is that of the engine (its process, threads and children) and of the whole PostgreSQL, apart, from the kernel's books, taking the runs in included. The provider answers from prepared lines; its work is left out.",
-      `- Every engine runs in a process of its own on a fresh database after a checkpoint, in turns, ${options.reps} times; figures are medians. \`fsync\` is on everywhere. "foreign" is the number of cores that were busy with something else.`,
+      "- **CPU** is that of the engine (its process, threads and children), of the whole PostgreSQL and of Redis, apart, from the kernel's books; min..max is of their sum. CPU and WAL include that the runs are taken in, **steps/s** do not: their clock starts when the work does. The provider answers from prepared lines; its work is left out.",
+      '- **stmts/step** and **tx/step** are what the engine sends; of the product what its workers send, without the one transaction in which the runs are taken in.',
+      "- **RSS MB** is the most memory that one process of the engine held; **KB/run** is what all of its processes have grown by, each from idle to its peak, divided by the runs. Of the product these are the workers and their tool hosts. **loop** is how long the event loop of the engine's main thread was held up, and **foreign** how many cores were busy with something else.",
+      `- Every engine runs in a process of its own on a fresh database after a checkpoint, in turns, ${repetitions(options.reps)}. \`fsync\` is on everywhere.`,
       `- The product's waits are cut short, since the provider answers at once: its runs gather for ${SHORT_WAITS.GATHER_WINDOW_MS} ms and the provider is asked every ${SHORT_WAITS.POLL_INTERVAL_MS} ms. It does so by default every 2 s and every minute.`,
       '- **floor** does nothing but the durable writes, a thousand results a statement. **floor-full** adds what cannot be left out: request bodies from the history, tools in threads, answers durable before their tools run. It is what the product is measured against.',
     ].join('\n'),
     '## Machine',
-    `${machine.cpu}, ${machine.cores} cores, ${machine.memory_gib} GiB; a synced 8 KB write takes ${machine.fsync_us} us. Node ${machine.node}, PostgreSQL ${machine.postgres}, commit ${machine.commit}. Signals over ${options.queue}${options.nodeArguments.length === 0 ? '' : `; Node flags ${options.nodeArguments.join(' ')}`}.`,
+    `${machine.cpu}, ${machine.cores} cores, ${machine.memory_gib} GiB; a synced 8 KB write takes ${machine.fsync_us} us. Node ${machine.node}, PostgreSQL ${machine.postgres}, commit ${machine.commit}. Signals over ${options.queue}. ${nodeFlags(options.nodeArguments)}`,
   ];
   for (const server of options.servers) {
     for (const runs of new Set(lines.map((line) => line.runs))) {
@@ -88,7 +92,7 @@ export function documentOf(documented: Documented): string {
     '## Other measurements',
     [
       'Of the same run; each alone by `npm run bench -- --tools`, `--poll`, `--status`, `--compose`. What each statement costs the server',
-      'is shown by `--trace`. Uploads and downloads have their place beside these in `bench/scenarios/`.',
+      'is shown by `--trace`.',
     ].join('\n'),
     ...others.flatMap(({ title, table, notes: own }) => [
       `### ${title}`,
@@ -97,4 +101,16 @@ export function documentOf(documented: Documented): string {
     ]),
   );
   return `${sections.join('\n\n')}\n`;
+}
+
+function repetitions(reps: number): string {
+  if (reps === 1) return 'once';
+  return reps === 2 ? 'twice; figures are means of the two' : `${reps} times; figures are medians`;
+}
+
+function nodeFlags(given: readonly string[]): string {
+  const own = (flags: readonly string[]): string => `\`${flags.join(' ')}\``;
+  return given.length === 0
+    ? `The product's workers run with ${own(WORKER_NODE_ARGUMENTS)}, as \`npm start\` starts them, every other engine with Node's defaults.`
+    : `Every engine, and the product's workers, run with ${own(given)}, given on the command line.`;
 }
