@@ -61,7 +61,10 @@ const pool = createPool({
   max: config.database_pool_max,
   applicationName: config.owner,
 });
-const tools = await startToolHost({ toolsDirs: [...config.tools_dirs] });
+const tools = await startToolHost({
+  toolsDirs: [...config.tools_dirs],
+  ...(config.tool_threads > 0 ? { threads: config.tool_threads } : {}),
+});
 let worker: Worker | undefined;
 let loop = watchEventLoop();
 
