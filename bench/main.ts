@@ -1,6 +1,10 @@
 /** The bench, once its packages are installed: `node bench/main.ts [flags]`. Linux only, for it reads /proc. */
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
+import { constants } from 'node:os';
 import { join } from 'node:path';
+import { takeDirectory } from './directory.ts';
+import { isEnding, stopEverything } from './ending.ts';
+import { within } from './measure/within.ts';
 import { HELP, readOptions, type Mode } from './options.ts';
 import { goalsOf, goalTable, tableOf } from './report/comparison.ts';
 import { documentOf } from './report/document.ts';
@@ -13,6 +17,8 @@ import { status } from './scenarios/status.ts';
 import { tools } from './scenarios/tools.ts';
 import { trace } from './scenarios/trace.ts';
 
+/** Milliseconds that servers and processes may take to end when the bench is told to. */
+const STOP_MS = 30_000;
 const ROOT = join(import.meta.dirname, '..');
 const say = (text: string): void => void process.stderr.write(`${text}\n`);
 const print = (text: string): void => void process.stdout.write(`${text}\n`);
@@ -37,14 +43,29 @@ async function main(args: readonly string[]): Promise<void> {
   if (process.platform !== 'linux')
     throw new Error('The bench reads CPU and memory from /proc: run it on Linux.');
   const dir = join(ROOT, '.data', 'bench');
-  mkdirSync(dir, { recursive: true });
-  const bench: Bench = { options, dir, say };
-  if (options.mode === 'compare') await showComparison(bench, args);
-  else {
-    const result = await SCENARIOS[options.mode](bench);
-    show(result);
-    print(JSON.stringify({ bench: options.mode, ...result.figures, goals: result.goals }));
+  const release = takeDirectory(dir);
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => void endAt(signal, release));
+  try {
+    const bench: Bench = { options, dir, say };
+    if (options.mode === 'compare') await showComparison(bench, args);
+    else {
+      const result = await SCENARIOS[options.mode](bench);
+      show(result);
+      print(JSON.stringify({ bench: options.mode, ...result.figures, goals: result.goals }));
+    }
+  } finally {
+    // Who was told to end gives it back when its servers have ended.
+    if (!isEnding()) release();
   }
+}
+
+/** Ends the bench before it is done. A signal may come twice: from the terminal, and from whoever started this. */
+async function endAt(signal: 'SIGINT' | 'SIGTERM', release: () => void): Promise<void> {
+  if (isEnding()) return;
+  say(`${signal}: servers and processes are stopped.`);
+  await within(STOP_MS, 'Stopping', stopEverything()).catch(() => undefined);
+  release();
+  process.exit(128 + constants.signals[signal]);
 }
 
 function show({ title, table, goals, notes }: ScenarioResult): void {
@@ -103,6 +124,6 @@ function sizesOf(
 try {
   await main(process.argv.slice(2));
 } catch (error) {
-  say(error instanceof Error ? error.message : String(error));
+  if (!isEnding()) say(error instanceof Error ? error.message : String(error));
   process.exitCode = 1;
 }

@@ -1,8 +1,8 @@
 /** The servers that a bench starts for itself: an embedded PostgreSQL with fsync on, and a Redis where there is one. */
-import { rmSync } from 'node:fs';
-import { join } from 'node:path';
 import pg from 'pg';
 import { findRedisServer, startEmbeddedPostgres, startRedisServer } from '../libs/services/src/index.ts';
+import { removeDirectory } from './directory.ts';
+import { stoppedAtEnd } from './ending.ts';
 
 /** Server settings that are measured. `stock`: what PostgreSQL does when nobody has configured it. */
 export const SERVER_SETTINGS = {
@@ -33,11 +33,15 @@ export interface BenchServer {
 
 /** Starts a server on an empty data directory. */
 export async function startServer(dir: string, name: ServerName): Promise<BenchServer> {
-  rmSync(dir, { recursive: true, force: true });
+  removeDirectory(dir);
   const server = await startEmbeddedPostgres({
     dataDir: dir,
     durable: true,
     settings: SERVER_SETTINGS[name],
+  });
+  const stop = stoppedAtEnd(async () => {
+    await server.stop();
+    removeDirectory(dir);
   });
   const admin = new pg.Client({ connectionString: server.url });
   admin.on('error', () => undefined);
@@ -61,8 +65,7 @@ export async function startServer(dir: string, name: ServerName): Promise<BenchS
     },
     async stop() {
       await admin.end();
-      await server.stop();
-      rmSync(dir, { recursive: true, force: true });
+      await stop();
     },
   };
 }
@@ -76,7 +79,14 @@ export interface BenchRedis {
 /** Starts a Redis with an append-only file, or returns null on a machine that has none. */
 export async function startRedis(dir: string): Promise<BenchRedis | null> {
   if (findRedisServer() === null) return null;
-  rmSync(dir, { recursive: true, force: true });
-  const redis = await startRedisServer({ dir: join(dir), appendOnly: true });
-  return { url: redis.url, pid: redis.pid, stop: () => redis.stop() };
+  removeDirectory(dir);
+  const redis = await startRedisServer({ dir, appendOnly: true });
+  return {
+    url: redis.url,
+    pid: redis.pid,
+    stop: stoppedAtEnd(async () => {
+      await redis.stop();
+      removeDirectory(dir);
+    }),
+  };
 }

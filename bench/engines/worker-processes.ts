@@ -2,6 +2,7 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { within } from '../measure/within.ts';
 import type { EngineFigures } from './engine.ts';
 import type { FromWorker, ToWorker, WorkerFigures, WorkerOptions } from './product-worker.ts';
 
@@ -33,6 +34,8 @@ export interface WorkerSetup {
   readonly env: Readonly<Record<string, string>>;
 }
 
+/** Milliseconds until a worker's modules must be loaded and its tool host be up. */
+const START_MS = 60_000;
 const TOOLS_DIR = join(import.meta.dirname, '../tools');
 
 /** Starts a process and resolves when its modules are loaded and its tool host is up; it does not work yet. */
@@ -50,9 +53,18 @@ export async function startWorkerProcess(setup: WorkerSetup): Promise<WorkerProc
     },
   });
   const exit = once(child, 'exit') as Promise<[number | null]>;
-  const [message] = (await Promise.race([once(child, 'message'), exit])) as [FromWorker | number | null];
-  if (message === null || typeof message === 'number' || message.kind !== 'ready') {
-    throw new Error('A worker ended before it was ready.');
+  // Whoever waits is told by its end; without a listener, a message that comes too late would end this process.
+  child.on('error', () => undefined);
+  try {
+    const first = Promise.race([once(child, 'message'), exit]);
+    const [message] = (await within(START_MS, 'The start of a worker', first)) as [
+      FromWorker | number | null,
+    ];
+    if (message === null || typeof message === 'number' || message.kind !== 'ready')
+      throw new Error('A worker ended before it was ready.');
+  } catch (error) {
+    child.kill('SIGKILL');
+    throw error;
   }
   child.on('message', (said: FromWorker) => {
     if (said.kind === 'failure') process.stderr.write(`  ${setup.name}, ${said.flow}: ${said.message}\n`);

@@ -5,9 +5,16 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { FromChild, ToChild } from '../child.ts';
 import type { EngineContext, EngineFigures, RowCounts } from '../engines/engine.ts';
+import { isEnding, stoppedAtEnd } from '../ending.ts';
 import type { BenchRedis, BenchServer } from '../servers.ts';
 import { MESSAGES_PER_RUN, STEPS } from '../workload.ts';
 import { machineCpuMs, memoryOf, resetPeak, treeCpuMs, treeOf } from './processes.ts';
+import { within } from './within.ts';
+
+/** Milliseconds until the provider's process must listen. */
+const PROVIDER_START_MS = 60_000;
+/** Milliseconds that an engine may take to close what it has open. */
+const CLOSE_MS = 60_000;
 
 /** What one phase of one run took. */
 export interface Phase {
@@ -63,7 +70,7 @@ interface Reading {
 
 let databases = 0;
 
-/** Runs an engine and measures it. Whatever goes wrong is a result, never an exception. */
+/** Runs an engine and measures it. Whatever goes wrong is a result, and an exception only when the bench is ending. */
 export async function measureRun(plan: RunPlan): Promise<RunResult> {
   const { server, redis } = plan;
   databases += 1;
@@ -84,6 +91,7 @@ export async function measureRun(plan: RunPlan): Promise<RunResult> {
     if (plan.filled) await measureChild({ ...plan, filled: false }, context, provider);
     return { ok: true, measured: await measureChild(plan, context, provider) };
   } catch (error) {
+    if (isEnding()) throw error;
     return { ok: false, error: error instanceof Error ? error.message : String(error) };
   } finally {
     await provider?.stop();
@@ -100,16 +108,24 @@ interface ProviderProcess {
 
 async function startProviderProcess(dir: string, scenario: string): Promise<ProviderProcess> {
   const child = fork(new URL('../provider-server.ts', import.meta.url), [dir, scenario]);
-  const [{ port }] = (await once(child, 'message')) as [{ port: number }];
-  return {
-    url: `http://127.0.0.1:${port}`,
-    pid: child.pid ?? 0,
-    async stop() {
-      const exit = once(child, 'exit');
-      child.kill();
-      await exit;
-    },
-  };
+  const exit = once(child, 'exit');
+  const stop = stoppedAtEnd(async () => {
+    child.kill('SIGKILL');
+    await exit;
+  });
+  const ended = exit.then(() => {
+    throw new Error('The process of the provider ended before it listened.');
+  });
+  const listening = Promise.race([once(child, 'message'), ended]);
+  try {
+    const [{ port }] = (await within(PROVIDER_START_MS, 'The start of the provider', listening)) as [
+      { port: number },
+    ];
+    return { url: `http://127.0.0.1:${port}`, pid: child.pid ?? 0, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
 }
 
 async function measureChild(
@@ -142,6 +158,16 @@ async function measureChild(
       wake();
       resolve();
     });
+  });
+  // Its own processes end when their channel closes.
+  const stop = stoppedAtEnd(async () => {
+    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
+    await ended;
+  });
+  // Without a listener, a message that it is too late to take would end the bench.
+  child.on('error', ({ message }) => {
+    inbox.push({ kind: 'failed', message });
+    wake();
   });
   const next = async (): Promise<FromChild> => {
     for (;;) {
@@ -186,7 +212,7 @@ async function measureChild(
     const account = await next();
     if (account.kind !== 'account') throw new Error(`It said '${account.kind}' where its account was due.`);
     verify(account.rows, context.runs);
-    await ended;
+    await within(CLOSE_MS, 'The end of its process', ended);
     return {
       accept: await phaseOf(server, first, second),
       run: await phaseOf(server, second, third),
@@ -199,11 +225,7 @@ async function measureChild(
     };
   } finally {
     clearTimeout(deadline);
-    if (child.exitCode === null && child.signalCode === null) {
-      // Its own processes end when their channel closes.
-      child.kill('SIGKILL');
-      await ended;
-    }
+    await stop();
   }
 }
 

@@ -27,7 +27,8 @@ export function tableOf(lines: readonly LineFigures[]): Table {
       'foreign',
     ],
     rows: lines.map((line) => {
-      if (line.figures === null) return [line.line, `failed: ${line.failure ?? ''}`];
+      // A reason may bring its stack.
+      if (line.figures === null) return [line.line, `failed: ${line.failure?.split('\n')[0] ?? ''}`];
       const { figures } = line;
       const ratio = (to: LineFigures | undefined): string => {
         const value = cpuRatio(line, to);

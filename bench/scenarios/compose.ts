@@ -1,5 +1,6 @@
 /** Ready runs to one request body on disk and out of the process: time, memory, and how long the event loop was held. */
 import { join } from 'node:path';
+import { within } from '../measure/within.ts';
 import { memoryOf, resetPeak, treeCpuMs } from '../measure/processes.ts';
 import { digits } from '../report/table.ts';
 import { setUpProduct } from './product-setup.ts';
@@ -30,8 +31,12 @@ export async function compose(bench: Bench): Promise<ScenarioResult> {
       (flow, detail) => flow === 'submit-provider-batch' && detail['outcome'] === 'submitted',
     );
     worker.start();
-    const sealMs = await sealed;
-    const { detail } = await sent;
+    // Together, for a worker that ends makes both of them reject.
+    const [sealMs, { detail }] = await within(
+      bench.options.timeoutMs,
+      'The body',
+      Promise.all([sealed, sent]),
+    );
     const wallMs = performance.now() - start;
     const requests = Number(detail['requests'] ?? 0);
     const bytes = Number(detail['bytes'] ?? 0);

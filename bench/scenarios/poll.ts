@@ -2,6 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { within } from '../measure/within.ts';
 import { treeCpuMs } from '../measure/processes.ts';
 import { digits } from '../report/table.ts';
 import { CUSTOM_ID_CHARS } from '../workload.ts';
@@ -43,12 +44,14 @@ export async function poll(bench: Bench): Promise<ScenarioResult> {
     const worker = await setup.startWorker(NEVER_MS, {});
     worker.start();
     bench.say(`poll: watching ${BATCHES} open batches for ${WATCH_MS / 1000} s at the product's own pace`);
-    await worker.report((flow) => flow === 'poll-provider-batches').catch(() => undefined);
+    const polled = worker.report((flow) => flow === 'poll-provider-batches');
+    await within(bench.options.timeoutMs, 'The first look at the provider', polled);
     const [cpu, postgres] = [treeCpuMs(worker.pid), treeCpuMs(setup.server.pid)];
-    const before = (await worker.figures()).provider_calls;
+    const before = await worker.figures();
     await delay(WATCH_MS);
     const minutes = WATCH_MS / 60_000;
-    const calls = ((await worker.figures()).provider_calls - before) / minutes;
+    const after = await worker.figures();
+    const calls = (after.provider_calls - before.provider_calls) / minutes;
     const engineMs = (treeCpuMs(worker.pid) - cpu) / minutes;
     const postgresMs = (treeCpuMs(setup.server.pid) - postgres) / minutes;
     return {

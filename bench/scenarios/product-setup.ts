@@ -1,8 +1,10 @@
 /** A database of the product for scenarios that look at one part of it. */
-import { mkdirSync, rmSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { EngineContext } from '../engines/engine.ts';
 import { WORKER_NODE_ARGUMENTS } from '../../scripts/stack/settings.ts';
+import { removeDirectory } from '../directory.ts';
+import { stoppedAtEnd } from '../ending.ts';
 import { prepareStore, type ProductStore } from '../engines/product.ts';
 import { startWorkerProcess, type WorkerProcess } from '../engines/worker-processes.ts';
 import { startServer, type BenchServer } from '../servers.ts';
@@ -22,7 +24,7 @@ export async function setUpProduct(bench: Bench, runs: number): Promise<ProductS
   const { options } = bench;
   const [name = 'stock'] = options.servers;
   const dir = join(bench.dir, 'product');
-  rmSync(dir, { recursive: true, force: true });
+  removeDirectory(dir);
   mkdirSync(dir, { recursive: true });
   const server = await startServer(join(bench.dir, 'pg'), name);
   const workers: WorkerProcess[] = [];
@@ -64,12 +66,12 @@ export async function setUpProduct(bench: Bench, runs: number): Promise<ProductS
         workers.push(worker);
         return worker;
       },
-      async stop() {
+      stop: stoppedAtEnd(async () => {
         await Promise.all(workers.map((worker) => worker.kill()));
         await store.close();
         await server.stop();
-        rmSync(dir, { recursive: true, force: true });
-      },
+        removeDirectory(dir);
+      }),
     };
   } catch (error) {
     await server.stop();

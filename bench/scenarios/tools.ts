@@ -1,6 +1,7 @@
 /** A call of a module tool: alone, and in the chunks in which the product makes it. */
 import { startToolHost, type ToolCallRequest } from '../../apps/tool-host/src/index.ts';
 import { join } from 'node:path';
+import { stoppedAtEnd } from '../ending.ts';
 import { treeCpuMs } from '../measure/processes.ts';
 import { digits } from '../report/table.ts';
 import { run } from '../tools/look_up.ts';
@@ -14,6 +15,7 @@ const CHUNKS_IN_FLIGHT = 2;
 
 export async function tools(bench: Bench): Promise<ScenarioResult> {
   const host = await startToolHost({ toolsDirs: [join(import.meta.dirname, '../tools')] });
+  const closeHost = stoppedAtEnd(() => host.close());
   const rows: string[][] = [];
   const figures: object[] = [];
   const note = (how: string, calls: number, wallMs: number, cpuMs: number): void => {
@@ -39,7 +41,7 @@ export async function tools(bench: Bench): Promise<ScenarioResult> {
       note(`${size} a call of runCalls`, calls, performance.now() - from, treeCpuMs(process.pid) - cpu);
     }
   } finally {
-    await host.close();
+    await closeHost();
   }
   return {
     title: 'A call of a module tool (tool host in a process of its own, Piscina threads)',

@@ -40,5 +40,12 @@ export function lineOf(
 }
 
 export function failedLine(line: string, runs: number): LineFigures {
-  return { line, runs, server: 'stock', reps: 1, failure: 'its process ended with code 1', figures: null };
+  return {
+    line,
+    runs,
+    server: 'stock',
+    reps: 1,
+    failure: 'its process ended with code 1\n    at run',
+    figures: null,
+  };
 }
