@@ -52,7 +52,8 @@ export async function poll(bench: Bench): Promise<ScenarioResult> {
     const minutes = WATCH_MS / 60_000;
     const after = await worker.figures();
     const calls = (after.provider_calls - before.provider_calls) / minutes;
-    const engineMs = (treeCpuMs(worker.pid) - cpu) / minutes;
+    const providerMs = after.provider_cpu_ms - before.provider_cpu_ms;
+    const engineMs = (treeCpuMs(worker.pid) - cpu - providerMs) / minutes;
     const postgresMs = (treeCpuMs(setup.server.pid) - postgres) / minutes;
     return {
       title: `${BATCHES} provider batches that stay open, one worker at its default pace`,
@@ -67,7 +68,9 @@ export async function poll(bench: Bench): Promise<ScenarioResult> {
         postgres_cpu_ms_per_minute: postgresMs,
       },
       goals: [],
-      notes: ['CPU includes the sweep, the queue and the audits that a worker does anyway.'],
+      notes: [
+        "CPU includes the sweep, the queue and the audits that a worker does anyway, and leaves out the provider's own work.",
+      ],
     };
   } finally {
     await setup.stop();
