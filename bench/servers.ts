@@ -1,4 +1,5 @@
 /** The servers that a bench starts for itself: an embedded PostgreSQL with fsync on, and a Redis where there is one. */
+import { Redis } from 'ioredis';
 import pg from 'pg';
 import { findRedisServer, startEmbeddedPostgres, startRedisServer } from '../libs/services/src/index.ts';
 import { removeDirectory } from './directory.ts';
@@ -73,6 +74,8 @@ export async function startServer(dir: string, name: ServerName): Promise<BenchS
 export interface BenchRedis {
   readonly url: string;
   readonly pid: number;
+  /** Empties it. */
+  flush(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -84,6 +87,15 @@ export async function startRedis(dir: string): Promise<BenchRedis | null> {
   return {
     url: redis.url,
     pid: redis.pid,
+    async flush() {
+      const client = new Redis(redis.url, { retryStrategy: () => null });
+      client.on('error', () => undefined);
+      try {
+        await client.flushall();
+      } finally {
+        client.disconnect();
+      }
+    },
     stop: stoppedAtEnd(async () => {
       await redis.stop();
       removeDirectory(dir);

@@ -100,7 +100,6 @@ async function openQueue(
   const name = 'steps';
   if (redisUrl !== null) {
     const connection = new Redis(redisUrl, { maxRetriesPerRequest: null });
-    await connection.flushall();
     const queue = new Queue<StepJob>(name, { connection });
     const worker = new Worker<StepJob>(name, (job) => handle(job.data), {
       connection,

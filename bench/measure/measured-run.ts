@@ -134,6 +134,7 @@ async function measureChild(
   provider: ProviderProcess | null,
 ): Promise<Measured> {
   const { server, redis } = plan;
+  await redis?.flush();
   // The product's driver process keeps no flags: they are for its workers. Every other engine is its own worker.
   // pg-boss and DBOS use pg in a way that it warns of.
   const quiet = '--disable-warning=DeprecationWarning';
