@@ -1,0 +1,18 @@
+// Stands in for the packages that only the bench has, as far as it uses them. What else it imports is the product's too.
+declare module '@dbos-inc/dbos-sdk';
+
+declare module 'pg-boss' {
+  export class PgBoss {
+    constructor(options: object);
+    on(event: 'error', listener: (error: unknown) => void): void;
+    start(): Promise<unknown>;
+    createQueue(name: string): Promise<void>;
+    work<Data>(
+      name: string,
+      options: object,
+      handle: (jobs: readonly { readonly data: Data }[]) => Promise<void>,
+    ): Promise<string>;
+    insert(name: string, jobs: readonly { readonly data: object }[]): Promise<unknown>;
+    stop(options: object): Promise<void>;
+  }
+}
