@@ -37,6 +37,8 @@ export interface Measured {
   /** All of its processes together, each at its peak. */
   readonly peak_sum_mb: number;
   readonly figures: EngineFigures;
+  /** By how much the database has grown, indexes included. */
+  readonly disk_bytes: number;
   /** Of the provider, where that is a process of its own; in nobody else's figures. */
   readonly provider_process_cpu_ms: number;
 }
@@ -201,6 +203,7 @@ async function measureChild(
     const idle = members.map((member) => memoryOf(member).rss_kb);
     for (const member of members) resetPeak(member);
     await server.admin.query('checkpoint');
+    const sizeBefore = await databaseBytes(server, context.url);
     const first = await read();
     tell('accept');
     await next();
@@ -222,6 +225,7 @@ async function measureChild(
       peak_rss_mb: Math.max(...peaks) / 1024,
       peak_sum_mb: peaks.reduce((sum, peak) => sum + peak, 0) / 1024,
       figures: account.figures,
+      disk_bytes: (await databaseBytes(server, context.url)) - sizeBefore,
       provider_process_cpu_ms: third.provider - first.provider,
     };
   } finally {
@@ -234,6 +238,14 @@ async function measureChild(
 function workingProcesses(engine: string, pid: number): readonly number[] {
   const tree = treeOf(pid);
   return engine === 'nightshift' ? tree.filter((member) => member !== pid) : tree;
+}
+
+async function databaseBytes(server: BenchServer, url: string): Promise<number> {
+  const database = new URL(url).pathname.slice(1);
+  const { rows } = await server.admin.query<{ bytes: string }>('select pg_database_size($1) as bytes', [
+    database,
+  ]);
+  return Number(rows[0]?.bytes ?? 0);
 }
 
 async function phaseOf(server: BenchServer, from: Reading, to: Reading): Promise<Phase> {

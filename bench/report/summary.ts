@@ -24,6 +24,7 @@ export interface LineFigures {
     readonly statements_per_step: number;
     readonly transactions_per_step: number;
     readonly wal_bytes_per_step: number;
+    readonly disk_bytes_per_step: number;
     readonly peak_rss_mb: Spread;
     readonly rss_growth_kb_per_run: number;
     readonly loop_p99_ms: number;
@@ -73,6 +74,7 @@ export function summarise(key: LineKey, results: readonly RunResult[]): LineFigu
       statements_per_step: middle((one) => one.figures.counts.statements / steps),
       transactions_per_step: middle((one) => one.figures.counts.transactions / steps),
       wal_bytes_per_step: middle((one) => (one.accept.wal_bytes + one.run.wal_bytes) / steps),
+      disk_bytes_per_step: middle((one) => one.disk_bytes / steps),
       peak_rss_mb: spread((one) => one.peak_rss_mb),
       rss_growth_kb_per_run: middle(
         (one) => (Math.max(0, one.peak_sum_mb - one.idle_sum_mb) * 1024) / key.runs,

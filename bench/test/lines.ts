@@ -27,6 +27,7 @@ export function lineOf(
       statements_per_step: 0.02,
       transactions_per_step: 0.01,
       wal_bytes_per_step: 2_000,
+      disk_bytes_per_step: 3_000,
       peak_rss_mb: spreadOf([rss]),
       rss_growth_kb_per_run: 3,
       loop_p99_ms: 5,

@@ -32,6 +32,7 @@ function measured(accept: Partial<Phase>, run: Partial<Phase>, provider_cpu_ms =
       counts: { statements: 60, transactions: 30 },
       loop: { p99_ms: 5, max_ms: 9 },
     },
+    disk_bytes: 9_000_000,
     provider_process_cpu_ms: 0,
   };
   return { ok: true, measured: one };
@@ -50,6 +51,7 @@ test('CPU and WAL include taking in, steps a second do not, and the provider is 
     postgres_cpu_ms_per_step: 0.1,
     redis_cpu_ms_per_step: 0.01,
     wal_bytes_per_step: 3,
+    disk_bytes_per_step: 3_000,
     statements_per_step: 0.02,
     rss_growth_kb_per_run: 204.8,
   });
