@@ -34,30 +34,37 @@ type Program = readonly Instruction[];
 /** Longest pattern, in UTF-16 units, and the most instructions it may unfold to. */
 const PATTERN_CHARS_MAX = 2000;
 const PROGRAM_SIZE_MAX = 10_000;
-/** States that one test may visit, which is under a second, and bytes in which it may mark them. */
-const STATES_MAX = 20_000_000;
+/** States that tests of one budget may visit, which is about a second, and bytes in which one of them may mark them. */
+export const PATTERN_STATES_MAX = 20_000_000;
 const MARK_BYTES_MAX = 64_000_000;
+/** Bytes that are cleared in the time that a state takes. */
+const MARK_BYTES_PER_STATE = 64;
+
+/** What matching may still cost: tests that share one use it up together. */
+export interface PatternBudget {
+  states_left: number;
+}
 
 /** A compiled pattern, in the shape that ajv's `code.regExp` option wants. */
 export interface LinearPattern {
-  /** True when the pattern is found anywhere in the text. Throws a RangeError when text × pattern is too large. */
+  /** True when the pattern is found anywhere in the text. Throws a RangeError when the budget is used up. */
   readonly test: (text: string) => boolean;
   /** Distinct for distinct patterns: ajv uses it as a key. */
   readonly toString: () => string;
 }
 
 /**
- * Compiles a pattern. Throws a SyntaxError that says why for a pattern that is malformed, too large, or uses what
- * cannot be matched in linear time: back-references and look-behind.
+ * Compiles a pattern whose tests use up `budget`. Throws a SyntaxError that says why for a pattern that is malformed, too
+ * large, or uses what cannot be matched in linear time: back-references and look-behind.
  */
-export function compilePattern(source: string): LinearPattern {
+export function compilePattern(source: string, budget: PatternBudget): LinearPattern {
   if (source.length > PATTERN_CHARS_MAX) {
     throw new SyntaxError(`a pattern may have at most ${PATTERN_CHARS_MAX} characters`);
   }
   assertWellFormed(source);
   const program = toProgram(parse(source));
   return {
-    test: (text) => testText(program, text),
+    test: (text) => testText(program, text, budget),
     toString: () => `/${source}/`,
   };
 }
@@ -226,19 +233,19 @@ function toProgram(node: Node): Program {
   return program;
 }
 
-/** The text of one test, and what matching it has used. */
+/** The text of one test, and what is known of it. */
 interface Matching {
   readonly text: readonly string[];
-  statesLeft: number;
+  readonly budget: PatternBudget;
   /** Look-aheads run from many positions; the states of a run are marked with its number instead of cleared. */
   runNumber: number;
   readonly marks: Map<Program, Uint32Array>;
 }
 
-function testText(program: Program, text: string): boolean {
+function testText(program: Program, text: string, budget: PatternBudget): boolean {
   const matching: Matching = {
     text: Array.from(text),
-    statesLeft: STATES_MAX,
+    budget,
     runNumber: 1,
     marks: new Map(),
   };
@@ -259,7 +266,9 @@ function looksAhead(program: Program, matching: Matching, position: number): boo
 function countStates(program: Program, matching: Matching, bytesPerState: number): number {
   // One more than the program is long: its end is where it has matched.
   const states = (program.length + 1) * (matching.text.length + 1);
-  if (states * bytesPerState > MARK_BYTES_MAX) throw tooMuch();
+  const bytes = states * bytesPerState;
+  matching.budget.states_left -= bytes / MARK_BYTES_PER_STATE;
+  if (bytes > MARK_BYTES_MAX || matching.budget.states_left <= 0) throw tooMuch();
   return states;
 }
 
@@ -276,7 +285,7 @@ function run(
   firstStart: number,
   lastStart: number,
 ): boolean {
-  const { text } = matching;
+  const { text, budget } = matching;
   const width = text.length + 1;
   const pending: number[] = [];
 
@@ -284,7 +293,7 @@ function run(
     const state = index * width + position;
     if (marks[state] === mark) return;
     marks[state] = mark;
-    if (matching.statesLeft-- <= 0) throw tooMuch();
+    if (budget.states_left-- <= 0) throw tooMuch();
     pending.push(state);
   }
 

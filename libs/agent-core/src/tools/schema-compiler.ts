@@ -1,7 +1,7 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import ajvFormats from 'ajv-formats';
 import { isJsonObject, type Json, type JsonObject } from '../base/json.ts';
-import { compilePattern } from './pattern.ts';
+import { compilePattern, PATTERN_STATES_MAX, type PatternBudget } from './pattern.ts';
 
 /** A check of one schema. Throws a RangeError when the value is too much work to check. */
 export type SchemaCheck = (value: Json) => readonly SchemaError[];
@@ -22,30 +22,35 @@ export const SCHEMA_DEPTH_MAX = 64;
 const REFERENCES_MAX = 20_000;
 /** Ajv keeps patterns and constants of every schema it has seen, so it is replaced now and then. */
 const SCHEMAS_PER_AJV = 256;
+/** What one check may still cost. */
+interface WorkLeft extends PatternBudget {
+  references_left: number;
+}
 /** Stands beside every `$ref` of a prepared schema and counts how often it is followed. */
 const REFERENCE_COUNTER = 'nightshift:reference';
 
 /**
  * Makes a compiler of JSON schemas (draft 2020-12, formats asserted) that is safe with schemas and values of
- * strangers: its patterns match in linear time, references are counted, `uniqueItems` compares texts, and neither
+ * strangers: its patterns match in linear time and share one budget a check, references are counted, `uniqueItems` compares texts, and neither
  * `$id`, `$async` nor a remote reference has an effect outside the schema. Nothing is coerced or filled in.
  */
 export function createSchemaCompiler(): (schema: JsonObject) => CompiledSchema {
-  const references = { left: REFERENCES_MAX };
+  const work: WorkLeft = { references_left: 0, states_left: 0 };
   let ajv: Ajv2020 | null = null;
   let compiled = 0;
 
   return (schema) => {
     try {
       const prepared = prepareSchema(schema);
-      if (ajv === null || compiled % SCHEMAS_PER_AJV === 0) ajv = createAjv(references);
+      if (ajv === null || compiled % SCHEMAS_PER_AJV === 0) ajv = createAjv(work);
       compiled++;
       const validate = ajv.compile(prepared);
       ajv.removeSchema(prepared);
       return {
         ok: true,
         check: (value) => {
-          references.left = REFERENCES_MAX;
+          work.references_left = REFERENCES_MAX;
+          work.states_left = PATTERN_STATES_MAX;
           return validate(value) ? [] : describeErrors(validate);
         },
       };
@@ -55,8 +60,10 @@ export function createSchemaCompiler(): (schema: JsonObject) => CompiledSchema {
   };
 }
 
-function createAjv(references: { left: number }): Ajv2020 {
-  const regExp = Object.assign((pattern: string) => compilePattern(pattern), { code: 'compilePattern' });
+function createAjv(work: WorkLeft): Ajv2020 {
+  const regExp = Object.assign((pattern: string) => compilePattern(pattern, work), {
+    code: 'compilePattern',
+  });
   const ajv = new Ajv2020({
     strict: false,
     allErrors: true,
@@ -69,7 +76,7 @@ function createAjv(references: { left: number }): Ajv2020 {
   ajv.addKeyword({
     keyword: REFERENCE_COUNTER,
     validate: () => {
-      if (references.left-- > 0) return true;
+      if (work.references_left-- > 0) return true;
       throw new RangeError('the schema follows too many references for this value');
     },
   });

@@ -1,6 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compilePattern } from '../../src/tools/pattern.ts';
+import { compilePattern as compileWith, PATTERN_STATES_MAX } from '../../src/tools/pattern.ts';
+
+/** With a budget of its own. */
+const compilePattern = (source: string) => compileWith(source, { states_left: PATTERN_STATES_MAX });
 
 function native(source: string): RegExp {
   try {
@@ -112,6 +115,33 @@ describe('patterns that stop a backtracking matcher', () => {
   test('more work than a test may cost is an error, not a pause', () => {
     expect(() => compilePattern('^.{1,4000}$').test('a'.repeat(100_000))).toThrow(RangeError);
     expect(() => compilePattern('(?=a*b)c').test('a'.repeat(50_000))).toThrow(RangeError);
+  });
+});
+
+describe('a budget', () => {
+  test('is what all tests that share it may cost together', () => {
+    const budget = { states_left: 1_000_000 };
+    const one = compileWith('^(?:ab?)+$', budget);
+    const other = compileWith('(.?){50}x', budget);
+    const text = 'a'.repeat(2_000);
+    expect(one.test(text)).toBe(true);
+    expect(() => {
+      for (let i = 0; i < 20; i++) other.test(text);
+    }).toThrow(RangeError);
+    expect(() => one.test(text)).toThrow(RangeError);
+    budget.states_left = 1_000_000;
+    expect(one.test(text)).toBe(true);
+  });
+
+  test('pays for the memory of tests too', () => {
+    const budget = { states_left: PATTERN_STATES_MAX };
+    const large = compileWith('^b.{1,4000}$', budget);
+    const text = 'a'.repeat(5_000);
+    let tests = 0;
+    expect(() => {
+      for (; tests < 1_000; tests++) large.test(text);
+    }).toThrow(RangeError);
+    expect(tests).toBeLessThan(100);
   });
 });
 

@@ -144,6 +144,12 @@ describe('schemas made to cost time', () => {
       /too long to be checked/,
     ],
     [
+      'a pattern and many texts that are too large together',
+      { type: 'object', properties: { a: { items: { pattern: '^b.{1,4000}$' } } } },
+      { a: Array.from({ length: 60 }, () => 'a'.repeat(5_000)) },
+      /too long to be checked/,
+    ],
+    [
       'unique items',
       { type: 'object', properties: { a: { type: 'array', uniqueItems: true } } },
       { a: [...Array.from({ length: 20_000 }, (_, i) => ({ i, j: [i] })), { j: [1], i: 1 }] },
