@@ -347,6 +347,20 @@ describe('a client tool', () => {
     await audited();
   });
 
+  test('is not called with a number that would reach the caller as another', async () => {
+    const { provider, sent } = recording(house);
+    const ask = (id: number | string) => ({ tool: 'ask_user', args: { question: 'Who?', id } });
+    const { ids } = await untilAsked(
+      { input: script(ask(2 ** 60), ask('1152921504606846976')), client_tools: [ASK] },
+      house.worker({ provider }),
+    );
+    expect(ids).toHaveLength(1);
+    expect(JSON.stringify(sent[1]?.messages.at(-1))).toContain(
+      "The call of 'ask_user' was not made: it holds a number near 1152921504606847000",
+    );
+    await audited();
+  });
+
   test('is answered for what it awaits, or nothing is taken', async () => {
     const worker = house.worker();
     const { batch, ids } = await untilAsked(

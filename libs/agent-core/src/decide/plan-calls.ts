@@ -36,7 +36,7 @@ const WITHHELD = 'The call was not made: the run ends because of another call of
 /**
  * Decides for each tool use of an answer who carries it out. Calls keep their order. A call of an unknown tool, one that
  * the tool rules forbid after `history`, and one with arguments that its schema refuses are rejected with a text that lets
- * the model correct itself. Calls of client tools, and of tools that need an approval, await the caller. Where a tool rule
+ * the model correct itself; so is one whose numbers would reach who carries it out as others. Calls of client tools, and of tools that need an approval, await the caller. Where a tool rule
  * itself fixes arguments that do not fit, no call of the answer is carried out.
  *
  * A tool use whose id has come before is left out, index and all: the provider takes one result per id, and a call
@@ -96,8 +96,9 @@ function planCall(
   // Input that is no object is for the validator to refuse, whatever a rule would add to it.
   const checked = by.validate(tool, isJsonObject(use.input) ? filled.args : use.input);
   if (!checked.ok) return rejected(index, use, tool, checked.message);
-  const inexact = tool.kind === 'finish' ? findInexact(checked.args) : null;
-  if (inexact !== null) return rejected(index, use, tool, `The result is not taken: ${inexact}.`);
+  // Memory tools take texts: what a number of theirs loses goes nowhere.
+  const inexact = tool.kind === 'memory' ? null : findInexact(use.input);
+  if (inexact !== null) return rejected(index, use, tool, inexactText(tool, inexact));
   return {
     index,
     tool_use_id: use.id,
@@ -129,6 +130,12 @@ function rejected(
     prefill_error,
     tool,
   };
+}
+
+function inexactText({ name, kind }: ToolDefinition, inexact: string): string {
+  return kind === 'finish'
+    ? `The result is not taken: ${inexact}.`
+    : `The call of '${name}' was not made: ${inexact}.`;
 }
 
 function argsOf({ input }: ToolUseBlock): JsonObject {

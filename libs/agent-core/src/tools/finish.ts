@@ -41,14 +41,14 @@ function finishSchema({ $id, ...schema }: JsonObject): JsonObject {
 const QUANTITY_MIN = 1e21;
 
 /**
- * What keeps a result from being handed over as it was written, as a sentence, or null: numbers lose the last digits of
+ * What keeps a value from being handed over as it was written, as a sentence, or null: numbers lose the last digits of
  * longer whole ones, such as ids, and what overflows is lost as a whole.
  */
-export function findInexact(result: Json): string | null {
-  const open: Json[] = [result];
+export function findInexact(value: Json): string | null {
+  const open: Json[] = [value];
   for (let part = open.pop(); part !== undefined; part = open.pop()) {
     if (typeof part === 'object' && part !== null) {
-      for (const inner of Object.values<Json>(part)) open.push(inner);
+      for (const inner of Object.values<Json>(part)) if (typeof inner !== 'string') open.push(inner);
     } else if (typeof part === 'number' && !isKept(part)) {
       return `it holds a number near ${part}, which is too long to be kept to the last digit: write it as a string`;
     }

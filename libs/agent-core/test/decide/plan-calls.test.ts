@@ -142,6 +142,22 @@ describe('planCalls', () => {
     expect(call?.rejection).toMatch(rejection);
   });
 
+  test.each<[string, RegExp]>([
+    [
+      '{"a":1,"id":12345678901234567890}',
+      /^The call of 'run' was not made: it holds a number near 1234567890123/,
+    ],
+    ['{"a":1,"list":[{"amount":1e400}]}', /near Infinity, .* write it as a string\.$/],
+  ])('the input %s would reach another as something else, so it is rejected', (json, rejection) => {
+    const input = JSON.parse(json) as Json;
+    for (const name of ['run', 'ask']) {
+      const [call] = assignCalls([use('1', name, input)], tools);
+      expect([call?.kind, call?.awaits, call?.tool?.name]).toEqual(['rejected', null, name]);
+      expect(call?.rejection).toMatch(name === 'run' ? rejection : /^The call of 'ask' was not made/);
+    }
+    expect(assignCalls([use('1', 'remember', input)], tools)[0]?.kind).toBe('memory');
+  });
+
   test('of tool uses with one id only the first is carried out or answered', () => {
     const calls = assignCalls(
       [use('1', 'run', { a: 1 }), use('1', 'ask', { a: 2 }), use('2', 'nope', {}), use('2', 'run', { a: 3 })],
