@@ -362,7 +362,7 @@ describe('content', () => {
     expect(await house.runsOf(batch.id)).toMatchObject([{ stop_reason: 'end_turn', step_number: 3 }]);
   });
 
-  test('a call under an id that was used before in the same answer is answered without confusion', async () => {
+  test('the same call twice in an answer is carried out twice', async () => {
     const batch = await house.submit([
       {
         input: '⟦sim:duplicateToolUse?ids=distinct⟧',
@@ -372,6 +372,20 @@ describe('content', () => {
     ]);
     await house.drive(house.worker());
     expect(await house.runsOf(batch.id)).toMatchObject([{ stop_reason: 'end_turn', step_number: 2 }]);
+  });
+
+  test('two calls under one id are never carried out nor shown, and their agent goes on to its next run', async () => {
+    const batch = await house.submit([
+      { input: '⟦sim:duplicateToolUse⟧', blocks: { notes: 'old' }, tools: ['core_memory_append'] },
+    ]);
+    await house.drive(house.worker(), { hasten: true });
+    expect(await house.runsOf(batch.id)).toMatchObject([
+      { state: 'failed', stop_reason: 'provider_error', step_number: 1, attempt: 4 },
+    ]);
+    expect(await house.rows('select value from block_revision')).toEqual([{ value: 'old' }]);
+    const next = await house.submit([{ input: 'next ⟦sim:fixed⟧', agent_id: batch.agent_ids[0]! }]);
+    await house.drive(house.worker());
+    expect(await house.runsOf(next.id)).toMatchObject([{ state: 'completed' }]);
   });
 
   test('a very long answer goes through', async () => {

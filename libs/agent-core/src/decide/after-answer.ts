@@ -3,7 +3,7 @@ import { summaryOf } from '../context/summary.ts';
 import { transition } from '../machine/machine.ts';
 import { isRunEnded, runMachine, type RunEvent } from '../machine/run.ts';
 import { stepMachine, type StepEvent } from '../machine/step.ts';
-import { isToolUse, type ContentBlock } from '../model/content.ts';
+import { areEchoable, type ContentBlock } from '../model/content.ts';
 import { NO_USAGE } from '../model/usage.ts';
 import {
   cancelledMove,
@@ -134,7 +134,8 @@ function afterAnswered(
   conduct: Conduct,
 ): StepDecision {
   const answered = { run, key, answer };
-  const isCalling = answer.content.some(isCall);
+  const calls = answer.content.filter(isCall);
+  const isCalling = calls.length > 0;
   if (answer.stop_reason === null) {
     const error = { type: 'stop_reason', message: 'the answer has no stop reason' };
     const gaveUp = failed('provider_error', 'The provider returned an answer without a stop reason.');
@@ -204,8 +205,9 @@ function afterAnswered(
       return applied(answered, 'settle', 'unknown stop reason', false, failed('provider_error', message));
     }
   }
-  if (!answer.content.every(isAnswerable)) {
-    const error = { type: 'tool_use', message: 'a tool call has no id or no name' };
+  if (!areEchoable(calls)) {
+    const message = 'a tool call has no id of its own, no proper name, or an input that is no object';
+    const error = { type: 'tool_use', message };
     const gaveUp = failed('provider_error', 'The model made a tool call that cannot be answered.');
     return discarded(answered, 'unanswerable call', error, retryOr(run, policy, gaveUp));
   }
@@ -295,11 +297,6 @@ function messagesOf({ run, answer }: Answered, shown: boolean): readonly Appende
 
 function isCall({ type }: ContentBlock): boolean {
   return type === 'tool_use';
-}
-
-/** False for a call to which no result can be given. */
-function isAnswerable(block: ContentBlock): boolean {
-  return !isCall(block) || isToolUse(block);
 }
 
 function pausedAtLimit({ result }: Conduct): RunMove {

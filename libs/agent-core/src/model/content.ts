@@ -26,6 +26,23 @@ export function isToolUse(block: ContentBlock): boolean {
   return block.type === 'tool_use' && typeof block['id'] === 'string' && typeof block['name'] === 'string';
 }
 
+/** What the provider takes back of a call. */
+const TOOL_USE_ID = /^[a-zA-Z0-9_-]+$/;
+const TOOL_USE_NAME_CHARS_MAX = 200;
+
+/**
+ * True for calls that later requests may show, each with its result. The provider refuses a conversation for as long as it
+ * lives that holds two of one id, or one with an id, a name or an input as it would not write them itself.
+ */
+export function areEchoable(uses: readonly ContentBlock[]): boolean {
+  return new Set(uses.map(({ id }) => id)).size === uses.length && uses.every(isEchoable);
+}
+
+function isEchoable({ id, name, input }: ContentBlock): boolean {
+  const isNamed = typeof name === 'string' && name !== '' && name.length <= TOOL_USE_NAME_CHARS_MAX;
+  return isNamed && typeof id === 'string' && TOOL_USE_ID.test(id) && isJsonObject(input);
+}
+
 /** The calls of an answer, in order. */
 export function toolUsesOf(content: readonly ContentBlock[]): readonly ToolUseBlock[] {
   return content.filter(isToolUse) as unknown as readonly ToolUseBlock[];

@@ -51,6 +51,8 @@ const searching: readonly ContentBlock[] = [
   { type: 'server_tool_use', id: 's', name: 'web_search', input: {} },
 ];
 const nameless: readonly ContentBlock[] = [text('so'), call('a'), { type: 'tool_use', id: 'b', input: {} }];
+const twice: readonly ContentBlock[] = [call('a'), call('a')];
+const shapeless: readonly ContentBlock[] = [{ ...call('a'), input: '{"x":1}' }];
 const nothing: readonly ContentBlock[] = [];
 
 describe('an answer, while the batch runs', () => {
@@ -66,6 +68,8 @@ describe('an answer, while the batch runs', () => {
     ['tool_use', 'text', saying, 'done kept failed provider_error'],
     ['tool_use', 'nothing', nothing, 'done none failed provider_error'],
     ['tool_use', 'a call without a name', nameless, 'errored none ready 1.2'],
+    ['tool_use', 'two calls of one id', twice, 'errored none ready 1.2'],
+    ['tool_use', 'a call whose input is text', shapeless, 'errored none ready 1.2'],
     ['pause_turn', 'text', saying, 'done shown ready 2.1'],
     ['pause_turn', 'an open server call', searching, 'done shown ready 2.1'],
     ['pause_turn', 'calls', calling, 'answered shown acting'],

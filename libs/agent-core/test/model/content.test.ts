@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import {
+  areEchoable,
   isContentBlock,
   isToolUse,
   toolResult,
@@ -18,6 +19,32 @@ describe('content blocks', () => {
     [[], false],
   ])('%j is one: %s', (value, expected) => {
     expect(isContentBlock(value)).toBe(expected);
+  });
+
+  test.each<[object, boolean]>([
+    [{ id: 'toolu_01-a', name: 'b', input: {} }, true],
+    [{ id: 'a', name: 'n'.repeat(200), input: { x: 1 } }, true],
+    [{ id: 'a', name: 'n'.repeat(201), input: {} }, false],
+    [{ id: 'a', name: '', input: {} }, false],
+    [{ id: 'a', name: null, input: {} }, false],
+    [{ id: '', name: 'b', input: {} }, false],
+    [{ id: 'a b', name: 'b', input: {} }, false],
+    [{ id: 7, name: 'b', input: {} }, false],
+    [{ name: 'b', input: {} }, false],
+    [{ id: 'a', name: 'b', input: '{}' }, false],
+    [{ id: 'a', name: 'b', input: [] }, false],
+    [{ id: 'a', name: 'b', input: null }, false],
+    [{ id: 'a', name: 'b' }, false],
+  ])('the call %j can be shown again: %s', (call, expected) => {
+    const use = { type: 'tool_use', ...call } as ContentBlock;
+    expect(areEchoable([use])).toBe(expected);
+    expect(areEchoable([{ type: 'tool_use', id: 'first', name: 'b', input: {} }, use])).toBe(expected);
+  });
+
+  test('calls can be shown again when there are none, and not when two have one id', () => {
+    const use: ContentBlock = { type: 'tool_use', id: 'a', name: 'b', input: {} };
+    expect(areEchoable([])).toBe(true);
+    expect(areEchoable([use, { ...use, name: 'c' }])).toBe(false);
   });
 
   test.each([
