@@ -61,7 +61,7 @@ export interface RequestFacts {
   readonly summary_tokens: number;
   /** The model's thinking blocks are good only after what they were made after. */
   readonly binds_thinking: boolean;
-  /** The provider refused this very prompt as too long. */
+  /** The provider found this very prompt too long. */
   readonly is_refused: boolean;
 }
 
@@ -96,7 +96,7 @@ export function fitRequest(
   }
   if (facts.is_refused) {
     const message =
-      'The provider refused the prompt as too long, and there is nothing in it to summarise. Shorten the system prompt, the ' +
+      'The provider found the prompt too long, and there is nothing in it to summarise. Shorten the system prompt, the ' +
       'memory or the input.';
     return { kind: 'overflow', message };
   }

@@ -192,7 +192,11 @@ function afterAnswered(
     }
     case 'model_context_window_exceeded': {
       const message = 'The conversation no longer fits the context window of the model.';
-      const move = failed('context_overflow', message);
+      const move = afterTooLong(run, conduct, failed('context_overflow', message));
+      if (move.state === 'ready') {
+        const error = { type: 'context_overflow', message };
+        return discarded(answered, 'context window exceeded', error, move);
+      }
       return applied(answered, 'settle', 'context window exceeded', standsAlone(answer), move);
     }
     case 'pause_turn':

@@ -17,8 +17,8 @@ export interface Trail {
   /** Answers in a row that the provider suspended. */
   readonly pauses: number;
   /**
-   * The provider has refused the prompt as too long: what the next one shows is summarised first (`refused`), or has been
-   * (`summarised`). Gone with the next answer that is applied.
+   * The provider has refused the prompt as too long, or found no room for an answer behind it: what the next one shows is
+   * summarised first (`refused`), or has been (`summarised`). Gone with the next answer that is applied.
    */
   readonly too_long?: 'refused' | 'summarised';
   /** What the model was told of the last call that was to hand over the result; for the run's error, should none ever do. */

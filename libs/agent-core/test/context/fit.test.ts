@@ -89,7 +89,7 @@ describe('a request', () => {
     for (const sizes of [[], [1_000], [100, 100, 3_000]]) {
       expect(fit(sizes, { is_refused: true })).toMatchObject({
         kind: 'overflow',
-        message: expect.stringContaining('refused the prompt as too long') as string,
+        message: expect.stringContaining('found the prompt too long') as string,
       });
     }
   });

@@ -174,6 +174,32 @@ describe('an answer that is cut off inside a call', () => {
   });
 });
 
+describe('an answer that fills the context window', () => {
+  const exceed = (content: readonly ContentBlock[], compacts: boolean, rest: Partial<RunFacts> = {}) => {
+    const run = makeRun({ attempt: 2, failures: 1, ...rest });
+    const answer = makeAnswer('model_context_window_exceeded', content);
+    const conduct = { ...NO_CONDUCT, compacts };
+    return decideAfterAnswer(run, keyOf(run), { kind: 'answered', answer }, policy, conduct) as StepDecision;
+  };
+
+  test('is put aside, and the step tried again after a summary, which counts as no failure', () => {
+    for (const content of [saying, calling, nothing]) {
+      const decision = exceed(content, true);
+      expect(summary(decision)).toBe('errored none ready 1.3');
+      expect(decision.step).toMatchObject({ applies: false, cost_nanousd: 1234 });
+      expect(decision.run).toMatchObject({ failures: 1, delay_ms: 0, trail: { too_long: 'refused' } });
+    }
+  });
+
+  test('is kept where nothing may be summarised, or was in vain', () => {
+    expect(summary(exceed(saying, false))).toBe('done shown failed context_overflow');
+    const tried = { trail: { ...NO_TRAIL, too_long: 'summarised' as const } };
+    expect(summary(exceed(saying, true, tried))).toBe('done shown failed context_overflow');
+    expect(summary(exceed(calling, true, tried))).toBe('done kept failed context_overflow');
+    expect(summary(exceed(saying, true, { is_overdue: true }))).toBe('done shown failed deadline');
+  });
+});
+
 describe('an answer that cannot be used', () => {
   test.each<[string, string | null, readonly ContentBlock[]]>([
     ['has no stop reason', null, saying],
