@@ -61,6 +61,21 @@ describe('a run that owes a typed result', () => {
     expect(JSON.stringify(sent[2]?.messages.at(-1))).toContain('/result/grade must be');
   });
 
+  test('hands it over once all that its rules require is called, and not before', async () => {
+    const finish = { tool: 'finish', args: { result: { grade: 'a' } } };
+    const { ended, sent } = await run({
+      input: script(finish, { tool: 'look' }, { text: 'All done.' }, finish, { text: 'never said' }),
+      tools: ['look', 'finish'],
+      tool_rules: [{ type: 'required_before_exit', tool_name: 'look' }],
+      result_schema: SCHEMA,
+    });
+    expect(JSON.stringify(sent[1]?.messages.at(-1))).toContain(
+      'The result is not taken yet: call look first, then finish again.',
+    );
+    expect(JSON.stringify(sent[3]?.messages.at(-1))).toContain('You must call finish');
+    expect(ended).toMatchObject({ state: 'completed', step_number: 4, result: { grade: 'a' } });
+  });
+
   test('answers with it where it has no finish, asked for again until it fits', async () => {
     const { ended, sent } = await run({
       input: script(

@@ -1,5 +1,6 @@
 import type { ContentBlock } from '../model/content.ts';
 import { AUTOMATED_PREFIX, loopAfterWords, REASKS_MAX } from '../rules/loop.ts';
+import { FINISH_TOOL } from '../tools/finish.ts';
 import type { Conduct, ResultDemand } from './conduct.ts';
 import { completed, failed, type RunFacts, type RunMove } from './decision.ts';
 import { resultOf } from './result-of.ts';
@@ -60,7 +61,10 @@ export function decideAfterWords(
   return { kind: 'reask', reason: decision.reason, text: decision.reask };
 }
 
-/** Of a run that owes a typed result. One that is to be handed over with a call was not, or the rules had said so. */
+/**
+ * Of a run that owes a typed result. One that is to be handed over with a call is not in the words, whatever they say: the
+ * call was made too early, beside one that the caller did not allow.
+ */
 function afterResult(
   run: Pick<RunFacts, 'step_number' | 'max_steps' | 'trail'>,
   content: readonly ContentBlock[],
@@ -83,6 +87,9 @@ function afterResult(
     const message = `The model gave no result of its schema, although asked again ${REASKS_MAX} times: ${read.message}.`;
     return { kind: 'end', reason: 'no result', move: failed('loop_detected', message) };
   }
-  const text = `${AUTOMATED_PREFIX}Your answer is not the JSON that was asked for: ${read.message}. Answer with it and nothing else.`;
-  return { kind: 'reask', reason: 'the result does not fit', text };
+  const asked =
+    demand.by === 'answer'
+      ? `Your answer is not the JSON that was asked for: ${read.message}. Answer with it and nothing else.`
+      : `Your result has not been handed over: call ${FINISH_TOOL.name} with it.`;
+  return { kind: 'reask', reason: 'the result does not fit', text: `${AUTOMATED_PREFIX}${asked}` };
 }

@@ -5,7 +5,7 @@ import { checkCalls } from '../rules/check.ts';
 import type { RuleHistory } from '../rules/history.ts';
 import { prefilledArgs, withPrefilled } from '../rules/prefill.ts';
 import type { ToolRule } from '../rules/rule.ts';
-import { requiresApproval } from '../rules/solver.ts';
+import { requiresApproval, uncalledRequired } from '../rules/solver.ts';
 import { findInexact } from '../tools/finish.ts';
 import type { ArgumentValidator } from '../tools/validate.ts';
 import type { Conduct } from './conduct.ts';
@@ -39,6 +39,9 @@ const WITHHELD = 'The call was not made: the run ends because of another call of
  * the model correct itself; so is one whose numbers would reach who carries it out as others. Calls of client tools, and of tools that need an approval, await the caller. Where a tool rule
  * itself fixes arguments that do not fit, no call of the answer is carried out.
  *
+ * A call of `finish` is rejected for as long as other tools are required and called neither before nor beside it: a run goes
+ * on until they are, and a result that was taken on the way would be forgotten.
+ *
  * A tool use whose id has come before is left out, index and all: the provider takes one result per id, and a call
  * that can never be answered must not have effects.
  */
@@ -60,7 +63,8 @@ export function planCalls(
           distinct.map(({ use }) => use.name),
         );
   const by = { conduct, history, validate };
-  const calls = distinct.map(({ index, use }, place) => planCall(index, use, violations[place] ?? null, by));
+  const judged = distinct.map(({ index, use }, place) => planCall(index, use, violations[place] ?? null, by));
+  const calls = rules.length === 0 ? judged : withoutEarlyFinish(judged, conduct, history);
   if (calls.every((call) => call.prefill_error === null)) return calls;
   return calls.map((call) => ({
     ...call,
@@ -68,6 +72,26 @@ export function planCalls(
     rejection: call.rejection ?? WITHHELD,
     awaits: null,
   }));
+}
+
+function withoutEarlyFinish(
+  calls: readonly PlannedCall[],
+  { rules, available }: Conduct,
+  history: RuleHistory,
+): readonly PlannedCall[] {
+  if (!calls.some(({ kind }) => kind === 'finish')) return calls;
+  const made = calls.filter(({ kind }) => kind !== 'rejected').map(({ tool_name }) => tool_name);
+  const missing = uncalledRequired(rules, { ...history, calls: [...history.calls, ...made] }, available);
+  if (missing.length === 0) return calls;
+  return calls.map((call) =>
+    call.kind === 'finish'
+      ? {
+          ...call,
+          kind: 'rejected',
+          rejection: `The result is not taken yet: call ${missing.join(', ')} first, then ${call.tool_name} again.`,
+        }
+      : call,
+  );
 }
 
 /** The uses with their places, without those whose id has come before. */

@@ -14,6 +14,7 @@ import {
   withTypedFinish,
 } from '../../src/tools/finish.ts';
 import { createArgumentValidator } from '../../src/tools/validate.ts';
+import { required } from '../rules/rules.ts';
 import { makeTool } from '../tools/tools.ts';
 import { keyOf, makeAnswer, makeRun, text } from './facts.ts';
 
@@ -21,11 +22,13 @@ const SCHEMA = { type: 'object', properties: { n: { type: 'integer' } }, require
 /** Lists of lists. */
 const TREE = { type: 'array', items: { $ref: '#' } };
 const look = makeTool('look', { type: 'object' });
-const definition = (rest: { result_format?: { schema: JsonObject } | null; finish?: boolean } = {}) => ({
+const definition = (
+  rest: { result_format?: { schema: JsonObject } | null; finish?: boolean; rules?: JsonObject[] } = {},
+) => ({
   model: 'anthropic/claude-haiku-4-5',
   model_settings: { max_output_tokens: 10, parallel_tool_calls: true, extra: {} },
   tools: rest.finish === false ? [look] : [look, FINISH_TOOL],
-  tool_rules: [],
+  tool_rules: rest.rules ?? [],
   result_format: rest.result_format ?? null,
   compaction: { mode: 'none' as const },
 });
@@ -118,6 +121,38 @@ describe('the tool finish', () => {
         message:
           "The run ended without the result that it owes: step limit reached. Its last call to hand it over was refused: Invalid arguments for tool 'finish': missing required property 'result'.",
       },
+    });
+  });
+
+  describe('where another tool is required', () => {
+    const careful = conductOf(definition({ result_format: { schema: SCHEMA }, rules: [required('look')] }));
+    const finish = { type: 'tool_use', id: '1', name: 'finish', input: { result: { n: 7 } } } as const;
+    const look = (input: Json) => ({ type: 'tool_use', id: '2', name: 'look', input }) as const;
+    const plan = (uses: Parameters<typeof planCalls>[0], calls: readonly string[] = []) =>
+      planCalls(uses, careful, { calls, last_result: null }, createArgumentValidator()).map(
+        ({ kind, rejection }) => rejection ?? kind,
+      );
+
+    test('is not taken before that one is called', () => {
+      const refused = 'The result is not taken yet: call look first, then finish again.';
+      expect(plan([finish])).toEqual([refused]);
+      expect(plan([look('no object'), finish])[1]).toBe(refused);
+      expect(plan([finish], ['look'])).toEqual(['finish']);
+      for (const uses of [
+        [look({}), finish],
+        [finish, look({})],
+      ])
+        expect(plan(uses).toSorted()).toEqual(['finish', 'module']);
+      expect(plan([look({})])).toEqual(['module']);
+    });
+
+    test('is asked for with a call, though it was called beside one that the caller did not allow', () => {
+      const trail = { ...NO_TRAIL, history: { calls: ['finish', 'look'], last_result: null } };
+      const { messages, run } = say(careful, '{"n":7}', { trail });
+      expect(messages[1]?.content_json).toContain(
+        'Your result has not been handed over: call finish with it.',
+      );
+      expect(run).toMatchObject({ state: 'ready', trail: { reasks: 1 } });
     });
   });
 
