@@ -8,7 +8,7 @@ const sim = (directive: string, more: object = {}): ReturnType<typeof params> =>
 
 describe('every script', () => {
   const ENDLESS = new Set(['infiniteTools']);
-  const NOT_ECHOED = new Set(['errored', 'duplicateToolUse', 'mixedServerClientTools']);
+  const NOT_ECHOED = new Set(['blankTexts', 'errored', 'duplicateToolUse', 'mixedServerClientTools']);
   test.each([...SCRIPTS.keys()].filter((name) => !NOT_ECHOED.has(name)))(
     '%s gives answers that a faithful client can send back until the end',
     (name) => {
@@ -93,6 +93,13 @@ describe('tool scripts', () => {
     expect(ids[0]).toBe(ids[1]);
     const distinct = callsOf(answer(sim('duplicateToolUse?ids=distinct'))).map(({ id }) => id);
     expect(distinct[0]).not.toBe(distinct[1]);
+  });
+
+  test('blankTexts says nothing around its call and its words', () => {
+    const texts = (directive: string, more: object) =>
+      answer(sim(directive, more)).content.map(({ type, text }) => (type === 'text' ? text : type));
+    expect(texts('blankTexts', {})).toEqual(['', 'tool_use', '\n']);
+    expect(texts('blankTexts', { tools: [] })).toEqual([' \n', 'Done.', '']);
   });
 
   test('infiniteTools may repeat itself exactly', () => {

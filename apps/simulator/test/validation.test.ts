@@ -68,6 +68,7 @@ describe('params that are refused, one by one, when the batch ends', () => {
     ['an empty string', { messages: [user('')] }, /non-empty content/],
     ['an empty list', { messages: [user([])] }, /non-empty content/],
     ['an empty text', { messages: [user([text('')])] }, /non-empty/],
+    ['a text of white space', { messages: [user([text('a'), text(' \n')])] }, /non-whitespace/],
     [
       'an empty assistant message',
       { messages: [user(), assistant([]), user()] },

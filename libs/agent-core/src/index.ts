@@ -198,6 +198,7 @@ export {
   type RefusalKind,
 } from './wire/anthropic/classify.ts';
 export { toAlerts, withAlerts } from './wire/anthropic/alerts.ts';
+export { mayHoldBlankText, withoutBlankTexts } from './wire/anthropic/blank-texts.ts';
 export { mayHoldThoughts, withoutThoughts } from './wire/anthropic/thoughts.ts';
 export { compileMemory, type CompileOptions } from './memory/compile.ts';
 export { compileMemoryMetadata, SHOWN_TAGS_MAX, type MemoryMetadata } from './memory/metadata.ts';

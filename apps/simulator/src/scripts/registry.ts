@@ -12,6 +12,7 @@ export const SCRIPTS: ReadonlyMap<string, ModelScript> = new Map<string, ModelSc
   ['obey', obeyScript],
   ['assertTranscript', assertTranscriptScript],
   ['badArgs', tools.badArgsScript],
+  ['blankTexts', tools.blankTextsScript],
   ['changelog', changelogScript],
   ['contextExceeded', text.contextExceededScript],
   ['duplicateToolUse', tools.duplicateToolUseScript],

@@ -105,6 +105,14 @@ export const duplicateToolUseScript: ModelScript = (request, args) => {
   ]);
 };
 
+/** Calls a tool, if there is one, then ends, with blank texts around its words: no client may send those back. */
+export const blankTextsScript: ModelScript = (request, args) => {
+  const blank = (text: string): ContentBlock => ({ type: 'text', text });
+  if (clientTools(request.params).length === 0 || taskOf(request.params).turn > 0)
+    return { content: [blank(' \n'), blank('Done.'), blank('')], stop_reason: 'end_turn' };
+  return calling([blank(''), argsFor(request, args, toolIn(request, args), 'call'), blank('\n')]);
+};
+
 /** Cut short in the middle of a tool call: its input is incomplete and must not be executed. */
 export const maxTokensMidToolUseScript: ModelScript = (request, args) => ({
   content: [{ type: 'text', text: 'Let me look.' }, toolUse(toolIn(request, args), {})],

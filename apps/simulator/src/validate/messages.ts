@@ -29,6 +29,8 @@ function blockIssue(
     case 'text':
       if (typeof block['text'] !== 'string') return invalid(`${path}.text.text: Field required`);
       if (block['text'] === '') return invalid(`${path}: text content blocks must be non-empty`);
+      if (block['text'].trim() === '')
+        return invalid(`${path}: text content blocks must contain non-whitespace text`);
       if (
         role === 'user' &&
         context.version >= VERSION_WITHOUT_USER_CITATIONS &&

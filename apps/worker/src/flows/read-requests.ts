@@ -1,8 +1,10 @@
 import {
+  mayHoldBlankText,
   mayHoldThoughts,
   modelTraits,
   parseModelHandle,
   withAlerts,
+  withoutBlankTexts,
   withoutThoughts,
 } from '@nightshift/agent-core';
 import { readSealedRequests, readStalePrefixes, type Database, type SealedRequest } from '@nightshift/db';
@@ -10,7 +12,8 @@ import type { FlowDeps } from './deps.ts';
 
 /**
  * The requests of a provider batch with ordinals in [from, to), in order, with the messages that they are sent with: what
- * was said, system messages as alerts of the user, but for the thoughts up to the last answer that was given to another prompt, where the model binds them to it.
+ * was said, system messages as alerts of the user, but for blank texts, and for the thoughts up to the last answer that was
+ * given to another prompt, where the model binds them to it.
  */
 export async function readRequests(
   deps: Pick<FlowDeps, 'definitions'>,
@@ -19,7 +22,9 @@ export async function readRequests(
   from: number,
   to: number,
 ): Promise<readonly SealedRequest[]> {
-  const requests = (await readSealedRequests(db, providerBatchId, from, to)).map(withUserRoles);
+  const requests = (await readSealedRequests(db, providerBatchId, from, to)).map((request) =>
+    withoutBlanks(withUserRoles(request)),
+  );
   const thoughtful = requests.filter(({ messages_json }) => mayHoldThoughts(messages_json));
   if (thoughtful.length === 0) return requests;
   const definitions = await deps.definitions.get(
@@ -48,4 +53,9 @@ export async function readRequests(
 function withUserRoles(request: SealedRequest): SealedRequest {
   if (!request.has_system || request.is_summary) return request;
   return { ...request, messages_json: withAlerts(request.messages_json) };
+}
+
+function withoutBlanks(request: SealedRequest): SealedRequest {
+  if (!mayHoldBlankText(request.messages_json)) return request;
+  return { ...request, messages_json: withoutBlankTexts(request.messages_json) };
 }

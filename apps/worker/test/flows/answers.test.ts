@@ -362,6 +362,37 @@ describe('content', () => {
     expect(await house.runsOf(batch.id)).toMatchObject([{ stop_reason: 'end_turn', step_number: 3 }]);
   });
 
+  test('texts that say nothing are stored as they came, and no request shows them', async () => {
+    const { provider, sent } = recording();
+    const run = { input: '⟦sim:blankTexts⟧', blocks: { notes: '' }, tools: ['core_memory_append'] };
+    const batch = await house.submit([run]);
+    await house.drive(house.worker({ provider }));
+    const next = await house.submit([{ input: 'next ⟦sim:fixed⟧', agent_id: batch.agent_ids[0]! }]);
+    await house.drive(house.worker({ provider }));
+    expect([...(await house.runsOf(batch.id)), ...(await house.runsOf(next.id))]).toMatchObject([
+      { state: 'completed', step_number: 2 },
+      { state: 'completed', step_number: 1 },
+    ]);
+    const stored = (await messagesOf(batch.run_ids[0])).filter(({ role }) => role === 'assistant');
+    const kinds = (content: readonly unknown[]): unknown =>
+      (content as MessageRow['content']).map(({ type, text }) => text ?? type);
+    expect(stored.map(({ content }) => kinds(content))).toEqual([
+      ['', 'tool_use', '\n'],
+      [' \n', 'Done.', ''],
+    ]);
+    const shown = sent.at(-1)?.params.messages.filter(({ role }) => role === 'assistant');
+    expect(shown?.map(({ content }) => kinds(content))).toEqual([['tool_use'], ['Done.']]);
+    // What an earlier release showed of a blank answer does no harm any more.
+    await house.rows(
+      `update message set content = '[{"type":"text","text":""}]' where run_id = $1 and seq = 4`,
+      [batch.run_ids[0]],
+    );
+    const later = await house.submit([{ input: 'later ⟦sim:fixed⟧', agent_id: batch.agent_ids[0]! }]);
+    await house.drive(house.worker({ provider }));
+    expect(await house.runsOf(later.id)).toMatchObject([{ state: 'completed' }]);
+    expect(JSON.stringify(sent.at(-1)?.params.messages)).toContain('(nothing)');
+  });
+
   test('the same call twice in an answer is carried out twice', async () => {
     const batch = await house.submit([
       {

@@ -18,7 +18,7 @@ import {
   type RunMove,
   type StepDecision,
 } from './decision.ts';
-import { decideAfterWords, isEmptyAnswer } from './after-words.ts';
+import { decideAfterWords, isBlankText, isEmptyAnswer } from './after-words.ts';
 import { NO_CONDUCT, type Conduct } from './conduct.ts';
 import type { StepAnswer, StepOutcome } from './step-outcome.ts';
 import { NO_TRAIL, type Trail } from './trail.ts';
@@ -221,7 +221,7 @@ function afterAnswered(
     return applied(answered, 'settle', 'announced call is missing', false, failed('provider_error', message));
   }
   const trail = run.trail ?? NO_TRAIL;
-  if (answer.stop_reason === 'pause_turn' && answer.content.length > 0) {
+  if (answer.stop_reason === 'pause_turn' && !answer.content.every(isBlankText)) {
     if (run.step_number >= run.max_steps)
       return applied(answered, 'settle', 'paused at the step limit', false, pausedAtLimit(conduct));
     if (run.is_overdue === true)
@@ -309,19 +309,19 @@ function pausedAtLimit({ result }: Conduct): RunMove {
 }
 
 /**
- * True for an answer that a later request may show although nothing answers it: it calls no tool, was neither refused
- * nor suspended, and, where it was cut off, ends in text. The provider refuses a conversation that holds any other for
+ * True for an answer that a later request may show although nothing answers it: it says something, calls no tool, was
+ * neither refused nor suspended, and, where it was cut off, ends in text. The provider refuses a conversation that holds any other for
  * as long as it lives.
  */
 function standsAlone({ stop_reason, content }: StepAnswer): boolean {
-  if (content.some(isCall)) return false;
+  if (content.some(isCall) || isEmptyAnswer(content)) return false;
   switch (stop_reason) {
     case 'end_turn':
     case 'stop_sequence':
       return true;
     case 'max_tokens':
     case 'model_context_window_exceeded':
-      return content.at(-1)?.type === 'text';
+      return content.findLast((block) => !isBlankText(block))?.type === 'text';
     default:
       return false;
   }

@@ -13,12 +13,16 @@ export type WordsDecision =
 
 const EMPTY = `${AUTOMATED_PREFIX}Your last response was empty. Please answer.`;
 
+/** True for a text that says nothing; requests do not show it. */
+export function isBlankText({ type, text }: ContentBlock): boolean {
+  return type === 'text' && (typeof text !== 'string' || text.trim() === '');
+}
+
 /** True for an answer that says nothing: thinking and blank text only, or no block at all. */
 export function isEmptyAnswer(content: readonly ContentBlock[]): boolean {
-  return content.every(({ type, text }) => {
-    if (type === 'text') return typeof text !== 'string' || text.trim() === '';
-    return type === 'thinking' || type === 'redacted_thinking';
-  });
+  return content.every(
+    (block) => isBlankText(block) || block.type === 'thinking' || block.type === 'redacted_thinking',
+  );
 }
 
 /**

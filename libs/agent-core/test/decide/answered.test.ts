@@ -53,6 +53,8 @@ const searching: readonly ContentBlock[] = [
 const nameless: readonly ContentBlock[] = [text('so'), call('a'), { type: 'tool_use', id: 'b', input: {} }];
 const twice: readonly ContentBlock[] = [call('a'), call('a')];
 const shapeless: readonly ContentBlock[] = [{ ...call('a'), input: '{"x":1}' }];
+const blank: readonly ContentBlock[] = [text(''), text(' \n')];
+const blankThought: readonly ContentBlock[] = [...thinking, text('')];
 const nothing: readonly ContentBlock[] = [];
 
 describe('an answer, while the batch runs', () => {
@@ -74,6 +76,12 @@ describe('an answer, while the batch runs', () => {
     ['pause_turn', 'an open server call', searching, 'done shown ready 2.1'],
     ['pause_turn', 'calls', calling, 'answered shown acting'],
     ['pause_turn', 'nothing', nothing, 'done shown ready 2.1'],
+    ['pause_turn', 'blanks', blank, 'done kept,shown ready 2.1'],
+    ['end_turn', 'text and blanks', [...saying, ...blank], 'done shown completed end_turn'],
+    ['tool_use', 'blanks and calls', [...blank, ...calling], 'answered shown acting'],
+    ['max_tokens', 'thought and blanks', blankThought, 'done kept failed max_tokens'],
+    ['max_tokens', 'text and blanks', [...saying, ...blank], 'done shown failed max_tokens'],
+    ['max_tokens', 'an open server call and blanks', [...searching, ...blank], 'done kept failed max_tokens'],
     ['max_tokens', 'text', saying, 'done shown failed max_tokens'],
     ['max_tokens', 'thought alone', thinking, 'done kept failed max_tokens'],
     ['max_tokens', 'an open server call', searching, 'done kept failed max_tokens'],
@@ -102,6 +110,8 @@ describe('an answer, while the batch is being cancelled', () => {
     ['end_turn', 'calls', calling, 'done kept cancelled cancelled'],
     ['end_turn', 'a call without a name', nameless, 'done kept cancelled cancelled'],
     ['end_turn', 'nothing', nothing, 'done none cancelled cancelled'],
+    ['end_turn', 'blanks', blank, 'done kept cancelled cancelled'],
+    ['end_turn', 'thought alone', thinking, 'done kept cancelled cancelled'],
     ['stop_sequence', 'text', saying, 'done shown cancelled cancelled'],
     ['tool_use', 'calls', calling, 'done kept cancelled cancelled'],
     ['tool_use', 'text', saying, 'done kept cancelled cancelled'],
