@@ -284,7 +284,9 @@ export {
 export { stepsMax } from './decide/steps-max.ts';
 export { type CompactionPlan } from './context/compaction.ts';
 export {
+  summaryExtra,
   summaryLimits,
+  summaryMaxTokens,
   summaryMessage,
   summaryRequest,
   type SummaryLimits,

@@ -129,7 +129,9 @@ async function encodePage(
       const cached = definitions.get(request.definition_id);
       if (cached === undefined) continue;
       const { definition, conduct } = cached;
-      encoded.push({ request, definition, model_name: conduct.model_name, body: toBytes(parts), images });
+      const body = toBytes(parts);
+      const { model_name } = conduct;
+      encoded.push({ request, definition, model_name, body, bytes: body.length, images });
     } catch (error) {
       const reason = error instanceof Error ? error.message : 'unknown';
       unsendable.push({ key: request, outcome: { kind: 'poison', answer: null }, reason });

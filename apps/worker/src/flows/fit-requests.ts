@@ -1,8 +1,10 @@
 import {
   fitRequest,
   isTight,
+  modelPrice,
   modelTraits,
   summaryLimits,
+  summaryMaxTokens,
   summaryMessage,
   TOKEN_CALIBRATION_DEFAULT,
   utf8Length,
@@ -10,6 +12,7 @@ import {
   type ContextLimits,
   type Definition,
   type FitVerdict,
+  type PriceTable,
   type StepKey,
   type TokenCalibration,
   type Trail,
@@ -27,14 +30,19 @@ import {
 } from '@nightshift/db';
 import type { FlowDeps } from './deps.ts';
 
-/** A request of a page, and its JSON in UTF-8. */
-export interface EncodedRequest {
+/** A request of a page, and what is known of its JSON in UTF-8. */
+export interface SizedRequest {
   readonly request: SealedRequest;
   readonly definition: Definition;
   /** The provider's name of its model. */
   readonly model_name: string;
-  readonly body: Buffer;
+  readonly bytes: number;
   readonly images: number;
+}
+
+/** A request of a page, and its JSON in UTF-8. */
+export interface EncodedRequest extends SizedRequest {
+  readonly body: Buffer;
 }
 
 /** What tokens of each model measure, by the provider's names. */
@@ -46,7 +54,7 @@ export interface UnfitRequest {
   readonly message: string;
 }
 
-const calibrationOf = (calibrations: Calibrations, { model_name }: EncodedRequest): TokenCalibration =>
+const calibrationOf = (calibrations: Calibrations, { model_name }: SizedRequest): TokenCalibration =>
   calibrations.get(model_name) ?? TOKEN_CALIBRATION_DEFAULT;
 
 const limitsOf = ({ context_window_limit, compaction }: Definition): ContextLimits => ({
@@ -55,18 +63,18 @@ const limitsOf = ({ context_window_limit, compaction }: Definition): ContextLimi
 });
 
 /** Whether a request may not fit as it is. One for a summary is short enough by its making. */
-export function mayNotFit(encoded: EncodedRequest, calibrations: Calibrations): boolean {
-  const { request, definition, body, images } = encoded;
+export function mayNotFit(sized: SizedRequest, calibrations: Calibrations): boolean {
+  const { request, definition, bytes, images } = sized;
   if (request.is_summary) return false;
   if (isRefused(request)) return true;
   const size = {
-    bytes: body.length,
+    bytes,
     images,
     has_tools: definition.tools.length > 0,
     messages_max: request.messages_max,
     max_tokens: request.max_tokens,
   };
-  return isTight(size, limitsOf(definition), calibrationOf(calibrations, encoded));
+  return isTight(size, limitsOf(definition), calibrationOf(calibrations, sized));
 }
 
 /** The provider has refused the prompt as too long. */
@@ -83,10 +91,10 @@ export async function fitRequests(
   deps: FlowDeps,
   providerBatchId: string,
   lease: Lease,
-  tight: readonly EncodedRequest[],
+  tight: readonly SizedRequest[],
   calibrations: Calibrations,
 ): Promise<readonly UnfitRequest[]> {
-  const { db, hooks } = deps;
+  const { db, hooks, settings } = deps;
   const seqs = await readShownSeqs(
     db,
     providerBatchId,
@@ -94,19 +102,15 @@ export async function fitRequests(
   );
   const fitted: FittedStep[] = [];
   const unfit: UnfitRequest[] = [];
-  for (const encoded of tight) {
-    const { run_id, number, attempt, max_tokens, ordinal } = encoded.request;
+  for (const sized of tight) {
+    const { run_id, number, attempt, max_tokens, ordinal, reserved_output_tokens } = sized.request;
     const key = { run_id, number, attempt };
-    const { definition } = encoded;
-    const verdict = judge(encoded, seqs.get(ordinal) ?? [], calibrationOf(calibrations, encoded));
+    const verdict = judge(sized, seqs.get(ordinal) ?? [], calibrationOf(calibrations, sized));
     if (verdict.kind === 'overflow') unfit.push({ key, message: verdict.message });
     else if (verdict.kind === 'compact') {
-      const { summary_tokens } = summaryLimits(definition.context_window_limit);
-      fitted.push({
-        ...key,
-        max_tokens: Math.min(summary_tokens, max_tokens),
-        summarise_to_seq: verdict.plan.to_seq,
-      });
+      // Less is reserved only where the estimate has changed meanwhile; the next attempt goes by the new one.
+      const most = Math.min(summaryMaxOf(sized, settings.prices), reserved_output_tokens ?? Infinity);
+      fitted.push({ ...key, max_tokens: most, summarise_to_seq: verdict.plan.to_seq });
     } else if (verdict.max_tokens < max_tokens) {
       fitted.push({ ...key, max_tokens: verdict.max_tokens, summarise_to_seq: null });
     }
@@ -123,8 +127,21 @@ export async function fitRequests(
   return unfit;
 }
 
+/** Tokens that a request may come to write, be it that a summary is asked for in its place. */
+export function outputTokensMax(sized: SizedRequest, prices: PriceTable, calibrations: Calibrations): number {
+  const { max_tokens } = sized.request;
+  if (!mayNotFit(sized, calibrations)) return max_tokens;
+  const { kind } = judge(sized, [], calibrationOf(calibrations, sized));
+  return kind === 'compact' ? Math.max(max_tokens, summaryMaxOf(sized, prices)) : max_tokens;
+}
+
+function summaryMaxOf({ request, model_name }: SizedRequest, prices: PriceTable): number {
+  const { output_tokens_max } = modelPrice(prices, model_name) ?? { output_tokens_max: Infinity };
+  return Math.min(summaryMaxTokens(model_name, request.token_boost), output_tokens_max);
+}
+
 function judge(
-  { request, definition, model_name, body }: EncodedRequest,
+  { request, definition, model_name, bytes }: SizedRequest,
   seqs: readonly number[],
   calibration: TokenCalibration,
 ): FitVerdict {
@@ -134,7 +151,7 @@ function judge(
   }[];
   const facts = {
     messages: messages.map((message, index) => ({ ...message, seq: seqs[index] ?? 0 })),
-    fixed_bytes: body.length - utf8Length(request.messages_json),
+    fixed_bytes: bytes - utf8Length(request.messages_json),
     replaced_bytes:
       request.summary === null ? 0 : utf8Length(summaryMessage(request.summary, request.hidden ?? 0)),
     has_tools: definition.tools.length > 0,
@@ -155,9 +172,8 @@ function thinkingTokensOf({ model_settings: { extra } }: Definition): number {
 /** The largest request of each model that holds no picture: its answer will say what a token measures. */
 export function sampleTokens(
   samples: Map<string, TokenSample>,
-  { request, model_name: model, body, images }: EncodedRequest,
+  { request, model_name: model, bytes, images }: SizedRequest,
 ): void {
-  const bytes = body.length;
   if (bytes <= (samples.get(model)?.bytes ?? 0) || images > 0) return;
   const { run_id, number, attempt } = request;
   samples.set(model, { run_id, number, attempt, model, bytes });

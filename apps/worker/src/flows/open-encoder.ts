@@ -6,6 +6,7 @@ import {
   encodeRequest,
   nextToolChoice,
   requestInParts,
+  summaryExtra,
   summaryLimits,
   summaryMessage,
   summaryRequest,
@@ -110,7 +111,7 @@ function withSummary({ messages_json, summary, hidden }: SealedRequest): string 
   return messages_json === '[]' ? `[${first}]` : `[${first},${messages_json.slice(1)}`;
 }
 
-/** The request for a summary: the agent's model, without its tools, memory and settings. */
+/** The request for a summary: the agent's model and effort, without its tools, memory and other settings. */
 function encodeSummary(customId: string, request: SealedRequest, { definition }: CachedDefinition): string {
   const messages = JSON.parse(request.messages_json) as readonly {
     readonly role: string;
@@ -123,7 +124,10 @@ function encodeSummary(customId: string, request: SealedRequest, { definition }:
     system,
     tools: [],
     result_format: null,
-    model_settings: { ...definition.model_settings, extra: {} },
+    model_settings: {
+      ...definition.model_settings,
+      extra: summaryExtra(definition.model_settings.extra),
+    },
   });
   return encodeRequest(customId, bare, { memory: '', messages_json, max_tokens: request.max_tokens });
 }

@@ -24,12 +24,15 @@ import {
   lockRuns,
   newId,
   readAskingRuns,
+  readTokenCalibrations,
   type AskingRow,
   type CommitReport,
   type SealedRequest,
   type Tx,
 } from '@nightshift/db';
 import type { FlowDeps } from './deps.ts';
+import type { CachedDefinition } from './definition-cache.ts';
+import { outputTokensMax, type Calibrations, type SizedRequest } from './fit-requests.ts';
 import { openEncoder, type RequestText } from './open-encoder.ts';
 import { readRequests } from './read-requests.ts';
 import { tallySlot } from './settle-open-steps.ts';
@@ -50,7 +53,7 @@ export interface Reserved {
 /**
  * Reserves the worst that freshly sealed steps of capped batches can cost, in the transaction that seals them, so that
  * `spent + reserved ≤ cap` holds whoever else seals and settles. What a step can cost is measured on the request itself,
- * byte for byte as it will be sent. Steps without room are taken out again.
+ * byte for byte as it will be sent, and on the summary that it may have to become. Steps without room are taken out again.
  */
 export async function reserveBudgets(
   deps: FlowDeps,
@@ -58,6 +61,7 @@ export async function reserveBudgets(
   sealed: { readonly id: string; readonly nonce: string; readonly budgeted_batch_ids: readonly string[] },
 ): Promise<Reserved> {
   const asking = await readAskingRuns(trx, sealed.id, sealed.budgeted_batch_ids);
+  const calibrations = await readTokenCalibrations(trx);
   const accounts = new Map<string, Account>(await lockBudgets(trx, sealed.budgeted_batch_ids));
   const reserved: { run_id: string; batch_id: string; amount: typeof NO_AMOUNT }[] = [];
   const ended = new Map<string, string>();
@@ -69,7 +73,7 @@ export async function reserveBudgets(
     waiting.push(...page.filter((run) => short.has(run.batch_id)).map((run) => run.run_id));
     const open = page.filter((run) => !short.has(run.batch_id));
     if (open.length === 0) continue;
-    const runs = await toAskingRuns(deps, trx, sealed, open);
+    const runs = await toAskingRuns(deps, trx, sealed, open, calibrations);
     const verdict = admitRuns(runs, accounts);
     const batchOf = new Map(open.map((run) => [run.run_id, run.batch_id]));
     for (const { run_id, amount } of verdict.admitted) {
@@ -118,17 +122,28 @@ async function toAskingRuns(
   trx: Tx,
   sealed: { readonly id: string; readonly nonce: string },
   rows: readonly AskingRow[],
+  calibrations: Calibrations,
 ): Promise<readonly AskingRun[]> {
   const { prices } = deps.settings;
   const requests = await readRequestsOf(deps, trx, sealed.id, rows);
-  const encode = await openEncoder(deps, trx, sealed.nonce, [...requests.values()]);
+  const page = [...requests.values()];
+  const encode = await openEncoder(deps, trx, sealed.nonce, page);
+  const definitions = await deps.definitions.get(
+    trx,
+    page.map((request) => request.definition_id),
+  );
   return rows.map((row): AskingRun => {
     const request = requests.get(row.ordinal);
+    const cached = request === undefined ? undefined : definitions.get(request.definition_id);
+    const size =
+      request === undefined || cached === undefined
+        ? null
+        : sizeOf(request, cached, encode, (sized) => outputTokensMax(sized, prices, calibrations));
     return {
       run_id: row.run_id,
       batch_id: row.batch_id,
-      cost_nanousd: worstCostOf(prices, row, request === undefined ? null : sizeOf(request, encode)),
-      output_tokens: row.max_tokens,
+      cost_nanousd: worstCostOf(prices, row, size),
+      output_tokens: size?.output_tokens ?? row.max_tokens,
       account: {
         cap: row.cap,
         spent: { cost_nanousd: row.spent_nanousd, output_tokens: row.spent_output_tokens },
@@ -160,13 +175,23 @@ async function readRequestsOf(
   return requests;
 }
 
+/** A request, and the tokens that it may come to write. */
+interface AskingSize extends MeasuredRequest {
+  readonly output_tokens: number;
+}
+
+/** Null for a request that cannot be built. */
 function sizeOf(
   request: SealedRequest,
+  { definition, conduct }: CachedDefinition,
   encode: (request: SealedRequest) => RequestText,
-): MeasuredRequest | null {
+  outputOf: (sized: SizedRequest) => number,
+): AskingSize | null {
   try {
-    const bytes = encode(request).parts.reduce((sum, part) => sum + utf8Length(part), 0);
-    return { bytes, media: mediaOf(request.messages_json) };
+    const { parts, images } = encode(request);
+    const bytes = parts.reduce((sum, part) => sum + utf8Length(part), 0);
+    const output_tokens = outputOf({ request, definition, model_name: conduct.model_name, bytes, images });
+    return { bytes, media: mediaOf(request.messages_json), output_tokens };
   } catch {
     return null;
   }
@@ -180,9 +205,9 @@ function mediaOf(messagesJson: string): MediaCount {
 }
 
 /** Null for a model without a price. */
-function worstCostOf(prices: PriceTable, row: AskingRow, size: MeasuredRequest | null): number | null {
+function worstCostOf(prices: PriceTable, row: AskingRow, size: AskingSize | null): number | null {
   const name = parseModelHandle(row.model)?.name ?? row.model;
   if (modelPrice(prices, name) === null) return null;
   if (size === null) return 0;
-  return reserveNanoUsd(prices, name, worstInputTokens(prices, name, size), row.max_tokens);
+  return reserveNanoUsd(prices, name, worstInputTokens(prices, name, size), size.output_tokens);
 }

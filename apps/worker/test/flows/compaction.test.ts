@@ -17,6 +17,7 @@ afterEach(async () => {
 
 interface SentRequest {
   readonly max_tokens: number;
+  readonly output_config?: unknown;
   readonly system?: unknown;
   readonly tools?: unknown;
   readonly messages: readonly { readonly role: string; readonly content: unknown }[];
@@ -165,6 +166,75 @@ describe('a conversation that outgrows its window', () => {
     expect(asked[1]).not.toContain('night 3');
     expect(sent.at(-1)?.messages).toHaveLength(4);
     expect(JSON.stringify(sent.at(-1)?.messages)).toMatch(/16 earlier messages .*night 8/);
+  });
+});
+
+describe('the request for a summary', () => {
+  const short = (rest: object = {}) => ({
+    ...THREE_NOTES,
+    max_tokens: 100,
+    extra: { output_config: { effort: 'low' } },
+    ...rest,
+  });
+
+  test.each([
+    ['anthropic/claude-sonnet-4-6', 2_048],
+    ['anthropic/claude-opus-5-5', 10_240],
+  ])('to %s may write %i tokens, however short the answers of its agent are', async (model, tokens) => {
+    summariseAs(STILL_OPEN);
+    const { provider, sent } = recording();
+    const batch = await house.submit([short({ model })]);
+    await house.drive(house.worker({ provider }));
+    expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'completed' }]);
+    const of = (summary: boolean) => sent.filter((each) => isSummaryRequest(each) === summary);
+    expect(of(true)).toMatchObject([{ max_tokens: tokens, output_config: { effort: 'low' } }]);
+    expect(new Set(of(false).map(({ max_tokens }) => max_tokens))).toEqual(new Set([100]));
+  });
+
+  test('is sent again with twice the tokens where its answer was cut off, and nothing is hidden by half of one', async () => {
+    const asking = { op: 'request', match: { contains: '<transcript>' } } as const;
+    const control = house.simulator.control;
+    control.addRule({
+      ...asking,
+      match: { ...asking.match, times: 1 },
+      outcome: { type: 'script', script: 'maxTokensText', args: {} },
+    });
+    summariseAs(STILL_OPEN);
+    const { provider, sent } = recording();
+    const batch = await house.submit([short()]);
+    await house.drive(house.worker({ provider }));
+    expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'completed', stop_reason: 'end_turn' }]);
+    expect(sent.filter(isSummaryRequest).map(({ max_tokens }) => max_tokens)).toEqual([2_048, 4_096]);
+    expect(await summaries()).toMatchObject([{ summary: STILL_OPEN }]);
+    const { billed, booked } = await money();
+    expect(booked).toBe(billed);
+  });
+
+  test('is covered by what its step has reserved, and its run ends where a cap leaves no room for it', async () => {
+    summariseAs(STILL_OPEN);
+    const cap = (output_tokens: number) => ({ cap: { cost_nanousd: 10_000_000_000, output_tokens } });
+    const reserved: unknown[] = [];
+    const worker = house.worker({
+      hooks: async (point) => {
+        if (point === 'submit.after_encode')
+          reserved.push(
+            ...(await house.rows(
+              `select reserved_output_tokens, max_tokens_fitted from step where is_summary and state = 'sealed'`,
+            )),
+          );
+      },
+    });
+    const batch = await house.submit([short(cap(3_000)), short(cap(1_000))]);
+    await house.drive(worker);
+    expect(await house.runsOf(batch.id)).toMatchObject([
+      { state: 'completed' },
+      {
+        state: 'failed',
+        stop_reason: 'budget_exceeded',
+        error: { message: expect.stringContaining('may take 2048 tokens') },
+      },
+    ]);
+    expect(reserved).toEqual([{ reserved_output_tokens: 2_048, max_tokens_fitted: 2_048 }]);
   });
 });
 

@@ -51,9 +51,23 @@ export function decideAfterAnswer(
     : afterSummary(run, key, outcome.answer, policy);
 }
 
-/** A summary is no message of the conversation, and the step that brought it counts towards no limit. */
+/**
+ * A summary is no message of the conversation, and the step that brought it counts towards no limit. One that was cut off
+ * would hide for good what it had not come to: it is asked for once more, with twice the tokens.
+ */
 function afterSummary(run: RunFacts, key: StepKey, answer: StepAnswer, policy: RetryPolicy): StepDecision {
-  const isUsable = answer.stop_reason !== null && answer.stop_reason !== 'refusal';
+  const { stop_reason } = answer;
+  const hasNoRoom = stop_reason === 'model_context_window_exceeded';
+  if (stop_reason === 'max_tokens' || hasNoRoom) {
+    const error = { type: 'summary', message: 'the summary was cut off' };
+    const gaveUp = failed(
+      'context_overflow',
+      'The conversation is too long, and its summary did not come to an end.',
+    );
+    const move = hasNoRoom || isBoosted(run) ? gaveUp : run.is_overdue === true ? overdueMove : boosted(run);
+    return decided(run, key, 'error', 'summary cut off', { answer, error }, [], ifCancelling(run, move));
+  }
+  const isUsable = stop_reason !== null && stop_reason !== 'refusal';
   const summary = isUsable ? summaryOf(answer.content) : null;
   if (summary === null) {
     const error = { type: 'summary', message: 'the answer holds no summary' };
@@ -171,7 +185,7 @@ function afterAnswered(
         const message = 'The answer was cut off inside a tool call, and it can have no more tokens.';
         return applied(answered, 'settle', 'cut off at the limit', false, failed('max_tokens', message));
       }
-      if (run.token_boost > 0 || run.attempt >= ATTEMPT_MAX) {
+      if (isBoosted(run)) {
         const message = 'The answer was cut off inside a tool call, and no further try is left.';
         return applied(
           answered,
@@ -181,14 +195,9 @@ function afterAnswered(
           failed('max_tokens', message),
         );
       }
-      const again: RunMove = {
-        ...readyAgain(run, 0),
-        failures: run.failures,
-        token_boost: run.token_boost + 1,
-      };
       const message = 'cut off inside a tool call; sent again with doubled max_tokens';
       const error = { type: 'max_tokens', message };
-      return discarded(answered, 'cut off inside a call', error, again);
+      return discarded(answered, 'cut off inside a call', error, boosted(run));
     }
     case 'model_context_window_exceeded': {
       const message = 'The conversation no longer fits the context window of the model.';
@@ -355,6 +364,16 @@ function readyAgain(run: RunFacts, delayMs: number): Extract<RunMove, { state: '
     token_boost: run.token_boost,
     delay_ms: delayMs,
   };
+}
+
+/** Whether an answer that was cut off is not asked for again: it has been, or no attempt can be numbered. */
+function isBoosted(run: RunFacts): boolean {
+  return run.token_boost > 0 || run.attempt >= ATTEMPT_MAX;
+}
+
+/** Again at once with twice the tokens, which counts as no failure. */
+function boosted(run: RunFacts): RunMove {
+  return { ...readyAgain(run, 0), failures: run.failures, token_boost: run.token_boost + 1 };
 }
 
 /**

@@ -8,6 +8,8 @@ export interface ModelTraits {
   readonly takes_thinking_budget: boolean;
   /** It takes `thinking` of the type `adaptive`. */
   readonly takes_adaptive_thinking: boolean;
+  /** It thinks before every answer, of the tokens that the answer may have, and cannot be kept from it. */
+  readonly thinks_always: boolean;
 }
 
 /** Models before the generation of Opus 5.5 and Fable 5.1, by the provider's names, perhaps with a date. */
@@ -22,10 +24,12 @@ const FORCEABLE = /^claude-haiku-5-5(?:-\d{8})?$/;
 /** The traits of a model. One that is not known here is treated as one of the latest generation, the stricter one. */
 export function modelTraits(modelName: string): ModelTraits {
   const isEarlier = EARLIER.test(modelName);
+  const isForceable = isEarlier || FORCEABLE.test(modelName);
   return {
-    takes_forced_choice: isEarlier || FORCEABLE.test(modelName),
+    takes_forced_choice: isForceable,
     binds_thinking: !isEarlier,
     takes_thinking_budget: BUDGETED.test(modelName),
     takes_adaptive_thinking: !ONLY_BUDGETED.test(modelName),
+    thinks_always: !isForceable,
   };
 }

@@ -18,7 +18,7 @@ export interface RunGroup {
   readonly max_tokens: number;
   /** Steps that a run can take. */
   readonly steps_max: number;
-  /** Summaries that a run can come to need on top, and tokens of one. */
+  /** Summaries that a run can come to need on top, and tokens that a request for one may write. */
   readonly summaries_max: number;
   readonly summary_tokens: number;
   /** The agent's context window, and the model's: reservations go by that one. */
@@ -64,7 +64,7 @@ const STEPS_EXPECTED = 2;
 /** Tokens that results and their frame add between two steps. */
 const RESULT_TOKENS_EXPECTED = 300;
 const RESULT_TOKENS_LOW = 20;
-/** An answer that is cut off inside a call is paid and asked for once more, with twice the tokens. */
+/** An answer that is cut off inside a call, or a summary that is, is paid and asked for once more, with twice the tokens. */
 const CUT_OFF_FACTOR = 3;
 
 interface Course {
@@ -95,7 +95,7 @@ function courseOf(
 
 /**
  * Estimates a batch without spending anything. `low`: one short answer a run. `expected`: by history, or a few steps of
- * middling answers. `worst`: every step, filled to its last token and cut off once, with a summary before it, in the whole
+ * middling answers. `worst`: every step, filled to its last token and cut off once, with a summary before it, as cut off, in the whole
  * window of the model from the second step on, each prompt token billed by the dearest column; what is reserved never
  * exceeds it.
  */
@@ -155,10 +155,8 @@ export function estimateBatch(prices: PriceTable, groups: readonly RunGroup[], c
       });
     }
     const { summaries_max, summary_tokens, worst_input_tokens, window_max } = group;
-    const worstInput =
-      2 * (worst_input_tokens + runs * (steps_max - 1) * window_max) + runs * summaries_max * window_max;
-    const worstOutput =
-      runs * (CUT_OFF_FACTOR * steps_max * max_tokens + summaries_max * Math.min(summary_tokens, max_tokens));
+    const worstInput = 2 * (worst_input_tokens + runs * (steps_max - 1 + summaries_max) * window_max);
+    const worstOutput = runs * CUT_OFF_FACTOR * (steps_max * max_tokens + summaries_max * summary_tokens);
     const cost = reserveNanoUsd(prices, model_name, worstInput, worstOutput) ?? 0;
     addTo(total.worst, {
       requests: runs * (steps_max + summaries_max),

@@ -1,6 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import {
   SUMMARY_LIMITS_DEFAULT,
+  summaryExtra,
+  summaryLimits,
+  summaryMaxTokens,
   summaryMessage,
   summaryOf,
   summaryRequest,
@@ -76,8 +79,26 @@ describe('the request of a summary', () => {
 
   test('is the same whenever it is made, and asks for what the limits say', () => {
     expect(summaryRequest(messages, 'x')).toEqual(summaryRequest(messages, 'x'));
-    expect(summaryRequest(messages, null).max_tokens).toBe(SUMMARY_LIMITS_DEFAULT.summary_tokens);
+    expect(summaryRequest(messages, null).system).toMatch(/in at most 1024 words\.$/);
     expect(summaryRequest(messages, null).system).toContain('summary');
+  });
+
+  test('asks for less where the window is small, and has room for it and for thoughts that cannot be helped', () => {
+    const { system } = summaryRequest(messages, null, summaryLimits(4_400));
+    expect(system).toMatch(/in at most 275 words\.$/);
+    expect(summaryMaxTokens('claude-haiku-4-5', 0)).toBe(2_048);
+    expect(summaryMaxTokens('claude-opus-5-5', 0)).toBe(2_048 + 8_192);
+    expect(summaryMaxTokens('claude-opus-5-5', 1)).toBe(2 * (2_048 + 8_192));
+  });
+
+  test('is worth the effort that its agent is worth, and has no other setting of it', () => {
+    const thinking = { type: 'adaptive' };
+    const format = { type: 'json_schema', schema: {} };
+    expect(summaryExtra({ thinking, output_config: { effort: 'low', format } })).toEqual({
+      output_config: { effort: 'low' },
+    });
+    for (const extra of [{}, { thinking }, { output_config: { format } }, { output_config: 'low' }])
+      expect(summaryExtra(extra)).toEqual({});
   });
 
   test('cuts long results and the middle of a long transcript, and says how much', () => {

@@ -40,8 +40,7 @@ describe('the answer of a step that summarises', () => {
     expect(decision.run).toMatchObject({ state: 'ready', step_number: 11 });
   });
 
-  test('is used when it was cut off, and whatever calls it makes are nobody’s', () => {
-    expect(decide(answered('max_tokens', [text('Half of')])).summary).toBe('Half of');
+  test('is used whatever calls it makes, which are nobody’s', () => {
     expect(decide(answered('tool_use', [text('All.'), call('c1')]))).toMatchObject({
       summary: 'All.',
       messages: [],
@@ -60,6 +59,33 @@ describe('the answer of a step that summarises', () => {
     expect(decide(answered('end_turn', [text('All.')]), { is_overdue: true })).toMatchObject({
       summary: 'All.',
       run: { state: 'failed', stop_reason: 'deadline' },
+    });
+  });
+
+  test.each<[string, readonly ContentBlock[]]>([
+    ['text', [text('Half of')]],
+    ['thought', [{ type: 'thinking', thinking: '' }]],
+    ['a call', [text('So'), call('c1')]],
+  ])('that was cut off in %s is paid and asked for once more, with twice the tokens', (_what, content) => {
+    const cut = answered('max_tokens', content);
+    expect(decide(cut, { attempt: 2, failures: 1 })).toMatchObject({
+      step: { state: 'errored', applies: false, cost_nanousd: 1234, error: { type: 'summary' } },
+      messages: [],
+      summary: null,
+      run: { state: 'ready', step_number: 2, attempt: 3, failures: 1, token_boost: 1, delay_ms: 0 },
+    });
+    const gaveUp = { state: 'failed', stop_reason: 'context_overflow' };
+    for (const last of [{ token_boost: 1 }, { attempt: 255 }])
+      expect(decide(cut, last)).toMatchObject({ summary: null, run: gaveUp });
+    expect(decide(cut, { is_overdue: true }).run).toMatchObject({ state: 'failed', stop_reason: 'deadline' });
+    expect(decide(cut, { batch_state: 'cancelling' }).run).toMatchObject({ state: 'cancelled' });
+  });
+
+  test('for which the model had no room ends the run: twice the tokens would not help', () => {
+    expect(decide(answered('model_context_window_exceeded', [text('Half of')]))).toMatchObject({
+      step: { state: 'errored', cost_nanousd: 1234 },
+      summary: null,
+      run: { state: 'failed', stop_reason: 'context_overflow' },
     });
   });
 

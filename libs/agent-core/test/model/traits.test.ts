@@ -1,22 +1,30 @@
 import { expect, test } from 'vitest';
 import { modelTraits } from '../../src/model/traits.ts';
 
-test('earlier models take a forced choice and keep their thoughts in any conversation', () => {
+test('earlier models take a forced choice, keep their thoughts in any conversation, and need not think', () => {
   for (const model of [
     'claude-haiku-4-5',
     'claude-haiku-4-5-20251001',
     'claude-opus-4-8',
     'claude-sonnet-5',
   ]) {
-    expect(modelTraits(model)).toMatchObject({ takes_forced_choice: true, binds_thinking: false });
+    expect(modelTraits(model)).toMatchObject({
+      takes_forced_choice: true,
+      binds_thinking: false,
+      thinks_always: false,
+    });
   }
 });
 
-test('Haiku 5.5 takes a forced choice, and binds its thoughts', () => {
-  expect(modelTraits('claude-haiku-5-5')).toMatchObject({ takes_forced_choice: true, binds_thinking: true });
+test('Haiku 5.5 takes a forced choice, for it need not think, and binds its thoughts', () => {
+  expect(modelTraits('claude-haiku-5-5')).toMatchObject({
+    takes_forced_choice: true,
+    binds_thinking: true,
+    thinks_always: false,
+  });
 });
 
-test('models of the latest generation, and unknown ones, do neither', () => {
+test('models of the latest generation, and unknown ones, are the other way round', () => {
   for (const model of [
     'claude-opus-5-5',
     'claude-fable-5-1',
@@ -25,7 +33,11 @@ test('models of the latest generation, and unknown ones, do neither', () => {
     'gpt',
     '',
   ]) {
-    expect(modelTraits(model)).toMatchObject({ takes_forced_choice: false, binds_thinking: true });
+    expect(modelTraits(model)).toMatchObject({
+      takes_forced_choice: false,
+      binds_thinking: true,
+      thinks_always: true,
+    });
   }
 });
 

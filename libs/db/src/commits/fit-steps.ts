@@ -4,7 +4,7 @@ import type { Tx } from '../connect.ts';
 
 /** What a sealed step becomes, so that it fits the context window. */
 export interface FittedStep extends StepKey {
-  /** Tokens for its answer, no more than it was sealed with. */
+  /** Tokens for its answer: a summary's own, otherwise no more than it was sealed with. */
   readonly max_tokens: number;
   /** It becomes the summary of the messages up to this one; null: it stays what it is. */
   readonly summarise_to_seq: number | null;
@@ -32,7 +32,7 @@ export async function commitStepsFitted(trx: Tx, fitted: readonly FittedStep[]):
     marked as (
       update run r set summarises_to_seq = d.q from d where r.id = d.r and d.q is not null)
     update step s
-       set max_tokens_fitted = d.m, is_summary = d.q is not null, context_to_seq = coalesce(d.q, s.context_to_seq),
+       set max_tokens_fitted = d.m, max_tokens = greatest(s.max_tokens, d.m), is_summary = d.q is not null, context_to_seq = coalesce(d.q, s.context_to_seq),
            block_ids = case when d.q is null then s.block_ids else '{}' end,
            block_revisions = case when d.q is null then s.block_revisions else '{}' end
       from d
