@@ -54,8 +54,11 @@ function majorOfNodeToUse() {
 
 function nodeToUse() {
   if (ownNodeIsNewEnough()) return process.execPath;
-  const directory = join(nodeHome, NODE_VERSION, 'node_modules', nodePackage(), 'bin');
-  return join(directory, isWindows ? 'node.exe' : 'node');
+  return fetchedNode(join(nodeHome, NODE_VERSION));
+}
+
+function fetchedNode(place) {
+  return join(place, 'node_modules', nodePackage(), 'bin', isWindows ? 'node.exe' : 'node');
 }
 
 function nodePackage() {
@@ -79,26 +82,13 @@ function install() {
       fail(
         `This is Node ${process.versions.node}, and a newer one is not to be had as a package for this machine: ${advice}`,
       );
-    rmSync(nodeHome, { recursive: true, force: true });
-    mkdirSync(join(nodeHome, NODE_VERSION), { recursive: true });
-    npm(
-      `Fetching Node ${NODE_VERSION}, as this is Node ${process.versions.node} (usually 5 to 15 seconds, once)`,
-      // A place and a package.json of its own: the repository's packages and lockfile know nothing of it.
-      [
-        'install',
-        '--prefix',
-        join(nodeHome, NODE_VERSION),
-        '--no-audit',
-        '--no-fund',
-        '--ignore-scripts',
-      ].concat(`${nodePackage()}@${NODE_VERSION}`),
-      `Check the network, or ${advice}`,
-    );
+    fetchNode(advice);
   }
   if (readOrEmpty(stampFile) !== wantedStamp()) {
     rmSync(stampFile, { force: true });
     npm(
       'Installing dependencies (usually 20 to 60 seconds, once)',
+      root,
       ['ci', '--no-audit', '--no-fund'],
       'Check the network and the registry (npm config get registry), and that npm is on PATH.',
     );
@@ -106,12 +96,33 @@ function install() {
   }
 }
 
+/** Under a name of its own until it has run once: what a killed npm leaves behind is never taken for Node. */
+function fetchNode(advice) {
+  const draft = join(nodeHome, `${NODE_VERSION}.${process.pid}.tmp`);
+  rmSync(nodeHome, { recursive: true, force: true, maxRetries: 5 });
+  mkdirSync(draft, { recursive: true });
+  // A package.json of its own: the repository's packages and lockfile know nothing of it.
+  writeFileSync(join(draft, 'package.json'), '{"private":true}');
+  npm(
+    `Fetching Node ${NODE_VERSION}, as this is Node ${process.versions.node} (usually 5 to 15 seconds, once)`,
+    draft,
+    ['install', '--no-audit', '--no-fund', '--ignore-scripts', `${nodePackage()}@${NODE_VERSION}`],
+    `Check the network, or ${advice}`,
+  );
+  const probe = spawnSync(fetchedNode(draft), ['--version'], { encoding: 'utf8' });
+  if (probe.status !== 0)
+    fail(
+      `The Node that npm brought does not run here: ${probe.error?.message ?? probe.stderr}\nRun this again, or ${advice}`,
+    );
+  renameSync(draft, join(nodeHome, NODE_VERSION));
+}
+
 /** Runs npm in silence; its output is shown when it fails. */
-function npm(what, argumentsOfNpm, advice) {
+function npm(what, cwd, argumentsOfNpm, advice) {
   const started = Date.now();
   process.stderr.write(`${what} ... `);
   const result = spawnSync('npm', [...argumentsOfNpm, '--loglevel=error'], {
-    cwd: root,
+    cwd,
     encoding: 'utf8',
     maxBuffer: 64 * 1024 * 1024,
     stdio: ['ignore', 'pipe', 'pipe'],

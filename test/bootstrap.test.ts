@@ -6,6 +6,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   writeFileSync,
@@ -199,6 +200,24 @@ test('an older Node brings Node 24 and runs the script with it', async ({ skip }
   expect((await start(['scripts/script.mjs', '0'], older).ended).stderr).toBe('');
 });
 
+test('a download of Node that was cut off, or does not run, is begun again', async () => {
+  const old = pretend("require('node:crypto').randomUUIDv7 = undefined");
+  const command = () => start(['scripts/script.mjs', '0'], process.execPath, old).ended;
+  // npm has unpacked half of it when everything is killed.
+  fakeNpmWithNode('printf half > "$bin/node"; chmod 755 "$bin/node"; kill -9 $PPID; exit 1');
+  expect(await command()).toMatchObject({ exitCode: null });
+  fakeNpmWithNode('printf half > "$bin/node"; chmod 755 "$bin/node"');
+  expect(await command()).toMatchObject({
+    exitCode: 1,
+    stdout: '',
+    stderr: expect.stringMatching(/The Node that npm brought does not run here.*Run this again/s),
+  });
+  fakeNpmWithNode();
+  expect(await command()).toMatchObject({ exitCode: 0 });
+  expect(npmCalls()).toEqual(['install', 'install', 'install', 'ci']);
+  expect(readdirSync(join(clone, '.data/node'))).toEqual([expect.stringMatching(/^24[.\d]+$/)]);
+});
+
 test('a Node 24 of before 24.16 brings a newer one', async () => {
   fakeNpmWithNode();
   const old = pretend("require('node:crypto').randomUUIDv7 = undefined");
@@ -222,13 +241,13 @@ test('where no newer Node can be fetched, what to do is said and nothing is run'
   expect(npmCalls()).toEqual([]);
 });
 
-/** An npm that, asked for Node, "installs" the one that runs this test. */
-function fakeNpmWithNode(): void {
+/** An npm that, asked for Node, "installs" the one that runs this test; or does what `instead` says to `$bin/node`. */
+function fakeNpmWithNode(instead = `ln -s "${process.execPath}" "$bin/node"`): void {
   fakeNpm(
     `mkdir -p node_modules/.bin
      if [ "$1" = install ]; then
        for argument; do case "$argument" in node-*) package="\${argument%@*}" ;; esac; done
-       bin="$3/node_modules/$package/bin"; mkdir -p "$bin"; ln -s "${process.execPath}" "$bin/node"
+       bin="node_modules/$package/bin"; mkdir -p "$bin"; ${instead}
      fi`,
   );
 }
