@@ -13,7 +13,11 @@ export function processIdentity(pid: number): string | undefined {
     case 'win32':
       return isAlive(pid) ? `${pid}` : undefined;
     default: {
-      const started = spawnSync('ps', ['-o', 'lstart=', '-p', `${pid}`], { encoding: 'utf8' }).stdout.trim();
+      // ps writes the time for its reader; owner, watchdog and the next owner may be readers of different kinds.
+      const started = spawnSync('ps', ['-o', 'lstart=', '-p', `${pid}`], {
+        encoding: 'utf8',
+        env: { LC_ALL: 'C', TZ: 'UTC' },
+      }).stdout.trim();
       return started === '' ? undefined : `${pid} ${started}`;
     }
   }
