@@ -138,14 +138,15 @@ async function launch(
     const port = await findFreePort();
     const child = spawnServer(home, binDir, user, serverSettings(options, port));
     const ended = endOf(child);
+    const dismissWatchdog = startWatchdog(child.pid);
     const failure = await untilReady(child, ended, cluster, deadline);
     if (failure === undefined && child.pid !== undefined) {
       const url = serverUrl(password, port);
-      const dismissWatchdog = startWatchdog(child.pid);
       const stop = (): Promise<void> => stopServer(child, ended, url).finally(dismissWatchdog);
       const told = ended.then((how) => `${how}, log in ${join(home, 'postgres.log')}`);
       return { url, port, pid: child.pid, ended: told, stop };
     }
+    dismissWatchdog();
     const log = tail(join(home, 'postgres.log'));
     // Somebody took the port since we looked, or the last processes of a killed server are still ending.
     const passing = /could not bind|could not create any TCP|pre-existing shared memory block/.test(log);

@@ -142,16 +142,16 @@ export async function startRedisServer(options: RedisServerOptions): Promise<Red
   for (;;) {
     const port = options.port ?? (await findFreePort());
     const child = spawnRedis(executable, dir, port, options);
+    const dismissWatchdog = startWatchdog(child.pid);
     const password = options.settings?.requirepass;
     const url = `redis://${password === undefined ? '' : `:${password}@`}127.0.0.1:${port}`;
     if (await untilItAnswers(child, url, deadline)) {
       const pid = child.pid ?? 0;
-      const dismissWatchdog = startWatchdog(pid);
       let stopping: Promise<void> | undefined;
       const stop = (): Promise<void> => (stopping ??= endServer(child).finally(dismissWatchdog));
       return { url, port, pid, stop };
     }
-    await endServer(child);
+    await endServer(child).finally(dismissWatchdog);
     const log = readFileSync(join(dir, 'redis.log'), 'utf8').trim();
     if (options.port !== undefined || !log.includes('Address already in use') || performance.now() > deadline)
       throw new Error(`Redis did not start in ${dir}; its log says:\n${log}`);

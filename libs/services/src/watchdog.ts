@@ -7,8 +7,8 @@ import { processIdentity } from './process-identity.ts';
  * says that this is no longer needed. A tiny process of its own, because a killed process runs no code; it does not
  * keep this process alive, and it never signals another process that got the same number later.
  */
-export function startWatchdog(pid: number): () => void {
-  const identity = processIdentity(pid);
+export function startWatchdog(pid: number | undefined): () => void {
+  const identity = pid === undefined ? undefined : processIdentity(pid);
   if (identity === undefined) return () => undefined;
   const script = fileURLToPath(new URL('./watchdog-process.ts', import.meta.url));
   const watchdog = spawn(process.execPath, [script, identity], {

@@ -229,6 +229,15 @@ describe('when its owner is killed', () => {
     expect(await ask(url, 'select one from survivor')).toEqual([{ one: 1 }]);
   });
 
+  test('a server that is only just starting ends too', async () => {
+    const pidFile = join(usedDirectory, 'cluster', 'postmaster.pid');
+    const owner = spawn(process.execPath, [OWNER, usedDirectory, 'die-while-it-starts'], {
+      stdio: 'inherit',
+    });
+    expect(await once(owner, 'exit')).toEqual([null, 'SIGKILL']);
+    await vi.waitFor(() => expect(existsSync(pidFile)).toBe(false), { timeout: 10_000, interval: 20 });
+  });
+
   test('a server that lives on all the same is ended by the next start', async () => {
     const dataDir = usedDirectory;
     const owner = await startOwner(dataDir, 'without-watchdog');

@@ -1,10 +1,11 @@
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import {
   checkRedis,
   findFreePort,
@@ -15,6 +16,8 @@ import {
   startRedisServer,
 } from '../src/index.ts';
 import { processIdentity } from '../src/process-identity.ts';
+
+const OWNER = new URL('./fixtures/own-redis.ts', import.meta.url).pathname;
 
 function newDirectory(): string {
   const directory = mkdtempSync(join(tmpdir(), 'nightshift-services-'));
@@ -65,6 +68,21 @@ describe('with a Redis server on this machine', () => {
     process.kill(pid, 'SIGKILL');
     await stop();
     expect(processIdentity(pid)).toBeUndefined();
+  });
+
+  test('it ends with its owner, even one that is killed while it waits for the first answer', async () => {
+    const dir = newDirectory();
+    const owner = spawn(process.execPath, [OWNER, dir], { stdio: 'inherit' });
+    onTestFinished(() => void owner.kill('SIGKILL'));
+    const pid = await vi.waitFor(
+      () => {
+        const log = readFileSync(join(dir, 'redis.log'), 'utf8');
+        return Number(/^(\d+):M .*ready to accept connections/im.exec(log)![1]);
+      },
+      { timeout: 10_000, interval: 20 },
+    );
+    owner.kill('SIGKILL');
+    await vi.waitFor(() => expect(processIdentity(pid)).toBeUndefined(), { timeout: 10_000, interval: 20 });
   });
 
   test('a port that is taken is an error that shows the log', async () => {
