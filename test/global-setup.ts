@@ -1,9 +1,8 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
-import { startEmbeddedPostgres } from '../libs/services/src/index.ts';
-import { processIdentity } from '../libs/services/src/process-identity.ts';
+import { directoryOwner, startEmbeddedPostgres } from '../libs/services/src/index.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -35,17 +34,16 @@ export default async function setup(project: TestProject): Promise<() => Promise
   };
 }
 
-/** Data directories of runs that were killed before they could remove them. */
+/** Data directories of runs that were killed before they could remove them; one without a lock has just been made. */
 function removeLeftovers(): void {
   for (const name of readdirSync(tmpdir())) {
     if (!name.startsWith(PREFIX)) continue;
     const directory = join(tmpdir(), name);
     try {
-      const owner = readFileSync(join(directory, 'owner.lock'), 'utf8').split('\n', 1)[0] ?? '';
-      if (processIdentity(Number.parseInt(owner, 10)) === owner) continue;
+      if (!existsSync(join(directory, 'owner.lock')) || directoryOwner(directory) !== null) continue;
       rmSync(directory, { recursive: true, force: true });
     } catch {
-      // Just made, or somebody else's: not ours to judge.
+      // Somebody else's: not ours to judge.
     }
   }
 }

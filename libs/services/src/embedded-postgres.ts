@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { closeSync, existsSync, mkdirSync, openSync, renameSync } from 'node:fs';
+import { closeSync, existsSync, mkdirSync, openSync, renameSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
@@ -54,6 +54,7 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   try {
     const cluster = join(home, 'cluster');
     await endOrphan(cluster);
+    await forgetEndedServer(home);
     if (!existsSync(cluster)) await initializeCluster(home, binDir, options.durable);
     const server = await launch(home, binDir, options);
     return { ...server, stop: onceOnly(() => server.stop().finally(release)) };
@@ -77,15 +78,36 @@ export async function joinEmbeddedPostgres(dataDir: string): Promise<string | nu
   for (;;) {
     const owner = directoryOwner(home);
     if (owner === null) return null;
-    const [, , , port, , , , status] = readLines(join(home, 'cluster', 'postmaster.pid'));
-    const [password] = readLines(join(home, 'password'));
-    if (port !== undefined && status?.trim() === 'ready' && password !== undefined) {
-      const url = serverUrl(password, Number(port));
-      if (await accepts(url)) return url;
-    }
+    const url = await answeringServer(home);
+    if (url !== null) return url;
     if (performance.now() > deadline) throw new DirectoryInUseError(home, owner);
     await delay(50);
   }
+}
+
+/** The URL of the server that accepts connections to the data in `home`; null when none does. */
+async function answeringServer(home: string): Promise<string | null> {
+  const [, , , port, , , , status] = readLines(join(home, 'cluster', 'postmaster.pid'));
+  const [password] = readLines(join(home, 'password'));
+  if (port === undefined || status?.trim() !== 'ready' || password === undefined) return null;
+  const url = serverUrl(password, Number(port));
+  return (await accepts(url)) ? url : null;
+}
+
+/**
+ * PostgreSQL would take any living process with the number in its pid file for a server, and refuse to start. The file
+ * is removed, unless the server answers all the same: in another container its process cannot be seen from here.
+ */
+async function forgetEndedServer(home: string): Promise<void> {
+  const pidFile = join(home, 'cluster', 'postmaster.pid');
+  const url = await answeringServer(home);
+  if (url !== null)
+    throw new Error(
+      `A PostgreSQL that uses ${home} answers on port ${new URL(url).port}, but its process cannot be seen from here: it ` +
+        'may run in another container. Stop it there, or choose another directory. If this directory is a copy of one in ' +
+        `use, remove ${pidFile} from it.`,
+    );
+  rmSync(pidFile, { force: true });
 }
 
 async function accepts(url: string): Promise<boolean> {
@@ -138,7 +160,7 @@ async function launch(
     const port = await findFreePort();
     const child = spawnServer(home, binDir, user, serverSettings(options, port));
     const ended = endOf(child);
-    const dismissWatchdog = startWatchdog(child.pid);
+    const dismissWatchdog = startWatchdog(child.pid, join(home, 'owner.lock'));
     const failure = await untilReady(child, ended, cluster, deadline);
     if (failure === undefined && child.pid !== undefined) {
       const url = serverUrl(password, port);

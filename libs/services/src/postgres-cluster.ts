@@ -100,8 +100,7 @@ export function clusterUser(cluster: string): RunAs | undefined {
 
 /** Stops a server of this very data directory that is still there although nobody owns the directory any more. */
 export async function endOrphan(cluster: string): Promise<void> {
-  const pidFile = join(cluster, 'postmaster.pid');
-  const pid = Number(readLines(pidFile)[0]);
+  const pid = Number(readLines(join(cluster, 'postmaster.pid'))[0]);
   if (!Number.isSafeInteger(pid) || pid <= 0) return;
   const identity = processIdentity(pid);
   const stillThere = (): boolean => processIdentity(pid) === identity && isPostgresOf(pid, cluster);
@@ -118,8 +117,6 @@ export async function endOrphan(cluster: string): Promise<void> {
     throw new Error(
       `An earlier PostgreSQL, process ${pid}, still uses ${cluster} and does not stop. End it by hand.`,
     );
-  // PostgreSQL would take any living process with the same number for a server, and refuse to start.
-  rmSync(pidFile, { force: true });
 }
 
 /**

@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync, readlinkSync, realpathSync } from 'node:fs';
+import { hostname } from 'node:os';
 
 /**
  * Names a running process in a way that survives the reuse of its pid: boot id and start time on Linux, start time
@@ -20,6 +21,18 @@ export function processIdentity(pid: number): string | undefined {
       }).stdout.trim();
       return started === '' ? undefined : `${pid} ${started}`;
     }
+  }
+}
+
+/**
+ * Where pids mean what they mean here: the machine and, on Linux, the pid namespace, of which each container has its own.
+ * Elsewhere the same number is another process, or none.
+ */
+export function processPlace(): string {
+  try {
+    return `${hostname()} ${readlinkSync('/proc/self/ns/pid')}`;
+  } catch {
+    return hostname();
   }
 }
 

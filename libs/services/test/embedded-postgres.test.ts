@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -58,8 +58,12 @@ interface Owner {
 }
 
 /** Starts a server that belongs to another process, which can then be killed. */
-async function startOwner(dataDir: string, ...args: string[]): Promise<Owner> {
-  const child = spawn(process.execPath, [OWNER, dataDir, ...args], { stdio: ['pipe', 'pipe', 'inherit'] });
+function startOwner(dataDir: string, ...args: string[]): Promise<Owner> {
+  return startOwnerBy([process.execPath], dataDir, ...args);
+}
+
+async function startOwnerBy([program = '', ...before]: readonly string[], ...args: string[]): Promise<Owner> {
+  const child = spawn(program, [...before, OWNER, ...args], { stdio: ['pipe', 'pipe', 'inherit'] });
   cleanups.push(() => void child.kill('SIGKILL'));
   const [line] = (await once(createInterface(child.stdout), 'line')) as [string];
   return { child, ...(JSON.parse(line) as { url: string; pid: number }) };
@@ -192,6 +196,42 @@ describe('an embedded PostgreSQL', () => {
     const own = await providePostgres(wish);
     cleanups.push(() => own.stop());
     expect(own.url).not.toBe(owner.url);
+  });
+
+  test('is not shared with another container on the same directory, until that is gone', async ({ skip }) => {
+    const newNamespace = ['--pid', '--ipc', '--fork', '--mount-proc', '--kill-child'];
+    if (spawnSync('unshare', [...newNamespace, 'true']).status !== 0)
+      skip('no pid namespace can be made here');
+    const dataDir = usedDirectory;
+    const container = await startOwnerBy(['unshare', ...newNamespace, process.execPath], dataDir);
+    const pidFile = join(dataDir, 'cluster', 'postmaster.pid');
+    const before = readFileSync(pidFile, 'utf8');
+    await expect(start(dataDir)).rejects.toThrow(/in use from another container or machine/);
+    expect(readFileSync(pidFile, 'utf8')).toBe(before);
+    expect(await ask(container.url, 'select 1 as one')).toEqual([{ one: 1 }]);
+
+    container.child.kill('SIGKILL');
+    const { url } = await start(dataDir);
+    expect(await ask(url, 'select 1 as one')).toEqual([{ one: 1 }]);
+  }, 60_000);
+
+  test('is left alone, and its pid file too, while it answers although nobody sees its process', async () => {
+    const dataDir = usedDirectory;
+    const { url } = await start(dataDir);
+    const pidFile = join(dataDir, 'cluster', 'postmaster.pid');
+    const before = readFileSync(pidFile, 'utf8');
+    const unseen = before.replace(/^\d+/, '4194305');
+    writeFileSync(pidFile, unseen);
+    rmSync(join(dataDir, 'owner.lock'));
+    try {
+      await expect(start(dataDir)).rejects.toThrow(
+        /answers on port \d+.*another container.*postmaster\.pid/s,
+      );
+      expect(readFileSync(pidFile, 'utf8')).toBe(unseen);
+      expect(await ask(url, 'select 1 as one')).toEqual([{ one: 1 }]);
+    } finally {
+      writeFileSync(pidFile, before);
+    }
   });
 
   test('of several that start on one directory at once exactly one gets it', async () => {
