@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterEach, beforeEach, expect, inject, test, vi } from 'vitest';
+import { findFreePort, findRedisServer, startRedisServer } from '../../libs/services/src/index.ts';
 import { startStack } from '../../scripts/stack/stack.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -46,12 +47,16 @@ async function expectTimeEnough(): Promise<void> {
   ]);
 }
 
-test('the migrate step may take its time over a large table', async () => {
-  const { status, stderr } = spawnSync(process.execPath, ['scripts/migrate.ts'], {
+function migrate(databaseUrl: string, queueUrl: string): { status: number | null; stderr: string } {
+  return spawnSync(process.execPath, ['scripts/migrate.ts'], {
     cwd: join(import.meta.dirname, '../..'),
     encoding: 'utf8',
-    env: { ...process.env, DATABASE_URL: url, QUEUE_URL: 'none' },
+    env: { ...process.env, DATABASE_URL: databaseUrl, QUEUE_URL: queueUrl },
   });
+}
+
+test('the migrate step may take its time over a large table', async () => {
+  const { status, stderr } = migrate(url, 'none');
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
   await expectTimeEnough();
 });
@@ -71,5 +76,33 @@ test('so may the migrations of npm start', async () => {
     await expectTimeEnough();
   } finally {
     await rm(dataDir, { recursive: true, force: true });
+  }
+});
+
+test('a migrate step that cannot work says what to do, in a sentence and without a password', async ({
+  skip,
+}) => {
+  expect(migrate('', 'none')).toMatchObject({
+    status: 1,
+    stderr: expect.stringMatching(/^Set DATABASE_URL .*\n$/),
+  });
+  const port = await findFreePort();
+  expect(migrate(`postgres://u:hidden@localhost:${port}/db`, 'none')).toMatchObject({
+    status: 1,
+    stderr: expect.stringMatching(/^Cannot use the PostgreSQL of DATABASE_URL, .*Start that server.*\n$/),
+  });
+  if (findRedisServer() === null) skip('no redis-server on PATH');
+  const dir = await mkdtemp(join(tmpdir(), 'nightshift-migrate-'));
+  const redis = await startRedisServer({ dir, settings: { requirepass: 'right-one' } });
+  try {
+    const refused = migrate(url, `redis://:wrong-one@127.0.0.1:${redis.port}`);
+    expect(refused).toMatchObject({
+      status: 1,
+      stderr: expect.stringMatching(/^QUEUE_URL .*WRONGPASS.*\n$/),
+    });
+    expect(refused.stderr).not.toContain('wrong-one');
+  } finally {
+    await redis.stop();
+    await rm(dir, { recursive: true, force: true });
   }
 });

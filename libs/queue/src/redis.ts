@@ -122,7 +122,8 @@ export async function assertRedisAllowed(
     await within(checkRedis(target.url), readyTimeoutMs, 'checking Redis');
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    throw new QueueRefusedError(`QUEUE_URL names a Redis that cannot be used: ${reason}`, { cause: error });
+    // The error itself is not passed on: on those of clients hangs the failed command, AUTH with its password included.
+    throw new QueueRefusedError(`QUEUE_URL names a Redis that cannot be used: ${reason}`);
   }
 }
 

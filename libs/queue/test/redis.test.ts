@@ -86,13 +86,14 @@ describe.runIf(hasRedis)('Redis', () => {
 
   const refuse = () => Promise.reject(new Error('maxmemory-policy is allkeys-lru, set it to noeviction'));
 
-  test('a Redis that the check refuses is refused by everything that opens it, with the reason', async () => {
+  test('a Redis that the check refuses is refused by everything that opens it, with what the check says and no more', async () => {
     const refused = {
       name: QueueRefusedError.name,
       message: expect.stringContaining('set it to noeviction') as string,
     };
     const common = { queueUrl, prefix: 'refused', onError: () => undefined, checkRedis: refuse };
     await expect(prepareQueue(queueUrl, { checkRedis: refuse })).rejects.toMatchObject(refused);
+    await expect(prepareQueue(queueUrl, { checkRedis: refuse })).rejects.not.toHaveProperty('cause');
     await expect(openBell(common)).rejects.toMatchObject(refused);
     await expect(
       listen({ ...common, onControl: () => undefined, onWork: () => Promise.resolve() }),

@@ -92,10 +92,10 @@ function isAtLeast(version: string, major: number, minor: number): boolean {
 
 function unusable(error: Error, place: string): Error {
   if (error.message.includes('QUEUE_URL')) return error;
+  // Only what it says: the client hangs the failed command on its errors, AUTH with its password included.
   return new Error(
-    `Cannot use the Redis of QUEUE_URL, ${place}: ${error.message}. ` +
+    `Cannot use the Redis of QUEUE_URL, ${place}: ${error.message.replace(/\.$/, '')}. ` +
       'Start that server, correct the URL (redis://user:password@host:6379), or unset QUEUE_URL to queue in PostgreSQL.',
-    { cause: error },
   );
 }
 
