@@ -31,7 +31,7 @@ const [script, ...scriptArguments] = process.argv.slice(2);
 if (script === undefined) fail('Usage: node scripts/bootstrap.mjs <script> [arguments]');
 
 if (!isInstalled()) await installOnce();
-run(nodeToUse(), [join(root, script), ...scriptArguments]);
+await run(nodeToUse(), [join(root, script), ...scriptArguments]);
 
 /** The installed packages are those of the lockfile, for this machine, and Node is new enough. */
 function isInstalled() {
@@ -69,24 +69,24 @@ function nodePackage() {
 async function installOnce() {
   const release = await takeLock();
   try {
-    if (!isInstalled()) install();
+    if (!isInstalled()) await install();
   } finally {
     release();
   }
 }
 
-function install() {
+async function install() {
   if (!existsSync(nodeToUse())) {
     const advice = `install Node ${OLDEST_NODE} or newer from https://nodejs.org and run this again.`;
     if (!PACKAGED.has(nodePackage()))
       fail(
         `This is Node ${process.versions.node}, and a newer one is not to be had as a package for this machine: ${advice}`,
       );
-    fetchNode(advice);
+    await fetchNode(advice);
   }
   if (readOrEmpty(stampFile) !== wantedStamp()) {
     rmSync(stampFile, { force: true });
-    npm(
+    await npm(
       'Installing dependencies (usually 20 to 60 seconds, once)',
       root,
       ['ci', '--no-audit', '--no-fund'],
@@ -97,13 +97,13 @@ function install() {
 }
 
 /** Under a name of its own until it has run once: what a killed npm leaves behind is never taken for Node. */
-function fetchNode(advice) {
+async function fetchNode(advice) {
   const draft = join(nodeHome, `${NODE_VERSION}.${process.pid}.tmp`);
   rmSync(nodeHome, { recursive: true, force: true, maxRetries: 5 });
   mkdirSync(draft, { recursive: true });
   // A package.json of its own: the repository's packages and lockfile know nothing of it.
   writeFileSync(join(draft, 'package.json'), '{"private":true}');
-  npm(
+  await npm(
     `Fetching Node ${NODE_VERSION}, as this is Node ${process.versions.node} (usually 5 to 15 seconds, once)`,
     draft,
     ['install', '--no-audit', '--no-fund', '--ignore-scripts', `${nodePackage()}@${NODE_VERSION}`],
@@ -117,20 +117,27 @@ function fetchNode(advice) {
   renameSync(draft, join(nodeHome, NODE_VERSION));
 }
 
-/** Runs npm in silence; its output is shown when it fails. */
-function npm(what, cwd, argumentsOfNpm, advice) {
+/** Runs npm in silence; its output is shown when it fails. Who is told to end meanwhile ends when npm has. */
+async function npm(what, cwd, argumentsOfNpm, advice) {
   const started = Date.now();
   process.stderr.write(`${what} ... `);
-  const result = spawnSync('npm', [...argumentsOfNpm, '--loglevel=error'], {
-    cwd,
-    encoding: 'utf8',
-    maxBuffer: 64 * 1024 * 1024,
-    stdio: ['ignore', 'pipe', 'pipe'],
-    shell: isWindows,
-  });
-  if (result.status !== 0) {
+  const commandLine = ['npm', ...argumentsOfNpm, '--loglevel=error'];
+  const options = { cwd, stdio: ['ignore', 'pipe', 'pipe'] };
+  // On Windows npm is a script for the shell; nothing here needs quotes.
+  const child = isWindows
+    ? spawn(commandLine.join(' '), { ...options, shell: true })
+    : spawn(commandLine[0], commandLine.slice(1), options);
+  let said = '';
+  for (const output of [child.stdout, child.stderr])
+    output.setEncoding('utf8').on('data', (text) => (said += text));
+  const { code, error, told } = await endOf(child);
+  if (told !== undefined) {
+    process.stderr.write('interrupted\n');
+    process.exit(128 + constants.signals[told]);
+  }
+  if (code !== 0) {
     process.stderr.write('failed\n');
-    fail(`${result.error?.message ?? ''}${result.stdout ?? ''}${result.stderr ?? ''}\n${advice}`);
+    fail(`${error?.message ?? ''}${said}\n${advice}`);
   }
   process.stderr.write(`${((Date.now() - started) / 1000).toFixed(1)} s\n`);
 }
@@ -144,9 +151,12 @@ async function takeLock() {
     try {
       mkdirSync(lock);
       writeFileSync(join(lock, 'pid'), String(process.pid));
-      const release = () => rmSync(lock, { recursive: true, force: true });
-      process.once('exit', release);
-      return release;
+      const remove = () => rmSync(lock, { recursive: true, force: true });
+      process.once('exit', remove);
+      return () => {
+        process.off('exit', remove);
+        remove();
+      };
     } catch (error) {
       if (error.code !== 'EEXIST') throw error;
     }
@@ -193,28 +203,40 @@ function isAlive(pid) {
 }
 
 /** Runs the script as if it had been started itself: same terminal, signals passed on, its exit code ours. */
-function run(node, commandLine) {
+async function run(node, commandLine) {
   const path = [dirname(node), bin, process.env.PATH ?? ''].join(delimiter);
   const child = spawn(node, commandLine, { stdio: 'inherit', env: { ...process.env, PATH: path } });
-  // Ctrl-C in a terminal reaches the child by itself, and twice would mean "at once"; we only have to outlive it.
-  let told = false;
-  process.on('SIGINT', () => {
-    told = true;
-    if (!process.stdin.isTTY) child.kill('SIGINT');
-  });
-  for (const signal of ['SIGTERM', 'SIGHUP'])
-    process.on(signal, () => {
-      told = true;
-      child.kill(signal);
-    });
+  const { code, signal, error } = await endOf(child);
+  if (error !== undefined) fail(`Cannot run ${node}: ${error.message}`);
+  process.exit(code ?? 128 + (constants.signals[signal] ?? 0));
+}
+
+/**
+ * Resolves with how the child has ended. Until then signals are passed on instead of ending us; `told` is the first one.
+ */
+function endOf(child) {
+  let told;
+  const passOn = (signal) => {
+    told ??= signal;
+    // Ctrl-C in a terminal reaches the child by itself, and twice would mean "at once"; we only have to outlive it.
+    if (signal !== 'SIGINT' || !process.stdin.isTTY) child.kill(signal);
+  };
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
+  for (const signal of signals) process.on(signal, passOn);
   // npm signals the shell that it runs a script in, and a shell that dies of it passes nothing on. Without npm a parent
   // may go: that is what nohup is for.
   if (process.env.npm_lifecycle_event !== undefined)
     whenParentIsGone(() => {
-      if (!told) child.kill('SIGTERM');
+      if (told === undefined) passOn('SIGTERM');
     });
-  child.on('error', (error) => fail(`Cannot run ${node}: ${error.message}`));
-  child.on('exit', (code, signal) => process.exit(code ?? 128 + (constants.signals[signal] ?? 0)));
+  return new Promise((resolve) => {
+    const end = (how) => {
+      for (const signal of signals) process.off(signal, passOn);
+      resolve({ ...how, told });
+    };
+    child.on('error', (error) => end({ error }));
+    child.on('close', (code, signal) => end({ code, signal }));
+  });
 }
 
 /** Calls `act` a look after the parent has gone: a signal that took it may be on its way here as well. */

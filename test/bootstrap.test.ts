@@ -134,6 +134,66 @@ test('an install that fails shows what npm said, runs nothing, and is tried agai
   expect(await bootstrap('0')).toMatchObject({ exitCode: 0 });
 });
 
+test.for([
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+  ['SIGHUP', 129],
+] as const)('%s amid an install ends npm first, then the command', async ([signal, exitCode]) => {
+  fakeNpm(
+    `trap 'sleep 0.3; echo ended >> "${clone}/npm-calls"; exit 1' INT TERM HUP
+     echo waits >> "${clone}/npm-calls"; while [ -e "${clone}" ]; do sleep 0.05; done`,
+  );
+  const { child, ended } = start(['scripts/script.mjs', '0']);
+  await vi.waitFor(() => expect(npmCalls()).toEqual(['ci', 'waits']), { timeout: 10_000 });
+  child.kill(signal);
+  expect(await ended).toMatchObject({
+    exitCode,
+    stdout: '',
+    stderr: expect.stringMatching(/interrupted\n$/),
+  });
+  expect(npmCalls()).toEqual(['ci', 'waits', 'ended']);
+  expect(existsSync(join(clone, '.data/install.lock'))).toBe(false);
+  fakeNpm('mkdir -p node_modules/.bin');
+  expect(await bootstrap('0')).toMatchObject({ exitCode: 0 });
+});
+
+test('an install ends too when the shell that npm runs it in is killed', async () => {
+  fakeNpm(
+    `trap 'echo ended >> "${clone}/npm-calls"; exit 1' TERM
+     echo waits >> "${clone}/npm-calls"; while [ -e "${clone}" ]; do sleep 0.05; done`,
+  );
+  const shell = spawn(
+    '/bin/sh',
+    ['-c', `"${process.execPath}" scripts/bootstrap.mjs scripts/script.mjs 0; :`],
+    {
+      cwd: clone,
+      stdio: ['ignore', 'pipe', 'ignore'],
+      env: {
+        ...process.env,
+        npm_lifecycle_event: 'demo',
+        PATH: [join(clone, 'fake'), process.env.PATH].join(delimiter),
+      },
+    },
+  );
+  const closed = once(shell.stdout, 'close');
+  shell.stdout.resume();
+  await vi.waitFor(() => expect(npmCalls()).toEqual(['ci', 'waits']), { timeout: 10_000 });
+  shell.kill('SIGTERM');
+  await closed;
+  expect(npmCalls()).toEqual(['ci', 'waits', 'ended']);
+});
+
+test('a command that has installed leaves the lock of a later one alone when it ends', async () => {
+  const { child, ended } = start(['scripts/script.mjs', 'wait']);
+  const said = vi.fn();
+  child.stdout?.on('data', said);
+  await vi.waitFor(() => expect(said).toHaveBeenCalled(), { timeout: 10_000 });
+  mkdirSync(join(clone, '.data/install.lock'));
+  child.kill('SIGTERM');
+  await ended;
+  expect(existsSync(join(clone, '.data/install.lock'))).toBe(true);
+});
+
 test('arguments and exit codes pass through, and the tools of node_modules come first', async () => {
   const { exitCode, stdout } = await bootstrap('3', '--flag', 'two words');
   expect(exitCode).toBe(3);
