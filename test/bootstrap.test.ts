@@ -8,10 +8,13 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
+  statSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 
@@ -114,13 +117,75 @@ test('two commands at once install once', async () => {
   expect(existsSync(join(clone, '.data/install.lock'))).toBe(false);
 });
 
+/** Writes a lock as the process that `identity` names, in the place where its pid counts, would have. */
+function leaveLock(identity: string, place: string): string {
+  const holder = join(clone, '.data/install.lock/holder');
+  mkdirSync(dirname(holder), { recursive: true });
+  writeFileSync(holder, `${identity}\n${place}\n`);
+  return holder;
+}
+
+const here = `${hostname()} ${process.platform === 'linux' ? readlinkSync('/proc/self/ns/pid') : ''}`;
+
 test('the lock of a command that was killed is taken over', async () => {
   const dead = spawn('true');
   await once(dead, 'exit');
-  mkdirSync(join(clone, '.data/install.lock'), { recursive: true });
-  writeFileSync(join(clone, '.data/install.lock/pid'), String(dead.pid));
-  expect(await bootstrap('0')).toMatchObject({ exitCode: 0 });
+  leaveLock(`${dead.pid}`, here);
+  expect(await bootstrap('0')).toMatchObject({ exitCode: 0, stderr: expect.not.stringContaining('waiting') });
   expect(npmCalls()).toEqual(['ci']);
+});
+
+test('so it is when another process has its number by now', async ({ skip }) => {
+  if (process.platform !== 'linux') skip('there the number is all that is known');
+  leaveLock(`${process.pid} 1 of-another-boot`, here);
+  expect(await bootstrap('0')).toMatchObject({ exitCode: 0, stderr: expect.not.stringContaining('waiting') });
+});
+
+test('so it is when the number is our own, as in the next container', async () => {
+  // A number that lives, in a world without /proc.
+  const sameNumber = pretend(
+    `Object.defineProperty(process, 'pid', { value: ${process.pid} });
+     const fs = require('node:fs');
+     for (const name of ['readFileSync', 'readlinkSync']) {
+       const real = fs[name];
+       fs[name] = (path, ...rest) => real(String(path).startsWith('/proc/') ? '/nonexistent' : path, ...rest);
+     }`,
+  );
+  leaveLock(`${process.pid}`, `${hostname()} `);
+  const { ended } = start(['scripts/script.mjs', '0'], process.execPath, sameNumber);
+  expect(await ended).toMatchObject({ exitCode: 0, stderr: expect.not.stringContaining('waiting') });
+});
+
+test('a lock from another container is waited for while it is touched, and taken over when it no longer is', async () => {
+  const holder = leaveLock(`${process.pid} 1 of-this-boot`, 'box pid:[1]');
+  const touching = setInterval(() => utimesSync(holder, new Date(), new Date()), 20);
+  try {
+    const hasty = pretend('const { now } = performance; performance.now = () => now.call(performance) * 20');
+    const { child, ended } = start(['scripts/script.mjs', '0'], process.execPath, hasty);
+    const said = vi.fn();
+    child.stderr?.on('data', said);
+    await vi.waitFor(() => expect(said).toHaveBeenCalled(), { timeout: 10_000 });
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    expect(npmCalls()).toEqual([]);
+    clearInterval(touching);
+    expect(await ended).toMatchObject({
+      exitCode: 0,
+      stderr: expect.stringMatching(/^Another command is installing/),
+    });
+    expect(npmCalls()).toEqual(['ci']);
+  } finally {
+    clearInterval(touching);
+  }
+});
+
+test('whoever installs touches its lock', async () => {
+  const holder = join(clone, '.data/install.lock/holder');
+  fakeNpm('mkdir -p node_modules/.bin; sleep 3');
+  const ended = bootstrap('0');
+  await vi.waitFor(() => expect(existsSync(holder)).toBe(true), { timeout: 10_000, interval: 10 });
+  const first = statSync(holder).mtimeMs;
+  await vi.waitFor(() => expect(statSync(holder).mtimeMs).toBeGreaterThan(first), { timeout: 3_000 });
+  await ended;
 });
 
 test('an install that fails shows what npm said, runs nothing, and is tried again the next time', async () => {
