@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import {
   BATCH_REQUESTS_MAX,
   BREAKER_POLICY_DEFAULT,
@@ -31,7 +31,7 @@ const schema = z
     ANTHROPIC_API_KEY: z.string().min(1),
     /** Base URL of the provider; the simulator's, or the real one. */
     ANTHROPIC_BASE_URL: z.url().default('https://api.anthropic.com'),
-    /** Folders with tool modules, separated by `:`. */
+    /** Folders with tool modules, separated as in PATH: by `:`, on Windows by `;`. */
     TOOLS_DIR: z.string().default(''),
     /** Threads of the tool host; 0: one a core, at most 4. */
     TOOL_THREADS: natural.max(TOOL_THREADS_MAX).default(0),
@@ -136,7 +136,7 @@ export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {
     database_pool_max: e.DATABASE_POOL_MAX,
     queue_url: e.QUEUE_URL,
     provider: { apiKey: e.ANTHROPIC_API_KEY, baseURL: e.ANTHROPIC_BASE_URL },
-    tools_dirs: e.TOOLS_DIR.split(':').filter((dir) => dir !== ''),
+    tools_dirs: e.TOOLS_DIR.split(delimiter).filter((dir) => dir !== ''),
     tool_threads: e.TOOL_THREADS,
     log_level: e.LOG_LEVEL,
     owner: e.WORKER_NAME ?? `${hostname()}:${process.pid}`,

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os';
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { isError, SHIPPED_PRICES } from '@nightshift/agent-core';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { readConfig } from '../../src/config.ts';
 
 const NEEDED = { DATABASE_URL: 'postgres://localhost/nightshift', ANTHROPIC_API_KEY: 'key' };
@@ -87,6 +87,20 @@ test('an empty variable is one that is left out', () => {
   expect(readConfig({ ...NEEDED, ...empty })).toEqual(readConfig(NEEDED));
 });
 
+test('folders of tools are separated as this system separates those of PATH', async () => {
+  onTestFinished(() => {
+    vi.doUnmock('node:path');
+    vi.resetModules();
+  });
+  vi.resetModules();
+  vi.doMock('node:path', async (actual) => ({ ...(await actual<object>()), delimiter: ';' }));
+  const { readConfig: onWindows } = await import('../../src/config.ts');
+  expect(onWindows({ ...NEEDED, TOOLS_DIR: 'C:\\tools;D:\\more' }).tools_dirs).toEqual([
+    'C:\\tools',
+    'D:\\more',
+  ]);
+});
+
 const SECRET = `whsec_${'c2VjcmV0'.repeat(4)}`;
 
 const PRICES_FILE = join(import.meta.dirname, 'prices.json');
@@ -102,7 +116,7 @@ const GIVEN: readonly (readonly [
   ['QUEUE_URL', 'redis://q', (c) => c.queue_url, 'redis://q'],
   ['ANTHROPIC_API_KEY', 'k2', (c) => c.provider.apiKey, 'k2'],
   ['ANTHROPIC_BASE_URL', 'http://127.0.0.1:9', (c) => c.provider.baseURL, 'http://127.0.0.1:9'],
-  ['TOOLS_DIR', '/a:/b', (c) => c.tools_dirs, ['/a', '/b']],
+  ['TOOLS_DIR', ['/a', '/b'].join(delimiter), (c) => c.tools_dirs, ['/a', '/b']],
   ['TOOL_THREADS', '64', (c) => c.tool_threads, 64],
   ['DATA_DIR', '/data', (c) => c.settings.body_dir, join('/data', 'bodies')],
   ['LOG_LEVEL', 'warn', (c) => c.log_level, 'warn'],
