@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type pg from 'pg';
+import { isError } from '../libs/agent-core/src/index.ts';
 import { endWith, readCommandLine } from './command-line.ts';
 import { createAgents, readMemories, type DemoAgent } from './demo/agents.ts';
 import { checkBooks, countLeftRuns, type Check } from './demo/checks.ts';
@@ -77,7 +78,9 @@ const stack = await startStack({
   ...(real ? { anthropicApiKey: key } : { workerEnv: DEMO_WORKER_ENV, look: refuseLeftRuns }),
   ...(process.env.DATABASE_URL === undefined ? {} : { databaseUrl: process.env.DATABASE_URL }),
   ...(process.env.QUEUE_URL === undefined ? {} : { queueUrl: process.env.QUEUE_URL }),
-}).catch(endWith);
+}).catch((error: unknown) =>
+  endWith(isError(error, 'other_provider') ? new Error(`${error.message}${freshHint()}`) : error),
+);
 let failed = true;
 try {
   failed = !(await runDemo(stack, samples));
@@ -91,14 +94,17 @@ process.exit(failed ? 1 : 0);
 async function refuseLeftRuns(pool: pg.Pool): Promise<void> {
   const left = await countLeftRuns(pool);
   if (left === 0) return;
-  const fresh =
-    process.env.DATABASE_URL === undefined
-      ? ', or remove them and all else in the database with npm run demo -- --fresh'
-      : '';
   throw new Error(
     `Runs of earlier starts are not finished (${left}), and the provider would bill them among the demo's. ` +
-      `Let npm start finish them${fresh}.`,
+      `Let npm start finish them.${freshHint()}`,
   );
+}
+
+/** How to be rid of earlier work, where the database is the demo's to remove. */
+function freshHint(): string {
+  return process.env.DATABASE_URL === undefined
+    ? ' Or remove them and all else in the database: npm run demo -- --fresh'
+    : '';
 }
 
 async function runDemo(stack: Stack, samples: readonly Sample[]): Promise<boolean> {

@@ -256,6 +256,7 @@ create table credential (
   lease_until timestamp with time zone not null default '-infinity'::timestamp with time zone,
   lease_epoch integer not null default 0,
   refusals smallint not null default 0,
+  simulated boolean,
   constraint credential_pkey PRIMARY KEY (id),
   constraint credential_name_key UNIQUE (name)
 );

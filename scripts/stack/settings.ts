@@ -14,6 +14,7 @@ const SET_BY_THE_STACK: ReadonlySet<string> = new Set([
   'WORKER_NAME',
   'EXIT_WITH_PARENT',
   'ANTHROPIC_API_KEY',
+  'SIMULATOR_URL',
   'PORT',
   'NIGHTSHIFT_API_KEY',
 ]);

@@ -1,7 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { connect, migrateToLatest, type Database } from '../../libs/db/src/index.ts';
+import {
+  connect,
+  declareAnswerer,
+  inTransaction,
+  migrateToLatest,
+  type Database,
+} from '../../libs/db/src/index.ts';
 import { prepareQueue } from '../../libs/queue/src/index.ts';
 import {
   checkRedis,
@@ -16,6 +22,9 @@ import { connectionsOf, hostToAsk, WORKER_NODE_ARGUMENTS } from './settings.ts';
 
 /** Connections that an embedded server allows at least: workers may be added. */
 const EMBEDDED_CONNECTIONS_MIN = 200;
+
+/** The credential of our workers. */
+const CREDENTIAL = 'default';
 
 /** Which parts to start, and how. */
 export interface StackOptions {
@@ -91,6 +100,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     if (postgres.source === 'external') await checkConnections(pool, connections, options.workers);
     await migrate(postgres.url);
     await prepareQueue(queueUrl, { checkRedis });
+    // Before anybody works: a worker would find the same, and its log is further away than the terminal.
+    const isSimulated = options.anthropicApiKey === undefined;
+    await inTransaction(db, (trx) => declareAnswerer(trx, CREDENTIAL, isSimulated));
     await options.look?.(pool);
 
     const starts = new Map<string, () => Promise<StackProcess>>();
@@ -248,7 +260,7 @@ async function startProvider(
   };
   const { simulator, urls } = await start('0', '0');
   return {
-    env: { ANTHROPIC_API_KEY: 'simulated', ANTHROPIC_BASE_URL: urls.api_url },
+    env: { ANTHROPIC_API_KEY: 'simulated', ANTHROPIC_BASE_URL: urls.api_url, SIMULATOR_URL: urls.api_url },
     controlUrl: urls.control_url,
     simulator,
     startAgain: async () => {

@@ -107,6 +107,7 @@ describe('with nothing set', () => {
   test('the worker has all it needs, and its provider is the simulator', () => {
     const config = readWorkerConfig(environmentInside('worker'));
     expect(config.provider).toEqual({ apiKey: 'simulated', baseURL: 'http://simulator:8290' });
+    expect(config.simulated).toBe(true);
     expect(config.database_url).toBe('postgres://nightshift:dev-only-password@postgres:5432/nightshift');
     expect(config.queue_url).toBe('redis://:dev-only-password@redis:6379');
     expect(config.tools_dirs).toEqual(['/tools']);

@@ -56,6 +56,11 @@ function start(
   return { child, shown: () => shown, ended: once(child, 'close').then(([code]) => code as number | null) };
 }
 
+async function end(service: Service): Promise<void> {
+  service.child.kill('SIGTERM');
+  expect(await service.ended).toBe(0);
+}
+
 async function untilShown(service: Service, what: RegExp): Promise<RegExpExecArray> {
   await vi.waitUntil(() => what.test(service.shown()) || service.child.exitCode !== null, {
     timeout: 60_000,
@@ -326,15 +331,37 @@ test('with HOST the service comes up there, and says where', async () => {
   expect((await fetch(`${url}/readyz`)).ok).toBe(true);
 });
 
+/** A key, and where nobody listens: what is sent there is seen to fail. */
+const REAL = { ANTHROPIC_API_KEY: 'key', ANTHROPIC_BASE_URL: 'http://127.0.0.1:9' };
+
 test('the demo does not begin while runs of an earlier start would stand on the bill beside its own', async () => {
   const service = start({ GATHER_WINDOW_MS: '3600000' });
   await untilUp(service).then((url) => submit(clientOf(url), 2));
-  service.child.kill('SIGTERM');
-  await service.ended;
+  await end(service);
   const demo = start({}, [process.execPath, 'scripts/demo.ts', '--agents', '1']);
   expect(await demo.ended).toBe(1);
   expect(demo.shown()).toMatch(/^Runs of earlier starts are not finished \(2\).* npm start .* --fresh/m);
   expect(demo.shown()).not.toMatch(/evening/);
+  // Nor is the real provider paid for them.
+  const paid = start(REAL, [process.execPath, 'scripts/demo.ts', '--agents', '1']);
+  expect(await paid.ended).toBe(1);
+  expect(paid.shown()).toMatch(
+    /^Unfinished at the simulator: 2 runs\. .* Start without ANTHROPIC_API_KEY .* npm run demo -- --fresh$/m,
+  );
+});
+
+test('without the key nothing is taken over that is under way at the real provider, and the terminal says what to do', async () => {
+  const service = start(REAL);
+  await untilUp(service).then((url) => submit(clientOf(url), 1));
+  expect(service.shown()).toMatch(/model {5}the real Anthropic API/);
+  await end(service);
+  const again = start();
+  expect(await again.ended).toBe(1);
+  expect(again.shown()).toMatch(
+    /^Starting .*\nUnfinished at the real provider: 1 run.*\. .* Start with ANTHROPIC_API_KEY .*\n$/,
+  );
+  // The worker that there is a log of is that of the first start.
+  expect(readdirSync(join(dir, 'logs')).sort()).toEqual(['api.previous.log', 'worker-1.previous.log']);
 });
 
 test('the books are audited while the service is up', async () => {

@@ -31,6 +31,8 @@ const schema = z
     ANTHROPIC_API_KEY: z.string().min(1),
     /** Base URL of the provider; the simulator's, or the real one. */
     ANTHROPIC_BASE_URL: z.url().default('https://api.anthropic.com'),
+    /** Base URL of the simulator, where there is one: who is asked there gives simulated answers, which are kept apart from a provider's. */
+    SIMULATOR_URL: z.url().optional(),
     /** Folders with tool modules, separated as in PATH: by `:`, on Windows by `;`. */
     TOOLS_DIR: z.string().default(''),
     /** Threads of the tool host; 0: one a core, at most 4. */
@@ -105,6 +107,8 @@ export interface WorkerConfig {
   readonly database_pool_max: number;
   readonly queue_url: string;
   readonly provider: { readonly apiKey: string; readonly baseURL: string };
+  /** Whether the simulator is the provider. */
+  readonly simulated: boolean;
   readonly tools_dirs: readonly string[];
   readonly tool_threads: number;
   readonly log_level: string;
@@ -136,6 +140,8 @@ export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {
     database_pool_max: e.DATABASE_POOL_MAX,
     queue_url: e.QUEUE_URL,
     provider: { apiKey: e.ANTHROPIC_API_KEY, baseURL: e.ANTHROPIC_BASE_URL },
+    simulated:
+      e.SIMULATOR_URL !== undefined && new URL(e.SIMULATOR_URL).href === new URL(e.ANTHROPIC_BASE_URL).href,
     tools_dirs: e.TOOLS_DIR.split(delimiter).filter((dir) => dir !== ''),
     tool_threads: e.TOOL_THREADS,
     log_level: e.LOG_LEVEL,

@@ -92,7 +92,11 @@ if (config.exit_with_parent) {
     })
     .resume();
 }
-await starting;
+await starting.catch((error: unknown) => {
+  if (!isError(error, 'other_provider')) throw error;
+  console.error(error.message);
+  process.exit(1);
+});
 // Whoever started it waits for this line, whatever LOG_LEVEL leaves out.
 log
   .child({}, { level: 'info' })

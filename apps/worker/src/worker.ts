@@ -1,5 +1,5 @@
 import type { ToolManifest } from '@nightshift/tool-host';
-import { connect, releaseAllLeases, type Database } from '@nightshift/db';
+import { connect, declareAnswerer, inTransaction, releaseAllLeases, type Database } from '@nightshift/db';
 import { listen, openBell } from '@nightshift/queue';
 import { checkRedis } from '@nightshift/services';
 import type pg from 'pg';
@@ -42,9 +42,13 @@ export interface Worker {
   stop(graceMs?: number): Promise<void>;
 }
 
-/** Puts a worker to work: registers its tools, listens for the bell, sweeps. */
+/**
+ * Puts a worker to work: registers its tools, listens for the bell, sweeps. Throws `other_provider`, and does nothing,
+ * where work is under way that another provider than its own answers.
+ */
 export async function startWorker(config: WorkerConfig, parts: WorkerParts): Promise<Worker> {
   const db = connect(parts.pool);
+  await inTransaction(db, (trx) => declareAnswerer(trx, config.settings.credential, config.simulated));
   const claimant = { owner: config.owner, lease_duration_ms: config.lease_duration_ms };
   for (const { tool, file, reason } of await registerTools(db, parts.tools.listTools())) {
     parts.log.report({

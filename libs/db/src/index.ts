@@ -134,6 +134,7 @@ export {
   type ClaimedCredential,
   type CredentialVerdict,
 } from './claims/claim-credential.ts';
+export { declareAnswerer } from './commits/declare-answerer.ts';
 export { commitOrphan } from './commits/orphans.ts';
 export { readWatchedSubmissions, type WatchedSubmission } from './reads/watched-submissions.ts';
 export {

@@ -303,6 +303,7 @@ export interface CredentialTable {
   pause_reason: string | null;
   failures: Generated<number>;
   refusals: Generated<number>;
+  simulated: boolean | null;
   lease_owner: string | null;
   lease_until: ColumnType<Date | number, Date | string | undefined, Date | string>;
   lease_epoch: Generated<number>;

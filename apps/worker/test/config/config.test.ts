@@ -23,6 +23,7 @@ test('every variable that is left out has its documented default', () => {
     database_pool_max: 8,
     queue_url: 'none',
     provider: { apiKey: 'key', baseURL: 'https://api.anthropic.com' },
+    simulated: false,
     tools_dirs: [],
     tool_threads: 0,
     log_level: 'info',
@@ -116,6 +117,7 @@ const GIVEN: readonly (readonly [
   ['QUEUE_URL', 'redis://q', (c) => c.queue_url, 'redis://q'],
   ['ANTHROPIC_API_KEY', 'k2', (c) => c.provider.apiKey, 'k2'],
   ['ANTHROPIC_BASE_URL', 'http://127.0.0.1:9', (c) => c.provider.baseURL, 'http://127.0.0.1:9'],
+  ['SIMULATOR_URL', 'https://api.anthropic.com/', (c) => c.simulated, true],
   ['TOOLS_DIR', ['/a', '/b'].join(delimiter), (c) => c.tools_dirs, ['/a', '/b']],
   ['TOOL_THREADS', '64', (c) => c.tool_threads, 64],
   ['DATA_DIR', '/data', (c) => c.settings.body_dir, join('/data', 'bodies')],
@@ -181,6 +183,16 @@ test.each([
   ['ANTHROPIC_BASE_URL', 'not a url'],
 ])('%s=%s is refused by name', (name, value) => {
   expect(refusalOf({ ...NEEDED, [name]: value })).toContain(`${name}:`);
+});
+
+test('answers are simulated where the simulator is the one that is asked, and nowhere else', () => {
+  const simulatedAt = (ANTHROPIC_BASE_URL: string): boolean =>
+    readConfig({ ...NEEDED, ANTHROPIC_BASE_URL, SIMULATOR_URL: 'http://simulator:8290' }).simulated;
+  expect(['http://simulator:8290/', 'https://gateway.example', ''].map(simulatedAt)).toEqual([
+    true,
+    false,
+    false,
+  ]);
 });
 
 test('a price table that is not there, or none, ends the start', () => {

@@ -254,6 +254,16 @@ test('a stop keeps the lease of a batch on its way: whoever sent it counts on th
   expect(await ownersOf([sending])).toEqual(['one']);
 });
 
+test('a worker of another provider than that of the work under way does nothing, and says what to do', async () => {
+  await start(configOf('one', { SIMULATOR_URL: simulator.apiUrl }));
+  await insertProviderBatch('submitted', { owner: 'one', until: '2999-01-01' });
+  await expect(start(configOf('two'))).rejects.toMatchObject({
+    code: 'other_provider',
+    message: expect.stringMatching(/^Unfinished at the simulator: 1 provider batch\. /) as unknown,
+  });
+  await start(configOf('three', { SIMULATOR_URL: simulator.apiUrl }));
+});
+
 test('an unusable queue URL keeps a worker from starting', async () => {
   await expect(start(configOf('one', { QUEUE_URL: 'carrier-pigeon://loft' }))).rejects.toThrow(/QUEUE_URL/);
 });

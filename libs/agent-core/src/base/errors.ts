@@ -82,6 +82,11 @@ export const ERROR_CATALOGUE = {
     title: 'Bad configuration',
     next: 'Correct the named environment variable.',
   },
+  other_provider: {
+    status: null,
+    title: 'Work is under way at another provider',
+    next: 'Start as before, with or without ANTHROPIC_API_KEY, until the work has ended or is cancelled; then change.',
+  },
   provider_refused: {
     status: null,
     title: 'The provider refused the request',

@@ -16,6 +16,7 @@ import * as leavers from './0011-leavers.ts';
 import * as refusals from './0012-refusals.ts';
 import * as retries from './0013-retries.ts';
 import * as lapses from './0014-lapses.ts';
+import * as answerers from './0015-answerers.ts';
 
 /** Every migration, by name, in order. Imported, not globbed: type stripping and bundling both see them. */
 export const MIGRATIONS: Readonly<Record<string, Migration>> = {
@@ -33,6 +34,7 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0012_refusals': refusals,
   '0013_retries': retries,
   '0014_lapses': lapses,
+  '0015_answerers': answerers,
 };
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...MIGRATIONS }) };
