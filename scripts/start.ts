@@ -8,6 +8,8 @@ import { startStack, type Stack } from './stack/stack.ts';
 // ANTHROPIC_API_KEY is set, the API and one worker (WORKERS for more). Stays up until Ctrl-C.
 const PORT_DEFAULT = '8283';
 const WORKERS_MAX = 64;
+/** Milliseconds for which the same wish may arrive again: a signal to a process group comes from the group and from npm. */
+const REPEAT_MS = 1_000;
 
 readCommandLine({
   name: 'start',
@@ -23,8 +25,8 @@ const wantedPort = process.env.PORT ?? '';
 // Before anything is started: from then on there is something to stop.
 let stopping = false;
 let leaveAlone = (): void => undefined;
-process.on('SIGINT', () => void stop(0));
-process.on('SIGTERM', () => void stop(0));
+let toldAt = -Infinity;
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, onSignal);
 const starting = start();
 const stack = await starting.catch((error: unknown) => (isStopping() ? undefined : endWith(error)));
 if (stack !== undefined && !isStopping()) {
@@ -40,8 +42,17 @@ if (stack !== undefined && !isStopping()) {
   announce(stack);
 }
 
+/** The first asks for an end in order, a later one for an end at once. */
+function onSignal(): void {
+  if (isStopping()) {
+    if (performance.now() - toldAt > REPEAT_MS) process.exit(1);
+    return;
+  }
+  toldAt = performance.now();
+  void stop(0);
+}
+
 async function stop(exitCode: number): Promise<void> {
-  if (isStopping()) process.exit(1);
   stopping = true;
   leaveAlone();
   console.error('Stopping …');

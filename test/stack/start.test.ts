@@ -280,6 +280,44 @@ test('a signal to npm ends the service in order, every process of it', async ({ 
   await expect.poll(() => family.filter(lives), { timeout: 20_000 }).toEqual([]);
 });
 
+test.each(['SIGTERM', 'SIGHUP'] as const)(
+  '%s ends the service in order, also when it comes twice at once, as to a process group',
+  async (signal) => {
+    const service = start();
+    await untilUp(service);
+    service.child.kill(signal);
+    await untilShown(service, /Stopping …/);
+    service.child.kill(signal);
+    expect(await service.ended).toBe(0);
+    expect(existsSync(join(dir, 'pg/cluster/postmaster.pid'))).toBe(false);
+  },
+);
+
+test('a second signal that is meant ends the service at once', async () => {
+  const service = start();
+  const url = await untilUp(service);
+  // An API that is frozen holds the stop up.
+  const api = pidOf(service, 'api/src/main.ts');
+  process.kill(api, 'SIGSTOP');
+  try {
+    service.child.kill('SIGTERM');
+    await untilShown(service, /Stopping …/);
+    await new Promise((resolve) => setTimeout(resolve, 1_200));
+    service.child.kill('SIGTERM');
+    expect(await service.ended).toBe(1);
+  } finally {
+    process.kill(api, 'SIGCONT');
+  }
+  await vi.waitUntil(
+    () =>
+      fetch(url).then(
+        () => false,
+        () => true,
+      ),
+    { timeout: 20_000 },
+  );
+});
+
 test('a signal while the service starts ends it in order too, and nothing of it is left', async () => {
   const service = start();
   await untilShown(service, /Starting the database/);
