@@ -42,7 +42,7 @@ export function startProcess(
   const log = createWriteStream(logFile, { flags: 'a' });
   const child = spawn(process.execPath, [...nodeArguments, join(root, entry)], {
     cwd: root,
-    env: { ...inherited([]), ...env },
+    env: { ...inherited(), ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
     // Ctrl-C in a terminal goes to its whole process group; children are to be stopped by their parent, in its order.
     detached: process.platform !== 'win32',
@@ -119,8 +119,8 @@ async function endOf(child: ChildProcess): Promise<number | null> {
 }
 
 /** What a child may know of this process's environment: no key, no URL that it was not given on purpose. */
-function inherited(known: readonly string[]): Record<string, string> {
-  const names = [...known, 'PATH', 'HOME', 'TMPDIR', 'TEMP', 'LANG', 'TZ', 'SystemRoot', 'NODE_OPTIONS'];
+function inherited(): Record<string, string> {
+  const names = ['PATH', 'HOME', 'TMPDIR', 'TEMP', 'LANG', 'TZ', 'SystemRoot', 'NODE_OPTIONS'];
   return Object.fromEntries(
     names.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
   );

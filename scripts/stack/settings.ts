@@ -92,6 +92,24 @@ export function apiSettings(env: Environment): Record<string, string> {
   return settingsOf(env, API_VARIABLES);
 }
 
+/** Of this process's environment, what a driver needs to connect as this process does: user, PG*, certificates. */
+export function connectionSettings(env: Environment): Record<string, string> {
+  return matching(env, /^(USER|USERNAME|PG[A-Z]+|NODE_EXTRA_CA_CERTS|SSL_CERT_(FILE|DIR))$/);
+}
+
+/** The way to the provider through a proxy. For who asks a provider only: the simulator is on this machine. */
+export function proxySettings(env: Environment): Record<string, string> {
+  return matching(env, /^(HTTPS?_PROXY|NO_PROXY|https?_proxy|no_proxy|NODE_USE_ENV_PROXY)$/);
+}
+
+function matching(env: Environment, names: RegExp): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(env).flatMap(([name, value]) =>
+      value !== undefined && names.test(name) ? [[name, value]] : [],
+    ),
+  );
+}
+
 function settingsOf(env: Environment, names: readonly string[]): Record<string, string> {
   return Object.fromEntries(
     names.flatMap((name) => {

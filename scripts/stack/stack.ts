@@ -18,7 +18,13 @@ import {
 } from '../../libs/services/src/index.ts';
 import type pg from 'pg';
 import { startProcess, type StackProcess } from './processes.ts';
-import { connectionsOf, hostToAsk, WORKER_NODE_ARGUMENTS } from './settings.ts';
+import {
+  connectionSettings,
+  connectionsOf,
+  hostToAsk,
+  proxySettings,
+  WORKER_NODE_ARGUMENTS,
+} from './settings.ts';
 
 /** Connections that an embedded server allows at least: workers may be added. */
 const EMBEDDED_CONNECTIONS_MIN = 200;
@@ -117,6 +123,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
         'api',
         'apps/api/src/main.ts',
         {
+          ...connectionSettings(process.env),
           DATABASE_URL: postgres.url,
           QUEUE_URL: queueUrl,
           PORT: String(port),
@@ -145,6 +152,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
         name,
         'apps/worker/src/main.ts',
         {
+          ...connectionSettings(process.env),
           DATABASE_URL: postgres.url,
           QUEUE_URL: queueUrl,
           DATA_DIR: join(dataDir, name),
@@ -232,7 +240,7 @@ async function startProvider(
 ): Promise<Provider> {
   if (options.anthropicApiKey !== undefined) {
     return {
-      env: { ANTHROPIC_API_KEY: options.anthropicApiKey },
+      env: { ...proxySettings(process.env), ANTHROPIC_API_KEY: options.anthropicApiKey },
       controlUrl: null,
       simulator: null,
       startAgain: () => Promise.reject(new Error('There is no simulator.')),

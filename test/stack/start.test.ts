@@ -402,6 +402,29 @@ test('without the key nothing is taken over that is under way at the real provid
   expect(readdirSync(join(dir, 'logs')).sort()).toEqual(['api.previous.log', 'worker-1.previous.log']);
 });
 
+test('what it takes to connect reaches those that do, a proxy the workers alone, and tools nothing of it', async () => {
+  const connecting = {
+    USER: 'night',
+    PGUSER: 'night',
+    PGPASSWORD: 'secret',
+    NODE_EXTRA_CA_CERTS: join(root, 'package.json'),
+    SSL_CERT_DIR: '/etc/ssl/certs',
+  };
+  const proxy = { HTTPS_PROXY: 'http://127.0.0.1:9', no_proxy: 'here', NODE_USE_ENV_PROXY: '1' };
+  const service = start({ ...REAL, ...connecting, ...proxy, NO_PROXY: '127.0.0.1', UNRELATED: 'x' });
+  await untilUp(service);
+  const seenBy = (entry: string): Record<string, string> => {
+    const environment = readFileSync(`/proc/${pidOf(service, entry)}/environ`, 'utf8').split('\0');
+    const names = new Set([...Object.keys({ ...connecting, ...proxy }), 'UNRELATED', 'ANTHROPIC_API_KEY']);
+    return Object.fromEntries(
+      environment.map((pair) => pair.split('=', 2) as [string, string]).filter(([name]) => names.has(name)),
+    );
+  };
+  expect(seenBy('worker/src/main.ts')).toEqual({ ...connecting, ...proxy, ANTHROPIC_API_KEY: 'key' });
+  expect(seenBy('api/src/main.ts')).toEqual({ ...connecting, ANTHROPIC_API_KEY: 'set' });
+  expect(seenBy('tool-host/src/host.ts')).toEqual({});
+});
+
 test('the books are audited while the service is up', async () => {
   await untilUp(start());
   const audit = start({}, [process.execPath, 'scripts/audit.ts', '--resume']);
