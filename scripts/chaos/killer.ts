@@ -1,6 +1,6 @@
 import type pg from 'pg';
 import type { Stack } from '../stack/stack.ts';
-import type { StackProcess } from '../stack/processes.ts';
+import { leaseOwnerPrefix, type StackProcess } from '../stack/processes.ts';
 
 /** What was done to the workers, and how long their work waited. */
 export interface Toll {
@@ -79,7 +79,7 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
     await worker.kill();
     toll.kills += 1;
     const killed_at = performance.now();
-    for (const row of await rowsHeldBy(pool, worker.name)) toll.waiting.add({ ...row, killed_at });
+    for (const row of await rowsHeldBy(pool, worker)) toll.waiting.add({ ...row, killed_at });
     during(start());
   };
   const freeze = async (worker: StackProcess): Promise<void> => {
@@ -163,13 +163,13 @@ async function noteTaken(pool: pg.Pool, toll: Toll): Promise<void> {
  */
 async function rowsHeldBy(
   pool: pg.Pool,
-  owner: string,
+  victim: StackProcess,
 ): Promise<readonly { readonly id: string; readonly epoch: number }[]> {
   const { rows } = await pool.query<{ id: string; epoch: number }>(
     `select id, lease_epoch as epoch from provider_batch
-      where lease_owner = $1 and lease_until > app_now() and state in ('building', 'ended')
-     union all select id, lease_epoch from run_chunk where lease_owner = $1 and lease_until > app_now()`,
-    [owner],
+      where starts_with(lease_owner, $1) and lease_until > app_now() and state in ('building', 'ended')
+     union all select id, lease_epoch from run_chunk where starts_with(lease_owner, $1) and lease_until > app_now()`,
+    [leaseOwnerPrefix(victim)],
   );
   return rows;
 }

@@ -1,5 +1,5 @@
 import type { Stack } from '../stack/stack.ts';
-import type { StackProcess } from '../stack/processes.ts';
+import { leaseOwnerPrefix, type StackProcess } from '../stack/processes.ts';
 
 /** What the other workers took over from one that was killed, gathered from their logs. */
 export interface Aftermath {
@@ -24,7 +24,7 @@ export async function killWorker(stack: Stack, victim: StackProcess): Promise<Af
   for (const other of stack.workers) {
     if (other === victim) continue;
     other.onLine((line) => {
-      if (line.includes(`"taken_over_from":"${victim.name}"`)) takenOver += 1;
+      if (line.includes(`"taken_over_from":"${leaseOwnerPrefix(victim)}`)) takenOver += 1;
     });
   }
   const freezes = process.platform !== 'win32';
@@ -61,10 +61,10 @@ async function freezeHoldingWork(
     const { rows } = await stack.pool.query<{ rows: number; runs: number }>(
       `select count(*)::int as rows, coalesce(sum(runs), 0)::int as runs from (
          select request_count as runs from provider_batch
-          where lease_owner = $1 and lease_until > app_now() and state in ('building', 'submitting', 'ended')
+          where starts_with(lease_owner, $1) and lease_until > app_now() and state in ('building', 'submitting', 'ended')
          union all
-         select cardinality(run_ids) from run_chunk where lease_owner = $1 and lease_until > app_now()) held`,
-      [victim.name],
+         select cardinality(run_ids) from run_chunk where starts_with(lease_owner, $1) and lease_until > app_now()) held`,
+      [leaseOwnerPrefix(victim)],
     );
     const found = rows[0] ?? { rows: 0, runs: 0 };
     if (found.runs > 0 || performance.now() > deadline) return found;

@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createWriteStream, mkdirSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 
@@ -23,6 +24,11 @@ export interface StackProcess {
   endedBy(): string;
   /** Resolves when it has ended, with what to tell whoever waited for it: its own words, and where its log is. */
   readonly failure: Promise<Error>;
+}
+
+/** What the name begins with under which a worker holds leases: `starts_with(lease_owner, …)`. */
+export function leaseOwnerPrefix({ name, pid }: StackProcess): string {
+  return `${name}@${hostname()}:${pid}-`;
 }
 
 /** Characters of a process's standard error that are kept in memory, to be told if it ends. */

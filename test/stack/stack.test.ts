@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
-import type { StackProcess } from '../../scripts/stack/processes.ts';
+import { leaseOwnerPrefix, type StackProcess } from '../../scripts/stack/processes.ts';
 import { createAgents, familyOf, lives, newWork, openStackHouse, type StackHouse } from './house.ts';
 
 // Real processes on a machine that may be busy with other tests.
@@ -34,7 +34,9 @@ async function untilSomebodyReads(house: StackHouse): Promise<StackProcess> {
     const { rows } = await house.stack.pool.query<{ lease_owner: string }>(
       `select lease_owner from provider_batch where state = 'ended' and lease_until > app_now()`,
     );
-    const reader = house.stack.workers.find((worker) => worker.name === rows[0]?.lease_owner);
+    const reader = house.stack.workers.find((worker) =>
+      rows[0]?.lease_owner.startsWith(leaseOwnerPrefix(worker)),
+    );
     if (rules.some((rule) => rule.id === 'results' && rule.fired > 0) && reader?.alive() === true)
       return reader;
     await new Promise((resolve) => setTimeout(resolve, 20));
@@ -114,10 +116,10 @@ describe('two workers, with embedded Postgres as database and queue', () => {
     expect(await worker.ended).toBe(0);
     expect(performance.now() - askedAt).toBeLessThan(20_000);
     const { rows } = await house.stack.pool.query(
-      `select 'batch' from batch where lease_owner = $1 union all select 'provider_batch' from provider_batch
-        where lease_owner = $1 union all select 'run_chunk' from run_chunk where lease_owner = $1
-        union all select 'credential' from credential where lease_owner = $1`,
-      [worker.name],
+      `select 'batch' from batch where starts_with(lease_owner, $1) union all select 'provider_batch' from provider_batch
+        where starts_with(lease_owner, $1) union all select 'run_chunk' from run_chunk where starts_with(lease_owner, $1)
+        union all select 'credential' from credential where starts_with(lease_owner, $1)`,
+      [leaseOwnerPrefix(worker)],
     );
     expect(rows).toEqual([]);
     const batch = await house.untilStatus(batchId, 'completed', 'failed');

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { delimiter, join } from 'node:path';
@@ -19,6 +20,13 @@ import { QUICK_TOOLS_POLICY_DEFAULT, type QuickToolsPolicy } from './flows/quick
 
 const positive = z.coerce.number().int().positive();
 const natural = z.coerce.number().int().nonnegative();
+
+/**
+ * Tells this process from every other: a stop gives back what is leased to its name, so two that bore one would free each
+ * other's work. Host and pid are for people; containers may share both.
+ */
+const HOST_AND_PID = `${hostname()}:${process.pid}`;
+const PROCESS = `${HOST_AND_PID}-${randomBytes(3).toString('hex')}`;
 
 /** Every environment variable of the worker: effect, unit, default. Read once, by `main.ts`. */
 const schema = z
@@ -90,7 +98,7 @@ const schema = z
     DATABASE_POOL_MAX: positive.default(8),
     /** Ends the worker when its standard input closes, so that it does not outlive a killed parent. */
     EXIT_WITH_PARENT: z.enum(['0', '1']).default('0'),
-    /** Name of this worker in leases and logs. */
+    /** Name of this worker in logs, and for people in its leases; host and process id without. */
     WORKER_NAME: z.string().min(1).optional(),
   })
   .superRefine((env, context) => {
@@ -112,6 +120,9 @@ export interface WorkerConfig {
   readonly tools_dirs: readonly string[];
   readonly tool_threads: number;
   readonly log_level: string;
+  /** For logs. */
+  readonly name: string;
+  /** Of leases: the name, and what tells this process from any other. */
   readonly owner: string;
   readonly lease_duration_ms: number;
   readonly sweep_interval_ms: number;
@@ -145,7 +156,8 @@ export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {
     tools_dirs: e.TOOLS_DIR.split(delimiter).filter((dir) => dir !== ''),
     tool_threads: e.TOOL_THREADS,
     log_level: e.LOG_LEVEL,
-    owner: e.WORKER_NAME ?? `${hostname()}:${process.pid}`,
+    name: e.WORKER_NAME ?? HOST_AND_PID,
+    owner: e.WORKER_NAME === undefined ? PROCESS : `${e.WORKER_NAME}@${PROCESS}`,
     lease_duration_ms: e.LEASE_MS,
     sweep_interval_ms: e.SWEEP_INTERVAL_MS,
     hunt_interval_ms: e.HUNT_INTERVAL_MS,

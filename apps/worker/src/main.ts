@@ -16,7 +16,7 @@ const TIDY_MS = 3_000;
 const config = configOrExit();
 const log = pino({
   level: config.log_level,
-  base: { app: 'worker', worker: config.owner },
+  base: { app: 'worker', worker: config.name },
   // The database's `detail` quotes rows: users' texts have no place in a log.
   serializers: {
     err: ({ name, message, stack, code }: Error & { code?: unknown }) => ({ name, message, stack, code }),
@@ -26,13 +26,13 @@ const log = pino({
 const pool = createPool({
   url: config.database_url,
   max: config.database_pool_max,
-  applicationName: `nightshift-worker ${config.owner}`,
+  applicationName: `nightshift-worker ${config.name}`,
 });
 // An audit reads every table: on a large database its statements take longer than any of a flow may.
 const auditPool = createPool({
   url: config.database_url,
   max: 1,
-  applicationName: `nightshift-audit ${config.owner}`,
+  applicationName: `nightshift-audit ${config.name}`,
   statementTimeoutMs: AUDIT_STATEMENT_MS,
 });
 await assertMigrated(connect(pool));

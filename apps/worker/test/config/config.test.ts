@@ -27,7 +27,8 @@ test('every variable that is left out has its documented default', () => {
     tools_dirs: [],
     tool_threads: 0,
     log_level: 'info',
-    owner: `${hostname()}:${process.pid}`,
+    name: `${hostname()}:${process.pid}`,
+    owner: expect.stringMatching(new RegExp(`^${hostname()}:${process.pid}-[0-9a-f]{6}$`)),
     lease_duration_ms: 10_000,
     sweep_interval_ms: 2_000,
     hunt_interval_ms: 60_000,
@@ -145,7 +146,7 @@ const GIVEN: readonly (readonly [
   ['QUICK_CALLS_MS', '0', (c) => c.quick_tools.chunk_ms_max, 0],
   ['DATABASE_POOL_MAX', '2', (c) => c.database_pool_max, 2],
   ['EXIT_WITH_PARENT', '1', (c) => c.exit_with_parent, true],
-  ['WORKER_NAME', 'w1', (c) => c.owner, 'w1'],
+  ['WORKER_NAME', 'w1', (c) => c.name, 'w1'],
 ];
 
 test.each(GIVEN)('%s=%s takes effect', (name, value, read, wanted) => {

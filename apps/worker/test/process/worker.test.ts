@@ -1,7 +1,9 @@
 import type {} from '../../../../test/global-setup.ts';
+import { execFile } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { DEFAULT_PROJECT_ID, newId } from '@nightshift/db';
 import { openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
 import type { ToolManifest } from '@nightshift/tool-host';
@@ -110,6 +112,17 @@ async function wasLookedFor(id: string): Promise<boolean | undefined> {
   return rows[0]?.looked;
 }
 
+/** Under which name another process holds leases that was given this one. */
+async function ownerInAnotherProcess(name: string): Promise<string> {
+  const config = new URL('../../src/config.ts', import.meta.url).href;
+  const script = `import { readConfig } from ${JSON.stringify(config)}; console.log(readConfig(process.env).owner)`;
+  const env = { DATABASE_URL: database.url, ANTHROPIC_API_KEY: 'test-key', WORKER_NAME: name };
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], {
+    env,
+  });
+  return stdout.trim();
+}
+
 /** A provider whose results never come and whose other answers are those of the simulator. */
 function silentResults(): { provider: ProviderPort; asked: () => number } {
   let asked = 0;
@@ -168,10 +181,11 @@ test('a worker finds what is due by its own sweep, without any signal', async ()
 
 test('a worker that stops in the middle of work gives its leases back at once', async () => {
   const { provider, asked } = silentResults();
-  const { worker, failures } = await start(configOf('one'), { provider });
+  const config = configOf('one');
+  const { worker, failures } = await start(config, { provider });
   const id = await insertProviderBatch('ended');
   await expect.poll(asked, { timeout: 5_000 }).toBe(1);
-  expect(await ownersOf([id])).toEqual(['one']);
+  expect(await ownersOf([id])).toEqual([config.owner]);
   await worker.stop(100);
   expect(await ownersOf([id])).toEqual([null]);
   const { rows } = await database.pool.query<{ free: boolean }>(
@@ -228,12 +242,13 @@ test('after a stop nothing is claimed any more', async () => {
 });
 
 test('a start under a name that another process bears takes nothing from it, and takes over what it let lapse', async () => {
-  const lease = { owner: 'one', until: '2999-01-01' };
+  const config = configOf('one');
+  const lease = { owner: config.owner, until: '2999-01-01' };
   const sending = await insertProviderBatch('submitting', lease);
   const held = await insertProviderBatch('ended', lease);
-  const lapsed = await insertProviderBatch('ended', { owner: 'one', until: '2020-01-01' });
+  const lapsed = await insertProviderBatch('ended', { owner: config.owner, until: '2020-01-01' });
   const { provider, asked } = silentResults();
-  await start(configOf('one'), { provider });
+  await start(config, { provider });
   await expect.poll(asked, { timeout: 5_000 }).toBe(1);
   const { rows } = await database.pool.query(
     `select lease_epoch, takeovers, lease_until = $2 as untouched from provider_batch
@@ -248,10 +263,19 @@ test('a start under a name that another process bears takes nothing from it, and
 });
 
 test('a stop keeps the lease of a batch on its way: whoever sent it counts on that', async () => {
-  const sending = await insertProviderBatch('submitting', { owner: 'one', until: '2999-01-01' });
+  const config = configOf('one');
+  const sending = await insertProviderBatch('submitting', { owner: config.owner, until: '2999-01-01' });
+  const { worker } = await start(config);
+  await worker.stop(100);
+  expect(await ownersOf([sending])).toEqual([config.owner]);
+});
+
+test('a stop takes nothing from another process that was given the same name', async () => {
+  const other = await ownerInAnotherProcess('one');
+  const held = await insertProviderBatch('ended', { owner: other, until: '2999-01-01' });
   const { worker } = await start(configOf('one'));
   await worker.stop(100);
-  expect(await ownersOf([sending])).toEqual(['one']);
+  expect(await ownersOf([held])).toEqual([other]);
 });
 
 test('a worker of another provider than that of the work under way does nothing, and says what to do', async () => {

@@ -14,6 +14,7 @@ export interface Lease {
 
 /** Who claims, and for how long. */
 export interface Claimant {
+  /** One process alone: {@link releaseAllLeases} goes by it. */
   readonly owner: string;
   readonly lease_duration_ms: number;
 }
