@@ -45,7 +45,7 @@ export function startProcess(
   nodeArguments: readonly string[] = [],
 ): StackProcess {
   mkdirSync(dirname(logFile), { recursive: true });
-  const log = createWriteStream(logFile, { flags: 'a' });
+  const log = openLog(name, logFile);
   const child = spawn(process.execPath, [...nodeArguments, join(root, entry)], {
     cwd: root,
     env: { ...inherited(), ...env },
@@ -55,9 +55,9 @@ export function startProcess(
   });
   // A child that is gone must not take this process with it.
   child.stdin.on('error', () => undefined);
-  child.stderr.pipe(log, { end: false });
   let complaint = '';
   child.stderr.on('data', (chunk: Buffer) => {
+    log.write(chunk);
     if (complaint.length < COMPLAINT_MAX) complaint += chunk.toString();
   });
   const listeners = new Set<(line: string) => void>();
@@ -106,6 +106,20 @@ export function startProcess(
       child.kill('SIGKILL');
       await ended;
     },
+  };
+}
+
+/** Adds to a file. One that cannot be written to, as on a full disk, is told once and then left: its process goes on. */
+function openLog(name: string, file: string): { write(chunk: Buffer | string): void; end(): void } {
+  const stream = createWriteStream(file, { flags: 'a' });
+  stream.on('error', ({ message }) => {
+    console.error(`The log of ${name}, ${file}, ends here: ${message}. ${name} goes on.`);
+  });
+  return {
+    write: (chunk) => {
+      if (stream.errored === null) stream.write(chunk);
+    },
+    end: () => void stream.end(),
   };
 }
 

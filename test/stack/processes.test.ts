@@ -1,0 +1,55 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { startProcess } from '../../scripts/stack/processes.ts';
+
+let dir: string;
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'nightshift-process-'));
+});
+afterEach(async () => {
+  vi.restoreAllMocks();
+  await rm(dir, { recursive: true, force: true });
+});
+
+const LINES = 3_000;
+
+/** A program that says more than pipes hold, on both of its outputs, and ends when all of it was taken. */
+async function talker(): Promise<string> {
+  const file = join(dir, 'talker.mjs');
+  await writeFile(
+    file,
+    `for (let line = 0; line < ${LINES}; line++) {
+       console.log('out ' + line + ' '.repeat(200));
+       console.error('err ' + line + ' '.repeat(200));
+     }`,
+  );
+  return relative(join(import.meta.dirname, '../..'), file);
+}
+
+test('a log holds what its process says, on both outputs', async () => {
+  const log = join(dir, 'talker.log');
+  const talking = startProcess('talker', await talker(), {}, log);
+  expect(await talking.ended).toBe(0);
+  const count = (what: RegExp): number => readFileSync(log, 'utf8').match(what)?.length ?? 0;
+  await expect.poll(() => count(/out \d+ {200}/g)).toBe(LINES);
+  expect(count(/\n/g)).toBe(2 * LINES);
+});
+
+test('a log that cannot be written is told once, and neither the process nor its reader suffers', async ({
+  skip,
+}) => {
+  if (!existsSync('/dev/full')) return skip('no /dev/full');
+  const said = vi.spyOn(console, 'error').mockReturnValue();
+  const talking = startProcess('talker', await talker(), {}, '/dev/full');
+  let heard = 0;
+  talking.onLine(() => (heard += 1));
+  expect(await talking.ended).toBe(0);
+  await talking.failure;
+  expect(heard).toBe(LINES);
+  expect(said.mock.calls).toEqual([
+    [expect.stringMatching(/^The log of talker, \/dev\/full, ends here: ENOSPC.*\. talker goes on\.$/)],
+  ]);
+});
