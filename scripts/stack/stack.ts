@@ -86,7 +86,10 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   mkdirSync(dataDir, { recursive: true });
   const logs = join(dataDir, 'logs');
   const stops: (() => Promise<unknown>)[] = [];
+  /** The API and the workers: what needs the rest, and nothing of each other. */
+  const atWork: StackProcess[] = [];
   const stop = async (): Promise<void> => {
+    await Promise.all(atWork.splice(0).map((each) => each.stop()));
     for (const end of stops.splice(0).reverse()) await end().catch(() => undefined);
   };
   try {
@@ -136,7 +139,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
         },
         join(logs, 'api.log'),
       );
-      stops.push(() => api.stop());
+      atWork.push(api);
       try {
         await untilHealthy(apiUrl, api);
       } catch (error) {
@@ -166,7 +169,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
         options.workerNodeArguments ?? WORKER_NODE_ARGUMENTS,
       );
       workers.push(worker);
-      stops.push(() => worker.stop());
+      atWork.push(worker);
       await worker.firstLine((line) => (line.includes('worker is at work') ? true : undefined));
       return worker;
     };

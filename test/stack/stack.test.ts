@@ -142,14 +142,24 @@ describe('two workers, with embedded Postgres as database and queue', () => {
     await house.control('DELETE', '/rules/results');
   });
 
-  test('a stack that was stopped leaves no process behind', async () => {
+  test('a stack stops its workers and its API together, and leaves no process behind', async () => {
     const { rows } = await house.stack.pool.query<{ pid: number }>('select pg_backend_pid() as pid');
     const family = familyOf(process.pid).filter((pid) => pid !== process.pid);
     expect(family).toEqual(
       expect.arrayContaining(house.stack.workers.filter((w) => w.alive()).map((w) => w.pid)),
     );
     expect(lives(rows[0]!.pid)).toBe(true);
-    await house.stack.stop();
+    // One that takes its time, the last that was started, holds up none of the others.
+    const slow = await house.stack.addWorker('worker-5');
+    const others = [...house.stack.workers, ...house.stack.processes].filter(
+      (each) => each.alive() && each !== slow && each.name !== 'simulator',
+    );
+    expect(others.map((each) => each.name)).toContain('api');
+    process.kill(slow.pid, 'SIGSTOP');
+    const stopped = house.stack.stop();
+    await expect.poll(() => others.filter((each) => each.alive()), { timeout: 15_000 }).toEqual([]);
+    process.kill(slow.pid, 'SIGCONT');
+    await stopped;
     await expect.poll(() => [...family, rows[0]!.pid].filter(lives), { timeout: 5_000 }).toEqual([]);
   });
 });
