@@ -28,11 +28,26 @@ export function parseQueueUrl(queueUrl: string, prefix: string = defaultPrefix):
     );
   }
   if (queueUrl === 'none') return { backend: 'none', url: queueUrl, prefix };
-  const backend = URL.canParse(queueUrl) ? backendOfProtocol.get(new URL(queueUrl).protocol) : undefined;
+  const url = withoutEmptyHost(queueUrl);
+  const backend = URL.canParse(url) ? backendOfProtocol.get(new URL(url).protocol) : undefined;
   if (backend === undefined) {
     throw new Error(
       "QUEUE_URL is not usable: give redis://, rediss://, postgres:// or postgresql:// with a host, or the word 'none'",
     );
   }
-  return { backend, url: queueUrl, prefix };
+  return { backend, url, prefix };
+}
+
+/**
+ * `postgres://user:password@/database?host=/var/run/postgresql` is what drivers read and no URL, which must have a host
+ * where it has a user: user and password are moved to the query, where drivers read them too.
+ */
+function withoutEmptyHost(queueUrl: string): string {
+  const [, scheme, user, rest] = /^(postgres(?:ql)?:\/\/)([^/?#]*@)(\/.*)$/.exec(queueUrl) ?? [];
+  if (scheme === undefined || !URL.canParse(`${scheme}${user}host${rest}`)) return queueUrl;
+  const { username, password } = new URL(`${scheme}${user}host`);
+  const url = new URL(`${scheme}${rest}`);
+  url.searchParams.set('user', decodeURIComponent(username));
+  if (password !== '') url.searchParams.set('password', decodeURIComponent(password));
+  return url.href;
 }

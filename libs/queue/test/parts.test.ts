@@ -65,6 +65,22 @@ describe('a queue URL', () => {
     expect(parseQueueUrl(url)).toMatchObject({ url, backend, prefix: 'nightshift' });
   });
 
+  test('a user without a host, as with a socket, is given in the query', () => {
+    const { backend, url } = parseQueueUrl(
+      'postgres://me:p%40ss@/app?host=/var/run/postgresql&sslmode=disable',
+    );
+    const { protocol, pathname, searchParams } = new URL(url);
+    expect({ backend, protocol, pathname, ...Object.fromEntries(searchParams) }).toEqual({
+      backend: 'postgres',
+      protocol: 'postgres:',
+      pathname: '/app',
+      host: '/var/run/postgresql',
+      sslmode: 'disable',
+      user: 'me',
+      password: 'p@ss',
+    });
+  });
+
   test.each(['', 'None', 'http://u:topsecret@host', 'localhost:6379', 'amqp://topsecret@h'])(
     '%j is refused by name and without being repeated',
     async (queueUrl) => {

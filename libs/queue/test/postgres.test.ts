@@ -28,16 +28,17 @@ describe('Postgres', () => {
 
   async function openBoth(
     errors: string[] = [],
+    queueUrl = database.url,
   ): Promise<{ bell: Bell; heard: Signal[]; close: () => Promise<void> }> {
     const heard: Signal[] = [];
     const onError = ({ message }: Error) => void errors.push(message);
     const listener = await listen({
-      queueUrl: database.url,
+      queueUrl,
       onControl: (signal) => void heard.push(signal),
       onWork: (signal) => Promise.resolve(void heard.push(signal)),
       onError,
     });
-    const bell = await openBell({ queueUrl: database.url, onError });
+    const bell = await openBell({ queueUrl, onError });
     const close = async () => {
       await Promise.all([bell.close(), listener.close()]);
     };
@@ -54,6 +55,16 @@ describe('Postgres', () => {
       { timeout: 15_000, interval: 100 },
     ).toBe(true);
   }
+
+  test('a URL that names its host in the query carries signals', async () => {
+    const { username, password, hostname, port, pathname } = new URL(database.url);
+    const queueUrl = `postgres://${username}:${password}@${pathname}?host=${hostname}&port=${port}`;
+    await prepareQueue(queueUrl);
+    const { bell, heard, close } = await openBoth([], queueUrl);
+    await ringUntilHeard(bell, heard, 'poll');
+    await ringUntilHeard(bell, heard, 'tools');
+    await close();
+  });
 
   test('after every connection was terminated, again and again, signals arrive and the process lives', async () => {
     await prepareQueue(database.url);

@@ -154,10 +154,17 @@ describe('a server that cannot be used is named together with the next step, wit
   });
 });
 
+test('a host may stand in the query, where that of a socket does', async () => {
+  const { username, password, hostname, port, pathname } = new URL(url);
+  const place = `postgres://${username}:${password}@${pathname}?host=${hostname}&port=${port}`;
+  await expect(checkPostgres(place)).resolves.toBeUndefined();
+});
+
 test('a URL made safe shows neither password nor query', () => {
   expect(safeUrl('postgres://me:secret@db.example:6432/app?password=other&sslmode=require')).toBe(
     'postgres://me@db.example:6432/app',
   );
   expect(safeUrl('redis://:secret@localhost:6379/2')).toBe('redis://localhost:6379/2');
+  expect(safeUrl('postgres://me:secret@/app?host=/var/run/postgresql')).toBe('postgres://me@/app');
   expect(safeUrl('secret')).toBe('(not a URL)');
 });
