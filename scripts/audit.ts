@@ -1,6 +1,15 @@
-import { auditInvariants, connect, MONEY_INVARIANTS, resumeCredential } from '../libs/db/src/index.ts';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { NightshiftError } from '../libs/agent-core/src/index.ts';
+import {
+  assertMigrated,
+  auditInvariants,
+  connect,
+  MONEY_INVARIANTS,
+  resumeCredential,
+} from '../libs/db/src/index.ts';
 import { AUDIT_STATEMENT_MS, createPool, providePostgres } from '../libs/services/src/index.ts';
-import { endWith, readCommandLine } from './command-line.ts';
+import { endWith, given, readCommandLine } from './command-line.ts';
 
 // Checks every invariant of a database and prints the rows that break one: none, and exit code 0, when all is well.
 // DATABASE_URL names the database; without it the embedded one under .data is used: that of a running service, or it is
@@ -12,9 +21,17 @@ const { flags } = readCommandLine({
   takes: 'seconds; minutes where there are millions of steps',
   flags: { resume: { what: 'let submissions that an audit has halted go on, if nothing is wrong' } },
 });
+const databaseUrl = given('DATABASE_URL');
+const dataDir = given('DATA_DIR') ?? '.data';
+if (databaseUrl === undefined && !existsSync(join(dataDir, 'pg/cluster')))
+  endWith(
+    new Error(
+      `Nothing has been started in ${dataDir} yet: there is no database to audit. Set DATA_DIR or DATABASE_URL to where one is.`,
+    ),
+  );
 const postgres = await providePostgres({
-  ...(process.env.DATABASE_URL === undefined ? {} : { databaseUrl: process.env.DATABASE_URL }),
-  dataDir: `${process.env.DATA_DIR ?? '.data'}/pg`,
+  ...(databaseUrl === undefined ? {} : { databaseUrl }),
+  dataDir: join(dataDir, 'pg'),
   durable: true,
   mayJoin: true,
 }).catch(endWith);
@@ -27,6 +44,7 @@ const pool = createPool({
 });
 const db = connect(pool);
 try {
+  await assertMigrated(db);
   const violations = await auditInvariants(db);
   for (const violation of violations) {
     console.log(JSON.stringify({ ...violation, money: MONEY_INVARIANTS.has(violation.id) }));
@@ -39,6 +57,10 @@ try {
     const resumed = await resumeCredential(db, 'default');
     console.error(resumed ? 'Submissions go on.' : 'Submissions were not halted.');
   }
+} catch (error) {
+  if (!(error instanceof NightshiftError)) throw error;
+  console.error(error.message);
+  process.exitCode = 1;
 } finally {
   await pool.end();
   await postgres.stop();

@@ -6,7 +6,8 @@ import { startKiller } from './chaos/killer.ts';
 import { createRandom } from './chaos/random.ts';
 import { startRedisStorm, type RedisStorm } from './chaos/redis-storm.ts';
 import { judge } from './chaos/verdict.ts';
-import { readCommandLine } from './command-line.ts';
+import { endWith, readCommandLine } from './command-line.ts';
+import { emptyDataDirectory } from './stack/data-directory.ts';
 import { startStack } from './stack/stack.ts';
 
 // Real processes under fire: workers killed and frozen at random, connections cut, the queue flushed, the provider
@@ -42,6 +43,12 @@ const LEASE_MS = 10_000;
 const RECOVERY_MAX_MS = 15_000;
 
 const dataDir = resolve('.data/chaos');
+try {
+  emptyDataDirectory(dataDir);
+} catch (error) {
+  endWith(error);
+}
+// The Redis and the journal of the tools.
 rmSync(dataDir, { recursive: true, force: true });
 const effectsFile = join(dataDir, 'effects');
 const redis: RedisStorm | null =

@@ -60,6 +60,11 @@ export function reasonOf(error: unknown): string {
   return (error as Error).message.split('. To specify a positional argument')[0] ?? '';
 }
 
+/** A variable of the environment; an empty one is one that is left out, as for every program here. */
+export function given(name: string): string | undefined {
+  return process.env[name] || undefined;
+}
+
 /** Ends a script that cannot start: the message says what to do, and a stack trace would hide it. */
 export function endWith(error: unknown): never {
   console.error((error as Error).message);

@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type pg from 'pg';
 import { isError } from '../libs/agent-core/src/index.ts';
-import { endWith, readCommandLine } from './command-line.ts';
+import { endWith, given, readCommandLine } from './command-line.ts';
 import { createAgents, readMemories, type DemoAgent } from './demo/agents.ts';
 import { checkBooks, countLeftRuns, type Check } from './demo/checks.ts';
 import { createClient, type Client } from './demo/client.ts';
@@ -27,9 +27,11 @@ const { flags } = readCommandLine({
     'no-chaos': { what: 'kill no worker' },
   },
 });
-const key = process.env.ANTHROPIC_API_KEY;
-const real = key !== undefined && key !== '';
-const dataDir = process.env.DATA_DIR ?? '.data';
+const key = given('ANTHROPIC_API_KEY');
+const real = key !== undefined;
+const databaseUrl = given('DATABASE_URL');
+const queueUrl = given('QUEUE_URL');
+const dataDir = given('DATA_DIR') ?? '.data';
 const out = join(dataDir, 'demo');
 const colour = process.stdout.isTTY && process.env.NO_COLOR === undefined;
 const say = (text = ''): void => void process.stdout.write(`${text}\n`);
@@ -72,12 +74,12 @@ process.stderr.write('Starting Postgres, the API and two workers …\n');
 const stack = await startStack({
   dataDir,
   workers: 2,
-  port: Number(process.env.PORT ?? 8283),
+  port: Number(given('PORT') ?? 8283),
   toolsDir: sampleFiles.tools,
   simulatorLatency: 'uniform:200-900',
   ...(real ? { anthropicApiKey: key } : { workerEnv: DEMO_WORKER_ENV, look: refuseLeftRuns }),
-  ...(process.env.DATABASE_URL === undefined ? {} : { databaseUrl: process.env.DATABASE_URL }),
-  ...(process.env.QUEUE_URL === undefined ? {} : { queueUrl: process.env.QUEUE_URL }),
+  ...(databaseUrl === undefined ? {} : { databaseUrl }),
+  ...(queueUrl === undefined ? {} : { queueUrl }),
 }).catch((error: unknown) =>
   endWith(isError(error, 'other_provider') ? new Error(`${error.message}${freshHint()}`) : error),
 );
@@ -102,7 +104,7 @@ async function refuseLeftRuns(pool: pg.Pool): Promise<void> {
 
 /** How to be rid of earlier work, where the database is the demo's to remove. */
 function freshHint(): string {
-  return process.env.DATABASE_URL === undefined
+  return databaseUrl === undefined
     ? ' Or remove them and all else in the database: npm run demo -- --fresh'
     : '';
 }

@@ -1,11 +1,11 @@
-import { rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { endWith, readCommandLine } from './command-line.ts';
+import { endWith, given, readCommandLine } from './command-line.ts';
 import { checkBooks, type Check } from './demo/checks.ts';
 import { createClient } from './demo/client.ts';
 import { createProgressBar, type BatchCounts } from './demo/progress.ts';
 import { inputOf, storeAgents } from './load/agents.ts';
 import { watchMemory } from './load/memory.ts';
+import { emptyDataDirectory } from './stack/data-directory.ts';
 import { LISTENERS_ON_POSTGRES_MAX } from './stack/settings.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
@@ -35,7 +35,14 @@ const STUCK_MS = 120_000;
 const dataDir = resolve('.data/load');
 const say = (text = ''): void => void process.stdout.write(`${text}\n`);
 
-rmSync(dataDir, { recursive: true, force: true });
+const databaseUrl = given('DATABASE_URL');
+const queueUrl = given('QUEUE_URL') ?? (workers > LISTENERS_ON_POSTGRES_MAX ? 'none' : undefined);
+
+try {
+  emptyDataDirectory(dataDir);
+} catch (error) {
+  endWith(error);
+}
 process.stderr.write(`Starting Postgres, the API and ${workers} workers …\n`);
 const stack = await startStack({
   dataDir,
@@ -43,12 +50,8 @@ const stack = await startStack({
   port: 0,
   toolsDir: join(import.meta.dirname, '../samples/tools'),
   simulatorLatency: 'uniform:200-900',
-  ...(process.env.QUEUE_URL !== undefined
-    ? { queueUrl: process.env.QUEUE_URL }
-    : workers > LISTENERS_ON_POSTGRES_MAX
-      ? { queueUrl: 'none' }
-      : {}),
-  ...(process.env.DATABASE_URL === undefined ? {} : { databaseUrl: process.env.DATABASE_URL }),
+  ...(queueUrl === undefined ? {} : { queueUrl }),
+  ...(databaseUrl === undefined ? {} : { databaseUrl }),
   ...(flags['node-arguments'] === undefined
     ? {}
     : { workerNodeArguments: flags['node-arguments'].split(' ').filter((flag) => flag !== '') }),

@@ -1,13 +1,13 @@
 import { connect, migrateToLatest } from '../libs/db/src/index.ts';
 import { prepareQueue } from '../libs/queue/src/index.ts';
 import { checkPostgres, checkRedis, createPool, MIGRATION_STATEMENT_MS } from '../libs/services/src/index.ts';
-import { endWith } from './command-line.ts';
+import { endWith, given } from './command-line.ts';
 
 // Brings the database and the queue to this release: our migrations and BullMQ's own, in one step.
-await migrate(process.env.DATABASE_URL ?? '', process.env.QUEUE_URL ?? 'none').catch(endWith);
+await migrate(given('DATABASE_URL'), given('QUEUE_URL') ?? 'none').catch(endWith);
 
-async function migrate(url: string, queueUrl: string): Promise<void> {
-  if (url === '') throw new Error('Set DATABASE_URL to the Postgres that is to be migrated.');
+async function migrate(url: string | undefined, queueUrl: string): Promise<void> {
+  if (url === undefined) throw new Error('Set DATABASE_URL to the Postgres that is to be migrated.');
   await checkPostgres(url);
   const pool = createPool({
     url,

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { endWith, readCommandLine, wholeNumber } from './command-line.ts';
+import { endWith, given, readCommandLine, wholeNumber } from './command-line.ts';
 import { keepRunning } from './stack/keep-running.ts';
 import { apiSettings, checkListeners, workerSettings } from './stack/settings.ts';
 import { startStack, type Stack } from './stack/stack.ts';
@@ -17,10 +17,10 @@ readCommandLine({
   takes: 'a few seconds until it is up',
   flags: {},
 });
-const key = process.env.ANTHROPIC_API_KEY ?? '';
-const isSimulated = key === '';
-const dataDir = process.env.DATA_DIR ?? '.data';
-const wantedPort = process.env.PORT ?? '';
+const key = given('ANTHROPIC_API_KEY');
+const isSimulated = key === undefined;
+const dataDir = given('DATA_DIR') ?? '.data';
+const wantedPort = given('PORT');
 
 // Before anything is started: from then on there is something to stop.
 let stopping = false;
@@ -78,7 +78,7 @@ function announce({ apiUrl, apiKey, workers: { length: workers }, simulatorContr
       `  workers   ${workers}${workers === 1 ? ' (WORKERS for more)' : ''}`,
       `  logs      ${join(dataDir, 'logs')}`,
       '',
-      ...(wantedPort === '' && port !== PORT_DEFAULT
+      ...(wantedPort === undefined && port !== PORT_DEFAULT
         ? [`  Port ${PORT_DEFAULT} is in use by something else, so it is ${port} this time.`, '']
         : []),
       '  Ctrl-C stops everything; what was accepted goes on at the next start.',
@@ -88,25 +88,26 @@ function announce({ apiUrl, apiKey, workers: { length: workers }, simulatorContr
 }
 
 async function start(): Promise<Stack> {
-  const count = wholeNumber('WORKERS', process.env.WORKERS || '1', 1, WORKERS_MAX);
-  const queueUrl = process.env.QUEUE_URL || undefined;
+  const count = wholeNumber('WORKERS', given('WORKERS') ?? '1', 1, WORKERS_MAX);
+  const databaseUrl = given('DATABASE_URL');
+  const queueUrl = given('QUEUE_URL');
   checkListeners(count, queueUrl);
-  const wanted = wholeNumber('PORT', wantedPort || PORT_DEFAULT, 0, 65_535);
+  const wanted = wholeNumber('PORT', wantedPort ?? PORT_DEFAULT, 0, 65_535);
   console.error(`Starting the database, the API and ${count === 1 ? 'a worker' : `${count} workers`} …`);
   return startStack({
     dataDir,
     workers: count,
     port: wanted,
-    portIsFixed: wantedPort !== '',
-    toolsDir: process.env.TOOLS_DIR ?? join(import.meta.dirname, '../samples/tools'),
+    portIsFixed: wantedPort !== undefined,
+    toolsDir: given('TOOLS_DIR') ?? join(import.meta.dirname, '../samples/tools'),
     apiEnv: apiSettings(process.env),
     workerEnv: {
       // A simulator that was started again has forgotten its batches, and says so without any lag.
       ...(isSimulated ? { POLL_INTERVAL_MS: '500', GATHER_WINDOW_MS: '250', MISSING_GRACE_MS: '5000' } : {}),
       ...workerSettings(process.env),
     },
-    ...(isSimulated ? {} : { anthropicApiKey: key }),
-    ...(process.env.DATABASE_URL === undefined ? {} : { databaseUrl: process.env.DATABASE_URL }),
+    ...(key === undefined ? {} : { anthropicApiKey: key }),
+    ...(databaseUrl === undefined ? {} : { databaseUrl }),
     ...(queueUrl === undefined ? {} : { queueUrl }),
   });
 }

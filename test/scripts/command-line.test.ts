@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, rmSync, utimesSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
+import { given } from '../../scripts/command-line.ts';
 import { startProofServer } from '../../proof/server.ts';
 
 vi.setConfig({ testTimeout: 60_000 });
@@ -22,6 +23,16 @@ test.each(commands)('%s says what it does', (script) => {
   const { status, stdout, stderr } = run(script, '--help');
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
   expect(stdout).toMatch(new RegExp(`^npm (run )?${script}( -- \\[flags\\])?\n.+\\.\nTakes .+\\.\n`));
+});
+
+test.each([
+  ['', undefined],
+  ['.data', '.data'],
+  [undefined, undefined],
+])('of a variable that is %j the scripts read %j', (value, read) => {
+  onTestFinished(() => void vi.unstubAllEnvs());
+  vi.stubEnv('DATA_DIR', value);
+  expect(given('DATA_DIR')).toBe(read);
 });
 
 test('a flag that is not known is refused with the usage', () => {

@@ -425,6 +425,28 @@ test('what it takes to connect reaches those that do, a proxy the workers alone,
   expect(seenBy('tool-host/src/host.ts')).toEqual({});
 });
 
+test('an audit where nothing was started yet says so, and makes no database', async () => {
+  const audit = start({ DATABASE_URL: '' }, [process.execPath, 'scripts/audit.ts']);
+  expect(await audit.ended).toBe(1);
+  expect(audit.shown()).toBe(
+    `Nothing has been started in ${dir} yet: there is no database to audit. Set DATA_DIR or DATABASE_URL to where one is.\n`,
+  );
+  expect(readdirSync(dir)).toEqual([]);
+});
+
+test('an audit of a database that no start has made ready says so in one line', async () => {
+  const { url, stop } = await providePostgres({ dataDir: join(dir, 'pg'), durable: true });
+  try {
+    const audit = start({ DATABASE_URL: url, DATA_DIR: '' }, [process.execPath, 'scripts/audit.ts']);
+    expect(await audit.ended).toBe(1);
+    expect(audit.shown()).toMatch(
+      /^The database lacks the migrations 0001_initial, .*: run the migrate step\.\n$/,
+    );
+  } finally {
+    await stop();
+  }
+});
+
 test('the books are audited while the service is up', async () => {
   await untilUp(start());
   const audit = start({}, [process.execPath, 'scripts/audit.ts', '--resume']);
