@@ -246,7 +246,7 @@ export const MUTANTS: readonly Mutant[] = [
     without: 'leaving runs of a cancelled batch out of what is sealed',
     make: rewriting(/r\.state = 'ready' and b\.state = 'running'/, `r.state = 'ready'`),
     // The last look before the send takes such steps back.
-    others: rewriteOf(/where b\.state <> 'running'\s+and b\.id in/, 'where false and b.id in'),
+    others: rewriteOf(/and \(b\.state <> 'running' or r\.overdue_from/, 'and (r.overdue_from'),
     caughtBy: ['no_seal_after_cancel'],
     world: {
       temper: CALM,

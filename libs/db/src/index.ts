@@ -159,6 +159,7 @@ export { readHeldDrafts, type HeldDraft } from './reads/held-blocks.ts';
 export { readLabelsBeside, type UsedLabel } from './reads/labels-beside.ts';
 export { lockBlocksOfAgents, type LockedBlock } from './locks/lock-blocks.ts';
 export { lockRuns } from './locks/lock-runs.ts';
+export { lockSendable } from './locks/lock-sendable.ts';
 export { readBatchStates, readRunsToDecide, type RunToDecide } from './reads/runs-to-decide.ts';
 export { sealReadyRuns, type OutputMaxima, type Sealed } from './commits/seal-ready-runs.ts';
 export { commitReservations, type ReservationVerdict } from './commits/reservations.ts';
@@ -196,6 +197,7 @@ export {
 } from './commits/decisions.ts';
 export type { DecidedRun, NewToolCall } from './commits/decided-rows.ts';
 export { commitParkedRunsReleased, commitRunsCancelled, readProviderBatchesOf } from './commits/cancel.ts';
+export { commitUnsentDue } from './commits/unsent-due.ts';
 export { commitBatchFinish, lockForFinish, markFinishedBatches } from './commits/finish.ts';
 export { commitWaitingRunsStarted, deleteOldIdempotencyKeys, markIdleBatches } from './commits/sweep.ts';
 export { commitQuarantinedLines, type QuarantinedLine } from './commits/quarantine.ts';

@@ -6,6 +6,7 @@ import {
   commitCancelRequested,
   commitParkedRunsReleased,
   commitRunsCancelled,
+  commitUnsentDue,
   holdLease,
   inTransaction,
   lockForFinish,
@@ -100,7 +101,11 @@ async function releaseParked(deps: FlowDeps, lease: Lease): Promise<boolean> {
 async function cancelUpstream(deps: FlowDeps, batchId: string): Promise<number> {
   const { db, provider, claimant, bell, settings } = deps;
   let asked = 0;
-  const held = await inTransaction(db, (trx) => readProviderBatchesOf(trx, batchId));
+  const held = await inTransaction(db, async (trx) => {
+    // One that waits to be sent again, for an hour perhaps, is looked at now, and its steps are taken back.
+    await commitUnsentDue(trx, batchId);
+    return readProviderBatchesOf(trx, batchId);
+  });
   // After the states: whoever may own what was adopted by then was in doubt before.
   const doubts = await readOpenDoubts(db);
   const stopping = new Set(held.filter(({ exclusive }) => exclusive).map(({ id }) => id));

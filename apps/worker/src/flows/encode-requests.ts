@@ -25,6 +25,8 @@ export interface Encoding {
   /** Steps that are not to be sent, each with the end of its run. */
   readonly unsendable: readonly UnsendableRequest[];
   readonly token_samples: readonly TokenSample[];
+  /** Whose requests are in the file. */
+  readonly batch_ids: readonly string[];
 }
 
 export interface UnsendableRequest {
@@ -48,6 +50,7 @@ export async function encodeRequests(
     lease,
     file,
     samples,
+    batches: new Set(),
     unsendable: [],
     calibrations: await readTokenCalibrations(deps.db),
   };
@@ -63,7 +66,11 @@ export async function encodeRequests(
     );
     from = to;
   }
-  return { unsendable: pass.unsendable, token_samples: [...samples.values()] };
+  return {
+    unsendable: pass.unsendable,
+    token_samples: [...samples.values()],
+    batch_ids: [...pass.batches],
+  };
 }
 
 interface EncodingPass {
@@ -71,6 +78,7 @@ interface EncodingPass {
   readonly lease: HeldLease;
   readonly file: BodyFile;
   readonly samples: Map<string, TokenSample>;
+  readonly batches: Set<string>;
   readonly unsendable: UnsendableRequest[];
   readonly calibrations: Calibrations;
 }
@@ -105,6 +113,7 @@ async function appendPage(
     if (file.count >= BATCH_REQUESTS_MAX) return false;
     if (file.count > 0 && file.bytesWith(each.body.length) > deps.settings.body_bytes_max) return false;
     await file.append(each.body);
+    pass.batches.add(each.request.batch_id);
     sampleTokens(pass.samples, each);
   }
   return true;

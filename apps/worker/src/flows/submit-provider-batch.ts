@@ -17,6 +17,7 @@ import {
   commitUnsealed,
   commitWriteAhead,
   inTransaction,
+  lockSendable,
   newId,
   noteSuspect,
   readOpenSteps,
@@ -42,12 +43,14 @@ const FLOW = 'submit-provider-batch';
 const CREDENTIAL_WAIT_MS = 500;
 /** What a lease must outlast a create by. */
 const LEASE_MARGIN_MS = 5_000;
+/** What encoding may take: runs with less time than that are not encoded twice for nothing. */
+const ENCODE_MS = 60_000;
 
 /**
  * Sends one `building` provider batch: one create at a time per credential, at most one payment per intent.
  *
- * 1. claim credential and batch   2. take back steps whose batch no longer runs   3. encode to a file
- * 4. write ahead   5. check that the lease outlasts the create   6. POST, once   7. commit what is known
+ * 1. claim batch   2. take back steps whose batch no longer runs or whose run is past its deadline   3. claim credential, encode
+ * to a file   4. write ahead, if all may still be sent: from here on a pause, cancel or deadline is too late   5. check that the lease outlasts the create   6. POST, once   7. commit what is known
  *
  * A request that ends every worker which encodes it is alone after a few rounds, as one that the provider refuses, and its
  * run ends.
@@ -86,7 +89,7 @@ export async function submitProviderBatch(deps: FlowDeps): Promise<FlowReport> {
 
 const UNUSED: CredentialVerdict = { kind: 'unused' };
 
-/** Takes back steps whose batch no longer runs, and those that have ended unsent; returns how many requests stay. */
+/** Takes back steps that must not be sent any more; returns how many requests stay. */
 async function takeBackUnsendable(
   deps: FlowDeps,
   batch: ClaimedProviderBatch,
@@ -156,7 +159,7 @@ async function sendClaimed(
   }
   const file = await openBodyFile(settings.body_dir);
   try {
-    const { unsendable, token_samples } = await encodeRequests(deps, batch, requests, file, lease);
+    const { unsendable, token_samples, batch_ids } = await encodeRequests(deps, batch, requests, file, lease);
     if (unsendable.length > 0) {
       const taken = await takeOut(deps, lease, unsendable, requests);
       return { flow: { ...report, ...taken }, verdict: UNUSED };
@@ -173,21 +176,20 @@ async function sendClaimed(
     }
     await hooks?.('submit.after_encode');
 
-    // Encoding takes its time, and a cancel that was acknowledged meanwhile must not be overtaken by the send.
-    if (await readUnsendableSteps(db, batch.id)) {
-      await leases.release(lease, 0);
-      return { flow: { ...report, outcome: 'changed' }, verdict: UNUSED };
-    }
     // The lease must cover the whole create: nobody may call this batch unknown while it is on its way.
     await leases.extend(lease, settings.create_timeout_ms + 2 * LEASE_MARGIN_MS);
-    const startedAt = await inTransaction(db, (trx) =>
-      commitWriteAhead(trx, lease, {
-        request_count: body.count,
-        bytes: body.bytes,
-        sha256: body.sha256,
-        token_samples,
-      }),
-    );
+    const startedAt = await inTransaction(db, async (trx) => {
+      // Encoding takes its time, and a cancel that was acknowledged meanwhile must not be overtaken by the send.
+      if (!(await lockSendable(trx, lease, batch_ids))) return null;
+      const { count: request_count, bytes, sha256 } = body;
+      return commitWriteAhead(trx, lease, { request_count, bytes, sha256, token_samples });
+    });
+    if (startedAt === null) {
+      await inTransaction(db, (trx) => commitUnsealed(trx, lease, body.count, newId(), ENCODE_MS));
+      await leases.release(lease, 0);
+      await deps.bell.ring([{ kind: 'compose', id: '*' }]);
+      return { flow: { ...report, outcome: 'changed' }, verdict: UNUSED };
+    }
     await hooks?.('submit.after_write_ahead');
     const blob = await body.blob();
     await hooks?.('submit.before_post');

@@ -308,6 +308,58 @@ test('runs that share a batch in the making with a cancelled one go without it',
   expect((await money()).requests).toBe(1);
 });
 
+test('what waits to be sent again is given up at once, however long the provider wishes to be left alone', async () => {
+  const { control } = house.simulator;
+  control.addRule({
+    op: 'create',
+    action: { type: 'status', code: 429, headers: { 'retry-after': '3600' } },
+  });
+  const batch = await submitTexts(3, 'never answered');
+  const worker = house.worker();
+  await bringTo('submitted', worker);
+  await house.cancel(batch.id);
+  await cancelBatch(worker);
+  expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'withdrawn' });
+  await house.drive(worker, { hasten: true });
+  expect(await stateOf(batch)).toBe('cancelled');
+});
+
+test('a refusal that comes after the cancel puts nothing off', async () => {
+  const { control } = house.simulator;
+  control.addRule({
+    op: 'create',
+    action: { type: 'status', code: 429, headers: { 'retry-after': '3600' } },
+  });
+  const batch = await submitTexts(3, 'never answered');
+  const worker = house.worker({
+    hooks: async (point) => {
+      if (point === 'submit.after_post') await house.cancel(batch.id);
+    },
+  });
+  await bringTo('submitted', worker);
+  expect(await house.rows('select 1 from provider_batch where next_due_at <= app_now()')).toHaveLength(1);
+});
+
+test('a cancel that comes as a body is about to leave is not overtaken by it', async () => {
+  const batch = await submitTexts(3, 'never sent');
+  const worker = house.worker();
+  const { leases } = worker;
+  const late: FlowDeps = {
+    ...worker,
+    leases: {
+      ...leases,
+      extend: async (lease, durationMs) => {
+        await house.cancel(batch.id);
+        return leases.extend(lease, durationMs);
+      },
+    },
+  };
+  await bringTo('submitted', late);
+  await house.drive(worker, { hasten: true });
+  expect(await stateOf(batch)).toBe('cancelled');
+  expect((await money()).requests).toBe(0);
+});
+
 test.each(['ready', 'submitted', 'acting'])(
   'a run of another batch that waits for the conversation starts when the one that is %s was cancelled',
   async (stage) => {

@@ -1,6 +1,8 @@
 import type {} from '../../../../test/global-setup.ts';
 import { auditInvariants } from '@nightshift/db';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
 import { answering, openHouse, recording, script, type House } from './house.ts';
 
 let house: House;
@@ -83,4 +85,86 @@ test('B127: a run that waits for its caller past its deadline ends with its call
   const next = await house.submit([{ input: 'And now? ⟦sim:fixed⟧', agent_id: batch.agent_ids[0]! }]);
   await house.drive(worker);
   expect(await house.runsOf(next.id)).toMatchObject([{ stop_reason: 'end_turn' }]);
+});
+
+test.each(['submit.after_claim', 'submit.after_encode'])(
+  'a step that is sealed and not sent by its deadline is never sent: at %s',
+  async (when) => {
+    const { provider, sent } = recording(house);
+    const batch = await house.submit(
+      [
+        { input: 'too late', deadline: FUTURE },
+        { input: 'in time ⟦sim:fixed⟧', deadline: FUTURE },
+      ],
+      { cap: { cost_nanousd: 1e9, output_tokens: null } },
+    );
+    const worker = house.worker({
+      provider,
+      hooks: async (point) => {
+        if (point !== when) return;
+        await house.rows(
+          `update run set deadline_at = '${PAST}', overdue_from = '${PAST}'
+                           where id = $1 and ended_at is null`,
+          [batch.run_ids[0]],
+        );
+      },
+    });
+    await house.drive(worker);
+    expect(await house.runsOf(batch.id)).toMatchObject([DEADLINE, { stop_reason: 'end_turn' }]);
+    expect(sent).toHaveLength(1);
+    expect(await house.rows('select reserved_nanousd::int as reserved from batch_budget')).toEqual([
+      { reserved: 0 },
+    ]);
+    await audited();
+  },
+);
+
+test('a step that waits to be sent again ends at its deadline, however long the provider wishes to be left alone', async () => {
+  house.simulator.control.addRule({
+    op: 'create',
+    match: { times: 1 },
+    action: { type: 'status', code: 429, headers: { 'retry-after': '3600' } },
+  });
+  const deadline = new Date(Date.now() + 1_500).toISOString();
+  const batch = await house.submit([{ input: 'too late', deadline }, { input: 'with time' }]);
+  const worker = house.worker();
+  await composeProviderBatch(worker);
+  expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'refused' });
+  const due = await house.rows<{ at: Date }>('select next_due_at as at from provider_batch');
+  expect(due).toEqual([{ at: new Date(deadline) }]);
+  await expect
+    .poll(
+      async () => {
+        await house.drive(worker, { rounds: 1 }).catch(() => undefined);
+        return house.runsOf(batch.id);
+      },
+      { timeout: 10_000 },
+    )
+    .toMatchObject([DEADLINE, { state: 'in_flight' }]);
+  await audited();
+});
+
+test('runs whose deadlines pass while a body is encoded do not keep the others back', async () => {
+  const soon = (ms: number): string => new Date(Date.now() + ms).toISOString();
+  const batch = await house.submit([
+    ...Array.from({ length: 3 }, (_, index) => ({ input: 'no time', deadline: soon(20_000 + index) })),
+    { input: 'with time ⟦sim:fixed⟧', deadline: FUTURE },
+  ]);
+  let encoded = 0;
+  const worker = house.worker({
+    hooks: async (point) => {
+      if (point !== 'submit.after_encode') return;
+      // Each time that it is encoded, one of them is too late.
+      await house.rows(
+        `update run set deadline_at = '${PAST}', overdue_from = '${PAST}' where id = $1 and ended_at is null`,
+        [batch.run_ids[encoded++ % 3]],
+      );
+    },
+  });
+  await composeProviderBatch(worker);
+  await submitProviderBatch(worker);
+  await submitProviderBatch(worker);
+  expect(await house.rows(`select state, request_count from provider_batch`)).toEqual([
+    { state: 'submitted', request_count: 1 },
+  ]);
 });

@@ -275,6 +275,19 @@ describe('a reservation is given back', () => {
     await inOrder();
   });
 
+  test('at the next look when the batch is paused, however long the provider wishes to be left alone', async () => {
+    const action = { type: 'status', code: 429, headers: { 'retry-after': '3600' } } as const;
+    house.simulator.control.addRule({ op: 'create', action });
+    const batch = await house.submit([{ input: 'Say hello.' }], { cap: dollars(1) });
+    const worker = house.worker();
+    await composeProviderBatch(worker);
+    expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'refused' });
+    await pause(batch.id);
+    expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'withdrawn' });
+    expect(await budgetOf(batch.id)).toMatchObject({ state: 'paused', reserved: 0, reserved_tokens: 0 });
+    await inOrder();
+  });
+
   test('when the batch is cancelled', async () => {
     const batch = await house.submit([looping(3), looping(3)], { cap: dollars(1) });
     const worker = house.worker();

@@ -93,10 +93,7 @@ function nextOrdinal(rows: readonly { readonly ordinal: number }[], limit: numbe
   return rows.reduce((last, { ordinal }) => Math.max(last, ordinal), 0) + 1;
 }
 
-/**
- * Makes the provider batches due that hold steps of a cancelled batch, so that those which are ours alone are cancelled
- * upstream soon. Returns their ids and states.
- */
+/** The provider batches that hold open steps of a batch, with their states; `exclusive`: nothing but steps of cancelled ones. */
 export async function readProviderBatchesOf(
   trx: Tx,
   batchId: string,

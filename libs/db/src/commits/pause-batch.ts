@@ -2,6 +2,7 @@ import { batchMachine, canTake, NightshiftError, transition, type BatchState } f
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 import { queueReadyRuns } from './queue-again.ts';
+import { commitUnsentDue } from './unsent-due.ts';
 
 /** Locks a batch and reads its state; throws `not_found`. Sealing waits for it. Index: primary key. */
 export async function lockBatchState(trx: Tx, projectId: string, batchId: string): Promise<BatchState> {
@@ -14,8 +15,8 @@ export async function lockBatchState(trx: Tx, projectId: string, batchId: string
 }
 
 /**
- * Pauses a batch at an operator's wish: no step is sealed or sent after it, what is at the provider is taken in. One that
- * is paused at its cap is from now on paused by the operator, so that a raised cap does not resume it. Throws `not_found`,
+ * Pauses a batch at an operator's wish: no step is sealed or sent after it, what is at the provider is taken in, and what was
+ * sealed and waits to be sent is taken back at the next look, with what is reserved for it. One that is paused at its cap is from now on paused by the operator, so that a raised cap does not resume it. Throws `not_found`,
  * and `conflict` for a batch that has ended or is being cancelled.
  */
 export async function pauseBatch(trx: Tx, projectId: string, batchId: string, reason: string): Promise<void> {
@@ -31,6 +32,7 @@ export async function pauseBatch(trx: Tx, projectId: string, batchId: string, re
   await sql`update batch_budget set room = 'open' where batch_id = ${batchId} and room <> 'open'`.execute(
     trx,
   );
+  await commitUnsentDue(trx, batchId);
 }
 
 /**

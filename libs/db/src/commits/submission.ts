@@ -7,6 +7,7 @@ import {
 } from '@nightshift/agent-core';
 import { fenced, type Lease } from '../claims/lease.ts';
 import type { Tx } from '../connect.ts';
+import { shareBatchesOf } from '../locks/lock-sendable.ts';
 import { releaseReservations } from './reservations.ts';
 import { closeRanks } from './take-out-steps.ts';
 import type { TokenSample } from './token-calibrations.ts';
@@ -68,7 +69,11 @@ export async function commitSubmitted(
   );
 }
 
-/** The provider refused it clearly: nothing was accepted, it may be sent again after the delay under the same nonce. */
+/**
+ * The provider refused it clearly: nothing was accepted, it may be sent again after the delay under the same nonce. It is due
+ * earlier where a step of it must not be sent any more: a batch of its steps does not run, or a run's deadline comes before.
+ * Locks the provider batch, then the batches for share, so that a pause or cancel finds it put off, or this finds that one.
+ */
 export async function commitRefused(
   trx: Tx,
   lease: Lease,
@@ -86,6 +91,14 @@ export async function commitRefused(
     returning 1`,
     trx,
   );
+  await shareBatchesOf(trx, lease.id);
+  await sql`
+    update provider_batch p set next_due_at = least(p.next_due_at, s.unsendable_from)
+      from (select min(case when b.state = 'running' then r.overdue_from else app_now() end) as unsendable_from
+              from step s join run r on r.id = s.run_id join batch b on b.id = r.batch_id
+             where s.provider_batch_id = ${lease.id}::uuid) s
+     where p.id = ${lease.id}::uuid
+  `.execute(trx);
 }
 
 /** Nobody can tell whether the provider has it. `delayMs` is what is left of the quarantine. */
@@ -256,9 +269,10 @@ export async function commitSplit(
 
 /**
  * Takes steps back that were sealed and not sent: those from ordinal `from` on (they did not fit), those whose batch no
- * longer runs, and those that have ended because they cannot be sent. Their step rows vanish and their runs are ready again,
- * in chunks of their own where their batch runs; whoever resumes it makes those of the others. Returns how many stay; when
- * none does, the provider batch is `rejected` and the lease given back.
+ * longer runs, those whose run is past its deadline or `leadMs` before it, and those that have ended because they cannot be
+ * sent. Their step rows vanish and their runs are ready again, in chunks of their own where they may be sent; whoever resumes
+ * the batch makes those of the others, and the sweep ends those past their deadline. Returns how many stay; when none does,
+ * the provider batch is `rejected` and the lease given back.
  *
  * Locks the provider batch, the batches (`for share`, so that a resume waits for this or this sees the resume), then the
  * runs, each in id order.
@@ -268,17 +282,14 @@ export async function commitUnsealed(
   lease: Lease,
   from: number,
   newChunkId: string,
+  leadMs = 0,
 ): Promise<number> {
   const held = await sql`
     select 1 from provider_batch
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'building' for update
   `.execute(trx);
   if (held.rows.length === 0) throw fenced(lease);
-  await sql`
-    select 1 from batch
-     where id in (select r.batch_id from step s join run r on r.id = s.run_id where s.provider_batch_id = ${lease.id}::uuid)
-     order by id for share
-  `.execute(trx);
+  await shareBatchesOf(trx, lease.id);
   await sql`
     select 1 from run where id in (select run_id from step where provider_batch_id = ${lease.id}::uuid) order by id
        for no key update
@@ -286,17 +297,20 @@ export async function commitUnsealed(
   const { rows } = await sql<{
     id: string;
     batch_id: string;
-    running: boolean;
+    sendable: boolean;
     reserved_nanousd: number | null;
     reserved_output_tokens: number | null;
   }>`
-    with gone as (
-      delete from step s using run r, batch b
+    with clock as materialized (select app_now() as now),
+    gone as (
+      delete from step s using run r, batch b, clock
        where s.provider_batch_id = ${lease.id}::uuid and r.id = s.run_id and b.id = r.batch_id
-         and (s.ordinal >= ${from} or b.state <> 'running' or s.state <> 'sealed')
-      returning s.run_id, r.batch_id, b.state = 'running' as running, s.reserved_nanousd, s.reserved_output_tokens)
+         and (s.ordinal >= ${from} or b.state <> 'running' or s.state <> 'sealed'
+              or r.overdue_from <= clock.now + ${leadMs} * interval '1 millisecond')
+      returning s.run_id, r.batch_id, b.state = 'running' and coalesce(r.overdue_from > clock.now, true) as sendable,
+                s.reserved_nanousd, s.reserved_output_tokens)
     update run r set state = 'ready' from gone where r.id = gone.run_id and r.state = 'in_flight'
-    returning r.id, gone.batch_id, gone.running, gone.reserved_nanousd, gone.reserved_output_tokens
+    returning r.id, gone.batch_id, gone.sendable, gone.reserved_nanousd, gone.reserved_output_tokens
   `.execute(trx);
   await releaseReservations(
     trx,
@@ -306,7 +320,7 @@ export async function commitUnsealed(
         : [{ batch_id, amount: { cost_nanousd: reserved_nanousd, output_tokens: reserved_output_tokens } }],
     ),
   );
-  const again = rows.filter((row) => row.running).map((row) => row.id);
+  const again = rows.filter((row) => row.sendable).map((row) => row.id);
   if (again.length > 0) {
     // As many as were taken back may be more than one chunk may hold.
     await sql`

@@ -9,6 +9,7 @@ export interface SealedRequest {
   readonly run_id: string;
   readonly number: number;
   readonly attempt: number;
+  readonly batch_id: string;
   /** As asked for, as many as the window leaves, or a summary's own. */
   readonly max_tokens: number;
   /** Times that these were doubled. */
@@ -48,7 +49,7 @@ export async function readSealedRequests(
 ): Promise<readonly SealedRequest[]> {
   const { rows } = await sql<SealedRequest>`
     select s.ordinal, s.run_id, s.number, s.attempt, coalesce(s.max_tokens_fitted, s.max_tokens) as max_tokens,
-           r.token_boost, s.reserved_output_tokens, r.definition_id, r.trail::text as trail_json, s.context_to_seq - s.context_from_seq + 1 as messages_max, s.is_summary, o.summary, o.hidden,
+           r.token_boost, s.reserved_output_tokens, r.batch_id, r.definition_id, r.trail::text as trail_json, s.context_to_seq - s.context_from_seq + 1 as messages_max, s.is_summary, o.summary, o.hidden,
            nullif(s.block_ids, '{}') as block_ids, nullif(s.block_revisions, '{}') as block_revisions,
            case when s.passages is not null then json_build_object(
              'agent_id', r.agent_id, 'messages', greatest(0, s.context_from_seq - 1), 'passages', s.passages, 'tags', s.passage_tags,

@@ -24,6 +24,7 @@ import {
   readStalePrefixes,
   readRunsToDecide,
   readSealedRequests,
+  readUnsendableSteps,
   requestBatchCancel,
   sealReadyRuns,
   type Database,
@@ -300,6 +301,12 @@ describe.each(['never counted', 'counted before the last step'])(
         await queueFreedRuns(trx, 500);
         await commitBlocksReleased(trx, 500);
       }, 4);
+    });
+
+    test('the looks before a send read no run, where no batch is halted and no deadline has passed', async () => {
+      const [look] = await explain((trx) => readUnsendableSteps(trx, lease!.id));
+      const runs = [...nodesOf(look!.plan)].filter((node) => node['Relation Name'] === 'run');
+      expect(runs.map((node) => node['Actual Rows']! * node['Actual Loops']!)).toEqual(runs.map(() => 0));
     });
 
     test('a plan that does not would be noticed', async () => {

@@ -15,8 +15,11 @@ import {
   commitUnknown,
   commitWithdrawn,
   commitWriteAhead,
+  DEFAULT_PROJECT_ID,
   inTransaction,
+  lockSendable,
   newId,
+  pauseBatch,
   readKnownProviderIds,
   readNow,
   readOpenSteps,
@@ -31,11 +34,13 @@ import {
   claim,
   DONE,
   end,
+  gate,
   ingest,
   newNonce,
   seal,
   sealAndEnd,
   submit,
+  untilSomebodyWaits,
   writeAhead,
 } from './night-shift.ts';
 
@@ -92,6 +97,47 @@ describe('writing ahead', () => {
       code: 'fenced',
     });
     expect(await row(id)).toMatchObject({ state: 'building' });
+  });
+});
+
+describe('what is about to be sent', () => {
+  test('keeps a pause waiting until it is written ahead, and is kept by one that came first', async () => {
+    const fleet = await acceptFleet(db, 2);
+    const pause = () => inTransaction(db, (trx) => pauseBatch(trx, DEFAULT_PROJECT_ID, fleet.id, 'test'));
+    const { id } = await seal(db);
+    const lease = await claim(db, id, 'building');
+    let pausing = Promise.resolve();
+    await inTransaction(db, async (trx) => {
+      expect(await lockSendable(trx, lease, [fleet.id])).toBe(true);
+      pausing = pause();
+      await untilSomebodyWaits(db);
+    });
+    await pausing;
+    await sql`update batch set state = 'running', state_reason = null`.execute(db);
+
+    const { opened, open } = gate();
+    const { opened: paused, open: tell } = gate();
+    const first = inTransaction(db, async (trx) => {
+      await pauseBatch(trx, DEFAULT_PROJECT_ID, fleet.id, 'test');
+      tell();
+      await opened;
+    });
+    await paused;
+    const sendable = inTransaction(db, (trx) => lockSendable(trx, lease, [fleet.id]));
+    await untilSomebodyWaits(db);
+    open();
+    expect(await sendable).toBe(false);
+    await first;
+  });
+
+  test('is nobody’s who has lost the lease', async () => {
+    const fleet = await acceptFleet(db, 1);
+    const { id } = await seal(db);
+    const lease = await claim(db, id, 'building');
+    const lost = { ...lease, epoch: lease.epoch - 1 };
+    await expect(inTransaction(db, (trx) => lockSendable(trx, lost, [fleet.id]))).rejects.toMatchObject({
+      code: 'fenced',
+    });
   });
 });
 
