@@ -1,6 +1,7 @@
 import { SHOWN_TAGS_MAX } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
+import { outputMaxOf, type OutputMaxima } from '../reads/output-max.ts';
 import { uuidArray } from '../uuid-array.ts';
 import { planUnseen } from './plan-unseen.ts';
 
@@ -16,9 +17,6 @@ export interface NewProviderBatch {
   readonly credential: string;
   readonly nonce: string;
 }
-
-/** What models write at most, by the provider's names without a date. */
-export type OutputMaxima = readonly { readonly model: string; readonly output_tokens_max: number }[];
 
 /** What a sealing did. */
 export interface Sealed {
@@ -68,9 +66,6 @@ export async function sealReadyRuns(
     insert into provider_batch (id, project_id, credential, state, nonce, request_count, next_due_at)
     values (${batch.id}::uuid, ${batch.project_id}::uuid, ${batch.credential}, 'building', ${batch.nonce}, 0, app_now())
   `.execute(trx);
-  const most = JSON.stringify(
-    Object.fromEntries(maxima.map(({ model, output_tokens_max }) => [model, output_tokens_max])),
-  );
   const { rows } = await sql<{ count: number; shows_counts: boolean | null }>`
     with sealed as (
       -- Locked by being written: a lock before it costs a third as much again. Keys of which the planner sees no number, and
@@ -89,8 +84,7 @@ export async function sealReadyRuns(
       select s.*, c.context_from_seq, c.summary_to_seq,
              coalesce(m.ids, '{}') as block_ids, coalesce(m.revisions, '{}') as block_revisions,
              (d.model_settings->>'max_output_tokens')::bigint * (1 << s.token_boost) as tokens,
-             coalesce(${most}::jsonb ->> substr(d.model, position('/' in d.model) + 1),
-                      ${most}::jsonb ->> regexp_replace(d.model, '^[^/]*/|-\\d{8}$', '', 'g'))::int as most
+             ${outputMaxOf(maxima)} as most
         from numbered s
         join conversation c on c.id = s.conversation_id
         join definition d on d.id = s.definition_id

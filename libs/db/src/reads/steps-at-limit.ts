@@ -1,6 +1,7 @@
 import type { StepKey } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
+import { outputMaxOf, type OutputMaxima } from './output-max.ts';
 
 /**
  * The runs of those steps whose next attempt would be sealed with no more tokens than they had, however often it is
@@ -9,7 +10,7 @@ import type { Database } from '../connect.ts';
 export async function readStepsAtLimit(
   db: Database,
   keys: readonly StepKey[],
-  maxima: readonly { readonly model: string; readonly output_tokens_max: number }[],
+  maxima: OutputMaxima,
 ): Promise<ReadonlySet<string>> {
   if (keys.length === 0) return new Set();
   const { rows } = await sql<{ run_id: string }>`
@@ -18,9 +19,7 @@ export async function readStepsAtLimit(
       join step s on s.run_id = k.run_id and s.number = k.number and s.attempt = k.attempt
       join run r on r.id = s.run_id
       join definition d on d.id = r.definition_id
-      left join json_to_recordset(${JSON.stringify(maxima)}::json) as x(model text, output_tokens_max int)
-        on x.model = regexp_replace(d.model, '^[^/]*/|-\\d{8}$', '', 'g')
-     where s.max_tokens_fitted is not null or s.max_tokens >= least(x.output_tokens_max, 2147483647)
+     where s.max_tokens_fitted is not null or s.max_tokens >= least(${outputMaxOf(maxima)}, 2147483647)
   `.execute(db);
   return new Set(rows.map((row) => row.run_id));
 }

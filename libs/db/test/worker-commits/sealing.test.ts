@@ -7,6 +7,8 @@ import {
   newId,
   pauseBatch,
   readBlocksAt,
+  readOpenSteps,
+  readStepsAtLimit,
   readUnsendableSteps,
   readReadyBacklog,
   readSealedRequests,
@@ -278,6 +280,25 @@ describe('what a sealed request shows', () => {
     expect(request).toMatchObject({ number: 1, attempt: 2, max_tokens: 16_384 });
     expect(JSON.parse(request!.messages_json)).toHaveLength(1);
   });
+});
+
+test('what a model writes at most is found by its name, dated or not, in one way for sealing and for what comes after', async () => {
+  await acceptFleet(db, 1);
+  await sql`update definition set model = 'anthropic/claude-x-20260101', model_settings = '{"max_output_tokens": 500}'`.execute(
+    db,
+  );
+  const maxima = [
+    { model: 'claude-x-20260101', output_tokens_max: 300 },
+    { model: 'claude-x', output_tokens_max: 1_000 },
+  ];
+  const batch = { id: newId(), project_id: DEFAULT_PROJECT_ID, credential: 'default', nonce: newNonce() };
+  await inTransaction(db, (trx) => sealReadyRuns(trx, batch, 10, maxima));
+  const [key] = await readOpenSteps(db, batch.id, 1);
+  expect(await readSealedRequests(db, batch.id, 0, 1)).toMatchObject([{ max_tokens: 300 }]);
+  expect(await readStepsAtLimit(db, [key!], maxima)).toEqual(new Set([key!.run_id]));
+  expect(await readStepsAtLimit(db, [key!], maxima.slice(1))).toEqual(new Set());
+  // Others would find it by its contents.
+  await sql`delete from definition`.execute(db);
 });
 
 describe('taking sealed steps back', () => {
