@@ -297,6 +297,8 @@ export {
   nanoUsdOf,
   NO_MEDIA,
   reserveNanoUsd,
+  UNKNOWN_MEDIA,
+  windowMax,
   worstInputTokens,
   type MeasuredRequest,
   type MediaCount,

@@ -8,6 +8,7 @@ import {
   parseModelHandle,
   reserveAmount,
   reserveNanoUsd,
+  UNKNOWN_MEDIA,
   utf8Length,
   worstInputTokens,
   type Account,
@@ -175,8 +176,8 @@ async function readRequestsOf(
   return requests;
 }
 
-/** A request, and the tokens that it may come to write. */
-interface AskingSize extends MeasuredRequest {
+/** What is measured on the request alone, and the tokens that it may come to write. */
+interface AskingSize extends Omit<MeasuredRequest, 'window_tokens'> {
   readonly output_tokens: number;
 }
 
@@ -187,13 +188,19 @@ function sizeOf(
   encode: (request: SealedRequest) => RequestText,
   outputOf: (sized: SizedRequest) => number,
 ): AskingSize | null {
+  let text: RequestText;
   try {
-    const { parts, images } = encode(request);
-    const bytes = parts.reduce((sum, part) => sum + utf8Length(part), 0);
-    const output_tokens = outputOf({ request, definition, model_name: conduct.model_name, bytes, images });
-    return { bytes, media: mediaOf(request.messages_json), output_tokens };
+    text = encode(request);
   } catch {
     return null;
+  }
+  const { parts, images } = text;
+  const bytes = parts.reduce((sum, part) => sum + utf8Length(part), 0);
+  const output_tokens = outputOf({ request, definition, model_name: conduct.model_name, bytes, images });
+  try {
+    return { bytes, output_tokens, media: mediaOf(request.messages_json) };
+  } catch {
+    return { bytes, output_tokens, media: UNKNOWN_MEDIA };
   }
 }
 
@@ -209,5 +216,7 @@ function worstCostOf(prices: PriceTable, row: AskingRow, size: AskingSize | null
   const name = parseModelHandle(row.model)?.name ?? row.model;
   if (modelPrice(prices, name) === null) return null;
   if (size === null) return 0;
-  return reserveNanoUsd(prices, name, worstInputTokens(prices, name, size), size.output_tokens);
+  const { output_tokens, ...rest } = size;
+  const measured = { ...rest, window_tokens: row.context_window_limit };
+  return reserveNanoUsd(prices, name, worstInputTokens(prices, name, measured), output_tokens);
 }

@@ -46,6 +46,8 @@ export interface MediaCount {
 }
 
 export const NO_MEDIA: MediaCount = { images: 0, image_bytes: 0, remote: 0 };
+/** What cannot be counted may hold anything: a whole window. */
+export const UNKNOWN_MEDIA: MediaCount = { ...NO_MEDIA, remote: 1 };
 
 /** Counts the media of a content, tool results included. */
 export function countMedia(content: readonly ContentBlock[]): MediaCount {
@@ -54,7 +56,8 @@ export function countMedia(content: readonly ContentBlock[]): MediaCount {
   let remote = 0;
   const pending: Json[] = [...content];
   for (let part = pending.pop(); part !== undefined; part = pending.pop()) {
-    if (Array.isArray(part)) pending.push(...(part as readonly Json[]));
+    // One by one: as arguments of one call, a very long list is too many.
+    if (Array.isArray(part)) for (const each of part as readonly Json[]) pending.push(each);
     if (!isJsonObject(part)) continue;
     const { type, source, content: inner } = part;
     if (inner !== undefined) pending.push(inner);
@@ -73,6 +76,17 @@ export interface MeasuredRequest {
   /** Of its JSON, pictures included. */
   readonly bytes: number;
   readonly media: MediaCount;
+  /** The agent's context window: what its requests may fill, whatever the table says of the model. */
+  readonly window_tokens: number;
+}
+
+/**
+ * The longest prompt of a model: what the price table says, or the agent's window where that is larger, for a table may be
+ * older than a model's window. Infinity for a model that the table does not know.
+ */
+export function windowMax(prices: PriceTable, modelName: string, windowTokens: number): number {
+  const price = modelPrice(prices, modelName);
+  return price === null ? Infinity : Math.max(price.context_window, windowTokens);
 }
 
 /**
@@ -82,9 +96,9 @@ export interface MeasuredRequest {
 export function worstInputTokens(
   prices: PriceTable,
   modelName: string,
-  { bytes, media }: MeasuredRequest,
+  { bytes, media, window_tokens }: MeasuredRequest,
 ): number {
-  const window = modelPrice(prices, modelName)?.context_window ?? Infinity;
+  const window = windowMax(prices, modelName, window_tokens);
   if (media.remote > 0 && Number.isFinite(window)) return window;
   return Math.min(window, bytes - media.image_bytes + ADDED_TOKENS_MAX + media.images * IMAGE_TOKENS_MAX);
 }

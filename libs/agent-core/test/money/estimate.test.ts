@@ -172,7 +172,11 @@ describe('the estimate of a batch', () => {
     fc.assert(
       fc.property(fc.array(anyGroup, { maxLength: 4 }), (given) => {
         const groups = given.map(({ bytes, ...rest }) => {
-          const worst = worstInputTokens(SHIPPED_PRICES, rest.model_name, { bytes, media: NO_MEDIA });
+          const worst = worstInputTokens(SHIPPED_PRICES, rest.model_name, {
+            bytes,
+            media: NO_MEDIA,
+            window_tokens: 1,
+          });
           return group({
             ...rest,
             request_bytes: bytes * rest.runs,

@@ -5,6 +5,7 @@ import {
   countMedia,
   nanoUsdOf,
   NO_MEDIA,
+  UNKNOWN_MEDIA,
   reserveNanoUsd,
   worstInputTokens,
   type MediaCount,
@@ -47,13 +48,19 @@ describe('the reservation for a request', () => {
 });
 
 describe('the most prompt tokens of a request', () => {
-  const worst = (model: string, bytes: number, media: Partial<MediaCount> = {}) =>
-    worstInputTokens(SHIPPED_PRICES, model, { bytes, media: { ...NO_MEDIA, ...media } });
+  const worst = (model: string, bytes: number, media: Partial<MediaCount> = {}, window_tokens = 128_000) =>
+    worstInputTokens(SHIPPED_PRICES, model, { bytes, media: { ...NO_MEDIA, ...media }, window_tokens });
 
   test('is a token a byte, what the provider adds, and the window of the model at most', () => {
     expect(worst('claude-haiku-4-5', 10_000)).toBe(12_000);
     expect(worst('claude-haiku-4-5', 250_000)).toBe(200_000);
     expect(worst('gpt', 250_000)).toBe(252_000);
+  });
+
+  test('is the window of the agent where the table knows of a smaller one: a request may fill it', () => {
+    expect(worst('claude-haiku-4-5', 900_000, {}, 1_000_000)).toBe(902_000);
+    expect(worst('claude-haiku-4-5', 1_100_000, {}, 1_000_000)).toBe(1_000_000);
+    expect(worst('claude-haiku-4-5', 10_000, UNKNOWN_MEDIA, 1_000_000)).toBe(1_000_000);
   });
 
   test('is the whole window where the provider fetches a document', () => {
@@ -69,6 +76,11 @@ describe('the most prompt tokens of a request', () => {
     ];
     const bytes = JSON.stringify(content).length;
     expect(worst('claude-haiku-4-5', bytes, countMedia(content))).toBe(bytes - 900_000 + 2_000 + 2 * 5_000);
+  });
+
+  test('media are counted in lists however long', () => {
+    const content = Array.from({ length: 300_000 }, () => ({ type: 'text', text: '' }));
+    expect(countMedia([{ type: 'tool_result', tool_use_id: '1', content }])).toEqual(NO_MEDIA);
   });
 
   test('media are found wherever they stand', () => {

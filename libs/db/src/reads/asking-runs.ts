@@ -11,6 +11,7 @@ export interface AskingRow {
   readonly max_tokens: number;
   /** Handle. */
   readonly model: string;
+  readonly context_window_limit: number;
   /** The run's own caps, and what its answers came to so far: nothing where it has no cap. */
   readonly cap: Cap;
   readonly spent_nanousd: number;
@@ -26,7 +27,7 @@ export async function readAskingRuns(
   const { rows } = await sql<
     Omit<AskingRow, 'cap'> & { cap_nanousd: number | null; cap_tokens: number | null }
   >`
-    select s.run_id, r.batch_id, s.ordinal, s.max_tokens, d.model, r.max_cost_nanousd as cap_nanousd,
+    select s.run_id, r.batch_id, s.ordinal, s.max_tokens, d.model, d.context_window_limit, r.max_cost_nanousd as cap_nanousd,
            r.max_output_tokens as cap_tokens, coalesce(p.cost, 0)::bigint as spent_nanousd,
            coalesce(p.tokens, 0)::bigint as spent_output_tokens
       from step s join run r on r.id = s.run_id join definition d on d.id = r.definition_id

@@ -22,6 +22,7 @@ import {
   toCustomId,
   toolUsageRules,
   utf8Length,
+  windowMax,
   worstInputTokens,
   type Conduct,
   type Definition,
@@ -121,7 +122,9 @@ export async function measureRuns(
     // Behind another run it shows what that one leaves.
     const waits = !run.isolated && begun.has(run.agent_id);
     if (!run.isolated) begun.add(run.agent_id);
-    const worst = waits ? group.window_max : worstInputTokens(prices, group.model_name, { bytes, media });
+    const { context_window_limit: window_tokens } = frame.agent.definition;
+    const measured = { bytes, media, window_tokens };
+    const worst = waits ? group.window_max : worstInputTokens(prices, group.model_name, measured);
     group.worst_input_tokens += worst;
     group.least_worst_input_tokens = Math.min(group.least_worst_input_tokens, worst);
     // One message alone is never summarised.
@@ -244,7 +247,7 @@ function emptyGroup({ agent }: Frame, run: NewRun, prices: PriceTable): RunGroup
     summaries_max: 0,
     summary_tokens: Math.min(summaryMaxTokens(model_name, 0), price?.output_tokens_max ?? Infinity),
     window_tokens: Math.min(context_window_limit, price?.context_window ?? Infinity),
-    window_max: price?.context_window ?? context_window_limit,
+    window_max: price === null ? context_window_limit : windowMax(prices, model_name, context_window_limit),
     has_tools,
     cap: run.cap ?? { cost_nanousd: null, output_tokens: null },
     history: null,
