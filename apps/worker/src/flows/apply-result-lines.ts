@@ -19,6 +19,7 @@ import {
   type Conduct,
   type PlannedCall,
   type PriceTable,
+  type StepAnswer,
   type StepDecision,
   type StepOutcome,
   type ToolOutcome,
@@ -153,7 +154,6 @@ export async function applyPoisonLine(
   const decoded = readsIt ? decodeResultLine(text) : null;
   const named = line.kind === 'line' && decoded !== null ? customIdOf(decoded) : salvageCustomId(text);
   const outcome = decoded?.kind === 'answered' ? toOutcome(decoded, deps.settings.prices) : null;
-  const answer = outcome?.kind === 'answered' ? outcome.answer : null;
   const id = named === null ? null : fromCustomId(named);
   const aside: QuarantinedLine = {
     line_number: line.number,
@@ -171,6 +171,7 @@ export async function applyPoisonLine(
       await commitQuarantinedLines(trx, batch, [aside]);
       return null;
     }
+    const answer = outcome === null ? null : await pricedAnswer(deps, trx, run, outcome);
     const decision = decideAfterAnswer(run, id.key, { kind: 'poison', answer }, deps.settings.retry);
     if (decision.kind === 'refuse') return 'refused' as const;
     await commitQuarantinedLines(trx, batch, [aside]);
@@ -260,6 +261,21 @@ function withPriceOf(
     ...outcome,
     answer: { ...outcome.answer, cost_nanousd: batchCostNanoUsd(prices, name, outcome.answer.usage) },
   };
+}
+
+/** An answer by itself, priced as it would be among others; null for what is none. */
+async function pricedAnswer(
+  { definitions, settings }: FlowDeps,
+  trx: Tx,
+  { definition_id }: RunToDecide,
+  outcome: StepOutcome,
+): Promise<StepAnswer | null> {
+  if (outcome.kind !== 'answered') return null;
+  // Unless it must be looked at: the definition may be what is wrong.
+  if (outcome.answer.cost_nanousd !== null) return outcome.answer;
+  const cached = (await definitions.get(trx, [definition_id])).get(definition_id);
+  const priced = withPriceOf(outcome, cached, settings.prices);
+  return priced.kind === 'answered' ? priced.answer : null;
 }
 
 function callsOf(run: RunToDecide, outcome: StepOutcome, conduct: Conduct): readonly PlannedCall[] {

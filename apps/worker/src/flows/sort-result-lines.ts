@@ -119,15 +119,14 @@ export function customIdOf(decoded: DecodedLine): string | null {
   return decoded.kind === 'blank' ? null : decoded.custom_id;
 }
 
-/** What a readable line comes to, priced by the model that it names. */
+/** What a readable line comes to, priced by the model that it names. A refusal before the first word costs nothing. */
 export function toOutcome(decoded: Exclude<DecodedLine, { kind: 'blank' }>, prices: PriceTable): StepOutcome {
   switch (decoded.kind) {
     case 'answered': {
       const { answer } = decoded;
-      return {
-        kind: 'answered',
-        answer: { ...answer, cost_nanousd: batchCostNanoUsd(prices, answer.model ?? '', answer.usage) },
-      };
+      const isFree = answer.stop_reason === 'refusal' && answer.content.length === 0;
+      const cost_nanousd = isFree ? 0 : batchCostNanoUsd(prices, answer.model ?? '', answer.usage);
+      return { kind: 'answered', answer: { ...answer, cost_nanousd } };
     }
     case 'errored': {
       const kind = classifyErroredLine(decoded);

@@ -360,6 +360,35 @@ test('max_tokens stays within what the model writes at most, doubled or not', as
   ).toEqual([{ max_tokens: 64_000 }, { max_tokens: 64_000 }, { max_tokens: 20 }]);
 });
 
+test('a refusal before the first word is free, and one in the middle is not: our books say what the provider billed', async () => {
+  const batch = await house.submit([{ input: '⟦sim:refusal⟧' }, { input: '⟦sim:refusal?mid=1⟧' }], {
+    cap: dollars(1),
+  });
+  await house.drive(house.worker());
+  expect((await house.runsOf(batch.id)).map((run) => run.stop_reason)).toEqual(['refusal', 'refusal']);
+  const costs = await house.rows<{ cost: number }>(
+    'select cost_nanousd::float8 as cost from step s join run r on r.id = s.run_id order by r.ordinal',
+  );
+  expect(costs).toEqual([{ cost: 0 }, { cost: expect.any(Number) }]);
+  const billed = Math.round(house.simulator.control.ledger().totals.usd * USD);
+  expect(billed).toBeGreaterThan(0);
+  expect(await budgetOf(batch.id)).toMatchObject({ spent: billed });
+  await inOrder();
+});
+
+test('an agent whose window is larger than the table’s reserves for all of it', async () => {
+  const input = 'x'.repeat(300_000);
+  const small = await house.submit([{ input }], { cap: dollars(10) });
+  const large = await house.submit([{ input, agent: { context_window_limit: 1_000_000 } }], {
+    cap: dollars(10),
+  });
+  await composeProviderBatch(house.worker());
+  // Haiku 4.5: 200,000 tokens by the table, at a dollar for a million written to the cache for an hour.
+  const answer = 1_024 * 2_500;
+  expect(await budgetOf(small.id)).toMatchObject({ reserved: 200_000 * 1_000 + answer });
+  expect((await budgetOf(large.id)).reserved).toBeGreaterThan(300_000 * 1_000 + answer);
+});
+
 test('an answer of a model without a price is booked without a cost, which is not nothing', async () => {
   const prices = { version: '2030-01-01', batch_factor: 0.5, models: new Map() };
   const batch = await house.submit([{ input: 'Say hello.' }], { cap: tokens(9_999) });

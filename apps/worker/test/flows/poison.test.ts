@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
 import type {} from '../../../../test/global-setup.ts';
+import type { ProviderPort } from '../../src/provider/port.ts';
 import { answering, call, openHouse, type House } from './house.ts';
 
 let house: House;
@@ -50,6 +51,41 @@ test('a line that cannot be stored ends its own run as poison, and every other l
     [batch.id],
   );
   expect(error?.error.message).not.toContain('arsenic');
+  await house.rows('drop trigger arsenic on message');
+});
+
+/** Result lines that name a model which no price table knows. */
+async function* otherModel(chunks: AsyncIterable<Buffer>): AsyncIterable<Buffer> {
+  const all: Buffer[] = [];
+  for await (const chunk of chunks) all.push(chunk);
+  yield Buffer.from(
+    Buffer.concat(all).toString().replaceAll('"model":"claude-haiku-4-5"', '"model":"nameless"'),
+  );
+}
+
+test('a line put aside is priced as others are: by the definition, where the model that it names has no price', async () => {
+  await house.rows(
+    `create trigger arsenic before insert on message for each row execute function refuse_arsenic('assistant')`,
+  );
+  const batch = await house.submit([
+    { input: '⟦sim:fixed?text=arsenic⟧' },
+    { input: '⟦sim:fixed?text=lace⟧' },
+  ]);
+  const worker = house.worker();
+  const { provider } = worker;
+  const renamed: ProviderPort = {
+    ...provider,
+    async streamResults(...asked) {
+      const results = await provider.streamResults(...asked);
+      return results.outcome === 'open' ? { ...results, chunks: otherModel(results.chunks) } : results;
+    },
+  };
+  await house.drive({ ...worker, provider: renamed });
+  const costs = await house.rows(
+    `select cost_nanousd > 0 as paid from step s join run r on r.id = s.run_id where r.batch_id = $1`,
+    [batch.id],
+  );
+  expect(costs).toEqual([{ paid: true }, { paid: true }]);
   await house.rows('drop trigger arsenic on message');
 });
 
