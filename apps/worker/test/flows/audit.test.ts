@@ -1,5 +1,6 @@
-import { auditInvariants } from '@nightshift/db';
+import { auditInvariants, readLastAudit } from '@nightshift/db';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { auditBooks } from '../../src/flows/audit-books.ts';
 import { call, openHouse, type House } from './house.ts';
 
 let house: House;
@@ -38,3 +39,14 @@ test('whatever goes through the house leaves the database in order, also halfway
   const states = await house.rows('select distinct state from batch');
   expect(states).toEqual([{ state: 'completed' }]);
 }, 120_000);
+
+test('what is wrong with money halts submissions and is reported, though the rest of the audit fails', async () => {
+  await house.rows(`update step set sealed_at = sealed_at + interval '1 day'`);
+  await house.rows('alter table schedule rename to schedule_away');
+  await expect(auditBooks(house.worker())).rejects.toThrow('schedule');
+  const report = await readLastAudit(house.database.db);
+  expect(new Set(report?.violations.map(({ id }) => id))).toEqual(new Set(['I13']));
+  expect(await house.rows('select pause_reason from credential')).toEqual([
+    { pause_reason: expect.stringContaining('I13') },
+  ]);
+});

@@ -131,13 +131,14 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
 
 /** What should move and does not: true of a healthy house at any moment, false where every worker is stopped. */
 export function livenessInvariant(stalledAfterMs: number): Invariant {
-  const limit = sql`app_now() - ${stalledAfterMs} * interval '1 millisecond'`;
+  const limit = sql`(select app_now() - ${stalledAfterMs} * interval '1 millisecond')`;
   return {
     id: 'I12',
-    name: 'nothing has been due and unheld for long',
+    name: 'nothing has been due and unheld for long, and nothing waits for long that only the sweep finds',
     sql: sql`
+      -- Of one that has ended, its callback is due.
       select 'batch' as what, id, state, next_due_at, lease_until from batch
-       where state in ('running', 'cancelling') and next_due_at < ${limit} and lease_until < ${limit}
+       where state <> 'receiving' and next_due_at < ${limit} and lease_until < ${limit}
       union all
       select 'provider_batch', p.id, p.state, p.next_due_at, p.lease_until
         from provider_batch p join credential c on c.name = p.credential
@@ -146,6 +147,32 @@ export function livenessInvariant(stalledAfterMs: number): Invariant {
          and (p.state <> 'building' or coalesce(c.paused_until, '-infinity') < ${limit})
       union all
       select 'run_chunk', id, kind, next_due_at, lease_until from run_chunk
-       where next_due_at < ${limit} and lease_until < ${limit}`,
+       where next_due_at < ${limit} and lease_until < ${limit}
+      union all
+      select 'run past its deadline', id, state, overdue_from, null from run
+       where overdue_from < ${limit} and state in ('queued', 'ready', 'requires_action')
+      union all
+      select 'run whose conversation is free', r.id, r.state, r.created_at, null
+        from run r join conversation c on c.id = r.conversation_id join batch b on b.id = r.batch_id
+       where r.state = 'queued' and r.created_at < ${limit} and c.run_id is null and b.state <> 'cancelling'
+         -- It may have been held a moment ago.
+         and not exists (select 1 from run h where h.conversation_id = c.id and h.ended_at >= ${limit})
+      union all
+      select 'batch without open runs', b.id, b.state, b.next_due_at, b.lease_until from batch b
+       where b.state in ('running', 'paused', 'cancelling') and b.next_due_at is null and b.created_at < ${limit}
+         and not exists (select 1 from run r
+                          where r.batch_id = b.id and (r.ended_at is null or r.ended_at >= ${limit}))
+      union all
+      select 'batch with room again', b.id, g.room, b.next_due_at, b.lease_until
+        from batch_budget g join batch b on b.id = g.batch_id
+       where g.room = 'freed' and b.state = 'running' and b.updated_at < ${limit}
+         and exists (select 1 from run r where r.batch_id = b.id and r.state = 'ready')
+         -- What gives room back has left its mark: a step or run that ended, runs in a chunk again, or past their deadline.
+         and not exists (
+           select 1 from run r left join step s on s.run_id = r.id
+            where r.batch_id = b.id
+              and (r.overdue_from <= (select app_now())
+                   or greatest(r.created_at, r.ended_at, s.sealed_at, s.applied_at, s.ended_at) >= ${limit}
+                   or (r.state = 'ready' and r.id in (select unnest(run_ids) from run_chunk))))`,
   };
 }

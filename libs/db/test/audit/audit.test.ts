@@ -355,6 +355,27 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
     'a batch is forgotten': [
       `update batch set next_due_at = now() - interval '1 hour', lease_until = '-infinity', lease_owner = null where state = 'cancelling'`,
     ],
+    'a callback is forgotten': [
+      `update batch set next_due_at = now() - interval '1 hour', lease_until = '-infinity', lease_owner = null where completed_at is not null`,
+    ],
+    'a run past its deadline is forgotten': [
+      `update run set deadline_at = now() - interval '1 hour', overdue_from = now() - interval '1 hour' where state = 'ready'`,
+    ],
+    'a run waits for nobody': [
+      `update run set created_at = now() - interval '1 hour' where state = 'queued'`,
+      `update conversation set run_id = null where id in (select conversation_id from run where state = 'queued')`,
+    ],
+    'a batch without open runs is forgotten': [
+      `update batch set created_at = now() - interval '1 hour', next_due_at = null where state = 'running'`,
+      `update run set state = 'failed', error = '{}', stop_reason = 'poison', ended_at = now() - interval '1 hour' where ended_at is null`,
+    ],
+    'runs that wait for room are forgotten': [
+      `insert into batch_budget (batch_id, project_id, room) select id, project_id, 'freed' from batch where state = 'running'`,
+      `update batch set updated_at = now() - interval '1 hour'`,
+      `update run set created_at = now() - interval '1 hour', ended_at = ended_at - interval '1 hour'`,
+      `update step set sealed_at = sealed_at - interval '1 hour', applied_at = applied_at - interval '1 hour', ended_at = ended_at - interval '1 hour'`,
+      `delete from run_chunk`,
+    ],
   },
   I13: {
     'a step is sealed for an ended run': [
