@@ -3,6 +3,7 @@ import { auditInvariants } from '@nightshift/db';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
 import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { sweep } from '../../src/flows/sweep.ts';
 import { answering, openHouse, recording, script, type House } from './house.ts';
 
 let house: House;
@@ -167,4 +168,24 @@ test('runs whose deadlines pass while a body is encoded do not keep the others b
   expect(await house.rows(`select state, request_count from provider_batch`)).toEqual([
     { state: 'submitted', request_count: 1 },
   ]);
+});
+
+test('a part of the sweep that fails keeps no other from its turn, and is told at the end', async () => {
+  const { run_ids } = await house.submit([
+    { input: 'too late', deadline: PAST },
+    { input: 'ended' },
+    { input: 'behind it', same_agent_as: 1 },
+  ]);
+  await house.rows(
+    `update run set state = 'cancelled', stop_reason = 'cancelled', ended_at = app_now() where id = $1`,
+    [run_ids[1]],
+  );
+  await house.rows('update conversation set run_id = null where run_id = $1', [run_ids[1]]);
+  await house.rows(`
+    create function stay() returns trigger language plpgsql as $$ begin raise exception 'not now'; end $$`);
+  await house.rows(
+    `create trigger stay before update on run for each row when (new.stop_reason = 'deadline') execute function stay()`,
+  );
+  await expect(sweep(house.worker())).rejects.toThrow('not now');
+  expect(await house.rows('select state from run where id = $1', [run_ids[2]])).toEqual([{ state: 'ready' }]);
 });
