@@ -39,17 +39,45 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = {
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...MIGRATIONS }) };
 
+/** Times that a migration waits for its locks, each for as long as the connection's `lock_timeout`. */
+const TRIES_MAX = 4;
+const LOCK_TIMEOUT = '55P03';
+
 /**
  * Brings the database to this program's schema, under Kysely's advisory lock, so that several starters may call it
- * at once. Throws `database_from_future` when the database knows migrations that this program does not.
+ * at once. Throws `database_from_future` when the database knows migrations that this program does not, and `not_ready`,
+ * naming who to stop, when others hold the locks that it needs: an audit holds them for minutes. Nothing is changed then.
  * Returns the names that were applied now.
  */
 export async function migrateToLatest(db: Database): Promise<readonly string[]> {
   await refuseFutureDatabase(db);
-  const { error, results } = await new Migrator({ db, provider }).migrateToLatest();
-  if (error !== undefined)
-    throw error instanceof Error ? error : new Error('The migration failed.', { cause: error });
-  return (results ?? []).map((result) => result.migrationName);
+  for (let attempt = 1; ; attempt++) {
+    const { error, results } = await new Migrator({ db, provider }).migrateToLatest();
+    if (error === undefined) return (results ?? []).map((result) => result.migrationName);
+    if ((error as { readonly code?: unknown }).code !== LOCK_TIMEOUT)
+      throw error instanceof Error ? error : new Error('The migration failed.', { cause: error });
+    if (attempt < TRIES_MAX) continue;
+    throw new NightshiftError(
+      'not_ready',
+      `The migration waits for locks that others hold. Stop these, or wait for their end, then migrate again: ${await readHolders(db)}.`,
+      { cause: error },
+    );
+  }
+}
+
+/** Who has a transaction open in this database, the oldest first. */
+async function readHolders(db: Database): Promise<string> {
+  const { rows } = await sql<{ name: string; pid: number; seconds: number }>`
+    select coalesce(nullif(application_name, ''), 'a program without a name') as name, pid,
+           extract(epoch from clock_timestamp() - xact_start)::int as seconds
+      from pg_stat_activity
+     where datname = current_database() and pid <> pg_backend_pid() and xact_start is not null
+     order by xact_start limit 5
+  `.execute(db);
+  const named = rows.map(
+    ({ name, pid, seconds }) => `${name} (Postgres process ${pid}, in a transaction for ${seconds} s)`,
+  );
+  return named.length === 0 ? 'nobody any more' : named.join(', ');
 }
 
 /** Throws `database_from_future` when the database is ahead of this program, `not_ready` when it is behind. */

@@ -16,8 +16,10 @@ let empty: Awaited<ReturnType<typeof openEmptyDatabase>>;
 const open: Database[] = [];
 
 /** A program of its own: its own pool on the database. */
-function program(): Database {
-  const db = connect(createPool({ url: empty.url, max: 2, applicationName: 'test' }));
+function program(
+  options: { readonly applicationName?: string; readonly lockTimeoutMs?: number } = {},
+): Database {
+  const db = connect(createPool({ url: empty.url, max: 2, applicationName: 'test', ...options }));
   open.push(db);
   return db;
 }
@@ -44,6 +46,26 @@ describe('migrating', () => {
   test('programs that start together apply every migration once between them', async () => {
     const applied = await Promise.all(Array.from({ length: 4 }, () => migrateToLatest(program())));
     expect(applied.flat()).toEqual(ALL);
+  });
+
+  test('waits for those who hold its locks, and names them when they hold them for too long', async () => {
+    const patient = program({ lockTimeoutMs: 5_000 });
+    const provider = { getMigrations: () => Promise.resolve({ ...MIGRATIONS }) };
+    const last = ALL.at(-1)!;
+    await new Migrator({ db: patient, provider }).migrateTo(ALL.at(-2)!);
+    const migrated = await program({ applicationName: 'some-audit' })
+      .transaction()
+      .execute(async (audit) => {
+        await sql`lock table kysely_migration, run, step, batch, provider_batch, run_chunk, credential in access share mode`.execute(
+          audit,
+        );
+        await expect(migrateToLatest(program({ lockTimeoutMs: 20 }))).rejects.toMatchObject({
+          code: 'not_ready',
+          message: expect.stringMatching(/Stop these.*: some-audit \(Postgres process \d+/),
+        });
+        return { later: migrateToLatest(patient) };
+      });
+    expect(await migrated.later).toEqual([last]);
   });
 
   test('a database that a later release has migrated is refused and left as it is', async () => {
