@@ -49,7 +49,7 @@ export interface BatchEstimate {
   readonly cost_nanousd: Range | null;
   readonly unpriced_models: readonly string[];
   /**
-   * Against the caps, the graver of two: `fits` whatever happens; `may_pause` when only the worst exceeds one; `will_pause`
+   * Against the caps, the graver of two: `fits` even when the worst comes; `may_pause` when only the worst exceeds one; `will_pause`
    * when what is expected does; `cannot_start` when not even one request fits, be it for the caps of the runs; `unknown`
    * without a price; null without a cap of the batch.
    */
@@ -95,9 +95,10 @@ function courseOf(
 
 /**
  * Estimates a batch without spending anything. `low`: one short answer a run. `expected`: by history, or a few steps of
- * middling answers. `worst`: every step, filled to its last token and cut off once, with a summary before it, as cut off, in the whole
- * window of the model from the second step on, each prompt token billed by the dearest column; what is reserved never
- * exceeds it.
+ * middling answers. `worst`: every step, filled to its last token and cut off once, with a summary before it, cut off as well,
+ * in the whole window of the model from the second step on, each prompt token billed by the dearest column; what is reserved
+ * for these never exceeds it. Answers that are of no use, which are paid and asked for again a few times, come on top: they are
+ * so rare that a worst with four of each would say nothing.
  */
 export function estimateBatch(prices: PriceTable, groups: readonly RunGroup[], cap: Cap): BatchEstimate {
   const total = { low: blank(), expected: blank(), worst: blank() };

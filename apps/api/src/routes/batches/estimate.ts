@@ -25,8 +25,8 @@ const batchEstimate = z
       .enum(['fits', 'may_pause', 'will_pause', 'cannot_start', 'unknown'])
       .nullable()
       .describe(
-        'Against the caps of the body: `fits` whatever happens; `may_pause` if the worst comes; `will_pause` if the expected ' +
-          'does; `cannot_start` without room for any first request, also for the caps of the runs; `unknown` without a price; ' +
+        'Against the caps of the body: `fits` even if the worst comes, answers aside that are of no use, paid and asked for ' +
+          'again; `may_pause` if the worst comes; `will_pause` if the expected does; `cannot_start` without room for any first request, also for the caps of the runs; `unknown` without a price; ' +
           'null without a cap of the batch.',
       ),
   })
