@@ -30,7 +30,7 @@ COPY libs/db/src libs/db/src
 COPY libs/queue/src libs/queue/src
 COPY libs/services/src libs/services/src
 COPY apps/api/src apps/api/src
-COPY scripts/migrate.ts scripts/
+COPY scripts/command-line.ts scripts/migrate.ts scripts/
 # The only place that is written to; the rest may be mounted read-only.
 RUN install -d -o node -g node /data
 VOLUME /data
