@@ -75,8 +75,8 @@ async function live(on: Database): Promise<void> {
     on,
     first,
     answer([
-      { type: 'text', text: 'a' },
-      { type: 'tool_use', id: 'toolu_\u0000', name: 'look', input: {} },
+      { type: 'text', text: 'a\u0000' },
+      { type: 'tool_use', id: 'toolu_1', name: 'look', input: {} },
     ]),
     { run_ids: [calling] },
   );

@@ -3,12 +3,34 @@ import { elementsOf } from './scan.ts';
 /** What a message says that held nothing but blank texts: the provider takes no empty message. */
 const NOTHING_LEFT = '[{"type":"text","text":"(nothing)"}]';
 
-/** White space may stand as it is or escaped; other escaped characters are told apart once a message is looked at. */
-const BLANK_TEXT = /"text"\s*:\s*"(?:\s|\\[nrtf]|\\u[0-9a-fA-F]{4})*"/;
+const KEY = '"text"';
+/** White space, as it is or escaped; other escaped characters are told apart once a message is looked at. */
+const SPACE = /\s|\\[nrtf]|\\u[0-9a-fA-F]{4}/y;
 
-/** Cheap, and true for every messages array that holds a blank text. */
+/** Cheap, and true for every messages array that holds a blank text. Texts of any length: nothing is remembered on the way. */
 export function mayHoldBlankText(messagesJson: string): boolean {
-  return BLANK_TEXT.test(messagesJson);
+  for (let at = messagesJson.indexOf(KEY); at >= 0; at = messagesJson.indexOf(KEY, at + 1)) {
+    let next = afterSpace(messagesJson, at + KEY.length);
+    if (messagesJson[next] !== ':') continue;
+    next = afterSpace(messagesJson, next + 1);
+    if (messagesJson[next] === '"' && messagesJson[afterSpace(messagesJson, next + 1)] === '"') return true;
+  }
+  return false;
+}
+
+function afterSpace(text: string, from: number): number {
+  let at = from;
+  while (isSpaceStart(text.charCodeAt(at))) {
+    SPACE.lastIndex = at;
+    if (!SPACE.test(text)) break;
+    at = SPACE.lastIndex;
+  }
+  return at;
+}
+
+/** Whether white space may begin with this character; most texts are told apart by that. */
+function isSpaceStart(code: number): boolean {
+  return code <= 0x20 || code === 0x5c || code >= 0x80;
 }
 
 /**
