@@ -8,6 +8,7 @@ import {
   parseModelHandle,
   reserveAmount,
   reserveNanoUsd,
+  summaryLimits,
   UNKNOWN_MEDIA,
   utf8Length,
   worstInputTokens,
@@ -140,18 +141,24 @@ async function toAskingRuns(
       request === undefined || cached === undefined
         ? null
         : sizeOf(request, cached, encode, (sized) => outputTokensMax(sized, prices, calibrations));
+    const spent = { cost_nanousd: row.spent_nanousd, output_tokens: row.spent_output_tokens };
+    const output_tokens = outputTokensOf(row, size);
     return {
       run_id: row.run_id,
       batch_id: row.batch_id,
-      cost_nanousd: worstCostOf(prices, row, size),
-      output_tokens: size?.output_tokens ?? row.max_tokens,
-      account: {
-        cap: row.cap,
-        spent: { cost_nanousd: row.spent_nanousd, output_tokens: row.spent_output_tokens },
-        reserved: NO_AMOUNT,
-      },
+      cost_nanousd: worstCostOf(prices, row, size, output_tokens),
+      output_tokens,
+      account: { cap: row.cap, spent, reserved: NO_AMOUNT },
     };
   });
+}
+
+/** Tokens that a request may write. A summary in its place takes no more than the run's own cap leaves, if that is enough for one. */
+function outputTokensOf(row: AskingRow, size: AskingSize | null): number {
+  if (size === null || size.output_tokens <= row.max_tokens) return row.max_tokens;
+  const { summary_tokens } = summaryLimits(Infinity);
+  const room = (row.cap.output_tokens ?? Infinity) - row.spent_output_tokens;
+  return Math.max(row.max_tokens, Math.min(size.output_tokens, Math.max(summary_tokens, room)));
 }
 
 /** The sealed requests with these ordinals, read as the runs of ordinals that they are. */
@@ -212,11 +219,15 @@ function mediaOf(messagesJson: string): MediaCount {
 }
 
 /** Null for a model without a price. */
-function worstCostOf(prices: PriceTable, row: AskingRow, size: AskingSize | null): number | null {
+function worstCostOf(
+  prices: PriceTable,
+  row: AskingRow,
+  size: AskingSize | null,
+  outputTokens: number,
+): number | null {
   const name = parseModelHandle(row.model)?.name ?? row.model;
   if (modelPrice(prices, name) === null) return null;
   if (size === null) return 0;
-  const { output_tokens, ...rest } = size;
-  const measured = { ...rest, window_tokens: row.context_window_limit };
-  return reserveNanoUsd(prices, name, worstInputTokens(prices, name, measured), output_tokens);
+  const measured = { ...size, window_tokens: row.context_window_limit };
+  return reserveNanoUsd(prices, name, worstInputTokens(prices, name, measured), outputTokens);
 }

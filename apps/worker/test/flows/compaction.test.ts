@@ -236,6 +236,18 @@ describe('the request for a summary', () => {
     ]);
     expect(reserved).toEqual([{ reserved_output_tokens: 2_048, max_tokens_fitted: 2_048 }]);
   });
+
+  test('takes what the cap of its run leaves, where that is enough for one', async () => {
+    summariseAs(STILL_OPEN);
+    const { provider, sent } = recording();
+    const cap = { cost_nanousd: 10_000_000_000, output_tokens: 6_000 };
+    const batch = await house.submit([short({ model: 'anthropic/claude-opus-5-5', cap })]);
+    await house.drive(house.worker({ provider }));
+    expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'completed' }]);
+    const [{ max_tokens } = { max_tokens: 0 }] = sent.filter(isSummaryRequest);
+    expect(max_tokens).toBeGreaterThan(2_048);
+    expect(max_tokens).toBeLessThanOrEqual(6_000);
+  });
 });
 
 describe('whatever is killed around a summary', () => {
