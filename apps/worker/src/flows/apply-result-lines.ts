@@ -29,6 +29,7 @@ import {
   commitQuarantinedLines,
   holdLease,
   inTransaction,
+  judgeError,
   lockRuns,
   markFinishedBatches,
   newId,
@@ -273,7 +274,11 @@ async function pricedAnswer(
   if (outcome.kind !== 'answered') return null;
   // Unless it must be looked at: the definition may be what is wrong.
   if (outcome.answer.cost_nanousd !== null) return outcome.answer;
-  const cached = (await definitions.get(trx, [definition_id])).get(definition_id);
+  const found = await definitions.get(trx, [definition_id]).catch((error: unknown) => {
+    if (judgeError(error) !== 'poison') throw error;
+    return null;
+  });
+  const cached = found?.get(definition_id);
   const priced = withPriceOf(outcome, cached, settings.prices);
   return priced.kind === 'answered' ? priced.answer : null;
 }

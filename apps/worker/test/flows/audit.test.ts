@@ -41,12 +41,29 @@ test('whatever goes through the house leaves the database in order, also halfway
 }, 120_000);
 
 test('what is wrong with money halts submissions and is reported, though the rest of the audit fails', async () => {
-  await house.rows(`update step set sealed_at = sealed_at + interval '1 day'`);
+  await house.rows('update provider_batch set request_count = request_count + 1');
   await house.rows('alter table schedule rename to schedule_away');
   await expect(auditBooks(house.worker())).rejects.toThrow('schedule');
   const report = await readLastAudit(house.database.db);
-  expect(new Set(report?.violations.map(({ id }) => id))).toEqual(new Set(['I13']));
+  expect(new Set(report?.violations.map(({ id }) => id))).toEqual(new Set(['I9']));
   expect(await house.rows('select pause_reason from credential')).toEqual([
-    { pause_reason: expect.stringContaining('I13') },
+    { pause_reason: expect.stringContaining('I9') },
   ]);
+});
+
+test('times that a clock which was set back has written are reported, and stop nothing', async () => {
+  const clocks = await openHouse(inject('postgresUrl'));
+  try {
+    await clocks.submit([{ input: 'Say hello.' }]);
+    const worker = clocks.worker();
+    await clocks.drive(worker);
+    await clocks.rows(`update step set sealed_at = sealed_at + interval '1 day'`);
+    await clocks.rows('delete from audit_report');
+    await auditBooks(worker);
+    const report = await readLastAudit(clocks.database.db);
+    expect(new Set(report?.violations.map(({ id }) => id))).toEqual(new Set(['I13']));
+    expect(await clocks.rows('select 1 from credential where pause_reason is not null')).toEqual([]);
+  } finally {
+    await clocks.close();
+  }
 });
