@@ -31,6 +31,7 @@ const variables = new Set([
 /** Names that are others' to give: PostgreSQL's programs and settings, and what the provider answers. */
 const WORDS_OF_OTHERS: ReadonlySet<string> = new Set([
   'pg_dump',
+  'pg_restore',
   'pg_basebackup',
   'archive_command',
   'max_wal_size',
