@@ -8,6 +8,8 @@ import { buildServer } from './server.ts';
 
 /** Milliseconds from a signal to the end, whatever hangs. */
 const SHUTDOWN_MS = 20_000;
+/** Milliseconds for which the same wish may arrive again, from a process group and from the parent. */
+const REPEAT_MS = 1_000;
 
 try {
   await start(readConfig());
@@ -54,7 +56,13 @@ async function start(config: Config): Promise<void> {
     await bell.close();
     await Promise.all([db.destroy(), auditDb.destroy()]);
   };
+  let toldAt: number | null = null;
   const onSignal = (): void => {
+    if (toldAt !== null) {
+      if (performance.now() - toldAt > REPEAT_MS) process.exit(1);
+      return;
+    }
+    toldAt = performance.now();
     const deadline = setTimeout(() => process.exit(1), SHUTDOWN_MS);
     deadline.unref();
     stop().then(
@@ -65,15 +73,15 @@ async function start(config: Config): Promise<void> {
       },
     );
   };
-  // A second signal ends the process at once: `once` gives it back its default.
-  process.once('SIGTERM', onSignal);
-  process.once('SIGINT', onSignal);
+  // A second signal ends the process at once.
+  process.on('SIGTERM', onSignal);
+  process.on('SIGINT', onSignal);
 
   try {
     const address = await app.listen({ host: config.host, port: config.port });
     console.log(`Nightshift API at ${address}, model: ${config.model}`);
     // Not before: an API that cannot listen would be kept alive by its standard input.
-    if (config.exitWithParent) process.stdin.once('end', onSignal).resume();
+    if (config.exitWithParent) process.stdin.once('end', () => toldAt ?? onSignal()).resume();
     if (kept?.isNew === true) console.log(`API key (kept in ${kept.path}): ${kept.key}`);
   } catch (error) {
     await stop();

@@ -10,6 +10,8 @@ import { startWorker } from './worker.ts';
 
 /** Milliseconds that a stop may take before leases are left to run out. */
 const STOP_DEADLINE_MS = 20_000;
+/** Milliseconds for which the same wish may arrive again, from a process group and from the parent. */
+const REPEAT_MS = 1_000;
 /** Milliseconds for what no longer matters once the leases are back: tool threads, connections. */
 const TIDY_MS = 3_000;
 
@@ -68,9 +70,14 @@ const starting = startWorker(config, {
 });
 
 let stopping = false;
+let toldAt = -Infinity;
 async function stop(signal: string): Promise<void> {
-  if (stopping) process.exit(1);
+  if (stopping) {
+    if (performance.now() - toldAt > REPEAT_MS) process.exit(1);
+    return;
+  }
   stopping = true;
+  toldAt = performance.now();
   log.info({ signal }, 'worker stops');
   setTimeout(() => {
     log.error('the stop took too long; leases run out by themselves');

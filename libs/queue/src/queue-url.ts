@@ -46,8 +46,18 @@ function withoutEmptyHost(queueUrl: string): string {
   const [, scheme, user, rest] = /^(postgres(?:ql)?:\/\/)([^/?#]*@)(\/.*)$/.exec(queueUrl) ?? [];
   if (scheme === undefined || !URL.canParse(`${scheme}${user}host${rest}`)) return queueUrl;
   const { username, password } = new URL(`${scheme}${user}host`);
+  if (!isDecodable(username + password)) return queueUrl;
   const url = new URL(`${scheme}${rest}`);
   url.searchParams.set('user', decodeURIComponent(username));
   if (password !== '') url.searchParams.set('password', decodeURIComponent(password));
   return url.href;
+}
+
+function isDecodable(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
 }

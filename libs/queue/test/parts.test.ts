@@ -65,6 +65,10 @@ describe('a queue URL', () => {
     expect(parseQueueUrl(url)).toMatchObject({ url, backend, prefix: 'nightshift' });
   });
 
+  test('a user without a host whose password cannot be read is refused by the name of the variable', () => {
+    expect(() => parseQueueUrl('postgres://me:p%ss@/app?host=/tmp')).toThrow('QUEUE_URL is not usable');
+  });
+
   test('a user without a host, as with a socket, is given in the query', () => {
     const { backend, url } = parseQueueUrl(
       'postgres://me:p%40ss@/app?host=/var/run/postgresql&sslmode=disable',
