@@ -39,9 +39,10 @@ const STALE_MS = 60_000;
 function removeStale(home: string): void {
   for (const name of readdirSync(home)) {
     const directory = join(home, name);
-    if (!name.startsWith('proof-') || directoryOwner(directory) !== null) continue;
+    if (!name.startsWith('proof-')) continue;
     const { mtimeMs = Date.now() } = statSync(directory, { throwIfNoEntry: false }) ?? {};
-    if (Date.now() - mtimeMs > STALE_MS) rmSync(directory, { recursive: true, force: true, maxRetries: 5 });
+    if (Date.now() - mtimeMs < STALE_MS || directoryOwner(directory) !== null) continue;
+    rmSync(directory, { recursive: true, force: true, maxRetries: 5 });
   }
 }
 

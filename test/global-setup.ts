@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
@@ -34,16 +34,25 @@ export default async function setup(project: TestProject): Promise<() => Promise
   };
 }
 
-/** Data directories of runs that were killed before they could remove them; one without a lock has just been made. */
+/** Milliseconds since a sign of life after which a directory was left by somebody. */
+const STALE_MS = 60_000;
+
+/** Data directories of runs that were killed before they could remove them; a young one may just have been made. */
 function removeLeftovers(): void {
   for (const name of readdirSync(tmpdir())) {
     if (!name.startsWith(PREFIX)) continue;
     const directory = join(tmpdir(), name);
     try {
-      if (!existsSync(join(directory, 'owner.lock')) || directoryOwner(directory) !== null) continue;
+      if (Date.now() - lastTouched(directory) < STALE_MS || directoryOwner(directory, 0) !== null) continue;
       rmSync(directory, { recursive: true, force: true });
     } catch {
       // Somebody else's: not ours to judge.
     }
   }
+}
+
+/** When the owner last said that it lives, or the directory was made; in milliseconds since the epoch. */
+function lastTouched(directory: string): number {
+  const lock = statSync(join(directory, 'owner.lock'), { throwIfNoEntry: false });
+  return (lock ?? statSync(directory)).mtimeMs;
 }
