@@ -289,6 +289,7 @@ export {
   summaryMaxTokens,
   summaryMessage,
   summaryRequest,
+  tokensToReserve,
   type SummaryLimits,
   type SummaryRequest,
 } from './context/summary.ts';

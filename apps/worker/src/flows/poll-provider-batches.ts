@@ -58,8 +58,8 @@ async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowRep
     const lease = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
     const silence = unanswered.get(batch.id);
     if (silence !== undefined) {
-      // The provider did not answer: no sign of anything. Ask again at the usual pace, or when it wishes; burn nothing. What it said before
-      // an outage counts no longer: that it knows nothing is believed when it says so all the time.
+      // The provider did not answer: no sign of anything. Ask again at the usual pace, or when it wishes; burn nothing. What it
+      // said before an outage counts no longer: that it knows nothing is believed when it says so all the time.
       const told = now.getTime() - toldAt(batch) <= TELL_AGAIN_MS;
       isNews ||= !told;
       polled.push({

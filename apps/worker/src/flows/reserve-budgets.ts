@@ -8,7 +8,7 @@ import {
   parseModelHandle,
   reserveAmount,
   reserveNanoUsd,
-  summaryLimits,
+  tokensToReserve,
   UNKNOWN_MEDIA,
   utf8Length,
   worstInputTokens,
@@ -142,7 +142,8 @@ async function toAskingRuns(
         ? null
         : sizeOf(request, cached, encode, (sized) => outputTokensMax(sized, prices, calibrations));
     const spent = { cost_nanousd: row.spent_nanousd, output_tokens: row.spent_output_tokens };
-    const output_tokens = outputTokensOf(row, size);
+    const room = (row.cap.output_tokens ?? Infinity) - row.spent_output_tokens;
+    const output_tokens = tokensToReserve(row.max_tokens, size?.output_tokens ?? 0, room);
     return {
       run_id: row.run_id,
       batch_id: row.batch_id,
@@ -151,14 +152,6 @@ async function toAskingRuns(
       account: { cap: row.cap, spent, reserved: NO_AMOUNT },
     };
   });
-}
-
-/** Tokens that a request may write. A summary in its place takes no more than the run's own cap leaves, if that is enough for one. */
-function outputTokensOf(row: AskingRow, size: AskingSize | null): number {
-  if (size === null || size.output_tokens <= row.max_tokens) return row.max_tokens;
-  const { summary_tokens } = summaryLimits(Infinity);
-  const room = (row.cap.output_tokens ?? Infinity) - row.spent_output_tokens;
-  return Math.max(row.max_tokens, Math.min(size.output_tokens, Math.max(summary_tokens, room)));
 }
 
 /** The sealed requests with these ordinals, read as the runs of ordinals that they are. */

@@ -40,6 +40,15 @@ export function summaryMaxTokens(modelName: string, boost: number): number {
   return (SUMMARY_LIMITS_DEFAULT.summary_tokens + thinking) * 2 ** boost;
 }
 
+/**
+ * Output tokens to reserve for a step of `maxTokens` that may have to become a summary of `summaryMax`: that summary, so far as
+ * the run's own cap has `room` for it, and never less than one without thoughts may take. What is reserved bounds what is sent.
+ */
+export function tokensToReserve(maxTokens: number, summaryMax: number, room: number): number {
+  const least = SUMMARY_LIMITS_DEFAULT.summary_tokens;
+  return Math.max(maxTokens, Math.min(summaryMax, Math.max(least, room)));
+}
+
 /** What of an agent's `model_settings.extra` holds for its summaries: how much effort they are worth. */
 export function summaryExtra({ output_config }: JsonObject): JsonObject {
   const effort = isJsonObject(output_config) ? output_config['effort'] : undefined;

@@ -7,6 +7,7 @@ import {
   summaryMessage,
   summaryOf,
   summaryRequest,
+  tokensToReserve,
   type TranscriptMessage,
 } from '../../src/context/summary.ts';
 
@@ -144,4 +145,14 @@ describe('a summary', () => {
     });
     expect(summaryMessage('x', 1)).toContain('1 earlier message is');
   });
+});
+
+test.each([
+  ['a step that stays as it is', 100, 0, 50, 100],
+  ['a summary where the run has no cap', 100, 10_240, Infinity, 10_240],
+  ['a summary that the cap leaves room for in part', 100, 10_240, 6_000, 6_000],
+  ['a summary for which the cap is too small, whose run ends for that', 100, 10_240, 900, 2_048],
+  ['answers that are longer than a summary', 16_000, 10_240, Infinity, 16_000],
+])('reserves for %s', (_what, maxTokens, summaryMax, room, reserved) => {
+  expect(tokensToReserve(maxTokens, summaryMax, room)).toBe(reserved);
 });
