@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { createWishToEnd } from '../libs/services/src/index.ts';
 import { endWith, given, readCommandLine, wholeNumber } from './command-line.ts';
 import { keepRunning } from './stack/keep-running.ts';
 import { apiSettings, checkListeners, workerSettings } from './stack/settings.ts';
@@ -8,8 +9,6 @@ import { startStack, type Stack } from './stack/stack.ts';
 // ANTHROPIC_API_KEY is set, the API and one worker (WORKERS for more). Stays up until Ctrl-C.
 const PORT_DEFAULT = '8283';
 const WORKERS_MAX = 64;
-/** Milliseconds for which the same wish may arrive again: a signal to a process group comes from the group and from npm. */
-const REPEAT_MS = 1_000;
 
 readCommandLine({
   name: 'start',
@@ -23,20 +22,19 @@ const dataDir = given('DATA_DIR') ?? '.data';
 const wantedPort = given('PORT');
 
 // Before anything is started: from then on there is something to stop.
-let stopping = false;
+const wish = createWishToEnd();
 let leaveAlone = (): void => undefined;
-let toldAt = -Infinity;
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, onSignal);
 const starting = start();
-const stack = await starting.catch((error: unknown) => (isStopping() ? undefined : endWith(error)));
-if (stack !== undefined && !isStopping()) {
+const stack = await starting.catch((error: unknown) => (wish.isTold() ? undefined : endWith(error)));
+if (stack !== undefined && !wish.isTold()) {
   leaveAlone = keepRunning(stack, {
     say: (line) => {
       console.error(line);
     },
     giveUp: ({ message }) => {
       console.error(message);
-      if (!isStopping()) void stop(1);
+      if (wish.tell() === 'first') void stop(1);
     },
   });
   announce(stack);
@@ -44,27 +42,18 @@ if (stack !== undefined && !isStopping()) {
 
 /** The first asks for an end in order, a later one for an end at once. */
 function onSignal(): void {
-  if (isStopping()) {
-    if (performance.now() - toldAt > REPEAT_MS) process.exit(1);
-    return;
-  }
-  toldAt = performance.now();
-  void stop(0);
+  const told = wish.tell();
+  if (told === 'at once') process.exit(1);
+  if (told === 'first') void stop(0);
 }
 
 async function stop(exitCode: number): Promise<void> {
-  stopping = true;
   leaveAlone();
   console.error('Stopping …');
   // What a start that fails has started, it stops itself.
   const started = await starting.catch(() => undefined);
   await started?.stop();
   process.exit(exitCode);
-}
-
-/** Asked, not looked at: it changes while something is awaited. */
-function isStopping(): boolean {
-  return stopping;
 }
 
 function announce({ apiUrl, apiKey, workers: { length: workers }, simulatorControlUrl }: Stack): void {

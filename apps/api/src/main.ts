@@ -1,15 +1,13 @@
 import { isError } from '@nightshift/agent-core';
 import { assertMigrated, connect } from '@nightshift/db';
 import { openBell } from '@nightshift/queue';
-import { AUDIT_STATEMENT_MS, checkRedis, createPool } from '@nightshift/services';
+import { AUDIT_STATEMENT_MS, checkRedis, createPool, createWishToEnd } from '@nightshift/services';
 import { keepApiKey } from './api-key.ts';
 import { readConfig, type Config } from './config.ts';
 import { buildServer } from './server.ts';
 
 /** Milliseconds from a signal to the end, whatever hangs. */
 const SHUTDOWN_MS = 20_000;
-/** Milliseconds for which the same wish may arrive again, from a process group and from the parent. */
-const REPEAT_MS = 1_000;
 
 try {
   await start(readConfig());
@@ -56,13 +54,11 @@ async function start(config: Config): Promise<void> {
     await bell.close();
     await Promise.all([db.destroy(), auditDb.destroy()]);
   };
-  let toldAt: number | null = null;
+  const wish = createWishToEnd();
   const onSignal = (): void => {
-    if (toldAt !== null) {
-      if (performance.now() - toldAt > REPEAT_MS) process.exit(1);
-      return;
-    }
-    toldAt = performance.now();
+    const told = wish.tell();
+    if (told === 'at once') process.exit(1);
+    if (told === 'again') return;
     const deadline = setTimeout(() => process.exit(1), SHUTDOWN_MS);
     deadline.unref();
     stop().then(
@@ -81,7 +77,11 @@ async function start(config: Config): Promise<void> {
     const address = await app.listen({ host: config.host, port: config.port });
     console.log(`Nightshift API at ${address}, model: ${config.model}`);
     // Not before: an API that cannot listen would be kept alive by its standard input.
-    if (config.exitWithParent) process.stdin.once('end', () => toldAt ?? onSignal()).resume();
+    if (config.exitWithParent) {
+      // A parent that goes while this stops is no second wish to hurry.
+      const onEnd = (): void => (wish.isTold() ? undefined : onSignal());
+      process.stdin.once('end', onEnd).resume();
+    }
     if (kept?.isNew === true) console.log(`API key (kept in ${kept.path}): ${kept.key}`);
   } catch (error) {
     await stop();

@@ -1,5 +1,5 @@
 import { isError } from '@nightshift/agent-core';
-import { AUDIT_STATEMENT_MS, createPool } from '@nightshift/services';
+import { AUDIT_STATEMENT_MS, createPool, createWishToEnd } from '@nightshift/services';
 import { startToolHost } from '@nightshift/tool-host';
 import { assertMigrated, connect } from '@nightshift/db';
 import { pino } from 'pino';
@@ -10,8 +10,6 @@ import { startWorker } from './worker.ts';
 
 /** Milliseconds that a stop may take before leases are left to run out. */
 const STOP_DEADLINE_MS = 20_000;
-/** Milliseconds for which the same wish may arrive again, from a process group and from the parent. */
-const REPEAT_MS = 1_000;
 /** Milliseconds for what no longer matters once the leases are back: tool threads, connections. */
 const TIDY_MS = 3_000;
 
@@ -69,15 +67,11 @@ const starting = startWorker(config, {
   },
 });
 
-let stopping = false;
-let toldAt = -Infinity;
+const wish = createWishToEnd();
 async function stop(signal: string): Promise<void> {
-  if (stopping) {
-    if (performance.now() - toldAt > REPEAT_MS) process.exit(1);
-    return;
-  }
-  stopping = true;
-  toldAt = performance.now();
+  const told = wish.tell();
+  if (told === 'at once') process.exit(1);
+  if (told === 'again') return;
   log.info({ signal }, 'worker stops');
   setTimeout(() => {
     log.error('the stop took too long; leases run out by themselves');
@@ -95,7 +89,7 @@ if (config.exit_with_parent) {
   // A parent that goes while this stops is no second wish to hurry.
   process.stdin
     .on('end', () => {
-      if (!stopping) void stop('end of standard input');
+      if (!wish.isTold()) void stop('end of standard input');
     })
     .resume();
 }

@@ -27,3 +27,4 @@ export {
 export { directoryOwner, DirectoryInUseError, holdDirectory } from './directory-lock.ts';
 export { findFreePort } from './free-port.ts';
 export { safeUrl } from './safe-url.ts';
+export { createWishToEnd, type WishToEnd } from './wish-to-end.ts';
