@@ -128,6 +128,11 @@ describe('params that are refused, one by one, when the batch ends', () => {
       { tools: [{ name: 'x', input_schema: { type: 'string' } }] },
       /should be 'object'/,
     ],
+    [
+      'a schema with a property key that is not taken',
+      { tools: [{ name: 'x', input_schema: { type: 'object', properties: { 'due date': {} } } }] },
+      /: tools\.0\.custom\.input_schema\.properties: Property keys should match pattern/,
+    ],
     ['a choice without tools', { tool_choice: { type: 'any' } }, /while providing tools/],
     [
       'a choice of a tool that is not there',

@@ -13,7 +13,8 @@ export function authenticate(state: SimulatorState, headers: IncomingHttpHeaders
   }
   if (state.apiKey !== null && key !== state.apiKey)
     throw apiFailure('authentication_error', 'invalid x-api-key');
-  return state.settings.workspaces[key] ?? 'default';
+  const { workspaces } = state.settings;
+  return (Object.hasOwn(workspaces, key) ? workspaces[key] : undefined) ?? 'default';
 }
 
 /** The API version of the request. Throws the provider's 400. */

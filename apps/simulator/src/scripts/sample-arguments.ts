@@ -47,7 +47,7 @@ function sample(schema: Schema, name: string, draw: (purpose: string) => number)
 export function sampleArguments(schema: unknown, draw: (purpose: string) => number, path = ''): JsonObject {
   const { properties = {}, required = [] } = (schema ?? {}) as Schema;
   return Object.fromEntries(
-    required.map((name) => [name, sample(properties[name] ?? {}, path + name, draw)]),
+    required.map((name) => [name, sample(ownOf(properties, name) ?? {}, path + name, draw)]),
   );
 }
 
@@ -56,7 +56,14 @@ export function badArguments(schema: unknown): JsonObject {
   const { properties = {}, required = [] } = (schema ?? {}) as Schema;
   const name = required[0];
   if (name === undefined) return { not_a_parameter: true };
-  return { [name]: properties[name]?.type === 'object' ? 'not an object' : { not: 'what was asked for' } };
+  return {
+    [name]: ownOf(properties, name)?.type === 'object' ? 'not an object' : { not: 'what was asked for' },
+  };
+}
+
+/** A property that the schema has itself: an object would know `constructor` as well. */
+function ownOf(properties: Readonly<Record<string, Schema>>, name: string): Schema | undefined {
+  return Object.hasOwn(properties, name) ? properties[name] : undefined;
 }
 
 /** The input schema of a named tool, or undefined. */

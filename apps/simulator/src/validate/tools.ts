@@ -4,9 +4,10 @@ import { invalid, isObject } from './issue.ts';
 import type { Issue } from './issue.ts';
 
 const TOOL_NAME = /^[a-zA-Z0-9_-]{1,64}$/;
+const PROPERTY_KEY = /^[a-zA-Z0-9_.-]{1,64}$/;
 const MAX_STRICT_TOOLS = 20;
 
-/** Judges `tools`: a list of uniquely and well named tools, client tools with an object schema. */
+/** Judges `tools`: a list of uniquely and well named tools, client tools with an object schema of plain keys. */
 export function toolsIssue(tools: unknown): Issue | undefined {
   if (tools === undefined) return undefined;
   if (!Array.isArray(tools)) return invalid('tools: Input should be a valid list');
@@ -33,6 +34,12 @@ export function toolsIssue(tools: unknown): Issue | undefined {
     if (schema['type'] === undefined) return invalid(`tools.${at}.custom.input_schema.type: Field required`);
     if (schema['type'] !== 'object')
       return invalid(`tools.${at}.custom.input_schema.type: Input should be 'object'`);
+    const { properties } = schema;
+    if (isObject(properties) && !Object.keys(properties).every((key) => PROPERTY_KEY.test(key))) {
+      return invalid(
+        `tools.${at}.custom.input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'`,
+      );
+    }
     if (tool['strict'] === true && ++strict > MAX_STRICT_TOOLS) {
       return invalid(
         `tools: at most ${MAX_STRICT_TOOLS} tools may be strict. Schema is too complex for compilation.`,
