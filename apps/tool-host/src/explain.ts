@@ -36,6 +36,11 @@ export function describeCrash(error: unknown, settings: HostSettings): string {
   return `uncaught ${describeError(error)}`;
 }
 
+/** How a thread ended, without the words of an error: they may be anybody's data. */
+export function endForLog(detail: string): string {
+  return detail.startsWith('uncaught ') ? 'uncaught error' : detail;
+}
+
 /** The error text of a call that ended with its thread. */
 export function explain(why: EndedWhy, tool: ToolManifest, timeoutMs: number, detail: string): string {
   switch (why) {

@@ -12,7 +12,7 @@ export interface ToolProfile {
   samples: number;
   /** From entering the function to its outcome. */
   durationMs: number;
-  /** The part of it that keeps the thread from doing anything else. */
+  /** The part of it that keeps the thread from doing anything else, before the first await and after. */
   busyMs: number;
 }
 

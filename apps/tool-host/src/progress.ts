@@ -19,6 +19,9 @@ const CELL_LOADING = 2;
 const CELL_CULPRIT = 3;
 const CELL_SLOTS = 4;
 
+/** In the cell of the culprit: none of the task's calls. */
+const STRANGER = -1;
+
 const STATE_ENTERED = 1;
 const STATE_DONE = 2;
 const STATE_GIVEN_UP = 3;
@@ -73,10 +76,20 @@ export function markCulprit(progress: Progress, call: number): void {
   Atomics.compareExchange(progress.cells, CELL_CULPRIT, 0, call + 1);
 }
 
+/** Something that no call of the task is to blame for is ending the thread: what an ended call has left behind. */
+export function markStranger(progress: Progress): void {
+  Atomics.compareExchange(progress.cells, CELL_CULPRIT, 0, STRANGER);
+}
+
+/** Whether {@link markStranger} came first. */
+export function isStranger(progress: Progress): boolean {
+  return Atomics.load(progress.cells, CELL_CULPRIT) === STRANGER;
+}
+
 /** The call that ends the thread by its own doing, or else the one that was running without yielding. */
 export function readCulprit(progress: Progress): number | undefined {
   const cell = Atomics.load(progress.cells, CELL_CULPRIT) || Atomics.load(progress.cells, CELL_RUNNING);
-  return cell === 0 ? undefined : cell - 1;
+  return cell === 0 || cell === STRANGER ? undefined : cell - 1;
 }
 
 export function readRunning(progress: Progress): number | undefined {

@@ -1,7 +1,8 @@
 import { ERROR_CHARS_MAX, type ToolManifest } from './contract.ts';
-import { describeCrash, describeEnd, explain, outOfMemory } from './explain.ts';
+import { describeCrash, describeEnd, endForLog, explain, outOfMemory } from './explain.ts';
 import {
   createProgress,
+  isStranger,
   markGivenUp,
   readCall,
   readCulprit,
@@ -136,8 +137,14 @@ export function startTask(parts: TaskParts): RunningTask {
     }
     await threads.whenExited(readThread(progress));
     const { end, detail } = stopping ?? { end: 'crash', detail: describeCrash(crash, settings) };
-    if (end === 'crash' || end === 'stuck') parts.log(`a thread ended: ${detail}`);
+    if (end === 'crash' || end === 'stuck') parts.log(`a thread ended: ${endForLog(detail)} (${suspects()})`);
     settle(end, detail);
+  }
+
+  /** The tool whose call has ended the thread; where that is not known, all it may be. */
+  function suspects(): string {
+    const culprit = readCulprit(progress);
+    return culprit === undefined ? tools.map(({ name }) => name).join(', ') : toolOf(culprit).name;
   }
 
   function endIfComplete(): void {
@@ -164,7 +171,7 @@ export function startTask(parts: TaskParts): RunningTask {
         overdue: overdue.has(index),
         cancelled: call.cancelled,
         loading: loadingTool !== undefined && toolIndex.get(tool.name) === loadingTool,
-        culprit: culprit === index || calls.length === 1,
+        culprit: culprit === index || (calls.length === 1 && !isStranger(progress)),
         interruptions: call.interruptions,
         retried: call.retried,
       });

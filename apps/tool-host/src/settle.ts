@@ -25,7 +25,7 @@ export interface UnfinishedCall {
   readonly cancelled: boolean;
   /** The module of this call's tool was being imported. */
   readonly loading: boolean;
-  /** This call was running when the thread ended by itself, or is known to have ended it. */
+  /** This call was running without yielding when the thread ended, was alone on it, or is known to have ended it. */
   readonly culprit: boolean;
   /** How often the call was interrupted before, entered or not. */
   readonly interruptions: number;
@@ -63,7 +63,11 @@ export function settleUnfinished(end: ThreadEnd, call: UnfinishedCall): Settleme
     return { kind: 'again' };
   }
 
-  if (call.overdue) return ended('timed_out', 'deadline');
+  if (call.overdue) {
+    // One that had yielded may have waited for a neighbour to let go of the thread: by itself it shows whose time it took.
+    const isOwn = call.culprit || call.retried || call.side_effects === 'once';
+    return isOwn ? ended('timed_out', 'deadline') : { kind: 'again_alone' };
+  }
   if (call.culprit && end === 'crash') return ended('crashed', 'culprit');
   if (call.side_effects === 'once' || call.retried) return ended('crashed', 'neighbour');
   return { kind: 'again_alone' };

@@ -10,6 +10,7 @@ import {
   markEntered,
   markLoading,
   markReturned,
+  markStranger,
   markThread,
   type Progress,
 } from './progress.ts';
@@ -54,7 +55,19 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
   let reportPlanned = false;
   let lastTurnMs = lastReportMs;
   let abandoned = 0;
+  /** Of the thread's busy time, what calls have been charged with, and what was before them. */
+  let chargedMs = busyMsOfThread();
   let wakeLoop: (() => void) | undefined;
+
+  /**
+   * Charges a call that has yielded with what the thread was busy since the last charge. That may have been for
+   * neighbours, which are charged with less for it: of a tool's calls the average is right.
+   */
+  function charge(call: LiveCall): void {
+    const nowMs = busyMsOfThread();
+    call.busyMs += Math.max(0, nowMs - chargedMs);
+    chargedMs = nowMs;
+  }
 
   function takeReport(stopThread = false): ThreadReport {
     const report: ThreadReport = { task: task.task, ...outbox, stop_thread: stopThread };
@@ -67,8 +80,12 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
     if (outbox.indexes.length > 0) surroundings.post(takeReport());
   }
 
-  /** For outcomes that come while the loop below sleeps: those of one turn travel together. */
+  /**
+   * For outcomes that come while the loop below sleeps: those of one turn travel together, but one after a long
+   * computation does not wait for the next to be over.
+   */
   function planReport(): void {
+    if (performance.now() - lastReportMs > REPORT_DELAY_MS) report();
     if (reportPlanned) return;
     reportPlanned = true;
     setImmediate(() => {
@@ -89,6 +106,7 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
   function end(call: LiveCall, status: ToolCallStatus, result: string, truncated: boolean): void {
     if (call.ended) return;
     call.ended = true;
+    if (live.has(call)) charge(call);
     const { id } = call.frame;
     const duration_ms = roundMs(performance.now() - call.startedMs);
     const outcome: OutcomeFrame =
@@ -156,6 +174,7 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
       fail(call, error);
     }
     markReturned(progress);
+    chargedMs += call.busyMs;
     if (pending === undefined) {
       freeSlots.push(slot);
     } else {
@@ -241,6 +260,7 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
 
   async function finish(): Promise<ThreadReport> {
     const runs = await loadTools();
+    chargedMs = busyMsOfThread();
 
     for (const [index, frame] of calls.entries()) {
       while (freeSlots.length === 0) await sleepUntilChange();
@@ -289,8 +309,10 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
       }
     },
     blame(call) {
-      if (call !== undefined && !call.ended && calls[call.index]?.id === call.frame.id) {
-        markCulprit(progress, call.index);
+      if (call !== undefined) {
+        const isOurs = calls[call.index]?.id === call.frame.id;
+        if (isOurs && !call.ended) markCulprit(progress, call.index);
+        else markStranger(progress);
       }
       report();
     },
@@ -312,6 +334,11 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   return (
     typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function'
   );
+}
+
+/** Milliseconds for which this thread's event loop did not wait, from its start on. */
+function busyMsOfThread(): number {
+  return performance.eventLoopUtilization().active;
 }
 
 function roundMs(ms: number): number {

@@ -22,8 +22,8 @@ export interface OutputSource {
   printedChars: number;
 }
 
-/** Replaces this thread's stdout and stderr writers, and with them console. Returns a writer for the thread's own words. */
-export function captureThreadOutput(currentSource: () => OutputSource | undefined): (line: string) => void {
+/** Replaces this thread's stdout and stderr writers, and with them console. */
+export function captureThreadOutput(currentSource: () => OutputSource | undefined): void {
   const write = process.stderr.write.bind(process.stderr);
   const outside: OutputSource = { label: 'module', printedChars: 0 };
 
@@ -52,5 +52,4 @@ export function captureThreadOutput(currentSource: () => OutputSource | undefine
       return true;
     };
   }
-  return (line) => void write(`[tool-host] ${line}\n`);
 }

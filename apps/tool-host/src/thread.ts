@@ -14,7 +14,7 @@ import { captureThreadOutput } from './thread-output.ts';
  */
 
 const callInProgress = new AsyncLocalStorage<LiveCall>();
-const say = captureThreadOutput(() => callInProgress.getStore());
+captureThreadOutput(() => callInProgress.getStore());
 let currentRun: TaskRun | undefined;
 
 const exitThread = process.exit.bind(process);
@@ -27,8 +27,10 @@ process.on('uncaughtExceptionMonitor', () => currentRun?.blame(callInProgress.ge
 
 // A promise somebody forgot is sloppy, not dangerous: the neighbours' calls are worth more than the thread's honour.
 process.on('unhandledRejection', (reason) => {
-  const label = callInProgress.getStore()?.label ?? 'module';
-  say(`${label}: a promise was rejected and nobody handled it: ${describeError(reason)}`);
+  // Its text may be anybody's data, so it is the tool's output: capped, and under the name of its call.
+  process.stderr.write(
+    `a promise was rejected and nobody handled it: ${describeError(reason).replaceAll(/\s*[\r\n]+\s*/g, ' ')}\n`,
+  );
 });
 
 const cancellations = new BroadcastChannel(CANCEL_CHANNEL);

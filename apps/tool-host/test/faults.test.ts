@@ -42,6 +42,12 @@ describe('a call that hangs', () => {
     expect(statuses(outcomes)).toEqual(['timed_out', 'succeeded']);
   });
 
+  test('is told from one that had to wait for its neighbours to let go of their thread', async () => {
+    const host = await startTestHost();
+    const calls = Array.from({ length: 24 }, () => callOf('burns_later', { ms: 150 }, { timeout_ms: 1_500 }));
+    expect(statuses(await host.runCalls(calls))).toEqual(calls.map(() => 'succeeded'));
+  });
+
   test('times out at its deadline when it listens to its signal', async () => {
     const host = await startTestHost();
     const [outcome] = await host.runCalls([callOf('slow', { ms: 60_000 }, { timeout_ms: 100 })]);
@@ -93,7 +99,7 @@ describe('a call that hangs', () => {
     const keys = await linesOf(ledger);
     expect(keys.filter((key) => key === harmless.idempotency_key)).toHaveLength(2);
     expect(keys.filter((key) => key === harmful.idempotency_key)).toHaveLength(1);
-    expect(keys, 'what hung is not tried again').toHaveLength(5);
+    expect(keys, 'what hung without yielding is not tried again').toHaveLength(5);
   });
 });
 
@@ -138,11 +144,28 @@ describe('a call that ends its thread', () => {
     );
   });
 
+  test('what an ended call has left behind is not blamed on one that is alone on the thread later', async () => {
+    const host = await startTestHost({ threads: 1 });
+    const alone = async (): Promise<ToolCallOutcome[]> => {
+      await host.runCalls([callOf('leaves_timer', { ms: 300 })]);
+      return host.runCalls([callOf('slow', { ms: 600 })]);
+    };
+    for (let round = 0; round < 2; round += 1) expect(statuses(await alone())).toEqual(['succeeded']);
+  });
+
+  test('the log names the tool that ended a thread, and does not repeat its words', async () => {
+    const host = await startTestHost();
+    await host.runCalls([callOf('throws_outside')]);
+    await until(() => host.ownLog.length > 0);
+    expect(host.ownLog).toEqual(['[tool-host] a thread ended: uncaught error (throws_outside)']);
+  });
+
   test('a forgotten rejected promise ends nothing and is logged', async () => {
     const host = await startTestHost();
     const [outcome] = await host.runCalls([callOf('strays')]);
     expect(outcome?.status).toBe('succeeded');
     await until(() => host.log.some((line) => line.includes('nobody handled it: Error: forgotten')));
+    expect(host.ownLog, 'it may be data of the tool').toEqual([]);
   });
 });
 

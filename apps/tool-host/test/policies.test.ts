@@ -118,8 +118,16 @@ describe('calls without an outcome when their thread has ended', () => {
     }
   });
 
+  test('overdue, but not known to have kept the thread itself: once more alone, unless that may do harm', () => {
+    const overdue: UnfinishedCall = { ...entered, overdue: true };
+    expect(settleUnfinished('deadline', overdue)).toEqual({ kind: 'again_alone' });
+    for (const final of [{ retried: true }, { side_effects: 'once' as const }]) {
+      expect(settleUnfinished('deadline', { ...overdue, ...final })).toMatchObject({ status: 'timed_out' });
+    }
+  });
+
   test('the one whose deadline passed timed out, the one that ended the thread crashed', () => {
-    expect(settleUnfinished('deadline', { ...entered, overdue: true })).toMatchObject({
+    expect(settleUnfinished('deadline', { ...entered, overdue: true, culprit: true })).toMatchObject({
       status: 'timed_out',
     });
     expect(settleUnfinished('crash', { ...entered, culprit: true })).toMatchObject({

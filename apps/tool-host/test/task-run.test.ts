@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { LiveCall } from '../src/live-call.ts';
 import { createProgress, readCall, readSlot } from '../src/progress.ts';
 import { startTaskRun } from '../src/task-run.ts';
+import type { ThreadReport } from '../src/task.ts';
 import { testDirectory, TOOLS_DIR, until } from './support/tool-hosts.ts';
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval'] }));
@@ -41,4 +42,26 @@ test('a cancelled call that goes on past its deadline gives its slot back once',
   expect(entered()).toEqual([1, 2]);
   expect([readSlot(progress, 0), readSlot(progress, 1)].sort()).toEqual([1, 2]);
   run.cancel(new Set([2, 3, 4]));
+});
+
+test('a call that computes after it has waited counts as busy for that long', async () => {
+  vi.useRealTimers();
+  const progress = createProgress(4, 4);
+  const busyMs: number[] = [];
+  const take = (report: ThreadReport): void => void busyMs.push(...report.busy_ms);
+  const tool = { name: 'burns_later', once: false, timeout_ms: 60_000, result_char_limit: 1_000 };
+  const run = startTaskRun(
+    {
+      task: 1,
+      cells: progress.cells,
+      slots: progress.slots,
+      tools: [{ ...tool, file: `${TOOLS_DIR}/burns_later.ts` }],
+      calls_json: JSON.stringify([1, 2, 3, 4].map((id) => ({ id, arguments: { ms: 40 } }))),
+      tool_of_call: [0, 0, 0, 0],
+    },
+    { threadId: 1, callInProgress: new AsyncLocalStorage<LiveCall>(), post: take },
+  );
+  take(await run.finish());
+  expect(busyMs).toHaveLength(4);
+  for (const ms of busyMs) expect(ms).toBeGreaterThan(35);
 });
