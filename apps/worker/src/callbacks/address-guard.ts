@@ -14,7 +14,19 @@ const PRIVATE_V4 = [
   '224.0.0.0/4',
   '240.0.0.0/4',
 ];
-const PRIVATE_V6 = ['::/127', 'fc00::/7', 'fe80::/10', 'ff00::/8', '64:ff9b::/96', '2001::/32', '2002::/16'];
+/** Those that carry an IPv4 address, except mapped ones, are refused whole: no public receiver has one. */
+const PRIVATE_V6 = [
+  '::/96',
+  '::ffff:0:0:0/96',
+  '64:ff9b::/96',
+  '64:ff9b:1::/48',
+  '2001::/32',
+  '2002::/16',
+  'fc00::/7',
+  'fe80::/10',
+  'fec0::/10',
+  'ff00::/8',
+];
 
 const blocked = new BlockList();
 for (const range of PRIVATE_V4) addRange(range, 'ipv4');

@@ -25,11 +25,21 @@ export interface Callback {
 }
 
 /**
- * Posts a callback once and says what came back; never throws for anything a receiver or network does. Redirects are
+ * Posts a callback once and says what came back; never throws for anything a URL, receiver or network does. Redirects are
  * not followed and the answer's body is not read. Addresses inside a network are refused when they are written in the
  * URL, when the name resolves to them, and when the connection turns out to lead there.
  */
-export function postCallback(callback: Callback, options: CallbackOptions): Promise<CallbackOutcome> {
+export async function postCallback(callback: Callback, options: CallbackOptions): Promise<CallbackOutcome> {
+  try {
+    return await exchange(callback, options);
+  } catch (error) {
+    // A URL that cannot be read, or one whose parts cannot be sent.
+    return refused(error instanceof Error ? error.message : 'the URL cannot be called');
+  }
+}
+
+/** As {@link postCallback}, but throws where the URL is none that a request can be made of. */
+function exchange(callback: Callback, options: CallbackOptions): Promise<CallbackOutcome> {
   const url = new URL(callback.url);
   const isHttps = url.protocol === 'https:';
   if (!isHttps && url.protocol !== 'http:')
@@ -54,6 +64,11 @@ export function postCallback(callback: Callback, options: CallbackOptions): Prom
       response.destroy();
       resolve({ kind: 'answered', status: response.statusCode ?? 0 });
     });
+    // An answer of its own kind: without this, Node closes the connection and says nothing.
+    request.on('upgrade', (response, socket) => {
+      socket.destroy();
+      resolve({ kind: 'answered', status: response.statusCode ?? 101 });
+    });
     request.on('socket', (socket) => {
       socket.once('connect', () => {
         if (options.allow_private || !isPrivateAddress(socket.remoteAddress ?? '::')) return;
@@ -64,6 +79,14 @@ export function postCallback(callback: Callback, options: CallbackOptions): Prom
       const reason =
         error.name === 'TimeoutError' || error.name === 'AbortError' ? 'no answer in time' : error.message;
       resolve({ kind: 'unreachable', reason, permanent: error.message === PRIVATE });
+    });
+    // Comes last, whatever came before it: no exchange is without an outcome.
+    request.on('close', () => {
+      resolve({
+        kind: 'unreachable',
+        reason: 'the connection was closed without an answer',
+        permanent: false,
+      });
     });
     request.end(callback.body);
   });

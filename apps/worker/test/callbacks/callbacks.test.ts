@@ -54,6 +54,11 @@ describe('an address inside a network is not called', () => {
     'http://[fe80::1]/',
     'http://[64:ff9b::7f00:1]/',
     'http://[2002:7f00:1::]/',
+    'http://[64:ff9b:1::a00:1]/',
+    'http://[::ffff:0:7f00:1]/',
+    'http://[::7f00:1]/',
+    'http://[::a9fe:a9fe]/',
+    'http://[fec0::1]/',
     'http://localhost/',
   ])('B108: %s', async (url) => {
     const outcome = await postCallback({ ...callback, url }, { allow_private: false, timeout_ms: 2_000 });
@@ -61,7 +66,8 @@ describe('an address inside a network is not called', () => {
   });
 
   test('while public addresses are not taken for one', () => {
-    expect(['1.1.1.1', '93.184.216.34', '2606:4700::1111'].filter(isPrivateAddress)).toEqual([]);
+    const addresses = ['1.1.1.1', '93.184.216.34', '2606:4700::1111', '::ffff:1.1.1.1', '64:ff9b:2::1'];
+    expect(addresses.filter(isPrivateAddress)).toEqual([]);
   });
 });
 
@@ -92,6 +98,29 @@ describe('one delivery', () => {
     });
     receiver.server.close();
   });
+
+  test('ends when the receiver switches to another protocol', async () => {
+    const server = createServer(({ socket }) =>
+      socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'),
+    );
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+    expect(await postCallback({ ...callback, url }, { allow_private: true, timeout_ms: 2_000 })).toEqual({
+      kind: 'answered',
+      status: 101,
+    });
+    server.closeAllConnections();
+    server.close();
+  });
+
+  test.each(['https://%E0%A4%A@example.com/', 'http://', 'no URL'])(
+    'to %s is refused, not thrown',
+    async (url) => {
+      const outcome = await postCallback({ ...callback, url }, { allow_private: true, timeout_ms: 2_000 });
+      expect(outcome).toMatchObject({ kind: 'unreachable', permanent: true });
+    },
+  );
 
   test('gives up on a receiver that never answers', async () => {
     const server = createServer(() => undefined);
