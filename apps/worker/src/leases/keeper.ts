@@ -55,7 +55,8 @@ const msSince = (then: Moment): number =>
 const TICKS_PER_LEASE = 12;
 
 /**
- * Starts a keeper that renews every third of a lease, with one statement for all leases of a table that last as long.
+ * Starts a keeper that renews every third of a lease, with one statement for all leases of a table that last as long; a row
+ * that somebody has locked holds up no other lease, and is tried again at the next tick.
  * Whether a lease is still trusted is judged apart from that and more often, so that neither a dead database connection
  * nor a stalled process keeps a flow believing in a lease that others may already have taken.
  */
@@ -81,24 +82,28 @@ export function createLeaseKeeper(db: Database, claimant: Claimant): LeaseKeeper
     );
   };
 
+  /** Whether none was passed over, because somebody has locked its row: such a one is as old as before. */
   const renewGroup = async (
     group: readonly Entry[],
     table: Lease['table'],
     durationMs: number,
-  ): Promise<void> => {
+    whenLocked: 'wait' | 'pass over',
+  ): Promise<boolean> => {
     const askedAt = thisMoment();
-    const held = await renewLeases(
+    const { renewed, passed_over } = await renewLeases(
       db,
       table,
       group.map((entry) => entry.lease),
       { owner: claimant.owner, lease_duration_ms: durationMs },
+      whenLocked,
     );
     for (const entry of group) {
       const key = keyOf(entry.lease);
       if (entries.get(key) !== entry) continue;
-      if (held.has(entry.lease.id)) entry.renewedAt = askedAt;
-      else lose(key, entry);
+      if (renewed.has(entry.lease.id)) entry.renewedAt = askedAt;
+      else if (!passed_over.has(entry.lease.id)) lose(key, entry);
     }
+    return passed_over.size === 0;
   };
 
   /** What could not be renewed in time is no longer trusted, whatever the database would say. */
@@ -114,11 +119,11 @@ export function createLeaseKeeper(db: Database, claimant: Claimant): LeaseKeeper
     const ends = await Promise.allSettled(
       [...groups.values()].map(async (group) => {
         const first = group[0];
-        if (first !== undefined) await renewGroup(group, first.lease.table, first.durationMs);
+        return first === undefined || renewGroup(group, first.lease.table, first.durationMs, 'pass over');
       }),
     );
-    // A failure is made good at the next tick, while there is time.
-    if (ends.every((end) => end.status === 'fulfilled')) renewedAllAt = askedAt;
+    // What failed or was passed over is made good at the next tick, while there is time.
+    if (ends.every((end) => end.status === 'fulfilled' && end.value)) renewedAllAt = askedAt;
   };
 
   const releaseOwed = async (): Promise<void> => {
@@ -173,7 +178,7 @@ export function createLeaseKeeper(db: Database, claimant: Claimant): LeaseKeeper
       if (entry === undefined)
         throw new NightshiftError('fenced', `The lease on ${lease.table} ${lease.id} was lost.`);
       await inTurn(async () => {
-        await renewGroup([entry], lease.table, durationMs);
+        await renewGroup([entry], lease.table, durationMs, 'wait');
         entry.durationMs = durationMs;
       });
       entry.abort.signal.throwIfAborted();

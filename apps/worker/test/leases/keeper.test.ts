@@ -64,11 +64,22 @@ async function readLease(lease: Lease): Promise<LeaseRow> {
 interface Line {
   state: 'up' | 'cut' | 'dead';
   refused: number;
+  /** Keeps answers back until the result is called. */
+  hold(): () => void;
 }
 
 /** The database behind a line that can be cut (statements fail) or go dead (answers never come). */
 function behindLine(): { db: Database; line: Line; statements: string[] } {
-  const line: Line = { state: 'up', refused: 0 };
+  let arrival = Promise.resolve();
+  const line: Line = {
+    state: 'up',
+    refused: 0,
+    hold() {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      arrival = promise;
+      return resolve;
+    },
+  };
   const statements: string[] = [];
   const db = database.db.withPlugin({
     transformQuery({ node }) {
@@ -80,7 +91,7 @@ function behindLine(): { db: Database; line: Line; statements: string[] } {
       return node;
     },
     transformResult({ result }) {
-      return line.state === 'dead' ? new Promise(() => undefined) : Promise.resolve(result);
+      return line.state === 'dead' ? new Promise(() => undefined) : arrival.then(() => result);
     },
   });
   return { db, line, statements };
@@ -218,32 +229,83 @@ test('an extension that the database did not grant lengthens nothing', async () 
   expect(keeper.remainingMs(lease)).toBeLessThanOrEqual(LEASE_MS);
 });
 
-test('a renewal that is under way does not shorten an extension', async () => {
+/** Locks the row of a lease until `free` is called. */
+async function lockRow(lease: Lease): Promise<{ readonly free: () => Promise<void> }> {
   const blocker = await database.pool.connect();
+  await blocker.query('begin');
+  await blocker.query('select 1 from provider_batch where id = $1 for update', [lease.id]);
+  return {
+    async free() {
+      await blocker.query('commit');
+      blocker.release();
+    },
+  };
+}
+
+test('a renewal that is under way does not shorten an extension', async () => {
+  const { db, line, statements } = behindLine();
+  keeper = createLeaseKeeper(db, ME);
+  const lease = await claimFresh();
+  const held = keeper.hold(lease);
+  const arrive = line.hold();
+  await expect.poll(() => statements.length, { interval: 5 }).toBe(1);
+  const extended = keeper.extend(lease, 60_000);
+  arrive();
+  await extended;
+  expect(held.signal.aborted).toBe(false);
+  const row = await readLease(lease);
+  expect(row.until - row.now).toBeGreaterThan(59_000);
+});
+
+test('a row that somebody has locked holds up no other lease, and is no longer trusted when its time is over', async () => {
+  keeper = createLeaseKeeper(database.db, ME);
+  const [locked, other] = [await claimFresh(), await claimFresh()];
+  const lock = await lockRow(locked);
   try {
-    keeper = createLeaseKeeper(database.db, ME);
-    const lease = await claimFresh();
-    const held = keeper.hold(lease);
-    // A lock on the row makes a renewal wait, so that the extension comes while it is under way.
-    await blocker.query('begin');
-    await blocker.query('select 1 from provider_batch where id = $1 for update', [lease.id]);
+    const [heldAt, lost, held] = [performance.now(), keeper.hold(locked), keeper.hold(other)];
+    const first = await readLease(other);
+    await aborted(lost);
+    expect(performance.now() - heldAt).toBeGreaterThanOrEqual((LEASE_MS * 2) / 3);
     await expect
-      .poll(
-        async () =>
-          (await database.pool.query(`select 1 from pg_stat_activity where wait_event_type = 'Lock'`))
-            .rowCount,
-        { interval: 10 },
-      )
-      .toBeGreaterThan(0);
-    const extended = keeper.extend(lease, 60_000);
-    await blocker.query('commit');
-    await extended;
+      .poll(async () => (await readLease(other)).until, { timeout: 10_000, interval: 30 })
+      .toBeGreaterThan(first.until + LEASE_MS);
     expect(held.signal.aborted).toBe(false);
-    const row = await readLease(lease);
-    expect(row.until - row.now).toBeGreaterThan(59_000);
   } finally {
-    blocker.release();
+    await lock.free();
   }
+});
+
+test('a lease that was passed over is renewed in time when its row is free again', async () => {
+  const { db, statements } = behindLine();
+  keeper = createLeaseKeeper(db, ME);
+  const lease = await claimFresh();
+  const lock = await lockRow(lease);
+  const held = keeper.hold(lease);
+  const before = await readLease(lease);
+  await expect.poll(() => statements.length, { interval: 5 }).toBe(1);
+  await lock.free();
+  await expect.poll(async () => (await readLease(lease)).until).toBeGreaterThan(before.until);
+  expect(held.signal.aborted).toBe(false);
+});
+
+test('an extension waits for its row', async () => {
+  keeper = createLeaseKeeper(database.db, ME);
+  const lease = await claimFresh();
+  const lock = await lockRow(lease);
+  keeper.hold(lease);
+  const extended = keeper.extend(lease, 60_000);
+  await expect
+    .poll(
+      async () =>
+        (await database.pool.query(`select 1 from pg_stat_activity where wait_event_type = 'Lock'`)).rowCount,
+      { interval: 10 },
+    )
+    .toBeGreaterThan(0);
+  await lock.free();
+  await extended;
+  expect(keeper.remainingMs(lease)).toBeGreaterThan(LEASE_MS);
+  const row = await readLease(lease);
+  expect(row.until - row.now).toBeGreaterThan(59_000);
 });
 
 test('an extension of a lost lease throws fenced', async () => {

@@ -53,32 +53,48 @@ export function fenced(lease: Lease): NightshiftError {
   );
 }
 
+/** What a renewal did; a lease in neither set is held no longer. */
+export interface Renewal {
+  readonly renewed: ReadonlySet<string>;
+  /** Somebody has locked the row: its lease lasts as long as before, and may be lost by now. */
+  readonly passed_over: ReadonlySet<string>;
+}
+
 /**
- * Prolongs leases with one statement a table; returns those that are still held. Database time decides. Locks the rows in
- * id order, as everybody does.
+ * Prolongs leases with one statement a table, and says of which. Database time decides. Locks the rows in id order, as
+ * everybody does; `pass over`: those that can be locked at once, so that one row holds up no other.
  */
 export async function renewLeases(
   db: Database,
   table: LeasedTable,
   leases: readonly Lease[],
   claimant: Claimant,
-): Promise<ReadonlySet<string>> {
-  if (leases.length === 0) return new Set();
-  const { rows } = await sql<{ id: string }>`
-    with mine as materialized (
-      select t.id from ${sql.table(table)} t
+  whenLocked: 'wait' | 'pass over',
+): Promise<Renewal> {
+  if (leases.length === 0) return { renewed: new Set(), passed_over: new Set() };
+  const { rows } = await sql<{ id: string; is_renewed: boolean }>`
+    with ours as materialized (
+      select t.id, t.lease_epoch from ${sql.table(table)} t
         join unnest(${leases.map((lease) => lease.id)}::uuid[], ${leases.map((lease) => lease.epoch)}::int[]) as m(id, epoch)
           on t.id = m.id and t.lease_epoch = m.epoch
+       where t.lease_owner = ${claimant.owner}),
+    free as materialized (
+      select t.id from ${sql.table(table)} t join ours o on o.id = t.id and o.lease_epoch = t.lease_epoch
        where t.lease_owner = ${claimant.owner}
        order by t.id
-         for no key update of t)
-    update ${sql.table(table)} t
-       set lease_until = app_now() + ${claimant.lease_duration_ms} * interval '1 millisecond'
-      from mine
-     where t.id = mine.id
-    returning t.id
+         for no key update of t ${whenLocked === 'wait' ? sql`` : sql`skip locked`}),
+    renewed as (
+      update ${sql.table(table)} t
+         set lease_until = app_now() + ${claimant.lease_duration_ms} * interval '1 millisecond'
+        from free
+       where t.id = free.id
+      returning t.id)
+    select o.id, r.id is not null as is_renewed from ours o left join renewed r on r.id = o.id
   `.execute(db);
-  return new Set(rows.map((row) => row.id));
+  const ids = (isRenewed: boolean): ReadonlySet<string> =>
+    new Set(rows.filter((row) => row.is_renewed === isRenewed).map((row) => row.id));
+  // Who has waited for a row and not renewed it has found it taken over.
+  return { renewed: ids(true), passed_over: whenLocked === 'wait' ? new Set() : ids(false) };
 }
 
 /** Gives a row back at once, due at `dueInMs` from now (default: as it was). Does nothing if it was taken over. */

@@ -19,10 +19,11 @@ import {
   renewLeases,
   type Claimant,
   type Database,
+  type Lease,
   type LeasedTable,
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
-import { ALICE, BOB, gate, later, leaseOf } from '../worker-commits/night-shift.ts';
+import { ALICE, BOB, gate, later, leaseOf, untilSomebodyWaits } from '../worker-commits/night-shift.ts';
 
 let database: TestDatabase;
 let db: Database;
@@ -36,6 +37,15 @@ beforeEach(() => sql`truncate batch, run, provider_batch, run_chunk cascade`.exe
 /** Longer than the leases that ALICE and BOB take. */
 const EXPIRED_MS = 30_001;
 const PROJECT = sql`'00000000-0000-4000-8000-000000000000'::uuid`;
+
+/** Renews a lease of ALICE's, with and without waiting, and returns what both renewed. */
+async function renew(on: Database, table: LeasedTable, lease: Lease): Promise<readonly string[]> {
+  const waiting = await renewLeases(on, table, [lease], ALICE, 'wait');
+  const passing = await renewLeases(on, table, [lease], ALICE, 'pass over');
+  expect(passing).toEqual(waiting);
+  expect(passing.passed_over).toEqual(new Set());
+  return [...passing.renewed];
+}
 
 interface Claimed {
   readonly id: string;
@@ -142,19 +152,38 @@ describe.each(KINDS)('a lease on a $table', (kind) => {
     const id = await kind.put(-1);
     const [mine] = await kind.claim(db, ALICE);
     const lease = leaseOf(kind.table, mine!);
-    expect(await later(db, 20_000, (trx) => renewLeases(trx, kind.table, [lease], ALICE))).toEqual(
-      new Set([id]),
-    );
+    expect(await later(db, 20_000, (trx) => renew(trx, kind.table, lease))).toEqual([id]);
     expect(await later(db, EXPIRED_MS, (trx) => kind.claim(trx, BOB))).toEqual([]);
     // Run out and not taken over: still the holder's.
-    expect(await later(db, 100_000, (trx) => renewLeases(trx, kind.table, [lease], ALICE))).toEqual(
-      new Set([id]),
-    );
+    expect(await later(db, 100_000, (trx) => renew(trx, kind.table, lease))).toEqual([id]);
     expect(await later(db, 200_000, (trx) => kind.claim(trx, BOB))).toHaveLength(1);
-    expect(await renewLeases(db, kind.table, [lease], ALICE)).toEqual(new Set());
+    expect(await renew(db, kind.table, lease)).toEqual([]);
     // An epoch alone does not prove who holds it.
-    expect(await renewLeases(db, kind.table, [{ ...lease, epoch: 2 }], ALICE)).toEqual(new Set());
+    expect(await renew(db, kind.table, { ...lease, epoch: 2 })).toEqual([]);
     expect(await read(kind.table, id)).toMatchObject({ lease_owner: 'bob', lease_epoch: 2 });
+  });
+
+  test('that somebody has locked is passed over, and renews no less of the others', async () => {
+    const [locked, free] = [await kind.put(-1), await kind.put(-1)];
+    const leases = (await kind.claim(db, ALICE)).map((claimed) => leaseOf(kind.table, claimed));
+    const [held, over] = [gate(), gate()];
+    const holder = inTransaction(db, async (trx) => {
+      await sql`select 1 from ${sql.table(kind.table)} where id = ${locked}::uuid for no key update`.execute(
+        trx,
+      );
+      held.open();
+      await over.opened;
+    });
+    await held.opened;
+    expect(await renewLeases(db, kind.table, leases, ALICE, 'pass over')).toEqual({
+      renewed: new Set([free]),
+      passed_over: new Set([locked]),
+    });
+    const all = renewLeases(db, kind.table, leases, ALICE, 'wait');
+    await untilSomebodyWaits(db);
+    over.open();
+    expect(await all).toEqual({ renewed: new Set([free, locked]), passed_over: new Set() });
+    await holder;
   });
 
   test('is refused to a holder that was overtaken, when it comes to write', async () => {
@@ -298,10 +327,10 @@ describe('a credential', () => {
     const lease = await claimCredential(db, 'default', ALICE);
     expect(lease).toMatchObject({ table: 'credential', epoch: 1 });
     expect(await claimCredential(db, 'default', BOB)).toBeNull();
-    expect(await renewLeases(db, 'credential', [lease!], ALICE)).toEqual(new Set([lease!.id]));
+    expect(await renew(db, 'credential', lease!)).toEqual([lease!.id]);
     const taken = await later(db, EXPIRED_MS, (trx) => claimCredential(trx, 'default', BOB));
     expect(taken).toEqual({ ...lease, epoch: 2 });
-    expect(await renewLeases(db, 'credential', [lease!], ALICE)).toEqual(new Set());
+    expect(await renew(db, 'credential', lease!)).toEqual([]);
     await expect(inTransaction(db, (trx) => holdLease(trx, lease!))).rejects.toMatchObject({
       code: 'fenced',
     });
