@@ -34,6 +34,8 @@ export {
   type StepKey,
   type WirePrefix,
 } from './base/ids.ts';
+export { ISSUES_MAX, listOf, recordOf } from './base/bounded.ts';
+export { inPlainWords } from './base/plain-words.ts';
 export { ERROR_CATALOGUE, isError, NightshiftError, type ErrorCode, type FieldError } from './base/errors.ts';
 export {
   fromStorable,
@@ -45,6 +47,7 @@ export {
   type Json,
   type JsonObject,
 } from './base/json.ts';
+export { holdsInexact, keepsText } from './base/numbers.ts';
 export {
   isContentBlock,
   isToolUse,

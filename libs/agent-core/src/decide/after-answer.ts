@@ -203,8 +203,10 @@ function afterAnswered(
       const message = 'The conversation no longer fits the context window of the model.';
       const move = afterTooLong(run, conduct, failed('context_overflow', message));
       if (move.state === 'ready') {
+        // Kept, for there may be nothing to summarise: then the run ends without another answer.
         const error = { type: 'context_overflow', message };
-        return discarded(answered, 'context window exceeded', error, move);
+        const said = messagesOf(answered, false);
+        return decided(run, key, 'error', 'context window exceeded', { answer, error }, said, move);
       }
       return applied(answered, 'settle', 'context window exceeded', standsAlone(answer), move);
     }

@@ -21,8 +21,9 @@ export function checkRulesFit(
 ): readonly FieldError[] {
   validate ??= createArgumentValidator();
   const check = validate;
+  const byName = new Map(tools.map((tool) => [tool.name, tool]));
   const misfits = (name: string, args: JsonObject | null, path: string): readonly FieldError[] => {
-    const tool = tools.find((candidate) => candidate.name === name);
+    const tool = byName.get(name);
     if (tool === undefined || args === null) return [];
     return checkPrefilled(tool, args, check).map((message) => ({ path, message }));
   };

@@ -101,6 +101,7 @@ export interface StepDecision {
     readonly message_id: string | null;
     readonly model: string | null;
   };
+  /** Of an attempt that is not applied: what is kept of it, which belongs to no step. */
   readonly messages: readonly AppendedMessage[];
   /** What takes the place of the messages that the step has summarised. */
   readonly summary: string | null;

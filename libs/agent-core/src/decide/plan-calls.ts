@@ -18,7 +18,7 @@ export interface PlannedCall {
   readonly tool_name: string;
   /** `rejected` calls are not carried out; `rejection` is their result, and an error. */
   readonly kind: ToolKind | 'rejected';
-  /** What it is carried out with: the model's arguments, with those that a tool rule fixes over them. */
+  /** What it is carried out with: the model's arguments, with those that a tool rule fixes over them, and what counts as left out away. */
   readonly args: JsonObject;
   readonly rejection: string | null;
   /** What only the caller can give: leave to carry it out, or its result. Null where nothing is awaited. */
@@ -51,20 +51,12 @@ export function planCalls(
   history: RuleHistory,
   validate: ArgumentValidator,
 ): readonly PlannedCall[] {
-  const { rules, available } = conduct;
-  const distinct = distinctOf(uses);
-  const violations =
-    rules.length === 0
-      ? []
-      : checkCalls(
-          rules,
-          history,
-          available,
-          distinct.map(({ use }) => use.name),
-        );
   const by = { conduct, history, validate };
-  const judged = distinct.map(({ index, use }, place) => planCall(index, use, violations[place] ?? null, by));
-  const calls = rules.length === 0 ? judged : withoutEarlyFinish(judged, conduct, history);
+  const judged = distinctOf(uses).map(({ index, use }) => planCall(index, use, by));
+  const calls =
+    conduct.rules.length === 0
+      ? judged
+      : withoutEarlyFinish(withoutForbidden(judged, conduct, history), conduct, history);
   if (calls.every((call) => call.prefill_error === null)) return calls;
   return calls.map((call) => ({
     ...call,
@@ -72,6 +64,26 @@ export function planCalls(
     rejection: call.rejection ?? WITHHELD,
     awaits: null,
   }));
+}
+
+/**
+ * Those that the rules forbid are rejected for that, whatever is wrong with their arguments. A limit counts only what is
+ * carried out.
+ */
+function withoutForbidden(
+  calls: readonly PlannedCall[],
+  { rules, available }: Conduct,
+  history: RuleHistory,
+): readonly PlannedCall[] {
+  const flawed = new Set([...calls.keys()].filter((place) => calls[place]?.kind === 'rejected'));
+  const names = calls.map(({ tool_name }) => tool_name);
+  const violations = checkCalls(rules, history, available, names, flawed);
+  return calls.map((call, place): PlannedCall => {
+    const rejection = violations[place] ?? null;
+    return rejection === null
+      ? call
+      : { ...call, kind: 'rejected', rejection, awaits: null, prefill_error: null };
+  });
 }
 
 function withoutEarlyFinish(
@@ -107,15 +119,14 @@ function distinctOf(
 function planCall(
   index: number,
   use: ToolUseBlock,
-  violation: string | null,
   by: { readonly conduct: Conduct; readonly history: RuleHistory; readonly validate: ArgumentValidator },
 ): PlannedCall {
   const { tools, rules, available } = by.conduct;
   const tool = tools.find(({ name }) => name === use.name) ?? null;
   if (tool === null) return rejected(index, use, null, unknownTool(use.name, available));
-  if (violation !== null) return rejected(index, use, tool, violation);
   const fixed = rules.length === 0 ? null : prefilledArgs(rules, by.history, available, tool.name);
-  const filled = withPrefilled(tool, argsOf(use), fixed, by.validate);
+  const given = tool.kind === 'memory' ? withoutNulls(argsOf(use)) : argsOf(use);
+  const filled = withPrefilled(tool, given, fixed, by.validate);
   if (!filled.ok) return rejected(index, use, tool, filled.message, filled.message);
   // Input that is no object is for the validator to refuse, whatever a rule would add to it.
   const checked = by.validate(tool, isJsonObject(use.input) ? filled.args : use.input);
@@ -164,6 +175,11 @@ function inexactText({ name, kind }: ToolDefinition, inexact: string): string {
 
 function argsOf({ input }: ToolUseBlock): JsonObject {
   return isJsonObject(input) ? input : {};
+}
+
+/** An argument of a memory tool that is null counts as left out. */
+function withoutNulls(args: JsonObject): JsonObject {
+  return Object.fromEntries(Object.entries(args).filter(([, value]) => value !== null));
 }
 
 /** A client tool is the caller's own to refuse, so it needs no approval beside. */

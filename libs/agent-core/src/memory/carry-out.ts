@@ -2,6 +2,7 @@ import type { JsonObject } from '../base/json.ts';
 import type { BlockView } from '../model/block.ts';
 import type { ToolOutcome } from '../model/tool.ts';
 import { applyMemoryTool } from './apply.ts';
+import { restoreClosingTags, tagNames } from './closing-tags.ts';
 import { applyCommand } from './command.ts';
 import { CONFLICT_POLICY_DEFAULT, resolveWrite, type BlockWriter, type ConflictPolicy } from './conflict.ts';
 import { openDraft, type IsLabelTaken, type MemoryDraft } from './draft.ts';
@@ -46,7 +47,8 @@ export interface MemoryCallOutcome {
  *
  * The edit is worked out on the text that the model saw, so that line numbers and quotations mean what it meant, and
  * then brought onto the text as it stands by the block's policy. Under `last_write` the edit is worked out on the text
- * as it stands, so that it takes nothing back that it does not name. Calls of one step come in call order, each with
+ * as it stands, so that it takes nothing back that it does not name. Closing tags that the prompt shows otherwise than they
+ * are stored may be named in either form. Calls of one step come in call order, each with
  * the blocks that the one before it left.
  */
 export function carryOutMemoryCall(
@@ -55,7 +57,7 @@ export function carryOutMemoryCall(
   held: readonly HeldBlock[],
   options: MemoryCallOptions,
 ): MemoryCallOutcome {
-  const edited = edit(toolName, args, held.map(viewOf), options);
+  const edited = edit(toolName, asStored(args, held), held.map(viewOf), options);
   if (!edited.outcome.ok) return { ...edited, held };
 
   let { result } = edited.outcome;
@@ -100,6 +102,16 @@ function viewOf({ current, seen, policy }: HeldBlock): BlockView {
 function baseOf({ current, seen, policy }: HeldBlock, toolName: string): string {
   if (WHOLE_TEXT_TOOLS.has(toolName)) return seen?.value ?? '';
   return seen === null || policy === 'last_write' ? current.value : seen.value;
+}
+
+/** The arguments with closing tags as the blocks hold them, for those that the prompt shows otherwise. */
+function asStored(args: JsonObject, held: readonly HeldBlock[]): JsonObject {
+  const texts = held.flatMap(({ current, seen }) => [
+    current.value,
+    current.description ?? '',
+    seen?.value ?? '',
+  ]);
+  return restoreClosingTags(args, texts, tagNames(held.map(({ current }) => current.label)));
 }
 
 type Edited = Pick<MemoryCallOutcome, 'outcome' | 'effects'>;

@@ -1,4 +1,5 @@
 import type { BlockView } from '../model/block.ts';
+import { neutraliseClosingTags, tagNames, toTagName } from './closing-tags.ts';
 import { codePointLength } from './text.ts';
 
 /** What decides how memory is shown to the model. */
@@ -28,7 +29,7 @@ const LINE_NUMBER_BANNER =
 /**
  * The memory of an agent as the model reads it: Letta's `<memory_blocks>` section, byte for byte, but that a closing
  * tag of the section's own structure inside a label, description or value is written `<\/…>`, so that stored text
- * cannot pose as the prompt around it. Blocks come in the given order. Depends on nothing but its arguments, so a
+ * cannot pose as the prompt around it; memory calls read it as it is stored. Blocks come in the given order. Depends on nothing but its arguments, so a
  * request that is encoded again is the same.
  *
  * `''` where Letta shows nothing: agents without a memory section, and no blocks (except that the form with line
@@ -39,8 +40,7 @@ export function compileMemory(blocks: readonly BlockView[], options: CompileOpti
   const numbered = options.model_provider === 'anthropic' && WITH_LINE_NUMBERS.has(options.agent_type);
   if (blocks.length === 0) return numbered ? NO_BLOCKS : '';
 
-  const tags = new Set(['memory_blocks', 'description', 'metadata', 'warning', 'value']);
-  for (const block of blocks) tags.add(toTagName(block.label).toLowerCase());
+  const tags = tagNames(blocks.map(({ label }) => label));
   return OPENING + blocks.map((block) => compileBlock(block, tags, numbered)).join('\n') + CLOSING;
 }
 
@@ -64,16 +64,4 @@ function numberLines(value: string): string {
     .split('\n')
     .map((line, index) => `${index + 1}→ ${line}\n`)
     .join('');
-}
-
-/** A label is a tag name; characters that would end the tag become `_`. */
-function toTagName(label: string): string {
-  return label.replace(/[<>\r\n]/g, '_');
-}
-
-function neutraliseClosingTags(text: string, tags: ReadonlySet<string>): string {
-  if (!text.includes('</')) return text;
-  return text.replace(/<\/([^<>]*)>/g, (closingTag, name: string) =>
-    tags.has(name.trim().toLowerCase()) ? `<\\/${name}>` : closingTag,
-  );
 }

@@ -58,7 +58,10 @@ export function replaceEverywhere(block: BlockView, oldText: string, newText: st
   return overLimit ?? { value: block.value.split(oldText).join(newText) };
 }
 
-/** `memory_replace`: the one place where the old text stands. Tabs count as spaces where only that finds it. */
+/**
+ * `memory_replace`: the one place where the old text stands. Line ends count as `\r\n`, in both texts, where only that finds
+ * it; so do tabs as spaces.
+ */
 export function replaceOnce(block: BlockView, oldText: string, newText: string): Edited {
   if (oldText === '') return replaceNothing(block, 'old_string', newText);
   const exact = findOccurrences(block.value, oldText, OCCURRENCES_MAX);
@@ -66,6 +69,10 @@ export function replaceOnce(block: BlockView, oldText: string, newText: string):
   if (start !== undefined) {
     if (exact.length > 1) return ambiguous(block.value, oldText, exact);
     return { value: block.value.slice(0, start) + newText + block.value.slice(start + oldText.length) };
+  }
+  const windowsOld = toWindows(oldText);
+  if (windowsOld !== oldText && block.value.includes(windowsOld)) {
+    return replaceOnce(block, windowsOld, toWindows(newText));
   }
 
   const expandedValue = expandTabs(block.value);
@@ -80,6 +87,10 @@ export function replaceOnce(block: BlockView, oldText: string, newText: string):
   }
   if (expanded.length > 1) return ambiguous(expandedValue, oldText, expanded);
   return { value: replaceExpandedSpan(block.value, from, from + expandedOld.length, newText) };
+}
+
+function toWindows(text: string): string {
+  return text.replace(/\r?\n/g, '\r\n');
 }
 
 function ambiguous(value: string, oldText: string, starts: readonly number[]): Refusal {

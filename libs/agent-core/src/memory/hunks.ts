@@ -1,13 +1,24 @@
 import type { BlockView } from '../model/block.ts';
 import type { Edited, Refusal } from './edits.ts';
 
-/** A change of adjacent lines: what stands there, and what is to stand there. */
+/** A line that stays, goes or comes. */
+interface HunkLine {
+  readonly sign: ' ' | '-' | '+';
+  readonly text: string;
+}
+
+/** A change of adjacent lines. */
 export interface Hunk {
-  /** Lines that must stand together in exactly one place; none: `after` goes to the end. */
-  readonly before: readonly string[];
-  readonly after: readonly string[];
-  /** How many of both end the hunk as lines without any character, which may be mere spacing of the patch. */
+  /** Those that stay or go must stand together in exactly one place; without any, the others go to the end. */
+  readonly lines: readonly HunkLine[];
+  /** How many of them end the hunk without any character, which may be mere spacing of the patch. */
   readonly trailing_blanks: number;
+}
+
+/** A line of a block, without what ends it: `\n`, `\r\n` or, for the last one, nothing. */
+interface Line {
+  readonly text: string;
+  readonly end: string;
 }
 
 /** Characters of a line that an error repeats. */
@@ -28,31 +39,35 @@ function quote(line: string): string {
  * change anywhere else. Any other line is refused, not skipped.
  */
 export function parseHunks(lines: readonly string[]): readonly Hunk[] | Refusal {
-  const hunks: { before: string[]; after: string[]; blanks: number }[] = [];
+  const hunks: { lines: HunkLine[]; blanks: number }[] = [];
   for (const line of withoutHeading(lines)) {
     if (line.startsWith('@@')) {
-      hunks.push({ before: [], after: [], blanks: 0 });
+      hunks.push({ lines: [], blanks: 0 });
       continue;
     }
     if (line === '\\ No newline at end of file') continue;
     let hunk = hunks.at(-1);
-    if (hunk === undefined) hunks.push((hunk = { before: [], after: [], blanks: 0 }));
+    if (hunk === undefined) hunks.push((hunk = { lines: [], blanks: 0 }));
     const text = line.slice(1);
     const sign = line === '' ? ' ' : line[0];
     if (sign !== ' ' && sign !== '-' && sign !== '+') {
       return refuse(`A line of the patch begins with neither ' ', '-', '+' nor '@@': ${quote(line)}`);
     }
-    if (sign !== '+') hunk.before.push(text);
-    if (sign !== '-') hunk.after.push(text);
+    hunk.lines.push({ sign, text });
     hunk.blanks = line === '' ? hunk.blanks + 1 : 0;
   }
   return hunks
-    .map(({ before, after, blanks }): Hunk => {
-      if (before.length > blanks) return { before, after, trailing_blanks: blanks };
+    .map(({ lines, blanks }): Hunk => {
+      if (textsBefore(lines).length > blanks) return { lines, trailing_blanks: blanks };
       // Empty lines alone say nothing of a place: they space a hunk that only adds from what follows it.
-      return { before: [], after: after.slice(0, after.length - blanks), trailing_blanks: 0 };
+      return { lines: lines.slice(0, lines.length - blanks), trailing_blanks: 0 };
     })
-    .filter(({ before, after }) => before.length > 0 || after.length > 0);
+    .filter(({ lines }) => lines.length > 0);
+}
+
+/** What must stand there. */
+function textsBefore(lines: readonly HunkLine[]): readonly string[] {
+  return lines.filter(({ sign }) => sign !== '+').map(({ text }) => text);
 }
 
 /** Without the pair of lines that names the two sides, and the spacing around it. */
@@ -64,31 +79,66 @@ function withoutHeading(lines: readonly string[]): readonly string[] {
   return lines.slice(isHeading ? start + 2 : start);
 }
 
-/** The value with all hunks applied, in order, each on what the ones before it left. */
+/**
+ * The value with all hunks applied, in order, each on what the ones before it left. A line is found whichever way it ends;
+ * what stays keeps its own end, and what comes ends as the line before it in the hunk.
+ */
 export function applyHunks(block: BlockView, hunks: readonly Hunk[]): Edited {
   if (hunks.length === 0) return refuse(`The patch for memory block '${block.label}' holds no change.`);
-  let lines = block.value === '' ? [] : block.value.split('\n');
+  let lines = splitLines(block.value);
   for (const hunk of hunks) {
-    if (hunk.before.length === 0) {
-      lines = [...lines, ...hunk.after];
-      continue;
-    }
     const placed = placeOf(lines, hunk);
     if ('kind' in placed)
       return { ...placed, message: `${placed.message} in memory block '${block.label}'.` };
-    const { at, before, after } = placed;
-    lines = [...lines.slice(0, at), ...after, ...lines.slice(at + before.length)];
+    const { at, count, changes } = placed;
+    const own = lines.slice(at, at + count);
+    lines = [...lines.slice(0, at), ...rewrite(own, changes), ...lines.slice(at + count)];
   }
-  return { value: lines.join('\n') };
+  return { value: joinLines(lines) };
 }
 
-function placeOf(
-  lines: readonly string[],
-  hunk: Hunk,
-): { readonly at: number; readonly before: readonly string[]; readonly after: readonly string[] } | Refusal {
-  const trimmed = hunk.before.length - hunk.trailing_blanks;
+function splitLines(value: string): readonly Line[] {
+  if (value === '') return [];
+  const parts = value.split('\n');
+  return parts.map((part, index): Line => {
+    if (index === parts.length - 1) return { text: part, end: '' };
+    return part.endsWith('\r') ? { text: part.slice(0, -1), end: '\r\n' } : { text: part, end: '\n' };
+  });
+}
+
+/** A line that was the last one, and is not any more, ends as the last of the others. */
+function joinLines(lines: readonly Line[]): string {
+  const usual = lines.findLast(({ end }) => end !== '')?.end ?? '\n';
+  return lines
+    .map(({ text, end }, index) => (index === lines.length - 1 ? text : text + (end || usual)))
+    .join('');
+}
+
+/** The lines of the block with the changes made to them. */
+function rewrite(own: readonly Line[], changes: readonly HunkLine[]): readonly Line[] {
+  let place = 0;
+  let end = own[0]?.end ?? '';
+  return changes.flatMap(({ sign, text }): readonly Line[] => {
+    if (sign === '+') return [{ text, end }];
+    const line = own[place++] ?? { text, end };
+    ({ end } = line);
+    return sign === ' ' ? [line] : [];
+  });
+}
+
+/** Where lines of a block are to change, how many, and how. */
+interface Placed {
+  readonly at: number;
+  readonly count: number;
+  readonly changes: readonly HunkLine[];
+}
+
+function placeOf(lines: readonly Line[], hunk: Hunk): Placed | Refusal {
+  const whole = textsBefore(hunk.lines);
+  if (whole.length === 0) return { at: lines.length, count: 0, changes: hunk.lines };
+  const trimmed = whole.length - hunk.trailing_blanks;
   for (const cut of hunk.trailing_blanks > 0 && trimmed > 0 ? [0, hunk.trailing_blanks] : [0]) {
-    const before = hunk.before.slice(0, hunk.before.length - cut);
+    const before = whole.slice(0, whole.length - cut);
     const places = findLines(lines, before, 2);
     const [at] = places;
     if (at === undefined) continue;
@@ -98,17 +148,17 @@ function placeOf(
           'nothing was changed. Add surrounding lines to make them unique',
       );
     }
-    return { at, before, after: hunk.after.slice(0, hunk.after.length - cut) };
+    return { at, count: before.length, changes: hunk.lines.slice(0, hunk.lines.length - cut) };
   }
-  const shown = hunk.before.slice(0, LINES_SHOWN_MAX).map((line) => `\n${quote(line)}`);
+  const shown = whole.slice(0, LINES_SHOWN_MAX).map((line) => `\n${quote(line)}`);
   return refuse(`These lines of a hunk do not stand together, so nothing was changed:${shown.join('')}\n`);
 }
 
 /** Where `part` begins in `lines`, at most `max` places. */
-function findLines(lines: readonly string[], part: readonly string[], max: number): readonly number[] {
+function findLines(lines: readonly Line[], part: readonly string[], max: number): readonly number[] {
   const places: number[] = [];
   for (let at = 0; at + part.length <= lines.length && places.length < max; at++) {
-    if (part.every((line, offset) => lines[at + offset] === line)) places.push(at);
+    if (part.every((text, offset) => lines[at + offset]?.text === text)) places.push(at);
   }
   return places;
 }

@@ -51,6 +51,10 @@ const TAG_CHARS_MAX = 255;
 const HITS_MAX = 100;
 const ARCHIVAL_HITS_DEFAULT = 10;
 const CONVERSATION_HITS_DEFAULT = 5;
+/** Characters of all texts of a result together, so that the next prompt still holds it. */
+const RESULT_CHARS_MAX = 50_000;
+/** Characters of the tags of one hit. */
+const TAGS_CHARS_MAX = 500;
 
 function refuse(message: string): Refusal {
   return { kind: 'ValueError', message };
@@ -200,31 +204,66 @@ export const ARCHIVAL_INSERTED: ToolOutcome = {
   result: 'The passage was added to your archival memory.',
 };
 
-/** What the model reads of an archival search: JSON, best first. */
+/** What the model reads of an archival search: JSON, best first. Long passages are shown in part. */
 export function archivalResult(hits: readonly ArchivalHit[]): ToolOutcome {
-  const results = hits.map(({ id, content, tags, created_at, rank }) => ({
-    id,
-    timestamp: created_at.toISOString(),
-    ...(rank === null ? {} : { relevance: round(rank) }),
-    tags,
-    content,
-  }));
+  const contents = shareOut(hits);
+  const results = hits.map(({ id, tags, created_at, rank }, index) => {
+    const shown = firstTags(tags);
+    return {
+      id,
+      timestamp: created_at.toISOString(),
+      ...(rank === null ? {} : { relevance: round(rank) }),
+      tags: shown,
+      ...(shown.length === tags.length ? {} : { tags_not_shown: tags.length - shown.length }),
+      content: contents[index],
+    };
+  });
   return { ok: true, result: JSON.stringify({ message: summaryOf(hits.length), results }) };
 }
 
 /**
  * What the model reads of a search of its conversation: JSON, in the order given. `hits` are what is shown, after
- * everything was filtered, so their number is the one that is said. `now` is the time of the step.
+ * everything was filtered, so their number is the one that is said; long ones are shown in part. `now` is the time of the
+ * step.
  */
 export function conversationResult(hits: readonly ConversationHit[], now: Date): ToolOutcome {
-  const results = hits.map(({ role, content, created_at, rank }) => ({
+  const contents = shareOut(hits);
+  const results = hits.map(({ role, created_at, rank }, index) => ({
     timestamp: created_at.toISOString(),
     time_ago: timeAgo(created_at, now),
     role,
     ...(rank === null ? {} : { relevance: round(rank) }),
-    content,
+    content: contents[index],
   }));
   return { ok: true, result: JSON.stringify({ message: summaryOf(hits.length), results }) };
+}
+
+/** The contents of hits, cut so that they are no longer than the result may be: those that need less leave it to the rest. */
+function shareOut(hits: readonly { readonly content: string }[]): readonly string[] {
+  const lengths = hits.map(({ content }) => content.length);
+  const share = fairShare(lengths, RESULT_CHARS_MAX);
+  const advice = hits.length === 1 ? '' : '; fewer results show more of each';
+  return hits.map(({ content }) => {
+    if (content.length <= share) return content;
+    const shown = content.slice(0, share).toWellFormed();
+    return `${shown}… [NOTE: ${codePointLength(shown)} of ${codePointLength(content)} characters are shown${advice}]`;
+  });
+}
+
+/** The most that each of several things may have, so that all together have no more than `total`. */
+function fairShare(lengths: readonly number[], total: number): number {
+  let left = total;
+  for (const [index, length] of lengths.toSorted((one, other) => one - other).entries()) {
+    const share = Math.floor(left / (lengths.length - index));
+    if (length > share) return share;
+    left -= length;
+  }
+  return total;
+}
+
+function firstTags(tags: readonly string[]): readonly string[] {
+  let chars = 0;
+  return tags.filter((tag) => (chars += tag.length) <= TAGS_CHARS_MAX);
 }
 
 function summaryOf(count: number): string {

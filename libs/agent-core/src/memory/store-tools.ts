@@ -8,7 +8,7 @@ const tags: JsonObject = {
   description: 'Short words to find the passage by.',
 };
 
-/** Searches limit themselves; a result that is cut in the middle is no JSON any more. */
+/** Searches limit what they show themselves; a result that is cut in the middle is no JSON any more. */
 const UNCUT = 1_000_000;
 
 /** Memory tools, named and called as Letta's, that the store answers by a query or an insert: see {@link readStoreCall}. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { listOf, recordOf } from '../base/bounded.ts';
 import type { FieldError } from '../base/errors.ts';
 import type { Json } from '../base/json.ts';
 
@@ -18,51 +19,58 @@ const args = z
   .nullish()
   .transform((value) => value ?? null);
 
-/** One tool rule as JSON, in the shapes that Letta knows. Parsed, it has all its fields, absent ones as null. */
-export const toolRuleSchema = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('run_first'), ...common, args }),
-  z.object({ type: z.literal('exit_loop'), ...common }),
-  z.object({ type: z.literal('continue_loop'), ...common }),
-  z
-    .object({
-      type: z.literal('constrain_child_tools'),
+/** Tools that one rule may name at most; an agent has no more. */
+const NAMED_MAX = 500;
+
+function ruleSchema(namedMax: number) {
+  return z.discriminatedUnion('type', [
+    z.object({ type: z.literal('run_first'), ...common, args }),
+    z.object({ type: z.literal('exit_loop'), ...common }),
+    z.object({ type: z.literal('continue_loop'), ...common }),
+    z
+      .object({
+        type: z.literal('constrain_child_tools'),
+        ...common,
+        children: listOf(toolName, namedMax),
+        child_arg_nodes: listOf(z.object({ name: toolName, args }), namedMax)
+          .nullish()
+          .transform((nodes) => nodes ?? null),
+      })
+      .superRefine(({ children, child_arg_nodes }, context) => {
+        const named = new Set(children);
+        for (const [index, node] of (child_arg_nodes ?? []).entries()) {
+          if (named.has(node.name)) continue;
+          context.addIssue({
+            code: 'custom',
+            path: ['child_arg_nodes', index, 'name'],
+            message: `'${node.name}' is not one of the children`,
+          });
+        }
+      }),
+    z.object({ type: z.literal('parent_last_tool'), ...common, children: listOf(toolName, namedMax) }),
+    z.object({
+      type: z.literal('conditional'),
       ...common,
-      children: z.array(toolName),
-      child_arg_nodes: z
-        .array(z.object({ name: toolName, args }))
-        .nullish()
-        .transform((nodes) => nodes ?? null),
-    })
-    .superRefine(({ children, child_arg_nodes }, context) => {
-      for (const [index, node] of (child_arg_nodes ?? []).entries()) {
-        if (children.includes(node.name)) continue;
-        context.addIssue({
-          code: 'custom',
-          path: ['child_arg_nodes', index, 'name'],
-          message: `'${node.name}' is not one of the children`,
-        });
-      }
-    }),
-  z.object({ type: z.literal('parent_last_tool'), ...common, children: z.array(toolName) }),
-  z.object({
-    type: z.literal('conditional'),
-    ...common,
-    default_child: toolName.nullish().transform((name) => name ?? null),
-    child_output_mapping: z
-      .record(z.string(), toolName)
-      .refine(
+      default_child: toolName.nullish().transform((name) => name ?? null),
+      child_output_mapping: recordOf(toolName, namedMax).refine(
         (mapping) => Object.keys(mapping).length > 0,
         'must name at least one output: a conditional rule needs a child tool',
       ),
-    require_output_mapping: z
-      .boolean()
-      .nullish()
-      .transform((value) => value ?? false),
-  }),
-  z.object({ type: z.literal('max_count_per_step'), ...common, max_count_limit: z.int().min(1) }),
-  z.object({ type: z.literal('required_before_exit'), ...common }),
-  z.object({ type: z.literal('requires_approval'), ...common }),
-]);
+      require_output_mapping: z
+        .boolean()
+        .nullish()
+        .transform((value) => value ?? false),
+    }),
+    z.object({ type: z.literal('max_count_per_step'), ...common, max_count_limit: z.int().min(1) }),
+    z.object({ type: z.literal('required_before_exit'), ...common }),
+    z.object({ type: z.literal('requires_approval'), ...common }),
+  ]);
+}
+
+/** One tool rule as JSON, in the shapes that Letta knows. Parsed, it has all its fields, absent ones as null. */
+export const toolRuleSchema = ruleSchema(NAMED_MAX);
+/** A rule that was taken once, whatever its size: an agent that had it goes on. */
+const storedRuleSchema = ruleSchema(Infinity);
 
 /** A tool rule with all its fields. */
 export type ToolRule = z.output<typeof toolRuleSchema>;
@@ -77,14 +85,14 @@ export interface ParsedRules {
 }
 
 /**
- * Reads the tool rules of an agent or a definition. Rules that say the same are taken once: they are equal by type,
+ * Reads the tool rules of an agent or a definition, as they are stored. Rules that say the same are taken once: they are equal by type,
  * tool and, in any order, children. `path` of a problem is a JSON Pointer that begins with `at`.
  */
 export function parseToolRules(input: readonly unknown[], at = '/tool_rules'): ParsedRules {
   const rules = new Map<string, ToolRule>();
   const problems: FieldError[] = [];
   for (const [index, entry] of input.entries()) {
-    const parsed = toolRuleSchema.safeParse(entry);
+    const parsed = storedRuleSchema.safeParse(entry);
     if (!parsed.success) {
       for (const issue of parsed.error.issues) {
         const path = [at, index, ...issue.path].map(String).join('/');

@@ -1,4 +1,5 @@
 import { isJsonObject, type Json, type JsonObject } from '../base/json.ts';
+import { isKept } from '../base/numbers.ts';
 import type { ToolDefinition } from '../model/tool.ts';
 import { createSchemaCompiler, type CompiledSchema } from './schema-compiler.ts';
 
@@ -37,9 +38,6 @@ function finishSchema({ $id, ...schema }: JsonObject): JsonObject {
   return { type: 'object', properties: { result }, required: ['result'], additionalProperties: false };
 }
 
-/** From here on numbers are printed with an exponent: quantities, of which nobody expects the last digit. */
-const QUANTITY_MIN = 1e21;
-
 /**
  * What keeps a value from being handed over as it was written, as a sentence, or null: numbers lose the last digits of
  * longer whole ones, such as ids, and what overflows is lost as a whole.
@@ -54,11 +52,6 @@ export function findInexact(value: Json): string | null {
     }
   }
   return null;
-}
-
-function isKept(number: number): boolean {
-  if (!Number.isInteger(number)) return Number.isFinite(number);
-  return Number.isSafeInteger(number) || Math.abs(number) >= QUANTITY_MIN;
 }
 
 let compile: ((schema: JsonObject) => CompiledSchema) | null = null;

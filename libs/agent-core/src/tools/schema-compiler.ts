@@ -109,8 +109,17 @@ const NAME_MAPS: ReadonlySet<string> = new Set([
   '$defs',
   'definitions',
 ]);
-/** Keywords that reach beyond the schema; texts under these keys are left out. */
-const DROPPED: ReadonlySet<string> = new Set(['$id', 'id', '$schema', '$async', '$anchor', '$vocabulary']);
+/** Keywords that reach beyond the schema, or are there for references that are not taken: left out. */
+const DROPPED: ReadonlySet<string> = new Set([
+  '$id',
+  'id',
+  '$schema',
+  '$async',
+  '$anchor',
+  '$dynamicAnchor',
+  '$recursiveAnchor',
+  '$vocabulary',
+]);
 
 /** A copy of the schema that is within the limits, stands alone and counts its references. Throws when it cannot be. */
 function prepareSchema(schema: JsonObject): JsonObject {

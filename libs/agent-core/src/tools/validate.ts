@@ -14,6 +14,9 @@ const SCHEMAS_KEPT_MAX = 1000;
 const ARGUMENT_VALUES_MAX = 100_000;
 const ERRORS_LISTED_MAX = 5;
 const MESSAGE_CHARS_MAX = 1000;
+/** What the provider takes as the keys of properties at the top. */
+const PROPERTY_KEY = /^[a-zA-Z0-9_.-]{1,64}$/;
+const KEY_CHARS_SHOWN_MAX = 64;
 
 /**
  * Makes a validator of tool arguments. It keeps compiled schemas by their text, so that equal tools of many agents
@@ -73,7 +76,7 @@ let compileForCheck: ReturnType<typeof createSchemaCompiler> | null = null;
 /**
  * Checks the input schema of a tool that is to be created: what is wrong with it, as a sentence, or null. Refuses
  * what would make every later request or call fail: another type than object, a schema that does not compile, and
- * `oneOf`, `allOf` or `anyOf` at the top, which the provider answers with 400 for the whole request.
+ * `oneOf`, `allOf` or `anyOf` or a key of other signs at the top, which the provider answers with 400 for the whole request.
  */
 export function checkInputSchema(schema: unknown): string | null {
   if (!isJsonObject(schema)) return 'The input schema must be an object.';
@@ -83,9 +86,23 @@ export function checkInputSchema(schema: unknown): string | null {
       return `The input schema must not have '${keyword}' at the top; the provider refuses it. Move it into a property.`;
     }
   }
+  const { properties } = schema;
+  const key = isJsonObject(properties) ? Object.keys(properties).find(isOddKey) : undefined;
+  if (key !== undefined) {
+    const shown =
+      key.length <= KEY_CHARS_SHOWN_MAX ? key : `${key.slice(0, KEY_CHARS_SHOWN_MAX)}…`.toWellFormed();
+    return (
+      `The input schema must not have the property '${shown}' at the top; the provider takes keys of 1 to 64 letters, ` +
+      "digits, '_', '.' and '-'. Give it such a name."
+    );
+  }
   compileForCheck ??= createSchemaCompiler();
   const compiled = compileForCheck(schema);
   return compiled.ok ? null : cut(`The input schema is not usable: ${compiled.message}.`);
+}
+
+function isOddKey(key: string): boolean {
+  return !PROPERTY_KEY.test(key);
 }
 
 function refuse(tool: ToolDefinition, reason: string): CheckedArguments {

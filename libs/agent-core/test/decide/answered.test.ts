@@ -192,16 +192,17 @@ describe('an answer that fills the context window', () => {
     return decideAfterAnswer(run, keyOf(run), { kind: 'answered', answer }, policy, conduct) as StepDecision;
   };
 
-  test('is put aside, and the step tried again after a summary, which counts as no failure', () => {
+  test('is kept and not shown, and the step tried again after a summary, which counts as no failure', () => {
     for (const content of [saying, calling, nothing]) {
       const decision = exceed(content, true);
-      expect(summary(decision)).toBe('errored none ready 1.3');
+      const message = content === nothing ? 'none' : 'kept';
+      expect(summary(decision)).toBe(`errored ${message} ready 1.3`);
       expect(decision.step).toMatchObject({ applies: false, cost_nanousd: 1234 });
       expect(decision.run).toMatchObject({ failures: 1, delay_ms: 0, trail: { too_long: 'refused' } });
     }
   });
 
-  test('is kept where nothing may be summarised, or was in vain', () => {
+  test('ends the run where nothing may be summarised, or was in vain', () => {
     expect(summary(exceed(saying, false))).toBe('done shown failed context_overflow');
     const tried = { trail: { ...NO_TRAIL, too_long: 'summarised' as const } };
     expect(summary(exceed(saying, true, tried))).toBe('done shown failed context_overflow');

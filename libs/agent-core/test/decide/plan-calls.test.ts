@@ -8,7 +8,7 @@ import { NO_HISTORY, type RuleHistory } from '../../src/rules/history.ts';
 import type { ToolRule } from '../../src/rules/rule.ts';
 import { toolResultsMessage } from '../../src/tools/results.ts';
 import { createArgumentValidator } from '../../src/tools/validate.ts';
-import { after, approval, child, first, makeRules } from '../rules/rules.ts';
+import { after, approval, child, first, makeRules, maxCount } from '../rules/rules.ts';
 import { makeTool } from '../tools/tools.ts';
 
 const schema = { type: 'object', properties: { a: { type: 'integer' } }, required: ['a'] };
@@ -142,6 +142,21 @@ describe('planCalls', () => {
     expect(call?.rejection).toMatch(rejection);
   });
 
+  test('what a call of a memory tool leaves null counts as left out, for its schema and for who carries it out', () => {
+    const note = { ...schema, properties: { a: { type: 'integer' }, b: { type: 'string' } } };
+    const own = [makeTool('remember', note, { kind: 'memory' }), makeTool('run', note, { kind: 'module' })];
+    expect(assignCalls([use('1', 'remember', { a: 1, b: null })], own)[0]).toMatchObject({
+      kind: 'memory',
+      args: { a: 1 },
+    });
+    expect(assignCalls([use('1', 'remember', { a: 1, b: null })], own)[0]?.args).not.toHaveProperty('b');
+    expect(assignCalls([use('1', 'remember', { a: null })], own)[0]?.rejection).toBe(
+      "Invalid arguments for tool 'remember': missing required property 'a'",
+    );
+    expect(assignCalls([use('1', 'remember', null)], own)[0]?.rejection).toMatch(/must be an object/);
+    expect(assignCalls([use('1', 'run', { a: 1, b: null })], own)[0]?.rejection).toMatch(/b must be string/);
+  });
+
   test.each<[string, RegExp]>([
     [
       '{"a":1,"id":12345678901234567890}',
@@ -189,6 +204,31 @@ describe('calls by rules', () => {
       '[ToolConstraintError] Cannot call ask, valid tools include: remember.\n** Hint: Possible rules that were ' +
         'violated:\n\t- After using run, the next tool must be one of: remember.',
     );
+  });
+
+  test('a call with arguments that do not fit uses up none of its limit', () => {
+    const rules = makeRules(maxCount('run', 1), child('ask', 'run'));
+    const wrong = use('1', 'run', { a: 'x' });
+    const calls = assignCalls(
+      [
+        wrong,
+        use('2', 'run', { a: 1 }),
+        use('3', 'run', { a: 2 }),
+        use('4', 'remember', {}),
+        use('5', 'run', {}),
+      ],
+      tools,
+      rules,
+      after(['ask']),
+    );
+    expect(calls.map(({ kind }) => kind)).toEqual(['rejected', 'module', 'rejected', 'rejected', 'rejected']);
+    expect(calls.map(({ rejection }) => rejection?.replace(/[:.,].*/s, ''))).toEqual([
+      "Invalid arguments for tool 'run'",
+      undefined,
+      '[ToolConstraintError] Cannot call run',
+      '[ToolConstraintError] Cannot call remember',
+      '[ToolConstraintError] Cannot call run',
+    ]);
   });
 
   test('arguments that a rule fixes win over those of the model, before both are validated', () => {

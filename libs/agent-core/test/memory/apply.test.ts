@@ -310,6 +310,26 @@ describe('line numbers of the prompt are not stored', () => {
   });
 });
 
+describe('memory_replace and lines that end with \\r\\n', () => {
+  const on = [makeBlock('a', 'x\r\ny\r\nz\nx\nw')];
+  test.each([
+    ['x\ny', 'p\nq', 'p\r\nq\r\nz\nx\nw'],
+    ['y\nz', '', 'x\r\n\nx\nw'],
+    ['z\nx', 'p\nq', 'x\r\ny\r\np\nq\nw'],
+    ['x\r\ny', 'p\nq', 'p\nq\r\nz\nx\nw'],
+    ['y\nz\nx', 'p', null],
+  ])('%j becomes %j', (old_string, new_string, expected) => {
+    const { write } = applyMemoryTool('memory_replace', { label: 'a', old_string, new_string }, on);
+    expect(write?.value ?? null).toBe(expected);
+  });
+
+  test('is refused where both stand twice', () => {
+    const twice = [makeBlock('a', 'x\r\ny\r\nx\r\ny')];
+    const args = { label: 'a', old_string: 'x\ny', new_string: 'p' };
+    expect(applyMemoryTool('memory_replace', args, twice).outcome.result).toContain('(lines 1, 3)');
+  });
+});
+
 describe('memory_replace and tabs', () => {
   test.each([
     ['tabs match tabs and stay', 'a\tb\n\tc', 'a\tb', 'X', 'X\n\tc'],

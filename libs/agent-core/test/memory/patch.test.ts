@@ -33,6 +33,37 @@ function patch(
   };
 }
 
+describe('a patch of a block whose lines end with \\r\\n', () => {
+  const windows = 'Name: Ann\r\nCity: Oslo\r\n\r\nLikes: tea';
+  test.each<[string, readonly string[], string, string]>([
+    [
+      'replaces lines',
+      [' Name: Ann', '-City: Oslo', '+City: Rome', '+Age: 5'],
+      windows,
+      'Name: Ann\r\nCity: Rome\r\nAge: 5\r\n\r\nLikes: tea',
+    ],
+    ['removes the last line', ['-', '-Likes: tea'], windows, 'Name: Ann\r\nCity: Oslo'],
+    [
+      'replaces the last line by two',
+      ['-Likes: tea', '+Likes: milk', '+Age: 5'],
+      windows,
+      'Name: Ann\r\nCity: Oslo\r\n\r\nLikes: milk\r\nAge: 5',
+    ],
+    ['appends', ['+Age: 5'], windows, `${windows}\r\nAge: 5`],
+    [
+      'finds lines in either form',
+      ['-City: Oslo\r', '+City: Rome\r'],
+      windows,
+      windows.replace('Oslo', 'Rome'),
+    ],
+    ['keeps what it does not touch', [' a', '-b', '+c', ' d'], 'a\nb\r\nd\r\ne', 'a\nc\r\nd\r\ne'],
+    ['adds lines as those beside them end', [' b', '+c'], 'a\r\nb\nd', 'a\r\nb\nc\nd'],
+    ['keeps a lone carriage return at the end', ['-a', '+c'], 'a\r\nb\r', 'c\r\nb\r'],
+  ])('%s', (_name, lines, before, expected) => {
+    expect(patch('human', lines, [makeBlock('human', before)])).toMatchObject({ ok: true, value: expected });
+  });
+});
+
 describe('a patch of one block', () => {
   test.each<[string, readonly string[], string]>([
     ['replaces lines', [' Name: Ann', '-City: Oslo', '+City: Rome'], 'Name: Ann\nCity: Rome\n\nLikes: tea'],

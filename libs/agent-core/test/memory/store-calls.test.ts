@@ -129,6 +129,31 @@ describe('archival memory', () => {
     });
     expect(JSON.parse(archivalResult([]).result)).toEqual({ message: 'No results found.', results: [] });
   });
+
+  test('shows long passages in part, so that all of them fit a prompt; short ones whole', () => {
+    const hit = { id: 'p-1', tags: [], created_at: new Date('2026-01-01T10:00:00Z'), rank: null };
+    const contents = ['tea', 'x'.repeat(100_000), 'y'.repeat(30_000), 'z'.repeat(1_000)];
+    const { result } = archivalResult(contents.map((content) => ({ ...hit, content })));
+    const { results } = JSON.parse(result) as { results: { content: string }[] };
+    expect(results.map(({ content }) => content.length)).toEqual([3, 24_577, 24_576, 1_000]);
+    expect(results[1]?.content).toMatch(
+      /^x{24498}… \[NOTE: 24498 of 100000 characters are shown; fewer results show more of each\]$/,
+    );
+    expect(result.length).toBeLessThan(51_000);
+  });
+
+  test('shows as much of many passages as of few, with the first of many tags', () => {
+    const tags = Array.from({ length: 100 }, (_, n) => `${n}`.padEnd(255, '-'));
+    const hit = { id: 'p-1', tags, content: '😀'.repeat(50_000), created_at: new Date(0), rank: 1 };
+    const { result } = archivalResult(Array.from({ length: 100 }, () => hit));
+    const { results } = JSON.parse(result) as {
+      results: { content: string; tags: string[]; tags_not_shown: number }[];
+    };
+    expect(results).toHaveLength(100);
+    expect([results[0]?.tags, results[0]?.tags_not_shown]).toEqual([tags.slice(0, 1), 99]);
+    expect(results[0]?.content).toMatch(/^(😀)+… \[NOTE: /u);
+    expect(result.length).toBeLessThan(100_000);
+  });
 });
 
 describe('the search of a conversation', () => {
@@ -170,6 +195,15 @@ describe('the search of a conversation', () => {
     [{ start_date: '2026-02-30' }, expect.stringContaining('Invalid start_date format: 2026-02-30')],
   ])('says what is wrong with its arguments', (args, message) => {
     expect(read('conversation_search', args)).toEqual(message);
+  });
+
+  test('shows long messages in part', () => {
+    const hit = { role: 'user' as const, created_at: new Date(0), rank: null };
+    const hits = Array.from({ length: 10 }, () => ({ ...hit, content: 'x'.repeat(100_000) }));
+    const { result } = conversationResult(hits, new Date(0));
+    const { results } = JSON.parse(result) as { results: { content: string }[] };
+    expect(results.map(({ content }) => content.length)).toEqual(hits.map(() => 5_078));
+    expect(result.length).toBeLessThan(52_000);
   });
 
   test('says how many results it shows, and how long ago they were (B70)', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { parseToolRules, rulesOf } from '../../src/rules/rule.ts';
+import { parseToolRules, rulesOf, toolRuleSchema } from '../../src/rules/rule.ts';
 import { child, conditional, first, makeRules, maxCount, parent, terminal } from './rules.ts';
 
 describe('reading tool rules', () => {
@@ -75,6 +75,24 @@ describe('reading tool rules', () => {
     expect(rules).toEqual([]);
     expect(problems[0]?.path).toBe(path);
     expect(problems[0]?.message).toMatch(message);
+  });
+
+  const many = Array.from({ length: 501 }, (_, index) => `tool_${index}`);
+  const nodes = many.map((name) => ({ name }));
+  test.each<[string, Record<string, unknown>, string]>([
+    ['children', child('a', ...many), 'children'],
+    ['allowed parents', parent('a', ...many), 'children'],
+    ['arguments', { ...child('a', 'b'), child_arg_nodes: nodes }, 'child_arg_nodes'],
+    [
+      'outputs',
+      conditional('a', Object.fromEntries(many.map((name) => [name, 'b']))),
+      'child_output_mapping',
+    ],
+  ])('a caller may name 500 %s, and what is stored may be longer', (_what, rule, field) => {
+    const { error } = toolRuleSchema.safeParse(rule);
+    expect(error?.issues).toMatchObject([{ path: [field], message: expect.stringContaining('<=500') }]);
+    const stored = field === 'child_arg_nodes' ? { ...rule, children: many } : rule;
+    expect(parseToolRules([stored]).problems).toEqual([]);
   });
 
   test('the path of a problem begins where the caller says', () => {

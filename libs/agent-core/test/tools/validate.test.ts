@@ -208,7 +208,6 @@ describe('schemas', () => {
           },
           definitions: { value: { type } },
         };
-        expect(checkInputSchema(schema)).toBe(null);
         expect(messageFor(schema, { id: true, $id: 1, const: 1 })).toBe(
           `Invalid arguments for tool 'x': /id must be ${type}; /$id must be string; /const must be null`,
         );
@@ -253,7 +252,31 @@ describe('checkInputSchema', () => {
       { type: 'object', properties: { a: { const: '$ref' } } },
       null,
     ],
-    ['a property named $ref', { type: 'object', properties: { $ref: { type: 'string' } } }, null],
+    [
+      'a property named $ref',
+      { type: 'object', properties: { a: { type: 'object', properties: { $ref: { type: 'string' } } } } },
+      null,
+    ],
+    ['properties of every sign there may be', { type: 'object', properties: { 'a-B.c_9': {} } }, null],
+    ['a property key as long as may be', { type: 'object', properties: { ['x'.repeat(64)]: {} } }, null],
+    [
+      'one longer',
+      { type: 'object', properties: { ['x'.repeat(65)]: {} } },
+      /must not have the property 'x{64}…'/,
+    ],
+    [
+      'a property key with a blank',
+      { type: 'object', properties: { a: {}, 'due date': {} } },
+      /must not have the property 'due date' at the top; the provider takes keys of 1 to 64 letters, digits/,
+    ],
+    ['a property key with an umlaut', { type: 'object', properties: { größe: {} } }, /the property 'größe'/],
+    ['an empty property key', { type: 'object', properties: { '': {} } }, /the property ''/],
+    ['a property key with a line break', { type: 'object', properties: { 'a\n': {} } }, /the property 'a\n'/],
+    [
+      'such a key further down',
+      { type: 'object', properties: { a: { type: 'object', properties: { 'due date': {} } } } },
+      null,
+    ],
     ['not an object', 'x', /must be an object/],
     ['an array', [], /must be an object/],
     ['null', null, /must be an object/],
@@ -270,6 +293,16 @@ describe('checkInputSchema', () => {
     ],
     ['a dangling reference', { type: 'object', properties: { a: { $ref: '#/$defs/b' } } }, /can't resolve/],
     ['a dynamic reference', { type: 'object', properties: { a: { $dynamicRef: '#a' } } }, /not supported/],
+    [
+      'anchors, of which no reference that is taken knows',
+      {
+        type: 'object',
+        $anchor: 'a',
+        $dynamicAnchor: 'b',
+        properties: { c: { $dynamicAnchor: 'c', $recursiveAnchor: true } },
+      },
+      null,
+    ],
     [
       'a reference in a constant',
       { type: 'object', properties: { a: { const: { $ref: '#' } } } },
