@@ -566,6 +566,7 @@ create table step (
   reserved_output_tokens integer,
   passages integer,
   passage_tags text[],
+  block_labels text[],
   constraint step_pkey PRIMARY KEY (run_id, number, attempt),
   constraint step_answered CHECK (((state <> ALL (ARRAY['answered'::text, 'done'::text])) OR (stop_reason IS NOT NULL))),
   constraint step_applied CHECK (((state = ANY (ARRAY['answered'::text, 'done'::text])) = (applied_at IS NOT NULL))),

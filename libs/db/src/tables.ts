@@ -362,6 +362,7 @@ export interface StepTable {
   context_to_seq: number;
   block_ids: string[];
   block_revisions: number[];
+  block_labels: string[] | null;
   max_tokens: number;
   is_summary: Generated<boolean>;
   summary_to_seq: number | null;

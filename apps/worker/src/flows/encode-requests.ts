@@ -1,4 +1,4 @@
-import { BATCH_REQUESTS_MAX, type StepKey, type StepOutcome } from '@nightshift/agent-core';
+import { BATCH_REQUESTS_MAX } from '@nightshift/agent-core';
 import {
   readTokenCalibrations,
   type ClaimedProviderBatch,
@@ -11,9 +11,11 @@ import type { FlowDeps } from './deps.ts';
 import {
   fitRequests,
   mayNotFit,
+  poisonous,
   sampleTokens,
   type Calibrations,
   type EncodedRequest,
+  type UnsendableRequest,
 } from './fit-requests.ts';
 import { openEncoder } from './open-encoder.ts';
 import { openPageSizes } from './page-sizes.ts';
@@ -27,13 +29,6 @@ export interface Encoding {
   readonly token_samples: readonly TokenSample[];
   /** Whose requests are in the file. */
   readonly batch_ids: readonly string[];
-}
-
-export interface UnsendableRequest {
-  readonly key: StepKey;
-  readonly outcome: Extract<StepOutcome, { kind: 'poison' | 'unfit' }>;
-  /** For the log. */
-  readonly reason: string;
 }
 
 /** Encodes requests in order until all are in or the next would not fit into the file. */
@@ -94,12 +89,10 @@ async function appendPage(
   let encoded = await encodePage(deps, pass, page);
   const tight = encoded.filter((each) => mayNotFit(each, calibrations));
   if (tight.length > 0) {
-    const unfit = await fitRequests(deps, batch.id, lease, tight, calibrations);
-    for (const { key, message } of unfit) {
-      pass.unsendable.push({ key, outcome: { kind: 'unfit', message }, reason: message });
-    }
+    const out = await fitRequests(deps, batch.id, lease, tight, calibrations);
+    pass.unsendable.push(...out);
     // Some are now shorter, or ask for a summary.
-    const ends = new Set(unfit.map(({ key }) => key.run_id));
+    const ends = new Set(out.map(({ key }) => key.run_id));
     const fitted = await readRequests(deps, deps.db, batch.id, range.from, range.to);
     const kept = new Set(encoded.map(({ request }) => request.run_id));
     encoded = await encodePage(
@@ -125,25 +118,18 @@ async function encodePage(
   { batch, unsendable }: EncodingPass,
   page: readonly SealedRequest[],
 ): Promise<readonly EncodedRequest[]> {
-  const definitions = await deps.definitions.get(
-    deps.db,
-    page.map((request) => request.definition_id),
-  );
   const encode = await openEncoder(deps, deps.db, batch.nonce, page);
   const toBytes = createUtf8Blocks();
   const encoded: EncodedRequest[] = [];
   for (const request of page) {
     try {
-      const { parts, images } = encode(request);
-      const cached = definitions.get(request.definition_id);
-      if (cached === undefined) continue;
-      const { definition, conduct } = cached;
-      const body = toBytes(parts);
+      const { parts, images, made_by } = encode(request);
+      const { definition, conduct } = made_by;
       const { model_name } = conduct;
+      const body = toBytes(parts);
       encoded.push({ request, definition, model_name, body, bytes: body.length, images });
     } catch (error) {
-      const reason = error instanceof Error ? error.message : 'unknown';
-      unsendable.push({ key: request, outcome: { kind: 'poison', answer: null }, reason });
+      unsendable.push(poisonous(request, error));
     }
   }
   return encoded;

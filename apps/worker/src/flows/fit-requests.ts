@@ -14,6 +14,7 @@ import {
   type FitVerdict,
   type PriceTable,
   type StepKey,
+  type StepOutcome,
   type TokenCalibration,
   type Trail,
 } from '@nightshift/agent-core';
@@ -48,10 +49,12 @@ export interface EncodedRequest extends SizedRequest {
 /** What tokens of each model measure, by the provider's names. */
 export type Calibrations = ReadonlyMap<string, TokenCalibration>;
 
-/** A request that does not fit the context window of its agent, and cannot be made to. */
-export interface UnfitRequest {
+/** A request that is not to be sent: it cannot be built or looked at, or does not fit its window and cannot be made to. */
+export interface UnsendableRequest {
   readonly key: StepKey;
-  readonly message: string;
+  readonly outcome: Extract<StepOutcome, { kind: 'poison' | 'unfit' }>;
+  /** For the log. */
+  readonly reason: string;
 }
 
 const calibrationOf = (calibrations: Calibrations, { model_name }: SizedRequest): TokenCalibration =>
@@ -85,7 +88,8 @@ function isRefused({ trail_json }: SealedRequest): boolean {
 
 /**
  * Decides about tight requests, message by message, and writes what becomes of their steps under the lease of their
- * provider batch: a shorter answer, or a request for a summary in their place. Returns those that cannot be made to fit.
+ * provider batch: a shorter answer, or a request for a summary in their place. Returns those that cannot be made to fit, and
+ * those that cannot be decided about, which harm no other.
  */
 export async function fitRequests(
   deps: FlowDeps,
@@ -93,7 +97,7 @@ export async function fitRequests(
   lease: Lease,
   tight: readonly SizedRequest[],
   calibrations: Calibrations,
-): Promise<readonly UnfitRequest[]> {
+): Promise<readonly UnsendableRequest[]> {
   const { db, hooks, settings } = deps;
   const seqs = await readShownSeqs(
     db,
@@ -101,13 +105,21 @@ export async function fitRequests(
     tight.map(({ request }) => request.ordinal),
   );
   const fitted: FittedStep[] = [];
-  const unfit: UnfitRequest[] = [];
+  const unsendable: UnsendableRequest[] = [];
   for (const sized of tight) {
     const { run_id, number, attempt, max_tokens, ordinal, reserved_output_tokens } = sized.request;
     const key = { run_id, number, attempt };
-    const verdict = judge(sized, seqs.get(ordinal) ?? [], calibrationOf(calibrations, sized));
-    if (verdict.kind === 'overflow') unfit.push({ key, message: verdict.message });
-    else if (verdict.kind === 'compact') {
+    let verdict: FitVerdict;
+    try {
+      verdict = judge(sized, seqs.get(ordinal) ?? [], calibrationOf(calibrations, sized));
+    } catch (error) {
+      unsendable.push(poisonous(key, error));
+      continue;
+    }
+    if (verdict.kind === 'overflow') {
+      const { message } = verdict;
+      unsendable.push({ key, outcome: { kind: 'unfit', message }, reason: message });
+    } else if (verdict.kind === 'compact') {
       // Less is reserved only where the estimate has changed meanwhile; the next attempt goes by the new one.
       const most = Math.min(summaryMaxOf(sized, settings.prices), reserved_output_tokens ?? Infinity);
       fitted.push({ ...key, max_tokens: most, summarise_to_seq: verdict.plan.to_seq });
@@ -124,15 +136,29 @@ export async function fitRequests(
     await commitStepsFitted(trx, fitted);
   });
   await hooks?.('submit.after_fit');
-  return unfit;
+  return unsendable;
+}
+
+/** A request over which `error` was thrown: nobody can tell what it would do. */
+export function poisonous({ run_id, number, attempt }: StepKey, error: unknown): UnsendableRequest {
+  const reason = error instanceof Error ? error.message : 'unknown';
+  return { key: { run_id, number, attempt }, outcome: { kind: 'poison', answer: null }, reason };
 }
 
 /** Tokens that a request may come to write, be it that a summary is asked for in its place. */
 export function outputTokensMax(sized: SizedRequest, prices: PriceTable, calibrations: Calibrations): number {
   const { max_tokens } = sized.request;
   if (!mayNotFit(sized, calibrations)) return max_tokens;
-  const { kind } = judge(sized, [], calibrationOf(calibrations, sized));
-  return kind === 'compact' ? Math.max(max_tokens, summaryMaxOf(sized, prices)) : max_tokens;
+  return isCompacted(sized, calibrations) ? Math.max(max_tokens, summaryMaxOf(sized, prices)) : max_tokens;
+}
+
+/** Whether a tight request becomes one for a summary, or may: nobody can tell of one that cannot be decided about. */
+function isCompacted(sized: SizedRequest, calibrations: Calibrations): boolean {
+  try {
+    return judge(sized, [], calibrationOf(calibrations, sized)).kind === 'compact';
+  } catch {
+    return true;
+  }
 }
 
 function summaryMaxOf({ request, model_name }: SizedRequest, prices: PriceTable): number {

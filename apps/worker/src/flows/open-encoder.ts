@@ -27,10 +27,11 @@ interface BlockRef {
 
 const NO_REFS: readonly BlockRef[] = [];
 
-/** A request in parts that are its text when put together, and the pictures in it. */
+/** A request in parts that are its text when put together, the pictures in it, and what it was made by. */
 export interface RequestText {
   readonly parts: readonly string[];
   readonly images: number;
+  readonly made_by: CachedDefinition;
 }
 
 /**
@@ -55,7 +56,7 @@ export async function openEncoder(
     const customId = toCustomId(nonce, request);
     if (request.is_summary) {
       const text = encodeSummary(customId, request, cached);
-      return { parts: [text], images: countImages(text) };
+      return { parts: [text], images: countImages(text), made_by: cached };
     }
     const frame = frameOf(cached, memoryOf(request, cached, blocks), toolChoiceOf(request, cached));
     const messages_json = withSummary(request);
@@ -63,6 +64,7 @@ export async function openEncoder(
     return {
       parts: requestInParts(customId, cached.encoded, { frame: frame.text, messages_json, max_tokens }),
       images: frame.images + countImages(messages_json),
+      made_by: cached,
     };
   };
 }
@@ -139,7 +141,12 @@ function refsOf({ block_ids, block_revisions }: SealedRequest): readonly BlockRe
 }
 
 function blocksOf(request: SealedRequest, blocks: ReadonlyMap<string, BlockView>): readonly BlockView[] {
-  return refsOf(request).flatMap(({ block_id, revision }) => blocks.get(`${block_id}/${revision}`) ?? []);
+  return refsOf(request).flatMap(({ block_id, revision }, index) => {
+    const block = blocks.get(`${block_id}/${revision}`);
+    if (block === undefined) return [];
+    const label = request.block_labels?.[index] ?? block.label;
+    return label === block.label ? block : { ...block, label };
+  });
 }
 
 /** Pictures in a text: text that says so counts as one too, so they are never too few. */

@@ -33,7 +33,6 @@ import {
   type Tx,
 } from '@nightshift/db';
 import type { FlowDeps } from './deps.ts';
-import type { CachedDefinition } from './definition-cache.ts';
 import { outputTokensMax, type Calibrations, type SizedRequest } from './fit-requests.ts';
 import { openEncoder, type RequestText } from './open-encoder.ts';
 import { readRequests } from './read-requests.ts';
@@ -130,17 +129,12 @@ async function toAskingRuns(
   const requests = await readRequestsOf(deps, trx, sealed.id, rows);
   const page = [...requests.values()];
   const encode = await openEncoder(deps, trx, sealed.nonce, page);
-  const definitions = await deps.definitions.get(
-    trx,
-    page.map((request) => request.definition_id),
-  );
   return rows.map((row): AskingRun => {
     const request = requests.get(row.ordinal);
-    const cached = request === undefined ? undefined : definitions.get(request.definition_id);
     const size =
-      request === undefined || cached === undefined
+      request === undefined
         ? null
-        : sizeOf(request, cached, encode, (sized) => outputTokensMax(sized, prices, calibrations));
+        : sizeOf(request, encode, (sized) => outputTokensMax(sized, prices, calibrations));
     const spent = { cost_nanousd: row.spent_nanousd, output_tokens: row.spent_output_tokens };
     const room = (row.cap.output_tokens ?? Infinity) - row.spent_output_tokens;
     const output_tokens = tokensToReserve(row.max_tokens, size?.output_tokens ?? 0, room);
@@ -184,7 +178,6 @@ interface AskingSize extends Omit<MeasuredRequest, 'window_tokens'> {
 /** Null for a request that cannot be built. */
 function sizeOf(
   request: SealedRequest,
-  { definition, conduct }: CachedDefinition,
   encode: (request: SealedRequest) => RequestText,
   outputOf: (sized: SizedRequest) => number,
 ): AskingSize | null {
@@ -194,7 +187,8 @@ function sizeOf(
   } catch {
     return null;
   }
-  const { parts, images } = text;
+  const { parts, images, made_by } = text;
+  const { definition, conduct } = made_by;
   const bytes = parts.reduce((sum, part) => sum + utf8Length(part), 0);
   const output_tokens = outputOf({ request, definition, model_name: conduct.model_name, bytes, images });
   try {

@@ -1,5 +1,5 @@
 import type {} from '../../../../test/global-setup.ts';
-import { auditInvariants, inTransaction, writeBlock } from '@nightshift/db';
+import { auditInvariants, inTransaction, relabelBlock, writeBlock } from '@nightshift/db';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import {
   answering,
@@ -85,6 +85,48 @@ describe('thoughts that are bound to what they were made after', () => {
     const lines = [look(1), append('One.'), look(2), undo, look(3)];
     await drive(await house.submit([{ ...thinker(...lines), tools: [...TOOLS, 'core_memory_replace'] }]));
     expect(thoughtsIn(sent)).toEqual(['', 't', '--', '--t', '----', '----t']);
+  });
+
+  test.each([
+    ['memory', { command: 'rename', old_path: '/memories/notes', new_path: '/memories/facts' }],
+    ['memory_apply_patch', { patch: '*** Update Block: notes\n*** Move to: facts' }],
+  ])('are left out behind a block that %s gave another label', async (tool, args) => {
+    const lines = [look(1), call(tool, args), look(2), look(3)];
+    await drive(await house.submit([{ ...thinker(...lines), tools: [...TOOLS, tool] }]));
+    expect(thoughtsIn(sent)).toEqual(['', 't', '--', '--t', '--tt']);
+    expect(systemsOf(sent)).toBe(2);
+  });
+
+  test('are left out behind each new label in a batch under review', async () => {
+    const rename = (from: string, to: string): string =>
+      call('memory', { command: 'rename', old_path: from, new_path: to });
+    const lines = [look(1), rename('notes', 'facts'), look(2), rename('facts', 'truths'), look(3)];
+    const run = { ...thinker(...lines), tools: [...TOOLS, 'memory'] };
+    await drive(await house.submit([run], { apply: 'review' }));
+    expect(thoughtsIn(sent)).toEqual(['', 't', '--', '--t', '----', '----t']);
+    expect(systemsOf(sent)).toBe(3);
+  });
+
+  test('are left out by the next run if somebody has given a block another label since', async () => {
+    const first = await house.submit([thinker(look(1))]);
+    await drive(first);
+    const [block] = await house.rows<{ id: string }>('select id from block');
+    await inTransaction(house.database.db, (trx) =>
+      relabelBlock(trx, block!.id, 1, {
+        label: 'facts',
+        value: 'None yet.',
+        description: null,
+        char_limit: 10_000,
+        read_only: false,
+        conflict_policy: 'reject',
+        metadata: {},
+        tags: [],
+        is_template: false,
+        hidden: false,
+      }),
+    );
+    await drive(await house.submit([{ ...thinker(look(2)), agent_id: first.agent_ids[0] ?? '' }]));
+    expect(thoughtsIn(sent)).toEqual(['--', '--t']);
   });
 
   test('are left out by the next run if somebody has written to the memory since, and only then', async () => {

@@ -34,7 +34,8 @@ export async function commitStepsFitted(trx: Tx, fitted: readonly FittedStep[]):
     update step s
        set max_tokens_fitted = d.m, max_tokens = greatest(s.max_tokens, d.m), is_summary = d.q is not null, context_to_seq = coalesce(d.q, s.context_to_seq),
            block_ids = case when d.q is null then s.block_ids else '{}' end,
-           block_revisions = case when d.q is null then s.block_revisions else '{}' end
+           block_revisions = case when d.q is null then s.block_revisions else '{}' end,
+           block_labels = case when d.q is null then s.block_labels end
       from d
      where s.run_id = d.r and s.number = d.n and s.attempt = d.a and s.state = d.f
   `.execute(trx);

@@ -32,7 +32,7 @@ export interface Sealed {
  * Seals up to about `limit` ready runs into a new provider batch `building`.
  *
  * Promises: a sealed run is in exactly one provider batch; its step row fixes what the request will show (range of the
- * conversation, summary, block revisions, counts, max_tokens), so the request can be built again to the byte. Whole chunks are taken,
+ * conversation, summary, block revisions and labels, counts, max_tokens), so the request can be built again to the byte. Whole chunks are taken,
  * oldest due first, until `limit` is reached, so the count may exceed it by less than one chunk. `max_tokens` never exceeds
  * what `maxima` says of the model, doubled or not.
  *
@@ -83,6 +83,7 @@ export async function sealReadyRuns(
       -- What is computed above is joined to tables alone, by their keys.
       select s.*, c.context_from_seq, c.summary_to_seq,
              coalesce(m.ids, '{}') as block_ids, coalesce(m.revisions, '{}') as block_revisions,
+             m.labels as block_labels,
              (d.model_settings->>'max_output_tokens')::bigint * (1 << s.token_boost) as tokens,
              ${outputMaxOf(maxima)} as most
         from numbered s
@@ -90,16 +91,17 @@ export async function sealReadyRuns(
         join definition d on d.id = s.definition_id
        cross join lateral (
          -- Block by block, by its key: joined, a table of blocks that was never counted is scanned for each run.
-         select array_agg(ab.block_id order by ab.position) as ids, array_agg(b.head_revision order by ab.position) as revisions
+         select array_agg(ab.block_id order by ab.position) as ids, array_agg(b.head_revision order by ab.position) as revisions,
+                array_agg(ab.label order by ab.position) as labels
            from agent_block ab
           cross join lateral (select head_revision from block where id = ab.block_id offset 0) b
           where ab.agent_id = s.agent_id) m),
     steps as (
       insert into step (project_id, run_id, number, attempt, provider_batch_id, ordinal, state,
-                        context_from_seq, context_to_seq, summary_to_seq, block_ids, block_revisions, max_tokens,
+                        context_from_seq, context_to_seq, summary_to_seq, block_ids, block_revisions, block_labels, max_tokens,
                         sealed_at)
       select project_id, id, step_number, attempt, ${batch.id}::uuid, ordinal, 'sealed',
-             context_from_seq, last_seq, summary_to_seq, block_ids, block_revisions,
+             context_from_seq, last_seq, summary_to_seq, block_ids, block_revisions, block_labels,
              least(tokens, most, 2147483647), (select app_now())
         from asked
       returning 1)
@@ -167,13 +169,15 @@ async function readShortBudgets(trx: Tx, batchIds: readonly string[]): Promise<r
 /** Lets requests of batches under review show what their agents have changed there, in place of the blocks in force. */
 async function showHeldBlocks(trx: Tx, providerBatchId: string): Promise<void> {
   await sql`
-    update step s set block_ids = m.ids, block_revisions = m.revisions
-      from (select st.run_id, st.number, st.attempt, coalesce(o.ids, '{}') as ids, coalesce(o.revisions, '{}') as revisions
+    update step s set block_ids = m.ids, block_revisions = m.revisions, block_labels = m.labels
+      from (select st.run_id, st.number, st.attempt, coalesce(o.ids, '{}') as ids, coalesce(o.revisions, '{}') as revisions,
+                   o.labels
               from step st
               join run r on r.id = st.run_id
               join batch b on b.id = r.batch_id and b.apply = 'review'
              cross join lateral (
-               select array_agg(d.id order by k.place, d.id) as ids, array_agg(d.head_revision order by k.place, d.id) as revisions
+               select array_agg(d.id order by k.place, d.id) as ids, array_agg(d.head_revision order by k.place, d.id) as revisions,
+                      array_agg(d.label order by k.place, d.id) as labels
                  from (select ab.block_id, ab.position as place, h.draft_id
                          from agent_block ab
                          left join held_change h

@@ -17,6 +17,7 @@ import * as refusals from './0012-refusals.ts';
 import * as retries from './0013-retries.ts';
 import * as lapses from './0014-lapses.ts';
 import * as answerers from './0015-answerers.ts';
+import * as shownLabels from './0016-shown-labels.ts';
 
 /** Every migration, by name, in order. Imported, not globbed: type stripping and bundling both see them. */
 export const MIGRATIONS: Readonly<Record<string, Migration>> = {
@@ -35,6 +36,7 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0013_retries': retries,
   '0014_lapses': lapses,
   '0015_answerers': answerers,
+  '0016_shown_labels': shownLabels,
 };
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...MIGRATIONS }) };

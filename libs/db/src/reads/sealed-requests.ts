@@ -33,6 +33,8 @@ export interface SealedRequest {
   /** Null, both, where there are none: an empty array costs more to read. */
   readonly block_ids: readonly string[] | null;
   readonly block_revisions: readonly number[] | null;
+  /** Null, too, for a request that was sealed before labels were kept with it. */
+  readonly block_labels: readonly string[] | null;
   /** What it says of messages and passages that it does not show; null for nothing. */
   readonly metadata: MemoryMetadata | null;
 }
@@ -50,7 +52,7 @@ export async function readSealedRequests(
   const { rows } = await sql<SealedRequest>`
     select s.ordinal, s.run_id, s.number, s.attempt, coalesce(s.max_tokens_fitted, s.max_tokens) as max_tokens,
            r.token_boost, s.reserved_output_tokens, r.batch_id, r.definition_id, r.trail::text as trail_json, s.context_to_seq - s.context_from_seq + 1 as messages_max, s.is_summary, o.summary, o.hidden,
-           nullif(s.block_ids, '{}') as block_ids, nullif(s.block_revisions, '{}') as block_revisions,
+           nullif(s.block_ids, '{}') as block_ids, nullif(s.block_revisions, '{}') as block_revisions, s.block_labels,
            case when s.passages is not null then json_build_object(
              'agent_id', r.agent_id, 'messages', greatest(0, s.context_from_seq - 1), 'passages', s.passages, 'tags', s.passage_tags,
              'compiled_at', extract(epoch from date_trunc('second', coalesce((
@@ -118,7 +120,7 @@ export async function readShownSeqs(
   return new Map(rows.map((row) => [row.ordinal, row.seqs]));
 }
 
-/** Blocks at given revisions, keyed `<block id>/<revision>`. */
+/** Blocks at given revisions, keyed `<block id>/<revision>`; no revision keeps a label, so each has its present one. */
 export async function readBlocksAt(
   db: Database,
   refs: readonly { readonly block_id: string; readonly revision: number }[],

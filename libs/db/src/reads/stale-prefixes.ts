@@ -7,6 +7,7 @@ const SHOWN = [
   'summary_to_seq',
   'block_ids',
   'block_revisions',
+  'block_labels',
   'passages',
   'passage_tags',
 ] as const;
