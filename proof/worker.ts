@@ -143,9 +143,9 @@ export function startSimulatedWorker(
     let stopHunt = (): void => undefined;
     const start = async (): Promise<void> => {
       await releaseAllLeases(db, owner);
-      stopSweep = startSweepTimer(SWEEP_MS, () => pumps.kickAll());
+      stopSweep = startSweepTimer(SWEEP_MS, () => pumps.look());
       stopHunt = startSweepTimer(HUNT_MS, () => pumps.kick('hunt'));
-      pumps.kickAll();
+      pumps.look();
     };
     const stop = async (): Promise<void> => {
       stopSweep();

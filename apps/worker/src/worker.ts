@@ -95,9 +95,9 @@ export async function startWorker(config: WorkerConfig, parts: WorkerParts): Pro
     checkRedis,
     onError: (error) => parts.log.queueError(error),
   });
-  const stopSweep = startSweepTimer(config.sweep_interval_ms, () => pumps.kickAll());
+  const stopSweep = startSweepTimer(config.sweep_interval_ms, () => pumps.look());
   const stopHunt = startSweepTimer(config.hunt_interval_ms, () => pumps.kick('hunt'));
-  pumps.kickAll();
+  pumps.look();
   return {
     db,
     async stop(graceMs = STOP_GRACE_MS) {

@@ -220,6 +220,7 @@ export { readKnownProviderIds } from './reads/known-provider-ids.ts';
 export { readOpenDoubts, type OpenDoubt } from './reads/open-doubts.ts';
 export { readOpenSteps } from './reads/open-steps.ts';
 export { readStepsAtLimit } from './reads/steps-at-limit.ts';
+export { readDueWork, type DueWork, type DueWorkQuestion } from './reads/due-work.ts';
 export { readReadyBacklog, type ReadyBacklog } from './reads/ready-backlog.ts';
 export { commitCallback, type CallbackDelivery } from './commits/callback.ts';
 export { readEndedBatch, type EndedBatch } from './reads/ended-batch.ts';

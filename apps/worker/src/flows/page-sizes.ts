@@ -1,21 +1,22 @@
 import { readRequestBytes } from '@nightshift/db';
 import type { FlowDeps } from './deps.ts';
 
-/** Requests that are read and encoded at a time: the first few, then as many as make about a few megabytes. */
-const PAGE_FIRST = 20;
-const PAGE_GROWTH_MAX = 8;
-const PAGE_MAX = 1_000;
+/** So few requests are read whatever their size. */
+const FEW = 20;
+/** Requests that are read and encoded at a time: some at first, then as many as make about a few megabytes. */
+const PAGE_FIRST = 160;
+const PAGE_GROWTH_MAX = 16;
+const PAGE_MAX = 2_000;
 const PAGE_CHARS = 4_000_000;
-/** Requests of a page whose sizes are known before it is read, and for how many such pages they are asked at once. */
-const SAMPLES_PER_PAGE = 8;
-const PAGES_PER_LOOK = 8;
+/** Requests of a page whose sizes are known before it is read, and how many pages beyond the next are looked at with it. */
+const SAMPLES_PER_PAGE = 16;
+const PAGES_AHEAD = 8;
 
-/** Sizes of every `stride`-th request of [from, to): each stands for those up to it. */
-interface Look {
-  readonly from: number;
+/** The size of a request, which stands for those before it from the last sample on. */
+interface Sample {
+  /** Ordinal of the request behind it. */
   readonly to: number;
-  readonly stride: number;
-  readonly bytes: readonly number[];
+  readonly bytes: number;
 }
 
 /** How many requests of a provider batch to read at a time, as they are read from the first to the last. */
@@ -29,15 +30,15 @@ export interface PageSizes {
 /** Pages that stay about the same number of characters, whichever conversations are long. */
 export function openPageSizes(deps: Pick<FlowDeps, 'db'>, batchId: string, requests: number): PageSizes {
   let size = PAGE_FIRST;
-  let look: Look | null = null;
+  let samples: readonly Sample[] = [];
   return {
     async next(from) {
       const wanted = Math.min(size, requests - from);
       // What those before took is the best guess for so few.
-      if (wanted <= PAGE_FIRST) return wanted;
-      if (look === null || look.to < from + wanted)
-        look = await lookAhead(deps, batchId, from, wanted, requests);
-      return fittingSize(look, from, wanted);
+      if (wanted <= FEW) return wanted;
+      const known = samples.at(-1)?.to ?? 0;
+      if (known < from + wanted) samples = await lookAhead(deps, batchId, from, wanted, requests);
+      return fittingSize(samples, from, wanted);
     },
     learn(read, chars) {
       const fitting = Math.floor((read * PAGE_CHARS) / Math.max(1, chars));
@@ -46,29 +47,40 @@ export function openPageSizes(deps: Pick<FlowDeps, 'db'>, batchId: string, reque
   };
 }
 
+/** Samples of the next page, and of some that are as large as pages become. */
 async function lookAhead(
   deps: Pick<FlowDeps, 'db'>,
   batchId: string,
   from: number,
   size: number,
   requests: number,
-): Promise<Look> {
-  const stride = Math.floor(size / SAMPLES_PER_PAGE);
-  const to = Math.min(requests, from + size * PAGES_PER_LOOK);
-  const ordinals = Array.from(
-    { length: Math.ceil((to - from) / stride) },
-    (_, index) => Math.min(to, from + (index + 1) * stride) - 1,
+): Promise<readonly Sample[]> {
+  const page = from + size;
+  const end = Math.min(requests, page + PAGE_MAX * PAGES_AHEAD);
+  const places = [
+    ...placesIn(from, page, Math.floor(size / SAMPLES_PER_PAGE)),
+    ...placesIn(page, end, PAGE_MAX / SAMPLES_PER_PAGE),
+  ];
+  const ordinals = places.map((to) => to - 1);
+  const bytes = await readRequestBytes(deps.db, batchId, ordinals);
+  return places.map((to, index) => ({ to, bytes: bytes[index] ?? 0 }));
+}
+
+/** Ends of stretches of `stride` that together are [from, to). */
+function placesIn(from: number, to: number, stride: number): readonly number[] {
+  return Array.from({ length: Math.ceil((to - from) / stride) }, (_, index) =>
+    Math.min(to, from + (index + 1) * stride),
   );
-  return { from, to, stride, bytes: await readRequestBytes(deps.db, batchId, ordinals) };
 }
 
 /** `size`, or about as many as make a page where conversations are longer than those before. */
-function fittingSize(look: Look, from: number, size: number): number {
+function fittingSize(samples: readonly Sample[], from: number, size: number): number {
   let bytes = 0;
-  for (let at = from; at < from + size;) {
-    const place = Math.floor((at - look.from) / look.stride);
-    const each = Math.max(1, look.bytes[place] ?? 0);
-    const count = Math.min(from + size, look.from + (place + 1) * look.stride) - at;
+  let at = from;
+  for (const sample of samples) {
+    const count = Math.min(from + size, sample.to) - at;
+    if (count <= 0) continue;
+    const each = Math.max(1, sample.bytes);
     const fitting = Math.floor((PAGE_CHARS - bytes) / each);
     if (fitting < count) return Math.max(1, at - from + fitting);
     bytes += each * count;

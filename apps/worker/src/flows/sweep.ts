@@ -15,7 +15,7 @@ import type { FlowDeps, FlowReport } from './deps.ts';
 import { tallySlot } from './settle-open-steps.ts';
 
 const FLOW = 'sweep';
-const IDEMPOTENCY_KEY_DAYS = 7;
+export const IDEMPOTENCY_KEY_DAYS = 7;
 const RUNS_PER_SWEEP = 500;
 const AGENTS_PER_SWEEP = 500;
 const NONE_OVERDUE: OverdueReport = { ended: 0, released: 0, started: 0, ended_batch_ids: [] };

@@ -1,7 +1,7 @@
 import type { Bell, Signal, SignalKind } from '@nightshift/queue';
 
-/** Milliseconds between two rings to the neighbours. */
-export const RING_INTERVAL_MS = 2_000;
+/** Milliseconds between two rings to the neighbours, who look for themselves meanwhile. */
+export const RING_INTERVAL_MS = 10_000;
 /** Signals of a kind in one ring: each wakes a worker, which looks for all that is due. */
 const ALIKE_MAX = 8;
 

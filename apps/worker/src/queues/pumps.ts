@@ -4,6 +4,7 @@ import { cancelBatch } from '../flows/cancel-batch.ts';
 import { composeProviderBatch } from '../flows/compose-provider-batch.ts';
 import type { FlowDeps, FlowReport } from '../flows/deps.ts';
 import { deliverWebhooks } from '../flows/deliver-webhooks.ts';
+import { findDueFlows, type DueFlow } from '../flows/find-due-flows.ts';
 import { finishBatch } from '../flows/finish-batch.ts';
 import { huntOrphans } from '../flows/hunt-orphans.ts';
 import { ingestResults } from '../flows/ingest-results.ts';
@@ -14,7 +15,7 @@ import { submitProviderBatch } from '../flows/submit-provider-batch.ts';
 import { sweep } from '../flows/sweep.ts';
 import { createPump, type Pump, type PumpLog } from './pump.ts';
 
-type FlowKind = Exclude<SignalKind, 'accept'> | 'sweep' | 'audit' | 'hunt';
+type FlowKind = Exclude<SignalKind, 'accept'> | DueFlow | 'hunt';
 
 const FLOWS: Readonly<
   Record<FlowKind, { readonly flow: (deps: FlowDeps) => Promise<FlowReport>; readonly lanes: number }>
@@ -39,8 +40,8 @@ export interface Pumps {
   kick(kind: SignalKind | 'hunt'): void;
   /** As `kick`, and resolves when that pump has found nothing left to do, or rests. */
   drain(kind: SignalKind): Promise<void>;
-  /** Asks every pump to look but the hunt, which asks the provider each time and has a pace of its own. */
-  kickAll(): void;
+  /** Asks the database which flows would find work, and kicks their pumps. Not the hunt: it asks the provider, at a pace of its own. */
+  look(): void;
   /** Takes no more work and waits for what is under way. */
   stop(): Promise<void>;
 }
@@ -53,14 +54,20 @@ export function createPumps(deps: FlowDeps, log: PumpLog): Pumps {
       createPump(kind, () => flow(deps), log, lanes),
     ]),
   );
+  const lookout = createPump(
+    'look',
+    async () => {
+      for (const kind of await findDueFlows(deps)) pumps.get(kind)?.kick();
+      return { flow: 'look', worked: false };
+    },
+    log,
+  );
   return {
     kick: (kind) => pumps.get(kind)?.kick(),
     drain: (kind) => pumps.get(kind)?.drain() ?? Promise.resolve(),
-    kickAll: () => {
-      for (const [kind, pump] of pumps) if (kind !== 'hunt') pump.kick();
-    },
+    look: () => lookout.kick(),
     async stop() {
-      await Promise.all([...pumps.values()].map((pump) => pump.stop()));
+      await Promise.all([lookout, ...pumps.values()].map((pump) => pump.stop()));
     },
   };
 }

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Database, Tx } from '../connect.ts';
+import { isAuditDue } from '../reads/due-conditions.ts';
 import type { Violation } from './audit-invariants.ts';
 
 /** What the last finished audit found. */
@@ -36,8 +37,7 @@ export async function claimAudit(
   const { rows } = await sql`
     insert into audit_report (id, project_id)
     select ${id}::uuid, ${projectId}::uuid
-     where not exists (select 1 from audit_report
-                        where started_at > app_now() - ${intervalMs}::float8 * interval '1 millisecond')
+     where ${isAuditDue(intervalMs)}
     returning 1
   `.execute(db);
   return rows.length === 1;

@@ -1,6 +1,7 @@
 import type { BatchState } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
+import { IS_DUE } from '../reads/due-conditions.ts';
 import { LAST_HOLDER, leasedTo, type Claimant } from './lease.ts';
 
 /** A claimed batch. */
@@ -26,7 +27,7 @@ export async function claimDueBatches(
     with due as materialized (
       select id, ${LAST_HOLDER}
         from batch
-       where state = any(${states}::text[]) and next_due_at <= app_now() and lease_until < app_now()
+       where state = any(${states}::text[]) and ${IS_DUE}
        order by next_due_at, id
        limit ${limit}
          for update skip locked)

@@ -1,6 +1,7 @@
 import type { ProviderBatchState } from '@nightshift/agent-core';
 import { sql, type RawBuilder, type Selectable } from 'kysely';
 import type { Database } from '../connect.ts';
+import { IS_DUE } from '../reads/due-conditions.ts';
 import type { DB } from '../tables.ts';
 import { fenced, LAST_HOLDER, leasedTo, type Claimant, type Lease } from './lease.ts';
 
@@ -44,7 +45,7 @@ function leasing(
     due as materialized (
       select id, ${LAST_HOLDER}
         from provider_batch
-       where state = any(${states}::text[]) and next_due_at <= app_now() and lease_until < app_now()
+       where state = any(${states}::text[]) and ${IS_DUE}
        order by next_due_at, id
        limit ${limit}
          for update skip locked),

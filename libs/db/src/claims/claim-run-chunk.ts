@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
+import { IS_DUE } from '../reads/due-conditions.ts';
 import { LAST_HOLDER, leasedTo, type Claimant } from './lease.ts';
 
 /** A claimed chunk of runs whose calls are to be carried out. */
@@ -22,7 +23,7 @@ export async function claimToolsChunk(db: Database, claimant: Claimant): Promise
     with due as materialized (
       select id, ${LAST_HOLDER}
         from run_chunk
-       where kind = 'tools' and next_due_at <= app_now() and lease_until < app_now()
+       where kind = 'tools' and ${IS_DUE}
        order by next_due_at, id
        limit 1
          for update skip locked)

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
+import { IS_OVERDUE } from '../reads/due-conditions.ts';
 import { passConversationsOn } from './pass-conversations.ts';
 import { putChunk } from './run-chunks.ts';
 
@@ -28,12 +29,12 @@ export async function commitOverdueRuns(
     with due as materialized (
       -- In the order of its index, which ends at the first that is not due: in the order of ids it reads every run.
       select id from run
-       where overdue_from <= (select app_now()) and state in ('queued', 'ready', 'requires_action')
+       where ${IS_OVERDUE}
        order by overdue_from limit ${limit}),
     overdue as materialized (
       select id, state, started_at is not null as held from run
        where id = any(array(select id from due))
-         and overdue_from <= (select app_now()) and state in ('queued', 'ready', 'requires_action')
+         and ${IS_OVERDUE}
        order by id
          for no key update skip locked),
     gone as (delete from queued_input q using overdue o where q.run_id = o.id),

@@ -1,16 +1,8 @@
 import type { BatchState } from '@nightshift/agent-core';
-import { sql, type RawBuilder } from 'kysely';
+import { sql } from 'kysely';
 import { fenced, type Lease } from '../claims/lease.ts';
 import type { Database, Tx } from '../connect.ts';
-
-/**
- * Runs of the batch `b` that have not ended, by its counts, which are written with every end: whether there is one is asked
- * after each chunk that ends some, and an index of open runs would have an entry to take out for every end (ADR 0025).
- */
-export function openRuns(): RawBuilder<number> {
-  return sql`(b.total - (select coalesce(sum(completed + failed + cancelled + expired), 0)::int
-                           from batch_tally where batch_id = b.id))`;
-}
+import { OPEN_RUNS } from '../reads/due-conditions.ts';
 
 /** How the runs of a batch stand, read under the lock of the batch row. */
 export interface FinishFacts {
@@ -23,7 +15,7 @@ export interface FinishFacts {
 /** Locks a batch under its lease and counts its open runs and its completed ones. */
 export async function lockForFinish(trx: Tx, lease: Lease): Promise<FinishFacts> {
   const { rows } = await sql<FinishFacts>`
-    select b.state, b.total, ${openRuns()} as open_runs,
+    select b.state, b.total, ${OPEN_RUNS} as open_runs,
            (select coalesce(sum(completed), 0)::int from batch_tally where batch_id = b.id) as completed_runs
       from batch b where b.id = ${lease.id}::uuid and b.lease_epoch = ${lease.epoch} for update
   `.execute(trx);
@@ -67,7 +59,7 @@ export async function markFinishedBatches(
     with idle as materialized (
       select b.id from batch b
        where b.id = any(${batchIds}::uuid[]) and b.state in ('running', 'paused', 'cancelling')
-         and ${openRuns()} <= 0
+         and ${OPEN_RUNS} <= 0
        order by b.id
          for no key update)
     update batch b set next_due_at = least(coalesce(b.next_due_at, 'infinity'), app_now())

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
+import { FREED_BUDGETS } from '../reads/due-conditions.ts';
 import { RUNS_PER_CHUNK } from './run-chunks.ts';
 
 /** Batches that one sweep queues runs of. */
@@ -37,8 +38,7 @@ export async function queueReadyRuns(trx: Tx, batchId: string, limit: number | n
  */
 export async function queueFreedRuns(trx: Tx, limit: number): Promise<number> {
   const { rows } = await sql<{ batch_id: string }>`
-    select g.batch_id from batch_budget g join batch b on b.id = g.batch_id
-     where g.room = 'freed' and b.state = 'running'
+    select g.batch_id ${FREED_BUDGETS}
      order by g.batch_id
      limit ${BATCHES_PER_SWEEP}
        for no key update of b skip locked

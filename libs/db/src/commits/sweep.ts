@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Database, Tx } from '../connect.ts';
-import { openRuns } from './finish.ts';
+import { IS_IDLE, isOldKey } from '../reads/due-conditions.ts';
 import { passConversationsOn } from './pass-conversations.ts';
 
 /**
@@ -11,8 +11,7 @@ export async function markIdleBatches(db: Database): Promise<readonly string[]> 
   const { rows } = await sql<{ id: string }>`
     with idle as materialized (
       select b.id from batch b
-       where b.state in ('running', 'paused', 'cancelling') and b.next_due_at is null
-         and ${openRuns()} <= 0
+       where ${IS_IDLE}
        order by b.id
          for no key update skip locked)
     update batch b set next_due_at = app_now() from idle where b.id = idle.id
@@ -50,7 +49,5 @@ export async function commitWaitingRunsStarted(trx: Tx, limit: number, chunkId: 
 
 /** Forgets idempotency keys older than `days`. */
 export async function deleteOldIdempotencyKeys(db: Database, days: number): Promise<void> {
-  await sql`delete from idempotency_key where created_at < (select app_now()) - ${days} * interval '1 day'`.execute(
-    db,
-  );
+  await sql`delete from idempotency_key where ${isOldKey(days)}`.execute(db);
 }

@@ -1,0 +1,62 @@
+import type { BatchState, ProviderBatchState } from '@nightshift/agent-core';
+import { readDueWork } from '@nightshift/db';
+import type { FlowDeps } from './deps.ts';
+import { IDEMPOTENCY_KEY_DAYS } from './sweep.ts';
+
+/** The flows that look for rows which are due. */
+export type DueFlow =
+  | 'compose'
+  | 'submit'
+  | 'reconcile'
+  | 'poll'
+  | 'ingest'
+  | 'tools'
+  | 'finish'
+  | 'cancel'
+  | 'webhook'
+  | 'sweep'
+  | 'audit';
+
+/** Whose provider batches are, when they are due; those that have ended for good are nobody's. */
+const OF_PROVIDER_BATCHES = {
+  building: 'submit',
+  submitting: 'reconcile',
+  unknown: 'reconcile',
+  submitted: 'poll',
+  cancelling: 'poll',
+  ended: 'ingest',
+} as const satisfies Record<Exclude<ProviderBatchState, 'ingested' | 'rejected' | 'orphan_paid'>, DueFlow>;
+
+/** Whose batches are, when they are due: one that has ended waits for its callback. */
+const OF_BATCHES = {
+  running: 'finish',
+  paused: 'finish',
+  cancelling: 'cancel',
+  completed: 'webhook',
+  failed: 'webhook',
+  cancelled: 'webhook',
+} as const satisfies Record<Exclude<BatchState, 'receiving'>, DueFlow>;
+
+/**
+ * Which flows would find work now, in one statement: a house in which nothing is due costs its database one look at a time,
+ * and not one for every flow.
+ */
+export async function findDueFlows({
+  db,
+  settings,
+}: Pick<FlowDeps, 'db' | 'settings'>): Promise<ReadonlySet<DueFlow>> {
+  const due = await readDueWork(db, {
+    provider_batch_states: Object.keys(OF_PROVIDER_BATCHES) as (keyof typeof OF_PROVIDER_BATCHES)[],
+    batch_states: Object.keys(OF_BATCHES) as (keyof typeof OF_BATCHES)[],
+    audit_interval_ms: settings.audit_interval_ms,
+    idempotency_key_days: IDEMPOTENCY_KEY_DAYS,
+  });
+  const flows = new Set<DueFlow>();
+  for (const state of due.provider_batch_states) flows.add(OF_PROVIDER_BATCHES[state]);
+  for (const state of due.batch_states) flows.add(OF_BATCHES[state]);
+  if (due.ready_runs) flows.add('compose');
+  if (due.open_calls) flows.add('tools');
+  if (due.sweep) flows.add('sweep');
+  if (due.audit) flows.add('audit');
+  return flows;
+}

@@ -1,0 +1,176 @@
+import type {} from '../../../../test/global-setup.ts';
+import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import { auditBooks } from '../../src/flows/audit-books.ts';
+import { cancelBatch } from '../../src/flows/cancel-batch.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
+import { deliverWebhooks } from '../../src/flows/deliver-webhooks.ts';
+import type { FlowDeps, FlowReport } from '../../src/flows/deps.ts';
+import { findDueFlows, type DueFlow } from '../../src/flows/find-due-flows.ts';
+import { finishBatch } from '../../src/flows/finish-batch.ts';
+import { ingestResults } from '../../src/flows/ingest-results.ts';
+import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
+import { reconcileSubmission } from '../../src/flows/reconcile-submission.ts';
+import { runToolCalls } from '../../src/flows/run-tool-calls.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { sweep } from '../../src/flows/sweep.ts';
+import { openHouse, script, type House, type SubmittedBatch } from './house.ts';
+
+const FLOWS: Readonly<Record<DueFlow, (deps: FlowDeps) => Promise<FlowReport>>> = {
+  compose: composeProviderBatch,
+  submit: submitProviderBatch,
+  reconcile: reconcileSubmission,
+  poll: pollProviderBatches,
+  ingest: ingestResults,
+  tools: runToolCalls,
+  finish: finishBatch,
+  cancel: cancelBatch,
+  webhook: deliverWebhooks,
+  sweep,
+  audit: auditBooks,
+};
+
+let house: House;
+beforeEach(async () => {
+  house = await openHouse(inject('postgresUrl'));
+});
+afterEach(() => house.close());
+
+const dueFlows = async (worker: FlowDeps): Promise<readonly DueFlow[]> =>
+  [...(await findDueFlows(worker))].sort();
+
+/** Runs what each look names, and nothing else, until a look names nothing and the batches have ended. */
+async function driveByLooks(worker: FlowDeps, batches: readonly SubmittedBatch[]): Promise<Set<DueFlow>> {
+  const named = new Set<DueFlow>();
+  for (let round = 0; round < 300; round++) {
+    const due = await findDueFlows(worker);
+    for (const flow of due) {
+      named.add(flow);
+      await FLOWS[flow](worker);
+    }
+    const open = await house.rows(
+      `select 1 from batch where id = any($1) and (completed_at is null or next_due_at is not null)`,
+      [batches.map(({ id }) => id)],
+    );
+    if (open.length === 0 && due.size === 0) return named;
+    if (due.size === 0) await house.hasten();
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  throw new Error('A house that goes by its looks alone comes to no end.');
+}
+
+describe('one look', () => {
+  test('names nobody in a house where nothing is due', async () => {
+    const worker = house.worker();
+    expect(await dueFlows(worker)).toEqual(['audit']);
+    await auditBooks(worker);
+    expect(await dueFlows(worker)).toEqual([]);
+  });
+
+  test('is enough: who does only what looks name does all that is to be done', async () => {
+    const worker = house.worker();
+    const first = await house.submit([
+      {
+        input: script({ tool: 'rethink_memory', args: { new_memory: 'x', target_block_label: 'human' } }),
+        blocks: { human: 'Name: ?' },
+        tools: ['rethink_memory'],
+      },
+      { input: 'hello' },
+      { input: 'too late', deadline: '2001-01-01T00:00:00Z' },
+      { input: 'first of two' },
+      { input: 'second of two', same_agent_as: 3 },
+    ]);
+    const capped = await house.submit(
+      Array.from({ length: 4 }, (_, index) => ({ input: `Say ${index}.` })),
+      { cap: { cost_nanousd: null, output_tokens: 1_500 } },
+    );
+    const cancelled = await house.submit([{ input: 'never mind' }]);
+    await composeProviderBatch(worker);
+    await house.cancel(cancelled.id);
+    await house.rows('update batch set callback_url = $2 where id = $1', [
+      first.id,
+      'http://callbacks.invalid/',
+    ]);
+    const named = await driveByLooks(worker, [first, cancelled]);
+    expect([...named].sort()).toEqual(
+      expect.arrayContaining(['cancel', 'compose', 'finish', 'ingest', 'poll', 'submit', 'sweep', 'webhook']),
+    );
+    const states = await house.rows<{ id: string; state: string }>('select id, state from batch');
+    expect(Object.fromEntries(states.map(({ id, state }) => [id, state]))).toMatchObject({
+      [first.id]: 'completed',
+      [cancelled.id]: 'cancelled',
+    });
+    expect((await house.runsOf(first.id)).map(({ state }) => state)).toEqual([
+      'completed',
+      'completed',
+      'failed',
+      'completed',
+      'completed',
+    ]);
+    expect(states.find(({ id }) => id === capped.id)?.state).toMatch(/^(completed|paused)$/);
+  });
+
+  test('passes over what somebody holds, and finds it again when the lease has run out', async () => {
+    const worker = house.worker();
+    const { id } = await house.submit([{ input: 'hello' }]);
+    await auditBooks(worker);
+    await composeProviderBatch(worker);
+    expect(await dueFlows(worker)).toEqual(['submit']);
+    await house.rows(
+      `update provider_batch set lease_owner = 'other', lease_until = app_now() + interval '1 minute'`,
+    );
+    expect(await dueFlows(worker)).toEqual([]);
+    await house.rows(`update provider_batch set lease_until = app_now() - interval '1 second'`);
+    expect(await dueFlows(worker)).toEqual(['submit']);
+    await house.cancel(id);
+    expect(await dueFlows(worker)).toEqual(['cancel', 'submit']);
+  });
+
+  test.each([
+    ['submitting', 'reconcile', `submit_started_at = app_now(), body_bytes = 1, body_sha256 = 'x'`],
+    ['unknown', 'reconcile', `submit_started_at = app_now(), body_bytes = 1, body_sha256 = 'x'`],
+    ['submitted', 'poll', ''],
+    ['cancelling', 'poll', ''],
+    ['ended', 'ingest', 'ended_at = app_now()'],
+  ] as const)('names for a provider batch that is %s the flow that claims it', async (state, flow, sets) => {
+    const worker = house.worker();
+    await house.submit([{ input: 'hello' }]);
+    await auditBooks(worker);
+    await composeProviderBatch(worker);
+    if (flow !== 'reconcile') await submitProviderBatch(worker);
+    await house.rows(`update provider_batch set state = '${state}' ${sets === '' ? '' : `, ${sets}`}`);
+    const [before] = await house.rows<{ lease_epoch: number }>('select lease_epoch from provider_batch');
+    expect(await dueFlows(worker)).toEqual([flow]);
+    await FLOWS[flow](worker);
+    const [after] = await house.rows<{ lease_epoch: number }>('select lease_epoch from provider_batch');
+    expect(after?.lease_epoch).toBeGreaterThan(before?.lease_epoch ?? 0);
+  });
+
+  test('names the sweep for what no due row names', async () => {
+    const worker = house.worker();
+    await auditBooks(worker);
+    const { id, agent_ids } = await house.submit([{ input: 'hello' }]);
+    await house.drive(worker);
+    expect(await dueFlows(worker)).toEqual([]);
+    await house.rows('update agent set keeps_blocks = true, deleted_at = app_now() where id = $1', [
+      agent_ids[0],
+    ]);
+    expect(await dueFlows(worker)).toEqual(['sweep']);
+    await sweep(worker);
+    expect(await dueFlows(worker)).toEqual([]);
+    await house.rows(
+      `insert into idempotency_key (project_id, key, request_sha256, batch_id, created_at)
+       select project_id, 'a key', '', id, app_now() - interval '8 days' from batch where id = $1`,
+      [id],
+    );
+    expect(await dueFlows(worker)).toEqual(['sweep']);
+    await sweep(worker);
+    expect(await dueFlows(worker)).toEqual([]);
+    await house.rows(
+      `update batch set state = 'running', completed_at = null, next_due_at = null where id = $1`,
+      [id],
+    );
+    expect(await dueFlows(worker)).toEqual(['sweep']);
+    await sweep(worker);
+    expect(await dueFlows(worker)).toEqual(['finish']);
+  });
+});

@@ -1,0 +1,32 @@
+/** What makes rows due: asked by whoever takes them, and by the look that finds out whether there are any. */
+import { sql, type RawBuilder } from 'kysely';
+
+/** Of a leased row: it is due, and nobody holds it. */
+export const IS_DUE = sql`next_due_at <= app_now() and lease_until < app_now()`;
+
+/** Of a run: it waits past its deadline. Index: run_by_deadline. */
+export const IS_OVERDUE = sql`overdue_from <= (select app_now()) and state in ('queued', 'ready', 'requires_action')`;
+
+/** Of a batch, `b`: how many of its runs have not ended. */
+export const OPEN_RUNS: RawBuilder<number> = sql`
+  (b.total - (select coalesce(sum(completed + failed + cancelled + expired), 0)::int
+                from batch_tally where batch_id = b.id))`;
+
+/** Of a batch, `b`: it has no open run left, and nobody was told. */
+export const IS_IDLE = sql`b.state in ('running', 'paused', 'cancelling') and b.next_due_at is null and ${OPEN_RUNS} <= 0`;
+
+/** The budgets, `g`, in which something was given back that runs may wait for, with their batches, `b`. */
+export const FREED_BUDGETS = sql`
+      from batch_budget g join batch b on b.id = g.batch_id
+     where g.room = 'freed' and b.state = 'running'`;
+
+/** Of an idempotency key: it is older than `days`. Index: idempotency_key_by_age. */
+export function isOldKey(days: number): RawBuilder<boolean> {
+  return sql`created_at < (select app_now()) - ${days} * interval '1 day'`;
+}
+
+/** No audit began less than `intervalMs` ago. */
+export function isAuditDue(intervalMs: number): RawBuilder<boolean> {
+  return sql`not exists (select 1 from audit_report
+                          where started_at > app_now() - ${intervalMs}::float8 * interval '1 millisecond')`;
+}
