@@ -237,4 +237,4 @@ export { readPausedCredentials, type PausedCredential } from './reads/paused-cre
 export { readGauges, type Gauges } from './reads/gauges.ts';
 export { commitCallResults, type CallResult } from './commits/call-results.ts';
 export { commitChunkFailed } from './commits/chunk-failure.ts';
-export { isStatementTimeout, judgeError, type ErrorJudgement } from './judge-error.ts';
+export { isBrokenConstraint, isStatementTimeout, judgeError, type ErrorJudgement } from './judge-error.ts';

@@ -42,6 +42,12 @@ export function judgeError(error: unknown): ErrorJudgement {
   return typeof message === 'string' && CONNECTION_TEXT.test(message) ? 'later' : 'poison';
 }
 
+/** Whether rows broke a constraint: by what they are, or by what another transaction has committed meanwhile. */
+export function isBrokenConstraint(error: unknown): boolean {
+  const { code } = error as { readonly code?: unknown };
+  return typeof code === 'string' && /^23[0-9A-Z]{3}$/.test(code);
+}
+
 /** Whether a statement took longer than the database allows, which a smaller set of rows may well not. */
 export function isStatementTimeout(error: unknown): boolean {
   return (error as { readonly code?: unknown }).code === '57014';

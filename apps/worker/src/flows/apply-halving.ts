@@ -1,4 +1,9 @@
-import { isStatementTimeout, judgeError, type ClaimedProviderBatch } from '@nightshift/db';
+import {
+  isBrokenConstraint,
+  isStatementTimeout,
+  judgeError,
+  type ClaimedProviderBatch,
+} from '@nightshift/db';
 import type { HeldLease } from '../leases/keeper.ts';
 import type { Line } from '../provider/line-splitter.ts';
 import { applyPoisonLine, applyResultLines, type AppliedChunk } from './apply-result-lines.ts';
@@ -6,6 +11,8 @@ import type { FlowDeps } from './deps.ts';
 
 /** Lines of one chunk that may be put aside as poison; where more fail, the fault is not in the lines. */
 const POISON_LINES_MAX = 3;
+/** Times that a line alone is tried which breaks a constraint: others may commit in between, but not for ever. */
+const COLLISION_TRIES_MAX = 3;
 
 interface FailedLine {
   readonly line: Line;
@@ -17,7 +24,8 @@ interface FailedLine {
 /**
  * Applies a chunk of lines. One that fails because of what is in it, or takes too long, is halved until the lines that are
  * the cause are alone; those are put aside and their runs end, and all others are applied. A line that merely takes too long
- * is left for the next pass while there is one. Where many lines fail alone, none is put aside: the pass stops, and the
+ * is left for the next pass while there is one. One that breaks a constraint may have met what another transaction had not
+ * committed when it was decided about, so it is decided about again before it is given up. Where many lines fail alone, none is put aside: the pass stops, and the
  * provider keeps the results until the fault is mended.
  *
  * `isWhole`: they are a chunk as it came, in which an outage of the provider shows.
@@ -78,6 +86,7 @@ async function applyOrHalve(
   lines: readonly Line[],
   failures: FailedLine[],
   isWhole: boolean,
+  tries = 1,
 ): Promise<AppliedChunk> {
   try {
     return await applyResultLines(deps, batch, lease, lines, isWhole);
@@ -86,6 +95,9 @@ async function applyOrHalve(
     if (judgeError(error) !== 'poison' && !slow) throw error;
     const [only] = lines;
     if (only !== undefined && lines.length === 1) {
+      if (isBrokenConstraint(error) && tries < COLLISION_TRIES_MAX) {
+        return applyOrHalve(deps, batch, lease, lines, failures, false, tries + 1);
+      }
       failures.push({ line: only, reason: error instanceof Error ? error.message : 'unknown', slow });
       return joined([]);
     }

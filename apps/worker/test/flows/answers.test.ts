@@ -304,11 +304,22 @@ describe('ends of a turn', () => {
     expect(run?.error?.message).toContain('quantum_decoherence');
   });
 
-  test('a full context window ends the run as context_overflow', async () => {
+  test('a full context window ends the run as context_overflow, and what was said till then is kept', async () => {
     const batch = await house.submit([{ input: '⟦sim:contextExceeded⟧' }]);
     await house.drive(house.worker());
     expect(await house.runsOf(batch.id)).toMatchObject([
       { state: 'failed', stop_reason: 'context_overflow' },
+    ]);
+    // There was nothing to summarise, and what the answer came to is paid: readers have it, and no request shows it.
+    const said = [{ type: 'text', text: 'The context window is full, so this is where it en' }];
+    expect(
+      await house.rows(
+        'select role, content, shown, step_number from message where run_id = $1 order by seq',
+        [batch.run_ids[0]],
+      ),
+    ).toMatchObject([
+      { role: 'user' },
+      { role: 'assistant', content: said, shown: false, step_number: null },
     ]);
   });
 });

@@ -237,6 +237,43 @@ describe('the request for a summary', () => {
     expect(reserved).toEqual([{ reserved_output_tokens: 2_048, max_tokens_fitted: 2_048 }]);
   });
 
+  test('holds no conversation while it waits for the budget of its batch', async () => {
+    summariseAs(STILL_OPEN);
+    const batch = await house.submit([short()], { cap: { cost_nanousd: null, output_tokens: 1_000_000 } });
+    const { pool } = house.database;
+    const free: unknown[] = [];
+    const looks: Promise<void>[] = [];
+    const worker = house.worker({
+      hooks: async (point) => {
+        if (point !== 'ingest.after_claim' || looks.length > 0) return;
+        const answered = await house.rows(`select from step where is_summary and state = 'sealed'`);
+        if (answered.length === 0) return;
+        const client = await pool.connect();
+        await client.query('begin');
+        await client.query('select from batch_budget for no key update');
+        const look = async (): Promise<void> => {
+          const waiting = (): Promise<unknown[]> =>
+            house.rows(
+              `select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`,
+            );
+          await expect.poll(waiting, { timeout: 20_000 }).not.toEqual([]);
+          free.push(...(await house.rows('select run_id from conversation for no key update skip locked')));
+        };
+        looks.push(
+          look().finally(async () => {
+            await client.query('rollback');
+            client.release();
+          }),
+        );
+      },
+    });
+    await house.drive(worker);
+    await Promise.all(looks);
+    expect(free).toEqual([{ run_id: batch.run_ids[0] }]);
+    expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'completed' }]);
+    expect(await summaries()).toMatchObject([{ summary: STILL_OPEN }]);
+  });
+
   test('takes what the cap of its run leaves, where that is enough for one', async () => {
     summariseAs(STILL_OPEN);
     const { provider, sent } = recording();
@@ -312,6 +349,31 @@ describe('a run that cannot fit its window', () => {
     expect(JSON.stringify(sent.at(-1))).not.toContain('long xxx');
     expect(house.simulator.control.ledger().totals.requests).toBe(3);
   });
+
+  test.each([null, { cost_nanousd: 10_000_000_000, output_tokens: null }])(
+    'or whose messages cannot be looked at ends alone, as poison, whatever the cap of its batch: %j',
+    async (cap) => {
+      const agent = { context_window_limit: 4_000 };
+      const batch = await house.submit(
+        [
+          { input: 'short ⟦sim:fixed⟧', agent },
+          { input: `odd ${'x'.repeat(20_000)}`, agent },
+          { input: 'also short ⟦sim:fixed⟧', agent },
+        ],
+        cap === null ? {} : { cap },
+      );
+      await house.rows(
+        `update message set content = ('[null,' || substr(content::text, 2))::json where run_id = $1`,
+        [batch.run_ids[1]],
+      );
+      await house.drive(house.worker());
+      expect(await house.runsOf(batch.id)).toMatchObject([
+        { state: 'completed' },
+        { state: 'failed', stop_reason: 'poison' },
+        { state: 'completed' },
+      ]);
+    },
+  );
 
   test('of many, each ends alone, in a few transactions', async () => {
     const agent = { context_window_limit: 4_000 };
@@ -402,6 +464,43 @@ describe('a prompt that the provider finds too long, although the window of its 
     const next = await house.submit([{ input: letter('three', 10), agent_id }]);
     await house.drive(worker);
     expect(await house.runsOf(next.id)).toMatchObject([{ state: 'completed' }]);
+  });
+
+  test('is summarised where an answer has filled the window, and later requests do not show that answer', async () => {
+    summariseAs('The first letter was long.');
+    house.simulator.control.addRule({
+      op: 'request',
+      match: { contains: 'two ⟦', times: 1 },
+      outcome: { type: 'script', script: 'contextExceeded', args: {} },
+    });
+    const { provider, sent } = recording();
+    const worker = house.worker({ provider });
+    const first = await house.submit([{ input: letter('one', 300_000), agent }]);
+    await house.drive(worker);
+    const [agent_id = ''] = first.agent_ids;
+    const batch = await house.submit([{ input: letter('two', 3_000), agent_id }]);
+    await house.drive(worker);
+    expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'completed', stop_reason: 'end_turn' }]);
+    expect(await outcomes(batch.run_ids[0])).toMatchObject([
+      { state: 'errored' },
+      { state: 'done', is_summary: true },
+      { state: 'done', is_summary: false },
+    ]);
+    expect(
+      await house.rows('select role, shown, step_number from message where run_id = $1 order by seq', [
+        batch.run_ids[0],
+      ]),
+    ).toEqual([
+      { role: 'user', shown: true, step_number: null },
+      { role: 'assistant', shown: false, step_number: null },
+      { role: 'assistant', shown: true, step_number: 2 },
+    ]);
+    const next = await house.submit([{ input: letter('three', 10), agent_id }]);
+    await house.drive(worker);
+    expect(await house.runsOf(next.id)).toMatchObject([{ state: 'completed' }]);
+    expect(sent.filter((request) => JSON.stringify(request).includes('where it en'))).toEqual([]);
+    const { billed, booked, twice } = await money();
+    expect({ booked, twice }).toEqual({ booked: billed, twice: 0 });
   });
 
   test('is summarised once, whenever its worker dies on the way', async () => {

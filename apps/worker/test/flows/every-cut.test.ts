@@ -137,6 +137,7 @@ test('B15: a result file cut anywhere, at the ends of lines too, leaves the same
     expect(await rows(), `cut at byte ${bytes}`).toBe(whole);
     await rewinding.rewind();
     await download(bytes, 'breaks');
+    expect(await rows(), `broken off at byte ${bytes}, whole lines`).toBe(wholeLines);
     await download(file.length);
     expect(await rows(), `broken off at byte ${bytes}`).toBe(whole);
   }

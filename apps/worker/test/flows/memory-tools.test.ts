@@ -1,5 +1,12 @@
 import type {} from '../../../../test/global-setup.ts';
-import { auditInvariants, DEFAULT_PROJECT_ID, deleteAgent, deleteBlock, inTransaction } from '@nightshift/db';
+import {
+  attachBlock,
+  auditInvariants,
+  DEFAULT_PROJECT_ID,
+  deleteAgent,
+  deleteBlock,
+  inTransaction,
+} from '@nightshift/db';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
 import type { FlowDeps } from '../../src/flows/deps.ts';
@@ -46,6 +53,14 @@ async function resultsOf(batch: SubmittedBatch, index = 0): Promise<readonly str
     .filter((part) => part.type === 'tool_result')
     .map((part) => JSON.stringify(part.content));
 }
+
+/** Whether a statement, or a commit, waits for another transaction. */
+const isSomebodyWaiting = async (): Promise<boolean> =>
+  (
+    await house.rows(
+      `select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`,
+    )
+  ).length > 0;
 
 const memory = (args: Readonly<Record<string, unknown>>, parallel = false) => call('memory', args, parallel);
 
@@ -214,6 +229,45 @@ describe('blocks that a tool makes, gives up, renames and describes', () => {
     expect(await callsOf(batch)).toEqual(['failed']);
     expect((await resultsOf(batch))[0]).toContain("shared with an agent that has a block 'facts' already");
     expect(await blocksOf(batch.agent_ids[1])).toMatchObject([{ label: 'facts' }, { label: 'notes' }]);
+  });
+
+  test('B64: a shared one is refused a label that another of its agents takes while the answer is applied', async () => {
+    const batch = await house.submit([
+      {
+        input: memory({ command: 'rename', old_path: 'notes', new_path: 'facts' }),
+        blocks: { notes: 'shared' },
+        tools: ['memory'],
+      },
+      { input: 'nothing', blocks: { facts: 'own' } },
+    ]);
+    await share(batch, 'notes');
+    const [renaming = '', other = ''] = batch.agent_ids;
+    const [facts] = await house.rows<{ block_id: string }>(
+      `delete from agent_block where agent_id = $1 and label = 'facts' returning block_id`,
+      [other],
+    );
+    const [attached, looked] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const attaching = inTransaction(house.database.db, async (trx) => {
+      await attachBlock(trx, DEFAULT_PROJECT_ID, other, facts!.block_id);
+      attached.resolve();
+      await looked.promise;
+    });
+    await attached.promise;
+    // A line is a chunk, so nothing but its own commit can tell it of the label.
+    const alone = house.worker({ settings: { chunk_lines: 1, chunks_in_flight: 1 } });
+    const driving = house.drive(alone);
+    await expect.poll(isSomebodyWaiting, { timeout: 20_000 }).toBe(true);
+    looked.resolve();
+    await attaching;
+    await driving;
+    expect(await house.runsOf(batch.id)).toMatchObject([
+      { stop_reason: 'end_turn' },
+      { stop_reason: 'end_turn' },
+    ]);
+    expect(await callsOf(batch)).toEqual(['failed']);
+    expect((await resultsOf(batch))[0]).toContain("shared with an agent that has a block 'facts' already");
+    expect(await blocksOf(renaming)).toMatchObject([{ label: 'notes' }]);
+    expect(await house.rows('select from result_line')).toEqual([]);
   });
 
   test('B64: a shared one that was renamed and given up by one patch keeps its new label from others', async () => {

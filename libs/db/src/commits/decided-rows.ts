@@ -92,10 +92,11 @@ export async function writeSteps(trx: Tx, decided: readonly DecidedRun[]): Promi
   );
 }
 
-/** A message of a step, as its row is written. */
+/** A message of a run, as its row is written. */
 export interface MessageRow {
   readonly run: RunToDecide;
-  readonly step_number: number;
+  /** Null: of an attempt that was put aside. Another attempt of its step may yet be applied. */
+  readonly step_number: number | null;
   readonly seq: number;
   readonly role: string;
   readonly content_json: string;
@@ -105,7 +106,7 @@ export interface MessageRow {
 /** The row of a decided message. */
 export function messageRow(
   run: RunToDecide,
-  stepNumber: number,
+  stepNumber: number | null,
   message: {
     readonly seq: number;
     readonly role: string;

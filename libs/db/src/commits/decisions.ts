@@ -20,7 +20,7 @@ import { passConversationsOn } from './pass-conversations.ts';
 import { planUnseen } from './plan-unseen.ts';
 import { settleReservations } from './reservations.ts';
 import { putChunk, putReadyChunks } from './run-chunks.ts';
-import { writeSummaries } from './summaries.ts';
+import { countSummaries, writeSummaries } from './summaries.ts';
 import { addToTallies } from './tallies.ts';
 
 /** What a commit set in motion: what the caller rings the bell for. */
@@ -52,13 +52,15 @@ export async function commitDecisions(
   await writeMessages(
     trx,
     decided.flatMap(({ run, decision, settled }) => [
-      ...decision.messages.map((message) => messageRow(run, decision.key.number, message)),
+      ...decision.messages.map((message) =>
+        messageRow(run, decision.step.applies ? decision.key.number : null, message),
+      ),
       ...(settled === null ? [] : [messageRow(run, decision.key.number, settled.message)]),
     ]),
   );
   await writeToolCalls(trx, decided);
   await writeBlockChanges(trx, changes);
-  await writeSummaries(trx, decided);
+  await countSummaries(trx, decided);
   const moves = decided.map(({ run, decision, settled }) => ({
     run,
     move: settled?.run ?? decision.run,
@@ -90,6 +92,7 @@ export async function commitDecisions(
     })),
     ids.tally_slot,
   );
+  await writeSummaries(trx, decided);
   return settleMoves(trx, moves, ids.chunk_ids);
 }
 

@@ -72,7 +72,7 @@ export async function commitSubmitted(
 /**
  * The provider refused it clearly: nothing was accepted, it may be sent again after the delay under the same nonce. It is due
  * earlier where a step of it must not be sent any more: a batch of its steps does not run, or a run's deadline comes before.
- * Locks the provider batch, then the batches for share, so that a pause or cancel finds it put off, or this finds that one.
+ * Locks the batches for share, then the provider batch, so that a pause or cancel finds it put off, or this finds that one.
  */
 export async function commitRefused(
   trx: Tx,
@@ -81,6 +81,7 @@ export async function commitRefused(
   delayMs: number,
 ): Promise<void> {
   const to = transition(providerBatchMachine, 'submitting', 'refuse');
+  await shareBatchesOf(trx, lease.id);
   await moved(
     lease,
     sql`
@@ -91,7 +92,6 @@ export async function commitRefused(
     returning 1`,
     trx,
   );
-  await shareBatchesOf(trx, lease.id);
   await sql`
     update provider_batch p set next_due_at = least(p.next_due_at, s.unsendable_from)
       from (select min(case when b.state = 'running' then r.overdue_from else app_now() end) as unsendable_from
@@ -274,7 +274,7 @@ export async function commitSplit(
  * the batch makes those of the others, and the sweep ends those past their deadline. Returns how many stay; when none does,
  * the provider batch is `rejected` and the lease given back.
  *
- * Locks the provider batch, the batches (`for share`, so that a resume waits for this or this sees the resume), then the
+ * Locks the batches (`for share`, so that a resume waits for this or this sees the resume), the provider batch, then the
  * runs, each in id order.
  */
 export async function commitUnsealed(
@@ -284,12 +284,12 @@ export async function commitUnsealed(
   newChunkId: string,
   leadMs = 0,
 ): Promise<number> {
+  await shareBatchesOf(trx, lease.id);
   const held = await sql`
     select 1 from provider_batch
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'building' for update
   `.execute(trx);
   if (held.rows.length === 0) throw fenced(lease);
-  await shareBatchesOf(trx, lease.id);
   await sql`
     select 1 from run where id in (select run_id from step where provider_batch_id = ${lease.id}::uuid) order by id
        for no key update

@@ -3,6 +3,7 @@ import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 import { lockConversations } from '../locks/lock-conversations.ts';
 import type { RunToDecide } from '../reads/runs-to-decide.ts';
+import { uuidArray } from '../uuid-array.ts';
 
 interface Summarised {
   readonly run: RunToDecide;
@@ -10,10 +11,19 @@ interface Summarised {
   readonly settled: ToolsDecision | null;
 }
 
+/** Has the summaries among decided answers come on top of their runs' limit of steps, before the runs move on to the next. */
+export async function countSummaries(trx: Tx, decided: readonly Summarised[]): Promise<void> {
+  const runIds = decided.flatMap(({ run, decision }) => (decision.summary === null ? [] : [run.id]));
+  if (runIds.length === 0) return;
+  await sql`
+    update run set summary_steps = summary_steps + 1 where id = any((select ${uuidArray(runIds)}::uuid[])::uuid[])
+  `.execute(trx);
+}
+
 /**
  * Puts the summaries among decided answers in the place of what they summarise: from now on the conversations are shown from
- * the message after, and the steps come on top of their runs' limit. A summary is written once, by the run that holds the
- * conversation, or the whole commit fails. Costs nothing where no step has summarised.
+ * the message after. A summary is written once, by the run that holds the conversation, or the whole commit fails. Costs
+ * nothing where no step has summarised.
  *
  * Locks the conversations in id order, those of ended runs among `decided` with them, because the commit will come to
  * them next.
@@ -51,9 +61,7 @@ export async function writeSummaries(trx: Tx, decided: readonly Summarised[]): P
              d.t, d.r, d.n
         from d
         join step s on s.run_id = d.r and s.number = d.n and s.attempt = d.a
-        left join conversation_summary o on o.conversation_id = d.c and o.to_seq = s.summary_to_seq),
-    counted as (
-      update run r set summary_steps = r.summary_steps + 1 from d where r.id = d.r)
+        left join conversation_summary o on o.conversation_id = d.c and o.to_seq = s.summary_to_seq)
     update conversation c set context_from_seq = d.q + 1, summary_to_seq = d.q
       from d where c.id = d.c and c.run_id = d.r
   `.execute(trx);

@@ -6,7 +6,8 @@ import { uuidArray } from '../uuid-array.ts';
 
 /**
  * Locks the batches that have steps in a provider batch for share, in id order: a pause or cancel waits for the caller's
- * commit, or the caller has waited for theirs. After the provider batch, before runs.
+ * commit, or the caller has waited for theirs. Before the provider batch, which must be free to have its lease renewed
+ * meanwhile; whoever has lost that lease finds it out with the next lock.
  */
 export async function shareBatchesOf(trx: Tx, providerBatchId: string): Promise<void> {
   await sql`
@@ -17,18 +18,18 @@ export async function shareBatchesOf(trx: Tx, providerBatchId: string): Promise<
 }
 
 /**
- * Locks a provider batch that is about to be sent and, for share, the batches whose steps it holds, in id order. True when all
- * of them may be sent, and still may when the caller commits: a pause or cancel waits for that. Throws `fenced`.
+ * Locks for share, in id order, the batches whose steps are about to be sent, then their provider batch. True when all of them
+ * may be sent, and still may when the caller commits: a pause or cancel waits for that. Throws `fenced`.
  */
 export async function lockSendable(trx: Tx, lease: Lease, batchIds: readonly string[]): Promise<boolean> {
+  await sql`select 1 from batch where id = any(${uuidArray(batchIds)}::uuid[]) order by id for share`.execute(
+    trx,
+  );
   const held = await sql`
     select 1 from provider_batch
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'building' for no key update
   `.execute(trx);
   if (held.rows.length === 0) throw fenced(lease);
-  await sql`select 1 from batch where id = any(${uuidArray(batchIds)}::uuid[]) order by id for share`.execute(
-    trx,
-  );
   // A statement of its own: it sees what the locks were waited for.
   return !(await readUnsendableSteps(trx, lease.id));
 }

@@ -220,6 +220,28 @@ describe('the runs of one conversation', () => {
     expect(await keepsBlocks()).toBe(false);
   });
 
+  test('of deleted agents keep nobody from the blocks of those that have none open any more', async () => {
+    const agents = [await oneAgent(), await oneAgent(), await oneAgent()];
+    const [, , last = ''] = agents.map((agent) => agent.id).sort();
+    const { run_ids } = await accept(
+      db,
+      agents.map((agent) => aRun(agent.id)),
+    );
+    for (const agent of agents)
+      await inTransaction(db, (trx) => deleteAgent(trx, DEFAULT_PROJECT_ID, agent.id));
+    const ended = run_ids[agents.findIndex((agent) => agent.id === last)]!;
+    await ingest(db, await sealAndEnd(db), DONE, { run_ids: [ended] });
+    await inTransaction(db, (trx) => commitBlocksReleased(trx, 1));
+    const ids = agents.map((agent) => agent.id);
+    const rows = await db
+      .selectFrom('agent')
+      .select('id')
+      .where('id', 'in', ids)
+      .where('keeps_blocks', '=', false)
+      .execute();
+    expect(rows).toEqual([{ id: last }]);
+  });
+
   test('that were accepted while the one before was ending start at once', async () => {
     const agent = await oneAgent();
     await accept(db, [aRun(agent.id)]);

@@ -13,6 +13,7 @@ import {
   commitStreamAgain,
   commitSubmitted,
   commitUnknown,
+  commitUnsealed,
   commitWithdrawn,
   commitWriteAhead,
   DEFAULT_PROJECT_ID,
@@ -24,12 +25,14 @@ import {
   readNow,
   readOpenSteps,
   readSealedRequests,
+  renewLeases,
   type Database,
   type Lease,
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import {
   acceptFleet,
+  ALICE,
   answer,
   claim,
   DONE,
@@ -138,6 +141,45 @@ describe('what is about to be sent', () => {
     await expect(inTransaction(db, (trx) => lockSendable(trx, lost, [fleet.id]))).rejects.toMatchObject({
       code: 'fenced',
     });
+  });
+});
+
+describe('who waits for a batch that another transaction holds', () => {
+  test.each<[string, 'building' | 'submitting', (lease: Lease, batchId: string) => Promise<unknown>]>([
+    [
+      'before a send',
+      'building',
+      (lease, batchId) => inTransaction(db, (trx) => lockSendable(trx, lease, [batchId])),
+    ],
+    [
+      'to take steps back',
+      'building',
+      (lease) => inTransaction(db, (trx) => commitUnsealed(trx, lease, 1, newId())),
+    ],
+    [
+      'after a refusal',
+      'submitting',
+      (lease) => inTransaction(db, (trx) => commitRefused(trx, lease, { what: 'overloaded' }, 0)),
+    ],
+  ])('%s does not keep its own lease from being renewed', async (_when, state, commit) => {
+    const fleet = await acceptFleet(db, 2);
+    const { id } = await seal(db);
+    const lease = state === 'building' ? await claim(db, id, 'building') : await writeAhead(db, id);
+    const [held, over] = [gate(), gate()];
+    const sealing = inTransaction(db, async (trx) => {
+      await sql`select 1 from batch where id = ${fleet.id}::uuid for no key update`.execute(trx);
+      held.open();
+      await over.opened;
+    });
+    await held.opened;
+    const committed = commit(lease, fleet.id);
+    await untilSomebodyWaits(db);
+    const { renewed } = await inTransaction(db, async (trx) => {
+      await sql`set local lock_timeout = '2s'`.execute(trx);
+      return renewLeases(trx, 'provider_batch', [lease], ALICE, 'wait');
+    }).finally(over.open);
+    expect(renewed).toEqual(new Set([id]));
+    await Promise.all([sealing, committed]);
   });
 });
 
