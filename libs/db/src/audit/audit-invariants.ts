@@ -1,5 +1,5 @@
-import { sql } from 'kysely';
-import type { Database } from '../connect.ts';
+import { sql, type RawBuilder } from 'kysely';
+import { readNow, type Database } from '../connect.ts';
 import { BUDGET_INVARIANTS } from './budget-invariants.ts';
 import type { Invariant } from './invariant.ts';
 import { livenessInvariant, OTHER_INVARIANTS } from './other-invariants.ts';
@@ -27,15 +27,15 @@ const STALLED_AFTER_MS = 15 * 60_000;
 /** Rows reported of one invariant: where there are more, the first say enough. */
 const ROWS_MAX = 20;
 
-/** Every invariant, in the order in which it is looked at. */
-export function invariants(options: AuditOptions = {}): readonly Invariant[] {
+/** Every invariant, in the order in which it is looked at. `now` is the time of the snapshot; default: of each look. */
+export function invariants(options: AuditOptions = {}, now?: RawBuilder<Date>): readonly Invariant[] {
   return [
     ...RUN_INVARIANTS,
     ...STEP_INVARIANTS,
     ...PROVIDER_BATCH_INVARIANTS,
     ...BUDGET_INVARIANTS,
     ...OTHER_INVARIANTS,
-    livenessInvariant(options.stalledAfterMs ?? STALLED_AFTER_MS),
+    livenessInvariant(options.stalledAfterMs ?? STALLED_AFTER_MS, now),
   ];
 }
 
@@ -56,7 +56,9 @@ export async function auditInvariants(
     .setAccessMode('read only')
     .execute(async (trx) => {
       const violations: Violation[] = [];
-      for (const { id, name, sql: broken } of invariants(options)) {
+      // With the snapshot, which the first statement takes: the clock goes on while it is looked at.
+      const now = sql<Date>`${await readNow(trx)}::timestamptz`;
+      for (const { id, name, sql: broken } of invariants(options, now)) {
         if (options.among?.(id) === false) continue;
         const { rows } = await sql<
           Record<string, unknown>

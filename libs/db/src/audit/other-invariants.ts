@@ -1,4 +1,4 @@
-import { sql } from 'kysely';
+import { sql, type RawBuilder } from 'kysely';
 import type { Invariant } from './invariant.ts';
 
 /** Memory, schedules, callbacks, keys, and to whom rows belong. */
@@ -41,6 +41,14 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
          select 1 from tool_call c join run on run.id = c.run_id
           where c.run_id = e.run_id and c.step_number = e.step_number and c.tool_use_id = e.tool_use_id and c.kind = 'memory'
             and run.batch_id = e.batch_id and run.agent_id = e.agent_id)`,
+  },
+  {
+    id: 'I16e',
+    name: 'no agent has a block that is deleted',
+    sql: sql`
+      select k.agent_id, k.block_id, b.deleted_at
+        from agent_block k join block b on b.id = k.block_id
+       where b.deleted_at is not null`,
   },
   {
     id: 'I17',
@@ -129,9 +137,12 @@ export const OTHER_INVARIANTS: readonly Invariant[] = [
   },
 ];
 
-/** What should move and does not: true of a healthy house at any moment, false where every worker is stopped. */
-export function livenessInvariant(stalledAfterMs: number): Invariant {
-  const limit = sql`(select app_now() - ${stalledAfterMs} * interval '1 millisecond')`;
+/**
+ * What should move and does not: true of a healthy house at any moment, false where every worker is stopped. `now` is the
+ * time of the snapshot that is looked at.
+ */
+export function livenessInvariant(stalledAfterMs: number, now: RawBuilder<Date> = sql`app_now()`): Invariant {
+  const limit = sql`(select ${now} - ${stalledAfterMs} * interval '1 millisecond')`;
   return {
     id: 'I12',
     name: 'nothing has been due and unheld for long, and nothing waits for long that only the sweep finds',
@@ -171,7 +182,7 @@ export function livenessInvariant(stalledAfterMs: number): Invariant {
          and not exists (
            select 1 from run r left join step s on s.run_id = r.id
             where r.batch_id = b.id
-              and (r.overdue_from <= (select app_now())
+              and (r.overdue_from <= (select ${now})
                    or greatest(r.created_at, r.ended_at, s.sealed_at, s.applied_at, s.ended_at) >= ${limit}
                    or (r.state = 'ready' and r.id in (select unnest(run_ids) from run_chunk))))`,
   };

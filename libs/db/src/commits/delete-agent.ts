@@ -19,23 +19,29 @@ export async function deleteAgent(trx: Tx, projectId: string, agentId: string): 
   if (agent === undefined) throw new NightshiftError('not_found', `There is no agent agent-${agentId}.`);
   await sql`delete from agent_tool where agent_id = ${agentId}`.execute(trx);
   await lockConversations(trx, [agent.conversation_id]);
-  await releaseBlocks(trx, sql`select id from agent where id = ${agentId}`);
+  await releaseBlocks(trx, sql`select id from agent a where id = ${agentId} and ${HAS_NO_OPEN_RUN}`);
 }
 
-/** Lets go of the blocks of deleted agents that have no open run any more: looks at up to `limit`. Index: `agent_keeping_blocks`. */
+/**
+ * Lets go of the blocks of deleted agents that have no open run any more, up to `limit` of them. Index: `agent_keeping_blocks`,
+ * `run_by_agent`.
+ */
 export async function commitBlocksReleased(trx: Tx, limit: number): Promise<void> {
-  await releaseBlocks(trx, sql`select id from agent where keeps_blocks order by id limit ${limit}`);
+  await releaseBlocks(
+    trx,
+    sql`select id from agent a where keeps_blocks and ${HAS_NO_OPEN_RUN} order by id limit ${limit}`,
+  );
 }
 
-async function releaseBlocks(trx: Tx, deleted: RawBuilder<unknown>): Promise<void> {
+/** Of an agent, `a`. Asked agent by agent: joined, a table of runs that was never counted is scanned. */
+const HAS_NO_OPEN_RUN = sql`
+  not exists (select from run r where r.agent_id = a.id and r.ended_at is null offset 0)`;
+
+async function releaseBlocks(trx: Tx, leavers: RawBuilder<unknown>): Promise<void> {
   await sql`
-    with leaver as materialized (${deleted}),
-    gone as materialized (
+    with gone as materialized (
       select id from agent
-       where id = any(array(
-         -- Agent by agent: joined, a table of runs that was never counted is scanned.
-         select l.id from leaver l
-          where not exists (select from run r where r.agent_id = l.id and r.ended_at is null offset 0)))
+       where id = any(array(${leavers}))
        order by id for no key update skip locked),
     released as (delete from agent_block where agent_id = any(array(select id from gone)))
     update agent set keeps_blocks = false where id = any(array(select id from gone))

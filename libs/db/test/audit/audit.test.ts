@@ -461,6 +461,11 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
          from block_revision where run_id is not null limit 1`,
     ],
   },
+  I16e: {
+    'a deleted block is still attached': [
+      `update block set deleted_at = now() where id in (select block_id from agent_block)`,
+    ],
+  },
   I17: {
     'two ticks share a batch': [
       `insert into tick (schedule_id, due_at, project_id, batch_id, outcome) select schedule_id, due_at - interval '1 day', project_id, batch_id, outcome from tick`,
@@ -635,6 +640,23 @@ test('what is broken is reported with its promise and the rows, no more than twe
     expect(violations[0]!.name).toMatch(/^whoever must act/);
   } finally {
     await broken.close();
+  }
+});
+
+test('what is due is judged by the time of the snapshot, however long the audit takes', async () => {
+  const slow = await openTestDatabase(inject('postgresUrl'));
+  try {
+    await acceptFleet(slow.db, 1);
+    await sql`update run_chunk set next_due_at = app_now() - interval '2 minutes'`.execute(slow.db);
+    // An hour passes before an invariant is looked at.
+    await sql`
+      create or replace function app_now() returns timestamptz language sql volatile parallel safe as
+      $$ select clock_timestamp() + case when current_query() like '%as broken limit%' then interval '1 hour' else interval '0' end $$
+    `.execute(slow.db);
+    expect(await auditInvariants(slow.db)).toEqual([]);
+    expect(await auditInvariants(slow.db, { stalledAfterMs: 60_000 })).toMatchObject([{ id: 'I12' }]);
+  } finally {
+    await slow.close();
   }
 });
 
