@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { loadPriceTable, NightshiftError, type PriceTable } from '@nightshift/agent-core';
+import { inPlainWords, loadPriceTable, NightshiftError, type PriceTable } from '@nightshift/agent-core';
 import { z } from 'zod';
 
 const port = z.coerce.number().int().min(0).max(65_535);
@@ -22,6 +22,8 @@ const environment = z.object({
   DATA_DIR: z.string().min(1).default('.data'),
   /** File with the prices of models, in the shape of `libs/agent-core/src/model/prices.json`; that one without. The workers have to have the same. */
   PRICES_FILE: z.string().optional(),
+  /** Bytes of all request bodies that the API holds at once; a request that finds no room is 503 and comes again. A body is worth several times its bytes of memory. */
+  BODY_BYTES_TOGETHER_MAX: z.coerce.number().int().min(1).default(536_870_912),
   /** Ends the API when its standard input closes, so that it does not outlive a killed parent. */
   EXIT_WITH_PARENT: z.enum(['0', '1']).default('0'),
 });
@@ -48,6 +50,7 @@ export interface Config {
   readonly logLevel: string;
   readonly dataDir: string;
   readonly prices: PriceTable;
+  readonly bodyBytesMax: number;
   readonly exitWithParent: boolean;
 }
 
@@ -62,7 +65,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
   const parsed = environment.safeParse(given);
   const problems = [
     ...unknown.map((name) => `${name} is not known; check its spelling`),
-    ...(parsed.error?.issues ?? []).map((issue) => `${issue.path.join('.')} ${issue.message}`),
+    ...(parsed.error?.issues ?? []).map((issue) => `${issue.path.join('.')} ${inPlainWords(issue.message)}`),
   ];
   if (parsed.data === undefined || problems.length > 0) {
     throw new NightshiftError('bad_configuration', `Bad configuration: ${problems.join('; ')}.`);
@@ -78,6 +81,7 @@ export function readConfig(env: Readonly<Record<string, string | undefined>> = p
     logLevel: data.LOG_LEVEL,
     dataDir: data.DATA_DIR,
     prices: loadPriceTable(data.PRICES_FILE, (path) => readFileSync(path, 'utf8')),
+    bodyBytesMax: data.BODY_BYTES_TOGETHER_MAX,
     exitWithParent: data.EXIT_WITH_PARENT === '1',
   };
 }

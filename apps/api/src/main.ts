@@ -44,6 +44,7 @@ async function start(config: Config): Promise<void> {
     apiKey,
     model: config.model,
     prices: config.prices,
+    bodyBytesMax: config.bodyBytesMax,
     logger: { level: config.logLevel },
   });
   warn = (error) => app.log.warn({ err: error }, 'bell');

@@ -32,19 +32,20 @@ export function toPage(query: {
 }
 
 /**
- * Sets the `Link` header of a page: `next` and `prev` where there may be more on that side. An empty page is the end and has
- * neither.
+ * Sets the `Link` header of a page: `next` and `prev` where there may be more on that side; a page that is cut for its size is
+ * as good as a full one. An empty page is the end and has neither.
  */
 export function linkPages(
   request: FastifyRequest,
   reply: FastifyReply,
   ids: readonly string[],
   page: Page,
+  isCut = false,
 ): void {
   const first = ids[0];
   const last = ids.at(-1);
   if (first === undefined || last === undefined) return;
-  const isFull = ids.length >= page.limit;
+  const isFull = isCut || ids.length >= page.limit;
   const hasNext = page.before !== null || isFull;
   const hasPrevious = page.after !== null || (page.before !== null && isFull);
   const links = [

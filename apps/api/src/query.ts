@@ -2,6 +2,9 @@ import { NightshiftError } from '@nightshift/agent-core';
 import type { preValidationHookHandler } from 'fastify';
 import { z } from 'zod';
 
+/** Values of one query parameter at most. */
+export const QUERY_LIST_MAX = 1_000;
+
 /**
  * Brings query parameters into the types of the route's schema before it judges them: a single value of a list becomes a
  * list, `true` and `false` booleans, digits numbers. An empty value counts as absent, because Letta's client writes null so.
@@ -14,8 +17,8 @@ export const coerceQuery: preValidationHookHandler = (request, _reply, done) => 
     const shape = schema.shape as Record<string, z.core.$ZodType | undefined>;
     request.query = Object.fromEntries(
       given
-        .filter(([name, value]) => value !== '' || !(name in shape))
-        .map(([name, value]) => [name, coerce(value, shape[name])]),
+        .filter(([name, value]) => value !== '' || !Object.hasOwn(shape, name))
+        .map(([name, value]) => [name, coerce(value, Object.hasOwn(shape, name) ? shape[name] : undefined)]),
     );
   } else if (given[0] !== undefined && !request.is404) {
     done(unknownParameter(given[0][0]));

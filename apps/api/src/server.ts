@@ -4,11 +4,12 @@ import { DEFAULT_PROJECT_ID, inTransaction, registerMemoryTools, type Database }
 import Fastify, { LogController, type FastifyServerOptions } from 'fastify';
 import { serializerCompiler, validatorCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
 import { requireKey } from './auth.ts';
+import { holdBodies } from './body-budget.ts';
 import { declareBodyHash } from './body-hash.ts';
 import type { App, Context } from './context.ts';
 import { drainConnections } from './drain.ts';
 import { answerError, answerErrors } from './errors/answer-errors.ts';
-import { acceptJsonOnly, BODY_LIMIT_BYTES } from './json-body.ts';
+import { acceptJsonOnly, BODY_BYTES_TOGETHER_MAX, BODY_LIMIT_BYTES } from './json-body.ts';
 import { refuseNul } from './nul.ts';
 import { describeRoutes, serveDocument } from './openapi.ts';
 import { coerceQuery } from './query.ts';
@@ -29,6 +30,8 @@ export interface ServerDeps {
   readonly model: Context['model'];
   /** What models cost; default: the table that this release comes with. */
   readonly prices?: PriceTable;
+  /** Bytes of all bodies that are held at once; default: {@link BODY_BYTES_TOGETHER_MAX}. */
+  readonly bodyBytesMax?: number;
   /** Pino's options; default false, which logs nothing. */
   readonly logger?: FastifyServerOptions['logger'];
 }
@@ -77,6 +80,7 @@ export function buildServer(deps: ServerDeps): App {
   app.addHook('onRequest', async (request, reply) => {
     void reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff');
   });
+  app.addHook('preParsing', holdBodies(deps.bodyBytesMax ?? BODY_BYTES_TOGETHER_MAX));
   app.addHook('preValidation', coerceQuery);
   app.addHook('preHandler', refuseNul);
   app.addHook('preClose', async () => {

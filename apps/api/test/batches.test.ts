@@ -288,9 +288,15 @@ describe('a batch that cannot be accepted stores nothing', () => {
     ],
     [
       'very many parts of which none is right',
-      () => ({ requests: [{ agent_id, input: Array(200_000).fill({ type: 'video' }) }] }),
+      () => ({ requests: [{ agent_id, input: Array(10_000).fill({ type: 'video' }) }] }),
       422,
       '/requests/0/input/0/type',
+    ],
+    [
+      'more parts than a message may have',
+      () => ({ requests: [{ agent_id, input: Array(200_000).fill({ type: 'video' }) }] }),
+      422,
+      '/requests/0/input',
     ],
     [
       'a response format that is none of ours',
@@ -315,6 +321,18 @@ describe('a batch that cannot be accepted stores nothing', () => {
       '/requests/1/client_tools',
     ],
     [
+      'a custom_id of nothing that is stored',
+      (good) => ({ requests: [{ ...good, custom_id: '\0' }] }),
+      422,
+      '/requests/0/custom_id',
+    ],
+    [
+      'a text of nothing that is stored',
+      (good) => ({ requests: [{ ...good, input: ' \0 ' }] }),
+      422,
+      '/requests/0/input',
+    ],
+    [
       'one custom_id twice',
       (good) => ({
         requests: [
@@ -334,6 +352,12 @@ describe('a batch that cannot be accepted stores nothing', () => {
     [
       'a callback with a NUL',
       (good) => ({ requests: [good], callback_url: 'https://x.org/\0' }),
+      422,
+      '/callback_url',
+    ],
+    [
+      'a callback with a name and password',
+      (good) => ({ requests: [good], callback_url: 'https://%E0%A4%A@x.org/' }),
       422,
       '/callback_url',
     ],

@@ -48,9 +48,37 @@ describe('a block', () => {
     expect((await api.call('DELETE', `/v1/blocks/${block.id}`)).status).toBe(404);
   });
 
+  test.each(['constructor', 'toString', 'valueOf', '__proto__', 'hasOwnProperty'])(
+    'may be labelled %s, which JavaScript knows of every object',
+    async (label) => {
+      const block = await create({ label, value: 'x' });
+      expect(block).toMatchObject({ label, description: null });
+      const agent = await createAgent(api, { memory_blocks: [{ label, value: 'y' }] });
+      const path = `/v1/agents/${agent}/core-memory/blocks/${label}`;
+      expect((await api.call('PATCH', path, { value: 'z' })).body).toMatchObject({ label, value: 'z' });
+    },
+  );
+
+  test('is labelled as it is stored', async () => {
+    const agent = await createAgent(api, { memory_blocks: [{ label: ' a\0b ', value: '' }], tags: ['t\0'] });
+    const { body } = await api.call('GET', `/v1/agents/${agent}`);
+    expect([body.blocks[0].label, body.tags]).toEqual(['ab', ['t']]);
+    const twice = [
+      { label: 'a', value: '' },
+      { label: 'a\0', value: '' },
+    ];
+    const model = 'anthropic/claude-haiku-4-5';
+    const answer = await api.call('POST', '/v1/agents/', { model, memory_blocks: twice });
+    const plain = await api.call('POST', '/v1/agents/', { model, memory_blocks: [twice[0], twice[0]] });
+    expect([answer.status, answer.body.errors]).toEqual([plain.status, plain.body.errors]);
+    expect((await api.call('POST', '/v1/agents/', { model, tags: ['\0'] })).status).toBe(422);
+  });
+
   test.each<[string, object, string]>([
     ['no label', { value: 'x' }, '/label'],
     ['an empty label', { label: ' ', value: 'x' }, '/label'],
+    ['a label of nothing that is stored', { label: ' \0 ', value: 'x' }, '/label'],
+    ['a tag of nothing that is stored', { label: 'a', value: '', tags: ['\0'] }, '/tags/0'],
     ['a value over its limit', { label: 'a', value: 'abcd', limit: 3 }, '/value'],
     ['a limit of nothing', { label: 'a', value: '', limit: 0 }, '/limit'],
   ])('with %s is 422', async (_name, body, path) => {
@@ -115,6 +143,69 @@ describe('writing a block', () => {
     ]);
     const { body } = await api.call('GET', `/v1/blocks/${id}`);
     expect(body).toMatchObject({ revision: 5, description: 'mine', value: expect.stringMatching(/^v\d$/) });
+  });
+
+  test('by twenty at once is taken from each of them', async () => {
+    const { id } = await create({ label: 'c', value: '0' });
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, n) => api.call('PATCH', `/v1/blocks/${id}`, { value: `v${n}` })),
+    );
+    expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 20 }, () => 200));
+    // Each is answered with what it has written, not with what came after.
+    expect(answers.map(({ body }) => body.value)).toEqual(Array.from({ length: 20 }, (_, n) => `v${n}`));
+    expect((await api.call('GET', `/v1/blocks/${id}`)).body.revision).toBe(21);
+  });
+
+  test('of fields that make no revision loses none of them', async () => {
+    const { id } = await create({ label: 'c', value: '0' });
+    await Promise.all([
+      api.call('PATCH', `/v1/blocks/${id}`, { tags: ['t'] }),
+      api.call('PATCH', `/v1/blocks/${id}`, { metadata: { m: 1 } }),
+      api.call('PATCH', `/v1/blocks/${id}`, { hidden: true }),
+      api.call('PATCH', `/v1/blocks/${id}`, { conflict_policy: 'reject' }),
+      api.call('PATCH', `/v1/blocks/${id}`, { label: 'd' }),
+    ]);
+    expect((await api.call('GET', `/v1/blocks/${id}`)).body).toMatchObject({
+      label: 'd',
+      tags: ['t'],
+      metadata: { m: 1 },
+      hidden: true,
+      conflict_policy: 'reject',
+    });
+  });
+
+  test.each([
+    ['its value', { value: 'y' }],
+    ['its tags', { tags: ['t'] }],
+  ])('of %s while it is renamed keeps the new label', async (_name, change) => {
+    const { id } = await create({ label: 'old', value: 'x' });
+    const client = await api.database.pool.connect();
+    try {
+      // Stands for a run that renames it.
+      await client.query('begin');
+      await client.query(`update block set label = 'new' where id = $1`, [id.slice(6)]);
+      const changed = api.call('PATCH', `/v1/blocks/${id}`, change);
+      await untilSomebodyWaits();
+      await client.query('commit');
+      expect((await changed).body).toMatchObject({ label: 'new', ...change });
+    } finally {
+      client.release();
+    }
+  });
+
+  test('while it is deleted is 404', async () => {
+    const { id } = await create({ label: 'c', value: 'x' });
+    const client = await api.database.pool.connect();
+    try {
+      await client.query('begin');
+      await client.query('update block set deleted_at = app_now() where id = $1', [id.slice(6)]);
+      const changed = api.call('PATCH', `/v1/blocks/${id}`, { value: 'y' });
+      await untilSomebodyWaits();
+      await client.query('commit');
+      expect((await changed).status).toBe(404);
+    } finally {
+      client.release();
+    }
   });
 
   test('on a revision that has been overtaken is 409, which clients do not retry', async () => {
@@ -189,4 +280,28 @@ describe('listing blocks', () => {
     expect((await fresh.call('GET', `/v1/agents/${agent}`)).body.blocks).toEqual([]);
     await fresh.close();
   });
+});
+
+/** Waits until a statement waits for a lock. */
+async function untilSomebodyWaits(): Promise<void> {
+  for (;;) {
+    const { rows } = await api.database.pool.query<{ waits: boolean }>(
+      `select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock') as waits`,
+    );
+    if (rows[0]?.waits === true) return;
+  }
+}
+
+test('a page of large rows is cut for its size, and says that more follows', async () => {
+  const other = await openApi();
+  await createAgent(other, {
+    memory_blocks: ['a', 'b', 'c'].map((label) => ({ label, value: '', limit: 20_000_000 })),
+  });
+  await other.database.pool.query("update block_revision set value = repeat('x', 17000000)");
+  const first = await other.call('GET', '/v1/blocks');
+  expect(first.body.map((block: { label: string }) => block.label)).toEqual(['a', 'b']);
+  expect(first.headers['link']).toContain(`after=${first.body[1].id}`);
+  const { body } = await other.call('GET', `/v1/blocks?after=${first.body[1].id}`);
+  expect(body.map((block: { label: string }) => block.label)).toEqual(['c']);
+  await other.close();
 });

@@ -20,6 +20,7 @@ describe('the environment', () => {
       logLevel: 'info',
       dataDir: '.data',
       prices: SHIPPED_PRICES,
+      bodyBytesMax: 536_870_912,
       exitWithParent: false,
     });
   });
@@ -40,6 +41,7 @@ describe('the environment', () => {
     [{}, /DATABASE_URL is required/],
     [{ DATABASE_URL: 'mysql://x' }, /DATABASE_URL must look like/],
     [{ DATABASE_URL, PORT: '70000' }, /PORT/],
+    [{ DATABASE_URL, BODY_BYTES_TOGETHER_MAX: '0' }, /BODY_BYTES_TOGETHER_MAX/],
     [{ DATABASE_URL, NIGHTSHIFT_API_KEY: 'short' }, /NIGHTSHIFT_API_KEY must have at least 16/],
     [{ DATABASE_URL, NIGHTSHIFT_APIKEY: 'x' }, /NIGHTSHIFT_APIKEY is not known/],
   ])('is refused by name when it is wrong: %o', (env, message) => {

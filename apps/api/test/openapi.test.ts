@@ -7,10 +7,14 @@ beforeAll(async () => {
 });
 afterAll(() => api.close());
 
+type Schema = Readonly<Record<string, unknown>>;
+
 interface Operation {
   readonly operationId?: string;
   readonly summary?: string;
   readonly responses: Record<string, unknown>;
+  readonly requestBody?: Schema;
+  readonly parameters?: readonly Schema[];
 }
 
 test('the committed document is the one that is served; `npx vitest run apps/api/test/openapi.test.ts -u` writes it', async () => {
@@ -29,4 +33,34 @@ test('every operation has a name of its own, a summary, and says what it answers
     expect(Object.keys(operation.responses)).toContain('200');
   }
   expect(JSON.stringify(document)).not.toContain('__shared');
+});
+
+test('every list that a request may hold has a greatest length', () => {
+  const document = api.app.swagger() as unknown as {
+    paths: Record<string, Record<string, Operation>>;
+    components: { schemas: Record<string, Schema> };
+  };
+  const seen = new Set<string>();
+  const found: string[] = [];
+  const unbounded: string[] = [];
+  const walk = (part: unknown, at: string): void => {
+    if (typeof part !== 'object' || part === null) return;
+    const { type, maxItems, $ref } = part as Schema;
+    if (type === 'array') (maxItems === undefined ? unbounded : found).push(at);
+    for (const [key, inner] of Object.entries(part)) {
+      if (key !== 'examples') walk(inner, `${at}/${key}`);
+    }
+    const name = typeof $ref === 'string' ? ($ref.split('/').at(-1) ?? '') : '';
+    if (name === '' || seen.has(name)) return;
+    seen.add(name);
+    walk(document.components.schemas[name], name);
+  };
+  for (const [path, operations] of Object.entries(document.paths)) {
+    for (const [method, { requestBody, parameters }] of Object.entries(operations)) {
+      walk(requestBody, `${method} ${path}`);
+      walk(parameters, `${method} ${path}?`);
+    }
+  }
+  expect(unbounded).toEqual([]);
+  expect(found.length).toBeGreaterThan(20);
 });

@@ -91,6 +91,25 @@ describe('a body', () => {
     expect(answer.status).toBe(status);
   });
 
+  test('that is missing altogether is named as what it is', async () => {
+    for (const path of ['/v1/messages/batches', '/v1/blocks/']) {
+      const { status, body } = await api.call('POST', path);
+      expect([status, body.errors[0].path]).toEqual([422, '']);
+      expect(body.detail).toMatch(/^The body: /);
+    }
+  });
+
+  test('that lacks a field, or has another kind of value there, is told so without words of the validator', async () => {
+    const { body } = await api.call('POST', '/v1/blocks/', { value: 'a', metadata: 'x' });
+    expect(body.errors).toEqual([
+      { path: '/label', message: 'is missing' },
+      { path: '/metadata', message: 'Invalid input: expected object, received string' },
+    ]);
+    const list = await api.call('GET', '/v1/runs?limit=many');
+    expect(list.body.errors[0]).toMatchObject({ path: '?limit' });
+    expect(list.body.detail).not.toContain('NaN');
+  });
+
   test('that is not JSON is 422', async () => {
     const answer = await api.call('POST', '/v1/blocks/', '{"label":');
     expect([answer.status, answer.body.code]).toEqual([422, 'validation_failed']);
@@ -118,6 +137,44 @@ describe('a body', () => {
     expect([answer.status, answer.body.code]).toEqual([413, 'payload_too_large']);
   });
 
+  test.each([
+    ['{"label":"a","value":"","metadata":{"ids":[1,{"id":12345678901234567890}]}}', '/metadata/ids/1/id'],
+    ['{"label":"a","value":"","metadata":{"id":1234567890123456789012345}}', '/metadata/id'],
+    ['{"label":"a","value":"","metadata":{"much":1e400}}', '/metadata/much'],
+    ['{"label":"a","value":"","limit":9007199254740993}', '/limit'],
+  ])('with a number that would lose digits is 422 and names it: %s', async (body, path) => {
+    const answer = await api.call('POST', '/v1/blocks/', body);
+    expect([answer.status, answer.body.errors[0].path]).toEqual([422, path]);
+    expect(answer.body.detail).toContain('write it as a string');
+  });
+
+  test('keeps numbers that JavaScript can hold, and digits in texts', async () => {
+    const metadata = { id: '12345678901234567890', text: 'n: 12345678901234567890', much: 1e21, few: 0.1 };
+    const answer = await api.call('POST', '/v1/blocks/', { label: 'a', value: '', metadata });
+    expect(answer.body.metadata).toEqual(metadata);
+  });
+
+  const bad = `[${'1,'.repeat(1_000_000)}1]`;
+  test.each([
+    ['/v1/agents', `{"tags":${bad}}`, '/tags'],
+    ['/v1/agents', `{"tool_rules":[{"type":"parent_last_tool","tool_name":"a","children":${bad}}]}`, ''],
+    ['/v1/tools', `{"source_code":"","npm_requirements":${bad}}`, '/npm_requirements'],
+    ['/v1/batches', `{"requests":[{"input":${bad}}]}`, '/requests/0/'],
+    ['/v1/batches', `{"requests":${bad}}`, '/requests'],
+    ['/v1/batches', `{"requests":[${'1,'.repeat(99_999)}1]}`, '/requests/0'],
+    ['/v1/batches', `{${Array.from({ length: 99_999 }, (_, n) => `"a${n}":1,`).join('')}"z":1}`, '/'],
+    [
+      '/v1/batches',
+      `{"requests":[${`{"messages":[${'1,'.repeat(999)}1]},`.repeat(999)}{"messages":[]}]}`,
+      '/requests/0/',
+    ],
+  ])('with very many mistakes is 422 and names some of them: %s %.40s', async (path, body, field) => {
+    const answer = await api.call('POST', path, body);
+    expect([answer.status, answer.body.code]).toEqual([422, 'validation_failed']);
+    expect(answer.body.errors.length).toBeLessThanOrEqual(100);
+    expect(answer.body.errors[0].path).toContain(field);
+  });
+
   test('may be missing where none is needed, whatever the content type', async () => {
     const agent = await createAgent(api);
     const block = await api.call('POST', '/v1/blocks/', { label: 'other', value: '' });
@@ -130,6 +187,7 @@ describe('a body', () => {
 describe('a query', () => {
   test.each([
     ['/v1/agents/?lable=x', '?lable'],
+    ['/v1/agents/?constructor=', '?constructor'],
     ['/v1/agents/?limit=0', '?limit'],
     ['/v1/agents/?limit=ten', '?limit'],
     ['/v1/agents/?order=up', '?order'],

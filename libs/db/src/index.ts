@@ -54,7 +54,14 @@ export { relabelBlock, writeBlock, type BlockContent } from './commits/write-blo
 export { lockAgent, lockAgents } from './locks/lock-agent.ts';
 export { lockConversations } from './locks/lock-conversations.ts';
 export { lockIdempotencyKey } from './locks/lock-idempotency-key.ts';
-export { listAgents, listTags, readAgent, type AgentFilter, type AgentRow } from './reads/agents.ts';
+export {
+  listAgents,
+  listTags,
+  readAgent,
+  type AgentFilter,
+  type AgentRelations,
+  type AgentRow,
+} from './reads/agents.ts';
 export { listBatches, readBatch, readBatchModels, type BatchRow } from './reads/batches.ts';
 export {
   listAgentBlocks,
@@ -77,6 +84,7 @@ export {
   type NumberPage,
   type RevisionKey,
 } from './reads/block-revisions.ts';
+export { PAGE_BYTES_MAX, type Listed } from './reads/cut-page.ts';
 export { listHeldChanges, type HeldChangeFilter, type HeldChangeRow } from './reads/held-changes.ts';
 export {
   readConversationSizes,
@@ -157,7 +165,7 @@ export {
 } from './reads/store-searches.ts';
 export { readHeldDrafts, type HeldDraft } from './reads/held-blocks.ts';
 export { readLabelsBeside, type UsedLabel } from './reads/labels-beside.ts';
-export { lockBlocksOfAgents, type LockedBlock } from './locks/lock-blocks.ts';
+export { lockBlock, lockBlocksOfAgents, type LockedBlock } from './locks/lock-blocks.ts';
 export { lockRuns } from './locks/lock-runs.ts';
 export { lockSendable } from './locks/lock-sendable.ts';
 export { readBatchStates, readRunsToDecide, type RunToDecide } from './reads/runs-to-decide.ts';

@@ -19,7 +19,9 @@ export function answerOf(error: unknown): ErrorAnswer {
 function validationError(fields: readonly FieldError[]): NightshiftError {
   const [first] = fields;
   const message =
-    first === undefined ? 'The request is not valid.' : sentence(`${first.path}: ${first.message}`);
+    first === undefined
+      ? 'The request is not valid.'
+      : sentence(`${first.path === '' ? 'The body' : first.path}: ${first.message}`);
   // Letta answers 400, not 422, for the id of a batch.
   const code = first?.path === 'job_id' ? 'invalid_argument' : 'validation_failed';
   return new NightshiftError(code, message, { fields });

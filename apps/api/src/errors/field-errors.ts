@@ -1,4 +1,4 @@
-import type { FieldError } from '@nightshift/agent-core';
+import { inPlainWords, ISSUES_MAX, type FieldError } from '@nightshift/agent-core';
 
 /** A Zod issue as the validator hands it on: its path joined, the rest of it in `params`. */
 export interface ValidationIssue {
@@ -15,20 +15,18 @@ interface NestedIssue {
   readonly keys?: readonly string[];
 }
 
-/** Fields named in an answer at most. */
-const FIELDS_MAX = 100;
-
-/** The offending fields: JSON Pointers into a body, `?name` for query parameters, the name for parts of the path. */
+/** About the first hundred offending fields: JSON Pointers into a body, `?name` for query parameters, the name for parts of the path. */
 export function toFieldErrors(
   issues: readonly ValidationIssue[],
   context: string | undefined,
 ): readonly FieldError[] {
   return issues
+    .slice(0, ISSUES_MAX)
     .flatMap((issue) => {
       const path = issue.instancePath === '/' ? [] : issue.instancePath.slice(1).split('/');
       return explain({ ...issue.params, path, message: issue.message ?? 'is not valid' });
     })
-    .slice(0, FIELDS_MAX)
+    .slice(0, ISSUES_MAX)
     .map(({ path, message }) => ({ path: toPath(path, context), message }));
 }
 
@@ -37,13 +35,17 @@ function explain(
   issue: NestedIssue,
 ): readonly { readonly path: readonly PropertyKey[]; readonly message: string }[] {
   if (issue.keys !== undefined) {
-    return issue.keys.map((key) => ({ path: [...issue.path, key], message: 'is not known here' }));
+    return issue.keys
+      .slice(0, ISSUES_MAX)
+      .map((key) => ({ path: [...issue.path, key], message: 'is not known here' }));
   }
   const branches = (issue.errors ?? []).filter((branch) => branch.length > 0);
-  if (branches.length === 0) return [{ path: issue.path, message: issue.message }];
+  if (branches.length === 0) return [{ path: issue.path, message: inPlainWords(issue.message) }];
   const [best = []] = branches.toSorted((a, b) => depthOf(b) - depthOf(a));
   if (depthOf(best) === 0 && branches.length > 1) {
-    const messages = new Set(branches.flatMap((branch) => branch.map(({ message }) => message)));
+    const messages = new Set(
+      branches.flatMap((branch) => branch.map(({ message }) => inPlainWords(message))),
+    );
     return [{ path: issue.path, message: [...messages].join(', or ') }];
   }
   return best.flatMap((inner) => explain({ ...inner, path: [...issue.path, ...inner.path] }));

@@ -1,10 +1,10 @@
-import { toolRuleSchema } from '@nightshift/agent-core';
+import { listOf, recordOf, toolRuleSchema } from '@nightshift/agent-core';
 import { z } from 'zod';
 import { blockInput, blockResponse } from './block.ts';
 import { compactionSettings } from './compaction.ts';
 import { wireId } from './ids.ts';
 import { responseFormat } from './response-format.ts';
-import { hasNoControls } from './text.ts';
+import { hasNoControls, storedName } from './text.ts';
 import { toolResponse } from './tool.ts';
 
 /** Letta's kinds of agents. */
@@ -80,13 +80,13 @@ const agentFields = {
   context_window_limit: contextWindow
     .nullish()
     .describe('Tokens of prompt and answer together; default 128000.'),
-  tool_rules: z.array(toolRuleSchema).max(500).nullish(),
-  tool_ids: z.array(wireId('tool')).max(500).nullish(),
-  block_ids: z.array(wireId('block')).max(500).nullish(),
-  tags: z.array(z.string().min(1).max(255)).max(100).nullish(),
+  tool_rules: listOf(toolRuleSchema, 500).nullish(),
+  tool_ids: listOf(wireId('tool'), 500).nullish(),
+  block_ids: listOf(wireId('block'), 500).nullish(),
+  tags: listOf(storedName(255), 100).nullish(),
   metadata: record.nullish(),
-  secrets: z.record(z.string(), z.string()).nullish().describe('Only the names are kept.'),
-  tool_exec_environment_variables: z.record(z.string(), z.string()).nullish(),
+  secrets: recordOf(z.string(), 500).nullish().describe('Only the names are kept.'),
+  tool_exec_environment_variables: recordOf(z.string(), 500).nullish(),
   timezone: z.string().max(100).nullish(),
   message_buffer_autoclear: z.boolean().nullish(),
   enable_sleeptime: z.boolean().nullish(),
@@ -120,10 +120,8 @@ export const agentInput = z
   .strictObject({
     ...agentFields,
     agent_type: z.enum(AGENT_TYPES).nullish(),
-    memory_blocks: z.array(blockInput).max(500).nullish().describe('New blocks, made with the agent.'),
-    tools: z
-      .array(z.string().min(1).max(64).refine(hasNoControls, 'must not hold control characters'))
-      .max(500)
+    memory_blocks: listOf(blockInput, 500).nullish().describe('New blocks, made with the agent.'),
+    tools: listOf(z.string().min(1).max(64).refine(hasNoControls, 'must not hold control characters'), 500)
       .nullish()
       .describe('Names of tools.'),
     include_base_tools: z

@@ -1,14 +1,15 @@
-import { toStorableText } from '@nightshift/agent-core';
+import { ISSUES_MAX, listOf, toStorableText } from '@nightshift/agent-core';
 import { z } from 'zod';
 import { durationNs } from './duration.ts';
 import { wireId } from './ids.ts';
 import { moment } from './moment.ts';
 import { sharedResponseFormat } from './response-format.ts';
-import { hasNoControls } from './text.ts';
+import { hasNoControls, hasNoCredentials, storedName } from './text.ts';
 
 /** Steps of a run unless its request says otherwise. Every step waits for a provider batch, so Letta's 50 would be days. */
 export const MAX_STEPS_DEFAULT = 10;
 const MAX_STEPS_MAX = 1_000;
+const CONTENT_PARTS_MAX = 10_000;
 
 /** A cap in US dollars; a hundred millionth of a cent is the least that can be told from nothing. */
 const maxCostUsd = z.number().min(1e-9).max(1_000_000);
@@ -29,7 +30,8 @@ const runCaps = {
     ),
 };
 
-const someText = z.string().regex(/\S/, 'must not be empty');
+/** Text with a visible character. */
+const someText = z.string().regex(/[^\s\p{Cc}]/u, 'must not be empty');
 
 const textPart = z.object({ type: z.literal('text'), text: someText });
 const imagePart = z.object({
@@ -43,7 +45,7 @@ const imagePart = z.object({
   ]),
 });
 export const contentPart = z.discriminatedUnion('type', [textPart, imagePart]);
-const content = z.union([someText, z.array(contentPart).min(1, 'must not be empty')]);
+const content = z.union([someText, listOf(contentPart, CONTENT_PARTS_MAX).min(1, 'must not be empty')]);
 
 /** One input message. Its other fields are Letta's and mean nothing here. */
 const messageInput = z
@@ -73,7 +75,7 @@ const clientTool = z.strictObject({
 
 /** Letta's request fields that a batch has no use for. */
 const legacyFields = {
-  include_return_message_types: z.array(z.string()).nullish(),
+  include_return_message_types: listOf(z.string(), 100).nullish(),
   use_assistant_message: z.boolean().nullish(),
   assistant_message_tool_name: z.string().nullish(),
   assistant_message_tool_kwarg: z.string().nullish(),
@@ -86,11 +88,9 @@ const maxSteps = z
   .max(MAX_STEPS_MAX)
   .nullish()
   .describe(`Model requests that the run may make; default ${MAX_STEPS_DEFAULT}.`);
-const customId = z.string().min(1).max(255);
+const customId = storedName(255);
 const conversation = z.enum(['agent', 'isolated']).nullish();
-const clientTools = z
-  .array(clientTool)
-  .max(100)
+const clientTools = listOf(clientTool, 100)
   .nullish()
   .describe(
     'Tools that the caller carries out: a run that calls one waits in requires_action for the result.',
@@ -109,7 +109,7 @@ const runDeadline = deadline.describe(
 const requestInput = z
   .strictObject({
     agent_id: wireId('agent'),
-    messages: z.array(messageInput).min(1, 'must not be empty').max(1_000).nullish(),
+    messages: listOf(messageInput, 1_000).min(1, 'must not be empty').nullish(),
     input: content.nullish().describe('Short for one user message.'),
     max_steps: maxSteps,
     custom_id: customId
@@ -194,26 +194,25 @@ const batchProgress = {
 /** Names are compared as they are stored. */
 const ownMetadata = z.record(z.string(), z.unknown()).superRefine((given, context) => {
   const message = 'is what the metadata of every batch says of itself: choose another name';
-  for (const name of Object.keys(given).filter((key) => Object.hasOwn(batchProgress, toStorableText(key))))
-    context.addIssue({ code: 'custom', path: [name], message });
+  const taken = Object.keys(given).filter((key) => Object.hasOwn(batchProgress, toStorableText(key)));
+  for (const name of taken.slice(0, ISSUES_MAX)) context.addIssue({ code: 'custom', path: [name], message });
 });
 
 export const batchInput = z
   .strictObject({
-    requests: z.array(requestInput).max(100_000).nullish().describe('One run each.'),
+    requests: listOf(requestInput, 100_000).nullish().describe('One run each.'),
     template: templateInput
       .nullish()
       .describe('One agent and one text for all of `inputs`, in place of `requests`. Beyond Letta.'),
-    inputs: z
-      .array(templateValues)
+    inputs: listOf(templateValues, 100_000)
       .min(1, 'must not be empty')
-      .max(100_000)
       .nullish()
       .describe('Values for the template; one run each. Beyond Letta.'),
     callback_url: z
       .url({ protocol: /^https?$/, error: 'must be an http(s) URL' })
       .max(2_000)
       .refine(hasNoControls, 'must not hold control characters')
+      .refine(hasNoCredentials, 'must not hold a name or password: check the signature of callbacks instead')
       .nullish(),
     deadline: deadline.describe('The latest deadline of any of its runs. Beyond Letta.'),
     metadata: ownMetadata

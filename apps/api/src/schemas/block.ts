@@ -1,10 +1,16 @@
-import { BLOCK_CHAR_LIMIT_DEFAULT, CONFLICT_POLICIES, CONFLICT_POLICY_DEFAULT } from '@nightshift/agent-core';
+import {
+  BLOCK_CHAR_LIMIT_DEFAULT,
+  CONFLICT_POLICIES,
+  CONFLICT_POLICY_DEFAULT,
+  listOf,
+} from '@nightshift/agent-core';
 import { z } from 'zod';
+import { storedName, trimmedName } from './text.ts';
 
-const label = z.string().trim().min(1).max(100);
+const label = trimmedName(100);
 const charLimit = z.int().min(1).max(2_000_000_000);
 const metadata = z.record(z.string(), z.unknown());
-const tags = z.array(z.string().min(1).max(255)).max(100);
+const tags = listOf(storedName(255), 100);
 
 /** A block as a caller describes it; `null` counts as left out. */
 export const blockInput = z.object({

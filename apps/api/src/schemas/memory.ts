@@ -1,3 +1,4 @@
+import { listOf } from '@nightshift/agent-core';
 import { z } from 'zod';
 import { wireId } from './ids.ts';
 
@@ -102,8 +103,8 @@ export type HeldChangeResponse = z.output<typeof heldChange>;
 /** Which held changes to settle; without any, all of the batch. */
 export const heldFilter = z
   .strictObject({
-    agent_ids: z.array(wireId('agent')).min(1).max(10_000).nullish(),
-    block_ids: z.array(wireId('block')).min(1).max(10_000).nullish(),
+    agent_ids: listOf(wireId('agent'), 10_000).min(1).nullish(),
+    block_ids: listOf(wireId('block'), 10_000).min(1).nullish(),
   })
   .nullish();
 

@@ -31,7 +31,7 @@ export const runResponse = z
     background: z.boolean(),
     conversation_id: z.string(),
     metadata: record.describe(
-      'Batch, place in it, custom_id, true state and stop reason, error, result; in `awaits` the calls that await the caller, where one run is read or `state=requires_action` is listed. Beyond Letta.',
+      'Batch, place in it, custom_id, true state and stop reason, error, result; in `awaits` the calls that await the caller. Beyond Letta.',
     ),
     request_config: z.null(),
     callback_url: z.null(),

@@ -1,3 +1,4 @@
+import { listOf } from '@nightshift/agent-core';
 import { z } from 'zod';
 
 const toolCallId = z.string().min(1).max(300);
@@ -20,7 +21,7 @@ const callerAnswer = z.discriminatedUnion('type', [
 export type CallerAnswerInput = z.output<typeof callerAnswer>;
 
 export const toolResultsInput = z
-  .strictObject({ approvals: z.array(callerAnswer).min(1, 'must not be empty').max(500) })
+  .strictObject({ approvals: listOf(callerAnswer, 500).min(1, 'must not be empty') })
   .superRefine(({ approvals }, context) => {
     const places = new Map<string, number>();
     for (const [index, { tool_call_id }] of approvals.entries()) {

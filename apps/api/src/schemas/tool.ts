@@ -1,4 +1,6 @@
+import { listOf } from '@nightshift/agent-core';
 import { z } from 'zod';
+import { storedName } from './text.ts';
 
 /** Letta's names for where tools come from. */
 export const TOOL_TYPES = [
@@ -17,8 +19,8 @@ export const TOOL_TYPES = [
 
 const record = z.record(z.string(), z.unknown());
 const returnCharLimit = z.int().min(1).max(1_000_000);
-const tags = z.array(z.string().min(1).max(255)).max(100);
-const npmRequirements = z.array(z.object({ name: z.string(), version: z.string().nullish() }));
+const tags = listOf(storedName(255), 100);
+const npmRequirements = listOf(z.object({ name: z.string(), version: z.string().nullish() }), 500);
 
 /** A tool as a caller uploads it. Unlike other bodies, unknown fields are refused, as in Letta. */
 export const toolInput = z.strictObject({
@@ -29,7 +31,7 @@ export const toolInput = z.strictObject({
   description: z.string().nullish(),
   tags: tags.nullish(),
   return_char_limit: returnCharLimit.nullish(),
-  pip_requirements: z.array(record).nullish(),
+  pip_requirements: listOf(record, 500).nullish(),
   npm_requirements: npmRequirements.nullish(),
   default_requires_approval: z
     .boolean()

@@ -36,12 +36,14 @@ export function toBlockResponse(block: BlockRow): BlockResponse {
   };
 }
 
-/** What blocks of these two labels are for, unless the caller says it. */
-const USUAL_DESCRIPTIONS: Readonly<Record<string, string>> = {
-  human:
+/** What blocks of these two labels are for, unless the caller says it. A map, because an object would know `constructor`. */
+const USUAL_DESCRIPTIONS: ReadonlyMap<string, string> = new Map([
+  [
+    'human',
     'What is known about the person this agent serves: facts, wishes and habits that matter in later conversations.',
-  persona: 'Who this agent is: its role, its manner and the rules it keeps.',
-};
+  ],
+  ['persona', 'Who this agent is: its role, its manner and the rules it keeps.'],
+]);
 
 /** The new block that a caller describes; `path` names it in errors. Throws `validation_failed` when its value is too long. */
 export function toNewBlock(input: BlockInput, path = ''): NewBlock {
@@ -52,7 +54,7 @@ export function toNewBlock(input: BlockInput, path = ''): NewBlock {
     id: newId(),
     label: input.label,
     value,
-    description: input.description ?? USUAL_DESCRIPTIONS[input.label] ?? null,
+    description: input.description ?? USUAL_DESCRIPTIONS.get(input.label) ?? null,
     char_limit,
     read_only: input.read_only ?? false,
     conflict_policy: input.conflict_policy ?? CONFLICT_POLICY_DEFAULT,

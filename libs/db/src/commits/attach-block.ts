@@ -2,10 +2,12 @@ import { NightshiftError } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 import { lockAgent } from '../locks/lock-agent.ts';
+import { keepBlocks } from '../locks/lock-blocks.ts';
 
 /**
- * Gives an agent a block, after those it has; nothing happens when it has it. Locks the agent's row. Throws `not_found` for
- * either, `conflict` when the agent has another block of that label. Index: primary keys, the unique (agent, label).
+ * Gives an agent a block, after those it has; nothing happens when it has it. Locks the agent's row, then keeps the block.
+ * Throws `not_found` for either, `conflict` when the agent has another block of that label. Index: primary keys, the unique
+ * (agent, label).
  */
 export async function attachBlock(
   trx: Tx,
@@ -14,15 +16,16 @@ export async function attachBlock(
   blockId: string,
 ): Promise<void> {
   await lockAgent(trx, projectId, agentId);
+  const kept = await keepBlocks(trx, projectId, [blockId]);
+  if (!kept.has(blockId)) throw new NightshiftError('not_found', `There is no block block-${blockId}.`);
   const { rows } = await sql<{ label: string; attached: boolean; taken: boolean }>`
     select b.label,
       exists (select from agent_block k where k.agent_id = ${agentId} and k.block_id = b.id) as attached,
       exists (select from agent_block k where k.agent_id = ${agentId} and k.label = b.label) as taken
-    from block b where b.id = ${blockId} and b.project_id = ${projectId} and b.deleted_at is null
+    from block b where b.id = ${blockId}
   `.execute(trx);
   const [block] = rows;
-  if (block === undefined) throw new NightshiftError('not_found', `There is no block block-${blockId}.`);
-  if (block.attached) return;
+  if (block === undefined || block.attached) return;
   if (block.taken) {
     throw new NightshiftError(
       'conflict',

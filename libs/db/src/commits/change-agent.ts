@@ -6,6 +6,7 @@ import {
 } from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Tx } from '../connect.ts';
+import { keepBlocks } from '../locks/lock-blocks.ts';
 import { storableJson } from './json-rows.ts';
 
 /** What may be changed of an agent; what is left out stays. The lists replace. */
@@ -31,7 +32,8 @@ export interface AgentChange {
 
 /**
  * Changes an agent that is not deleted, for batches accepted from now on; runs under way keep their definition. Locks the
- * agent's row first, so that changes of one agent follow each other. Throws `not_found`, also for a block or tool.
+ * agent's row first, so that changes of one agent follow each other, then keeps the blocks that it is to have. Throws
+ * `not_found`, also for a block or tool.
  */
 export async function changeAgent(
   trx: Tx,
@@ -68,16 +70,17 @@ async function replaceBlocks(
   agentId: string,
   ids: readonly string[],
 ): Promise<void> {
-  await sql`delete from agent_block where agent_id = ${agentId}`.execute(trx);
-  const { numAffectedRows } = await sql`
-    insert into agent_block (agent_id, block_id, label, project_id, position)
-    select ${agentId}::uuid, b.id, b.label, b.project_id, u.position
-    from unnest(${[...ids]}::uuid[]) with ordinality as u (id, position)
-    join block b on b.id = u.id and b.project_id = ${projectId} and b.deleted_at is null
-  `.execute(trx);
-  if (Number(numAffectedRows) !== ids.length) {
+  // Before the rows of the old list are held, which who deletes a block wants after it.
+  const kept = await keepBlocks(trx, projectId, ids);
+  if (!ids.every((id) => kept.has(id))) {
     throw new NightshiftError('not_found', 'A block of block_ids does not exist.');
   }
+  await sql`delete from agent_block where agent_id = ${agentId}`.execute(trx);
+  await sql`
+    insert into agent_block (agent_id, block_id, label, project_id, position)
+    select ${agentId}::uuid, b.id, b.label, b.project_id, u.position
+    from unnest(${[...ids]}::uuid[]) with ordinality as u (id, position) join block b on b.id = u.id
+  `.execute(trx);
 }
 
 async function replaceTools(

@@ -7,6 +7,7 @@ import {
 } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
+import { keepBlocks } from '../locks/lock-blocks.ts';
 import { createBlocks, type NewBlock } from './create-blocks.ts';
 import { jsonRowChunks, storableJson } from './json-rows.ts';
 
@@ -41,8 +42,9 @@ export interface NewAgent {
 
 /**
  * Stores agents with their conversations, new blocks and attachments: six statements per 5,000 agents. New rows only, so it
- * locks nothing but (key share, by foreign key) the blocks and tools that are attached. Throws `not_found` for a block or
- * tool that does not exist, and fails on a unique constraint when an agent would hold two blocks of one label.
+ * locks nothing but the blocks that are attached, which it keeps, and (key share, by foreign key) the tools. Throws
+ * `not_found` for a block or tool that does not exist, and fails on a unique constraint when an agent would hold two blocks of
+ * one label.
  */
 export async function createAgents(trx: Tx, projectId: string, agents: readonly NewAgent[]): Promise<void> {
   for (const { json } of jsonRowChunks(agents.map((agent) => ({ id: agent.conversation_id })))) {
@@ -98,6 +100,11 @@ function toRow(agent: NewAgent): object {
 }
 
 async function attachBlocks(trx: Tx, projectId: string, agents: readonly NewAgent[]): Promise<void> {
+  const shared = [...new Set(agents.flatMap((agent) => agent.block_ids))];
+  const kept = await keepBlocks(trx, projectId, shared);
+  if (!shared.every((id) => kept.has(id))) {
+    throw new NightshiftError('not_found', 'A block that was to be attached does not exist.');
+  }
   const attachments = agents.flatMap((agent) =>
     [...agent.blocks.map((block) => block.id), ...agent.block_ids].map((block_id, position) => ({
       agent_id: agent.id,
@@ -105,16 +112,13 @@ async function attachBlocks(trx: Tx, projectId: string, agents: readonly NewAgen
       position,
     })),
   );
-  for (const { json, count } of jsonRowChunks(attachments)) {
-    const { numAffectedRows } = await sql`
+  for (const { json } of jsonRowChunks(attachments)) {
+    await sql`
       insert into agent_block (agent_id, block_id, label, project_id, position)
       select r.agent_id, b.id, b.label, b.project_id, r.position
       from json_to_recordset(${json}::json) as r (agent_id uuid, block_id uuid, position integer)
-      join block b on b.id = r.block_id and b.project_id = ${projectId}::uuid and b.deleted_at is null
+      join block b on b.id = r.block_id
     `.execute(trx);
-    if (Number(numAffectedRows) !== count) {
-      throw new NightshiftError('not_found', 'A block that was to be attached does not exist.');
-    }
   }
 }
 

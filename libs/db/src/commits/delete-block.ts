@@ -3,8 +3,8 @@ import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 
 /**
- * Deletes a block and takes it from every agent. Its revisions stay for the requests that showed them. Locks the block's row.
- * Throws `not_found`. Index: primary key, `agent_block_by_block`.
+ * Deletes a block and takes it from every agent. Its revisions stay for the requests that showed them. Locks the block's row,
+ * and so waits for whoever gives it to an agent. Throws `not_found`. Index: primary key, `agent_block_by_block`.
  */
 export async function deleteBlock(trx: Tx, projectId: string, blockId: string): Promise<void> {
   const { numAffectedRows } = await sql`

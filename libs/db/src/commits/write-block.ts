@@ -20,7 +20,8 @@ export interface BlockContent {
 /**
  * Writes a block as its next revision, if its present one is still `basedOn` (compare and set). Returns the new revision;
  * null, and changes nothing, when somebody else has written since or the block is gone. A new label follows to the agents
- * that hold the block; a unique constraint refuses it where one of them has that label already. Locks the block's row. Index: primary key.
+ * that hold the block; a unique constraint refuses it where one of them has that label already. All of `content` is written,
+ * so who changes a part of it holds the block's lock (`lockBlock`) since reading the rest. Locks the block's row. Index: primary key.
  */
 export async function writeBlock(
   trx: Tx,

@@ -1,6 +1,7 @@
-import type { BlockView, ConflictPolicy } from '@nightshift/agent-core';
+import { NightshiftError, type BlockView, type ConflictPolicy } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
+import { uuidArray } from '../uuid-array.ts';
 
 /** A block attached to an agent, at its present revision. */
 export interface LockedBlock extends BlockView {
@@ -11,14 +12,45 @@ export interface LockedBlock extends BlockView {
 }
 
 /**
+ * Makes writes of one block follow each other, until the transaction ends. A statement after it reads what the one before wrote.
+ * Throws `not_found`, also where the block was deleted meanwhile. Index: primary key.
+ */
+export async function lockBlock(trx: Tx, projectId: string, blockId: string): Promise<void> {
+  const { rows } = await sql`
+    select 1 from block where id = ${blockId} and project_id = ${projectId} and deleted_at is null for no key update
+  `.execute(trx);
+  if (rows.length === 0) throw new NightshiftError('not_found', `There is no block block-${blockId}.`);
+}
+
+/**
+ * Keeps blocks from being deleted and renamed until the transaction ends: locks them `for share`, in id order, after agents.
+ * Those who only keep them do not wait for each other. Returns the ids of those that are there; a foreign key alone lets a
+ * block be attached that is being deleted. Index: primary key.
+ */
+export async function keepBlocks(
+  trx: Tx,
+  projectId: string,
+  blockIds: readonly string[],
+): Promise<ReadonlySet<string>> {
+  if (blockIds.length === 0) return new Set();
+  const { rows } = await sql<{ id: string }>`
+    select id from block
+     where id = any((select ${uuidArray(blockIds)}::uuid[])::uuid[]) and project_id = ${projectId} and deleted_at is null
+     order by id for share
+  `.execute(trx);
+  return new Set(rows.map((row) => row.id));
+}
+
+/**
  * Locks every block attached to these agents, in block id order (after runs that wait or act, before those in flight and
- * before conversations), and reads each at its head revision, in attach order per agent. Shared blocks come once per agent that holds them.
+ * before conversations), and reads each at its head revision, in attach order per agent. Shared blocks come once per agent that
+ * holds them. One that is attached while others are waited for is not among them: it is not locked.
  */
 export async function lockBlocksOfAgents(
   trx: Tx,
   agentIds: readonly string[],
 ): Promise<readonly LockedBlock[]> {
-  await sql`
+  const { rows: locked } = await sql<{ id: string }>`
     select b.id from block b
      where b.id in (select block_id from agent_block where agent_id = any(${agentIds}::uuid[]))
      order by b.id
@@ -34,5 +66,6 @@ export async function lockBlocksOfAgents(
      where ab.agent_id = any(${agentIds}::uuid[])
      order by ab.agent_id, ab.position
   `.execute(trx);
-  return rows;
+  const held = new Set(locked.map((block) => block.id));
+  return rows.filter((block) => held.has(block.block_id));
 }

@@ -1,7 +1,8 @@
 import { NightshiftError, type CompactionPolicy, type ModelSettings } from '@nightshift/agent-core';
-import { sql } from 'kysely';
+import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../connect.ts';
 import { containsText } from './contains-text.ts';
+import { readCutPage, type Listed } from './cut-page.ts';
 import { toKeyset, type Page } from './keyset.ts';
 
 /** An agent as it is stored. */
@@ -38,6 +39,12 @@ export interface AgentFilter {
   readonly block_id: string | null;
 }
 
+/** What of an agent's relations is answered with it, and takes room on its page. */
+export interface AgentRelations {
+  readonly blocks: boolean;
+  readonly tools: boolean;
+}
+
 const columns = sql`a.id, a.conversation_id, a.name, a.description, a.agent_type, a.system, a.model, a.model_settings,
   a.tool_rules, a.metadata, a.tags, a.timezone, a.message_buffer_autoclear, a.context_window_limit, a.compaction, a.hidden,
   a.echoed,
@@ -63,7 +70,8 @@ export async function listAgents(
   page: Page,
   filter: AgentFilter,
   orderBy: 'created_at' | 'updated_at' = 'created_at',
-): Promise<readonly AgentRow[]> {
+  relations: AgentRelations = { blocks: false, tools: false },
+): Promise<Listed<AgentRow>> {
   const keyset = await toKeyset(db, page, 'agent', 'a', orderBy);
   const conditions = [
     ...(filter.name === null ? [] : [sql`a.name = ${filter.name}`]),
@@ -75,13 +83,29 @@ export async function listAgents(
       ? []
       : [sql`a.id in (select k.agent_id from agent_block k where k.block_id = ${filter.block_id})`]),
   ];
-  const { rows } = await sql<AgentRow>`
+  const { rows, is_cut } = await readCutPage<AgentRow>(
+    db,
+    sql`
     select ${columns} from agent a
     where a.project_id = ${projectId} and a.deleted_at is null and not a.hidden and ${keyset.where}
       ${conditions.length === 0 ? sql`` : sql`and ${sql.join(conditions, sql` and `)}`}
     order by ${keyset.orderBy} limit ${page.limit}
-  `.execute(db);
-  return keyset.inOrder(rows);
+  `,
+    sizeOf(relations),
+  );
+  return { rows: keyset.inOrder(rows), is_cut };
+}
+
+/** The size of the agent `p`; its blocks are answered twice. */
+function sizeOf({ blocks, tools }: AgentRelations): RawBuilder<unknown> {
+  const ofBlocks = sql`
+    + (select 2 * coalesce(sum(octet_length(v.value)), 0) from agent_block k join block b on b.id = k.block_id
+         join block_revision v on v.block_id = b.id and v.revision = b.head_revision where k.agent_id = p.id)`;
+  const ofTools = sql`
+    + (select coalesce(sum(octet_length(concat(t.source_code, t.description, t.input_schema, t.metadata))), 0)
+         from agent_tool k join tool t on t.id = k.tool_id where k.agent_id = p.id)`;
+  return sql`octet_length(p.system) + octet_length(concat(p.description, p.metadata, p.tool_rules, p.echoed))
+    ${blocks ? ofBlocks : sql``} ${tools ? ofTools : sql``}`;
 }
 
 /** Every tag that some agent has, in order. Reads the tags of all agents. */

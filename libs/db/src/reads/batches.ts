@@ -1,6 +1,7 @@
 import { NightshiftError, type BatchState } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
+import { readCutPage, type Listed } from './cut-page.ts';
 import { toKeyset, type Page } from './keyset.ts';
 
 /** A batch with what its runs have come to. */
@@ -68,13 +69,17 @@ export async function readBatch(db: Database, projectId: string, batchId: string
 }
 
 /** A page of batches by age. Index: `batch_by_age`. */
-export async function listBatches(db: Database, projectId: string, page: Page): Promise<readonly BatchRow[]> {
+export async function listBatches(db: Database, projectId: string, page: Page): Promise<Listed<BatchRow>> {
   const keyset = await toKeyset(db, page, 'batch', 'b');
-  const { rows } = await sql<BatchRow>`
+  const { rows, is_cut } = await readCutPage<BatchRow>(
+    db,
+    sql`
     select ${columns} from ${tables}
     where b.project_id = ${projectId} and ${keyset.where} order by ${keyset.orderBy} limit ${page.limit}
-  `.execute(db);
-  return keyset.inOrder(rows);
+  `,
+    sql`octet_length(concat(p.metadata))`,
+  );
+  return { rows: keyset.inOrder(rows), is_cut };
 }
 
 /** Handles of the models that the runs of a batch use. Index: the unique (batch, ordinal). */

@@ -1,6 +1,7 @@
 import { NightshiftError, SHRINK_POLICY_DEFAULT, type WriteResolution } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
+import { readCutPage, type Listed } from './cut-page.ts';
 import { readDirection } from './keyset.ts';
 
 /** A page of something numbered. */
@@ -108,7 +109,7 @@ export async function listMemoryChanges(
     readonly before: RevisionKey | null;
   },
   filter: MemoryChangeFilter,
-): Promise<readonly MemoryChangeRow[]> {
+): Promise<Listed<MemoryChangeRow>> {
   const isAscending = page.order === 'asc';
   const readsAscending = page.before === null ? isAscending : !isAscending;
   const direction = readsAscending ? sql`asc` : sql`desc`;
@@ -117,7 +118,9 @@ export async function listMemoryChanges(
       ? sql`true`
       : sql`(r.block_id, r.revision) ${greater ? sql`>` : sql`<`} (${key.block_id}::uuid, ${key.revision}::int)`;
   const { loss_ratio, chars_min } = SHRINK_POLICY_DEFAULT;
-  const { rows } = await sql<MemoryChangeRow>`
+  const { rows, is_cut } = await readCutPage<MemoryChangeRow>(
+    db,
+    sql`
     select ${columns}, r.value, p.value as value_before
       from ${tables} left join block_revision p on p.block_id = r.block_id and p.revision = r.revision - 1
      where r.batch_id = ${batchId} and b.held_by_batch_id is null
@@ -131,6 +134,8 @@ export async function listMemoryChanges(
            : sql`true`
        }
      order by r.block_id ${direction}, r.revision ${direction} limit ${page.limit}
-  `.execute(db);
-  return readsAscending === isAscending ? rows : rows.toReversed();
+  `,
+    sql`octet_length(p.value) + coalesce(octet_length(p.value_before), 0)`,
+  );
+  return { rows: readsAscending === isAscending ? rows : rows.toReversed(), is_cut };
 }

@@ -2,6 +2,7 @@ import { NightshiftError, type ConflictPolicy } from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../connect.ts';
 import { containsText } from './contains-text.ts';
+import { readCutPage, type Listed } from './cut-page.ts';
 import { toKeyset, type Page } from './keyset.ts';
 
 /** A block at its present revision. */
@@ -69,15 +70,19 @@ export async function listBlocks(
   projectId: string,
   page: Page,
   filter: BlockFilter,
-): Promise<readonly BlockRow[]> {
+): Promise<Listed<BlockRow>> {
   const keyset = await toKeyset(db, page, 'block', 'b');
-  const { rows } = await sql<BlockRow>`
+  const { rows, is_cut } = await readCutPage<BlockRow>(
+    db,
+    sql`
     select ${columns} from ${tables}
     where b.project_id = ${projectId} and b.deleted_at is null and not b.hidden and ${keyset.where}
       and ${sql.join([sql`true`, ...toConditions(filter)], sql` and `)}
     order by ${keyset.orderBy} limit ${page.limit}
-  `.execute(db);
-  return keyset.inOrder(rows);
+  `,
+    sql`octet_length(p.value) + octet_length(concat(p.description, p.metadata))`,
+  );
+  return { rows: keyset.inOrder(rows), is_cut };
 }
 
 function toConditions(filter: BlockFilter): readonly RawBuilder<unknown>[] {
@@ -111,17 +116,17 @@ export async function readBlocksOfAgents(
 }
 
 /** A page of one agent's blocks by age. */
-export async function listAgentBlocks(
-  db: Database,
-  agentId: string,
-  page: Page,
-): Promise<readonly BlockRow[]> {
+export async function listAgentBlocks(db: Database, agentId: string, page: Page): Promise<Listed<BlockRow>> {
   const keyset = await toKeyset(db, page, 'block', 'b');
-  const { rows } = await sql<BlockRow>`
+  const { rows, is_cut } = await readCutPage<BlockRow>(
+    db,
+    sql`
     select ${columns} from agent_block k join ${tables} on b.id = k.block_id
     where k.agent_id = ${agentId} and ${keyset.where} order by ${keyset.orderBy} limit ${page.limit}
-  `.execute(db);
-  return keyset.inOrder(rows);
+  `,
+    sql`octet_length(p.value) + octet_length(concat(p.description, p.metadata))`,
+  );
+  return { rows: keyset.inOrder(rows), is_cut };
 }
 
 /** The block that an agent holds under a label; throws `not_found`. Index: the unique (agent, label). */

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
+import { readCutPage, type Listed } from './cut-page.ts';
 
 /** What an agent has changed of one block in a batch under review: before and after, all its calls together. */
 export interface HeldChangeRow {
@@ -39,12 +40,14 @@ export async function listHeldChanges(
     readonly before: string | null;
   },
   filter: HeldChangeFilter,
-): Promise<readonly HeldChangeRow[]> {
+): Promise<Listed<HeldChangeRow>> {
   const isAscending = page.order === 'asc';
   const readsAscending = page.before === null ? isAscending : !isAscending;
   const beyond = (id: string | null, greater: boolean) =>
     id === null ? sql`true` : sql`h.draft_id ${greater ? sql`>` : sql`<`} ${id}::uuid`;
-  const { rows } = await sql<HeldChangeRow>`
+  const { rows, is_cut } = await readCutPage<HeldChangeRow>(
+    db,
+    sql`
     select h.draft_id, h.agent_id, case when h.base_revision is not null then h.block_id end as block_id, h.kind, h.state,
            d.label, h.base_label as label_before, n.description, o.description as description_before, n.value,
            o.value as value_before, h.base_revision, h.run_id, h.created_at, h.settled_at
@@ -57,6 +60,8 @@ export async function listHeldChanges(
        and ${filter.agent_id === null ? sql`true` : sql`h.agent_id = ${filter.agent_id}::uuid`}
        and ${filter.block_id === null ? sql`true` : sql`h.block_id = ${filter.block_id}::uuid`}
      order by h.draft_id ${readsAscending ? sql`asc` : sql`desc`} limit ${page.limit}
-  `.execute(db);
-  return readsAscending === isAscending ? rows : rows.toReversed();
+  `,
+    sql`octet_length(p.value) + coalesce(octet_length(p.value_before), 0)`,
+  );
+  return { rows: readsAscending === isAscending ? rows : rows.toReversed(), is_cut };
 }

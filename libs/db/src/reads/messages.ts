@@ -1,6 +1,7 @@
 import { messageKeyOf, toStorableText, type ContentBlock } from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../connect.ts';
+import { readCutPage, type Listed } from './cut-page.ts';
 import { readDirection, type Page } from './keyset.ts';
 
 /** A message as it is stored, with the step attempt that wrote it. */
@@ -54,15 +55,19 @@ export async function listConversationMessages(
   db: Database,
   conversationId: string,
   range: MessageRange,
-): Promise<readonly MessageRow[]> {
-  const { rows } = await sql<Stored<MessageRow>>`
+): Promise<Listed<MessageRow>> {
+  const { rows, is_cut } = await readCutPage<Stored<MessageRow>>(
+    db,
+    sql`
     select ${columns} from message m left join ${step}
     where m.conversation_id = ${conversationId}
       and m.seq > ${range.above ?? -1} and m.seq < ${range.below ?? 2 ** 31 - 1}
     order by m.seq ${range.from === 'oldest' ? sql`asc` : sql`desc`} limit ${range.limit}
-  `.execute(db);
+  `,
+    sql`octet_length(p.content::text)`,
+  );
   const messages = rows.map(unwrap);
-  return range.from === 'oldest' ? messages : messages.reverse();
+  return { rows: range.from === 'oldest' ? messages : messages.reverse(), is_cut };
 }
 
 /** From which message on requests show a conversation, and the number of its last one; 0 when it has none. Index: primary keys. */
@@ -87,7 +92,7 @@ export async function listBatchMessages(
   batchId: string,
   page: Page,
   filter: BatchMessageFilter,
-): Promise<readonly BatchMessageRow[]> {
+): Promise<Listed<BatchMessageRow>> {
   const ascends = page.order === 'asc';
   const reads = readDirection(page);
   const direction = reads === 'asc' ? sql`asc` : sql`desc`;
@@ -97,15 +102,19 @@ export async function listBatchMessages(
     ...(filter.agent_id === null ? [] : [sql`r.agent_id = ${filter.agent_id}`]),
     ...(filter.custom_id === null ? [] : [sql`r.custom_id = ${toStorableText(filter.custom_id)}`]),
   ];
-  const { rows } = await sql<Stored<BatchMessageRow>>`
+  const { rows, is_cut } = await readCutPage<Stored<BatchMessageRow>>(
+    db,
+    sql`
     select ${columns}, r.agent_id, r.custom_id
     from run r join message m on m.conversation_id = r.conversation_id and m.seq between r.first_seq and r.last_seq
     left join ${step}
     where r.batch_id = ${batchId} and ${sql.join([sql`true`, ...conditions], sql` and `)}
     order by r.ordinal ${direction}, m.seq ${direction} limit ${page.limit}
-  `.execute(db);
+  `,
+    sql`octet_length(p.content::text)`,
+  );
   const messages = rows.map(unwrap);
-  return reads === page.order ? messages : messages.reverse();
+  return { rows: reads === page.order ? messages : messages.reverse(), is_cut };
 }
 
 /** Messages beyond (`up`: above) the cursor; no condition for one that is not of this batch. */

@@ -8,6 +8,7 @@ import {
 } from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../connect.ts';
+import { readCutPage, type Listed } from './cut-page.ts';
 import { readDirection, toKeyset, type Keyset, type Page } from './keyset.ts';
 
 /** A run as it is stored. */
@@ -68,17 +69,21 @@ export async function listRuns(
   projectId: string,
   page: Page,
   filter: RunFilter,
-): Promise<readonly RunRow[]> {
+): Promise<Listed<RunRow>> {
   const keyset =
     filter.batch_id === null
       ? await toKeyset(db, page, 'run', 'r')
       : await toOrdinalKeyset(db, page, filter.batch_id);
-  const { rows } = await sql<RunRow>`
+  const { rows, is_cut } = await readCutPage<RunRow>(
+    db,
+    sql`
     select ${columns} from run r
     where r.project_id = ${projectId} and ${keyset.where} and ${sql.join([sql`true`, ...toConditions(filter)], sql` and `)}
     order by ${keyset.orderBy} limit ${page.limit}
-  `.execute(db);
-  return keyset.inOrder(rows);
+  `,
+    sql`octet_length(concat(p.result, p.error))`,
+  );
+  return { rows: keyset.inOrder(rows), is_cut };
 }
 
 function toConditions(filter: RunFilter): readonly RawBuilder<unknown>[] {

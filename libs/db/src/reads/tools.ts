@@ -2,6 +2,7 @@ import { NightshiftError, type JsonObject, type SideEffects, type ToolKind } fro
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../connect.ts';
 import { containsText } from './contains-text.ts';
+import { readCutPage, type Listed } from './cut-page.ts';
 import { toKeyset, type Page } from './keyset.ts';
 
 /** A tool as it is stored. */
@@ -71,14 +72,18 @@ export async function listTools(
   projectId: string,
   page: Page,
   filter: ToolFilter,
-): Promise<readonly ToolRow[]> {
+): Promise<Listed<ToolRow>> {
   const keyset = await toKeyset(db, page, 'tool', 't');
-  const { rows } = await sql<ToolRow>`
+  const { rows, is_cut } = await readCutPage<ToolRow>(
+    db,
+    sql`
     select ${columns} from tool t
     where t.project_id = ${projectId} and ${keyset.where} and ${sql.join([sql`true`, ...toConditions(filter)], sql` and `)}
     order by ${keyset.orderBy} limit ${page.limit}
-  `.execute(db);
-  return keyset.inOrder(rows);
+  `,
+    sql`octet_length(concat(p.source_code, p.description, p.input_schema, p.metadata))`,
+  );
+  return { rows: keyset.inOrder(rows), is_cut };
 }
 
 function toConditions(filter: ToolFilter): readonly RawBuilder<unknown>[] {
@@ -107,11 +112,15 @@ export async function readToolsOfAgents(
 }
 
 /** A page of one agent's tools by age. */
-export async function listAgentTools(db: Database, agentId: string, page: Page): Promise<readonly ToolRow[]> {
+export async function listAgentTools(db: Database, agentId: string, page: Page): Promise<Listed<ToolRow>> {
   const keyset = await toKeyset(db, page, 'tool', 't');
-  const { rows } = await sql<ToolRow>`
+  const { rows, is_cut } = await readCutPage<ToolRow>(
+    db,
+    sql`
     select ${columns} from agent_tool k join tool t on t.id = k.tool_id
     where k.agent_id = ${agentId} and ${keyset.where} order by ${keyset.orderBy} limit ${page.limit}
-  `.execute(db);
-  return keyset.inOrder(rows);
+  `,
+    sql`octet_length(concat(p.source_code, p.description, p.input_schema, p.metadata))`,
+  );
+  return { rows: keyset.inOrder(rows), is_cut };
 }

@@ -1,10 +1,13 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import {
+  attachBlock,
+  createBlocks,
   DEFAULT_PROJECT_ID,
   inTransaction,
   lockBlocksOfAgents,
   lockRuns,
+  newId,
   writeBlock,
   type Database,
 } from '../../src/index.ts';
@@ -129,6 +132,44 @@ describe('locking blocks', () => {
       [own!.block_id, 2, 'rewritten'],
       [own!.block_id, 2, 'rewritten'],
     ]);
+  });
+
+  test('gives none that it does not hold, though it was attached while it waited for the others', async () => {
+    const fleet = await acceptFleet(db, 1);
+    const [agentId = ''] = fleet.agent_ids;
+    const [own] = await inTransaction(db, (trx) => lockBlocksOfAgents(trx, [agentId]));
+    const late = newId();
+    await inTransaction(db, (trx) =>
+      createBlocks(trx, DEFAULT_PROJECT_ID, [
+        {
+          id: late,
+          label: 'late',
+          value: '',
+          description: null,
+          char_limit: 100,
+          read_only: false,
+          metadata: {},
+          tags: [],
+          is_template: false,
+          hidden: false,
+        },
+      ]),
+    );
+    const [locked, attached] = [gate(), gate()];
+    const holder = inTransaction(db, async (trx) => {
+      await lockBlocksOfAgents(trx, [agentId]);
+      locked.open();
+      await attached.opened;
+    });
+    await locked.opened;
+    const waiting = inTransaction(db, (trx) => lockBlocksOfAgents(trx, [agentId]));
+    await untilSomebodyWaits(db);
+    await inTransaction(db, (trx) => attachBlock(trx, DEFAULT_PROJECT_ID, agentId, late));
+    attached.open();
+    await holder;
+    expect((await waiting).map((block) => block.block_id)).toEqual([own!.block_id]);
+    const next = await inTransaction(db, (trx) => lockBlocksOfAgents(trx, [agentId]));
+    expect(next.map((block) => block.block_id)).toEqual([own!.block_id, late]);
   });
 
   test('in opposite orders never deadlocks', async () => {

@@ -71,7 +71,7 @@ describe('a page', () => {
               ? inOrder.slice(index + 1, index + 1 + limit)
               : inOrder.slice(Math.max(0, index - limit), index);
           const cursor = inOrder[index] ?? '';
-          const rows = await listBlocks(
+          const { rows } = await listBlocks(
             database.db,
             DEFAULT_PROJECT_ID,
             {
@@ -90,7 +90,7 @@ describe('a page', () => {
   });
 
   test('between two items holds what lies between them', async () => {
-    const rows = await listBlocks(
+    const { rows } = await listBlocks(
       database.db,
       DEFAULT_PROJECT_ID,
       { limit: 100, order: 'asc', after: sorted[3] ?? '', before: sorted[9] ?? '' },
@@ -101,7 +101,7 @@ describe('a page', () => {
 
   test('from an id that never was starts at the beginning', async () => {
     const page = { limit: 2, order: 'asc', before: null } as const;
-    const rows = await listBlocks(
+    const { rows } = await listBlocks(
       database.db,
       DEFAULT_PROJECT_ID,
       { ...page, after: '5f0c7c4e-0000-4000-8000-000000000000' },
@@ -132,7 +132,9 @@ test('B115: who deletes what they list sees every item once', async () => {
     const seen: string[] = [];
     let after: string | null = null;
     for (let n = 0; n < 3; n++) {
-      const [tool]: readonly { id: string; name: string }[] = await listTools(
+      const {
+        rows: [tool],
+      }: { readonly rows: readonly { id: string; name: string }[] } = await listTools(
         database.db,
         DEFAULT_PROJECT_ID,
         { ...page, after },
@@ -164,20 +166,24 @@ test('who deletes what they list misses nothing that was made in the same millis
   );
   const filter = { names, ids: null, name_part: null, tool_types: null, excluded_tool_types: null };
   const page = { limit: 1, order: 'desc', before: null, after: null } as const;
-  const [, newer] = await listTools(
-    database.db,
-    DEFAULT_PROJECT_ID,
-    { ...page, order: 'asc', limit: 2 },
-    filter,
-  );
+  const {
+    rows: [, newer],
+  } = await listTools(database.db, DEFAULT_PROJECT_ID, { ...page, order: 'asc', limit: 2 }, filter);
   // The id of the newer one was made in the millisecond in which the older row was written.
   await database.pool.query(
     `update tool set created_at = $1::timestamptz + case name when 'older' then interval '0.7 ms' else interval '0.9 ms' end
      where name = any($2)`,
     [new Date(Number.parseInt(newer!.id.slice(0, 8) + newer!.id.slice(9, 13), 16)), names],
   );
-  const [first] = await listTools(database.db, DEFAULT_PROJECT_ID, page, filter);
+  const {
+    rows: [first],
+  } = await listTools(database.db, DEFAULT_PROJECT_ID, page, filter);
   await inTransaction(database.db, (trx) => deleteTool(trx, DEFAULT_PROJECT_ID, first!.id));
-  const rest = await listTools(database.db, DEFAULT_PROJECT_ID, { ...page, after: first!.id }, filter);
+  const { rows: rest } = await listTools(
+    database.db,
+    DEFAULT_PROJECT_ID,
+    { ...page, after: first!.id },
+    filter,
+  );
   expect(rest.map(({ name }) => name)).toEqual(['older']);
 });

@@ -26,12 +26,14 @@ export function listAgentBlocks(app: App, context: Context): void {
     async (request, reply) => {
       const page = toPage(request.query);
       const agent = await readAgent(context.db, context.projectId, request.params.agent_id);
-      const blocks = (await readPage(context.db, agent.id, page)).map(toBlockResponse);
+      const { rows, is_cut } = await readPage(context.db, agent.id, page);
+      const blocks = rows.map(toBlockResponse);
       linkPages(
         request,
         reply,
         blocks.map((block) => block.id),
         page,
+        is_cut,
       );
       return blocks;
     },

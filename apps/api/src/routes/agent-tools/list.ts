@@ -23,12 +23,14 @@ export function listAgentTools(app: App, context: Context): void {
     async (request, reply) => {
       const page = toPage(request.query);
       const agent = await readAgent(context.db, context.projectId, request.params.agent_id);
-      const tools = (await readPage(context.db, agent.id, page)).map(toToolResponse);
+      const { rows, is_cut } = await readPage(context.db, agent.id, page);
+      const tools = rows.map(toToolResponse);
       linkPages(
         request,
         reply,
         tools.map((tool) => tool.id),
         page,
+        is_cut,
       );
       return tools;
     },

@@ -41,7 +41,7 @@ export function listAgentMessages(app: App, context: Context): void {
         const key = messageKeyOf(cursor);
         return key.conversation_id === agent.conversation_id ? key.seq : null;
       };
-      const rows = await listConversationMessages(context.db, agent.conversation_id, {
+      const { rows } = await listConversationMessages(context.db, agent.conversation_id, {
         limit: query.limit,
         above: seqOf(query.after),
         below: seqOf(query.before),

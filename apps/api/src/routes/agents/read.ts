@@ -1,7 +1,9 @@
-import { listAgents as readPage, readAgent } from '@nightshift/db';
+import { listOf } from '@nightshift/agent-core';
+import { listAgents as readPage, readAgent, type AgentRelations } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { linkPages, pageQuery, toPage } from '../../paging.ts';
+import { QUERY_LIST_MAX } from '../../query.ts';
 import { agentState } from '../../schemas/agent.ts';
 import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
@@ -19,15 +21,15 @@ const INCLUDES = [
 
 /** Letta's ways of naming the relations that an answer carries. */
 export const includeQuery = {
-  include: z.array(z.enum(INCLUDES)).optional(),
-  include_relationships: z.array(z.string()).optional().describe('Older name of include.'),
+  include: listOf(z.enum(INCLUDES), QUERY_LIST_MAX).optional(),
+  include_relationships: listOf(z.string(), QUERY_LIST_MAX).optional().describe('Older name of include.'),
 };
 
 /** Blocks and tools fill most of a list, so they come only when asked for. */
 export function toInclude(query: {
   readonly include?: readonly string[] | undefined;
   readonly include_relationships?: readonly string[] | undefined;
-}): { readonly blocks: boolean; readonly tools: boolean } {
+}): AgentRelations {
   const wanted = [...(query.include ?? []), ...(query.include_relationships ?? [])];
   return {
     blocks: wanted.some((name) => name === 'agent.blocks' || name === 'memory' || name === 'blocks'),
@@ -73,7 +75,7 @@ export function listAgents(app: App, context: Context): void {
             ),
           name: z.string().optional(),
           query_text: z.string().optional().describe('Part of the name.'),
-          tags: z.array(z.string()).optional(),
+          tags: listOf(z.string(), QUERY_LIST_MAX).optional(),
           match_all_tags: z.boolean().default(false),
           ascending: z.boolean().optional().describe('Older form of order.'),
           sort_by: z.enum(['created_at', 'updated_at']).optional().describe('Older form of order_by.'),
@@ -93,14 +95,16 @@ export function listAgents(app: App, context: Context): void {
         all_tags: query.match_all_tags,
         block_id: null,
       };
+      const include = toInclude(query);
       const orderBy = query.order_by ?? query.sort_by ?? 'created_at';
-      const rows = await readPage(context.db, context.projectId, page, filter, orderBy);
-      const agents = await readAgentStates(context.db, rows, toInclude(query));
+      const { rows, is_cut } = await readPage(context.db, context.projectId, page, filter, orderBy, include);
+      const agents = await readAgentStates(context.db, rows, include);
       linkPages(
         request,
         reply,
         agents.map((agent) => agent.id),
         page,
+        is_cut,
       );
       return [...agents];
     },

@@ -47,7 +47,7 @@ export function listHeldChanges(app: App, context: Context, path: string, hide: 
       const { after = null, before = null, limit, order, ...query } = request.query;
       await readBatch(context.db, context.projectId, job_id);
       const page = { after, before, limit, order };
-      const rows = await readPage(context.db, job_id, page, {
+      const { rows, is_cut } = await readPage(context.db, job_id, page, {
         state: query.state ?? null,
         agent_id: query.agent_id ?? null,
         block_id: query.block_id ?? null,
@@ -58,6 +58,7 @@ export function listHeldChanges(app: App, context: Context, path: string, hide: 
         reply,
         changes.map((change) => change.id),
         page,
+        is_cut,
       );
       return changes;
     },

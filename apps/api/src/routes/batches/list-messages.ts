@@ -39,7 +39,7 @@ export function listBatchMessages(app: App, context: Context, path: string, hide
         order: sort_descending === undefined ? query.order : sort_descending ? 'desc' : 'asc',
       });
       await readBatch(context.db, context.projectId, job_id);
-      const rows = await readPage(context.db, job_id, page, {
+      const { rows, is_cut } = await readPage(context.db, job_id, page, {
         agent_id: agent_id ?? null,
         custom_id: custom_id ?? null,
       });
@@ -55,6 +55,7 @@ export function listBatchMessages(app: App, context: Context, path: string, hide
         reply,
         messages.map((message) => message.id),
         page,
+        is_cut,
       );
       return { messages };
     },

@@ -44,13 +44,14 @@ export function listMemoryChanges(app: App, context: Context, path: string, hide
       const { after = null, before = null, limit, order, shrunk, ...query } = request.query;
       await readBatch(context.db, context.projectId, job_id);
       const filter = { agent_id: query.agent_id ?? null, block_id: query.block_id ?? null, shrunk };
-      const rows = await readPage(context.db, job_id, { after, before, limit, order }, filter);
+      const { rows, is_cut } = await readPage(context.db, job_id, { after, before, limit, order }, filter);
       const changes = rows.map(toMemoryChange);
       linkPages(
         request,
         reply,
         changes.map((change) => change.id),
         { limit, order, after: after === null ? null : '', before: before === null ? null : '' },
+        is_cut,
       );
       return changes;
     },

@@ -39,12 +39,14 @@ export function listBatches(app: App, context: Context, path: string, hide: bool
     },
     async (request, reply) => {
       const page = toPage(request.query);
-      const jobs = (await readPage(context.db, context.projectId, page)).map(toBatchJob);
+      const { rows, is_cut } = await readPage(context.db, context.projectId, page);
+      const jobs = rows.map(toBatchJob);
       linkPages(
         request,
         reply,
         jobs.map((job) => job.id),
         page,
+        is_cut,
       );
       return jobs;
     },

@@ -1,6 +1,7 @@
 import { NightshiftError, toStorableText } from '@nightshift/agent-core';
 import {
   inTransaction,
+  lockBlock,
   readBlock,
   relabelBlock,
   writeBlock,
@@ -10,9 +11,6 @@ import {
 import type { Context } from '../../context.ts';
 import type { BlockPatch } from '../../schemas/block.ts';
 import { assertFits } from '../../wire/to-block.ts';
-
-/** Reads and tries again at most so often; each lost race means that somebody else has written. */
-const ATTEMPTS = 8;
 
 /** Changes the fields of a block that a patch names; see {@link changeBlock}. */
 export function patchBlock(context: Context, blockId: string, patch: BlockPatch): Promise<BlockRow> {
@@ -24,9 +22,9 @@ export function patchBlock(context: Context, blockId: string, patch: BlockPatch)
 }
 
 /**
- * Changes a block by compare and set: what is written is worked out from the revision that it replaces, so a change of one
- * field never reverts another that an agent has just written. Returns the block as it then stands. Throws `conflict` when the
- * caller's expected revision (null: none) has been overtaken.
+ * Changes a block: what is written is worked out, under its lock, from what it replaces, so a change of one field never
+ * reverts another that an agent or another request has just written, and none is lost. Returns the block as this change left
+ * it. Throws `not_found`, and `conflict` when the caller's expected revision (null: none) has been overtaken.
  */
 export async function changeBlock(
   context: Context,
@@ -34,18 +32,21 @@ export async function changeBlock(
   expectedRevision: number | null,
   toWanted: (present: BlockRow) => BlockContent,
 ): Promise<BlockRow> {
-  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
-    const present = await readBlock(context.db, context.projectId, blockId);
-    if (expectedRevision !== null && expectedRevision !== present.revision) break;
+  return inTransaction(context.db, async (trx) => {
+    await lockBlock(trx, context.projectId, blockId);
+    const present = await readBlock(trx, context.projectId, blockId);
+    if (expectedRevision !== null && expectedRevision !== present.revision) throw overtaken(blockId);
     const wanted = toWanted(present);
-    const written = await inTransaction(context.db, async (trx) =>
-      isShownAlike(present, wanted)
-        ? relabelBlock(trx, blockId, present.revision, wanted)
-        : (await writeBlock(trx, blockId, present.revision, wanted)) !== null,
-    );
-    if (written) return readBlock(context.db, context.projectId, blockId);
-  }
-  throw new NightshiftError(
+    const written = isShownAlike(present, wanted)
+      ? await relabelBlock(trx, blockId, present.revision, wanted)
+      : (await writeBlock(trx, blockId, present.revision, wanted)) !== null;
+    if (!written) throw overtaken(blockId);
+    return readBlock(trx, context.projectId, blockId);
+  });
+}
+
+function overtaken(blockId: string): NightshiftError {
+  return new NightshiftError(
     'conflict',
     `The block block-${blockId} has been written by somebody else meanwhile.`,
   );

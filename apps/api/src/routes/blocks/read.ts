@@ -1,7 +1,9 @@
+import { listOf } from '@nightshift/agent-core';
 import { listAgents as readAgents, listBlocks as readPage, readBlock } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { linkPages, pageQuery, toPage } from '../../paging.ts';
+import { QUERY_LIST_MAX } from '../../query.ts';
 import { agentState } from '../../schemas/agent.ts';
 import { problems } from '../../schemas/answers.ts';
 import { blockResponse } from '../../schemas/block.ts';
@@ -47,7 +49,7 @@ export function listBlocks(app: App, context: Context): void {
             .describe('True: templates only. False: none. Left out: both.'),
           connected_to_agents_count_gt: z.int().optional(),
           connected_to_agents_count_lt: z.int().optional(),
-          connected_to_agents_count_eq: z.array(z.int()).optional(),
+          connected_to_agents_count_eq: listOf(z.int(), QUERY_LIST_MAX).optional(),
         }),
         response: { 200: z.array(blockResponse), ...problems },
       },
@@ -55,7 +57,7 @@ export function listBlocks(app: App, context: Context): void {
     async (request, reply) => {
       const { query } = request;
       const page = toPage(query);
-      const rows = await readPage(context.db, context.projectId, page, {
+      const { rows, is_cut } = await readPage(context.db, context.projectId, page, {
         label: query.label ?? null,
         label_part: query.label_search ?? null,
         value_part: query.value_search ?? null,
@@ -71,6 +73,7 @@ export function listBlocks(app: App, context: Context): void {
         reply,
         blocks.map((block) => block.id),
         page,
+        is_cut,
       );
       return blocks;
     },
@@ -94,14 +97,23 @@ export function listAgentsOfBlock(app: App, context: Context): void {
       const { block_id } = request.params;
       const page = toPage(request.query);
       await readBlock(context.db, context.projectId, block_id);
+      const include = toInclude(request.query);
       const filter = { name: null, name_part: null, tags: [], all_tags: false, block_id };
-      const rows = await readAgents(context.db, context.projectId, page, filter);
-      const agents = await readAgentStates(context.db, rows, toInclude(request.query));
+      const { rows, is_cut } = await readAgents(
+        context.db,
+        context.projectId,
+        page,
+        filter,
+        'created_at',
+        include,
+      );
+      const agents = await readAgentStates(context.db, rows, include);
       linkPages(
         request,
         reply,
         agents.map((agent) => agent.id),
         page,
+        is_cut,
       );
       return [...agents];
     },

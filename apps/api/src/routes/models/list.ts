@@ -1,6 +1,7 @@
-import type { ModelPrice } from '@nightshift/agent-core';
+import { listOf, type ModelPrice } from '@nightshift/agent-core';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
+import { QUERY_LIST_MAX } from '../../query.ts';
 import { problems } from '../../schemas/answers.ts';
 
 const model = z
@@ -24,7 +25,7 @@ const model = z
   .meta({ id: 'Model' });
 
 const modelsQuery = z.strictObject({
-  provider_category: z.array(z.enum(['base', 'byok'])).optional(),
+  provider_category: listOf(z.enum(['base', 'byok']), QUERY_LIST_MAX).optional(),
   provider_name: z.string().optional(),
   provider_type: z.string().optional(),
 });

@@ -64,7 +64,7 @@ async function readRunMessages(
   const before = seqOf(page.before);
   const [above, below] = page.order === 'asc' ? [after, before] : [before, after];
   const reads = (page.order === 'asc') === (page.before === null) ? 'oldest' : 'newest';
-  const rows = await listConversationMessages(context.db, run.conversation_id, {
+  const { rows } = await listConversationMessages(context.db, run.conversation_id, {
     limit: page.limit,
     above: Math.max(above ?? -1, run.first_seq - 1),
     below: Math.min(below ?? Infinity, run.last_seq + 1),

@@ -1,4 +1,5 @@
 import {
+  listOf,
   NightshiftError,
   promptTokens,
   RUN_STATES,
@@ -11,7 +12,7 @@ import { listRuns as readPage, readRun, readRunUsage } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { linkPages, pageQuery, toPage } from '../../paging.ts';
-import { eitherOf } from '../../query.ts';
+import { eitherOf, QUERY_LIST_MAX } from '../../query.ts';
 import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { LETTA_STOP_REASONS, RUN_STATUSES, runResponse, usageResponse } from '../../schemas/run.ts';
@@ -21,18 +22,18 @@ import { statesOf, stopReasonsOf, toRunResponse } from '../../wire/to-run.ts';
 const runsQuery = z.strictObject({
   ...pageQuery('run', { limit: 100, order: 'desc' }),
   agent_id: wireId('agent').optional(),
-  agent_ids: z.array(wireId('agent')).optional(),
+  agent_ids: listOf(wireId('agent'), QUERY_LIST_MAX).optional(),
   batch_id: wireId('job').optional().describe('Beyond Letta.'),
   custom_id: z
     .string()
     .optional()
     .describe("The caller's name for a run of `batch_id`, which it needs. Beyond Letta."),
-  statuses: z.array(z.enum(RUN_STATUSES)).optional(),
+  statuses: listOf(z.enum(RUN_STATUSES), QUERY_LIST_MAX).optional(),
   state: z
     .enum(RUN_STATES)
     .optional()
     .describe(
-      'The state behind the status; with `requires_action` each run names what it awaits in `metadata.awaits`. Beyond Letta.',
+      'The state behind the status. A run in `requires_action` names what it awaits in `metadata.awaits`. Beyond Letta.',
     ),
   active: z.boolean().optional().describe('True: runs that have not ended.'),
   background: z.boolean().optional().describe('Every run of a batch is one.'),
@@ -58,7 +59,7 @@ export function listRuns(app: App, context: Context): void {
       const page = toPage({ ...query, order });
       if (query.custom_id !== undefined && query.batch_id === undefined) throw ambiguousCustomId();
       if (query.background === false) return [];
-      const rows = await readPage(context.db, context.projectId, page, {
+      const { rows, is_cut } = await readPage(context.db, context.projectId, page, {
         batch_id: query.batch_id ?? null,
         custom_id: query.custom_id ?? null,
         agent_ids: eitherOf(query.agent_id, query.agent_ids),
@@ -67,7 +68,7 @@ export function listRuns(app: App, context: Context): void {
       });
       const awaited = await readOpenCalls(
         context.db,
-        query.state === 'requires_action' ? rows.map((row) => row.id) : [],
+        rows.filter((row) => row.state === 'requires_action').map((row) => row.id),
       );
       const runs = rows.map((row) => toRunResponse(row, awaited.get(row.id)));
       linkPages(
@@ -75,6 +76,7 @@ export function listRuns(app: App, context: Context): void {
         reply,
         runs.map((run) => run.id),
         page,
+        is_cut,
       );
       return runs;
     },

@@ -1,4 +1,4 @@
-import { FINISH_TOOL, MEMORY_TOOLS, NightshiftError } from '@nightshift/agent-core';
+import { FINISH_TOOL, listOf, MEMORY_TOOLS, NightshiftError } from '@nightshift/agent-core';
 import {
   findTools,
   inTransaction,
@@ -9,7 +9,7 @@ import {
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { linkPages, pageQuery, toPage } from '../../paging.ts';
-import { eitherOf } from '../../query.ts';
+import { eitherOf, QUERY_LIST_MAX } from '../../query.ts';
 import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { TOOL_TYPES, toolResponse } from '../../schemas/tool.ts';
@@ -34,11 +34,11 @@ export function retrieveTool(app: App, context: Context): void {
 const toolsQuery = z.strictObject({
   ...pageQuery('tool', { limit: 50, order: 'desc' }),
   name: z.string().optional(),
-  names: z.array(z.string()).optional(),
-  tool_ids: z.array(wireId('tool')).optional(),
+  names: listOf(z.string(), QUERY_LIST_MAX).optional(),
+  tool_ids: listOf(wireId('tool'), QUERY_LIST_MAX).optional(),
   search: z.string().optional().describe('Part of the name.'),
-  tool_types: z.array(z.string()).optional(),
-  exclude_tool_types: z.array(z.string()).optional(),
+  tool_types: listOf(z.string(), QUERY_LIST_MAX).optional(),
+  exclude_tool_types: listOf(z.string(), QUERY_LIST_MAX).optional(),
   return_only_letta_tools: z.boolean().optional(),
 });
 
@@ -59,7 +59,7 @@ export function listTools(app: App, context: Context): void {
       const page = toPage(query);
       assertToolTypes('tool_types', query.tool_types);
       assertToolTypes('exclude_tool_types', query.exclude_tool_types);
-      const rows = await readPage(context.db, context.projectId, page, {
+      const { rows, is_cut } = await readPage(context.db, context.projectId, page, {
         names: eitherOf(query.name, query.names),
         ids: query.tool_ids ?? null,
         name_part: query.search ?? null,
@@ -72,6 +72,7 @@ export function listTools(app: App, context: Context): void {
         reply,
         tools.map((tool) => tool.id),
         page,
+        is_cut,
       );
       return tools;
     },

@@ -1,0 +1,83 @@
+import { finished, Transform, type Readable } from 'node:stream';
+import { NightshiftError } from '@nightshift/agent-core';
+import type { preParsingHookHandler } from 'fastify';
+
+/** What is taken of a budget by one request. */
+export interface Share {
+  /** Takes so many bytes more. False, and nothing is taken, where others leave no room for them. */
+  take(bytes: number): boolean;
+  /** Gives all of it back, once. */
+  giveBack(): void;
+}
+
+/**
+ * A budget of bytes that requests share: together they hold `max` at most, but for one that is alone, which may hold more:
+ * what no budget has room for would never go.
+ */
+export function createBudget(max: number): () => Share {
+  let held = 0;
+  return () => {
+    let own = 0;
+    let isOver = false;
+    return {
+      take: (bytes) => {
+        if (isOver || (held > own && held + bytes > max)) return false;
+        held += bytes;
+        own += bytes;
+        return true;
+      },
+      giveBack: () => {
+        held -= own;
+        own = 0;
+        isOver = true;
+      },
+    };
+  };
+}
+
+/**
+ * Keeps the bodies that are held in memory within a budget. A body takes what its length says before a byte of it is read,
+ * one of unknown length as it comes, and gives it back when its request is answered or aborted. Beyond the budget requests
+ * are `not_ready` and come again by themselves. Runs after the key is checked, so that strangers take nothing.
+ */
+export function holdBodies(max: number): preParsingHookHandler {
+  const open = createBudget(max);
+  return (request, reply, payload, done) => {
+    const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
+    if (length === undefined && encoding === undefined) {
+      done(null, payload);
+      return;
+    }
+    const share = open();
+    finished(reply.raw, () => share.giveBack());
+    if (length === undefined) {
+      done(null, counted(payload, share));
+      return;
+    }
+    // What is longer than its route allows is refused before it is read.
+    const bytes = Math.min(Number(length), request.routeOptions.bodyLimit);
+    if (share.take(bytes)) done(null, payload);
+    else done(tooMany());
+  };
+}
+
+function counted(payload: Readable, share: Share): Readable {
+  const tap = new Transform({
+    transform(chunk: Buffer, _encoding, next) {
+      if (share.take(chunk.length)) next(null, chunk);
+      else next(tooMany());
+    },
+  });
+  // The request stays open when the tap refuses a chunk: it carries the answer.
+  finished(payload, (error) => {
+    if (error) tap.destroy(error);
+  });
+  return payload.pipe(tap);
+}
+
+function tooMany(): NightshiftError {
+  return new NightshiftError(
+    'not_ready',
+    'The bodies of other requests leave no room for this one just now.',
+  );
+}

@@ -1,0 +1,117 @@
+import { once } from 'node:events';
+import { request } from 'node:http';
+import { PassThrough } from 'node:stream';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createBudget } from '../src/body-budget.ts';
+import { buildServer } from '../src/index.ts';
+import { API_KEY, openApi, type TestApi } from './api.ts';
+
+let api: TestApi;
+let app: ReturnType<typeof buildServer>;
+beforeAll(async () => {
+  api = await openApi();
+  app = buildServer({
+    db: api.database.db,
+    bell: { ring: () => Promise.resolve() },
+    apiKey: API_KEY,
+    model: 'simulator',
+    bodyBytesMax: 1_000,
+  });
+  await app.ready();
+});
+afterAll(async () => {
+  await app.close();
+  await api.close();
+});
+
+const bodyOf = (bytes: number): string => JSON.stringify({ label: 'a', value: 'x'.repeat(bytes) });
+
+/** A request whose body is on its way: `end` sends the rest. */
+function begin(head: string, rest: string, headers: Record<string, string>) {
+  const payload = new PassThrough();
+  payload.write(head);
+  const answer = app.inject({
+    method: 'POST',
+    url: '/v1/blocks',
+    headers: { authorization: `Bearer ${API_KEY}`, 'content-type': 'application/json', ...headers },
+    payload,
+  });
+  return { answer: answer.then((given) => given), end: () => payload.end(rest) };
+}
+
+const post = (bytes: number, key = API_KEY) =>
+  app.inject({
+    method: 'POST',
+    url: '/v1/blocks',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    payload: bodyOf(bytes),
+  });
+
+test('shares of a budget come to no more than it has, but for one that is alone', () => {
+  const open = createBudget(100);
+  const [first, second, third] = [open(), open(), open()];
+  expect(first.take(150)).toBe(true);
+  expect(second.take(1)).toBe(false);
+  expect(first.take(50)).toBe(true);
+  first.giveBack();
+  first.giveBack();
+  expect(first.take(1)).toBe(false);
+  expect(second.take(60)).toBe(true);
+  expect(third.take(41)).toBe(false);
+  expect(third.take(40)).toBe(true);
+  expect(second.take(1)).toBe(false);
+});
+
+test('a body for which others leave no room is 503 and may come again', async () => {
+  const body = bodyOf(600);
+  for (const headers of [{ 'content-length': String(body.length) }, { 'transfer-encoding': 'chunked' }]) {
+    const slow = begin(body.slice(0, 600), body.slice(600), headers);
+    await new Promise((resolve) => setImmediate(resolve));
+    await expect.poll(async () => (await post(500)).statusCode).toBe(503);
+    const refused = await post(500);
+    expect([refused.statusCode, refused.headers['retry-after'], refused.json().code]).toEqual([
+      503,
+      '1',
+      'not_ready',
+    ]);
+    expect((await post(100)).statusCode).toBe(200);
+    expect((await post(500, 'stranger')).statusCode).toBe(401);
+    slow.end();
+    expect((await slow.answer).statusCode).toBe(200);
+    expect((await post(500)).statusCode).toBe(200);
+  }
+});
+
+test('a body of unknown length is refused where its room ends', async () => {
+  const body = bodyOf(600);
+  const first = begin(body.slice(0, 600), body.slice(600), { 'content-length': String(body.length) });
+  const second = begin(body.slice(0, 300), body.slice(300), { 'transfer-encoding': 'chunked' });
+  second.end();
+  expect((await second.answer).statusCode).toBe(503);
+  first.end();
+  expect((await first.answer).statusCode).toBe(200);
+});
+
+test('a body that is larger than the budget goes alone', async () => {
+  expect((await post(5_000)).statusCode).toBe(200);
+});
+
+test('what an aborted request had taken is given back', async () => {
+  const address = new URL(await app.listen({ host: '127.0.0.1', port: 0 }));
+  const upload = request(new URL('/v1/blocks', address), {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${API_KEY}`,
+      'content-type': 'application/json',
+      'content-length': '950',
+    },
+  });
+  const gone = once(upload, 'error');
+  const arrived = once(app.server, 'request');
+  upload.write(bodyOf(900).slice(0, 900));
+  await arrived;
+  await expect.poll(async () => (await post(500)).statusCode).toBe(503);
+  upload.destroy(new Error('gone'));
+  await gone;
+  await expect.poll(async () => (await post(500)).statusCode).toBe(200);
+});

@@ -1,0 +1,34 @@
+import { sql, type RawBuilder } from 'kysely';
+import type { Database } from '../connect.ts';
+
+/** Bytes after which a page takes no further row: an answer must be one string, of which the engine has a longest. */
+export const PAGE_BYTES_MAX = 32 * 1024 * 1024;
+
+/** A page of a list. */
+export interface Listed<Row> {
+  readonly rows: readonly Row[];
+  /** Whether rows that the limit allowed were left for the next page, because these are large. */
+  readonly is_cut: boolean;
+}
+
+/**
+ * Reads an ordered and limited `query`, cut before the row at which those so far have come to {@link PAGE_BYTES_MAX}: at
+ * least one row, and what is left out never leaves the database. `bytes` is the size of the row `p`.
+ */
+export async function readCutPage<Row extends object>(
+  db: Database,
+  query: RawBuilder<unknown>,
+  bytes: RawBuilder<unknown>,
+): Promise<Listed<Row>> {
+  const { rows } = await sql<Row & { page_rows: number; bytes_before: string }>`
+    select c.* from (
+      select p.*, count(*) over () as page_rows,
+             coalesce(sum(${bytes}) over (rows between unbounded preceding and 1 preceding), 0) as bytes_before
+        from (${query}) p) c
+     where c.bytes_before < ${PAGE_BYTES_MAX}
+  `.execute(db);
+  return {
+    rows: rows.map(({ page_rows: _rows, bytes_before: _bytes, ...row }) => row as unknown as Row),
+    is_cut: rows.length < (rows[0]?.page_rows ?? 0),
+  };
+}
