@@ -16,6 +16,8 @@ export default defineConfig({
     maxWorkers: 2,
     testTimeout: 30_000,
     hookTimeout: 60_000,
+    // What is waited for comes when the machine gets to it; the default of a second fails where it is busy.
+    expect: { poll: { timeout: 15_000 } },
     coverage: { provider: 'v8', include: ['{apps,libs}/*/src/**/*.ts'], reportsDirectory: 'coverage' },
   },
 });

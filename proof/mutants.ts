@@ -223,7 +223,7 @@ export const MUTANTS: readonly Mutant[] = [
     ],
     world: {
       temper: { ...CALM, results: { ...CALM.results, duplicate: 0.9 } },
-      rates: { kill: 0.01, pause: 0.01, fail: 0.02, slow: 0 },
+      rates: { kill: 0.03, pause: 0.01, fail: 0.05, slow: 0 },
     },
   },
   {

@@ -288,7 +288,7 @@ function endOf(child) {
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
   for (const signal of signals) process.on(signal, passOn);
   // npm signals the shell that it runs a script in, and a shell that dies of it passes nothing on. Without npm a parent
-  // may go: that is what nohup is for.
+  // may go, as one does that has started us by setsid. By nohup it may not: Node forgets at its start that SIGHUP is ignored.
   if (process.env.npm_lifecycle_event !== undefined)
     whenParentIsGone(() => {
       if (told === undefined) passOn('SIGTERM');

@@ -89,6 +89,9 @@ async function start(): Promise<Stack> {
     port: wanted,
     portIsFixed: wantedPort !== undefined,
     toolsDir: given('TOOLS_DIR') ?? join(import.meta.dirname, '../samples/tools'),
+    onToolLeftOut: (line) => {
+      console.error(line);
+    },
     apiEnv: apiSettings(process.env),
     workerEnv: {
       // A simulator that was started again has forgotten its batches, and says so without any lag.

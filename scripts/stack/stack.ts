@@ -18,6 +18,7 @@ import {
 } from '../../libs/services/src/index.ts';
 import type pg from 'pg';
 import { startProcess, type StackProcess } from './processes.ts';
+import { toolLeftOut } from './tool-left-out.ts';
 import {
   connectionSettings,
   connectionsOf,
@@ -42,6 +43,8 @@ export interface StackOptions {
   /** Whether a wanted port that is in use is an error. */
   readonly portIsFixed?: boolean;
   readonly toolsDir: string;
+  /** Told once of each tool module that the workers leave out, in a line for the terminal. */
+  readonly onToolLeftOut?: (line: string) => void;
   /** Environment for the API beside what the stack sets. */
   readonly apiEnv?: Readonly<Record<string, string>>;
   /** Environment for workers beside what the stack sets. */
@@ -150,6 +153,13 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     };
     starts.set('api', startApi);
     const workers: StackProcess[] = [];
+    const leftOut = new Set<string>();
+    const listenForTools = (line: string): void => {
+      const told = toolLeftOut(line);
+      if (told === undefined || leftOut.has(told)) return;
+      leftOut.add(told);
+      options.onToolLeftOut?.(told);
+    };
     const addWorker = async (name: string): Promise<StackProcess> => {
       const worker = startProcess(
         name,
@@ -170,6 +180,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       );
       workers.push(worker);
       atWork.push(worker);
+      worker.onLine(listenForTools);
       await worker.firstLine((line) => (line.includes('worker is at work') ? true : undefined));
       return worker;
     };

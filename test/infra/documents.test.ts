@@ -136,5 +136,5 @@ test('the README says what the API and the worker really do by default', () => {
   );
   expect(readme).toContain(`\`${CONFLICT_POLICY_DEFAULT}\`, the default,`);
   expect(CONFLICT_POLICIES.filter((policy) => !readme.includes(`\`${policy}\``))).toEqual([]);
-  expect(read('apps/worker/src/config.ts')).toContain('SWEEP_INTERVAL_MS: positive.default(2_000)');
+  expect(read('apps/worker/src/config.ts')).toContain('SWEEP_INTERVAL_MS: positiveMs.default(2_000)');
 });

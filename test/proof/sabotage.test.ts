@@ -25,6 +25,9 @@ const QUICK = [
   'counted twice',
 ];
 
+/** Ten nights and a control, on a machine that is slow or busy. */
+const CAMPAIGN_TIMEOUT_MS = 120_000;
+
 test.each(MUTANTS.filter(({ name }) => QUICK.includes(name)))(
   '"$name" is noticed: without $without',
   async (mutant) => {
@@ -32,6 +35,7 @@ test.each(MUTANTS.filter(({ name }) => QUICK.includes(name)))(
     expect(fault).toBeNull();
     expect(mutant.caughtBy).toContain(caughtBy);
   },
+  CAMPAIGN_TIMEOUT_MS,
 );
 
 test.each(MUTANTS.filter(({ name }) => !QUICK.includes(name)))(

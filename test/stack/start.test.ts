@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { createClient, type Client } from '../../scripts/demo/client.ts';
 import { createPool, providePostgres } from '../../libs/services/src/index.ts';
@@ -346,7 +346,7 @@ test.each(['warn', 'silent'])('with LOG_LEVEL=%s the service comes up all the sa
   expect(log().trimEnd().split('\n')).toEqual([expect.stringContaining('worker is at work')]);
 });
 
-test('what the tool host says is a warning of the worker, what a tool prints is there for who debugs', async () => {
+test('what a tool prints, and what a promise that it forgot says, is there for who debugs alone', async () => {
   const tools = join(dir, 'tools');
   await mkdir(tools);
   await writeFile(
@@ -360,7 +360,28 @@ test('what the tool host says is a warning of the worker, what a tool prints is 
   await untilUp(start({ TOOLS_DIR: tools, LOG_LEVEL: 'debug' }));
   const log = readFileSync(join(dir, 'logs/worker-1.log'), 'utf8');
   expect(log).toMatch(/"level":20,.*"msg":"\[module\] data of a customer"/);
-  expect(log).toMatch(/"level":40,.*"msg":"\[tool-host\] module: a promise was rejected.*left alone/);
+  expect(log).toMatch(/"level":20,.*"msg":"\[module\] a promise was rejected.*left alone/);
+  expect(log).not.toMatch(/"level":[3-6]0,.*(?:data of a customer|left alone)/);
+});
+
+test('the terminal says which tool module is left out, and which folder is not there', async () => {
+  const tools = join(dir, 'tools');
+  await mkdir(tools);
+  await writeFile(join(tools, 'broken.ts'), 'export const description = ;');
+  await writeFile(
+    join(tools, 'odd.ts'),
+    `export const description = 'Odd.';
+     export const parameters = { type: 'object', anyOf: [{}] };
+     export const run = () => null;`,
+  );
+  const service = start({ TOOLS_DIR: [tools, join(dir, 'nowhere')].join(delimiter), WORKERS: '2' });
+  await untilUp(service);
+  const told = service.shown().match(/^Tools: .*$/gm) ?? [];
+  expect(told.toSorted()).toEqual([
+    expect.stringMatching(/nowhere is left out: the tools folder cannot be read/),
+    expect.stringMatching(/broken\.ts is left out: ./),
+    expect.stringMatching(/odd\.ts is left out: .*anyOf/),
+  ]);
 });
 
 test('with HOST the service comes up there, and says where', async () => {
