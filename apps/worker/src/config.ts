@@ -5,6 +5,7 @@ import { delimiter, join } from 'node:path';
 import {
   BATCH_REQUESTS_MAX,
   BREAKER_POLICY_DEFAULT,
+  inPlainWords,
   loadPriceTable,
   NightshiftError,
   POLL_POLICY_DEFAULT,
@@ -20,6 +21,11 @@ import { QUICK_TOOLS_POLICY_DEFAULT, type QuickToolsPolicy } from './flows/quick
 
 const positive = z.coerce.number().int().positive();
 const natural = z.coerce.number().int().nonnegative();
+
+/** What a timer is set to must stay below 2^31 ms, a tenth that the sweep adds at random included: beyond, it fires at once. */
+const TOO_LONG = 'must be at most 1900000000 (22 days)';
+const positiveMs = positive.max(1_900_000_000, TOO_LONG);
+const naturalMs = natural.max(1_900_000_000, TOO_LONG);
 
 /**
  * Tells this process from every other: a stop gives back what is leased to its name, so two that bore one would free each
@@ -50,35 +56,35 @@ const schema = z
     /** Least severe log line that is written. */
     LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
     /** Milliseconds a claimed row stays ours without renewal. Renewed every third of it. */
-    LEASE_MS: positive.default(10_000),
+    LEASE_MS: positiveMs.default(10_000),
     /** Milliseconds between two looks at everything that is due, whatever the queue says. */
-    SWEEP_INTERVAL_MS: positive.default(2_000),
+    SWEEP_INTERVAL_MS: positiveMs.default(2_000),
     /** Milliseconds between two looks for second batches of submissions that were in doubt; one call each. */
-    HUNT_INTERVAL_MS: positive.default(60_000),
+    HUNT_INTERVAL_MS: positiveMs.default(60_000),
     /** Milliseconds that ready runs wait for company before a batch that is not full leaves. */
-    GATHER_WINDOW_MS: natural.default(2_000),
+    GATHER_WINDOW_MS: naturalMs.default(2_000),
     /** Requests of one provider batch; the provider allows 100,000. */
     REQUESTS_MAX: positive.max(BATCH_REQUESTS_MAX).default(10_000),
     /** Bytes of one provider batch; the provider allows 256 MB. */
     BODY_BYTES_MAX: positive.max(240_000_000).default(64_000_000),
     /** Milliseconds one create may take, upload included. */
-    CREATE_TIMEOUT_MS: positive.default(120_000),
+    CREATE_TIMEOUT_MS: positiveMs.default(120_000),
     /** Milliseconds without a byte after which a result stream is given up. */
-    RESULTS_IDLE_TIMEOUT_MS: positive.default(120_000),
+    RESULTS_IDLE_TIMEOUT_MS: positiveMs.default(120_000),
     /** Milliseconds between two looks at a provider batch. */
-    POLL_INTERVAL_MS: positive.default(POLL_POLICY_DEFAULT.poll_interval_ms),
+    POLL_INTERVAL_MS: positiveMs.default(POLL_POLICY_DEFAULT.poll_interval_ms),
     /** Milliseconds for which a provider that does not know a batch any more is not believed; after that its steps are sent again. */
-    MISSING_GRACE_MS: positive.default(POLL_POLICY_DEFAULT.missing_grace_ms),
+    MISSING_GRACE_MS: positiveMs.default(POLL_POLICY_DEFAULT.missing_grace_ms),
     /** Milliseconds before a create that nobody answered for is looked for; CREATE_TIMEOUT_MS where that is more. */
-    QUARANTINE_MS: positive.default(RECONCILE_POLICY_DEFAULT.quarantine_ms),
+    QUARANTINE_MS: positiveMs.default(RECONCILE_POLICY_DEFAULT.quarantine_ms),
     /** Milliseconds between two searches for such a create. */
-    SEARCH_INTERVAL_MS: positive.default(RECONCILE_POLICY_DEFAULT.search_interval_ms),
+    SEARCH_INTERVAL_MS: positiveMs.default(RECONCILE_POLICY_DEFAULT.search_interval_ms),
     /** Milliseconds before the second attempt of a step that failed at the provider. */
-    RETRY_DELAY_MS: positive.default(RETRY_POLICY_DEFAULT.retry_delay_ms),
+    RETRY_DELAY_MS: positiveMs.default(RETRY_POLICY_DEFAULT.retry_delay_ms),
     /** Milliseconds before a step is sent again that an outage of the provider took; such a try counts as none. */
-    OUTAGE_DELAY_MS: positive.default(RETRY_POLICY_DEFAULT.outage_delay_ms),
+    OUTAGE_DELAY_MS: positiveMs.default(RETRY_POLICY_DEFAULT.outage_delay_ms),
     /** Milliseconds between two audits of the whole database, all workers together. */
-    AUDIT_INTERVAL_MS: positive.default(600_000),
+    AUDIT_INTERVAL_MS: positiveMs.default(600_000),
     /** 0 where nobody else makes batches under the provider workspace: a batch that looks like a second one of ours is then cancelled on sight, before its results prove it. */
     WORKSPACE_SHARED: z.enum(['0', '1']).default('1'),
     /** File with the prices of models, in the shape of `libs/agent-core/src/model/prices.json`; that one without. The API has to have the same. */
@@ -142,7 +148,9 @@ export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {
     Object.fromEntries(Object.entries(env).filter(([, value]) => value !== '')),
   );
   if (!parsed.success) {
-    const wrong = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`);
+    const wrong = parsed.error.issues.map(
+      (issue) => `${issue.path.join('.')}: ${inPlainWords(issue.message)}`,
+    );
     throw new NightshiftError('bad_configuration', `The environment is not usable: ${wrong.join('; ')}.`);
   }
   const e = parsed.data;

@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { isError, SHIPPED_PRICES } from '@nightshift/agent-core';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { readConfig } from '../../src/config.ts';
+import { readConfig, VARIABLES } from '../../src/config.ts';
 
 const NEEDED = { DATABASE_URL: 'postgres://localhost/nightshift', ANTHROPIC_API_KEY: 'key' };
 
@@ -87,6 +87,21 @@ test('an empty variable is one that is left out', () => {
   ];
   const empty = Object.fromEntries(names.map((name) => [name, '']));
   expect(readConfig({ ...NEEDED, ...empty })).toEqual(readConfig(NEEDED));
+});
+
+test('a time that no timer can keep is refused under its name', () => {
+  const times = VARIABLES.filter((name) => name.endsWith('_MS'));
+  expect(times).toHaveLength(14);
+  for (const name of times) {
+    expect(refusalOf({ ...NEEDED, [name]: '2147483647' })).toContain(`${name}: `);
+  }
+  expect(refusalOf({ ...NEEDED, SWEEP_INTERVAL_MS: '1900000001' })).toContain(
+    'SWEEP_INTERVAL_MS: must be at most 1900000000 (22 days)',
+  );
+  // The longest that a sweep takes, with what is added at random, is still below 2^31 ms.
+  expect(readConfig({ ...NEEDED, SWEEP_INTERVAL_MS: '1900000000' }).sweep_interval_ms * 1.1).toBeLessThan(
+    2 ** 31,
+  );
 });
 
 test('folders of tools are separated as this system separates those of PATH', async () => {

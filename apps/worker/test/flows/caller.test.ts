@@ -124,7 +124,8 @@ describe('a call that needs an approval', () => {
       in_progress: 1,
     });
     // Those of a whole page are read with it.
-    expect((await api('GET', '/v1/runs?state=requires_action')).body).toEqual([(await runOf(batch)).body]);
+    for (const filter of ['state=requires_action', `batch_id=job-${batch.id}`, 'active=true'])
+      expect((await api('GET', `/v1/runs?${filter}`)).body).toEqual([(await runOf(batch)).body]);
     expect((await api('GET', '/v1/runs?state=acting')).body).toEqual([]);
     expect(tools.asked).toEqual([]);
     await audited();
