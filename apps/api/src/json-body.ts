@@ -1,4 +1,4 @@
-import { holdsInexact, JSON_DEPTH_MAX, jsonDepth, keepsText, NightshiftError } from '@nightshift/agent-core';
+import { findInexact, JSON_DEPTH_MAX, jsonDepth, NightshiftError, pointerTo } from '@nightshift/agent-core';
 import type { App } from './context.ts';
 import { sentence } from './errors/answer-of.ts';
 
@@ -11,7 +11,8 @@ export const BODY_BYTES_TOGETHER_MAX = 2 * BATCH_BODY_LIMIT_BYTES;
 
 /**
  * Accepts `application/json` and nothing else. Nesting is measured before anything is built; `__proto__` and the like are
- * errors; so is a number that would lose digits, because no id is altered in silence; an empty body counts as none, because clients send `content-type` with bodiless requests too.
+ * errors; so is a number that would lose digits, because no id is altered in silence. An empty body counts as none: clients
+ * send `content-type` with bodiless requests too.
  */
 export function acceptJsonOnly(app: App): void {
   app.removeAllContentTypeParsers();
@@ -23,7 +24,7 @@ export function acceptJsonOnly(app: App): void {
       done(new NightshiftError('invalid_argument', `The body nests deeper than ${JSON_DEPTH_MAX} levels.`));
     } else {
       void parse(request, body, (error: Error | null, value?: unknown) => {
-        if (error === null) done(holdsInexact(body) ? inexact(body) : null, value);
+        if (error === null) done(inexact(body), value);
         else done(new NightshiftError('validation_failed', whyNot(body)));
       });
     }
@@ -40,29 +41,11 @@ function whyNot(body: string): string {
   return 'The body holds a key that would change a prototype (__proto__, or prototype in constructor).';
 }
 
-/** What the engine tells of a value beside it; the types of ES2024 do not know it yet. */
-interface ParseContext {
-  readonly source?: string;
-}
-
-/** Names the first number of a body that would not be what was written. */
-function inexact(body: string): NightshiftError {
-  const lost = Symbol('lost');
-  const root: unknown = JSON.parse(body, (_key, value: unknown, { source }: ParseContext = {}) =>
-    typeof value === 'number' && !keepsText(source ?? '') ? lost : value,
-  );
-  const path = (pathTo(root, lost) ?? []).map((part) => `/${part}`).join('');
+/** Names the first number of a body that would not be what was written; null where there is none. */
+function inexact(body: string): NightshiftError | null {
+  const place = findInexact(body);
+  if (place === null) return null;
+  const path = pointerTo(body, place);
   const message = 'is a number that cannot be kept to the last digit: write it as a string';
   return new NightshiftError('validation_failed', `${path} ${message}.`, { fields: [{ path, message }] });
-}
-
-/** The keys that lead to a value, or null; nesting is bounded before. */
-function pathTo(root: unknown, wanted: symbol): readonly string[] | null {
-  if (root === wanted) return [];
-  if (typeof root !== 'object' || root === null) return null;
-  for (const [key, value] of Object.entries(root)) {
-    const rest = pathTo(value, wanted);
-    if (rest !== null) return [key, ...rest];
-  }
-  return null;
 }

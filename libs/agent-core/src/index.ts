@@ -42,12 +42,13 @@ export {
   isJsonObject,
   JSON_DEPTH_MAX,
   jsonDepth,
+  pointerTo,
   toStorable,
   toStorableText,
   type Json,
   type JsonObject,
 } from './base/json.ts';
-export { holdsInexact, keepsText } from './base/numbers.ts';
+export { findInexact } from './base/numbers.ts';
 export {
   isContentBlock,
   isToolUse,

@@ -17,13 +17,9 @@ export function isJsonObject(value: unknown): value is JsonObject {
 export function jsonDepth(text: string, limit = JSON_DEPTH_MAX + 1): number {
   let depth = 0;
   let deepest = 0;
-  let inString = false;
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i);
-    if (inString) {
-      if (code === 0x5c) i++;
-      else if (code === 0x22) inString = false;
-    } else if (code === 0x22) inString = true;
+    if (code === 0x22) i = endOfString(text, i);
     else if (code === 0x5b || code === 0x7b) {
       depth++;
       if (depth > deepest) deepest = depth;
@@ -32,6 +28,43 @@ export function jsonDepth(text: string, limit = JSON_DEPTH_MAX + 1): number {
   }
   return deepest;
 }
+
+/** Where the string ends that begins at a quote of a JSON text: at its other quote, or with the text. */
+export function endOfString(text: string, begin: number): number {
+  for (let i = begin + 1; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code === 0x22) return i;
+    if (code === 0x5c) i++;
+  }
+  return text.length;
+}
+
+/** The JSON Pointer (RFC 6901) of the value that stands at a place of a valid JSON text, read without building it. */
+export function pointerTo(text: string, place: number): string {
+  const path: (string | number)[] = [];
+  for (let i = 0; i < place; i++) {
+    const char = text[i];
+    if (char === '[') path.push(0);
+    else if (char === '{') path.push('');
+    else if (char === ']' || char === '}') path.pop();
+    else if (char === ',') {
+      const index = path.at(-1);
+      if (typeof index === 'number') path[path.length - 1] = index + 1;
+    } else if (char === '"') {
+      const end = endOfString(text, i);
+      if (isKey(text, end)) path[path.length - 1] = JSON.parse(text.slice(i, end + 1)) as string;
+      i = end;
+    }
+  }
+  return path.map((part) => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
+}
+
+/** Whether the string that ends here is the key of what follows. */
+function isKey(text: string, end: number): boolean {
+  COLON.lastIndex = end + 1;
+  return COLON.test(text);
+}
+const COLON = /[ \t\r\n]*:/y;
 
 const ESCAPED_NUL_OR_SURROGATE = /\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})/;
 

@@ -1,3 +1,5 @@
+import { endOfString } from './json.ts';
+
 /** From here on numbers are printed with an exponent: quantities, of which nobody expects the last digit. */
 const QUANTITY_MIN = 1e21;
 
@@ -17,22 +19,18 @@ export function keepsText(text: string): boolean {
 const SUSPECT = /[[{:,\s]-?(?:\d{16}|\d+(?:\.\d+)?e)/i;
 const NUMBER = /-?\d[\d.eE+-]*/y;
 
-/** Whether a JSON text holds a number that is not kept, read without building it. */
-export function holdsInexact(text: string): boolean {
-  if (!SUSPECT.test(text)) return false;
-  let inString = false;
+/** Where the first number of a JSON text stands that is not kept, read without building it; null without one. */
+export function findInexact(text: string): number | null {
+  if (!SUSPECT.test(text)) return null;
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i);
-    if (inString) {
-      if (code === 0x5c) i++;
-      else if (code === 0x22) inString = false;
-    } else if (code === 0x22) inString = true;
+    if (code === 0x22) i = endOfString(text, i);
     else if (code === 0x2d || (code >= 0x30 && code <= 0x39)) {
       NUMBER.lastIndex = i;
       const [number = '-'] = NUMBER.exec(text) ?? [];
-      if (!keepsText(number)) return true;
+      if (!keepsText(number)) return i;
       i += number.length - 1;
     }
   }
-  return false;
+  return null;
 }

@@ -5,6 +5,7 @@ import {
   isJsonObject,
   JSON_DEPTH_MAX,
   jsonDepth,
+  pointerTo,
   toStorable,
   toStorableText,
 } from '../../src/base/json.ts';
@@ -109,6 +110,23 @@ describe('jsonDepth', () => {
   test('stops counting past the limit, so a hostile text is never followed to its bottom', () => {
     expect(jsonDepth('['.repeat(1_000_000))).toBe(JSON_DEPTH_MAX + 1);
     expect(jsonDepth('['.repeat(10), 4)).toBe(4);
+  });
+});
+
+describe('pointerTo', () => {
+  const MARK = -987654321;
+
+  test.each([
+    [MARK, ''],
+    [{ a: MARK }, '/a'],
+    [[0, [], {}, MARK], '/3'],
+    [{ a: { b: 'x', 'c,:': [1, { '"d\\': [MARK, 2] }] } }, '/a/c,:/1/"d\\/0'],
+    [{ 'a/b': { 'm~n': MARK } }, '/a~1b/m~0n'],
+    [{ a: ['":', { b: ',' }], c: MARK }, '/c'],
+  ])('%j', (value, pointer) => {
+    for (const text of [JSON.stringify(value), JSON.stringify(value, null, 2)]) {
+      expect(pointerTo(text, text.indexOf(String(MARK)))).toBe(pointer);
+    }
   });
 });
 
