@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { inPlainWords, loadPriceTable, NightshiftError, type PriceTable } from '@nightshift/agent-core';
 import { z } from 'zod';
-import { BODY_BYTES_TOGETHER_MAX } from './json-body.ts';
 
 const port = z.coerce.number().int().min(0).max(65_535);
 
@@ -24,7 +23,7 @@ const environment = z.object({
   /** File with the prices of models, in the shape of `libs/agent-core/src/model/prices.json`; that one without. The workers have to have the same. */
   PRICES_FILE: z.string().optional(),
   /** Bytes of all request bodies that the API holds at once; a request that finds no room is 503 and comes again. A body is worth several times its bytes of memory. */
-  BODY_BYTES_TOGETHER_MAX: z.coerce.number().int().min(1).default(BODY_BYTES_TOGETHER_MAX),
+  BODY_BYTES_TOGETHER_MAX: z.coerce.number().int().min(1).default(536_870_912),
   /** Ends the API when its standard input closes, so that it does not outlive a killed parent. */
   EXIT_WITH_PARENT: z.enum(['0', '1']).default('0'),
 });

@@ -5,6 +5,7 @@ import { SHIPPED_PRICES } from '@nightshift/agent-core';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { keepApiKey } from '../src/api-key.ts';
 import { readConfig } from '../src/config.ts';
+import { BODY_BYTES_TOGETHER_MAX } from '../src/json-body.ts';
 
 const DATABASE_URL = 'postgres://u:secret@localhost/db';
 
@@ -20,7 +21,7 @@ describe('the environment', () => {
       logLevel: 'info',
       dataDir: '.data',
       prices: SHIPPED_PRICES,
-      bodyBytesMax: 536_870_912,
+      bodyBytesMax: BODY_BYTES_TOGETHER_MAX,
       exitWithParent: false,
     });
   });

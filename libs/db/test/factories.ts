@@ -6,6 +6,7 @@ import {
   newConversationId,
   newId,
   registerMemoryTools,
+  type BlockContent,
   type Database,
   type NewAgent,
   type NewBatch,
@@ -39,6 +40,22 @@ export function aClientTool(name: string): ToolDefinition {
     return_char_limit: 1_000,
     timeout_ms: 1_000,
     requires_approval: false,
+  };
+}
+
+export function aBlock(overrides: Partial<BlockContent> = {}): BlockContent {
+  return {
+    label: 'human',
+    value: '',
+    description: null,
+    char_limit: 100,
+    read_only: false,
+    conflict_policy: 'merge',
+    metadata: {},
+    tags: [],
+    is_template: false,
+    hidden: false,
+    ...overrides,
   };
 }
 

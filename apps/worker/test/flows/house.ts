@@ -13,6 +13,7 @@ import {
   registerMemoryTools,
   registerModuleTools,
   requestBatchCancel,
+  type BlockContent,
   type Claimant,
   type ModuleTool,
   type NewAgent,
@@ -380,6 +381,23 @@ function agentOf(
       return tool;
     }),
     ...run.agent,
+  };
+}
+
+/** What a person writes into a block of an agent's memory. */
+export function noted(overrides: Partial<BlockContent>): BlockContent {
+  return {
+    label: 'notes',
+    value: '',
+    description: null,
+    char_limit: 10_000,
+    read_only: false,
+    conflict_policy: 'merge',
+    metadata: {},
+    tags: [],
+    is_template: false,
+    hidden: false,
+    ...overrides,
   };
 }
 

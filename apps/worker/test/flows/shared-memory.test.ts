@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
 import type { FlowDeps } from '../../src/flows/deps.ts';
 import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
-import { call, openHouse, type House, type SubmittedBatch } from './house.ts';
+import { call, noted, openHouse, type House, type SubmittedBatch } from './house.ts';
 
 let house: House;
 let worker: FlowDeps;
@@ -51,18 +51,7 @@ async function send(): Promise<void> {
 
 async function personWrites(block: Block, value: string, rest: { description?: string } = {}): Promise<void> {
   const revision = await inTransaction(house.database.db, (trx) =>
-    writeBlock(trx, block.id, block.revision, {
-      label: 'notes',
-      value,
-      description: rest.description ?? null,
-      char_limit: 10_000,
-      read_only: false,
-      conflict_policy: 'merge',
-      metadata: {},
-      tags: [],
-      is_template: false,
-      hidden: false,
-    }),
+    writeBlock(trx, block.id, block.revision, noted({ value, ...rest })),
   );
   expect(revision).toBe(block.revision + 1);
 }

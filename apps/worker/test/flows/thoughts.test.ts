@@ -4,6 +4,7 @@ import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import {
   answering,
   call,
+  noted,
   openHouse,
   recording,
   type House,
@@ -112,18 +113,12 @@ describe('thoughts that are bound to what they were made after', () => {
     await drive(first);
     const [block] = await house.rows<{ id: string }>('select id from block');
     await inTransaction(house.database.db, (trx) =>
-      relabelBlock(trx, block!.id, 1, {
-        label: 'facts',
-        value: 'None yet.',
-        description: null,
-        char_limit: 10_000,
-        read_only: false,
-        conflict_policy: 'reject',
-        metadata: {},
-        tags: [],
-        is_template: false,
-        hidden: false,
-      }),
+      relabelBlock(
+        trx,
+        block!.id,
+        1,
+        noted({ label: 'facts', value: 'None yet.', conflict_policy: 'reject' }),
+      ),
     );
     await drive(await house.submit([{ ...thinker(look(2)), agent_id: first.agent_ids[0] ?? '' }]));
     expect(thoughtsIn(sent)).toEqual(['--', '--t']);
@@ -137,18 +132,7 @@ describe('thoughts that are bound to what they were made after', () => {
     expect(thoughtsIn(sent)).toEqual(['tt', 'ttt']);
     const [block] = await house.rows<{ id: string }>('select id from block');
     await inTransaction(house.database.db, (trx) =>
-      writeBlock(trx, block!.id, 1, {
-        label: 'notes',
-        value: 'Else.',
-        description: null,
-        char_limit: 10_000,
-        read_only: false,
-        conflict_policy: 'reject',
-        metadata: {},
-        tags: [],
-        is_template: false,
-        hidden: false,
-      }),
+      writeBlock(trx, block!.id, 1, noted({ value: 'Else.', conflict_policy: 'reject' })),
     );
     await drive(await house.submit([again]));
     expect(thoughtsIn(sent)).toEqual(['----', '----t']);

@@ -11,12 +11,11 @@ import {
   inTransaction,
   newId,
   relabelBlock,
-  type BlockContent,
   type Database,
   type Tx,
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
-import { anAgent, createTestAgents } from '../factories.ts';
+import { aBlock, anAgent, createTestAgents } from '../factories.ts';
 import { gate, untilSomebodyWaits } from '../worker-commits/night-shift.ts';
 
 let database: TestDatabase;
@@ -28,18 +27,7 @@ beforeAll(async () => {
 afterAll(() => database.close());
 afterEach(async () => expect(await auditInvariants(db)).toEqual([]));
 
-const CONTENT: BlockContent = {
-  label: 'plan',
-  value: 'x',
-  description: null,
-  char_limit: 100,
-  read_only: false,
-  conflict_policy: 'merge',
-  metadata: {},
-  tags: [],
-  is_template: false,
-  hidden: false,
-};
+const CONTENT = aBlock({ label: 'plan', value: 'x' });
 
 async function createBlock(): Promise<string> {
   const id = newId();

@@ -11,7 +11,7 @@ import {
   type BlockContent,
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
-import { createTestAgents } from '../factories.ts';
+import { aBlock, createTestAgents } from '../factories.ts';
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -20,19 +20,7 @@ beforeAll(async () => {
 afterAll(() => database.close());
 
 function content(value: string, overrides: Partial<BlockContent> = {}): BlockContent {
-  return {
-    label: 'human',
-    value,
-    description: null,
-    char_limit: 100,
-    read_only: false,
-    conflict_policy: 'merge',
-    metadata: {},
-    tags: [],
-    is_template: false,
-    hidden: false,
-    ...overrides,
-  };
+  return aBlock({ value, ...overrides });
 }
 
 async function createBlock(value: string): Promise<string> {

@@ -12,6 +12,7 @@ import {
   type Database,
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
+import { aBlock } from '../factories.ts';
 import { acceptFleet, gate, untilSomebodyWaits } from '../worker-commits/night-shift.ts';
 
 let database: TestDatabase;
@@ -110,18 +111,7 @@ describe('locking blocks', () => {
       await lockBlocksOfAgents(trx, [fleet.agent_ids[0]!]);
       locked.open();
       await written.opened;
-      await writeBlock(trx, own!.block_id, own!.revision, {
-        label: 'human',
-        value: 'rewritten',
-        description: null,
-        char_limit: 100,
-        read_only: false,
-        conflict_policy: 'merge',
-        metadata: {},
-        tags: [],
-        is_template: false,
-        hidden: false,
-      });
+      await writeBlock(trx, own!.block_id, own!.revision, aBlock({ value: 'rewritten' }));
     });
     await locked.opened;
     const reader = inTransaction(db, (trx) => lockBlocksOfAgents(trx, fleet.agent_ids));
@@ -140,20 +130,7 @@ describe('locking blocks', () => {
     const [own] = await inTransaction(db, (trx) => lockBlocksOfAgents(trx, [agentId]));
     const late = newId();
     await inTransaction(db, (trx) =>
-      createBlocks(trx, DEFAULT_PROJECT_ID, [
-        {
-          id: late,
-          label: 'late',
-          value: '',
-          description: null,
-          char_limit: 100,
-          read_only: false,
-          metadata: {},
-          tags: [],
-          is_template: false,
-          hidden: false,
-        },
-      ]),
+      createBlocks(trx, DEFAULT_PROJECT_ID, [{ id: late, ...aBlock({ label: 'late' }) }]),
     );
     const [locked, attached] = [gate(), gate()];
     const holder = inTransaction(db, async (trx) => {
