@@ -14,6 +14,8 @@ export interface ToolProfile {
   durationMs: number;
   /** The part of it that keeps the thread from doing anything else, before the first await and after. */
   busyMs: number;
+  /** So many of its next calls get a thread to themselves, because one of them has ended its thread. */
+  aloneCalls: number;
 }
 
 export type Lane = 'fast' | 'slow';
@@ -31,9 +33,16 @@ const SLOW_TASK_BUSY_MS = 20;
 /** One hanging call shall not brand its tool as slow for thousands of calls. */
 const SAMPLE_MS_MAX = 1_000;
 const AVERAGE_OVER = 10;
+/** For so many calls a tool is given no chance to end a thread under its own calls again. */
+const ALONE_CALLS = 1_000;
 
 export function newProfile(): ToolProfile {
-  return { samples: 0, durationMs: 0, busyMs: 0 };
+  return { samples: 0, durationMs: 0, busyMs: 0, aloneCalls: 0 };
+}
+
+/** Takes note that a thread has ended under calls of this tool, none of which is made again. */
+export function isolate(profile: ToolProfile): void {
+  profile.aloneCalls = ALONE_CALLS;
 }
 
 /** Takes one more measured call into the averages. */
@@ -45,11 +54,14 @@ export function learn(profile: ToolProfile, durationMs: number, busyMs: number):
 }
 
 export function laneOf(profile: ToolProfile): Lane {
-  return profile.samples > 0 && profile.durationMs <= SLOW_CALL_MS ? 'fast' : 'slow';
+  return profile.aloneCalls === 0 && profile.samples > 0 && profile.durationMs <= SLOW_CALL_MS
+    ? 'fast'
+    : 'slow';
 }
 
 /** How many calls of this slow (or unmeasured) tool go into one task of a thread that runs `inFlight` at a time. */
 export function slowTaskCalls(profile: ToolProfile, inFlight: number): number {
+  if (profile.aloneCalls > 0) return 1;
   if (profile.samples === 0 || profile.busyMs <= 1) return inFlight;
   return Math.max(1, Math.min(inFlight, Math.floor(SLOW_TASK_BUSY_MS / profile.busyMs)));
 }

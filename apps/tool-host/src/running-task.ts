@@ -72,6 +72,8 @@ interface TaskParts {
   readonly settings: HostSettings;
   readonly mayStart: Promise<void> | undefined;
   readonly onMeasured: (call: QueuedCall, durationMs: number, busyMs: number) => void;
+  /** A thread ended under this call, which may run only once. */
+  readonly onLost: (call: QueuedCall) => void;
   readonly onOutcomes: (ended: readonly QueuedCall[], outcomesJson: string) => void;
   /** Called once, last, with the calls that shall run again. */
   readonly onEnd: (unfinished: readonly CallEnd[]) => void;
@@ -165,13 +167,14 @@ export function startTask(parts: TaskParts): RunningTask {
       if (hasOutcome[index] === 1) continue;
       const tool = toolOf(index);
       const state = readCall(progress, index);
+      const isCulprit = culprit === index || (calls.length === 1 && !isStranger(progress));
       const settlement = settleUnfinished(end, {
         progress: state,
         side_effects: tool.side_effects,
         overdue: overdue.has(index),
         cancelled: call.cancelled,
         loading: loadingTool !== undefined && toolIndex.get(tool.name) === loadingTool,
-        culprit: culprit === index || (calls.length === 1 && !isStranger(progress)),
+        culprit: isCulprit,
         interruptions: call.interruptions,
         retried: call.retried,
       });
@@ -189,7 +192,9 @@ export function startTask(parts: TaskParts): RunningTask {
           started,
           error,
         });
-        if (started) parts.onMeasured(call, runMs, runMs);
+        // Of the others nobody knows how much of their time was waiting; most of it, as a rule.
+        if (started) parts.onMeasured(call, runMs, isCulprit ? runMs : 0);
+        if (started && tool.side_effects === 'once' && end !== 'cancelled') parts.onLost(call);
       } else {
         call.interruptions += 1;
         if (settlement.kind === 'again_alone') call.retried = true;

@@ -4,6 +4,7 @@ import { createFifo, type Fifo } from './fifo.ts';
 import {
   FAST_TASK_MS,
   fastTaskCallsMax,
+  isolate,
   laneOf,
   learn,
   newProfile,
@@ -172,6 +173,7 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
         batch.push(call);
         chars += call.json.length;
       }
+      queue.profile.aloneCalls = Math.max(0, queue.profile.aloneCalls - batch.length);
       rotate(queue);
       return batch;
     }
@@ -209,6 +211,7 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
       // Only where a second run would do harm is it worth waiting until the announcement is out of this process.
       mayStart: once ? announced : undefined,
       onMeasured: (call, durationMs, busyMs) => learn(queueOf(call.toolName).profile, durationMs, busyMs),
+      onLost: (call) => isolate(queueOf(call.toolName).profile),
       onOutcomes: (ended, outcomesJson) => {
         for (const call of ended) open.delete(call.id);
         ports.sendOutcomes(outcomesJson);

@@ -33,7 +33,9 @@ export interface ToolHost {
   listProblems(): readonly ToolModuleProblem[];
   /**
    * Runs the calls and resolves with one outcome per call, in the order given, whatever the tools do.
-   * Calls are grouped and run side by side; a call that fails, hangs or ends its thread costs the others nothing but time.
+   * Calls are grouped and run side by side; a call that fails, hangs or ends its thread costs the others nothing but time,
+   * except those of its tool that may run only once and are under way in its thread: they end as `crashed`. From then on
+   * calls of such a tool have a thread each, for a while.
    * A call's deadline runs from its start, not from when it was asked for.
    * Calls under way when the host's process dies end as `crashed`; those not yet started run in the next one.
    * When `signal` fires, calls without an outcome end as `crashed` within two seconds.

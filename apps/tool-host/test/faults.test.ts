@@ -5,7 +5,7 @@ import { rm, symlink, writeFile } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { ToolHostUnavailableError, type ToolCallOutcome } from '../src/index.ts';
+import { ToolHostUnavailableError, type ToolCallOutcome, type ToolCallRequest } from '../src/index.ts';
 import { callOf, isAlive, linesOf, startTestHost, testDirectory, until } from './support/tool-hosts.ts';
 
 const statuses = (outcomes: readonly ToolCallOutcome[]): string[] =>
@@ -132,6 +132,20 @@ describe('a call that ends its thread', () => {
     ]);
     expect(new Set(await linesOf(ledger)).size).toBe(10);
     expect(await linesOf(ledger)).toHaveLength(10);
+  });
+
+  test('takes calls of its tool with it that may run only once, and none of them after that', async () => {
+    const host = await startTestHost();
+    const ledger = `${await testDirectory()}/ledger`;
+    const payments = (): ToolCallRequest[] => [
+      ...Array.from({ length: 4 }, () => callOf('pay_once', { ledger, ms: 100 })),
+      callOf('pay_once', { ledger, exit: true }),
+    ];
+    expect(statuses(await host.runCalls(payments()))).toEqual(Array<string>(5).fill('crashed'));
+    expect(statuses(await host.runCalls(payments()))).toEqual([
+      ...Array<string>(4).fill('succeeded'),
+      'crashed',
+    ]);
   });
 
   test('several that end their thread side by side are each found out', { timeout: 30_000 }, async () => {

@@ -64,9 +64,9 @@ describe('lanes', () => {
   });
 
   test('calls that only wait share a slow task, calls that keep the thread busy hardly do', () => {
-    expect(slowTaskCalls({ samples: 9, durationMs: 500, busyMs: 0.2 }, 16)).toBe(16);
-    expect(slowTaskCalls({ samples: 9, durationMs: 8, busyMs: 8 }, 16)).toBe(2);
-    expect(slowTaskCalls({ samples: 9, durationMs: 500, busyMs: 500 }, 16)).toBe(1);
+    expect(slowTaskCalls({ ...newProfile(), samples: 9, durationMs: 500, busyMs: 0.2 }, 16)).toBe(16);
+    expect(slowTaskCalls({ ...newProfile(), samples: 9, durationMs: 8, busyMs: 8 }, 16)).toBe(2);
+    expect(slowTaskCalls({ ...newProfile(), samples: 9, durationMs: 500, busyMs: 500 }, 16)).toBe(1);
   });
 
   test('a long queue is shared by the free threads in tasks of 50 to 1,000', () => {
