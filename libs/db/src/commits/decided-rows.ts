@@ -228,7 +228,7 @@ export interface RunMoved {
   readonly last_seq: number;
 }
 
-/** Moves runs on, each from the state it was decided about. Throws `stale`. */
+/** Moves runs on, each from the state it was decided about. Throws `stale`. The caller has locked them: they stay in their places. */
 export async function moveRuns(trx: Tx, moves: readonly RunMoved[]): Promise<void> {
   const rows = moves.map(({ run, move, last_seq }) => ({
     ...{ run, move, last_seq },
@@ -265,7 +265,8 @@ export async function moveRuns(trx: Tx, moves: readonly RunMoved[]): Promise<voi
            ended_at = case when d.stop_reason is not null then (select app_now()) end,
            overdue_from = case when d.stop_reason is null then t.deadline_at end
       from d
-     where t.id = d.id and t.state = d.was
+      cross join lateral (select ctid as place from run where id = d.id and state = d.was offset 0) r
+     where t.ctid = r.place
     `,
     trx,
   );

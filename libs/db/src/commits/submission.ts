@@ -7,6 +7,7 @@ import {
 } from '@nightshift/agent-core';
 import { fenced, type Lease } from '../claims/lease.ts';
 import type { Tx } from '../connect.ts';
+import { lockRunsOf } from '../locks/lock-runs.ts';
 import { shareBatchesOf } from '../locks/lock-sendable.ts';
 import { releaseReservations } from './reservations.ts';
 import { closeRanks } from './take-out-steps.ts';
@@ -95,7 +96,9 @@ export async function commitRefused(
   await sql`
     update provider_batch p set next_due_at = least(p.next_due_at, s.unsendable_from)
       from (select min(case when b.state = 'running' then r.overdue_from else app_now() end) as unsendable_from
-              from step s join run r on r.id = s.run_id join batch b on b.id = r.batch_id
+              from step s
+             cross join lateral (select batch_id, overdue_from from run where id = s.run_id offset 0) r
+              join batch b on b.id = r.batch_id
              where s.provider_batch_id = ${lease.id}::uuid) s
      where p.id = ${lease.id}::uuid
   `.execute(trx);
@@ -218,17 +221,17 @@ export async function commitWithdrawn(trx: Tx, lease: Lease, newNonce: string): 
     returning 1`,
     trx,
   );
-  await sql`
-    select 1 from run where id in (select run_id from step where provider_batch_id = ${lease.id}::uuid) order by id
-       for no key update
-  `.execute(trx);
+  await lockRunsOf(trx, lease.id);
   await sql`
     update step set attempt = least(attempt + 1, 255) where provider_batch_id = ${lease.id}::uuid and state = 'sealed'
   `.execute(trx);
   await sql`
-    update run r set attempt = s.attempt
-      from step s
-     where s.provider_batch_id = ${lease.id}::uuid and s.state = 'sealed' and r.id = s.run_id and r.state = 'in_flight'
+    update run r set attempt = taken.attempt
+      from (select s.attempt, t.place
+              from step s
+              cross join lateral (select ctid as place from run where id = s.run_id and state = 'in_flight' offset 0) t
+             where s.provider_batch_id = ${lease.id}::uuid and s.state = 'sealed') taken
+     where r.ctid = taken.place
   `.execute(trx);
 }
 
@@ -275,7 +278,7 @@ export async function commitSplit(
  * the provider batch is `rejected` and the lease given back.
  *
  * Locks the batches (`for share`, so that a resume waits for this or this sees the resume), the provider batch, then the
- * runs, each in id order.
+ * runs, each in id order: locked, a run stays in its place. It is looked up by itself, as in {@link lockRunsOf}.
  */
 export async function commitUnsealed(
   trx: Tx,
@@ -290,10 +293,7 @@ export async function commitUnsealed(
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'building' for update
   `.execute(trx);
   if (held.rows.length === 0) throw fenced(lease);
-  await sql`
-    select 1 from run where id in (select run_id from step where provider_batch_id = ${lease.id}::uuid) order by id
-       for no key update
-  `.execute(trx);
+  await lockRunsOf(trx, lease.id);
   const { rows } = await sql<{
     id: string;
     batch_id: string;
@@ -301,16 +301,23 @@ export async function commitUnsealed(
     reserved_nanousd: number | null;
     reserved_output_tokens: number | null;
   }>`
-    with clock as materialized (select app_now() as now),
-    gone as (
-      delete from step s using run r, batch b, clock
-       where s.provider_batch_id = ${lease.id}::uuid and r.id = s.run_id and b.id = r.batch_id
-         and (s.ordinal >= ${from} or b.state <> 'running' or s.state <> 'sealed'
-              or r.overdue_from <= clock.now + ${leadMs} * interval '1 millisecond')
-      returning s.run_id, r.batch_id, b.state = 'running' and coalesce(r.overdue_from > clock.now, true) as sendable,
-                s.reserved_nanousd, s.reserved_output_tokens)
-    update run r set state = 'ready' from gone where r.id = gone.run_id and r.state = 'in_flight'
-    returning r.id, gone.batch_id, gone.sendable, gone.reserved_nanousd, gone.reserved_output_tokens
+    with gone as (
+      delete from step s
+       where s.provider_batch_id = ${lease.id}::uuid
+         and (s.ordinal >= ${from} or s.state <> 'sealed'
+              or (select b.state <> 'running'
+                         or coalesce(r.overdue_from <= (select app_now()) + ${leadMs} * interval '1 millisecond', false)
+                    from (select batch_id, overdue_from from run where id = s.run_id offset 0) r
+                    join batch b on b.id = r.batch_id))
+      returning s.run_id, s.reserved_nanousd, s.reserved_output_tokens),
+    taken as materialized (
+      select g.*, r.place, r.batch_id, b.state = 'running' and coalesce(r.overdue_from > (select app_now()), true) as sendable
+        from gone g
+       cross join lateral (
+         select ctid as place, batch_id, overdue_from from run where id = g.run_id and state = 'in_flight' offset 0) r
+       cross join lateral (select state from batch where id = r.batch_id offset 0) b)
+    update run r set state = 'ready' from taken where r.ctid = taken.place
+    returning r.id, taken.batch_id, taken.sendable, taken.reserved_nanousd, taken.reserved_output_tokens
   `.execute(trx);
   await releaseReservations(
     trx,

@@ -15,3 +15,17 @@ export async function lockRuns(
   );
   return new Map(rows.map((row) => [row.id, row]));
 }
+
+/**
+ * Locks the runs that have steps in a provider batch, in id order, until the transaction ends. Each is looked up by itself:
+ * where rows were counted while most could not be seen yet, a join would compare all runs with all steps (ADR 0024).
+ */
+export async function lockRunsOf(trx: Tx, providerBatchId: string): Promise<void> {
+  await sql`
+    with sealed as materialized (
+      select run_id from step where provider_batch_id = ${providerBatchId}::uuid order by run_id)
+    select count(*)
+      from sealed s
+      cross join lateral (select from run where id = s.run_id for no key update) locked
+  `.execute(trx);
+}

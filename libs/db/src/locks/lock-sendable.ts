@@ -7,13 +7,16 @@ import { uuidArray } from '../uuid-array.ts';
 /**
  * Locks the batches that have steps in a provider batch for share, in id order: a pause or cancel waits for the caller's
  * commit, or the caller has waited for theirs. Before the provider batch, which must be free to have its lease renewed
- * meanwhile; whoever has lost that lease finds it out with the next lock.
+ * meanwhile; whoever has lost that lease finds it out with the next lock. Each run is looked up by itself (ADR 0024).
  */
 export async function shareBatchesOf(trx: Tx, providerBatchId: string): Promise<void> {
   await sql`
-    select 1 from batch
-     where id in (select r.batch_id from step s join run r on r.id = s.run_id where s.provider_batch_id = ${providerBatchId}::uuid)
-     order by id for share
+    with theirs as materialized (
+      select distinct r.batch_id
+        from step s
+        cross join lateral (select batch_id from run where id = s.run_id offset 0) r
+       where s.provider_batch_id = ${providerBatchId}::uuid)
+    select 1 from batch where id in (select batch_id from theirs) order by id for share
   `.execute(trx);
 }
 

@@ -30,7 +30,9 @@ export async function readAskingRuns(
     select s.run_id, r.batch_id, s.ordinal, s.max_tokens, d.model, d.context_window_limit, r.max_cost_nanousd as cap_nanousd,
            r.max_output_tokens as cap_tokens, coalesce(p.cost, 0)::bigint as spent_nanousd,
            coalesce(p.tokens, 0)::bigint as spent_output_tokens
-      from step s join run r on r.id = s.run_id join definition d on d.id = r.definition_id
+      from step s
+      cross join lateral (select * from run where id = s.run_id offset 0) r
+      join definition d on d.id = r.definition_id
       left join lateral (
         select sum(e.cost_nanousd) as cost, sum(e.output_tokens) as tokens from step e where e.run_id = r.id) p
         on r.max_cost_nanousd is not null or r.max_output_tokens is not null

@@ -66,7 +66,8 @@ export async function readSealedRequests(
              'conversation_id', (select nullif(r.conversation_id, a.conversation_id) from agent a where a.id = r.agent_id)
            ) end as metadata,
            coalesce(t.messages_json, '[]') as messages_json, coalesce(t.has_system, false) as has_system
-      from step s join run r on r.id = s.run_id
+      from step s
+     cross join lateral (select * from run where id = s.run_id offset 0) r
      cross join lateral (
         -- A content that is long is stored compressed: the inner select has it unpacked once.
         select '[' || string_agg('{"role":"' || m.role || '","content":'

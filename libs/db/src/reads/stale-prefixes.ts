@@ -37,7 +37,8 @@ export async function readStalePrefixes(
                      other.definition_id = r.definition_id and ${showsTheSame('p', 's')}
                        -- Counts say when they were taken.
                        and (s.passages is null or m.run_id = s.run_id), false) as is_stale
-              from step s join run r on r.id = s.run_id
+              from step s
+              cross join lateral (select * from run where id = s.run_id offset 0) r
               join message m on m.conversation_id = r.conversation_id and m.shown
                             and m.seq between s.context_from_seq and s.context_to_seq
               left join run other on other.id = m.run_id

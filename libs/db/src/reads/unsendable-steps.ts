@@ -13,7 +13,9 @@ export async function readUnsendableSteps(db: Database, providerBatchId: string)
         or ((exists (select 1 from batch where state <> 'running' and completed_at is null)
              or coalesce((select min(overdue_from) from run) <= (select app_now()), false))
             and exists (
-              select 1 from step s join run r on r.id = s.run_id join batch b on b.id = r.batch_id
+              select 1 from step s
+               cross join lateral (select batch_id, overdue_from from run where id = s.run_id offset 0) r
+                join batch b on b.id = r.batch_id
                where s.provider_batch_id = ${providerBatchId}::uuid
                  and (b.state <> 'running' or r.overdue_from <= (select app_now())))) as unsendable
   `.execute(db);
