@@ -37,6 +37,11 @@ const OF_BATCHES = {
   cancelled: 'webhook',
 } as const satisfies Record<Exclude<BatchState, 'receiving'>, DueFlow>;
 
+/** Runs past their deadline that a look goes through: most of them may be at the provider, for a day. */
+const LATE_RUNS_MAX = 1_000;
+/** One look in so many goes through all of them. */
+const ALL_LATE_EVERY = 10;
+
 /**
  * Which flows would find work now, in one statement: a house in which nothing is due costs its database one look at a time,
  * and not one for every flow.
@@ -50,6 +55,7 @@ export async function findDueFlows({
     batch_states: Object.keys(OF_BATCHES) as (keyof typeof OF_BATCHES)[],
     audit_interval_ms: settings.audit_interval_ms,
     idempotency_key_days: IDEMPOTENCY_KEY_DAYS,
+    late_runs_max: Math.random() * ALL_LATE_EVERY < 1 ? null : LATE_RUNS_MAX,
   });
   const flows = new Set<DueFlow>();
   for (const state of due.provider_batch_states) flows.add(OF_PROVIDER_BATCHES[state]);

@@ -18,6 +18,7 @@ import * as retries from './0013-retries.ts';
 import * as lapses from './0014-lapses.ts';
 import * as answerers from './0015-answerers.ts';
 import * as shownLabels from './0016-shown-labels.ts';
+import * as idle from './0017-idle.ts';
 
 /** Every migration, by name, in order. Imported, not globbed: type stripping and bundling both see them. */
 export const MIGRATIONS: Readonly<Record<string, Migration>> = {
@@ -37,6 +38,7 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0014_lapses': lapses,
   '0015_answerers': answerers,
   '0016_shown_labels': shownLabels,
+  '0017_idle': idle,
 };
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...MIGRATIONS }) };

@@ -4,15 +4,25 @@ import { sql, type RawBuilder } from 'kysely';
 /** Of a leased row: it is due, and nobody holds it. */
 export const IS_DUE = sql`next_due_at <= app_now() and lease_until < app_now()`;
 
-/** Of a run: it waits past its deadline. Index: run_by_deadline. */
-export const IS_OVERDUE = sql`overdue_from <= (select app_now()) and state in ('queued', 'ready', 'requires_action')`;
+/** Of a run: its deadline has passed. Index: run_by_deadline. */
+const IS_LATE = sql`overdue_from <= (select app_now())`;
+const WAITS = sql`state in ('queued', 'ready', 'requires_action')`;
+
+/** Of a run: it waits past its deadline. */
+export const IS_OVERDUE = sql`${IS_LATE} and ${WAITS}`;
+
+/** One of the first `lookedAt` runs past their deadline waits; null: one of all. */
+export function isAnyOverdue(lookedAt: number | null): RawBuilder<boolean> {
+  return sql`exists (select from (select state from run where ${IS_LATE} order by overdue_from limit ${lookedAt}::bigint) late
+                      where ${WAITS})`;
+}
 
 /** Of a batch, `b`: how many of its runs have not ended. */
 export const OPEN_RUNS: RawBuilder<number> = sql`
   (b.total - (select coalesce(sum(completed + failed + cancelled + expired), 0)::int
                 from batch_tally where batch_id = b.id))`;
 
-/** Of a batch, `b`: it has no open run left, and nobody was told. */
+/** Of a batch, `b`: it has no open run left, and nobody was told. Index: batch_not_due. */
 export const IS_IDLE = sql`b.state in ('running', 'paused', 'cancelling') and b.next_due_at is null and ${OPEN_RUNS} <= 0`;
 
 /** The budgets, `g`, in which something was given back that runs may wait for, with their batches, `b`. */

@@ -1,7 +1,7 @@
 import type { BatchState, ProviderBatchState } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
-import { FREED_BUDGETS, IS_DUE, IS_IDLE, IS_OVERDUE, isAuditDue, isOldKey } from './due-conditions.ts';
+import { FREED_BUDGETS, IS_DUE, IS_IDLE, isAnyOverdue, isAuditDue, isOldKey } from './due-conditions.ts';
 
 /** What a look for work asks for. */
 export interface DueWorkQuestion<P extends ProviderBatchState, B extends BatchState> {
@@ -11,6 +11,8 @@ export interface DueWorkQuestion<P extends ProviderBatchState, B extends BatchSt
   readonly audit_interval_ms: number;
   /** After so many days idempotency keys are forgotten. */
   readonly idempotency_key_days: number;
+  /** So many runs past their deadline are gone through, those at the provider among them; null: all. */
+  readonly late_runs_max: number | null;
 }
 
 /** What would find work if it looked now. */
@@ -28,7 +30,7 @@ export interface DueWork<P extends ProviderBatchState, B extends BatchState> {
 }
 
 /**
- * Reads which work is due, in one statement of index look-ups, whatever there is. It asks what the claims ask, by the same
+ * Reads which work is due, in one statement of index look-ups, whatever there is but runs past their deadline. It asks what the claims ask, by the same
  * conditions, and locks nothing: who claims may still find that somebody else was first.
  */
 export async function readDueWork<P extends ProviderBatchState, B extends BatchState>(
@@ -42,7 +44,7 @@ export async function readDueWork<P extends ProviderBatchState, B extends BatchS
                   where exists (select from batch where state = s and ${IS_DUE})) as batch_states,
            exists (select from run_chunk where kind = 'ready' and next_due_at <= app_now()) as ready_runs,
            exists (select from run_chunk where kind = 'tools' and ${IS_DUE}) as open_calls,
-           exists (select from run where ${IS_OVERDUE})
+           ${isAnyOverdue(question.late_runs_max)}
              or exists (select from batch b where ${IS_IDLE})
              or exists (select ${FREED_BUDGETS})
              or exists (select from queued_input)

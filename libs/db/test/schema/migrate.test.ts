@@ -51,8 +51,9 @@ describe('migrating', () => {
   test('waits for those who hold its locks, and names them when they hold them for too long', async () => {
     const patient = program({ lockTimeoutMs: 5_000 });
     const provider = { getMigrations: () => Promise.resolve({ ...MIGRATIONS }) };
-    const last = ALL.at(-1)!;
-    await new Migrator({ db: patient, provider }).migrateTo(ALL.at(-2)!);
+    // From one on that alters a table which an audit reads.
+    const from = ALL.indexOf('0016_shown_labels');
+    await new Migrator({ db: patient, provider }).migrateTo(ALL[from - 1]!);
     const migrated = await program({ applicationName: 'some-audit' })
       .transaction()
       .execute(async (audit) => {
@@ -65,7 +66,7 @@ describe('migrating', () => {
         });
         return { later: migrateToLatest(patient) };
       });
-    expect(await migrated.later).toEqual([last]);
+    expect(await migrated.later).toEqual(ALL.slice(from));
   });
 
   test('a database that a later release has migrated is refused and left as it is', async () => {

@@ -21,6 +21,7 @@ import {
   readActingRuns,
   readAskingRuns,
   readBatchStates,
+  readDueWork,
   readOpenSteps,
   readStalePrefixes,
   readRunsToDecide,
@@ -530,6 +531,62 @@ test('queueing the ready runs of a batch again compares them with the queued one
     expect({ statement, faults }).toEqual({ statement, faults: [] });
   }
   expect(await inTransaction(db, (trx) => queueReadyRuns(trx, id, null))).toBe(1_500);
+});
+
+const QUESTION = {
+  provider_batch_states: [],
+  batch_states: [],
+  audit_interval_ms: 1,
+  idempotency_key_days: 7,
+} as const;
+
+test('a look for work reads a bounded number of runs past their deadline, and now and then all', async () => {
+  await clear(db);
+  const { run_ids } = await acceptBareFleet(db, 1_000);
+  await seal(db);
+  await sql`update run set deadline_at = statement_timestamp(), overdue_from = statement_timestamp()`.execute(
+    db,
+  );
+  // Behind all that are at the provider.
+  await sql`
+    update run set state = 'ready', deadline_at = deadline_at + interval '1 s', overdue_from = deadline_at + interval '1 s'
+     where id = ${run_ids[0]!}::uuid`.execute(db);
+  const readOf = async (late_runs_max: number | null): Promise<{ readonly runs: number; sweep: boolean }> => {
+    let sweep = false;
+    const plans = await explain(async (trx) => {
+      await sql`select set_config('nightshift.now', (clock_timestamp() + interval '1 minute')::text, true)`.execute(
+        trx,
+      );
+      ({ sweep } = await readDueWork(trx, { ...QUESTION, late_runs_max }));
+    });
+    const runs = plans
+      .flatMap(({ plan }) => [...nodesOf(plan)])
+      .filter((node) => node['Relation Name'] === 'run')
+      .map((node) => (node['Actual Rows'] ?? 0) + (node['Rows Removed by Filter'] ?? 0));
+    return { runs: Math.max(...runs), sweep };
+  };
+  expect(await readOf(100)).toEqual({ runs: 100, sweep: false });
+  expect(await readOf(null)).toEqual({ runs: 1_000, sweep: true });
+});
+
+test('looks for batches that are idle read none that have ended', async () => {
+  await clear(db);
+  await sql`
+    insert into batch (id, project_id, state, total, completed_at)
+    select gen_random_uuid(), ${DEFAULT_PROJECT_ID}::uuid, 'completed', 0, app_now() from generate_series(1, 1_000)`.execute(
+    db,
+  );
+  await sql`analyze batch`.execute(db);
+  const plans = await explain(async (trx) => {
+    await readDueWork(trx, { ...QUESTION, late_runs_max: 1 });
+    await markIdleBatches(trx);
+  });
+  for (const { statement, plan } of plans) {
+    const read = [...nodesOf(plan)].filter(
+      (node) => node['Relation Name'] === 'batch' && node['Node Type'] === 'Seq Scan',
+    );
+    expect({ statement, read }).toEqual({ statement, read: [] });
+  }
 });
 
 test('a sweep for runs that wait reads the conversations of those alone', async () => {
