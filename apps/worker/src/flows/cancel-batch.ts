@@ -1,4 +1,4 @@
-import { areTwins, decideFinish } from '@nightshift/agent-core';
+import { areTwins, decideFinish, isError } from '@nightshift/agent-core';
 import {
   claimDueBatches,
   claimProviderBatch,
@@ -99,7 +99,7 @@ async function releaseParked(deps: FlowDeps, lease: Lease): Promise<boolean> {
 
 /** Cancels at the provider what holds only steps of batches being cancelled. Returns how many were asked for. */
 async function cancelUpstream(deps: FlowDeps, batchId: string): Promise<number> {
-  const { db, provider, claimant, bell, settings } = deps;
+  const { db, provider, claimant, leases, bell, settings } = deps;
   let asked = 0;
   const held = await inTransaction(db, async (trx) => {
     // One that waits to be sent again, for an hour perhaps, is looked at now, and its steps are taken back.
@@ -128,15 +128,23 @@ async function cancelUpstream(deps: FlowDeps, batchId: string): Promise<number> 
     if (state !== 'submitted' || !exclusive || unproven.has(id)) continue;
     const claimed = await claimProviderBatch(db, id, 'submitted', claimant);
     if (claimed?.provider_id == null) continue;
-    const lease = { table: 'provider_batch', id, epoch: claimed.lease_epoch } as const;
-    const answer = await provider.cancelBatch(claimed.provider_id);
-    if (answer.outcome === 'found') {
-      await inTransaction(db, (trx) => commitCancelRequested(trx, lease));
-      await bell.ring([{ kind: 'poll', id }]);
-      asked += 1;
-    } else {
-      // Cancelling saves money and is no promise: the batch's own look comes again soon.
-      await releaseLease(db, lease, 0);
+    const { provider_id } = claimed;
+    const claim = { table: 'provider_batch', id, epoch: claimed.lease_epoch } as const;
+    try {
+      await withLease(leases, claim, async (lease) => {
+        const answer = await provider.cancelBatch(provider_id);
+        if (answer.outcome === 'found') {
+          await inTransaction(db, (trx) => commitCancelRequested(trx, lease));
+          await bell.ring([{ kind: 'poll', id }]);
+          asked += 1;
+        } else {
+          // Cancelling saves money and is no promise: the batch's own look comes again soon.
+          await releaseLease(db, lease, 0);
+        }
+      });
+    } catch (error) {
+      // Whoever has taken it over goes on with it, and the others are cancelled all the same.
+      if (!isError(error, 'fenced')) throw error;
     }
   }
   return asked;

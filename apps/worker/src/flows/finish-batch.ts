@@ -1,5 +1,6 @@
 import { decideFinish } from '@nightshift/agent-core';
 import { claimDueBatches, commitBatchFinish, inTransaction, lockForFinish } from '@nightshift/db';
+import { withLease } from '../leases/with-lease.ts';
 import type { FlowDeps, FlowReport } from './deps.ts';
 
 const FLOW = 'finish-batch';
@@ -11,19 +12,21 @@ export async function finishBatch(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant, bell, hooks } = deps;
   const [batch] = await claimDueBatches(db, ['running', 'paused'], 1, claimant);
   if (batch === undefined) return { flow: FLOW, worked: false };
-  const lease = { table: 'batch', id: batch.id, epoch: batch.lease_epoch } as const;
-  const state = await inTransaction(db, async (trx) => {
-    const decided = decideFinish(await lockForFinish(trx, lease));
-    await hooks?.('finish.before_commit');
-    await commitBatchFinish(trx, lease, decided, LOOK_AGAIN_MS);
-    return decided;
+  const claim = { table: 'batch', id: batch.id, epoch: batch.lease_epoch } as const;
+  return withLease(deps.leases, claim, async (lease) => {
+    const state = await inTransaction(db, async (trx) => {
+      const decided = decideFinish(await lockForFinish(trx, lease));
+      await hooks?.('finish.before_commit');
+      await commitBatchFinish(trx, lease, decided, LOOK_AGAIN_MS);
+      return decided;
+    });
+    if (state !== null) await bell.ring([{ kind: 'webhook', id: batch.id }]);
+    return {
+      flow: FLOW,
+      worked: true,
+      batch_id: batch.id,
+      state: state ?? 'still open',
+      taken_over_from: batch.taken_over_from,
+    };
   });
-  if (state !== null) await bell.ring([{ kind: 'webhook', id: batch.id }]);
-  return {
-    flow: FLOW,
-    worked: true,
-    batch_id: batch.id,
-    state: state ?? 'still open',
-    taken_over_from: batch.taken_over_from,
-  };
 }

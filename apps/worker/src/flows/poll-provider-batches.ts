@@ -9,7 +9,7 @@ import {
   type PolledBatch,
 } from '@nightshift/db';
 import type { RemoteBatch, Unavailable } from '../provider/port.ts';
-import { withLease } from '../leases/with-lease.ts';
+import { withLease, withLeases } from '../leases/with-lease.ts';
 import type { FlowDeps, FlowReport } from './deps.ts';
 import { settleOpenSteps } from './settle-open-steps.ts';
 
@@ -35,14 +35,10 @@ export async function pollProviderBatches(deps: FlowDeps): Promise<FlowReport> {
   const { batches: claimed } = polls;
   if (claimed.length === 0) return { flow: FLOW, worked: false, ...untilNext(deps, polls.next_in_ms) };
   // A look may take longer than a lease: the rows stay ours meanwhile, renewed by one statement for all.
-  const held = claimed.map((batch) =>
-    leases.hold({ table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch }),
+  const claims = claimed.map(
+    ({ id, lease_epoch }) => ({ table: 'provider_batch', id, epoch: lease_epoch }) as const,
   );
-  try {
-    return await pollClaimed(deps, polls);
-  } finally {
-    for (const lease of held) leases.forget(lease);
-  }
+  return withLeases(leases, claims, () => pollClaimed(deps, polls));
 }
 
 async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowReport> {

@@ -23,3 +23,20 @@ export async function withLease<T>(
     throw error;
   }
 }
+
+/** As {@link withLease}, under several claims of one table: a failure gives back whatever no commit has given back. */
+export async function withLeases<T>(
+  leases: LeaseKeeper,
+  claims: readonly Lease[],
+  work: () => Promise<T>,
+): Promise<T> {
+  const held = claims.map((claim) => leases.hold(claim));
+  try {
+    const result = await work();
+    for (const lease of held) leases.forget(lease);
+    return result;
+  } catch (error) {
+    await Promise.allSettled(held.map((lease) => leases.release(lease, AFTER_FAILURE_MS)));
+    throw error;
+  }
+}

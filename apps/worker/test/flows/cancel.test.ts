@@ -3,10 +3,12 @@ import { afterEach, beforeEach, expect, inject, test } from 'vitest';
 import { cancelBatch } from '../../src/flows/cancel-batch.ts';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
 import type { FlowDeps, ToolPort } from '../../src/flows/deps.ts';
+import { finishBatch } from '../../src/flows/finish-batch.ts';
 import { ingestResults } from '../../src/flows/ingest-results.ts';
 import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
 import { reconcileSubmission } from '../../src/flows/reconcile-submission.ts';
 import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import type { ProviderPort } from '../../src/provider/port.ts';
 import { call, openHouse, type House, type SubmittedBatch } from './house.ts';
 
 let house: House;
@@ -156,6 +158,81 @@ test('B23, B37: a batch at the provider is cancelled there, and what had been be
   expect({ booked, twice }).toEqual({ booked: billed, twice: 0 });
   const kept = await house.rows(`select 1 from message where role = 'assistant' and run_id is not null`);
   expect(kept).toHaveLength(requests);
+});
+
+/** Two provider batches of one batch that is to be cancelled. */
+async function cancelledInTwo(): Promise<void> {
+  const { control } = house.simulator;
+  control.addRule({ op: 'create', action: { type: 'neverEnds' } });
+  const batch = await submitTexts(2, 'never mind'.repeat(500));
+  const worker = house.worker({ settings: { body_bytes_max: 9_500 } });
+  for (const _half of [1, 2]) await bringTo('submitted', worker);
+  expect(await house.rows('select state from provider_batch')).toHaveLength(2);
+  await house.cancel(batch.id);
+}
+
+const holdersOf = (table: string): Promise<unknown> =>
+  house.rows(`select lease_owner from ${table} where lease_owner is not null`);
+
+test('what is being cancelled at the provider stays held for as long as that takes', async () => {
+  await cancelledInTwo();
+  const real = house.worker().provider;
+  const provider: ProviderPort = {
+    ...real,
+    async cancelBatch(id) {
+      const until = async (): Promise<Date> =>
+        (
+          await house.rows<{ until: Date }>(
+            `select lease_until as until from provider_batch where lease_owner is not null`,
+          )
+        )[0]!.until;
+      const claimed = await until();
+      await expect.poll(until, { timeout: 5_000, interval: 20 }).not.toEqual(claimed);
+      return real.cancelBatch(id);
+    },
+  };
+  expect(await cancelBatch(house.worker({ provider, lease_duration_ms: 1_200 }))).toMatchObject({
+    upstream: 2,
+  });
+});
+
+test('a provider batch that somebody takes over while it is being cancelled holds up no other', async () => {
+  await cancelledInTwo();
+  const real = house.worker().provider;
+  let asked = 0;
+  const provider: ProviderPort = {
+    ...real,
+    async cancelBatch(id) {
+      asked += 1;
+      if (asked === 1)
+        await house.rows(
+          `update provider_batch set lease_epoch = lease_epoch + 1, lease_owner = 'other' where lease_owner is not null`,
+        );
+      return real.cancelBatch(id);
+    },
+  };
+  expect(await cancelBatch(house.worker({ provider }))).toMatchObject({ upstream: 1 });
+  expect(asked).toBe(2);
+  expect(await house.rows('select state, lease_owner from provider_batch order by state')).toEqual([
+    { state: 'cancelling', lease_owner: null },
+    { state: 'submitted', lease_owner: 'other' },
+  ]);
+});
+
+test('a cancel or an end that fails gives back what it has claimed', async () => {
+  await cancelledInTwo();
+  const provider: ProviderPort = {
+    ...house.worker().provider,
+    cancelBatch: () => Promise.reject(new Error('cut')),
+  };
+  await expect(cancelBatch(house.worker({ provider }))).rejects.toThrow('cut');
+  expect(await holdersOf('provider_batch')).toEqual([]);
+
+  await house.rows(`update batch set state = 'running', next_due_at = app_now()`);
+  const hooks = (point: string): Promise<void> =>
+    point === 'finish.before_commit' ? Promise.reject(new Error('cut')) : Promise.resolve();
+  await expect(finishBatch(house.worker({ hooks }))).rejects.toThrow('cut');
+  expect(await holdersOf('batch')).toEqual([]);
 });
 
 test('a provider that ignores the cancel changes nothing but the time', async () => {

@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, inject, test } from 'vitest';
 import { anthropicProvider } from '../../src/provider/anthropic.ts';
 import type { ProviderPort } from '../../src/provider/port.ts';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
+import type { FlowDeps } from '../../src/flows/deps.ts';
 import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
 import { reconcileSubmission } from '../../src/flows/reconcile-submission.ts';
 import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
@@ -305,6 +306,29 @@ test('what is good does not wait for ever behind what is bad and alone, when its
   expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'submitted' });
   await house.drive(worker, { hasten: true });
   await expectAllCompleted(good);
+});
+
+/** Makes so many provider batches, of one request each. */
+async function composeTexts(worker: FlowDeps, count: number): Promise<void> {
+  for (let index = 0; index < count; index++) {
+    await submitTexts(1, () => `alone ${index}`);
+    await composeProviderBatch(worker);
+  }
+}
+
+test('batches whose look came to nothing, because the database was away, are given back by whoever has them', async () => {
+  const worker = house.worker({
+    hooks: (point) => (point === 'poll.after_look' ? Promise.reject(new Error('cut')) : Promise.resolve()),
+  });
+  await composeTexts(worker, 5);
+  while ((await submitProviderBatch(worker)).worked);
+  await expect(pollProviderBatches(worker)).rejects.toThrow('cut');
+  expect(
+    await house.rows(
+      `select count(*)::int, max(lease_owner) as holder,
+              min(next_due_at) > app_now() and max(next_due_at) <= app_now() + interval '1 second' as soon from provider_batch`,
+    ),
+  ).toEqual([{ count: 5, holder: null, soon: true }]);
 });
 
 test('a batch that the provider finds too large is split until it fits', async () => {

@@ -97,14 +97,14 @@ export async function renewLeases(
   return { renewed: ids(true), passed_over: whenLocked === 'wait' ? new Set() : ids(false) };
 }
 
-/** Gives a row back at once, due at `dueInMs` from now (default: as it was). Does nothing if it was taken over. */
+/** Gives a row back at once, due at `dueInMs` from now (default: as it was). Does nothing if it was given back or taken over. */
 export async function releaseLease(db: Database, lease: Lease, dueInMs: number | null = null): Promise<void> {
   await sql`
     update ${sql.table(lease.table)}
        set lease_until = '-infinity', lease_owner = null,
            next_due_at = case when ${dueInMs}::float8 is null or next_due_at is null then next_due_at
                               else app_now() + ${dueInMs}::float8 * interval '1 millisecond' end
-     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch}
+     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and lease_owner is not null
   `.execute(db);
 }
 

@@ -306,6 +306,16 @@ describe('a provider batch claimed by id', () => {
   });
 });
 
+test('what was given back is given back once: a later release puts nothing off', async () => {
+  const kind = KINDS[1]!;
+  const id = await kind.put(-1);
+  const [claimed] = await kind.claim(db, ALICE);
+  const lease = leaseOf('provider_batch', claimed!);
+  await releaseLease(db, lease, 0);
+  await releaseLease(db, lease, 60_000);
+  expect(await kind.claim(db, BOB)).toMatchObject([{ id }]);
+});
+
 test('a clean stop does not give back a batch that is on its way to the provider', async () => {
   const kind = KINDS[1]!;
   const id = await kind.put(-1);
