@@ -51,7 +51,7 @@ const ENCODE_MS = 60_000;
  * Sends one `building` provider batch: one create at a time per credential, at most one payment per intent.
  *
  * 1. claim batch   2. take back steps whose batch no longer runs or whose run is past its deadline   3. claim credential, encode
- * to a file   4. write ahead, if all may still be sent: from here on a pause, cancel or deadline is too late   5. check that the lease outlasts the create   6. POST, once   7. commit what is known
+ * to a file   4. write ahead, if all may still be sent: from here on a pause, cancel or deadline is too late   5. check that both leases outlast the create   6. POST, once   7. commit what is known
  *
  * A request that ends every worker which encodes it is alone after a few rounds, as one that the provider refuses, and its
  * run ends.
@@ -78,7 +78,7 @@ export async function submitProviderBatch(deps: FlowDeps): Promise<FlowReport> {
     const credential = leases.hold(claimed);
     let verdict = UNUSED;
     try {
-      const sent = await sendClaimed(deps, batch, lease, { requests, before: claimed });
+      const sent = await sendClaimed(deps, batch, lease, { requests, before: claimed, credential });
       verdict = sent.verdict;
       return sent.flow;
     } finally {
@@ -141,7 +141,11 @@ async function sendClaimed(
   deps: FlowDeps,
   batch: ClaimedProviderBatch,
   lease: HeldLease,
-  sealed: { readonly requests: number; readonly before: ClaimedCredential },
+  sealed: {
+    readonly requests: number;
+    readonly before: ClaimedCredential;
+    readonly credential: HeldLease;
+  },
 ): Promise<{ readonly flow: FlowReport; readonly verdict: CredentialVerdict }> {
   const { db, hooks, settings, leases } = deps;
   const report = {
@@ -177,8 +181,9 @@ async function sendClaimed(
     }
     await hooks?.('submit.after_encode');
 
-    // The lease must cover the whole create: nobody may call this batch unknown while it is on its way.
-    await leases.extend(lease, settings.create_timeout_ms + 2 * LEASE_MARGIN_MS);
+    // The leases must cover the whole create: nobody may call this batch unknown, or send another, while it is on its way.
+    const both = [sealed.credential, lease];
+    for (const each of both) await leases.extend(each, settings.create_timeout_ms + 2 * LEASE_MARGIN_MS);
     const startedAt = await inTransaction(db, async (trx) => {
       // Encoding takes its time, and a cancel that was acknowledged meanwhile must not be overtaken by the send.
       if (!(await lockSendable(trx, lease, batch_ids))) return null;
@@ -194,7 +199,7 @@ async function sendClaimed(
     await hooks?.('submit.after_write_ahead');
     const blob = await body.blob();
     await hooks?.('submit.before_post');
-    if (leases.remainingMs(lease) < settings.create_timeout_ms + LEASE_MARGIN_MS) {
+    if (both.some((each) => leases.remainingMs(each) < settings.create_timeout_ms + LEASE_MARGIN_MS)) {
       // Nothing was sent, and only this worker could have: back, if the row is still ours.
       await inTransaction(db, (trx) => commitRefused(trx, lease, { reason: 'paused before the send' }, 0));
       return { flow: { ...report, outcome: 'not sent' }, verdict: UNUSED };

@@ -316,6 +316,27 @@ async function composeTexts(worker: FlowDeps, count: number): Promise<void> {
   }
 }
 
+test('nobody else sends under a credential while a create is under way, however long its worker stands still', async () => {
+  const neighbour = house.worker();
+  const standStill = async (point: string): Promise<void> => {
+    if (point !== 'submit.before_post') return;
+    for (const table of ['provider_batch', 'credential'])
+      await house.rows(
+        `update ${table} set lease_until = lease_until - interval '1 minute' where lease_owner is not null`,
+      );
+    expect(await submitProviderBatch(neighbour)).toMatchObject({ worked: false });
+    expect(requestsTo('create')).toEqual([]);
+  };
+  const worker = house.worker({
+    settings: { create_timeout_ms: 120_000 },
+    hooks: standStill,
+  });
+  await composeTexts(worker, 2);
+  expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'submitted' });
+  await house.hasten();
+  expect(await submitProviderBatch(neighbour)).toMatchObject({ outcome: 'submitted' });
+});
+
 test('batches whose look came to nothing, because the database was away, are given back by whoever has them', async () => {
   const worker = house.worker({
     hooks: (point) => (point === 'poll.after_look' ? Promise.reject(new Error('cut')) : Promise.resolve()),

@@ -108,16 +108,24 @@ export async function releaseLease(db: Database, lease: Lease, dueInMs: number |
   `.execute(db);
 }
 
+const NOT_SENDING: Readonly<Record<LeasedTable, RawBuilder<unknown>>> = {
+  batch: sql``,
+  provider_batch: sql`and state <> 'submitting'`,
+  run_chunk: sql``,
+  credential: sql`and not exists (select from provider_batch p
+                                  where p.state = 'submitting' and p.credential = t.name and p.lease_owner = t.lease_owner)`,
+};
+
 /**
  * Gives back everything that `owner` holds, so that a clean stop delays nobody.
- * A batch on its way to the provider stays leased: whoever sends it counts on the lease that it took before the send.
+ * A batch on its way to the provider stays leased, and so does its credential: whoever sends it counts on the leases that it
+ * took before the send.
  */
 export async function releaseAllLeases(db: Database, owner: string): Promise<void> {
   for (const table of ['batch', 'provider_batch', 'run_chunk', 'credential'] as const) {
-    const sending = table === 'provider_batch' ? sql`and state <> 'submitting'` : sql``;
     await sql`
-      update ${sql.table(table)} set lease_until = '-infinity', lease_owner = null
-       where lease_owner = ${owner} ${sending}
+      update ${sql.table(table)} t set lease_until = '-infinity', lease_owner = null
+       where lease_owner = ${owner} ${NOT_SENDING[table]}
     `.execute(db);
   }
 }

@@ -316,14 +316,20 @@ test('what was given back is given back once: a later release puts nothing off',
   expect(await kind.claim(db, BOB)).toMatchObject([{ id }]);
 });
 
-test('a clean stop does not give back a batch that is on its way to the provider', async () => {
+test('a clean stop gives back neither a batch that is on its way to the provider nor its credential', async () => {
   const kind = KINDS[1]!;
   const id = await kind.put(-1);
   await kind.claim(db, ALICE);
   await sql`update provider_batch set state = 'submitting', submit_started_at = app_now(), body_bytes = 1, body_sha256 = 'aa'
     where id = ${id}::uuid`.execute(db);
+  const credential = await claimCredential(db, 'default', ALICE);
   await releaseAllLeases(db, 'alice');
   expect(await read('provider_batch', id)).toMatchObject({ lease_owner: 'alice', held: true });
+  // Nor the right to send another meanwhile, until the batch has left.
+  expect(await claimCredential(db, 'default', BOB)).toBeNull();
+  await sql`update provider_batch set state = 'building' where id = ${id}::uuid`.execute(db);
+  await releaseAllLeases(db, 'alice');
+  expect(await claimCredential(db, 'default', BOB)).toMatchObject({ epoch: credential!.epoch + 1 });
 });
 
 describe('a credential', () => {
