@@ -21,6 +21,7 @@ import {
   newId,
   noteSuspect,
   readOpenSteps,
+  readPauseMs,
   readUnsendableSteps,
   releaseCredential,
   type ClaimedCredential,
@@ -42,6 +43,8 @@ import { stepAside } from './step-aside.ts';
 const FLOW = 'submit-provider-batch';
 /** When to try again while another worker sends under the credential. */
 const CREDENTIAL_WAIT_MS = 500;
+/** A credential that rests longer is asked for again after so long: it may be let send again before. */
+const PAUSE_WAIT_MS_MAX = 60_000;
 /** What a lease must outlast a create by. */
 const LEASE_MARGIN_MS = 5_000;
 /** What encoding may take: runs with less time than that are not encoded twice for nothing. */
@@ -72,8 +75,11 @@ export async function submitProviderBatch(deps: FlowDeps): Promise<FlowReport> {
     }
     const claimed = await claimCredential(db, batch.credential, claimant);
     if (claimed === null) {
-      await leases.release(lease, CREDENTIAL_WAIT_MS);
-      return { flow: FLOW, worked: false, again_in_ms: CREDENTIAL_WAIT_MS, provider_batch_id: batch.id };
+      // Out of the way of those behind it, whose steps may have to be taken back.
+      const pause_ms = await readPauseMs(db, batch.credential, PAUSE_WAIT_MS_MAX);
+      await leases.release(lease, Math.max(CREDENTIAL_WAIT_MS, pause_ms));
+      const again_in_ms = pause_ms > 0 ? 0 : CREDENTIAL_WAIT_MS;
+      return { flow: FLOW, worked: false, again_in_ms, provider_batch_id: batch.id };
     }
     const credential = leases.hold(claimed);
     let verdict = UNUSED;

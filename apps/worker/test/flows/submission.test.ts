@@ -3,6 +3,7 @@ import { readGauges } from '@nightshift/db';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
 import { anthropicProvider } from '../../src/provider/anthropic.ts';
 import type { ProviderPort } from '../../src/provider/port.ts';
+import { cancelBatch } from '../../src/flows/cancel-batch.ts';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
 import type { FlowDeps } from '../../src/flows/deps.ts';
 import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
@@ -298,7 +299,7 @@ test('what is good does not wait for ever behind what is bad and alone, when its
   const good = await submitTexts(1, () => 'honey');
   await composeProviderBatch(worker);
   expect(await submitProviderBatch(worker)).toMatchObject({ worked: false });
-  // Whatever waits for the credential looks again every half a second, so the rest ends up to that long before its next look.
+  // Whatever waits for the credential may look again up to half a second after its rest.
   await house.rows(`update provider_batch set next_due_at = (select paused_until + interval '500 ms' from credential)
                      where error is null and state = 'building'`);
   await house.rows(`update provider_batch set next_due_at = next_due_at - interval '5 minutes 5 seconds'`);
@@ -336,6 +337,32 @@ test('nobody else sends under a credential while a create is under way, however 
   await house.hasten();
   expect(await submitProviderBatch(neighbour)).toMatchObject({ outcome: 'submitted' });
 });
+
+test.each([
+  ['rests', `interval '20 seconds'`, [15, 20]],
+  ['is halted', `interval 'infinity'`, [55, 60]],
+] as const)(
+  'while a credential %s each batch asks for it once, and a cancel is not behind the others',
+  async (_how, pause, [min, max]) => {
+    const worker = house.worker();
+    await composeTexts(worker, 3);
+    const cancelled = await submitTexts(1, () => 'never sent');
+    await composeProviderBatch(worker);
+    await house.rows(`update credential set paused_until = app_now() + ${pause}`);
+    for (let looks = 0; looks < 4; looks++)
+      expect(await submitProviderBatch(worker)).toMatchObject({ worked: false, again_in_ms: 0 });
+    expect(await submitProviderBatch(worker)).toEqual({ flow: 'submit-provider-batch', worked: false });
+    for (const { seconds } of await house.rows<{ seconds: number }>(
+      'select extract(epoch from next_due_at - app_now())::float8 as seconds from provider_batch',
+    )) {
+      expect(seconds).toBeGreaterThan(min);
+      expect(seconds).toBeLessThanOrEqual(max);
+    }
+    await house.cancel(cancelled.id);
+    await cancelBatch(worker);
+    expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'withdrawn' });
+  },
+);
 
 test('batches whose look came to nothing, because the database was away, are given back by whoever has them', async () => {
   const worker = house.worker({
