@@ -24,6 +24,8 @@ const REPORT_DELAY_MS = 1;
 const REPORT_CHARS_MAX = 256 * 1024;
 /** After this long without a turn of the event loop, timers and sockets of the calls in flight get one. */
 const TURN_EVERY_MS = 10;
+/** Turns of the event loop that an answer which is there at its call's deadline has to reach the call. */
+const TURNS_BEFORE_TIMEOUT = 2;
 /** How long a tool that passed its deadline may take to notice its signal before its thread is stopped. */
 const ABANDON_GRACE_MS = 100;
 
@@ -185,19 +187,7 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
 
   async function settleLater(call: LiveCall, pending: Promise<unknown>): Promise<void> {
     const timeoutMs = call.frame.timeout_ms ?? call.tool.timeout_ms;
-    const timer = setTimeout(
-      () => {
-        // Cancelled before, it has given its slot back: two calls in one slot would leave one of them without a deadline.
-        if (call.ended) return;
-        interrupt(
-          call,
-          'timed_out',
-          new DOMException(`${call.tool.name} ran longer than ${timeoutMs} ms`, 'TimeoutError'),
-        );
-        release(call);
-      },
-      Math.max(1, timeoutMs - call.busyMs),
-    );
+    const timer = setTimeout(() => void timeOut(call, timeoutMs), Math.max(1, timeoutMs - call.busyMs));
     try {
       const value = await pending;
       if (!call.ended) succeed(call, value);
@@ -212,6 +202,19 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
       release(call);
       planReport();
     }
+  }
+
+  /** Timers come before I/O: an answer that came while a neighbour held the thread is taken before a call is timed out. */
+  async function timeOut(call: LiveCall, timeoutMs: number): Promise<void> {
+    for (let turn = 0; turn < TURNS_BEFORE_TIMEOUT; turn += 1) await nextTurn();
+    // Cancelled before, it has given its slot back: two calls in one slot would leave one of them without a deadline.
+    if (call.ended) return;
+    interrupt(
+      call,
+      'timed_out',
+      new DOMException(`${call.tool.name} ran longer than ${timeoutMs} ms`, 'TimeoutError'),
+    );
+    release(call);
   }
 
   function release(call: LiveCall): void {

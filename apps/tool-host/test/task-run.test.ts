@@ -2,6 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { LiveCall } from '../src/live-call.ts';
 import { createProgress, readCall, readSlot } from '../src/progress.ts';
+import type { OutcomeFrame } from '../src/protocol.ts';
 import { startTaskRun } from '../src/task-run.ts';
 import type { ThreadReport } from '../src/task.ts';
 import { testDirectory, TOOLS_DIR, until } from './support/tool-hosts.ts';
@@ -64,4 +65,33 @@ test('a call that computes after it has waited counts as busy for that long', as
   take(await run.finish());
   expect(busyMs).toHaveLength(4);
   for (const ms of busyMs) expect(ms).toBeGreaterThan(35);
+});
+
+test('an answer that came before its deadline counts, however late the thread came to read it', async () => {
+  vi.useRealTimers();
+  const progress = createProgress(2, 2);
+  const outcomes: OutcomeFrame[] = [];
+  const take = ({ outcomes_json }: ThreadReport): void =>
+    void outcomes.push(...(JSON.parse(`[${outcomes_json}]`) as OutcomeFrame[]));
+  const tools = ['looks', 'burns'].map((name) => ({
+    name,
+    file: `${TOOLS_DIR}/${name}.ts`,
+    once: false,
+    timeout_ms: 200,
+    result_char_limit: 1_000,
+  }));
+  const calls = [1, 2].map((id) => ({ id, arguments: { ms: 400 } }));
+  const run = startTaskRun(
+    {
+      task: 1,
+      cells: progress.cells,
+      slots: progress.slots,
+      tools,
+      calls_json: JSON.stringify(calls),
+      tool_of_call: [0, 1],
+    },
+    { threadId: 1, callInProgress: new AsyncLocalStorage<LiveCall>(), post: take },
+  );
+  take(await run.finish());
+  expect(outcomes.find(({ id }) => id === 1)).toMatchObject({ status: 'succeeded', result: 'there' });
 });
