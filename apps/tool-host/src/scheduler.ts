@@ -142,10 +142,14 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
     const batch: QueuedCall[] = [];
     let workMs = 0;
     let chars = 0;
+    const hasRoom = (): boolean =>
+      batch.length < callsMax && workMs < FAST_TASK_MS && chars < TASK_ARGUMENT_CHARS_MAX;
     for (const queue of fastQueues) {
+      // A queue that is not reached keeps its place, and comes before those that were served.
+      if (!hasRoom()) break;
       const once = queue.tool?.side_effects === 'once';
       if (once && batch.length > 0) continue;
-      while (batch.length < callsMax && workMs < FAST_TASK_MS && chars < TASK_ARGUMENT_CHARS_MAX) {
+      while (hasRoom()) {
         const call = queue.waiting.shift();
         if (call === undefined) break;
         batch.push(call);

@@ -6,7 +6,7 @@ import { markThread } from '../src/progress.ts';
 import type { HostSettings, OutcomeFrame } from '../src/protocol.ts';
 import { createScheduler, type Scheduler } from '../src/scheduler.ts';
 import { startTaskRun } from '../src/task-run.ts';
-import type { ThreadTask } from '../src/task.ts';
+import type { ThreadReport, ThreadTask } from '../src/task.ts';
 import type { Threads } from '../src/threads.ts';
 import { linesOf, testDirectory, TOOLS_DIR, until } from './support/tool-hosts.ts';
 
@@ -34,9 +34,9 @@ function threadsThat(run: Threads['run']): Threads {
   };
 }
 
-/** A scheduler with one tool, and the outcomes that it sends. */
+/** A scheduler with these tools, and the outcomes that it sends. */
 function schedulerWith(
-  tool: Pick<ToolManifest, 'name' | 'file' | 'side_effects'>,
+  tools: readonly Pick<ToolManifest, 'name' | 'file' | 'side_effects'>[],
   threads: Threads,
 ): { readonly scheduler: Scheduler; readonly outcomes: OutcomeFrame[] } {
   const outcomes: OutcomeFrame[] = [];
@@ -47,8 +47,13 @@ function schedulerWith(
     giveUp: () => {},
   });
   const about = { description: 'A tool.', parameters: { type: 'object' } };
-  const manifest = { ...tool, ...about, timeout_ms: 30_000, result_char_limit: 1_000 };
-  scheduler.use({ tools: [manifest], problems: [] }, threads);
+  const manifests = tools.map((tool) => ({
+    ...tool,
+    ...about,
+    timeout_ms: 30_000,
+    result_char_limit: 1_000,
+  }));
+  scheduler.use({ tools: manifests, problems: [] }, threads);
   return { scheduler, outcomes };
 }
 
@@ -60,7 +65,7 @@ test('of a tool nobody has measured one task runs alone for a moment, then as ma
       tasks.push(task);
       return new Promise(() => {});
     });
-    const { scheduler } = schedulerWith({ name: 'new', file: '/new.ts', side_effects: 'none' }, threads);
+    const { scheduler } = schedulerWith([{ name: 'new', file: '/new.ts', side_effects: 'none' }], threads);
     scheduler.enqueue(
       Array.from({ length: 200 }, (_, id) => [id, 'new', 0, 2] as const),
       Buffer.from('{}'.repeat(200)),
@@ -71,6 +76,44 @@ test('of a tool nobody has measured one task runs alone for a moment, then as ma
   } finally {
     vi.useRealTimers();
   }
+});
+
+test('a fast tool does not wait behind another of which there are always calls', async () => {
+  const tasks: { readonly names: readonly (string | undefined)[]; readonly end: () => void }[] = [];
+  const threads = threadsThat(({ task, tools, tool_of_call }) => {
+    const { promise, resolve } = Promise.withResolvers<ThreadReport>();
+    const indexes = [...tool_of_call.keys()];
+    const report: ThreadReport = {
+      task,
+      indexes,
+      durations_ms: indexes.map(() => 1),
+      busy_ms: indexes.map(() => 1),
+      outcomes_json: indexes.map((id) => `{"id":${id}}`).join(','),
+      stop_thread: false,
+    };
+    tasks.push({
+      names: tool_of_call.map((tool) => tools[tool]?.name),
+      end: () => {
+        resolve(report);
+      },
+    });
+    return promise;
+  });
+  const { scheduler, outcomes } = schedulerWith(
+    ['many', 'few'].map((name) => ({ name, file: `/${name}.ts`, side_effects: 'none' })),
+    threads,
+  );
+  const enqueue = (names: readonly string[]): void => {
+    scheduler.enqueue(
+      names.map((name, id) => [id, name, 0, 2] as const),
+      Buffer.from('{}'.repeat(names.length)),
+    );
+  };
+  enqueue(['many', 'few']);
+  for (const { end } of tasks) end();
+  await until(() => outcomes.length === 2);
+  enqueue([...Array<string>(200).fill('many'), 'few']);
+  expect(tasks.slice(2).map(({ names }) => [...new Set(names)])).toEqual([['many'], ['few', 'many']]);
 });
 
 test('a call that is given up before its thread has its task is not begun, and its neighbours are', async () => {
@@ -84,7 +127,7 @@ test('a call that is given up before its thread has its task is not begun, and i
     return startTaskRun(task, { threadId: 1, callInProgress, post: scheduler.onReport }).finish();
   });
   const file = `${TOOLS_DIR}/pay_once.ts`;
-  const { scheduler, outcomes } = schedulerWith({ name: 'pay_once', file, side_effects: 'once' }, threads);
+  const { scheduler, outcomes } = schedulerWith([{ name: 'pay_once', file, side_effects: 'once' }], threads);
   const calls = [1, 2].map((id) =>
     JSON.stringify({ id, arguments: { ledger }, idempotency_key: `key-${id}` }),
   );
@@ -117,7 +160,7 @@ test('calls that wait in a thread which goes on with nothing are made in another
       markThread({ cells, slots }, taken);
       return new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('stopped'))));
     });
-    const { scheduler } = schedulerWith({ name: 'any', file: '/any.ts', side_effects: 'once' }, threads);
+    const { scheduler } = schedulerWith([{ name: 'any', file: '/any.ts', side_effects: 'once' }], threads);
     scheduler.enqueue([[1, 'any', 0, 2]], Buffer.from('{}'));
     await vi.advanceTimersByTimeAsync(4_000);
     expect(taken).toBe(1);
