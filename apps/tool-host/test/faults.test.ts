@@ -174,6 +174,13 @@ describe('a call that ends its thread', () => {
     expect(host.ownLog).toEqual(['[tool-host] a thread ended: uncaught error (throws_outside)']);
   });
 
+  test('the log does not repeat the words of what an ended call has left behind in an idle thread', async () => {
+    const host = await startTestHost();
+    await host.runCalls([callOf('leaves_timer')]);
+    await until(() => host.ownLog.length > 0);
+    expect(host.ownLog).toEqual(['[tool-host] a thread failed outside of any task: uncaught error']);
+  });
+
   test('a forgotten rejected promise ends nothing and is logged', async () => {
     const host = await startTestHost();
     const [outcome] = await host.runCalls([callOf('strays')]);
