@@ -41,6 +41,13 @@ export function endForLog(detail: string): string {
   return detail.startsWith('uncaught ') ? 'uncaught error' : detail;
 }
 
+/** The error text of a call whose caller gave up while it waited for a thread. */
+export function explainGivenUp(enteredBefore: boolean): string {
+  return enteredBefore
+    ? 'AbortError: the caller gave up'
+    : 'AbortError: the caller gave up before the call started';
+}
+
 /** The error text of a call that ended with its thread. */
 export function explain(why: EndedWhy, tool: ToolManifest, timeoutMs: number, detail: string): string {
   switch (why) {

@@ -18,6 +18,8 @@ export interface CallFrame {
   readonly idempotency_key: string;
   readonly timeout_ms?: number | undefined;
   readonly result_char_limit?: number | undefined;
+  /** Added by the host: its function was entered before, in a thread that has ended since. */
+  readonly entered_before?: true;
 }
 
 /** A call as the host reads it: its number, its tool, its own deadline in milliseconds or 0, and the bytes of its {@link CallFrame} as JSON. */

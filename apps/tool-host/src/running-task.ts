@@ -39,7 +39,9 @@ export interface QueuedCall {
   readonly json: string;
   /** How often a thread ended under it. */
   interruptions: number;
-  /** Whether one of these times it had been entered. */
+  /** Whether its function was entered one of these times. */
+  enteredBefore: boolean;
+  /** Whether it was interrupted then: it had come to no outcome. */
   retried: boolean;
   cancelled: boolean;
 }
@@ -125,7 +127,7 @@ export function startTask(parts: TaskParts): RunningTask {
           cells: progress.cells,
           slots,
           tools: tools.map(taskTool),
-          calls_json: `[${calls.map((call) => call.json).join(',')}]`,
+          calls_json: `[${calls.map(frameOf).join(',')}]`,
           tool_of_call: calls.map((call) => toolIndex.get(call.toolName) as number),
         },
         stopSignal.signal,
@@ -167,6 +169,7 @@ export function startTask(parts: TaskParts): RunningTask {
       if (hasOutcome[index] === 1) continue;
       const tool = toolOf(index);
       const state = readCall(progress, index);
+      const entered = state !== 'waiting';
       const isCulprit = culprit === index || (calls.length === 1 && !isStranger(progress));
       const settlement = settleUnfinished(end, {
         progress: state,
@@ -179,8 +182,7 @@ export function startTask(parts: TaskParts): RunningTask {
         retried: call.retried,
       });
       if (settlement.kind === 'ended') {
-        const started = state !== 'waiting';
-        const runMs = started ? elapsedOf(index) : 0;
+        const runMs = entered ? elapsedOf(index) : 0;
         const error = cutText(explain(settlement.why, tool, timeoutOf(index), detail), ERROR_CHARS_MAX);
         endedCalls.push(call);
         outcomes.push({
@@ -189,14 +191,15 @@ export function startTask(parts: TaskParts): RunningTask {
           result: error,
           truncated: false,
           duration_ms: Math.round(runMs),
-          started,
+          started: entered || call.enteredBefore,
           error,
         });
         // Of the others nobody knows how much of their time was waiting; most of it, as a rule.
-        if (started) parts.onMeasured(call, runMs, isCulprit ? runMs : 0);
-        if (started && tool.side_effects === 'once' && end !== 'cancelled') parts.onLost(call);
+        if (entered) parts.onMeasured(call, runMs, isCulprit ? runMs : 0);
+        if (entered && tool.side_effects === 'once' && end !== 'cancelled') parts.onLost(call);
       } else {
         call.interruptions += 1;
+        if (entered) call.enteredBefore = true;
         if (settlement.kind === 'again_alone') call.retried = true;
         again.push({ call, again: settlement.kind === 'again_alone' ? 'alone' : 'queue' });
       }
@@ -293,6 +296,11 @@ export function startTask(parts: TaskParts): RunningTask {
   };
   void post();
   return task;
+}
+
+/** The {@link CallFrame} of a call, as JSON. */
+function frameOf({ json, enteredBefore }: QueuedCall): string {
+  return enteredBefore ? `${json.slice(0, -1)},"entered_before":true}` : json;
 }
 
 function taskTool(tool: ToolManifest): TaskTool {

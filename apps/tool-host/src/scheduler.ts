@@ -1,5 +1,6 @@
 import { BroadcastChannel } from 'node:worker_threads';
 import type { ToolCallStatus, ToolCatalog, ToolManifest } from './contract.ts';
+import { explainGivenUp } from './explain.ts';
 import { createFifo, type Fifo } from './fifo.ts';
 import {
   FAST_TASK_MS,
@@ -83,14 +84,14 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
   function putBack(call: QueuedCall): void {
     const queue = queueOf(call.toolName);
     if (queue.tool === undefined) {
-      endUnstarted(call, 'failed', `there is no tool named '${call.toolName}'`);
+      endWaiting(call, 'failed', `there is no tool named '${call.toolName}'`);
       return;
     }
     queue.waiting.push(call);
     ready.add(queue);
   }
 
-  function endUnstarted(call: QueuedCall, status: ToolCallStatus, error: string): void {
+  function endWaiting(call: QueuedCall, status: ToolCallStatus, error: string): void {
     open.delete(call.id);
     const { id } = call;
     const outcome: OutcomeFrame = {
@@ -99,7 +100,7 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
       result: error,
       truncated: false,
       duration_ms: 0,
-      started: false,
+      started: call.enteredBefore,
       error,
     };
     ports.sendOutcomes(JSON.stringify(outcome));
@@ -264,6 +265,7 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
           // A string of its own: a slice of a common one would keep all of it in memory as long as one call is open.
           json: callsJson.toString('utf8', offset, offset + bytes),
           interruptions: 0,
+          enteredBefore: false,
           retried: false,
           cancelled: false,
         };
@@ -286,7 +288,7 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
       const isGiven = (call: QueuedCall): boolean => given.has(call);
       for (const queue of [...ready].map(({ waiting }) => waiting).concat(alone)) {
         for (const call of queue.takeWhere(isGiven))
-          endUnstarted(call, 'crashed', 'AbortError: the caller gave up before the call started');
+          endWaiting(call, 'crashed', explainGivenUp(call.enteredBefore));
       }
       for (const queue of ready) if (queue.waiting.size === 0) ready.delete(queue);
       for (const task of tasks.values()) task.noticeCancellation(performance.now());

@@ -1,6 +1,7 @@
 import type { AsyncLocalStorage } from 'node:async_hooks';
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises';
 import type { ToolCallStatus, ToolContext } from './contract.ts';
+import { explainGivenUp } from './explain.ts';
 import { contextOf, type LiveCall } from './live-call.ts';
 import { loadedRun, loadRun } from './module.ts';
 import {
@@ -224,9 +225,10 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
   }
 
   function skip(index: number, frame: CallFrame, status: ToolCallStatus, error: string): void {
+    const started = frame.entered_before === true;
     record(
       index,
-      { id: frame.id, status, result: error, truncated: false, duration_ms: 0, started: false, error },
+      { id: frame.id, status, result: error, truncated: false, duration_ms: 0, started, error },
       0,
     );
     markDone(progress, index, undefined);
@@ -277,7 +279,7 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
       const tool = task.tools[toolIndex] as TaskTool;
       const run = runs[toolIndex] as ((...args: never[]) => unknown) | string;
       if (isGivenUp(progress, index))
-        skip(index, frame, 'crashed', 'AbortError: the caller gave up before the call started');
+        skip(index, frame, 'crashed', explainGivenUp(frame.entered_before === true));
       else if (typeof run === 'string') skip(index, frame, 'failed', run);
       else enter(index, frame, tool, run);
     }

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { expect, test, vi } from 'vitest';
 import type { ToolManifest } from '../src/contract.ts';
 import type { LiveCall } from '../src/live-call.ts';
-import { markThread } from '../src/progress.ts';
+import { markDone, markEntered, markReturned, markThread } from '../src/progress.ts';
 import type { HostSettings, OutcomeFrame } from '../src/protocol.ts';
 import { createScheduler, type Scheduler } from '../src/scheduler.ts';
 import { startTaskRun } from '../src/task-run.ts';
@@ -149,6 +149,50 @@ test('a call that is given up before its thread has its task is not begun, and i
     { id: 2, status: 'succeeded', started: true },
   ]);
   expect(await linesOf(ledger)).toEqual(['key-2']);
+});
+
+test('a call that is given up before it is made again counts as started', async () => {
+  let posted = 0;
+  const given = Promise.withResolvers<void>();
+  const threads = threadsThat(async (task) => {
+    const number = (posted += 1);
+    if (number === 1) {
+      const progress = { cells: task.cells, slots: task.slots };
+      markThread(progress, 1);
+      for (let call = 0; call < 6; call += 1) markEntered(progress, call, call);
+      markDone(progress, 5, 5);
+      markReturned(progress);
+      throw new Error('the thread is gone');
+    }
+    await given.promise;
+    if (number === 2) throw new Error('the thread is gone');
+    const callInProgress = new AsyncLocalStorage<LiveCall>();
+    return startTaskRun(task, { threadId: 1, callInProgress, post: scheduler.onReport }).finish();
+  });
+  const file = `${TOOLS_DIR}/note_idempotent.ts`;
+  const { scheduler, outcomes } = schedulerWith(
+    [{ name: 'note_idempotent', file, side_effects: 'idempotent' }],
+    threads,
+  );
+  const ledger = `${await testDirectory()}/ledger`;
+  const calls = [1, 2, 3, 4, 5, 6].map((id) => JSON.stringify({ id, arguments: { ledger } }));
+  scheduler.enqueue(
+    calls.map((json, index) => [index + 1, 'note_idempotent', 0, json.length] as const),
+    Buffer.from(calls.join('')),
+  );
+  await until(() => posted === 5);
+  scheduler.cancel([1, 2, 3, 4, 5, 6]);
+  expect(outcomes.map(({ id }) => id).sort(), 'two of them have no thread again yet').toEqual([5, 6]);
+  given.resolve();
+  await until(() => outcomes.length === 6);
+  for (const outcome of outcomes) {
+    expect(outcome).toMatchObject({
+      status: 'crashed',
+      started: true,
+      result: 'AbortError: the caller gave up',
+    });
+  }
+  expect(await linesOf(ledger)).toEqual([]);
 });
 
 test('calls that wait in a thread which goes on with nothing are made in another', async () => {
