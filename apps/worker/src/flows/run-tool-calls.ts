@@ -80,18 +80,17 @@ async function carryOutChunk(deps: FlowDeps, chunk: ClaimedRunChunk, lease: Held
   let ended_runs = 0;
   let left: readonly string[] = [];
   let reason: string | null = null;
+  // What has been done is kept whatever went wrong; if that fails too, the first error is the one to tell.
+  const keepAndThrow = async (error: unknown): Promise<never> => {
+    await keepReplies(deps, lease, open, hand, true).catch(() => undefined);
+    throw error;
+  };
   for (const part of portionsOf(chunk.run_ids, planned)) {
     // What waited for other portions is read again: it may have been cancelled meanwhile.
     const calls = part.length === chunk.run_ids.length ? planned : await readCalls(deps, part);
     const asked = calls.filter(isOpen);
     open.push(...asked);
-    try {
-      await askInWaves(deps, lease, asked, hand);
-    } catch (error) {
-      // What has been done is kept whatever went wrong; if that fails too, the first error is the one to tell.
-      await keepReplies(deps, lease, open, hand, true).catch(() => undefined);
-      throw error;
-    }
+    await askInWaves(deps, lease, asked, hand).catch(keepAndThrow);
     if (lease.signal.aborted) {
       await keepReplies(deps, lease, open, hand);
       await inTransaction(db, async (trx) => {
@@ -102,7 +101,7 @@ async function carryOutChunk(deps: FlowDeps, chunk: ClaimedRunChunk, lease: Held
     }
     await hooks?.('tools.after_calls');
     const byRun = Map.groupBy(calls, (call) => call.run.run_id);
-    const committed = await commitInParts(deps, chunk, lease, byRun, hand, part);
+    const committed = await commitInParts(deps, chunk, lease, byRun, hand, part).catch(keepAndThrow);
     const unstored = new Set(committed.left);
     for (const call of asked) if (!unstored.has(call.run.run_id)) hand.replies.delete(call.key);
     ended_runs += committed.report.ended_runs;

@@ -46,6 +46,8 @@ const IN_TRANSACTION: ReadonlySet<HookPoint> = new Set<HookPoint>([
   'finish.before_commit',
 ]);
 
+const powerCut = (): Error => Object.assign(new Error('the power is cut'), { code: '57P01' });
+
 /**
  * Drives a worker until it comes to `point` for the `nth` time, where the power is cut: it does nothing more, not even
  * what a program does when it fails, and its leases run out.
@@ -63,11 +65,18 @@ async function workUntilDeathAt(
     hooks: (at) => {
       if (at !== point || ++visits !== nth) return;
       death.resolve();
-      if (IN_TRANSACTION.has(point)) throw Object.assign(new Error('the power is cut'), { code: '57P01' });
+      if (IN_TRANSACTION.has(point)) throw powerCut();
       return new Promise(() => undefined);
     },
   });
-  const driving = house.drive(doomed, { hasten: true });
+  const db = doomed.db.withPlugin({
+    transformQuery({ node }) {
+      if (visits >= nth) throw powerCut();
+      return node;
+    },
+    transformResult: ({ result }) => Promise.resolve(result),
+  });
+  const driving = house.drive({ ...doomed, db }, { hasten: true });
   driving.catch(() => undefined);
   await Promise.race([death.promise, driving]);
   expect(visits).toBe(nth);

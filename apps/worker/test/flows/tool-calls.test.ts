@@ -281,6 +281,34 @@ describe('a worker that is stopped in the middle of its calls', () => {
   });
 });
 
+test('results are not lost when the connection is cut before they are committed, and no call is made again', async () => {
+  const batch = await submitCalls([
+    [['act_once', 'charge']],
+    [
+      ['act_idempotent', 'put'],
+      ['act_none', 'look'],
+    ],
+  ]);
+  await untilActing();
+  const { tools, done } = world();
+  const cut = house.worker({
+    tools,
+    hooks: async (point) => {
+      if (point !== 'tools.before_commit') return;
+      await house.rows(
+        `select pg_terminate_backend(pid, 5000) from pg_stat_activity
+          where datname = current_database() and state = 'idle in transaction'`,
+      );
+    },
+  });
+  await expect(runToolCalls(cut)).rejects.toThrow(/terminat|connection|ECONNRESET|EPIPE/i);
+  expect(await statesOf(batch)).toEqual(['succeeded', 'succeeded', 'succeeded']);
+
+  await house.drive(house.worker({ tools }), { hasten: true });
+  expect(timesDone(done)).toEqual({ charge: 1, put: 1, look: 1 });
+  expect(await resultsOf(batch.run_ids[0])).toMatchObject([{ content: 'charge is succeeded' }]);
+});
+
 describe('results that cannot be stored', () => {
   const refuse = (table: string, test: string, when = 'insert'): Promise<unknown[]> =>
     house.rows(`
