@@ -108,8 +108,8 @@ export async function startWorker(config: WorkerConfig, parts: WorkerParts): Pro
       // Whatever is still under way is told that its leases are gone, which it survives.
       leases.close();
       await settlesWithin(quiet, Math.min(graceMs, STOP_CUT_MS));
-      await houseBell.close();
-      await releaseAllLeases(db, config.owner);
+      // Side by side: neither waits for the other's backend, which may not answer.
+      await Promise.all([releaseAllLeases(db, config.owner), houseBell.close()]);
     },
   };
 }
