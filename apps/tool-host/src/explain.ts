@@ -29,7 +29,8 @@ export function describeEnd(end: ThreadEnd, settings: HostSettings): string {
 
 /** How a thread ended by itself, from what its pool reports. */
 export function describeCrash(error: unknown, settings: HostSettings): string {
-  const { code, message } = error as { readonly code?: unknown; readonly message?: unknown };
+  // A tool may throw anything, null included.
+  const { code, message } = (error ?? {}) as { readonly code?: unknown; readonly message?: unknown };
   if (code === 'ERR_WORKER_OUT_OF_MEMORY') return outOfMemory(settings);
   const exit = /^worker exited with code: (-?\d+)$/.exec(String(message));
   if (exit !== null) return `process.exit(${exit[1]})`;

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { createFifo } from '../src/fifo.ts';
 import { createFrameReader, encodeFrame, encodeFrameOf, FRAME_BYTES_MAX } from '../src/frames.ts';
+import { describeCrash, endForLog } from '../src/explain.ts';
 import { fastTaskCallsMax, laneOf, learn, newProfile, slowTaskCalls } from '../src/lanes.ts';
 import { settleUnfinished, type UnfinishedCall } from '../src/settle.ts';
 
@@ -38,6 +39,21 @@ describe('frames', () => {
     expect(() => createFrameReader(() => {})(header)).toThrow(RangeError);
     expect(() => encodeFrame('x'.repeat(FRAME_BYTES_MAX + 1))).toThrow(RangeError);
   });
+});
+
+const SETTINGS = {
+  tools_dirs: [],
+  threads: 1,
+  calls_in_flight_per_thread: 1,
+  thread_memory_mb: 64,
+  thread_idle_ms: 1,
+  load_timeout_ms: 1,
+};
+
+test('whatever a tool throws in an idle thread can be told of', () => {
+  for (const thrown of [null, undefined, 0, 'words']) {
+    expect(endForLog(describeCrash(thrown, SETTINGS))).toBe('uncaught error');
+  }
 });
 
 describe('lanes', () => {
