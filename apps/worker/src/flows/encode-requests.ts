@@ -18,7 +18,7 @@ import {
   type UnsendableRequest,
 } from './fit-requests.ts';
 import { openEncoder } from './open-encoder.ts';
-import { openPageSizes } from './page-sizes.ts';
+import { openPageSizes, type PageSizes } from './page-sizes.ts';
 import { readRequests } from './read-requests.ts';
 import { createUtf8Blocks } from './utf8-blocks.ts';
 
@@ -40,6 +40,7 @@ export async function encodeRequests(
   lease: HeldLease,
 ): Promise<Encoding> {
   const samples = new Map<string, TokenSample>();
+  const sizes = openPageSizes(deps, batch.id, requests);
   const pass: EncodingPass = {
     batch,
     lease,
@@ -48,17 +49,13 @@ export async function encodeRequests(
     batches: new Set(),
     unsendable: [],
     calibrations: await readTokenCalibrations(deps.db),
+    sizes,
   };
-  const sizes = openPageSizes(deps, batch.id, requests);
   for (let from = 0; from < requests;) {
     lease.signal.throwIfAborted();
     const to = from + (await sizes.next(from));
     const page = await readRequests(deps, deps.db, batch.id, from, to);
     if (!(await appendPage(deps, pass, page, { from, to }))) break;
-    sizes.learn(
-      page.length,
-      page.reduce((sum, request) => sum + request.messages_json.length, 0),
-    );
     from = to;
   }
   return {
@@ -76,6 +73,7 @@ interface EncodingPass {
   readonly batches: Set<string>;
   readonly unsendable: UnsendableRequest[];
   readonly calibrations: Calibrations;
+  readonly sizes: PageSizes;
 }
 
 /** Appends requests while they fit; false at the first that does not (one alone always goes: the provider judges it). */
@@ -85,8 +83,12 @@ async function appendPage(
   page: readonly SealedRequest[],
   range: { readonly from: number; readonly to: number },
 ): Promise<boolean> {
-  const { batch, lease, file, calibrations } = pass;
+  const { batch, lease, file, calibrations, sizes } = pass;
   let encoded = await encodePage(deps, pass, page);
+  sizes.learn(
+    page.length,
+    encoded.reduce((sum, { bytes }) => sum + bytes, 0),
+  );
   const tight = encoded.filter((each) => mayNotFit(each, calibrations));
   if (tight.length > 0) {
     const out = await fitRequests(deps, batch.id, lease, tight, calibrations);

@@ -7,7 +7,7 @@ const FEW = 20;
 const PAGE_FIRST = 160;
 const PAGE_GROWTH_MAX = 16;
 const PAGE_MAX = 2_000;
-const PAGE_CHARS = 4_000_000;
+const PAGE_BYTES = 4_000_000;
 /** Requests of a page whose sizes are known before it is read, and how many pages beyond the next are looked at with it. */
 const SAMPLES_PER_PAGE = 16;
 const PAGES_AHEAD = 8;
@@ -24,10 +24,10 @@ export interface PageSizes {
   /** Of the page that begins at this ordinal: at least one. */
   next(from: number): Promise<number>;
   /** Tells what the page came to. */
-  learn(requests: number, chars: number): void;
+  learn(requests: number, bytes: number): void;
 }
 
-/** Pages that stay about the same number of characters, whichever conversations are long. */
+/** Pages that stay about the same number of bytes, whichever requests are long. */
 export function openPageSizes(deps: Pick<FlowDeps, 'db'>, batchId: string, requests: number): PageSizes {
   let size = PAGE_FIRST;
   let samples: readonly Sample[] = [];
@@ -40,8 +40,8 @@ export function openPageSizes(deps: Pick<FlowDeps, 'db'>, batchId: string, reque
       if (known < from + wanted) samples = await lookAhead(deps, batchId, from, wanted, requests);
       return fittingSize(samples, from, wanted);
     },
-    learn(read, chars) {
-      const fitting = Math.floor((read * PAGE_CHARS) / Math.max(1, chars));
+    learn(read, bytes) {
+      const fitting = Math.floor((read * PAGE_BYTES) / Math.max(1, bytes));
       size = Math.max(1, Math.min(fitting, size * PAGE_GROWTH_MAX, PAGE_MAX));
     },
   };
@@ -73,7 +73,7 @@ function placesIn(from: number, to: number, stride: number): readonly number[] {
   );
 }
 
-/** `size`, or about as many as make a page where conversations are longer than those before. */
+/** `size`, or about as many as make a page where requests are longer than those before. */
 function fittingSize(samples: readonly Sample[], from: number, size: number): number {
   let bytes = 0;
   let at = from;
@@ -81,7 +81,7 @@ function fittingSize(samples: readonly Sample[], from: number, size: number): nu
     const count = Math.min(from + size, sample.to) - at;
     if (count <= 0) continue;
     const each = Math.max(1, sample.bytes);
-    const fitting = Math.floor((PAGE_CHARS - bytes) / each);
+    const fitting = Math.floor((PAGE_BYTES - bytes) / each);
     if (fitting < count) return Math.max(1, at - from + fitting);
     bytes += each * count;
     at += count;

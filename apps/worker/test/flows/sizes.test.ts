@@ -82,6 +82,50 @@ test('B46: long conversations behind short ones are not read in a page of the sh
   expect(Math.max(...pages.map(({ chars }) => chars))).toBeLessThan(9_000_000);
 });
 
+test('B46: requests that show long blocks are read and encoded a few at a time, and a shared block once a page', async () => {
+  const { worker, pages } = readingPages();
+  const blocks: number[] = [];
+  const db = worker.db.withPlugin({
+    transformQuery: ({ node }) => node,
+    transformResult({ result }) {
+      const read = result.rows.filter((row) => 'value' in row && 'read_only' in row);
+      if (read.length > 0) blocks.push(read.length);
+      return Promise.resolve(result);
+    },
+  });
+  const { id } = await house.submit(
+    Array.from({ length: 30 }, (_, index) => ({
+      input: `short ${index}`,
+      isolated: true,
+      ...(index === 0 ? { blocks: { notes: 'x'.repeat(500_000) } } : { same_agent_as: 0 }),
+    })),
+  );
+  await house.drive({ ...worker, db });
+  expect((await house.runsOf(id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
+  expect(pages.map(({ requests }) => requests)).toEqual([7, 7, 7, 7, 2]);
+  expect(blocks).toEqual([1, 1, 1, 1, 1]);
+});
+
+test('B46: pages are as large as their requests as sent allow, whatever makes these long', async () => {
+  const { worker, pages } = readingPages();
+  const manual = {
+    name: 'consult',
+    kind: 'client' as const,
+    description: 'x'.repeat(40_000),
+    input_schema: { type: 'object' },
+    side_effects: 'none' as const,
+    return_char_limit: 1_000,
+    timeout_ms: 1_000,
+    requires_approval: false,
+  };
+  const { id } = await house.submit(
+    Array.from({ length: 280 }, (_, index) => ({ input: `short ${index}`, client_tools: [manual] })),
+  );
+  await house.drive(worker);
+  expect((await house.runsOf(id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
+  expect(pages.map(({ requests }) => requests)).toEqual([160, 98, 22]);
+});
+
 test('a body never holds more requests than the provider takes, though whole chunks were sealed', async () => {
   const worker = house.worker();
   await house.submit(Array.from({ length: 30 }, (_, index) => ({ input: `${index}` })));

@@ -87,16 +87,25 @@ export async function readSealedRequests(
   return rows;
 }
 
-/** Bytes of the messages of requests with these ordinals, in their order. Served as the requests are. */
+/**
+ * About the bytes of requests with these ordinals, in their order: messages, the summary of earlier ones, blocks and system
+ * prompt. Served as the requests are, and by the primary keys of block_revision and definition.
+ */
 export async function readRequestBytes(
   db: Database,
   providerBatchId: string,
   ordinals: readonly number[],
 ): Promise<readonly number[]> {
   const { rows } = await sql<{ bytes: number }>`
-    select coalesce((select sum(octet_length(content::text)) from message
-                      where conversation_id = r.conversation_id and shown
-                        and seq between s.context_from_seq and s.context_to_seq), 0)::float8 as bytes
+    select (coalesce((select sum(octet_length(content::text)) from message
+                       where conversation_id = r.conversation_id and shown
+                         and seq between s.context_from_seq and s.context_to_seq), 0)
+          + coalesce((select octet_length(summary) from conversation_summary
+                       where conversation_id = r.conversation_id and to_seq = s.summary_to_seq), 0)
+          + coalesce((select sum((select octet_length(value) + coalesce(octet_length(description), 0) from block_revision
+                                   where block_id = ref.id and revision = ref.revision))
+                        from unnest(s.block_ids, s.block_revisions) as ref(id, revision)), 0)
+          + coalesce((select octet_length(system) from definition where id = r.definition_id), 0))::float8 as bytes
       from step s join run r on r.id = s.run_id
      where s.provider_batch_id = ${providerBatchId}::uuid and s.ordinal = any(${[...ordinals]}::int[])
      order by s.ordinal
@@ -121,7 +130,10 @@ export async function readShownSeqs(
   return new Map(rows.map((row) => [row.ordinal, row.seqs]));
 }
 
-/** Blocks at given revisions, keyed `<block id>/<revision>`; no revision keeps a label, so each has its present one. */
+/**
+ * Blocks at given revisions, keyed `<block id>/<revision>`; no revision keeps a label, so each has its present one. One that is
+ * named many times is sent once.
+ */
 export async function readBlocksAt(
   db: Database,
   refs: readonly { readonly block_id: string; readonly revision: number }[],
@@ -129,7 +141,9 @@ export async function readBlocksAt(
   if (refs.length === 0) return new Map();
   const { rows } = await sql<BlockView>`
     select b.id as block_id, r.revision, b.label, r.description, r.value, r.char_limit, r.read_only
-      from unnest(${refs.map((ref) => ref.block_id)}::uuid[], ${refs.map((ref) => ref.revision)}::int[]) as ref(id, revision)
+      from (select distinct id, revision
+              from unnest(${refs.map((ref) => ref.block_id)}::uuid[], ${refs.map((ref) => ref.revision)}::int[])
+                as given(id, revision)) ref
       join block b on b.id = ref.id
       join block_revision r on r.block_id = ref.id and r.revision = ref.revision
   `.execute(db);

@@ -23,6 +23,7 @@ import {
   readBatchStates,
   readDueWork,
   readOpenSteps,
+  readRequestBytes,
   readStalePrefixes,
   readRunsToDecide,
   readSealedRequests,
@@ -308,8 +309,13 @@ describe.each(['never counted', 'counted before the last step', 'counted while n
           lease!.id,
           Array.from({ length: CHUNK }, (_, index) => 5_000 + index),
         );
+        await readRequestBytes(
+          trx,
+          lease!.id,
+          Array.from({ length: CHUNK / 4 }, (_, index) => 5_000 + index),
+        );
         await readOpenSteps(trx, lease!.id, CHUNK);
-      }, 6);
+      }, 7);
     });
 
     test('so does a sweep, however many runs there are', async () => {
