@@ -44,7 +44,7 @@ export async function keepBlocks(
 /**
  * Locks every block attached to these agents, in block id order (after runs that wait or act, before those in flight and
  * before conversations), and reads each at its head revision, in attach order per agent. Shared blocks come once per agent that
- * holds them. One that is attached while others are waited for is not among them: it is not locked.
+ * holds them, their texts are sent once. One that is attached while others are waited for is not among them: it is not locked.
  */
 export async function lockBlocksOfAgents(
   trx: Tx,
@@ -57,8 +57,9 @@ export async function lockBlocksOfAgents(
        for no key update of b
   `.execute(trx);
   // A second statement: it sees what the locks were waited for.
-  const { rows } = await sql<LockedBlock>`
-    select ab.agent_id, b.id as block_id, r.revision, b.label, r.description, r.value, r.char_limit, r.read_only,
+  const { rows } = await sql<Omit<LockedBlock, 'value'> & { readonly value: string | null }>`
+    select ab.agent_id, b.id as block_id, r.revision, b.label, r.description, r.char_limit, r.read_only,
+           case when row_number() over (partition by b.id) = 1 then r.value end as value,
            r.run_id as writer_run_id, b.conflict_policy
       from agent_block ab
       join block b on b.id = ab.block_id
@@ -66,6 +67,11 @@ export async function lockBlocksOfAgents(
      where ab.agent_id = any(${agentIds}::uuid[])
      order by ab.agent_id, ab.position
   `.execute(trx);
+  const texts = new Map(
+    rows.flatMap(({ block_id, value }) => (value === null ? [] : [[block_id, value] as const])),
+  );
   const held = new Set(locked.map((block) => block.id));
-  return rows.filter((block) => held.has(block.block_id));
+  return rows
+    .filter((block) => held.has(block.block_id))
+    .map((block) => ({ ...block, value: block.value ?? texts.get(block.block_id) ?? '' }));
 }

@@ -124,6 +124,35 @@ describe('locking blocks', () => {
     ]);
   });
 
+  test('sends the text of a shared block once, however many agents hold it', async () => {
+    const fleet = await acceptFleet(db, 3);
+    const shared = newId();
+    await inTransaction(db, async (trx) => {
+      const content = aBlock({ label: 'shared', value: 'long' });
+      await createBlocks(trx, DEFAULT_PROJECT_ID, [{ id: shared, ...content }]);
+    });
+    for (const id of fleet.agent_ids)
+      await inTransaction(db, (trx) => attachBlock(trx, DEFAULT_PROJECT_ID, id, shared));
+    const sent: unknown[] = [];
+    const listening = db.withPlugin({
+      transformQuery: ({ node }) => node,
+      transformResult({ result }) {
+        sent.push(
+          ...result.rows.flatMap(({ value }) => (value === undefined || value === null ? [] : [value])),
+        );
+        return Promise.resolve(result);
+      },
+    });
+    const blocks = await inTransaction(listening, (trx) => lockBlocksOfAgents(trx, fleet.agent_ids));
+    expect(blocks.map((block) => [block.agent_id, block.label, block.value])).toEqual(
+      [...fleet.agent_ids].sort().flatMap((id) => [
+        [id, 'human', 'Name: unknown'],
+        [id, 'shared', 'long'],
+      ]),
+    );
+    expect(sent.toSorted()).toEqual(['Name: unknown', 'Name: unknown', 'Name: unknown', 'long']);
+  });
+
   test('gives none that it does not hold, though it was attached while it waited for the others', async () => {
     const fleet = await acceptFleet(db, 1);
     const [agentId = ''] = fleet.agent_ids;
