@@ -35,11 +35,12 @@ import {
 import type { FlowDeps } from './deps.ts';
 import { outputTokensMax, type Calibrations, type SizedRequest } from './fit-requests.ts';
 import { openEncoder, type RequestText } from './open-encoder.ts';
+import { openPageSizes } from './page-sizes.ts';
 import { readRequests } from './read-requests.ts';
 import { tallySlot } from './settle-open-steps.ts';
 
-/** Requests that are encoded at a time to learn their size. */
-const PAGE = 100;
+/** Requests that are encoded at a time to learn their size: fewer where they are long. */
+const PAGE_MAX = 100;
 
 /** What became of the sealed steps of capped batches. */
 export interface Reserved {
@@ -69,8 +70,12 @@ export async function reserveBudgets(
   const waiting: string[] = [];
   const short = new Set<string>();
   const paused: { batch_id: string; reason: string }[] = [];
-  for (let from = 0; from < asking.length; from += PAGE) {
-    const page = asking.slice(from, from + PAGE);
+  const sizes = openPageSizes({ db: trx }, sealed.id, (asking.at(-1)?.ordinal ?? 0) + 1);
+  for (let at = 0; at < asking.length;) {
+    const from = asking[at]?.ordinal ?? 0;
+    const to = from + (await sizes.next(from));
+    const page = asking.slice(at, at + PAGE_MAX).filter(({ ordinal }) => ordinal < to);
+    at += page.length;
     waiting.push(...page.filter((run) => short.has(run.batch_id)).map((run) => run.run_id));
     const open = page.filter((run) => !short.has(run.batch_id));
     if (open.length === 0) continue;

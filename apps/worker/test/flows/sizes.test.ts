@@ -106,6 +106,22 @@ test('B46: requests that show long blocks are read and encoded a few at a time, 
   expect(blocks).toEqual([1, 1, 1, 1, 1]);
 });
 
+test('B46: long requests of a capped batch are measured a few at a time, too', async () => {
+  const { worker, pages } = readingPages();
+  const { id } = await house.submit(
+    Array.from({ length: 30 }, (_, index) => ({
+      input: `short ${index}`,
+      isolated: true,
+      ...(index === 0 ? { blocks: { notes: 'x'.repeat(500_000) } } : { same_agent_as: 0 }),
+    })),
+    { cap: { cost_nanousd: 1_000_000_000_000, output_tokens: null } },
+  );
+  await house.drive(worker);
+  expect((await house.runsOf(id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
+  // When they are sealed, where the last few are read whatever their size, and when they are sent.
+  expect(pages.map(({ requests }) => requests)).toEqual([7, 7, 16, 7, 7, 7, 7, 2]);
+});
+
 test('B46: pages are as large as their requests as sent allow, whatever makes these long', async () => {
   const { worker, pages } = readingPages();
   const manual = {
