@@ -107,8 +107,8 @@ export {
   type ToolCallState,
 } from './machine/tool-call.ts';
 export {
-  isCutOffInCall,
   isOutage,
+  needsTokens,
   type ErrorClass,
   type StepAnswer,
   type StepOutcome,

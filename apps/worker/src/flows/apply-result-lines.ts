@@ -6,7 +6,7 @@ import {
   decideAfterTools,
   decodeResultLine,
   fromCustomId,
-  isCutOffInCall,
+  needsTokens,
   isError,
   parseModelHandle,
   salvageCustomId,
@@ -199,7 +199,9 @@ async function decideChunk(
   );
   const atLimit = await readStepsAtLimit(
     trx,
-    [...entries.values()].filter(({ outcome }) => isCutOffInCall(outcome)).map(({ key }) => key),
+    [...entries.values()]
+      .filter(({ key, outcome }) => needsTokens(outcome, runs.get(key.run_id)?.summarises_to_seq != null))
+      .map(({ key }) => key),
     outputMaxima(deps.settings.prices),
   );
   // A batch may have been cancelled while calls were made.

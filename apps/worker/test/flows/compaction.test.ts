@@ -503,6 +503,39 @@ describe('a prompt that the provider finds too long, although the window of its 
     expect({ booked, twice }).toEqual({ booked: billed, twice: 0 });
   });
 
+  test('is summarised with twice the tokens of a summary that was cut off, though its own answer was cut off before', async () => {
+    const { control } = house.simulator;
+    const once = (contains: string, script: string): unknown =>
+      control.addRule({
+        op: 'request',
+        match: { contains, times: 1 },
+        outcome: { type: 'script', script, args: {} },
+      });
+    const { provider, sent } = recording();
+    const worker = house.worker({ provider });
+    const first = await house.submit([
+      { input: letter('one', 300_000), agent, blocks: { notes: '' }, tools: ['core_memory_append'] },
+    ]);
+    await house.drive(worker);
+    for (const script of ['maxTokensMidToolUse', 'contextExceeded']) once('two ⟦', script);
+    once('<transcript>', 'maxTokensText');
+    summariseAs('The first letter was long.');
+    const batch = await house.submit([{ input: letter('two', 3_000), agent_id: first.agent_ids[0]! }]);
+    await house.drive(worker);
+    expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'completed', stop_reason: 'end_turn' }]);
+    expect((await outcomes(batch.run_ids[0])).map(({ state, is_summary }) => [state, is_summary])).toEqual([
+      ['errored', false],
+      ['errored', false],
+      ['errored', true],
+      ['done', true],
+      ['done', false],
+    ]);
+    const [cut = 0, again] = sent.filter(isSummaryRequest).map(({ max_tokens }) => max_tokens);
+    expect(again).toBe(2 * cut);
+    const { billed, booked } = await money();
+    expect(booked).toBe(billed);
+  });
+
   test('is summarised once, whenever its worker dies on the way', async () => {
     for (const point of ['submit.after_fit', 'submit.after_write_ahead', 'submit.after_post'] as const) {
       summariseAs(`The first letter was long, said ${point}.`);

@@ -64,7 +64,8 @@ function afterSummary(run: RunFacts, key: StepKey, answer: StepAnswer, policy: R
       'context_overflow',
       'The conversation is too long, and its summary did not come to an end.',
     );
-    const move = hasNoRoom || isBoosted(run) ? gaveUp : run.is_overdue === true ? overdueMove : boosted(run);
+    const isLost = hasNoRoom || run.is_at_token_limit === true || run.attempt >= ATTEMPT_MAX;
+    const move = isLost ? gaveUp : run.is_overdue === true ? overdueMove : boosted(run);
     return decided(run, key, 'error', 'summary cut off', { answer, error }, [], ifCancelling(run, move));
   }
   const isUsable = stop_reason !== null && stop_reason !== 'refusal';

@@ -23,7 +23,7 @@ export interface RunFacts {
   readonly trail: Trail | null;
   /** The last message that the step under way summarises; null where it is an ordinary one. */
   readonly summarises_to_seq: number | null;
-  /** Its step under way has the most tokens for an answer that it can have. Default false. */
+  /** Its step under way has the most tokens that it can have: for a summary, twice those of one cut off. Default false. */
   readonly is_at_token_limit?: boolean;
   /** Its deadline has passed: it takes no further step. Default false. */
   readonly is_overdue?: boolean;

@@ -40,10 +40,10 @@ export type StepOutcome =
   /** The result file, complete as far as can be told, has no line for it; or the provider lost the batch. */
   | { readonly kind: 'missing' };
 
-/** An answer that ended amid a tool call for want of tokens: how many it could have had decides what becomes of it. */
-export function isCutOffInCall(outcome: StepOutcome): boolean {
+/** An answer that ended amid a tool call or a summary for want of tokens: how many it could have had decides its fate. */
+export function needsTokens(outcome: StepOutcome, isSummary: boolean): boolean {
   if (outcome.kind !== 'answered' || outcome.answer.stop_reason !== 'max_tokens') return false;
-  return outcome.answer.content.some(({ type }) => type === 'tool_use');
+  return isSummary || outcome.answer.content.some(({ type }) => type === 'tool_use');
 }
 
 /** Lines from which on their errors, taken together, say something about the provider. */

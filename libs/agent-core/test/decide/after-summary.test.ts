@@ -75,10 +75,15 @@ describe('the answer of a step that summarises', () => {
       run: { state: 'ready', step_number: 2, attempt: 3, failures: 1, token_boost: 1, delay_ms: 0 },
     });
     const gaveUp = { state: 'failed', stop_reason: 'context_overflow' };
-    for (const last of [{ token_boost: 1 }, { attempt: 255 }])
+    for (const last of [{ token_boost: 1, is_at_token_limit: true }, { attempt: 255 }])
       expect(decide(cut, last)).toMatchObject({ summary: null, run: gaveUp });
     expect(decide(cut, { is_overdue: true }).run).toMatchObject({ state: 'failed', stop_reason: 'deadline' });
     expect(decide(cut, { batch_state: 'cancelling' }).run).toMatchObject({ state: 'cancelled' });
+  });
+
+  test('that was cut off is asked for once more, though the step it took the place of was, too', () => {
+    const cut = answered('max_tokens', [text('Half of')]);
+    expect(decide(cut, { token_boost: 1 }).run).toMatchObject({ state: 'ready', token_boost: 2 });
   });
 
   test('for which the model had no room ends the run: twice the tokens would not help', () => {
