@@ -30,6 +30,9 @@ import {
 /** Connections that an embedded server allows at least: workers may be added. */
 const EMBEDDED_CONNECTIONS_MIN = 200;
 
+/** Ports on which the first API may try to listen. */
+const API_STARTS_MAX = 5;
+
 /** The credential of our workers. */
 const CREDENTIAL = 'default';
 
@@ -122,8 +125,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     if (provider.simulator !== null) starts.set('simulator', provider.startAgain);
     const apiKey = (process.env.NIGHTSHIFT_API_KEY ?? '') || keptApiKey(dataDir);
     const host = options.apiEnv?.['HOST'];
-    const port = await freePort(options.port, options.portIsFixed ?? false, host);
-    const apiUrl = `http://${hostToAsk(host)}:${port}`;
+    const portIsFixed = options.portIsFixed === true && options.port !== 0;
+    let port = await freePort(options.port, portIsFixed, host);
+    const apiUrlNow = (): string => `http://${hostToAsk(host)}:${port}`;
     const startApi = async (): Promise<StackProcess> => {
       const api = startProcess(
         'api',
@@ -144,12 +148,24 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       );
       atWork.push(api);
       try {
-        await untilHealthy(apiUrl, api);
+        await untilHealthy(apiUrlNow(), api);
       } catch (error) {
         await api.kill();
         throw error;
       }
       return api;
+    };
+    const startApiFirst = async (): Promise<StackProcess> => {
+      for (let tries = 1; ; tries++) {
+        try {
+          return await startApi();
+        } catch (error) {
+          // Somebody took the port since it was looked at.
+          const isTaken = (error as Error).message.includes('EADDRINUSE');
+          if (!isTaken || portIsFixed || tries === API_STARTS_MAX) throw error;
+          port = await findFreePort();
+        }
+      }
     };
     starts.set('api', startApi);
     const workers: StackProcess[] = [];
@@ -186,9 +202,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     };
     const names = Array.from({ length: options.workers }, (_, index) => `worker-${index + 1}`);
     for (const name of names) starts.set(name, () => addWorker(name));
-    const started = await Promise.all([startApi(), ...names.map(addWorker)]);
+    const started = await Promise.all([startApiFirst(), ...names.map(addWorker)]);
     return {
-      apiUrl,
+      apiUrl: apiUrlNow(),
       apiKey,
       databaseUrl: postgres.url,
       queueUrl,
@@ -335,22 +351,28 @@ async function freePort(wanted: number, isFixed: boolean, host = '127.0.0.1'): P
 /** Milliseconds that the API may take to answer. */
 const READY_MS = 60_000;
 
+/** Resolves when `api` itself is ready: before it listens, whoever else has its port may answer there. */
 async function untilHealthy(apiUrl: string, api: StackProcess): Promise<void> {
   const settled = new AbortController();
   const signal = AbortSignal.any([settled.signal, AbortSignal.timeout(READY_MS)]);
   const answers = async (): Promise<void> => {
+    await api.firstLine((line) => (line.startsWith('Nightshift API at ') ? true : undefined));
     while (!signal.aborted) {
       const answer = await fetch(`${apiUrl}/readyz`, { signal }).catch(() => undefined);
       if (answer?.ok === true) return;
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
-    throw new Error(`The API was not ready within ${READY_MS / 1000} s.`);
   };
   const gone = api.failure.then((failure) => {
     throw failure;
   });
+  const late = new Promise<never>((_, reject) => {
+    signal.addEventListener('abort', () => {
+      reject(new Error(`The API was not ready within ${READY_MS / 1000} s.`));
+    });
+  });
   try {
-    await Promise.race([answers(), gone]);
+    await Promise.race([answers(), gone, late]);
   } finally {
     settled.abort();
   }

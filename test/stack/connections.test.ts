@@ -1,8 +1,11 @@
+import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { Server, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { startEmbeddedPostgres } from '../../libs/services/src/index.ts';
+import { findFreePort, startEmbeddedPostgres } from '../../libs/services/src/index.ts';
 import { startStack } from '../../scripts/stack/stack.ts';
 
 vi.setConfig({ testTimeout: 120_000 });
@@ -46,5 +49,36 @@ test('a server of the own that allows fewer is refused before anything is writte
     );
   } finally {
     await postgres.stop();
+  }
+});
+
+test('an API whose port somebody takes as it starts goes to another one, and its URL is never that of a stranger', async () => {
+  const port = await findFreePort();
+  const stranger = createServer((_, response) => response.end());
+  const close = Server.prototype.close;
+  const takePort = (): Promise<void> => {
+    const spy = vi.spyOn(Server.prototype, 'close').mockImplementation(function (this: Server, done) {
+      const isProbe = (this.address() as AddressInfo | null)?.port === port;
+      return close.call(this, () => {
+        if (!isProbe) return done?.();
+        spy.mockRestore();
+        stranger.listen(port, '127.0.0.1', () => done?.());
+      });
+    });
+    return Promise.resolve();
+  };
+  const stack = await startStack({ ...PARTS, port, dataDir: dir, workers: 0, look: takePort });
+  try {
+    expect(stranger.listening).toBe(true);
+    expect(new URL(stack.apiUrl).port).not.toBe(String(port));
+    const answer = await fetch(`${stack.apiUrl}/v1/agents/`, {
+      headers: { authorization: `Bearer ${stack.apiKey}` },
+    });
+    expect(await answer.json()).toEqual([]);
+  } finally {
+    await stack.stop();
+    stranger.closeAllConnections();
+    stranger.close();
+    await once(stranger, 'close');
   }
 });

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
@@ -183,11 +184,11 @@ test('what a killed simulator has forgotten is sent again, and applied once', as
   }
 });
 
-test('a process that cannot be brought back ends the service, with the reason and the log', async () => {
+test('a process that cannot be brought back ends the service, with the reason and the log, whoever answers in its place', async () => {
   const service = start();
   const { port } = new URL(await untilUp(service));
   process.kill(pidOf(service, 'api/src/main.ts'), 'SIGKILL');
-  const squatter = createServer();
+  const squatter = createHttpServer((_, response) => response.end());
   try {
     await vi.waitFor(
       async () => {
@@ -199,6 +200,7 @@ test('a process that cannot be brought back ends the service, with the reason an
     expect(await service.ended).toBe(1);
   } finally {
     squatter.close();
+    squatter.closeAllConnections();
   }
   expect(service.shown()).toMatch(
     /api ended \(code 1\) before it was ready: .*EADDRINUSE.*\nIts log: .*api\.log\n/,
