@@ -2,9 +2,9 @@
 // All failures of all checks are shown before it ends, and the last line is `N passed, N failed, N skipped`, where a
 // failed check counts as one.
 
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { constants, tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
 import { closingLine, type TestCounts } from '../test/reporter.ts';
 
@@ -42,6 +42,16 @@ const CHECKS: readonly Check[] = [
   { name: 'formatting', command: ['prettier', '--check', '--log-level=warn', '.'] },
 ];
 
+/** The first signal that asked this process to end. */
+let told: NodeJS.Signals | undefined;
+let running: ChildProcess | undefined;
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+  process.on(signal, () => {
+    told ??= signal;
+    // Ctrl-C in a terminal reaches the child by itself, and twice would mean "at once".
+    if (signal !== 'SIGINT' || !process.stdin.isTTY) running?.kill(signal);
+  });
+
 async function main(filters: string[]): Promise<number> {
   let failedChecks = 0;
   if (filters.length > 0)
@@ -49,6 +59,7 @@ async function main(filters: string[]): Promise<number> {
   else for (const check of CHECKS) if (!(await passes(check))) failedChecks += 1;
 
   const tests = await runTests(filters);
+  endIfTold();
   const total = { ...tests, failed: tests.failed + failedChecks };
   console.log(closingLine(total));
   return total.failed === 0 ? 0 : 1;
@@ -58,6 +69,7 @@ async function main(filters: string[]): Promise<number> {
 async function passes({ name, command }: Check): Promise<boolean> {
   const started = performance.now();
   const { exitCode, output } = await run(command, 'collect');
+  endIfTold();
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
   console.log(`${exitCode === 0 ? 'ok    ' : 'FAILED'} ${name} (${seconds} s)`);
   if (exitCode !== 0) console.log(`${output.trimEnd()}\n`);
@@ -113,17 +125,12 @@ function run(
       ...environment,
     },
   });
-  const pass = (signal: NodeJS.Signals): void => void child.kill(signal);
-  process.on('SIGTERM', pass);
-  // Ctrl-C reaches the child by itself; this process stays to tell how it ended.
-  process.on('SIGINT', ignore);
+  running = child;
   const chunks: Buffer[] = [];
   child.stdout?.on('data', (chunk: Buffer) => chunks.push(chunk));
   child.stderr?.on('data', (chunk: Buffer) => chunks.push(chunk));
   return new Promise((settle) => {
     const end = (exitCode: number, output: string): void => {
-      process.off('SIGTERM', pass);
-      process.off('SIGINT', ignore);
       settle({ exitCode, output });
     };
     child.once('error', (error) => end(127, `${program}: ${error.message}`));
@@ -131,8 +138,9 @@ function run(
   });
 }
 
-function ignore(): void {
-  // On purpose.
+/** Ends this process if it was told to while the last command ran. */
+function endIfTold(): void {
+  if (told !== undefined) process.exit(128 + constants.signals[told]);
 }
 
 process.exitCode = await main(process.argv.slice(2));
