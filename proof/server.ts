@@ -24,7 +24,7 @@ export async function startProofServer(): Promise<ProofServer> {
   const socketDir = join(dataDir, 'cluster');
   return {
     // A statement is mostly its way there and back: a socket of the file system is shorter than one of the network.
-    url: canHold(socketDir) ? `${postgres.url}?host=${encodeURIComponent(socketDir)}` : postgres.url,
+    url: canHold(socketDir) ? `${postgres.url}&host=${encodeURIComponent(socketDir)}` : postgres.url,
     async stop() {
       await postgres.stop();
       rmSync(dataDir, { recursive: true, force: true });

@@ -123,8 +123,9 @@ async function accepts(url: string): Promise<boolean> {
   }
 }
 
+/** Says that there is no TLS: a PGSSLMODE that is meant for another server counts where a URL says nothing. */
 function serverUrl(password: string, port: number): string {
-  return `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
+  return `postgres://postgres:${password}@127.0.0.1:${port}/postgres?sslmode=disable`;
 }
 
 /** Makes the directory if need be and takes it for this process; the result gives it back. */

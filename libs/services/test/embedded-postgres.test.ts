@@ -97,6 +97,13 @@ describe('an embedded PostgreSQL', () => {
     await expect(ask(wrong.href, 'select 1')).rejects.toMatchObject({ code: '28P01' });
   });
 
+  test('is reached whatever PGSSLMODE asks of other servers', async () => {
+    vi.stubEnv('PGSSLMODE', 'require');
+    cleanups.push(() => void vi.unstubAllEnvs());
+    const { url } = await start(usedDirectory);
+    expect(await ask(url, 'select 1 as one')).toEqual([{ one: 1 }]);
+  });
+
   test('keeps its data and its password over a restart', async () => {
     const dataDir = join(newDirectory(), 'made', 'on', 'demand');
     const first = await start(dataDir);
