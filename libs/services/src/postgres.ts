@@ -93,6 +93,26 @@ export async function checkPostgres(databaseUrl: string): Promise<void> {
   const place = safeUrl(databaseUrl);
   if (!/^postgres(ql)?:/.test(place))
     throw new Error(`DATABASE_URL must look like postgres://user:password@host:5432/database.`);
+  const server = await lookAt(databaseUrl).catch((error: unknown) => {
+    throw explain(error, place);
+  });
+  if (server === undefined) throw new Error(`DATABASE_URL (${place}) answers, but not like PostgreSQL.`);
+  if (server.version < OLDEST_VERSION)
+    throw new Error(
+      `${place} is PostgreSQL ${server.version}; use ${OLDEST_VERSION} or newer (18 is tested most).`,
+    );
+  if (server.encoding !== 'UTF8')
+    throw new Error(`${place} is encoded in ${server.encoding}; create a database with encoding UTF8.`);
+  if (server.standby) throw new Error(`${place} is a read-only standby; point DATABASE_URL at the primary.`);
+}
+
+interface Server {
+  readonly version: number;
+  readonly encoding: string;
+  readonly standby: boolean;
+}
+
+async function lookAt(databaseUrl: string): Promise<Server | undefined> {
   const client = new pg.Client({
     connectionString: databaseUrl,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
@@ -101,22 +121,11 @@ export async function checkPostgres(databaseUrl: string): Promise<void> {
   client.on('error', () => undefined);
   try {
     await client.connect();
-    const { rows } = await client.query<{ version: number; encoding: string; standby: boolean }>(
+    const { rows } = await client.query<Server>(
       `select current_setting('server_version_num')::int / 10000 as version,
               current_setting('server_encoding') as encoding, pg_is_in_recovery() as standby`,
     );
-    const [server] = rows;
-    if (server === undefined) throw new Error(`DATABASE_URL (${place}) answers, but not like PostgreSQL.`);
-    if (server.version < OLDEST_VERSION)
-      throw new Error(
-        `${place} is PostgreSQL ${server.version}; use ${OLDEST_VERSION} or newer (18 is tested most).`,
-      );
-    if (server.encoding !== 'UTF8')
-      throw new Error(`${place} is encoded in ${server.encoding}; create a database with encoding UTF8.`);
-    if (server.standby)
-      throw new Error(`${place} is a read-only standby; point DATABASE_URL at the primary.`);
-  } catch (error) {
-    throw explain(error, place);
+    return rows[0];
   } finally {
     await client.end().catch(() => undefined);
   }
@@ -124,8 +133,7 @@ export async function checkPostgres(databaseUrl: string): Promise<void> {
 
 function explain(error: unknown, place: string): Error {
   const { code, message } = error as NodeJS.ErrnoException;
-  const next = NEXT_STEPS[code ?? ''] ?? (message.includes('timeout') ? NEXT_STEPS.ETIMEDOUT : undefined);
-  if (code === undefined && next === undefined) return error as Error;
+  const next = NEXT_STEPS[code ?? ''] ?? NEXT_STEPS_BY_WORDS.find(([words]) => words.test(message))?.[1];
   return new Error(
     `Cannot use the PostgreSQL of DATABASE_URL, ${place}: ${message || code}. ${next ?? ''}`.trim(),
     {
@@ -147,3 +155,11 @@ const NEXT_STEPS: Readonly<Record<string, string>> = {
   '53300': 'The server has no connection left: raise its max_connections or end others.',
   '57P03': 'The server is starting or stopping: try again in a moment.',
 };
+
+/** For what the driver refuses without a code. */
+const NEXT_STEPS_BY_WORDS: readonly (readonly [RegExp, string | undefined])[] = [
+  [/timeout/, NEXT_STEPS.ETIMEDOUT],
+  [/^SASL.*password/, 'The server wants a password: put one in DATABASE_URL, or in PGPASSWORD.'],
+  [/does not support SSL/, 'Add sslmode=disable to the query of DATABASE_URL, or unset PGSSLMODE.'],
+  [/^URI malformed/, 'Write a % in the user or the password of DATABASE_URL as %25.'],
+];

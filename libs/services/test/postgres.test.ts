@@ -126,6 +126,17 @@ describe('a server that cannot be used is named together with the next step, wit
     ['no such database', changed((u) => (u.pathname = '/no_such_database')), /Create that database/],
     ['another scheme', withPassword(url).replace(/^postgres/, 'mysql'), /must look like/],
     ['no URL at all', 'localhost', /must look like/],
+    ['no password', changed((u) => (u.password = '')), /DATABASE_URL, .*SASL.*put one in DATABASE_URL/],
+    [
+      'a server without TLS',
+      withPassword(changed((u) => (u.search = '?sslmode=verify-full'))),
+      /DATABASE_URL, .*SSL.*Add sslmode=disable/,
+    ],
+    [
+      'a URL that cannot be decoded',
+      withPassword(url).replace('//postgres:', '//%ff:'),
+      /DATABASE_URL, .*URI malformed.*as %25/,
+    ],
   ])('%s', async (_, given, expected) => {
     const error = await checkPostgres(given).then(
       () => undefined,
