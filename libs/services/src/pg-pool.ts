@@ -44,7 +44,8 @@ const UUIDS = /^\{[0-9a-f,-]+\}$/;
 export function createPool(options: PoolOptions): pg.Pool {
   const statementTimeoutMs = options.statementTimeoutMs ?? 60_000;
   const pool = new pg.Pool({
-    connectionString: options.url,
+    // Options in the URL win over the pool's, so ours are added to them there.
+    connectionString: options.url.replace(/[?&]options=[^&#]*/g, '$&%20-c%20timezone=UTC'),
     application_name: options.applicationName ?? 'nightshift',
     max: options.max ?? 10,
     statement_timeout: statementTimeoutMs,

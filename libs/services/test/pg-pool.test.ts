@@ -89,6 +89,15 @@ describe('limits', () => {
     expect(rows).toEqual([{ statement: '4s', lock: '3s', idle: '2s', name: 'pool-test' }]);
   });
 
+  test('options that the URL brings are kept, and sessions run in UTC all the same', async () => {
+    const own = new URL(url);
+    own.searchParams.set('options', '-c timezone=Asia/Tokyo -c work_mem=5MB');
+    const { rows } = await open({ url: own.href }).query(
+      `select current_setting('timezone') as zone, current_setting('work_mem') as memory`,
+    );
+    expect(rows).toEqual([{ zone: 'UTC', memory: '5MB' }]);
+  });
+
   test('a statement that takes too long is ended by the server, and the connection serves the next', async () => {
     const pool = open({ max: 1, statementTimeoutMs: 100 });
     await expect(pool.query('select pg_sleep(60)')).rejects.toMatchObject({ code: '57014' });
