@@ -67,7 +67,8 @@ export function given(name: string): string | undefined {
 
 /** Ends a script that cannot start: the message says what to do, and a stack trace would hide it. */
 export function endWith(error: unknown): never {
-  console.error((error as Error).message);
+  const { message, code } = error as NodeJS.ErrnoException;
+  console.error(message || (code ?? String(error)));
   process.exit(1);
 }
 

@@ -37,6 +37,23 @@ type PostgresWorker = Worker<
 
 /** Creates or upgrades BullMQ's tables. Any number of processes may do so at once. Rejects when Postgres is not there. */
 export async function migratePostgresQueue(target: QueueTarget): Promise<void> {
+  try {
+    await migrate(target);
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === '42501')
+      throw new QueueRefusedError(
+        `the role of QUEUE_URL may not create schema "${schema}" or tables in it: grant it CREATE on the database, or choose another queue`,
+        { cause: error },
+      );
+    throw new Error(
+      `Cannot use the PostgreSQL of QUEUE_URL (by default that of DATABASE_URL): ${message || code}`,
+      { cause: error },
+    );
+  }
+}
+
+async function migrate(target: QueueTarget): Promise<void> {
   const client = new pg.Client({
     connectionString: target.url,
     connectionTimeoutMillis: readyTimeoutMs,
@@ -46,12 +63,6 @@ export async function migratePostgresQueue(target: QueueTarget): Promise<void> {
   try {
     await client.connect();
     await runMigrations(client, schema);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== '42501') throw error;
-    throw new QueueRefusedError(
-      `the role of QUEUE_URL may not create schema "${schema}" or tables in it: grant it CREATE on the database, or choose another queue`,
-      { cause: error },
-    );
   } finally {
     await settles(client.end(), goodbyeMs);
   }

@@ -162,10 +162,12 @@ describe('Postgres', () => {
     }
   });
 
-  test('preparing a database that is away fails', async () => {
+  test('preparing a database that is away fails, and names QUEUE_URL', async () => {
     const url = new URL(database.url);
     url.pathname = '/no_such_database';
-    await expect(prepareQueue(url.href)).rejects.toThrow(/no_such_database/);
+    await expect(prepareQueue(url.href)).rejects.toThrow(/QUEUE_URL.*no_such_database/);
+    // A host with two addresses, of which none answers: the driver's own error is without a message.
+    await expect(prepareQueue('postgres://localhost:1/db')).rejects.toThrow(/QUEUE_URL.*ECONNREFUSED/);
   });
 
   test('options that the URL brings are kept beside ours', async () => {
