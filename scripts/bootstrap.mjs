@@ -103,7 +103,8 @@ async function install() {
     await npm(
       'Installing dependencies (usually 20 to 60 seconds, once)',
       root,
-      ['ci', '--no-audit', '--no-fund'],
+      // Whatever NODE_ENV or the user's own configuration leaves out elsewhere: the scripts need all of it.
+      ['ci', '--include=dev', '--include=optional', '--no-audit', '--no-fund'],
       'Check the network and the registry (npm config get registry), and that npm is on PATH.',
     );
     writeFileSync(stampFile, wantedStamp());

@@ -102,6 +102,12 @@ test('a fresh clone is installed once, and says so; after that nothing is', asyn
   expect(npmCalls()).toEqual(['ci']);
 });
 
+test('everything is installed, also where the environment leaves development out', async () => {
+  fakeNpm(`echo "$*" > "${clone}/asked"; mkdir -p node_modules/.bin`);
+  await bootstrap('0');
+  expect(readFileSync(join(clone, 'asked'), 'utf8')).toContain(' --include=dev --include=optional ');
+});
+
 test('a changed lockfile is installed again', async () => {
   await bootstrap('0');
   writeFileSync(join(clone, 'package-lock.json'), '{"changed": true}');
