@@ -1,7 +1,10 @@
 import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 
 const SPOOL_NAME = /^spool-(\d+)-/;
+
+/** Names of the folders that this process has made. */
+const own = new Set<string>();
 
 function isAlive(pid: number): boolean {
   try {
@@ -16,9 +19,13 @@ function isAlive(pid: number): boolean {
 export async function createSpoolDir(dataDir: string): Promise<string> {
   await mkdir(dataDir, { recursive: true });
   for (const name of await readdir(dataDir)) {
-    const pid = SPOOL_NAME.exec(name)?.[1];
-    if (pid !== undefined && !isAlive(Number(pid)))
+    const pid = Number(SPOOL_NAME.exec(name)?.[1]);
+    if (Number.isNaN(pid)) continue;
+    // Our own number was a predecessor's, as in a container that was started again.
+    if (pid === process.pid ? !own.has(name) : !isAlive(pid))
       await rm(join(dataDir, name), { recursive: true, force: true });
   }
-  return mkdtemp(join(dataDir, `spool-${process.pid}-`));
+  const made = await mkdtemp(join(dataDir, `spool-${process.pid}-`));
+  own.add(basename(made));
+  return made;
 }

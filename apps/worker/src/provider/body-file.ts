@@ -52,6 +52,8 @@ const [START, SEPARATOR, END] = [BODY_START, BODY_SEPARATOR, BODY_END].map((text
 ];
 const FRAME_BYTES = START.length + END.length;
 const SUFFIX = '.body.json';
+/** Tells the files of this process from those of a predecessor with its number, as in a container that was started again. */
+const PROCESS = `${process.pid}.${randomUUID()}`;
 
 /**
  * Opens a new body file in `dir`, which is made if need be. Readable by this user alone: it holds users' messages.
@@ -59,7 +61,7 @@ const SUFFIX = '.body.json';
  */
 export async function openBodyFile(dir: string): Promise<BodyFile> {
   await mkdir(dir, { recursive: true, mode: 0o700 });
-  const path = join(dir, `${hostname()}.${process.pid}.${randomUUID()}${SUFFIX}`);
+  const path = join(dir, `${hostname()}.${PROCESS}.${randomUUID()}${SUFFIX}`);
   const file = await open(path, 'wx', 0o600);
   const hash = createHash('sha256');
   let gathered: Uint8Array[] = [START];
@@ -163,6 +165,7 @@ function isOfDeadProcess(name: string): boolean {
   const prefix = `${hostname()}.`;
   if (!name.startsWith(prefix)) return false;
   const pid = Number.parseInt(name.slice(prefix.length), 10);
+  if (pid === process.pid) return !name.startsWith(`${prefix}${PROCESS}.`);
   return Number.isSafeInteger(pid) && !isAlive(pid);
 }
 

@@ -99,10 +99,11 @@ describe('stale body files', () => {
     await utimes(old.path, twoHoursAgo, twoHoursAgo);
     // Larger than any process id Linux hands out.
     await writeFile(join(dir, `${hostname()}.999999999.dead.body.json`), 'x');
+    await writeFile(join(dir, `${hostname()}.${process.pid}.of-the-last-container.body.json`), 'x');
     await writeFile(join(dir, 'elsewhere.999999999.young.body.json'), 'x');
     await writeFile(join(dir, 'notes.txt'), 'x');
 
-    expect(await removeStaleBodyFiles(dir)).toBe(2);
+    expect(await removeStaleBodyFiles(dir)).toBe(3);
     const left = await readdir(dir);
     expect(left.map((name) => join(dir, name))).toContain(live.path);
     expect(left).toHaveLength(3);
