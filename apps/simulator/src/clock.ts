@@ -37,6 +37,14 @@ export function rateOfMode(mode: string): number {
   return rate;
 }
 
+/** Runs a task that nobody awaits: when it fails, standard error says so and the rest goes on. */
+function start(task: Task | undefined): void {
+  const running = async (): Promise<void> => task?.run();
+  running().catch((error: unknown) => {
+    process.stderr.write(`simulator: a task failed: ${(error as Error).stack ?? String(error)}\n`);
+  });
+}
+
 /** Starts a clock at `startMs` (default: the machine's time). */
 export function createClock(mode: ClockMode = 'real', startMs: number = Date.now()): SimulatorClock {
   let rate = rateOfMode(mode);
@@ -65,7 +73,7 @@ export function createClock(mode: ClockMode = 'real', startMs: number = Date.now
   }
 
   function fire(): void {
-    while (tasks[0] !== undefined && tasks[0].dueMs <= now()) void Promise.resolve(tasks.shift()?.run());
+    while (tasks[0] !== undefined && tasks[0].dueMs <= now()) start(tasks.shift());
     arm();
   }
 
@@ -91,8 +99,7 @@ export function createClock(mode: ClockMode = 'real', startMs: number = Date.now
 
   function runDueOnVirtual(): void {
     if (rate !== 0 || advancing) return;
-    while (tasks[0] !== undefined && tasks[0].dueMs <= anchorSimMs)
-      void Promise.resolve(tasks.shift()?.run());
+    while (tasks[0] !== undefined && tasks[0].dueMs <= anchorSimMs) start(tasks.shift());
   }
 
   async function advanceTo(targetMs: number): Promise<void> {

@@ -90,8 +90,12 @@ async function settle(state: SimulatorState, batch: Batch, ending: Ending): Prom
   batch.timers.push(state.clock.schedule(archiveAtMs, () => archiveBatch(state, batch)));
 }
 
+/** Milliseconds on the simulator's clock until an end that has failed, as on a full disk, is tried again. */
+const END_AGAIN_MS = 5_000;
+
 /**
  * Ends a batch: its results are written, then it shows `ended`. Ending a batch that is ended or just ending only waits.
+ * Throws when the results cannot be written; that is tried again later.
  */
 export async function endBatch(state: SimulatorState, batch: Batch, cause: EndCause): Promise<void> {
   if (batch.status === 'ended') return;
@@ -99,7 +103,13 @@ export async function endBatch(state: SimulatorState, batch: Batch, cause: EndCa
   const interruptedAt = batch.cancel_initiated_at_ms ?? state.clock.now();
   const progress = cause === 'done' ? 1 : progressOf(batch, interruptedAt);
   batch.ending = settle(state, batch, { cause, progress }).catch((error: unknown) => {
-    if (!state.stopped.aborted) throw error;
+    if (state.stopped.aborted) return;
+    batch.ending = null;
+    if (state.batches.get(batch.id) === batch)
+      batch.timers.push(
+        state.clock.schedule(state.clock.now() + END_AGAIN_MS, () => endBatch(state, batch, cause)),
+      );
+    throw error;
   });
   return batch.ending;
 }

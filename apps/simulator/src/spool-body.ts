@@ -55,7 +55,8 @@ let nextNumber = 1;
 /**
  * Reads the body of a create request to a file under `dir`, checking its envelope as it comes. Holds one chunk and the
  * custom ids, never the body. Reads a body to its end even when it will be refused, so that the client can read why.
- * Throws an ApiFailure when the provider would refuse it, and an Error when the client goes away; the file is then gone.
+ * Throws an ApiFailure when the provider would refuse it, and an Error when the client goes away or the disk is full; the
+ * file is then gone.
  */
 export async function spoolBody(
   request: IncomingMessage,
@@ -80,6 +81,7 @@ export async function spoolBody(
   const file = await open(bodyPath, 'w');
   let bodyBytes = 0;
   let syntax: string | undefined;
+  let diskError: Error | undefined;
   try {
     for await (const chunk of request as AsyncIterable<Buffer>) {
       bodyBytes += chunk.length;
@@ -89,8 +91,10 @@ export async function spoolBody(
       } catch (error) {
         syntax = (error as SyntaxError).message;
       }
-      if (syntax === undefined && issue === undefined) await file.write(chunk);
+      if (syntax === undefined && issue === undefined && diskError === undefined)
+        await file.writeFile(chunk).catch((error: unknown) => (diskError = error as Error));
     }
+    if (diskError !== undefined) throw diskError;
     if (bodyBytes > limits.maxBytes) {
       throw new ApiFailure({
         status: 413,

@@ -1,18 +1,20 @@
 import { once } from 'node:events';
-import { mkdtemp, readdir, rm } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { mkdtemp, readdir, rm, symlink } from 'node:fs/promises';
 import { request as httpRequest } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { plainHeaders, request, requests, running } from './support/running.ts';
 import type { Running } from './support/running.ts';
 
-async function withDataDir(): Promise<Running & { files: () => Promise<string[]> }> {
+async function withDataDir(): Promise<Running & { folder: string; files: () => Promise<string[]> }> {
   const dataDir = await mkdtemp(join(tmpdir(), 'simulator-uploads-'));
   onTestFinished(() => rm(dataDir, { recursive: true, force: true }));
   const started = await running({ dataDir });
   const [spool = ''] = await readdir(dataDir);
-  return { ...started, files: () => readdir(join(dataDir, spool)) };
+  const folder = join(dataDir, spool);
+  return { ...started, folder, files: () => readdir(folder) };
 }
 
 test('a client that goes away in the middle of an upload leaves no batch and no file', async () => {
@@ -73,4 +75,38 @@ test('a reset in the middle of everything leaves no file', async () => {
   await ending;
   expect(await files()).toEqual([]);
   expect(simulator.control.ledger().totals.requests).toBe(0);
+});
+
+test('a disk that is full as a body comes is answered with 500, and the next create is served', async ({
+  skip,
+}) => {
+  if (!existsSync('/dev/full')) return skip('no /dev/full');
+  const { simulator, client, folder, files } = await withDataDir();
+  await client.messages.batches.create({ requests: requests(1) });
+  const [before = ''] = await files();
+  const next = `body-${Number(before.slice('body-'.length)) + 1}`;
+  await symlink('/dev/full', join(folder, next));
+  const said = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+  onTestFinished(() => said.mockRestore());
+  const many = requests(2_000);
+  await expect(client.messages.batches.create({ requests: many })).rejects.toMatchObject({ status: 500 });
+  expect(said).toHaveBeenCalledWith(expect.stringContaining('ENOSPC'));
+  await client.messages.batches.create({ requests: many });
+  expect(simulator.control.batches()).toHaveLength(2);
+});
+
+test('results for which the disk has no room are written when it has, and billed once', async ({ skip }) => {
+  if (!existsSync('/dev/full')) return skip('no /dev/full');
+  const { simulator, client, folder, files } = await withDataDir();
+  const { id } = await client.messages.batches.create({ requests: requests(5) });
+  const [body = ''] = await files();
+  const results = join(folder, `${body}.results`);
+  await symlink('/dev/full', results);
+  const said = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+  onTestFinished(() => said.mockRestore());
+  simulator.control.setClockMode('scaled:1000');
+  await vi.waitUntil(() => said.mock.calls.some(([text]) => String(text).includes('ENOSPC')));
+  await rm(results);
+  await expect.poll(() => simulator.control.batch(id)?.status).toBe('ended');
+  expect(simulator.control.ledger().totals.requests).toBe(5);
 });

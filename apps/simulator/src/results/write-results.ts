@@ -8,7 +8,7 @@ import { contentHashOf, idFrom, shuffledIndexes } from '../draws.ts';
 import { verdictOn } from '../fates.ts';
 import type { Ending } from '../fates.ts';
 import type { ItemIndex } from '../item-index.ts';
-import type { Ledger } from '../ledger.ts';
+import type { Billing } from '../ledger.ts';
 import type { SimulatorState } from '../state.ts';
 import type { Directive } from '../scripts/directive.ts';
 import type { MessageParams } from '../scripts/script.ts';
@@ -53,7 +53,7 @@ interface Settled {
 /** Ends one request: its line of the result file, its fate, and what it costs. What fails here fails it alone. */
 function settleItem(
   state: SimulatorState,
-  ledger: Ledger,
+  billings: Billing[],
   settings: AnswerSettings,
   batch: Batch,
   ending: Ending,
@@ -70,7 +70,7 @@ function settleItem(
     return { line: errorLine(seed, customId, verdict.type, verdict.message), fate: 'errored' };
   }
   try {
-    return answerItem(ledger, settings, batch, { customId, contentHash, bytes, script: verdict.script });
+    return answerItem(billings, settings, batch, { customId, contentHash, bytes, script: verdict.script });
   } catch (error) {
     process.stderr.write(
       `simulator: request ${customId} failed: ${(error as Error).stack ?? String(error)}\n`,
@@ -80,7 +80,7 @@ function settleItem(
 }
 
 function answerItem(
-  ledger: Ledger,
+  billings: Billing[],
   settings: AnswerSettings,
   batch: Batch,
   item: {
@@ -112,7 +112,7 @@ function answerItem(
     return { line: errorLine(seed, customId, answer.type, answer.message), fate: 'errored' };
   if (answer.billable) {
     const usd = listPriceUsd(answer.model, answer.usage) * BATCH_PRICE;
-    ledger.bill({ batch, customId, contentHash, usage: answer.usage, usd });
+    billings.push({ batch, customId, contentHash, usage: answer.usage, usd });
   }
   return {
     line: `{"custom_id":"${customId}","result":{"type":"succeeded","message":${answer.json}}}`,
@@ -133,16 +133,18 @@ async function writeLines(file: FileHandle, lines: readonly string[], outgoing: 
   let written = 0;
   let filled = 0;
   const flush = async (): Promise<void> => {
-    const { bytesWritten } = await file.write(outgoing, 0, filled);
-    written += bytesWritten;
+    // The whole of it, in as many system calls as it takes.
+    await file.writeFile(outgoing.subarray(0, filled));
+    written += filled;
     filled = 0;
   };
   for (const line of lines) {
     // A UTF-16 unit takes at most three bytes.
     if (filled + line.length * 3 + 1 > outgoing.length) await flush();
     if (line.length * 3 + 1 > outgoing.length) {
-      const { bytesWritten } = await file.write(Buffer.from(`${line}\n`));
-      written += bytesWritten;
+      const own = Buffer.from(`${line}\n`);
+      await file.writeFile(own);
+      written += own.length;
       continue;
     }
     filled += outgoing.write(line, filled, 'utf8');
@@ -162,7 +164,7 @@ function windowOrder(state: SimulatorState, batch: Batch, windows: number): Uint
 /**
  * Ends every request of a batch: validates, answers and bills it, and writes the result file. Sets the counts and the
  * path of the results on the batch, nothing else. Reads each request once, holds one window of them at a time, and lets
- * other work in between windows. Throws when the simulator stops meanwhile.
+ * other work in between windows. Throws when the simulator stops meanwhile or the disk is full; nothing is billed then.
  */
 export async function writeResults(state: SimulatorState, batch: Batch, ending: Ending): Promise<void> {
   const { items, body_path: bodyPath } = batch;
@@ -177,6 +179,7 @@ export async function writeResults(state: SimulatorState, batch: Batch, ending: 
   const path = `${bodyPath}.results`;
   // A reset replaces the ledger; what was begun before it is booked in the old one.
   const { ledger } = state;
+  const billings: Billing[] = [];
   const body = await open(bodyPath, 'r');
   const results = await open(path, 'w');
   let written = 0;
@@ -195,7 +198,7 @@ export async function writeResults(state: SimulatorState, batch: Batch, ending: 
       for (let i = first; i < end; i++) {
         const start = items.paramsOffset(i) - offset;
         const own = bytes.subarray(start, start + items.paramsLength(i));
-        const { line, fate } = settleItem(state, ledger, settings, batch, ending, items.customId(i), own);
+        const { line, fate } = settleItem(state, billings, settings, batch, ending, items.customId(i), own);
         counts[fate]++;
         lines.push(line);
       }
@@ -214,6 +217,8 @@ export async function writeResults(state: SimulatorState, batch: Batch, ending: 
     await body.close();
     await results.close();
   }
+  // Not before: what has failed here is tried again, and is not billed twice for it.
+  for (const billing of billings) ledger.bill(billing);
   batch.counts = counts;
   batch.results_path = path;
   batch.results_bytes = written;
