@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { Agent, get, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import { json } from 'node:stream/consumers';
 import Anthropic from '@anthropic-ai/sdk';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { all, plainHeaders, request, requests, running } from './support/running.ts';
@@ -281,4 +282,13 @@ describe('rules', () => {
       simulator.control.addRule({ op: 'request', match: { custom_id: '(' }, outcome: { type: 'succeed' } }),
     ).toThrow();
   });
+});
+
+test('a target that is no URL is not found, in the shape of an error', async () => {
+  const { simulator } = await running();
+  const { port } = new URL(simulator.apiUrl);
+  const asking = get({ port, host: '127.0.0.1', path: '//', headers: plainHeaders });
+  const [response] = (await once(asking, 'response')) as [IncomingMessage];
+  expect(response.statusCode).toBe(404);
+  expect(await json(response)).toMatchObject({ type: 'error', error: { type: 'not_found_error' } });
 });

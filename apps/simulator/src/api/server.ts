@@ -17,6 +17,8 @@ import { handleCountTokens, handleMessages } from './message-routes.ts';
 import { handleListModels, handleRetrieveModel } from './model-routes.ts';
 import { takeFromBudget } from './rate-limit.ts';
 
+const BASE_URL = 'http://simulator.invalid';
+
 interface Route {
   readonly op: Operation;
   readonly target: string | null;
@@ -138,7 +140,8 @@ export function createApiServer(state: SimulatorState): Server {
   }
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const url = new URL(request.url ?? '/', 'http://simulator.invalid');
+    // What is no URL, as "//", has no route either.
+    const url = URL.parse(request.url ?? '/', BASE_URL) ?? new URL(BASE_URL);
     const { op, target } = routeOf(request.method ?? 'GET', url.pathname);
     const opSeq = (state.opCounts.get(op) ?? 0) + 1;
     state.opCounts.set(op, opSeq);

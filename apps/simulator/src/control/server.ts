@@ -27,8 +27,9 @@ const ledgerQuery = z.strictObject({
 const batchQuery = z.strictObject({ items: z.enum(['0', '1']).default('0') });
 
 async function readJson(request: IncomingMessage): Promise<unknown> {
-  let text = '';
-  for await (const chunk of request as AsyncIterable<Buffer>) text += chunk.toString();
+  const chunks: Buffer[] = [];
+  for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
+  const text = Buffer.concat(chunks).toString();
   return text === '' ? {} : (JSON.parse(text) as unknown);
 }
 
