@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import { request, type IncomingMessage } from 'node:http';
+import { json } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
 import { requests, running } from './support/running.ts';
 
@@ -87,6 +90,34 @@ test('rules come and go over the control port', async () => {
   expect(await call(simulator.controlUrl, 'DELETE', '/rules/rule-1')).toMatchObject({ status: 200 });
   await client.messages.batches.list();
 });
+
+test('a letter that comes in two pieces is read as one', async () => {
+  const { simulator } = await running();
+  const text = Buffer.from('{"id":"é","op":"list","action":{"type":"dropBefore"}}');
+  const sending = request(`${simulator.controlUrl}/rules`, { method: 'POST' });
+  const half = text.indexOf('é') + 1;
+  sending.write(text.subarray(0, half));
+  // The first piece is read before the second is on its way.
+  await call(simulator.controlUrl, 'GET', '/healthz');
+  await call(simulator.controlUrl, 'GET', '/healthz');
+  sending.end(text.subarray(half));
+  const [response] = (await once(sending, 'response')) as [IncomingMessage];
+  expect(await json(response)).toEqual({ id: 'é' });
+});
+
+test.each(['delayBody', 'closeIdle', 'commitThenPartialBody', 'commitThenTruncatedJson', 'commitThenNoId'])(
+  'a rule that would %s of results is refused, as they are a stream',
+  async (type) => {
+    const { simulator } = await running();
+    const rule = { op: 'results', action: { type, ...(type === 'delayBody' ? { ms: 1 } : {}) } };
+    expect(await call(simulator.controlUrl, 'POST', '/rules', rule)).toMatchObject({
+      status: 400,
+      body: { error: { message: expect.stringMatching(/results are a stream/) } },
+    });
+    await call(simulator.controlUrl, 'POST', '/rules', { ...rule, op: 'list' });
+    expect(simulator.control.rules()).toHaveLength(1);
+  },
+);
 
 test.each([
   ['POST', '/rules', { op: 'list', action: { type: 'nonsense' } }, 400],

@@ -72,6 +72,19 @@ export const actionSchema = z.discriminatedUnion('type', [
   ...resultActions,
 ]);
 
+/** Actions on a body that is sent in one piece. */
+const ON_PLAIN_BODIES: ReadonlySet<string> = new Set([
+  'delayBody',
+  'closeIdle',
+  'commitThenPartialBody',
+  'commitThenTruncatedJson',
+  'commitThenNoId',
+]);
+
+function isOnPlainBody(action: { readonly type: string } | undefined): boolean {
+  return action !== undefined && ON_PLAIN_BODIES.has(action.type);
+}
+
 const id = z.string().min(1).max(100).optional();
 
 const requestRule = z.strictObject({
@@ -92,6 +105,10 @@ const operationRule = z
   .refine(
     (rule) => (rule.action === undefined) !== (rule.actions === undefined),
     'needs either "action" or "actions"',
+  )
+  .refine(
+    (rule) => rule.op !== 'results' || ![rule.action, ...(rule.actions ?? [])].some(isOnPlainBody),
+    `results are a stream: ${[...ON_PLAIN_BODIES].join(', ')} do nothing to it; take cut, stall, trickle or delayHeaders`,
   );
 
 /** What `POST /rules` takes: a rule for single requests of batches (`op: "request"`) or for an operation of the API. */
