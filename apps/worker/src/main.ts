@@ -23,6 +23,9 @@ const log = pino({
   },
 });
 
+/** For lines that whoever started the worker waits for, whatever LOG_LEVEL leaves out. */
+const always = log.child({}, { level: 'info' });
+
 const pool = createPool({
   url: config.database_url,
   max: config.database_pool_max,
@@ -44,7 +47,7 @@ const tools = await startToolHost({
   // What a tool prints may be anybody's data: only who asks for it gets it.
   onLog: (line, source) => log[source === 'host' ? 'warn' : 'debug'](line),
 });
-for (const problem of tools.listProblems()) log.warn({ ...problem }, 'tool module left out');
+for (const problem of tools.listProblems()) always.warn({ ...problem }, 'tool module left out');
 
 // Work may begin before all of it has started: from here on a signal finds leases to give back.
 const starting = startWorker(config, {
@@ -55,7 +58,8 @@ const starting = startWorker(config, {
   log: {
     report: (report) => {
       if (report['alarm'] === true) log.error(report, report.flow);
-      else if (report['warning'] === true) log.warn(report, report.flow);
+      else if (report['warning'] === true)
+        (report.flow === 'register-tools' ? always : log).warn(report, report.flow);
       else log.info(report, report.flow);
     },
     failure: (flow, error) => {
@@ -98,10 +102,7 @@ await starting.catch((error: unknown) => {
   console.error(error.message);
   process.exit(1);
 });
-// Whoever started it waits for this line, whatever LOG_LEVEL leaves out.
-log
-  .child({}, { level: 'info' })
-  .info({ tools: tools.listTools().map((tool) => tool.name) }, 'worker is at work');
+always.info({ tools: tools.listTools().map((tool) => tool.name) }, 'worker is at work');
 
 function configOrExit(): WorkerConfig {
   try {
