@@ -13,6 +13,7 @@ import { checkMemories } from './samples/check.ts';
 import { buildPrompt } from './samples/prompt.ts';
 import { readExpected, readSamples, sampleFiles, type MemoryLabel, type Sample } from './samples/sample.ts';
 import { emptyDataDirectory } from './stack/data-directory.ts';
+import { apiSettings, workerSettings } from './stack/settings.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
 // A few hundred agents rewrite their memories from real release notes, through provider batches and two worker
@@ -38,6 +39,8 @@ const say = (text = ''): void => void process.stdout.write(`${text}\n`);
 
 /** Real money is spent on a few agents only, unless more are asked for by number. */
 const REAL_AGENTS_DEFAULT = 10;
+/** Milliseconds without a step after which nothing moves any more. */
+const STUCK_MS = 120_000;
 /** Workers look more often than by default, because the simulated provider answers within a second or two. */
 const DEMO_WORKER_ENV = {
   LEASE_MS: '3000',
@@ -77,7 +80,13 @@ const stack = await startStack({
   port: Number(given('PORT') ?? 8283),
   toolsDir: sampleFiles.tools,
   simulatorLatency: 'uniform:200-900',
-  ...(real ? { anthropicApiKey: key } : { workerEnv: DEMO_WORKER_ENV, look: refuseLeftRuns }),
+  ...(real
+    ? {
+        anthropicApiKey: key,
+        apiEnv: apiSettings(process.env),
+        workerEnv: workerSettings(process.env),
+      }
+    : { workerEnv: DEMO_WORKER_ENV, look: refuseLeftRuns }),
   ...(databaseUrl === undefined ? {} : { databaseUrl }),
   ...(queueUrl === undefined ? {} : { queueUrl }),
 }).catch((error: unknown) =>
@@ -184,7 +193,7 @@ interface FinishedBatch {
 interface WireBatch {
   readonly id: string;
   readonly status: string;
-  readonly metadata: FinishedBatch['counts'];
+  readonly metadata: FinishedBatch['counts'] & { readonly state_reason: string | null };
 }
 
 async function runBatch(
@@ -203,6 +212,7 @@ async function runBatch(
   });
   const bar = createProgressBar(label, agents.length * 3);
   let aftermath: Aftermath | null = null;
+  let last = { steps: -1, at: performance.now() };
   for (;;) {
     const batch = await client.get<WireBatch>(`/v1/messages/batches/${created.id}`);
     const alive = stack.workers.filter((worker) => worker.alive()).length;
@@ -211,11 +221,28 @@ async function runBatch(
       bar.end();
       return { id: batch.id, counts: batch.metadata, aftermath };
     }
+    if (batch.metadata.steps !== last.steps) last = { steps: batch.metadata.steps, at: performance.now() };
+    const stuck = whyStuck(batch.metadata, alive, performance.now() - last.at);
+    if (stuck !== null) {
+      bar.end();
+      throw new Error(`${stuck}; the logs are in ${join(dataDir, 'logs')}.`);
+    }
     if (options.chaos && aftermath === null && batch.metadata.steps >= agents.length) {
       aftermath = await crash(stack, bar);
     }
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
+}
+
+/** Why a batch will not end by itself; null while it may. The real provider may take its time. */
+function whyStuck(
+  { state, state_reason }: WireBatch['metadata'],
+  alive: number,
+  quietMs: number,
+): string | null {
+  if (alive === 0) return 'No worker is left';
+  if (state === 'paused') return `The batch is paused: ${state_reason}`;
+  return !real && quietMs > STUCK_MS ? `No step for ${STUCK_MS / 1_000} s` : null;
 }
 
 async function crash(stack: Stack, bar: ProgressBar): Promise<Aftermath | null> {

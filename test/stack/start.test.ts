@@ -366,25 +366,29 @@ test('what a tool prints, and what a promise that it forgot says, is there for w
   expect(log).not.toMatch(/"level":[3-6]0,.*(?:data of a customer|left alone)/);
 });
 
-test('the terminal says which tool module is left out, and which folder is not there', async () => {
-  const tools = join(dir, 'tools');
-  await mkdir(tools);
-  await writeFile(join(tools, 'broken.ts'), 'export const description = ;');
-  await writeFile(
-    join(tools, 'odd.ts'),
-    `export const description = 'Odd.';
+test.each(['info', 'error'])(
+  'with LOG_LEVEL=%s the terminal says which tool module is left out, and which folder is not there',
+  async (level) => {
+    const tools = join(dir, 'tools');
+    await mkdir(tools);
+    await writeFile(join(tools, 'broken.ts'), 'export const description = ;');
+    await writeFile(
+      join(tools, 'odd.ts'),
+      `export const description = 'Odd.';
      export const parameters = { type: 'object', anyOf: [{}] };
      export const run = () => null;`,
-  );
-  const service = start({ TOOLS_DIR: [tools, join(dir, 'nowhere')].join(delimiter), WORKERS: '2' });
-  await untilUp(service);
-  const told = service.shown().match(/^Tools: .*$/gm) ?? [];
-  expect(told.toSorted()).toEqual([
-    expect.stringMatching(/nowhere is left out: the tools folder cannot be read/),
-    expect.stringMatching(/broken\.ts is left out: ./),
-    expect.stringMatching(/odd\.ts is left out: .*anyOf/),
-  ]);
-});
+    );
+    const toolsDirs = [tools, join(dir, 'nowhere')].join(delimiter);
+    const service = start({ TOOLS_DIR: toolsDirs, WORKERS: '2', LOG_LEVEL: level });
+    await untilUp(service);
+    const told = service.shown().match(/^Tools: .*$/gm) ?? [];
+    expect(told.toSorted()).toEqual([
+      expect.stringMatching(/nowhere is left out: the tools folder cannot be read/),
+      expect.stringMatching(/broken\.ts is left out: ./),
+      expect.stringMatching(/odd\.ts is left out: .*anyOf/),
+    ]);
+  },
+);
 
 test('with HOST the service comes up there, and says where', async () => {
   const url = await untilUp(start({ HOST: '127.0.0.2' }));
@@ -409,6 +413,34 @@ test('the demo does not begin while runs of an earlier start would stand on the 
   expect(paid.shown()).toMatch(
     /^Unfinished at the simulator: 2 runs\. .* Start without ANTHROPIC_API_KEY .* npm run demo -- --fresh$/m,
   );
+});
+
+test('a demo whose workers are gone says so and ends', async () => {
+  const demo = start({}, [process.execPath, 'scripts/demo.ts', '--agents', '3', '--no-chaos']);
+  await untilShown(demo, /^3 agents, each/m);
+  for (let worker = 0; worker < 2; worker++) process.kill(pidOf(demo, 'worker/src/main.ts'), 'SIGKILL');
+  expect(await demo.ended).toBe(1);
+  expect(demo.shown()).toMatch(/No worker is left; the logs are in .*logs\./);
+});
+
+test('a demo with a key asks where ANTHROPIC_BASE_URL says', async () => {
+  const asked = Promise.withResolvers<string | undefined>();
+  const provider = createHttpServer((request, response) => {
+    asked.resolve(request.url);
+    response.writeHead(500).end();
+  }).listen(0, '127.0.0.1');
+  try {
+    await once(provider, 'listening');
+    const { port } = provider.address() as { port: number };
+    const env = { ...REAL, ANTHROPIC_BASE_URL: `http://127.0.0.1:${port}`, GATHER_WINDOW_MS: '1' };
+    const demo = start(env, [process.execPath, 'scripts/demo.ts', '--agents', '1']);
+    expect(await asked.promise).toMatch(/^[/]v1[/]/);
+    demo.child.kill('SIGTERM');
+    await demo.ended;
+  } finally {
+    provider.closeAllConnections();
+    provider.close();
+  }
 });
 
 test('without the key nothing is taken over that is under way at the real provider, and the terminal says what to do', async () => {
