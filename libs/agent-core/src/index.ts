@@ -229,6 +229,7 @@ export {
   type MemoryCallOutcome,
 } from './memory/carry-out.ts';
 export type { DraftLabels } from './memory/draft.ts';
+export type { KnownLabels } from './memory/refusal.ts';
 export type { MemoryEffect, WriteResolution } from './memory/effects.ts';
 export {
   CONFLICT_POLICIES,

@@ -3,6 +3,7 @@ import {
   CONFLICT_POLICY_DEFAULT,
   type Diff3,
   type HeldBlock,
+  type KnownLabels,
   type MemoryEffect,
   type PlannedCall,
   type ToolDefinition,
@@ -38,10 +39,11 @@ export interface ChunkMemory {
 export interface RunWithCalls {
   readonly run: RunToDecide;
   readonly calls: readonly PlannedCall[];
-  /** Other memory calls of the answer were carried out before; default: none. */
-  readonly has_edited?: boolean;
+  /** Other memory calls of the answer, which were carried out before; default: none. */
+  readonly done?: readonly PlannedCall[];
 }
 
+const NONE_KNOWN: KnownLabels = new Map();
 const DIFF3: Diff3 = { diff3Merge, diffIndices };
 /** Tools that may make, give up or rename blocks, which concerns the agent as a whole. */
 const REARRANGING: ReadonlySet<string> = new Set([
@@ -51,7 +53,7 @@ const REARRANGING: ReadonlySet<string> = new Set([
   'memory_rethink',
   'rethink_user_memory',
 ]);
-/** Whoever may make blocks with one of these may also make one by rewriting what does not exist yet. */
+/** Tools that may take labels from blocks. Whoever has one may also make a block by rewriting what does not exist yet. */
 const MAKERS: ReadonlySet<string> = new Set(['memory', 'memory_apply_patch']);
 
 /**
@@ -97,18 +99,32 @@ export async function openChunkMemory(trx: Tx, runs: readonly RunWithCalls[]): P
       { revision, value: value ?? open.get(block_id)?.value ?? '' },
     ]),
   );
+  const known = new Map(
+    [...Map.groupBy(shown, (block) => block.run_id)].map(([runId, blocks]): [string, KnownLabels] => [
+      runId,
+      new Map(blocks.map(({ label, block_id }) => [label, block_id])),
+    ]),
+  );
   const changes: BlockChange[] = [];
   const store = await answerStoreCalls(trx, runs);
   const drafts =
-    reviewed.length === 0 ? NO_DRAFTS : await openDrafts(trx, reviewed, shown, { attached, open, seen });
-  const edited = runs.flatMap(({ run, has_edited = false }) =>
-    (has_edited ? (attached.get(ownerOf(run)) ?? []) : []).map((block_id) => ({
+    reviewed.length === 0
+      ? NO_DRAFTS
+      : await openDrafts(trx, reviewed, shown, { attached, open, seen, known });
+  const edited = runs.flatMap(({ run, done = [] }) =>
+    (done.length > 0 ? (attached.get(ownerOf(run)) ?? []) : []).map((block_id) => ({
       ...{ run_id: run.id, step_number: run.step_number, block_id },
       shown: seen.get(seenKey(run.id, block_id))?.revision ?? 0,
     })),
   );
   for (const { run_id, block_id, revision, value } of await readOwnTexts(trx, edited))
     seen.set(seenKey(run_id, block_id), { revision, value });
+  // Which labels those calls gave to which blocks is not kept with the step: the answer goes on with the labels of now.
+  for (const { run, done = [] } of runs) {
+    if (!done.some((call) => MAKERS.has(call.tool_name))) continue;
+    const labels = [...(known.get(run.id) ?? NONE_KNOWN).keys()];
+    known.set(run.id, new Map(labels.map((label) => [label, null])));
+  }
 
   const holdFor = (run: RunToDecide): readonly HeldBlock[] =>
     (attached.get(ownerOf(run)) ?? []).flatMap((blockId) => {
@@ -175,12 +191,15 @@ export async function openChunkMemory(trx: Tx, runs: readonly RunWithCalls[]): P
         if (passage !== null) changes.push(passage);
         return answered;
       }
-      const { outcome, effects, held } = carryOutMemoryCall(call.tool_name, call.args, holdFor(run), {
+      const carriedOut = carryOutMemoryCall(call.tool_name, call.args, holdFor(run), {
         newBlockId: newId,
         may_create: tools.some((tool) => MAKERS.has(tool.name)),
         isLabelTaken: (blockId, label, drafted) => labels.isTaken(run.agent_id, blockId, label, drafted),
+        known: known.get(run.id) ?? NONE_KNOWN,
         diff3: DIFF3,
       });
+      const { outcome, effects, held } = carriedOut;
+      known.set(run.id, carriedOut.known);
       for (const effect of effects) record(effect, writer);
       for (const block of held) {
         if (block.seen !== null) seen.set(seenKey(run.id, block.current.block_id), block.seen);

@@ -1,3 +1,4 @@
+import type { KnownLabels } from '@nightshift/agent-core';
 import {
   newId,
   readHeldDrafts,
@@ -23,6 +24,8 @@ interface OpenBlocks {
   readonly attached: Map<string, readonly string[]>;
   readonly open: Map<string, OpenBlock>;
   readonly seen: Map<string, Seen>;
+  /** By run. */
+  readonly known: Map<string, KnownLabels>;
 }
 
 interface Origin {
@@ -40,7 +43,7 @@ export async function openDrafts(
   trx: Tx,
   runs: readonly ReviewedRun[],
   shown: readonly ShownBlock[],
-  { attached, open, seen }: OpenBlocks,
+  { attached, open, seen, known }: OpenBlocks,
 ): Promise<Drafts> {
   const origins = new Map<string, Origin>();
   const draftsOf = Map.groupBy(
@@ -78,6 +81,7 @@ export async function openDrafts(
       const made = drafts.filter((draft) => draft.kind === 'created').map((draft) => draft.block_id);
       attached.set(owner, [...own, ...made]);
     }
+    const labels = new Map(known.get(run.id));
     for (const draftId of attached.get(owner) ?? []) {
       const draft = open.get(draftId);
       if (draft === undefined) continue;
@@ -87,6 +91,8 @@ export async function openDrafts(
         draftId;
       const itself = texts.get(draftId);
       const original = texts.get(standsFor);
+      const label = (itself ?? original)?.label;
+      if (label !== undefined) labels.set(label, draftId);
       if (itself !== undefined) {
         seen.set(seenKey(run.id, draftId), { revision: itself.revision, value: itself.value ?? draft.value });
       } else if (original !== undefined) {
@@ -94,6 +100,7 @@ export async function openDrafts(
         seen.set(seenKey(run.id, draftId), { revision: 1, value });
       }
     }
+    known.set(run.id, labels);
   }
   return {
     copyOf(block) {

@@ -1,5 +1,5 @@
 import type {} from '../../../../test/global-setup.ts';
-import { inTransaction, writeBlock } from '@nightshift/db';
+import { inTransaction, relabelBlock, writeBlock } from '@nightshift/db';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
 import type { FlowDeps } from '../../src/flows/deps.ts';
@@ -164,6 +164,47 @@ describe('a block that is edited while the request is in flight', () => {
       { revision: 3, based_on: 1, value: 'new' },
     ]);
   });
+});
+
+describe('blocks whose labels are swapped while the request is in flight', () => {
+  test.each(['auto', 'review'] as const)(
+    'are not taken for each other: the model is told, and writes under the new label next (%s)',
+    async (apply) => {
+      const rethink = (label: string) => call('memory_rethink', { label, new_memory: 'of this week' });
+      const batch = await house.submit(
+        [
+          {
+            input: `${rethink('this_week')}\n${rethink('last_week')}`,
+            blocks: { this_week: 'this', last_week: 'last' },
+            tools: ['memory_rethink'],
+          },
+        ],
+        { apply },
+      );
+      const ids = await house.rows<{ id: string }>('select id from block order by label desc');
+      await send();
+      const relabel = async (id: string | undefined, label: string) =>
+        inTransaction(house.database.db, (trx) => relabelBlock(trx, id ?? '', 1, noted({ label })));
+      await relabel(ids[0]?.id, 'spare');
+      await relabel(ids[1]?.id, 'this_week');
+      await relabel(ids[0]?.id, 'last_week');
+      await house.drive(worker);
+      const written = await house.rows(
+        `select b.label, r.value, r.revision, b.held_by_batch_id is not null as is_held from block b
+           join block_revision r on r.block_id = b.id where r.revision > 1 or b.held_by_batch_id is null
+          order by b.label desc, r.revision`,
+      );
+      expect(written).toEqual([
+        { label: 'this_week', value: 'last', revision: 1, is_held: false },
+        { label: 'last_week', value: 'this', revision: 1, is_held: false },
+        { label: 'last_week', value: 'of this week', revision: 2, is_held: apply === 'review' },
+      ]);
+      const [refused, done] = await resultsOf(batch);
+      expect(refused).toMatchObject({ is_error: true });
+      expect(refused?.text).toContain("'this_week' is called 'last_week' now");
+      expect(done).toMatchObject({ is_error: false });
+    },
+  );
 });
 
 describe('a block that came after the request', () => {

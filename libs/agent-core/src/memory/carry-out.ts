@@ -10,7 +10,7 @@ import type { Refusal } from './edits.ts';
 import type { MemoryEffect } from './effects.ts';
 import type { Diff3 } from './merge.ts';
 import { applyPatch } from './patch.ts';
-import { findLineNumbers, readTexts, refused } from './refusal.ts';
+import { findLineNumbers, movedLabel, readTexts, refused, type KnownLabels } from './refusal.ts';
 
 /** A block of an agent while an answer of it is being applied. */
 export interface HeldBlock {
@@ -29,6 +29,8 @@ export interface MemoryCallOptions {
   /** Whether a rewrite of a block that does not exist makes it. */
   readonly may_create: boolean;
   readonly isLabelTaken: IsLabelTaken;
+  /** The labels that the agent's request showed, with its own changes since. */
+  readonly known: KnownLabels;
   readonly diff3: Diff3;
 }
 
@@ -39,6 +41,8 @@ export interface MemoryCallOutcome {
   readonly effects: readonly MemoryEffect[];
   /** The blocks as the next call of the step finds them. */
   readonly held: readonly HeldBlock[];
+  /** The labels as the next call of the step finds them. */
+  readonly known: KnownLabels;
 }
 
 /**
@@ -47,7 +51,8 @@ export interface MemoryCallOutcome {
  *
  * The edit is worked out on the text that the model saw, so that line numbers and quotations mean what it meant, and
  * then brought onto the text as it stands by the block's policy. Under `last_write` the edit is worked out on the text
- * as it stands, so that it takes nothing back that it does not name. Closing tags that the prompt shows otherwise than they
+ * as it stands, so that it takes nothing back that it does not name. A label means the block that the model saw under it:
+ * where another has it by now, the call is refused. Closing tags that the prompt shows otherwise than they
  * are stored may be named in either form. Calls of one step come in call order, each with
  * the blocks that the one before it left.
  */
@@ -57,8 +62,8 @@ export function carryOutMemoryCall(
   held: readonly HeldBlock[],
   options: MemoryCallOptions,
 ): MemoryCallOutcome {
-  const edited = edit(toolName, asStored(args, held), held.map(viewOf), options);
-  if (!edited.outcome.ok) return { ...edited, held };
+  const edited = edit(toolName, asStored(args, held, options.known), held.map(viewOf), options);
+  if (!edited.outcome.ok) return { ...edited, held, known: options.known };
 
   let { result } = edited.outcome;
   const effects: MemoryEffect[] = [];
@@ -73,7 +78,7 @@ export function carryOutMemoryCall(
     const facts = { base: baseOf(block, toolName), current, value: effect.value, changed_by };
     const resolved = resolveWrite(block.policy, facts, options.diff3);
     if (resolved.kind === 'conflict') {
-      return { outcome: refused(toolName, resolved.refusal), effects: [], held };
+      return { outcome: refused(toolName, resolved.refusal), effects: [], held, known: options.known };
     }
     // An edit of a part of what was not shown tells the agent nothing of the rest.
     if (block.seen !== null || WHOLE_TEXT_TOOLS.has(toolName)) seen.set(effect.block_id, effect.value);
@@ -81,7 +86,8 @@ export function carryOutMemoryCall(
     effects.push({ ...effect, value: resolved.value, resolution: resolved.resolution });
     if (resolved.resolution === 'merged') result = mergedText(effect.label, resolved.value);
   }
-  return { outcome: { ok: true, result }, effects, held: heldAfter(held, effects, seen) };
+  const { known } = edited;
+  return { outcome: { ok: true, result }, effects, held: heldAfter(held, effects, seen), known };
 }
 
 /** Tools that give a block a whole new text; what they write over is not named by the call. */
@@ -105,16 +111,16 @@ function baseOf({ current, seen, policy }: HeldBlock, toolName: string): string 
 }
 
 /** The arguments with closing tags as the blocks hold them, for those that the prompt shows otherwise. */
-function asStored(args: JsonObject, held: readonly HeldBlock[]): JsonObject {
+function asStored(args: JsonObject, held: readonly HeldBlock[], known: KnownLabels): JsonObject {
   const texts = held.flatMap(({ current, seen }) => [
     current.value,
     current.description ?? '',
     seen?.value ?? '',
   ]);
-  return restoreClosingTags(args, texts, tagNames(held.map(({ current }) => current.label)));
+  return restoreClosingTags(args, texts, tagNames([...known.keys()]));
 }
 
-type Edited = Pick<MemoryCallOutcome, 'outcome' | 'effects'>;
+type Edited = Pick<MemoryCallOutcome, 'outcome' | 'effects' | 'known'>;
 
 /** Works the call out on blocks as the agent sees them, whatever has become of them since. */
 function edit(
@@ -123,7 +129,7 @@ function edit(
   blocks: readonly BlockView[],
   options: MemoryCallOptions,
 ): Edited {
-  const { may_create } = options;
+  const { may_create, known } = options;
   const draft = openDraft(blocks, options);
   switch (toolName) {
     case 'memory':
@@ -146,39 +152,46 @@ function edit(
     case 'finish_rethinking_memory':
       return drafted(toolName, draft, 'Your memory edits are finished.');
     case 'rethink_user_memory':
-      return rewrite(toolName, draft, { ...args, label: USER_LABEL }, may_create);
-    case 'rethink_memory':
-    case 'memory_rethink': {
-      const label = args[toolName === 'memory_rethink' ? 'label' : 'target_block_label'];
-      const isMissing = typeof label === 'string' && !blocks.some((block) => block.label === label);
-      if (isMissing && may_create) return rewrite(toolName, draft, { ...args, label }, true);
-      break;
-    }
+      return rewrite(toolName, draft, { ...args, label: USER_LABEL }, options);
     default:
   }
+  const named = args[toolName === 'rethink_memory' ? 'target_block_label' : 'label'];
+  if (typeof named === 'string') {
+    const moved = movedLabel(named, blocks, known);
+    if (moved !== null) return drafted(toolName, draft, moved);
+    const isRewrite = toolName === 'rethink_memory' || toolName === 'memory_rethink';
+    if (isRewrite && may_create && !blocks.some((block) => block.label === named))
+      return rewrite(toolName, draft, { ...args, label: named }, options);
+  }
   const { outcome, write } = applyMemoryTool(toolName, args, blocks);
-  if (write === null) return { outcome, effects: [] };
+  if (write === null) return { outcome, effects: [], known };
   const [label = ''] = blocks
     .filter((block) => block.block_id === write.block_id)
     .map((block) => block.label);
-  return { outcome, effects: [{ kind: 'write', label, ...write, resolution: 'clean' }] };
+  return { outcome, effects: [{ kind: 'write', label, ...write, resolution: 'clean' }], known };
 }
 
 function drafted(toolName: string, draft: MemoryDraft, done: string | Refusal): Edited {
   return typeof done === 'string'
-    ? { outcome: { ok: true, result: done }, effects: draft.effects() }
-    : { outcome: refused(toolName, done), effects: [] };
+    ? { outcome: { ok: true, result: done }, effects: draft.effects(), known: draft.known() }
+    : { outcome: refused(toolName, done), effects: [], known: draft.known() };
 }
 
 /** Gives the block of `args.label` a whole new text; one that does not exist yet is made with it, where that may be. */
-function rewrite(toolName: string, draft: MemoryDraft, args: JsonObject, mayCreate: boolean): Edited {
+function rewrite(
+  toolName: string,
+  draft: MemoryDraft,
+  args: JsonObject,
+  { may_create, known }: MemoryCallOptions,
+): Edited {
   const texts = readTexts(args, ['label', 'new_memory']);
   if ('kind' in texts) return drafted(toolName, draft, texts);
   const [label = '', text = ''] = texts;
   const exists = draft.labels().some((block) => block.label === label);
   const refusal =
     findLineNumbers(['new_memory'], [text]) ??
-    (mayCreate && !exists ? draft.create(label, null, text) : draft.edit(label, () => ({ value: text })));
+    movedLabel(label, draft.labels(), known) ??
+    (may_create && !exists ? draft.create(label, null, text) : draft.edit(label, () => ({ value: text })));
   return drafted(toolName, draft, refusal ?? draft.valueOf(label));
 }
 

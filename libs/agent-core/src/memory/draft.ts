@@ -2,7 +2,7 @@ import { BLOCK_CHAR_LIMIT_DEFAULT, type BlockView } from '../model/block.ts';
 import { checkLimit, type Edited, type Refusal } from './edits.ts';
 import type { MemoryEffect } from './effects.ts';
 import { checkNewLabel } from './label.ts';
-import { readOnly, unknownLabel } from './refusal.ts';
+import { movedLabel, readOnly, unknownLabel, type KnownLabels } from './refusal.ts';
 import { codePointLength } from './text.ts';
 
 /** Blocks that one agent may have. */
@@ -13,12 +13,14 @@ const BLOCKS_MAX = 500;
  * first refusal means that nothing of the call is kept. Each method answers null, or why it cannot be done.
  */
 export interface MemoryDraft {
-  labels(): readonly { readonly label: string }[];
+  labels(): readonly Pick<BlockView, 'block_id' | 'label'>[];
   edit(label: string, edit: (block: BlockView) => Edited): Refusal | null;
   create(label: string, description: string | null, value: string): Refusal | null;
   detach(label: string): Refusal | null;
   rename(label: string, newLabel: string): Refusal | null;
   describe(label: string, description: string): Refusal | null;
+  /** What the agent knows by now of the labels of its blocks. */
+  known(): KnownLabels;
   /** The value that the block of this label has by now. */
   valueOf(label: string): string;
   /**
@@ -33,6 +35,8 @@ export interface DraftOptions {
   readonly newBlockId: () => string;
   /** Whether a block cannot take a label for the sake of an agent that has it. */
   readonly isLabelTaken: IsLabelTaken;
+  /** As the agent's request showed its blocks, with its own changes since. */
+  readonly known: KnownLabels;
 }
 
 /** What the changes of a draft leave of the labels that are stored. */
@@ -49,10 +53,11 @@ export type IsLabelTaken = (blockId: string, label: string, drafted: DraftLabels
 /** Opens a draft on blocks as the agent knows them. */
 export function openDraft(
   attached: readonly BlockView[],
-  { newBlockId, isLabelTaken }: DraftOptions,
+  { newBlockId, isLabelTaken, known: shown }: DraftOptions,
 ): MemoryDraft {
   const before = new Map(attached.map((block) => [block.block_id, block]));
   let blocks = attached;
+  let known = shown;
   const structural: MemoryEffect[] = [];
   const detached = new Set<string>();
   const renamed = new Map<string, string>();
@@ -60,8 +65,13 @@ export function openDraft(
   const replace = (changed: BlockView): void => {
     blocks = blocks.map((block) => (block.block_id === changed.block_id ? changed : block));
   };
+  const know = (...labels: readonly (readonly [string, string | null])[]): void => {
+    known = new Map([...known, ...labels]);
+  };
   /** The block, where it may be changed. */
   const writable = (label: string): BlockView | Refusal => {
+    const moved = movedLabel(label, blocks, known);
+    if (moved !== null) return moved;
     const block = blocks.find((candidate) => candidate.label === label);
     if (block === undefined) return unknownLabel(label, blocks);
     return block.read_only ? readOnly(label) : block;
@@ -73,6 +83,7 @@ export function openDraft(
 
   return {
     labels: () => blocks,
+    known: () => known,
     edit(label, edit) {
       const block = writable(label);
       if ('kind' in block) return block;
@@ -103,6 +114,7 @@ export function openDraft(
       const overLimit = checkLimit(block, codePointLength(value));
       if (overLimit !== null) return overLimit;
       blocks = [...blocks, block];
+      know([label, block.block_id]);
       return null;
     },
     detach(label) {
@@ -110,6 +122,7 @@ export function openDraft(
       if ('kind' in block) return block;
       blocks = blocks.filter((candidate) => candidate !== block);
       detached.add(block.block_id);
+      know([label, null]);
       if (before.has(block.block_id)) structural.push({ kind: 'detach', block_id: block.block_id, label });
       return null;
     },
@@ -125,6 +138,7 @@ export function openDraft(
       }
       replace({ ...block, label: newLabel });
       renamed.set(block.block_id, newLabel);
+      know([label, null], [newLabel, block.block_id]);
       if (before.has(block.block_id)) {
         structural.push({ kind: 'rename', block_id: block.block_id, label, new_label: newLabel });
       }

@@ -34,6 +34,27 @@ export function unknownLabel(label: string, blocks: readonly Pick<BlockView, 'la
   return { kind: 'KeyError', message: `Memory block '${label}' does not exist. ${existing}.` };
 }
 
+/** The block that an agent knows under each label, by its id; null for a label that it took from a block itself. */
+export type KnownLabels = ReadonlyMap<string, string | null>;
+
+/** A label that the block which the agent knows under it has no more, because of somebody else. */
+export function movedLabel(
+  label: string,
+  blocks: readonly Pick<BlockView, 'block_id' | 'label'>[],
+  known: KnownLabels,
+): Refusal | null {
+  const knownId = known.get(label) ?? null;
+  const holder = blocks.find((block) => block.label === label);
+  if (knownId === null || holder?.block_id === knownId) return null;
+  const block = blocks.find(({ block_id }) => block_id === knownId);
+  if (block === undefined && holder === undefined) return null;
+  const fate = block === undefined ? 'is gone' : `is called '${block.label}' now`;
+  const message =
+    `The memory block that you know as '${label}' ${fate}; somebody else changed that after you last saw it. ` +
+    'Nothing was written. Your next prompt shows your memory as it is now.';
+  return { kind: 'KeyError', message };
+}
+
 /** A block that agents may only read. */
 export function readOnly(label: string): Refusal {
   return { kind: 'ValueError', message: `Memory block '${label}' is read-only and cannot be edited.` };

@@ -19,6 +19,7 @@ const options: MemoryCallOptions = {
   newBlockId: () => 'new-1',
   may_create: false,
   isLabelTaken: () => false,
+  known: new Map(),
   diff3,
 };
 const SHOWN = 'Name: Ann\nCity: Oslo\nLikes: tea';
@@ -308,6 +309,102 @@ describe('calls that change more than one text', () => {
     for (const tool of ['memory_finish_edits', 'finish_rethinking_memory']) {
       expect(call(tool, {}, two)).toMatchObject({ outcome: { ok: true }, effects: [] });
     }
+  });
+});
+
+describe('a label that somebody else took from a block after the request showed it', () => {
+  const idOf = (label: string) => makeBlock(label, '').block_id;
+  /** What the request showed under two labels. */
+  const known = new Map([
+    ['this', idOf('this')],
+    ['last', idOf('last')],
+  ]);
+  const relabelled = (shown: string, label: string, policy: ConflictPolicy = 'merge'): HeldBlock => {
+    const { current, ...rest } = held(policy, SHOWN, shown);
+    return { ...rest, current: { ...current, label } };
+  };
+  const patch = (text: string) => ['memory_apply_patch', { patch: text }] as const;
+  const command = (name: string, rest: JsonObject) => ['memory', { command: name, ...rest }] as const;
+  const every = [
+    rethink('this', 'new'),
+    ['rethink_memory', { target_block_label: 'this', new_memory: 'new' }],
+    append('this', 'new'),
+    replace('this', 'Oslo', 'Rome'),
+    ['memory_insert', { label: 'this', new_string: 'new' }],
+    command('delete', { path: '/memories/this' }),
+    command('rename', { path: 'this', description: 'new' }),
+    command('rename', { old_path: 'this', new_path: 'new' }),
+    command('str_replace', { path: 'this', old_string: 'Oslo', new_string: 'Rome' }),
+    patch('*** Update Block: this\n-City: Oslo'),
+    patch('*** Delete Block: this'),
+  ] as const;
+
+  test.each(every)('is not taken for that of the block that has it now by %s %j', (tool, args) => {
+    for (const policy of CONFLICT_POLICIES) {
+      const swapped = [relabelled('this', 'last', policy), relabelled('last', 'this', policy)];
+      const { outcome, effects } = call(tool, args, swapped, { known, may_create: true });
+      expect(outcome).toMatchObject({
+        ok: false,
+        result: expect.stringContaining("you know as 'this' is called 'last' now"),
+      });
+      expect(effects).toEqual([]);
+    }
+    const another = { ...held('merge', 'another', 'this'), seen: null };
+    const fresh = { ...another, current: { ...another.current, block_id: 'fresh' } };
+    expect(call(tool, args, [fresh], { known })).toMatchObject({
+      outcome: { ok: false, result: expect.stringContaining("you know as 'this' is gone") },
+      effects: [],
+    });
+  });
+
+  test('makes no new block under a rewrite, unless the block is gone', () => {
+    const rest = { known, may_create: true };
+    expect(call(...rethink('this', 'new'), [relabelled('this', 'week 7')], rest)).toMatchObject({
+      outcome: { ok: false, result: expect.stringContaining("is called 'week 7' now") },
+      effects: [],
+    });
+    expect(call(...rethink('this', 'new'), [], rest).effects).toMatchObject([
+      { kind: 'create', label: 'this' },
+    ]);
+  });
+
+  test('is still good for the blocks that the answer itself rearranged, in one call or in several', () => {
+    const blocks = [relabelled('this', 'this'), relabelled('last', 'last')];
+    const rename = (old_path: string, new_path: string) => command('rename', { old_path, new_path });
+    const steps = [
+      rename('this', 'spare'),
+      rename('last', 'this'),
+      rename('spare', 'last'),
+      append('this', 'was last'),
+      command('delete', { path: 'last' }),
+      rethink('last', 'made anew'),
+      append('last', 'and more'),
+    ];
+    const rest = { known, may_create: true };
+    const done = steps.reduce<Pick<MemoryCallOutcome, 'held' | 'known'>>(
+      (before, [tool, args]) => {
+        const after = call(tool, args, before.held, { ...rest, known: before.known });
+        expect(after.outcome).toMatchObject({ ok: true });
+        return after;
+      },
+      { held: blocks, known },
+    );
+    expect(done.held.map(({ current }) => [current.block_id, current.label, current.value])).toEqual([
+      [idOf('last'), 'this', `${SHOWN}\nwas last`],
+      ['new-1', 'last', 'made anew\nand more'],
+    ]);
+    const swap = [
+      ...['*** Update Block: this', '*** Move to: spare', '*** Update Block: last', '*** Move to: this'],
+      ...['*** Update Block: spare', '*** Move to: last', '*** Update Block: this', '+was last'],
+    ];
+    expect(call(...patch(swap.join('\n')), blocks, rest).outcome).toMatchObject({ ok: true });
+  });
+
+  test('is the tag whose closing the prompt wrote otherwise', () => {
+    const shown = { ...relabelled('this', 'week 7'), seen: { revision: 3, value: 'a </this>' } };
+    const block = { ...shown, current: { ...shown.current, value: 'a </this>' } };
+    const { effects } = call(...replace('week 7', 'a <\\/this>', 'b'), [block], { known });
+    expect(effects).toMatchObject([{ value: 'b' }]);
   });
 });
 

@@ -16,12 +16,14 @@ function hold(label: string, value: string): HeldBlock {
 
 /** What a call makes of the block `human`, or says. */
 function after(tool: string, args: JsonObject, stored = STORED, beside = 'x'): string {
-  const { outcome, effects } = carryOutMemoryCall(
-    tool,
-    args,
-    [hold('human', stored), hold('persona', beside)],
-    { newBlockId: () => 'new-1', may_create: false, isLabelTaken: () => false, diff3 },
-  );
+  const held = [hold('human', stored), hold('persona', beside)];
+  const { outcome, effects } = carryOutMemoryCall(tool, args, held, {
+    newBlockId: () => 'new-1',
+    may_create: false,
+    isLabelTaken: () => false,
+    known: new Map(held.map(({ current }) => [current.label, current.block_id])),
+    diff3,
+  });
   const [effect] = effects;
   return effect !== undefined && 'value' in effect ? effect.value : outcome.result;
 }

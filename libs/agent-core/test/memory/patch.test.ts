@@ -21,7 +21,11 @@ function patch(
   readonly value: string | null;
 } {
   let ids = 0;
-  const draft = openDraft(blocks, { newBlockId: () => `new-${++ids}`, isLabelTaken: () => false });
+  const draft = openDraft(blocks, {
+    newBlockId: () => `new-${++ids}`,
+    isLabelTaken: () => false,
+    known: new Map(),
+  });
   const done = applyPatch(draft, label, lines.join('\n'));
   const effects = typeof done === 'string' ? draft.effects() : [];
   const write = effects.find((effect) => effect.kind === 'write');
@@ -188,7 +192,11 @@ describe('a patch of one block', () => {
 });
 
 test('a draft keeps what it is told of a new block for the block itself', () => {
-  const draft = openDraft([human], { newBlockId: () => 'new-1', isLabelTaken: () => false });
+  const draft = openDraft([human], {
+    newBlockId: () => 'new-1',
+    isLabelTaken: () => false,
+    known: new Map(),
+  });
   expect(draft.create('notes', null, 'a')).toBeNull();
   expect(draft.describe('notes', 'd')).toBeNull();
   expect(draft.rename('notes', 'n')).toBeNull();

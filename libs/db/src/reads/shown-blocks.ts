@@ -8,6 +8,8 @@ export interface ShownBlock {
   readonly block_id: string;
   /** The revision that the request showed. */
   readonly revision: number;
+  /** The label that the request showed; for a step that was sealed before labels were kept, the one of now. */
+  readonly label: string;
   /** What that revision holds; null where the head holds the same. */
   readonly value: string | null;
 }
@@ -19,22 +21,22 @@ export interface ShownBlock {
 export async function readShownBlocks(trx: Tx, steps: readonly StepKey[]): Promise<readonly ShownBlock[]> {
   if (steps.length === 0) return [];
   const { rows } = await sql<ShownBlock & { readonly differs: boolean }>`
-    select s.run_id, u.block_id, u.revision, shown.value <> head.value as differs,
+    select s.run_id, u.block_id, u.revision, coalesce(u.label, b.label) as label, shown.value <> head.value as differs,
            case when shown.value <> head.value
                  and row_number() over (partition by u.block_id, u.revision) = 1 then shown.value end as value
       from json_to_recordset(${JSON.stringify(steps)}::json) as d(run_id uuid, number int, attempt int)
       join step s on s.run_id = d.run_id and s.number = d.number and s.attempt = d.attempt
-     cross join lateral unnest(s.block_ids, s.block_revisions) as u(block_id, revision)
+     cross join lateral unnest(s.block_ids, s.block_revisions, s.block_labels) as u(block_id, revision, label)
       join block b on b.id = u.block_id
       join block_revision shown on shown.block_id = u.block_id and shown.revision = u.revision
       join block_revision head on head.block_id = b.id and head.revision = b.head_revision
   `.execute(trx);
-  const key = (row: ShownBlock): string => `${row.block_id}/${row.revision}`;
+  const key = (row: Omit<ShownBlock, 'label'>): string => `${row.block_id}/${row.revision}`;
   const texts = new Map(rows.flatMap((row) => (row.value === null ? [] : [[key(row), row.value] as const])));
-  return rows.map(({ run_id, block_id, revision, differs, ...row }) => {
-    const text = differs ? texts.get(key({ run_id, block_id, revision, ...row })) : undefined;
-    return { run_id, block_id, revision, value: text ?? null };
-  });
+  return rows.map(({ differs, ...row }) => ({
+    ...row,
+    value: (differs ? texts.get(key(row)) : null) ?? null,
+  }));
 }
 
 /** A block that a run may know from edits of its present step. */
@@ -46,17 +48,22 @@ export interface EditedBlock {
   readonly shown: number;
 }
 
+/** A text that a run wrote itself. */
+export interface OwnText {
+  readonly run_id: string;
+  readonly block_id: string;
+  readonly revision: number;
+  readonly value: string;
+}
+
 /**
  * What runs wrote themselves into blocks since their requests showed them: the last text of each, where it is all the run's
  * doing. One that was merged holds lines that the run does not know, and so does a block that it was not shown and did not
  * make. Only for runs whose step was carried out in part before. Index: primary key of `block_revision`, from the head on.
  */
-export async function readOwnTexts(
-  trx: Tx,
-  blocks: readonly EditedBlock[],
-): Promise<readonly (ShownBlock & { readonly value: string })[]> {
+export async function readOwnTexts(trx: Tx, blocks: readonly EditedBlock[]): Promise<readonly OwnText[]> {
   if (blocks.length === 0) return [];
-  const { rows } = await sql<ShownBlock & { readonly value: string }>`
+  const { rows } = await sql<OwnText>`
     select d.run_id, d.block_id, own.revision, own.value
       from json_to_recordset(${JSON.stringify(blocks)}::json)
         as d(run_id uuid, step_number int, block_id uuid, shown int)

@@ -83,8 +83,8 @@ export async function commitInParts(
         acting.flatMap((run) => {
           const asked = (calls.get(run.id) ?? []).filter((call) => call.planned.kind === 'memory');
           const open = asked.filter((call) => call.known === null).map((call) => call.planned);
-          const has_edited = asked.some((call) => call.known?.state === 'succeeded');
-          return open.length === 0 ? [] : [{ run, calls: open, has_edited }];
+          const done = asked.filter((call) => call.known?.state === 'succeeded').map((call) => call.planned);
+          return open.length === 0 ? [] : [{ run, calls: open, done }];
         }),
       );
       const results = acting.map((run) => {
