@@ -7,7 +7,7 @@ import type { ResultDemand } from './conduct.ts';
 export type ReadResult =
   { readonly ok: true; readonly result: Json } | { readonly ok: false; readonly message: string };
 
-const FENCE = /^```(?:json)?\s*\n([^]*?)\n?```$/;
+const FENCE = '```';
 
 /** Reads the typed result from the texts of an answer: JSON, perhaps in a code fence, that its schema takes. */
 export function resultOf(content: readonly ContentBlock[], demand: ResultDemand): ReadResult {
@@ -15,13 +15,20 @@ export function resultOf(content: readonly ContentBlock[], demand: ResultDemand)
     .map(({ type, text }) => (type === 'text' && typeof text === 'string' ? text : ''))
     .join('')
     .trim();
-  const json = FENCE.exec(said)?.[1] ?? said;
   let result: Json;
   try {
-    result = JSON.parse(json) as Json;
+    result = JSON.parse(unfenced(said)) as Json;
   } catch {
     return { ok: false, message: 'it is not JSON alone' };
   }
   const problem = demand.check(result) ?? findInexact(result);
   return problem === null ? { ok: true, result } : { ok: false, message: problem };
+}
+
+/** What a code fence holds that is the whole text; any other text as it is. */
+function unfenced(text: string): string {
+  const start = text.indexOf('\n');
+  if (start === -1 || !text.startsWith(FENCE) || !text.endsWith(FENCE)) return text;
+  const language = text.slice(FENCE.length, start).trim();
+  return language === '' || language === 'json' ? text.slice(start, -FENCE.length) : text;
 }

@@ -177,17 +177,26 @@ describe('the tool finish', () => {
 });
 
 describe('an answer that is the result', () => {
-  test.each(['{"n":1}', ' {"n": 1}\n', '```json\n{"n":1}\n```', '```\n{"n":1}\n```'])(
-    'is taken: %j',
-    (said) => {
-      expect(say(spoken, said).run).toEqual({
-        state: 'completed',
-        stop_reason: 'end_turn',
-        error: null,
-        result: { n: 1 },
-      });
-    },
-  );
+  test('is looked for once in an answer whose code fence is not closed', () => {
+    const started = performance.now();
+    say(spoken, `\`\`\`json${'\n'.repeat(100_000)}{"n":1}`);
+    expect(performance.now() - started).toBeLessThan(1000);
+  });
+
+  test.each([
+    '{"n":1}',
+    ' {"n": 1}\n',
+    '```json \n\n{"n":1}```',
+    '```json\n{"n":1}\n```',
+    '```\n{"n":1}\n```',
+  ])('is taken: %j', (said) => {
+    expect(say(spoken, said).run).toEqual({
+      state: 'completed',
+      stop_reason: 'end_turn',
+      error: null,
+      result: { n: 1 },
+    });
+  });
 
   test.each([
     ['Here it is: {"n":1}', 'it is not JSON alone'],
