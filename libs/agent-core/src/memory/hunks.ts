@@ -24,6 +24,8 @@ interface Line {
 /** Characters of a line that an error repeats. */
 const QUOTE_MAX = 120;
 const LINES_SHOWN_MAX = 4;
+/** Comparisons of lines that the hunks of one block may cost; thousands of lines alike would take seconds. */
+const WORK_MAX = 20_000_000;
 
 function refuse(message: string): Refusal {
   return { kind: 'ValueError', message };
@@ -86,8 +88,9 @@ function withoutHeading(lines: readonly string[]): readonly string[] {
 export function applyHunks(block: BlockView, hunks: readonly Hunk[]): Edited {
   if (hunks.length === 0) return refuse(`The patch for memory block '${block.label}' holds no change.`);
   let lines = splitLines(block.value);
+  const work = { left: WORK_MAX };
   for (const hunk of hunks) {
-    const placed = placeOf(lines, hunk);
+    const placed = placeOf(lines, hunk, work);
     if ('kind' in placed)
       return { ...placed, message: `${placed.message} in memory block '${block.label}'.` };
     const { at, count, changes } = placed;
@@ -133,13 +136,19 @@ interface Placed {
   readonly changes: readonly HunkLine[];
 }
 
-function placeOf(lines: readonly Line[], hunk: Hunk): Placed | Refusal {
+function placeOf(lines: readonly Line[], hunk: Hunk, work: Work): Placed | Refusal {
   const whole = textsBefore(hunk.lines);
   if (whole.length === 0) return { at: lines.length, count: 0, changes: hunk.lines };
   const trimmed = whole.length - hunk.trailing_blanks;
   for (const cut of hunk.trailing_blanks > 0 && trimmed > 0 ? [0, hunk.trailing_blanks] : [0]) {
     const before = whole.slice(0, whole.length - cut);
-    const places = findLines(lines, before, 2);
+    const places = findLines(lines, before, 2, work);
+    if (work.left < 0) {
+      return refuse(
+        'Too many lines are alike to find those of a hunk, so nothing was changed; ' +
+          'use a smaller hunk, around a line that stands only once',
+      );
+    }
     const [at] = places;
     if (at === undefined) continue;
     if (places.length > 1) {
@@ -154,11 +163,24 @@ function placeOf(lines: readonly Line[], hunk: Hunk): Placed | Refusal {
   return refuse(`These lines of a hunk do not stand together, so nothing was changed:${shown.join('')}\n`);
 }
 
-/** Where `part` begins in `lines`, at most `max` places. */
-function findLines(lines: readonly Line[], part: readonly string[], max: number): readonly number[] {
+/** Comparisons that may still be made. */
+interface Work {
+  left: number;
+}
+
+/** Where `part` begins in `lines`, at most `max` places; fewer where no work is left. */
+function findLines(
+  lines: readonly Line[],
+  part: readonly string[],
+  max: number,
+  work: Work,
+): readonly number[] {
   const places: number[] = [];
-  for (let at = 0; at + part.length <= lines.length && places.length < max; at++) {
-    if (part.every((text, offset) => lines[at + offset]?.text === text)) places.push(at);
+  for (let at = 0; at + part.length <= lines.length && places.length < max && work.left >= 0; at++) {
+    let same = 0;
+    while (same < part.length && lines[at + same]?.text === part[same]) same++;
+    work.left -= same + 1;
+    if (same === part.length) places.push(at);
   }
   return places;
 }

@@ -186,6 +186,17 @@ describe('a patch of one block', () => {
     expect(patch('human', ['+1→ first line']).ok).toBe(false);
   });
 
+  test('of thousands of lines in a block of more lines alike is refused at once', () => {
+    const blanks = makeBlock('blanks', `\n`.repeat(30_000), { char_limit: 1_000_000 });
+    const hunk = [...Array.from({ length: 9_000 }, () => ' '), ' not there', '+x'];
+    const started = performance.now();
+    expect(patch('blanks', hunk, [blanks])).toMatchObject({
+      ok: false,
+      said: expect.stringContaining('Too many lines are alike'),
+    });
+    expect(performance.now() - started).toBeLessThan(1000);
+  });
+
   test('needs a heading to move a block', () => {
     expect(patch('human', ['*** Move to: person', '+x']).said).toContain('needs a');
   });
