@@ -37,8 +37,8 @@ function quote(line: string): string {
 
 /**
  * Reads the hunks of one block. Lines begin with a space (stays), `-` (goes) or `+` (comes); an empty line is an empty
- * line that stays; `@@` begins a new hunk. A pair of `---` and `+++` lines is a heading before the first hunk, and a
- * change anywhere else. Any other line is refused, not skipped.
+ * line that stays; `@@` begins a new hunk. A pair of `---` and `+++` lines is a heading before the first change, and a
+ * change itself anywhere else, and alone. Any other line is refused, not skipped.
  */
 export function parseHunks(lines: readonly string[]): readonly Hunk[] | Refusal {
   const hunks: { lines: HunkLine[]; blanks: number }[] = [];
@@ -77,8 +77,10 @@ function withoutHeading(lines: readonly string[]): readonly string[] {
   const start = lines.findIndex((line) => line !== '');
   if (start === -1) return [];
   const [first = '', second = ''] = lines.slice(start);
-  const isHeading = first.startsWith('---') && second.startsWith('+++');
-  return lines.slice(isHeading ? start + 2 : start);
+  const rest = lines.slice(start + 2);
+  const isHeading =
+    first.startsWith('---') && second.startsWith('+++') && rest.some((line) => /^[-+]/.test(line));
+  return isHeading ? rest : lines.slice(start);
 }
 
 /**
@@ -138,7 +140,11 @@ interface Placed {
 
 function placeOf(lines: readonly Line[], hunk: Hunk, work: Work): Placed | Refusal {
   const whole = textsBefore(hunk.lines);
-  if (whole.length === 0) return { at: lines.length, count: 0, changes: hunk.lines };
+  if (whole.length === 0) {
+    // A value that ends its last line has no line after it.
+    const at = lines.at(-1)?.text === '' ? lines.length - 1 : lines.length;
+    return { at, count: 0, changes: hunk.lines };
+  }
   const trimmed = whole.length - hunk.trailing_blanks;
   for (const cut of hunk.trailing_blanks > 0 && trimmed > 0 ? [0, hunk.trailing_blanks] : [0]) {
     const before = whole.slice(0, whole.length - cut);

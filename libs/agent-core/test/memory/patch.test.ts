@@ -186,6 +186,17 @@ describe('a patch of one block', () => {
     expect(patch('human', ['+1→ first line']).ok).toBe(false);
   });
 
+  test('adds after the last line of a block that ends it, and ends what it adds', () => {
+    expect(patch('a', ['+x', '+y'], [makeBlock('a', 'one\ntwo\n')]).value).toBe('one\ntwo\nx\ny\n');
+    expect(patch('a', ['+x'], [makeBlock('a', 'one\r\n')]).value).toBe('one\r\nx\r\n');
+    expect(patch('a', ['+x'], [makeBlock('a', '\n')]).value).toBe('\nx\n');
+  });
+
+  test('takes a pair of dashes and pluses alone for the change that it is', () => {
+    const front = makeBlock('front', '---\ntitle: a\n---');
+    expect(patch('front', ['----', '++++', ' title: a'], [front]).value).toBe('+++\ntitle: a\n---');
+  });
+
   test('of thousands of lines in a block of more lines alike is refused at once', () => {
     const blanks = makeBlock('blanks', `\n`.repeat(30_000), { char_limit: 1_000_000 });
     const hunk = [...Array.from({ length: 9_000 }, () => ' '), ' not there', '+x'];
