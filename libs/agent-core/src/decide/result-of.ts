@@ -1,6 +1,6 @@
 import type { Json } from '../base/json.ts';
 import type { ContentBlock } from '../model/content.ts';
-import { findInexact } from '../tools/finish.ts';
+import { findInexactText } from '../tools/finish.ts';
 import type { ResultDemand } from './conduct.ts';
 
 /** A result that an answer in words holds, or what is wrong with it, for the model. */
@@ -15,13 +15,14 @@ export function resultOf(content: readonly ContentBlock[], demand: ResultDemand)
     .map(({ type, text }) => (type === 'text' && typeof text === 'string' ? text : ''))
     .join('')
     .trim();
+  const json = unfenced(said);
   let result: Json;
   try {
-    result = JSON.parse(unfenced(said)) as Json;
+    result = JSON.parse(json) as Json;
   } catch {
     return { ok: false, message: 'it is not JSON alone' };
   }
-  const problem = demand.check(result) ?? findInexact(result);
+  const problem = demand.check(result) ?? findInexactText(json);
   return problem === null ? { ok: true, result } : { ok: false, message: problem };
 }
 

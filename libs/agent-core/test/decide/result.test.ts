@@ -77,6 +77,11 @@ describe('a whole number too long to be kept to its last digit', () => {
     expect(rejection).toContain('as a string');
   });
 
+  test('is none of the quantities where an answer in words writes it out', () => {
+    expect(say(spoken, '{"n": 1234567890123456789012345}').run).toMatchObject({ state: 'ready' });
+    expect(say(spoken, '{"n": 1e24}').run).toMatchObject({ state: 'completed', result: { n: 1e24 } });
+  });
+
   test('is one beyond what numbers hold exactly, and no quantity', () => {
     for (const n of [2 ** 53 - 1, -(2 ** 53 - 1), 0.1, 6.02e23, -1.5e300])
       expect(plan({ result: n }).rejection).toBeNull();
