@@ -104,6 +104,22 @@ describe('archival memory', () => {
     expect(answers[9]).toContain('Invalid start_datetime format');
   });
 
+  test('is searched by words that hold an ampersand themselves', async () => {
+    const batch = await run([
+      {
+        input: [
+          keep('See http://shop.example/list?page=1&size=2 first.'),
+          keep('See http://shop.example/other first.'),
+          search('http://shop.example/list?page=1&size=2'),
+        ].join('\n'),
+        tools: TOOLS,
+      },
+    ]);
+    const found = contents((await answersOf(batch))[2]);
+    expect(found).toHaveLength(2);
+    expect(found?.[0]).toContain('page=1&size=2');
+  });
+
   test('belongs to its agent, and a later batch of the agent finds it', async () => {
     const first = await run([
       { input: keep('secret of one'), tools: TOOLS },

@@ -26,8 +26,8 @@ export async function readTimeZones(
   };
 }
 
-/** Any word of a query will do; the more of them, the better the rank. */
-const anyWord = sql`replace(plainto_tsquery('english', d.query)::text, '&', '|')::tsquery`;
+/** Any word of a query will do; the more of them, the better the rank. A word may hold an ampersand itself, but no space. */
+const anyWord = sql`replace(plainto_tsquery('english', d.query)::text, ' & ', ' | ')::tsquery`;
 
 /**
  * An escaped NUL or surrogate, which `json` cannot take apart, or not alone: an odd number of backslashes stands before its
