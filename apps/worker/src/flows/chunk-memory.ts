@@ -167,7 +167,7 @@ export async function openChunkMemory(trx: Tx, runs: readonly RunWithCalls[]): P
       const about =
         effect.kind === 'write'
           ? { based_on_revision: effect.based_on_revision, resolution: effect.resolution }
-          : { based_on_revision: block.revision, resolution: 'clean' as const };
+          : { based_on_revision: effect.based_on_revision, resolution: 'clean' as const };
       open.set(block_id, { ...block, ...written, revision, writer_run_id: writer.run_id });
       changes.push({ ...writer, kind: 'revised', block_id, revision, ...written, ...about });
     }

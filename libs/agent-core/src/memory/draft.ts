@@ -150,7 +150,8 @@ export function openDraft(
       if (block.description === description) return null;
       replace({ ...block, description });
       if (before.has(block.block_id)) {
-        structural.push({ kind: 'describe', block_id: block.block_id, label, description });
+        const { block_id, revision } = block;
+        structural.push({ kind: 'describe', block_id, label, based_on_revision: revision, description });
       }
       return null;
     },

@@ -38,5 +38,7 @@ export type MemoryEffect =
       readonly kind: 'describe';
       readonly block_id: string;
       readonly label: string;
+      /** The revision that the agent saw. */
+      readonly based_on_revision: number;
       readonly description: string;
     };

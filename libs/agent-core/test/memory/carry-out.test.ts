@@ -281,6 +281,13 @@ describe('calls that change more than one text', () => {
     });
   });
 
+  test('a new description names the revision that the model saw', () => {
+    const { effects } = call('memory', { command: 'rename', path: 'human', description: 'e' }, [
+      held('reject', 'changed'),
+    ]);
+    expect(effects).toMatchObject([{ kind: 'describe', based_on_revision: 3 }]);
+  });
+
   test('a label that another agent has on a block that is shared is not taken (B64)', () => {
     const { block_id } = held('reject').current;
     const rest = { isLabelTaken: (id: string, label: string) => id === block_id && label === 'taken' };

@@ -80,7 +80,7 @@ describe('the memory tool', () => {
     });
     expect(run({ command: 'rename', path: '/memories/human', description: 'new' })).toMatchObject({
       ok: true,
-      effects: [{ kind: 'describe', label: 'human', description: 'new' }],
+      effects: [{ kind: 'describe', label: 'human', based_on_revision: 3, description: 'new' }],
     });
   });
 
