@@ -80,7 +80,6 @@ export function buildServer(deps: ServerDeps): App {
   app.addHook('onRequest', async (request, reply) => {
     void reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff');
   });
-  app.addHook('preParsing', holdBodies(deps.bodyBytesMax ?? BODY_BYTES_TOGETHER_MAX));
   app.addHook('preValidation', coerceQuery);
   app.addHook('preHandler', refuseNul);
   app.addHook('preClose', async () => {
@@ -107,6 +106,7 @@ export function buildServer(deps: ServerDeps): App {
   });
   void app.register(async (keyed: App) => {
     keyed.addHook('onRequest', requireKey(deps.apiKey));
+    keyed.addHook('preParsing', holdBodies(deps.bodyBytesMax ?? BODY_BYTES_TOGETHER_MAX));
     keyedRoutes(keyed, context);
   });
   return app;

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { request } from 'node:http';
+import { request, type IncomingMessage } from 'node:http';
 import { PassThrough } from 'node:stream';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createBudget } from '../src/body-budget.ts';
@@ -8,6 +8,7 @@ import { API_KEY, openApi, type TestApi } from './api.ts';
 
 let api: TestApi;
 let app: ReturnType<typeof buildServer>;
+let address: string;
 beforeAll(async () => {
   api = await openApi();
   app = buildServer({
@@ -17,7 +18,7 @@ beforeAll(async () => {
     model: 'simulator',
     bodyBytesMax: 1_000,
   });
-  await app.ready();
+  address = await app.listen({ host: '127.0.0.1', port: 0 });
 });
 afterAll(async () => {
   await app.close();
@@ -97,7 +98,6 @@ test('a body that is larger than the budget goes alone', async () => {
 });
 
 test('what an aborted request had taken is given back', async () => {
-  const address = new URL(await app.listen({ host: '127.0.0.1', port: 0 }));
   const upload = request(new URL('/v1/blocks', address), {
     method: 'POST',
     headers: {
@@ -114,4 +114,25 @@ test('what an aborted request had taken is given back', async () => {
   upload.destroy(new Error('gone'));
   await gone;
   await expect.poll(async () => (await post(500)).statusCode).toBe(200);
+});
+
+test('strangers take nothing, whatever they ask for: they are answered before their bodies come', async () => {
+  for (const [method, path, status] of [
+    ['POST', '/v1/nothing', 404],
+    ['PUT', '/v1/blocks', 405],
+    ['POST', '/v1/blocks', 401],
+    ['GET', '/livez', 200],
+  ] as const) {
+    for (const length of [{ 'content-length': '950' }, { 'transfer-encoding': 'chunked' }]) {
+      const stranger = request(new URL(path, address), {
+        method,
+        headers: { 'content-type': 'application/json', ...length },
+      });
+      stranger.on('error', () => undefined);
+      stranger.write(bodyOf(900).slice(0, 900));
+      const [answer] = (await once(stranger, 'response')) as [IncomingMessage];
+      expect([path, answer.statusCode, (await post(500)).statusCode]).toEqual([path, status, 200]);
+      stranger.destroy();
+    }
+  }
 });

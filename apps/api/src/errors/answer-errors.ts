@@ -11,28 +11,23 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
   send(request, reply, answer);
 }
 
-/** Makes every error one body; see `problem.ts`. */
+/** Makes every error one body; see `problem.ts`. What has no route is answered at once, its body unread: nobody asked its key. */
 export function answerErrors(app: App): void {
   app.setErrorHandler(answerError);
   const methodsOf = rememberRoutes(app);
-  app.setNotFoundHandler((request, reply) => {
+  const answerNotFound = (request: FastifyRequest, reply: FastifyReply): void => {
     const methods = methodsOf(request.url);
-    if (methods.length === 0) {
-      send(
-        request,
-        reply,
-        toAnswer(new NightshiftError('not_found', `There is no ${request.method} ${pathOf(request.url)}.`)),
-      );
-      return;
-    }
-    void reply.header('allow', methods.join(', '));
-    send(
-      request,
-      reply,
-      toAnswer(
-        new NightshiftError('method_not_allowed', `${pathOf(request.url)} takes ${methods.join(', ')}.`),
-      ),
-    );
+    if (methods.length > 0) void reply.header('allow', methods.join(', '));
+    const error =
+      methods.length > 0
+        ? new NightshiftError('method_not_allowed', `${pathOf(request.url)} takes ${methods.join(', ')}.`)
+        : new NightshiftError('not_found', `There is no ${request.method} ${pathOf(request.url)}.`);
+    send(request, reply, toAnswer(error));
+  };
+  app.setNotFoundHandler(answerNotFound);
+  app.addHook('preParsing', (request, reply, payload, done) => {
+    if (request.is404) answerNotFound(request, reply);
+    else done(null, payload);
   });
 }
 
