@@ -1,6 +1,7 @@
 import { finished, Transform, type Readable } from 'node:stream';
 import { NightshiftError } from '@nightshift/agent-core';
-import type { preParsingHookHandler } from 'fastify';
+import type { FastifyRequest } from 'fastify';
+import type { App } from './context.ts';
 
 /** What is taken of a budget by one request. */
 export interface Share {
@@ -36,20 +37,31 @@ export function createBudget(max: number): () => Share {
 }
 
 /**
- * Keeps the bodies that are held in memory within a budget. A body takes what its length says before a byte of it is read,
- * one of unknown length as it comes, and gives it back when its request is answered or aborted. Beyond the budget requests
- * are `not_ready` and come again by themselves. Runs after the key is checked, so that strangers take nothing.
+ * Keeps the bodies that are held in memory by the routes registered after this within a budget. A body takes what its length
+ * says before a byte of it is read, one of unknown length as it comes, and gives it back when its request is answered or
+ * aborted and the route's handler, which goes on after an abort, has come to its end. Beyond the budget requests are
+ * `not_ready` and come again by themselves. For an app whose key is checked before, so that strangers take nothing.
  */
-export function holdBodies(max: number): preParsingHookHandler {
+export function holdBodies(app: App, max: number): void {
   const open = createBudget(max);
-  return (request, reply, payload, done) => {
+  const handling = new WeakMap<FastifyRequest, Promise<unknown>>();
+  app.addHook('onRoute', (route) => {
+    const { handler } = route;
+    route.handler = async function (request, reply) {
+      const handled = Promise.resolve(handler.call(this, request, reply));
+      handling.set(request, handled);
+      return handled;
+    };
+  });
+  app.addHook('preParsing', (request, reply, payload, done) => {
     const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
     if (length === undefined && encoding === undefined) {
       done(null, payload);
       return;
     }
     const share = open();
-    finished(reply.raw, () => share.giveBack());
+    const giveBack = (): void => share.giveBack();
+    finished(reply.raw, () => void Promise.resolve(handling.get(request)).then(giveBack, giveBack));
     if (length === undefined) {
       done(null, counted(payload, share));
       return;
@@ -58,7 +70,7 @@ export function holdBodies(max: number): preParsingHookHandler {
     const bytes = Math.min(Number(length), request.routeOptions.bodyLimit);
     if (share.take(bytes)) done(null, payload);
     else done(tooMany());
-  };
+  });
 }
 
 function counted(payload: Readable, share: Share): Readable {

@@ -106,7 +106,7 @@ export function buildServer(deps: ServerDeps): App {
   });
   void app.register(async (keyed: App) => {
     keyed.addHook('onRequest', requireKey(deps.apiKey));
-    keyed.addHook('preParsing', holdBodies(deps.bodyBytesMax ?? BODY_BYTES_TOGETHER_MAX));
+    holdBodies(keyed, deps.bodyBytesMax ?? BODY_BYTES_TOGETHER_MAX);
     keyedRoutes(keyed, context);
   });
   return app;

@@ -1,10 +1,11 @@
 import { once } from 'node:events';
-import { request, type IncomingMessage } from 'node:http';
+import { request, type IncomingMessage, type ServerResponse } from 'node:http';
 import { PassThrough } from 'node:stream';
+import { inTransaction, lockIdempotencyKey } from '@nightshift/db';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createBudget } from '../src/body-budget.ts';
 import { buildServer } from '../src/index.ts';
-import { API_KEY, openApi, type TestApi } from './api.ts';
+import { API_KEY, openApi, PROJECT_ID, UNKNOWN_UUID, type TestApi } from './api.ts';
 
 let api: TestApi;
 let app: ReturnType<typeof buildServer>;
@@ -113,6 +114,39 @@ test('what an aborted request had taken is given back', async () => {
   await expect.poll(async () => (await post(500)).statusCode).toBe(503);
   upload.destroy(new Error('gone'));
   await gone;
+  await expect.poll(async () => (await post(500)).statusCode).toBe(200);
+});
+
+test('what an aborted request had taken is kept while its handler still works with it', async () => {
+  await inTransaction(api.database.db, async (trx) => {
+    await lockIdempotencyKey(trx, PROJECT_ID, 'key:again');
+    const waiting = request(new URL('/v1/batches', address), {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${API_KEY}`,
+        'content-type': 'application/json',
+        'idempotency-key': 'again',
+      },
+    });
+    waiting.on('error', () => undefined);
+    const arrived = once(app.server, 'request');
+    waiting.end(
+      JSON.stringify({ requests: [{ agent_id: `agent-${UNKNOWN_UUID}`, input: 'x'.repeat(600) }] }),
+    );
+    const [, answer] = (await arrived) as [IncomingMessage, ServerResponse];
+    await expect
+      .poll(
+        async () =>
+          (await api.database.pool.query(`select from pg_locks where locktype = 'advisory' and not granted`))
+            .rowCount,
+      )
+      .toBe(1);
+    const closed = once(answer, 'close');
+    waiting.destroy();
+    await closed;
+    await new Promise((resolve) => setImmediate(resolve));
+    expect((await post(500)).statusCode).toBe(503);
+  });
   await expect.poll(async () => (await post(500)).statusCode).toBe(200);
 });
 
