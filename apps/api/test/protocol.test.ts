@@ -110,6 +110,14 @@ describe('a body', () => {
     expect(list.body.detail).not.toContain('NaN');
   });
 
+  test('with a key that is not known is 422 and names it by a JSON Pointer', async () => {
+    const { status, body } = await api.call('POST', `/v1/blocks/block-${UNKNOWN_UUID}/revert`, {
+      revision: 1,
+      'a/b~c': 1,
+    });
+    expect([status, body.errors]).toEqual([422, [{ path: '/a~1b~0c', message: 'is not known here' }]]);
+  });
+
   test('that is not JSON is 422', async () => {
     const answer = await api.call('POST', '/v1/blocks/', '{"label":');
     expect([answer.status, answer.body.code]).toEqual([422, 'validation_failed']);

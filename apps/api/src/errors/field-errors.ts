@@ -59,5 +59,5 @@ function toPath(path: readonly PropertyKey[], context: string | undefined): stri
   const parts = path.map(String);
   if (context === 'querystring') return `?${parts.join('.')}`;
   if (context === 'params' || context === 'headers') return parts.join('.');
-  return parts.map((part) => `/${part}`).join('');
+  return parts.map((part) => `/${part.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
 }
