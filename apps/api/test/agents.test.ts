@@ -549,6 +549,27 @@ describe('listing agents', () => {
     await fresh.close();
   });
 
+  test('pages whole by last change, oldest first, while agents are deleted', async () => {
+    const fresh = await openApi();
+    const ids: string[] = [];
+    for (let i = 0; i < 5; i++) ids.push(await createAgent(fresh, { name: `n${i}` }));
+    const seen: string[] = [];
+    for (let after = ''; ;) {
+      const { body } = await fresh.call(
+        'GET',
+        `/v1/agents/?limit=2&order=asc&order_by=updated_at&after=${after}`,
+      );
+      if (body.length === 0) break;
+      for (const agent of body) {
+        seen.push(agent.id);
+        await fresh.call('DELETE', `/v1/agents/${agent.id}`);
+      }
+      after = body.at(-1).id;
+    }
+    expect(seen).toEqual(ids);
+    await fresh.close();
+  });
+
   test('filters by name, part of the name and tag; hidden ones stay out; relations come when asked for', async () => {
     const fresh = await openApi();
     await createAgent(fresh, { name: 'Ann 100', tags: ['x', 'y'] });

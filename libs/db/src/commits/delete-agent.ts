@@ -7,11 +7,11 @@ import { lockConversations } from '../locks/lock-conversations.ts';
  * Deletes an agent: it can no longer be found or sent anything. Its runs under way go on to their end, and the results of
  * its batches stay; its blocks are let go at once, or by the sweep when no run of it is open any more. Locks the agent's row,
  * then its conversation, of which an accept holds one: one that is under way is waited for, and one that comes later finds
- * the agent deleted. Throws `not_found`.
+ * the agent deleted. Its place in lists stays where it was, for who pages on from it. Throws `not_found`.
  */
 export async function deleteAgent(trx: Tx, projectId: string, agentId: string): Promise<void> {
   const { rows } = await sql<{ conversation_id: string }>`
-    update agent set deleted_at = app_now(), updated_at = app_now(), keeps_blocks = true
+    update agent set deleted_at = app_now(), keeps_blocks = true
     where id = ${agentId} and project_id = ${projectId} and deleted_at is null
     returning conversation_id
   `.execute(trx);
