@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { request } from 'node:http';
 import { NightshiftError } from '@nightshift/agent-core';
 import { connect } from '@nightshift/db';
 import { createPool } from '@nightshift/services';
@@ -82,6 +84,35 @@ test('a submission that waits too long for a busy row is 503 and may come again'
   ]);
   await app.close();
   await db.destroy();
+});
+
+test('a client that goes before its body is whole is no error of ours: the log says so at info', async () => {
+  const lines: { level: number; msg: string }[] = [];
+  const app = buildServer({
+    db: api.database.db,
+    bell: { ring: () => Promise.resolve() },
+    apiKey: API_KEY,
+    model: 'simulator',
+    logger: { level: 'info', stream: { write: (line) => lines.push(JSON.parse(line)) } },
+  });
+  const address = await app.listen({ host: '127.0.0.1', port: 0 });
+  for (const path of ['/v1/blocks', '/v1/batches']) {
+    for (const length of [{ 'content-length': '100' }, { 'transfer-encoding': 'chunked' }]) {
+      lines.length = 0;
+      const upload = request(new URL(path, address), {
+        method: 'POST',
+        headers: { authorization: `Bearer ${API_KEY}`, 'content-type': 'application/json', ...length },
+      });
+      upload.on('error', () => undefined);
+      const arrived = once(app.server, 'request');
+      upload.write('{');
+      await arrived;
+      upload.destroy();
+      await expect.poll(() => lines.length).toBeGreaterThan(0);
+      expect(lines.map(({ level, msg }) => [path, level, msg])).toEqual([[path, 30, 'client_gone']]);
+    }
+  }
+  await app.close();
 });
 
 test('a URL that is not properly encoded is 400', async () => {

@@ -4,10 +4,17 @@ import type { App } from '../context.ts';
 import { toAnswer, toProblem, type ErrorAnswer } from './problem.ts';
 import { answerOf } from './answer-of.ts';
 
+/** Nobody is there to read it. */
+const GONE = toAnswer(
+  new NightshiftError('invalid_argument', 'The client has gone before its body was whole.'),
+);
+
 /** Answers one error; the log keeps what the answer must not say. Also for errors of the router, before any hook has run. */
 export function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
-  const answer = answerOf(error);
-  if (answer.status >= 500) request.log.error({ err: error }, answer.code);
+  const isGone = request.raw.readableAborted;
+  const answer = isGone ? GONE : answerOf(error);
+  if (isGone) request.log.info({ err: error }, 'client_gone');
+  else if (answer.status >= 500) request.log.error({ err: error }, answer.code);
   send(request, reply, answer);
 }
 
