@@ -41,7 +41,10 @@ export const blockPatch = blockInput.partial().extend({
     .int()
     .min(1)
     .nullish()
-    .describe('Revision that the change is based on; 409 when the block has moved on. Beyond Letta.'),
+    .describe(
+      'Revision that the change is based on; 409 when the block has moved on. Changes of label, metadata, tags, ' +
+        'conflict_policy, hidden and is_template make no revision and are not seen. Beyond Letta.',
+    ),
 });
 export type BlockPatch = z.output<typeof blockPatch>;
 
