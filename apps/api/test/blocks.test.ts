@@ -208,6 +208,28 @@ describe('writing a block', () => {
     }
   });
 
+  test.each([
+    ['renamed', `update block set label = 'other' where id = $1`],
+    ['let go', `delete from agent_block where block_id = $1`],
+  ])('under the label of an agent is 404 when it is %s meanwhile', async (_case, change) => {
+    const agent = await createAgent(api, { memory_blocks: [{ label: 'mine', value: 'kept' }] });
+    const path = `/v1/agents/${agent}/core-memory/blocks/mine`;
+    const { id } = (await api.call('GET', path)).body;
+    const client = await api.database.pool.connect();
+    try {
+      await client.query('begin');
+      await client.query('select from block where id = $1 for update', [id.slice(6)]);
+      const changed = api.call('PATCH', path, { value: 'lost' });
+      await untilSomebodyWaits();
+      await client.query(change, [id.slice(6)]);
+      await client.query('commit');
+      expect((await changed).status).toBe(404);
+      expect((await api.call('GET', `/v1/blocks/${id}`)).body).toMatchObject({ value: 'kept', revision: 1 });
+    } finally {
+      client.release();
+    }
+  });
+
   test('on a revision that has been overtaken is 409, which clients do not retry', async () => {
     const { id } = await create({ label: 'c', value: '0' });
     expect((await api.call('PATCH', `/v1/blocks/${id}`, { value: '1', expected_revision: 1 })).status).toBe(

@@ -73,9 +73,10 @@ export function updateAgentBlock(app: App, context: Context): void {
       },
     },
     async (request) => {
-      const agent = await readAgent(context.db, context.projectId, request.params.agent_id);
-      const block = await readAgentBlock(context.db, agent.id, request.params.label);
-      return toBlockResponse(await patchBlock(context, block.id, request.body));
+      const { agent_id, label } = request.params;
+      await readAgent(context.db, context.projectId, agent_id);
+      const block = await readAgentBlock(context.db, agent_id, label);
+      return toBlockResponse(await patchBlock(context, block.id, request.body, { agent_id, label }));
     },
   );
 }

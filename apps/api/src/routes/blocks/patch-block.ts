@@ -2,6 +2,7 @@ import { NightshiftError, toStorableText } from '@nightshift/agent-core';
 import {
   inTransaction,
   lockBlock,
+  readAgentBlock,
   readBlock,
   relabelBlock,
   writeBlock,
@@ -12,29 +13,47 @@ import type { Context } from '../../context.ts';
 import type { BlockPatch } from '../../schemas/block.ts';
 import { assertFits } from '../../wire/to-block.ts';
 
+/** An agent and the label under which it has a block. */
+export interface Holding {
+  readonly agent_id: string;
+  readonly label: string;
+}
+
 /** Changes the fields of a block that a patch names; see {@link changeBlock}. */
-export function patchBlock(context: Context, blockId: string, patch: BlockPatch): Promise<BlockRow> {
-  return changeBlock(context, blockId, patch.expected_revision ?? null, (present) => {
+export function patchBlock(
+  context: Context,
+  blockId: string,
+  patch: BlockPatch,
+  holding: Holding | null = null,
+): Promise<BlockRow> {
+  const toWanted = (present: BlockRow): BlockContent => {
     const wanted = toContent(present, patch);
     assertFits(wanted.value, wanted.char_limit, patch.value == null ? '/limit' : '/value');
     return wanted;
-  });
+  };
+  return changeBlock(context, blockId, patch.expected_revision ?? null, toWanted, holding);
 }
 
 /**
  * Changes a block: what is written is worked out, under its lock, from what it replaces, so a change of one field never
  * reverts another that an agent or another request has just written, and none is lost. Returns the block as this change left
- * it. Throws `not_found`, and `conflict` when the caller's expected revision (null: none) has been overtaken.
+ * it. Throws `not_found`, also when the agent has let go of the label that it was to have the block under, and `conflict`
+ * when it has another block there by now or the caller's expected revision (null: none) has been overtaken.
  */
 export async function changeBlock(
   context: Context,
   blockId: string,
   expectedRevision: number | null,
   toWanted: (present: BlockRow) => BlockContent,
+  holding: Holding | null = null,
 ): Promise<BlockRow> {
   return inTransaction(context.db, async (trx) => {
     await lockBlock(trx, context.projectId, blockId);
-    const present = await readBlock(trx, context.projectId, blockId);
+    const present =
+      holding === null
+        ? await readBlock(trx, context.projectId, blockId)
+        : await readAgentBlock(trx, holding.agent_id, holding.label);
+    if (present.id !== blockId) throw overtaken(blockId);
     if (expectedRevision !== null && expectedRevision !== present.revision) throw overtaken(blockId);
     const wanted = toWanted(present);
     const written = isShownAlike(present, wanted)
