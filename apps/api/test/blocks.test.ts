@@ -118,7 +118,8 @@ describe('writing a block', () => {
       (await api.call('PATCH', `/v1/blocks/${id}`, change)).body.revision;
     expect(await revision({ value: '2' })).toBe(2);
     expect(await revision({ value: '2' })).toBe(2);
-    expect(await revision({ description: 'd' })).toBe(3);
+    expect(await revision({ description: 'd\ud800' })).toBe(3);
+    expect(await revision({ description: 'd\ud800' })).toBe(3);
     expect(await revision({ limit: 50 })).toBe(4);
     expect(await revision({ read_only: true })).toBe(5);
     expect(await revision({ metadata: { x: 1 }, tags: ['y'], label: 's' })).toBe(5);

@@ -75,7 +75,7 @@ function toContent(present: BlockRow, patch: BlockPatch): BlockContent {
   return {
     label: patch.label ?? present.label,
     value: patch.value == null ? present.value : toStorableText(patch.value),
-    description: patch.description ?? present.description,
+    description: patch.description == null ? present.description : toStorableText(patch.description),
     char_limit: patch.limit ?? present.char_limit,
     read_only: patch.read_only ?? present.read_only,
     conflict_policy: patch.conflict_policy ?? present.conflict_policy,
