@@ -328,3 +328,17 @@ test('a page of large rows is cut for its size, and says that more follows', asy
   expect(body.map((block: { label: string }) => block.label)).toEqual(['c']);
   await other.close();
 });
+
+test('descriptions and metadata take their room on a page too', async () => {
+  const other = await openApi();
+  const id = await createAgent(other, { memory_blocks: [{ label: 'a', value: '' }] });
+  const block = (await other.call('GET', `/v1/agents/${id}/core-memory/blocks/a`)).body;
+  for (const value of ['1', '2']) await other.call('PATCH', `/v1/blocks/${block.id}`, { value });
+  await other.database.pool.query("update block_revision set description = repeat('x', 17000000)");
+  const path = `/v1/blocks/${block.id}/revisions`;
+  const first = await other.call('GET', path);
+  expect(first.body.map(({ revision }: { revision: number }) => revision)).toEqual([3, 2]);
+  expect(first.headers['link']).toContain('after=2');
+  expect((await other.call('GET', `${path}?after=2`)).body).toHaveLength(1);
+  await other.close();
+});

@@ -285,6 +285,17 @@ describe('the held changes of a batch under review', () => {
     expect((await api.call('GET', `/v1/batches/${job_id}/memory-changes`)).body).toHaveLength(2);
   });
 
+  test('are cut for the size of their descriptions too', async () => {
+    const { job_id } = await aHoldingBatch(['one', 'two', 'three']);
+    await api.database.pool.query(
+      "update block_revision set description = repeat('x', 17000000) where batch_id = $1",
+      [job_id.slice(4)],
+    );
+    const { body, headers } = await api.call('GET', `/v1/batches/${job_id}/held-changes`);
+    expect(body).toHaveLength(2);
+    expect(headers['link']).toContain(`after=${body[1].id}`);
+  });
+
   test('page in both directions, and refuse what they do not know', async () => {
     const { job_id, end } = await aHoldingBatch(['one', 'two', 'three']);
     await end();

@@ -205,6 +205,26 @@ describe('a run', () => {
 });
 
 describe('listing runs', () => {
+  test('a page is cut for the size of the messages that its runs await an answer to', async () => {
+    const { batch } = await submitRuns(['a', 'b', 'c']);
+    const { pool } = api.database;
+    await pool.query(
+      `update message m set content = json_build_array(json_build_object('type', 'text', 'text', repeat('x', 17000000)))
+         from run r where r.batch_id = $1 and m.run_id = r.id`,
+      [batch.id.slice(4)],
+    );
+    const list = () => api.call('GET', `/v1/runs/?batch_id=${batch.id}`);
+    expect((await list()).body).toHaveLength(3);
+    await pool.query(
+      `update run r set state = 'requires_action', last_seq = (select max(seq) from message m where m.run_id = r.id)
+        where batch_id = $1`,
+      [batch.id.slice(4)],
+    );
+    const { body, headers } = await list();
+    expect(body).toHaveLength(2);
+    expect(headers['link']).toContain(`after=${body[1].id}`);
+  });
+
   test('B117: filters by agent, batch, status and reason, and pages whole both ways', async () => {
     const { batch, runs, agents } = await submitRuns(['a', 'b', 'c', 'd', 'e']);
     const ids = runs.map((run: { id: string }) => run.id);

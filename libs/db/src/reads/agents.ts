@@ -99,7 +99,8 @@ export async function listAgents(
 /** The size of the agent `p`; its blocks are answered twice. */
 function sizeOf({ blocks, tools }: AgentRelations): RawBuilder<unknown> {
   const ofBlocks = sql`
-    + (select 2 * coalesce(sum(octet_length(v.value)), 0) from agent_block k join block b on b.id = k.block_id
+    + (select 2 * coalesce(sum(octet_length(v.value) + octet_length(concat(v.description, b.metadata))), 0)
+         from agent_block k join block b on b.id = k.block_id
          join block_revision v on v.block_id = b.id and v.revision = b.head_revision where k.agent_id = p.id)`;
   const ofTools = sql`
     + (select coalesce(sum(octet_length(concat(t.source_code, t.description, t.input_schema, t.metadata))), 0)

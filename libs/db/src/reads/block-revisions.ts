@@ -68,15 +68,19 @@ export async function listBlockRevisions(
   db: Database,
   blockId: string,
   page: NumberPage,
-): Promise<readonly Omit<BlockRevisionRow, 'value'>[]> {
+): Promise<Listed<Omit<BlockRevisionRow, 'value'>>> {
   const reads = readDirection({ ...page, after: null, before: page.before === null ? null : '' });
   const [above, below] = page.order === 'asc' ? [page.after, page.before] : [page.before, page.after];
-  const { rows } = await sql<Omit<BlockRevisionRow, 'value'>>`
+  const { rows, is_cut } = await readCutPage<Omit<BlockRevisionRow, 'value'>>(
+    db,
+    sql`
     select ${columns} from ${tables}
      where r.block_id = ${blockId} and r.revision > ${above ?? 0} and r.revision < ${below ?? 2_147_483_647}
      order by r.revision ${reads === 'asc' ? sql`asc` : sql`desc`} limit ${page.limit}
-  `.execute(db);
-  return reads === page.order ? rows : rows.toReversed();
+  `,
+    sql`coalesce(octet_length(p.description), 0)`,
+  );
+  return { rows: reads === page.order ? rows : rows.toReversed(), is_cut };
 }
 
 /** Revisions of a block by their numbers, in no order. Throws `not_found`, naming the first that there is not. */
@@ -135,7 +139,7 @@ export async function listMemoryChanges(
        }
      order by r.block_id ${direction}, r.revision ${direction} limit ${page.limit}
   `,
-    sql`octet_length(p.value) + coalesce(octet_length(p.value_before), 0)`,
+    sql`octet_length(p.value) + octet_length(concat(p.value_before, p.description))`,
   );
   return { rows: readsAscending === isAscending ? rows : rows.toReversed(), is_cut };
 }

@@ -61,7 +61,8 @@ export async function listHeldChanges(
        and ${filter.block_id === null ? sql`true` : sql`h.block_id = ${filter.block_id}::uuid`}
      order by h.draft_id ${readsAscending ? sql`asc` : sql`desc`} limit ${page.limit}
   `,
-    sql`octet_length(p.value) + coalesce(octet_length(p.value_before), 0)`,
+    sql`octet_length(p.value) + coalesce(octet_length(p.value_before), 0)
+      + octet_length(concat(p.description, p.description_before))`,
   );
   return { rows: readsAscending === isAscending ? rows : rows.toReversed(), is_cut };
 }

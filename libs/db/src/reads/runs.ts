@@ -61,7 +61,8 @@ export async function readRun(db: Database, projectId: string, runId: string): P
 }
 
 /**
- * A page of runs by age; those of one batch by their place in it, which is the same order. Index: `run_by_age`,
+ * A page of runs by age; those of one batch by their place in it, which is the same order. One that awaits the caller takes
+ * the room of the message that it is answered from too. Index: `run_by_age`,
  * `run_by_agent`, or the unique (batch, ordinal).
  */
 export async function listRuns(
@@ -81,7 +82,9 @@ export async function listRuns(
     where r.project_id = ${projectId} and ${keyset.where} and ${sql.join([sql`true`, ...toConditions(filter)], sql` and `)}
     order by ${keyset.orderBy} limit ${page.limit}
   `,
-    sql`octet_length(concat(p.result, p.error))`,
+    sql`octet_length(concat(p.result, p.error)) + case when p.state = 'requires_action' then coalesce((
+      select octet_length(m.content::text) from message m
+       where m.conversation_id = p.conversation_id and m.seq = p.last_seq), 0) else 0 end`,
   );
   return { rows: keyset.inOrder(rows), is_cut };
 }

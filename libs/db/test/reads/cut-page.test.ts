@@ -49,4 +49,12 @@ test('agents are as large as what is answered with them', async () => {
   const [bare, whole] = await Promise.all([list(false), list(true)]);
   expect([bare.rows.length, bare.is_cut]).toEqual([3, false]);
   expect([whole.rows.length, whole.is_cut]).toEqual([1, true]);
+
+  const text = sql`repeat('x', ${PAGE_BYTES_MAX / 2}::integer)`;
+  await sql`update block_revision set value = '', description = ${text}`.execute(database.db);
+  expect((await list(true)).rows).toHaveLength(1);
+  await sql`update block_revision set description = null`.execute(database.db);
+  expect((await list(true)).rows).toHaveLength(3);
+  await sql`update block set metadata = json_build_object('x', ${text})`.execute(database.db);
+  expect((await list(true)).rows).toHaveLength(1);
 });

@@ -32,14 +32,15 @@ export function listBlockRevisions(app: App, context: Context): void {
       const { block_id } = request.params;
       const { after = null, before = null, limit, order } = request.query;
       await readBlock(context.db, context.projectId, block_id);
-      const rows = await readPage(context.db, block_id, { after, before, limit, order });
+      const { rows, is_cut } = await readPage(context.db, block_id, { after, before, limit, order });
       const ids = rows.map((row) => String(row.revision));
-      linkPages(request, reply, ids, {
+      const page = {
         limit,
         order,
         after: after === null ? null : String(after),
         before: before === null ? null : String(before),
-      });
+      };
+      linkPages(request, reply, ids, page, is_cut);
       return rows.map(toBlockRevision);
     },
   );
