@@ -55,6 +55,18 @@ export function linkPages(
   if (links.length > 0) void reply.header('link', links.join(', '));
 }
 
+/** Sets the `Link` header of a part of a range: `next` is what lies beyond this item. A bound on the other side stays. */
+export function linkNext(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  parameter: 'after' | 'before',
+  id: string,
+): void {
+  const url = new URL(request.url, 'http://localhost');
+  url.searchParams.set(parameter, id);
+  void reply.header('link', `<${url.pathname}${url.search}>; rel="next"`);
+}
+
 function linkTo(
   request: FastifyRequest,
   parameter: 'after' | 'before',

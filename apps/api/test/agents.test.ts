@@ -766,6 +766,22 @@ test("an agent's messages are chronological whatever the order, and cursors mean
   expect(await texts(`after=${all[2].id}`)).toEqual(['4', '5']);
   expect(await texts(`after=${all[0].id}&order=asc&limit=2`)).toEqual(['2', '3']);
   expect(await texts(`before=${all[3].id}&limit=2`)).toEqual(['2', '3']);
+  for (const order of ['asc', 'desc']) {
+    const seen: string[][] = [];
+    for (
+      let url = `/v1/agents/${agent_id}/messages?order=${order}&limit=2&after=${all[0].id}`;
+      url !== '' && seen.length < 9;
+    ) {
+      const { body, headers } = await api.call('GET', url);
+      if (body.length > 0) seen.push(body.map((message: { content: string }) => message.content));
+      [, url = ''] = /^<(.*)>; rel="next"$/.exec(headers['link'] ?? '') ?? [];
+    }
+    const pages = [
+      ['2', '3'],
+      ['4', '5'],
+    ];
+    expect(seen).toEqual(order === 'asc' ? pages : pages.toReversed());
+  }
   const state = (await api.call('GET', `/v1/agents/${agent_id}`)).body;
   expect(state.message_ids).toEqual(all.map((message: { id: string }) => message.id));
 });

@@ -300,6 +300,17 @@ describe('what a run did', () => {
     ]);
   });
 
+  test('is listed to its end over a row that shows nothing', async () => {
+    await api.database.pool.query(`update tool_call set tool_name = 'send_message' where run_id = $1`, [
+      run.id.slice(4),
+    ]);
+    for (const path of [`/v1/runs/${run.id}/messages`, `/v1/agents/${run.agent_id}/messages`]) {
+      const all = (await api.call('GET', `${path}?order=asc`)).body;
+      const { body } = await api.call('GET', `${path}?order=asc&limit=1&after=${all[1].id}`);
+      expect(body).toEqual(all.slice(-2));
+    }
+  });
+
   test('shows as internal messages of its batch, the tool named even on a page of its own', async () => {
     const path = `/v1/messages/batches/${batch.id}/messages`;
     const { messages } = (await api.call('GET', `${path}?order=asc`)).body;

@@ -1,17 +1,17 @@
-import { messageKeyOf, toLettaMessages } from '@nightshift/agent-core';
-import { listConversationMessages, readAgent, readToolNames } from '@nightshift/db';
+import { messageKeyOf } from '@nightshift/agent-core';
+import { readAgent } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
-import { pageQuery } from '../../paging.ts';
+import { linkNext, pageQuery } from '../../paging.ts';
 import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { lettaMessage } from '../../schemas/message.ts';
-import { toStoredMessage } from '../../wire/to-stored-message.ts';
+import { readShownMessages } from '../runs/shown-messages.ts';
 
 /**
  * An agent's conversation. The one list with rules of its own, which are Letta's: always chronological, `after` is newer and
  * `before` older whatever the order, and `order` says at which end `limit` cuts. `limit` counts stored messages; the items of
- * one are never split.
+ * one are never split. Its `Link` leads on from the end where `limit` cut.
  */
 export function listAgentMessages(app: App, context: Context): void {
   app.get(
@@ -32,7 +32,7 @@ export function listAgentMessages(app: App, context: Context): void {
         response: { 200: z.array(lettaMessage), ...problems },
       },
     },
-    async (request) => {
+    async (request, reply) => {
       const { query } = request;
       const agent = await readAgent(context.db, context.projectId, request.params.agent_id);
       // A message of another conversation is no place in this one.
@@ -41,19 +41,23 @@ export function listAgentMessages(app: App, context: Context): void {
         const key = messageKeyOf(cursor);
         return key.conversation_id === agent.conversation_id ? key.seq : null;
       };
-      const { rows } = await listConversationMessages(context.db, agent.conversation_id, {
+      const isAscending = query.order === 'asc';
+      const range = {
         limit: query.limit,
         above: seqOf(query.after),
         below: seqOf(query.before),
-        from: query.order === 'desc' ? 'newest' : 'oldest',
-      });
-      const tool_names = await readToolNames(context.db, rows);
-      return rows.flatMap((row) =>
-        toLettaMessages(toStoredMessage(row, agent.id, null), {
-          use_assistant_message: query.use_assistant_message,
-          tool_names,
-        }).map((message) => ({ ...message })),
+        from: isAscending ? 'oldest' : 'newest',
+      } as const;
+      const { messages, has_more } = await readShownMessages(
+        context,
+        agent.conversation_id,
+        range,
+        { agent_id: agent.id, batch_id: null },
+        { use_assistant_message: query.use_assistant_message },
       );
+      const last = messages.at(isAscending ? -1 : 0);
+      if (has_more && last !== undefined) linkNext(request, reply, isAscending ? 'after' : 'before', last.id);
+      return messages.map((message) => ({ ...message }));
     },
   );
 }

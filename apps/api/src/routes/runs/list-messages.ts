@@ -1,18 +1,12 @@
-import { messageKeyOf, toLettaMessages } from '@nightshift/agent-core';
-import {
-  listConversationMessages,
-  readRun,
-  readToolNames,
-  type MessageRow,
-  type RunRow,
-} from '@nightshift/db';
+import { messageKeyOf, type LettaMessage } from '@nightshift/agent-core';
+import { readRun, type RunRow } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { linkPages, pageQuery, toPage } from '../../paging.ts';
 import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { lettaMessage } from '../../schemas/message.ts';
-import { toStoredMessage } from '../../wire/to-stored-message.ts';
+import { readShownMessages } from './shown-messages.ts';
 
 /** What a run has read and written of its own, its input included; oldest first unless asked otherwise. */
 export function listRunMessages(app: App, context: Context): void {
@@ -31,12 +25,7 @@ export function listRunMessages(app: App, context: Context): void {
     async (request, reply) => {
       const page = toPage(request.query);
       const run = await readRun(context.db, context.projectId, request.params.run_id);
-      const rows = await readRunMessages(context, run, page);
-      const tool_names = await readToolNames(context.db, rows);
-      const messages = rows.flatMap((row) => {
-        const items = toLettaMessages(toStoredMessage(row, run.agent_id, run.batch_id), { tool_names });
-        return (page.order === 'asc' ? items : items.toReversed()).map((message) => ({ ...message }));
-      });
+      const messages = await readRunMessages(context, run, page);
       linkPages(
         request,
         reply,
@@ -44,7 +33,7 @@ export function listRunMessages(app: App, context: Context): void {
         // Items, not rows, are counted here: a page of many items may still be the last.
         { ...page, limit: Math.min(page.limit, messages.length) },
       );
-      return messages;
+      return messages.map((message) => ({ ...message }));
     },
   );
 }
@@ -53,7 +42,7 @@ async function readRunMessages(
   context: Context,
   run: RunRow,
   page: ReturnType<typeof toPage>,
-): Promise<readonly MessageRow[]> {
+): Promise<readonly LettaMessage[]> {
   if (run.first_seq === null || run.last_seq === null) return [];
   const seqOf = (cursor: string | null): number | null => {
     if (cursor === null) return null;
@@ -64,11 +53,12 @@ async function readRunMessages(
   const before = seqOf(page.before);
   const [above, below] = page.order === 'asc' ? [after, before] : [before, after];
   const reads = (page.order === 'asc') === (page.before === null) ? 'oldest' : 'newest';
-  const { rows } = await listConversationMessages(context.db, run.conversation_id, {
+  const range = {
     limit: page.limit,
     above: Math.max(above ?? -1, run.first_seq - 1),
     below: Math.min(below ?? Infinity, run.last_seq + 1),
     from: reads,
-  });
-  return page.order === 'asc' ? rows : rows.toReversed();
+  } as const;
+  const { messages } = await readShownMessages(context, run.conversation_id, range, run);
+  return page.order === 'asc' ? messages : messages.toReversed();
 }

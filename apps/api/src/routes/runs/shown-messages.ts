@@ -1,0 +1,36 @@
+import { toLettaMessages, type LettaMessage, type UnionOptions } from '@nightshift/agent-core';
+import { listConversationMessages, readToolNames, type MessageRange } from '@nightshift/db';
+import type { Context } from '../../context.ts';
+import { toStoredMessage } from '../../wire/to-stored-message.ts';
+
+/** A part of a conversation as Letta's messages, chronological. */
+export interface ShownMessages {
+  readonly messages: readonly LettaMessage[];
+  /** Whether rows may follow, at the end of the range that `from` does not name. */
+  readonly has_more: boolean;
+}
+
+/**
+ * Reads a range of a conversation. `limit` counts rows, and the items of one are never split; rows that show nothing are read
+ * past, so that nothing is shown only where nothing follows.
+ */
+export async function readShownMessages(
+  { db }: Context,
+  conversationId: string,
+  range: MessageRange,
+  origin: { readonly agent_id: string; readonly batch_id: string | null },
+  options: UnionOptions = {},
+): Promise<ShownMessages> {
+  for (let rest = range; ;) {
+    const { rows, is_cut } = await listConversationMessages(db, conversationId, rest);
+    const tool_names = await readToolNames(db, rows);
+    const messages = rows.flatMap((row) =>
+      toLettaMessages(toStoredMessage(row, origin.agent_id, origin.batch_id), { ...options, tool_names }),
+    );
+    const last = range.from === 'oldest' ? rows.at(-1) : rows[0];
+    if (messages.length > 0 || last === undefined) {
+      return { messages, has_more: is_cut || rows.length >= range.limit };
+    }
+    rest = range.from === 'oldest' ? { ...rest, above: last.seq } : { ...rest, below: last.seq };
+  }
+}
