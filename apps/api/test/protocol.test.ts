@@ -283,6 +283,9 @@ describe('a query', () => {
     );
     expect((await api.call('GET', '/v1/tags/')).body).toEqual(['blue', 'red']);
     expect((await api.call('GET', '/v1/tags/?after=blue')).body).toEqual(['red']);
+    expect((await api.call('GET', '/v1/tags/?limit=1')).headers['link']).toBe(
+      '</v1/tags/?limit=1&after=blue>; rel="next"',
+    );
   });
 });
 

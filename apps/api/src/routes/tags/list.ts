@@ -1,6 +1,7 @@
 import { listTags as readTags } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
+import { linkPages } from '../../paging.ts';
 import { problems } from '../../schemas/answers.ts';
 
 /** The tags of all agents, in alphabetical order; a tag is its own cursor. */
@@ -24,7 +25,7 @@ export function listTags(app: App, context: Context): void {
         response: { 200: z.array(z.string()), ...problems },
       },
     },
-    async (request) => {
+    async (request, reply) => {
       const { after, before, limit, order, name, query_text } = request.query;
       const sorted = (await readTags(context.db, context.projectId))
         .filter((tag) => name === undefined || tag === name)
@@ -37,7 +38,9 @@ export function listTags(app: App, context: Context): void {
         (tag) =>
           (after === undefined || follows(tag, after)) && (before === undefined || follows(before, tag)),
       );
-      return before === undefined ? between.slice(0, limit) : between.slice(-limit);
+      const tags = before === undefined ? between.slice(0, limit) : between.slice(-limit);
+      linkPages(request, reply, tags, { after: after ?? null, before: before ?? null, limit, order });
+      return tags;
     },
   );
 }
