@@ -32,8 +32,8 @@ export interface AgentChange {
 
 /**
  * Changes an agent that is not deleted, for batches accepted from now on; runs under way keep their definition. Locks the
- * agent's row first, so that changes of one agent follow each other, then keeps the blocks that it is to have. Throws
- * `not_found`, also for a block or tool.
+ * agent's row first, so that changes of one agent follow each other, then keeps the blocks, and the tools, that it is to have.
+ * Throws `not_found`, also for a block or tool.
  */
 export async function changeAgent(
   trx: Tx,
@@ -89,6 +89,10 @@ async function replaceTools(
   agentId: string,
   ids: readonly string[],
 ): Promise<void> {
+  // Before the rows of the old list are held, which who deletes a tool wants after it.
+  await sql`
+    select from tool where id = any(${[...ids]}::uuid[]) and project_id = ${projectId} order by id for key share
+  `.execute(trx);
   await sql`delete from agent_tool where agent_id = ${agentId}`.execute(trx);
   const { numAffectedRows } = await sql`
     insert into agent_tool (agent_id, tool_id, project_id, position)
