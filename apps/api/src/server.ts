@@ -9,6 +9,7 @@ import { declareBodyHash } from './body-hash.ts';
 import type { App, Context } from './context.ts';
 import { drainConnections } from './drain.ts';
 import { answerError, answerErrors } from './errors/answer-errors.ts';
+import { answerClientError } from './errors/client-error.ts';
 import { acceptJsonOnly, BODY_BYTES_TOGETHER_MAX, BODY_LIMIT_BYTES } from './json-body.ts';
 import { refuseNul } from './nul.ts';
 import { describeRoutes, serveDocument } from './openapi.ts';
@@ -65,6 +66,7 @@ export function buildServer(deps: ServerDeps): App {
     return503OnClosing: true,
     forceCloseConnections: 'idle',
     frameworkErrors: answerError,
+    clientErrorHandler: answerClientError,
     onProtoPoisoning: 'error',
     onConstructorPoisoning: 'error',
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 500 },

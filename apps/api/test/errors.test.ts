@@ -1,5 +1,7 @@
 import { once } from 'node:events';
 import { request } from 'node:http';
+import { createConnection } from 'node:net';
+import { text as readText } from 'node:stream/consumers';
 import { NightshiftError } from '@nightshift/agent-core';
 import { connect } from '@nightshift/db';
 import { createPool } from '@nightshift/services';
@@ -112,6 +114,30 @@ test('a client that goes before its body is whole is no error of ours: the log s
       expect(lines.map(({ level, msg }) => [path, level, msg])).toEqual([[path, 30, 'client_gone']]);
     }
   }
+  await app.close();
+});
+
+test.each([
+  ['NONSENSE', 400],
+  [`GET / HTTP/1.1\r\nHost: a\r\nX-Long: ${'x'.repeat(20_000)}`, 431],
+])('what is not a request at all is an error of the same form: %.8s', async (text, status) => {
+  const app = buildServer({
+    db: api.database.db,
+    bell: { ring: () => Promise.resolve() },
+    apiKey: API_KEY,
+    model: 'simulator',
+  });
+  const { hostname, port } = new URL(await app.listen({ host: '127.0.0.1', port: 0 }));
+  const socket = createConnection(Number(port), hostname);
+  socket.end(`${text}\r\n\r\n`);
+  const [head = '', body = ''] = (await readText(socket)).split('\r\n\r\n');
+  expect(head).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+  expect(JSON.parse(body)).toMatchObject({
+    status,
+    code: 'invalid_argument',
+    detail: expect.any(String),
+    request_id: /X-Request-Id: (.*)/.exec(head)?.[1],
+  });
   await app.close();
 });
 
