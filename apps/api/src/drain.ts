@@ -11,13 +11,14 @@ export function drainConnections(app: App): void {
   const endIfIdle = (): void => {
     if (isClosing && underWay.size === 0) app.server.closeAllConnections();
   };
-  app.addHook('onRequest', async (request) => {
-    underWay.add(request.raw);
-  });
-  app.addHook('onResponse', async (request) => {
-    underWay.delete(request.raw);
-    // The answer's last bytes may still be on their way through the socket.
-    setImmediate(endIfIdle);
+  app.addHook('onRequest', async ({ raw: request }, { raw: answer }) => {
+    underWay.add(request);
+    // Comes also where the client has gone, which no hook is told of.
+    answer.once('close', () => {
+      underWay.delete(request);
+      // The answer's last bytes may still be on their way through the socket.
+      setImmediate(endIfIdle);
+    });
   });
   app.addHook('preClose', async () => {
     isClosing = true;

@@ -71,8 +71,15 @@ test('the process prints its key once, serves, logs one line a request without s
   });
   expect(lines[0]).not.toMatch(/private-query|ns_/);
 
-  // A connection that never says anything must not hold the end up.
-  const silent = connect(Number(new URL(url).port), '127.0.0.1');
+  // Neither a client that has gone in the middle of its body nor a connection that never says anything must hold the end up.
+  const port = Number(new URL(url).port);
+  const gone = connect(port, '127.0.0.1');
+  gone.write(`POST /v1/blocks HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\n`);
+  gone.write('content-type: application/json\r\ncontent-length: 100\r\n\r\n{');
+  await once(gone, 'connect');
+  gone.resetAndDestroy();
+  await untilOutput(first, /client_gone/);
+  const silent = connect(port, '127.0.0.1');
   silent.on('error', () => undefined);
   await once(silent, 'connect');
   first.child.kill('SIGTERM');
