@@ -205,10 +205,14 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'no state guard',
     without: 'the state that a step and a run must be in when an answer is written',
-    make: rewriting(/ and t\.state = d\.was/, ''),
-    others: rewriteOf(
-      /(b\.state as batch_state,[^;]*? r\.definition_id,\s+)r\.state,/,
-      `$1case when r.state = 'acting' then r.state else 'in_flight' end as state,`,
+    make: rewriting(/ and (?:t\.)?state = d\.was/, ''),
+    others: inTurn(
+      rewriteOf(
+        /(b\.state as batch_state,[^;]*? r\.definition_id,\s+)r\.state,/,
+        `$1case when r.state = 'acting' then r.state else 'in_flight' end as state,`,
+      ),
+      // Giving back what a commit has given back already would have results looked at once more.
+      rewriteOf(/ and lease_owner is not null/, ''),
     ),
     caughtBy: [
       'tally_steps',

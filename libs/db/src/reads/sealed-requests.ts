@@ -106,7 +106,8 @@ export async function readRequestBytes(
                                    where block_id = ref.id and revision = ref.revision))
                         from unnest(s.block_ids, s.block_revisions) as ref(id, revision)), 0)
           + coalesce((select octet_length(system) from definition where id = r.definition_id), 0))::float8 as bytes
-      from step s join run r on r.id = s.run_id
+      from step s
+     cross join lateral (select * from run where id = s.run_id offset 0) r
      where s.provider_batch_id = ${providerBatchId}::uuid and s.ordinal = any(${[...ordinals]}::int[])
      order by s.ordinal
   `.execute(db);
