@@ -1,4 +1,4 @@
-import { messageKeyOf, type LettaMessage } from '@nightshift/agent-core';
+import { messageKeyOf } from '@nightshift/agent-core';
 import { readRun, type RunRow } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
@@ -6,7 +6,7 @@ import { linkPages, pageQuery, toPage } from '../../paging.ts';
 import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { lettaMessage } from '../../schemas/message.ts';
-import { readShownMessages } from './shown-messages.ts';
+import { readShownMessages, type ShownMessages } from './shown-messages.ts';
 
 /** What a run has read and written of its own, its input included; oldest first unless asked otherwise. */
 export function listRunMessages(app: App, context: Context): void {
@@ -25,13 +25,14 @@ export function listRunMessages(app: App, context: Context): void {
     async (request, reply) => {
       const page = toPage(request.query);
       const run = await readRun(context.db, context.projectId, request.params.run_id);
-      const messages = await readRunMessages(context, run, page);
+      const { messages, has_more } = await readRunMessages(context, run, page);
       linkPages(
         request,
         reply,
         messages.map((message) => message.id),
-        // Items, not rows, are counted here: a page of many items may still be the last.
-        { ...page, limit: Math.min(page.limit, messages.length) },
+        // Rows are what the limit counts, and a row may be many items.
+        { ...page, limit: Infinity },
+        has_more,
       );
       return messages.map((message) => ({ ...message }));
     },
@@ -42,8 +43,8 @@ async function readRunMessages(
   context: Context,
   run: RunRow,
   page: ReturnType<typeof toPage>,
-): Promise<readonly LettaMessage[]> {
-  if (run.first_seq === null || run.last_seq === null) return [];
+): Promise<ShownMessages> {
+  if (run.first_seq === null || run.last_seq === null) return { messages: [], has_more: false };
   const seqOf = (cursor: string | null): number | null => {
     if (cursor === null) return null;
     const key = messageKeyOf(cursor);
@@ -59,6 +60,6 @@ async function readRunMessages(
     below: Math.min(below ?? Infinity, run.last_seq + 1),
     from: reads,
   } as const;
-  const { messages } = await readShownMessages(context, run.conversation_id, range, run);
-  return page.order === 'asc' ? messages : messages.toReversed();
+  const shown = await readShownMessages(context, run.conversation_id, range, run);
+  return page.order === 'asc' ? shown : { ...shown, messages: shown.messages.toReversed() };
 }
