@@ -228,7 +228,10 @@ export interface RunMoved {
   readonly last_seq: number;
 }
 
-/** Moves runs on, each from the state it was decided about. Throws `stale`. The caller has locked them: they stay in their places. */
+/**
+ * Moves runs on, each from the state it was decided about. Throws `stale`, also for one that another transaction writes while
+ * this waits for it: its row then has another place than the one that was looked up.
+ */
 export async function moveRuns(trx: Tx, moves: readonly RunMoved[]): Promise<void> {
   const rows = moves.map(({ run, move, last_seq }) => ({
     ...{ run, move, last_seq },
