@@ -206,13 +206,10 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'no state guard',
     without: 'the state that a step and a run must be in when an answer is written',
     make: rewriting(/ and (?:t\.)?state = d\.was/, ''),
-    others: inTurn(
-      rewriteOf(
-        /(b\.state as batch_state,[^;]*? r\.definition_id,\s+)r\.state,/,
-        `$1case when r.state = 'acting' then r.state else 'in_flight' end as state,`,
-      ),
-      // Giving back what a commit has given back already would have results looked at once more.
-      rewriteOf(/ and lease_owner is not null/, ''),
+    // The state that an answer is decided by, as it was before another chunk took the same line in.
+    others: rewriteOf(
+      /(b\.state as batch_state,[^;]*? r\.definition_id,\s+)r\.state,/,
+      `$1case when r.state in ('acting', 'requires_action') then r.state else 'in_flight' end as state,`,
     ),
     caughtBy: [
       'tally_steps',
@@ -226,8 +223,13 @@ export const MUTANTS: readonly Mutant[] = [
       'sealed_is_in_flight',
     ],
     world: {
-      temper: { ...CALM, results: { ...CALM.results, duplicate: 0.9 } },
-      rates: { kill: 0.03, pause: 0.01, fail: 0.05, slow: 0 },
+      // An answer that ends its run and says nothing: of one with a message the store allows no second anyway.
+      temper: {
+        ...CALM,
+        fates: { ...CALM.fates, permanent: 0.5 },
+        results: { ...CALM.results, duplicate: 0.9 },
+      },
+      rates: { kill: 0, pause: 0.01, fail: 0, slow: 0.05 },
     },
   },
   {
