@@ -37,7 +37,7 @@ export interface Worker {
   readonly db: Database;
   /**
    * Takes no more work, lets what is under way end for `graceMs` (default 8,000) and cuts it off then, gives back every
-   * lease but that of a batch on its way to the provider. Takes a few seconds longer than the grace at most.
+   * lease but those of a batch on its way to the provider and of its credential. Takes a few seconds longer than the grace at most.
    */
   stop(graceMs?: number): Promise<void>;
 }

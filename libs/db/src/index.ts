@@ -127,6 +127,7 @@ export {
   holdLease,
   releaseAllLeases,
   releaseLease,
+  releaseLeases,
   renewLeases,
   type Claimant,
   type Lease,

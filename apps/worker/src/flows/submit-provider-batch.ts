@@ -82,15 +82,15 @@ export async function submitProviderBatch(deps: FlowDeps): Promise<FlowReport> {
       return { flow: FLOW, worked: false, again_in_ms, provider_batch_id: batch.id };
     }
     const credential = leases.hold(claimed);
-    let verdict = UNUSED;
-    try {
-      const sent = await sendClaimed(deps, batch, lease, { requests, before: claimed, credential });
-      verdict = sent.verdict;
-      return sent.flow;
-    } finally {
-      leases.forget(credential);
-      await releaseCredential(db, credential, verdict);
-    }
+    const giveBack = (verdict: CredentialVerdict): Promise<void> =>
+      leases.releaseBy(credential, () => releaseCredential(db, credential, verdict));
+    const sending = sendClaimed(deps, batch, lease, { requests, before: claimed, credential });
+    const sent = await sending.catch(async (error: unknown) => {
+      await giveBack(UNUSED).catch(() => undefined);
+      throw error;
+    });
+    await giveBack(sent.verdict);
+    return sent.flow;
   });
 }
 

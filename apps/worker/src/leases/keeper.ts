@@ -1,5 +1,5 @@
 import { NightshiftError } from '@nightshift/agent-core';
-import { releaseLease, renewLeases, type Claimant, type Database, type Lease } from '@nightshift/db';
+import { releaseLeases, renewLeases, type Claimant, type Database, type Lease } from '@nightshift/db';
 
 /** A lease under renewal. */
 export interface HeldLease extends Lease {
@@ -22,6 +22,10 @@ export interface LeaseKeeper {
    * tries again until it does: a holder that lives is not to be counted among those that ended.
    */
   release(lease: Lease, dueInMs?: number): Promise<void>;
+  /** As `release`, for rows of one table, in one statement. */
+  releaseAll(leases: readonly Lease[], dueInMs?: number): Promise<void>;
+  /** As `release`, by a statement of its own, which is repeated until the database has answered: a second time must do no harm. */
+  releaseBy(lease: Lease, giveBack: () => Promise<void>): Promise<void>;
   /** Treats every lease as lost: flows stop at their next step, and the rows are free for others when given back. */
   abandon(): void;
   /** Ends all renewal; whoever still works under a lease is told that it is lost. */
@@ -128,8 +132,14 @@ export function createLeaseKeeper(db: Database, claimant: Claimant): LeaseKeeper
 
   const releaseOwed = async (): Promise<void> => {
     for (const [key, giveBack] of owed) {
-      await giveBack();
       owed.delete(key);
+      try {
+        await giveBack();
+      } catch (error) {
+        // Behind the others, which it may have nothing in common with.
+        owed.set(key, giveBack);
+        throw error;
+      }
     }
   };
 
@@ -153,6 +163,17 @@ export function createLeaseKeeper(db: Database, claimant: Claimant): LeaseKeeper
     });
   }, claimant.lease_duration_ms / TICKS_PER_LEASE);
   timer.unref();
+
+  const giveBackOrOwe = async (leases: readonly Lease[], giveBack: () => Promise<void>): Promise<void> => {
+    const keys = leases.map(keyOf);
+    for (const key of keys) entries.delete(key);
+    try {
+      await giveBack();
+    } catch (error) {
+      owed.set(keys.join(' '), giveBack);
+      throw error;
+    }
+  };
 
   const abandon = (): void => {
     for (const [key, entry] of entries) lose(key, entry);
@@ -190,17 +211,14 @@ export function createLeaseKeeper(db: Database, claimant: Claimant): LeaseKeeper
     forget(lease) {
       entries.delete(keyOf(lease));
     },
-    async release(lease, dueInMs) {
-      const key = keyOf(lease);
-      entries.delete(key);
-      const giveBack = (): Promise<void> => releaseLease(db, lease, dueInMs ?? null);
-      try {
-        await giveBack();
-      } catch (error) {
-        owed.set(key, giveBack);
-        throw error;
-      }
+    release: (lease, dueInMs) =>
+      giveBackOrOwe([lease], () => releaseLeases(db, lease.table, [lease], dueInMs ?? null)),
+    async releaseAll(leases, dueInMs) {
+      const [first] = leases;
+      if (first === undefined) return;
+      await giveBackOrOwe(leases, () => releaseLeases(db, first.table, leases, dueInMs ?? null));
     },
+    releaseBy: (lease, giveBack) => giveBackOrOwe([lease], giveBack),
     abandon,
     close() {
       clearInterval(timer);

@@ -36,7 +36,7 @@ export async function withLeases<T>(
     for (const lease of held) leases.forget(lease);
     return result;
   } catch (error) {
-    await Promise.allSettled(held.map((lease) => leases.release(lease, AFTER_FAILURE_MS)));
+    await leases.releaseAll(claims, AFTER_FAILURE_MS).catch(() => undefined);
     throw error;
   }
 }

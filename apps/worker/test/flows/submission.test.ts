@@ -9,6 +9,7 @@ import type { FlowDeps } from '../../src/flows/deps.ts';
 import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
 import { reconcileSubmission } from '../../src/flows/reconcile-submission.ts';
 import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { createLeaseKeeper } from '../../src/leases/keeper.ts';
 import { call, openHouse, type House, type SubmittedBatch } from './house.ts';
 
 let house: House;
@@ -363,6 +364,36 @@ test.each([
     expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'withdrawn' });
   },
 );
+
+test('a credential that could not be given back is given back as soon as the database answers, with what was learnt', async () => {
+  const line = { isCut: false };
+  const db = house.database.db.withPlugin({
+    transformQuery({ node }) {
+      if (line.isCut) throw new Error('the line is cut');
+      return node;
+    },
+    transformResult: ({ result }) => Promise.resolve(result),
+  });
+  const sender = house.worker({ settings: { create_timeout_ms: 120_000 } });
+  const leases = createLeaseKeeper(db, { owner: 'sender', lease_duration_ms: 1_200 });
+  try {
+    const worker: FlowDeps = {
+      ...{ ...sender, db, leases, claimant: { owner: 'sender', lease_duration_ms: 1_200 } },
+      hooks: (point) => {
+        line.isCut = point === 'submit.after_post';
+        return Promise.resolve();
+      },
+    };
+    await composeTexts(worker, 1);
+    await expect(submitProviderBatch(worker)).rejects.toThrow('the line is cut');
+    line.isCut = false;
+    await expect
+      .poll(() => house.rows('select 1 from credential where lease_until < app_now()'), { timeout: 5_000 })
+      .toHaveLength(1);
+  } finally {
+    leases.close();
+  }
+});
 
 test('batches whose look came to nothing, because the database was away, are given back by whoever has them', async () => {
   const worker = house.worker({

@@ -369,6 +369,33 @@ test('what could not be given back is given back as soon as the database answers
     });
 });
 
+test('rows of one table are given back in one statement, and together as soon as the database answers', async () => {
+  const { db, line, statements } = behindLine();
+  keeper = createLeaseKeeper(db, { ...ME, lease_duration_ms: 12_000 });
+  const leases = [await claimFresh(), await claimFresh(), await claimFresh()];
+  for (const lease of leases) keeper.hold(lease);
+  line.state = 'cut';
+  await expect(keeper.releaseAll(leases, 60_000)).rejects.toThrow('the line is cut');
+  expect(line.refused).toBe(1);
+  line.state = 'up';
+  await expect.poll(() => statements.length, { timeout: 5_000 }).toBe(1);
+  for (const lease of leases) await expect.poll(async () => (await readLease(lease)).owner).toBeNull();
+  await keeper.releaseAll([]);
+  expect(statements).toHaveLength(1);
+});
+
+test('a row that cannot be given back at all keeps no other from being given back', async () => {
+  const { db, line } = behindLine();
+  keeper = createLeaseKeeper(db, { ...ME, lease_duration_ms: 1_200 });
+  const [odd, plain] = [await claimFresh(), await claimFresh()];
+  for (const lease of [odd, plain]) keeper.hold(lease);
+  await expect(keeper.releaseBy(odd, () => Promise.reject(new Error('never')))).rejects.toThrow('never');
+  line.state = 'cut';
+  await expect(keeper.release(plain, 0)).rejects.toThrow('the line is cut');
+  line.state = 'up';
+  await expect.poll(async () => (await readLease(plain)).owner, { timeout: 5_000 }).toBeNull();
+});
+
 test('a closed keeper renews nothing and tells whoever still works under a lease', async () => {
   const { db, statements } = behindLine();
   keeper = createLeaseKeeper(db, ME);

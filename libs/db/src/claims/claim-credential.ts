@@ -46,7 +46,10 @@ export type CredentialVerdict =
   /** Nobody sends under it until the pause is over; `refused`: because the provider calls what it was sent bad. */
   | { readonly kind: 'failed' | 'refused'; readonly pause_ms: number; readonly reason: string };
 
-/** Gives the credential back with what was learnt. A longer pause, or a halt, that was set meanwhile stays. */
+/**
+ * Gives the credential back with what was learnt. A longer pause, or a halt, that was set meanwhile stays. Does nothing if it was
+ * given back or taken over.
+ */
 export async function releaseCredential(
   db: Database,
   lease: Lease,
@@ -65,7 +68,7 @@ export async function releaseCredential(
            pause_reason = case when paused_until > coalesce(
                                       app_now() + ${failed?.pause_ms ?? null}::float8 * interval '1 millisecond', '-infinity')
                                then pause_reason else ${failed?.reason ?? null} end
-     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch}
+     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and lease_owner is not null
   `.execute(db);
 }
 
