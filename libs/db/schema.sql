@@ -405,6 +405,7 @@ create table provider_batch (
   lapses smallint not null default 0,
   suspect text,
   suspect_tries smallint not null default 0,
+  untried boolean not null default false,
   constraint provider_batch_pkey PRIMARY KEY (id),
   constraint provider_batch_nonce_key UNIQUE (nonce),
   constraint provider_batch_provider_id_key UNIQUE (provider_id),

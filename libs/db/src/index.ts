@@ -149,11 +149,13 @@ export { readWatchedSubmissions, type WatchedSubmission } from './reads/watched-
 export {
   claimDuePolls,
   claimDueProviderBatches,
+  claimDueSend,
   claimProviderBatch,
   forgetLapses,
   noteSuspect,
   type ClaimedPolls,
   type ClaimedProviderBatch,
+  type ClaimedSend,
 } from './claims/claim-provider-batches.ts';
 export { claimToolsChunk, type ClaimedRunChunk } from './claims/claim-run-chunk.ts';
 export type { BlockChange, BlockWriterCall, HeldCopy, KeptPassage } from './commits/block-change.ts';
@@ -179,6 +181,7 @@ export { readAskingRuns, type AskingRow } from './reads/asking-runs.ts';
 export {
   commitAdopted,
   commitDisproved,
+  commitPutOff,
   commitRefused,
   commitLost,
   commitRejected,

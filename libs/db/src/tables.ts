@@ -338,6 +338,7 @@ export interface ProviderBatchTable extends LeaseColumns {
   lapses: Generated<number>;
   suspect: string | null;
   suspect_tries: Generated<number>;
+  untried: Generated<boolean>;
 }
 
 export interface DoubtedSubmissionTable {

@@ -8,7 +8,8 @@ import {
 } from '@nightshift/agent-core';
 import {
   claimCredential,
-  claimDueProviderBatches,
+  claimDueSend,
+  commitPutOff,
   commitRefused,
   commitRejected,
   commitSplit,
@@ -61,8 +62,9 @@ const ENCODE_MS = 60_000;
  */
 export async function submitProviderBatch(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant, leases } = deps;
-  const [batch] = await claimDueProviderBatches(db, ['building'], 1, claimant);
-  if (batch === undefined) return { flow: FLOW, worked: false };
+  const { batch, next_in_ms } = await claimDueSend(db, claimant);
+  if (batch === null)
+    return { flow: FLOW, worked: false, ...(next_in_ms === null ? {} : { again_in_ms: next_in_ms }) };
   const claim = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
   return withLease(leases, claim, async (lease) => {
     // Before the credential is asked for, which may rest for hours: a cancel must not wait for it.
@@ -77,7 +79,8 @@ export async function submitProviderBatch(deps: FlowDeps): Promise<FlowReport> {
     if (claimed === null) {
       // Out of the way of those behind it, whose steps may have to be taken back.
       const pause_ms = await readPauseMs(db, batch.credential, PAUSE_WAIT_MS_MAX);
-      await leases.release(lease, Math.max(CREDENTIAL_WAIT_MS, pause_ms));
+      const delayMs = Math.max(CREDENTIAL_WAIT_MS, pause_ms);
+      await inTransaction(db, (trx) => commitPutOff(trx, lease, delayMs));
       const again_in_ms = pause_ms > 0 ? 0 : CREDENTIAL_WAIT_MS;
       return { flow: FLOW, worked: false, again_in_ms, provider_batch_id: batch.id };
     }
@@ -189,7 +192,9 @@ async function sendClaimed(
 
     // The leases must cover the whole create: nobody may call this batch unknown, or send another, while it is on its way.
     const both = [sealed.credential, lease];
-    for (const each of both) await leases.extend(each, settings.create_timeout_ms + 2 * LEASE_MARGIN_MS);
+    const extend = (each: HeldLease): Promise<void> =>
+      leases.extend(each, settings.create_timeout_ms + 2 * LEASE_MARGIN_MS);
+    for (const each of both) await extend(each);
     const startedAt = await inTransaction(db, async (trx) => {
       // Encoding takes its time, and a cancel that was acknowledged meanwhile must not be overtaken by the send.
       if (!(await lockSendable(trx, lease, batch_ids))) return null;
@@ -205,7 +210,11 @@ async function sendClaimed(
     await hooks?.('submit.after_write_ahead');
     const blob = await body.blob();
     await hooks?.('submit.before_post');
-    if (both.some((each) => leases.remainingMs(each) < settings.create_timeout_ms + LEASE_MARGIN_MS)) {
+    const areShort = (): boolean =>
+      both.some((each) => leases.remainingMs(each) < settings.create_timeout_ms + LEASE_MARGIN_MS);
+    // Locks may have been waited for meanwhile. What cannot be extended is short below.
+    if (areShort()) for (const each of both) await extend(each).catch(() => undefined);
+    if (areShort()) {
       // Nothing was sent, and only this worker could have: back, if the row is still ours.
       await inTransaction(db, (trx) => commitRefused(trx, lease, { reason: 'paused before the send' }, 0));
       return { flow: { ...report, outcome: 'not sent' }, verdict: UNUSED };

@@ -240,6 +240,29 @@ test.each([
   },
 );
 
+test.each([
+  ['is held', `lease_owner = 'other', lease_until = app_now() + interval '1 minute'`],
+  ['rests', `paused_until = app_now() + interval '20 seconds'`],
+])('a request that waits because its credential %s is no less suspect for it', async (_how, busy) => {
+  await submitOneAmong(1, 0);
+  await composeProviderBatch(house.worker());
+  const worker = await mortal((await house.rows<{ id: string }>('select id from run'))[0]!.id);
+  // Three that had it among others, one that had noted it.
+  expect(await dieOf(submitProviderBatch, worker, 4)).toMatchObject({ deaths: 4, end: null });
+  const before = await marks();
+  expect(before).toEqual({ lapses: 3, suspect_tries: 1 });
+  await house.rows(`update credential set ${busy}`);
+  expect(await submitProviderBatch(worker)).toMatchObject({ worked: false });
+  await house.hasten();
+  await house.rows(
+    `update credential set lease_until = '-infinity', lease_owner = null, paused_until = null`,
+  );
+  expect(await dieOf(submitProviderBatch, worker)).toMatchObject({
+    deaths: 2,
+    end: { outcome: 'poison taken out' },
+  });
+});
+
 /** As if worker after worker had ended with the results, the last just now. */
 function lapse(lapses: number): Promise<unknown> {
   return house.rows(

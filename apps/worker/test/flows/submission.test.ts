@@ -352,7 +352,10 @@ test.each([
     await house.rows(`update credential set paused_until = app_now() + ${pause}`);
     for (let looks = 0; looks < 4; looks++)
       expect(await submitProviderBatch(worker)).toMatchObject({ worked: false, again_in_ms: 0 });
-    expect(await submitProviderBatch(worker)).toEqual({ flow: 'submit-provider-batch', worked: false });
+    const { worked, again_in_ms } = await submitProviderBatch(worker);
+    expect(worked).toBe(false);
+    expect(again_in_ms).toBeGreaterThan(min * 1_000);
+    expect(again_in_ms).toBeLessThanOrEqual(max * 1_000);
     for (const { seconds } of await house.rows<{ seconds: number }>(
       'select extract(epoch from next_due_at - app_now())::float8 as seconds from provider_batch',
     )) {
@@ -364,6 +367,34 @@ test.each([
     expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'withdrawn' });
   },
 );
+
+test('a pause that comes while a batch is put off, because its credential rests, is not waited for behind that rest', async () => {
+  const worker = house.worker();
+  const paused = await submitTexts(1, () => 'paused');
+  await composeProviderBatch(worker);
+  await house.rows(`update credential set paused_until = app_now() + interval '20 seconds'`);
+  const blocker = await house.database.pool.connect();
+  try {
+    await blocker.query('begin');
+    await blocker.query(
+      `update batch set state = 'paused', state_reason = 'paused by a person' where id = $1`,
+      [paused.id],
+    );
+    const put_off = submitProviderBatch(worker);
+    await expect
+      .poll(() =>
+        house.rows(
+          `select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`,
+        ),
+      )
+      .toHaveLength(1);
+    await blocker.query('commit');
+    expect(await put_off).toMatchObject({ worked: false });
+  } finally {
+    blocker.release();
+  }
+  expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'withdrawn' });
+});
 
 test('a credential that could not be given back is given back as soon as the database answers, with what was learnt', async () => {
   const line = { isCut: false };
@@ -393,6 +424,21 @@ test('a credential that could not be given back is given back as soon as the dat
   } finally {
     leases.close();
   }
+});
+
+test('a batch is sent although the locks before its send were waited for longer than the leases have to spare', async () => {
+  const late = house.worker({ settings: { create_timeout_ms: 120_000 } });
+  let looks = 0;
+  const worker: FlowDeps = {
+    ...late,
+    leases: {
+      ...late.leases,
+      // As it is after six seconds, until it is extended once more.
+      remainingMs: (lease) => late.leases.remainingMs(lease) - (looks++ === 0 ? 6_000 : 0),
+    },
+  };
+  await composeTexts(worker, 1);
+  expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'submitted' });
 });
 
 test('batches whose look came to nothing, because the database was away, are given back by whoever has them', async () => {

@@ -9,11 +9,12 @@ export type ProviderBatchRow = Selectable<DB['provider_batch']>;
 
 /**
  * What leasing a provider batch sets: it counts as well the holders in a row that let their lease run out, and forgets what one
- * that gave it back had tried.
+ * that gave it back had tried, where it had come to that.
  */
 const leasedInTurnTo = (claimant: Claimant): RawBuilder<unknown> =>
-  sql`${leasedTo(claimant)}, lapses = case when holder is null then 0 else least(lapses + 1, 1000) end,
-      suspect = case when holder is null then null else suspect end`;
+  sql`${leasedTo(claimant)}, untried = false,
+      lapses = case when holder is not null then least(lapses + 1, 1000) when untried then lapses else 0 end,
+      suspect = case when holder is not null or untried then suspect end`;
 
 /** A claimed provider batch; `taken_over_from` names the last holder when that one let the lease run out. */
 export type ClaimedProviderBatch = ProviderBatchRow & { readonly taken_over_from: string | null };
@@ -57,10 +58,8 @@ function leasing(
       returning p.*, due.holder as taken_over_from)`;
 }
 
-const AT_THE_PROVIDER: readonly ProviderBatchState[] = ['submitted', 'cancelling'];
-
-/** Provider batches that are to be looked at, and when the next ones are. */
-export interface ClaimedPolls {
+/** What was claimed, and when there is more. */
+interface ClaimedAndNext {
   readonly batches: readonly ClaimedProviderBatch[];
   /** The database's time of the claim. */
   readonly now: Date;
@@ -68,19 +67,21 @@ export interface ClaimedPolls {
   readonly next_in_ms: number | null;
 }
 
-/**
- * As {@link claimDueProviderBatches}, for those that are at the provider, and says when it is to be asked again: nobody rings
- * for that. One statement, whether anything is due or not. Index: `provider_batch_due`.
- */
-export async function claimDuePolls(db: Database, limit: number, claimant: Claimant): Promise<ClaimedPolls> {
+/** As {@link claimDueProviderBatches}, and says when the next one is due. One statement, whether anything is due or not. */
+async function claimDueAndNext(
+  db: Database,
+  states: readonly ProviderBatchState[],
+  limit: number,
+  claimant: Claimant,
+): Promise<ClaimedAndNext> {
   const { rows } = await sql<
     ClaimedProviderBatch & { claimed: boolean; now: Date; next_in_ms: number | null }
   >`
-    with ${leasing(AT_THE_PROVIDER, limit, claimant)},
+    with ${leasing(states, limit, claimant)},
     clock as materialized (select app_now() as now),
     later as (
       select (extract(epoch from min(p.next_due_at) - min(t.now)) * 1000)::float8 as next_in_ms
-        from clock t join provider_batch p on p.state = any(${AT_THE_PROVIDER}::text[]) and p.next_due_at > t.now)
+        from clock t join provider_batch p on p.state = any(${states}::text[]) and p.next_due_at > t.now)
     select c.*, c.id is not null as claimed, t.now, l.next_in_ms from clock t cross join later l left join claimed c on true
   `.execute(db);
   const [first] = rows;
@@ -90,6 +91,27 @@ export async function claimDuePolls(db: Database, limit: number, claimant: Claim
     now: first.now,
     next_in_ms: first.next_in_ms,
   };
+}
+
+/** Provider batches that are to be looked at, and when the next ones are: nobody rings for that. */
+export type ClaimedPolls = ClaimedAndNext;
+
+/** Claims up to `limit` of those at the provider that are due for a look. Index: `provider_batch_due`. */
+export function claimDuePolls(db: Database, limit: number, claimant: Claimant): Promise<ClaimedPolls> {
+  return claimDueAndNext(db, ['submitted', 'cancelling'], limit, claimant);
+}
+
+/** The provider batch that is to be sent first, and when the next one is: nobody rings when a rest is over. */
+export interface ClaimedSend {
+  readonly batch: ClaimedProviderBatch | null;
+  /** Milliseconds until the next one that is not due yet; null where none waits. */
+  readonly next_in_ms: number | null;
+}
+
+/** Claims one that is built and due to be sent. Index: `provider_batch_due`. */
+export async function claimDueSend(db: Database, claimant: Claimant): Promise<ClaimedSend> {
+  const { batches, next_in_ms } = await claimDueAndNext(db, ['building'], 1, claimant);
+  return { batch: batches[0] ?? null, next_in_ms };
 }
 
 /** Claims one provider batch by id, due or not, if it is in `state` and nobody holds it. */

@@ -93,15 +93,43 @@ export async function commitRefused(
     returning 1`,
     trx,
   );
+  await dueWithUnsendable(trx, lease.id);
+}
+
+/** Makes a provider batch due as soon as a step of it must not be sent any more. */
+async function dueWithUnsendable(trx: Tx, providerBatchId: string): Promise<void> {
   await sql`
     update provider_batch p set next_due_at = least(p.next_due_at, s.unsendable_from)
       from (select min(case when b.state = 'running' then r.overdue_from else app_now() end) as unsendable_from
               from step s
              cross join lateral (select batch_id, overdue_from from run where id = s.run_id offset 0) r
               join batch b on b.id = r.batch_id
-             where s.provider_batch_id = ${lease.id}::uuid) s
-     where p.id = ${lease.id}::uuid
+             where s.provider_batch_id = ${providerBatchId}::uuid) s
+     where p.id = ${providerBatchId}::uuid
   `.execute(trx);
+}
+
+/** A delay that is worth a look at what must not be sent before it is over. */
+const LOOKED_AT_FROM_MS = 2_000;
+
+/**
+ * Nobody may send under its credential for a while: puts the batch off and gives it back, untried, so that whoever ended over
+ * it before still counts. After a longer delay it is due earlier as in {@link commitRefused}, by the same locks.
+ */
+export async function commitPutOff(trx: Tx, lease: Lease, delayMs: number): Promise<void> {
+  const isLong = delayMs >= LOOKED_AT_FROM_MS;
+  if (isLong) await shareBatchesOf(trx, lease.id);
+  await moved(
+    lease,
+    sql`
+    update provider_batch
+       set next_due_at = app_now() + ${delayMs} * interval '1 millisecond', untried = true,
+           lease_until = '-infinity', lease_owner = null
+     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'building'
+    returning 1`,
+    trx,
+  );
+  if (isLong) await dueWithUnsendable(trx, lease.id);
 }
 
 /** Nobody can tell whether the provider has it. `delayMs` is what is left of the quarantine. */

@@ -19,6 +19,7 @@ import * as lapses from './0014-lapses.ts';
 import * as answerers from './0015-answerers.ts';
 import * as shownLabels from './0016-shown-labels.ts';
 import * as idle from './0017-idle.ts';
+import * as untried from './0018-untried.ts';
 
 /** Every migration, by name, in order. Imported, not globbed: type stripping and bundling both see them. */
 export const MIGRATIONS: Readonly<Record<string, Migration>> = {
@@ -39,6 +40,7 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0015_answerers': answerers,
   '0016_shown_labels': shownLabels,
   '0017_idle': idle,
+  '0018_untried': untried,
 };
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...MIGRATIONS }) };

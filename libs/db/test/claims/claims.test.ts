@@ -4,6 +4,7 @@ import {
   claimCredential,
   claimDueBatches,
   claimDuePolls,
+  claimDueSend,
   claimDueProviderBatches,
   claimProviderBatch,
   claimToolsChunk,
@@ -67,6 +68,15 @@ async function putSubmitted(inMs: number): Promise<string> {
               submitted_at, submit_started_at, body_bytes, body_sha256)
     values (${id}::uuid, ${PROJECT}, 'default', 'submitted', ${id.slice(-12)}, 1, app_now() + ${inMs} * interval '1 millisecond',
             ${id}, app_now(), app_now(), 1, ${'0'.repeat(64)})`.execute(db);
+  return id;
+}
+
+async function putBuilding(inMs: number): Promise<string> {
+  const id = newId();
+  await sql`insert into provider_batch (id, project_id, credential, state, nonce, request_count, next_due_at)
+    values (${id}::uuid, ${PROJECT}, 'default', 'building', ${id.slice(-12)}, 1, app_now() + ${inMs} * interval '1 millisecond')`.execute(
+    db,
+  );
   return id;
 }
 
@@ -450,4 +460,16 @@ test('a claim of what is to be looked at says when the next look is due, whether
   expect(polls.next_in_ms).toBeGreaterThan(50_000);
   expect(polls.next_in_ms).toBeLessThanOrEqual(60_000);
   expect(await claimDuePolls(db, 10, BOB)).toMatchObject({ batches: [], now: expect.any(Date) as Date });
+});
+
+test('a claim of what is to be sent says when the next one is due: a rest of its credential rings for nobody', async () => {
+  expect(await claimDueSend(db, ALICE)).toEqual({ batch: null, next_in_ms: null });
+  await putBuilding(60_000);
+  const id = await putBuilding(-1);
+  const first = await claimDueSend(db, ALICE);
+  expect(first.batch?.id).toBe(id);
+  const second = await claimDueSend(db, BOB);
+  expect(second.batch).toBeNull();
+  expect(second.next_in_ms).toBeGreaterThan(50_000);
+  expect(second.next_in_ms).toBeLessThanOrEqual(60_000);
 });
