@@ -1,7 +1,11 @@
+import type { ServerResponse } from 'node:http';
 import { finished, Transform, type Readable } from 'node:stream';
 import { NightshiftError } from '@nightshift/agent-core';
 import type { FastifyRequest } from 'fastify';
 import type { App } from './context.ts';
+
+/** Methods whose bodies Fastify does not read. */
+const UNREAD = new Set(['GET', 'HEAD']);
 
 /** What is taken of a budget by one request. */
 export interface Share {
@@ -39,8 +43,9 @@ export function createBudget(max: number): () => Share {
 /**
  * Keeps the bodies that are held in memory by the routes registered after this within a budget. A body takes what its length
  * says before a byte of it is read, one of unknown length as it comes, and gives it back when its request is answered or
- * aborted and the route's handler, which goes on after an abort, has come to its end. Beyond the budget requests are
- * `not_ready` and come again by themselves. For an app whose key is checked before, so that strangers take nothing.
+ * aborted and the route's handler, which goes on after an abort, has come to its end. What comes of it after that is passed
+ * over. Beyond the budget requests are `not_ready` and come again by themselves. For an app whose key is checked before, so
+ * that strangers take nothing.
  */
 export function holdBodies(app: App, max: number): void {
   const open = createBudget(max);
@@ -55,7 +60,7 @@ export function holdBodies(app: App, max: number): void {
   });
   app.addHook('preParsing', (request, reply, payload, done) => {
     const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
-    if (length === undefined && encoding === undefined) {
+    if (UNREAD.has(request.method) || (length === undefined && encoding === undefined)) {
       done(null, payload);
       return;
     }
@@ -63,7 +68,7 @@ export function holdBodies(app: App, max: number): void {
     const giveBack = (): void => share.giveBack();
     finished(reply.raw, () => void Promise.resolve(handling.get(request)).then(giveBack, giveBack));
     if (length === undefined) {
-      done(null, counted(payload, share));
+      done(null, counted(payload, share, reply.raw));
       return;
     }
     // What is longer than its route allows is refused before it is read.
@@ -73,17 +78,22 @@ export function holdBodies(app: App, max: number): void {
   });
 }
 
-function counted(payload: Readable, share: Share): Readable {
+function counted(payload: Readable, share: Share, answer: ServerResponse): Readable {
   const tap = new Transform({
     transform(chunk: Buffer, _encoding, next) {
       if (share.take(chunk.length)) next(null, chunk);
       else next(tooMany());
     },
   });
+  // Fastify stops listening once it has refused a body, and never begins where it does not read it: an error that nobody
+  // hears ends the process.
+  tap.on('error', () => undefined);
   // The request stays open when the tap refuses a chunk: it carries the answer.
   finished(payload, (error) => {
     if (error) tap.destroy(error);
   });
+  // Nobody reads the tap any more, so what is left of the body would stay before it and hold up the next request.
+  finished(answer, () => payload.unpipe(tap).resume());
   return payload.pipe(tap);
 }
 

@@ -1,10 +1,12 @@
 import { once } from 'node:events';
 import { request, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createConnection } from 'node:net';
 import { PassThrough } from 'node:stream';
 import { inTransaction, lockIdempotencyKey } from '@nightshift/db';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createBudget } from '../src/body-budget.ts';
 import { buildServer } from '../src/index.ts';
+import { BODY_LIMIT_BYTES } from '../src/json-body.ts';
 import { API_KEY, openApi, PROJECT_ID, UNKNOWN_UUID, type TestApi } from './api.ts';
 
 let api: TestApi;
@@ -48,6 +50,43 @@ const post = (bytes: number, key = API_KEY) =>
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
     payload: bodyOf(bytes),
   });
+
+const chunk = (bytes: number): string => `${bytes.toString(16)}\r\n${'x'.repeat(bytes)}\r\n`;
+
+/** A connection with a request whose body, of unknown length, is on its way. */
+async function beginChunked(method: string, type: string, first = '') {
+  const { hostname, port } = new URL(address);
+  const socket = createConnection(Number(port), hostname);
+  socket.on('error', () => undefined);
+  let said = '';
+  socket.setEncoding('utf8').on('data', (text: string) => (said += text));
+  const arrived = once(app.server, 'request');
+  socket.write(
+    `${method} /v1/blocks HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${API_KEY}\r\n` +
+      `Content-Type: ${type}\r\nTransfer-Encoding: chunked\r\n\r\n${first}`,
+  );
+  const [asked, answer] = (await arrived) as [IncomingMessage, ServerResponse];
+  return {
+    socket,
+    answer,
+    closed: new Promise((resolve) => asked.socket.once('close', resolve)),
+    statuses: () => [...said.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status)),
+  };
+}
+
+/** Errors during the work that nobody handled: each would end the process of the API. */
+async function uncaughtDuring(work: () => Promise<void>): Promise<readonly unknown[]> {
+  const uncaught: unknown[] = [];
+  const note = (error: unknown): void => void uncaught.push(error);
+  process.on('uncaughtException', note);
+  try {
+    await work();
+    await new Promise((resolve) => setImmediate(resolve));
+  } finally {
+    process.off('uncaughtException', note);
+  }
+  return uncaught;
+}
 
 test('shares of a budget come to no more than it has, but for one that is alone', () => {
   const open = createBudget(100);
@@ -169,4 +208,68 @@ test('strangers take nothing, whatever they ask for: they are answered before th
       stranger.destroy();
     }
   }
+});
+
+test.each([
+  ['GET', 'application/json', 200, 10],
+  ['GET', 'application/json', 200, 200_000],
+  ['POST', 'text/plain', 415, 10],
+  ['POST', 'text/plain', 415, 200_000],
+])(
+  'what still comes of a body that is answered unread is passed over, and the next request served: %s of %s, %i, %i bytes',
+  async (method, type, status, bytes) => {
+    const uncaught = await uncaughtDuring(async () => {
+      const { socket, statuses } = await beginChunked(method, type);
+      socket.write(chunk(bytes));
+      await expect.poll(statuses).toEqual([status]);
+      socket.write(chunk(bytes));
+      socket.write('0\r\n\r\nGET /livez HTTP/1.1\r\nHost: a\r\n\r\n');
+      await expect.poll(statuses).toEqual([status, 200]);
+      socket.destroy();
+    });
+    expect(uncaught).toEqual([]);
+  },
+);
+
+test.each([
+  ['GET', 'application/json'],
+  ['POST', 'text/plain'],
+  ['POST', 'application/json'],
+])(
+  'a client that goes in the middle of a body ends no more than its request: %s of %s',
+  async (method, type) => {
+    const uncaught = await uncaughtDuring(async () => {
+      const { socket, closed } = await beginChunked(method, type);
+      socket.write(chunk(10));
+      socket.destroy();
+      await closed;
+    });
+    expect(uncaught).toEqual([]);
+  },
+);
+
+test('a body that is answered unread ends no more than its request where it has no room either', async () => {
+  const body = bodyOf(900);
+  const slow = begin(body.slice(0, 600), body.slice(600), { 'content-length': String(body.length) });
+  await expect.poll(async () => (await post(500)).statusCode).toBe(503);
+  const uncaught = await uncaughtDuring(async () => {
+    const { socket, statuses } = await beginChunked('POST', 'text/plain', chunk(500));
+    await expect.poll(statuses).toEqual([415]);
+    socket.destroy();
+  });
+  expect(uncaught).toEqual([]);
+  slow.end();
+  expect((await slow.answer).statusCode).toBe(200);
+});
+
+test('a body of unknown length that is longer than its route allows ends no more than its connection', async () => {
+  const uncaught = await uncaughtDuring(async () => {
+    const { socket, answer, closed } = await beginChunked('POST', 'application/json');
+    socket.write(chunk(BODY_LIMIT_BYTES + 1));
+    socket.write(chunk(BODY_LIMIT_BYTES));
+    await closed;
+    expect(answer.statusCode).toBe(413);
+  });
+  expect(uncaught).toEqual([]);
+  await expect.poll(async () => (await post(500)).statusCode).toBe(200);
 });
