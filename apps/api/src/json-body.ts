@@ -47,5 +47,6 @@ function inexact(body: string): NightshiftError | null {
   if (place === null) return null;
   const path = pointerTo(body, place);
   const message = 'is a number that cannot be kept to the last digit: write it as a string';
-  return new NightshiftError('validation_failed', `${path} ${message}.`, { fields: [{ path, message }] });
+  const what = path === '' ? 'The body' : path;
+  return new NightshiftError('validation_failed', `${what} ${message}.`, { fields: [{ path, message }] });
 }

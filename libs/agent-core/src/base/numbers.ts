@@ -16,7 +16,7 @@ export function keepsText(text: string): boolean {
 }
 
 /** What a number may be that is not kept: with fewer digits and no exponent it always is. */
-const SUSPECT = /[[{:,\s]-?(?:\d{16}|\d+(?:\.\d+)?e)/i;
+const SUSPECT = /(?:^|[[{:,\s])-?(?:\d{16}|\d+(?:\.\d+)?e)/i;
 const NUMBER = /-?\d[\d.eE+-]*/y;
 
 /** Where the first number of a JSON text stands that is not kept, read without building it; null without one. */

@@ -77,6 +77,14 @@ describe('a whole number too long to be kept to its last digit', () => {
     expect(rejection).toContain('as a string');
   });
 
+  test('is not altered either where it is the whole result', () => {
+    const bare = conductOf(definition({ result_format: { schema: { type: 'integer' } }, finish: false }));
+    const { run, messages } = say(bare, ID);
+    expect(run).toMatchObject({ state: 'ready' });
+    expect(messages[1]?.content_json).toContain('near 12345678901234567000');
+    expect(say(bare, '-12').run).toMatchObject({ state: 'completed', result: -12 });
+  });
+
   test('is none of the quantities where an answer in words writes it out', () => {
     expect(say(spoken, '{"n": 1234567890123456789012345}').run).toMatchObject({ state: 'ready' });
     expect(say(spoken, '{"n": 1e24}').run).toMatchObject({ state: 'completed', result: { n: 1e24 } });
