@@ -89,20 +89,24 @@ function withoutHeading(lines: readonly string[]): readonly string[] {
  */
 export function applyHunks(block: BlockView, hunks: readonly Hunk[]): Edited {
   if (hunks.length === 0) return refuse(`The patch for memory block '${block.label}' holds no change.`);
-  let lines = splitLines(block.value);
+  const lines = splitLines(block.value);
   const work = { left: WORK_MAX };
   for (const hunk of hunks) {
     const placed = placeOf(lines, hunk, work);
     if ('kind' in placed)
       return { ...placed, message: `${placed.message} in memory block '${block.label}'.` };
     const { at, count, changes } = placed;
+    // Only what comes after it is moved: hunks that add to the end cost what they add.
     const own = lines.slice(at, at + count);
-    lines = [...lines.slice(0, at), ...rewrite(own, changes), ...lines.slice(at + count)];
+    const after = lines.slice(at + count);
+    lines.length = at;
+    for (const line of rewrite(own, changes)) lines.push(line);
+    for (const line of after) lines.push(line);
   }
   return { value: joinLines(lines) };
 }
 
-function splitLines(value: string): readonly Line[] {
+function splitLines(value: string): Line[] {
   if (value === '') return [];
   const parts = value.split('\n');
   return parts.map((part, index): Line => {

@@ -208,6 +208,14 @@ describe('a patch of one block', () => {
     expect(performance.now() - started).toBeLessThan(1000);
   });
 
+  test('of thousands of hunks that only add to thousands of lines costs what it adds', () => {
+    const long = makeBlock('long', 'x\n'.repeat(20_000), { char_limit: 1_000_000 });
+    const started = performance.now();
+    const { value } = patch('long', Array.from({ length: 16_000 }, () => ['@@', '+a']).flat(), [long]);
+    expect(performance.now() - started).toBeLessThan(1000);
+    expect(value).toBe(`${long.value}${'a\n'.repeat(16_000)}`);
+  });
+
   test('needs a heading to move a block', () => {
     expect(patch('human', ['*** Move to: person', '+x']).said).toContain('needs a');
   });
