@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { request } from 'node:http';
+import { request, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createConnection } from 'node:net';
 import { text as readText } from 'node:stream/consumers';
 import { NightshiftError } from '@nightshift/agent-core';
@@ -8,7 +8,7 @@ import { createPool } from '@nightshift/services';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { answerOf } from '../src/errors/answer-of.ts';
 import { buildServer } from '../src/index.ts';
-import { API_KEY, createAgent, openApi, type TestApi } from './api.ts';
+import { API_KEY, createAgent, openApi, UNKNOWN_UUID, type TestApi } from './api.ts';
 
 let api: TestApi;
 beforeAll(async () => {
@@ -115,6 +115,47 @@ test('a client that goes before its body is whole is no error of ours: the log s
     }
   }
   await app.close();
+});
+
+test('what goes wrong here once the client has gone is logged as our error, not as its going', async () => {
+  const lines: { level: number; msg: string }[] = [];
+  const app = buildServer({
+    db: api.database.db,
+    bell: { ring: () => Promise.resolve() },
+    apiKey: API_KEY,
+    model: 'simulator',
+    logger: { level: 'info', stream: { write: (line) => lines.push(JSON.parse(line)) } },
+  });
+  const address = await app.listen({ host: '127.0.0.1', port: 0 });
+  const waiting = `from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+  const holder = await api.database.pool.connect();
+  try {
+    await holder.query('begin; lock table block in access exclusive mode');
+    for (const [method, path] of [
+      ['GET', '/v1/blocks'],
+      ['DELETE', `/v1/blocks/block-${UNKNOWN_UUID}`],
+    ] as const) {
+      lines.length = 0;
+      const asking = request(new URL(path, address), {
+        method,
+        headers: { authorization: `Bearer ${API_KEY}` },
+      });
+      asking.on('error', () => undefined);
+      const arrived = once(app.server, 'request');
+      asking.end();
+      const [, answer] = (await arrived) as [IncomingMessage, ServerResponse];
+      const closed = once(answer, 'close');
+      await expect.poll(async () => (await api.database.pool.query(`select ${waiting}`)).rowCount).toBe(1);
+      asking.destroy();
+      await closed;
+      await api.database.pool.query(`select pg_cancel_backend(pid) ${waiting}`);
+      await expect.poll(() => lines.length).toBeGreaterThan(0);
+      expect(lines.map(({ level, msg }) => [method, level, msg])).toEqual([[method, 50, 'not_ready']]);
+    }
+  } finally {
+    holder.release(true);
+    await app.close();
+  }
 });
 
 test.each([

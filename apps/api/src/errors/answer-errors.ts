@@ -11,7 +11,8 @@ const GONE = toAnswer(
 
 /** Answers one error; the log keeps what the answer must not say. Also for errors of the router, before any hook has run. */
 export function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
-  const isGone = request.raw.readableAborted;
+  // A body that nobody reads, such as none, counts as aborted though it was whole.
+  const isGone = request.raw.readableAborted && !request.raw.complete;
   const answer = isGone ? GONE : answerOf(error);
   if (isGone) request.log.info({ err: error }, 'client_gone');
   else if (answer.status >= 500) request.log.error({ err: error }, answer.code);
