@@ -27,6 +27,10 @@ const LINES_SHOWN_MAX = 4;
 /** Comparisons of lines that the hunks of one block may cost; thousands of lines alike would take seconds. */
 const WORK_MAX = 20_000_000;
 
+/** Lines that name the two sides of a patch; further dashes or pluses would be those of a line that goes or comes. */
+const OLD_SIDE = /^---(?:[ \t]|$)/;
+const NEW_SIDE = /^\+\+\+(?:[ \t]|$)/;
+
 function refuse(message: string): Refusal {
   return { kind: 'ValueError', message };
 }
@@ -78,8 +82,7 @@ function withoutHeading(lines: readonly string[]): readonly string[] {
   if (start === -1) return [];
   const [first = '', second = ''] = lines.slice(start);
   const rest = lines.slice(start + 2);
-  const isHeading =
-    first.startsWith('---') && second.startsWith('+++') && rest.some((line) => /^[-+]/.test(line));
+  const isHeading = OLD_SIDE.test(first) && NEW_SIDE.test(second) && rest.some((line) => /^[-+]/.test(line));
   return isHeading ? rest : lines.slice(start);
 }
 

@@ -195,6 +195,17 @@ describe('a patch of one block', () => {
   test('takes a pair of dashes and pluses alone for the change that it is', () => {
     const front = makeBlock('front', '---\ntitle: a\n---');
     expect(patch('front', ['----', '++++', ' title: a'], [front]).value).toBe('+++\ntitle: a\n---');
+    const both = ['----', '++++', ' title: a', '----', '++++'];
+    expect(patch('front', both, [front]).value).toBe('+++\ntitle: a\n+++');
+  });
+
+  test('takes dashes and pluses for a heading with or without names', () => {
+    for (const heading of [
+      ['---', '+++'],
+      ['--- a/human', '+++ b/human'],
+      ['---\ta', '+++\tb'],
+    ])
+      expect(patch('human', [...heading, '-City: Oslo']).value).toBe('Name: Ann\n\nLikes: tea');
   });
 
   test('of thousands of lines in a block of more lines alike is refused at once', () => {
