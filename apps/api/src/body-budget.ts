@@ -60,7 +60,7 @@ export function holdBodies(app: App, max: number): void {
   });
   app.addHook('preParsing', (request, reply, payload, done) => {
     const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;
-    if (UNREAD.has(request.method) || (length === undefined && encoding === undefined)) {
+    if (UNREAD.has(request.method) || (encoding === undefined && Number(length ?? 0) === 0)) {
       done(null, payload);
       return;
     }

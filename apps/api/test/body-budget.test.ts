@@ -137,6 +137,19 @@ test('a body that is larger than the budget goes alone', async () => {
   expect((await post(5_000)).statusCode).toBe(200);
 });
 
+test('a request whose body is empty finds room beside a body that is larger than the budget', async () => {
+  const body = bodyOf(5_000);
+  const slow = begin(body.slice(0, 600), body.slice(600), { 'content-length': String(body.length) });
+  await expect.poll(async () => (await post(500)).statusCode).toBe(503);
+  const url = `/v1/blocks/block-${UNKNOWN_UUID}`;
+  for (const length of [{}, { 'content-length': '0' }]) {
+    const headers = { authorization: `Bearer ${API_KEY}`, ...length };
+    expect((await app.inject({ method: 'DELETE', url, headers })).statusCode).toBe(404);
+  }
+  slow.end();
+  expect((await slow.answer).statusCode).toBe(200);
+});
+
 test('what an aborted request had taken is given back', async () => {
   const upload = request(new URL('/v1/blocks', address), {
     method: 'POST',
