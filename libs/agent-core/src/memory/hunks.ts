@@ -24,8 +24,10 @@ interface Line {
 /** Characters of a line that an error repeats. */
 const QUOTE_MAX = 120;
 const LINES_SHOWN_MAX = 4;
-/** Comparisons of lines that the hunks of one block may cost; thousands of lines alike would take seconds. */
+/** Comparisons of lines that one patch may cost; thousands of lines alike would take seconds. */
 const WORK_MAX = 20_000_000;
+/** What taking a line out of a block's text and putting it back costs, in comparisons. */
+const WORK_PER_LINE = 5;
 
 /** Lines that name the two sides of a patch; further dashes or pluses would be those of a line that goes or comes. */
 const OLD_SIDE = /^---(?:[ \t]|$)/;
@@ -86,14 +88,25 @@ function withoutHeading(lines: readonly string[]): readonly string[] {
   return isHeading ? rest : lines.slice(start);
 }
 
+/** The work that a patch may cost, whatever blocks it is about. */
+export function openWork(): Work {
+  return { left: WORK_MAX };
+}
+
 /**
  * The value with all hunks applied, in order, each on what the ones before it left. A line is found whichever way it ends;
- * what stays keeps its own end, and what comes ends as the line before it in the hunk.
+ * what stays keeps its own end, and what comes ends as the line before it in the hunk. Takes what it costs from `work`.
  */
-export function applyHunks(block: BlockView, hunks: readonly Hunk[]): Edited {
+export function applyHunks(block: BlockView, hunks: readonly Hunk[], work: Work): Edited {
   if (hunks.length === 0) return refuse(`The patch for memory block '${block.label}' holds no change.`);
   const lines = splitLines(block.value);
-  const work = { left: WORK_MAX };
+  work.left -= lines.length * WORK_PER_LINE;
+  if (work.left < 0) {
+    return refuse(
+      `The patch takes memory block '${block.label}' up too often, so nothing was changed; ` +
+        'put all changes of a block under one heading.',
+    );
+  }
   for (const hunk of hunks) {
     const placed = placeOf(lines, hunk, work);
     if ('kind' in placed)
@@ -177,7 +190,7 @@ function placeOf(lines: readonly Line[], hunk: Hunk, work: Work): Placed | Refus
 }
 
 /** Comparisons that may still be made. */
-interface Work {
+export interface Work {
   left: number;
 }
 

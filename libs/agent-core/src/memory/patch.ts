@@ -1,6 +1,6 @@
 import type { MemoryDraft } from './draft.ts';
 import type { Refusal } from './edits.ts';
-import { applyHunks, parseHunks, type Hunk } from './hunks.ts';
+import { applyHunks, openWork, parseHunks, type Hunk, type Work } from './hunks.ts';
 import { findLineNumbers } from './refusal.ts';
 
 /** One operation of a patch, in the order in which they apply. */
@@ -42,8 +42,9 @@ export function applyPatch(draft: MemoryDraft, label: string, patch: string): st
     ? parseSections(lines)
     : parseSingle(label, lines);
   if ('kind' in operations) return operations;
+  const work = openWork();
   for (const operation of operations) {
-    const refusal = apply(draft, operation);
+    const refusal = apply(draft, operation, work);
     if (refusal !== null) return refusal;
   }
   const [only] = operations;
@@ -132,12 +133,12 @@ function operationOf({ kind, label, body }: Section): Operation | Refusal {
   return { kind: 'add', label, description, value: value.join('\n') };
 }
 
-function apply(draft: MemoryDraft, operation: Operation): Refusal | null {
+function apply(draft: MemoryDraft, operation: Operation, work: Work): Refusal | null {
   switch (operation.kind) {
     case 'add':
       return draft.create(operation.label, operation.description, operation.value);
     case 'update':
-      return draft.edit(operation.label, (block) => applyHunks(block, operation.hunks));
+      return draft.edit(operation.label, (block) => applyHunks(block, operation.hunks, work));
     case 'delete':
       return draft.detach(operation.label);
     case 'move':

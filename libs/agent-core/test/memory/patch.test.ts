@@ -227,6 +227,17 @@ describe('a patch of one block', () => {
     expect(value).toBe(`${long.value}${'a\n'.repeat(16_000)}`);
   });
 
+  test('that takes a long block up thousands of times is refused soon', () => {
+    const long = makeBlock('long', 'x\n'.repeat(20_000), { char_limit: 1_000_000 });
+    const started = performance.now();
+    const sections = Array.from({ length: 2_000 }, () => ['*** Update Block: long', '+a']).flat();
+    expect(patch('long', sections, [long])).toMatchObject({
+      ok: false,
+      said: expect.stringContaining('under one heading'),
+    });
+    expect(performance.now() - started).toBeLessThan(4_000);
+  });
+
   test('needs a heading to move a block', () => {
     expect(patch('human', ['*** Move to: person', '+x']).said).toContain('needs a');
   });
