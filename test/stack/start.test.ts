@@ -462,6 +462,9 @@ test('what it takes to connect reaches those that do, a proxy the workers alone,
     USER: 'night',
     PGUSER: 'night',
     PGPASSWORD: 'secret',
+    // For a server with TLS, which the embedded one is not.
+    PGSSLMODE: 'require',
+    PGSSLNEGOTIATION: 'direct',
     NODE_EXTRA_CA_CERTS: join(root, 'package.json'),
     SSL_CERT_DIR: '/etc/ssl/certs',
   };

@@ -22,7 +22,7 @@ export interface EmbeddedPostgresOptions {
 }
 
 export interface EmbeddedPostgres {
-  /** Connection URL of the superuser and the database `postgres`; holds the password. */
+  /** Connection URL of the superuser and the database `postgres`, for the driver `pg`; holds the password. */
   readonly url: string;
   readonly port: number;
   readonly pid: number;
@@ -123,9 +123,12 @@ async function accepts(url: string): Promise<boolean> {
   }
 }
 
-/** Says that there is no TLS: a PGSSLMODE that is meant for another server counts where a URL says nothing. */
+/**
+ * Says that there is no TLS, and no negotiation that presumes it: variables (PGSSLMODE, PGSSLNEGOTIATION) that are meant
+ * for another server count where a URL says nothing. A libpq before 17 refuses `sslnegotiation`; nothing here has one.
+ */
 function serverUrl(password: string, port: number): string {
-  return `postgres://postgres:${password}@127.0.0.1:${port}/postgres?sslmode=disable`;
+  return `postgres://postgres:${password}@127.0.0.1:${port}/postgres?sslmode=disable&sslnegotiation=postgres`;
 }
 
 /** Makes the directory if need be and takes it for this process; the result gives it back. */
@@ -264,16 +267,13 @@ async function stopServer(child: ChildProcess, ended: Promise<string>, url: stri
 
 /**
  * A client whose `end()` has resolved may still have its socket open; a server that stops in that moment sends it an
- * error that nobody listens for. So the connections are given a moment to go.
+ * error that nobody listens for. So the connections are given a moment to go. Never rejects: the server is to end either way.
  */
 async function untilOthersHaveLeft(url: string): Promise<void> {
-  const client = new pg.Client({
-    connectionString: url,
-    connectionTimeoutMillis: 2_000,
-    query_timeout: 2_000,
-  });
-  client.on('error', () => undefined);
+  let client: pg.Client | undefined;
   try {
+    client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2_000, query_timeout: 2_000 });
+    client.on('error', () => undefined);
     await client.connect();
     const deadline = performance.now() + FOREIGN_CONNECTIONS_GRACE_MS;
     for (;;) {
@@ -286,7 +286,7 @@ async function untilOthersHaveLeft(url: string): Promise<void> {
   } catch {
     // No connection to be had: all the more reason to stop the server.
   } finally {
-    await client.end().catch(() => undefined);
+    await client?.end().catch(() => undefined);
   }
 }
 

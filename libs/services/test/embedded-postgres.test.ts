@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import pg from 'pg';
-import { afterAll, afterEach, describe, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import {
   type EmbeddedPostgres,
   type EmbeddedPostgresOptions,
@@ -97,11 +97,14 @@ describe('an embedded PostgreSQL', () => {
     await expect(ask(wrong.href, 'select 1')).rejects.toMatchObject({ code: '28P01' });
   });
 
-  test('is reached whatever PGSSLMODE asks of other servers', async () => {
+  test('is reached, and stopped, whatever PGSSLMODE and PGSSLNEGOTIATION ask of other servers', async () => {
     vi.stubEnv('PGSSLMODE', 'require');
-    cleanups.push(() => void vi.unstubAllEnvs());
-    const { url } = await start(usedDirectory);
+    vi.stubEnv('PGSSLNEGOTIATION', 'direct');
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const { url, pid, stop } = await start(usedDirectory);
     expect(await ask(url, 'select 1 as one')).toEqual([{ one: 1 }]);
+    await stop();
+    expect(processIdentity(pid)).toBeUndefined();
   });
 
   test('keeps its data and its password over a restart', async () => {
@@ -180,6 +183,17 @@ describe('an embedded PostgreSQL', () => {
     await client.connect();
     await stop();
     await cut;
+    expect(processIdentity(pid)).toBeUndefined();
+  });
+
+  test('stops although the driver makes no client to ask who is connected', async () => {
+    const { pid, stop } = await start(usedDirectory);
+    const making = vi.spyOn(pg, 'Client').mockImplementation(function () {
+      throw new Error('no client');
+    });
+    onTestFinished(() => making.mockRestore());
+    await stop();
+    expect(making).toHaveBeenCalled();
     expect(processIdentity(pid)).toBeUndefined();
   });
 
