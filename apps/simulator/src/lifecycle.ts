@@ -78,16 +78,27 @@ async function settle(state: SimulatorState, batch: Batch, ending: Ending): Prom
   stopTimers(batch);
   // After a reset nobody knows this batch any more.
   if (state.batches.get(batch.id) !== batch) return removeFiles(batch);
-  if (batch.body_path !== null && !state.settings.keep_bodies) {
-    await rm(batch.body_path, { force: true });
-    batch.body_path = null;
-    batch.items = null;
-  }
   batch.status = 'ended';
   batch.ended_at_ms = Math.floor(state.clock.now());
   state.queued -= batch.count;
   const archiveAtMs = batch.created_at_ms + state.settings.archive_after_ms;
   batch.timers.push(state.clock.schedule(archiveAtMs, () => archiveBatch(state, batch)));
+  // Last: it is ended and billed, whatever becomes of its body.
+  if (!state.settings.keep_bodies) await removeBody(batch);
+}
+
+/** Removes a body that is not needed any more. One that cannot be removed is told, and goes with the results. */
+async function removeBody(batch: Batch): Promise<void> {
+  batch.items = null;
+  if (batch.body_path === null) return;
+  try {
+    await rm(batch.body_path, { force: true });
+    batch.body_path = null;
+  } catch (error) {
+    process.stderr.write(
+      `simulator: the body of ${batch.id} cannot be removed: ${(error as Error).message}\n`,
+    );
+  }
 }
 
 /** Milliseconds on the simulator's clock until an end that has failed, as on a full disk, is tried again. */

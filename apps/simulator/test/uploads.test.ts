@@ -1,6 +1,6 @@
 import { once } from 'node:events';
-import { existsSync } from 'node:fs';
-import { mkdtemp, readdir, rm, symlink } from 'node:fs/promises';
+import { existsSync, mkdirSync, renameSync } from 'node:fs';
+import { mkdtemp, readdir, rename, rm, rmdir, symlink } from 'node:fs/promises';
 import { request as httpRequest } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -100,13 +100,50 @@ test('results for which the disk has no room are written when it has, and billed
   const { simulator, client, folder, files } = await withDataDir();
   const { id } = await client.messages.batches.create({ requests: requests(5) });
   const [body = ''] = await files();
-  const results = join(folder, `${body}.results`);
-  await symlink('/dev/full', results);
+  await symlink('/dev/full', join(folder, `${body}.results`));
+  await expect(simulator.control.command(id, 'end')).rejects.toMatchObject({ code: 'ENOSPC' });
+  // What was written of them makes room, and with it goes the way to the full disk.
+  expect(await files()).toEqual([body]);
+  expect(simulator.control.ledger().totals.requests).toBe(0);
+  await simulator.control.advance(5_000);
+  expect(simulator.control.batch(id)?.status).toBe('ended');
+  expect(simulator.control.ledger().totals.requests).toBe(5);
+});
+
+test('a reset while results find no room on the disk is answered, and leaves no file', async ({ skip }) => {
+  if (!existsSync('/dev/full')) return skip('no /dev/full');
+  const { simulator, client, folder, files } = await withDataDir();
+  const { id } = await client.messages.batches.create({ requests: requests(5) });
+  const [body = ''] = await files();
+  await symlink('/dev/full', join(folder, `${body}.results`));
+  const failed = expect(simulator.control.command(id, 'end')).rejects.toMatchObject({ code: 'ENOSPC' });
+  await simulator.control.reset();
+  await failed;
+  expect(await files()).toEqual([]);
+});
+
+test('a batch whose body cannot be removed has ended, is billed once, and takes the body with it later', async () => {
+  const { simulator, client, folder, files } = await withDataDir();
+  const { id } = await client.messages.batches.create({
+    requests: [...requests(4), request('too-much', '⟦sim:hugeText?bytes=10000000000⟧')],
+  });
+  const [body = ''] = await files();
+  const path = join(folder, body);
+  // The simulator has the body open when it says what it cannot answer; a folder is in the way of removing it then.
   const said = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
   onTestFinished(() => said.mockRestore());
-  simulator.control.setClockMode('scaled:1000');
-  await vi.waitUntil(() => said.mock.calls.some(([text]) => String(text).includes('ENOSPC')));
-  await rm(results);
-  await expect.poll(() => simulator.control.batch(id)?.status).toBe('ended');
-  expect(simulator.control.ledger().totals.requests).toBe(5);
+  said.mockImplementationOnce(() => {
+    renameSync(path, `${path}.aside`);
+    mkdirSync(path);
+    return true;
+  });
+  await Promise.allSettled([simulator.control.command(id, 'end')]);
+  await rmdir(path);
+  await rename(`${path}.aside`, path);
+  await simulator.control.advance(5_000);
+  expect(simulator.control.batch(id)?.status).toBe('ended');
+  expect(simulator.control.ledger().totals.requests).toBe(4);
+  expect(said).toHaveBeenLastCalledWith(expect.stringContaining(`the body of ${id} cannot be removed`));
+  await client.messages.batches.delete(id);
+  expect(await files()).toEqual([]);
 });

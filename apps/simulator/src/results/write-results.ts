@@ -1,9 +1,9 @@
-import { open } from 'node:fs/promises';
+import { open, rm } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { answerRequest } from '../answer.ts';
 import type { AnswerSettings } from '../answer.ts';
-import type { Batch, Fate } from '../batch.ts';
+import type { Batch, Fate, RequestCounts } from '../batch.ts';
 import { contentHashOf, idFrom, shuffledIndexes } from '../draws.ts';
 import { verdictOn } from '../fates.ts';
 import type { Ending } from '../fates.ts';
@@ -161,14 +161,22 @@ function windowOrder(state: SimulatorState, batch: Batch, windows: number): Uint
   return order === 'reversed' ? inOrder.reverse() : inOrder;
 }
 
-/**
- * Ends every request of a batch: validates, answers and bills it, and writes the result file. Sets the counts and the
- * path of the results on the batch, nothing else. Reads each request once, holds one window of them at a time, and lets
- * other work in between windows. Throws when the simulator stops meanwhile or the disk is full; nothing is billed then.
- */
-export async function writeResults(state: SimulatorState, batch: Batch, ending: Ending): Promise<void> {
-  const { items, body_path: bodyPath } = batch;
-  if (items === null || bodyPath === null) throw new Error(`batch ${batch.id} has no body to answer`);
+/** A result file that is whole, and what it comes to. */
+interface Written {
+  readonly counts: RequestCounts;
+  readonly billings: readonly Billing[];
+  readonly bytes: number;
+}
+
+/** Answers the requests that lie in `bodyPath` and writes their lines to `path`. Bills nothing. */
+async function writeFileOfResults(
+  state: SimulatorState,
+  batch: Batch,
+  ending: Ending,
+  items: ItemIndex,
+  bodyPath: string,
+  path: string,
+): Promise<Written> {
   const settings: AnswerSettings = {
     seed: state.seed,
     cacheHitFraction: state.settings.cache_hit,
@@ -176,9 +184,6 @@ export async function writeResults(state: SimulatorState, batch: Batch, ending: 
   };
   const counts = { processing: 0, succeeded: 0, errored: 0, canceled: 0, expired: 0 };
   const starts = windowStarts(items);
-  const path = `${bodyPath}.results`;
-  // A reset replaces the ledger; what was begun before it is booked in the old one.
-  const { ledger } = state;
   const billings: Billing[] = [];
   const body = await open(bodyPath, 'r');
   const results = await open(path, 'w');
@@ -217,9 +222,31 @@ export async function writeResults(state: SimulatorState, batch: Batch, ending: 
     await body.close();
     await results.close();
   }
+  return { counts, billings, bytes: written };
+}
+
+/**
+ * Ends every request of a batch: validates, answers and bills it, and writes the result file. Sets the counts and the
+ * path of the results on the batch, nothing else. Reads each request once, holds one window of them at a time, and lets
+ * other work in between windows. Throws when the simulator stops meanwhile or the disk is full; nothing is billed then,
+ * and no part of the file stays.
+ */
+export async function writeResults(state: SimulatorState, batch: Batch, ending: Ending): Promise<void> {
+  const { items, body_path: bodyPath } = batch;
+  if (items === null || bodyPath === null) throw new Error(`batch ${batch.id} has no body to answer`);
+  const path = `${bodyPath}.results`;
+  // A reset replaces the ledger; what was begun before it is booked in the old one.
+  const { ledger } = state;
+  let written: Written;
+  try {
+    written = await writeFileOfResults(state, batch, ending, items, bodyPath, path);
+  } catch (error) {
+    await rm(path, { force: true }).catch(() => undefined);
+    throw error;
+  }
   // Not before: what has failed here is tried again, and is not billed twice for it.
-  for (const billing of billings) ledger.bill(billing);
-  batch.counts = counts;
+  for (const billing of written.billings) ledger.bill(billing);
+  batch.counts = written.counts;
   batch.results_path = path;
-  batch.results_bytes = written;
+  batch.results_bytes = written.bytes;
 }
