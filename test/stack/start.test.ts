@@ -366,7 +366,7 @@ test('what a tool prints, and what a promise that it forgot says, is there for w
   expect(log).not.toMatch(/"level":[3-6]0,.*(?:data of a customer|left alone)/);
 });
 
-test.each(['info', 'error'])(
+test.each(['info', 'error', 'silent'])(
   'with LOG_LEVEL=%s the terminal says which tool module is left out, and which folder is not there',
   async (level) => {
     const tools = join(dir, 'tools');

@@ -57,9 +57,10 @@ const starting = startWorker(config, {
   tools,
   log: {
     report: (report) => {
-      if (report['alarm'] === true) log.error(report, report.flow);
-      else if (report['warning'] === true)
-        (report.flow === 'register-tools' ? always : log).warn(report, report.flow);
+      // Of a tool that is left out whoever starts the worker hears as of a module that is.
+      if (report['alarm'] === true)
+        (report.flow === 'register-tools' ? always : log).error(report, report.flow);
+      else if (report['warning'] === true) log.warn(report, report.flow);
       else log.info(report, report.flow);
     },
     failure: (flow, error) => {
