@@ -13,7 +13,7 @@ import { checkMemories } from './samples/check.ts';
 import { buildPrompt } from './samples/prompt.ts';
 import { readExpected, readSamples, sampleFiles, type MemoryLabel, type Sample } from './samples/sample.ts';
 import { emptyDataDirectory } from './stack/data-directory.ts';
-import { apiSettings, workerSettings } from './stack/settings.ts';
+import { apiSettings, providerWithKey, workerSettings } from './stack/settings.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
 // A few hundred agents rewrite their memories from real release notes, through provider batches and two worker
@@ -69,7 +69,7 @@ const samples = all.slice(0, wanted);
 
 say(
   real
-    ? 'Model: the REAL Anthropic API, on your key.'
+    ? `Model: REAL, on your key: ${providerWithKey(process.env)}.`
     : 'Model: simulated. Input, queue, database and workers: real.',
 );
 if (real) say(`${samples.length} agents; --agents ${all.length} for all of them.`);

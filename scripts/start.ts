@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { createWishToEnd } from '../libs/services/src/index.ts';
 import { endWith, given, readCommandLine, wholeNumber } from './command-line.ts';
 import { keepRunning } from './stack/keep-running.ts';
-import { apiSettings, checkListeners, workerSettings } from './stack/settings.ts';
+import { apiSettings, checkListeners, providerWithKey, workerSettings } from './stack/settings.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
 // Everything in one command: embedded Postgres unless DATABASE_URL names another, the simulator unless
@@ -63,7 +63,7 @@ function announce({ apiUrl, apiKey, workers: { length: workers }, simulatorContr
       '',
       `  API       ${apiUrl}`,
       `  API key   ${apiKey}`,
-      `  model     ${simulatorControlUrl === null ? 'the real Anthropic API' : 'simulated (set ANTHROPIC_API_KEY for the real one)'}`,
+      `  model     ${simulatorControlUrl === null ? `real: ${providerWithKey(process.env)}` : 'simulated (set ANTHROPIC_API_KEY for the real one)'}`,
       `  workers   ${workers}${workers === 1 ? ' (WORKERS for more)' : ''}`,
       `  logs      ${join(dataDir, 'logs')}`,
       '',

@@ -92,6 +92,19 @@ export function apiSettings(env: Environment): Record<string, string> {
   return settingsOf(env, API_VARIABLES);
 }
 
+/**
+ * Who answers where there is a key, for people: whoever ANTHROPIC_BASE_URL names, by the host alone, as the rest of a URL may
+ * hold a secret.
+ */
+export function providerWithKey(env: Environment): string {
+  const url = env['ANTHROPIC_BASE_URL'] ?? '';
+  if (url === '') return 'the Anthropic API';
+  const host = URL.parse(url)?.host ?? '';
+  return host === ''
+    ? 'the provider that ANTHROPIC_BASE_URL names'
+    : `the provider at ${host} (ANTHROPIC_BASE_URL)`;
+}
+
 /** Of this process's environment, what a driver needs to connect as this process does: user, PG*, certificates. */
 export function connectionSettings(env: Environment): Record<string, string> {
   return matching(env, /^(USER|USERNAME|PG[A-Z]+|NODE_EXTRA_CA_CERTS|SSL_CERT_(FILE|DIR))$/);

@@ -6,6 +6,7 @@ import {
   checkListeners,
   connectionsOf,
   hostToAsk,
+  providerWithKey,
   WORKER_POOL_DEFAULT,
   workerSettings,
 } from '../../scripts/stack/settings.ts';
@@ -41,6 +42,20 @@ test('what an operator sets for the API reaches that of npm start, prices as the
 test('a gateway in front of the provider is used with a key', () => {
   const gateway = { ANTHROPIC_API_KEY: 'key', ANTHROPIC_BASE_URL: 'https://gateway.example' };
   expect(workerSettings(gateway)).toEqual({ ANTHROPIC_BASE_URL: 'https://gateway.example' });
+});
+
+test.each([
+  [undefined, 'the Anthropic API'],
+  ['', 'the Anthropic API'],
+  [
+    'https://gateway.example/tenant/secret?key=secret',
+    'the provider at gateway.example (ANTHROPIC_BASE_URL)',
+  ],
+  ['http://me:secret@127.0.0.1:8080', 'the provider at 127.0.0.1:8080 (ANTHROPIC_BASE_URL)'],
+  ['gateway.example/secret', 'the provider that ANTHROPIC_BASE_URL names'],
+  ['me:secret@gateway.example', 'the provider that ANTHROPIC_BASE_URL names'],
+])('with a key and the base URL %j it is said that %s answers, and no secret', (ANTHROPIC_BASE_URL, said) => {
+  expect(providerWithKey({ ANTHROPIC_API_KEY: 'key', ANTHROPIC_BASE_URL })).toBe(said);
 });
 
 test.each(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])(

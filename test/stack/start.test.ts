@@ -435,6 +435,10 @@ test('a demo with a key asks where ANTHROPIC_BASE_URL says', async () => {
     const env = { ...REAL, ANTHROPIC_BASE_URL: `http://127.0.0.1:${port}`, GATHER_WINDOW_MS: '1' };
     const demo = start(env, [process.execPath, 'scripts/demo.ts', '--agents', '1']);
     expect(await asked.promise).toMatch(/^[/]v1[/]/);
+    await untilShown(
+      demo,
+      new RegExp(`^Model: REAL, on your key: the provider at 127[.]0[.]0[.]1:${port} `, 'm'),
+    );
     demo.child.kill('SIGTERM');
     await demo.ended;
   } finally {
@@ -446,7 +450,9 @@ test('a demo with a key asks where ANTHROPIC_BASE_URL says', async () => {
 test('without the key nothing is taken over that is under way at the real provider, and the terminal says what to do', async () => {
   const service = start(REAL);
   await untilUp(service).then((url) => submit(clientOf(url), 1));
-  expect(service.shown()).toMatch(/model {5}the real Anthropic API/);
+  expect(service.shown()).toMatch(
+    /^ {2}model {5}real: the provider at 127\.0\.0\.1:9 \(ANTHROPIC_BASE_URL\)$/m,
+  );
   await end(service);
   const again = start();
   expect(await again.ended).toBe(1);
