@@ -6,6 +6,8 @@ import {
   type ToolManifest,
   type ToolModuleProblem,
 } from './contract.ts';
+import { describeCrash } from './explain.ts';
+import type { HostSettings } from './protocol.ts';
 import type { Threads } from './threads.ts';
 
 const EXTENSIONS: ReadonlySet<string> = new Set(['.ts', '.js', '.mjs']);
@@ -56,7 +58,7 @@ export async function findCandidates(dirs: readonly string[]): Promise<Candidate
 export async function readCatalog(
   candidates: Candidates,
   threads: Threads,
-  loadTimeoutMs: number,
+  settings: HostSettings,
 ): Promise<ToolCatalog> {
   const problems = [...candidates.problems];
   const tools: ToolManifest[] = [];
@@ -64,7 +66,7 @@ export async function readCatalog(
   // No more at a time than there are threads: a module's clock must not run while it waits for one.
   const inspectors = Array.from({ length: threads.lanes.fast }, async () => {
     for (const candidate of waiting) {
-      const found = await inspectCandidate(candidate, threads, loadTimeoutMs);
+      const found = await inspectCandidate(candidate, threads, settings);
       if ('reason' in found) problems.push(found);
       else tools.push(found);
     }
@@ -95,10 +97,10 @@ function isModuleName(name: string): boolean {
 async function inspectCandidate(
   candidate: Candidate,
   threads: Threads,
-  loadTimeoutMs: number,
+  settings: HostSettings,
 ): Promise<ToolManifest | ToolModuleProblem> {
   const deadline = new AbortController();
-  const timer = setTimeout(() => deadline.abort(), loadTimeoutMs);
+  const timer = setTimeout(() => deadline.abort(), settings.load_timeout_ms);
   try {
     const inspection = await threads.inspect(candidate.file, deadline.signal);
     if (!inspection.usable) return { file: candidate.file, reason: inspection.reason };
@@ -106,8 +108,8 @@ async function inspectCandidate(
     return { name: candidate.name, ...described, file: candidate.file };
   } catch (error) {
     const reason = deadline.signal.aborted
-      ? `importing it took longer than ${loadTimeoutMs} ms; keep slow work out of the module's top level`
-      : `importing it ended its thread (${(error as Error).message}); keep work out of the module's top level`;
+      ? `importing it took longer than ${settings.load_timeout_ms} ms; keep slow work out of the module's top level`
+      : `importing it ended its thread (${describeCrash(error, settings)}); keep work out of the module's top level`;
     return { file: candidate.file, reason };
   } finally {
     clearTimeout(timer);

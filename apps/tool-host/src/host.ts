@@ -61,7 +61,7 @@ async function loadTools({ settings, scheduler }: Service): Promise<ToolCatalog>
   const threads = startThreads(settings, sources, (report) => scheduler.onReport(report), log);
   // A module's clock must not run while its thread starts.
   await threads.warm([], AbortSignal.timeout(START_TIMEOUT_MS));
-  const catalog = await readCatalog(candidates, threads, settings.load_timeout_ms);
+  const catalog = await readCatalog(candidates, threads, settings);
   await threads.warm(
     catalog.tools.map(({ file }) => file),
     AbortSignal.timeout(Math.min(catalog.tools.length, WARM_TIMES_MAX) * settings.load_timeout_ms),
