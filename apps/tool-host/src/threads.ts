@@ -106,12 +106,14 @@ export function startThreads(
     lanes,
     threadsMax: lanes.fast + lanes.slow,
     run(task, signal) {
-      const reply = pool.run(task, { name: 'runToolCalls', signal }) as Promise<ThreadReport>;
+      const reply = pool.run(task, { name: 'runToolCalls', signal }) as Promise<ThreadReport | null>;
       watchExits(pool.threads);
-      return reply;
+      return answerOf(reply);
     },
     inspect(file, signal) {
-      return pool.run({ file }, { name: 'inspectModule', signal }) as Promise<ModuleInspection>;
+      return answerOf(
+        pool.run({ file }, { name: 'inspectModule', signal }) as Promise<ModuleInspection | null>,
+      );
     },
     async warm(files, signal) {
       // The pool gives a task to an idle thread first, so as many tasks at once reach as many threads.
@@ -139,6 +141,13 @@ export function startThreads(
       void pool.destroy();
     },
   };
+}
+
+/** Piscina takes a thrown null for no error, and the task whose thread it has ended for one that answered null. None of ours does. */
+async function answerOf<Answer>(reply: Promise<Answer | null>): Promise<Answer> {
+  const answer = await reply;
+  if (answer === null) throw new Error('null');
+  return answer;
 }
 
 function isReport(message: unknown): message is ThreadReport {

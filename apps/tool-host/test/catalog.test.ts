@@ -51,6 +51,10 @@ test(
       ['import_hangs.ts', expect.stringMatching(/^importing it took longer than 1500 ms/)],
       ['import_throws.ts', 'could not be imported: Error: this module throws while it is imported'],
       [
+        'import_throws_null.ts',
+        expect.stringMatching(/^importing it ended its thread \(uncaught Error: null\)/),
+      ],
+      [
         'import_throws_undefined.ts',
         expect.stringMatching(/^importing it ended its thread \(uncaught Error: undefined\)/),
       ],

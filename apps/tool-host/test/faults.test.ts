@@ -108,6 +108,7 @@ describe('a call that ends its thread', () => {
     ['exits', 'exits ended its thread: process.exit(7)'],
     ['exits_later', 'exits_later ended its thread: process.exit(8)'],
     ['throws_outside', 'throws_outside ended its thread: uncaught Error: from a timer'],
+    ['throws_null', 'throws_null ended its thread: uncaught Error: null'],
     ['memory_bomb', 'memory_bomb ended its thread: out of memory (a thread has 64 MB)'],
     ['buffer_bomb', 'buffer_bomb ended its thread: out of memory (a thread has 64 MB)'],
   ] as const)('%s is the only one that crashes', { timeout: 30_000 }, async ([tool, error]) => {
