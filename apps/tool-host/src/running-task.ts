@@ -164,13 +164,14 @@ export function startTask(parts: TaskParts): RunningTask {
     const outcomes: OutcomeFrame[] = [];
     const endedCalls: QueuedCall[] = [];
     const culprit = readCulprit(progress);
+    const stranger = isStranger(progress);
     const loadingTool = readLoading(progress);
     for (const [index, call] of calls.entries()) {
       if (hasOutcome[index] === 1) continue;
       const tool = toolOf(index);
       const state = readCall(progress, index);
       const entered = state !== 'waiting';
-      const isCulprit = culprit === index || (calls.length === 1 && !isStranger(progress));
+      const isCulprit = culprit === index || (calls.length === 1 && !stranger);
       const settlement = settleUnfinished(end, {
         progress: state,
         side_effects: tool.side_effects,
@@ -178,6 +179,7 @@ export function startTask(parts: TaskParts): RunningTask {
         cancelled: call.cancelled,
         loading: loadingTool !== undefined && toolIndex.get(tool.name) === loadingTool,
         culprit: isCulprit,
+        stranger,
         interruptions: call.interruptions,
         retried: call.retried,
       });
@@ -201,7 +203,7 @@ export function startTask(parts: TaskParts): RunningTask {
         call.interruptions += 1;
         if (entered) call.enteredBefore = true;
         if (settlement.kind === 'again_alone') call.retried = true;
-        again.push({ call, again: settlement.kind === 'again_alone' ? 'alone' : 'queue' });
+        again.push({ call, again: call.retried ? 'alone' : 'queue' });
       }
     }
     if (outcomes.length > 0)

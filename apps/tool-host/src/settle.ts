@@ -27,6 +27,8 @@ export interface UnfinishedCall {
   readonly loading: boolean;
   /** This call was running without yielding when the thread ended, was alone on it, or is known to have ended it. */
   readonly culprit: boolean;
+  /** What ended the thread was none of its calls, but what an ended one had left behind. */
+  readonly stranger: boolean;
   /** How often the call was interrupted before, entered or not. */
   readonly interruptions: number;
   /** Whether it was interrupted after it had been entered. */
@@ -69,8 +71,10 @@ export function settleUnfinished(end: ThreadEnd, call: UnfinishedCall): Settleme
     return isOwn ? ended('timed_out', 'deadline') : { kind: 'again_alone' };
   }
   if (call.culprit && end === 'crash') return ended('crashed', 'culprit');
-  if (call.side_effects === 'once' || call.retried) return ended('crashed', 'neighbour');
-  return { kind: 'again_alone' };
+  if (call.side_effects === 'once') return ended('crashed', 'neighbour');
+  // A stranger that strikes in the try alone says nothing about the call.
+  const isTried = call.retried && !(call.stranger && call.interruptions < INTERRUPTIONS_MAX);
+  return isTried ? ended('crashed', 'neighbour') : { kind: 'again_alone' };
 }
 
 function ended(status: 'failed' | 'timed_out' | 'crashed', why: EndedWhy): Settlement {

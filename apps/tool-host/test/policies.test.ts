@@ -100,6 +100,7 @@ describe('calls without an outcome when their thread has ended', () => {
     cancelled: false,
     loading: false,
     culprit: false,
+    stranger: false,
     interruptions: 0,
     retried: false,
   };
@@ -132,6 +133,15 @@ describe('calls without an outcome when their thread has ended', () => {
         status: 'crashed',
       });
     }
+  });
+
+  test('interrupted by what an ended call has left behind: once more by themselves, up to ten times', () => {
+    const struck: UnfinishedCall = { ...entered, stranger: true, retried: true, interruptions: 9 };
+    expect(settleUnfinished('crash', struck)).toEqual({ kind: 'again_alone' });
+    expect(settleUnfinished('crash', { ...struck, interruptions: 10 })).toMatchObject({ status: 'crashed' });
+    expect(settleUnfinished('crash', { ...struck, side_effects: 'once' })).toMatchObject({
+      status: 'crashed',
+    });
   });
 
   test('overdue, but not known to have kept the thread itself: once more alone, unless that may do harm', () => {

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { expect, test, vi } from 'vitest';
 import type { ToolManifest } from '../src/contract.ts';
 import type { LiveCall } from '../src/live-call.ts';
-import { markDone, markEntered, markReturned, markThread } from '../src/progress.ts';
+import { markDone, markEntered, markReturned, markStranger, markThread } from '../src/progress.ts';
 import type { HostSettings, OutcomeFrame } from '../src/protocol.ts';
 import { createScheduler, type Scheduler } from '../src/scheduler.ts';
 import { startTaskRun } from '../src/task-run.ts';
@@ -193,6 +193,49 @@ test('a call that is given up before it is made again counts as started', async 
     });
   }
   expect(await linesOf(ledger)).toEqual([]);
+});
+
+test.for([
+  ['has not entered it yet', false],
+  ['ends by what an ended call has left behind', true],
+] as const)('a call has its try alone again when its thread %s', async ([, isStruck]) => {
+  const tries = new Map<number, number>();
+  const tasks: number[] = [];
+  const threads = threadsThat(({ task, cells, slots, calls_json }) => {
+    const ids = (JSON.parse(calls_json) as readonly { readonly id: number }[]).map(({ id }) => id);
+    const nth = (tries.get(ids[0] as number) ?? 0) + 1;
+    for (const id of ids) tries.set(id, nth);
+    tasks.push(ids.length);
+    const indexes = [...ids.keys()];
+    const progress = { cells, slots };
+    markThread(progress, 1);
+    if (nth === 3) {
+      return Promise.resolve({
+        task,
+        indexes,
+        durations_ms: indexes.map(() => 1),
+        busy_ms: indexes.map(() => 1),
+        outcomes_json: ids.map((id) => `{"id":${id},"status":"succeeded"}`).join(','),
+        stop_thread: false,
+      });
+    }
+    if (nth === 1 || isStruck) for (const index of indexes) markEntered(progress, index, index);
+    markReturned(progress);
+    if (nth === 2 && isStruck) markStranger(progress);
+    return Promise.reject(new Error('the thread is gone'));
+  });
+  const { scheduler, outcomes } = schedulerWith(
+    [{ name: 'any', file: '/any.ts', side_effects: 'none' }],
+    threads,
+  );
+  const calls = [1, 2, 3, 4].map((id) => `{"id":${id}}`);
+  scheduler.enqueue(
+    calls.map((json, index) => [index + 1, 'any', 0, json.length] as const),
+    Buffer.from(calls.join('')),
+  );
+  await until(() => outcomes.length === 4);
+  expect(outcomes.map(({ status }) => status)).toEqual(calls.map(() => 'succeeded'));
+  expect(tasks).toEqual([4, 1, 1, 1, 1, 1, 1, 1, 1]);
 });
 
 test('calls that wait in a thread which goes on with nothing are made in another', async () => {
