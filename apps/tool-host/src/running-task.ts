@@ -147,6 +147,7 @@ export function startTask(parts: TaskParts): RunningTask {
 
   /** The tool whose call has ended the thread; where that is not known, all it may be. */
   function suspects(): string {
+    if (isStranger(progress)) return 'what an ended call has left behind';
     const culprit = readCulprit(progress);
     return culprit === undefined ? tools.map(({ name }) => name).join(', ') : toolOf(culprit).name;
   }

@@ -29,7 +29,7 @@ export interface ThreadReport {
   /** For each outcome, its call's index in the task. */
   readonly indexes: readonly number[];
   readonly durations_ms: readonly number[];
-  /** The part of the duration during which the tool held the thread before its first `await`. */
+  /** For how long each kept the thread busy: before its first `await`, and after that as far as it can be told from its neighbours. */
   readonly busy_ms: readonly number[];
   /** The outcome frames as JSON, separated by commas, so that the host passes them on unread. */
   readonly outcomes_json: string;

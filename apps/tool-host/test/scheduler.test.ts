@@ -34,16 +34,17 @@ function threadsThat(run: Threads['run']): Threads {
   };
 }
 
-/** A scheduler with these tools, and the outcomes that it sends. */
+/** A scheduler with these tools, the outcomes that it sends, and what it logs. */
 function schedulerWith(
   tools: readonly Pick<ToolManifest, 'name' | 'file' | 'side_effects'>[],
   threads: Threads,
-): { readonly scheduler: Scheduler; readonly outcomes: OutcomeFrame[] } {
+): { readonly scheduler: Scheduler; readonly outcomes: OutcomeFrame[]; readonly log: string[] } {
   const outcomes: OutcomeFrame[] = [];
+  const log: string[] = [];
   const scheduler = createScheduler(SETTINGS, {
     sendOutcomes: (json) => outcomes.push(...(JSON.parse(`[${json}]`) as OutcomeFrame[])),
     sendStarting: () => Promise.resolve(),
-    log: () => {},
+    log: (line) => log.push(line),
     giveUp: () => {},
   });
   const about = { description: 'A tool.', parameters: { type: 'object' } };
@@ -54,7 +55,7 @@ function schedulerWith(
     result_char_limit: 1_000,
   }));
   scheduler.use({ tools: manifests, problems: [] }, threads);
-  return { scheduler, outcomes };
+  return { scheduler, outcomes, log };
 }
 
 test('of a tool nobody has measured one task runs alone for a moment, then as many as the slow lane takes', () => {
@@ -236,6 +237,18 @@ test.for([
   await until(() => outcomes.length === 4);
   expect(outcomes.map(({ status }) => status)).toEqual(calls.map(() => 'succeeded'));
   expect(tasks).toEqual([4, 1, 1, 1, 1, 1, 1, 1, 1]);
+});
+
+test('the log names no tool of a task whose thread is ended by what an ended call has left behind', async () => {
+  const threads = threadsThat(({ cells, slots }) => {
+    markThread({ cells, slots }, 1);
+    markStranger({ cells, slots });
+    return Promise.reject(new Error('words'));
+  });
+  const { scheduler, log } = schedulerWith([{ name: 'any', file: '/any.ts', side_effects: 'none' }], threads);
+  scheduler.enqueue([[1, 'any', 0, 2]], Buffer.from('{}'));
+  await until(() => log.length > 0);
+  expect(log[0]).toBe('a thread ended: uncaught error (what an ended call has left behind)');
 });
 
 test('calls that wait in a thread which goes on with nothing are made in another', async () => {
