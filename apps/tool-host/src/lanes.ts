@@ -4,7 +4,8 @@
  * Posting a task to a thread costs some 20 µs and a fast call 1 µs, so fast calls travel by the hundred. A slow call
  * among them would make the others wait, so tools known to be slow travel in small tasks of their own, on threads of
  * their own. A tool nobody has measured yet is treated as slow until its first few calls have come back, and for a
- * moment only one task of it runs.
+ * moment only one task of it runs. If its calls must not run twice, few share a thread until then: should they turn out
+ * to compute, those that take each other's time cannot be made again.
  */
 
 /** What is known of a tool. Times are moving averages per call, in milliseconds. */
@@ -30,6 +31,8 @@ export const FAST_TASK_CALLS_MAX = 1_000;
 export const FAST_TASK_CALLS_MIN = 50;
 /** A slow task of calls that keep the thread busy holds about this much work. */
 const SLOW_TASK_BUSY_MS = 20;
+/** So many unmeasured calls that must not run twice share a thread: each surely has a quarter of its deadline to itself. */
+const UNMEASURED_ONCE_CALLS = 4;
 /** One hanging call shall not brand its tool as slow for thousands of calls. */
 const SAMPLE_MS_MAX = 1_000;
 const AVERAGE_OVER = 10;
@@ -60,9 +63,10 @@ export function laneOf(profile: ToolProfile): Lane {
 }
 
 /** How many calls of this slow (or unmeasured) tool go into one task of a thread that runs `inFlight` at a time. */
-export function slowTaskCalls(profile: ToolProfile, inFlight: number): number {
+export function slowTaskCalls(profile: ToolProfile, inFlight: number, once: boolean): number {
   if (profile.aloneCalls > 0) return 1;
-  if (profile.samples === 0 || profile.busyMs <= 1) return inFlight;
+  if (profile.samples === 0) return once ? Math.min(inFlight, UNMEASURED_ONCE_CALLS) : inFlight;
+  if (profile.busyMs <= 1) return inFlight;
   return Math.max(1, Math.min(inFlight, Math.floor(SLOW_TASK_BUSY_MS / profile.busyMs)));
 }
 

@@ -11,6 +11,8 @@ export interface LiveCall extends OutputSource {
   readonly tool: TaskTool;
   readonly startedMs: number;
   busyMs: number;
+  /** What its thread had been busy by the time it yielded first. */
+  threadBusyMs: number;
   /** Made when the tool first asks for its signal: most never do. */
   controller: AbortController | undefined;
   /** Why the signal fired, or shall fire as soon as it is asked for. */

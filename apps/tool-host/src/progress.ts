@@ -71,6 +71,11 @@ export function markDone(progress: Progress, call: number, slot: number | undefi
   if (slot !== undefined) Atomics.store(progress.cells, CELL_SLOTS + slot, 0);
 }
 
+/** The call in `slot` has been interrupted without an outcome, and its time is up. */
+export function markGivenBack(progress: Progress, slot: number): void {
+  Atomics.store(progress.cells, CELL_SLOTS + slot, 0);
+}
+
 /** Call `call` is ending the thread: it exits, or threw outside of its promise. */
 export function markCulprit(progress: Progress, call: number): void {
   Atomics.compareExchange(progress.cells, CELL_CULPRIT, 0, call + 1);

@@ -96,7 +96,9 @@ export function startTask(parts: TaskParts): RunningTask {
   const postedMs = performance.now();
   const toolIndex = new Map(tools.map((tool, index) => [tool.name, index]));
   const hasOutcome = new Uint8Array(calls.length);
+  /** Calls with neither an outcome nor a word that there will be none. */
   let missing = calls.length;
+  let givenBack = 0;
   let returned = false;
   let stopping: { readonly end: ThreadEnd; readonly detail: string } | undefined;
   let ended = false;
@@ -154,6 +156,10 @@ export function startTask(parts: TaskParts): RunningTask {
 
   function endIfComplete(): void {
     if (missing > 0 || !returned || ended) return;
+    if (givenBack > 0) {
+      settle('deadline', describeEnd('deadline', settings));
+      return;
+    }
     ended = true;
     parts.onEnd([]);
   }
@@ -293,6 +299,8 @@ export function startTask(parts: TaskParts): RunningTask {
         parts.onMeasured(call, report.durations_ms[position] ?? 0, report.busy_ms[position] ?? 0);
       }
       if (endedCalls.length > 0) parts.onOutcomes(endedCalls, report.outcomes_json);
+      givenBack += report.given_back.length;
+      missing -= report.given_back.length;
       if (report.stop_thread) task.stop('deadline');
       endIfComplete();
     },

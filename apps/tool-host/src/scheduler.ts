@@ -171,7 +171,8 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
       queue.firstTaskMs ??= nowMs;
       const batch: QueuedCall[] = [];
       let chars = 0;
-      const callsMax = slowTaskCalls(queue.profile, settings.calls_in_flight_per_thread);
+      const once = queue.tool?.side_effects === 'once';
+      const callsMax = slowTaskCalls(queue.profile, settings.calls_in_flight_per_thread, once);
       while (batch.length < callsMax && chars < TASK_ARGUMENT_CHARS_MAX) {
         const call = queue.waiting.shift();
         if (call === undefined) break;

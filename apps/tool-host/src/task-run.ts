@@ -9,6 +9,7 @@ import {
   markCulprit,
   markDone,
   markEntered,
+  markGivenBack,
   markLoading,
   markReturned,
   markStranger,
@@ -27,12 +28,14 @@ const REPORT_CHARS_MAX = 256 * 1024;
 const TURN_EVERY_MS = 10;
 /** Turns of the event loop that an answer which is there at its call's deadline has to reach the call. */
 const TURNS_BEFORE_TIMEOUT = 2;
+/** If the thread was busy for a larger part of a call's time than this, the call may have timed out for its neighbours. */
+const BUSY_PART_MAX = 0.25;
 /** How long a tool that passed its deadline may take to notice its signal before its thread is stopped. */
 const ABANDON_GRACE_MS = 100;
 
 /** A task being run in this thread. */
 export interface TaskRun {
-  /** Resolves when every call has its outcome; never, when functions past their deadline are still running. */
+  /** Resolves when every call has its outcome or is given back; never, when functions past their deadline are still running. */
   finish(): Promise<ThreadReport>;
   /** Fires the signals of these calls. Those not yet entered are skipped as given up. */
   cancel(ids: ReadonlySet<number>): void;
@@ -136,13 +139,28 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
     end(call, 'failed', describeError(error), false);
   }
 
-  /** Gives the call its outcome at once; its function may go on, which is then `abandoned`. */
+  /** Gives the call its outcome at once. */
   function interrupt(call: LiveCall, status: ToolCallStatus, reason: Error): void {
+    end(call, status, describeError(reason), false);
+    abandon(call, reason);
+    planReport();
+  }
+
+  /** Leaves the call without an outcome, to be made again when this task, and with it this try, has ended. */
+  function giveBack(call: LiveCall, reason: Error): void {
+    charge(call);
+    call.ended = true;
+    outbox.given_back.push(call.index);
+    markGivenBack(progress, call.slot);
+    abandon(call, reason);
+  }
+
+  /** Takes the slot from a call whose function may go on. */
+  function abandon(call: LiveCall, reason: Error): void {
     abandoned += 1;
     call.abortReason = reason;
-    end(call, status, describeError(reason), false);
     call.controller?.abort(reason);
-    planReport();
+    release(call);
   }
 
   function enter(index: number, frame: CallFrame, tool: TaskTool, run: (...args: never[]) => unknown): void {
@@ -156,6 +174,7 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
       label: `${tool.name} ${frame.tool_use_id}`,
       printedChars: 0,
       busyMs: 0,
+      threadBusyMs: 0,
       controller: undefined,
       abortReason: undefined,
       ended: false,
@@ -188,6 +207,7 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
 
   async function settleLater(call: LiveCall, pending: Promise<unknown>): Promise<void> {
     const timeoutMs = call.frame.timeout_ms ?? call.tool.timeout_ms;
+    call.threadBusyMs = busyMsOfThread();
     const timer = setTimeout(() => void timeOut(call, timeoutMs), Math.max(1, timeoutMs - call.busyMs));
     try {
       const value = await pending;
@@ -210,12 +230,15 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
     for (let turn = 0; turn < TURNS_BEFORE_TIMEOUT; turn += 1) await nextTurn();
     // Cancelled before, it has given its slot back: two calls in one slot would leave one of them without a deadline.
     if (call.ended) return;
-    interrupt(
-      call,
-      'timed_out',
-      new DOMException(`${call.tool.name} ran longer than ${timeoutMs} ms`, 'TimeoutError'),
-    );
-    release(call);
+    const reason = new DOMException(`${call.tool.name} ran longer than ${timeoutMs} ms`, 'TimeoutError');
+    if (mayBlameNeighbours(call, timeoutMs)) giveBack(call, reason);
+    else interrupt(call, 'timed_out', reason);
+  }
+
+  /** Whose time it was cannot be told here. A call made again is alone in its task, and has nobody to blame. */
+  function mayBlameNeighbours(call: LiveCall, timeoutMs: number): boolean {
+    if (call.tool.once || calls.length === 1) return false;
+    return busyMsOfThread() - call.threadBusyMs > timeoutMs * BUSY_PART_MAX;
   }
 
   function release(call: LiveCall): void {
@@ -310,7 +333,6 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
       for (const call of live) {
         if (!ids.has(call.frame.id)) continue;
         interrupt(call, 'crashed', reason);
-        release(call);
       }
     },
     blame(call) {
@@ -329,10 +351,11 @@ interface Outbox {
   durations_ms: number[];
   busy_ms: number[];
   outcomes_json: string;
+  given_back: number[];
 }
 
 function emptyOutbox(): Outbox {
-  return { indexes: [], durations_ms: [], busy_ms: [], outcomes_json: '' };
+  return { indexes: [], durations_ms: [], busy_ms: [], outcomes_json: '', given_back: [] };
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {

@@ -33,6 +33,8 @@ export interface ThreadReport {
   readonly busy_ms: readonly number[];
   /** The outcome frames as JSON, separated by commas, so that the host passes them on unread. */
   readonly outcomes_json: string;
+  /** Calls past their deadline that have no outcome: what the thread computed may have been their neighbours' work. */
+  readonly given_back: readonly number[];
   /** Set in a last report only: functions past their deadline are still running, and the thread must be stopped to stop them. */
   readonly stop_thread: boolean;
 }

@@ -36,7 +36,8 @@ export interface ToolHost {
    * Calls are grouped and run side by side; a call that fails, hangs or ends its thread costs the others nothing but time,
    * except those of its tool that may run only once and are under way in its thread: they end as `crashed`. From then on
    * calls of such a tool have a thread each, for a while.
-   * A call's deadline runs from its start, not from when it was asked for.
+   * A call's deadline runs from its start, not from when it was asked for. One that passes it while its thread computes is made
+   * again by itself, unless it may run only once: its time may have gone to its neighbours.
    * Calls under way when the host's process dies end as `crashed`; those not yet started run in the next one.
    * When `signal` fires, calls without an outcome end as `crashed` within two seconds.
    * Rejects with {@link ToolHostClosedError} after `close`, with {@link ToolHostUnavailableError} when no host can be started.

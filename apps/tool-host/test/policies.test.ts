@@ -80,9 +80,16 @@ describe('lanes', () => {
   });
 
   test('calls that only wait share a slow task, calls that keep the thread busy hardly do', () => {
-    expect(slowTaskCalls({ ...newProfile(), samples: 9, durationMs: 500, busyMs: 0.2 }, 16)).toBe(16);
-    expect(slowTaskCalls({ ...newProfile(), samples: 9, durationMs: 8, busyMs: 8 }, 16)).toBe(2);
-    expect(slowTaskCalls({ ...newProfile(), samples: 9, durationMs: 500, busyMs: 500 }, 16)).toBe(1);
+    expect(slowTaskCalls({ ...newProfile(), samples: 9, durationMs: 500, busyMs: 0.2 }, 16, false)).toBe(16);
+    expect(slowTaskCalls({ ...newProfile(), samples: 9, durationMs: 8, busyMs: 8 }, 16, false)).toBe(2);
+    expect(slowTaskCalls({ ...newProfile(), samples: 9, durationMs: 500, busyMs: 500 }, 16, false)).toBe(1);
+  });
+
+  test('of calls that nobody has measured few share a task if none may be made again', () => {
+    expect(slowTaskCalls(newProfile(), 16, false)).toBe(16);
+    expect(slowTaskCalls(newProfile(), 16, true)).toBe(4);
+    expect(slowTaskCalls(newProfile(), 2, true)).toBe(2);
+    expect(slowTaskCalls({ ...newProfile(), samples: 1, durationMs: 500, busyMs: 0.2 }, 16, true)).toBe(16);
   });
 
   test('a long queue is shared by the free threads in tasks of 50 to 1,000', () => {

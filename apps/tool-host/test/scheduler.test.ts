@@ -58,26 +58,33 @@ function schedulerWith(
   return { scheduler, outcomes, log };
 }
 
-test('of a tool nobody has measured one task runs alone for a moment, then as many as the slow lane takes', () => {
-  vi.useFakeTimers({ toFake: ['performance', 'setInterval', 'clearInterval'] });
-  try {
-    const tasks: ThreadTask[] = [];
-    const threads = threadsThat((task) => {
-      tasks.push(task);
-      return new Promise(() => {});
-    });
-    const { scheduler } = schedulerWith([{ name: 'new', file: '/new.ts', side_effects: 'none' }], threads);
-    scheduler.enqueue(
-      Array.from({ length: 200 }, (_, id) => [id, 'new', 0, 2] as const),
-      Buffer.from('{}'.repeat(200)),
-    );
-    expect(tasks.map((task) => task.tool_of_call.length)).toEqual([16]);
-    vi.advanceTimersByTime(1_000);
-    expect(tasks.map((task) => task.tool_of_call.length)).toEqual([16, 16, 16, 16]);
-  } finally {
-    vi.useRealTimers();
-  }
-});
+test.for([
+  ['none', 16],
+  ['once', 4],
+] as const)(
+  'of a tool (%s) nobody has measured one task of %i calls runs alone for a moment, then as many as the slow lane takes',
+  async ([side_effects, size]) => {
+    vi.useFakeTimers({ toFake: ['performance', 'setInterval', 'clearInterval'] });
+    try {
+      const tasks: ThreadTask[] = [];
+      const threads = threadsThat((task) => {
+        tasks.push(task);
+        return new Promise(() => {});
+      });
+      const { scheduler } = schedulerWith([{ name: 'new', file: '/new.ts', side_effects }], threads);
+      scheduler.enqueue(
+        Array.from({ length: 200 }, (_, id) => [id, 'new', 0, 2] as const),
+        Buffer.from('{}'.repeat(200)),
+      );
+      await vi.advanceTimersByTimeAsync(0);
+      expect(tasks.map((task) => task.tool_of_call.length)).toEqual([size]);
+      await vi.advanceTimersByTimeAsync(1_000);
+      expect(tasks.map((task) => task.tool_of_call.length)).toEqual([size, size, size, size]);
+    } finally {
+      vi.useRealTimers();
+    }
+  },
+);
 
 test('a fast tool does not wait behind another of which there are always calls', async () => {
   const tasks: { readonly names: readonly (string | undefined)[]; readonly end: () => void }[] = [];
@@ -90,6 +97,7 @@ test('a fast tool does not wait behind another of which there are always calls',
       durations_ms: indexes.map(() => 1),
       busy_ms: indexes.map(() => 1),
       outcomes_json: indexes.map((id) => `{"id":${id}}`).join(','),
+      given_back: [],
       stop_thread: false,
     };
     tasks.push({
@@ -217,6 +225,7 @@ test.for([
         durations_ms: indexes.map(() => 1),
         busy_ms: indexes.map(() => 1),
         outcomes_json: ids.map((id) => `{"id":${id},"status":"succeeded"}`).join(','),
+        given_back: [],
         stop_thread: false,
       });
     }
@@ -237,6 +246,50 @@ test.for([
   await until(() => outcomes.length === 4);
   expect(outcomes.map(({ status }) => status)).toEqual(calls.map(() => 'succeeded'));
   expect(tasks).toEqual([4, 1, 1, 1, 1, 1, 1, 1, 1]);
+});
+
+test('calls that a thread gives back are made again alone, except one that was given up meanwhile', async () => {
+  const tasks: number[][] = [];
+  const computed = Promise.withResolvers<void>();
+  const threads = threadsThat(async ({ task, cells, slots, calls_json }) => {
+    const ids = (JSON.parse(calls_json) as readonly { readonly id: number }[]).map(({ id }) => id);
+    tasks.push(ids);
+    const indexes = [...ids.keys()];
+    const isFirst = tasks.length === 1;
+    markThread({ cells, slots }, 1);
+    for (const index of indexes) markEntered({ cells, slots }, index, index);
+    markReturned({ cells, slots });
+    if (isFirst) await computed.promise;
+    return {
+      task,
+      indexes: isFirst ? [] : indexes,
+      durations_ms: isFirst ? [] : [1],
+      busy_ms: isFirst ? [] : [1],
+      outcomes_json: isFirst ? '' : `{"id":${ids[0]},"status":"succeeded"}`,
+      given_back: isFirst ? indexes : [],
+      stop_thread: false,
+    };
+  });
+  const { scheduler, outcomes } = schedulerWith(
+    [{ name: 'any', file: '/any.ts', side_effects: 'none' }],
+    threads,
+  );
+  const calls = [1, 2, 3].map((id) => `{"id":${id}}`);
+  scheduler.enqueue(
+    calls.map((json, index) => [index + 1, 'any', 0, json.length] as const),
+    Buffer.from(calls.join('')),
+  );
+  scheduler.cancel([2]);
+  computed.resolve();
+  await until(() => outcomes.length === 3);
+  expect(tasks).toEqual([[1, 2, 3], [1], [3]]);
+  expect(new Map(outcomes.map(({ id, status }) => [id, status]))).toEqual(
+    new Map([
+      [1, 'succeeded'],
+      [2, 'crashed'],
+      [3, 'succeeded'],
+    ]),
+  );
 });
 
 test('the log names no tool of a task whose thread is ended by what an ended call has left behind', async () => {

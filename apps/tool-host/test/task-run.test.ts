@@ -67,6 +67,66 @@ test('a call that computes after it has waited counts as busy for that long', as
   for (const ms of busyMs) expect(ms).toBeGreaterThan(35);
 });
 
+test.for([
+  ['is given back without an outcome where it may be made again', false],
+  ['times out where it may not', true],
+] as const)('a call whose thread computes past its deadline %s', async ([, once]) => {
+  vi.useRealTimers();
+  const progress = createProgress(16, 16);
+  const outcomes: OutcomeFrame[] = [];
+  const givenBack: number[] = [];
+  const take = ({ outcomes_json, given_back }: ThreadReport): void => {
+    outcomes.push(...(JSON.parse(`[${outcomes_json}]`) as OutcomeFrame[]));
+    givenBack.push(...given_back);
+  };
+  const tool = { name: 'computes', once, timeout_ms: 300, result_char_limit: 1_000 };
+  const calls = Array.from({ length: 16 }, (_, id) => ({ id, arguments: { rounds: 8, ms: 5 } }));
+  const run = startTaskRun(
+    {
+      task: 1,
+      cells: progress.cells,
+      slots: progress.slots,
+      tools: [{ ...tool, file: `${TOOLS_DIR}/computes.ts` }],
+      calls_json: JSON.stringify(calls),
+      tool_of_call: calls.map(() => 0),
+    },
+    { threadId: 1, callInProgress: new AsyncLocalStorage<LiveCall>(), post: take },
+  );
+  take(await run.finish());
+  const timedOut = outcomes.filter(({ status }) => status === 'timed_out').map(({ id }) => id);
+  expect(outcomes.length + givenBack.length).toBe(16);
+  expect(once ? timedOut : givenBack, 'sixteen calls of 40 ms take twice the time').not.toEqual([]);
+  expect(once ? givenBack : timedOut).toEqual([]);
+  for (const call of givenBack) expect(readCall(progress, call)).toBe('entered');
+  for (const slot of calls.keys()) expect(readSlot(progress, slot)).toBeUndefined();
+});
+
+test('a call that has its thread to itself times out, however much it computes', async () => {
+  vi.useRealTimers();
+  const progress = createProgress(1, 1);
+  const reports: ThreadReport[] = [];
+  const tool = { name: 'computes', once: false, timeout_ms: 100, result_char_limit: 1_000 };
+  const run = startTaskRun(
+    {
+      task: 1,
+      cells: progress.cells,
+      slots: progress.slots,
+      tools: [{ ...tool, file: `${TOOLS_DIR}/computes.ts` }],
+      calls_json: JSON.stringify([{ id: 1, arguments: { rounds: 100, ms: 5 } }]),
+      tool_of_call: [0],
+    },
+    {
+      threadId: 1,
+      callInProgress: new AsyncLocalStorage<LiveCall>(),
+      post: (report) => reports.push(report),
+    },
+  );
+  reports.push(await run.finish());
+  const outcomes = reports.map(({ outcomes_json }) => outcomes_json).join('');
+  expect(JSON.parse(outcomes)).toMatchObject({ id: 1, status: 'timed_out' });
+  expect(reports.flatMap(({ given_back }) => given_back)).toEqual([]);
+});
+
 test('an answer that came before its deadline counts, however late the thread came to read it', async () => {
   vi.useRealTimers();
   const progress = createProgress(2, 2);
