@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { BroadcastChannel, parentPort, threadId } from 'node:worker_threads';
 import type { LiveCall } from './live-call.ts';
 import { inspect, loadedRun, loadRun } from './module.ts';
@@ -58,7 +59,10 @@ export async function runToolCalls(task: ThreadTask): Promise<ThreadReport> {
 /** Imports one module and says what it offers. Resolves even when the import throws. */
 export async function inspectModule(task: { readonly file: string }): Promise<ModuleInspection> {
   try {
-    return await inspect(task.file);
+    const inspection = await inspect(task.file);
+    // What the module throws beside its import ends the thread in this turn: after the answer it would count as the next one's.
+    await nextTurn();
+    return inspection;
   } catch (error) {
     return { usable: false, reason: `could not be imported: ${describeError(error)}` };
   }

@@ -73,6 +73,23 @@ test(
   },
 );
 
+test('what a module throws beside its import is its own fault, not that of the next module', async () => {
+  const dir = await testDirectory();
+  const tool = `export const description = 'A tool.'; export const parameters = { type: 'object' }; export const run = () => '';`;
+  const names = Array.from(
+    { length: 4 },
+    (_, number) => [`tool_${number}`, `tool_${number}_throws`] as const,
+  );
+  for (const [good, bad] of names) {
+    await writeFile(join(dir, `${good}.js`), tool);
+    await writeFile(join(dir, `${bad}.js`), `${tool} setImmediate(() => { throw new Error('beside'); });`);
+  }
+  const host = await startTestHost({ toolsDirs: [dir], threads: 1 });
+  expect(host.listTools().map(({ name }) => name)).toEqual(names.map(([good]) => good));
+  for (const { reason } of host.listProblems())
+    expect(reason).toMatch(/^importing it ended its thread \(uncaught Error: beside\)/);
+});
+
 test('after a reload new code runs, removed tools are gone, and calls under way have finished undisturbed', async () => {
   const dir = await testDirectory();
   const moduleText = (answer: string): string =>
