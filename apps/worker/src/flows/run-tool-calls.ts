@@ -16,7 +16,7 @@ import type { HeldLease } from '../leases/keeper.ts';
 import { withLease } from '../leases/with-lease.ts';
 import type { FlowDeps, FlowReport } from './deps.ts';
 import { ringAfterCommit } from './ring.ts';
-import { askInWaves, keepReplies, type Hand } from './tool-calls/ask-in-waves.ts';
+import { askInWaves, keepBeforeLeaving, keepReplies, type Hand } from './tool-calls/ask-in-waves.ts';
 import { callsOf, isBuiltInCall, type Call } from './tool-calls/call.ts';
 import {
   commitInParts,
@@ -41,9 +41,9 @@ const POISON_FAILURES = 3;
  *
  * Calls with side effects are journalled as begun just before they run. After a crash, a call that must not run twice is
  * `unknown`, is never run again, and the model is told so; others run again under the same idempotency key. A worker
- * that has to let go of the chunk keeps the results that it has on the rows of the calls, for whoever takes it next. Where
- * tools may answer at length a chunk is done in portions, so that results never fill the memory. Calls of a batch that is
- * being cancelled are not made.
+ * that has to let go of the chunk keeps the results that it has on the rows of the calls, for whoever takes it next; where the
+ * database is away, as soon as it answers, while the lease lasts. Where tools may answer at length a chunk is done in
+ * portions, so that results never fill the memory. Calls of a batch that is being cancelled are not made.
  */
 export async function runToolCalls(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant } = deps;
@@ -82,7 +82,7 @@ async function carryOutChunk(deps: FlowDeps, chunk: ClaimedRunChunk, lease: Held
   let reason: string | null = null;
   // What has been done is kept whatever went wrong; if that fails too, the first error is the one to tell.
   const keepAndThrow = async (error: unknown): Promise<never> => {
-    await keepReplies(deps, lease, open, hand, true).catch(() => undefined);
+    await keepBeforeLeaving(deps, lease, open, hand).catch(() => undefined);
     throw error;
   };
   for (const part of portionsOf(chunk.run_ids, planned)) {

@@ -1,6 +1,7 @@
 import type {} from '../../../../test/global-setup.ts';
+import { connect } from '@nightshift/db';
 import { ToolHostUnavailableError } from '@nightshift/tool-host';
-import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
 import type { FlowDeps, ToolPort, ToolReply, ToolRequest } from '../../src/flows/deps.ts';
 import { ingestResults } from '../../src/flows/ingest-results.ts';
@@ -307,6 +308,90 @@ test('results are not lost when the connection is cut before they are committed,
   await house.drive(house.worker({ tools }), { hasten: true });
   expect(timesDone(done)).toEqual({ charge: 1, put: 1, look: 1 });
   expect(await resultsOf(batch.run_ids[0])).toMatchObject([{ content: 'charge is succeeded' }]);
+});
+
+/** A database of a worker that can be made to restart: so many connections are refused then, and those there are cut. */
+function restartable(onRefusal: () => void = () => undefined) {
+  const { pool } = house.database;
+  let refusals = 0;
+  let refused = 0;
+  const door = {
+    connect: () => {
+      if (refused === refusals) return pool.connect();
+      refused += 1;
+      onRefusal();
+      return Promise.reject(Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }));
+    },
+    end: () => Promise.resolve(),
+  };
+  return {
+    db: connect(door as unknown as typeof pool),
+    refused: () => refused,
+    async restart(times: number) {
+      refusals = refused + times;
+      await house.rows(
+        `select pg_terminate_backend(pid, 5000) from pg_stat_activity
+          where datname = current_database() and state = 'idle in transaction'`,
+      );
+    },
+  };
+}
+
+describe('results in hand when the database restarts', () => {
+  test('are kept as soon as it answers again, and no call that has ended is in doubt or made again', async () => {
+    const batch = await submitCalls([
+      [['act_once', 'charge']],
+      [
+        ['act_idempotent', 'put'],
+        ['act_none', 'look'],
+      ],
+    ]);
+    await untilActing();
+    const { tools, done } = world();
+    const { db, restart, refused } = restartable();
+    const hooks = (point: string) => (point === 'tools.before_commit' ? restart(3) : undefined);
+    const worker = house.worker({ tools, hooks });
+    await expect(runToolCalls({ ...worker, db })).rejects.toThrow(/terminat|connection|ECONNRESET|EPIPE/i);
+    expect(await statesOf(batch)).toEqual(['succeeded', 'succeeded', 'succeeded']);
+    expect(refused()).toBe(3);
+
+    await house.drive(house.worker({ tools }), { hasten: true });
+    expect(timesDone(done)).toEqual({ charge: 1, put: 1, look: 1 });
+    expect(await resultsOf(batch.run_ids[0])).toMatchObject([{ content: 'charge is succeeded' }]);
+  });
+
+  test('hold up no stop: once the leases are given up they are tried one last time', async () => {
+    await submitCalls([[['act_once', 'charge']]]);
+    await untilActing();
+    const { db, restart, refused } = restartable(() => {
+      if (refused() === 2) worker.leases.close();
+    });
+    const worker: FlowDeps = house.worker({
+      tools: world().tools,
+      hooks: (point) => (point === 'tools.before_commit' ? restart(Infinity) : undefined),
+    });
+    await expect(runToolCalls({ ...worker, db })).rejects.toThrow(/terminat|connection|ECONNRESET|EPIPE/i);
+    expect(refused()).toBe(3);
+  });
+
+  test('are given up when it does not come back, however long the lease lasts', async () => {
+    const batch = await submitCalls([[['act_once', 'charge']]]);
+    await untilActing();
+    const { db, restart, refused } = restartable(() => vi.advanceTimersByTime(11_000));
+    const worker = house.worker({
+      lease_duration_ms: 600_000,
+      tools: world().tools,
+      hooks: (point) => (point === 'tools.before_commit' ? restart(Infinity) : undefined),
+    });
+    vi.useFakeTimers({ toFake: ['performance'] });
+    try {
+      await expect(runToolCalls({ ...worker, db })).rejects.toThrow(/terminat|connection|ECONNRESET|EPIPE/i);
+    } finally {
+      vi.useRealTimers();
+    }
+    expect(refused()).toBe(4);
+    expect(await statesOf(batch)).toEqual(['running']);
+  });
 });
 
 describe('results that cannot be stored', () => {

@@ -1,4 +1,4 @@
-import { NightshiftError } from '@nightshift/agent-core';
+import { isError, NightshiftError } from '@nightshift/agent-core';
 import {
   commitCallResults,
   commitCallsBegun,
@@ -13,6 +13,11 @@ import { isJournalled, NOT_MADE, requestOf, resultToKeep, type Call } from './ca
 
 /** Journalled calls that are under way at a time: so many are in doubt after a crash, at most. */
 export const WAVE_CALLS = 64;
+
+/** Milliseconds before replies that could not be kept are tried again, at first and at most, and for how long they are. */
+const KEEP_PAUSE_MS = 100;
+const KEEP_PAUSE_MS_MAX = 2_000;
+const KEEP_FOR_MS = 30_000;
 
 /** The replies that this process has, by key of the call, and which of them are on the rows of their calls. */
 export interface Hand {
@@ -90,6 +95,44 @@ export async function keepReplies(
     return result === null ? [] : [{ call, result }];
   });
   return keepInParts(deps, lease, due, hand);
+}
+
+/**
+ * As {@link keepReplies}, by a worker that has to let go of the chunk because something failed: the calls that came to no end
+ * are left to the next one. While the database is away it is tried again, for half a minute at most. Once the lease is lost,
+ * or given up by a stop, it is tried one last time.
+ */
+export async function keepBeforeLeaving(
+  deps: FlowDeps,
+  lease: HeldLease,
+  calls: readonly Call[],
+  hand: Hand,
+): Promise<void> {
+  const begunAt = performance.now();
+  for (let pauseMs = KEEP_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, KEEP_PAUSE_MS_MAX)) {
+    const isLast = lease.signal.aborted || performance.now() - begunAt >= KEEP_FOR_MS;
+    try {
+      await keepReplies(deps, lease, calls, hand, true);
+      return;
+    } catch (error) {
+      if (isLast || judgeError(error) === 'poison' || isError(error, 'fenced')) throw error;
+    }
+    await pause(pauseMs, lease.signal);
+  }
+}
+
+/** Waits for so long, or until the signal fires; by the global timer, which is the one that simulated workers are lent. */
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const end = (): void => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    signal.addEventListener('abort', end);
+    if (signal.aborted) end();
+  });
 }
 
 interface Kept {
