@@ -64,11 +64,27 @@ export async function runToolCalls(deps: FlowDeps): Promise<FlowReport> {
 }
 
 async function carryOutChunk(deps: FlowDeps, chunk: ClaimedRunChunk, lease: HeldLease): Promise<FlowReport> {
-  const { db, hooks } = deps;
-  await hooks?.('tools.after_claim');
+  await deps.hooks?.('tools.after_claim');
   const planned = await readCalls(deps, chunk.run_ids);
   const open: Call[] = [];
   const hand: Hand = { replies: new Map(), kept: new Set() };
+  try {
+    return await carryOutPortions(deps, chunk, lease, { planned, open, hand });
+  } catch (error) {
+    // What has been done is kept whatever went wrong; if that fails too, the first error is the one to tell.
+    await keepBeforeLeaving(deps, lease, open, hand).catch(() => undefined);
+    throw error;
+  }
+}
+
+/** `open`: takes the calls that are asked for, whose replies are in the hand until they are stored. */
+async function carryOutPortions(
+  deps: FlowDeps,
+  chunk: ClaimedRunChunk,
+  lease: HeldLease,
+  { planned, open, hand }: { readonly planned: readonly Call[]; readonly open: Call[]; readonly hand: Hand },
+): Promise<FlowReport> {
+  const { db, hooks } = deps;
   const about = {
     flow: FLOW,
     worked: true,
@@ -80,17 +96,12 @@ async function carryOutChunk(deps: FlowDeps, chunk: ClaimedRunChunk, lease: Held
   let ended_runs = 0;
   let left: readonly string[] = [];
   let reason: string | null = null;
-  // What has been done is kept whatever went wrong; if that fails too, the first error is the one to tell.
-  const keepAndThrow = async (error: unknown): Promise<never> => {
-    await keepBeforeLeaving(deps, lease, open, hand).catch(() => undefined);
-    throw error;
-  };
   for (const part of portionsOf(chunk.run_ids, planned)) {
     // What waited for other portions is read again: it may have been cancelled meanwhile.
     const calls = part.length === chunk.run_ids.length ? planned : await readCalls(deps, part);
     const asked = calls.filter(isOpen);
     open.push(...asked);
-    await askInWaves(deps, lease, asked, hand).catch(keepAndThrow);
+    await askInWaves(deps, lease, asked, hand);
     if (lease.signal.aborted) {
       await keepReplies(deps, lease, open, hand);
       await inTransaction(db, async (trx) => {
@@ -101,7 +112,7 @@ async function carryOutChunk(deps: FlowDeps, chunk: ClaimedRunChunk, lease: Held
     }
     await hooks?.('tools.after_calls');
     const byRun = Map.groupBy(calls, (call) => call.run.run_id);
-    const committed = await commitInParts(deps, chunk, lease, byRun, hand, part).catch(keepAndThrow);
+    const committed = await commitInParts(deps, chunk, lease, byRun, hand, part);
     const unstored = new Set(committed.left);
     for (const call of asked) if (!unstored.has(call.run.run_id)) hand.replies.delete(call.key);
     ended_runs += committed.report.ended_runs;

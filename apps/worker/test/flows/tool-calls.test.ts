@@ -310,6 +310,16 @@ test('results are not lost when the connection is cut before they are committed,
   expect(await resultsOf(batch.run_ids[0])).toMatchObject([{ content: 'charge is succeeded' }]);
 });
 
+/** Refuses rows, by default as ones that cannot be stored. */
+const refuse = (table: string, test: string, when = 'insert', errcode = '22P05'): Promise<unknown[]> =>
+  house.rows(`
+    create function refuse_${table}() returns trigger language plpgsql as $$
+    begin
+      if ${test} then raise exception 'no arsenic' using errcode = '${errcode}'; end if;
+      return new;
+    end $$;
+    create trigger arsenic before ${when} on ${table} for each row execute function refuse_${table}()`);
+
 /** A database of a worker that can be made to restart: so many connections are refused then, and those there are cut. */
 function restartable(onRefusal: () => void = () => undefined) {
   const { pool } = house.database;
@@ -392,18 +402,38 @@ describe('results in hand when the database restarts', () => {
     expect(refused()).toBe(4);
     expect(await statesOf(batch)).toEqual(['running']);
   });
+
+  test.each([
+    ['the rest of its chunk is read', 60],
+    ['it is dealt with apart from its chunk', 40],
+  ])('are kept for a run whose commit took too long, when that comes before %s', async (_when, runs) => {
+    await refuse('message', `new.content::text like '%arsenic%'`, 'insert', '57014');
+    const batch = await submitCalls(
+      Array.from({ length: runs }, (_, index) =>
+        index === 3
+          ? [
+              ['act_once', 'charge'],
+              ['act_wordy', 'ask'],
+            ]
+          : [['act_wordy', `read ${index}`]],
+      ),
+    );
+    await untilActing();
+    const { tools, done } = world((request) => (whatOf(request) === 'ask' ? 'arsenic' : 'lace'));
+    const { db, restart } = restartable();
+    const hooks = (point: string) => (point === 'tools.after_commit' ? restart(1) : undefined);
+    const worker = house.worker({ tools, hooks });
+    await expect(runToolCalls({ ...worker, db })).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+    expect((await statesOf(batch)).slice(3, 5)).toEqual(['succeeded', 'succeeded']);
+
+    await house.rows('drop trigger arsenic on message');
+    await house.drive(house.worker({ tools }), { hasten: true });
+    expect(Object.values(timesDone(done))).toEqual(Array.from({ length: runs + 1 }, () => 1));
+    expect(await resultsOf(batch.run_ids[3])).toMatchObject([{ content: 'lace' }, { content: 'arsenic' }]);
+  });
 });
 
 describe('results that cannot be stored', () => {
-  const refuse = (table: string, test: string, when = 'insert'): Promise<unknown[]> =>
-    house.rows(`
-      create function refuse_${table}() returns trigger language plpgsql as $$
-      begin
-        if ${test} then raise exception 'no arsenic' using errcode = '22P05'; end if;
-        return new;
-      end $$;
-      create trigger arsenic before ${when} on ${table} for each row execute function refuse_${table}()`);
-
   const eight = (): Promise<SubmittedBatch> =>
     submitCalls(
       Array.from({ length: 8 }, (_, index) => [
