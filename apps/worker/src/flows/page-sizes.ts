@@ -8,14 +8,19 @@ const PAGE_FIRST = 160;
 const PAGE_GROWTH_MAX = 16;
 const PAGE_MAX = 2_000;
 const PAGE_BYTES = 4_000_000;
-/** Requests of a page whose sizes are known before it is read, and how many pages beyond the next are looked at with it. */
+/** Requests of a page whose sizes are looked up, how few of them will do, and how many pages beyond the next are looked at with it. */
 const SAMPLES_PER_PAGE = 16;
+const SAMPLES_MIN = 8;
 const PAGES_AHEAD = 8;
 
-/** The size of a request, which stands for those before it from the last sample on. */
-interface Sample {
-  /** Ordinal of the request behind it. */
+/** Requests with ordinals in [from, to). */
+interface Stretch {
+  readonly from: number;
   readonly to: number;
+}
+
+/** The size of the last request of a stretch, which stands for all of it. */
+interface Sample extends Stretch {
   readonly bytes: number;
 }
 
@@ -36,8 +41,12 @@ export function openPageSizes(deps: Pick<FlowDeps, 'db'>, batchId: string, reque
       const wanted = Math.min(size, requests - from);
       // What those before took is the best guess for so few.
       if (wanted <= FEW) return wanted;
-      const known = samples.at(-1)?.to ?? 0;
-      if (known < from + wanted) samples = await lookAhead(deps, batchId, from, wanted, requests);
+      const page = { from, to: from + wanted };
+      if (!isSampled(samples, page, size / SAMPLES_MIN)) {
+        // Most requests are short: the first look is for pages that become as large as they may.
+        const later = samples.length === 0 ? PAGE_MAX : size;
+        samples = await lookAhead(deps, batchId, page, later, requests);
+      }
       return fittingSize(samples, from, wanted);
     },
     learn(read, bytes) {
@@ -47,30 +56,36 @@ export function openPageSizes(deps: Pick<FlowDeps, 'db'>, batchId: string, reque
   };
 }
 
-/** Samples of the next page, and of some that are as large as pages become. */
+/** Whether samples that stand for so few requests each make up the page. */
+function isSampled(samples: readonly Sample[], page: Stretch, eachMax: number): boolean {
+  return (
+    (samples.at(-1)?.to ?? 0) >= page.to &&
+    samples.every(({ from, to }) => to <= page.from || from >= page.to || to - from <= eachMax)
+  );
+}
+
+/** Samples of the page, and of some behind it that are of so many requests each. */
 async function lookAhead(
   deps: Pick<FlowDeps, 'db'>,
   batchId: string,
-  from: number,
-  size: number,
+  page: Stretch,
+  later: number,
   requests: number,
 ): Promise<readonly Sample[]> {
-  const page = from + size;
-  const end = Math.min(requests, page + PAGE_MAX * PAGES_AHEAD);
-  const places = [
-    ...placesIn(from, page, Math.floor(size / SAMPLES_PER_PAGE)),
-    ...placesIn(page, end, PAGE_MAX / SAMPLES_PER_PAGE),
-  ];
-  const ordinals = places.map((to) => to - 1);
+  const behind = { from: page.to, to: Math.min(requests, page.to + later * PAGES_AHEAD) };
+  const stretches = [...cut(page, page.to - page.from), ...cut(behind, later)];
+  const ordinals = stretches.map(({ to }) => to - 1);
   const bytes = await readRequestBytes(deps.db, batchId, ordinals);
-  return places.map((to, index) => ({ to, bytes: bytes[index] ?? 0 }));
+  return stretches.map((stretch, index) => ({ ...stretch, bytes: bytes[index] ?? 0 }));
 }
 
-/** Ends of stretches of `stride` that together are [from, to). */
-function placesIn(from: number, to: number, stride: number): readonly number[] {
-  return Array.from({ length: Math.ceil((to - from) / stride) }, (_, index) =>
-    Math.min(to, from + (index + 1) * stride),
-  );
+/** The stretch in stretches, {@link SAMPLES_PER_PAGE} to a page of `size`. */
+function cut({ from, to }: Stretch, size: number): readonly Stretch[] {
+  const stride = Math.floor(size / SAMPLES_PER_PAGE);
+  return Array.from({ length: Math.ceil((to - from) / stride) }, (_, index) => ({
+    from: from + index * stride,
+    to: Math.min(to, from + (index + 1) * stride),
+  }));
 }
 
 /** `size`, or about as many as make a page where requests are longer than those before. */

@@ -1,10 +1,11 @@
 import type {} from '../../../../test/global-setup.ts';
 import { BATCH_REQUESTS_MAX } from '@nightshift/agent-core';
-import { claimDueProviderBatches } from '@nightshift/db';
+import { claimDueProviderBatches, newId } from '@nightshift/db';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
 import type { FlowDeps } from '../../src/flows/deps.ts';
 import { encodeRequests } from '../../src/flows/encode-requests.ts';
+import { openPageSizes } from '../../src/flows/page-sizes.ts';
 import { openBodyFile, type BodyFile } from '../../src/provider/body-file.ts';
 import { openHouse, type House, type SubmittedBatch } from './house.ts';
 
@@ -80,6 +81,51 @@ test('B46: long conversations behind short ones are not read in a page of the sh
   }
   // All 30 of them together, as they would have come with the short ones, are 15,000,000 characters.
   expect(Math.max(...pages.map(({ chars }) => chars))).toBeLessThan(9_000_000);
+});
+
+test('B46: long requests amid middling ones are not read all together, to reserve their budget or to send them', async () => {
+  const { worker, pages } = readingPages();
+  const cap = { cost_nanousd: 1_000_000_000_000_000, output_tokens: null };
+  // The long ones are neighbours, so that one in 125 is too few to know of them.
+  for (const [requests, chars] of [
+    [310, 40_000],
+    [80, 300_000],
+    [60, 40_000],
+  ] as const) {
+    await house.submit(
+      Array.from({ length: requests }, (_, index) => ({
+        input: `${index} ${'x'.repeat(chars)} ⟦sim:fixed⟧`,
+      })),
+      { cap },
+    );
+  }
+  const longest = (): number => Math.max(...pages.splice(0).map(({ chars }) => chars));
+  await composeProviderBatch(worker);
+  const reserved = longest();
+  await house.drive(worker);
+  const sent = longest();
+  expect(Math.max(reserved, sent), `${reserved} reserved, ${sent} sent`).toBeLessThan(7_000_000);
+  expect(Math.min(reserved, sent)).toBeGreaterThan(3_000_000);
+});
+
+test('the sizes of short requests are looked up once for a whole body', async () => {
+  let looks = 0;
+  const db = house.database.db.withPlugin({
+    transformQuery: ({ node }) => node,
+    transformResult({ result }) {
+      looks += 1;
+      return Promise.resolve(result);
+    },
+  });
+  const sizes = openPageSizes({ db }, newId(), 10_000);
+  const pages: number[] = [];
+  for (let from = 0; from < 10_000; from += pages.at(-1) ?? 0) {
+    const page = await sizes.next(from);
+    sizes.learn(page, page * 2_000);
+    pages.push(page);
+  }
+  expect(pages).toEqual([160, 2_000, 2_000, 2_000, 2_000, 1_840]);
+  expect(looks).toBe(1);
 });
 
 test('B46: requests that show long blocks are read and encoded a few at a time, and a shared block once a page', async () => {
