@@ -26,8 +26,9 @@ const QUOTE_MAX = 120;
 const LINES_SHOWN_MAX = 4;
 /** Comparisons of lines that one patch may cost; thousands of lines alike would take seconds. */
 const WORK_MAX = 20_000_000;
-/** What taking a line out of a block's text and putting it back costs, in comparisons. */
+/** What taking a line out of a block's text and putting it back costs, in comparisons, and how many characters of it cost one more. */
 const WORK_PER_LINE = 5;
+const CHARS_PER_WORK = 16;
 
 /** Lines that name the two sides of a patch; further dashes or pluses would be those of a line that goes or comes. */
 const OLD_SIDE = /^---(?:[ \t]|$)/;
@@ -100,7 +101,7 @@ export function openWork(): Work {
 export function applyHunks(block: BlockView, hunks: readonly Hunk[], work: Work): Edited {
   if (hunks.length === 0) return refuse(`The patch for memory block '${block.label}' holds no change.`);
   const lines = splitLines(block.value);
-  work.left -= lines.length * WORK_PER_LINE;
+  work.left -= lines.length * WORK_PER_LINE + Math.ceil(block.value.length / CHARS_PER_WORK);
   if (work.left < 0) {
     return refuse(
       `The patch takes memory block '${block.label}' up too often, so nothing was changed; ` +

@@ -227,8 +227,11 @@ describe('a patch of one block', () => {
     expect(value).toBe(`${long.value}${'a\n'.repeat(16_000)}`);
   });
 
-  test('that takes a long block up thousands of times is refused soon', () => {
-    const long = makeBlock('long', 'x\n'.repeat(20_000), { char_limit: 1_000_000 });
+  test.each([
+    ['of many lines', 'x\n'.repeat(20_000)],
+    ['of one line', `${'x'.repeat(999_000)}\n`],
+  ])('that takes a long block %s up thousands of times is refused soon', (_of, text) => {
+    const long = makeBlock('long', text, { char_limit: 1_000_000 });
     const started = performance.now();
     const sections = Array.from({ length: 2_000 }, () => ['*** Update Block: long', '+a']).flat();
     expect(patch('long', sections, [long])).toMatchObject({
