@@ -42,7 +42,7 @@ const POISON_FAILURES = 3;
  * Calls with side effects are journalled as begun just before they run. After a crash, a call that must not run twice is
  * `unknown`, is never run again, and the model is told so; others run again under the same idempotency key. A worker
  * that has to let go of the chunk keeps the results that it has on the rows of the calls, for whoever takes it next; where the
- * database is away, as soon as it answers, while the lease lasts. Where tools may answer at length a chunk is done in
+ * database is away, as soon as it answers, if that is within half a minute. Where tools may answer at length a chunk is done in
  * portions, so that results never fill the memory. Calls of a batch that is being cancelled are not made.
  */
 export async function runToolCalls(deps: FlowDeps): Promise<FlowReport> {

@@ -26,6 +26,8 @@ export interface LeaseKeeper {
   releaseAll(leases: readonly Lease[], dueInMs?: number): Promise<void>;
   /** As `release`, by a statement of its own, which is repeated until the database has answered: a second time must do no harm. */
   releaseBy(lease: Lease, giveBack: () => Promise<void>): Promise<void>;
+  /** Aborted once this process lets go of all that it holds, by `abandon` or `close`. */
+  readonly lettingGo: AbortSignal;
   /** Treats every lease as lost: flows stop at their next step, and the rows are free for others when given back. */
   abandon(): void;
   /** Ends all renewal; whoever still works under a lease is told that it is lost. */
@@ -175,7 +177,9 @@ export function createLeaseKeeper(db: Database, claimant: Claimant): LeaseKeeper
     }
   };
 
+  const letting = new AbortController();
   const abandon = (): void => {
+    letting.abort();
     for (const [key, entry] of entries) lose(key, entry);
   };
 
@@ -219,6 +223,7 @@ export function createLeaseKeeper(db: Database, claimant: Claimant): LeaseKeeper
       await giveBackOrOwe(leases, () => releaseLeases(db, first.table, leases, dueInMs ?? null));
     },
     releaseBy: (lease, giveBack) => giveBackOrOwe([lease], giveBack),
+    lettingGo: letting.signal,
     abandon,
     close() {
       clearInterval(timer);

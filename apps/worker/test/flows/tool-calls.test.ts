@@ -1,5 +1,5 @@
 import type {} from '../../../../test/global-setup.ts';
-import { connect } from '@nightshift/db';
+import { connect, type Lease } from '@nightshift/db';
 import { ToolHostUnavailableError } from '@nightshift/tool-host';
 import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
@@ -8,6 +8,7 @@ import { ingestResults } from '../../src/flows/ingest-results.ts';
 import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
 import { runToolCalls } from '../../src/flows/run-tool-calls.ts';
 import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { createLeaseKeeper, type HeldLease } from '../../src/leases/keeper.ts';
 import { call, openHouse, type House, type SubmittedBatch } from './house.ts';
 
 let house: House;
@@ -368,6 +369,41 @@ describe('results in hand when the database restarts', () => {
     await house.drive(house.worker({ tools }), { hasten: true });
     expect(timesDone(done)).toEqual({ charge: 1, put: 1, look: 1 });
     expect(await resultsOf(batch.run_ids[0])).toMatchObject([{ content: 'charge is succeeded' }]);
+  });
+
+  test('are kept although the lease is no longer trusted before the database answers', async () => {
+    const batch = await submitCalls([[['act_once', 'charge']]]);
+    await untilActing();
+    const { pool } = house.database;
+    const at = { isAway: false, afterLoss: 0 };
+    let held: HeldLease | undefined;
+    const door = {
+      connect: () => {
+        if (held?.signal.aborted === true) at.afterLoss += 1;
+        if (!at.isAway || at.afterLoss > 3) return pool.connect();
+        return Promise.reject(Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }));
+      },
+      end: () => Promise.resolve(),
+    };
+    const db = connect(door as unknown as typeof pool);
+    const sender = house.worker({
+      lease_duration_ms: 600,
+      tools: world().tools,
+      hooks: (point) => {
+        if (point !== 'tools.before_commit') return Promise.resolve();
+        at.isAway = true;
+        return Promise.reject(Object.assign(new Error('the connection is cut'), { code: '57P01' }));
+      },
+    });
+    const keeper = createLeaseKeeper(db, sender.claimant);
+    const leases = { ...keeper, hold: (lease: Lease) => (held = keeper.hold(lease)) };
+    try {
+      await expect(runToolCalls({ ...sender, db, leases })).rejects.toThrow('the connection is cut');
+    } finally {
+      keeper.close();
+    }
+    expect(at.afterLoss).toBeGreaterThan(3);
+    expect(await statesOf(batch)).toEqual(['succeeded']);
   });
 
   test('hold up no stop: once the leases are given up they are tried one last time', async () => {

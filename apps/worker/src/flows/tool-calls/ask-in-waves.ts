@@ -99,8 +99,8 @@ export async function keepReplies(
 
 /**
  * As {@link keepReplies}, by a worker that has to let go of the chunk because something failed: the calls that came to no end
- * are left to the next one. While the database is away it is tried again, for half a minute at most. Once the lease is lost,
- * or given up by a stop, it is tried one last time.
+ * are left to the next one. While the database is away it is tried again, for half a minute at most, also when the lease is no
+ * longer trusted for that: the database says whose it is. Once the worker lets go of everything it is tried one last time.
  */
 export async function keepBeforeLeaving(
   deps: FlowDeps,
@@ -110,14 +110,14 @@ export async function keepBeforeLeaving(
 ): Promise<void> {
   const begunAt = performance.now();
   for (let pauseMs = KEEP_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, KEEP_PAUSE_MS_MAX)) {
-    const isLast = lease.signal.aborted || performance.now() - begunAt >= KEEP_FOR_MS;
+    const isLast = deps.leases.lettingGo.aborted || performance.now() - begunAt >= KEEP_FOR_MS;
     try {
       await keepReplies(deps, lease, calls, hand, true);
       return;
     } catch (error) {
       if (isLast || judgeError(error) === 'poison' || isError(error, 'fenced')) throw error;
     }
-    await pause(pauseMs, lease.signal);
+    await pause(pauseMs, deps.leases.lettingGo);
   }
 }
 
