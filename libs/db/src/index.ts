@@ -153,6 +153,7 @@ export {
   claimProviderBatch,
   forgetLapses,
   noteSuspect,
+  noteTried,
   type ClaimedPolls,
   type ClaimedProviderBatch,
   type ClaimedSend,

@@ -7,6 +7,7 @@ import {
   forgetLapses,
   inTransaction,
   judgeError,
+  noteTried,
   readNow,
   readOpenDoubts,
   readOpenSteps,
@@ -147,6 +148,7 @@ async function streamOnce(
     ...{ complete: false, ended: false, archived: false, missing: false, alarm: false, foreign: false },
     retry_after_ms: null,
   };
+  if (batch.lapses > 0) await noteTried(deps.db, lease);
   const opened = await deps.provider.streamResults(batch.provider_id ?? '', {
     idleTimeoutMs: deps.settings.results_idle_timeout_ms,
     signal: lease.signal,

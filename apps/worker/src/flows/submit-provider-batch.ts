@@ -21,6 +21,7 @@ import {
   lockSendable,
   newId,
   noteSuspect,
+  noteTried,
   readOpenSteps,
   readPauseMs,
   readUnsendableSteps,
@@ -72,7 +73,10 @@ export async function submitProviderBatch(deps: FlowDeps): Promise<FlowReport> {
     if (requests === 0)
       return { flow: FLOW, worked: true, provider_batch_id: batch.id, outcome: 'withdrawn' };
     if (batch.lapses >= LAPSES_MAX) {
-      if (requests > 1) return halve(deps, batch, lease, requests);
+      if (requests > 1) {
+        await noteTried(db, lease);
+        return halve(deps, batch, lease, requests);
+      }
       await stepAside(deps, lease);
     }
     const claimed = await claimCredential(db, batch.credential, claimant);
@@ -92,7 +96,8 @@ export async function submitProviderBatch(deps: FlowDeps): Promise<FlowReport> {
       await giveBack(UNUSED).catch(() => undefined);
       throw error;
     });
-    await giveBack(sent.verdict);
+    // It is owed where that fails, and what was done is done.
+    await giveBack(sent.verdict).catch(() => undefined);
     return sent.flow;
   });
 }
@@ -171,6 +176,7 @@ async function sendClaimed(
     const taken = await takeOut(deps, lease, deadly, requests);
     return { flow: { ...report, ...taken }, verdict: UNUSED };
   }
+  if (batch.lapses > 0) await noteTried(db, lease);
   const file = await openBodyFile(settings.body_dir);
   try {
     const { unsendable, token_samples, batch_ids } = await encodeRequests(deps, batch, requests, file, lease);
@@ -192,9 +198,7 @@ async function sendClaimed(
 
     // The leases must cover the whole create: nobody may call this batch unknown, or send another, while it is on its way.
     const both = [sealed.credential, lease];
-    const extend = (each: HeldLease): Promise<void> =>
-      leases.extend(each, settings.create_timeout_ms + 2 * LEASE_MARGIN_MS);
-    for (const each of both) await extend(each);
+    for (const each of both) await leases.extend(each, settings.create_timeout_ms + 2 * LEASE_MARGIN_MS);
     const startedAt = await inTransaction(db, async (trx) => {
       // Encoding takes its time, and a cancel that was acknowledged meanwhile must not be overtaken by the send.
       if (!(await lockSendable(trx, lease, batch_ids))) return null;
@@ -210,11 +214,8 @@ async function sendClaimed(
     await hooks?.('submit.after_write_ahead');
     const blob = await body.blob();
     await hooks?.('submit.before_post');
-    const areShort = (): boolean =>
-      both.some((each) => leases.remainingMs(each) < settings.create_timeout_ms + LEASE_MARGIN_MS);
-    // Locks may have been waited for meanwhile. What cannot be extended is short below.
-    if (areShort()) for (const each of both) await extend(each).catch(() => undefined);
-    if (areShort()) {
+    // No second extension: whoever looks for a batch in doubt looks from the time of the write-ahead on.
+    if (both.some((each) => leases.remainingMs(each) < settings.create_timeout_ms + LEASE_MARGIN_MS)) {
       // Nothing was sent, and only this worker could have: back, if the row is still ours.
       await inTransaction(db, (trx) => commitRefused(trx, lease, { reason: 'paused before the send' }, 0));
       return { flow: { ...report, outcome: 'not sent' }, verdict: UNUSED };

@@ -1,4 +1,5 @@
 import type {} from '../../../../test/global-setup.ts';
+import { releaseAllLeases } from '@nightshift/db';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
 import type { FlowDeps, FlowReport } from '../../src/flows/deps.ts';
@@ -262,6 +263,51 @@ test.each([
     end: { outcome: 'poison taken out' },
   });
 });
+
+test.each([
+  [
+    'the database goes away before that',
+    (worker: FlowDeps): Promise<FlowDeps> => {
+      const db = worker.db.withPlugin({
+        transformQuery({ node }) {
+          if (JSON.stringify(node).includes('update credential')) throw new Error('the line is cut');
+          return node;
+        },
+        transformResult: ({ result }) => Promise.resolve(result),
+      });
+      return Promise.resolve({ ...worker, db });
+    },
+    'the line is cut',
+  ],
+  [
+    'it stops in order before that',
+    async (worker: FlowDeps): Promise<FlowDeps> => {
+      await Promise.resolve();
+      const hold: FlowDeps['leases']['hold'] = (lease) => {
+        const held = worker.leases.hold(lease);
+        worker.leases.abandon();
+        return held;
+      };
+      return { ...worker, leases: { ...worker.leases, hold } };
+    },
+    'was lost',
+  ],
+] as const)(
+  'a request that a worker gives back untried, because %s, is no less suspect for it',
+  async (_why, hinder, error) => {
+    await submitOneAmong(1, 0);
+    await composeProviderBatch(house.worker());
+    const worker = await mortal((await house.rows<{ id: string }>('select id from run'))[0]!.id);
+    expect(await dieOf(submitProviderBatch, worker, 4)).toMatchObject({ deaths: 4, end: null });
+    await expect(submitProviderBatch(await hinder(worker))).rejects.toThrow(error);
+    await releaseAllLeases(house.database.db, worker.claimant.owner);
+    await house.hasten();
+    expect(await dieOf(submitProviderBatch, worker)).toMatchObject({
+      deaths: 2,
+      end: { outcome: 'poison taken out' },
+    });
+  },
+);
 
 /** As if worker after worker had ended with the results, the last just now. */
 function lapse(lapses: number): Promise<unknown> {

@@ -396,50 +396,44 @@ test('a pause that comes while a batch is put off, because its credential rests,
   expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'withdrawn' });
 });
 
-test('a credential that could not be given back is given back as soon as the database answers, with what was learnt', async () => {
-  const line = { isCut: false };
-  const db = house.database.db.withPlugin({
-    transformQuery({ node }) {
-      if (line.isCut) throw new Error('the line is cut');
-      return node;
-    },
-    transformResult: ({ result }) => Promise.resolve(result),
-  });
-  const sender = house.worker({ settings: { create_timeout_ms: 120_000 } });
-  const leases = createLeaseKeeper(db, { owner: 'sender', lease_duration_ms: 1_200 });
-  try {
-    const worker: FlowDeps = {
-      ...{ ...sender, db, leases, claimant: { owner: 'sender', lease_duration_ms: 1_200 } },
-      hooks: (point) => {
-        line.isCut = point === 'submit.after_post';
-        return Promise.resolve();
+test.each([
+  ['before the send is known', 'submit.after_post', { error: 'the line is cut' }],
+  ['once the send is known, which is told', 'submit.after_commit', { outcome: 'submitted' }],
+])(
+  'a credential that could not be given back, %s, is given back as soon as the database answers',
+  async (_when, cutAt, end) => {
+    const line = { isCut: false };
+    const db = house.database.db.withPlugin({
+      transformQuery({ node }) {
+        if (line.isCut) throw new Error('the line is cut');
+        return node;
       },
-    };
-    await composeTexts(worker, 1);
-    await expect(submitProviderBatch(worker)).rejects.toThrow('the line is cut');
-    line.isCut = false;
-    await expect
-      .poll(() => house.rows('select 1 from credential where lease_until < app_now()'), { timeout: 5_000 })
-      .toHaveLength(1);
-  } finally {
-    leases.close();
-  }
-});
-
-test('a batch is sent although the locks before its send were waited for longer than the leases have to spare', async () => {
-  const late = house.worker({ settings: { create_timeout_ms: 120_000 } });
-  let looks = 0;
-  const worker: FlowDeps = {
-    ...late,
-    leases: {
-      ...late.leases,
-      // As it is after six seconds, until it is extended once more.
-      remainingMs: (lease) => late.leases.remainingMs(lease) - (looks++ === 0 ? 6_000 : 0),
-    },
-  };
-  await composeTexts(worker, 1);
-  expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'submitted' });
-});
+      transformResult: ({ result }) => Promise.resolve(result),
+    });
+    const sender = house.worker({ settings: { create_timeout_ms: 120_000 } });
+    const leases = createLeaseKeeper(db, { owner: 'sender', lease_duration_ms: 1_200 });
+    try {
+      const worker: FlowDeps = {
+        ...{ ...sender, db, leases, claimant: { owner: 'sender', lease_duration_ms: 1_200 } },
+        hooks: (point) => {
+          line.isCut = point === cutAt;
+          return Promise.resolve();
+        },
+      };
+      await composeTexts(worker, 1);
+      const sent = await submitProviderBatch(worker).catch((error: unknown) => ({
+        error: (error as Error).message,
+      }));
+      expect(sent).toMatchObject(end);
+      line.isCut = false;
+      await expect
+        .poll(() => house.rows('select 1 from credential where lease_until < app_now()'), { timeout: 5_000 })
+        .toHaveLength(1);
+    } finally {
+      leases.close();
+    }
+  },
+);
 
 test('batches whose look came to nothing, because the database was away, are given back by whoever has them', async () => {
   const worker = house.worker({

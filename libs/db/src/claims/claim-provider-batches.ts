@@ -12,7 +12,7 @@ export type ProviderBatchRow = Selectable<DB['provider_batch']>;
  * that gave it back had tried, where it had come to that.
  */
 const leasedInTurnTo = (claimant: Claimant): RawBuilder<unknown> =>
-  sql`${leasedTo(claimant)}, untried = false,
+  sql`${leasedTo(claimant)}, untried = true,
       lapses = case when holder is not null then least(lapses + 1, 1000) when untried then lapses else 0 end,
       suspect = case when holder is not null or untried then suspect end`;
 
@@ -154,6 +154,17 @@ export async function noteSuspect(
   `.execute(db);
   if (rows.length === 0) throw fenced(lease);
   return tries;
+}
+
+/**
+ * Notes that a batch which others have not outlived is tried now: whoever gives it back from here on has outlived it, and their
+ * count begins anew. Throws `fenced`.
+ */
+export async function noteTried(db: Database, lease: Lease): Promise<void> {
+  const { rows } = await sql`
+    update provider_batch set untried = false where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} returning 1
+  `.execute(db);
+  if (rows.length === 0) throw fenced(lease);
 }
 
 /** Counts those that let their lease run out anew from here: something has been applied since. */

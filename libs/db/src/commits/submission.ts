@@ -113,8 +113,8 @@ async function dueWithUnsendable(trx: Tx, providerBatchId: string): Promise<void
 const LOOKED_AT_FROM_MS = 2_000;
 
 /**
- * Nobody may send under its credential for a while: puts the batch off and gives it back, untried, so that whoever ended over
- * it before still counts. After a longer delay it is due earlier as in {@link commitRefused}, by the same locks.
+ * Nobody may send under its credential for a while: puts the batch off and gives it back. Where the delay is long it is due
+ * earlier as in {@link commitRefused}, by the same locks.
  */
 export async function commitPutOff(trx: Tx, lease: Lease, delayMs: number): Promise<void> {
   const isLong = delayMs >= LOOKED_AT_FROM_MS;
@@ -123,8 +123,7 @@ export async function commitPutOff(trx: Tx, lease: Lease, delayMs: number): Prom
     lease,
     sql`
     update provider_batch
-       set next_due_at = app_now() + ${delayMs} * interval '1 millisecond', untried = true,
-           lease_until = '-infinity', lease_owner = null
+       set next_due_at = app_now() + ${delayMs} * interval '1 millisecond', lease_until = '-infinity', lease_owner = null
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'building'
     returning 1`,
     trx,

@@ -5,7 +5,7 @@ export async function up(db: Kysely<never>): Promise<void> {
   await sql
     .raw(
       `
--- Given back by somebody who had no chance to try it: lapses and suspect stand.
+-- Whether its holder, or the last one, has not come to try it: then lapses and suspect stand when it gives it back.
 alter table provider_batch add column untried boolean not null default false;
 `,
     )
