@@ -19,11 +19,11 @@ let house: House;
 let server: ReturnType<typeof buildServer>;
 beforeEach(async () => {
   house = await openHouse(inject('postgresUrl'), {
-    modules: ['pay', 'look'].map((name) => ({
+    modules: ['pay', 'ring', 'look'].map((name) => ({
       name,
       description: `Does: ${name}.`,
       input_schema: { type: 'object', properties: { what: { type: 'string' } } },
-      side_effects: name === 'pay' ? ('once' as const) : ('none' as const),
+      side_effects: name === 'look' ? ('none' as const) : ('once' as const),
       return_char_limit: 100,
       timeout_ms: 1_000,
     })),
@@ -305,6 +305,34 @@ describe('a call that needs an approval', () => {
     const next = await house.submit([{ input: 'And now? ⟦sim:fixed⟧', agent_id: batch.agent_ids[0]! }]);
     await house.drive(worker);
     expect(await house.runsOf(next.id)).toMatchObject([{ stop_reason: 'end_turn' }]);
+  });
+});
+
+describe('answers that are not complete by the deadline', () => {
+  test('have what was approved carried out, and nothing else that waited', async () => {
+    const tools = answering();
+    const worker = house.worker({ tools });
+    const pay = (what: string) => ({ tool: 'pay', args: { what } });
+    const { batch, ids } = await untilAsked(
+      {
+        input: script([{ tool: 'ring', args: {} }, pay('mine'), pay('theirs'), { tool: 'ask_user' }]),
+        tools: ['pay', 'ring'],
+        tool_rules: APPROVAL,
+        client_tools: [ASK],
+        deadline: '2999-01-01T00:00:00Z',
+      },
+      worker,
+    );
+    expect(ids).toHaveLength(3);
+    await answer(batch, { type: 'approval', tool_call_id: ids[0], approve: true });
+    await house.rows(`update run set deadline_at = '2020-01-01', overdue_from = '2020-01-01'`);
+    await house.drive(worker);
+    expect(tools.asked.map(({ arguments: args }) => args)).toEqual([{ what: 'mine' }]);
+    expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'failed', stop_reason: 'deadline' }]);
+    expect(await house.rows('select state from tool_call order by call_index')).toEqual(
+      ['failed', 'succeeded', 'failed', 'failed'].map((state) => ({ state })),
+    );
+    await audited();
   });
 });
 

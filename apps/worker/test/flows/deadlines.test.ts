@@ -9,16 +9,14 @@ import { answering, openHouse, recording, script, type House } from './house.ts'
 let house: House;
 beforeEach(async () => {
   house = await openHouse(inject('postgresUrl'), {
-    modules: [
-      {
-        name: 'look',
-        description: 'Looks.',
-        input_schema: { type: 'object' },
-        side_effects: 'none',
-        return_char_limit: 1_000,
-        timeout_ms: 1_000,
-      },
-    ],
+    modules: ['look', 'send_mail'].map((name) => ({
+      name,
+      description: `Does: ${name}.`,
+      input_schema: { type: 'object' },
+      side_effects: name === 'look' ? ('none' as const) : ('once' as const),
+      return_char_limit: 1_000,
+      timeout_ms: 1_000,
+    })),
   });
 });
 afterEach(() => house.close());
@@ -86,6 +84,41 @@ test('B127: a run that waits for its caller past its deadline ends with its call
   const next = await house.submit([{ input: 'And now? ⟦sim:fixed⟧', agent_id: batch.agent_ids[0]! }]);
   await house.drive(worker);
   expect(await house.runsOf(next.id)).toMatchObject([{ stop_reason: 'end_turn' }]);
+});
+
+test('where nobody approves in time, nothing of the answer happens: what waited beside the call is not made either', async () => {
+  const tools = answering();
+  const worker = house.worker({ tools });
+  const batch = await house.submit([
+    {
+      input: script([{ tool: 'send_mail' }, { tool: 'look' }]),
+      tools: ['look', 'send_mail'],
+      tool_rules: [{ type: 'requires_approval', tool_name: 'look' }],
+      deadline: FUTURE,
+    },
+  ]);
+  await expect(house.drive(worker, { rounds: 12 })).rejects.toThrow('have not ended');
+  await passDeadlines();
+  await house.drive(worker);
+  expect(tools.asked).toEqual([]);
+  expect(await house.runsOf(batch.id)).toMatchObject([DEADLINE]);
+  expect(await house.rows('select state from tool_call order by call_index')).toEqual([
+    { state: 'failed' },
+    { state: 'failed' },
+  ]);
+  await audited();
+  const { provider, sent } = recording(house);
+  const next = await house.submit([{ input: 'And now? ⟦sim:fixed⟧', agent_id: batch.agent_ids[0]! }]);
+  await house.drive(house.worker({ provider }));
+  expect(await house.runsOf(next.id)).toMatchObject([{ stop_reason: 'end_turn' }]);
+  const [results] = sent[0]?.messages.slice(2) ?? [];
+  expect(results?.content.slice(0, 2)).toMatchObject(
+    ['send_mail', 'look'].map(() => ({
+      type: 'tool_result',
+      is_error: true,
+      content: expect.stringContaining('the call was not made') as string,
+    })),
+  );
 });
 
 test.each(['submit.after_claim', 'submit.after_encode'])(

@@ -33,7 +33,7 @@ export interface Call {
 
 const IN_DOUBT =
   'This call was interrupted and may or may not have taken effect. It was not run again; check before repeating it.';
-/** What is said of a call that the caller did not answer in time; nobody else sends such a run to the workers. */
+/** What is said of a call that the caller did not answer in time, and of those that waited for that beside it. */
 const TOO_LATE = 'The run passed its deadline before the caller answered; the call was not made.';
 /** What the model is told of a call that a cancellation came before. */
 export const NOT_MADE = 'The batch was cancelled before this call was made.';
@@ -59,12 +59,18 @@ export function callsIn(content: string): readonly ToolUseBlock[] {
   return toolUsesOf(Array.isArray(parsed) ? parsed.filter(isContentBlock) : []);
 }
 
-/** The calls of a run as its answer makes them, with what is known of each from its row. */
+/**
+ * The calls of a run as its answer makes them, with what is known of each from its row. Where the caller's answers are not
+ * complete by the deadline, only what was approved is still to be made.
+ */
 export function callsOf(run: ActingRun, conduct: Conduct): readonly Call[] {
   const rows = new Map(run.calls.map((row) => [row.call_index, row]));
   const cancelled = run.batch_state === 'cancelling' || run.batch_state === 'cancelled';
   const { history } = run.trail ?? NO_TRAIL;
-  return planCalls(callsIn(run.content), conduct, history, validateArguments).map((planned): Call => {
+  const plan = planCalls(callsIn(run.content), conduct, history, validateArguments);
+  // Only its deadline sends a run here that still awaits its caller: what nobody decided about is not to happen any more.
+  const isLetGo = plan.some(({ awaits, index }) => awaits !== null && isUndecided(rows.get(index)));
+  return plan.map((planned): Call => {
     const key = callKey(run.run_id, run.step_number, planned.index);
     const row = rows.get(planned.index);
     if (row === undefined) throw new Error(`Call ${key} has no row.`);
@@ -76,7 +82,10 @@ export function callsOf(run: ActingRun, conduct: Conduct): readonly Call[] {
     if (state === 'running' && (cancelled || planned.tool?.side_effects === 'once')) {
       return { run, planned, key, known: { outcome: { ok: false, result: IN_DOUBT }, state: 'unknown' } };
     }
-    if (planned.awaits !== null && row.verdict === null && !cancelled) {
+    if (cancelled) {
+      return { run, planned, key, known: { outcome: { ok: false, result: NOT_MADE }, state: 'failed' } };
+    }
+    if (isLetGo && isUndecided(row)) {
       return {
         run,
         planned,
@@ -84,11 +93,13 @@ export function callsOf(run: ActingRun, conduct: Conduct): readonly Call[] {
         known: { outcome: { ok: false, result: TOO_LATE }, state: 'failed', denied: true },
       };
     }
-    if (cancelled) {
-      return { run, planned, key, known: { outcome: { ok: false, result: NOT_MADE }, state: 'failed' } };
-    }
     return { run, planned, key, known: null };
   });
+}
+
+/** Whether a call neither has begun nor was decided about by the caller. */
+function isUndecided(row: ActingRun['calls'][number] | undefined): boolean {
+  return row?.state === 'pending' && row.verdict === null;
 }
 
 /** A call as the tool host takes it. */
