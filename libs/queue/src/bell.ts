@@ -2,7 +2,7 @@ import { settles, within } from './deadline.ts';
 import { QueueRefusedError, type SendingLink } from './port.ts';
 import { openPostgresSender } from './postgres.ts';
 import { parseQueueUrl, type QueueBackendName, type QueueTarget } from './queue-url.ts';
-import { openRedisSender, type CheckRedis } from './redis.ts';
+import { checkTimeoutMs, openRedisSender, type CheckRedis } from './redis.ts';
 import { createReopeningLink } from './reopening-link.ts';
 import { throttleErrors, type Report } from './report.ts';
 import { coalesce, type Peal, type Signal } from './signal.ts';
@@ -26,7 +26,7 @@ export interface BellOptions {
   readonly prefix?: string;
   /** Hears of lost signals and trouble with the backend, each kind of message at most once in ten seconds. */
   onError(error: Error): void;
-  /** Rejects when this Redis must not be used, as one that evicts keys. Asked whenever a connection was opened. */
+  /** Says why this Redis must not be used, as one that evicts keys. Asked whenever a connection was opened. */
   readonly checkRedis?: CheckRedis | undefined;
   /** What a ring may cost its caller. Default 1,000 ms. */
   readonly ringTimeoutMs?: number;
@@ -41,7 +41,8 @@ const maxRingsUnderWay = 1_000;
 
 /**
  * Opens a bell. A backend that is away is no error here, so that accepting work never depends on it: the bell reports it,
- * and is heard as soon as the backend is back. Throws on an unusable URL, and when `checkRedis` refuses.
+ * and is heard as soon as the backend is back. Throws on an unusable URL, and when `checkRedis` objects. Takes two seconds
+ * at most, and three more while a Redis is checked.
  */
 export async function openBell(options: BellOptions): Promise<Bell> {
   const target = parseQueueUrl(options.queueUrl, options.prefix);
@@ -53,8 +54,10 @@ export async function openBell(options: BellOptions): Promise<Bell> {
     options.onError(error);
   });
   const sender = createReopeningLink(() => openSender(target, options.checkRedis, report), reopenPauseMs);
+  const isChecked = target.backend === 'redis' && options.checkRedis !== undefined;
+  const openTimeoutMs = connectTimeoutMs + (isChecked ? checkTimeoutMs : 0);
   try {
-    await within(sender.current(), connectTimeoutMs, `connecting to ${target.backend}`);
+    await within(sender.current(), openTimeoutMs, `connecting to ${target.backend}`);
   } catch (error) {
     if (error instanceof QueueRefusedError) throw error;
     report(error);

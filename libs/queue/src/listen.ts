@@ -31,7 +31,7 @@ export interface ListenOptions {
   readonly workConcurrency?: number;
   /** Hears of errors of the handlers and the backend, each kind of message at most once in ten seconds. */
   onError(error: Error): void;
-  /** Rejects when this Redis must not be used, as one that evicts keys. Asked whenever workers are started. */
+  /** Says why this Redis must not be used, as one that evicts keys. Asked whenever workers are started. */
   readonly checkRedis?: CheckRedis | undefined;
   /** How long `close()` waits for work handlers. Default 5,000 ms. */
   readonly closeTimeoutMs?: number;
@@ -43,9 +43,9 @@ export interface ListenOptions {
 
 /**
  * Listens on both queues and keeps listening: when the backend goes away, or a worker stops without a word, the workers are
- * thrown away and started again. A backend that is away at the start is reported and waited for; only an unusable URL, a
- * bad option or a refusal by `checkRedis` throws. What a handler throws is reported and the signal is done with, since
- * the row it was about stays due.
+ * thrown away and started again. A backend that is away at the start, or goes while it is checked, is reported and waited
+ * for; only an unusable URL, a bad option or an objection of `checkRedis` throws. What a handler throws is reported and the
+ * signal is done with, since the row it was about stays due.
  */
 export async function listen(options: ListenOptions): Promise<Listener> {
   const target = parseQueueUrl(options.queueUrl, options.prefix);

@@ -3,7 +3,7 @@ import { parseQueueUrl } from './queue-url.ts';
 import { assertRedisAllowed, type CheckRedis } from './redis.ts';
 
 export interface PrepareOptions {
-  /** Rejects when this Redis must not be used. */
+  /** Says why this Redis must not be used. */
   readonly checkRedis?: CheckRedis | undefined;
 }
 

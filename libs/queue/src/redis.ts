@@ -7,6 +7,8 @@ import type { QueueTarget } from './queue-url.ts';
 import type { Report } from './report.ts';
 
 const readyTimeoutMs = 3_000;
+/** How long `checkRedis` may take. */
+export const checkTimeoutMs = 3_000;
 const goodbyeMs = 1_000;
 
 /**
@@ -109,22 +111,23 @@ export async function openRedisReceiver(
   return { isRunning: () => workers.every((worker) => worker.isRunning()), discard };
 }
 
-/** Resolves when this Redis may carry the queue, rejects with the reason otherwise. */
-export type CheckRedis = (url: string) => Promise<void>;
+/** Resolves with what speaks against this Redis, null when it may carry the queue. Rejects when it could not be asked. */
+export type CheckRedis = (url: string) => Promise<string | null>;
 
-/** Turns the check's objection into a refusal, which is not retried as an outage is. */
+/** Turns the check's objection into a refusal, which is not retried; a check that fails or takes too long is an outage. */
 export async function assertRedisAllowed(
   target: QueueTarget,
   checkRedis: CheckRedis | undefined,
 ): Promise<void> {
   if (checkRedis === undefined) return;
-  try {
-    await within(checkRedis(target.url), readyTimeoutMs, 'checking Redis');
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    // The error itself is not passed on: on those of clients hangs the failed command, AUTH with its password included.
-    throw new QueueRefusedError(`QUEUE_URL names a Redis that cannot be used: ${reason}`);
-  }
+  const objection = await within(checkRedis(target.url), checkTimeoutMs, 'checking Redis').catch(
+    (error: unknown) => {
+      // Only what it says: on the errors of clients hangs the failed command, AUTH with its password included.
+      throw new Error(error instanceof Error ? error.message : String(error));
+    },
+  );
+  if (objection !== null)
+    throw new QueueRefusedError(`QUEUE_URL names a Redis that cannot be used: ${objection}`);
 }
 
 function connect(target: QueueTarget, options: RedisOptions): Redis {

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import { inspect } from 'node:util';
 import { Redis } from 'ioredis';
-import { beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { listen, openBell, prepareQueue, QueueRefusedError, type Bell, type Signal } from '../src/index.ts';
 import { eventually } from './eventually.ts';
 import { hasRedis, startRedis, type TestRedis } from './redis-server.ts';
@@ -84,7 +85,7 @@ describe.runIf(hasRedis)('Redis', () => {
     expect(errors.join()).toMatch(/OOM/);
   });
 
-  const refuse = () => Promise.reject(new Error('maxmemory-policy is allkeys-lru, set it to noeviction'));
+  const refuse = () => Promise.resolve('maxmemory-policy is allkeys-lru, set it to noeviction');
 
   test('a Redis that the check refuses is refused by everything that opens it, with what the check says and no more', async () => {
     const refused = {
@@ -93,12 +94,75 @@ describe.runIf(hasRedis)('Redis', () => {
     };
     const common = { queueUrl, prefix: 'refused', onError: () => undefined, checkRedis: refuse };
     await expect(prepareQueue(queueUrl, { checkRedis: refuse })).rejects.toMatchObject(refused);
-    await expect(prepareQueue(queueUrl, { checkRedis: refuse })).rejects.not.toHaveProperty('cause');
     await expect(openBell(common)).rejects.toMatchObject(refused);
     await expect(
       listen({ ...common, onControl: () => undefined, onWork: () => Promise.resolve() }),
     ).rejects.toMatchObject(refused);
-    await prepareQueue(queueUrl, { checkRedis: () => Promise.resolve() });
+    await prepareQueue(queueUrl, { checkRedis: () => Promise.resolve(null) });
+  });
+
+  test('a Redis that goes away while it is checked is waited for, as one that was away before, and checked again', async () => {
+    const gone = Object.assign(new Error('ERR max number of clients reached'), { command: 'AUTH secret' });
+    const checkRedis = vi.fn(() => Promise.resolve(null)).mockRejectedValueOnce(gone);
+    const errors: Error[] = [];
+    const heard: Signal[] = [];
+    const common = {
+      queueUrl,
+      prefix: 'half',
+      checkRedis,
+      onError: (error: Error) => void errors.push(error),
+    };
+    const listener = await listen({
+      ...common,
+      onControl: (signal) => void heard.push(signal),
+      onWork: () => Promise.resolve(),
+    });
+    onTestFinished(() => listener.close());
+    checkRedis.mockRejectedValueOnce(gone);
+    const bell = await openBell(common);
+    onTestFinished(() => bell.close());
+    await ringUntilHeard(bell, heard, 'poll');
+    expect(errors[0]?.message).toContain(gone.message);
+    expect(inspect(errors, { depth: null })).not.toContain('secret');
+    checkRedis.mockRejectedValueOnce(gone);
+    await expect(prepareQueue(queueUrl, { checkRedis })).rejects.toEqual(new Error(gone.message));
+  });
+
+  describe('a check that takes long', () => {
+    /** A bell that is being opened, `ms` after its check began. */
+    async function openingFor(ms: number) {
+      vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+      onTestFinished(() => void vi.useRealTimers());
+      const asked = Promise.withResolvers<undefined>();
+      const found = Promise.withResolvers<string | null>();
+      const errors: string[] = [];
+      const opening = openBell({
+        queueUrl,
+        prefix: 'slow',
+        onError: ({ message }) => errors.push(message),
+        checkRedis: () => {
+          asked.resolve(undefined);
+          return found.promise;
+        },
+      });
+      await asked.promise;
+      await vi.advanceTimersByTimeAsync(ms);
+      return { opening, errors, find: found.resolve };
+    }
+
+    test('is waited for by a bell that is being opened, so that a refusal throws', async () => {
+      const { opening, find } = await openingFor(2_900);
+      find('maxmemory-policy is allkeys-lru');
+      await expect(opening).rejects.toMatchObject({ name: QueueRefusedError.name });
+    });
+
+    test('is given up in the end, and the Redis counts as away', async () => {
+      const { opening, errors } = await openingFor(3_000);
+      const bell = await opening;
+      vi.useRealTimers();
+      await bell.close();
+      expect(errors).toEqual([expect.stringContaining('checking Redis took longer than 3000 ms')]);
+    });
   });
 
   test('a bell opened while Redis was away has it checked when it is back, and does not ring a refused one', async () => {

@@ -16,20 +16,23 @@ export interface RedisReport {
   /** Redis's own version, or the one that a compatible server claims. */
   readonly version: string;
   readonly maxmemoryPolicy: string;
+  /** Why it may not carry signals, and what to do about that; null when it may. */
+  readonly objection: string | null;
 }
 
 /**
- * Resolves when the Redis at `url` may carry signals.
+ * Says why the Redis at `url` may not carry signals; null when it may.
  * @throws as `inspectRedis` does.
  */
-export async function checkRedis(url: string): Promise<void> {
-  await inspectRedis(url);
+export async function checkRedis(url: string): Promise<string | null> {
+  const { objection } = await inspectRedis(url);
+  return objection;
 }
 
 /**
- * Tells what the Redis at `url` is.
- * @throws when it cannot be reached, is older than 6.2, or has an evicting `maxmemory-policy`: such a server drops
- * queued signals, and parts of the queue's own bookkeeping, without telling anyone.
+ * Tells what the Redis at `url` is. One that is older than 6.2 is objected to, and one with an evicting `maxmemory-policy`:
+ * such a server drops queued signals, and parts of the queue's own bookkeeping, without telling anyone.
+ * @throws when it cannot be reached, or does not say what it is.
  */
 export async function inspectRedis(url: string): Promise<RedisReport> {
   const place = safeUrl(url);
@@ -38,20 +41,23 @@ export async function inspectRedis(url: string): Promise<RedisReport> {
     await redis.connect();
     const version = /redis_version:(\S+)/.exec(await redis.info('server'))?.[1] ?? '0';
     const maxmemoryPolicy = await readMaxmemoryPolicy(redis);
-    if (!isAtLeast(version, 6, 2))
-      throw new Error(`The Redis of QUEUE_URL, ${place}, is version ${version}; use 6.2 or newer.`);
-    if (maxmemoryPolicy !== 'noeviction')
-      throw new Error(
-        `The Redis of QUEUE_URL, ${place}, has maxmemory-policy ${maxmemoryPolicy}: when its memory is full it would ` +
-          'throw away queued work. Set it with `CONFIG SET maxmemory-policy noeviction` (and in redis.conf), or use ' +
-          'another Redis than the one that serves as a cache.',
-      );
-    return { version, maxmemoryPolicy };
+    return { version, maxmemoryPolicy, objection: objectionTo(version, maxmemoryPolicy, place) };
   } catch (error) {
     throw unusable(explain(error as Error), place);
   } finally {
     redis.disconnect();
   }
+}
+
+function objectionTo(version: string, maxmemoryPolicy: string, place: string): string | null {
+  if (!isAtLeast(version, 6, 2))
+    return `The Redis of QUEUE_URL, ${place}, is version ${version}; use 6.2 or newer.`;
+  if (maxmemoryPolicy === 'noeviction') return null;
+  return (
+    `The Redis of QUEUE_URL, ${place}, has maxmemory-policy ${maxmemoryPolicy}: when its memory is full it would ` +
+    'throw away queued work. Set it with `CONFIG SET maxmemory-policy noeviction` (and in redis.conf), or use ' +
+    'another Redis than the one that serves as a cache.'
+  );
 }
 
 /**
@@ -91,7 +97,6 @@ function isAtLeast(version: string, major: number, minor: number): boolean {
 }
 
 function unusable(error: Error, place: string): Error {
-  if (error.message.includes('QUEUE_URL')) return error;
   // Only what it says: the client hangs the failed command on its errors, AUTH with its password included.
   return new Error(
     `Cannot use the Redis of QUEUE_URL, ${place}: ${error.message.replace(/\.$/, '')}. ` +
