@@ -67,7 +67,7 @@ export const revertReport = z
   .object({
     restored: z.array(revertedBlock).describe('Hold again what stood before, as a new revision.'),
     deleted: z.array(revertedBlock).describe('Made by the batch, and deleted now.'),
-    forced: z.array(revertedBlock).describe('Those of both, whose later edits by others were written over.'),
+    forced: z.array(revertedBlock).describe('Those whose later edits or labels by others were written over.'),
     renamed: z.array(revertedBlock).describe('Have their former label again.'),
     attached: z
       .array(revertedBlock.extend({ agent_id: z.string() }))

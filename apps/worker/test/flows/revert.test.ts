@@ -116,6 +116,84 @@ describe('reverting a batch', () => {
     expect(later.agent_ids).toEqual(batch.agent_ids);
   });
 
+  test('leaves the label of what others have edited since, too, and says so once', async () => {
+    const edit = (old_string: string, new_string: string): string =>
+      memory({ command: 'str_replace', path: 'z', old_string, new_string });
+    const batch = await run([
+      {
+        input: [memory({ command: 'rename', old_path: 'a', new_path: 'z' }), edit('of', 'OF')].join('\n'),
+        blocks: { a: 'of a' },
+        tools: ['memory'],
+      },
+    ]);
+    const [agent_id = ''] = batch.agent_ids;
+    await run([{ input: edit('OF', 'by others:'), agent_id }]);
+    expect(await revert(batch)).toMatchObject({
+      restored: [],
+      renamed: [],
+      refused: [{ label: 'z', reason: 'edited' }],
+    });
+    expect(await blocksOf(agent_id)).toMatchObject([{ label: 'z', value: 'by others: a' }]);
+    expect(await revert(batch, true)).toMatchObject({
+      restored: [{ label: 'z' }],
+      forced: [{ label: 'z' }],
+      renamed: [{ label: 'a' }],
+      refused: [],
+    });
+    expect(await blocksOf(agent_id)).toMatchObject([{ label: 'a', value: 'of a' }]);
+  });
+
+  test('leaves labels that others have given since; forced, it writes over them and says so, where the former ones are free', async () => {
+    const rename = (old_path: string, new_path: string): string =>
+      memory({ command: 'rename', old_path, new_path });
+    const batch = await run([
+      {
+        input: [
+          rename('a', 'b'),
+          rename('c', 'd'),
+          memory({ command: 'str_replace', path: 'b', old_string: 'of', new_string: 'OF' }),
+        ].join('\n'),
+        blocks: { a: 'of a', c: 'of c' },
+        tools: ['memory'],
+      },
+    ]);
+    const [agent_id = ''] = batch.agent_ids;
+    await run([
+      {
+        input: [
+          rename('b', 'x'),
+          rename('d', 'y'),
+          memory({ command: 'str_replace', path: 'x', old_string: 'OF', new_string: 'by others:' }),
+          memory({ command: 'create', path: 'c', description: '' }),
+        ].join('\n'),
+        agent_id,
+      },
+    ]);
+    const { renamed, refused } = await revert(batch);
+    expect(renamed).toEqual([]);
+    expect(refused.map(({ label, reason }) => `${label}: ${reason}`).toSorted()).toEqual([
+      'x: edited',
+      'y: edited',
+    ]);
+    expect(await revert(batch, true)).toMatchObject({
+      restored: [{ label: 'x' }],
+      forced: [{ label: 'x' }],
+      renamed: [{ label: 'a' }],
+      refused: [{ label: 'y', reason: 'label_taken' }],
+    });
+    await house.rows(`delete from agent_block where label = 'c'`);
+    expect(await revert(batch, true)).toMatchObject({
+      restored: [],
+      forced: [{ label: 'y' }],
+      renamed: [{ label: 'c' }],
+      refused: [],
+    });
+    expect(await blocksOf(agent_id)).toMatchObject([
+      { label: 'a', value: 'of a' },
+      { label: 'c', value: 'of c' },
+    ]);
+  });
+
   test('refuses labels that are in use again, and blocks that were deleted', async () => {
     const batch = await run([
       {

@@ -20,11 +20,12 @@ export interface RevertReport {
   readonly restored: readonly RevertedBlock[];
   /** Blocks that the batch had made, deleted. */
   readonly deleted: readonly RevertedBlock[];
-  /** Those of both lists whose edits by others were written over. */
+  /** Blocks whose edits or labels by others were written over, each once, with the label that it had. */
   readonly forced: readonly RevertedBlock[];
   readonly renamed: readonly RevertedBlock[];
   /** Blocks that agents had given up and have again. */
   readonly attached: readonly (RevertedBlock & { readonly agent_id: string })[];
+  /** What is left as it is, each block once for each reason. */
   readonly refused: readonly (RevertedBlock & { readonly reason: RevertRefusal })[];
   /** Passages of archival memory that it had kept, deleted. */
   readonly passages: number;
@@ -34,9 +35,9 @@ interface WrittenBlock extends RevertFacts, RevertedBlock {}
 
 /**
  * Takes all changes back that a batch made to blocks: texts, labels, new blocks and given up ones. A block that others have
- * edited since is left alone and reported, unless `force`. The texts come back as new revisions, so this can be taken back
- * too. What is still held for review was never in force, and stays held. Throws `not_found`, and `batch_running` for a batch
- * that has not ended.
+ * edited since is left alone and reported, its label included, and so is a label that others have given since; unless
+ * `force`. The texts come back as new revisions, so this can be taken back too. What is still held for review was never in
+ * force, and stays held. Throws `not_found`, and `batch_running` for a batch that has not ended.
  *
  * Locks the batch, then the agents and the blocks concerned, in id order. A few statements, whatever the
  * number of blocks. Index: `block_revision_by_batch`, `block_event_by_batch`.
@@ -67,17 +68,20 @@ export async function revertBatch(
   );
   if (restored.length > 0) await restore(trx, restored);
   if (deleted.length > 0) await remove(trx, deleted);
-  const labels = await renameBack(trx, batchId);
+  const labels = await renameBack(trx, batchId, new Set(edited.map(({ block_id }) => block_id)), force);
   const attachments = await attachAgain(trx, batchId);
   const passages = await deletePassages(trx, batchId, { held: false, agent_ids: null });
   return {
     passages,
     restored: restored.map(named),
     deleted,
-    forced,
+    forced: onceEach([...forced, ...labels.forced], ({ block_id }) => block_id),
     renamed: labels.renamed,
     attached: attachments.attached,
-    refused: [...edited, ...labels.refused, ...attachments.refused],
+    refused: onceEach(
+      [...edited, ...labels.refused, ...attachments.refused],
+      ({ block_id, reason }) => `${block_id}/${reason}`,
+    ),
   };
 }
 
@@ -143,11 +147,21 @@ async function remove(trx: Tx, blocks: readonly RevertedBlock[]): Promise<void> 
 
 interface LabelsBack {
   readonly renamed: readonly RevertedBlock[];
+  /** Those that had the label of others, with that. */
+  readonly forced: readonly RevertedBlock[];
   readonly refused: RevertReport['refused'];
 }
 
-/** Gives blocks the label back that they had, where they still have the batch's and no agent of theirs uses it. */
-async function renameBack(trx: Tx, batchId: string): Promise<LabelsBack> {
+/**
+ * Gives blocks the label back that they had, where no agent of theirs uses it; unless `force`, only where they still have the
+ * batch's and are none of `edited`.
+ */
+async function renameBack(
+  trx: Tx,
+  batchId: string,
+  edited: ReadonlySet<string>,
+  force: boolean,
+): Promise<LabelsBack> {
   const { rows } = await sql<RevertedBlock & { old_label: string; is_edited: boolean }>`
     with moves as (
       select distinct e.block_id, first_value(e.created_at) over w as created_at, first_value(e.place) over w as place,
@@ -160,7 +174,7 @@ async function renameBack(trx: Tx, batchId: string): Promise<LabelsBack> {
      where b.deleted_at is null and b.label <> m.old_label
      order by m.created_at, m.place, b.id
   `.execute(trx);
-  if (rows.length === 0) return { renamed: [], refused: [] };
+  if (rows.length === 0) return { renamed: [], forced: [], refused: [] };
   const verdicts = refuseClashes(
     rows.map(({ block_id, label, old_label }) => ({
       agent_id: '',
@@ -169,7 +183,7 @@ async function renameBack(trx: Tx, batchId: string): Promise<LabelsBack> {
       label: old_label,
       base_label: label,
     })),
-    rows.map(({ is_edited }) => (is_edited ? 'edited' : null)),
+    rows.map(({ block_id, is_edited }) => (!force && (is_edited || edited.has(block_id)) ? 'edited' : null)),
     await readLabelsBeside(
       trx,
       rows.map((row) => row.block_id),
@@ -186,6 +200,7 @@ async function renameBack(trx: Tx, batchId: string): Promise<LabelsBack> {
   }
   return {
     renamed: free.map(({ block_id, old_label }) => ({ block_id, label: old_label })),
+    forced: free.flatMap(({ block_id, label, is_edited }) => (is_edited ? [{ block_id, label }] : [])),
     refused: refusedOf(rows, verdicts),
   };
 }
@@ -255,4 +270,9 @@ function refusedOf(
     const reason = verdicts[index] ?? null;
     return reason === null ? [] : [{ block_id, label, reason }];
   });
+}
+
+/** The first of each key. */
+function onceEach<Item>(items: readonly Item[], keyOf: (item: Item) => string): readonly Item[] {
+  return [...Map.groupBy(items, keyOf).values()].flatMap(([first]) => first ?? []);
 }
