@@ -183,7 +183,8 @@ export async function commitAdopted(
     sql`
     update provider_batch
        set state = ${to}, provider_id = ${remote.provider_id}, expires_at = ${remote.expires_at}::timestamptz,
-           submitted_at = submit_started_at, next_due_at = app_now(), lease_until = '-infinity', lease_owner = null
+           submitted_at = submit_started_at, failures = 0, next_due_at = app_now(),
+           lease_until = '-infinity', lease_owner = null
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'unknown'
        and not exists (select 1 from provider_batch o where o.provider_id = ${remote.provider_id})
     returning 1`,
@@ -192,7 +193,8 @@ export async function commitAdopted(
 }
 
 /**
- * The batch that was adopted answers for somebody else's steps: it is not ours. The search goes on without it.
+ * The batch that was adopted answers for somebody else's steps: it is not ours. The search goes on without it, and whichever
+ * is found counts its own passes and absences.
  */
 export async function commitDisproved(trx: Tx, lease: Lease): Promise<void> {
   const to = transition(providerBatchMachine, 'ended', 'disprove');
@@ -201,7 +203,8 @@ export async function commitDisproved(trx: Tx, lease: Lease): Promise<void> {
     sql`
     update provider_batch
        set state = ${to}, not_ours = not_ours || provider_id, provider_id = null, submitted_at = null, ended_at = null,
-           expires_at = null, searches = 0, next_due_at = app_now(), lease_until = '-infinity', lease_owner = null
+           expires_at = null, missing_since = null, streams = 0, failures = 0, searches = 0,
+           next_due_at = app_now(), lease_until = '-infinity', lease_owner = null
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'ended'
     returning 1`,
     trx,

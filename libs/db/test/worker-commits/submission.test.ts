@@ -299,6 +299,36 @@ describe('the provider’s answer', () => {
     expect(await row(lease.id)).toMatchObject({ state: 'building' });
   });
 
+  test('adopted counts no refusal of before, and once it is disproved no pass and no absence of the other one', async () => {
+    await acceptFleet(db, 1);
+    const { id } = await seal(db);
+    const refused = await writeAhead(db, id);
+    await inTransaction(db, (trx) => commitRefused(trx, refused, { what: 'overloaded' }, 0));
+    const cut = await writeAhead(db, id);
+    await inTransaction(db, (trx) => commitUnknown(trx, cut, 'the connection was cut', 0));
+    const lease = await claim(db, id, 'unknown');
+    await inTransaction(db, (trx) =>
+      commitAdopted(trx, lease, { provider_id: 'msgbatch_other', expires_at: null }),
+    );
+    expect(await row(id)).toMatchObject({ failures: 0 });
+    const polled = await claim(db, id, 'submitted');
+    const ended = { lease: polled, move: 'ended', delay_ms: 0, missing: false } as const;
+    await inTransaction(db, (trx) => commitPolled(trx, [ended]));
+    const pass = { streamed: true, missing: true, lines_refused: 1, reason: 'cut', delay_ms: 0 };
+    const streamed = await claim(db, id, 'ended');
+    await inTransaction(db, (trx) => commitStreamAgain(trx, streamed, pass));
+    expect(await row(id)).toMatchObject({ streams: 1, failures: 1, missing_since: expect.any(Date) as Date });
+    const again = await claim(db, id, 'ended');
+    await inTransaction(db, (trx) => commitDisproved(trx, again));
+    expect(await row(id)).toMatchObject({
+      state: 'unknown',
+      streams: 0,
+      failures: 0,
+      missing_since: null,
+      lines_refused: 1,
+    });
+  });
+
   test('already taken by another row is not adopted twice', async () => {
     const first = await unknown(1);
     const second = await unknown(1);
