@@ -149,6 +149,9 @@ async function streamOnce(
     retry_after_ms: null,
   };
   if (batch.lapses > 0) await noteTried(deps.db, lease);
+  // What ended a worker may have been put aside since, and is not to be read again. Read first: once the stream is open,
+  // nothing may fail before it is iterated, which alone closes it.
+  const open = batch.takeovers > 0 ? await readOpenIds(deps, batch) : null;
   const opened = await deps.provider.streamResults(batch.provider_id ?? '', {
     idleTimeoutMs: deps.settings.results_idle_timeout_ms,
     signal: lease.signal,
@@ -180,8 +183,6 @@ async function streamOnce(
   /** Lines that are still to be applied in small chunks. */
   let careful = lapses >= LAPSES_MAX ? chunk_lines : 0;
   const left: string[] = [];
-  // What ended a worker may have been put aside since, and is not to be read again.
-  const open = batch.takeovers > 0 ? await readOpenIds(deps, batch) : null;
   /** How the pass ends, and besides that what was put aside in it. */
   const ending = (end: Partial<Pass> & Pick<Pass, 'reason'>): Pass => {
     const [poison] = total.poison;

@@ -1,6 +1,7 @@
 import type {} from '../../../../test/global-setup.ts';
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest';
 import type { RuleInput } from '../../../simulator/src/index.ts';
+import type { FlowDeps } from '../../src/flows/deps.ts';
 import { call, openHouse, type House } from './house.ts';
 
 let house: House;
@@ -263,4 +264,52 @@ test('a line that two chunks hold at once is applied by one; the other decides a
   expect(await house.runsOf(batch.id)).toMatchObject([
     { state: 'completed', stop_reason: 'end_turn', attempt: 1 },
   ]);
+});
+
+test('a result stream that was opened is closed, though the database is away from then on', async () => {
+  const line = { isCut: false };
+  const streams = { opened: 0, closed: 0 };
+  const honest = house.worker({
+    // Whoever had the results in hand before is gone.
+    async hooks(point) {
+      if (point !== 'poll.after_commit') return;
+      await house.rows(
+        `update provider_batch set lease_owner = 'gone', lease_until = app_now() - interval '1 millisecond'
+          where state = 'ended' and next_due_at <= app_now()`,
+      );
+    },
+  });
+  const { provider } = honest;
+  const worker: FlowDeps = {
+    ...honest,
+    db: honest.db.withPlugin({
+      transformQuery({ node }) {
+        if (line.isCut) throw Object.assign(new Error('the line is cut'), { code: 'ECONNRESET' });
+        return node;
+      },
+      transformResult: ({ result }) => Promise.resolve(result),
+    }),
+    provider: {
+      ...provider,
+      async streamResults(...asked) {
+        const opened = await provider.streamResults(...asked);
+        if (opened.outcome !== 'open') return opened;
+        streams.opened += 1;
+        line.isCut = true;
+        const chunks = (async function* () {
+          try {
+            yield* opened.chunks;
+          } finally {
+            streams.closed += 1;
+          }
+        })();
+        return { outcome: 'open', chunks };
+      },
+    },
+  };
+  const batch = await house.submit([{ input: 'Close it.' }]);
+  await expect(house.drive(worker, { hasten: true })).rejects.toThrow('the line is cut');
+  expect(streams).toEqual({ opened: 1, closed: 1 });
+  await house.drive(house.worker(), { hasten: true });
+  expect(await house.runsOf(batch.id)).toMatchObject([{ stop_reason: 'end_turn', attempt: 1 }]);
 });
