@@ -150,6 +150,23 @@ describe('thoughts that are bound to what they were made after', () => {
   });
 });
 
+test('a summary in the middle of a tool loop leaves the later steps in place, without their thoughts', async () => {
+  const lines = [1, 2, 3, 4, 5, 6, 7].map(look);
+  house.simulator.control.addRule({
+    op: 'request',
+    match: { contains: '<transcript>' },
+    // What is still shown, and what is to be done behind it.
+    outcome: { type: 'script', script: 'fixed', args: { text: lines.slice(3).join('\n') } },
+  });
+  const compaction = { mode: 'static_buffer', limit: 10, keep: 4 } as const;
+  await drive(await house.submit([{ ...thinker(...lines), agent: { compaction } }]));
+  expect(await house.rows('select hidden, to_seq from conversation_summary')).toEqual([
+    { hidden: 7, to_seq: 7 },
+  ]);
+  expect(thoughtsIn(sent)).toEqual(['', 't', 'tt', 'ttt', 'tttt', '', '--', '--t', '--tt']);
+  expect(sent.slice(6).map(({ messages }) => messages.length)).toEqual([5, 7, 9]);
+});
+
 describe('what a prompt says of things beside it', () => {
   const searcher = (...lines: readonly string[]): SubmittedRun => ({
     ...thinker(...lines),

@@ -10,6 +10,8 @@ export interface ContextMessage {
   readonly content: readonly ContentBlock[];
   /** Estimate. */
   readonly tokens: number;
+  /** The same, as it is sent behind another summary. */
+  readonly tokens_kept: number;
 }
 
 export interface CompactionFacts {
@@ -24,8 +26,6 @@ export interface CompactionFacts {
   readonly window_tokens: number;
   /** Fewest tokens that must be left for an answer. */
   readonly answer_tokens: number;
-  /** The model's thinking blocks are good only after what they were made after. */
-  readonly binds_thinking: boolean;
   /** The provider refused the prompt as too long, whatever the estimate says. */
   readonly is_refused: boolean;
 }
@@ -58,7 +58,7 @@ export function planCompaction(facts: CompactionFacts, policy: CompactionPolicy)
   const { messages, window_tokens } = facts;
   const goal = firstCut(messages.length, policy);
   if (goal === null) return null;
-  const before = facts.fixed_tokens + sum(messages);
+  const before = facts.fixed_tokens + sum(messages.map(({ tokens }) => tokens));
   const room = Math.min(
     window_tokens * WINDOW_TRIGGER,
     window_tokens - facts.answer_tokens,
@@ -68,7 +68,7 @@ export function planCompaction(facts: CompactionFacts, policy: CompactionPolicy)
   const isLong = policy.mode === 'static_buffer' && messages.length > policy.limit;
   if (!isFull && !isLong) return null;
 
-  const cuts = safeCuts(messages, facts.binds_thinking);
+  const cuts = safeCuts(messages);
   const plans = [
     ...cuts.filter((cut) => cut >= goal && beginsTurn(messages[cut])),
     ...cuts.filter((cut) => cut >= goal && !beginsTurn(messages[cut])),
@@ -94,15 +94,15 @@ function firstCut(count: number, policy: CompactionPolicy): number | null {
   }
 }
 
-function sum(messages: readonly ContextMessage[]): number {
-  return messages.reduce((tokens, message) => tokens + message.tokens, 0);
+function sum(counts: readonly number[]): number {
+  return counts.reduce((total, count) => total + count, 0);
 }
 
 /**
  * Where a conversation may be cut in two, as indexes of the first message after the cut: no result is separated from
- * what asked for it, no paused turn from its continuation. With `bindsThinking` nothing that holds thoughts may stay.
+ * what asked for it, no paused turn from its continuation.
  */
-export function safeCuts(messages: readonly ContextMessage[], bindsThinking = false): readonly number[] {
+export function safeCuts(messages: readonly ContextMessage[]): readonly number[] {
   const latestUse = new Map<Json, number>();
   const pairs: { readonly from: number; readonly to: number }[] = [];
   for (const [index, { content }] of messages.entries()) {
@@ -112,16 +112,11 @@ export function safeCuts(messages: readonly ContextMessage[], bindsThinking = fa
       if (from !== undefined) pairs.push({ from, to: index });
     }
   }
-  const lastThought = bindsThinking ? messages.findLastIndex(holdsThinking) : -1;
   return messages.flatMap((message, cut) => {
-    if (cut === 0 || cut <= lastThought) return [];
+    if (cut === 0) return [];
     if (message.role === 'assistant' && messages[cut - 1]?.role === 'assistant') return [];
     return pairs.some(({ from, to }) => from < cut && cut <= to) ? [] : [cut];
   });
-}
-
-function holdsThinking({ content }: ContextMessage): boolean {
-  return content.some(({ type }) => type === 'thinking' || type === 'redacted_thinking');
 }
 
 /** True for a message that somebody sent, rather than one that answers tools. */
@@ -143,11 +138,12 @@ function planAt(facts: CompactionFacts, cut: number): CompactionPlan {
   const seqs = messages.map((message) => message.seq);
   const [from_seq = 0] = seqs;
   const [to_seq = 0, keep_from_seq = null] = seqs.slice(cut - 1);
+  const kept = messages.slice(cut).map(({ tokens_kept }) => tokens_kept);
   return {
     from_seq,
     to_seq,
     keep_from_seq,
     count: cut,
-    tokens_after: fixed_tokens - replaced_tokens + summary_tokens + sum(messages.slice(cut)),
+    tokens_after: fixed_tokens - replaced_tokens + summary_tokens + sum(kept),
   };
 }

@@ -1,5 +1,5 @@
 import type { CompactionPolicy } from '../model/compaction-policy.ts';
-import type { ContentBlock } from '../model/content.ts';
+import { isThought, type ContentBlock } from '../model/content.ts';
 import { planCompaction, type CompactionPlan } from './compaction.ts';
 import {
   estimateContentTokens,
@@ -59,7 +59,7 @@ export interface RequestFacts {
   readonly thinking_tokens: number;
   /** What a summary may take. */
   readonly summary_tokens: number;
-  /** The model's thinking blocks are good only after what they were made after. */
+  /** The model's thinking blocks are good only after what they were made after: behind another summary none is sent. */
   readonly binds_thinking: boolean;
   /** The provider found this very prompt too long. */
   readonly is_refused: boolean;
@@ -79,10 +79,12 @@ export function fitRequest(
   limits: ContextLimits,
   calibration: TokenCalibration,
 ): FitVerdict {
-  const messages = facts.messages.map((message) => ({
-    ...message,
-    tokens: estimateContentTokens(message.content, calibration),
-  }));
+  const messages = facts.messages.map((message) => {
+    const tokens = estimateContentTokens(message.content, calibration);
+    const without = message.content.filter((block) => !isThought(block));
+    const isSame = !facts.binds_thinking || without.length === message.content.length;
+    return { ...message, tokens, tokens_kept: isSame ? tokens : estimateContentTokens(without, calibration) };
+  });
   const fixed_tokens =
     estimateTokens(facts.fixed_bytes, calibration) + (facts.has_tools ? TOOL_PROMPT_TOKENS : 0);
   const replaced_tokens = estimateTokens(facts.replaced_bytes, calibration);

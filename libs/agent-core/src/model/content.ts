@@ -26,6 +26,11 @@ export function isToolUse(block: ContentBlock): boolean {
   return block.type === 'tool_use' && typeof block['id'] === 'string' && typeof block['name'] === 'string';
 }
 
+/** True for what the model has thought, shown or hidden. */
+export function isThought({ type }: { readonly type?: unknown }): boolean {
+  return type === 'thinking' || type === 'redacted_thinking';
+}
+
 /** What the provider takes back of a call. */
 const TOOL_USE_ID = /^[a-zA-Z0-9_-]+$/;
 const TOOL_USE_NAME_CHARS_MAX = 200;

@@ -32,7 +32,7 @@ function conversation(letters: string, tokens = 100): readonly ContextMessage[] 
   };
   return [...letters].map((letter, index) => {
     const [role, content] = contents[letter]?.() ?? ['system', []];
-    return { seq: 10 + index, role, content, tokens };
+    return { seq: 10 + index, role, content, tokens, tokens_kept: tokens };
   });
 }
 
@@ -49,7 +49,6 @@ function plan(
       summary_tokens: 50,
       window_tokens: 100_000,
       answer_tokens: 0,
-      binds_thinking: false,
       is_refused: false,
       ...rest,
     },
@@ -69,30 +68,16 @@ describe('where a conversation may be cut', () => {
     expect(safeCuts(conversation(letters))).toEqual(cuts);
   });
 
-  test('with bound thoughts nothing that holds any may stay', () => {
-    expect(safeCuts(conversation('uTrTra'), true)).toEqual([5]);
-    expect(safeCuts(conversation('uTrTr'), true)).toEqual([]);
-    expect(safeCuts(conversation('uTrTr'), false)).toEqual([1, 3]);
-    const redacted: ContextMessage = {
-      seq: 1,
-      role: 'assistant',
-      content: [{ type: 'redacted_thinking', data: 'x' }],
-      tokens: 1,
-    };
-    expect(safeCuts([...conversation('ua'), ...conversation('u'), redacted], true)).toEqual([]);
-  });
-
   test('no cut separates what belongs together, in any conversation', () => {
     const part = fc.constantFrom('ua', 'utra', 'utrtra', 'uTra', 'upqa', 'u', 'utr');
     fc.assert(
-      fc.property(fc.array(part, { maxLength: 6 }), fc.boolean(), (parts, binds) => {
+      fc.property(fc.array(part, { maxLength: 6 }), (parts) => {
         const messages = conversation(parts.join(''));
-        for (const cut of safeCuts(messages, binds)) {
+        for (const cut of safeCuts(messages)) {
           const [before, after] = [messages.slice(0, cut), messages.slice(cut)];
           const uses = new Set(before.flatMap(({ content }) => content.map((block) => block['id'])));
           const asked = after.flatMap(({ content }) => content.map((block) => block['tool_use_id']));
           expect(asked.filter((id) => id !== undefined && uses.has(id))).toEqual([]);
-          if (binds) expect(JSON.stringify(after)).not.toContain('"thinking"');
         }
       }),
     );
@@ -122,6 +107,7 @@ describe('the static buffer', () => {
       role: 'user',
       content: [{ type: 'tool_result', tool_use_id: 'c1', content: `${index}` }],
       tokens: 100,
+      tokens_kept: 100,
     }));
     expect(plan('', STATIC_BUFFER_DEFAULT, { messages: [...many, ...results] })).toMatchObject({
       to_seq: 16,
@@ -151,6 +137,18 @@ describe('the sliding window', () => {
     });
   });
 
+  test('lets go of no more for the thoughts of later steps, and counts what is kept as it is sent then', () => {
+    const messages = conversation(`${'ua'.repeat(10)}u${'Tr'.repeat(10)}`).map((message) =>
+      JSON.stringify(message.content).includes('"thinking"') ? { ...message, tokens_kept: 40 } : message,
+    );
+    const rest = { messages, window_tokens: 5_500 };
+    expect(plan('', SLIDING_WINDOW_DEFAULT, rest)).toMatchObject({
+      count: 14,
+      keep_from_seq: 24,
+      tokens_after: 1_000 + 50 + 17 * 100 + 10 * 40,
+    });
+  });
+
   test('lets go of more where that is not enough', () => {
     expect(plan('uauauauaua', SLIDING_WINDOW_DEFAULT, { window_tokens: 1_500 })).toMatchObject({
       count: 8,
@@ -166,8 +164,6 @@ describe('the sliding window', () => {
       count: 5,
       tokens_after: 1_050,
     });
-    const bound = { ...rest, binds_thinking: true, window_tokens: 2_500 };
-    expect(plan('uTrTr', SLIDING_WINDOW_DEFAULT, bound)).toMatchObject({ keep_from_seq: null });
   });
 
   test('never lets go of what somebody has just asked', () => {
@@ -210,19 +206,15 @@ test('a plan covers all it takes away and leaves the rest in order, for any conv
       fc.array(part, { minLength: 1, maxLength: 8 }),
       fc.constantFrom(STATIC_BUFFER_DEFAULT, SLIDING_WINDOW_DEFAULT),
       fc.integer({ min: 1_000, max: 4_000 }),
-      fc.boolean(),
-      (parts, policy, window, binds) => {
+      (parts, policy, window) => {
         const letters = parts.join('');
         const messages = conversation(letters);
-        const made = plan(letters, policy, {
-          window_tokens: window,
-          binds_thinking: binds,
-        });
+        const made = plan(letters, policy, { window_tokens: window });
         if (made === null) return;
         expect(made.from_seq).toBe(10);
         expect(made.to_seq).toBe(9 + made.count);
         expect(made.keep_from_seq).toBe(messages[made.count]?.seq ?? null);
-        if (made.keep_from_seq !== null) expect(safeCuts(messages, binds)).toContain(made.count);
+        if (made.keep_from_seq !== null) expect(safeCuts(messages)).toContain(made.count);
         else expect(letters.endsWith('r')).toBe(true);
       },
     ),

@@ -74,6 +74,20 @@ describe('a request', () => {
     });
   });
 
+  test('counts the thoughts of messages that are kept only where they go back behind a summary', () => {
+    const thought = { type: 'thinking', thinking: 'x'.repeat(3_000), signature: 's' };
+    const messages = facts([2_000, 1_000, 1_000, 1_000, 1_000]).messages.map((message) =>
+      message.seq === 4 ? { ...message, content: [thought, ...message.content] } : message,
+    );
+    const after = (binds_thinking: boolean): unknown => {
+      const verdict = fitRequest(facts([], { messages, binds_thinking }), WINDOW, BYTES);
+      return verdict.kind === 'compact' ? [verdict.plan.keep_from_seq, verdict.plan.tokens_after] : verdict;
+    };
+    const block = JSON.stringify(thought).length + 1;
+    expect(after(true)).toEqual([3, 1_000 + 500 + 3_000]);
+    expect(after(false)).toEqual([3, 1_000 + 500 + 3_000 + block]);
+  });
+
   test('beyond the trigger that would not fit after a summary is sent while it fits as it is', () => {
     expect(fit([100, 100, 7_800], { summary_tokens: 3_000, max_tokens: 800 })).toEqual({
       kind: 'fits',

@@ -1,3 +1,4 @@
+import { isThought } from '../../model/content.ts';
 import { elementsOf } from './scan.ts';
 
 /** What a message says that held nothing but thoughts: the provider takes no empty message. */
@@ -24,12 +25,7 @@ export function withoutThoughts(messagesJson: string, count: number): string {
 function withoutThoughtsOf(message: string): string {
   const start = message.indexOf('[');
   const blocks = elementsOf(message.slice(start, -1));
-  const left = blocks.filter((block) => !isThought(block));
+  const left = blocks.filter((block) => !isThought(JSON.parse(block) as { readonly type?: unknown }));
   if (left.length === blocks.length) return message;
   return `${message.slice(0, start)}${left.length === 0 ? NOTHING_LEFT : `[${left.join(',')}]`}}`;
-}
-
-function isThought(block: string): boolean {
-  const { type } = JSON.parse(block) as { readonly type?: unknown };
-  return type === 'thinking' || type === 'redacted_thinking';
 }
