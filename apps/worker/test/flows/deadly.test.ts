@@ -127,6 +127,29 @@ test('a line that was put aside ends no worker in a later pass, in which what me
   );
 });
 
+test('a name server that hiccups costs no answer, not even that of a line alone', async () => {
+  const batch = await house.submit([{ input: 'paid' }]);
+  const worker = house.worker();
+  await untilEnded(worker);
+  let hiccups = 0;
+  const db = worker.db.withPlugin({
+    transformQuery({ node }) {
+      if (hiccups === 0 && JSON.stringify(node).includes('r.token_boost')) {
+        hiccups += 1;
+        const error = new Error('getaddrinfo EAI_AGAIN database');
+        throw Object.assign(error, { code: 'EAI_AGAIN', errno: -3001, syscall: 'getaddrinfo' });
+      }
+      return node;
+    },
+    transformResult: ({ result }) => Promise.resolve(result),
+  });
+  await expect(ingestResults({ ...worker, db })).rejects.toThrow('EAI_AGAIN');
+  expect(hiccups).toBe(1);
+  await house.hasten();
+  expect(await ingestResults(worker)).toMatchObject({ outcome: 'ingested', quarantined: 0 });
+  expect((await house.runsOf(batch.id)).map((run) => run.stop_reason)).toEqual(['end_turn']);
+});
+
 test('what was put aside is told although the results break off behind it', async () => {
   const batch = await submitOneAmong(8, 3);
   await untilEnded(house.worker());
