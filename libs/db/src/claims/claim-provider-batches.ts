@@ -9,10 +9,10 @@ export type ProviderBatchRow = Selectable<DB['provider_batch']>;
 
 /**
  * What leasing a provider batch sets: it counts as well the holders in a row that let their lease run out, and forgets what one
- * that gave it back had tried, where it had come to that.
+ * that gave it back had tried, where it had come to that. Only what is built or taken in is tried: a look is no try.
  */
 const leasedInTurnTo = (claimant: Claimant): RawBuilder<unknown> =>
-  sql`${leasedTo(claimant)}, untried = true,
+  sql`${leasedTo(claimant)}, untried = state in ('building', 'ended'),
       lapses = case when holder is not null then least(lapses + 1, 1000) when untried then lapses else 0 end,
       suspect = case when holder is not null or untried then suspect end`;
 
