@@ -3,6 +3,7 @@ import { finished, Transform, type Readable } from 'node:stream';
 import { NightshiftError } from '@nightshift/agent-core';
 import type { FastifyRequest } from 'fastify';
 import type { App } from './context.ts';
+import { passOverRest } from './pass-over-rest.ts';
 
 /** Methods whose bodies Fastify does not read. */
 const UNREAD = new Set(['GET', 'HEAD']);
@@ -92,8 +93,7 @@ function counted(payload: Readable, share: Share, answer: ServerResponse): Reada
   finished(payload, (error) => {
     if (error) tap.destroy(error);
   });
-  // Nobody reads the tap any more, so what is left of the body would stay before it and hold up the next request.
-  finished(answer, () => payload.unpipe(tap).resume());
+  passOverRest(payload, tap, answer);
   return payload.pipe(tap);
 }
 

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { pipeline, Transform } from 'node:stream';
 import type { FastifyRequest, preParsingHookHandler } from 'fastify';
 import type { App } from './context.ts';
+import { passOverRest } from './pass-over-rest.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -16,7 +17,7 @@ export function declareBodyHash(app: App): void {
 }
 
 /** Hashes the body while it arrives, so that a large one does not hold the process up afterwards. */
-export const hashBody: preParsingHookHandler = (request: FastifyRequest, _reply, payload, done) => {
+export const hashBody: preParsingHookHandler = (request: FastifyRequest, reply, payload, done) => {
   const hash = createHash('sha256');
   const tap = new Transform({
     transform(chunk: Buffer, _encoding, next) {
@@ -30,5 +31,6 @@ export const hashBody: preParsingHookHandler = (request: FastifyRequest, _reply,
   });
   // An aborted upload ends the tap too; the parser reports it.
   pipeline(payload, tap, () => undefined);
+  passOverRest(payload, tap, reply.raw);
   done(null, tap);
 };

@@ -53,8 +53,15 @@ const post = (bytes: number, key = API_KEY) =>
 
 const chunk = (bytes: number): string => `${bytes.toString(16)}\r\n${'x'.repeat(bytes)}\r\n`;
 
-/** A connection with a request whose body, of unknown length, is on its way. */
-async function beginChunked(method: string, type: string, first = '') {
+/** How a body says where it ends that does not say how long it is. */
+const CHUNKED = 'Transfer-Encoding: chunked';
+
+/** A connection with a request whose body is on its way, its length unknown unless the framing says otherwise. */
+async function beginBody(
+  method: string,
+  type: string,
+  { path = '/v1/blocks', framing = CHUNKED, first = '' } = {},
+) {
   const { hostname, port } = new URL(address);
   const socket = createConnection(Number(port), hostname);
   socket.on('error', () => undefined);
@@ -62,8 +69,8 @@ async function beginChunked(method: string, type: string, first = '') {
   socket.setEncoding('utf8').on('data', (text: string) => (said += text));
   const arrived = once(app.server, 'request');
   socket.write(
-    `${method} /v1/blocks HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${API_KEY}\r\n` +
-      `Content-Type: ${type}\r\nTransfer-Encoding: chunked\r\n\r\n${first}`,
+    `${method} ${path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${API_KEY}\r\n` +
+      `Content-Type: ${type}\r\n${framing}\r\n\r\n${first}`,
   );
   const [asked, answer] = (await arrived) as [IncomingMessage, ServerResponse];
   return {
@@ -232,12 +239,37 @@ test.each([
   'what still comes of a body that is answered unread is passed over, and the next request served: %s of %s, %i, %i bytes',
   async (method, type, status, bytes) => {
     const uncaught = await uncaughtDuring(async () => {
-      const { socket, statuses } = await beginChunked(method, type);
+      const { socket, statuses } = await beginBody(method, type);
       socket.write(chunk(bytes));
       await expect.poll(statuses).toEqual([status]);
       socket.write(chunk(bytes));
       socket.write('0\r\n\r\nGET /livez HTTP/1.1\r\nHost: a\r\n\r\n');
       await expect.poll(statuses).toEqual([status, 200]);
+      socket.destroy();
+    });
+    expect(uncaught).toEqual([]);
+  },
+);
+
+test.each([
+  ['of known length', 10],
+  ['of known length', 200_000],
+  ['of unknown length', 200_000],
+])(
+  'what still comes of a batch of another type is passed over, and the next request served: %s, %i bytes',
+  async (length, bytes) => {
+    const isKnown = length === 'of known length';
+    const half = isKnown ? 'x'.repeat(bytes) : chunk(bytes);
+    const uncaught = await uncaughtDuring(async () => {
+      const { socket, statuses } = await beginBody('POST', 'text/plain', {
+        path: '/v1/batches',
+        framing: isKnown ? `Content-Length: ${2 * bytes}` : CHUNKED,
+      });
+      socket.write(half);
+      await expect.poll(statuses).toEqual([415]);
+      socket.write(half);
+      socket.write(`${isKnown ? '' : '0\r\n\r\n'}GET /livez HTTP/1.1\r\nHost: a\r\n\r\n`);
+      await expect.poll(statuses).toEqual([415, 200]);
       socket.destroy();
     });
     expect(uncaught).toEqual([]);
@@ -252,8 +284,24 @@ test.each([
   'a client that goes in the middle of a body ends no more than its request: %s of %s',
   async (method, type) => {
     const uncaught = await uncaughtDuring(async () => {
-      const { socket, closed } = await beginChunked(method, type);
+      const { socket, closed } = await beginBody(method, type);
       socket.write(chunk(10));
+      socket.destroy();
+      await closed;
+    });
+    expect(uncaught).toEqual([]);
+  },
+);
+
+test.each(['text/plain', 'application/json'])(
+  'a client that goes in the middle of a batch ends no more than its request: %s',
+  async (type) => {
+    const uncaught = await uncaughtDuring(async () => {
+      const { socket, closed } = await beginBody('POST', type, {
+        path: '/v1/batches',
+        framing: 'Content-Length: 200000',
+      });
+      socket.write('x'.repeat(10));
       socket.destroy();
       await closed;
     });
@@ -266,7 +314,7 @@ test('a body that is answered unread ends no more than its request where it has 
   const slow = begin(body.slice(0, 600), body.slice(600), { 'content-length': String(body.length) });
   await expect.poll(async () => (await post(500)).statusCode).toBe(503);
   const uncaught = await uncaughtDuring(async () => {
-    const { socket, statuses } = await beginChunked('POST', 'text/plain', chunk(500));
+    const { socket, statuses } = await beginBody('POST', 'text/plain', { first: chunk(500) });
     await expect.poll(statuses).toEqual([415]);
     socket.destroy();
   });
@@ -277,7 +325,7 @@ test('a body that is answered unread ends no more than its request where it has 
 
 test('a body of unknown length that is longer than its route allows ends no more than its connection', async () => {
   const uncaught = await uncaughtDuring(async () => {
-    const { socket, answer, closed } = await beginChunked('POST', 'application/json');
+    const { socket, answer, closed } = await beginBody('POST', 'application/json');
     socket.write(chunk(BODY_LIMIT_BYTES + 1));
     socket.write(chunk(BODY_LIMIT_BYTES));
     await closed;
