@@ -1,4 +1,4 @@
-import { findInexact, JSON_DEPTH_MAX, jsonDepth, NightshiftError, pointerTo } from '@nightshift/agent-core';
+import { findInexact, JSON_DEPTH_MAX, measureJson, NightshiftError, pointerTo } from '@nightshift/agent-core';
 import type { App } from './context.ts';
 import { sentence } from './errors/answer-of.ts';
 
@@ -6,22 +6,31 @@ import { sentence } from './errors/answer-of.ts';
 export const BODY_LIMIT_BYTES = 16 * 1024 * 1024;
 /** Largest body that makes a batch: what Letta allows. */
 export const BATCH_BODY_LIMIT_BYTES = 256 * 1024 * 1024;
+/** Values of a body of a route that takes no batch. A value may take two bytes as text, and fifty and more once it is built. */
+export const BODY_VALUES_MAX = 1_000_000;
+/** Values of a body that makes a batch: 200 for each request of the longest. */
+export const BATCH_BODY_VALUES_MAX = 20_000_000;
 /** Bytes of all bodies that are held at once: two of the largest. */
 export const BODY_BYTES_TOGETHER_MAX = 2 * BATCH_BODY_LIMIT_BYTES;
 
 /**
- * Accepts `application/json` and nothing else. Nesting is measured before anything is built; `__proto__` and the like are
- * errors; so is a number that would lose digits, because no id is altered in silence. An empty body counts as none: clients
- * send `content-type` with bodiless requests too.
+ * Accepts `application/json` and nothing else. Nesting and values are measured before anything is built; `__proto__` and the
+ * like are errors; so is a number that would lose digits, because no id is altered in silence. An empty body counts as none:
+ * clients send `content-type` with bodiless requests too.
  */
 export function acceptJsonOnly(app: App): void {
   app.removeAllContentTypeParsers();
   const parse = app.getDefaultJsonParser('error', 'error');
   app.addContentTypeParser<string>('application/json', { parseAs: 'string' }, (request, body, done) => {
+    const valuesMax =
+      request.routeOptions.bodyLimit > BODY_LIMIT_BYTES ? BATCH_BODY_VALUES_MAX : BODY_VALUES_MAX;
+    const { depth, values } = measureJson(body, { depth: JSON_DEPTH_MAX, values: valuesMax });
     if (body === '') {
       done(null, undefined);
-    } else if (jsonDepth(body) > JSON_DEPTH_MAX) {
+    } else if (depth > JSON_DEPTH_MAX) {
       done(new NightshiftError('invalid_argument', `The body nests deeper than ${JSON_DEPTH_MAX} levels.`));
+    } else if (values > valuesMax) {
+      done(tooMany(valuesMax));
     } else {
       void parse(request, body, (error: Error | null, value?: unknown) => {
         if (error === null) done(inexact(body), value);
@@ -29,6 +38,13 @@ export function acceptJsonOnly(app: App): void {
       });
     }
   });
+}
+
+function tooMany(valuesMax: number): NightshiftError {
+  return new NightshiftError(
+    'payload_too_large',
+    `The body holds more than ${valuesMax.toLocaleString('en')} values, lists and objects among them.`,
+  );
 }
 
 /** Why a body was refused, in the words of the engine, which name the place. */

@@ -1,4 +1,6 @@
+import { measureJson } from '@nightshift/agent-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { BATCH_BODY_VALUES_MAX } from '../src/json-body.ts';
 import { API_KEY, createAgent, openApi, UNKNOWN_UUID, type TestApi } from './api.ts';
 
 let api: TestApi;
@@ -130,6 +132,34 @@ describe('a body', () => {
   });
 
   test.each([
+    ['/v1/blocks/', 1_000_000, '1,000,000'],
+    ['/v1/batches', 20_000_000, '20,000,000'],
+    ['/v1/batches/estimate', 20_000_000, '20,000,000'],
+  ])('that holds too many values for %s is 413, before any is built', async (path, values, named) => {
+    // Without its end it is no JSON: whoever builds it answers 422.
+    const answer = await api.call('POST', path, `{"requests":[${'{},'.repeat(values / 2)}`);
+    expect([answer.status, answer.body.code]).toEqual([413, 'payload_too_large']);
+    expect(answer.body.detail).toBe(
+      `The body holds more than ${named} values, lists and objects among them. Split the request; the limit is in the message.`,
+    );
+  });
+
+  test('of 100,000 requests has room for ten times the values of an ordinary one', () => {
+    const request = {
+      agent_id: `agent-${UNKNOWN_UUID}`,
+      custom_id: 'ticket-7',
+      conversation: 'isolated',
+      max_steps: 20,
+      max_cost_usd: 0.5,
+      messages: [
+        { role: 'user', content: [{ type: 'text', text: 'Which team should answer this ticket?' }] },
+      ],
+    };
+    const { values } = measureJson(JSON.stringify(request), { depth: 100, values: 1_000 });
+    expect(10 * 100_000 * values).toBeLessThan(BATCH_BODY_VALUES_MAX);
+  });
+
+  test.each([
     '{"label":"a","value":"b","__proto__":{"x":1}}',
     '{"constructor":{"prototype":{"x":1}},"label":"a"}',
   ])('that would change prototypes is refused: %s', async (body) => {
@@ -163,7 +193,7 @@ describe('a body', () => {
     expect(answer.body.metadata).toEqual(metadata);
   });
 
-  const bad = `[${'1,'.repeat(1_000_000)}1]`;
+  const bad = `[${'1,'.repeat(900_000)}1]`;
   test.each([
     ['/v1/agents', `{"tags":${bad}}`, '/tags'],
     ['/v1/agents', `{"tool_rules":[{"type":"parent_last_tool","tool_name":"a","children":${bad}}]}`, ''],

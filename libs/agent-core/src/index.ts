@@ -41,7 +41,7 @@ export {
   fromStorable,
   isJsonObject,
   JSON_DEPTH_MAX,
-  jsonDepth,
+  measureJson,
   pointerTo,
   toStorable,
   toStorableText,

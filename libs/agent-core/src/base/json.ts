@@ -10,23 +10,32 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** What a JSON text comes to: how deep it nests (an array of scalars is 1 deep), and how many values it holds. */
+export interface JsonMeasure {
+  readonly depth: number;
+  readonly values: number;
+}
+
 /**
- * The nesting depth of a JSON text, read without building it (an array of scalars is 1 deep).
- * Stops counting past `limit`, so a hostile text costs no more than its length.
+ * Measures a JSON text without building it; an empty list or object counts as two values. Stops past either bound, so a
+ * hostile text costs no more than its length.
  */
-export function jsonDepth(text: string, limit = JSON_DEPTH_MAX + 1): number {
+export function measureJson(text: string, max: JsonMeasure): JsonMeasure {
   let depth = 0;
   let deepest = 0;
+  // The first value of all, and then one for each bracket and comma: what comes after them.
+  let values = 1;
   for (let i = 0; i < text.length; i++) {
     const code = text.charCodeAt(i);
     if (code === 0x22) i = endOfString(text, i);
-    else if (code === 0x5b || code === 0x7b) {
-      depth++;
-      if (depth > deepest) deepest = depth;
-      if (deepest >= limit) return deepest;
+    else if (code === 0x2c) {
+      if (++values > max.values) break;
+    } else if (code === 0x5b || code === 0x7b) {
+      if (++depth > deepest) deepest = depth;
+      if (++values > max.values || deepest > max.depth) break;
     } else if (code === 0x5d || code === 0x7d) depth--;
   }
-  return deepest;
+  return { depth: deepest, values };
 }
 
 /** Where the string ends that begins at a quote of a JSON text: at its other quote, or with the text. */

@@ -3,8 +3,7 @@ import { describe, expect, test } from 'vitest';
 import {
   fromStorable,
   isJsonObject,
-  JSON_DEPTH_MAX,
-  jsonDepth,
+  measureJson,
   pointerTo,
   toStorable,
   toStorableText,
@@ -47,6 +46,13 @@ function depthOf(value: unknown): number {
   return 1 + Math.max(0, ...Object.values(value).map(depthOf));
 }
 
+/** An empty list or object counts as two. */
+function valuesOf(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 1;
+  const members = Object.values(value);
+  return members.length === 0 ? 2 : members.reduce((sum: number, member) => sum + valuesOf(member), 1);
+}
+
 describe('content at rest', () => {
   test('comes back as it came, to the character', () => {
     fc.assert(
@@ -84,32 +90,36 @@ describe('content at rest', () => {
   });
 });
 
-describe('jsonDepth', () => {
-  test('agrees with the depth of the value that the text stands for', () => {
+describe('measureJson', () => {
+  const NO_END = { depth: 1_000, values: 1_000_000 };
+
+  test('agrees with the value that the text stands for, but that it counts an empty list or object twice', () => {
     fc.assert(
       fc.property(fc.oneof(fc.jsonValue(), oddString), (value) => {
-        expect(jsonDepth(JSON.stringify(value), 1_000)).toBe(depthOf(value));
-        expect(jsonDepth(JSON.stringify(value, null, 2), 1_000)).toBe(depthOf(value));
+        const expected = { depth: depthOf(value), values: valuesOf(value) };
+        expect(measureJson(JSON.stringify(value), NO_END)).toEqual(expected);
+        expect(measureJson(JSON.stringify(value, null, 2), NO_END)).toEqual(expected);
       }),
     );
   });
 
   test.each([
-    ['1', 0],
-    ['"[{"', 0],
-    ['[]', 1],
-    ['[1,2]', 1],
-    ['{"a":[{}]}', 3],
-    ['[[],[[]]]', 3],
-    ['["\\"[",[]]', 2],
-    ['["\\\\",[]]', 2],
-  ])('%s is %i deep', (text, depth) => {
-    expect(jsonDepth(text)).toBe(depth);
+    ['1', 0, 1],
+    ['"[{,"', 0, 1],
+    ['[]', 1, 2],
+    ['[1,2]', 1, 3],
+    ['{"a":[{}]}', 3, 4],
+    ['[[],[[]]]', 3, 6],
+    ['["\\"[",[]]', 2, 4],
+    ['["\\\\",[]]', 2, 4],
+  ])('%s is %i deep and holds %i values', (text, depth, values) => {
+    expect(measureJson(text, NO_END)).toEqual({ depth, values });
   });
 
-  test('stops counting past the limit, so a hostile text is never followed to its bottom', () => {
-    expect(jsonDepth('['.repeat(1_000_000))).toBe(JSON_DEPTH_MAX + 1);
-    expect(jsonDepth('['.repeat(10), 4)).toBe(4);
+  test('stops past either bound, so a hostile text is never followed to its end', () => {
+    expect(measureJson('['.repeat(1_000_000), { depth: 4, values: 100 })).toEqual({ depth: 5, values: 6 });
+    for (const text of ['['.repeat(1_000_000), '{},'.repeat(1_000_000), ','.repeat(1_000_000)])
+      expect(measureJson(text, { depth: 1_000, values: 100 }).values).toBe(101);
   });
 });
 
