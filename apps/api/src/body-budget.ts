@@ -41,6 +41,17 @@ export function createBudget(max: number): () => Share {
   };
 }
 
+/** What requests have taken for their bodies. */
+const shares = new WeakMap<FastifyRequest, Share>();
+
+/**
+ * Takes bytes for what a handler makes of the body of its request, where that may be much more than the body; they are given
+ * back with it. Throws `not_ready` where others leave no room.
+ */
+export function holdMore(request: FastifyRequest, bytes: number): void {
+  if (shares.get(request)?.take(bytes) === false) throw noRoom('what comes of this one');
+}
+
 /**
  * Keeps the bodies that are held in memory by the routes registered after this within a budget. A body takes what its length
  * says before a byte of it is read, one of unknown length as it comes, and gives it back when its request is answered or
@@ -66,6 +77,7 @@ export function holdBodies(app: App, max: number): void {
       return;
     }
     const share = open();
+    shares.set(request, share);
     const giveBack = (): void => share.giveBack();
     finished(reply.raw, () => void Promise.resolve(handling.get(request)).then(giveBack, giveBack));
     if (length === undefined) {
@@ -75,7 +87,7 @@ export function holdBodies(app: App, max: number): void {
     // What is longer than its route allows is refused before it is read.
     const bytes = Math.min(Number(length), request.routeOptions.bodyLimit);
     if (share.take(bytes)) done(null, payload);
-    else done(tooMany());
+    else done(noRoom('this one'));
   });
 }
 
@@ -83,7 +95,7 @@ function counted(payload: Readable, share: Share, answer: ServerResponse): Reada
   const tap = new Transform({
     transform(chunk: Buffer, _encoding, next) {
       if (share.take(chunk.length)) next(null, chunk);
-      else next(tooMany());
+      else next(noRoom('this one'));
     },
   });
   // Fastify stops listening once it has refused a body, and never begins where it does not read it: an error that nobody
@@ -97,9 +109,6 @@ function counted(payload: Readable, share: Share, answer: ServerResponse): Reada
   return payload.pipe(tap);
 }
 
-function tooMany(): NightshiftError {
-  return new NightshiftError(
-    'not_ready',
-    'The bodies of other requests leave no room for this one just now.',
-  );
+function noRoom(what: string): NightshiftError {
+  return new NightshiftError('not_ready', `The bodies of other requests leave no room for ${what} just now.`);
 }

@@ -10,7 +10,7 @@ export const BATCH_BODY_LIMIT_BYTES = 256 * 1024 * 1024;
 export const BODY_VALUES_MAX = 1_000_000;
 /** Values of a body that makes a batch: 200 for each request of the longest. */
 export const BATCH_BODY_VALUES_MAX = 20_000_000;
-/** Bytes of all bodies that are held at once: two of the largest. */
+/** Bytes of all bodies that are held at once, and of the texts that templates come to: two of the largest bodies. */
 export const BODY_BYTES_TOGETHER_MAX = 2 * BATCH_BODY_LIMIT_BYTES;
 
 /**

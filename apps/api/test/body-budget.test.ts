@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createBudget } from '../src/body-budget.ts';
 import { buildServer } from '../src/index.ts';
 import { BODY_LIMIT_BYTES } from '../src/json-body.ts';
-import { API_KEY, openApi, PROJECT_ID, UNKNOWN_UUID, type TestApi } from './api.ts';
+import { API_KEY, countRows, createAgent, openApi, PROJECT_ID, UNKNOWN_UUID, type TestApi } from './api.ts';
 
 let api: TestApi;
 let app: ReturnType<typeof buildServer>;
@@ -207,6 +207,54 @@ test('what an aborted request had taken is kept while its handler still works wi
     expect((await post(500)).statusCode).toBe(503);
   });
   await expect.poll(async () => (await post(500)).statusCode).toBe(200);
+});
+
+test.each(['/v1/batches', '/v1/batches/estimate'])(
+  'what a template comes to finds room beside other bodies, or is 503 and may come again: %s',
+  async (url) => {
+    const input = '{% for i in (1..100) %}ab{% endfor %}';
+    const payload = {
+      template: { agent_id: await createAgent(api), input },
+      inputs: [{ custom_id: 'a', variables: {} }],
+    };
+    const headers = { authorization: `Bearer ${API_KEY}` };
+    const fill = () => app.inject({ method: 'POST', url, headers, payload });
+    const body = bodyOf(600);
+    const slow = begin(body.slice(0, 600), body.slice(600), { 'content-length': String(body.length) });
+    await expect.poll(async () => (await post(500)).statusCode).toBe(503);
+    const before = await countRows(api);
+    const refused = await fill();
+    expect([refused.statusCode, refused.headers['retry-after'], refused.json().code]).toEqual([
+      503,
+      '1',
+      'not_ready',
+    ]);
+    expect(await countRows(api)).toEqual(before);
+    expect((await post(100)).statusCode).toBe(200);
+    slow.end();
+    expect((await slow.answer).statusCode).toBe(200);
+    expect((await fill()).statusCode).toBe(200);
+  },
+);
+
+test('a template that comes to more than the budget goes alone, and gives back what it took', async () => {
+  const input = '{% for i in (1..1000) %}ab{% endfor %}';
+  const answer = await app.inject({
+    method: 'POST',
+    url: '/v1/batches',
+    headers: { authorization: `Bearer ${API_KEY}` },
+    payload: {
+      template: { agent_id: await createAgent(api), input },
+      inputs: ['a', 'b'].map((custom_id) => ({ custom_id, variables: {} })),
+    },
+  });
+  expect(answer.statusCode).toBe(200);
+  const body = bodyOf(600);
+  const slow = begin(body.slice(0, 600), body.slice(600), { 'content-length': String(body.length) });
+  await expect.poll(async () => (await post(500)).statusCode).toBe(503);
+  expect((await post(100)).statusCode).toBe(200);
+  slow.end();
+  expect((await slow.answer).statusCode).toBe(200);
 });
 
 test('strangers take nothing, whatever they ask for: they are answered before their bodies come', async () => {

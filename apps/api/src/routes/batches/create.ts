@@ -11,6 +11,7 @@ import {
   type NewRun,
   type Tx,
 } from '@nightshift/db';
+import { holdMore } from '../../body-budget.ts';
 import { hashBody } from '../../body-hash.ts';
 import type { App, Context } from '../../context.ts';
 import { BATCH_BODY_LIMIT_BYTES } from '../../json-body.ts';
@@ -46,7 +47,7 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
       const { body } = request;
       const idempotency = idempotencyOf(request);
       const arrivedAt = new Date((await readNow(context.db)).getTime() - reply.elapsedTime);
-      const runs = await runsOf(body);
+      const runs = await runsOf(body, (bytes) => holdMore(request, bytes));
       const made = await inTransaction(context.db, (trx) =>
         acceptOnce(trx, context, { body, runs, arrivedAt }, idempotency),
       );

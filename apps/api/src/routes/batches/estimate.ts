@@ -1,5 +1,6 @@
 import { estimateBatch as estimate, toUsd } from '@nightshift/agent-core';
 import { z } from 'zod';
+import { holdMore } from '../../body-budget.ts';
 import type { App, Context } from '../../context.ts';
 import { BATCH_BODY_LIMIT_BYTES } from '../../json-body.ts';
 import { problems } from '../../schemas/answers.ts';
@@ -50,8 +51,9 @@ export function estimateBatch(app: App, context: Context, path: string, hide: bo
         response: { 200: batchEstimate, ...problems },
       },
     },
-    async ({ body }) => {
-      const runs = await runsOf(body);
+    async (request) => {
+      const { body } = request;
+      const runs = await runsOf(body, (bytes) => holdMore(request, bytes));
       const shared_path = body.template == null ? null : '/template';
       const groups = await measureRuns(context, { runs, shared_path });
       const { cost_nanousd, ...rest } = estimate(context.prices, groups, toCap(body));

@@ -12,6 +12,8 @@ import { assertSchemas } from './assert-schemas.ts';
 
 /** Characters that all inputs of a template may come to: what a body with them written out could hold. */
 const FILLED_CHARS_MAX = BATCH_BODY_LIMIT_BYTES;
+/** Bytes that a character takes in memory where one of its text is beyond Latin-1. */
+const CHAR_BYTES = 2;
 /** Milliseconds that one input may take to fill in: a loop without end takes more, a machine that pauses for breath less. */
 const INPUT_MS_MAX = 2_000;
 /** Milliseconds that filling in may take in all, those of other requests aside. */
@@ -22,14 +24,14 @@ const FIELDS_MAX = 100;
 /**
  * The runs that a batch asks for, in order: one a request, or one an input of its template. Throws `validation_failed` or
  * `invalid_argument` naming what is wrong with which of them, and `payload_too_large` for a template that comes to more
- * than a body may hold.
+ * than a body may hold. What a template comes to is told to `hold` as it grows, in bytes; what that throws ends the work.
  */
-export async function runsOf(body: BatchInput): Promise<readonly NewRun[]> {
+export async function runsOf(body: BatchInput, hold: (bytes: number) => void): Promise<readonly NewRun[]> {
   const { template, inputs } = body;
   if (template != null && inputs != null) {
     assertNamedOnce(inputs, '/inputs');
     await assertSchemas(body);
-    return fillTemplate(template, inputs);
+    return fillTemplate(template, inputs, hold);
   }
   const requests = body.requests ?? [];
   if (requests.length === 0) {
@@ -48,6 +50,7 @@ type TemplateInput = NonNullable<BatchInput['inputs']>[number];
 async function fillTemplate(
   template: NonNullable<BatchInput['template']>,
   inputs: readonly TemplateInput[],
+  hold: (bytes: number) => void,
 ): Promise<readonly NewRun[]> {
   const fill = parseTemplate(template.input, '/template/input');
   const shared = toNewRun({ ...template, conversation: template.conversation ?? 'isolated' });
@@ -67,6 +70,7 @@ async function fillTemplate(
       fields.push(named({ path, message: 'leave the template without any text' }, custom_id));
     chars += text.length;
     if (chars > FILLED_CHARS_MAX) throw tooMuch(`came to more than ${FILLED_CHARS_MAX} characters`);
+    hold(text.length * CHAR_BYTES);
     runs.push({ ...shared, custom_id, messages: toMessages({ input: text }) });
   };
 
