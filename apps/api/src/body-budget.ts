@@ -45,8 +45,8 @@ export function createBudget(max: number): () => Share {
 const shares = new WeakMap<FastifyRequest, Share>();
 
 /**
- * Takes bytes for what a handler makes of the body of its request, where that may be much more than the body; they are given
- * back with it. Throws `not_ready` where others leave no room.
+ * Takes bytes for what is made of the body of a request, which may be much more than the body; they are given back with it.
+ * Throws `not_ready` where others leave no room.
  */
 export function holdMore(request: FastifyRequest, bytes: number): void {
   if (shares.get(request)?.take(bytes) === false) throw noRoom('what comes of this one');

@@ -1,4 +1,5 @@
 import { findInexact, JSON_DEPTH_MAX, measureJson, NightshiftError, pointerTo } from '@nightshift/agent-core';
+import { holdMore } from './body-budget.ts';
 import type { App } from './context.ts';
 import { sentence } from './errors/answer-of.ts';
 
@@ -10,13 +11,15 @@ export const BATCH_BODY_LIMIT_BYTES = 256 * 1024 * 1024;
 export const BODY_VALUES_MAX = 1_000_000;
 /** Values of a body that makes a batch: 200 for each request of the longest. */
 export const BATCH_BODY_VALUES_MAX = 20_000_000;
-/** Bytes of all bodies that are held at once, and of the texts that templates come to: two of the largest bodies. */
+/** Bytes that a value takes once it is built, as they are counted: those of an empty object, which counts as two, are 64. */
+const VALUE_BYTES = 32;
+/** Bytes of all bodies that are held at once, of their values, and of the texts that templates come to: two of the largest bodies. */
 export const BODY_BYTES_TOGETHER_MAX = 2 * BATCH_BODY_LIMIT_BYTES;
 
 /**
- * Accepts `application/json` and nothing else. Nesting and values are measured before anything is built; `__proto__` and the
- * like are errors; so is a number that would lose digits, because no id is altered in silence. An empty body counts as none:
- * clients send `content-type` with bodiless requests too.
+ * Accepts `application/json` and nothing else. Nesting and values are measured before anything is built, and the values
+ * held with the body; `__proto__` and the like are errors; so is a number that would lose digits, because no id is altered in
+ * silence. An empty body counts as none: clients send `content-type` with bodiless requests too.
  */
 export function acceptJsonOnly(app: App): void {
   app.removeAllContentTypeParsers();
@@ -32,6 +35,7 @@ export function acceptJsonOnly(app: App): void {
     } else if (values > valuesMax) {
       done(tooMany(valuesMax));
     } else {
+      holdMore(request, values * VALUE_BYTES);
       void parse(request, body, (error: Error | null, value?: unknown) => {
         if (error === null) done(inexact(body), value);
         else done(new NightshiftError('validation_failed', whyNot(body)));

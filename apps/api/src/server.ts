@@ -31,7 +31,7 @@ export interface ServerDeps {
   readonly model: Context['model'];
   /** What models cost; default: the table that this release comes with. */
   readonly prices?: PriceTable;
-  /** Bytes of all bodies that are held at once, and of the texts of templates; default: {@link BODY_BYTES_TOGETHER_MAX}. */
+  /** Bytes of all bodies that are held at once, with what is made of them; default: {@link BODY_BYTES_TOGETHER_MAX}. */
   readonly bodyBytesMax?: number;
   /** Pino's options; default false, which logs nothing. */
   readonly logger?: FastifyServerOptions['logger'];

@@ -209,21 +209,41 @@ test('what an aborted request had taken is kept while its handler still works wi
   await expect.poll(async () => (await post(500)).statusCode).toBe(200);
 });
 
+test('a body whose values take more memory than its text is 503 beside others, and goes alone', async () => {
+  const create = () =>
+    app.inject({
+      method: 'POST',
+      url: '/v1/blocks',
+      headers: { authorization: `Bearer ${API_KEY}` },
+      payload: { label: 'a', value: '', metadata: { many: Array.from({ length: 50 }, () => ({})) } },
+    });
+  const body = bodyOf(600);
+  const slow = begin(body.slice(0, 600), body.slice(600), { 'content-length': String(body.length) });
+  await expect.poll(async () => (await post(500)).statusCode).toBe(503);
+  const refused = await create();
+  expect([refused.statusCode, refused.json().code]).toEqual([503, 'not_ready']);
+  expect((await post(100)).statusCode).toBe(200);
+  slow.end();
+  expect((await slow.answer).statusCode).toBe(200);
+  expect((await create()).statusCode).toBe(200);
+  expect((await create()).statusCode).toBe(200);
+});
+
 test.each(['/v1/batches', '/v1/batches/estimate'])(
   'what a template comes to finds room beside other bodies, or is 503 and may come again: %s',
   async (url) => {
-    const input = '{% for i in (1..100) %}ab{% endfor %}';
-    const payload = {
-      template: { agent_id: await createAgent(api), input },
-      inputs: [{ custom_id: 'a', variables: {} }],
+    const agent_id = await createAgent(api);
+    const fill = (times: number) => {
+      const input = `{% for i in (1..${times}) %}ab{% endfor %}`;
+      const payload = { template: { agent_id, input }, inputs: [{ custom_id: 'a', variables: {} }] };
+      return app.inject({ method: 'POST', url, headers: { authorization: `Bearer ${API_KEY}` }, payload });
     };
-    const headers = { authorization: `Bearer ${API_KEY}` };
-    const fill = () => app.inject({ method: 'POST', url, headers, payload });
-    const body = bodyOf(600);
-    const slow = begin(body.slice(0, 600), body.slice(600), { 'content-length': String(body.length) });
-    await expect.poll(async () => (await post(500)).statusCode).toBe(503);
+    const body = bodyOf(400);
+    const slow = begin(body.slice(0, 400), body.slice(400), { 'content-length': String(body.length) });
+    await expect.poll(async () => (await post(600)).statusCode).toBe(503);
+    expect((await fill(1)).statusCode).toBe(200);
     const before = await countRows(api);
-    const refused = await fill();
+    const refused = await fill(200);
     expect([refused.statusCode, refused.headers['retry-after'], refused.json().code]).toEqual([
       503,
       '1',
@@ -233,7 +253,7 @@ test.each(['/v1/batches', '/v1/batches/estimate'])(
     expect((await post(100)).statusCode).toBe(200);
     slow.end();
     expect((await slow.answer).statusCode).toBe(200);
-    expect((await fill()).statusCode).toBe(200);
+    expect((await fill(200)).statusCode).toBe(200);
   },
 );
 
