@@ -26,8 +26,8 @@ const LOOK_INTERVAL_MS = 1_000;
 const RETRIEVE_MAX = 3;
 
 /**
- * Looks at every submitted provider batch that is due: one `list` serves many. What the list does not show is asked for
- * by id, as long as there are answers: the rest waits for the next look. Those that have ended are due for ingest at once.
+ * Looks at every submitted provider batch that is due: one `list` serves many. What the list does not show is asked
+ * for by id. Those that have ended are due for ingest at once.
  */
 export async function pollProviderBatches(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant, leases } = deps;
@@ -61,8 +61,7 @@ async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowRep
       polled.push({
         lease,
         move: 'wait',
-        // They are asked for in the order in which they are due, so those that end looks get out of the way of the others.
-        delay_ms: Math.max(settings.poll.poll_interval_ms, silence.retry_after_ms ?? 0) + silence.turn,
+        delay_ms: Math.max(settings.poll.poll_interval_ms, silence.retry_after_ms ?? 0),
         missing: false,
         ...(told ? {} : { error: { reason: silence.reason, told_at: now.toISOString() } }),
       });
@@ -147,22 +146,17 @@ function decide(
   return decideAfterPoll(row, remote, now, deps.settings.poll);
 }
 
-interface Silence extends Unavailable {
-  /** When to ask for it, among those that got no answer: the one that was asked for is the last. */
-  readonly turn: number;
-}
-
 interface Looked {
   readonly seen: ReadonlyMap<string, RemoteBatch>;
   /** Ids of rows for which the provider gave no answer at all, each with what came instead. */
-  readonly unanswered: ReadonlyMap<string, Silence>;
+  readonly unanswered: ReadonlyMap<string, Unavailable>;
   readonly calls: number;
 }
 
 async function look(deps: FlowDeps, claimed: readonly ClaimedProviderBatch[]): Promise<Looked> {
   const { provider, settings } = deps;
   const seen = new Map<string, RemoteBatch>();
-  const unanswered = new Map<string, Silence>();
+  const unanswered = new Map<string, Unavailable>();
   let calls = 0;
   let rest = claimed;
   if (claimed.length > RETRIEVE_MAX) {
@@ -177,32 +171,19 @@ async function look(deps: FlowDeps, claimed: readonly ClaimedProviderBatch[]): P
       if (remote !== undefined) seen.set(batch.id, remote);
     }
     if (listed.unavailable !== null) {
-      const silence = { ...listed.unavailable, turn: 0 };
-      for (const batch of claimed) if (!seen.has(batch.id)) unanswered.set(batch.id, silence);
+      for (const batch of claimed) if (!seen.has(batch.id)) unanswered.set(batch.id, listed.unavailable);
       return { seen, unanswered, calls };
     }
     rest = claimed.filter((batch) => !seen.has(batch.id));
   }
-  const inTurn = rest.toSorted((one, other) => dueAt(one) - dueAt(other));
-  for (const [place, batch] of inTurn.entries()) {
+  for (const batch of rest) {
     if (batch.provider_id === null) continue;
     const answer = await provider.retrieveBatch(batch.provider_id);
     calls += 1;
     if (answer.outcome === 'found') seen.set(batch.id, answer.batch);
-    if (answer.outcome !== 'unavailable') continue;
-    const isLast = isSilent(answer);
-    const others = isLast ? inTurn.slice(place + 1) : [];
-    for (const [turn, { id }] of [...others, batch].entries()) unanswered.set(id, { ...answer, turn });
-    if (isLast) break;
+    else if (answer.outcome === 'unavailable') unanswered.set(batch.id, answer);
   }
   return { seen, unanswered, calls };
-}
-
-const dueAt = ({ next_due_at }: ClaimedProviderBatch): number => next_due_at?.getTime() ?? 0;
-
-/** Whether whoever asks on would only wait: nobody answers, or the provider answers nobody. */
-function isSilent({ status }: Unavailable): boolean {
-  return status === null || status === 429 || status >= 500;
 }
 
 /**

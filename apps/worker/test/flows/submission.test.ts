@@ -1,6 +1,6 @@
 import type {} from '../../../../test/global-setup.ts';
 import { readGauges } from '@nightshift/db';
-import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import { afterEach, beforeEach, expect, inject, test } from 'vitest';
 import { anthropicProvider } from '../../src/provider/anthropic.ts';
 import type { ProviderPort } from '../../src/provider/port.ts';
 import { cancelBatch } from '../../src/flows/cancel-batch.ts';
@@ -137,60 +137,6 @@ test('batches that the list leaves out are asked for by id, and none is taken fo
   house.simulator.control.addRule({ op: 'list', action: { type: 'omit' } });
   const report = await pollProviderBatches(worker);
   expect(report).toMatchObject({ looked_at: 5, calls: 2, lost: 0 });
-});
-
-describe('a look at batches that the list leaves out', () => {
-  const submitFive = async (worker: FlowDeps): Promise<void> => {
-    for (let index = 0; index < 5; index++) {
-      await composeTexts(worker, 1);
-      await submitProviderBatch(worker);
-    }
-    house.simulator.control.addRule({ op: 'list', action: { type: 'lag', ms: 3_600_000 } });
-  };
-
-  test.each([
-    ['is overloaded', { type: 'status', code: 529 }],
-    ['limits the rate', { type: 'status', code: 429, headers: { 'retry-after': '900' } }],
-    ['hangs up', { type: 'dropBefore' }],
-  ] as const)('ends with the first that gets no answer, where the provider %s', async (_how, action) => {
-    const worker = house.worker({ settings: { requests_max: 1 } });
-    await submitFive(worker);
-    house.simulator.control.addRule({ op: 'retrieve', action });
-    const report = await pollProviderBatches(worker);
-    expect(report).toMatchObject({ looked_at: 5, calls: 2, unanswered: 5, lost: 0, warning: true });
-    expect(requestsTo('retrieve')).toHaveLength(1);
-    expect(await house.rows('select distinct state, missing_since, lease_owner from provider_batch')).toEqual(
-      [{ state: 'submitted', missing_since: null, lease_owner: null }],
-    );
-  });
-
-  test('goes on where the answer speaks of one alone', async () => {
-    const worker = house.worker({ settings: { requests_max: 1 } });
-    await submitFive(worker);
-    house.simulator.control.addRule({
-      op: 'retrieve',
-      match: { nth: 1 },
-      action: { type: 'status', code: 400 },
-    });
-    expect(await pollProviderBatches(worker)).toMatchObject({ looked_at: 5, ended: 4, unanswered: 1 });
-  });
-
-  test('asks last for those that got no answer: they hold up no other for ever', async () => {
-    const worker = house.worker({ settings: { requests_max: 1 } });
-    await submitFive(worker);
-    for (const batch_seq of [1, 2]) {
-      const action = { type: 'status', code: 500 } as const;
-      house.simulator.control.addRule({ op: 'retrieve', match: { batch_seq }, action });
-    }
-    for (const ended of [0, 0, 3, 0, 0]) {
-      expect(await pollProviderBatches(worker)).toMatchObject({ ended });
-      await house.rows(`update provider_batch set next_due_at = next_due_at - interval '1 hour'`);
-    }
-    expect(requestsTo('retrieve').map(({ status }) => status)).toEqual([
-      ...[500, 500, 200, 200, 200, 500],
-      ...[500, 500],
-    ]);
-  });
 });
 
 test('B35: a batch that is too large for one body leaves in several, and nothing is lost', async () => {
