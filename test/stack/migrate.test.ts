@@ -98,7 +98,7 @@ test('a migrate step that cannot work says what to do, in a sentence and without
     const refused = migrate(url, `redis://:wrong-one@127.0.0.1:${redis.port}`);
     expect(refused).toMatchObject({
       status: 1,
-      stderr: expect.stringMatching(/^QUEUE_URL .*WRONGPASS.*\n$/),
+      stderr: expect.stringMatching(/^Cannot use the Redis of QUEUE_URL, .*WRONGPASS.*correct the URL.*\n$/),
     });
     expect(refused.stderr).not.toContain('wrong-one');
   } finally {
