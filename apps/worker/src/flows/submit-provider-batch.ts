@@ -176,9 +176,9 @@ async function sendClaimed(
     const taken = await takeOut(deps, lease, deadly, requests);
     return { flow: { ...report, ...taken }, verdict: UNUSED };
   }
-  if (batch.lapses > 0) await noteTried(db, lease);
   const file = await openBodyFile(settings.body_dir);
   try {
+    if (batch.lapses > 0) await noteTried(db, lease);
     const { unsendable, token_samples, batch_ids } = await encodeRequests(deps, batch, requests, file, lease);
     if (unsendable.length > 0) {
       const taken = await takeOut(deps, lease, unsendable, requests);
