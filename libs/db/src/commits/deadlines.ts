@@ -17,8 +17,8 @@ export interface OverdueReport {
 /**
  * Deals with up to `limit` runs past their deadline that wait: `queued` and `ready` ones end as failed for `deadline`,
  * those that wait for their caller are handed to the workers, who make the calls that were approved, answer the others as
- * not made, and end them. Runs at the provider or in a tool end with what comes of that. Locks runs in id order, skipping locked ones (the next look finds
- * them), then conversations. Served by run_by_deadline.
+ * not made, and end them. Runs at the provider or in a tool end with what comes of that. Locks runs in id order, skipping
+ * locked ones (the next look finds them), then conversations. Served by run_by_deadline.
  */
 export async function commitOverdueRuns(
   trx: Tx,
