@@ -73,10 +73,7 @@ export async function submitProviderBatch(deps: FlowDeps): Promise<FlowReport> {
     if (requests === 0)
       return { flow: FLOW, worked: true, provider_batch_id: batch.id, outcome: 'withdrawn' };
     if (batch.lapses >= LAPSES_MAX) {
-      if (requests > 1) {
-        await noteTried(db, lease);
-        return halve(deps, batch, lease, requests);
-      }
+      if (requests > 1) return halve(deps, batch, lease, requests);
       await stepAside(deps, lease);
     }
     const claimed = await claimCredential(db, batch.credential, claimant);

@@ -283,7 +283,7 @@ export async function commitSplit(
     sql`
     with half as (
       update provider_batch
-         set state = ${to}, nonce = ${newNonce}, request_count = ${at}, next_due_at = app_now(),
+         set state = ${to}, nonce = ${newNonce}, request_count = ${at}, next_due_at = app_now(), untried = false,
              lease_until = '-infinity', lease_owner = null
        where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = ${from} and request_count > ${at}
       returning project_id, credential)
