@@ -1,4 +1,4 @@
-import type { ContentBlock } from '../model/content.ts';
+import { isThought, type ContentBlock } from '../model/content.ts';
 import { AUTOMATED_PREFIX, loopAfterWords, REASKS_MAX } from '../rules/loop.ts';
 import { FINISH_TOOL } from '../tools/finish.ts';
 import type { Conduct, ResultDemand } from './conduct.ts';
@@ -20,9 +20,7 @@ export function isBlankText({ type, text }: ContentBlock): boolean {
 
 /** True for an answer that says nothing: thinking and blank text only, or no block at all. */
 export function isEmptyAnswer(content: readonly ContentBlock[]): boolean {
-  return content.every(
-    (block) => isBlankText(block) || block.type === 'thinking' || block.type === 'redacted_thinking',
-  );
+  return content.every((block) => isBlankText(block) || isThought(block));
 }
 
 /**
