@@ -88,7 +88,8 @@ test('a submission that waits too long for a busy row is 503 and may come again'
   await db.destroy();
 });
 
-test('a client that goes before its body is whole is no error of ours: the log says so at info', async () => {
+/** A server of its own, and the lines that it logs. */
+async function listenLogging() {
   const lines: { level: number; msg: string }[] = [];
   const app = buildServer({
     db: api.database.db,
@@ -97,7 +98,11 @@ test('a client that goes before its body is whole is no error of ours: the log s
     model: 'simulator',
     logger: { level: 'info', stream: { write: (line) => lines.push(JSON.parse(line)) } },
   });
-  const address = await app.listen({ host: '127.0.0.1', port: 0 });
+  return { app, address: await app.listen({ host: '127.0.0.1', port: 0 }), lines };
+}
+
+test('a client that goes before its body is whole is no error of ours: the log says so at info', async () => {
+  const { app, address, lines } = await listenLogging();
   for (const path of ['/v1/blocks', '/v1/batches']) {
     for (const length of [{ 'content-length': '100' }, { 'transfer-encoding': 'chunked' }]) {
       lines.length = 0;
@@ -118,15 +123,7 @@ test('a client that goes before its body is whole is no error of ours: the log s
 });
 
 test('what goes wrong here once the client has gone is logged as our error, not as its going', async () => {
-  const lines: { level: number; msg: string }[] = [];
-  const app = buildServer({
-    db: api.database.db,
-    bell: { ring: () => Promise.resolve() },
-    apiKey: API_KEY,
-    model: 'simulator',
-    logger: { level: 'info', stream: { write: (line) => lines.push(JSON.parse(line)) } },
-  });
-  const address = await app.listen({ host: '127.0.0.1', port: 0 });
+  const { app, address, lines } = await listenLogging();
   const waiting = `from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
   const holder = await api.database.pool.connect();
   try {

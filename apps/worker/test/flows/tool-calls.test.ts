@@ -283,14 +283,17 @@ describe('a worker that is stopped in the middle of its calls', () => {
   });
 });
 
+/** Two runs with a call of each kind of side effects. */
+const ONE_OF_EACH = [
+  [['act_once', 'charge']],
+  [
+    ['act_idempotent', 'put'],
+    ['act_none', 'look'],
+  ],
+] as const;
+
 test('results are not lost when the connection is cut before they are committed, and no call is made again', async () => {
-  const batch = await submitCalls([
-    [['act_once', 'charge']],
-    [
-      ['act_idempotent', 'put'],
-      ['act_none', 'look'],
-    ],
-  ]);
+  const batch = await submitCalls(ONE_OF_EACH);
   await untilActing();
   const { tools, done } = world();
   const cut = house.worker({
@@ -321,6 +324,10 @@ const refuse = (table: string, test: string, when = 'insert', errcode = '22P05')
     end $$;
     create trigger arsenic before ${when} on ${table} for each row execute function refuse_${table}()`);
 
+/** What a connection is met with while the database is away. */
+const notConnected = (): Promise<never> =>
+  Promise.reject(Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }));
+
 /** A database of a worker that can be made to restart: so many connections are refused then, and those there are cut. */
 function restartable(onRefusal: () => void = () => undefined) {
   const { pool } = house.database;
@@ -331,7 +338,7 @@ function restartable(onRefusal: () => void = () => undefined) {
       if (refused === refusals) return pool.connect();
       refused += 1;
       onRefusal();
-      return Promise.reject(Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }));
+      return notConnected();
     },
     end: () => Promise.resolve(),
   };
@@ -350,13 +357,7 @@ function restartable(onRefusal: () => void = () => undefined) {
 
 describe('results in hand when the database restarts', () => {
   test('are kept as soon as it answers again, and no call that has ended is in doubt or made again', async () => {
-    const batch = await submitCalls([
-      [['act_once', 'charge']],
-      [
-        ['act_idempotent', 'put'],
-        ['act_none', 'look'],
-      ],
-    ]);
+    const batch = await submitCalls(ONE_OF_EACH);
     await untilActing();
     const { tools, done } = world();
     const { db, restart, refused } = restartable();
@@ -381,7 +382,7 @@ describe('results in hand when the database restarts', () => {
       connect: () => {
         if (held?.signal.aborted === true) at.afterLoss += 1;
         if (!at.isAway || at.afterLoss > 3) return pool.connect();
-        return Promise.reject(Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }));
+        return notConnected();
       },
       end: () => Promise.resolve(),
     };
