@@ -39,6 +39,8 @@ const stampFile = join(modules, '.nightshift-stamp');
 const lock = join(root, '.data', 'install.lock');
 const holder = join(lock, 'holder');
 const nodeHome = join(root, '.data', 'node');
+/** What Node has made of the sources: with it a process of ours is up in half the time. */
+const compileCache = join(root, '.data', 'compile-cache');
 const isWindows = process.platform === 'win32';
 
 const [script, ...scriptArguments] = process.argv.slice(2);
@@ -270,7 +272,8 @@ function isAlive(pid) {
 /** Runs the script as if it had been started itself: same terminal, signals passed on, its exit code ours. */
 async function run(node, commandLine) {
   const path = [dirname(node), bin, process.env.PATH ?? ''].join(delimiter);
-  const child = spawn(node, commandLine, { stdio: 'inherit', env: { ...process.env, PATH: path } });
+  const env = { NODE_COMPILE_CACHE: compileCache, ...process.env, PATH: path };
+  const child = spawn(node, commandLine, { stdio: 'inherit', env });
   const { code, signal, error } = await endOf(child);
   if (error !== undefined) fail(`Cannot run ${node}: ${error.message}`);
   process.exit(code ?? 128 + (constants.signals[signal] ?? 0));

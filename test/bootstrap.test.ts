@@ -38,7 +38,8 @@ beforeEach(() => {
        console.log('waiting ' + process.pid);
      } else if (what === 'die') process.kill(process.pid, 'SIGKILL');
      else {
-       console.log(JSON.stringify({ rest, node: process.version, path: process.env.PATH }));
+       const { PATH: path, NODE_COMPILE_CACHE: cache } = process.env;
+       console.log(JSON.stringify({ rest, node: process.version, path, cache }));
        process.exitCode = Number(what);
      }`,
   );
@@ -46,6 +47,7 @@ beforeEach(() => {
 });
 
 afterEach(() => {
+  vi.unstubAllEnvs();
   for (const child of children) child.kill('SIGKILL');
   rmSync(clone, { recursive: true, force: true });
 });
@@ -274,6 +276,17 @@ test('arguments and exit codes pass through, and the tools of node_modules come 
     dirname(process.execPath),
     join(clone, 'node_modules/.bin'),
   ]);
+});
+
+test.each([
+  ['in .data', undefined, '.data/compile-cache'],
+  ['where the environment says', 'elsewhere', 'elsewhere'],
+])('what Node makes of the sources is kept %s', async (_where, wanted, kept) => {
+  vi.stubEnv('NODE_COMPILE_CACHE', wanted === undefined ? undefined : join(clone, wanted));
+  await bootstrap('0');
+  const { stdout } = await bootstrap('0');
+  expect((JSON.parse(stdout) as { cache: string }).cache).toBe(join(clone, kept));
+  expect(readdirSync(join(clone, kept))).not.toEqual([]);
 });
 
 test('a signal reaches the script, whose exit code counts', async () => {

@@ -140,7 +140,10 @@ async function endOf(child: ChildProcess): Promise<number | null> {
 
 /** What a child may know of this process's environment: no key, no URL that it was not given on purpose. */
 function inherited(): Record<string, string> {
-  const names = ['PATH', 'HOME', 'TMPDIR', 'TEMP', 'LANG', 'TZ', 'SystemRoot', 'NODE_OPTIONS'];
+  const names = [
+    ...['PATH', 'HOME', 'TMPDIR', 'TEMP', 'LANG', 'TZ', 'SystemRoot'],
+    ...['NODE_OPTIONS', 'NODE_COMPILE_CACHE'],
+  ];
   return Object.fromEntries(
     names.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
   );

@@ -44,11 +44,11 @@ function start(
   env: Readonly<Record<string, string>> = {},
   command = [process.execPath, 'scripts/start.ts'],
 ): Service {
-  const { PATH = '', HOME = '' } = process.env;
+  const { PATH = '', HOME = '', NODE_COMPILE_CACHE = '' } = process.env;
   const child = spawn(command[0]!, command.slice(1), {
     cwd: root,
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { PATH, HOME, DATA_DIR: dir, PORT: '0', ...env },
+    env: { PATH, HOME, NODE_COMPILE_CACHE, DATA_DIR: dir, PORT: '0', ...env },
   });
   started.push(child);
   let shown = '';
