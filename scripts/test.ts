@@ -19,14 +19,14 @@ const root = dirname(import.meta.dirname);
 const PEERS = ['dbos', 'pgboss-batch'].map((name) => `bench/engines/${name}.ts`);
 const hasPeers = existsSync(join(root, 'bench/node_modules/.bench-stamp'));
 
-const CHECKS: readonly Check[] = [
+/** Each takes all cores. */
+const CHECKS_OF_PROJECTS: readonly Check[] = [
   { name: 'types of every project', command: ['nx', 'run-many', '-t', 'typecheck', '--parallel=2'] },
-  { name: 'types of scripts and tests', command: ['tsc', '-p', '.'] },
-  {
-    name: `types of the bench${hasPeers ? '' : ', without its packages'}`,
-    command: ['tsc', '-p', hasPeers ? 'bench' : 'bench/without-packages'],
-  },
   { name: 'lint of every project', command: ['nx', 'run-many', '-t', 'lint', '--parallel=2'] },
+];
+
+/** Each takes one core; those that last come first. */
+const CHECKS_OF_THE_REST: readonly Check[] = [
   {
     name: 'lint of scripts, tests and the bench',
     command: [
@@ -35,28 +35,36 @@ const CHECKS: readonly Check[] = [
       ...['apps/**', 'libs/**', ...(hasPeers ? [] : PEERS)].flatMap((path) => ['--ignore-pattern', path]),
     ],
   },
+  { name: 'formatting', command: ['prettier', '--check', '--log-level=warn', '.'] },
+  { name: 'types of scripts and tests', command: ['tsc', '-p', '.'] },
   {
     name: 'import order',
     command: ['depcruise', '--config', '.dependency-cruiser.cjs', 'apps', 'libs', 'scripts', 'test', 'bench'],
   },
-  { name: 'formatting', command: ['prettier', '--check', '--log-level=warn', '.'] },
+  {
+    name: `types of the bench${hasPeers ? '' : ', without its packages'}`,
+    command: ['tsc', '-p', hasPeers ? 'bench' : 'bench/without-packages'],
+  },
 ];
 
 /** The first signal that asked this process to end. */
 let told: NodeJS.Signals | undefined;
-let running: ChildProcess | undefined;
+const running = new Set<ChildProcess>();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
   process.on(signal, () => {
     told ??= signal;
     // Ctrl-C in a terminal reaches the child by itself, and twice would mean "at once".
-    if (signal !== 'SIGINT' || !process.stdin.isTTY) running?.kill(signal);
+    if (signal !== 'SIGINT' || !process.stdin.isTTY) for (const child of running) child.kill(signal);
   });
 
 async function main(filters: string[]): Promise<number> {
   let failedChecks = 0;
   if (filters.length > 0)
     console.log('Only the tests named are run; `npm test` alone runs the static checks too.');
-  else for (const check of CHECKS) if (!(await passes(check))) failedChecks += 1;
+  else {
+    failedChecks += await countFailed(CHECKS_OF_PROJECTS, 1);
+    failedChecks += await countFailed(CHECKS_OF_THE_REST, 2);
+  }
 
   const tests = await runTests(filters);
   endIfTold();
@@ -65,11 +73,24 @@ async function main(filters: string[]): Promise<number> {
   return total.failed === 0 ? 0 : 1;
 }
 
+/** Runs checks, `sideBySide` of them at a time. */
+async function countFailed(checks: readonly Check[], sideBySide: number): Promise<number> {
+  let failed = 0;
+  const left = [...checks];
+  const runOn = async (): Promise<void> => {
+    for (let check = left.shift(); check !== undefined && told === undefined; check = left.shift())
+      if (!(await passes(check))) failed += 1;
+  };
+  await Promise.all(Array.from({ length: sideBySide }, runOn));
+  endIfTold();
+  return failed;
+}
+
 /** Runs a check in silence and shows what it said when it failed. */
 async function passes({ name, command }: Check): Promise<boolean> {
   const started = performance.now();
   const { exitCode, output } = await run(command, 'collect');
-  endIfTold();
+  if (told !== undefined) return false;
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
   console.log(`${exitCode === 0 ? 'ok    ' : 'FAILED'} ${name} (${seconds} s)`);
   if (exitCode !== 0) console.log(`${output.trimEnd()}\n`);
@@ -125,12 +146,13 @@ function run(
       ...environment,
     },
   });
-  running = child;
+  running.add(child);
   const chunks: Buffer[] = [];
   child.stdout?.on('data', (chunk: Buffer) => chunks.push(chunk));
   child.stderr?.on('data', (chunk: Buffer) => chunks.push(chunk));
   return new Promise((settle) => {
     const end = (exitCode: number, output: string): void => {
+      running.delete(child);
       settle({ exitCode, output });
     };
     child.once('error', (error) => end(127, `${program}: ${error.message}`));
@@ -138,7 +160,7 @@ function run(
   });
 }
 
-/** Ends this process if it was told to while the last command ran. */
+/** Ends this process if it was told to while the last commands ran. */
 function endIfTold(): void {
   if (told !== undefined) process.exit(128 + constants.signals[told]);
 }

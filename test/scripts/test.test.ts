@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
+  appendFileSync,
   chmodSync,
   cpSync,
   existsSync,
@@ -16,22 +17,30 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 
 const root = join(import.meta.dirname, '../..');
 
-/** A repository of the script alone, whose tools write their names down and then last. */
-function makeRepository(): { readonly script: string; readonly begun: () => string } {
+/** A repository of the script alone, whose tools write their names down and then last, but for those in `quick`. */
+function makeRepository(quick: readonly string[] = []): {
+  readonly script: string;
+  readonly begun: () => string;
+  /** Has a tool that is quick fail from now on. */
+  readonly fail: (tool: string) => void;
+} {
   const directory = mkdtempSync(join(tmpdir(), 'nightshift-test-'));
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }));
   const copied = ['scripts/test.ts', 'test/reporter.ts', 'package.json'];
   for (const file of copied) cpSync(join(root, file), join(directory, file));
   const calls = join(directory, 'calls');
+  const toolOf = (name: string): string => join(directory, 'node_modules/.bin', name);
   for (const name of ['nx', 'tsc', 'eslint', 'depcruise', 'prettier', 'vitest']) {
-    const tool = join(directory, 'node_modules/.bin', name);
+    const tool = toolOf(name);
     mkdirSync(dirname(tool), { recursive: true });
-    writeFileSync(tool, `#!/bin/sh\necho ${name} >> '${calls}'\nexec sleep 60\n`);
+    const then = quick.includes(name) ? '' : 'exec sleep 60\n';
+    writeFileSync(tool, `#!/bin/sh\necho ${name} >> '${calls}'\n${then}`);
     chmodSync(tool, 0o755);
   }
   return {
     script: join(directory, 'scripts/test.ts'),
     begun: () => (existsSync(calls) ? readFileSync(calls, 'utf8') : ''),
+    fail: (tool) => appendFileSync(toolOf(tool), 'exit 1\n'),
   };
 }
 
@@ -52,3 +61,32 @@ test.each([
     expect(begun()).toBe(`${tool}\n`);
   },
 );
+
+test('SIGTERM ends two checks side by side, and nothing more is started', async () => {
+  const { script, begun } = makeRepository(['nx']);
+  const child = spawn(process.execPath, [script], { stdio: ['ignore', 'ignore', 'inherit'] });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  const tools = (): readonly string[] => begun().trim().split('\n').sort();
+  await vi.waitUntil(() => tools().length === 4, { timeout: 20_000, interval: 10 });
+  child.kill('SIGTERM');
+  expect(await once(child, 'exit')).toEqual([143, null]);
+  expect(tools()).toEqual(['eslint', 'nx', 'nx', 'prettier']);
+});
+
+test('every check is made, two that fail side by side are both counted, and then the tests are run', async () => {
+  const tools = ['nx', 'tsc', 'eslint', 'depcruise', 'prettier', 'vitest'];
+  const { script, begun, fail } = makeRepository(tools);
+  fail('eslint');
+  fail('prettier');
+  const child = spawn(process.execPath, [script], { stdio: ['ignore', 'pipe', 'inherit'] });
+  let said = '';
+  child.stdout.on('data', (chunk: Buffer) => (said += chunk.toString()));
+  expect(await once(child, 'close')).toEqual([1, null]);
+  expect(begun().trim().split('\n').toSorted()).toEqual([...tools, 'nx', 'tsc'].toSorted());
+  expect(said.match(/^FAILED .*(?= \()/gm)?.toSorted()).toEqual([
+    'FAILED formatting',
+    'FAILED lint of scripts, tests and the bench',
+  ]);
+  // The stand-in for vitest counts nothing, which is a failure of its own.
+  expect(said.trim().split('\n').at(-1)).toBe('0 passed, 3 failed, 0 skipped');
+});
