@@ -17,7 +17,7 @@ export const STOP_REASON_DOCS: Readonly<Record<StopReason, StopReasonDoc>> = {
   },
   max_steps: {
     ends_as: 'completed',
-    when: 'The step limit was reached. The calls of the last step were carried out and their results are stored. Failed where nothing was said.',
+    when: 'The step limit was reached. The calls of the last step were carried out and their results are stored. Failed where the last answer was empty: no word and no call.',
   },
   max_tokens: {
     ends_as: 'failed',

@@ -43,6 +43,7 @@ test(
     expect({ errors, code }).toEqual({ errors: '', code: 0 });
     expect(output.match(/^Customer 5 prefers e-mail\.$/gm)).toHaveLength(2);
     expect(output.trimEnd().split('\n').at(-1)).toBe('Customer 5 prefers e-mail.');
+    expect(output.match(/^user: Greet .*$/gm)?.sort()).toEqual(['user: Greet Ada.', 'user: Greet Alan.']);
     expect(output.match(/^\+Customer 5 prefers the phone\.$/gm)).toHaveLength(2);
     for (const [field, value] of Object.entries({
       total: 5,
