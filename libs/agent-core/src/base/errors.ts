@@ -101,7 +101,7 @@ export const ERROR_CATALOGUE = {
 
 export type ErrorCode = keyof typeof ERROR_CATALOGUE;
 
-/** One offending field of a request. `path` is a JSON Pointer into the body, or `?name` for a query parameter. */
+/** One offending field of a request. `path` is a JSON Pointer into the body, `?name` for a query parameter, or the name of a part of the path. */
 export interface FieldError {
   readonly path: string;
   readonly message: string;
