@@ -157,7 +157,13 @@ describe('new caps', () => {
         .executeTakeFirstOrThrow();
       const amount = { cost_nanousd: 250_000_000, output_tokens: 8_192 };
       const reserved = [{ run_id, batch_id, amount }];
-      await commitReservations(trx, id, { reserved, turned_away: [], short_batch_ids: [], paused: [] });
+      await commitReservations(trx, id, {
+        reserved,
+        turned_away: [],
+        left: null,
+        short_batch_ids: [],
+        paused: [],
+      });
     });
     const { status, body: problem } = await patch({ max_cost_usd: 0.2 });
     expect(status).toBe(422);

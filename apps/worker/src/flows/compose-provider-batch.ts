@@ -44,16 +44,17 @@ export async function composeProviderBatch(deps: FlowDeps): Promise<FlowReport> 
     const reserved =
       budgeted_batch_ids.length === 0
         ? null
-        : await reserveBudgets(deps, trx, { ...batch, budgeted_batch_ids });
+        : await reserveBudgets(deps, trx, { ...batch, budgeted_batch_ids, due_for_ms: backlog.oldest_ms });
     await hooks?.('compose.before_commit');
-    return { ...sealed, requests: sealed.requests - (reserved?.taken_out ?? 0), reserved };
+    const { taken_out, left } = reserved ?? { taken_out: 0, left: 0 };
+    return { ...sealed, requests: sealed.requests - taken_out - left, reserved };
   });
   await hooks?.('compose.after_commit');
   if (reserved?.report != null) {
     const { report } = reserved;
     await ringAfterCommit(deps, report, await markFinishedBatches(db, report.ended_batch_ids));
   }
-  const looks = nextLooks(backlog, taken, full);
+  const looks = nextLooks(backlog, taken, full || (reserved?.left ?? 0) > 0);
   if (taken === 0) return { flow: FLOW, worked: false, ...looks };
   if (requests > 0) await bell.ring([{ kind: 'submit', id }]);
   return {
@@ -61,20 +62,22 @@ export async function composeProviderBatch(deps: FlowDeps): Promise<FlowReport> 
     worked: true,
     ...(requests === 0 ? {} : { provider_batch_id: id }),
     requests,
-    ...(reserved === null ? {} : { no_room: reserved.taken_out, paused: reserved.paused }),
+    ...(reserved === null
+      ? {}
+      : { no_room: reserved.taken_out, left: reserved.left, paused: reserved.paused }),
     ...looks,
   };
 }
 
-/** When to look again at a backlog of which runs were taken. */
+/** When to look again at a backlog of which runs were taken: `more` is known to be there, or may be. */
 function nextLooks(
   { runs, next_in_ms }: ReadyBacklog,
   taken: number,
-  full: boolean,
+  more: boolean,
 ): Pick<FlowReport, 'again_in_ms' | 'rest_ms'> {
   // Others hold it all: at once there is nothing else to find.
   if (taken === 0) return { again_in_ms: LOOK_INTERVAL_MS, rest_ms: LOOK_INTERVAL_MS };
-  if (full) return {};
+  if (more) return {};
   // No second look, unless somebody asks for one. What others hold comes back to the backlog if they fail.
   const left = taken < runs ? LOOK_INTERVAL_MS : null;
   const again = Math.min(left ?? Infinity, next_in_ms ?? Infinity);

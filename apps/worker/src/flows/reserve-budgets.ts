@@ -1,5 +1,8 @@
 import {
   admitRuns,
+  BODY_END,
+  BODY_SEPARATOR,
+  BODY_START,
   countMedia,
   decideNoBudget,
   modelPrice,
@@ -42,12 +45,16 @@ import { tallySlot } from './settle-open-steps.ts';
 /** Requests that are encoded at a time to learn their size: fewer where they are long. */
 const PAGE_MAX = 100;
 
+const EMPTY_BODY_BYTES = BODY_START.length + BODY_END.length;
+
 /** What became of the sealed steps of capped batches. */
 export interface Reserved {
   /** Steps that stay. */
   readonly kept: number;
   /** Steps that were taken out: no room for now, or none ever. */
   readonly taken_out: number;
+  /** Steps that were taken out without a look at their batch's room: those before them fill a body. */
+  readonly left: number;
   readonly paused: number;
   readonly report: CommitReport | null;
 }
@@ -56,11 +63,21 @@ export interface Reserved {
  * Reserves the worst that freshly sealed steps of capped batches can cost, in the transaction that seals them, so that
  * `spent + reserved ≤ cap` holds whoever else seals and settles. What a step can cost is measured on the request itself,
  * byte for byte as it will be sent, and on the summary that it may have to become. Steps without room are taken out again.
+ *
+ * No more is measured than makes up one body, for no more can be sent: the steps behind it are taken out, and their runs are
+ * due as they were. The first is looked at whatever its size, so that each call gets on.
  */
 export async function reserveBudgets(
   deps: FlowDeps,
   trx: Tx,
-  sealed: { readonly id: string; readonly nonce: string; readonly budgeted_batch_ids: readonly string[] },
+  sealed: {
+    readonly id: string;
+    readonly project_id: string;
+    readonly nonce: string;
+    readonly budgeted_batch_ids: readonly string[];
+    /** Milliseconds that the runs have been due. */
+    readonly due_for_ms: number;
+  },
 ): Promise<Reserved> {
   const asking = await readAskingRuns(trx, sealed.id, sealed.budgeted_batch_ids);
   const calibrations = await readTokenCalibrations(trx);
@@ -71,7 +88,9 @@ export async function reserveBudgets(
   const short = new Set<string>();
   const paused: { batch_id: string; reason: string }[] = [];
   const sizes = openPageSizes({ db: trx }, sealed.id, (asking.at(-1)?.ordinal ?? 0) + 1);
-  for (let at = 0; at < asking.length;) {
+  let bytes = EMPTY_BODY_BYTES;
+  let behind: readonly AskingRow[] = [];
+  for (let at = 0; at < asking.length && behind.length === 0;) {
     const from = asking[at]?.ordinal ?? 0;
     const to = from + (await sizes.next(from));
     const page = asking.slice(at, at + PAGE_MAX).filter(({ ordinal }) => ordinal < to);
@@ -79,7 +98,14 @@ export async function reserveBudgets(
     waiting.push(...page.filter((run) => short.has(run.batch_id)).map((run) => run.run_id));
     const open = page.filter((run) => !short.has(run.batch_id));
     if (open.length === 0) continue;
-    const runs = await toAskingRuns(deps, trx, sealed, open, calibrations);
+    const runs: AskingRun[] = [];
+    for (const run of await toAskingRuns(deps, trx, sealed, open, calibrations)) {
+      const more = run.bytes + BODY_SEPARATOR.length;
+      if (bytes > EMPTY_BODY_BYTES && bytes + more > deps.settings.body_bytes_max) break;
+      bytes += more;
+      runs.push(run);
+    }
+    if (runs.length < open.length) behind = [...open.slice(runs.length), ...asking.slice(at)];
     const verdict = admitRuns(runs, accounts);
     const batchOf = new Map(open.map((run) => [run.run_id, run.batch_id]));
     for (const { run_id, amount } of verdict.admitted) {
@@ -95,16 +121,21 @@ export async function reserveBudgets(
     }
     paused.push(...verdict.paused);
   }
+  waiting.push(...behind.filter((run) => short.has(run.batch_id)).map((run) => run.run_id));
+  const left = behind.filter((run) => !short.has(run.batch_id)).map((run) => run.run_id);
   const turned_away = [...waiting, ...ended.keys()];
+  const { project_id, due_for_ms } = sealed;
   await commitReservations(trx, sealed.id, {
     reserved,
     turned_away,
+    left: left.length === 0 ? null : { run_ids: left, project_id, first_chunk_id: newId(), due_for_ms },
     short_batch_ids: [...short],
     paused,
   });
   return {
     kept: reserved.length,
     taken_out: turned_away.length,
+    left: left.length,
     paused: paused.length,
     report: ended.size === 0 ? null : await endRuns(trx, ended),
   };
@@ -122,19 +153,24 @@ async function endRuns(trx: Tx, ended: ReadonlyMap<string, string>): Promise<Com
   });
 }
 
-/** What the steps ask for. A request that cannot be built costs nothing: it is never sent. */
+/** A run that asks, and the size of its request. */
+interface SizedRun extends AskingRun {
+  readonly bytes: number;
+}
+
+/** What the steps ask for, in order. A request that cannot be built costs nothing: it is never sent. */
 async function toAskingRuns(
   deps: FlowDeps,
   trx: Tx,
   sealed: { readonly id: string; readonly nonce: string },
   rows: readonly AskingRow[],
   calibrations: Calibrations,
-): Promise<readonly AskingRun[]> {
+): Promise<readonly SizedRun[]> {
   const { prices } = deps.settings;
   const requests = await readRequestsOf(deps, trx, sealed.id, rows);
   const page = [...requests.values()];
   const encode = await openEncoder(deps, trx, sealed.nonce, page);
-  return rows.map((row): AskingRun => {
+  return rows.map((row): SizedRun => {
     const request = requests.get(row.ordinal);
     const size =
       request === undefined
@@ -149,6 +185,7 @@ async function toAskingRuns(
       cost_nanousd: worstCostOf(prices, row, size, output_tokens),
       output_tokens,
       account: { cap: row.cap, spent, reserved: NO_AMOUNT },
+      bytes: size?.bytes ?? 0,
     };
   });
 }

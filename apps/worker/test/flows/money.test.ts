@@ -11,6 +11,7 @@ import {
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import type { SettingsChange } from '../../../simulator/src/index.ts';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
+import type { FlowDeps, FlowReport } from '../../src/flows/deps.ts';
 import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
 import { call, openHouse, type House, type SubmittedRun } from './house.ts';
 
@@ -191,6 +192,116 @@ describe('a cap on a batch', () => {
     expect(await house.rows('select 1 from step where reserved_nanousd is not null')).toEqual([]);
     expect(await house.rows('select 1 from batch_budget')).toEqual([]);
   });
+});
+
+describe('capped requests that do not fit one body', () => {
+  const BODY_BYTES_MAX = 250_000;
+  const DEAR = { cost_nanousd: null, output_tokens: 9_999_999 };
+  const long = (count: number): SubmittedRun[] =>
+    Array.from({ length: count }, (_, index) => ({ input: `${index} ${'long '.repeat(400)}` }));
+
+  /** Composes and sends until nothing is left to compose; says how many requests were encoded to seal them, and what was reported. */
+  async function sendAll(settings: { readonly gather_window_ms?: number } = {}): Promise<{
+    readonly worker: FlowDeps;
+    readonly measured: number;
+    readonly composed: readonly FlowReport[];
+  }> {
+    const worker = house.worker({ settings: { body_bytes_max: BODY_BYTES_MAX, ...settings } });
+    let measured = 0;
+    const measuring: FlowDeps = {
+      ...worker,
+      definitions: {
+        get(db, ids) {
+          measured += ids.length;
+          return worker.definitions.get(db, ids);
+        },
+      },
+    };
+    const composed: FlowReport[] = [];
+    for (;;) {
+      const report = await composeProviderBatch(measuring);
+      if (!report.worked) break;
+      composed.push(report);
+      await submitProviderBatch(worker);
+    }
+    return { worker, measured, composed };
+  }
+
+  test('are measured at most about twice, fill one body after the other, and keep the cap', async () => {
+    const batch = await house.submit(long(600), { cap: DEAR });
+    const { worker, measured, composed } = await sendAll();
+    expect(measured).toBeLessThanOrEqual(2 * 600);
+    expect(composed.length).toBeGreaterThan(4);
+    expect(composed.reduce((sum, { requests }) => sum + Number(requests), 0)).toBe(600);
+    // Each body was filled, and nothing of it was taken back.
+    const sent = await house.rows<{ requests: number; bytes: number }>(
+      'select request_count as requests, body_bytes::int as bytes from provider_batch order by created_at, id',
+    );
+    expect(sent.map(({ requests }) => requests)).toEqual(composed.map(({ requests }) => requests));
+    for (const { bytes } of sent.slice(0, -1)) {
+      expect(bytes).toBeGreaterThan(0.9 * BODY_BYTES_MAX);
+      expect(bytes).toBeLessThanOrEqual(BODY_BYTES_MAX);
+    }
+    expect(await budgetOf(batch.id)).toMatchObject({ room: 'open', reserved_tokens: 600 * 1_024 });
+    await inOrder();
+    await house.drive(worker);
+    expect((await house.runsOf(batch.id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
+    expect(house.simulator.control.ledger().repeated.logical_keys).toBe(0);
+    await inOrder();
+  }, 60_000);
+
+  test('are looked at again at once, and have waited for company already', async () => {
+    await house.submit(long(200), { cap: DEAR });
+    await house.rows(`update run_chunk set next_due_at = app_now() - interval '1 minute'`);
+    const { composed } = await sendAll({ gather_window_ms: 60_000 });
+    expect(composed.length).toBeGreaterThan(1);
+    for (const report of composed.slice(0, -1)) expect(report).not.toHaveProperty('rest_ms');
+    expect(composed.at(-1)).toMatchObject({ rest_ms: 0, left: 0 });
+    expect(composed.reduce((sum, { requests }) => sum + Number(requests), 0)).toBe(200);
+  });
+
+  test('go one by one where each is longer than a body', async () => {
+    const input = 'x'.repeat(2 * BODY_BYTES_MAX);
+    const batch = await house.submit([{ input }, { input }, { input }], { cap: DEAR });
+    const { worker, composed } = await sendAll();
+    expect(composed.map(({ requests, left }) => [requests, left])).toEqual([
+      [1, 2],
+      [1, 1],
+      [1, 0],
+    ]);
+    await inOrder();
+    await house.drive(worker);
+    expect((await house.runsOf(batch.id)).every((run) => run.state === 'completed')).toBe(true);
+  });
+
+  test('hold nothing back of other batches, and those without room wait for it, not for a body', async () => {
+    const poor = await house.submit(long(6), { cap: tokens(2 * 1_024 + 500) });
+    const rich = await house.submit(long(300), { cap: DEAR });
+    const free = await house.submit(long(50));
+    const worker = house.worker({ settings: { body_bytes_max: BODY_BYTES_MAX } });
+    const report = await composeProviderBatch(worker);
+    expect(report).toMatchObject({ no_room: 4 });
+    expect(Number(report['left'])).toBeGreaterThan(0);
+    expect(Number(report['requests'])).toBe(356 - 4 - Number(report['left']));
+    expect(await budgetOf(poor.id)).toMatchObject({ room: 'short', reserved_tokens: 2_048 });
+    expect((await budgetOf(rich.id)).room).toBe('open');
+    const states = (await house.runsOf(free.id)).map((run) => run.state);
+    expect(new Set(states)).toEqual(new Set(['in_flight']));
+    const ordinals = await house.rows<{ ordinal: number }>('select ordinal from step order by ordinal');
+    expect(ordinals.map(({ ordinal }) => ordinal)).toEqual(ordinals.map((_, index) => index));
+    const queued = await house.rows<{ batch_id: string; runs: number; ids: number }>(
+      `select r.batch_id, count(*)::int as runs, count(distinct r.id)::int as ids
+         from run_chunk, unnest(run_ids) as u(id) join run r on r.id = u.id and r.state = 'ready' group by 1`,
+    );
+    expect(queued).toEqual([{ batch_id: rich.id, runs: report['left'], ids: report['left'] }]);
+    await inOrder();
+    await house.drive(worker);
+    for (const { id } of [poor, rich, free]) {
+      expect((await house.runsOf(id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
+    }
+    expect(house.simulator.control.ledger().repeated.logical_keys).toBe(0);
+    await inOrder();
+  }, 60_000);
 });
 
 describe('a cap on a run', () => {

@@ -3,6 +3,7 @@ import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 import { uuidArray } from '../uuid-array.ts';
 import { lockBudgets } from '../locks/lock-budgets.ts';
+import { putTakenOut, type TakenOutRuns } from './run-chunks.ts';
 import { takeOutSteps } from './take-out-steps.ts';
 
 /*
@@ -19,14 +20,16 @@ export interface ReservationVerdict {
   }[];
   /** Runs whose step is taken out again: they wait for room, or end. */
   readonly turned_away: readonly string[];
+  /** Runs whose step is taken out again because others fill the provider batch. Null: none. */
+  readonly left: TakenOutRuns | null;
   /** Batches with runs that wait for room. */
   readonly short_batch_ids: readonly string[];
   readonly paused: readonly { readonly batch_id: string; readonly reason: string }[];
 }
 
 /**
- * Reserves for steps that were sealed in this transaction, takes out the others, whose runs are ready again and in no
- * chunk, and pauses batches at their cap.
+ * Reserves for steps that were sealed in this transaction, takes out the others, whose runs are ready again, in chunks
+ * where they are left and else in none, and pauses batches at their cap.
  *
  * The caller holds the batches, the runs and the budgets (`lockBudgets`). A reservation beyond a cap, which the verdict
  * must not contain, makes the whole transaction fail.
@@ -36,7 +39,7 @@ export async function commitReservations(
   providerBatchId: string,
   verdict: ReservationVerdict,
 ): Promise<void> {
-  const { reserved, turned_away, short_batch_ids, paused } = verdict;
+  const { reserved, turned_away, left, short_batch_ids, paused } = verdict;
   if (reserved.length > 0) {
     const payload = reserved.map(({ run_id, amount }) => ({
       r: run_id,
@@ -65,7 +68,9 @@ export async function commitReservations(
       throw new Error('A reservation would exceed the cap of its batch: nothing is kept.');
     }
   }
-  if (turned_away.length > 0) await takeOutSteps(trx, providerBatchId, turned_away);
+  const out = [...turned_away, ...(left?.run_ids ?? [])];
+  if (out.length > 0) await takeOutSteps(trx, providerBatchId, out);
+  if (left !== null) await putTakenOut(trx, left);
   if (short_batch_ids.length > 0) {
     await sql`update batch_budget set room = 'short' where batch_id = any(${uuidArray(short_batch_ids)}::uuid[])`.execute(
       trx,

@@ -10,9 +10,9 @@ import type { Tx } from '../connect.ts';
 import { lockRunsOf } from '../locks/lock-runs.ts';
 import { shareBatchesOf } from '../locks/lock-sendable.ts';
 import { releaseReservations } from './reservations.ts';
+import { putTakenOut } from './run-chunks.ts';
 import { closeRanks } from './take-out-steps.ts';
 import type { TokenSample } from './token-calibrations.ts';
-import { RUNS_PER_CHUNK } from './run-chunks.ts';
 
 /*
  * The moves of a provider batch up to the provider's answer. Each takes the epoch of the lease and the state that it
@@ -318,11 +318,12 @@ export async function commitUnsealed(
   leadMs = 0,
 ): Promise<number> {
   await shareBatchesOf(trx, lease.id);
-  const held = await sql`
-    select 1 from provider_batch
+  const held = await sql<{ project_id: string }>`
+    select project_id from provider_batch
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'building' for update
   `.execute(trx);
-  if (held.rows.length === 0) throw fenced(lease);
+  if (held.rows[0] === undefined) throw fenced(lease);
+  const { project_id } = held.rows[0];
   await lockRunsOf(trx, lease.id);
   const { rows } = await sql<{
     id: string;
@@ -359,15 +360,7 @@ export async function commitUnsealed(
   );
   const again = rows.filter((row) => row.sendable).map((row) => row.id);
   if (again.length > 0) {
-    // As many as were taken back may be more than one chunk may hold.
-    await sql`
-      insert into run_chunk (id, project_id, kind, run_ids, next_due_at)
-      select case when c.place = 0 then ${newChunkId}::uuid else gen_random_uuid() end, p.project_id, 'ready', c.run_ids, app_now()
-        from provider_batch p,
-             (select (u.place - 1) / ${RUNS_PER_CHUNK} as place, array_agg(u.run_id order by u.place) as run_ids
-                from unnest(${again}::uuid[]) with ordinality as u(run_id, place) group by 1) c
-       where p.id = ${lease.id}::uuid
-    `.execute(trx);
+    await putTakenOut(trx, { first_chunk_id: newChunkId, project_id, run_ids: again, due_for_ms: 0 });
   }
   const count = await closeRanks(trx, lease.id);
   const rejected: ProviderBatchState = transition(providerBatchMachine, 'building', 'reject');

@@ -4,7 +4,7 @@ import { uuidArray } from '../uuid-array.ts';
 
 /**
  * Takes steps out of a provider batch that is still being sealed: their rows vanish, their runs are ready again and in no
- * chunk, and a batch without any step left vanishes too. The caller holds the runs and the provider batch.
+ * chunk yet, and a batch without any step left vanishes too. The caller holds the runs and the provider batch.
  */
 export async function takeOutSteps(
   trx: Tx,
