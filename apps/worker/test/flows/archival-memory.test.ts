@@ -213,6 +213,27 @@ describe('the search of a conversation', () => {
     },
   );
 
+  test.each(['America/New_York', 'Asia/Tokyo'])(
+    'between the first and the last day that can be written, in %s, finds everything',
+    async (timezone) => {
+      const first = await run([{ input: 'My dog is called Rex.', tools: TOOLS, agent: { timezone } }]);
+      const look = (start_date: string, end_date: string) =>
+        call('conversation_search', { query: 'dog', roles: ['assistant'], start_date, end_date });
+      const spans = [
+        look('0001-01-01', '9999-12-31'),
+        look('0000-01-01T00:00:00+14:00', '9999-12-31T23:59:59-12:00'),
+        search('dog', { start_datetime: '9999-12-31T23:59:59-12:00' }),
+      ];
+      const later = await run([{ input: spans.join('\n'), agent_id: first.agent_ids[0] ?? '' }]);
+      const answers = await answersOf(later);
+      expect(answers.map(contents)).toEqual([
+        ['Understood: My dog is called Rex.'],
+        ['Understood: My dog is called Rex.'],
+        [],
+      ]);
+    },
+  );
+
   test('finds what was said by user and assistant, not what tools said', async () => {
     const first = await run([{ input: 'My dog is called Rex.', tools: TOOLS }]);
     const later = await run([

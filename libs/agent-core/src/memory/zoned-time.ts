@@ -2,31 +2,39 @@ const DATE = /^(\d{4})-(\d{2})-(\d{2})$/;
 const DATE_TIME =
   /^(\d{4})-(\d{2})-(\d{2})[T ](\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?(Z|[+-]\d{2}:?\d{2})?$/i;
 const DAY_MS = 86_400_000;
+/** What JavaScript and the database write alike: years of four digits. */
+const FIRST_MS = Date.parse('0001-01-01T00:00:00Z');
+const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z');
+/** No zone had changed its offset by then. */
+const UNCHANGED_MS = Date.UTC(1000, 0, 1);
 
 /** Which end of a span of time a text names: a bare date is its whole day. */
 export type SpanEnd = 'start' | 'end';
 
 /**
  * The moment that an ISO 8601 date or time names; without an offset it is read in `timeZone` (IANA). A date alone is
- * the first or the last millisecond of that day there. Null for any other text, and for days that no month has.
+ * the first or the last millisecond of that day there. A moment before the year 1 or after 9999 UTC is the nearest that
+ * is not. Null for any other text, and for days that no month has.
  */
 export function parseZonedTime(text: string, timeZone: string, end: SpanEnd): Date | null {
+  const at = momentMs(text, timeZone, end);
+  return at === null ? null : new Date(Math.min(Math.max(at, FIRST_MS), LAST_MS));
+}
+
+function momentMs(text: string, timeZone: string, end: SpanEnd): number | null {
   const trimmed = text.trim();
   const date = DATE.exec(trimmed);
   if (date !== null) {
     const midnight = localMs(date.slice(1, 4), []);
     if (midnight === null) return null;
-    return end === 'start'
-      ? zonedDate(midnight, timeZone)
-      : new Date(zonedDate(midnight + DAY_MS, timeZone).getTime() - 1);
+    return end === 'start' ? zonedMs(midnight, timeZone) : zonedMs(midnight + DAY_MS, timeZone) - 1;
   }
   const time = DATE_TIME.exec(trimmed);
   if (time === null) return null;
   const [, year = '', month = '', day = '', hour = '', minute = '', second, fraction, offset] = time;
   const local = localMs([year, month, day], [hour, minute, second ?? '0', (fraction ?? '0').slice(0, 3)]);
   if (local === null) return null;
-  if (offset === undefined) return zonedDate(local, timeZone);
-  return new Date(local - offsetMs(offset));
+  return offset === undefined ? zonedMs(local, timeZone) : local - offsetMs(offset);
 }
 
 /** A wall clock's reading as if it were UTC, in milliseconds; null where no clock shows it. */
@@ -35,11 +43,11 @@ function localMs(date: readonly string[], time: readonly string[]): number | nul
   const [hour = 0, minute = 0, second = 0] = time.slice(0, 3).map(Number);
   const ms = Number((time[3] ?? '0').padEnd(3, '0'));
   if (hour > 23 || minute > 59 || second > 59) return null;
-  const at = Date.UTC(year, month - 1, day, hour, minute, second, ms);
-  const read = new Date(at);
-  return read.getUTCMonth() === month - 1 && read.getUTCDate() === day && read.getUTCFullYear() === year
-    ? at
-    : null;
+  const read = new Date(0);
+  // `Date.UTC` takes the years up to 99 for those of the last century.
+  read.setUTCFullYear(year, month - 1, day);
+  if (read.getUTCMonth() !== month - 1 || read.getUTCDate() !== day) return null;
+  return read.setUTCHours(hour, minute, second, ms);
 }
 
 function offsetMs(offset: string): number {
@@ -52,15 +60,16 @@ function offsetMs(offset: string): number {
  * The moment at which clocks of the zone show `local`. Of an hour that they show twice the first one is meant; one that
  * they skip is read as if they had not.
  */
-function zonedDate(local: number, timeZone: string): Date {
+function zonedMs(local: number, timeZone: string): number {
   const before = local - zoneOffsetMs(local - DAY_MS, timeZone);
   const after = local - zoneOffsetMs(local + DAY_MS, timeZone);
   const earlier = Math.min(before, after);
-  return new Date(earlier + zoneOffsetMs(earlier, timeZone) === local ? earlier : Math.max(before, after));
+  return earlier + zoneOffsetMs(earlier, timeZone) === local ? earlier : Math.max(before, after);
 }
 
 /** How far clocks of the zone are ahead of UTC at a moment; 0 for a zone that is not known. */
-function zoneOffsetMs(at: number, timeZone: string): number {
+function zoneOffsetMs(moment: number, timeZone: string): number {
+  const at = Math.max(moment, UNCHANGED_MS);
   const parts = formatOf(timeZone)
     .formatToParts(at)
     .map(({ type, value }) => [type, Number(value)] as const);
