@@ -21,7 +21,7 @@ import {
   type RunToDecide,
   type Tx,
 } from '@nightshift/db';
-import { diff3Merge, diffIndices } from 'node-diff3';
+import { diff3MergeRegions, diffIndices } from 'node-diff3';
 import { NO_DRAFTS, openDrafts } from './held-drafts.ts';
 import { labelsInUse, mayRename } from './labels-in-use.ts';
 import { answerStoreCalls } from './store-calls.ts';
@@ -44,7 +44,7 @@ export interface RunWithCalls {
 }
 
 const NONE_KNOWN: KnownLabels = new Map();
-const DIFF3: Diff3 = { diff3Merge, diffIndices };
+const DIFF3: Diff3 = { diff3MergeRegions, diffIndices };
 /** Tools that may make, give up or rename blocks, which concerns the agent as a whole. */
 const REARRANGING: ReadonlySet<string> = new Set([
   'memory',

@@ -11,19 +11,19 @@ export interface Diff3 {
     readonly buffer1: readonly [number, number];
     readonly buffer2Content: readonly string[];
   }[];
-  diff3Merge(
+  diff3MergeRegions(
     ours: string[],
     original: string[],
     theirs: string[],
-    options: { readonly excludeFalseConflicts: boolean },
-  ): readonly {
-    readonly ok?: readonly string[];
-    readonly conflict?: {
-      readonly a: readonly string[];
-      readonly o: readonly string[];
-      readonly b: readonly string[];
-    };
-  }[];
+  ): readonly (
+    | { readonly stable: true; readonly bufferContent: readonly string[] }
+    | {
+        readonly stable: false;
+        readonly aContent: readonly string[];
+        readonly oContent: readonly string[];
+        readonly bContent: readonly string[];
+      }
+  )[];
 }
 
 export type Merged =
@@ -49,15 +49,29 @@ export function mergeThreeWay(base: string, current: string, mine: string, diff3
   const [original, theirs, ours, head, tail] = trimCommon(...texts);
   if (workOf(original, theirs) + workOf(original, ours) > WORK_MAX) return { ok: false, lines: [] };
   const merged: string[] = [...head];
-  for (const { ok, conflict } of diff3.diff3Merge(theirs, original, ours, { excludeFalseConflicts: true })) {
-    if (ok !== undefined) for (const line of ok) merged.push(line);
-    if (conflict === undefined) continue;
-    const settled = mergeTouching([...conflict.o], [...conflict.a], [...conflict.b], diff3);
-    if (settled === null) return { ok: false, lines: conflict.o };
-    for (const line of settled) merged.push(line);
+  for (const region of diff3.diff3MergeRegions(theirs, original, ours)) {
+    if (region.stable) {
+      append(merged, region.bufferContent);
+      continue;
+    }
+    const { aContent, oContent, bContent } = region;
+    const settled = areSame(aContent, bContent)
+      ? aContent
+      : mergeTouching([...oContent], [...aContent], [...bContent], diff3);
+    if (settled === null) return { ok: false, lines: oContent };
+    append(merged, settled);
   }
-  for (const line of tail) merged.push(line);
+  append(merged, tail);
   return { ok: true, value: merged.join('\n') };
+}
+
+/** Line by line: a call does not take as many arguments as a text may have lines. */
+function append(lines: string[], more: readonly string[]): void {
+  for (const line of more) lines.push(line);
+}
+
+function areSame(some: readonly string[], others: readonly string[]): boolean {
+  return some.length === others.length && some.every((line, index) => line === others[index]);
 }
 
 /** An empty text has no lines, so that two agents may both begin it. */
@@ -113,7 +127,8 @@ function mergeTouching(original: string[], theirs: string[], ours: string[], dif
   const merged: string[] = [];
   let at = 0;
   const take = (change: Change, lines: readonly string[]): void => {
-    merged.push(...original.slice(at, change.from), ...lines);
+    append(merged, original.slice(at, change.from));
+    append(merged, lines);
     at = change.to;
   };
   for (;;) {
@@ -134,7 +149,7 @@ function mergeTouching(original: string[], theirs: string[], ours: string[], dif
       pending.ours.shift();
     }
   }
-  merged.push(...original.slice(at));
+  append(merged, original.slice(at));
   return merged;
 }
 

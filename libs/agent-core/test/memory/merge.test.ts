@@ -61,6 +61,24 @@ describe('merging two changes of a text', () => {
     const text = join(lines);
     expect(merge(text, `${text}\nx`, `${text}\ny`)).toBe(`${text}\nx\ny`);
   });
+
+  describe('of more lines than a call takes arguments', () => {
+    const many = join(Array.from({ length: 200_000 }, (_, index) => `line ${index}`));
+    test.each<[string, string, string, string, string]>([
+      ['inserted by one of them', 'p\nb\nq', 'P\nb\nq', `p\nb\n${many}\nq`, `P\nb\n${many}\nq`],
+      [
+        'inserted by both alike',
+        'p\nb\nc\nq',
+        `P\nb\n${many}\nc\nq`,
+        `p\nb\n${many}\nc\nQ`,
+        `P\nb\n${many}\nc\nQ`,
+      ],
+      ['inserted by both at one place', 'a', `a\nx\n${many}`, `a\n${many}\ny`, `a\nx\n${many}\n${many}\ny`],
+    ])('%s, loses none', (_what, base, current, mine, expected) => {
+      // Not `toBe`, which would print them.
+      expect(merge(base, current, mine) === expected).toBe(true);
+    });
+  });
 });
 
 type Edit = readonly [index: number, kind: string];
