@@ -38,6 +38,11 @@ export function measureJson(text: string, max: JsonMeasure): JsonMeasure {
   return { depth: deepest, values };
 }
 
+/** True for a JSON text that nests deeper than what is stored. Reads no further than to there. */
+export function nestsTooDeep(text: string): boolean {
+  return measureJson(text, { depth: JSON_DEPTH_MAX, values: Infinity }).depth > JSON_DEPTH_MAX;
+}
+
 /** Where the string ends that begins at a quote of a JSON text: at its other quote, or with the text. */
 export function endOfString(text: string, begin: number): number {
   for (let i = begin + 1; i < text.length; i++) {

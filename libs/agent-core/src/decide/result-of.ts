@@ -1,4 +1,4 @@
-import type { Json } from '../base/json.ts';
+import { JSON_DEPTH_MAX, nestsTooDeep, type Json } from '../base/json.ts';
 import type { ContentBlock } from '../model/content.ts';
 import { findInexactText } from '../tools/finish.ts';
 import type { ResultDemand } from './conduct.ts';
@@ -9,13 +9,14 @@ export type ReadResult =
 
 const FENCE = '```';
 
-/** Reads the typed result from the texts of an answer: JSON, perhaps in a code fence, that its schema takes. */
+/** Reads the typed result from the texts of an answer: JSON, perhaps in a code fence, that can be stored and that its schema takes. */
 export function resultOf(content: readonly ContentBlock[], demand: ResultDemand): ReadResult {
   const said = content
     .map(({ type, text }) => (type === 'text' && typeof text === 'string' ? text : ''))
     .join('')
     .trim();
   const json = unfenced(said);
+  if (nestsTooDeep(json)) return { ok: false, message: `it nests deeper than ${JSON_DEPTH_MAX} levels` };
   let result: Json;
   try {
     result = JSON.parse(json) as Json;

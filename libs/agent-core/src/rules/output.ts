@@ -1,4 +1,4 @@
-import { isJsonObject, type Json } from '../base/json.ts';
+import { isJsonObject, nestsTooDeep, type Json } from '../base/json.ts';
 
 /**
  * The child that a conditional rule's mapping names for a tool's result, or null. Keys came as JSON, so all are text:
@@ -16,9 +16,11 @@ export function childForResult(
 
 /**
  * What a result says: the `message` of Letta's package (`{"status", "message", "time"}`; a client tool's answer may
- * come in it), nothing for another object, a scalar that is written as JSON, or else the text itself.
+ * come in it), nothing for another object, a scalar that is written as JSON, or else the text itself,
+ * also of JSON that nests deeper than what is stored.
  */
 function outputOf(result: string): Json {
+  if (nestsTooDeep(result)) return result;
   let parsed: unknown;
   try {
     parsed = JSON.parse(result);

@@ -99,6 +99,21 @@ describe('a whole number too long to be kept to its last digit', () => {
   });
 });
 
+describe('an answer in words that nests deeper than what is stored', () => {
+  const bare = conductOf(definition({ result_format: { schema: TREE }, finish: false }));
+  const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
+
+  test.each([129, 3_000, 7_000, 1_000_000])('%i deep, is no result: the model is asked again', (depth) => {
+    const { run, messages } = say(bare, nested(depth));
+    expect(run).toMatchObject({ state: 'ready' });
+    expect(messages[1]?.content_json).toContain('it nests deeper than 128 levels');
+  });
+
+  test('is taken up to there', () => {
+    expect(say(bare, nested(128)).run).toMatchObject({ state: 'completed' });
+  });
+});
+
 describe('the tool finish', () => {
   test('ends the run with what it is given', () => {
     for (const result of [null, 'text', { n: 1 }, [1]]) {

@@ -133,6 +133,15 @@ describe('a conditional rule', () => {
     expect(allowed(makeRules(conditional('a', mapping)), ['a'], result)).toEqual(expected);
   });
 
+  test('takes a result that nests deeper than what is stored for plain text', () => {
+    const nested = (depth: number) => `{"message":${'['.repeat(depth)}${']'.repeat(depth)}}`;
+    const [deep, deeper] = [nested(128), nested(20_000)];
+    const rules = makeRules(conditional('a', { [deep]: 'b', [deeper]: 'c' }));
+    expect(allowed(rules, ['a'], deep)).toEqual(['b']);
+    expect(allowed(rules, ['a'], deeper)).toEqual(['c']);
+    expect(allowed(rules, ['a'], nested(20_001))).toEqual(tools);
+  });
+
   test('binds directly after its tool alone', () => {
     const rules = makeRules(conditional('a', { x: 'b' }, { require_output_mapping: true }));
     expect(allowed(rules, [])).toEqual(tools);
