@@ -52,7 +52,9 @@ function allowedBy(
 }
 
 function without(available: ReadonlySet<string>, names: readonly string[]): ReadonlySet<string> {
-  return new Set([...available].filter((name) => !names.includes(name)));
+  const left = new Set(available);
+  for (const name of names) left.delete(name);
+  return left;
 }
 
 function isUsedUp(
