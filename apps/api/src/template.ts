@@ -1,10 +1,10 @@
 import { NightshiftError, toStorableText } from '@nightshift/agent-core';
-import { Liquid, type Template } from 'liquidjs';
+import { Liquid, type Context, type Emitter, type Template } from 'liquidjs';
 import { actWithin } from './act-within.ts';
 
 /** Milliseconds that parsing may take, which for very many tags grows with their square. */
 const PARSE_MS_MAX = 2_000;
-/** What one fill-in may take of memory, in characters and list items together. */
+/** What one fill-in may take of memory, in characters and list items together, those of what it writes among them. */
 const RENDER_MEMORY_MAX = 16_000_000;
 
 /** Tags that read other templates: there are none. */
@@ -30,13 +30,36 @@ function makeEngine(): Liquid {
     ownPropertyOnly: true,
     templates: {},
     memoryLimit: RENDER_MEMORY_MAX,
-    // Structures would print as [object Object], and lists without anything between their items.
-    outputEscape: (value: unknown) =>
-      typeof value === 'object' && value !== null ? JSON.stringify(value) : value,
-  } as ConstructorParameters<typeof Liquid>[0]);
+  });
   for (const name of FOREIGN_TAGS) Reflect.deleteProperty(liquid.tags, name);
   for (const name of EXPRESSION_FILTERS) Reflect.deleteProperty(liquid.filters, name);
+  const { renderer } = liquid;
+  const renderTemplates = renderer.renderTemplates.bind(renderer);
+  // The engine makes an emitter for the text and for each capture, and counts nothing of what they hold.
+  renderer.renderTemplates = (templates, context, emitter = countedEmitter(context)) =>
+    renderTemplates(templates, context, emitter);
   return liquid;
+}
+
+/** Takes what is written to it from the memory of the fill-in, before it is held. */
+function countedEmitter({ memoryLimit }: Context): Emitter {
+  return {
+    buffer: '',
+    write(value: string | number | boolean | object | null | undefined) {
+      const text = typeof value === 'object' ? toJson(value, memoryLimit) : String(value ?? '');
+      memoryLimit.use(text.length);
+      this.buffer += text;
+    },
+  };
+}
+
+/** Structures would print as [object Object], and lists without anything between their items. */
+function toJson(value: object | null, memoryLimit: Context['memoryLimit']): string {
+  if (value === null) return '';
+  return JSON.stringify(value, (key, part: unknown) => {
+    memoryLimit.use(key.length + (typeof part === 'string' ? part.length : 1));
+    return part;
+  });
 }
 
 /**

@@ -78,6 +78,12 @@ describe('a template', () => {
       { a: [{ x: 1 }, { x: 2 }] },
       '[{"x":1}] {"x":2}',
     ],
+    [
+      'structures print as JSON whatever writes them',
+      '{{ a | raw }}{% echo a %}{% cycle a %}',
+      { a: [1, 2] },
+      '[1,2][1,2][1,2]',
+    ],
     ['NUL is dropped', '{{ a }}', { a: 'x\u0000y' }, 'xy'],
   ])('%s', async (_name, input, variables, text) => {
     const { body } = await one(input, variables);
@@ -112,12 +118,11 @@ describe('a result is found by custom_id', () => {
 });
 
 /** Two equal lists of 2^26 lists each, told in few words. */
-const COMPARISON = [
+const LISTS = [
   "{% assign none = '' | split: '' %}{% assign a = none %}{% assign b = none %}",
   ...Array<string>(26).fill(
     '{% assign a = none | push: a | push: a %}{% assign b = none | push: b | push: b %}',
   ),
-  '{% if a == b %}x{% endif %}',
 ].join('');
 
 describe('a template that cannot be filled in stores nothing', () => {
@@ -183,6 +188,25 @@ describe('a template that cannot be filled in stores nothing', () => {
       '/inputs/0/variables',
       /limit exceeded/,
     ],
+    ...(
+      [
+        ['a text', '{% for i in (1..20) %}{{ a }}{% endfor %}', 'x'.repeat(1_000_000)],
+        [
+          'a text that is captured',
+          '{% capture b %}{% for i in (1..20) %}{{ a }}{% endfor %}{% endcapture %}b',
+          'x'.repeat(1_000_000),
+        ],
+        ['a list', '{% for i in a %}{{ a }}{% endfor %}', Array<string>(200).fill('x'.repeat(1_000))],
+        ['a list beside no escape', '{% for i in a %}{{ a | raw }}{% endfor %}', Array(5_000).fill('x')],
+        ['a list of lists that hold each other twice', `${LISTS}{{ a }}`, 'x'],
+      ] as const
+    ).map(([what, input, a]): [string, () => object, number, string, RegExp] => [
+      `${what} that is written over and over`,
+      () => ({ template: { agent_id, input }, inputs: [{ custom_id: 'x', variables: { a } }] }),
+      422,
+      '/inputs/0/variables',
+      /limit exceeded/,
+    ]),
     [
       'a filter that follows a long path for each of many elements',
       () => ({
@@ -195,7 +219,7 @@ describe('a template that cannot be filled in stores nothing', () => {
     ],
     [
       'a comparison of lists that hold each other twice',
-      () => ({ template: { agent_id, input: COMPARISON }, inputs: [good] }),
+      () => ({ template: { agent_id, input: `${LISTS}{% if a == b %}x{% endif %}` }, inputs: [good] }),
       422,
       '/inputs/0/variables',
       /more than 2 s/,
