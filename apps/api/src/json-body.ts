@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import { findInexact, JSON_DEPTH_MAX, measureJson, NightshiftError, pointerTo } from '@nightshift/agent-core';
 import { holdMore } from './body-budget.ts';
 import type { App } from './context.ts';
@@ -17,14 +18,19 @@ const VALUE_BYTES = 32;
 export const BODY_BYTES_TOGETHER_MAX = 2 * BATCH_BODY_LIMIT_BYTES;
 
 /**
- * Accepts `application/json` and nothing else. Nesting and values are measured before anything is built, and the values
- * held with the body; `__proto__` and the like are errors; so is a number that would lose digits, because no id is altered in
- * silence. An empty body counts as none: clients send `content-type` with bodiless requests too.
+ * Accepts `application/json` in UTF-8 and nothing else. Nesting and values are measured before anything is built, and the values
+ * held with the body; `__proto__` and the like are errors; so are bytes that are no text and a number that would lose digits,
+ * because nothing is altered in silence. An empty body counts as none: clients send `content-type` with bodiless requests too.
  */
 export function acceptJsonOnly(app: App): void {
   app.removeAllContentTypeParsers();
   const parse = app.getDefaultJsonParser('error', 'error');
-  app.addContentTypeParser<string>('application/json', { parseAs: 'string' }, (request, body, done) => {
+  app.addContentTypeParser<Buffer>('application/json', { parseAs: 'buffer' }, (request, bytes, done) => {
+    if (!isUtf8(bytes)) {
+      done(new NightshiftError('validation_failed', 'The body is not UTF-8, as JSON has to be.'));
+      return;
+    }
+    const body = bytes.toString();
     const valuesMax =
       request.routeOptions.bodyLimit > BODY_LIMIT_BYTES ? BATCH_BODY_VALUES_MAX : BODY_VALUES_MAX;
     const { depth, values } = measureJson(body, { depth: JSON_DEPTH_MAX, values: valuesMax });

@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import { measureJson } from '@nightshift/agent-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BATCH_BODY_VALUES_MAX } from '../src/json-body.ts';
@@ -124,6 +125,37 @@ describe('a body', () => {
     const answer = await api.call('POST', '/v1/blocks/', '{"label":');
     expect([answer.status, answer.body.code]).toEqual([422, 'validation_failed']);
     expect(answer.body.detail).toMatch(/^The body is not JSON: Unexpected end of JSON input\. /);
+  });
+
+  test.each([
+    ['another encoding', 'caf\u00e9'],
+    ['a character cut in its middle', '\u00f0\u009f\u0098'],
+    ['half a surrogate pair', '\u00ed\u00a0\u0080'],
+  ])('that is not UTF-8 is 422, and nothing of it is stored: %s', async (_name, value) => {
+    const label = 'no UTF-8';
+    const answer = await api.app.inject({
+      method: 'POST',
+      url: '/v1/blocks/',
+      headers: { authorization: `Bearer ${API_KEY}`, 'content-type': 'application/json' },
+      payload: Buffer.from(JSON.stringify({ label, value }), 'latin1'),
+    });
+    expect([answer.statusCode, answer.json<{ code: string }>().code]).toEqual([422, 'validation_failed']);
+    expect(answer.json<{ detail: string }>().detail).toMatch(/^The body is not UTF-8, as JSON has to be\. /);
+    expect((await api.call('GET', `/v1/blocks?label=${encodeURIComponent(label)}`)).body).toEqual([]);
+  });
+
+  test('keeps every character of UTF-8, also where its bytes come apart', async () => {
+    const value = 'é€😀\ufffd\u2028';
+    const [head, tail] = [`{"label":"UTF-8","value":"`, `"}`].map((text) => Buffer.from(text));
+    const bytes = Buffer.from(value);
+    const parts = [head!, ...Array.from(bytes, (_, at) => bytes.subarray(at, at + 1)), tail!];
+    const answer = await api.app.inject({
+      method: 'POST',
+      url: '/v1/blocks/',
+      headers: { authorization: `Bearer ${API_KEY}`, 'content-type': 'application/json' },
+      payload: Readable.from(parts),
+    });
+    expect([answer.statusCode, answer.json<{ value: string }>().value]).toEqual([200, value]);
   });
 
   test('that nests too deep is 400, before it is built', async () => {
