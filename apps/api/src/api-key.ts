@@ -1,5 +1,5 @@
-import { randomInt } from 'node:crypto';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { randomInt, randomUUID } from 'node:crypto';
+import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
@@ -20,18 +20,32 @@ export interface KeptKey {
 export async function keepApiKey(dataDir: string): Promise<KeptKey> {
   const path = join(dataDir, 'api-key');
   await mkdir(dataDir, { recursive: true });
+  const kept = await readKey(path);
+  if (kept !== null) return { key: kept, path, isNew: false };
   const key = `ns_${Array.from({ length: KEY_LENGTH }, () => BASE62.charAt(randomInt(BASE62.length))).join('')}`;
+  // Whole before it has its name: whoever finds it there finds all of it.
+  const draft = `${path}.${randomUUID()}`;
   try {
-    await writeFile(path, `${key}\n`, { mode: 0o600, flag: 'wx' });
+    await writeFile(draft, `${key}\n`, { mode: 0o600, flag: 'wx' });
+    await link(draft, path);
     return { key, path, isNew: true };
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
-    return { key: await readKey(path), path, isNew: false };
+  } finally {
+    await rm(draft, { force: true });
   }
+  return keepApiKey(dataDir);
 }
 
-async function readKey(path: string): Promise<string> {
-  const key = (await readFile(path, 'utf8')).trim();
+/** The key of a file; null where there is none. */
+async function readKey(path: string): Promise<string | null> {
+  let key: string;
+  try {
+    key = (await readFile(path, 'utf8')).trim();
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  }
   if (/^\S{16,}$/.test(key)) return key;
   throw new Error(`${path} holds no API key: delete it, and the next start makes a new one.`);
 }

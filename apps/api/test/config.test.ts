@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SHIPPED_PRICES } from '@nightshift/agent-core';
@@ -69,6 +69,15 @@ describe('the kept key', () => {
     expect(kept[0]!.key).toMatch(/^ns_[0-9A-Za-z]{43}$/);
     expect((await stat(join(dataDir, 'api-key'))).mode & 0o777).toBe(0o600);
     expect((await readFile(join(dataDir, 'api-key'), 'utf8')).trim()).toBe(kept[0]!.key);
+  });
+
+  test('is found whole or not at all by another that starts at the same time', async () => {
+    for (let round = 0; round < 200; round++) {
+      const dataDir = join(directory, `${round}`);
+      const [one, other] = await Promise.all([keepApiKey(dataDir), keepApiKey(dataDir)]);
+      expect(other.key).toBe(one.key);
+      expect(await readdir(dataDir)).toEqual(['api-key']);
+    }
   });
 
   test('that is damaged is an error that says what to do', async () => {
