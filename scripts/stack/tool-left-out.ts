@@ -1,6 +1,9 @@
-/** What a line of a worker's log says of a tool module that cannot be used, or of a folder of them; undefined for other lines. */
+/**
+ * What a line of a worker's log says of a tool module that cannot be used, of a folder of them, or of tools whose modules are
+ * missing; undefined for other lines.
+ */
 export function toolLeftOut(line: string): string | undefined {
-  if (!line.includes('left out')) return undefined;
+  if (!line.includes('left out') && !line.includes('register-tools')) return undefined;
   let said: Readonly<Record<string, unknown>> | null;
   try {
     said = JSON.parse(line) as Readonly<Record<string, unknown>> | null;
@@ -8,7 +11,9 @@ export function toolLeftOut(line: string): string | undefined {
     return undefined;
   }
   if (said?.['msg'] !== 'tool module left out' && said?.['flow'] !== 'register-tools') return undefined;
-  const { file, reason } = said;
+  const { file, reason, tools } = said;
+  if (typeof tools === 'string')
+    return `Tools: agents have ${tools}, of which TOOLS_DIR holds no usable module: their calls fail.`;
   if (typeof file !== 'string' || typeof reason !== 'string') return undefined;
   return `Tools: ${file} is left out: ${reason}`;
 }

@@ -390,6 +390,31 @@ test.each(['info', 'error', 'silent'])(
   },
 );
 
+test('the terminal and the log name a tool that agents have and whose module is gone', async () => {
+  const tools = join(dir, 'tools');
+  await mkdir(tools);
+  for (const name of ['gone', 'unused'])
+    await writeFile(
+      join(tools, `${name}.ts`),
+      `export const description = 'Answers.';
+       export const parameters = { type: 'object' };
+       export const run = () => null;`,
+    );
+  const before = start({ TOOLS_DIR: tools });
+  const client = clientOf(await untilUp(before));
+  await client.post('/v1/agents/', { name: 'Ann', model: 'anthropic/claude-haiku-4-5', tools: ['gone'] });
+  expect(before.shown()).not.toMatch(/^Tools: /m);
+  await end(before);
+
+  const after = start({ WORKERS: '2', LOG_LEVEL: 'error' });
+  await untilUp(after);
+  expect(after.shown().match(/^Tools: .*$/gm)).toEqual([
+    'Tools: agents have gone, of which TOOLS_DIR holds no usable module: their calls fail.',
+  ]);
+  const log = readFileSync(join(dir, 'logs/worker-1.log'), 'utf8');
+  expect(log).toMatch(/"level":40,.*"flow":"register-tools",.*"outcome":"missing","tools":"gone"/);
+});
+
 test('with HOST the service comes up there, and says where', async () => {
   const url = await untilUp(start({ HOST: '127.0.0.2' }));
   expect(new URL(url).hostname).toBe('127.0.0.2');

@@ -84,7 +84,11 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
   function putBack(call: QueuedCall): void {
     const queue = queueOf(call.toolName);
     if (queue.tool === undefined) {
-      endWaiting(call, 'failed', `there is no tool named '${call.toolName}'`);
+      endWaiting(
+        call,
+        'failed',
+        `Tool not found: ${call.toolName}. It has no module here any more; go on without it.`,
+      );
       return;
     }
     queue.waiting.push(call);

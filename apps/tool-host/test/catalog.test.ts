@@ -114,7 +114,7 @@ test('after a reload new code runs, removed tools are gone, and calls under way 
   expect(outcomes.map((outcome) => outcome.result)).toEqual([
     'after',
     'new',
-    "there is no tool named 'leaving'",
+    'Tool not found: leaving. It has no module here any more; go on without it.',
   ]);
   expect((await underWay)[0]?.result).toBe('before');
 });

@@ -305,7 +305,10 @@ describe('the process of the host', () => {
     await refused;
     const { outcomes } = (await running.catch((error: unknown) => error)) as ToolHostUnavailableError;
     expect(outcomes).toHaveLength(102);
-    expect(outcomes[0]).toMatchObject({ status: 'failed', result: "there is no tool named 'no_such_tool'" });
+    expect(outcomes[0]).toMatchObject({
+      status: 'failed',
+      result: 'Tool not found: no_such_tool. It has no module here any more; go on without it.',
+    });
     expect(outcomes[1]).toMatchObject({ status: 'crashed', started: true });
     expect(outcomes[101]).toMatchObject({ status: 'crashed', started: false });
   });

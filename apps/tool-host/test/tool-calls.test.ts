@@ -109,7 +109,7 @@ describe('a request that cannot be run', () => {
       callOf('echo', { text: 'good' }),
     ]);
     expect(outcomes.map((outcome) => outcome.error)).toEqual([
-      "there is no tool named 'no_such_tool'",
+      'Tool not found: no_such_tool. It has no module here any more; go on without it.',
       'arguments must be a JSON object',
       'arguments must be a JSON object',
       'arguments must be a JSON object',

@@ -57,10 +57,10 @@ const starting = startWorker(config, {
   tools,
   log: {
     report: (report) => {
-      // Of a tool that is left out whoever starts the worker hears as of a module that is.
-      if (report['alarm'] === true)
-        (report.flow === 'register-tools' ? always : log).error(report, report.flow);
-      else if (report['warning'] === true) log.warn(report, report.flow);
+      // Of a tool that is left out or missing whoever starts the worker hears as of a module that is.
+      const teller = report.flow === 'register-tools' ? always : log;
+      if (report['alarm'] === true) teller.error(report, report.flow);
+      else if (report['warning'] === true) teller.warn(report, report.flow);
       else log.info(report, report.flow);
     },
     failure: (flow, error) => {

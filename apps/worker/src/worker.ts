@@ -1,5 +1,13 @@
 import type { ToolManifest } from '@nightshift/tool-host';
-import { connect, declareAnswerer, inTransaction, releaseAllLeases, type Database } from '@nightshift/db';
+import {
+  connect,
+  declareAnswerer,
+  DEFAULT_PROJECT_ID,
+  inTransaction,
+  readMissingModuleTools,
+  releaseAllLeases,
+  type Database,
+} from '@nightshift/db';
 import { listen, openBell } from '@nightshift/queue';
 import { checkRedis } from '@nightshift/services';
 import type pg from 'pg';
@@ -59,6 +67,18 @@ export async function startWorker(config: WorkerConfig, parts: WorkerParts): Pro
       tool,
       file,
       reason,
+    });
+  }
+  const held = parts.tools.listTools().map(({ name }) => name);
+  const missing = await readMissingModuleTools(db, DEFAULT_PROJECT_ID, held);
+  if (missing.length > 0) {
+    parts.log.report({
+      flow: 'register-tools',
+      worked: true,
+      warning: true,
+      outcome: 'missing',
+      tools: missing.join(', '),
+      reason: 'agents have tools of which this worker has no usable module; their calls fail',
     });
   }
   const bell = await openBell({

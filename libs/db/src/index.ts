@@ -115,6 +115,7 @@ export {
   findTools,
   listAgentTools,
   listTools,
+  readMissingModuleTools,
   readTool,
   readToolsOfAgents,
   type AgentToolRow,

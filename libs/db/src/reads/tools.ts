@@ -111,6 +111,24 @@ export async function readToolsOfAgents(
   return rows;
 }
 
+/**
+ * The names of the module tools that agents have and `present` does not hold, by name. Index: unique (project, name),
+ * `agent_tool_by_tool`.
+ */
+export async function readMissingModuleTools(
+  db: Database,
+  projectId: string,
+  present: readonly string[],
+): Promise<readonly string[]> {
+  const { rows } = await sql<{ readonly name: string }>`
+    select t.name from tool t
+    where t.project_id = ${projectId} and t.kind = 'module' and not t.name = any(${[...present]}::text[])
+      and exists (select from agent_tool k where k.tool_id = t.id)
+    order by t.name
+  `.execute(db);
+  return rows.map(({ name }) => name);
+}
+
 /** A page of one agent's tools by age. */
 export async function listAgentTools(db: Database, agentId: string, page: Page): Promise<Listed<ToolRow>> {
   const keyset = await toKeyset(db, page, 'tool', 't');
