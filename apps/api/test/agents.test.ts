@@ -136,6 +136,8 @@ describe('creating an agent', () => {
         temperature: 0.5,
         thinking: { type: 'enabled', budget_tokens: 1024 },
         effort: 'high',
+        verbosity: 'low',
+        strict: false,
       },
       name: "Anna's über-agent 2",
       description: 'd',
@@ -322,6 +324,13 @@ describe('creating an agent', () => {
     ['a bad name', { model, name: 'a/b' }, 422, '/name'],
     ['an unknown type', { model, agent_type: 'robot' }, 422, '/agent_type'],
     ['a misspelt field', { model, tool: ['memory_rethink'] }, 422, '/tool'],
+    [
+      'a misspelt field of a block',
+      { model, memory_blocks: [{ label: 'a', value: '', conflict_polcy: 'reject' }] },
+      422,
+      '/memory_blocks/0/conflict_polcy',
+    ],
+    ['a misspelt model setting', { model, model_settings: { thinkng: {} } }, 422, '/model_settings/thinkng'],
     ['the name of a tool with a NUL', { model, tools: ['memory_rethink\0'] }, 422, '/tools/0'],
     ['a rule without type', { model, tool_rules: [{ tool_name: 'x' }] }, 422, '/tool_rules/0/type'],
     [

@@ -74,6 +74,7 @@ describe('submitting', () => {
   test('takes messages with roles, parts, names and otids, and Letta fields that mean nothing here', async () => {
     const agent_id = await createAgent(api);
     const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'AAAA' } };
+    const detailed = { ...image, source: { ...image.source, detail: 'high' } };
     const { body } = await submit([
       {
         agent_id,
@@ -84,7 +85,9 @@ describe('submitting', () => {
         messages: [
           {
             role: 'user',
-            content: [{ type: 'text', text: 'Look:', signature: null }, image],
+            content: [{ type: 'text', text: 'Look:', signature: null }, detailed],
+            batch_item_id: null,
+            group_id: null,
             otid: 'o-1',
             name: 'Ann',
           },
@@ -255,6 +258,20 @@ describe('a batch that cannot be accepted stores nothing', () => {
       '/requests/0/max_steps',
     ],
     ['a misspelt field', (good) => ({ requests: [{ ...good, max_step: 5 }] }), 422, '/requests/0/max_step'],
+    [
+      'a misspelt field of a message',
+      (good) => ({
+        requests: [{ ...good, input: null, messages: [{ role: 'user', content: 'x', nme: 'Ann' }] }],
+      }),
+      422,
+      '/requests/0/messages/0/nme',
+    ],
+    [
+      'a field of a content part that is not known',
+      (good) => ({ requests: [{ ...good, input: [{ type: 'text', text: 'x', cache_control: {} }] }] }),
+      422,
+      '/requests/0/input/0/cache_control',
+    ],
     [
       'a client tool without a name',
       (good) => ({ requests: [{ ...good, client_tools: [{}] }] }),

@@ -48,6 +48,41 @@ describe('a block', () => {
     expect((await api.call('DELETE', `/v1/blocks/${block.id}`)).status).toBe(404);
   });
 
+  test('refuses a field that is not known by its name, and changes nothing', async () => {
+    const misspelt = await api.call('POST', '/v1/blocks/', {
+      label: 'a',
+      value: 'b',
+      conflict_polcy: 'reject',
+    });
+    expect(misspelt.status).toBe(422);
+    expect(misspelt.body.errors).toEqual([{ path: '/conflict_polcy', message: 'is not known here' }]);
+    const agent = await createAgent(api, { memory_blocks: [{ label: 'a', value: 'b' }] });
+    const path = `/v1/agents/${agent}/core-memory/blocks/a`;
+    const before = (await api.call('GET', path)).body;
+    for (const at of [path, `/v1/blocks/${before.id}`]) {
+      const { status, body } = await api.call('PATCH', at, { vlaue: 'c' });
+      expect([status, body.errors]).toEqual([422, [{ path: '/vlaue', message: 'is not known here' }]]);
+    }
+    expect((await api.call('GET', path)).body).toEqual(before);
+  });
+
+  test("takes the fields that Letta's clients may send and that mean nothing here", async () => {
+    const ofLetta = {
+      base_template_id: null,
+      deployment_id: null,
+      entity_id: null,
+      preserve_on_migration: true,
+      project_id: null,
+      template_id: null,
+      template_name: null,
+    };
+    const block = await create({ label: 'a', value: 'b', ...ofLetta });
+    expect(block).toMatchObject({ label: 'a', value: 'b', preserve_on_migration: null });
+    const { body } = await api.call('PATCH', `/v1/blocks/${block.id}`, { value: 'c', ...ofLetta });
+    expect(body).toMatchObject({ value: 'c', revision: 2 });
+    await createAgent(api, { memory_blocks: [{ label: 'a', value: 'b', ...ofLetta }] });
+  });
+
   test.each(['constructor', 'toString', 'valueOf', '__proto__', 'hasOwnProperty'])(
     'may be labelled %s, which JavaScript knows of every object',
     async (label) => {

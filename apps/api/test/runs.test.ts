@@ -385,3 +385,22 @@ describe('what a run did', () => {
     });
   });
 });
+
+test("the caller's answer to a call may not have a field that is not known, but those of Letta", async () => {
+  const path = `/v1/runs/run-${UNKNOWN_UUID}/tool-results`;
+  const result = {
+    type: 'tool',
+    tool_call_id: 'a',
+    tool_return: 'x',
+    status: 'success',
+    stdout: [],
+    stderr: null,
+  };
+  const denial = { type: 'approval', tool_call_id: 'b', approve: false };
+  const misspelt = await api.call('POST', path, { approvals: [result, { ...denial, resaon: 'No.' }] });
+  expect([misspelt.status, misspelt.body.errors]).toEqual([
+    422,
+    [{ path: '/approvals/1/resaon', message: 'is not known here' }],
+  ]);
+  expect((await api.call('POST', path, { approvals: [result, denial] })).status).toBe(404);
+});

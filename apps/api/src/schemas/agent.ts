@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { blockInput, blockResponse } from './block.ts';
 import { compactionSettings } from './compaction.ts';
 import { wireId } from './ids.ts';
+import { ignored } from './ignored.ts';
 import { responseFormat } from './response-format.ts';
 import { hasNoControls, storedName } from './text.ts';
 import { toolResponse } from './tool.ts';
@@ -25,7 +26,8 @@ const record = z.record(z.string(), z.unknown());
 const outputTokens = z.int().min(1).max(300_000);
 const contextWindow = z.int().min(1).max(10_000_000);
 
-const modelSettings = z.looseObject({
+/** Those of Letta for Anthropic. What stands in `thinking` is the provider's to know. */
+const modelSettings = z.strictObject({
   provider_type: z.literal('anthropic', 'must be anthropic: the provider of the message batches').nullish(),
   max_output_tokens: outputTokens.nullish(),
   parallel_tool_calls: z.boolean().nullish(),
@@ -38,8 +40,11 @@ const modelSettings = z.looseObject({
     ),
   effort: z.enum(['low', 'medium', 'high', 'max']).nullish().describe('Sent as output_config.effort.'),
   temperature: z.number().nullish().describe('Echoed, never sent: the provider refuses it.'),
+  verbosity: z.unknown().optional().describe('Echoed, never sent.'),
+  strict: z.unknown().optional().describe('Echoed, never sent.'),
 });
 
+/** Letta's older form of the settings: what a server answered of itself is sent back, so its other fields are left alone. */
 const llmConfig = z.looseObject({
   model: z.string().nullish(),
   handle: z.string().nullish(),
@@ -49,9 +54,6 @@ const llmConfig = z.looseObject({
   max_tokens: outputTokens.nullish(),
   parallel_tool_calls: z.boolean().nullish(),
 });
-
-/** What Letta's clients may send and nothing here acts on. */
-const ignored = z.unknown().optional().describe('Of Letta; means nothing here.');
 
 /** What create and update have in common; `null` counts as left out. Fields that Letta does not know either are refused. */
 const agentFields = {

@@ -2,6 +2,7 @@ import { ISSUES_MAX, listOf, toStorableText } from '@nightshift/agent-core';
 import { z } from 'zod';
 import { durationNs } from './duration.ts';
 import { wireId } from './ids.ts';
+import { ignored } from './ignored.ts';
 import { moment } from './moment.ts';
 import { sharedResponseFormat } from './response-format.ts';
 import { hasNoControls, hasNoCredentials, storedName } from './text.ts';
@@ -33,12 +34,17 @@ const runCaps = {
 /** Text with a visible character. */
 const someText = z.string().regex(/[^\s\p{Cc}]/u, 'must not be empty');
 
-const textPart = z.object({ type: z.literal('text'), text: someText });
-const imagePart = z.object({
+const textPart = z.strictObject({ type: z.literal('text'), text: someText, signature: ignored });
+const imagePart = z.strictObject({
   type: z.literal('image'),
   source: z.discriminatedUnion('type', [
-    z.object({ type: z.literal('base64'), media_type: z.string().min(1), data: z.string().min(1) }),
-    z.object({
+    z.strictObject({
+      type: z.literal('base64'),
+      media_type: z.string().min(1),
+      data: z.string().min(1),
+      detail: ignored,
+    }),
+    z.strictObject({
       type: z.literal('url'),
       url: z.url({ protocol: /^https?$/, error: 'must be an http(s) URL' }),
     }),
@@ -47,9 +53,9 @@ const imagePart = z.object({
 export const contentPart = z.discriminatedUnion('type', [textPart, imagePart]);
 const content = z.union([someText, listOf(contentPart, CONTENT_PARTS_MAX).min(1, 'must not be empty')]);
 
-/** One input message. Its other fields are Letta's and mean nothing here. */
+/** One input message. Fields that Letta does not know either are refused. */
 const messageInput = z
-  .object({
+  .strictObject({
     type: z.literal('message', 'must be message: approvals are answered elsewhere than in a batch').nullish(),
     role: z
       .enum(['user', 'assistant', 'system'])
@@ -57,6 +63,9 @@ const messageInput = z
     content,
     name: z.string().max(200).nullish(),
     otid: z.string().max(200).nullish().describe("The caller's own id of the message; kept."),
+    batch_item_id: ignored,
+    group_id: ignored,
+    sender_id: ignored,
   })
   .meta({ id: 'MessageCreate' });
 

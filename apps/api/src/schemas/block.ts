@@ -5,6 +5,7 @@ import {
   listOf,
 } from '@nightshift/agent-core';
 import { z } from 'zod';
+import { ignored } from './ignored.ts';
 import { storedName, trimmedName } from './text.ts';
 
 const label = trimmedName(100);
@@ -12,8 +13,8 @@ const charLimit = z.int().min(1).max(2_000_000_000);
 const metadata = z.record(z.string(), z.unknown());
 const tags = listOf(storedName(255), 100);
 
-/** A block as a caller describes it; `null` counts as left out. */
-export const blockInput = z.object({
+/** A block as a caller describes it; `null` counts as left out. Fields that Letta does not know either are refused. */
+export const blockInput = z.strictObject({
   label,
   value: z.string().nullish().describe('Text; null is the empty text.'),
   limit: charLimit.nullish().describe(`Characters the value may hold; default ${BLOCK_CHAR_LIMIT_DEFAULT}.`),
@@ -31,6 +32,13 @@ export const blockInput = z.object({
   is_template: z.boolean().nullish(),
   hidden: z.boolean().nullish(),
   tags: tags.nullish(),
+  base_template_id: ignored,
+  deployment_id: ignored,
+  entity_id: ignored,
+  preserve_on_migration: ignored,
+  project_id: ignored,
+  template_id: ignored,
+  template_name: ignored,
 });
 export type BlockInput = z.output<typeof blockInput>;
 

@@ -1,21 +1,24 @@
 import { listOf } from '@nightshift/agent-core';
 import { z } from 'zod';
+import { ignored } from './ignored.ts';
 
 const toolCallId = z.string().min(1).max(300);
 
 /** What a caller says of one call, in the shapes of Letta's approvals. */
 const callerAnswer = z.discriminatedUnion('type', [
-  z.object({
+  z.strictObject({
     type: z.literal('approval'),
     tool_call_id: toolCallId,
     approve: z.boolean(),
     reason: z.string().max(10_000).nullish().describe('Told to the model when the call is denied.'),
   }),
-  z.object({
+  z.strictObject({
     type: z.literal('tool'),
     tool_call_id: toolCallId,
     tool_return: z.string().max(1_000_000).describe('What the model reads as the result.'),
     status: z.enum(['success', 'error']),
+    stderr: ignored,
+    stdout: ignored,
   }),
 ]);
 export type CallerAnswerInput = z.output<typeof callerAnswer>;

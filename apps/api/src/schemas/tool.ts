@@ -22,7 +22,7 @@ const returnCharLimit = z.int().min(1).max(1_000_000);
 const tags = listOf(storedName(255), 100);
 const npmRequirements = listOf(z.object({ name: z.string(), version: z.string().nullish() }), 500);
 
-/** A tool as a caller uploads it. Unlike other bodies, unknown fields are refused, as in Letta. */
+/** A tool as a caller uploads it. Unknown fields are refused, as in Letta. */
 export const toolInput = z.strictObject({
   source_code: z.string(),
   source_type: z.string().nullish(),

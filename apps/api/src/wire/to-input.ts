@@ -66,10 +66,13 @@ export function toMessages(request: Pick<RequestInput, 'input' | 'messages'>): r
   }));
 }
 
-/** Content as the provider has it. */
+/** Content as the provider has it: it refuses what only Letta knows of a part. */
 function toBlocks(content: string | readonly ContentPart[]): readonly ContentBlock[] {
   if (typeof content === 'string') return [{ type: 'text', text: content }];
-  return content.map((part) =>
-    part.type === 'text' ? { type: 'text', text: part.text } : { type: 'image', source: part.source },
-  );
+  return content.map((part) => {
+    if (part.type === 'text') return { type: 'text', text: part.text };
+    if (part.source.type === 'url') return { type: 'image', source: part.source };
+    const { type, media_type, data } = part.source;
+    return { type: 'image', source: { type, media_type, data } };
+  });
 }
