@@ -450,6 +450,7 @@ describe('a large batch', () => {
       payload: '{}',
     });
     expect(answer.statusCode).toBe(413);
+    expect(answer.json().detail).toMatch(/^The body is larger than the 256 MiB that this route takes\. /);
   });
 });
 

@@ -20,6 +20,8 @@ function failure(code: string, message = 'select secret from agent'): Error {
   return Object.assign(new Error(message), { code });
 }
 
+const bodyLimit = (): number => 1024;
+
 describe('what went wrong below', () => {
   test.each([
     ['23505', 409, 'conflict', null],
@@ -38,7 +40,7 @@ describe('what went wrong below', () => {
     ['ECONNREFUSED', 503, 'database_unreachable', 1],
     ['42703', 500, 'internal', null],
   ])('%s is answered %i, without its text', (code, status, name, retryAfterSeconds) => {
-    const answer = answerOf(failure(code));
+    const answer = answerOf(failure(code), bodyLimit);
     expect(answer).toMatchObject({ status, code: name, retryAfterSeconds });
     expect(JSON.stringify(answer)).not.toContain('secret');
   });
@@ -48,12 +50,12 @@ describe('what went wrong below', () => {
     'timeout exceeded when trying to connect',
     'Query read timeout',
   ])('a connection that is lost without a code is 503: %s', (message) => {
-    expect(answerOf(new Error(message)).code).toBe('database_unreachable');
+    expect(answerOf(new Error(message), bodyLimit).code).toBe('database_unreachable');
   });
 
   test('an error that only the log should see is 500', () => {
-    expect(answerOf(new NightshiftError('fenced', 'lease')).status).toBe(500);
-    expect(answerOf('thrown text').status).toBe(500);
+    expect(answerOf(new NightshiftError('fenced', 'lease'), bodyLimit).status).toBe(500);
+    expect(answerOf('thrown text', bodyLimit).status).toBe(500);
   });
 });
 

@@ -198,13 +198,14 @@ describe('a body', () => {
     expect((await api.call('POST', '/v1/blocks/', body)).status).toBe(422);
   });
 
-  test('beyond the limit of its route is 413', async () => {
+  test('beyond the limit of its route is 413, and is told the limit', async () => {
     const answer = await api.call(
       'POST',
       '/v1/blocks/',
       JSON.stringify({ label: 'a', value: 'x'.repeat(17_000_000) }),
     );
     expect([answer.status, answer.body.code]).toEqual([413, 'payload_too_large']);
+    expect(answer.body.detail).toMatch(/^The body is larger than the 16 MiB that this route takes\. /);
   });
 
   test.each([

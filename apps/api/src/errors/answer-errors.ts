@@ -13,7 +13,7 @@ const GONE = toAnswer(
 export function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   // A body that nobody reads, such as none, counts as aborted though it was whole.
   const isGone = request.raw.readableAborted && !request.raw.complete;
-  const answer = isGone ? GONE : answerOf(error);
+  const answer = isGone ? GONE : answerOf(error, () => request.routeOptions.bodyLimit);
   if (isGone) request.log.info({ err: error }, 'client_gone');
   else if (answer.status >= 500) request.log.error({ err: error }, answer.code);
   send(request, reply, answer);

@@ -3,8 +3,11 @@ import type { FastifyError } from 'fastify';
 import { INTERNAL, toAnswer, type ErrorAnswer } from './problem.ts';
 import { toFieldErrors } from './field-errors.ts';
 
-/** What to answer for anything that was thrown. Texts of the database and of libraries stay inside. */
-export function answerOf(error: unknown): ErrorAnswer {
+/**
+ * What to answer for anything that was thrown. Texts of the database and of libraries stay inside. `bodyLimit` says how many
+ * bytes the route takes.
+ */
+export function answerOf(error: unknown, bodyLimit: () => number): ErrorAnswer {
   if (error instanceof NightshiftError) return toAnswer(error);
   if (!(error instanceof Error)) return INTERNAL;
   const { validation, validationContext, code } = error as Partial<FastifyError>;
@@ -12,7 +15,7 @@ export function answerOf(error: unknown): ErrorAnswer {
     return toAnswer(validationError(toFieldErrors(validation, validationContext)));
   }
   const known = KNOWN[code ?? ''] ?? KNOWN[(code ?? '').slice(0, 2)];
-  if (known !== undefined) return toAnswer(known());
+  if (known !== undefined) return toAnswer(known(bodyLimit));
   return LOST_CONNECTION.test(error.message) ? toAnswer(away()) : INTERNAL;
 }
 
@@ -39,13 +42,18 @@ const away = (): NightshiftError =>
 const unstorable = (what: string): NightshiftError =>
   new NightshiftError('validation_failed', `The request holds ${what} that the database cannot hold.`);
 
+const MIB = 1024 * 1024;
+
 /** What pg says, without a code, of a connection that it lost or could not get. */
 const LOST_CONNECTION = /^(Connection terminated|timeout exceeded when trying to connect|Query read timeout)/;
 
 /** By Fastify's codes, Node's, and PostgreSQL's SQLSTATEs or their classes. */
-const KNOWN: Readonly<Record<string, () => NightshiftError>> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: () =>
-    new NightshiftError('payload_too_large', 'The body is too large for this route.'),
+const KNOWN: Readonly<Record<string, (bodyLimit: () => number) => NightshiftError>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: (bodyLimit) =>
+    new NightshiftError(
+      'payload_too_large',
+      `The body is larger than the ${bodyLimit() / MIB} MiB that this route takes.`,
+    ),
   FST_ERR_CTP_INVALID_MEDIA_TYPE: () =>
     new NightshiftError('unsupported_media_type', 'The content type of the body is not application/json.'),
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: () =>
