@@ -58,11 +58,27 @@ test('an error is one JSON body that says what, where and what next', async () =
 });
 
 test('unknown routes are 404, wrong methods 405 with the right ones', async () => {
-  expect((await api.call('GET', '/v1/nothing')).status).toBe(404);
+  const unknown = await api.call('GET', '/v1/nothing');
+  expect([unknown.status, unknown.body.code]).toEqual([404, 'unknown_path']);
+  expect(unknown.body.detail).toBe('There is no GET /v1/nothing. See GET /openapi.json for the paths.');
   const wrong = await api.call('DELETE', '/v1/messages/batches');
   expect(wrong.status).toBe(405);
   expect(wrong.headers.allow).toBe('GET, HEAD, POST');
   expect((await api.call('PUT', `/v1/agents/agent-${UNKNOWN_UUID}/`)).status).toBe(405);
+});
+
+test.each([
+  ['GET', '/v1/batches/estimate'],
+  ['HEAD', '/v1/batches/estimate/'],
+  ['PATCH', '/v1/messages/batches/estimate/?x=1'],
+  ['DELETE', '/v1/batches/estimate'],
+] as const)('%s %s is 405: a path that has a name is no id', async (method, url) => {
+  const { statusCode, headers } = await api.app.inject({
+    method,
+    url,
+    headers: { authorization: `Bearer ${API_KEY}` },
+  });
+  expect([statusCode, headers.allow]).toEqual([405, 'POST']);
 });
 
 test.each([

@@ -22,19 +22,21 @@ export function answerError(error: unknown, request: FastifyRequest, reply: Fast
 /** Makes every error one body; see `problem.ts`. What has no route is answered at once, its body unread: nobody asked its key. */
 export function answerErrors(app: App): void {
   app.setErrorHandler(answerError);
-  const methodsOf = rememberRoutes(app);
+  const { methodsOf, isNamed } = rememberRoutes(app);
   const answerNotFound = (request: FastifyRequest, reply: FastifyReply): void => {
     const methods = methodsOf(request.url);
     if (methods.length > 0) void reply.header('allow', methods.join(', '));
     const error =
       methods.length > 0
         ? new NightshiftError('method_not_allowed', `${pathOf(request.url)} takes ${methods.join(', ')}.`)
-        : new NightshiftError('not_found', `There is no ${request.method} ${pathOf(request.url)}.`);
+        : new NightshiftError('unknown_path', `There is no ${request.method} ${pathOf(request.url)}.`);
     send(request, reply, toAnswer(error));
   };
   app.setNotFoundHandler(answerNotFound);
   app.addHook('preParsing', (request, reply, payload, done) => {
-    if (request.is404) answerNotFound(request, reply);
+    // The name of a path is no id, though the router takes it for one where the path has not this method.
+    const isMistaken = request.routeOptions.url?.includes(':') === true && isNamed(request.url);
+    if (request.is404 || isMistaken) answerNotFound(request, reply);
     else done(null, payload);
   });
 }
@@ -56,21 +58,39 @@ function pathOf(url: string): string {
   return url.split('?', 1)[0] ?? url;
 }
 
-/** Learns every route from now on, and says which methods a URL has. */
-function rememberRoutes(app: App): (url: string) => readonly string[] {
+interface Routes {
+  /** The methods that a URL has; where its path has a name of its own, those of that. */
+  readonly methodsOf: (url: string) => readonly string[];
+  /** Whether the path of a URL is a route to the letter. */
+  readonly isNamed: (url: string) => boolean;
+}
+
+/** Learns every route from now on. */
+function rememberRoutes(app: App): Routes {
   const routes: { readonly pattern: RegExp; readonly method: string }[] = [];
+  const named = new Map<string, string[]>();
   app.addHook('onRoute', (route) => {
     const parts = route.url
       .split('/')
       .map((part) => (part.startsWith(':') ? '[^/]+' : part.replaceAll('.', '\\.')));
+    const path = unslashed(route.url);
     for (const method of [route.method].flat()) {
       routes.push({ pattern: new RegExp(`^${parts.join('/')}/?$`), method });
+      if (!path.includes(':')) named.set(path, [...(named.get(path) ?? []), method]);
     }
   });
-  return (url) => {
-    const path = pathOf(url);
-    return [
-      ...new Set(routes.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method)),
-    ].sort();
+  return {
+    methodsOf: (url) => {
+      const path = pathOf(url);
+      const methods =
+        named.get(unslashed(path)) ??
+        routes.filter(({ pattern }) => pattern.test(path)).map(({ method }) => method);
+      return [...new Set(methods)].sort();
+    },
+    isNamed: (url) => named.has(unslashed(pathOf(url))),
   };
+}
+
+function unslashed(path: string): string {
+  return path.endsWith('/') ? path.slice(0, -1) : path;
 }

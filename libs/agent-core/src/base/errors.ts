@@ -23,6 +23,7 @@ export const ERROR_CATALOGUE = {
     next: 'Send the key as `Authorization: Bearer <key>`; `npm start` prints it.',
   },
   not_found: { status: 404, title: 'Not found', next: 'Check the id; lists show what exists.' },
+  unknown_path: { status: 404, title: 'Unknown path', next: 'See GET /openapi.json for the paths.' },
   method_not_allowed: {
     status: 405,
     title: 'Method not allowed',
