@@ -36,7 +36,8 @@ const CHUNK_CHARS_MAX = 4_000_000;
  *
  * The stream may break, repeat or stop early: the guard refuses what is applied, and the batch is `ingested` only when
  * every step that was sent has left `sealed`. Otherwise it is streamed again from the top; steps that complete passes
- * keep missing are settled as missing.
+ * keep missing are settled as missing. What was adopted, and is gone or has passed without a line that proves it, settles
+ * nothing: it was not ours, and ours is searched for again.
  *
  * A line that ends every worker, or blocks it for longer than its lease, is found by that: a chunk's worth of lines is applied in
  * ever smaller chunks, at last one by one, each noted before it is tried, and the one that is the cause is put aside.
@@ -57,9 +58,16 @@ export async function ingestResults(deps: FlowDeps): Promise<FlowReport> {
     if (linesAfterLapses(batch.lapses, settings.chunk_lines) === 1) await stepAside(deps, lease);
     const isAdopted = (await readOpenDoubts(db)).some((doubt) => doubt.provider_batch_id === batch.id);
     const pass = await streamOnce(deps, batch, lease, isAdopted);
-    if (pass.foreign) {
-      await inTransaction(db, (trx) => commitDisproved(trx, lease));
-      return { ...report, outcome: 'not ours', provider_id: batch.provider_id };
+    const isMissing = pass.missing && (await missingForTooLong(deps, batch));
+    const gone = pass.archived || isMissing || (pass.ended && batch.streams + 1 >= settings.streams_max);
+    if (pass.foreign || (gone && !pass.proven)) {
+      await inTransaction(db, (trx) => commitDisproved(trx, lease, 'ended'));
+      return {
+        ...report,
+        outcome: 'not ours',
+        provider_id: batch.provider_id,
+        ...(pass.foreign ? {} : { reason: pass.reason, warning: true }),
+      };
     }
     await hooks?.('ingest.before_end');
     if (pass.complete && (await inTransaction(db, (trx) => commitIngested(trx, lease, pass.refused)))) {
@@ -72,8 +80,6 @@ export async function ingestResults(deps: FlowDeps): Promise<FlowReport> {
         ...(pass.alarm ? { reason: pass.reason, alarm: true } : {}),
       };
     }
-    const isMissing = pass.missing && (await missingForTooLong(deps, batch));
-    const gone = pass.archived || isMissing || (pass.ended && batch.streams + 1 >= settings.streams_max);
     if (gone) {
       const missing = await settleOpenSteps(deps, lease, { kind: 'missing' });
       await inTransaction(db, (trx) => commitIngested(trx, lease, pass.refused));
@@ -129,6 +135,8 @@ interface Pass {
   readonly alarm: boolean;
   /** It was adopted by mistake: a whole pass has lines for others' steps and none for its own. */
   readonly foreign: boolean;
+  /** It is known to be ours: the provider gave its id to us, or a line of it has answered for a step, in this pass or before. */
+  readonly proven: boolean;
   readonly reason: string;
   /** What the provider asked us to wait, if it did. */
   readonly retry_after_ms: number | null;
@@ -146,7 +154,7 @@ async function streamOnce(
   const none = {
     ...{ applied: 0, refused: 0, quarantined: 0 },
     ...{ complete: false, ended: false, archived: false, missing: false, alarm: false, foreign: false },
-    retry_after_ms: null,
+    ...{ retry_after_ms: null, proven: !isAdopted },
   };
   if (batch.lapses > 0) await noteTried(deps.db, lease);
   // What ended a worker may have been put aside since, and is not to be read again. Read first: once the stream is open,
@@ -186,9 +194,10 @@ async function streamOnce(
   /** How the pass ends, and besides that what was put aside in it. */
   const ending = (end: Partial<Pass> & Pick<Pass, 'reason'>): Pass => {
     const [poison] = total.poison;
-    if (poison === undefined) return { ...total, ...end };
+    const proven = proof.isOurs;
+    if (poison === undefined) return { ...total, proven, ...end };
     const reason = poison === end.reason ? poison : `${poison}; ${end.reason}`;
-    return { ...total, ...end, alarm: true, reason };
+    return { ...total, proven, ...end, alarm: true, reason };
   };
   try {
     const chunks = linesInChunks(
@@ -234,9 +243,8 @@ async function streamOnce(
   const [leftOver] = left;
   if (leftOver !== undefined) return ending({ alarm: true, reason: leftOver });
   if (ends.cut) return ending({ ended: true, reason: 'the last line is cut off' });
-  // Its own file may be short, and hold a line of somebody else. Only one that says it all, or keeps saying it, is theirs.
-  const isWhole = proof.lines >= batch.request_count || batch.streams + 1 >= deps.settings.streams_max;
-  const foreign = proof.isOthers && !proof.isOurs && isWhole;
+  // Its own file may be short, and hold a line of somebody else. Only one that says it all is theirs before the last pass.
+  const foreign = proof.isOthers && !proof.isOurs && proof.lines >= batch.request_count;
   const reason = total.poison[0] ?? 'steps without a line';
   return ending({ foreign, complete: true, ended: true, reason });
 }

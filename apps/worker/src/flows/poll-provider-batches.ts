@@ -1,9 +1,11 @@
 import { decideAfterPoll, isJsonObject, type PollDecision } from '@nightshift/agent-core';
 import {
   claimDuePolls,
+  commitDisproved,
   commitPolled,
   commitLost,
   inTransaction,
+  readOpenDoubts,
   type ClaimedPolls,
   type ClaimedProviderBatch,
   type PolledBatch,
@@ -47,7 +49,7 @@ async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowRep
   const { seen, unanswered, calls } = await look(deps, claimed);
   await hooks?.('poll.after_look');
   const polled: PolledBatch[] = [];
-  const lost: ClaimedProviderBatch[] = [];
+  const gone: ClaimedProviderBatch[] = [];
   let newlyMissing = 0;
   let isNews = false;
   for (const batch of claimed) {
@@ -70,7 +72,7 @@ async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowRep
     const decision = decide(deps, batch, seen.get(batch.id) ?? null, now);
     // An outage is over; what else a row says stands.
     const heard = toldAt(batch) > 0 ? { error: null } : {};
-    if (decision.kind === 'lost') lost.push(batch);
+    if (decision.kind === 'lost') gone.push(batch);
     else if (decision.kind === 'ended')
       polled.push({ lease, move: 'ended', delay_ms: 0, missing: false, ...heard });
     else {
@@ -81,6 +83,16 @@ async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowRep
   const ended = await inTransaction(db, (trx) => commitPolled(trx, polled));
   await hooks?.('poll.after_commit');
   await bell.ring(ended.map((id) => ({ kind: 'ingest', id })));
+  // What was adopted, and no line has proven, was not ours: that it is gone says nothing of what is.
+  const doubts = gone.length === 0 ? [] : await readOpenDoubts(db);
+  const isDoubted = ({ id }: ClaimedProviderBatch): boolean =>
+    doubts.some((doubt) => doubt.provider_batch_id === id);
+  const foreign = gone.filter(isDoubted);
+  const lost = gone.filter((batch) => !isDoubted(batch));
+  for (const { id, lease_epoch, state } of foreign) {
+    const lease = { table: 'provider_batch', id, epoch: lease_epoch } as const;
+    await inTransaction(db, (trx) => commitDisproved(trx, lease, state));
+  }
   for (const batch of lost) await giveUp(deps, batch);
   const overdue = claimed.filter(
     ({ id, expires_at }) =>
@@ -117,6 +129,13 @@ async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowRep
       : {
           missing: newlyMissing,
           reason: 'the provider does not know a batch; it is asked again',
+          warning: true,
+        }),
+    ...(foreign.length === 0
+      ? {}
+      : {
+          not_ours: foreign.length,
+          reason: 'an adopted batch is gone before a line proved it; the search goes on',
           warning: true,
         }),
     ...(alarm === null ? {} : { reason: alarm, alarm: true }),

@@ -1,7 +1,11 @@
 import type {} from '../../../../test/global-setup.ts';
+import Anthropic from '@anthropic-ai/sdk';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
+import { cancelBatch } from '../../src/flows/cancel-batch.ts';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
+import type { FlowDeps } from '../../src/flows/deps.ts';
 import { huntOrphans } from '../../src/flows/hunt-orphans.ts';
+import { ingestResults } from '../../src/flows/ingest-results.ts';
 import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
 import { reconcileSubmission } from '../../src/flows/reconcile-submission.ts';
 import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
@@ -142,6 +146,152 @@ test('an adopted batch whose first download is one foreign line is still its own
   await house.drive(worker, { hasten: true });
   expect(house.simulator.control.batches()).toHaveLength(1);
   await expectPaidOnce(batch);
+});
+
+/** Somebody else who makes batches in the workspace. */
+const stranger = (): Anthropic.Messages.Batches =>
+  new Anthropic({ apiKey: 'test-key', baseURL: house.simulator.apiUrl }).messages.batches;
+
+/**
+ * A batch in doubt that has adopted somebody else's of its size, because its own is not listed yet; the other one never ends
+ * by itself, and is never billed. Returns the id of the adopted one. `create`: what becomes of our own.
+ */
+async function adoptStrangers(
+  worker: FlowDeps,
+  create: 'commitThenDrop' | 'dropBefore' = 'commitThenDrop',
+): Promise<{ readonly batch: SubmittedBatch; readonly theirs: string }> {
+  const { control } = house.simulator;
+  control.configure({ latency: 'fixed:10000000' });
+  const messages = [{ role: 'user' as const, content: 'theirs' }];
+  const theirs = await stranger().create({
+    requests: [0, 1, 2].map((index) => ({
+      custom_id: `theirs-${index}`,
+      params: { model: 'claude-haiku-4-5', max_tokens: 100, messages },
+    })),
+  });
+  control.configure({ latency: 'fixed:0' });
+  control.addRule({ op: 'create', match: { times: 1 }, action: { type: create } });
+  const hidden = control.addRule({ op: 'list', action: { type: 'omit', batch_seq: 2 } });
+  const batch = await submitTexts(3);
+  await composeProviderBatch(worker);
+  expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'unknown' });
+  await house.hasten();
+  expect(await reconcileSubmission(worker)).toMatchObject({ outcome: 'adopted', provider_id: theirs.id });
+  control.removeRule(hidden);
+  return { batch, theirs: theirs.id };
+}
+
+/** It ends, and its owner deletes it, before we look. */
+async function deleteTheirs(theirs: string): Promise<void> {
+  await house.simulator.control.command(theirs, 'expire');
+  await stranger().delete(theirs);
+}
+
+/** It ends, and we have looked. */
+async function endTheirs(theirs: string, worker: FlowDeps): Promise<void> {
+  await house.simulator.control.command(theirs, 'expire');
+  expect(await pollProviderBatches(worker)).toMatchObject({ ended: 1 });
+}
+
+test.each<[string, (theirs: string, worker: FlowDeps) => Promise<unknown>]>([
+  ['its owner deletes it before we see that it has ended', deleteTheirs],
+  [
+    'its owner deletes it after that',
+    async (theirs, worker) => {
+      await endTheirs(theirs, worker);
+      await stranger().delete(theirs);
+    },
+  ],
+  [
+    'its results are archived',
+    async (theirs, worker) => {
+      await endTheirs(theirs, worker);
+      await house.simulator.control.command(theirs, 'archive');
+    },
+  ],
+  [
+    'no pass over its results shows a line',
+    (theirs, worker) => {
+      house.simulator.control.addRule({
+        op: 'results',
+        match: { batch_seq: 1 },
+        action: { type: 'dropLines', probability: 1 },
+      });
+      return endTheirs(theirs, worker);
+    },
+  ],
+])(
+  'an adopted batch that is gone before a line proved it, because %s, was not ours',
+  async (_why, vanish) => {
+    const worker = house.worker();
+    const { batch, theirs } = await adoptStrangers(worker);
+    await vanish(theirs, worker);
+    await house.drive(worker, { hasten: true });
+    const [, ours, ...again] = house.simulator.control.batches();
+    expect(again).toEqual([]);
+    expect(
+      await house.rows('select state, provider_id, not_ours, missing_since, streams from provider_batch'),
+    ).toEqual([
+      { state: 'ingested', provider_id: ours?.id, not_ours: [theirs], missing_since: null, streams: 1 },
+    ]);
+    await expectPaidOnce(batch);
+  },
+);
+
+test('a search that finds nothing besides an adopted batch that is gone ends: what it held is sent again', async () => {
+  const worker = house.worker();
+  const { batch, theirs } = await adoptStrangers(worker, 'dropBefore');
+  await deleteTheirs(theirs);
+  const reports = await house.drive(worker, { hasten: true });
+  const outcomes = reports.map((report) => report['outcome']).filter((outcome) => outcome !== undefined);
+  expect(outcomes.slice(0, 3)).toEqual(['not found yet', 'withdrawn', 'submitted']);
+  expect(house.simulator.control.ledger().totals.requests).toBe(3);
+  expect(await house.runsOf(batch.id)).toMatchObject(
+    batch.run_ids.map(() => ({ stop_reason: 'end_turn', attempt: 2 })),
+  );
+});
+
+test.each(['commitThenDrop', 'dropBefore'] as const)(
+  'a cancel goes on to what is found, if anything, when the adopted batch that it had reached is gone: %s',
+  async (create) => {
+    const worker = house.worker();
+    const { batch, theirs } = await adoptStrangers(worker, create);
+    await house.cancel(batch.id);
+    expect(await cancelBatch(worker)).toMatchObject({ upstream: 1 });
+    expect(await house.rows('select state from provider_batch')).toEqual([{ state: 'cancelling' }]);
+    await deleteTheirs(theirs);
+    await house.drive(worker, { hasten: true });
+    expect(await house.rows('select state from batch')).toEqual([{ state: 'cancelled' }]);
+    const isOurs = create === 'commitThenDrop';
+    expect(await house.rows('select state, not_ours from provider_batch')).toEqual([
+      { state: isOurs ? 'ingested' : 'rejected', not_ours: [theirs] },
+    ]);
+    // What was paid is kept, and nothing is paid anew.
+    expect(house.simulator.control.batches()).toHaveLength(isOurs ? 2 : 1);
+    expect(await house.rows('select state, attempt from step')).toEqual(
+      isOurs ? batch.run_ids.map(() => ({ state: 'done', attempt: 1 })) : [],
+    );
+  },
+);
+
+test('an adopted batch that a line has proven is ours: what its results lack when they are archived is sent again', async () => {
+  const { control } = house.simulator;
+  control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'commitThenDrop' } });
+  control.addRule({ op: 'results', match: { times: 1 }, action: { type: 'cut', at_lines: 1 } });
+  const batch = await submitTexts(3);
+  const worker = house.worker();
+  await composeProviderBatch(worker);
+  await submitProviderBatch(worker);
+  await house.hasten();
+  expect(await reconcileSubmission(worker)).toMatchObject({ outcome: 'adopted' });
+  await pollProviderBatches(worker);
+  expect(await ingestResults(worker)).toMatchObject({ outcome: 'again', applied: 1 });
+  const [first] = control.batches();
+  await control.command(first!.id, 'archive');
+  await house.hasten();
+  expect(await ingestResults(worker)).toMatchObject({ outcome: 'ingested with gaps', missing: 2 });
+  await house.drive(worker, { hasten: true });
+  expect((await house.runsOf(batch.id)).map(({ attempt }) => attempt).sort()).toEqual([1, 2, 2]);
 });
 
 test('B38: a cancel that was acknowledged while the body was encoded is not overtaken by the send', async () => {

@@ -6,6 +6,7 @@ import type { Machine } from './machine.ts';
  *      │ └► rejected│ └──────┐
  *      └────────────┴─► unknown ─► submitted (adopted)
  *   submitted, cancelling ─► rejected    (the provider lost it)
+ *   submitted, cancelling, ended ─► unknown    (what was adopted is not ours)
  *   unknown ─► orphan_paid    (a second one found later)
  */
 
@@ -93,7 +94,7 @@ export const providerBatchMachine: Machine<ProviderBatchState, ProviderBatchEven
     doubt: { from: ['submitting'], to: 'unknown' },
     adopt: { from: ['unknown'], to: 'submitted' },
     withdraw: { from: ['unknown'], to: 'building' },
-    disprove: { from: ['ended'], to: 'unknown' },
+    disprove: { from: ['submitted', 'cancelling', 'ended'], to: 'unknown' },
     reject: { from: ['building', 'submitting', 'unknown', 'submitted', 'cancelling'], to: 'rejected' },
     cancel: { from: ['submitted'], to: 'cancelling' },
     end: { from: ['submitted', 'cancelling'], to: 'ended' },

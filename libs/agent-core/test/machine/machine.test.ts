@@ -46,7 +46,7 @@ const LEGAL: Readonly<Record<string, readonly string[]>> = {
     'submitting: doubt → unknown',
     'unknown: adopt → submitted',
     'unknown: withdraw → building',
-    'ended: disprove → unknown',
+    'submitted cancelling ended: disprove → unknown',
     'building submitting unknown submitted cancelling: reject → rejected',
     'submitted: cancel → cancelling',
     'submitted cancelling: end → ended',

@@ -193,11 +193,11 @@ export async function commitAdopted(
 }
 
 /**
- * The batch that was adopted answers for somebody else's steps: it is not ours. The search goes on without it, and whichever
- * is found counts its own passes and absences.
+ * The batch that was adopted answers for somebody else's steps, or is gone before a line of it has answered for ours: it is
+ * not ours. The search goes on without it, and whichever is found counts its own passes and absences.
  */
-export async function commitDisproved(trx: Tx, lease: Lease): Promise<void> {
-  const to = transition(providerBatchMachine, 'ended', 'disprove');
+export async function commitDisproved(trx: Tx, lease: Lease, from: ProviderBatchState): Promise<void> {
+  const to = transition(providerBatchMachine, from, 'disprove');
   await moved(
     lease,
     sql`
@@ -205,7 +205,7 @@ export async function commitDisproved(trx: Tx, lease: Lease): Promise<void> {
        set state = ${to}, not_ours = not_ours || provider_id, provider_id = null, submitted_at = null, ended_at = null,
            expires_at = null, missing_since = null, streams = 0, failures = 0, searches = 0,
            next_due_at = app_now(), lease_until = '-infinity', lease_owner = null
-     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'ended'
+     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = ${from}
     returning 1`,
     trx,
   );

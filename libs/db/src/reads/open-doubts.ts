@@ -10,7 +10,10 @@ export interface OpenDoubt {
   readonly stage: 'sending' | 'unknown' | 'adopted';
 }
 
-/** Every submission that is in doubt now. As many rows as there are live provider batches; served by provider_batch_due. */
+/**
+ * Every submission that is in doubt now; what was adopted is proven once a step of it has left `sealed`. As many rows as there
+ * are live provider batches; served by provider_batch_due, and by step_by_provider_batch for what was adopted.
+ */
 export async function readOpenDoubts(db: Database): Promise<readonly OpenDoubt[]> {
   const { rows } = await sql<OpenDoubt>`
     select p.id as provider_batch_id, p.request_count, p.submit_started_at,
@@ -19,7 +22,8 @@ export async function readOpenDoubts(db: Database): Promise<readonly OpenDoubt[]
      where p.next_due_at is not null
        and (p.state in ('submitting', 'unknown')
             or p.state in ('submitted', 'cancelling', 'ended')
-               and exists (select 1 from doubted_submission d where d.nonce = p.nonce and d.outcome = 'adopted'))
+               and exists (select 1 from doubted_submission d where d.nonce = p.nonce and d.outcome = 'adopted')
+               and not exists (select 1 from step s where s.provider_batch_id = p.id and s.state <> 'sealed'))
      order by p.submit_started_at, p.id
   `.execute(db);
   return rows;

@@ -141,8 +141,17 @@ const COMMITS: readonly {
     state: 'submitted',
     commit: (trx, lease) => commitRejected(trx, lease, 'submitted', {}),
   },
+  {
+    name: 'commitDisproved',
+    state: 'submitted',
+    commit: (trx, lease) => commitDisproved(trx, lease, 'submitted'),
+  },
   { name: 'commitIngested', state: 'ended', commit: (trx, lease) => commitIngested(trx, lease, 0) },
-  { name: 'commitDisproved', state: 'ended', commit: commitDisproved },
+  {
+    name: 'commitDisproved',
+    state: 'ended',
+    commit: (trx, lease) => commitDisproved(trx, lease, 'ended'),
+  },
   { name: 'commitStreamAgain', state: 'ended', commit: (trx, lease) => commitStreamAgain(trx, lease, pass) },
 ];
 

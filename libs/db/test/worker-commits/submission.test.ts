@@ -287,7 +287,7 @@ describe('the provider’s answer', () => {
     const ended = { lease: polled, move: 'ended', delay_ms: 0, missing: false } as const;
     await inTransaction(db, (trx) => commitPolled(trx, [ended]));
     const streamed = await claim(db, lease.id, 'ended');
-    await inTransaction(db, (trx) => commitDisproved(trx, streamed));
+    await inTransaction(db, (trx) => commitDisproved(trx, streamed, 'ended'));
     expect(await row(lease.id)).toMatchObject({
       state: 'unknown',
       provider_id: null,
@@ -319,7 +319,7 @@ describe('the provider’s answer', () => {
     await inTransaction(db, (trx) => commitStreamAgain(trx, streamed, pass));
     expect(await row(id)).toMatchObject({ streams: 1, failures: 1, missing_since: expect.any(Date) as Date });
     const again = await claim(db, id, 'ended');
-    await inTransaction(db, (trx) => commitDisproved(trx, again));
+    await inTransaction(db, (trx) => commitDisproved(trx, again, 'ended'));
     expect(await row(id)).toMatchObject({
       state: 'unknown',
       streams: 0,
