@@ -1,5 +1,5 @@
 import { randomInt, randomUUID } from 'node:crypto';
-import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { constants, copyFile, link, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
@@ -27,7 +27,8 @@ export async function keepApiKey(dataDir: string): Promise<KeptKey> {
   const draft = `${path}.${randomUUID()}`;
   try {
     await writeFile(draft, `${key}\n`, { mode: 0o600, flag: 'wx' });
-    await link(draft, path);
+    // Some file systems have no links: there it is copied, in one write.
+    await link(draft, path).catch(() => copyFile(draft, path, constants.COPYFILE_EXCL));
     return { key, path, isNew: true };
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
