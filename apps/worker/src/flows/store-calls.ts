@@ -32,13 +32,13 @@ export interface StoreAnswers {
 export const NO_STORE_ANSWERS: StoreAnswers = { outcomeOf: () => null, passageOf: () => null };
 
 interface RunWithStoreCalls {
-  readonly run: Pick<RunToDecide, 'agent_id' | 'batch_id' | 'conversation_id'>;
+  readonly run: Pick<RunToDecide, 'id' | 'agent_id' | 'batch_id' | 'conversation_id' | 'step_number'>;
   readonly calls: readonly PlannedCall[];
 }
 
 /**
  * Answers the searches of all runs of a chunk with one statement for each kind, and reads what is to be kept. A search
- * finds what was there before the step, whatever else the same answer keeps.
+ * finds nothing of its own step, neither the answer nor what other calls of it have kept, also when it is carried out later.
  */
 export async function answerStoreCalls(trx: Tx, runs: readonly RunWithStoreCalls[]): Promise<StoreAnswers> {
   const asked = runs.flatMap(({ run, calls }) =>
@@ -51,6 +51,7 @@ export async function answerStoreCalls(trx: Tx, runs: readonly RunWithStoreCalls
   const passages: { readonly call: PlannedCall; readonly search: PassageSearch }[] = [];
   const messages: { readonly call: PlannedCall; readonly search: MessageSearch }[] = [];
   for (const { run, call } of asked) {
+    const step = { run_id: run.id, step_number: run.step_number };
     const read = readStoreCall(call.tool_name, call.args, zones.get(run.agent_id) ?? 'UTC');
     if (!read.ok) outcomes.set(call, read.outcome);
     else if (read.call.kind === 'archival_insert') {
@@ -58,8 +59,8 @@ export async function answerStoreCalls(trx: Tx, runs: readonly RunWithStoreCalls
       outcomes.set(call, ARCHIVAL_INSERTED);
     } else if (read.call.kind === 'archival_search') {
       const { agent_id, batch_id } = run;
-      passages.push({ call, search: { ...read.call, agent_id, batch_id } });
-    } else messages.push({ call, search: { ...read.call, conversation_id: run.conversation_id } });
+      passages.push({ call, search: { ...read.call, ...step, agent_id, batch_id } });
+    } else messages.push({ call, search: { ...read.call, ...step, conversation_id: run.conversation_id } });
   }
   const found = await searchPassages(
     trx,

@@ -229,6 +229,37 @@ describe('a call that needs an approval', () => {
     await audited();
   });
 
+  test('of a search finds what was there before its answer, and neither the answer nor what that kept at once', async () => {
+    const { provider, sent } = recording(house);
+    const worker = house.worker({ provider });
+    await house.rows(`update tool set requires_approval = true where name like '%_search'`);
+    const keep = (content: string) => ({ tool: 'archival_memory_insert', args: { content } });
+    const { batch, ids } = await untilAsked(
+      {
+        input: script(keep('Tea is kept.'), [
+          keep('Tea is kept at once.'),
+          { tool: 'archival_memory_search', args: { query: 'tea' } },
+          { tool: 'conversation_search', args: { roles: ['assistant'] } },
+        ]),
+        tools: ['archival_memory_insert', 'archival_memory_search', 'conversation_search'],
+      },
+      worker,
+    );
+    await house.rows(
+      `update message
+          set content = (jsonb_build_array(jsonb_build_object('type', 'text', 'text', 'Step ' || step_number)) || content::jsonb)::json
+        where role = 'assistant'`,
+    );
+    for (const tool_call_id of ids) await answer(batch, { type: 'approval', tool_call_id, approve: true });
+    await house.drive(worker);
+    const results = sent.at(-1)?.messages.at(-1)?.content.slice(1) as unknown as { content: string }[];
+    expect(results.map(({ content }) => JSON.parse(content) as unknown)).toMatchObject([
+      { results: [{ content: 'Tea is kept.' }] },
+      { results: [{ content: 'Step 1' }] },
+    ]);
+    await audited();
+  });
+
   describe('of a memory tool, after edits that the same answer made at once,', () => {
     const edits = script([
       { tool: 'memory_insert', args: { label: 'notes', new_string: 'at once' } },

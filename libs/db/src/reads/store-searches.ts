@@ -7,10 +7,16 @@ import type {
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 
+/** The step that searches. */
+interface SearchingStep {
+  readonly run_id: string;
+  readonly step_number: number;
+}
 /** What an agent looks for in its archival memory. */
-export type PassageSearch = ArchivalSearch & { readonly agent_id: string; readonly batch_id: string };
+export type PassageSearch = ArchivalSearch &
+  SearchingStep & { readonly agent_id: string; readonly batch_id: string };
 /** What a run looks for in its conversation. */
-export type MessageSearch = ConversationSearch & { readonly conversation_id: string };
+export type MessageSearch = ConversationSearch & SearchingStep & { readonly conversation_id: string };
 
 /** The time zones of agents, and the time. Index: primary key. */
 export async function readTimeZones(
@@ -40,8 +46,8 @@ const REPLACEMENT = String.raw`\1\\ufffd`;
 const unwrapped = sql`regexp_replace(l.content #>> '{}', ${UNREADABLE}, ${REPLACEMENT}, 'gi')::json`;
 
 /**
- * Passages that fit searches, best first, for each search in the order given. A search without a word that counts finds the
- * latest. All searches are one statement. Index: `passage_by_agent`.
+ * Passages that fit searches and that another step has kept, best first, for each search in the order given. A search
+ * without a word that counts finds the latest. All searches are one statement. Index: `passage_by_agent`.
  */
 export async function searchPassages(
   trx: Tx,
@@ -52,13 +58,14 @@ export async function searchPassages(
   const { rows } = await sql<ArchivalHit & { place: number }>`
     select d.place, p.id, p.content, p.tags, p.created_at, p.rank
       from (select x.*, ${anyWord} as words from json_to_recordset(${JSON.stringify(payload)}::json) as d(
-              place int, agent_id uuid, batch_id uuid, query text, tags text[], tag_match text, "limit" int,
-              "from" timestamptz, "to" timestamptz) cross join lateral (select d.*) x) d
+              place int, agent_id uuid, batch_id uuid, run_id uuid, step_number int, query text, tags text[],
+              tag_match text, "limit" int, "from" timestamptz, "to" timestamptz) cross join lateral (select d.*) x) d
      cross join lateral (
        select p.id, p.content, p.tags, p.created_at,
               case when numnode(d.words) > 0 then ts_rank_cd(p.words, d.words)::float8 end as rank
          from passage p
         where p.agent_id = d.agent_id and (p.held_by_batch_id is null or p.held_by_batch_id = d.batch_id)
+          and (p.run_id, p.step_number) <> (d.run_id, d.step_number)
           and (numnode(d.words) = 0 or p.words @@ d.words)
           and (cardinality(d.tags) = 0 or case d.tag_match when 'all' then p.tags @> d.tags else p.tags && d.tags end)
           and (d."from" is null or p.created_at >= d."from") and (d."to" is null or p.created_at <= d."to")
@@ -83,7 +90,7 @@ const CHARS_MAX = 100_000;
 
 /**
  * Messages of conversations that fit searches, best first or, without a query, latest first. The latest messages are
- * searched, without what tools said and what was thought. Index: primary key of `message`.
+ * searched, without what tools said, what was thought and what the step itself has said. Index: primary key of `message`.
  */
 export async function searchMessages(
   trx: Tx,
@@ -95,8 +102,8 @@ export async function searchMessages(
   const { rows } = await sql<ConversationHit & { place: number }>`
     select d.place, m.role, m.content, m.created_at, m.rank
       from (select x.*, ${anyWord} as words from json_to_recordset(${JSON.stringify(payload)}::json) as d(
-              place int, conversation_id uuid, query text, roles text[], "limit" int,
-              "from" timestamptz, "to" timestamptz) cross join lateral (select d.*) x) d
+              place int, conversation_id uuid, run_id uuid, step_number int, query text, roles text[],
+              "limit" int, "from" timestamptz, "to" timestamptz) cross join lateral (select d.*) x) d
      cross join lateral (
        select v.role, v.content, v.created_at, v.seq,
               case when numnode(d.words) > 0 then ts_rank_cd(v.words, d.words)::float8 end as rank
@@ -109,6 +116,7 @@ export async function searchMessages(
                         as later_bytes
                  from message m
                 where m.conversation_id = d.conversation_id and m.role = any(d.roles)
+                  and (m.run_id, m.step_number) is distinct from (d.run_id, d.step_number)
                   and (d."from" is null or m.created_at >= d."from") and (d."to" is null or m.created_at <= d."to")
                 order by m.seq desc
                 limit ${MESSAGES_MAX}) l
