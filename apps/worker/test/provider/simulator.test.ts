@@ -140,7 +140,6 @@ describe('against the simulator', () => {
       if (line.kind !== 'answered') throw new Error(JSON.stringify(line));
       expect(line.answer).toMatchObject({
         stop_reason: 'tool_use',
-        usage_bent: false,
         model: 'claude-opus-5',
       });
       expect(line.answer.usage.output_tokens).toBeGreaterThan(0);

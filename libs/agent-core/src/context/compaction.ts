@@ -32,13 +32,8 @@ export interface CompactionFacts {
 
 /** Which messages give way to a summary. Those that are not `shown` in between go with them. */
 export interface CompactionPlan {
-  /** First and last message that the summary stands for. */
-  readonly from_seq: number;
+  /** Last message that the summary stands for. Where it is the last of all, the summary alone is what the model answers. */
   readonly to_seq: number;
-  /** The first message that stays; null: none does, and the summary alone is what the model answers. */
-  readonly keep_from_seq: number | null;
-  /** Messages that the summary stands for. */
-  readonly count: number;
   /** Estimate of the prompt afterwards. */
   readonly tokens_after: number;
 }
@@ -135,15 +130,9 @@ function mayGoWhole(messages: readonly ContextMessage[]): boolean {
 
 function planAt(facts: CompactionFacts, cut: number): CompactionPlan {
   const { messages, fixed_tokens, replaced_tokens, summary_tokens } = facts;
-  const seqs = messages.map((message) => message.seq);
-  const [from_seq = 0] = seqs;
-  const [to_seq = 0, keep_from_seq = null] = seqs.slice(cut - 1);
   const kept = messages.slice(cut).map(({ tokens_kept }) => tokens_kept);
   return {
-    from_seq,
-    to_seq,
-    keep_from_seq,
-    count: cut,
+    to_seq: messages[cut - 1]?.seq ?? 0,
     tokens_after: fixed_tokens - replaced_tokens + summary_tokens + sum(kept),
   };
 }

@@ -112,7 +112,7 @@ export interface StepDecision {
 export interface Refusal {
   readonly kind: 'refuse';
   readonly key: StepKey;
-  readonly reason: 'stale' | 'ended' | 'unknown_run';
+  readonly reason: 'stale' | 'ended';
 }
 
 /** The move that ends a run well, with its result if it has one. */

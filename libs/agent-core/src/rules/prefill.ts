@@ -4,13 +4,6 @@ import type { RuleHistory } from './history.ts';
 import type { ToolRule } from './rule.ts';
 import { allowedTools } from './solver.ts';
 
-/** Arguments that rules fix for the next call of a tool. */
-export interface Prefilled {
-  readonly args: JsonObject;
-  /** For each argument the rule that fixed it, as `InitToolRule(a)` or `ChildToolRule(a->b)`. */
-  readonly provenance: Readonly<Record<string, string>>;
-}
-
 /** Judges a value by a tool's schema: the validator of tool arguments. */
 export type ArgumentCheck = (tool: ToolDefinition, input: Json) => { readonly ok: boolean };
 
@@ -24,30 +17,25 @@ export function prefilledArgs(
   history: RuleHistory,
   available: readonly string[],
   toolName: string,
-): Prefilled | null {
+): JsonObject | null {
   const args = new Map<string, Json>();
-  const provenance = new Map<string, string>();
-  const fix = (fixed: JsonObject | null, by: string): void => {
-    for (const [name, value] of Object.entries(fixed ?? {})) {
-      args.set(name, value);
-      provenance.set(name, by);
-    }
+  const fix = (fixed: JsonObject | null): void => {
+    for (const [name, value] of Object.entries(fixed ?? {})) args.set(name, value);
   };
   const last = history.calls.at(-1);
   if (last === undefined) {
     for (const rule of rules) {
-      if (rule.type === 'run_first' && rule.tool_name === toolName)
-        fix(rule.args, `InitToolRule(${toolName})`);
+      if (rule.type === 'run_first' && rule.tool_name === toolName) fix(rule.args);
     }
   }
   for (const rule of rules) {
     if (rule.type !== 'constrain_child_tools' || rule.tool_name !== last) continue;
     for (const node of rule.child_arg_nodes ?? []) {
-      if (node.name === toolName) fix(node.args, `ChildToolRule(${last}->${toolName})`);
+      if (node.name === toolName) fix(node.args);
     }
   }
   if (args.size === 0 || !allowedTools(rules, history, available).includes(toolName)) return null;
-  return { args: Object.fromEntries(args), provenance: Object.fromEntries(provenance) };
+  return Object.fromEntries(args);
 }
 
 /** Arguments to carry a call out with, or why the rules' own arguments do not fit the tool. */
@@ -62,13 +50,13 @@ export type PrefilledCall =
 export function withPrefilled(
   tool: ToolDefinition,
   modelArgs: JsonObject,
-  prefilled: Prefilled | null,
+  prefilled: JsonObject | null,
   check: ArgumentCheck,
 ): PrefilledCall {
   if (prefilled === null) return { ok: true, args: modelArgs };
-  const problems = checkPrefilled(tool, prefilled.args, check);
+  const problems = checkPrefilled(tool, prefilled, check);
   if (problems.length > 0) return { ok: false, message: problems.join('; ') };
-  return { ok: true, args: { ...modelArgs, ...prefilled.args } };
+  return { ok: true, args: { ...modelArgs, ...prefilled } };
 }
 
 /** What is wrong with arguments that a rule fixes for a tool, one sentence an argument. */

@@ -88,16 +88,13 @@ describe('the static buffer', () => {
   test('keeps up to ten messages, and then the last four from where a turn begins', () => {
     expect(plan('uauauauaua', STATIC_BUFFER_DEFAULT)).toBeNull();
     expect(plan('uauauauauau', STATIC_BUFFER_DEFAULT)).toEqual({
-      from_seq: 10,
       to_seq: 17,
-      keep_from_seq: 18,
-      count: 8,
       tokens_after: 1_000 + 50 + 300,
     });
   });
 
   test('cuts between two steps where no turn begins late enough', () => {
-    expect(plan('uautrtrtrtr', STATIC_BUFFER_DEFAULT)).toMatchObject({ to_seq: 16, keep_from_seq: 17 });
+    expect(plan('uautrtrtrtr', STATIC_BUFFER_DEFAULT)).toMatchObject({ to_seq: 16 });
   });
 
   test('keeps more than four where nothing later can be cut', () => {
@@ -111,13 +108,12 @@ describe('the static buffer', () => {
     }));
     expect(plan('', STATIC_BUFFER_DEFAULT, { messages: [...many, ...results] })).toMatchObject({
       to_seq: 16,
-      keep_from_seq: 17,
     });
   });
 
   test('is cut further when the rest does not fit', () => {
     const rest = { window_tokens: 2_000, tokens: 300 };
-    expect(plan('uauauauauaua', STATIC_BUFFER_DEFAULT, rest)).toMatchObject({ keep_from_seq: 20 });
+    expect(plan('uauauauauaua', STATIC_BUFFER_DEFAULT, rest)).toMatchObject({ to_seq: 19 });
   });
 });
 
@@ -125,14 +121,13 @@ describe('the sliding window', () => {
   test('rests until nine tenths of the window are full', () => {
     expect(plan('uaua', SLIDING_WINDOW_DEFAULT, { window_tokens: 2_000 })).toBeNull();
     expect(plan('uaua', SLIDING_WINDOW_DEFAULT, { window_tokens: 1_500 })).toMatchObject({
-      keep_from_seq: 12,
+      to_seq: 11,
     });
   });
 
   test('then lets go of three tenths, to where a turn begins', () => {
     expect(plan('uauauauaua', SLIDING_WINDOW_DEFAULT, { window_tokens: 2_100 })).toMatchObject({
-      count: 4,
-      keep_from_seq: 14,
+      to_seq: 13,
       tokens_after: 1_650,
     });
   });
@@ -143,36 +138,32 @@ describe('the sliding window', () => {
     );
     const rest = { messages, window_tokens: 5_500 };
     expect(plan('', SLIDING_WINDOW_DEFAULT, rest)).toMatchObject({
-      count: 14,
-      keep_from_seq: 24,
+      to_seq: 23,
       tokens_after: 1_000 + 50 + 17 * 100 + 10 * 40,
     });
   });
 
   test('lets go of more where that is not enough', () => {
     expect(plan('uauauauaua', SLIDING_WINDOW_DEFAULT, { window_tokens: 1_500 })).toMatchObject({
-      count: 8,
-      keep_from_seq: 18,
+      to_seq: 17,
     });
   });
 
   test('leaves nothing but the summary in the middle of a long step, when all else fails', () => {
     const rest = { window_tokens: 1_400, tokens: 300 };
     expect(plan('utrtr', SLIDING_WINDOW_DEFAULT, rest)).toMatchObject({
-      keep_from_seq: null,
       to_seq: 14,
-      count: 5,
       tokens_after: 1_050,
     });
   });
 
   test('never lets go of what somebody has just asked', () => {
     expect(plan('u', SLIDING_WINDOW_DEFAULT, { window_tokens: 1_200 })).toBeNull();
-    expect(plan('au', SLIDING_WINDOW_DEFAULT, { window_tokens: 1_300 })).toMatchObject({ keep_from_seq: 11 });
+    expect(plan('au', SLIDING_WINDOW_DEFAULT, { window_tokens: 1_300 })).toMatchObject({ to_seq: 10 });
   });
 
   test('takes what helps most where nothing fits, and nothing where nothing helps', () => {
-    expect(plan('uaua', SLIDING_WINDOW_DEFAULT, { window_tokens: 900 })).toMatchObject({ keep_from_seq: 13 });
+    expect(plan('uaua', SLIDING_WINDOW_DEFAULT, { window_tokens: 900 })).toMatchObject({ to_seq: 12 });
     expect(plan('uaua', SLIDING_WINDOW_DEFAULT, { window_tokens: 900, summary_tokens: 900 })).toBeNull();
     expect(plan('', SLIDING_WINDOW_DEFAULT, { window_tokens: 900 })).toBeNull();
   });
@@ -184,7 +175,7 @@ describe('a prompt that the provider refused as too long', () => {
 
   test('comes to half of its estimate, however roomy the window is', () => {
     expect(plan('uauau', SLIDING_WINDOW_DEFAULT, { fixed_tokens: 0 })).toBeNull();
-    expect(refused('uauau')).toMatchObject({ to_seq: 13, keep_from_seq: 14, tokens_after: 150 });
+    expect(refused('uauau')).toMatchObject({ to_seq: 13, tokens_after: 150 });
   });
 
   test('comes as near to that as it can, and stays where less than a tenth would be gained', () => {
@@ -199,7 +190,7 @@ test('without a policy nothing is compacted', () => {
   expect(plan('uauauauauauaua', { mode: 'none' }, { window_tokens: 1_200 })).toBeNull();
 });
 
-test('a plan covers all it takes away and leaves the rest in order, for any conversation', () => {
+test('a plan ends where a conversation may be cut, or takes all of one that ends with results', () => {
   const part = fc.constantFrom('ua', 'utra', 'utrtra', 'uTra', 'upqa', 'u', 'utr');
   fc.assert(
     fc.property(
@@ -211,11 +202,10 @@ test('a plan covers all it takes away and leaves the rest in order, for any conv
         const messages = conversation(letters);
         const made = plan(letters, policy, { window_tokens: window });
         if (made === null) return;
-        expect(made.from_seq).toBe(10);
-        expect(made.to_seq).toBe(9 + made.count);
-        expect(made.keep_from_seq).toBe(messages[made.count]?.seq ?? null);
-        if (made.keep_from_seq !== null) expect(safeCuts(messages)).toContain(made.count);
-        else expect(letters.endsWith('r')).toBe(true);
+        const cut = made.to_seq - 9;
+        if (letters.endsWith('r')) expect([...safeCuts(messages), messages.length]).toContain(cut);
+        else expect(safeCuts(messages)).toContain(cut);
+        expect(made.tokens_after).toBe(1_050 + 100 * (messages.length - cut));
       },
     ),
   );

@@ -45,7 +45,7 @@ describe('a request', () => {
     expect(fit([3_000, 3_000, 1_950])).toEqual({ kind: 'fits', max_tokens: 1_050 });
     expect(fit([3_000, 3_000, 2_001])).toMatchObject({
       kind: 'compact',
-      plan: { from_seq: 1, to_seq: 2, keep_from_seq: 3, count: 2, tokens_after: 3_501 },
+      plan: { to_seq: 2, tokens_after: 3_501 },
     });
     expect(fit([3_000, 3_000, 1_500], { has_tools: true }).kind).toBe('compact');
   });
@@ -70,7 +70,7 @@ describe('a request', () => {
     const limits = { ...WINDOW, window_tokens: 16_000 };
     expect(fit([1_000, 1_000, 10_300], summarised, limits)).toMatchObject({
       kind: 'compact',
-      plan: { keep_from_seq: 3, tokens_after: 14_300 },
+      plan: { to_seq: 2, tokens_after: 14_300 },
     });
   });
 
@@ -81,11 +81,11 @@ describe('a request', () => {
     );
     const after = (binds_thinking: boolean): unknown => {
       const verdict = fitRequest(facts([], { messages, binds_thinking }), WINDOW, BYTES);
-      return verdict.kind === 'compact' ? [verdict.plan.keep_from_seq, verdict.plan.tokens_after] : verdict;
+      return verdict.kind === 'compact' ? [verdict.plan.to_seq, verdict.plan.tokens_after] : verdict;
     };
     const block = JSON.stringify(thought).length + 1;
-    expect(after(true)).toEqual([3, 1_000 + 500 + 3_000]);
-    expect(after(false)).toEqual([3, 1_000 + 500 + 3_000 + block]);
+    expect(after(true)).toEqual([2, 1_000 + 500 + 3_000]);
+    expect(after(false)).toEqual([2, 1_000 + 500 + 3_000 + block]);
   });
 
   test('beyond the trigger that would not fit after a summary is sent while it fits as it is', () => {
@@ -98,7 +98,7 @@ describe('a request', () => {
   test('that the provider refused as too long is compacted, or ends its run, and is never sent as it is', () => {
     expect(fit([1_000, 1_000, 1_000], { is_refused: true })).toMatchObject({
       kind: 'compact',
-      plan: { to_seq: 2, keep_from_seq: 3 },
+      plan: { to_seq: 2 },
     });
     for (const sizes of [[], [1_000], [100, 100, 3_000]]) {
       expect(fit(sizes, { is_refused: true })).toMatchObject({

@@ -18,19 +18,13 @@ describe('arguments that rules fix', () => {
   );
 
   test('come from run_first at the start alone', () => {
-    expect(prefilledArgs(rules, NO_HISTORY, tools, 'a')).toEqual({
-      args: { x: 1, y: 1 },
-      provenance: { x: 'InitToolRule(a)', y: 'InitToolRule(a)' },
-    });
+    expect(prefilledArgs(rules, NO_HISTORY, tools, 'a')).toEqual({ x: 1, y: 1 });
     expect(prefilledArgs(rules, after(['b']), tools, 'a')).toBeNull();
     expect(prefilledArgs(rules, NO_HISTORY, tools, 'b')).toBeNull();
   });
 
   test('come from child rules of the last tool, the later one winning', () => {
-    expect(prefilledArgs(rules, after(['a']), tools, 'b')).toEqual({
-      args: { x: 3, z: 2 },
-      provenance: { x: 'ChildToolRule(a->b)', z: 'ChildToolRule(a->b)' },
-    });
+    expect(prefilledArgs(rules, after(['a']), tools, 'b')).toEqual({ x: 3, z: 2 });
     expect(prefilledArgs(rules, after(['a', 'b']), tools, 'b')).toBeNull();
   });
 
@@ -49,7 +43,7 @@ describe('arguments that rules fix', () => {
   test('win over what the model sent, which stays as it was', () => {
     const tool = makeTool('b', { type: 'object', properties: { x: { type: 'number' } } });
     const sent = { x: 9, w: 9 };
-    const prefilled = { args: { x: 3 }, provenance: {} };
+    const prefilled = { x: 3 };
     expect(withPrefilled(tool, sent, prefilled, check)).toEqual({ ok: true, args: { x: 3, w: 9 } });
     expect(sent).toEqual({ x: 9, w: 9 });
     expect(withPrefilled(tool, sent, null, check)).toEqual({ ok: true, args: sent });
@@ -57,7 +51,7 @@ describe('arguments that rules fix', () => {
 
   test('that do not fit the tool are named, all of them', () => {
     const tool = makeTool('b', { type: 'object', properties: { x: { type: 'number' } } });
-    const prefilled = { args: { x: 'three', k: 1 }, provenance: {} };
+    const prefilled = { x: 'three', k: 1 };
     expect(withPrefilled(tool, {}, prefilled, check)).toEqual({
       ok: false,
       message:

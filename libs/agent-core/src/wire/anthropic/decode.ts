@@ -12,14 +12,9 @@ export interface DecodedAnswer {
   /** The content array as it stands in the line, to the character: what is stored and echoed. */
   readonly content_json: string;
   readonly stop_reason: string | null;
-  readonly stop_sequence: string | null;
   readonly usage: Usage;
-  /** True when a count was no whole number from 0 to {@link TOKENS_MAX} and had to be bent into one. */
-  readonly usage_bent: boolean;
   readonly message_id: string | null;
   readonly model: string | null;
-  /** `stop_details.category` of a refusal. */
-  readonly refusal_category: string | null;
 }
 
 export type DecodedLine =
@@ -30,7 +25,6 @@ export type DecodedLine =
       /** Type of the inner error, such as `invalid_request_error`; `unknown_error` when the line names none. */
       readonly error_type: string;
       readonly message: string;
-      readonly request_id: string | null;
       readonly error_code: string | null;
     }
   | { readonly kind: 'expired' | 'canceled'; readonly custom_id: string }
@@ -108,16 +102,13 @@ function answerOf(
   content: readonly ContentBlock[],
   content_json: string,
 ): DecodedAnswer {
-  const details = message['stop_details'];
   return {
     content,
     content_json,
     stop_reason: textOf(message['stop_reason']),
-    stop_sequence: textOf(message['stop_sequence']),
-    ...usageOf(message['usage']),
+    usage: usageOf(message['usage']),
     message_id: textOf(message['id']),
     model: textOf(message['model']),
-    refusal_category: isJsonObject(details) ? textOf(details['category']) : null,
   };
 }
 
@@ -127,35 +118,20 @@ const NO_MEMBERS: JsonObject = {};
  * Cache writes are booked by their lifetime where the line tells it. Writes it does not break down are booked at the
  * one-hour price, which is the lifetime our requests ask for.
  */
-function usageOf(value: unknown): { readonly usage: Usage; readonly usage_bent: boolean } {
+function usageOf(value: unknown): Usage {
   const usage = isJsonObject(value) ? value : NO_MEMBERS;
   const writes = isJsonObject(usage['cache_creation']) ? usage['cache_creation'] : NO_MEMBERS;
-  const input = usage['input_tokens'];
-  const output = usage['output_tokens'];
-  const read = usage['cache_read_input_tokens'];
-  const written = usage['cache_creation_input_tokens'];
-  const write5m = writes['ephemeral_5m_input_tokens'];
-  const write1h = writes['ephemeral_1h_input_tokens'];
-
-  const cache_write_5m_tokens = tokensOf(write5m);
-  const told = cache_write_5m_tokens + tokensOf(write1h);
-  const untold = Math.max(0, tokensOf(written) - told);
+  const cache_write_5m_tokens = tokensOf(writes['ephemeral_5m_input_tokens']);
+  const cache_write_1h_tokens = tokensOf(writes['ephemeral_1h_input_tokens']);
+  const told = cache_write_5m_tokens + cache_write_1h_tokens;
+  const untold = Math.max(0, tokensOf(usage['cache_creation_input_tokens']) - told);
   return {
-    usage: {
-      input_tokens: tokensOf(input),
-      output_tokens: tokensOf(output),
-      cache_write_5m_tokens,
-      cache_write_1h_tokens: Math.min(TOKENS_MAX, tokensOf(write1h) + untold),
-      cache_read_tokens: tokensOf(read),
-    },
-    usage_bent:
-      isOdd(input) || isOdd(output) || isOdd(read) || isOdd(written) || isOdd(write5m) || isOdd(write1h),
+    input_tokens: tokensOf(usage['input_tokens']),
+    output_tokens: tokensOf(usage['output_tokens']),
+    cache_write_5m_tokens,
+    cache_write_1h_tokens: Math.min(TOKENS_MAX, cache_write_1h_tokens + untold),
+    cache_read_tokens: tokensOf(usage['cache_read_input_tokens']),
   };
-}
-
-function isOdd(count: unknown): boolean {
-  if (count === undefined || count === null) return false;
-  return !(Number.isSafeInteger(count) && (count as number) >= 0 && (count as number) <= TOKENS_MAX);
 }
 
 function tokensOf(count: unknown): number {
@@ -167,7 +143,6 @@ function tokensOf(count: unknown): number {
 function errorOf(value: unknown): {
   readonly error_type: string;
   readonly message: string;
-  readonly request_id: string | null;
   readonly error_code: string | null;
 } {
   const envelope = isJsonObject(value) ? value : NO_MEMBERS;
@@ -176,7 +151,6 @@ function errorOf(value: unknown): {
   return {
     error_type: textOf(error['type']) ?? 'unknown_error',
     message: (textOf(error['message']) ?? '').slice(0, MESSAGE_MAX).toWellFormed(),
-    request_id: textOf(envelope['request_id']),
     error_code: isJsonObject(details) ? textOf(details['error_code']) : null,
   };
 }
