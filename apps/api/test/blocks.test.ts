@@ -333,6 +333,7 @@ describe('writing a block', () => {
     expect((await api.call('GET', `/v1/agents/${agent}/core-memory/blocks/old`)).status).toBe(404);
     const taken = await api.call('PATCH', `/v1/blocks/${id}`, { label: 'human' });
     expect(taken.status).toBe(409);
+    expect(taken.body.detail).toContain(`The agent ${agent} already has a block labelled 'human'.`);
     expect(JSON.stringify(taken.body)).not.toMatch(/agent_block|constraint|key/);
   });
 

@@ -174,7 +174,7 @@ export {
   type PassageSearch,
 } from './reads/store-searches.ts';
 export { readHeldDrafts, type HeldDraft } from './reads/held-blocks.ts';
-export { readLabelsBeside, type UsedLabel } from './reads/labels-beside.ts';
+export { assertLabelFree, readLabelsBeside, type UsedLabel } from './reads/labels-beside.ts';
 export { lockBlock, lockBlocksOfAgents, type LockedBlock } from './locks/lock-blocks.ts';
 export { lockRuns } from './locks/lock-runs.ts';
 export { lockSendable } from './locks/lock-sendable.ts';

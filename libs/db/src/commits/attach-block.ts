@@ -3,6 +3,7 @@ import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 import { lockAgent } from '../locks/lock-agent.ts';
 import { keepBlocks } from '../locks/lock-blocks.ts';
+import { labelTaken } from '../reads/labels-beside.ts';
 
 /**
  * Gives an agent a block, after those it has; nothing happens when it has it. Locks the agent's row, then keeps the block.
@@ -26,12 +27,7 @@ export async function attachBlock(
   `.execute(trx);
   const [block] = rows;
   if (block === undefined || block.attached) return;
-  if (block.taken) {
-    throw new NightshiftError(
-      'conflict',
-      `The agent agent-${agentId} already has a block labelled '${block.label}'.`,
-    );
-  }
+  if (block.taken) throw labelTaken(agentId, block.label);
   await sql`
     insert into agent_block (agent_id, block_id, label, project_id, position)
     select ${agentId}::uuid, b.id, b.label, b.project_id,

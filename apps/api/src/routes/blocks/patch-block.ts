@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { NightshiftError, toStorableText } from '@nightshift/agent-core';
 import {
+  assertLabelFree,
   inTransaction,
   lockBlock,
   readAgentBlock,
@@ -41,8 +42,9 @@ export function patchBlock(
  * Changes a block: what is written is worked out, under its lock, from what it replaces, so a change of one field never
  * reverts another that an agent or another request has just written, and none is lost. Returns the block as this change left
  * it. Throws `not_found`, also when the agent has let go of the label that it was to have the block under, and `conflict`
- * when it has another block there by now or the caller's expected revision (null: none) has been overtaken, but by this very
- * change: one that comes again, because its answer was lost, is answered with what it wrote.
+ * when it has another block there by now, when an agent that has the block has another one of its new label, or when the
+ * caller's expected revision (null: none) has been overtaken, but by this very change: one that comes again, because its
+ * answer was lost, is answered with what it wrote.
  */
 export async function changeBlock(
   context: Context,
@@ -63,6 +65,7 @@ export async function changeBlock(
       throw overtaken(blockId);
     }
     const wanted = toWanted(present);
+    if (wanted.label !== present.label) await assertLabelFree(trx, blockId, wanted.label);
     const written = isShownAlike(present, wanted)
       ? await relabelBlock(trx, blockId, present.revision, wanted)
       : (await writeBlock(trx, blockId, present.revision, wanted)) !== null;
