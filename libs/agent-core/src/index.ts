@@ -210,7 +210,6 @@ export { isMemoryTool, MEMORY_TOOLS } from './memory/definitions.ts';
 export { capResult, toolResultsMessage, type AnsweredCall } from './tools/results.ts';
 export { checkInputSchema, createArgumentValidator, type ArgumentValidator } from './tools/validate.ts';
 export { codePointLength } from './memory/text.ts';
-export { toolNamesOf } from './wire/letta/blocks.ts';
 export {
   toInternalMessages,
   type InternalContentPart,

@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest';
-import { toolNamesOf } from '../../src/wire/letta/blocks.ts';
 import { toInternalMessages } from '../../src/wire/letta/internal-message.ts';
 import { toLettaDate, toLettaTime } from '../../src/wire/letta/tool-return.ts';
 import {
@@ -68,8 +67,9 @@ test('the results of parallel calls are one tool message that holds them all, pa
   const row = makeMessage([result('toolu_1', 'B'), result('toolu_2', 'no such page', { is_error: true })], {
     role: 'user',
   });
-  const names = toolNamesOf([
-    makeMessage([use('toolu_1', 'rethink_memory', {}), use('toolu_2', 'look_up', {})]),
+  const names = new Map([
+    ['toolu_1', 'rethink_memory'],
+    ['toolu_2', 'look_up'],
   ]);
   const [message] = toInternalMessages(row, names);
   const packages = [

@@ -2,7 +2,6 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { messageKeyOf } from '../../src/base/ids.ts';
 import type { StoredMessage } from '../../src/wire/letta/stored-message.ts';
-import { toolNamesOf } from '../../src/wire/letta/blocks.ts';
 import { toInternalMessages } from '../../src/wire/letta/internal-message.ts';
 import { toLettaMessages, type LettaMessage } from '../../src/wire/letta/union-message.ts';
 import {
@@ -74,8 +73,9 @@ test('the results of parallel calls are one message, its own fields those of the
   const row = makeMessage([result('toolu_1', 'B'), result('toolu_2', 'no such page', { is_error: true })], {
     role: 'user',
   });
-  const names = toolNamesOf([
-    makeMessage([use('toolu_1', 'rethink_memory', {}), use('toolu_2', 'look_up', {})]),
+  const names = new Map([
+    ['toolu_1', 'rethink_memory'],
+    ['toolu_2', 'look_up'],
   ]);
   expect(toLettaMessages(row, { tool_names: names })).toMatchObject([
     {
@@ -175,7 +175,10 @@ test('a row outside any run names neither run nor step', () => {
 describe('send_message', () => {
   const answer = makeMessage([use('a', 'send_message', { message: 'Hello' }), use('b', 'look_up', {})]);
   const results = makeMessage([result('a', 'Sent'), result('b', 'found')], { role: 'user' });
-  const tool_names = toolNamesOf([answer]);
+  const tool_names = new Map([
+    ['a', 'send_message'],
+    ['b', 'look_up'],
+  ]);
 
   test('is shown as what it says, and its result is left out', () => {
     expect(brief(toLettaMessages(answer))).toEqual([

@@ -1,6 +1,5 @@
 import type { Json, JsonObject } from '../../base/json.ts';
-import { isToolUse, toolUsesOf, type ContentBlock, type ToolUseBlock } from '../../model/content.ts';
-import type { StoredMessage, ToolNames } from './stored-message.ts';
+import { isToolUse, type ContentBlock, type ToolUseBlock } from '../../model/content.ts';
 
 /** A tool's answer, with its text taken out of the provider's form. */
 export interface ReturnView {
@@ -92,11 +91,4 @@ export function argumentsOf(use: ToolUseBlock): string {
 /** The tool results of a row, in order. */
 export function returnsOf(content: readonly ContentBlock[]): readonly ReturnView[] {
   return content.map(formOf).flatMap((form) => (form.kind === 'return' ? [form.value] : []));
-}
-
-/** Names of the tools called in `messages`: what the rows with their results need to be shown. */
-export function toolNamesOf(messages: Iterable<Pick<StoredMessage, 'content'>>): ToolNames {
-  const names = new Map<string, string>();
-  for (const { content } of messages) for (const use of toolUsesOf(content)) names.set(use.id, use.name);
-  return names;
 }
