@@ -1,4 +1,4 @@
-import { isError } from '@nightshift/agent-core';
+import { isError, NightshiftError } from '@nightshift/agent-core';
 import { assertMigrated, connect } from '@nightshift/db';
 import { openBell } from '@nightshift/queue';
 import { AUDIT_STATEMENT_MS, checkRedis, createPool, createWishToEnd } from '@nightshift/services';
@@ -75,7 +75,9 @@ async function start(config: Config): Promise<void> {
   process.on('SIGINT', onSignal);
 
   try {
-    const address = await app.listen({ host: config.host, port: config.port });
+    const address = await app
+      .listen({ host: config.host, port: config.port })
+      .catch((error: unknown) => refuseAddress(config, error as Error));
     console.log(`Nightshift API at ${address}, model: ${config.model}`);
     // Not before: an API that cannot listen would be kept alive by its standard input.
     if (config.exitWithParent) {
@@ -88,4 +90,11 @@ async function start(config: Config): Promise<void> {
     await stop();
     throw error;
   }
+}
+
+function refuseAddress({ host, port }: Config, { message }: Error): never {
+  throw new NightshiftError(
+    'bad_configuration',
+    `The API cannot listen at HOST ${host}, PORT ${port}: ${message}.`,
+  );
 }

@@ -135,3 +135,18 @@ test('a database that is not migrated is refused at start', async () => {
   expect(started.output()).toMatch(/lacks the migrations/);
   await empty.close();
 });
+
+test('an address that it cannot listen at is told by the names of the settings, in one line', async () => {
+  const listening = start({ DATABASE_URL: database.url });
+  const [, port = ''] = await untilOutput(listening, /Nightshift API at http:\S+:(\d+),/);
+  for (const [env, why] of [
+    [{ HOST: '256.1.1.1' }, 'HOST 256.1.1.1, PORT 0: getaddrinfo E'],
+    [{ PORT: port }, `HOST 127.0.0.1, PORT ${port}: listen EADDRINUSE`],
+  ] as const) {
+    const refused = start({ DATABASE_URL: database.url, LOG_LEVEL: 'silent', ...env });
+    expect(await refused.exited).toEqual([1, null]);
+    expect(refused.output().trim()).toMatch(new RegExp(`^The API cannot listen at ${why}.*$`));
+  }
+  listening.child.kill('SIGTERM');
+  expect(await listening.exited).toEqual([0, null]);
+});

@@ -22,9 +22,9 @@ export class DirectoryInUseError extends Error {
   constructor(directory: string, { pid, elsewhere }: DirectoryOwner) {
     super(
       elsewhere === undefined
-        ? `${directory} is in use by process ${pid}. Stop that process first, or choose another directory.`
+        ? `${directory} is in use by process ${pid}. Stop that process first, or set DATA_DIR to another directory.`
         : `${directory} is in use from another container or machine: by process ${pid} of ${elsewhere}. ` +
-            'Stop it there first, or choose another directory.',
+            'Stop it there first, or set DATA_DIR to another directory.',
     );
     this.pid = pid;
   }

@@ -36,6 +36,7 @@ test('a lock from another container holds while somebody there gives signs of li
   await beatFromOutside(lockFile);
   expect(directoryOwner(directory, SILENCE_MS)).toEqual({ pid: 4_194_305, elsewhere: 'box pid:[1]' });
   expect(() => holdDirectory(directory, SILENCE_MS)).toThrow(DirectoryInUseError);
+  expect(() => holdDirectory(directory, SILENCE_MS)).toThrow(/, or set DATA_DIR to another directory\.$/);
   expect(() => holdDirectory(directory, SILENCE_MS)).toThrow(
     /another container or machine.*box.*Stop it there/s,
   );

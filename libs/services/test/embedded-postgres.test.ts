@@ -200,7 +200,9 @@ describe('an embedded PostgreSQL', () => {
   test('is not shared: a second owner is refused while the first lives', async () => {
     const dataDir = usedDirectory;
     await start(dataDir);
-    await expect(start(dataDir)).rejects.toThrow(`is in use by process ${process.pid}`);
+    await expect(start(dataDir)).rejects.toThrow(
+      `is in use by process ${process.pid}. Stop that process first, or set DATA_DIR to another directory.`,
+    );
   });
 
   test("is joined by those who may, and stays its owner's", async () => {
