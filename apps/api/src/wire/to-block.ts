@@ -65,12 +65,18 @@ export function toNewBlock(input: BlockInput, path = ''): NewBlock {
   };
 }
 
-/** Throws `validation_failed` when a text has more characters (code points) than its block may hold. */
+/**
+ * Throws `validation_failed` when a text has more characters (code points) than its block may hold. `path` is what the caller
+ * has to change: the text, or the `/limit`.
+ */
 export function assertFits(value: string, charLimit: number, path: string): void {
   if (value.length <= charLimit) return;
   const length = codePointsOf(value);
   if (length <= charLimit) return;
-  const message = `has ${length} characters; the limit of this block is ${charLimit}`;
+  const message =
+    path === '/limit'
+      ? `must be at least ${length}: the value of the block has so many characters`
+      : `has ${length} characters; the limit of this block is ${charLimit}`;
   throw new NightshiftError('validation_failed', `${path}: ${message}.`, { fields: [{ path, message }] });
 }
 
