@@ -29,7 +29,8 @@ export interface AcceptedBatch {
  * Locks the agents of isolated runs, then the conversations of the other runs, each in id order (see `keepAgents` and
  * `lockConversations`), so that meanwhile no agent is deleted, and whether a run holds a conversation does not change; then
  * writes new rows only. Statements: about ten for up to 5,000 runs, and five more per further 5,000. Run ids ascend in
- * request order and share one `created_at`, so `(created_at, id)` is the order in which the runs of one conversation take turns.
+ * request order and share the `created_at` of their batch, so `(created_at, id)` is the order in which the runs of one
+ * conversation take turns, and open runs are looked for at the ages of open batches.
  *
  * Throws `not_found`, naming the request, for an agent that does not exist, and `validation_failed` for one that could
  * not make its first call by its tool rules.

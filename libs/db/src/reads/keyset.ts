@@ -21,6 +21,8 @@ interface Position {
 /** A page as SQL: `where ${where} order by ${orderBy} limit …`, then `inOrder(rows)`. */
 export interface Keyset {
   readonly where: RawBuilder<unknown>;
+  /** What `where` says of the times alone: false of a `time` that no item of the page has. */
+  spans(time: RawBuilder<unknown>): RawBuilder<unknown>;
   readonly orderBy: RawBuilder<unknown>;
   inOrder<Row>(rows: readonly Row[]): readonly Row[];
 }
@@ -55,14 +57,15 @@ export async function toKeyset(
     cursor === null ? undefined : (stored.get(cursor) ?? positionByIdTime(cursor, shiftMs));
   const after = find(page.after, backwardsMs);
   const before = find(page.before, -backwardsMs);
-  const conditions = [
-    ...(after === undefined ? [] : [sql`${key} ${symbol(page.order, 'after')} ${at(after)}`]),
-    ...(before === undefined ? [] : [sql`${key} ${symbol(page.order, 'before')} ${at(before)}`]),
+  const bounds = [
+    ...(after === undefined ? [] : [{ is: symbol(page.order, 'after'), position: after }]),
+    ...(before === undefined ? [] : [{ is: symbol(page.order, 'before'), position: before }]),
   ];
   const reads = readDirection(page);
   const direction = reads === 'asc' ? sql`asc` : sql`desc`;
   return {
-    where: conditions.length === 0 ? sql`true` : sql.join(conditions, sql` and `),
+    where: allOf(bounds.map(({ is, position }) => sql`${key} ${is} ${at(position)}`)),
+    spans: (of) => allOf(bounds.map(({ is, position }) => sql`${of} ${is}= ${position.time}::timestamptz`)),
     orderBy: sql`${sql.ref(`${alias}.${time}`)} ${direction}, ${sql.ref(`${alias}.id`)} ${direction}`,
     inOrder: (rows) => (reads === page.order ? rows : [...rows].reverse()),
   };
@@ -72,6 +75,10 @@ export async function toKeyset(
 export function readDirection(page: Page): 'asc' | 'desc' {
   if (page.before === null) return page.order;
   return page.order === 'asc' ? 'desc' : 'asc';
+}
+
+function allOf(conditions: readonly RawBuilder<unknown>[]): RawBuilder<unknown> {
+  return conditions.length === 0 ? sql`true` : sql.join(conditions, sql` and `);
 }
 
 function symbol(order: 'asc' | 'desc', side: 'after' | 'before'): RawBuilder<Sql> {

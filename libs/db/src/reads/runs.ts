@@ -1,4 +1,5 @@
 import {
+  isRunEnded,
   NightshiftError,
   toStorableText,
   type Json,
@@ -62,8 +63,8 @@ export async function readRun(db: Database, projectId: string, runId: string): P
 
 /**
  * A page of runs by age; those of one batch by their place in it, which is the same order. One that awaits the caller takes
- * the room of the message that it is answered from too. Index: `run_by_age`,
- * `run_by_agent`, or the unique (batch, ordinal).
+ * the room of the message that it is answered from too. Index: `run_by_age`, `run_by_agent`, or the unique (batch, ordinal).
+ * Where runs that have not ended are wanted, of `run_by_age` only what is as old as an open batch.
  */
 export async function listRuns(
   db: Database,
@@ -75,12 +76,19 @@ export async function listRuns(
     filter.batch_id === null
       ? await toKeyset(db, page, 'run', 'r')
       : await toOrdinalKeyset(db, page, filter.batch_id);
+  const ages = openAges(projectId, keyset, filter);
+  const runs = sql`select ${columns} from run r where ${toConditions(projectId, filter)} and ${keyset.where}`;
+  const inPage = sql`order by ${keyset.orderBy} limit ${page.limit}`;
+  const direction = readDirection(page) === 'asc' ? sql`asc` : sql`desc`;
+  // Of a range, even of one moment, the planner expects so little that it does not scan the table for it, whatever was counted.
   const { rows, is_cut } = await readCutPage<RunRow>(
     db,
-    sql`
-    select ${columns} from run r
-    where r.project_id = ${projectId} and ${keyset.where} and ${sql.join([sql`true`, ...toConditions(filter)], sql` and `)}
-    order by ${keyset.orderBy} limit ${page.limit}
+    ages === null
+      ? sql`${runs} ${inPage}`
+      : sql`
+    select r.* from (${ages} order by created_at ${direction} offset 0) age
+     cross join lateral (${runs} and r.created_at between age.created_at and age.created_at ${inPage}) r
+     order by age.created_at ${direction}, r.id ${direction} limit ${page.limit}
   `,
     sql`octet_length(concat(p.result, p.error)) + case when p.state = 'requires_action' then coalesce((
       select octet_length(m.content::text) from message m
@@ -89,14 +97,37 @@ export async function listRuns(
   return { rows: keyset.inOrder(rows), is_cut };
 }
 
-function toConditions(filter: RunFilter): readonly RawBuilder<unknown>[] {
-  return [
+/**
+ * The moments at which all runs that are wanted were accepted, each with its batch: where an end is not wanted, those of the
+ * batches that are open, and of them, for runs that await the caller, those whose counts say that some do. Null where any
+ * moment may be one, and for runs of a batch or of agents, which have few. Index: `batch_due` and `batch_not_due`.
+ */
+function openAges(
+  projectId: string,
+  keyset: Keyset,
+  { batch_id, agent_ids, states }: RunFilter,
+): RawBuilder<unknown> | null {
+  if (batch_id !== null || agent_ids !== null || states === null || states.some(isRunEnded)) return null;
+  const holdsSome = states.every((state) => state === 'requires_action')
+    ? sql`(select sum(requires_action) from batch_tally where batch_id = b.id) > 0`
+    : sql`true`;
+  const ages = sql`
+    select b.created_at from batch b
+     where b.project_id = ${projectId} and ${keyset.spans(sql`b.created_at`)}
+       and b.state in ('running', 'paused', 'cancelling') and ${holdsSome}`;
+  return sql`${ages} and b.next_due_at is not null union ${ages} and b.next_due_at is null`;
+}
+
+function toConditions(projectId: string, filter: RunFilter): RawBuilder<unknown> {
+  const conditions = [
+    sql`r.project_id = ${projectId}`,
     ...(filter.batch_id === null ? [] : [sql`r.batch_id = ${filter.batch_id}`]),
     ...(filter.custom_id === null ? [] : [sql`r.custom_id = ${toStorableText(filter.custom_id)}`]),
     ...(filter.agent_ids === null ? [] : [sql`r.agent_id = any(${[...filter.agent_ids]}::uuid[])`]),
     ...(filter.states === null ? [] : [sql`r.state = any(${[...filter.states]}::text[])`]),
     ...(filter.stop_reasons === null ? [] : [sql`r.stop_reason = any(${[...filter.stop_reasons]}::text[])`]),
   ];
+  return sql.join(conditions, sql` and `);
 }
 
 async function toOrdinalKeyset(db: Database, page: Page, batchId: string): Promise<Keyset> {
@@ -115,6 +146,7 @@ async function toOrdinalKeyset(db: Database, page: Page, batchId: string): Promi
   ];
   return {
     where: sql.join([sql`true`, ...conditions], sql` and `),
+    spans: () => sql`true`,
     orderBy: reads === 'asc' ? sql`r.ordinal asc` : sql`r.ordinal desc`,
     inOrder: (found) => (reads === page.order ? found : [...found].reverse()),
   };
