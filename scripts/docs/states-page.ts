@@ -74,7 +74,7 @@ export function stateDiagram(machine: Machine<string, string>): string {
   return [
     '```mermaid',
     'stateDiagram-v2',
-    `  [*] --> ${machine.initial}`,
+    ...machine.initial.map((state) => `  [*] --> ${state}`),
     ...[...arrows].map(([arrow, events]) => `  ${arrow}: ${events.join(', ')}`),
     ...terminalStates(machine).map((state) => `  ${state} --> [*]`),
     '```',

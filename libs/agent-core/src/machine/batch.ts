@@ -14,7 +14,7 @@ export type BatchEvent = 'accept' | 'pause' | 'resume' | 'cancel' | 'complete' |
 
 export const batchMachine: Machine<BatchState, BatchEvent> = {
   name: 'batch',
-  initial: 'receiving',
+  initial: ['receiving'],
   states: {
     receiving: {
       meaning: 'Its runs are still being stored; none is visible to a worker.',

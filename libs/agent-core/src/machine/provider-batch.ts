@@ -7,7 +7,7 @@ import type { Machine } from './machine.ts';
  *      └────────────┴─► unknown ─► submitted (adopted)
  *   submitted, cancelling ─► rejected    (the provider lost it)
  *   submitted, cancelling, ended ─► unknown    (what was adopted is not ours)
- *   unknown ─► orphan_paid    (a second one found later)
+ *   orphan_paid    (found at the provider, of a submission that went another way)
  */
 
 export type ProviderBatchState =
@@ -32,12 +32,11 @@ export type ProviderBatchEvent =
   | 'reject'
   | 'cancel'
   | 'end'
-  | 'ingest'
-  | 'orphan';
+  | 'ingest';
 
 export const providerBatchMachine: Machine<ProviderBatchState, ProviderBatchEvent> = {
   name: 'provider batch',
-  initial: 'building',
+  initial: ['building', 'orphan_paid'],
   states: {
     building: {
       meaning: 'Its steps are sealed under its nonce; nothing was sent under that nonce.',
@@ -82,7 +81,7 @@ export const providerBatchMachine: Machine<ProviderBatchState, ProviderBatchEven
     },
     orphan_paid: {
       meaning:
-        'A second provider batch of a submission that was already adopted: cancelled, booked, never applied.',
+        'Found at the provider, of a submission that had adopted another one, was sent anew or was given up for lost. Booked, never applied.',
       next: 'Nobody.',
       wakes: 'Final.',
     },
@@ -99,7 +98,6 @@ export const providerBatchMachine: Machine<ProviderBatchState, ProviderBatchEven
     cancel: { from: ['submitted'], to: 'cancelling' },
     end: { from: ['submitted', 'cancelling'], to: 'ended' },
     ingest: { from: ['ended'], to: 'ingested' },
-    orphan: { from: ['unknown', 'submitted', 'ended'], to: 'orphan_paid' },
   },
 };
 

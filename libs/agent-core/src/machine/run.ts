@@ -54,7 +54,7 @@ export type StopReason = (typeof STOP_REASONS)[number];
 
 export const runMachine: Machine<RunState, RunEvent> = {
   name: 'run',
-  initial: 'queued',
+  initial: ['queued'],
   states: {
     queued: {
       meaning: 'Another run holds its conversation; its input is not yet part of it.',

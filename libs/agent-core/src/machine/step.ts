@@ -11,7 +11,7 @@ export type StepEvent = 'answer' | 'settle' | 'lose' | 'error' | 'expire' | 'can
 
 export const stepMachine: Machine<StepState, StepEvent> = {
   name: 'step',
-  initial: 'sealed',
+  initial: ['sealed'],
   states: {
     sealed: {
       meaning: 'Its request is fixed: provider batch, ordinal, context range, block revisions.',

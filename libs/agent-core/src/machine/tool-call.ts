@@ -7,7 +7,7 @@ export type ToolCallEvent = 'begin' | 'succeed' | 'fail' | 'doubt' | 'rerun';
 
 export const toolCallMachine: Machine<ToolCallState, ToolCallEvent> = {
   name: 'tool call',
-  initial: 'pending',
+  initial: ['pending'],
   states: {
     pending: {
       meaning: 'It is stored with its answer and nobody has begun it.',
