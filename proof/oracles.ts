@@ -21,7 +21,7 @@ export const ORACLES: readonly string[] = [
   'callback_lost',
 ];
 
-/** Batches that the provider has accepted from us and no row of ours names. */
+/** Batches that the provider has accepted from us, that a line can prove, and that no row of ours names. */
 export async function findOrphans(
   connection: SqlConnection,
   provider: Provider,
@@ -31,7 +31,7 @@ export async function findOrphans(
   );
   const known = new Set((rows as { provider_id: string }[]).map((row) => row.provider_id));
   return [...provider.batches.values()]
-    .filter((batch) => !batch.foreign && !batch.forgotten && !known.has(batch.id))
+    .filter((batch) => !batch.foreign && !batch.forgotten && !batch.mute && !known.has(batch.id))
     .map((batch) => ({
       name: 'orphaned_batch',
       detail: `${batch.id} with ${batch.items.length}: ${batch.items[0]?.custom_id ?? ''}`,

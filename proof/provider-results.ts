@@ -36,6 +36,7 @@ export function openResults(
   if (mayLag && random.chance(temper.notReady)) return { outcome: 'not_ready' };
   batch.passes += 1;
   const lines = linesOf(provider, batch, seed);
+  batch.mute = lines.length === 0;
   // Complete passes that lack lines are taken for the provider's last word after a while; before that it relents.
   const mayBeShort = batch.passes < SHORT_PASSES_MAX;
   const isCut = mayBeShort && random.chance(temper.cut);

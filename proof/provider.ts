@@ -34,6 +34,8 @@ export interface StoredBatch {
   forgotten: boolean;
   /** Passes over its results so far. */
   passes: number;
+  /** Its results have been read, and the last time they had no line: nobody can tell whose it is. */
+  mute: boolean;
 }
 
 export interface Provider {
@@ -83,6 +85,7 @@ export function createProvider(
       cancelAskedAt: null,
       forgotten: !foreign && random.chance(temper.forget),
       passes: 0,
+      mute: false,
     };
     batches.set(id, batch);
     return batch;
