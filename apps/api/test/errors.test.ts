@@ -4,7 +4,8 @@ import { createConnection } from 'node:net';
 import { text as readText } from 'node:stream/consumers';
 import { NightshiftError } from '@nightshift/agent-core';
 import { connect } from '@nightshift/db';
-import { createPool } from '@nightshift/services';
+import { createPool, type PoolOptions } from '@nightshift/services';
+import type { InjectOptions, LightMyRequestResponse } from 'fastify';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { answerOf } from '../src/errors/answer-of.ts';
 import { buildServer } from '../src/index.ts';
@@ -59,10 +60,13 @@ describe('what went wrong below', () => {
   });
 });
 
-test('a submission that waits too long for a busy row is 503 and may come again', async () => {
-  const agent_id = await createAgent(api);
-  const pool = createPool({ url: api.database.url, max: 2, lockTimeoutMs: 200 });
-  const db = connect(pool);
+/** What a server with these time limits answers to a request while somebody holds a lock. */
+async function answerWhileLocked(
+  limits: Partial<PoolOptions>,
+  lock: string,
+  asked: InjectOptions,
+): Promise<LightMyRequestResponse> {
+  const db = connect(createPool({ url: api.database.url, max: 2, ...limits }));
   const app = buildServer({
     db,
     bell: { ring: () => Promise.resolve() },
@@ -72,22 +76,37 @@ test('a submission that waits too long for a busy row is 503 and may come again'
   await app.ready();
   const holder = await api.database.pool.connect();
   await holder.query('begin');
-  await holder.query('select id from conversation for update');
-  const answer = await app.inject({
-    method: 'POST',
-    url: '/v1/batches',
-    headers: { authorization: `Bearer ${API_KEY}` },
-    payload: { requests: [{ agent_id, input: 'x' }] },
-  });
+  await holder.query(lock);
+  const answer = await app.inject({ headers: { authorization: `Bearer ${API_KEY}` }, ...asked });
   await holder.query('rollback');
   holder.release();
+  await app.close();
+  await db.destroy();
+  return answer;
+}
+
+test('a submission that waits too long for a busy row is 503 and may come again', async () => {
+  const agent_id = await createAgent(api);
+  const answer = await answerWhileLocked({ lockTimeoutMs: 200 }, 'select id from conversation for update', {
+    method: 'POST',
+    url: '/v1/batches',
+    payload: { requests: [{ agent_id, input: 'x' }] },
+  });
   expect([answer.statusCode, answer.headers['retry-after'], answer.json().code]).toEqual([
     503,
     '1',
     'not_ready',
   ]);
-  await app.close();
-  await db.destroy();
+});
+
+test('a list that takes the database too long says so, and does not come again by itself', async () => {
+  const answer = await answerWhileLocked({ statementTimeoutMs: 200 }, 'lock table run', {
+    method: 'GET',
+    url: '/v1/runs?statuses=failed',
+  });
+  expect([answer.statusCode, answer.json().code]).toEqual([504, 'too_slow']);
+  expect(answer.json().detail).toMatch(/longer than 60 s\. Narrow it/);
+  expect([answer.headers['retry-after'], answer.headers['x-should-retry']]).toEqual([undefined, 'false']);
 });
 
 /** A server of its own, and the lines that it logs. */
@@ -130,9 +149,9 @@ test('what goes wrong here once the client has gone is logged as our error, not 
   const holder = await api.database.pool.connect();
   try {
     await holder.query('begin; lock table block in access exclusive mode');
-    for (const [method, path] of [
-      ['GET', '/v1/blocks'],
-      ['DELETE', `/v1/blocks/block-${UNKNOWN_UUID}`],
+    for (const [method, path, code] of [
+      ['GET', '/v1/blocks', 'too_slow'],
+      ['DELETE', `/v1/blocks/block-${UNKNOWN_UUID}`, 'not_ready'],
     ] as const) {
       lines.length = 0;
       const asking = request(new URL(path, address), {
@@ -149,7 +168,7 @@ test('what goes wrong here once the client has gone is logged as our error, not 
       await closed;
       await api.database.pool.query(`select pg_cancel_backend(pid) ${waiting}`);
       await expect.poll(() => lines.length).toBeGreaterThan(0);
-      expect(lines.map(({ level, msg }) => [method, level, msg])).toEqual([[method, 50, 'not_ready']]);
+      expect(lines.map(({ level, msg }) => [method, level, msg])).toEqual([[method, 50, code]]);
     }
   } finally {
     holder.release(true);

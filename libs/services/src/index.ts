@@ -4,7 +4,13 @@ export {
   startEmbeddedPostgres,
 } from './embedded-postgres.ts';
 export { checkPostgres, type PostgresWish, type ProvidedPostgres, providePostgres } from './postgres.ts';
-export { AUDIT_STATEMENT_MS, createPool, MIGRATION_STATEMENT_MS, type PoolOptions } from './pg-pool.ts';
+export {
+  AUDIT_STATEMENT_MS,
+  createPool,
+  MIGRATION_STATEMENT_MS,
+  STATEMENT_MS,
+  type PoolOptions,
+} from './pg-pool.ts';
 export {
   checkRedis,
   findRedisServer,

@@ -6,7 +6,7 @@ export interface PoolOptions {
   readonly applicationName?: string;
   /** Connections at most; default 10. */
   readonly max?: number;
-  /** The server gives up on a statement after this; default 60,000. */
+  /** The server gives up on a statement after this; default {@link STATEMENT_MS}. */
   readonly statementTimeoutMs?: number;
   /** The server gives up waiting for a lock after this; default 15,000. */
   readonly lockTimeoutMs?: number;
@@ -18,6 +18,8 @@ export interface PoolOptions {
   readonly onConnectionError?: (error: Error) => void;
 }
 
+/** Milliseconds for a statement, unless something else is said of its pool. */
+export const STATEMENT_MS = 60_000;
 /** Milliseconds for a statement of an audit, which reads whole tables. */
 export const AUDIT_STATEMENT_MS = 30 * 60_000;
 /** Milliseconds for a statement of a migration: one that is ended for its length will never be done. */
@@ -42,7 +44,7 @@ const UUIDS = /^\{[0-9a-f,-]+\}$/;
  * - `await pool.end()` before the server stops.
  */
 export function createPool(options: PoolOptions): pg.Pool {
-  const statementTimeoutMs = options.statementTimeoutMs ?? 60_000;
+  const statementTimeoutMs = options.statementTimeoutMs ?? STATEMENT_MS;
   const pool = new pg.Pool({
     // Options in the URL win over the pool's, so ours are added to them there.
     connectionString: options.url.replace(/[?&]options=[^&#]*/g, '$&%20-c%20timezone=UTC'),

@@ -1,4 +1,6 @@
 import { NightshiftError } from '@nightshift/agent-core';
+import { isStatementTimeout } from '@nightshift/db';
+import { STATEMENT_MS } from '@nightshift/services';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { App } from '../context.ts';
 import { toAnswer, toProblem, type ErrorAnswer } from './problem.ts';
@@ -9,11 +11,17 @@ const GONE = toAnswer(
   new NightshiftError('invalid_argument', 'The client has gone before its body was whole.'),
 );
 
+const TOO_SLOW = toAnswer(
+  new NightshiftError('too_slow', `What was asked takes the database longer than ${STATEMENT_MS / 1_000} s.`),
+);
+
 /** Answers one error; the log keeps what the answer must not say. Also for errors of the router, before any hook has run. */
 export function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   // A body that nobody reads, such as none, counts as aborted though it was whole.
   const isGone = request.raw.readableAborted && !request.raw.complete;
-  const answer = isGone ? GONE : answerOf(error, () => request.routeOptions.bodyLimit);
+  // A write may have waited for others, and comes again; a read has found too much to look at.
+  const isSlow = request.method === 'GET' && isStatementTimeout(error);
+  const answer = isGone ? GONE : isSlow ? TOO_SLOW : answerOf(error, () => request.routeOptions.bodyLimit);
   if (isGone) request.log.info({ err: error }, 'client_gone');
   else if (answer.status >= 500) request.log.error({ err: error }, answer.code);
   send(request, reply, answer);
@@ -44,8 +52,8 @@ export function answerErrors(app: App): void {
 function send(request: FastifyRequest, reply: FastifyReply, answer: ErrorAnswer): void {
   if (answer.retryAfterSeconds !== null) void reply.header('retry-after', answer.retryAfterSeconds);
   if (answer.status === 401) void reply.header('www-authenticate', 'Bearer');
-  // Clients made by Stainless try a 409 again unless they are told that it lasts.
-  if (answer.status === 409) void reply.header('x-should-retry', 'false');
+  // Clients made by Stainless try these again unless they are told that it lasts.
+  if (answer.status === 409 || answer.status === 504) void reply.header('x-should-retry', 'false');
   void reply
     .code(answer.status)
     .header('x-request-id', request.id)

@@ -71,7 +71,7 @@ const KNOWN: Readonly<Record<string, (bodyLimit: () => number) => NightshiftErro
   '22007': () => unstorable('a time'),
   '22008': () => unstorable('a time'),
   '22009': () => unstorable('a time'),
-  // Deadlock, serialisation failure, lock timeout, statement timeout.
+  // Deadlock, serialisation failure, lock timeout, statement timeout of a write.
   '40P01': busy,
   '40001': busy,
   '55P03': busy,

@@ -53,6 +53,11 @@ export const ERROR_CATALOGUE = {
   },
   internal: { status: 500, title: 'Internal error', next: 'Look up the request id in the server log.' },
   not_ready: { status: 503, title: 'Not ready', next: 'Try again in a few seconds.' },
+  too_slow: {
+    status: 504,
+    title: 'Takes too long',
+    next: 'Narrow it, by `batch_id` or `agent_id` for example: the same again would take as long.',
+  },
   fenced: {
     status: null,
     title: 'Lease lost',
