@@ -6,7 +6,7 @@ import { endWith, given, readCommandLine } from './command-line.ts';
 import { createAgents, readMemories, type DemoAgent } from './demo/agents.ts';
 import { checkBooks, countLeftRuns, type Check } from './demo/checks.ts';
 import { createClient, type Client } from './demo/client.ts';
-import { killWorker, type Aftermath } from './demo/crash.ts';
+import { describeCrash, killWorker, waitsFor, type Aftermath } from './demo/crash.ts';
 import { renderDiff } from './demo/memory-diff.ts';
 import { createProgressBar, type BatchCounts, type ProgressBar } from './demo/progress.ts';
 import { checkMemories } from './samples/check.ts';
@@ -163,16 +163,9 @@ async function runDemo(stack: Stack, samples: readonly Sample[]): Promise<boolea
     });
   }
   if (evening.aftermath !== null) {
-    const { victim, held, runs_held, taken_over, lines_refused } = evening.aftermath;
-    say(
-      `\n${victim} was killed with ${held} row${held === 1 ? '' : 's'} in hand (${runs_held} runs): ` +
-        `${taken_over()} taken over by the other worker, ${await lines_refused()} result lines read again and refused as already applied, 0 steps applied twice.`,
-    );
-    checks.push({
-      claim: 'what the killed worker held went on',
-      holds: held === 0 || taken_over() > 0,
-      detail: `${taken_over()} of ${held} taken over`,
-    });
+    const { text, check } = await describeCrash(evening.aftermath);
+    say(`\n${text}`);
+    if (check !== null) checks.push(check);
   }
   say('\nChecks');
   for (const { claim, holds, detail } of checks) say(`  ${holds ? '✔' : '✘'} ${claim}: ${detail}`);
@@ -216,12 +209,13 @@ async function runBatch(
   for (;;) {
     const batch = await client.get<WireBatch>(`/v1/messages/batches/${created.id}`);
     const alive = stack.workers.filter((worker) => worker.alive()).length;
-    bar.show(batch.metadata, alive);
-    if (['completed', 'failed', 'cancelled', 'expired'].includes(batch.status)) {
+    if (batch.metadata.steps !== last.steps) last = { steps: batch.metadata.steps, at: performance.now() };
+    const hasEnded = ['completed', 'failed', 'cancelled', 'expired'].includes(batch.status);
+    bar.show(batch.metadata, alive, hasEnded ? null : waitsFor(aftermath, performance.now() - last.at));
+    if (hasEnded) {
       bar.end();
       return { id: batch.id, counts: batch.metadata, aftermath };
     }
-    if (batch.metadata.steps !== last.steps) last = { steps: batch.metadata.steps, at: performance.now() };
     const stuck = whyStuck(batch.metadata, alive, performance.now() - last.at);
     if (stuck !== null) {
       bar.end();
@@ -246,11 +240,12 @@ function whyStuck(
 }
 
 async function crash(stack: Stack, bar: ProgressBar): Promise<Aftermath | null> {
-  const victim = stack.workers[1];
-  if (victim === undefined) return null;
-  const aftermath = await killWorker(stack, victim);
+  const aftermath = await killWorker(stack);
+  if (aftermath === null) return null;
+  const { victim, pid, survivor, held } = aftermath;
   bar.note(
-    `✂ kill -9 ${victim.name} (pid ${victim.pid}), on purpose; ${stack.workers[0]?.name ?? 'the other'} goes on alone`,
+    `✂ kill -9 ${victim} (pid ${pid}), on purpose; ${survivor} goes on alone` +
+      (held === 0 ? '' : ', and with what it held once its leases have run out, within 20 s or so'),
   );
   return aftermath;
 }

@@ -1,10 +1,14 @@
 import type { Stack } from '../stack/stack.ts';
+import type { Check } from './checks.ts';
 import { leaseOwnerPrefix, type StackProcess } from '../stack/processes.ts';
 
 /** What the other workers took over from one that was killed, gathered from their logs. */
 export interface Aftermath {
   /** Its name, for people. */
   readonly victim: string;
+  readonly pid: number;
+  /** Who goes on. */
+  readonly survivor: string;
   /** Rows with a lease of the victim at the moment of its death: provider batches, chunks of runs, batches. */
   readonly held: number;
   /** Runs that stood in those rows. */
@@ -16,26 +20,33 @@ export interface Aftermath {
 }
 
 /**
- * Kills a worker while it holds work, as a power cut would, and watches what becomes of that work. The worker is
- * frozen first, so that what it holds is known to be in its hands when it dies; not on Windows, which has no such thing.
+ * Kills a worker while it holds work, as a power cut would, and watches what becomes of that work; null where there is none
+ * to go on. A worker is frozen first, so that what it holds is known to be in its hands when it dies; not on Windows,
+ * which has no such thing.
  */
-export async function killWorker(stack: Stack, victim: StackProcess): Promise<Aftermath> {
+export async function killWorker(stack: Stack): Promise<Aftermath | null> {
+  const freezes = process.platform !== 'win32';
+  const [survivor, last] = stack.workers;
+  if (survivor === undefined || last === undefined) return null;
+  const { victim, rows, runs } = freezes
+    ? await freezeHoldingWork(stack)
+    : { victim: last, rows: 0, runs: 0 };
   let takenOver = 0;
-  for (const other of stack.workers) {
-    if (other === victim) continue;
+  const others = stack.workers.filter((other) => other !== victim);
+  for (const other of others) {
     other.onLine((line) => {
       if (line.includes(`"taken_over_from":"${leaseOwnerPrefix(victim)}`)) takenOver += 1;
     });
   }
-  const freezes = process.platform !== 'win32';
-  const held = freezes ? await freezeHoldingWork(stack, victim) : { rows: 0, runs: 0 };
   await victim.kill();
   return {
     victim: freezes
       ? victim.name
       : `${victim.name} (not frozen first, as Windows cannot: what it held is not counted)`,
-    held: held.rows,
-    runs_held: held.runs,
+    pid: victim.pid,
+    survivor: others[0]?.name ?? survivor.name,
+    held: rows,
+    runs_held: runs,
     taken_over: () => takenOver,
     lines_refused: async () => {
       const { rows } = await stack.pool.query<{ count: number }>(
@@ -46,15 +57,54 @@ export async function killWorker(stack: Stack, victim: StackProcess): Promise<Af
   };
 }
 
+/** What there is to say of a crash, and what it proves: nothing where the worker held nothing. */
+export async function describeCrash({
+  victim,
+  held,
+  runs_held,
+  taken_over,
+  lines_refused,
+}: Aftermath): Promise<{ readonly text: string; readonly check: Check | null }> {
+  if (held === 0) {
+    return {
+      text: `${victim} was killed with nothing known to be in its hands: what becomes of held work was not shown this time.`,
+      check: null,
+    };
+  }
+  return {
+    text:
+      `${victim} was killed with ${held} row${held === 1 ? '' : 's'} in hand (${runs_held} runs): ` +
+      `${taken_over()} taken over by the other worker, ${await lines_refused()} result lines read again and refused as already applied, 0 steps applied twice.`,
+    check: {
+      claim: 'what the killed worker held went on',
+      holds: taken_over() > 0,
+      detail: `${taken_over()} of ${held} taken over`,
+    },
+  };
+}
+
+/** Milliseconds without a step that need no explanation. */
+const QUIET_MS = 1_000;
+
+/** What the progress of a batch waits for; null while it moves, or for no reason that is known. */
+export function waitsFor(aftermath: Aftermath | null, quietMs: number): string | null {
+  const isHeldBack = aftermath !== null && aftermath.taken_over() < aftermath.held;
+  return isHeldBack && quietMs >= QUIET_MS ? 'waits for a lease' : null;
+}
+
 const TRIES_MS = 5_000;
 
-/** Freezes the victim when it holds a row with runs; gives up after a few seconds and leaves it frozen as it is. */
+/**
+ * Freezes a worker when it holds a row with runs, looking at one after the other, the last first; gives up after a few
+ * seconds and leaves the one frozen that it looked at.
+ */
 async function freezeHoldingWork(
   stack: Stack,
-  victim: StackProcess,
-): Promise<{ readonly rows: number; readonly runs: number }> {
+): Promise<{ readonly victim: StackProcess; readonly rows: number; readonly runs: number }> {
   const deadline = performance.now() + TRIES_MS;
-  for (;;) {
+  for (let turn = 0; ; turn++) {
+    const victim = stack.workers.at(-1 - (turn % stack.workers.length));
+    if (victim === undefined) throw new Error('There is no worker to kill.');
     process.kill(victim.pid, 'SIGSTOP');
     // What the victim had sent to the database before it froze is done within a moment.
     await new Promise((resolve) => setTimeout(resolve, 30));
@@ -67,7 +117,8 @@ async function freezeHoldingWork(
       [leaseOwnerPrefix(victim)],
     );
     const found = rows[0] ?? { rows: 0, runs: 0 };
-    if (found.runs > 0 || performance.now() > deadline) return found;
+    if (found.runs > 0) return { victim, ...found };
+    if (performance.now() > deadline) return { victim, rows: 0, runs: 0 };
     process.kill(victim.pid, 'SIGCONT');
     await new Promise((resolve) => setTimeout(resolve, 20));
   }

@@ -14,7 +14,8 @@ export interface BatchCounts {
 
 /** Shows the progress of one batch on stderr: a live line on a terminal, one line per 10 % elsewhere. */
 export interface ProgressBar {
-  show(counts: BatchCounts, workers: number): void;
+  /** `waits`: what it waits for where nothing moves. */
+  show(counts: BatchCounts, workers: number, waits?: string | null): void;
   /** Writes a line above the bar. */
   note(text: string): void;
   end(): void;
@@ -32,7 +33,7 @@ export function createProgressBar(
   let shown = '';
   let lastTenth = -1;
 
-  const line = (counts: BatchCounts, workers: number): string => {
+  const line = (counts: BatchCounts, workers: number, waits: string | null): string => {
     const ended = counts.completed + counts.failed + counts.cancelled + counts.expired;
     const share =
       counts.total === 0
@@ -43,15 +44,15 @@ export function createProgressBar(
     return (
       `${label} ${'█'.repeat(filled)}${'░'.repeat(WIDTH - filled)} ${String(Math.floor(share * 100)).padStart(3)} %` +
       ` | runs ${ended}/${counts.total} | steps ${counts.steps} | ${Math.round(counts.steps / Math.max(0.1, seconds))}/s` +
-      ` | $${counts.cost_usd} | workers ${workers}`
+      ` | $${counts.cost_usd} | workers ${workers}${waits === null ? '' : ` | ${waits}`}`
     );
   };
   const clear = (): void => {
     if (live && shown !== '') stream.write('\r\u001b[2K');
   };
   return {
-    show(counts, workers) {
-      const text = line(counts, workers);
+    show(counts, workers, waits = null) {
+      const text = line(counts, workers, waits);
       if (live) {
         clear();
         stream.write(text);

@@ -1,5 +1,7 @@
+import type { WriteStream } from 'node:tty';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { killWorker } from '../../scripts/demo/crash.ts';
+import { describeCrash, killWorker, waitsFor, type Aftermath } from '../../scripts/demo/crash.ts';
+import { createProgressBar } from '../../scripts/demo/progress.ts';
 import type { StackProcess } from '../../scripts/stack/processes.ts';
 import type { Stack } from '../../scripts/stack/stack.ts';
 
@@ -11,9 +13,80 @@ test('on Windows, where no process can be frozen, the demo kills its worker all 
   });
   const kill = vi.fn(async () => {});
   const victim = { name: 'worker-2', pid: 4_194_305, kill } as Partial<StackProcess> as StackProcess;
+  const bystander = { name: 'worker-1', onLine: () => {} } as Partial<StackProcess> as StackProcess;
   const query = vi.fn(async () => ({ rows: [{ rows: 1, runs: 9 }] }));
-  const aftermath = await killWorker({ workers: [victim], pool: { query } } as unknown as Stack, victim);
+  const aftermath = await killWorker({ workers: [bystander, victim], pool: { query } } as unknown as Stack);
   expect(kill).toHaveBeenCalledOnce();
   expect(aftermath).toMatchObject({ held: 0, runs_held: 0 });
-  expect(aftermath.victim).toMatch(/^worker-2 \(.*Windows/);
+  expect(aftermath?.victim).toMatch(/^worker-2 \(.*Windows/);
+});
+
+test('the worker that the demo kills is the one that holds runs', async () => {
+  onTestFinished(() => void vi.restoreAllMocks());
+  const signals: string[] = [];
+  vi.spyOn(process, 'platform', 'get').mockReturnValue('linux');
+  vi.spyOn(process, 'kill').mockImplementation((pid, signal) => {
+    signals.push(`${signal} ${pid}`);
+    return true;
+  });
+  const worker = (name: string, pid: number) => ({
+    name,
+    pid,
+    kill: vi.fn(async () => {}),
+    onLine: vi.fn<StackProcess['onLine']>(),
+  });
+  const workers = [worker('worker-1', 4_194_305), worker('worker-2', 4_194_306)] as const;
+  const query = vi.fn(async (_sql: string, [owner]: readonly [string]) => ({
+    rows: [{ rows: 1, runs: owner.includes('worker-1') ? 9 : 0 }],
+  }));
+  const aftermath = await killWorker({ workers, pool: { query } } as unknown as Stack);
+  expect(aftermath).toMatchObject({ victim: 'worker-1', held: 1, runs_held: 9 });
+  expect(workers.map(({ kill }) => kill.mock.calls.length)).toEqual([1, 0]);
+  expect(signals).toEqual(['SIGSTOP 4194306', 'SIGCONT 4194306', 'SIGSTOP 4194305']);
+  expect(workers.map(({ onLine }) => onLine.mock.calls.length)).toEqual([0, 1]);
+});
+
+const aftermath = (held: number, taken: number): Aftermath => ({
+  victim: 'worker-2',
+  survivor: 'worker-1',
+  pid: 1,
+  held,
+  runs_held: held * 9,
+  taken_over: () => taken,
+  lines_refused: async () => 3,
+});
+
+test('what the killed worker held is checked where it held something, and else said to be not shown', async () => {
+  expect((await describeCrash(aftermath(2, 1))).check).toMatchObject({
+    holds: true,
+    detail: '1 of 2 taken over',
+  });
+  expect((await describeCrash(aftermath(2, 0))).check).toMatchObject({ holds: false });
+  const { text, check } = await describeCrash(aftermath(0, 0));
+  expect(check).toBeNull();
+  expect(text).toMatch(/^worker-2 was killed with nothing known to be in its hands: .*not shown this time/);
+});
+
+test('while nothing moves and what the killed worker held is not taken over, the progress says what is waited for', () => {
+  expect(waitsFor(null, 9_000)).toBeNull();
+  expect(waitsFor(aftermath(2, 1), 9_000)).toBe('waits for a lease');
+  expect(waitsFor(aftermath(2, 1), 500)).toBeNull();
+  expect(waitsFor(aftermath(2, 2), 9_000)).toBeNull();
+  const written: string[] = [];
+  const stream = { isTTY: true, write: (text: string) => written.push(text) > 0 };
+  const bar = createProgressBar('evening', 9, stream as unknown as WriteStream);
+  const counts = {
+    state: 'running',
+    total: 3,
+    completed: 0,
+    failed: 0,
+    cancelled: 0,
+    expired: 0,
+    steps: 3,
+    cost_usd: '0',
+  };
+  bar.show(counts, 1, 'waits for a lease');
+  expect(written.at(-1)).toMatch(/workers 1 \| waits for a lease$/);
+  bar.show(counts, 1);
+  expect(written.at(-1)).toMatch(/workers 1$/);
 });
