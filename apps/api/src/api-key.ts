@@ -35,7 +35,10 @@ export async function keepApiKey(dataDir: string): Promise<KeptKey> {
   } finally {
     await rm(draft, { force: true });
   }
-  return keepApiKey(dataDir);
+  const others = await readKey(path);
+  if (others === null)
+    throw new Error(`${path} is there and holds nothing: remove it, or bring back what it links to.`);
+  return { key: others, path, isNew: false };
 }
 
 /** The key of a file; null where there is none. */

@@ -83,6 +83,19 @@ describe('a block', () => {
     await createAgent(api, { memory_blocks: [{ label: 'a', value: 'b', ...ofLetta }] });
   });
 
+  test('is changed and made with all that was answered of it', async () => {
+    const block = await create({ label: 'a', value: 'b', tags: ['t'] });
+    const { body } = await api.call('PATCH', `/v1/blocks/${block.id}`, { ...block, value: 'c' });
+    expect(body).toEqual({ ...block, value: 'c', revision: 2 });
+    const copy = await create(body);
+    expect(copy).toEqual({ ...body, id: copy.id, revision: 1 });
+    expect(copy.id).not.toBe(block.id);
+    const agent = await createAgent(api, { memory_blocks: [body] });
+    const path = `/v1/agents/${agent}/core-memory/blocks/a`;
+    const { body: held } = await api.call('GET', path);
+    expect((await api.call('PATCH', path, { ...held, value: 'd' })).body.value).toBe('d');
+  });
+
   test.each(['constructor', 'toString', 'valueOf', '__proto__', 'hasOwnProperty'])(
     'may be labelled %s, which JavaScript knows of every object',
     async (label) => {

@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SHIPPED_PRICES } from '@nightshift/agent-core';
@@ -78,6 +78,12 @@ describe('the kept key', () => {
       expect(other.key).toBe(one.key);
       expect(await readdir(dataDir)).toEqual(['api-key']);
     }
+  });
+
+  test('that is a link to nothing is an error that names it', async () => {
+    await symlink('nowhere', join(directory, 'api-key'));
+    await expect(keepApiKey(directory)).rejects.toThrow(`${join(directory, 'api-key')} is there`);
+    expect(await readdir(directory)).toEqual(['api-key']);
   });
 
   test('that is damaged is an error that says what to do', async () => {

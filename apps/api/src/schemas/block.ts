@@ -12,6 +12,7 @@ const label = trimmedName(100);
 const charLimit = z.int().min(1).max(2_000_000_000);
 const metadata = z.record(z.string(), z.unknown());
 const tags = listOf(storedName(255), 100);
+const answered = z.unknown().optional().describe('Answered, and not taken over.');
 
 /** A block as a caller describes it; `null` counts as left out. Fields that Letta does not know either are refused. */
 export const blockInput = z.strictObject({
@@ -32,6 +33,11 @@ export const blockInput = z.strictObject({
   is_template: z.boolean().nullish(),
   hidden: z.boolean().nullish(),
   tags: tags.nullish(),
+  // What is answered of a block may be sent back as it is.
+  id: answered,
+  revision: answered,
+  created_by_id: answered,
+  last_updated_by_id: answered,
   base_template_id: ignored,
   deployment_id: ignored,
   entity_id: ignored,
