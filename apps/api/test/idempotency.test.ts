@@ -103,25 +103,6 @@ describe('the same request again', () => {
     expect(await json(response)).toMatchObject({ id: made.id });
   });
 
-  test('as a retry is a new batch once the cancellation of the earlier one was asked for', async () => {
-    const agent_id = await createAgent(api);
-    const body = [{ agent_id, input: 'Go.' }];
-    const { body: cancelled } = await submit(body);
-    expect((await api.call('PATCH', `/v1/batches/${cancelled.id}/cancel`)).status).toBe(200);
-    const retry = await submit(body, { 'x-stainless-retry-count': '1' });
-    expect(retry.headers['idempotent-replayed']).toBeUndefined();
-    expect(retry.body.id).not.toBe(cancelled.id);
-    expect((await submit(body, { 'x-stainless-retry-count': '2' })).body.id).toBe(retry.body.id);
-  });
-
-  test('with the key of a batch that was cancelled is that batch', async () => {
-    const agent_id = await createAgent(api);
-    const headers = { 'idempotency-key': 'night-4', 'x-stainless-retry-count': '1' };
-    const { body: cancelled } = await submit([{ agent_id, input: 'Go.' }], headers);
-    await api.call('PATCH', `/v1/batches/${cancelled.id}/cancel`);
-    expect((await submit([{ agent_id, input: 'Go.' }], headers)).body.id).toBe(cancelled.id);
-  });
-
   test('at the same time, where neither is a retry, is a batch each', async () => {
     const requests = [{ agent_id: await createAgent(api), input: 'Go.' }];
     const twins = await Promise.all([submit(requests), submit(requests)]);

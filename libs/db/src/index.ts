@@ -97,12 +97,7 @@ export {
   type AgentDefinition,
   type DefinitionWish,
 } from './reads/agent-definitions.ts';
-export {
-  findBatchOfRetry,
-  findIdempotentBatch,
-  type IdempotentBatch,
-  type Replay,
-} from './reads/idempotency-keys.ts';
+export { findBatchOfRetry, findIdempotentBatch, type IdempotentBatch } from './reads/idempotency-keys.ts';
 export type { Page } from './reads/keyset.ts';
 export {
   listBatchMessages,

@@ -7,27 +7,20 @@ export interface IdempotentBatch {
   readonly request_sha256: string;
 }
 
-/** Which batch a repetition may be answered with. */
-export interface Replay {
-  readonly max_age_minutes: number;
-  /** One whose cancellation has been asked for, too. */
-  readonly cancelled: boolean;
-}
-
-/** What a key made that may be answered again, or null. To act on it, hold `lockIdempotencyKey`. Index: primary keys. */
+/**
+ * What a key made no longer than `maxAgeMinutes` ago, or null. To act on it, hold `lockIdempotencyKey`. Index: primary key.
+ */
 export function findIdempotentBatch(
   db: Database,
   projectId: string,
   key: string,
-  { max_age_minutes, cancelled }: Replay,
+  maxAgeMinutes: number,
 ): Promise<IdempotentBatch | null> {
   return find(
     db,
     projectId,
     key,
-    sql`created_at > app_now() - ${max_age_minutes}::integer * interval '1 minute'
-      and (${cancelled}::boolean or not exists (
-        select from batch b where b.id = batch_id and b.cancel_requested_at is not null))`,
+    sql`created_at > app_now() - ${maxAgeMinutes}::integer * interval '1 minute'`,
   );
 }
 

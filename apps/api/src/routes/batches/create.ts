@@ -74,12 +74,12 @@ async function acceptOnce(
   }: { readonly body: BatchInput; readonly runs: readonly NewRun[]; readonly arrivedAt: Date },
   idempotency: Idempotency,
 ): Promise<Made> {
-  const { key, request_sha256, replay, by_retry } = idempotency;
+  const { key, request_sha256, replay_minutes, by_retry } = idempotency;
   await lockIdempotencyKey(trx, projectId, key);
   const earlier =
-    replay === null
+    replay_minutes === null
       ? await findBatchOfRetry(trx, projectId, key, arrivedAt)
-      : await findIdempotentBatch(trx, projectId, key, replay);
+      : await findIdempotentBatch(trx, projectId, key, replay_minutes);
   if (earlier !== null) {
     if (earlier.request_sha256 !== request_sha256) {
       throw new NightshiftError(

@@ -1,5 +1,4 @@
 import { NightshiftError } from '@nightshift/agent-core';
-import type { Replay } from '@nightshift/db';
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 
@@ -21,8 +20,8 @@ export interface Idempotency {
   /** Recorded with the batch. */
   readonly key: string;
   readonly request_sha256: string;
-  /** Which batch made under the key is answered instead of a new one; null: none, but for one of its own retry. */
-  readonly replay: Replay | null;
+  /** Age up to which a batch made under the key is answered instead of a new one; null: never, but for one of its own retry. */
+  readonly replay_minutes: number | null;
   /** The request says that it is a retry. */
   readonly by_retry: boolean;
 }
@@ -30,9 +29,8 @@ export interface Idempotency {
 /**
  * A caller's `Idempotency-Key` names the request for a day. Without one the body's hash does, for ten minutes, but only to a
  * request that says it is a retry (`X-Stainless-Retry-Count` above 0): Letta's client sends a create that it has timed out on
- * again, and has no other way to say that it is the same. What a retry repeats nobody has cancelled meanwhile: a cancelled batch
- * of the same body is one from before, and the first try of this one never came. A create whose retry has overtaken it is
- * answered with the retry's batch. Two equal creates that are no retries stay two batches.
+ * again, and has no other way to say that it is the same. A create whose retry has overtaken it is answered with the retry's batch.
+ * Two equal creates that are no retries stay two batches.
  */
 export function idempotencyOf(request: FastifyRequest): Idempotency {
   const request_sha256 = request.bodySha256;
@@ -45,17 +43,12 @@ export function idempotencyOf(request: FastifyRequest): Idempotency {
         fields: [{ path: 'idempotency-key', message }],
       });
     }
-    return {
-      key: `key:${given}`,
-      request_sha256,
-      replay: { max_age_minutes: KEY_MAX_AGE_MINUTES, cancelled: true },
-      by_retry,
-    };
+    return { key: `key:${given}`, request_sha256, replay_minutes: KEY_MAX_AGE_MINUTES, by_retry };
   }
   return {
     key: `body:${request_sha256}`,
     request_sha256,
-    replay: by_retry ? { max_age_minutes: RETRY_MAX_AGE_MINUTES, cancelled: false } : null,
+    replay_minutes: by_retry ? RETRY_MAX_AGE_MINUTES : null,
     by_retry,
   };
 }
