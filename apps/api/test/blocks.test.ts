@@ -289,45 +289,6 @@ describe('writing a block', () => {
     expect((await api.call('GET', `/v1/blocks/${id}`)).body.value).toBe('1');
   });
 
-  test.each([
-    ['what it shows', { value: '1' }],
-    [
-      'all of it',
-      { value: '1', label: 'd', tags: ['t'], metadata: { m: { n: 1 } }, conflict_policy: 'merge' },
-    ],
-  ])('again, because the answer was lost, is answered with what it wrote: %s', async (_name, patch) => {
-    const { id } = await create({ label: 'c', value: '0' });
-    const change = { ...patch, expected_revision: 1 };
-    const first = await api.call('PATCH', `/v1/blocks/${id}`, change);
-    const again = await api.call('PATCH', `/v1/blocks/${id}`, change);
-    expect([again.status, again.body]).toEqual([200, first.body]);
-    expect(again.body.revision).toBe(2);
-    const reverted = { revision: 1, expected_revision: 2 };
-    const back = await api.call('POST', `/v1/blocks/${id}/revert`, reverted);
-    expect(await api.call('POST', `/v1/blocks/${id}/revert`, reverted)).toMatchObject({
-      status: 200,
-      body: back.body,
-    });
-    // By now it would write over another write.
-    expect((await api.call('PATCH', `/v1/blocks/${id}`, change)).status).toBe(409);
-  });
-
-  test.each<[string, object, string]>([
-    ['wrote another field besides', { value: '1', description: 'theirs' }, ''],
-    [
-      'is a run',
-      { value: '1' },
-      `update block_revision set batch_id = $2, run_id = $2, step_number = 1, tool_use_id = 'toolu_1', resolution = 'clean'
-        where block_id = $1 and revision = 2`,
-    ],
-  ])('of the same value is 409 when who overtook it %s', async (_name, theirs, sql) => {
-    const { id } = await create({ label: 'c', value: '0' });
-    await api.call('PATCH', `/v1/blocks/${id}`, theirs);
-    if (sql !== '') await api.database.pool.query(sql, [id.slice(6), UNKNOWN_UUID]);
-    const late = await api.call('PATCH', `/v1/blocks/${id}`, { value: '1', expected_revision: 1 });
-    expect(late.status).toBe(409);
-  });
-
   test('over the limit is 422, also when the limit shrinks', async () => {
     const { id } = await create({ label: 'c', value: 'abc', limit: 5 });
     expect((await api.call('PATCH', `/v1/blocks/${id}`, { value: 'abcdef' })).status).toBe(422);

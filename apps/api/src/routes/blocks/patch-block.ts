@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import { NightshiftError, toStorableText } from '@nightshift/agent-core';
 import {
   assertLabelFree,
@@ -6,12 +5,10 @@ import {
   lockBlock,
   readAgentBlock,
   readBlock,
-  readBlockRevisions,
   relabelBlock,
   writeBlock,
   type BlockContent,
   type BlockRow,
-  type Tx,
 } from '@nightshift/db';
 import type { Context } from '../../context.ts';
 import type { BlockPatch } from '../../schemas/block.ts';
@@ -43,8 +40,7 @@ export function patchBlock(
  * reverts another that an agent or another request has just written, and none is lost. Returns the block as this change left
  * it. Throws `not_found`, also when the agent has let go of the label that it was to have the block under, and `conflict`
  * when it has another block there by now, when an agent that has the block has another one of its new label, or when the
- * caller's expected revision (null: none) has been overtaken, but by this very change: one that comes again, because its
- * answer was lost, is answered with what it wrote.
+ * caller's expected revision (null: none) has been overtaken.
  */
 export async function changeBlock(
   context: Context,
@@ -60,10 +56,7 @@ export async function changeBlock(
         ? await readBlock(trx, context.projectId, blockId)
         : await readAgentBlock(trx, holding.agent_id, holding.label);
     if (present.id !== blockId) throw overtaken(blockId);
-    if (expectedRevision !== null && expectedRevision !== present.revision) {
-      if (await isMadeAlready(trx, present, expectedRevision, toWanted)) return present;
-      throw overtaken(blockId);
-    }
+    if (expectedRevision !== null && expectedRevision !== present.revision) throw overtaken(blockId);
     const wanted = toWanted(present);
     if (wanted.label !== present.label) await assertLabelFree(trx, blockId, wanted.label);
     const written = isShownAlike(present, wanted)
@@ -72,23 +65,6 @@ export async function changeBlock(
     if (!written) throw overtaken(blockId);
     return readBlock(trx, context.projectId, blockId);
   });
-}
-
-/** Whether the block is what this change makes of the expected revision, written right after it by a request, not by a run. */
-async function isMadeAlready(
-  trx: Tx,
-  present: BlockRow,
-  expectedRevision: number,
-  toWanted: (present: BlockRow) => BlockContent,
-): Promise<boolean> {
-  const { id, revision } = present;
-  if (revision !== expectedRevision + 1) return false;
-  const revisions = await readBlockRevisions(trx, id, [expectedRevision, revision]);
-  if (revisions.get(revision)?.run_id !== null) return false;
-  const wanted = toWanted({ ...present, ...revisions.get(expectedRevision) });
-  return (
-    isShownAlike(present, wanted) && KEPT.every((field) => isDeepStrictEqual(present[field], wanted[field]))
-  );
 }
 
 function overtaken(blockId: string): NightshiftError {
@@ -112,9 +88,6 @@ function toContent(present: BlockRow, patch: BlockPatch): BlockContent {
     hidden: patch.hidden ?? present.hidden,
   };
 }
-
-/** What no request shows (and the label), which has no revisions. */
-const KEPT = ['label', 'conflict_policy', 'metadata', 'tags', 'is_template', 'hidden'] as const;
 
 /** Whether a request shows both alike; then the change needs no revision. */
 function isShownAlike(present: BlockRow, wanted: BlockContent): boolean {
