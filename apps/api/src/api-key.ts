@@ -27,7 +27,7 @@ export async function keepApiKey(dataDir: string): Promise<KeptKey> {
   const draft = `${path}.${randomUUID()}`;
   try {
     await writeFile(draft, `${key}\n`, { mode: 0o600, flag: 'wx' });
-    // Some file systems have no links: there it is copied, in one write.
+    // Some file systems have no links: there it is copied, and who starts at that very moment may find it empty.
     await link(draft, path).catch(() => copyFile(draft, path, constants.COPYFILE_EXCL));
     return { key, path, isNew: true };
   } catch (error) {

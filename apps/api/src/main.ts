@@ -92,9 +92,10 @@ async function start(config: Config): Promise<void> {
   }
 }
 
-function refuseAddress({ host, port }: Config, { message }: Error): never {
+function refuseAddress({ host, port }: Config, error: Error): never {
+  if (!('syscall' in error)) throw error;
   throw new NightshiftError(
     'bad_configuration',
-    `The API cannot listen at HOST ${host}, PORT ${port}: ${message}.`,
+    `The API cannot listen at HOST ${host}, PORT ${port}: ${error.message}.`,
   );
 }

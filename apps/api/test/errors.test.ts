@@ -99,14 +99,32 @@ test('a submission that waits too long for a busy row is 503 and may come again'
   ]);
 });
 
-test('a list that takes the database too long says so, and does not come again by itself', async () => {
-  const answer = await answerWhileLocked({ statementTimeoutMs: 200 }, 'lock table run', {
-    method: 'GET',
-    url: '/v1/runs?statuses=failed',
-  });
-  expect([answer.statusCode, answer.json().code]).toEqual([504, 'too_slow']);
-  expect(answer.json().detail).toMatch(/longer than 60 s\. Narrow it/);
-  expect([answer.headers['retry-after'], answer.headers['x-should-retry']]).toEqual([undefined, 'false']);
+test.each(['GET', 'HEAD'] as const)(
+  'a list that takes the database too long says so to %s, and does not come again by itself',
+  async (method) => {
+    const answer = await answerWhileLocked({ statementTimeoutMs: 200 }, 'lock table run', {
+      method,
+      url: '/v1/runs?statuses=failed',
+    });
+    expect(answer.statusCode).toBe(504);
+    expect([answer.headers['retry-after'], answer.headers['x-should-retry']]).toEqual([undefined, 'false']);
+    if (method === 'HEAD') return;
+    expect(answer.json().code).toBe('too_slow');
+    expect(answer.json().detail).toMatch(/longer than 60 s\. Narrow it/);
+  },
+);
+
+test.each([
+  ['a batch', 'batch', `/v1/batches/job-${UNKNOWN_UUID}`],
+  ['an agent', 'agent', `/v1/agents/agent-${UNKNOWN_UUID}`],
+])('%s that the database does not give in time may be asked for again', async (_what, table, url) => {
+  const lock = `lock table ${table} in access exclusive mode`;
+  const answer = await answerWhileLocked({ statementTimeoutMs: 200 }, lock, { method: 'GET', url });
+  expect([answer.statusCode, answer.headers['retry-after'], answer.json().code]).toEqual([
+    503,
+    '1',
+    'not_ready',
+  ]);
 });
 
 /** A server of its own, and the lines that it logs. */

@@ -19,12 +19,18 @@ const TOO_SLOW = toAnswer(
 export function answerError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   // A body that nobody reads, such as none, counts as aborted though it was whole.
   const isGone = request.raw.readableAborted && !request.raw.complete;
-  // A write may have waited for others, and comes again; a read has found too much to look at.
-  const isSlow = request.method === 'GET' && isStatementTimeout(error);
+  // Who reads or writes one thing has waited for others, and comes again; a list has found too much to look at.
+  const isSlow = isStatementTimeout(error) && isList(request);
   const answer = isGone ? GONE : isSlow ? TOO_SLOW : answerOf(error, () => request.routeOptions.bodyLimit);
   if (isGone) request.log.info({ err: error }, 'client_gone');
   else if (answer.status >= 500) request.log.error({ err: error }, answer.code);
   send(request, reply, answer);
+}
+
+/** Whether what is asked for are many, which can be narrowed. */
+function isList({ method, routeOptions: { url = '', schema } }: FastifyRequest): boolean {
+  if (!['GET', 'HEAD'].includes(method) || schema?.querystring === undefined) return false;
+  return !url.slice(url.lastIndexOf('/') + 1).startsWith(':');
 }
 
 /** Makes every error one body; see `problem.ts`. What has no route is answered at once, its body unread: nobody asked its key. */

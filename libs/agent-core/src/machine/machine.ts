@@ -13,7 +13,7 @@ export interface StateDoc {
 /** A state machine as data: states with their docs, and for each event the states it may leave and the one it reaches. */
 export interface Machine<State extends string, Event extends string> {
   readonly name: string;
-  /** The states in which a row may begin. */
+  /** The states that a story begins in; a row may be written when it has gone further already. */
   readonly initial: readonly State[];
   readonly states: Readonly<Record<State, StateDoc>>;
   readonly events: Readonly<Record<Event, { readonly from: readonly State[]; readonly to: State }>>;
