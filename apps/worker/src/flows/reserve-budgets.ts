@@ -1,10 +1,9 @@
 import {
   admitRuns,
-  BODY_END,
-  BODY_SEPARATOR,
-  BODY_START,
+  bodyBytesWith,
   countMedia,
   decideNoBudget,
+  EMPTY_BODY_BYTES,
   modelPrice,
   NO_AMOUNT,
   NO_MEDIA,
@@ -44,8 +43,6 @@ import { tallySlot } from './settle-open-steps.ts';
 
 /** Requests that are encoded at a time to learn their size: fewer where they are long. */
 const PAGE_MAX = 100;
-
-const EMPTY_BODY_BYTES = BODY_START.length + BODY_END.length;
 
 /** What became of the sealed steps of capped batches. */
 export interface Reserved {
@@ -88,7 +85,7 @@ export async function reserveBudgets(
   const short = new Set<string>();
   const paused: { batch_id: string; reason: string }[] = [];
   const sizes = openPageSizes({ db: trx }, sealed.id, (asking.at(-1)?.ordinal ?? 0) + 1);
-  let bytes = EMPTY_BODY_BYTES;
+  let body = { bytes: EMPTY_BODY_BYTES, count: 0 };
   let behind: readonly AskingRow[] = [];
   for (let at = 0; at < asking.length && behind.length === 0;) {
     const from = asking[at]?.ordinal ?? 0;
@@ -100,9 +97,9 @@ export async function reserveBudgets(
     if (open.length === 0) continue;
     const runs: AskingRun[] = [];
     for (const run of await toAskingRuns(deps, trx, sealed, open, calibrations)) {
-      const more = run.bytes + BODY_SEPARATOR.length;
-      if (bytes > EMPTY_BODY_BYTES && bytes + more > deps.settings.body_bytes_max) break;
-      bytes += more;
+      const bytes = bodyBytesWith(body, run.bytes);
+      if (body.count > 0 && bytes > deps.settings.body_bytes_max) break;
+      body = { bytes, count: body.count + 1 };
       runs.push(run);
     }
     if (runs.length < open.length) behind = [...open.slice(runs.length), ...asking.slice(at)];

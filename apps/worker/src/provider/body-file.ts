@@ -9,7 +9,13 @@ import { openAsBlob } from 'node:fs';
 import { mkdir, open, readdir, rm, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { BODY_END, BODY_SEPARATOR, BODY_START } from '@nightshift/agent-core';
+import {
+  BODY_END,
+  BODY_SEPARATOR,
+  BODY_START,
+  bodyBytesWith,
+  EMPTY_BODY_BYTES,
+} from '@nightshift/agent-core';
 
 /** Bytes that are gathered before they are written. */
 const WRITE_BYTES = 256 * 1024;
@@ -50,7 +56,6 @@ const [START, SEPARATOR, END] = [BODY_START, BODY_SEPARATOR, BODY_END].map((text
   Buffer,
   Buffer,
 ];
-const FRAME_BYTES = START.length + END.length;
 const SUFFIX = '.body.json';
 /** Tells the files of this process from those of a predecessor with its number, as in a container that was started again. */
 const PROCESS = `${process.pid}.${randomUUID()}`;
@@ -66,7 +71,7 @@ export async function openBodyFile(dir: string): Promise<BodyFile> {
   const hash = createHash('sha256');
   let gathered: Uint8Array[] = [START];
   let gatheredBytes = START.length;
-  let bytes = FRAME_BYTES;
+  let bytes = EMPTY_BODY_BYTES;
   let count = 0;
   let isOpen = true;
 
@@ -94,8 +99,7 @@ export async function openBodyFile(dir: string): Promise<BodyFile> {
     gathered.push(part);
     gatheredBytes += part.length;
   };
-  const bytesWith = (requestBytes: number): number =>
-    bytes + (count === 0 ? 0 : SEPARATOR.length) + requestBytes;
+  const bytesWith = (requestBytes: number): number => bodyBytesWith({ bytes, count }, requestBytes);
 
   return {
     path,

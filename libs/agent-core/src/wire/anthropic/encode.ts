@@ -10,6 +10,15 @@ import { parseModelHandle, type Definition } from '../../model/definition.ts';
 export const BODY_START = '{"requests":[';
 export const BODY_SEPARATOR = ',';
 export const BODY_END = ']}';
+export const EMPTY_BODY_BYTES = BODY_START.length + BODY_END.length;
+
+/** The bytes of a create body once another request is in it. `body`: what it has, the end of it included. */
+export function bodyBytesWith(
+  body: { readonly bytes: number; readonly count: number },
+  requestBytes: number,
+): number {
+  return body.bytes + (body.count === 0 ? 0 : BODY_SEPARATOR.length) + requestBytes;
+}
 
 /** Requests that the provider takes in one batch. */
 export const BATCH_REQUESTS_MAX = 100_000;
