@@ -1,4 +1,4 @@
-import type { RunState, StepOutcome } from '@nightshift/agent-core';
+import type { StepOutcome } from '@nightshift/agent-core';
 import { createPool } from '@nightshift/services';
 import { Kysely, PostgresDialect, sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
@@ -14,7 +14,6 @@ import {
   DEFAULT_PROJECT_ID,
   holdLease,
   inTransaction,
-  listRuns,
   lockRuns,
   markIdleBatches,
   newId,
@@ -34,7 +33,6 @@ import {
   type Database,
   type DB,
   type Lease,
-  type RunRow,
   type Tx,
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
@@ -42,6 +40,7 @@ import { planUnseen } from '../../src/commits/plan-unseen.ts';
 import { queueReadyRuns } from '../../src/commits/queue-again.ts';
 import { takeOutSteps } from '../../src/commits/take-out-steps.ts';
 import { aBatch, aClientTool, aRun, createTestAgents } from '../factories.ts';
+import { countNearlyNone, explain, nodesOf, type PlanNode } from '../plans.ts';
 import {
   accept,
   acceptBareFleet,
@@ -98,74 +97,6 @@ const CHUNK = 500;
 /** A scan of these is never right: a chunk is a small part of them. */
 const HOT_TABLES = ['run', 'step', 'message', 'conversation', 'agent'];
 
-interface PlanNode {
-  readonly 'Node Type': string;
-  readonly 'Relation Name'?: string;
-  readonly 'Actual Loops'?: number;
-  readonly 'Actual Rows'?: number;
-  readonly 'Rows Removed by Join Filter'?: number;
-  readonly 'Rows Removed by Filter'?: number;
-  readonly Filter?: string;
-  readonly 'Join Filter'?: string;
-  readonly Plans?: readonly PlanNode[];
-}
-
-class Undone extends Error {}
-
-interface Explained {
-  readonly statement: string;
-  readonly plan: PlanNode;
-}
-
-/**
- * The statements of `work` with the plans that they ran by, in the state that each found; all of it is undone. The server's
- * own account: `explain` with the parameters at hand would plan with them, where the statement did not.
- */
-async function explain(work: (trx: Tx) => Promise<unknown>): Promise<readonly Explained[]> {
-  const pool = createPool({ url: database.url, max: 1, applicationName: 'test' });
-  const plans: Explained[] = [];
-  pool.on('connect', (client) => {
-    client.on('notice', ({ message = '' }) => {
-      const json = /^duration: .* plan:\n(.*)$/s.exec(message)?.[1];
-      if (json === undefined) return;
-      const { 'Query Text': text, Plan: plan } = JSON.parse(json) as {
-        readonly 'Query Text': string;
-        readonly Plan: PlanNode;
-      };
-      plans.push({ statement: text.trim().replaceAll(/\s+/g, ' ').slice(0, 100), plan });
-    });
-  });
-  const own: Database = new Kysely<DB>({ dialect: new PostgresDialect({ pool }) });
-  try {
-    await own.transaction().execute(async (trx) => {
-      await sql`load 'auto_explain'`.execute(trx);
-      for (const [name, value] of EXPLAIN_EVERYTHING)
-        await sql`select set_config(${name}, ${value}, true)`.execute(trx);
-      plans.length = 0;
-      await work(trx);
-      throw new Undone();
-    });
-  } catch (error) {
-    if (!(error instanceof Undone)) throw error;
-  } finally {
-    await own.destroy();
-  }
-  return plans;
-}
-
-const EXPLAIN_EVERYTHING = [
-  ['auto_explain.log_format', 'json'],
-  ['auto_explain.log_analyze', 'on'],
-  ['auto_explain.log_timing', 'off'],
-  ['auto_explain.log_level', 'notice'],
-  ['auto_explain.log_min_duration', '0'],
-] as const;
-
-function* nodesOf(plan: PlanNode): Generator<PlanNode> {
-  yield plan;
-  for (const child of plan.Plans ?? []) yield* nodesOf(child);
-}
-
 /** What must not be in a plan: a scan of a whole hot table, and work that grows with chunk times table. */
 function faultsOf(plan: PlanNode): readonly string[] {
   const faults: string[] = [];
@@ -200,7 +131,7 @@ function faultsOf(plan: PlanNode): readonly string[] {
 }
 
 async function expectGoodPlans(work: (trx: Tx) => Promise<unknown>, statementsMin: number): Promise<void> {
-  const plans = await explain(work);
+  const plans = await explain(database.url, work);
   expect(plans.length).toBeGreaterThanOrEqual(statementsMin);
   for (const { statement, plan } of plans)
     expect({ statement, faults: faultsOf(plan) }).toEqual({ statement, faults: [] });
@@ -249,19 +180,6 @@ async function goOn(last: Lease, counted: boolean): Promise<Lease> {
   return end(db, id);
 }
 
-/**
- * Has it that rows were counted while a large transaction was under way: its rows have their pages, and could not be seen;
- * a few others could.
- */
-async function countNearlyNone(): Promise<void> {
-  const tables = sql`array['run', 'step', 'message', 'tool_call']::regclass[]`;
-  await sql`delete from pg_statistic where starelid = any(${tables})`.execute(db);
-  await sql`
-    update pg_class set reltuples = 5
-     where oid = any(${tables}) or oid in (select indexrelid from pg_index where indrelid = any(${tables}))
-  `.execute(db);
-}
-
 describe.each(['never counted', 'counted before the last step', 'counted while nearly none could be seen'])(
   'with 10,000 runs in flight and rows %s',
   (when) => {
@@ -270,7 +188,7 @@ describe.each(['never counted', 'counted before the last step', 'counted while n
         lease === null
           ? await goOn(await takeOff(), false)
           : await goOn(lease, when === 'counted before the last step');
-      if (when === 'counted while nearly none could be seen') await countNearlyNone();
+      if (when === 'counted while nearly none could be seen') await countNearlyNone(db);
     });
 
     const someOpen = async (): Promise<readonly string[]> => {
@@ -331,14 +249,14 @@ describe.each(['never counted', 'counted before the last step', 'counted while n
     });
 
     test('the looks before a send read no run, where no batch is halted and no deadline has passed', async () => {
-      const [look] = await explain((trx) => readUnsendableSteps(trx, lease!.id));
+      const [look] = await explain(database.url, (trx) => readUnsendableSteps(trx, lease!.id));
       const runs = [...nodesOf(look!.plan)].filter((node) => node['Relation Name'] === 'run');
       expect(runs.map((node) => node['Actual Rows']! * node['Actual Loops']!)).toEqual(runs.map(() => 0));
     });
 
     test('a plan that does not would be noticed', async () => {
       const runIds = await someOpen();
-      const [locked] = await explain(async (trx) => {
+      const [locked] = await explain(database.url, async (trx) => {
         // As a planner chooses that expects one row: by nested loop, over a scan.
         await sql`set local enable_hashjoin = off`.execute(trx);
         await sql`set local enable_mergejoin = off`.execute(trx);
@@ -354,7 +272,7 @@ describe.each(['never counted', 'counted before the last step', 'counted while n
 
     test('a list that is gone through row by row, because its statement is planned unseen, would be noticed', async () => {
       const runIds = await someOpen();
-      const [counted] = await explain(async (trx) => {
+      const [counted] = await explain(database.url, async (trx) => {
         await planUnseen(trx);
         await sql`select count(*) from run where state = 'in_flight' and coalesce(batch_id <> all(${runIds}::uuid[]), false)`.execute(
           trx,
@@ -426,7 +344,7 @@ test('sealing runs of as many definitions joins nothing by nested loop over what
   `.execute(db);
   await sql`update run set definition_id = id`.execute(db);
   const batch = { id: newId(), project_id: DEFAULT_PROJECT_ID, credential: 'default', nonce: newNonce() };
-  const plans = await explain((trx) => sealReadyRuns(trx, batch, 3_000));
+  const plans = await explain(database.url, (trx) => sealReadyRuns(trx, batch, 3_000));
   expect(plans.length).toBeGreaterThanOrEqual(4);
   for (const { statement, plan } of plans) {
     const faults = faultsOf(plan).filter((fault) => /Nested Loop|threw|list/.test(fault));
@@ -458,7 +376,7 @@ test.each(['never counted', 'counted when there were few', 'counted'])(
       ...aRun(id),
       client_tools: [aClientTool(`ask_${place}`)],
     }));
-    const plans = await explain((trx) => acceptBatch(trx, DEFAULT_PROJECT_ID, aBatch(runs)));
+    const plans = await explain(database.url, (trx) => acceptBatch(trx, DEFAULT_PROJECT_ID, aBatch(runs)));
     expect(plans.length).toBeGreaterThanOrEqual(8);
     for (const { statement, plan } of plans) {
       const faults = faultsOf(plan).filter((fault) => fault.includes('Nested Loop'));
@@ -480,7 +398,7 @@ test.each(['never counted', 'counted when there were few', 'counted'])(
     await acceptFleet(db, 3_000);
     if (counted === 'counted') await sql`analyze agent_block, block`.execute(db);
     const batch = { id: newId(), project_id: DEFAULT_PROJECT_ID, credential: 'default', nonce: newNonce() };
-    const plans = await explain((trx) => sealReadyRuns(trx, batch, 3_000));
+    const plans = await explain(database.url, (trx) => sealReadyRuns(trx, batch, 3_000));
     for (const { statement, plan } of plans) {
       const faults = faultsOf(plan).filter((fault) => /times|threw/.test(fault));
       expect({ statement, faults }).toEqual({ statement, faults: [] });
@@ -500,7 +418,7 @@ test.each([
   await acceptBareFleet(db, 3_000);
   const { id } = await seal(db);
   if (areMiscounted) {
-    await countNearlyNone();
+    await countNearlyNone(db);
     // Before the transaction had more than a page of them.
     await sql`update pg_class set relpages = 1, reltuples = 0 where relname in ('run', 'run_pkey')`.execute(
       db,
@@ -517,7 +435,7 @@ test('what caps turn away is told and taken out by hash, whatever was counted', 
   const { id: batchId } = await acceptBareFleet(db, 1_500);
   const { id } = await seal(db);
   const runIds = (await db.selectFrom('run').select('id').execute()).map((run) => run.id);
-  const plans = await explain(async (trx) => {
+  const plans = await explain(database.url, async (trx) => {
     await planUnseen(trx);
     await readAskingRuns(trx, id, [batchId, ...Array.from({ length: 1_000 }, newId)]);
     await takeOutSteps(trx, id, runIds);
@@ -533,7 +451,7 @@ test('queueing the ready runs of a batch again compares them with the queued one
   await clear(db);
   const { id } = await acceptBareFleet(db, 3_000);
   await sql`delete from run_chunk where id in (select id from run_chunk order by id limit 6)`.execute(db);
-  const plans = await explain((trx) => queueReadyRuns(trx, id, null));
+  const plans = await explain(database.url, (trx) => queueReadyRuns(trx, id, null));
   for (const { statement, plan } of plans) {
     const faults = faultsOf(plan).filter((fault) => /Nested Loop|threw|list/.test(fault));
     expect({ statement, faults }).toEqual({ statement, faults: [] });
@@ -561,7 +479,7 @@ test('a look for work reads a bounded number of runs past their deadline, and no
      where id = ${run_ids[0]!}::uuid`.execute(db);
   const readOf = async (late_runs_max: number | null): Promise<{ readonly runs: number; sweep: boolean }> => {
     let sweep = false;
-    const plans = await explain(async (trx) => {
+    const plans = await explain(database.url, async (trx) => {
       await sql`select set_config('nightshift.now', (clock_timestamp() + interval '1 minute')::text, true)`.execute(
         trx,
       );
@@ -585,7 +503,7 @@ test('looks for batches that are idle read none that have ended', async () => {
     db,
   );
   await sql`analyze batch`.execute(db);
-  const plans = await explain(async (trx) => {
+  const plans = await explain(database.url, async (trx) => {
     await readDueWork(trx, { ...QUESTION, late_runs_max: 1 });
     await markIdleBatches(trx);
   });
@@ -597,99 +515,11 @@ test('looks for batches that are idle read none that have ended', async () => {
   }
 });
 
-describe.each(['never counted', 'counted', 'counted while nearly none could be seen'])(
-  'a list of runs, with rows %s, after nights of which all is over,',
-  (when) => {
-    const LAST_NIGHT = 100;
-    let waiting = '';
-    beforeAll(async () => {
-      await clear(db);
-      const past = await acceptBareFleet(db, 1_000);
-      for (let night = 1; night < 3; night++)
-        await accept(
-          db,
-          past.agent_ids.map((id) => ({ ...aRun(id), isolated: true })),
-        );
-      await sql`
-        update run set state = 'completed', stop_reason = 'end_turn', ended_at = app_now(), first_seq = 1, last_seq = 1,
-                       started_at = app_now()`.execute(db);
-      await sql`insert into batch_tally (batch_id, slot, project_id, completed)
-                select id, 0, project_id, 1000 from batch`.execute(db);
-      await sql`update batch set state = 'completed', completed_at = app_now()`.execute(db);
-      await sql`
-        insert into batch (id, project_id, state, total, completed_at)
-        select gen_random_uuid(), ${DEFAULT_PROJECT_ID}::uuid, 'completed', 0, app_now() from generate_series(1, 1_000)`.execute(
-        db,
-      );
-      const agentIds = past.agent_ids.slice(0, LAST_NIGHT);
-      const tonight = await accept(
-        db,
-        agentIds.map((id) => ({ ...aRun(id), isolated: true })),
-      );
-      await accept(
-        db,
-        past.agent_ids.map((id) => ({ ...aRun(id), isolated: true })),
-      );
-      waiting = tonight.run_ids[LAST_NIGHT / 2]!;
-      await sql`update run set state = 'requires_action' where id = ${waiting}::uuid`.execute(db);
-      await sql`insert into batch_tally (batch_id, slot, project_id, requires_action)
-                values (${tonight.id}::uuid, 0, ${DEFAULT_PROJECT_ID}::uuid, 1)`.execute(db);
-      if (when !== 'never counted') await sql`analyze run, batch, batch_tally`.execute(db);
-      if (when === 'counted while nearly none could be seen') await countNearlyNone();
-    });
-
-    /** What it takes to list runs in these states: the runs of the page, and how many rows of the table were read. */
-    const readOf = async (
-      states: readonly RunState[],
-      limit: number,
-      order: 'asc' | 'desc',
-    ): Promise<{ readonly listed: readonly RunRow[]; readonly read: number }> => {
-      let listed: readonly RunRow[] = [];
-      const filter = { batch_id: null, custom_id: null, agent_ids: null, stop_reasons: null, states };
-      const plans = await explain(async (trx) => {
-        const page = { limit, order, after: null, before: null };
-        listed = (await listRuns(trx, DEFAULT_PROJECT_ID, page, filter)).rows;
-      });
-      const read = plans
-        .flatMap(({ plan }) => [...nodesOf(plan)])
-        .filter((node) => node['Relation Name'] === 'run')
-        .map(
-          (node) =>
-            ((node['Actual Rows'] ?? 0) + (node['Rows Removed by Filter'] ?? 0)) *
-            (node['Actual Loops'] ?? 1),
-        );
-      return { listed, read: Math.max(0, ...read) };
-    };
-
-    test.each(['asc', 'desc'] as const)(
-      'reads for those that await their caller their batch alone: %s',
-      async (order) => {
-        const { listed, read } = await readOf(['requires_action'], 100, order);
-        expect(listed.map((run) => run.id)).toEqual([waiting]);
-        expect(read).toBeLessThanOrEqual(LAST_NIGHT);
-      },
-    );
-
-    test.each(['asc', 'desc'] as const)(
-      'reads for those that have not ended what is open: %s',
-      async (order) => {
-        const { read } = await readOf(['queued', 'ready', 'in_flight', 'acting'], 100, order);
-        expect(read).toBeLessThanOrEqual(2 * 100);
-        expect((await readOf(['acting'], 100, order)).read).toBeLessThanOrEqual(1_000 + LAST_NIGHT);
-      },
-    );
-
-    test('reads nothing for those in no state', async () => {
-      expect(await readOf([], 100, 'desc')).toEqual({ listed: [], read: 0 });
-    });
-  },
-);
-
 test('a sweep for runs that wait reads the conversations of those alone', async () => {
   await clear(db);
   const { agent_ids } = await acceptBareFleet(db, 1_000);
   await accept(db, [aRun(agent_ids[0]!)]);
-  for (const { plan } of await explain((trx) => commitWaitingRunsStarted(trx, 100, newId()))) {
+  for (const { plan } of await explain(database.url, (trx) => commitWaitingRunsStarted(trx, 100, newId()))) {
     const read = [...nodesOf(plan)]
       .filter((node) => ['run', 'conversation'].includes(node['Relation Name'] ?? ''))
       .map((node) => (node['Actual Rows'] ?? 0) + (node['Rows Removed by Filter'] ?? 0));
@@ -706,7 +536,7 @@ test('a sweep for runs that wait goes through some of them where very many do', 
   );
   const runsRead = async (counted: number): Promise<number> => {
     await sql`update pg_class set reltuples = ${counted} where oid = 'queued_input'::regclass`.execute(db);
-    const plans = await explain((trx) => commitWaitingRunsStarted(trx, 100, newId()));
+    const plans = await explain(database.url, (trx) => commitWaitingRunsStarted(trx, 100, newId()));
     const read = plans
       .flatMap(({ plan }) => [...nodesOf(plan)])
       .filter((node) => node['Relation Name'] === 'queued_input')
@@ -733,7 +563,7 @@ test('a sweep for runs that wait reads none that were cancelled while they waite
   await inTransaction(db, (trx) => commitRunsCancelled(trx, leaseOf('batch', claimed!), place, ids));
   await accept(db, [aRun(agent_ids[0]!)]);
   await sql`analyze run, queued_input`.execute(db);
-  const plans = await explain((trx) => commitWaitingRunsStarted(trx, 100, newId()));
+  const plans = await explain(database.url, (trx) => commitWaitingRunsStarted(trx, 100, newId()));
   for (const { plan } of plans) {
     for (const node of nodesOf(plan)) {
       if (node['Relation Name'] !== 'run') continue;

@@ -1,0 +1,108 @@
+import type { RunState } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { DEFAULT_PROJECT_ID, listRuns, type Database, type RunRow } from '../../src/index.ts';
+import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
+import { aRun } from '../factories.ts';
+import { countNearlyNone, explain, nodesOf } from '../plans.ts';
+import { accept, acceptBareFleet, clear } from '../worker-commits/night-shift.ts';
+
+let database: TestDatabase;
+let db: Database;
+beforeAll(async () => {
+  database = await openTestDatabase(inject('postgresUrl'));
+  db = database.db;
+  for (const table of ['run', 'batch', 'batch_tally'] as const) {
+    // Nobody refreshes the statistics behind the test's back.
+    await sql`alter table ${sql.table(table)} set (autovacuum_enabled = false)`.execute(db);
+  }
+});
+afterAll(() => database.close());
+
+describe.each(['never counted', 'counted', 'counted while nearly none could be seen'])(
+  'a list of runs, with rows %s, after nights of which all is over,',
+  (when) => {
+    const LAST_NIGHT = 100;
+    let waiting = '';
+    beforeAll(async () => {
+      await clear(db);
+      const past = await acceptBareFleet(db, 1_000);
+      for (let night = 1; night < 3; night++)
+        await accept(
+          db,
+          past.agent_ids.map((id) => ({ ...aRun(id), isolated: true })),
+        );
+      await sql`
+        update run set state = 'completed', stop_reason = 'end_turn', ended_at = app_now(), first_seq = 1, last_seq = 1,
+                       started_at = app_now()`.execute(db);
+      await sql`insert into batch_tally (batch_id, slot, project_id, completed)
+                select id, 0, project_id, 1000 from batch`.execute(db);
+      await sql`update batch set state = 'completed', completed_at = app_now()`.execute(db);
+      await sql`
+        insert into batch (id, project_id, state, total, completed_at)
+        select gen_random_uuid(), ${DEFAULT_PROJECT_ID}::uuid, 'completed', 0, app_now() from generate_series(1, 1_000)`.execute(
+        db,
+      );
+      const agentIds = past.agent_ids.slice(0, LAST_NIGHT);
+      const tonight = await accept(
+        db,
+        agentIds.map((id) => ({ ...aRun(id), isolated: true })),
+      );
+      await accept(
+        db,
+        past.agent_ids.map((id) => ({ ...aRun(id), isolated: true })),
+      );
+      waiting = tonight.run_ids[LAST_NIGHT / 2]!;
+      await sql`update run set state = 'requires_action' where id = ${waiting}::uuid`.execute(db);
+      await sql`insert into batch_tally (batch_id, slot, project_id, requires_action)
+                values (${tonight.id}::uuid, 0, ${DEFAULT_PROJECT_ID}::uuid, 1)`.execute(db);
+      if (when !== 'never counted') await sql`analyze run, batch, batch_tally`.execute(db);
+      if (when === 'counted while nearly none could be seen') await countNearlyNone(db);
+    });
+
+    /** What it takes to list runs in these states: the runs of the page, and how many rows of the table were read. */
+    const readOf = async (
+      states: readonly RunState[],
+      limit: number,
+      order: 'asc' | 'desc',
+    ): Promise<{ readonly listed: readonly RunRow[]; readonly read: number }> => {
+      let listed: readonly RunRow[] = [];
+      const filter = { batch_id: null, custom_id: null, agent_ids: null, stop_reasons: null, states };
+      const plans = await explain(database.url, async (trx) => {
+        const page = { limit, order, after: null, before: null };
+        listed = (await listRuns(trx, DEFAULT_PROJECT_ID, page, filter)).rows;
+      });
+      const read = plans
+        .flatMap(({ plan }) => [...nodesOf(plan)])
+        .filter((node) => node['Relation Name'] === 'run')
+        .map(
+          (node) =>
+            ((node['Actual Rows'] ?? 0) + (node['Rows Removed by Filter'] ?? 0)) *
+            (node['Actual Loops'] ?? 1),
+        );
+      return { listed, read: Math.max(0, ...read) };
+    };
+
+    test.each(['asc', 'desc'] as const)(
+      'reads for those that await their caller their batch alone: %s',
+      async (order) => {
+        const { listed, read } = await readOf(['requires_action'], 100, order);
+        expect(listed.map((run) => run.id)).toEqual([waiting]);
+        expect(read).toBeLessThanOrEqual(LAST_NIGHT);
+      },
+    );
+
+    test.each(['asc', 'desc'] as const)(
+      'reads for those that have not ended what is open: %s',
+      async (order) => {
+        const { read } = await readOf(['queued', 'ready', 'in_flight', 'acting'], 100, order);
+        expect(read).toBeLessThanOrEqual(2 * 100);
+        expect((await readOf(['acting'], 100, order)).read).toBeLessThanOrEqual(1_000 + LAST_NIGHT);
+      },
+    );
+
+    test('reads nothing for those in no state', async () => {
+      expect(await readOf([], 100, 'desc')).toEqual({ listed: [], read: 0 });
+    });
+  },
+);
