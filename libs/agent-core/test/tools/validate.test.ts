@@ -179,6 +179,32 @@ describe('schemas made to cost time', () => {
       }
     }
   });
+
+  test.each([':', '@', ':@', 'a:', 'a-', 'a.', '.', '/', '1.'])('a url of many "%s"', (part) => {
+    const started = performance.now();
+    const text = `http://${part.repeat(100_000)} !`;
+    expect(messageFor({ type: 'object', properties: { a: { format: 'url' } } }, { a: text })).toMatch(
+      /match format "url"/,
+    );
+    expect(performance.now() - started).toBeLessThan(2000);
+  });
+
+  test.each<[string, boolean]>([
+    ['https://example.com', true],
+    ['ftp://example.com:8080/a/b?c=d#e', true],
+    ['http://somebody@example.com/', true],
+    ['http://somebody:a:word@example.com/', true],
+    ['https://bücher.example/@somebody', true],
+    ['http://203.0.113.7/', true],
+    ['http://10.1.2.3/', false],
+    ['http://somebody@10.1.2.3/', false],
+    ['http://example', false],
+    ['http://some body@example.com', false],
+    ['mailto:somebody@example.com', false],
+  ])('%s is a url: %s', (a, isUrl) => {
+    const message = messageFor({ type: 'object', properties: { a: { format: 'url' } } }, { a });
+    expect(message === null).toBe(isUrl);
+  });
 });
 
 describe('schemas', () => {
