@@ -224,9 +224,11 @@ create table conversation (
   context_from_seq integer not null default 0,
   created_at timestamp with time zone not null default app_now(),
   summary_to_seq integer,
+  reset_seq integer not null default 0,
   constraint conversation_pkey PRIMARY KEY (id),
   constraint conversation_context_from_seq_check CHECK ((context_from_seq >= 0)),
   constraint conversation_low_bits_free CHECK ((((get_byte(uuid_send(id), 12) & 127) = 0) AND (get_byte(uuid_send(id), 13) = 0) AND (get_byte(uuid_send(id), 14) = 0) AND (get_byte(uuid_send(id), 15) = 0))),
+  constraint conversation_reset_is_past CHECK (((reset_seq = 0) OR ((reset_seq >= 1) AND (reset_seq <= (context_from_seq - 1))))),
   constraint conversation_summary_is_past CHECK ((summary_to_seq < context_from_seq))
 ) with (fillfactor=50);
 

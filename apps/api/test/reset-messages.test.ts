@@ -26,7 +26,7 @@ async function contextFrom(id: string): Promise<number> {
   return rows[0]!.seq;
 }
 
-test('an agent is made to forget its conversation; what was said stays to be read', async () => {
+test('an agent is made to forget its conversation', async () => {
   const id = await createAgent(api);
   expect((await reset(id)).body).toBeNull();
   expect(await contextFrom(id)).toBe(1);
@@ -37,9 +37,44 @@ test('an agent is made to forget its conversation; what was said stays to be rea
   expect([answer.status, answer.body]).toEqual([200, null]);
   expect(await contextFrom(id)).toBe(2);
   expect((await api.call('GET', `/v1/agents/${id}`)).body.message_ids).toEqual([]);
-  expect((await api.call('GET', `/v1/agents/${id}/messages`)).body).toHaveLength(1);
   await submit(id);
   expect((await api.call('GET', `/v1/agents/${id}`)).body.message_ids).toHaveLength(1);
+});
+
+test('after a reset an agent has no messages, and later those since; its runs and batches still answer theirs', async () => {
+  const id = await createAgent(api);
+  const said = async (query = '') =>
+    (await api.call('GET', `/v1/agents/${id}/messages${query}`)).body.map(
+      (message: { readonly id: string }) => message.id,
+    );
+  const first = (await submit(id)).body.id;
+  await release(id);
+  const [before] = await said();
+  await reset(id);
+  for (const query of [
+    '',
+    '?order=asc',
+    `?before=${before}`,
+    `?after=${before}`,
+    `?after=${before}&order=asc`,
+  ])
+    expect(await said(query)).toEqual([]);
+  await submit(id);
+  await release(id);
+  await submit(id);
+  const since = await said();
+  expect(since).toHaveLength(2);
+  expect(since).not.toContain(before);
+  expect(await said('?order=asc&limit=1')).toEqual([since[0]]);
+  expect(await said(`?after=${before}&order=asc&limit=1`)).toEqual([since[0]]);
+  expect(await said(`?before=${since[0]}`)).toEqual([]);
+  const { link } = (await api.call('GET', `/v1/agents/${id}/messages?limit=1`)).headers;
+  expect(link).toContain(`before=${since[1]}`);
+
+  const ofBatch = (await api.call('GET', `/v1/batches/${first}/messages`)).body.messages;
+  expect(ofBatch).toMatchObject([{ id: before }]);
+  const ofRun = (await api.call('GET', `/v1/runs/${ofBatch[0].run_id}/messages`)).body;
+  expect(ofRun).toMatchObject([{ id: before }]);
 });
 
 test("what Letta's older client says in the query is taken as well", async () => {

@@ -43,6 +43,7 @@ export interface ConversationTable {
   run_id: string | null;
   context_from_seq: Generated<number>;
   summary_to_seq: number | null;
+  reset_seq: Generated<number>;
   created_at: Stamped;
 }
 

@@ -301,6 +301,29 @@ describe('the search of a conversation', () => {
     expect(found?.results.map(({ content }) => content)).toContain('sheep 600');
     expect(tooOld?.results.filter(({ content }) => content.includes('Rex'))).toEqual([]);
   });
+
+  test('finds what requests no longer show, but nothing from before a reset of its agent', async () => {
+    const first = await run([{ input: 'My dog is called Rex.', tools: TOOLS }]);
+    const agent_id = first.agent_ids[0] ?? '';
+    const found = async (query: string) => {
+      const look = call('conversation_search', { query, roles: ['assistant'] });
+      return contents((await answersOf(await run([{ input: look, agent_id }])))[0]);
+    };
+    const forget = () =>
+      inTransaction(house.database.db, (trx) => resetMessages(trx, DEFAULT_PROJECT_ID, agent_id));
+    const hide = () =>
+      house.rows('update conversation set context_from_seq = (select max(seq) + 1 from message)');
+    await hide();
+    expect(await found('dog')).toEqual(['Understood: My dog is called Rex.']);
+    await forget();
+    expect(await found('dog')).toEqual([]);
+    expect(await found('')).not.toContain('Understood: My dog is called Rex.');
+    await run([{ input: 'My cat is called Tom.', agent_id }]);
+    await hide();
+    expect(await found('cat')).toEqual(['Understood: My cat is called Tom.']);
+    await forget();
+    expect(await found('cat')).toEqual([]);
+  });
 });
 
 describe('the counts in a prompt', () => {
@@ -321,9 +344,17 @@ describe('the counts in a prompt', () => {
     expect(metadataOf(sent[2]!)).toContain(recall(0));
 
     const [agent_id] = batch.agent_ids;
-    await inTransaction(house.database.db, (trx) => resetMessages(trx, DEFAULT_PROJECT_ID, agent_id!));
+    const hide = () =>
+      house.rows('update conversation set context_from_seq = (select max(seq) + 1 from message)');
+    await hide();
     await run([{ input: 'And now?', agent_id: agent_id! }]);
     expect(metadataOf(sent.at(-1)!)).toContain(recall(6));
+    await inTransaction(house.database.db, (trx) => resetMessages(trx, DEFAULT_PROJECT_ID, agent_id!));
+    await run([{ input: 'And since then?', agent_id: agent_id! }]);
+    expect(metadataOf(sent.at(-1)!)).toContain(recall(0));
+    await hide();
+    await run([{ input: 'And behind that?', agent_id: agent_id! }]);
+    expect(metadataOf(sent.at(-1)!)).toContain(recall(2));
     await run([{ input: 'And here?', agent_id: agent_id!, isolated: true }]);
     expect(metadataOf(sent.at(-1)!)).toContain(recall(0));
     expect(metadataOf(sent.at(-1)!)).toMatch(/- CONVERSATION_ID: conversation-[0-9a-f-]{36}\n/);

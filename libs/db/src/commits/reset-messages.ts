@@ -4,8 +4,9 @@ import type { Tx } from '../connect.ts';
 import { lockConversations } from '../locks/lock-conversations.ts';
 
 /**
- * Makes the later requests of an agent show nothing of what was said so far in its conversation; the messages stay. Throws
- * `not_found`, and `conflict` while a run holds the conversation. Locks the conversation. Index: primary keys.
+ * Makes an agent forget its conversation: later requests show nothing of what was said so far and do not count it, no search
+ * finds it, and the agent's list of messages begins behind it. The rows stay, for the runs and batches that they belong to.
+ * Throws `not_found`, and `conflict` while a run holds the conversation. Locks the conversation. Index: primary keys.
  */
 export async function resetMessages(trx: Tx, projectId: string, agentId: string): Promise<void> {
   const { rows: agents } = await sql<{ conversation_id: string }>`
@@ -18,8 +19,9 @@ export async function resetMessages(trx: Tx, projectId: string, agentId: string)
   const { rows } = await sql<{ run_id: string | null }>`
     with free as (
       update conversation c
-         set context_from_seq = 1 + coalesce((select m.seq from message m where m.conversation_id = c.id
-                                               order by m.seq desc limit 1), 0), summary_to_seq = null
+         set reset_seq = l.seq, context_from_seq = l.seq + 1, summary_to_seq = null
+        from (select coalesce((select seq from message where conversation_id = ${agent.conversation_id}
+                                order by seq desc limit 1), 0) as seq) l
        where c.id = ${agent.conversation_id} and c.run_id is null)
     select run_id from conversation where id = ${agent.conversation_id}
   `.execute(trx);

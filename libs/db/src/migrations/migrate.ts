@@ -20,6 +20,7 @@ import * as answerers from './0015-answerers.ts';
 import * as shownLabels from './0016-shown-labels.ts';
 import * as idle from './0017-idle.ts';
 import * as untried from './0018-untried.ts';
+import * as resets from './0019-resets.ts';
 
 /** Every migration, by name, in order. Imported, not globbed: type stripping and bundling both see them. */
 export const MIGRATIONS: Readonly<Record<string, Migration>> = {
@@ -41,6 +42,7 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0016_shown_labels': shownLabels,
   '0017_idle': idle,
   '0018_untried': untried,
+  '0019_resets': resets,
 };
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...MIGRATIONS }) };

@@ -70,17 +70,20 @@ export async function listConversationMessages(
   return { rows: range.from === 'oldest' ? messages : messages.reverse(), is_cut };
 }
 
-/** From which message on requests show a conversation, and the number of its last one; 0 when it has none. Index: primary keys. */
+/**
+ * From which message on requests show a conversation, the last one before its latest reset, and its last one; 0 for none.
+ * Index: primary keys.
+ */
 export async function readContextSeqs(
   db: Database,
   conversationId: string,
-): Promise<{ readonly from_seq: number; readonly last_seq: number }> {
-  const { rows } = await sql<{ from_seq: number; last_seq: number }>`
-    select c.context_from_seq as from_seq,
+): Promise<{ readonly from_seq: number; readonly reset_seq: number; readonly last_seq: number }> {
+  const { rows } = await sql<{ from_seq: number; reset_seq: number; last_seq: number }>`
+    select c.context_from_seq as from_seq, c.reset_seq,
            coalesce((select m.seq from message m where m.conversation_id = c.id order by m.seq desc limit 1), 0) as last_seq
       from conversation c where c.id = ${conversationId}
   `.execute(db);
-  return rows[0] ?? { from_seq: 0, last_seq: 0 };
+  return rows[0] ?? { from_seq: 0, reset_seq: 0, last_seq: 0 };
 }
 
 /**

@@ -41,7 +41,7 @@ export interface SealedRequest {
 
 /**
  * The requests of a provider batch with ordinals in [from, to), in order: what was fixed when they were sealed, so the
- * same rows give the same bytes at any time. Served by step_by_provider_batch and the primary key of message.
+ * same rows give the same bytes at any time. Served by step_by_provider_batch and the primary keys of message and conversation.
  */
 export async function readSealedRequests(
   db: Database,
@@ -54,7 +54,10 @@ export async function readSealedRequests(
            r.token_boost, s.reserved_output_tokens, r.batch_id, r.definition_id, r.trail::text as trail_json, s.context_to_seq - s.context_from_seq + 1 as messages_max, s.is_summary, o.summary, o.hidden,
            nullif(s.block_ids, '{}') as block_ids, nullif(s.block_revisions, '{}') as block_revisions, s.block_labels,
            case when s.passages is not null then json_build_object(
-             'agent_id', r.agent_id, 'messages', greatest(0, s.context_from_seq - 1), 'passages', s.passages, 'tags', s.passage_tags,
+             'agent_id', r.agent_id, 'messages', (
+                -- Its run holds the conversation: no reset comes before the request is built again.
+                select greatest(0, s.context_from_seq - 1 - c.reset_seq) from conversation c where c.id = r.conversation_id),
+             'passages', s.passages, 'tags', s.passage_tags,
              'compiled_at', extract(epoch from date_trunc('second', coalesce((
                 -- Of the first answer since the last one that was given to another prompt: as long as nothing changes, nor does this.
                 select p.sealed_at from step p

@@ -90,7 +90,8 @@ const CHARS_MAX = 100_000;
 
 /**
  * Messages of conversations that fit searches, best first or, without a query, latest first. The latest messages are
- * searched, without what tools said, what was thought and what the step itself has said. Index: primary key of `message`.
+ * searched, without what tools said, what was thought and what the step itself has said, and from before a reset nothing is.
+ * Index: primary keys of `message` and `conversation`.
  */
 export async function searchMessages(
   trx: Tx,
@@ -116,6 +117,7 @@ export async function searchMessages(
                         as later_bytes
                  from message m
                 where m.conversation_id = d.conversation_id and m.role = any(d.roles)
+                  and m.seq > (select c.reset_seq from conversation c where c.id = d.conversation_id)
                   and (m.run_id, m.step_number) is distinct from (d.run_id, d.step_number)
                   and (d."from" is null or m.created_at >= d."from") and (d."to" is null or m.created_at <= d."to")
                 order by m.seq desc

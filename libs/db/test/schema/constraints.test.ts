@@ -227,6 +227,11 @@ const REFUSED: Readonly<Record<string, readonly Row[]>> = {
     { id: '01900000-0000-7000-8000-000000010000' },
     { id: '01900000-0000-7000-8000-000040000000' },
   ],
+  'conversation.conversation_reset_is_past': [
+    { reset_seq: -1 },
+    { reset_seq: 1 },
+    { reset_seq: 3, context_from_seq: 3 },
+  ],
   'conversation.conversation_summary_is_past': [
     { summary_to_seq: 0 },
     { summary_to_seq: 3, context_from_seq: 3 },

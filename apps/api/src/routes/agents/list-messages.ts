@@ -1,5 +1,5 @@
 import { messageKeyOf } from '@nightshift/agent-core';
-import { readAgent } from '@nightshift/db';
+import { readAgent, readContextSeqs } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { linkNext, pageQuery } from '../../paging.ts';
@@ -9,9 +9,9 @@ import { lettaMessage } from '../../schemas/message.ts';
 import { readShownMessages } from '../runs/shown-messages.ts';
 
 /**
- * An agent's conversation. The one list with rules of its own, which are Letta's: always chronological, `after` is newer and
- * `before` older whatever the order, and `order` says at which end `limit` cuts. `limit` counts stored messages; the items of
- * one are never split. Its `Link` leads on from the end where `limit` cut.
+ * An agent's conversation since its last reset. The one list with rules of its own, which are Letta's: always chronological,
+ * `after` is newer and `before` older whatever the order, and `order` says at which end `limit` cuts. `limit` counts stored
+ * messages; the items of one are never split. Its `Link` leads on from the end where `limit` cut.
  */
 export function listAgentMessages(app: App, context: Context): void {
   app.get(
@@ -20,6 +20,7 @@ export function listAgentMessages(app: App, context: Context): void {
       schema: {
         operationId: 'listAgentMessages',
         summary: "List the messages of an agent's conversation",
+        description: 'Those since the agent was last reset.',
         tags: ['agents'],
         params: z.object({ agent_id: wireId('agent') }),
         querystring: z.strictObject({
@@ -35,6 +36,7 @@ export function listAgentMessages(app: App, context: Context): void {
     async (request, reply) => {
       const { query } = request;
       const agent = await readAgent(context.db, context.projectId, request.params.agent_id);
+      const { reset_seq } = await readContextSeqs(context.db, agent.conversation_id);
       // A message of another conversation is no place in this one.
       const seqOf = (cursor: string | undefined): number | null => {
         if (cursor === undefined) return null;
@@ -44,7 +46,7 @@ export function listAgentMessages(app: App, context: Context): void {
       const isAscending = query.order === 'asc';
       const range = {
         limit: query.limit,
-        above: seqOf(query.after),
+        above: Math.max(reset_seq, seqOf(query.after) ?? 0),
         below: seqOf(query.before),
         from: isAscending ? 'oldest' : 'newest',
       } as const;

@@ -18,7 +18,8 @@ export function resetMessages(app: App, context: Context): void {
         operationId: 'resetMessages',
         summary: "Start an agent's conversation afresh",
         description:
-          'Later runs see nothing of what was said so far. The messages stay, and are listed. Refused with 409 while a run goes on in the conversation.',
+          'Later runs see nothing of what was said so far, their searches find nothing of it, and the list of the messages of the agent leaves it out. ' +
+          'Runs and batches still answer their messages; blocks and archival memory stay as they are. Refused with 409 while a run goes on in the conversation.',
         tags: ['agents'],
         params: z.object({ agent_id: wireId('agent') }),
         // Letta's client 0.1 says it in the query.

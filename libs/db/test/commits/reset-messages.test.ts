@@ -1,0 +1,94 @@
+import { sql } from 'kysely';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import {
+  DEFAULT_PROJECT_ID,
+  inTransaction,
+  newId,
+  readContextSeqs,
+  resetMessages,
+  searchMessages,
+  type Database,
+  type MessageSearch,
+  type NewAgent,
+} from '../../src/index.ts';
+import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
+import { createTestAgents } from '../factories.ts';
+import { explain, nodesOf } from '../plans.ts';
+
+let database: TestDatabase;
+let db: Database;
+let agents: readonly NewAgent[];
+beforeAll(async () => {
+  database = await openTestDatabase(inject('postgresUrl'));
+  db = database.db;
+  for (const table of ['conversation', 'message'] as const) {
+    // Nobody refreshes the statistics behind the test's back.
+    await sql`alter table ${sql.table(table)} set (autovacuum_enabled = false)`.execute(db);
+  }
+  agents = await createTestAgents(db, 1_000, { tools: [] });
+});
+afterAll(() => database.close());
+
+/** Has an agent say this often that it sleeps. */
+const talk = (agent: NewAgent, times: number) =>
+  sql`
+    insert into message (project_id, conversation_id, seq, role, content)
+    select ${DEFAULT_PROJECT_ID}::uuid, ${agent.conversation_id}::uuid, n + coalesce((
+             select max(seq) from message where conversation_id = ${agent.conversation_id}), 0), 'assistant',
+           '[{"type":"text","text":"I sleep."}]'
+      from generate_series(1, ${times}::int) n`.execute(db);
+const reset = (agent: NewAgent) =>
+  inTransaction(db, (trx) => resetMessages(trx, DEFAULT_PROJECT_ID, agent.id));
+const searchOf = (agent: NewAgent): MessageSearch => ({
+  kind: 'conversation_search',
+  conversation_id: agent.conversation_id,
+  run_id: newId(),
+  step_number: 1,
+  query: 'sleeping',
+  roles: ['assistant'],
+  limit: 1_000,
+  from: null,
+  to: null,
+});
+
+test('each reset moves the mark behind what was said by then, and one of nothing new leaves it', async () => {
+  const agent = agents[0]!;
+  const marks = async () => {
+    await reset(agent);
+    return readContextSeqs(db, agent.conversation_id);
+  };
+  expect(await marks()).toEqual({ from_seq: 1, reset_seq: 0, last_seq: 0 });
+  await talk(agent, 3);
+  expect(await marks()).toEqual({ from_seq: 4, reset_seq: 3, last_seq: 3 });
+  expect(await marks()).toEqual({ from_seq: 4, reset_seq: 3, last_seq: 3 });
+  await talk(agent, 2);
+  expect(await marks()).toEqual({ from_seq: 6, reset_seq: 5, last_seq: 5 });
+});
+
+describe.each(['never counted', 'counted'])('searches, with rows %s,', (when) => {
+  test('read of every conversation what was said since its own reset', async () => {
+    const [one, two, never] = agents.slice(when === 'counted' ? 10 : 20);
+    for (const agent of [one!, two!, never!]) await talk(agent, 500);
+    await reset(one!);
+    await reset(two!);
+    await talk(one!, 2);
+    if (when === 'counted') await sql`analyze conversation, message`.execute(db);
+    let found: readonly (readonly unknown[])[] = [];
+    const plans = await explain(database.url, async (trx) => {
+      found = await searchMessages(trx, [one!, two!, never!].map(searchOf));
+    });
+    expect(found.map((hits) => hits.length)).toEqual([2, 0, 500]);
+    const nodes = plans.flatMap(({ plan }) => [...nodesOf(plan)]);
+    const readOf = (table: string) =>
+      nodes
+        .filter((node) => node['Relation Name'] === table)
+        .map(
+          (node) =>
+            ((node['Actual Rows'] ?? 0) + (node['Rows Removed by Filter'] ?? 0)) *
+            (node['Actual Loops'] ?? 1),
+        );
+    // Postgres gives a mean of rows a loop.
+    expect(Math.max(...readOf('message'))).toBeLessThanOrEqual(510);
+    expect(readOf('conversation')).toEqual([3]);
+  });
+});
