@@ -88,8 +88,10 @@ export { PAGE_BYTES_MAX, type Listed } from './reads/cut-page.ts';
 export { listHeldChanges, type HeldChangeFilter, type HeldChangeRow } from './reads/held-changes.ts';
 export {
   readConversationSizes,
+  readLastRuns,
   readRunHistory,
   type ConversationSize,
+  type LastRun,
   type RunHistory,
 } from './reads/run-facts.ts';
 export {

@@ -3,8 +3,9 @@ import { z } from 'zod';
 import { blockInput, blockResponse } from './block.ts';
 import { compactionSettings } from './compaction.ts';
 import { wireId } from './ids.ts';
-import { ignored } from './ignored.ts';
+import { answered, ignored } from './ignored.ts';
 import { responseFormat } from './response-format.ts';
+import { LETTA_STOP_REASONS } from './run.ts';
 import { hasNoControls, storedName } from './text.ts';
 import { toolResponse } from './tool.ts';
 
@@ -104,9 +105,9 @@ const agentFields = {
   include_default_source: ignored,
   include_multi_agent_tools: ignored,
   initial_message_sequence: ignored,
-  last_run_completion: ignored,
-  last_run_duration_ms: ignored,
-  last_stop_reason: ignored,
+  last_run_completion: answered,
+  last_run_duration_ms: answered,
+  last_stop_reason: answered,
   max_reasoning_tokens: ignored,
   memory_variables: ignored,
   message_ids: ignored,
@@ -214,9 +215,18 @@ export const agentState = z
     hidden: z.boolean().nullable(),
     max_files_open: z.int(),
     per_file_view_window_char_limit: z.int(),
-    last_run_completion: z.string().nullable(),
-    last_run_duration_ms: z.int().nullable(),
-    last_stop_reason: z.string().nullable(),
+    last_run_completion: z
+      .string()
+      .nullable()
+      .describe(
+        'When its last run ended: the latest that was accepted, of those that have ended. Null, with the next two, where none ' +
+          'of its 100 latest runs has.',
+      ),
+    last_run_duration_ms: z
+      .int()
+      .nullable()
+      .describe('Of that run, from its start to its end; null if it never started.'),
+    last_stop_reason: z.enum(LETTA_STOP_REASONS).nullable().describe('Of that run.'),
     project_id: z.null(),
     template_id: z.null(),
     base_template_id: z.null(),

@@ -5,14 +5,13 @@ import {
   listOf,
 } from '@nightshift/agent-core';
 import { z } from 'zod';
-import { ignored } from './ignored.ts';
+import { answered, ignored } from './ignored.ts';
 import { storedName, trimmedName } from './text.ts';
 
 const label = trimmedName(100);
 const charLimit = z.int().min(1).max(2_000_000_000);
 const metadata = z.record(z.string(), z.unknown());
 const tags = listOf(storedName(255), 100);
-const answered = z.unknown().optional().describe('Answered, and not taken over.');
 
 /** A block as a caller describes it; `null` counts as left out. Fields that Letta does not know either are refused. */
 export const blockInput = z.strictObject({

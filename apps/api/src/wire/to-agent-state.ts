@@ -2,16 +2,19 @@ import { messageUuid, parseModelHandle, toWireId } from '@nightshift/agent-core'
 import {
   readBlocksOfAgents,
   readContextSeqs,
+  readLastRuns,
   readToolsOfAgents,
   type AgentBlockRow,
   type AgentRow,
   type AgentToolRow,
   type Database,
+  type LastRun,
 } from '@nightshift/db';
 import type { AgentState } from '../schemas/agent.ts';
 import { USER_ID } from '../schemas/ids.ts';
 import { toCompactionSettings } from './compaction.ts';
 import { toBlockResponse } from './to-block.ts';
+import { toStopReason } from './to-run.ts';
 import { toToolResponse } from './to-tool.ts';
 
 /** Messages named in an agent's `message_ids` at most: the newest. */
@@ -22,23 +25,25 @@ interface Relations {
   readonly blocks: readonly AgentBlockRow[];
   readonly tools: readonly AgentToolRow[];
   readonly message_ids: readonly string[];
+  readonly last_run: LastRun | undefined;
 }
 
 /** One agent with everything that belongs to it. */
 export async function readAgentState(db: Database, agent: AgentRow): Promise<AgentState> {
-  const [blocks, tools, { from_seq, last_seq }] = await Promise.all([
+  const [blocks, tools, { from_seq, last_seq }, lastRuns] = await Promise.all([
     readBlocksOfAgents(db, [agent.id]),
     readToolsOfAgents(db, [agent.id]),
     readContextSeqs(db, agent.conversation_id),
+    readLastRuns(db, [agent.id]),
   ]);
   const first = Math.max(1, from_seq, last_seq - MESSAGE_IDS_MAX + 1);
   const message_ids = Array.from({ length: last_seq - first + 1 }, (_, index) =>
     toWireId('message', messageUuid(agent.conversation_id, first + index)),
   );
-  return toAgentState(agent, { blocks, tools, message_ids });
+  return toAgentState(agent, { blocks, tools, message_ids, last_run: lastRuns.get(agent.id) });
 }
 
-/** Agents of a list, with the relations that the caller asked for: two statements at most. */
+/** Agents of a list, with the relations that the caller asked for: three statements at most. */
 export async function readAgentStates(
   db: Database,
   agents: readonly AgentRow[],
@@ -50,11 +55,13 @@ export async function readAgentStates(
     (block) => block.agent_id,
   );
   const tools = Map.groupBy(include.tools ? await readToolsOfAgents(db, ids) : [], (tool) => tool.agent_id);
+  const lastRuns = await readLastRuns(db, ids);
   return agents.map((agent) =>
     toAgentState(agent, {
       blocks: blocks.get(agent.id) ?? [],
       tools: tools.get(agent.id) ?? [],
       message_ids: [],
+      last_run: lastRuns.get(agent.id),
     }),
   );
 }
@@ -64,6 +71,7 @@ function toAgentState(agent: AgentRow, relations: Relations): AgentState {
   const blocks = relations.blocks.map(toBlockResponse);
   const secrets = toSecrets(agent, id);
   const { echoed } = agent;
+  const { last_run } = relations;
   return {
     id,
     name: agent.name,
@@ -104,9 +112,10 @@ function toAgentState(agent: AgentRow, relations: Relations): AgentState {
     hidden: agent.hidden ? true : null,
     max_files_open: integerOr(echoed.max_files_open, 10),
     per_file_view_window_char_limit: integerOr(echoed.per_file_view_window_char_limit, 25_000),
-    last_run_completion: null,
-    last_run_duration_ms: null,
-    last_stop_reason: null,
+    last_run_completion: last_run?.ended_at.toISOString() ?? null,
+    last_run_duration_ms:
+      last_run?.started_at == null ? null : last_run.ended_at.getTime() - last_run.started_at.getTime(),
+    last_stop_reason: last_run === undefined ? null : toStopReason(last_run.stop_reason),
     project_id: null,
     template_id: null,
     base_template_id: null,

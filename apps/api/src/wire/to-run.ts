@@ -54,6 +54,11 @@ export function stopReasonsOf(reason: string): readonly StopReason[] {
   return STOP_REASONS.filter((own) => STOP_REASON[own] === reason);
 }
 
+/** A stop reason as it is answered. */
+export function toStopReason(reason: StopReason): LettaStopReason {
+  return STOP_REASON[reason];
+}
+
 /** A call as the caller decides about it. */
 function toAwaited(call: PlannedCall): Record<string, unknown> {
   const { tool_use_id, tool_name, args, awaits } = call;
@@ -66,7 +71,7 @@ export function toRunResponse(run: RunRow, awaited: readonly PlannedCall[] = [])
     id: toWireId('run', run.id),
     agent_id: toWireId('agent', run.agent_id),
     status: STATUS[run.state],
-    stop_reason: run.stop_reason === null ? null : STOP_REASON[run.stop_reason],
+    stop_reason: run.stop_reason === null ? null : toStopReason(run.stop_reason),
     created_at: run.created_at.toISOString(),
     completed_at: run.ended_at?.toISOString() ?? null,
     background: true,

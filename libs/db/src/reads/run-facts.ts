@@ -1,3 +1,4 @@
+import type { StopReason } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
 import { uuidArray } from '../uuid-array.ts';
@@ -70,6 +71,39 @@ export async function readRunHistory(
        select count(*) as steps, sum(output_tokens) as tokens from step where run_id = r.id and applied_at is not null) s
      where s.steps > 0
      group by a.id
+  `.execute(db);
+  return new Map(rows.map((row) => [row.agent_id, row]));
+}
+
+/** How the last run of an agent has ended. */
+export interface LastRun {
+  readonly stop_reason: StopReason;
+  /** Null for one that ended before it started. */
+  readonly started_at: Date | null;
+  readonly ended_at: Date;
+}
+
+/** Runs of an agent among which one that has ended is looked for, the latest. */
+const LATEST_RUNS = 100;
+
+/**
+ * Of each agent the latest run, by when it was accepted, that has ended. An agent without one is left out, and so is one whose
+ * 100 latest runs are all open: a list of agents must not wait for how many there are. Index: `run_by_agent`.
+ */
+export async function readLastRuns(
+  db: Database,
+  agentIds: readonly string[],
+): Promise<ReadonlyMap<string, LastRun>> {
+  if (agentIds.length === 0) return new Map();
+  const { rows } = await sql<LastRun & { agent_id: string }>`
+    select a.id as agent_id, e.stop_reason, e.started_at, e.ended_at
+      from unnest(${uuidArray(agentIds)}::uuid[]) as a(id)
+     cross join lateral (
+       select l.stop_reason, l.started_at, l.ended_at
+         from (select r.created_at, r.id, r.stop_reason, r.started_at, r.ended_at from run r
+                where r.agent_id = a.id order by r.created_at desc, r.id desc limit ${LATEST_RUNS}) l
+        where l.ended_at is not null
+        order by l.created_at desc, l.id desc limit 1) e
   `.execute(db);
   return new Map(rows.map((row) => [row.agent_id, row]));
 }
