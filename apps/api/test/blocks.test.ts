@@ -331,10 +331,13 @@ describe('listing blocks', () => {
     const agent = await createAgent(fresh, { memory_blocks: [], block_ids: [made[1]!.id] });
     const labels = async (query: string) =>
       (await fresh.call('GET', `/v1/blocks/?${query}`)).body.map((block: { label: string }) => block.label);
-    expect(await labels('')).toEqual(['one', 'two', 'three', 'template']);
-    expect(await labels('order=desc&limit=2')).toEqual(['template', 'three']);
+    expect(await labels('')).toEqual(['one', 'two', 'three']);
+    expect(await labels('order=desc&limit=2')).toEqual(['three', 'two']);
     expect(await labels('label=two')).toEqual(['two']);
-    expect(await labels('label_search=T')).toEqual(['two', 'three', 'template']);
+    expect(await labels('label_search=T')).toEqual(['two', 'three']);
+    // Templates are listed where they are asked for, and alone.
+    expect(await labels('label=template')).toEqual([]);
+    expect(await labels('label=template&templates_only=true')).toEqual(['template']);
     expect(await labels('value_search=of+t')).toEqual(['two', 'three']);
     expect(await labels('templates_only=false')).toEqual(['one', 'two', 'three']);
     expect(await labels('templates_only=true')).toEqual(['template']);
@@ -342,7 +345,6 @@ describe('listing blocks', () => {
     expect(await labels('connected_to_agents_count_eq=0&connected_to_agents_count_eq=2')).toEqual([
       'one',
       'three',
-      'template',
     ]);
     expect(
       (await fresh.call('GET', `/v1/blocks/${made[1]!.id}/agents`)).body.map(
@@ -350,7 +352,7 @@ describe('listing blocks', () => {
       ),
     ).toEqual([agent]);
     await fresh.call('DELETE', `/v1/blocks/${made[1]!.id}`);
-    expect(await labels(`after=${made[1]!.id}`)).toEqual(['three', 'template']);
+    expect(await labels(`after=${made[1]!.id}`)).toEqual(['three']);
     expect(await labels(`before=${made[1]!.id}`)).toEqual(['one']);
     expect((await fresh.call('GET', `/v1/agents/${agent}`)).body.blocks).toEqual([]);
     await fresh.close();

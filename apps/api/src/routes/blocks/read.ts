@@ -46,7 +46,7 @@ export function listBlocks(app: App, context: Context): void {
           templates_only: z
             .boolean()
             .optional()
-            .describe('True: templates only. False: none. Left out: both.'),
+            .describe('True: templates only. False, the default: none of them.'),
           connected_to_agents_count_gt: z.int().optional(),
           connected_to_agents_count_lt: z.int().optional(),
           connected_to_agents_count_eq: listOf(z.int(), QUERY_LIST_MAX).optional(),
@@ -62,7 +62,7 @@ export function listBlocks(app: App, context: Context): void {
         label_part: query.label_search ?? null,
         value_part: query.value_search ?? null,
         description_part: query.description_search ?? null,
-        is_template: query.templates_only ?? null,
+        is_template: query.templates_only ?? false,
         agents_above: query.connected_to_agents_count_gt ?? null,
         agents_below: query.connected_to_agents_count_lt ?? null,
         agents_equal: query.connected_to_agents_count_eq ?? [],
