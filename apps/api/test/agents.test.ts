@@ -295,6 +295,12 @@ describe('creating an agent', () => {
     ['an unknown model', { model: 'anthropic/claude-9' }, 404, '/model'],
     ['another provider', { model: 'openai/gpt-4' }, 404, '/model'],
     [
+      'an llm_config that names two models',
+      { llm_config: { model: 'claude-opus-4-5', handle: model } },
+      422,
+      '/llm_config/model',
+    ],
+    [
       'settings of another provider',
       { model, model_settings: { provider_type: 'openai' } },
       422,
@@ -427,6 +433,36 @@ describe('changing an agent', () => {
       type: 'adaptive',
     });
     expect(await thinkingAfter({ model })).toEqual({ type: 'enabled', budget_tokens: 1_024 });
+  });
+
+  test('takes the model from whichever of the two places in llm_config is not as it was answered', async () => {
+    const { body: state } = await create({ model });
+    const modelAfter = async (llm_config: object, rest: object = {}): Promise<unknown> => {
+      const { body } = await api.call('PATCH', `/v1/agents/${state.id}`, { llm_config, ...rest });
+      return body.model ?? body.errors.map(({ path }: { path: string }) => path);
+    };
+    expect(await modelAfter(state.llm_config)).toBe(model);
+    expect(await modelAfter({ ...state.llm_config, model: 'claude-opus-4-5' })).toBe(
+      'anthropic/claude-opus-4-5',
+    );
+    // The agent is another one by now: what it was answered before differs in both places, which agree.
+    expect(await modelAfter(state.llm_config)).toBe(model);
+    expect(await modelAfter({ ...state.llm_config, handle: 'anthropic/claude-opus-4-5' })).toBe(
+      'anthropic/claude-opus-4-5',
+    );
+    expect(await modelAfter({ ...state.llm_config, model: 'claude-sonnet-4-5' })).toEqual([
+      '/llm_config/model',
+      '/llm_config/handle',
+    ]);
+    expect(await modelAfter({ ...state.llm_config, model: 'claude-sonnet-4-5' }, { model })).toBe(model);
+    expect(await modelAfter({ model: 'claude-sonnet-4-5' })).toBe('anthropic/claude-sonnet-4-5');
+    expect(await modelAfter({ ...state.llm_config, model: 'claude-9' })).toEqual([
+      '/llm_config/model',
+      '/llm_config/handle',
+    ]);
+    const dated = { model: 'claude-haiku-4-5-20251001', handle: model, model_endpoint_type: 'anthropic' };
+    expect(await modelAfter(dated)).toBe(model);
+    expect((await create({ llm_config: dated })).body.model).toBe(model);
   });
 
   test('takes the context window from either place, the field of its own first', async () => {

@@ -47,7 +47,12 @@ const modelSettings = z.strictObject({
 
 /** Letta's older form of the settings: what a server answered of itself is sent back, so its other fields are left alone. */
 const llmConfig = z.looseObject({
-  model: z.string().nullish(),
+  model: z
+    .string()
+    .nullish()
+    .describe(
+      "Name without the provider. In an update whichever of it and `handle` is not the agent's is meant.",
+    ),
   handle: z.string().nullish(),
   provider_name: z.string().nullish(),
   model_endpoint_type: z.string().nullish(),

@@ -77,7 +77,7 @@ function rulesOf(body: AgentInput, tools: readonly ToolRow[]): NewAgent['tool_ru
 }
 
 function toNewAgent(body: AgentInput, prices: PriceTable): NewAgent {
-  const model = modelOf(body, prices);
+  const model = modelOf(body, prices, null);
   if (model === null) {
     const message = 'Say which model the agent uses, as anthropic/<model>; GET /v1/models/ lists them.';
     throw new NightshiftError('invalid_argument', message, { fields: [{ path: '/model', message }] });

@@ -15,9 +15,16 @@ import type { AgentPatch } from '../../schemas/agent.ts';
 /** Tokens that enabled thinking may take where its budget is not given, as in Letta; the least that the provider takes. */
 const THINKING_BUDGET_DEFAULT = 1_024;
 
-/** The handle a caller asks for, checked; null when they name none. Throws `invalid_argument` or `not_found`, as Letta answers. */
-export function modelOf(input: Pick<AgentPatch, 'model' | 'llm_config'>, prices: PriceTable): string | null {
-  const handle = input.model ?? handleOf(input.llm_config);
+/**
+ * The handle a caller asks for, checked; null when they name none. `present` is the one that the agent has. Throws
+ * `invalid_argument` or `not_found`, as Letta answers, and `validation_failed` for an `llm_config` that names two.
+ */
+export function modelOf(
+  input: Pick<AgentPatch, 'model' | 'llm_config'>,
+  prices: PriceTable,
+  present: string | null,
+): string | null {
+  const handle = input.model ?? handleOf(input.llm_config, present);
   if (handle === null) return null;
   const parsed = parseModelHandle(handle);
   if (parsed === null)
@@ -35,11 +42,41 @@ function refuse(code: ErrorCode, message: string): NightshiftError {
   return new NightshiftError(code, message, { fields: [{ path: '/model', message }] });
 }
 
-function handleOf(config: AgentPatch['llm_config']): string | null {
+/**
+ * The handle that Letta's older form asks for. A program that changes one of `model` and `handle` in what it was answered
+ * means that one; nobody can tell what is meant where neither is the agent's and they differ.
+ */
+function handleOf(config: AgentPatch['llm_config'], present: string | null): string | null {
   if (config == null) return null;
-  if (config.handle != null) return config.handle;
-  const provider = config.provider_name ?? config.model_endpoint_type;
-  return config.model == null || provider == null ? null : `${provider}/${config.model}`;
+  const { model, handle } = config;
+  if (model == null) return handle ?? null;
+  const isPresents = model === nameOf(present);
+  if (handle != null && handle !== present) {
+    const named = nameOf(handle);
+    if (isPresents || model === named || model.replace(DATE, '') === named) return handle;
+    throw namesTwo(model, handle);
+  }
+  if (handle != null && isPresents) return handle;
+  const provider = config.provider_name ?? config.model_endpoint_type ?? providerOf(present);
+  return provider === null ? null : `${provider}/${model}`;
+}
+
+/** Letta answers the dated name of a model beside a handle without the date. */
+const DATE = /-\d{8}$/;
+
+function nameOf(handle: string | null): string | null {
+  return handle === null ? null : (parseModelHandle(handle)?.name ?? null);
+}
+
+function providerOf(handle: string | null): string | null {
+  return handle === null ? null : (parseModelHandle(handle)?.provider ?? null);
+}
+
+function namesTwo(model: string, handle: string): NightshiftError {
+  const message = `must name one model: model is '${model}', handle is '${handle}'`;
+  return new NightshiftError('validation_failed', `/llm_config ${message}.`, {
+    fields: ['model', 'handle'].map((field) => ({ path: `/llm_config/${field}`, message })),
+  });
 }
 
 type SettingsInput = Pick<
@@ -60,7 +97,7 @@ export function modelSettingsOf(
   const max_output_tokens = settings?.max_output_tokens ?? input.max_tokens ?? config?.max_tokens ?? null;
   const parallel_tool_calls =
     settings?.parallel_tool_calls ?? input.parallel_tool_calls ?? config?.parallel_tool_calls ?? null;
-  const namesModel = input.model != null || handleOf(config) !== null;
+  const namesModel = input.model != null || config?.handle != null || config?.model != null;
   if (settings == null && max_output_tokens === null && parallel_tool_calls === null && !namesModel)
     return null;
   const extra = settings == null ? (present?.extra ?? {}) : extraOf(settings);

@@ -58,7 +58,7 @@ export function updateAgent(app: App, context: Context): void {
 }
 
 function toChange(body: AgentPatch, present: AgentRow, prices: PriceTable): AgentChange {
-  const model = modelOf(body, prices);
+  const model = modelOf(body, prices, present.model);
   const model_settings = modelSettingsOf(body, model ?? present.model, present.model_settings);
   const context_window_limit = contextWindowOf(body);
   const compaction = toCompactionPolicy(body.compaction_settings, model ?? present.model);
