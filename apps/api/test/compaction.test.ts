@@ -46,6 +46,20 @@ describe('compaction settings', () => {
     expect(await settingsOf(id)).toEqual({ mode: 'sliding_window', model, sliding_window_percentage: 0.3 });
   });
 
+  test('that are sent back with another model of the agent follow it; those of a third one are refused', async () => {
+    const id = await createAgent(api, { compaction_settings: { mode: 'none' } });
+    const compaction_settings = await settingsOf(id);
+    const other = 'anthropic/claude-opus-4-5';
+    const path = `/v1/agents/${id}`;
+    const changed = await api.call('PATCH', path, { model: other, compaction_settings });
+    expect([changed.status, changed.body.compaction_settings]).toEqual([200, { mode: 'none', model: other }]);
+    const third = { mode: 'none', model: 'anthropic/claude-sonnet-4-5' };
+    const refused = await api.call('PATCH', path, { model, compaction_settings: third });
+    expect([refused.status, refused.body.errors[0]?.path]).toEqual([422, '/compaction_settings/model']);
+    const late = await api.call('PATCH', path, { compaction_settings });
+    expect([late.status, late.body.errors[0]?.path]).toEqual([422, '/compaction_settings/model']);
+  });
+
   test.each<[string, object, string]>([
     ['an unknown mode', { mode: 'all' }, 'mode'],
     ['a part that is none', { sliding_window_percentage: 1 }, 'sliding_window_percentage'],

@@ -8,14 +8,16 @@ import type { CompactionSettings } from '../schemas/compaction.ts';
 
 /**
  * How a conversation is kept short, as a caller wants it; null when they say nothing of it. `model` is the agent's own: it
- * writes the summaries. Throws `validation_failed` for settings that contradict each other.
+ * writes the summaries; `former`, the one that the agent had until now, is what settings that are sent back name. Throws
+ * `validation_failed` for settings that contradict each other.
  */
 export function toCompactionPolicy(
   settings: CompactionSettings | null | undefined,
   model: string,
+  former: string | null,
 ): CompactionPolicy | null {
   if (settings == null) return null;
-  if (settings.model != null && settings.model !== model) {
+  if (settings.model != null && settings.model !== model && settings.model !== former) {
     throw refuse('model', `must be ${model}, the model of the agent: it writes the summaries`);
   }
   switch (settings.mode ?? 'sliding_window') {

@@ -104,7 +104,7 @@ function toNewAgent(body: AgentInput, prices: PriceTable): NewAgent {
     timezone: body.timezone ?? 'UTC',
     message_buffer_autoclear: agent_type === 'workflow_agent' || (body.message_buffer_autoclear ?? false),
     context_window_limit: contextWindowOf(body) ?? CONTEXT_WINDOW_DEFAULT,
-    compaction: toCompactionPolicy(body.compaction_settings, model) ?? SLIDING_WINDOW_DEFAULT,
+    compaction: toCompactionPolicy(body.compaction_settings, model, null) ?? SLIDING_WINDOW_DEFAULT,
     hidden: body.hidden ?? false,
     result_format: response_format === null ? null : toResultFormat(response_format),
     echoed: echoedOf(body, {}),

@@ -61,7 +61,7 @@ function toChange(body: AgentPatch, present: AgentRow, prices: PriceTable): Agen
   const model = modelOf(body, prices, present.model);
   const model_settings = modelSettingsOf(body, model ?? present.model, present.model_settings);
   const context_window_limit = contextWindowOf(body);
-  const compaction = toCompactionPolicy(body.compaction_settings, model ?? present.model);
+  const compaction = toCompactionPolicy(body.compaction_settings, model ?? present.model, present.model);
   const response_format = responseFormatOf(body);
   if (body.timezone != null) assertTimeZone(body.timezone);
   if (body.message_buffer_autoclear === false && present.agent_type === 'workflow_agent') {
