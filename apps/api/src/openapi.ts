@@ -1,16 +1,28 @@
 import swagger from '@fastify/swagger';
 import { createJsonSchemaTransform, createJsonSchemaTransformObject } from 'fastify-type-provider-zod';
+import { z } from 'zod';
 import type { App } from './context.ts';
 
-/** Bounds that Zod adds to every integer, and that say nothing to a reader. */
+/**
+ * Leaves out bounds that Zod adds to every integer, and that say nothing to a reader. Keeps examples of bodies, which Zod
+ * leaves out where a part is transformed: they are all written as they are sent.
+ */
 const JSON_SCHEMA = {
   zodToJsonConfig: {
-    override: ({ jsonSchema }: { jsonSchema: { minimum?: number; maximum?: number } }) => {
+    override: ({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodType; jsonSchema: JsonSchema }) => {
+      const { examples } = z.globalRegistry.get(zodSchema) ?? {};
+      if (examples !== undefined) jsonSchema.examples = examples;
       if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
       if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
     },
   },
 };
+
+interface JsonSchema {
+  minimum?: number;
+  maximum?: number;
+  examples?: unknown;
+}
 
 /** Makes `app.swagger()` the OpenAPI document of the routes registered after this. */
 export function describeRoutes(app: App, version: string): void {

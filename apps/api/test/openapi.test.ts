@@ -64,3 +64,9 @@ test('every list that a request may hold has a greatest length', () => {
   expect(unbounded).toEqual([]);
   expect(found.length).toBeGreaterThan(20);
 });
+
+test('an example of a body is in the document, also where a part of the body is transformed', () => {
+  const { components } = api.app.swagger() as unknown as { components: { schemas: Record<string, Schema> } };
+  const bodies = ['AgentCreate', 'BatchCreate', 'ToolResults'];
+  expect(bodies.filter((name) => components.schemas[name]?.['examples'] === undefined)).toEqual([]);
+});
