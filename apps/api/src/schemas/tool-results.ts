@@ -1,30 +1,56 @@
-import { listOf } from '@nightshift/agent-core';
+import { isJsonObject, listOf } from '@nightshift/agent-core';
 import { z } from 'zod';
 import { ignored } from './ignored.ts';
 
 const toolCallId = z.string().min(1).max(300);
 
+const NO_TYPE =
+  'must be approval or tool, and may be left out where approve, or tool_return and status, say which';
+
+/** Letta's clients may leave the type out: fields that one kind alone has say which it is. */
+function withType(given: unknown): unknown {
+  if (!isJsonObject(given) || given['type'] !== undefined) return given;
+  const isApproval = 'approve' in given;
+  if (isApproval === ('tool_return' in given || 'status' in given)) return given;
+  return { ...given, type: isApproval ? 'approval' : 'tool' };
+}
+
+const approval = z.strictObject({
+  type: z.literal('approval').describe('May be left out, as `approve` says it.'),
+  tool_call_id: toolCallId,
+  approve: z.boolean(),
+  reason: z.string().max(10_000).nullish().describe('Told to the model when the call is denied.'),
+});
+const result = z.strictObject({
+  type: z.literal('tool').describe('May be left out, as `tool_return` and `status` say it.'),
+  tool_call_id: toolCallId,
+  tool_return: z.string().max(1_000_000).describe('What the model reads as the result.'),
+  status: z.enum(['success', 'error']),
+  stderr: ignored,
+  stdout: ignored,
+});
+
 /** What a caller says of one call, in the shapes of Letta's approvals. */
-const callerAnswer = z.discriminatedUnion('type', [
-  z.strictObject({
-    type: z.literal('approval'),
-    tool_call_id: toolCallId,
-    approve: z.boolean(),
-    reason: z.string().max(10_000).nullish().describe('Told to the model when the call is denied.'),
-  }),
-  z.strictObject({
-    type: z.literal('tool'),
-    tool_call_id: toolCallId,
-    tool_return: z.string().max(1_000_000).describe('What the model reads as the result.'),
-    status: z.enum(['success', 'error']),
-    stderr: ignored,
-    stdout: ignored,
-  }),
-]);
+const callerAnswer = z.preprocess(withType, z.discriminatedUnion('type', [approval, result], NO_TYPE));
 export type CallerAnswerInput = z.output<typeof callerAnswer>;
 
+/** How clients before `approvals` answered: for all that one message asked, of which runs here have none. */
+const ofOldClients = z
+  .null(
+    'names no call: send approvals, one {type, tool_call_id, approve, reason} for each call in metadata.awaits of the run',
+  )
+  .optional();
+
+/** Letta's ApprovalCreate. */
 export const toolResultsInput = z
-  .strictObject({ approvals: listOf(callerAnswer, 500).min(1, 'must not be empty') })
+  .strictObject({
+    type: z.literal('approval', 'must be approval').optional(),
+    approvals: listOf(callerAnswer, 500).min(1, 'must not be empty'),
+    approval_request_id: ofOldClients,
+    approve: ofOldClients,
+    reason: ofOldClients,
+    group_id: ignored,
+  })
   .superRefine(({ approvals }, context) => {
     const places = new Map<string, number>();
     for (const [index, { tool_call_id }] of approvals.entries()) {
