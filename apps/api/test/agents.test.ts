@@ -91,6 +91,7 @@ describe('creating an agent', () => {
   ])('of %s has thinking %j sent and answered as %j', async (name, given, sent) => {
     const { body } = await create({ model: `anthropic/claude-${name}`, model_settings: { thinking: given } });
     expect(body.model_settings.thinking).toEqual(sent);
+    expect(body.llm_config.enable_reasoner).toBe(!('type' in given && given.type === 'disabled'));
     const row = await api.database.db
       .selectFrom('agent')
       .select('model_settings')

@@ -1,4 +1,4 @@
-import { messageUuid, parseModelHandle, toWireId } from '@nightshift/agent-core';
+import { isJsonObject, messageUuid, parseModelHandle, toWireId } from '@nightshift/agent-core';
 import {
   readBlocksOfAgents,
   readContextSeqs,
@@ -148,6 +148,7 @@ function toModelSettings(agent: AgentRow): Record<string, unknown> {
 
 function toLlmConfig(agent: AgentRow): Record<string, unknown> {
   const handle = parseModelHandle(agent.model);
+  const { thinking } = agent.model_settings.extra;
   return {
     model: handle?.name ?? agent.model,
     handle: agent.model,
@@ -159,7 +160,7 @@ function toLlmConfig(agent: AgentRow): Record<string, unknown> {
     max_tokens: agent.model_settings.max_output_tokens,
     parallel_tool_calls: agent.model_settings.parallel_tool_calls,
     put_inner_thoughts_in_kwargs: false,
-    enable_reasoner: agent.model_settings.extra.thinking !== undefined,
+    enable_reasoner: isJsonObject(thinking) && thinking['type'] !== 'disabled',
   };
 }
 
