@@ -94,7 +94,7 @@ function stopReasonsSection(): readonly string[] {
     '## Stop reasons',
     'Every run that has ended has one, and a failed one has an error beside it that says more. On the wire it is ' +
       '`metadata.stop_reason` of the run; the `stop_reason` at its top level is the nearest name that the clients of Letta ' +
-      '(1.3.1) know, `error` for most failures. The filter `stop_reason` of `GET /v1/runs` takes either.',
+      '(1.6.4) know, `error` for most failures. The filter `stop_reason` of `GET /v1/runs` takes either.',
     table(['Stop reason', 'The run is', 'When'], rows(false)),
     ...(reserved.length === 0
       ? []

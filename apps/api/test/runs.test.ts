@@ -156,6 +156,8 @@ describe('a run', () => {
     ['completed', 'stop_sequence', null, 'completed', 'end_turn'],
     ['completed', 'tool_rule', null, 'completed', 'tool_rule'],
     ['completed', 'max_steps', null, 'completed', 'max_steps'],
+    ['failed', 'max_tokens', '{}', 'failed', 'max_tokens_exceeded'],
+    ['failed', 'context_overflow', '{}', 'failed', 'llm_api_error'],
     ['failed', 'loop_detected', '{}', 'failed', 'error'],
     ['failed', 'provider_error', '{}', 'failed', 'llm_api_error'],
     ['cancelled', 'cancelled', null, 'cancelled', 'cancelled'],
@@ -248,6 +250,16 @@ describe('listing runs', () => {
     expect(await list(`batch_id=${batch.id}&statuses=failed&active=true`)).toEqual([]);
     expect(await list(`batch_id=${batch.id}&stop_reason=error`)).toEqual([ids[1]]);
     expect(await list(`batch_id=${batch.id}&stop_reason=poison`)).toEqual([ids[1]]);
+    await api.database.pool.query(
+      `update run set state = 'failed', stop_reason = case id when $1 then 'max_tokens' else 'context_overflow' end,
+         error = '{}', ended_at = app_now() where id in ($1, $2)`,
+      [ids[2].slice(4), ids[3].slice(4)],
+    );
+    for (const reason of ['max_tokens', 'max_tokens_exceeded'])
+      expect(await list(`batch_id=${batch.id}&stop_reason=${reason}`)).toEqual([ids[2]]);
+    for (const reason of ['context_overflow', 'context_window_overflow_in_system_prompt', 'llm_api_error'])
+      expect(await list(`batch_id=${batch.id}&stop_reason=${reason}`)).toEqual([ids[3]]);
+    expect(await list(`batch_id=${batch.id}&stop_reason=error`)).toEqual([ids[1]]);
     expect(await list('background=false')).toEqual([]);
     for (const scope of [`batch_id=${batch.id}&`, `agent_ids=${agents.join('&agent_ids=')}&`]) {
       expect(await list(`${scope}limit=2&order=asc&after=${ids[1]}`)).toEqual([ids[2], ids[3]]);
@@ -366,6 +378,25 @@ describe('what a run did', () => {
     expect(await list('model=other')).toEqual([]);
     expect(await list('start_date=2026-01-02T00:00:00Z')).toEqual([steps[0]]);
     expect(await list('end_date=2026-01-01')).toEqual([steps[1]]);
+  });
+
+  test.each([
+    ['done', 'refusal', 'success', 'error'],
+    ['done', 'max_tokens', 'success', 'max_tokens_exceeded'],
+    ['errored', 'max_tokens', 'failed', 'max_tokens_exceeded'],
+    ['errored', null, 'failed', 'llm_api_error'],
+  ])('as step in state %s for %s has the names of Letta’s clients', async (state, reason, status, shown) => {
+    const set = (values: readonly unknown[]) =>
+      api.database.pool.query(
+        `update step set state = $2, stop_reason = $3, applied_at = case $2 when 'done' then ended_at end,
+           error = case $2 when 'errored' then '{}'::json end
+          where run_id = $1 and number = 2`,
+        [run.id.slice(4), ...values],
+      );
+    await set([state, reason]);
+    const [step] = (await api.call('GET', `/v1/runs/${run.id}/steps`)).body;
+    expect([step.state, step.status, step.stop_reason]).toEqual([state, status, shown]);
+    await set(['done', 'end_turn']);
   });
 
   test('B36, B117: shows as usage', async () => {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { durationNs } from './duration.ts';
 
-/** Letta's stop reasons, as its clients of 1.3.1 know them. */
+/** Letta's stop reasons, as its client 1.6.4 knows them. */
 export const LETTA_STOP_REASONS = [
   'end_turn',
   'error',
@@ -9,10 +9,12 @@ export const LETTA_STOP_REASONS = [
   'invalid_llm_response',
   'invalid_tool_call',
   'max_steps',
+  'max_tokens_exceeded',
   'no_tool_call',
   'tool_rule',
   'cancelled',
   'requires_approval',
+  'context_window_overflow_in_system_prompt',
 ] as const;
 
 export const RUN_STATUSES = ['created', 'running', 'completed', 'failed', 'cancelled'] as const;

@@ -29,7 +29,7 @@ const STOP_REASON: Readonly<Record<StopReason, LettaStopReason>> = {
   end_turn: 'end_turn',
   tool_rule: 'tool_rule',
   max_steps: 'max_steps',
-  max_tokens: 'error',
+  max_tokens: 'max_tokens_exceeded',
   stop_sequence: 'end_turn',
   refusal: 'error',
   budget_exceeded: 'error',
@@ -49,8 +49,9 @@ export function statesOf(statuses: readonly string[]): readonly RunState[] {
   return RUN_STATES.filter((state) => statuses.includes(STATUS[state]));
 }
 
-/** The stop reasons that Letta shows as this one. */
+/** The stop reasons that Letta shows as this one. What overflows here is the conversation: of that name nothing is answered. */
 export function stopReasonsOf(reason: string): readonly StopReason[] {
+  if (reason === 'context_window_overflow_in_system_prompt') return ['context_overflow'];
   return STOP_REASONS.filter((own) => STOP_REASON[own] === reason);
 }
 

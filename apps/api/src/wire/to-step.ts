@@ -22,6 +22,7 @@ const STATUS: Readonly<Record<StepState, StepResponse['status']>> = {
 /** The provider's reason as Letta has it; null while there is none. */
 function toStopReason(step: StepRow): StepResponse['stop_reason'] {
   if (step.state === 'canceled') return 'cancelled';
+  if (step.stop_reason === 'max_tokens') return 'max_tokens_exceeded';
   if (STATUS[step.state] === 'failed') return 'llm_api_error';
   if (step.stop_reason === null || step.stop_reason === 'tool_use') return null;
   return step.stop_reason === 'end_turn' || step.stop_reason === 'stop_sequence' ? 'end_turn' : 'error';
