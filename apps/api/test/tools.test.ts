@@ -125,6 +125,16 @@ describe('tools', () => {
     const after = (await api.call('GET', `/v1/tools/${tool.id}`)).body;
     expect(after).toMatchObject({ id: tool.id, description: 'New.', enable_parallel_execution: false });
     expect((await api.call('GET', `/v1/agents/${agent}/tools?name=`)).status).toBe(422);
+    await api.call('DELETE', `/v1/tools/${tool.id}`);
+    const named = { model: 'anthropic/claude-haiku-4-5', tools: ['weather'] };
+    const gone = await api.call('POST', '/v1/agents', named);
+    expect([gone.status, gone.body.errors[0].message]).toEqual([
+      400,
+      "there is no tool named 'weather'; GET /v1/tools/ lists them. A module's tool that was deleted comes back when a " +
+        "worker starts, and the workers' log names modules that could not be loaded",
+    ]);
+    await register(weather);
+    expect((await api.call('POST', '/v1/agents', named)).status).toBe(200);
     // A module cannot take a built-in's name over.
     await register({ ...weather, name: 'memory_insert' });
     expect((await api.call('GET', '/v1/tools/?name=memory_insert')).body[0].kind).toBe('memory');

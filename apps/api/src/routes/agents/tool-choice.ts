@@ -80,7 +80,8 @@ export async function chooseTools(trx: Tx, projectId: string, wish: ToolWish): P
     wish.names,
     byName,
     (name) =>
-      `there is no tool named '${name}'; GET /v1/tools/ lists them, and the workers' log names modules that could not be loaded`,
+      `there is no tool named '${name}'; GET /v1/tools/ lists them. A module's tool that was deleted comes back when a ` +
+      "worker starts, and the workers' log names modules that could not be loaded",
   );
   assertAllFound('/tool_ids', ids, byId, (id) => `there is no tool tool-${id}`);
   const chosen = [...names.map((name) => byName.get(name)), ...ids.map((id) => byId.get(id))];

@@ -78,7 +78,8 @@ export function deleteTool(app: App, context: Context): void {
         operationId: 'deleteTool',
         summary: 'Delete a tool and take it from every agent',
         description:
-          'Runs under way keep it. A built-in or module tool comes back when it is next registered.',
+          'Runs under way keep it. A built-in comes back when an agent is made that names it, the tool of a module when a worker ' +
+          'starts; agents that had it stay without.',
         tags: ['tools'],
         params: z.object({ tool_id: wireId('tool') }),
         response: { 200: z.null(), ...problems },
