@@ -28,7 +28,7 @@ const variables = new Set([
   ...[...read('docker-compose.yml').matchAll(/\$\{?([A-Z][A-Z0-9_]+)/g)].map(([, name]) => name),
 ]);
 
-/** Names that are others' to give: PostgreSQL's programs and settings, and what the provider answers. */
+/** Names that are others' to give: PostgreSQL's programs and settings, what the provider answers, and what only Letta has. */
 const WORDS_OF_OTHERS: ReadonlySet<string> = new Set([
   'pg_dump',
   'pg_restore',
@@ -36,6 +36,10 @@ const WORDS_OF_OTHERS: ReadonlySet<string> = new Set([
   'archive_command',
   'max_wal_size',
   'has_more',
+  'approval_request_message',
+  'approval_response_message',
+  'has_feedback',
+  'trace_ids',
 ]);
 
 /** A document without its fenced blocks, and those. */

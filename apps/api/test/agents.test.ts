@@ -152,6 +152,7 @@ describe('creating an agent', () => {
       context_window_limit: 50_000,
       enable_reasoner: true,
       identity_ids: ['identity-1'],
+      initial_message_sequence: [],
     });
     expect(body).toMatchObject({
       name: "Anna's über-agent 2",
@@ -380,6 +381,12 @@ describe('creating an agent', () => {
       '/model_settings/response_format/json_schema/schema',
     ],
     ['an unknown time zone', { model, timezone: 'Mars/Base' }, 422, '/timezone'],
+    [
+      'a history, which would be lost',
+      { model, initial_message_sequence: [{ role: 'user', content: 'Hello.' }] },
+      422,
+      '/initial_message_sequence',
+    ],
   ])('with %s stores nothing', async (_name, body, status, path) => {
     const before = await countRows(api);
     const answer = await create(body);

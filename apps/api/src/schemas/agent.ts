@@ -101,6 +101,10 @@ const agentFields = {
   hidden: z.boolean().nullish(),
   max_files_open: z.int().nullish(),
   per_file_view_window_char_limit: z.int().nullish(),
+  initial_message_sequence: z
+    .array(z.unknown())
+    .max(0, 'must be empty: history comes in messages of the first request of a batch')
+    .nullish(),
   base_template_id: ignored,
   embedding_chunk_size: ignored,
   enable_reasoner: ignored,
@@ -109,7 +113,6 @@ const agentFields = {
   identity_ids: ignored,
   include_default_source: ignored,
   include_multi_agent_tools: ignored,
-  initial_message_sequence: ignored,
   last_run_completion: answered,
   last_run_duration_ms: answered,
   last_stop_reason: answered,
