@@ -470,6 +470,7 @@ describe('changing an agent', () => {
     ]);
     const dated = { model: 'claude-haiku-4-5-20251001', handle: model, model_endpoint_type: 'anthropic' };
     expect(await modelAfter(dated)).toBe(model);
+    expect(await modelAfter(dated)).toBe(model);
     expect((await create({ llm_config: dated })).body.model).toBe(model);
   });
 
@@ -866,7 +867,7 @@ describe("an agent's last run", () => {
     expect(await lastOf(id)).toEqual([null, null, null]);
     await end(second, 'max_tokens', 90);
     const run = (await api.call('GET', `/v1/runs/${second}`)).body;
-    expect(run.stop_reason).toBe('error');
+    expect(run.stop_reason).toBe('max_tokens_exceeded');
     const last = [run.completed_at, 90_000, run.stop_reason];
     expect(await lastOf(id)).toEqual(last);
     await end(first, 'end_turn', 600);

@@ -50,10 +50,9 @@ function handleOf(config: AgentPatch['llm_config'], present: string | null): str
   if (config == null) return null;
   const { model, handle } = config;
   if (model == null) return handle ?? null;
-  const isPresents = model === nameOf(present);
+  const isPresents = isNamed(model, present);
   if (handle != null && handle !== present) {
-    const named = nameOf(handle);
-    if (isPresents || model === named || model.replace(DATE, '') === named) return handle;
+    if (isPresents || isNamed(model, handle)) return handle;
     throw namesTwo(model, handle);
   }
   if (handle != null && isPresents) return handle;
@@ -64,8 +63,9 @@ function handleOf(config: AgentPatch['llm_config'], present: string | null): str
 /** Letta answers the dated name of a model beside a handle without the date. */
 const DATE = /-\d{8}$/;
 
-function nameOf(handle: string | null): string | null {
-  return handle === null ? null : (parseModelHandle(handle)?.name ?? null);
+function isNamed(model: string, handle: string | null): boolean {
+  const name = handle === null ? undefined : parseModelHandle(handle)?.name;
+  return model === name || model.replace(DATE, '') === name;
 }
 
 function providerOf(handle: string | null): string | null {
