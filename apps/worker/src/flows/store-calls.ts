@@ -37,7 +37,7 @@ interface RunWithStoreCalls {
 }
 
 /**
- * Answers the searches of all runs of a chunk with one statement for each kind, and reads what is to be kept. A search
+ * Answers the searches of all runs of a chunk, many with one statement, and reads what is to be kept. A search
  * finds nothing of its own step, neither the answer nor what other calls of it have kept, also when it is carried out later.
  */
 export async function answerStoreCalls(trx: Tx, runs: readonly RunWithStoreCalls[]): Promise<StoreAnswers> {

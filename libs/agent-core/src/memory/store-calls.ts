@@ -16,6 +16,7 @@ export interface ArchivalInsert {
 /** What of archival memory is looked for. Times are inclusive. */
 export interface ArchivalSearch {
   readonly kind: 'archival_search';
+  /** No more of it than a search takes. */
   readonly query: string;
   /** Empty: any tags or none. */
   readonly tags: readonly string[];
@@ -31,7 +32,7 @@ export type ConversationRole = (typeof CONVERSATION_ROLES)[number];
 /** What of the agent's own conversation is looked for. Times are inclusive. */
 export interface ConversationSearch {
   readonly kind: 'conversation_search';
-  /** Null: the latest messages, whatever they say. */
+  /** No more of it than a search takes. Null: the latest messages, whatever they say. */
   readonly query: string | null;
   readonly roles: readonly ConversationRole[];
   readonly limit: number;
@@ -49,6 +50,13 @@ const PASSAGE_CHARS_MAX = 100_000;
 const TAGS_MAX = 100;
 const TAG_CHARS_MAX = 255;
 const HITS_MAX = 100;
+/**
+ * Different words of a query that are searched for, the first of them. Everything searched is compared with each, and a
+ * document that is given as the query is told from others by as many.
+ */
+const QUERY_WORDS_MAX = 100;
+/** Characters that a query is read to, for what white space does not part is one word and may hold as many as it likes. */
+const QUERY_CHARS_MAX = 4_000;
 const ARCHIVAL_HITS_DEFAULT = 10;
 const CONVERSATION_HITS_DEFAULT = 5;
 /** Characters of all texts of a result together, so that the next prompt still holds it. */
@@ -107,7 +115,7 @@ function readArchivalSearch(args: JsonObject, timeZone: string): StoreCall | Ref
   if (typeof limit !== 'number') return limit;
   const span = spanOf(args, timeZone, 'start_datetime', 'end_datetime');
   if ('message' in span) return span;
-  return { kind: 'archival_search', query, tags, tag_match: tagMatch, limit, ...span };
+  return { kind: 'archival_search', query: searchedOf(query), tags, tag_match: tagMatch, limit, ...span };
 }
 
 function readConversationSearch(args: JsonObject, timeZone: string): StoreCall | Refusal {
@@ -125,7 +133,14 @@ function readConversationSearch(args: JsonObject, timeZone: string): StoreCall |
   const span = spanOf(args, timeZone, 'start_date', 'end_date');
   if ('message' in span) return span;
   const isBlank = query === null || query.trim() === '';
-  return { kind: 'conversation_search', query: isBlank ? null : query, roles, limit, ...span };
+  return { kind: 'conversation_search', query: isBlank ? null : searchedOf(query), roles, limit, ...span };
+}
+
+/** What is searched for: the query itself, or its beginning where it has more words or characters than a search takes. */
+function searchedOf(query: string): string {
+  const read = query.slice(0, QUERY_CHARS_MAX).toWellFormed();
+  const words = new Set(read.split(/\s+/).filter((word) => word !== ''));
+  return words.size <= QUERY_WORDS_MAX ? read : [...words].slice(0, QUERY_WORDS_MAX).join(' ');
 }
 
 function textOf(args: JsonObject, name: string): string | Refusal {

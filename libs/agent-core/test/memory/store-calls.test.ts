@@ -13,6 +13,9 @@ function read(tool: string, args: JsonObject, timeZone = 'UTC') {
   return read.ok ? read.call : read.outcome.result.replace(/^Error executing function \w+: \w+: /, '');
 }
 
+/** So many different words. */
+const words = (count: number) => Array.from({ length: count }, (_, n) => `w${n}`).join(' ');
+
 describe('archival memory', () => {
   test('keeps a passage with its tags, each once', () => {
     expect(read('archival_memory_insert', { content: 'a\u0000b', tags: [' x ', 'y', 'x', ''] })).toEqual({
@@ -56,6 +59,25 @@ describe('archival memory', () => {
       from: new Date('2026-01-31T13:00:00Z'),
       to: new Date('2026-02-01T22:59:59.999Z'),
     });
+  });
+
+  test.each<[string, string, string]>([
+    ['that is short is searched as it is', ' the tea  and the\nTea ', ' the tea  and the\nTea '],
+    ['that repeats a few words is searched as it is', 'tea '.repeat(150), 'tea '.repeat(150)],
+    [
+      'of many words is searched by the first hundred different ones',
+      `tea tea ${words(300)}`,
+      `tea ${words(99)}`,
+    ],
+    ['without white space is searched by its beginning', 'tea,'.repeat(2_000), 'tea,'.repeat(1_000)],
+    [
+      'that is cut within a character is text still',
+      `a${'🍵'.repeat(5_000)}`,
+      `a${'🍵'.repeat(1_999)}\ufffd`,
+    ],
+  ])('a query %s', (_what, query, searched) => {
+    expect(read('archival_memory_search', { query })).toMatchObject({ query: searched });
+    expect(read('conversation_search', { query })).toMatchObject({ query: searched });
   });
 
   test('counts characters, not the units that they take', () => {

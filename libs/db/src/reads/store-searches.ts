@@ -46,14 +46,39 @@ const REPLACEMENT = String.raw`\1\\ufffd`;
 const unwrapped = sql`regexp_replace(l.content #>> '{}', ${UNREADABLE}, ${REPLACEMENT}, 'gi')::json`;
 
 /**
- * Passages that fit searches and that another step has kept, best first, for each search in the order given. A search
- * without a word that counts finds the latest. All searches are one statement. Index: `passage_by_agent`.
+ * Searches of one statement. One over 20,000 passages takes a tenth of a second to a third, and one of a long conversation
+ * as long: as many as a chunk may hold would together take longer than a statement may.
  */
-export async function searchPassages(
+const SEARCHES_MAX = 25;
+
+/** What each of the searches finds, in the order given. */
+async function inPortions<S, H>(
+  searches: readonly S[],
+  search: (portion: readonly S[]) => Promise<readonly (readonly H[])[]>,
+): Promise<readonly (readonly H[])[]> {
+  const found: (readonly H[])[] = [];
+  for (let from = 0; from < searches.length; from += SEARCHES_MAX)
+    found.push(...(await search(searches.slice(from, from + SEARCHES_MAX))));
+  return found;
+}
+
+/**
+ * Passages that fit searches and that another step has kept, best first, for each search in the order given. A search
+ * without a word that counts finds the latest. Each reaches all passages of its agent, however many: ranks are those of
+ * `ts_rank`, whose time grows with the words of a query and not, as that of `ts_rank_cd`, with how often a passage has any
+ * of them times how many there are. One statement for every so many searches. Index: `passage_by_agent`.
+ */
+export function searchPassages(
   trx: Tx,
   searches: readonly PassageSearch[],
 ): Promise<readonly (readonly ArchivalHit[])[]> {
-  if (searches.length === 0) return [];
+  return inPortions(searches, (portion) => searchSomePassages(trx, portion));
+}
+
+async function searchSomePassages(
+  trx: Tx,
+  searches: readonly PassageSearch[],
+): Promise<readonly (readonly ArchivalHit[])[]> {
   const payload = searches.map((search, place) => ({ place, ...search }));
   const { rows } = await sql<ArchivalHit & { place: number }>`
     select d.place, p.id, p.content, p.tags, p.created_at, p.rank
@@ -62,7 +87,7 @@ export async function searchPassages(
               tag_match text, "limit" int, "from" timestamptz, "to" timestamptz) cross join lateral (select d.*) x) d
      cross join lateral (
        select p.id, p.content, p.tags, p.created_at,
-              case when numnode(d.words) > 0 then ts_rank_cd(p.words, d.words)::float8 end as rank
+              case when numnode(d.words) > 0 then ts_rank(p.words, d.words)::float8 end as rank
          from passage p
         where p.agent_id = d.agent_id and (p.held_by_batch_id is null or p.held_by_batch_id = d.batch_id)
           and (p.run_id, p.step_number) <> (d.run_id, d.step_number)
@@ -91,13 +116,19 @@ const CHARS_MAX = 100_000;
 /**
  * Messages of conversations that fit searches, best first or, without a query, latest first. The latest messages are
  * searched, without what tools said, what was thought and what the step itself has said, and from before a reset nothing is.
- * Index: primary keys of `message` and `conversation`.
+ * Ranks and statements are as of passages. Index: primary keys of `message` and `conversation`.
  */
-export async function searchMessages(
+export function searchMessages(
   trx: Tx,
   searches: readonly MessageSearch[],
 ): Promise<readonly (readonly ConversationHit[])[]> {
-  if (searches.length === 0) return [];
+  return inPortions(searches, (portion) => searchSomeMessages(trx, portion));
+}
+
+async function searchSomeMessages(
+  trx: Tx,
+  searches: readonly MessageSearch[],
+): Promise<readonly (readonly ConversationHit[])[]> {
   const payload = searches.map((search, place) => ({ place, ...search }));
   // `offset 0` keeps the planner from putting the words of a text in twice, for the match and for the rank.
   const { rows } = await sql<ConversationHit & { place: number }>`
@@ -107,7 +138,7 @@ export async function searchMessages(
               "limit" int, "from" timestamptz, "to" timestamptz) cross join lateral (select d.*) x) d
      cross join lateral (
        select v.role, v.content, v.created_at, v.seq,
-              case when numnode(d.words) > 0 then ts_rank_cd(v.words, d.words)::float8 end as rank
+              case when numnode(d.words) > 0 then ts_rank(v.words, d.words)::float8 end as rank
          from (
            select l.role, t.content, l.created_at, l.seq,
                   case when numnode(d.words) > 0 then to_tsvector('english', t.content) end as words
