@@ -1,11 +1,18 @@
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
 import type {} from '../../../../test/global-setup.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
+import type { FlowDeps, FlowReport } from '../../src/flows/deps.ts';
+import { ingestResults } from '../../src/flows/ingest-results.ts';
+import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
 import type { ProviderPort } from '../../src/provider/port.ts';
 import { answering, call, openHouse, type House } from './house.ts';
 
 let house: House;
 beforeAll(async () => {
   house = await openHouse(inject('postgresUrl'), {
+    // The lines of a file in the order of the runs.
+    simulator: { settings: { result_order: 'submitted' } },
     modules: [
       {
         name: 'echo',
@@ -185,6 +192,147 @@ describe('a chunk whose transaction takes longer than the database allows', () =
       ['again', 0, undefined],
       ['ingested', 1, 1],
     ]);
+  });
+
+  const slowBefore = (end: number, index: number): string =>
+    `⟦sim:fixed?text=${index < end ? 'slow' : 'lace'}⟧`;
+  const toResults = async (worker: FlowDeps): Promise<void> => {
+    await composeProviderBatch(worker);
+    await submitProviderBatch(worker);
+    do await pollProviderBatches(worker);
+    while ((await house.rows(`select 1 from provider_batch where state = 'ended'`)).length === 0);
+  };
+  const outcomesOf = (reports: readonly FlowReport[]) =>
+    reports
+      .filter((report) => report.flow === 'ingest-results')
+      .map(({ outcome, applied, quarantined }) => [outcome, applied, quarantined]);
+
+  test('because of many lines, one after the other, holds up no line beside or behind them and loses those alone, in the last pass', async () => {
+    await limit('assistant', 40);
+    const batch = await house.submit(
+      Array.from({ length: 48 }, (_, index) => ({ input: slowBefore(8, index) })),
+    );
+    const reports = await house.drive(house.worker({ settings: { chunk_lines: 16, chunks_in_flight: 1 } }), {
+      hasten: true,
+    });
+    expect((await house.runsOf(batch.id)).map((run) => run.stop_reason)).toEqual(
+      Array.from({ length: 48 }, (_, index) => (index < 8 ? 'poison' : 'end_turn')),
+    );
+    expect(outcomesOf(reports)).toEqual([
+      ['again', 40, undefined],
+      ['again', 0, undefined],
+      ['ingested', 8, 8],
+    ]);
+  });
+
+  test('because the database is slow, for all lines alike, loses none, however often they are tried', async () => {
+    await limit('assistant', 0);
+    const batch = await house.submit(Array.from({ length: 12 }, () => ({ input: 'Say hello.' })));
+    const worker = house.worker();
+    await toResults(worker);
+    for (let pass = 0; pass < 5; pass++) {
+      expect(await ingestResults(worker)).toMatchObject({
+        outcome: 'again',
+        alarm: true,
+        reason: expect.stringContaining('none is given up') as string,
+      });
+      await house.hasten();
+    }
+    expect(await house.rows('select streams from provider_batch order by created_at desc limit 1')).toEqual([
+      { streams: 0 },
+    ]);
+    await house.rows('drop trigger take_long on message');
+    await house.drive(worker);
+    expect(new Set((await house.runsOf(batch.id)).map((run) => run.stop_reason))).toEqual(
+      new Set(['end_turn']),
+    );
+  });
+
+  test('in the last pass, for some lines and for a while, loses none that is in time when it is tried once more', async () => {
+    await limit('assistant', 40);
+    const batch = await house.submit(
+      Array.from({ length: 20 }, (_, index) => ({ input: slowBefore(5, index) })),
+    );
+    const worker = house.worker();
+    await toResults(worker);
+    for (let pass = 0; pass < 2; pass++) {
+      expect(await ingestResults(worker)).toMatchObject({ outcome: 'again' });
+      await house.hasten();
+    }
+    // From here on a line that is slow is in time the second time that it is alone; sequences stand when statements are undone.
+    await house.rows(`
+      create sequence tries;
+      create or replace function take_long() returns trigger language plpgsql as $$
+      begin
+        if (select bool_or(content::text like '%slow%') and (count(*) > 1 or nextval('tries') <= 5) from written) then
+          raise exception 'canceling statement due to statement timeout' using errcode = '57014';
+        end if;
+        return null;
+      end $$`);
+    expect(await ingestResults(worker)).toMatchObject({ outcome: 'ingested', applied: 5, quarantined: 0 });
+    await house.drive(worker);
+    expect(new Set((await house.runsOf(batch.id)).map((run) => run.stop_reason))).toEqual(
+      new Set(['end_turn']),
+    );
+    await house.rows('drop sequence tries');
+  });
+
+  test('in the last pass loses none that cannot be put aside in time either', async () => {
+    await limit('assistant', 40);
+    const batch = await house.submit(
+      Array.from({ length: 20 }, (_, index) => ({ input: slowBefore(5, index) })),
+    );
+    const worker = house.worker();
+    await toResults(worker);
+    for (let pass = 0; pass < 2; pass++) {
+      expect(await ingestResults(worker)).toMatchObject({ outcome: 'again' });
+      await house.hasten();
+    }
+    await house.rows(`
+      create function take_longer() returns trigger language plpgsql as $$
+      begin raise exception 'canceling statement due to statement timeout' using errcode = '57014'; end $$`);
+    await house.rows(
+      'create trigger take_longer before insert on result_line execute function take_longer()',
+    );
+    await expect(ingestResults(worker)).rejects.toThrow('statement timeout');
+    await house.rows('drop function take_longer cascade');
+    await house.rows('drop trigger take_long on message');
+    await house.hasten();
+    await house.drive(worker);
+    expect(new Set((await house.runsOf(batch.id)).map((run) => run.stop_reason))).toEqual(
+      new Set(['end_turn']),
+    );
+  });
+
+  test.each([
+    ['few are put aside at once', 3, { left: 5, aside: 3 }],
+    ['of many none is', 4, { left: 9, aside: 0 }],
+  ])('because of some lines, with others that cannot be stored: %s', async (_what, bad, expected) => {
+    await limit('assistant', 40);
+    await house.rows(
+      `create or replace trigger arsenic before insert on message for each row execute function refuse_arsenic('assistant')`,
+    );
+    const batch = await house.submit(
+      Array.from({ length: 20 }, (_, index) => ({
+        input: index < 20 - bad ? slowBefore(5, index) : '⟦sim:fixed?text=arsenic⟧',
+      })),
+    );
+    const worker = house.worker();
+    await toResults(worker);
+    const report = await ingestResults(worker);
+    const left = (await house.runsOf(batch.id)).filter((run) => run.state === 'in_flight').length;
+    const aside = await house.rows(
+      `select 1 from result_line l join provider_batch p on p.id = l.provider_batch_id
+        where p.id = (select max(provider_batch_id::text)::uuid from step where run_id = $1)`,
+      [batch.run_ids[0]],
+    );
+    await house.rows('drop trigger arsenic on message');
+    await house.rows('drop trigger take_long on message');
+    await house.drive(worker, { hasten: true });
+    expect({ outcome: report['outcome'], left, aside: aside.length }).toEqual({
+      outcome: 'again',
+      ...expected,
+    });
   });
 
   test('of tool results is committed in parts, and no call is made again', async () => {
