@@ -116,6 +116,62 @@ describe('reverting a batch', () => {
     expect(later.agent_ids).toEqual(batch.agent_ids);
   });
 
+  test('restores what a later batch wrote over once that is reverted, night by night, down to what it made', async () => {
+    const texts = () => house.rows(`select value from block_revision order by revision`);
+    const first = await run([
+      {
+        input: memory({ command: 'create', path: 'plan', description: 'd', file_text: 'night 1' }),
+        tools: ['memory'],
+      },
+    ]);
+    const [agent_id = ''] = first.agent_ids;
+    const edit = (old_string: string, new_string: string): Promise<SubmittedBatch> =>
+      run([
+        {
+          input: [
+            memory({ command: 'str_replace', path: 'plan', old_string, new_string }),
+            memory({ command: 'rename', path: 'plan', description: new_string }),
+          ].join('\n'),
+          agent_id,
+        },
+      ]);
+    const second = await edit('night 1', 'night 2');
+    const third = await edit('night 2', 'night 3');
+    expect(await revert(second)).toMatchObject({ restored: [], refused: [{ reason: 'edited' }] });
+    expect(await revert(third)).toMatchObject({ restored: [{ label: 'plan' }], forced: [], refused: [] });
+    expect(await blocksOf(agent_id)).toEqual([{ label: 'plan', value: 'night 2', description: 'night 2' }]);
+    expect(await revert(second)).toMatchObject({ restored: [{ label: 'plan' }], forced: [], refused: [] });
+    expect(await blocksOf(agent_id)).toEqual([{ label: 'plan', value: 'night 1', description: 'd' }]);
+    expect(await texts()).toHaveLength(7);
+    expect(await revert(first)).toMatchObject({ deleted: [{ label: 'plan' }], forced: [], refused: [] });
+    expect(await blocksOf(agent_id)).toEqual([]);
+  });
+
+  test.each([
+    ['text', `'by hand'`, 'description', 'char_limit', 'read_only'],
+    ['description', 'value', `'by hand'`, 'char_limit', 'read_only'],
+    ['limit', 'value', 'description', 'char_limit + 1', 'read_only'],
+    ['protection', 'value', 'description', 'char_limit', 'not read_only'],
+  ])(
+    'leaves a block whose %s a person has changed since; restores it once that is changed back',
+    async (...edit) => {
+      const batch = await run([
+        { input: append('x'), blocks: { notes: 'n' }, tools: ['core_memory_append'] },
+      ]);
+      const write = (columns: readonly string[]) =>
+        house.rows(
+          `with moved as (update block set head_revision = head_revision + 1 returning id, head_revision)
+         insert into block_revision (block_id, revision, project_id, value, description, char_limit, read_only, based_on)
+         select m.id, m.head_revision, r.project_id, ${columns.join(', ')}, m.head_revision - 1
+           from moved m join block_revision r on r.block_id = m.id and r.revision = 2`,
+        );
+      await write(edit.slice(1));
+      expect(await revert(batch)).toMatchObject({ restored: [], refused: [{ reason: 'edited' }] });
+      await write(['value', 'description', 'char_limit', 'read_only']);
+      expect(await revert(batch)).toMatchObject({ restored: [{ label: 'notes' }], forced: [], refused: [] });
+    },
+  );
+
   test('leaves the label of what others have edited since, too, and says so once', async () => {
     const edit = (old_string: string, new_string: string): string =>
       memory({ command: 'str_replace', path: 'z', old_string, new_string });

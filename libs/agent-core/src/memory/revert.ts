@@ -4,7 +4,8 @@ export interface RevertFacts {
   readonly first: number;
   readonly last: number;
   readonly writes: number;
-  readonly head: number;
+  /** Whether the head holds what its last revision by the batch did, be it another: edits that were undone, or the same words. */
+  readonly is_as_written: boolean;
   /** Whether the head holds what stood before the batch. */
   readonly is_as_before: boolean;
   readonly is_deleted: boolean;
@@ -17,18 +18,19 @@ export type RevertDecision =
   /** The batch made the block: it is deleted. */
   | { readonly kind: 'delete'; readonly forced: boolean }
   | { readonly kind: 'none' }
-  /** Others have edited it since the batch began, or it was deleted. */
+  /** It holds an edit of others, or they wrote between the batch's writes, or it was deleted. */
   | { readonly kind: 'refuse'; readonly reason: 'edited' | 'deleted' };
 
 /**
- * Decides about one block. Edits of others, after those of the batch or between them, would be lost with it: such a block
- * is left alone unless the caller forces it. A block that already holds what stood before needs nothing.
+ * Decides about one block. Edits of others that stand after those of the batch, or were made between them, would be lost with
+ * it: such a block is left alone unless the caller forces it. A block that already holds what stood before needs nothing.
+ * One that a later batch wrote is as this one left it once that is reverted, so nights are taken back the last one first.
  */
 export function decideRevert(facts: RevertFacts, force: boolean): RevertDecision {
-  const { first, last, writes, head } = facts;
+  const { first, last, writes } = facts;
   if (facts.is_deleted) return first === 1 ? { kind: 'none' } : { kind: 'refuse', reason: 'deleted' };
   if (first > 1 && facts.is_as_before) return { kind: 'none' };
-  const isEdited = head > last || last - first + 1 > writes;
+  const isEdited = !facts.is_as_written || last - first + 1 > writes;
   if (isEdited && !force) return { kind: 'refuse', reason: 'edited' };
   if (first === 1) return { kind: 'delete', forced: isEdited };
   return { kind: 'restore', revision: first - 1, forced: isEdited };

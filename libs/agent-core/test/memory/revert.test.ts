@@ -5,7 +5,7 @@ const written: RevertFacts = {
   first: 3,
   last: 4,
   writes: 2,
-  head: 4,
+  is_as_written: true,
   is_as_before: false,
   is_deleted: false,
 };
@@ -13,10 +13,26 @@ const made = { ...written, first: 1 };
 
 test.each<[string, RevertFacts, RevertDecision, RevertDecision['kind']]>([
   ['only the batch has written', written, { kind: 'restore', revision: 2, forced: false }, 'restore'],
-  ['others wrote after it', { ...written, head: 5 }, { kind: 'refuse', reason: 'edited' }, 'restore'],
+  [
+    'others wrote after it',
+    { ...written, is_as_written: false },
+    { kind: 'refuse', reason: 'edited' },
+    'restore',
+  ],
   ['others wrote in between', { ...written, writes: 1 }, { kind: 'refuse', reason: 'edited' }, 'restore'],
-  ['it is as before already', { ...written, head: 9, is_as_before: true }, { kind: 'none' }, 'none'],
+  [
+    'it is as before already',
+    { ...written, is_as_written: false, is_as_before: true },
+    { kind: 'none' },
+    'none',
+  ],
   ['it was deleted', { ...written, is_deleted: true }, { kind: 'refuse', reason: 'deleted' }, 'refuse'],
+  [
+    'others edit what the batch made, after it',
+    { ...made, writes: 4, is_as_written: false },
+    { kind: 'refuse', reason: 'edited' },
+    'delete',
+  ],
   ['the batch made it', { ...made, writes: 4 }, { kind: 'delete', forced: false }, 'delete'],
   ['others edit what the batch made', made, { kind: 'refuse', reason: 'edited' }, 'delete'],
   ['what the batch made is gone', { ...made, is_deleted: true }, { kind: 'none' }, 'none'],

@@ -34,10 +34,11 @@ export interface RevertReport {
 interface WrittenBlock extends RevertFacts, RevertedBlock {}
 
 /**
- * Takes all changes back that a batch made to blocks: texts, labels, new blocks and given up ones. A block that others have
- * edited since is left alone and reported, its label included, and so is a label that others have given since; unless
- * `force`. The texts come back as new revisions, so this can be taken back too. What is still held for review was never in
- * force, and stays held. Throws `not_found`, and `batch_running` for a batch that has not ended.
+ * Takes all changes back that a batch made to blocks: texts, labels, new blocks and given up ones. A block that no longer
+ * holds what the batch left, or that others wrote between its writes, is left alone and reported, its label included, and so
+ * is a label that others have given since; unless `force`. The texts come back as new revisions, so this can be taken back
+ * too. What is still held for review was never in force, and stays held. Throws `not_found`, and `batch_running` for a batch
+ * that has not ended.
  *
  * Locks the batch, then the agents and the blocks concerned, in id order. A few statements, whatever the
  * number of blocks. Index: `block_revision_by_batch`, `block_event_by_batch`.
@@ -108,12 +109,15 @@ async function readWritten(trx: Tx, batchId: string): Promise<readonly WrittenBl
         from block_revision r where batch_id = ${batchId}
          and not exists (select from block h where h.id = r.block_id and h.held_by_batch_id is not null)
        group by block_id)
-    select m.block_id, b.label, m.first, m.last, m.writes, b.head_revision as head, b.deleted_at is not null as is_deleted,
+    select m.block_id, b.label, m.first, m.last, m.writes, b.deleted_at is not null as is_deleted,
+           head.value = left_so.value and head.description is not distinct from left_so.description
+             and head.char_limit = left_so.char_limit and head.read_only = left_so.read_only as is_as_written,
            coalesce(head.value = before.value and head.description is not distinct from before.description, false)
              as is_as_before
       from mine m
       join block b on b.id = m.block_id
       join block_revision head on head.block_id = b.id and head.revision = b.head_revision
+      join block_revision left_so on left_so.block_id = b.id and left_so.revision = m.last
       left join block_revision before on before.block_id = b.id and before.revision = m.first - 1
      order by m.block_id
   `.execute(trx);

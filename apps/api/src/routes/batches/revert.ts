@@ -19,8 +19,8 @@ export function revertBatch(app: App, context: Context, path: string, hide: bool
         operationId: 'revertBatch',
         summary: 'Take back what a batch wrote to memory',
         description:
-          'Blocks that others have edited since are left as they are and named, unless `force`. The batch must have ' +
-          'ended. Texts come back as new revisions.',
+          'Blocks that others have edited since are left as they are and named, unless `force`; edits that were undone do not ' +
+          'count, so revert the later batch first. The batch must have ended. Texts come back as new revisions.',
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),
