@@ -1,5 +1,14 @@
+import { inTransaction, registerModuleTools } from '@nightshift/db';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { countRows, createAgent, openApi, UNKNOWN_UUID, type Answer, type TestApi } from './api.ts';
+import {
+  countRows,
+  createAgent,
+  openApi,
+  PROJECT_ID,
+  UNKNOWN_UUID,
+  type Answer,
+  type TestApi,
+} from './api.ts';
 
 let api: TestApi;
 beforeAll(async () => {
@@ -360,6 +369,25 @@ describe('creating an agent', () => {
       '/tool_rules/1/tool_name',
     ],
     [
+      'a rule that asks for the approval of a tool that there is not',
+      {
+        model,
+        tool_rules: [
+          { type: 'exit_loop', tool_name: 'refunds' },
+          { type: 'requires_approval', tool_name: 'memory_insert' },
+          { type: 'requires_approval', tool_name: 'refunds' },
+        ],
+      },
+      422,
+      '/tool_rules/2/tool_name',
+    ],
+    [
+      'a rule that asks for the approval of a tool with a NUL',
+      { model, tool_rules: [{ type: 'requires_approval', tool_name: 'memory_insert\0' }] },
+      422,
+      '/tool_rules/0/tool_name',
+    ],
+    [
       'a rule that fixes arguments which its tool does not take',
       { model, tool_rules: [{ type: 'run_first', tool_name: 'memory_insert', args: { label: 7 } }] },
       422,
@@ -497,6 +525,11 @@ describe('changing an agent', () => {
     [
       'rules that its tools do not fit',
       { tool_rules: [{ type: 'run_first', tool_name: 'x' }], name: 'changed' },
+      422,
+    ],
+    [
+      'a rule that asks for the approval of a tool that there is not',
+      { tool_rules: [{ type: 'requires_approval', tool_name: 'refunds' }], name: 'changed' },
       422,
     ],
   ])('with %s changes nothing', async (_name, change, status) => {
@@ -772,6 +805,34 @@ describe('the approval of a tool', () => {
       expect([answer.status, answer.body]).toEqual([200, null]);
       expect(await rulesOf(id)).toEqual(rules);
     }
+  });
+
+  test('may be asked for by a rule before the agent has the tool; one whose tool is gone stays, and says nothing about others', async () => {
+    const refund = {
+      name: 'refund',
+      description: '',
+      input_schema: {},
+      side_effects: 'once',
+      return_char_limit: 1_000,
+      timeout_ms: 1_000,
+    } as const;
+    await inTransaction(api.database.db, (trx) => registerModuleTools(trx, PROJECT_ID, [refund]));
+    const id = await createAgent(api, { tool_rules: [approval('refund'), approval('core_memory_append')] });
+    for (const name of ['refund', 'core_memory_append']) {
+      const [tool] = (await api.call('GET', `/v1/tools/?name=${name}`)).body;
+      expect((await api.call('DELETE', `/v1/tools/${tool.id}`)).status).toBe(200);
+    }
+    const patch = (tool_rules: readonly object[]) => api.call('PATCH', `/v1/agents/${id}`, { tool_rules });
+    const sentBack = [...(await rulesOf(id)).toReversed(), approval('memory_insert')];
+    expect((await patch(sentBack)).status).toBe(200);
+    const refused = await patch([...sentBack, approval('refunds')]);
+    expect([refused.status, refused.body.errors]).toEqual([
+      422,
+      [{ path: '/tool_rules/3/tool_name', message: expect.stringContaining('GET /v1/tools/') }],
+    ]);
+    expect(await rulesOf(id)).toEqual(sentBack);
+    // A built-in tool comes back when an agent is given it.
+    await createAgent(api, { tool_rules: [approval('core_memory_append')] });
   });
 
   test('names what is wrong with the wish, and changes nothing', async () => {

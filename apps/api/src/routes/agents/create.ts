@@ -24,7 +24,7 @@ import { assertBlocksFit } from './block-choice.ts';
 import { echoedOf, responseFormatOf } from './echoed.ts';
 import { contextWindowOf, modelOf, modelSettingsOf } from './model-choice.ts';
 import { nameAgent } from './name-agent.ts';
-import { assertRulesFit } from './rules-fit.ts';
+import { assertApprovalsMeanTools, assertRulesFit } from './rules-fit.ts';
 import { SYSTEM_PROMPT_DEFAULT } from './system-prompt.ts';
 import { assertTimeZone } from './time-zone.ts';
 import { baseRulesOf, baseToolsOf, chooseTools, type ToolWish } from './tool-choice.ts';
@@ -53,6 +53,7 @@ export function createAgent(app: App, context: Context): void {
         await assertBlocksFit(trx, context.projectId, agent.blocks, agent.block_ids);
         const tool_ids = tools.map((tool) => tool.id);
         const tool_rules = rulesOf(body, tools);
+        await assertApprovalsMeanTools(trx, context.projectId, body.tool_rules ?? []);
         await createAgents(trx, context.projectId, [{ ...agent, tool_ids, tool_rules }]);
         if (tool_rules.length > 0) await assertRulesFit(trx, context.projectId, agent.id);
       });

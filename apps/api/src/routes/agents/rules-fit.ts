@@ -1,5 +1,14 @@
-import { checkRulesFit, NightshiftError, parseToolRules } from '@nightshift/agent-core';
-import { readAgent, readToolsOfAgents, type Tx } from '@nightshift/db';
+import {
+  checkRulesFit,
+  NightshiftError,
+  parseToolRules,
+  toStorableText,
+  type ToolRule,
+} from '@nightshift/agent-core';
+import { findTools, readAgent, readToolsOfAgents, type AgentRow, type Tx } from '@nightshift/db';
+import { isBuiltIn } from './tool-choice.ts';
+
+const APPROVAL = 'requires_approval';
 
 /** Throws `validation_failed` where an agent, as it stands in this transaction, could not run by its tool rules. */
 export async function assertRulesFit(trx: Tx, projectId: string, agentId: string): Promise<void> {
@@ -9,5 +18,36 @@ export async function assertRulesFit(trx: Tx, projectId: string, agentId: string
   const [first] = fields;
   if (first !== undefined) {
     throw new NightshiftError('validation_failed', `${first.path}: ${first.message}`, { fields });
+  }
+}
+
+/**
+ * Throws `validation_failed` where a rule asks for the approval of a tool that there is not: a misspelt name would let the tool
+ * that is meant run unasked. One that the agent may be given later is fine, and so is what its `present` rules name already:
+ * the tool may have been deleted since.
+ */
+export async function assertApprovalsMeanTools(
+  trx: Tx,
+  projectId: string,
+  rules: readonly ToolRule[],
+  present: AgentRow['tool_rules'] = [],
+): Promise<void> {
+  const kept = new Set(present.filter(({ type }) => type === APPROVAL).map(({ tool_name }) => tool_name));
+  const named = rules.flatMap(({ type, tool_name }, index) =>
+    type === APPROVAL && !kept.has(tool_name) && !isBuiltIn(tool_name) ? [{ index, tool_name }] : [],
+  );
+  const names = named.map(({ tool_name }) => toStorableText(tool_name));
+  const known = new Set((await findTools(trx, projectId, { ids: [], names })).map(({ name }) => name));
+  const fields = named
+    .filter(({ tool_name }) => !known.has(tool_name))
+    .map(({ index, tool_name }) => ({
+      path: `/tool_rules/${index}/tool_name`,
+      message:
+        `there is no tool named '${tool_name}' to ask approval for; name one that GET /v1/tools/ lists, or drop the rule: ` +
+        'calls of client tools wait for their caller without one',
+    }));
+  const [first] = fields;
+  if (first !== undefined) {
+    throw new NightshiftError('validation_failed', `${first.path}: ${first.message}.`, { fields });
   }
 }

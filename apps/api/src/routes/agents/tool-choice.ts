@@ -22,6 +22,11 @@ const ALL_BASE_TOOLS: ReadonlySet<string> = new Set(Object.values(BASE_TOOLS).fl
 /** Base tools that a run ends after, where base rules are wanted. */
 const ENDING_TOOLS: ReadonlySet<string> = new Set(['send_message', 'memory_finish_edits']);
 
+/** Whether any agent may be given a tool of this name, deleted or not. */
+export function isBuiltIn(name: string): boolean {
+  return isMemoryTool(name) || name === FINISH_TOOL.name;
+}
+
 /** Names of the tools that an agent of this kind gets unasked. */
 export function baseToolsOf(agentType: AgentType): readonly string[] {
   return BASE_TOOLS[agentType];
@@ -68,7 +73,6 @@ export async function chooseTools(trx: Tx, projectId: string, wish: ToolWish): P
   const { ids } = wish;
   const names = [...wish.base, ...wish.names];
   let found = await findTools(trx, projectId, { names, ids });
-  const isBuiltIn = (name: string): boolean => isMemoryTool(name) || name === FINISH_TOOL.name;
   if (names.some((name) => isBuiltIn(name) && !found.some((tool) => tool.name === name))) {
     await registerMemoryTools(trx, projectId);
     found = await findTools(trx, projectId, { names, ids });

@@ -18,7 +18,7 @@ import { toResultFormat } from '../../wire/to-result-format.ts';
 import { assertBlocksFit } from './block-choice.ts';
 import { echoedOf, responseFormatOf } from './echoed.ts';
 import { contextWindowOf, modelOf, modelSettingsOf } from './model-choice.ts';
-import { assertRulesFit } from './rules-fit.ts';
+import { assertApprovalsMeanTools, assertRulesFit } from './rules-fit.ts';
 import { assertTimeZone } from './time-zone.ts';
 import { chooseTools } from './tool-choice.ts';
 
@@ -46,6 +46,7 @@ export function updateAgent(app: App, context: Context): void {
         if (body.tool_ids != null) {
           await chooseTools(trx, context.projectId, { base: [], names: [], ids: body.tool_ids });
         }
+        await assertApprovalsMeanTools(trx, context.projectId, body.tool_rules ?? [], present.tool_rules);
         if (body.block_ids != null)
           await assertBlocksFit(trx, context.projectId, [], [...new Set(body.block_ids)]);
         await changeAgent(trx, context.projectId, agent_id, toChange(body, present, context.prices));
