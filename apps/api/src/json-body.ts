@@ -18,7 +18,7 @@ const VALUE_BYTES = 32;
 export const BODY_BYTES_TOGETHER_MAX = 2 * BATCH_BODY_LIMIT_BYTES;
 
 /**
- * Accepts `application/json` in UTF-8 and nothing else. Nesting and values are measured before anything is built, and the values
+ * Accepts `application/json` in UTF-8, not encoded, and nothing else. Nesting and values are measured before anything is built, and the values
  * held with the body; `__proto__` and the like are errors; so are bytes that are no text and a number that would lose digits,
  * because nothing is altered in silence. An empty body counts as none: clients send `content-type` with bodiless requests too.
  */
@@ -26,6 +26,11 @@ export function acceptJsonOnly(app: App): void {
   app.removeAllContentTypeParsers();
   const parse = app.getDefaultJsonParser('error', 'error');
   app.addContentTypeParser<Buffer>('application/json', { parseAs: 'buffer' }, (request, bytes, done) => {
+    if (bytes.length > 0 && isEncoded(request.headers['content-encoding'])) {
+      const message = 'The body has a Content-Encoding, and encoded bodies are not taken.';
+      done(new NightshiftError('unsupported_media_type', message));
+      return;
+    }
     if (!isUtf8(bytes)) {
       done(new NightshiftError('validation_failed', 'The body is not UTF-8, as JSON has to be.'));
       return;
@@ -48,6 +53,11 @@ export function acceptJsonOnly(app: App): void {
       });
     }
   });
+}
+
+/** Whether codings are named beside the one that changes nothing. */
+function isEncoded(codings = ''): boolean {
+  return codings.split(',').some((coding) => !['', 'identity'].includes(coding.trim().toLowerCase()));
 }
 
 function tooMany(valuesMax: number): NightshiftError {

@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream';
+import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { measureJson } from '@nightshift/agent-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BATCH_BODY_VALUES_MAX } from '../src/json-body.ts';
@@ -108,6 +109,51 @@ describe('a body', () => {
       'content-type': type,
     });
     expect(answer.status).toBe(status);
+  });
+
+  test.each<[string, (bytes: Buffer) => Buffer]>([
+    ['gzip', gzipSync],
+    ['Identity, GZIP', gzipSync],
+    ['br', brotliCompressSync],
+    // Where the text could be read all the same, what it says of itself is believed.
+    ['deflate', (bytes) => bytes],
+  ])('that is encoded is 415, and says to send it plain: %s', async (encoding, encode) => {
+    for (const url of ['/v1/blocks/', '/v1/batches', '/v1/batches/estimate']) {
+      const answer = await api.app.inject({
+        method: 'POST',
+        url,
+        headers: {
+          authorization: `Bearer ${API_KEY}`,
+          'content-type': 'application/json',
+          'content-encoding': encoding,
+        },
+        payload: encode(Buffer.from('{"label":"a","value":"b"}')),
+      });
+      expect(answer.json()).toMatchObject({
+        status: 415,
+        code: 'unsupported_media_type',
+        detail:
+          'The body has a Content-Encoding, and encoded bodies are not taken. Send application/json, not encoded.',
+      });
+      expect(answer.statusCode).toBe(415);
+    }
+  });
+
+  test.each(['identity', 'Identity', ''])(
+    'that says that it is not encoded is taken: "%s"',
+    async (encoding) => {
+      const headers = { 'content-encoding': encoding };
+      expect((await api.call('POST', '/v1/blocks/', { label: 'a', value: 'b' }, headers)).status).toBe(200);
+    },
+  );
+
+  test('that is none is not encoded, whatever its request says', async () => {
+    const headers = { 'content-encoding': 'gzip' };
+    expect((await api.call('GET', '/v1/blocks/', undefined, headers)).status).toBe(200);
+    const agent = await createAgent(api);
+    const block = await api.call('POST', '/v1/blocks/', { label: 'other', value: '' });
+    const path = `/v1/agents/${agent}/core-memory/blocks/attach/${block.body.id}`;
+    expect((await api.call('PATCH', path, '', headers)).status).toBe(200);
   });
 
   test('that is missing altogether is named as what it is', async () => {

@@ -40,7 +40,11 @@ export const ERROR_CATALOGUE = {
     title: 'Payload too large',
     next: 'Split the request; the limit is in the message.',
   },
-  unsupported_media_type: { status: 415, title: 'Unsupported media type', next: 'Send application/json.' },
+  unsupported_media_type: {
+    status: 415,
+    title: 'Unsupported media type',
+    next: 'Send application/json, not encoded.',
+  },
   validation_failed: {
     status: 422,
     title: 'Validation failed',
