@@ -164,19 +164,32 @@ describe('submitting', () => {
 
 test('a run has the earlier of its own deadline and that of its batch', async () => {
   const agent_id = await createAgent(api);
-  const requests = [null, '2026-11-21T07:00:00+02:00', '2026-11-22T00:00:00Z'].map((deadline) => ({
+  const requests = [null, '2999-11-21T07:00:00+02:00', '2999-11-22T00:00:00Z'].map((deadline) => ({
     agent_id,
     input: 'Hi.',
     conversation: 'isolated',
     deadline,
   }));
-  const { body } = await api.call('POST', '/v1/batches', { requests, deadline: '2026-11-21T06:00:00Z' });
+  const { body } = await api.call('POST', '/v1/batches', { requests, deadline: '2999-11-21T06:00:00Z' });
   const runs = await api.call('GET', `/v1/runs?batch_id=${body.id}&order=asc`);
   expect(runs.body.map((run: { metadata: { deadline: string } }) => run.metadata.deadline)).toEqual([
-    '2026-11-21T06:00:00.000Z',
-    '2026-11-21T05:00:00.000Z',
-    '2026-11-21T06:00:00.000Z',
+    '2999-11-21T06:00:00.000Z',
+    '2999-11-21T05:00:00.000Z',
+    '2999-11-21T06:00:00.000Z',
   ]);
+});
+
+test('deadlines that have passed are named with the time of the database, a hundred of them, also to an estimate', async () => {
+  const request = { agent_id: await createAgent(api), input: 'Hi.', deadline: '2025-11-21T06:00:00Z' };
+  const batch = { requests: Array(200).fill(request), deadline: '2025-11-21T06:00:00Z' };
+  for (const path of ['/v1/batches', '/v1/batches/estimate']) {
+    const { status, body } = await api.call('POST', path, batch);
+    expect([status, body.errors.length]).toEqual([422, 100]);
+    expect(body.errors[1].path).toBe('/requests/0/deadline');
+    expect(body.detail).toMatch(
+      /^\/deadline has passed: the database's clock says 20\S+Z\. Nothing was stored\. /,
+    );
+  }
 });
 
 describe('a batch that cannot be accepted stores nothing', () => {
@@ -287,13 +300,13 @@ describe('a batch that cannot be accepted stores nothing', () => {
     ['a deadline that is no time', (good) => ({ requests: [good], deadline: 'soon' }), 422, '/deadline'],
     [
       'a deadline of a request without its zone',
-      (good) => ({ requests: [{ ...good, deadline: '2026-11-21T06:00:00' }] }),
+      (good) => ({ requests: [{ ...good, deadline: '2999-11-21T06:00:00' }] }),
       422,
       '/requests/0/deadline',
     ],
     [
       'a deadline in a zone that there is not',
-      (good) => ({ requests: [good], deadline: '2026-11-21T06:00:00+16:00' }),
+      (good) => ({ requests: [good], deadline: '2999-11-21T06:00:00+16:00' }),
       422,
       '/deadline',
     ],
@@ -302,6 +315,27 @@ describe('a batch that cannot be accepted stores nothing', () => {
       (good) => ({ requests: [{ ...good, deadline: '0000-11-21T06:00:00Z' }] }),
       422,
       '/requests/0/deadline',
+    ],
+    [
+      'a deadline that has passed',
+      (good) => ({ requests: [good], deadline: '2025-11-21T06:00:00Z' }),
+      422,
+      '/deadline',
+    ],
+    [
+      'a deadline of a request that has passed',
+      (good) => ({ requests: [good, { ...good, deadline: '2025-11-21T06:00:00+01:00' }] }),
+      422,
+      '/requests/1/deadline',
+    ],
+    [
+      'a deadline of a template that has passed',
+      (good) => ({
+        template: { ...good, deadline: '2025-11-21T06:00:00Z' },
+        inputs: [{ custom_id: 'a', variables: {} }],
+      }),
+      422,
+      '/template/deadline',
     ],
     [
       'very many parts of which none is right',

@@ -1,7 +1,10 @@
 import { once } from 'node:events';
 import { request, type IncomingMessage } from 'node:http';
 import { json } from 'node:stream/consumers';
+import { connect } from '@nightshift/db';
+import { createPool } from '@nightshift/services';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { buildServer } from '../src/index.ts';
 import { API_KEY, countRows, createAgent, openApi, UNKNOWN_UUID, type TestApi } from './api.ts';
 
 let api: TestApi;
@@ -101,6 +104,47 @@ describe('the same request again', () => {
     first.end(JSON.stringify({ requests }));
     const [response] = (await answer) as [IncomingMessage];
     expect(await json(response)).toMatchObject({ id: made.id });
+  });
+
+  test('is the batch that was accepted in time, though its deadline has passed meanwhile; as another it is refused', async () => {
+    const agent_id = await createAgent(api);
+    const nowMs = Date.now();
+    const body = {
+      requests: [{ agent_id, input: 'Go.', deadline: new Date(nowMs + 120_000).toISOString() }],
+      deadline: new Date(nowMs + 60_000).toISOString(),
+    };
+    const headers = { 'idempotency-key': 'night-with-a-deadline' };
+    const made = await api.call('POST', '/v1/batches', body, headers);
+    const unnamed = await api.call('POST', '/v1/batches', body);
+    expect([made.status, unnamed.status]).toEqual([200, 200]);
+
+    const later = new Date(nowMs + 180_000).toISOString();
+    const url = new URL(api.database.url);
+    url.searchParams.set('options', `-c nightshift.now=${later}`);
+    const db = connect(createPool({ url: url.href.replaceAll('+', '%20'), max: 2 }));
+    const bell = { ring: () => Promise.resolve() };
+    const app = buildServer({ db, bell, apiKey: API_KEY, model: 'simulator' });
+    const again = (more: Record<string, string>) =>
+      app.inject({
+        method: 'POST',
+        url: '/v1/batches',
+        headers: { authorization: `Bearer ${API_KEY}`, 'content-type': 'application/json', ...more },
+        payload: JSON.stringify(body),
+      });
+    const before = await countRows(api);
+    const replayed = await again(headers);
+    expect([replayed.statusCode, replayed.json<{ id: string }>().id]).toEqual([200, made.body.id]);
+    const retried = await again({ 'x-stainless-retry-count': '1' });
+    expect([retried.statusCode, retried.json<{ id: string }>().id]).toEqual([200, unnamed.body.id]);
+    const refused = await again({ 'idempotency-key': 'another-night' });
+    expect(refused.json()).toMatchObject({
+      status: 422,
+      errors: [{ path: '/deadline' }, { path: '/requests/0/deadline' }],
+      detail: expect.stringContaining(later),
+    });
+    expect(await countRows(api)).toEqual(before);
+    await app.close();
+    await db.destroy();
   });
 
   test('at the same time, where neither is a retry, is a batch each', async () => {

@@ -112,7 +112,8 @@ const resultFormat = sharedResponseFormat
   );
 const deadline = moment.nullish();
 const runDeadline = deadline.describe(
-  'From then on the run takes no further step, and fails for `deadline`. Steps at the provider are awaited. Beyond Letta.',
+  'From then on the run takes no further step, and fails for `deadline`. Steps at the provider are awaited. Refused once it ' +
+    'has passed. Beyond Letta.',
 );
 
 const requestInput = z
@@ -223,7 +224,9 @@ export const batchInput = z
       .refine(hasNoControls, 'must not hold control characters')
       .refine(hasNoCredentials, 'must not hold a name or password: check the signature of callbacks instead')
       .nullish(),
-    deadline: deadline.describe('The latest deadline of any of its runs. Beyond Letta.'),
+    deadline: deadline.describe(
+      'The latest deadline of any of its runs. Refused once it has passed. Beyond Letta.',
+    ),
     metadata: ownMetadata
       .nullish()
       .describe('Kept, and answered beside progress and usage, whose names are taken. Beyond Letta.'),

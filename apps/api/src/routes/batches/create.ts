@@ -19,6 +19,7 @@ import { problems } from '../../schemas/answers.ts';
 import { batchInput, batchJob, type BatchInput } from '../../schemas/batch.ts';
 import { toBatchJob } from '../../wire/to-batch-job.ts';
 import { toCap } from '../../wire/to-input.ts';
+import { assertDeadlinesAhead } from './assert-deadlines.ts';
 import { assertPriced } from './assert-priced.ts';
 import { idempotencyHeaders, idempotencyOf, type Idempotency } from './idempotency.ts';
 import { runsOf } from './runs-of.ts';
@@ -46,16 +47,24 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
     async (request, reply) => {
       const { body } = request;
       const idempotency = idempotencyOf(request);
-      const arrivedAt = new Date((await readNow(context.db)).getTime() - reply.elapsedTime);
+      const now = await readNow(context.db);
+      const arrivedAt = new Date(now.getTime() - reply.elapsedTime);
       const runs = await runsOf(body, (bytes) => holdMore(request, bytes));
       const made = await inTransaction(context.db, (trx) =>
-        acceptOnce(trx, context, { body, runs, arrivedAt }, idempotency),
+        acceptOnce(trx, context, { body, runs, now, arrivedAt }, idempotency),
       );
       if (made.ready > 0) await context.bell.ring([{ kind: 'compose', id: '*' }]);
       if (made.replayed) void reply.header('idempotent-replayed', 'true');
       return toBatchJob(await readBatch(context.db, context.projectId, made.batch_id));
     },
   );
+}
+
+interface Asked {
+  readonly body: BatchInput;
+  readonly runs: readonly NewRun[];
+  readonly now: Date;
+  readonly arrivedAt: Date;
 }
 
 interface Made {
@@ -67,11 +76,7 @@ interface Made {
 async function acceptOnce(
   trx: Tx,
   { projectId, prices }: Pick<Context, 'projectId' | 'prices'>,
-  {
-    body,
-    runs,
-    arrivedAt,
-  }: { readonly body: BatchInput; readonly runs: readonly NewRun[]; readonly arrivedAt: Date },
+  { body, runs, now, arrivedAt }: Asked,
   idempotency: Idempotency,
 ): Promise<Made> {
   const { key, request_sha256, replay_minutes, by_retry } = idempotency;
@@ -89,6 +94,8 @@ async function acceptOnce(
     }
     return { batch_id: earlier.batch_id, ready: 0, replayed: true };
   }
+  // Only now: a repetition is answered with its batch, which may have been accepted in time.
+  assertDeadlinesAhead(body, now);
   const batch_id = newId();
   const { ready, models } = await acceptBatch(trx, projectId, {
     id: batch_id,

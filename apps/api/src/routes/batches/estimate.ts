@@ -1,4 +1,5 @@
 import { estimateBatch as estimate, toUsd } from '@nightshift/agent-core';
+import { readNow } from '@nightshift/db';
 import { z } from 'zod';
 import { holdMore } from '../../body-budget.ts';
 import type { App, Context } from '../../context.ts';
@@ -6,6 +7,7 @@ import { BATCH_BODY_LIMIT_BYTES } from '../../json-body.ts';
 import { problems } from '../../schemas/answers.ts';
 import { batchInput } from '../../schemas/batch.ts';
 import { toCap } from '../../wire/to-input.ts';
+import { assertDeadlinesAhead } from './assert-deadlines.ts';
 import { measureRuns } from './measure-runs.ts';
 import { runsOf } from './runs-of.ts';
 
@@ -54,6 +56,7 @@ export function estimateBatch(app: App, context: Context, path: string, hide: bo
     async (request) => {
       const { body } = request;
       const runs = await runsOf(body, (bytes) => holdMore(request, bytes));
+      assertDeadlinesAhead(body, await readNow(context.db));
       const shared_path = body.template == null ? null : '/template';
       const groups = await measureRuns(context, { runs, shared_path });
       const { cost_nanousd, ...rest } = estimate(context.prices, groups, toCap(body));
