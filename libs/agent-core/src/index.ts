@@ -161,7 +161,9 @@ export {
 } from './decide/after-search.ts';
 export { LAPSES_MAX, linesAfterLapses } from './decide/after-lapses.ts';
 export {
+  ACCOUNT_TROUBLE,
   decideAfterRefusal,
+  PAUSE_REASONS,
   REFUSAL_POLICY_DEFAULT,
   type CredentialRest,
   type RefusalCause,

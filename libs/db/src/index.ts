@@ -249,7 +249,13 @@ export {
   readLastAudit,
   type AuditReport,
 } from './audit/audit-reports.ts';
-export { readPauseMs, readPausedCredentials, type PausedCredential } from './reads/paused-credentials.ts';
+export {
+  PAUSE_CAUSES,
+  readPauseMs,
+  readPausedCredentials,
+  type PauseCause,
+  type PausedCredential,
+} from './reads/paused-credentials.ts';
 export { readGauges, type Gauges } from './reads/gauges.ts';
 export { commitCallResults, type CallResult } from './commits/call-results.ts';
 export { commitChunkFailed } from './commits/chunk-failure.ts';

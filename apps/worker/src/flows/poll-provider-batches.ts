@@ -22,6 +22,8 @@ const CLAIM_MAX = 1_000;
 const OVERDUE_MS = 3_600_000;
 /** Milliseconds after which an operator is told again that there is no answer. */
 const TELL_AGAIN_MS = 3_600_000;
+/** Statuses of a refused key: asking again mends nothing. */
+const KEY_REFUSED: ReadonlySet<number | null> = new Set([401, 403]);
 /** Milliseconds between two looks at least. */
 const LOOK_INTERVAL_MS = 1_000;
 /** Up to this many are asked for one by one; more share a list. */
@@ -104,6 +106,8 @@ async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowRep
       : overdue.length > 0
         ? 'a batch has not ended an hour after its expiry'
         : null;
+  const silences = [...unanswered.values()];
+  const refused = silences.find(({ status }) => KEY_REFUSED.has(status));
   const waits = polled.flatMap(({ move, delay_ms }) => (move === 'wait' ? [delay_ms] : []));
   const earliest = [...waits, polls.next_in_ms].reduce(
     (least, ms) => (ms === null || (least !== null && least <= ms) ? least : ms),
@@ -121,8 +125,8 @@ async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowRep
       ? {}
       : {
           unanswered: unanswered.size,
-          reason: unanswered.values().next().value?.reason,
-          ...(isNews ? { warning: true } : {}),
+          reason: (refused ?? silences[0])?.reason,
+          ...(isNews ? { [refused === undefined ? 'warning' : 'alarm']: true } : {}),
         }),
     ...(newlyMissing === 0
       ? {}

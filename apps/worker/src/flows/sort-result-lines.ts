@@ -1,4 +1,5 @@
 import {
+  ACCOUNT_TROUBLE,
   batchCostNanoUsd,
   classifyErroredLine,
   decodeResultLine,
@@ -74,7 +75,7 @@ export function sortLines(
     }
     if (decoded.kind === 'unreadable' && !isLastPass) continue;
     if (decoded.kind === 'errored' && classifyErroredLine(decoded) === 'account')
-      accountTrouble = `a result says ${decoded.error_code ?? decoded.error_type}`;
+      accountTrouble = `${ACCOUNT_TROUBLE}${decoded.error_code ?? decoded.error_type}`;
     const first = entries.get(id.key.run_id);
     if (first === undefined) {
       entries.set(id.key.run_id, { key: id.key, outcome: toOutcome(decoded, prices), line });

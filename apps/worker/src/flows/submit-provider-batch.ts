@@ -2,6 +2,7 @@ import {
   breakerRestMs,
   decideAfterRefusal,
   LAPSES_MAX,
+  PAUSE_REASONS,
   type CredentialRest,
   type RefusalCause,
   type StepOutcome,
@@ -271,7 +272,13 @@ async function commitOutcome(
   lease: HeldLease,
   outcome: CreateOutcome,
   sent: { readonly requests: number; readonly startedAt: Date; readonly before: ClaimedCredential },
-): Promise<{ readonly outcome: string; readonly verdict: CredentialVerdict; readonly message?: string }> {
+): Promise<
+  {
+    readonly outcome: string;
+    readonly verdict: CredentialVerdict;
+    readonly message?: string;
+  } & Partial<PauseTold>
+> {
   const { db, settings, bell } = deps;
   if (outcome.outcome === 'created') {
     const first = Math.min(settings.poll.poll_interval_ms, 30_000);
@@ -283,7 +290,7 @@ async function commitOutcome(
     const { quarantine_ms } = settings.reconcile;
     await inTransaction(db, (trx) => commitUnknown(trx, lease, outcome.reason, quarantine_ms));
     const pause_ms = breakerRestMs(sent.before.failures + 1, settings.breaker);
-    const verdict = { kind: 'failed', pause_ms, reason: 'creates get no answer' } as const;
+    const verdict = { kind: 'failed', pause_ms, reason: PAUSE_REASONS.unanswered } as const;
     return { outcome: 'unknown', verdict, message: outcome.reason };
   }
   const { what, message, retry_after_ms } = outcome;
@@ -301,7 +308,12 @@ async function commitOutcome(
       const later = { id: newId(), nonce: newNonce() };
       await inTransaction(db, (trx) => commitSplit(trx, lease, 'submitting', decision.at, later, newNonce()));
       await bell.ring([{ kind: 'submit', id: batch.id }]);
-      return { outcome: 'split', verdict: refusalVerdict(what, decision.rest), message };
+      return {
+        outcome: 'split',
+        verdict: refusalVerdict(what, decision.rest),
+        message,
+        ...(decision.rest === undefined ? {} : tellOf(decision.rest)),
+      };
     }
     case 'fail_step': {
       const refused: StepOutcome = {
@@ -329,15 +341,29 @@ async function commitOutcome(
           reason: decision.pause_reason,
         },
         message,
+        ...tellOf(decision),
       };
     }
   }
 }
 
+interface PauseTold {
+  readonly reason: string;
+  readonly alarm?: boolean;
+}
+
+/** What an operator hears of a rest: why, and an alarm where it mends nothing. One for each: nothing is sent while it lasts. */
+function tellOf({ pause_reason, needs_operator }: CredentialRest): PauseTold {
+  return { reason: pause_reason, ...(needs_operator ? { alarm: true } : {}) };
+}
+
 /** What the refusal of one body says of the credential: as bad, something when it is one of many; as too large, nothing. */
 function refusalVerdict(
   what: RefusalCause,
-  { delay_ms, pause_reason }: CredentialRest = { delay_ms: 0, pause_reason: 'a batch was refused' },
+  { delay_ms, pause_reason }: Pick<CredentialRest, 'delay_ms' | 'pause_reason'> = {
+    delay_ms: 0,
+    pause_reason: 'a batch was refused',
+  },
 ): CredentialVerdict {
   return what === 'bad_request' ? { kind: 'refused', pause_ms: delay_ms, reason: pause_reason } : UNUSED;
 }

@@ -510,6 +510,48 @@ test('a refused key stops nothing for good: its steps go out, as they were, once
 });
 
 test.each([
+  [401, 'the provider refuses the key', true],
+  [403, 'the provider refuses the key', true],
+  [402, 'the spend limit at the provider is reached', true],
+  [429, 'the provider limits the rate', undefined],
+  [529, 'the provider is overloaded', undefined],
+] as const)(
+  'a create refused with %i is an alarm each time that it is met, where a person has to mend it',
+  async (code, reason, alarm) => {
+    house.simulator.control.addRule({ op: 'create', match: { times: 2 }, action: { type: 'status', code } });
+    await submitTexts(1);
+    const worker = house.worker();
+    await composeProviderBatch(worker);
+    for (let met = 0; met < 2; met++) {
+      await house.hasten();
+      const report = await submitProviderBatch(worker);
+      expect(report).toMatchObject({ outcome: 'refused', reason });
+      expect(report['alarm']).toBe(alarm);
+    }
+  },
+);
+
+test('a provider that refuses whatever it is sent is an alarm each time that the credential rests for it', async () => {
+  const refusal = { backoff_ms: 0, backoff_ms_max: 0, pause_ms: 0, refusals_max: 1 };
+  const worker = house.worker({ provider: refusing('hemlock'), settings: { refusal } });
+  await submitTexts(4, () => 'hemlock');
+  await composeProviderBatch(worker);
+  const told = [];
+  for (let creates = 0; creates < 4; creates++) {
+    await house.hasten();
+    const { outcome, reason, alarm } = await submitProviderBatch(worker);
+    told.push([outcome, reason, alarm]);
+  }
+  const reason = 'the provider refuses every request as bad';
+  expect(told).toEqual([
+    ['split', undefined, undefined],
+    ['split', reason, true],
+    ['split', reason, true],
+    ['refused', reason, true],
+  ]);
+});
+
+test.each([
   ['the connection is cut', { type: 'commitThenDrop' }],
   ['the answer is a page of HTML', { type: 'commitThenHtml200' }],
   ['the answer is a server error', { type: 'commitThenStatus', code: 500 }],
@@ -619,11 +661,12 @@ test('a provider that does not answer polls is asked again and nothing else happ
 });
 
 test.each([
-  ['one by one', 1, 'retrieve', 401],
-  ['by a list', 5, 'list', 503],
+  ['one by one', 1, 'retrieve', 401, 'alarm'],
+  ['by a list', 5, 'list', 403, 'alarm'],
+  ['by a list', 5, 'list', 503, 'warning'],
 ] as const)(
-  'an operator hears that batches which are asked for %s get no answer, and why, once an hour',
-  async (_how, batches, op, code) => {
+  'an operator hears that batches which are asked for %s get no answer, and why, once an hour (%i, %s, %i: %s)',
+  async (_how, batches, op, code, how) => {
     house.simulator.control.addRule({ op, action: { type: 'status', code } });
     const worker = house.worker({ settings: { requests_max: 1 } });
     for (let index = 0; index < batches; index++) {
@@ -642,13 +685,14 @@ test.each([
         [minutes],
       );
     };
-    expect(await pollProviderBatches(worker)).toMatchObject({ ...told, warning: true });
+    expect(await pollProviderBatches(worker)).toMatchObject({ ...told, [how]: true });
     await later(30);
     const again = await pollProviderBatches(worker);
     expect(again).toMatchObject(told);
     expect(again).not.toHaveProperty('warning');
+    expect(again).not.toHaveProperty('alarm');
     await later(31);
-    expect(await pollProviderBatches(worker)).toMatchObject({ ...told, warning: true });
+    expect(await pollProviderBatches(worker)).toMatchObject({ ...told, [how]: true });
     // It answers again: what was said of its silence is taken back.
     house.simulator.control.clearRules();
     await later(30);

@@ -34,7 +34,22 @@ export type RefusalDecision =
 export interface CredentialRest {
   readonly delay_ms: number;
   readonly pause_reason: string;
+  /** True when waiting mends nothing: a person has to. */
+  readonly needs_operator: boolean;
 }
+
+/** Why nothing is sent under a credential for a while, as an operator reads it. */
+export const PAUSE_REASONS = {
+  bad_request: 'the provider refuses every request as bad',
+  unauthorized: 'the provider refuses the key',
+  spend_limit: 'the spend limit at the provider is reached',
+  rate_limited: 'the provider limits the rate',
+  overloaded: 'the provider is overloaded',
+  unanswered: 'creates get no answer',
+} as const;
+
+/** How the reason begins where a result says that the account is at fault, before the provider's own word for it. */
+export const ACCOUNT_TROUBLE = 'a result says ';
 
 /**
  * What to do after the provider refused to create a batch of `requestCount` requests. `failures` counts the refusals in
@@ -56,7 +71,8 @@ export function decideAfterRefusal(
       if (refusedInRow >= policy.refusals_max) {
         const rest = {
           delay_ms: policy.pause_ms,
-          pause_reason: 'the provider refuses every request as bad',
+          pause_reason: PAUSE_REASONS.bad_request,
+          needs_operator: true,
         };
         return requestCount > 1 ? { ...halved(requestCount), rest } : { kind: 'wait', ...rest };
       }
@@ -65,20 +81,30 @@ export function decideAfterRefusal(
       return requestCount > 1 ? halved(requestCount) : { kind: 'fail_step' };
     case 'unauthorized':
     case 'not_found':
-      return { kind: 'wait', delay_ms: policy.pause_ms, pause_reason: 'the provider refuses the key' };
+      return {
+        kind: 'wait',
+        delay_ms: policy.pause_ms,
+        pause_reason: PAUSE_REASONS.unauthorized,
+        needs_operator: true,
+      };
     case 'spend_limit':
       return {
         kind: 'wait',
         delay_ms: policy.pause_ms,
-        pause_reason: 'the spend limit at the provider is reached',
+        pause_reason: PAUSE_REASONS.spend_limit,
+        needs_operator: true,
       };
     case 'rate_limited':
     case 'overloaded': {
       const own = Math.min(policy.backoff_ms_max, policy.backoff_ms * 2 ** Math.min(failures, 16));
-      const reason = cause === 'overloaded' ? 'the provider is overloaded' : 'the provider limits the rate';
       // A `Retry-After` of 0, or in the past, is no leave to hammer a provider that has just refused.
       const named = retryAfterMs === null ? own : Math.max(retryAfterMs, policy.backoff_ms);
-      return { kind: 'wait', delay_ms: Math.min(named, RETRY_AFTER_MS_MAX), pause_reason: reason };
+      return {
+        kind: 'wait',
+        delay_ms: Math.min(named, RETRY_AFTER_MS_MAX),
+        pause_reason: PAUSE_REASONS[cause],
+        needs_operator: false,
+      };
     }
   }
 }

@@ -85,7 +85,7 @@ describe('after the provider refused a create', () => {
 
   test('bad_request, once too many in a row were: no run ends any more; halved at rest, and alone it waits', () => {
     const pause_reason = 'the provider refuses every request as bad';
-    const rest = { delay_ms: policy.pause_ms, pause_reason };
+    const rest = { delay_ms: policy.pause_ms, pause_reason, needs_operator: true };
     const decideAt = (refusedInRow: number, requests: number) =>
       decideAfterRefusal('bad_request', requests, 0, null, policy, refusedInRow);
     expect(decideAt(policy.refusals_max - 1, 1)).toEqual({ kind: 'fail_step' });
@@ -98,9 +98,9 @@ describe('after the provider refused a create', () => {
     ['not_found', 'the provider refuses the key'],
     ['spend_limit', 'the spend limit at the provider is reached'],
   ] as const)(
-    '%s: the credential rests for the pause, whatever its size or the failures so far',
+    '%s: the credential rests for the pause, whatever its size or the failures so far, and a person has to mend it',
     (cause, pause_reason) => {
-      const wait = { kind: 'wait', delay_ms: policy.pause_ms, pause_reason };
+      const wait = { kind: 'wait', delay_ms: policy.pause_ms, pause_reason, needs_operator: true };
       expect(decide(cause, 1)).toEqual(wait);
       expect(decide(cause, 100, 9, 5)).toEqual(wait);
     },
@@ -117,11 +117,13 @@ describe('after the provider refused a create', () => {
       kind: 'wait',
       delay_ms,
       pause_reason: 'the provider limits the rate',
+      needs_operator: false,
     });
     expect(decide('overloaded', 100, failures)).toEqual({
       kind: 'wait',
       delay_ms,
       pause_reason: 'the provider is overloaded',
+      needs_operator: false,
     });
   });
 

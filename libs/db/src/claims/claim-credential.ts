@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
+import { HALT } from '../reads/paused-credentials.ts';
 import type { Claimant, Lease } from './lease.ts';
 
 /**
@@ -85,9 +86,6 @@ export async function pauseCredential(
      where name = ${name} and coalesce(paused_until, '-infinity') < app_now() + ${pauseMs}::float8 * interval '1 millisecond'
   `.execute(db);
 }
-
-/** Why a halted credential is halted. */
-const HALT = 'halted by the audit: ';
 
 /** Stops all sending under a credential until {@link resumeCredential}. */
 export async function haltCredential(db: Database, name: string, why: string): Promise<void> {

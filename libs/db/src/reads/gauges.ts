@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
+import { pauseCauseOf, type PauseCause } from './paused-credentials.ts';
 
 /** How the house stands, in numbers that cost a few index look-ups. */
 export interface Gauges {
@@ -10,11 +11,13 @@ export interface Gauges {
   readonly acting_runs: number;
   /** Seconds for which the oldest due row has waited; 0 when none is due. */
   readonly oldest_due_seconds: number;
+  /** Why nothing is sent at present, for each credential of which that is so. */
+  readonly pauses: readonly PauseCause[];
 }
 
 /** Reads the gauges. Provider batches that have ended for good are left out: there may be millions. */
 export async function readGauges(db: Database): Promise<Gauges> {
-  const { rows } = await sql<Gauges>`
+  const { rows } = await sql<Omit<Gauges, 'pauses'> & { readonly pause_reasons: readonly string[] }>`
     select coalesce((select json_agg(b) from (
              select state, count(*)::int as count from batch where completed_at is null group by state) b), '[]') as batches,
            coalesce((select json_agg(p) from (
@@ -24,9 +27,11 @@ export async function readGauges(db: Database): Promise<Gauges> {
            greatest(0, coalesce(extract(epoch from app_now() - (select min(due) from (
              select min(next_due_at) as due from run_chunk where lease_until < app_now()
              union all select min(next_due_at) from provider_batch where lease_until < app_now()
-             union all select min(next_due_at) from batch where lease_until < app_now()) d)), 0))::float8 as oldest_due_seconds
+             union all select min(next_due_at) from batch where lease_until < app_now()) d)), 0))::float8 as oldest_due_seconds,
+           array(select coalesce(pause_reason, '') from credential where paused_until > app_now()) as pause_reasons
   `.execute(db);
   const [row] = rows;
   if (row === undefined) throw new Error('The gauges cannot be read.');
-  return row;
+  const { pause_reasons, ...gauges } = row;
+  return { ...gauges, pauses: pause_reasons.map(pauseCauseOf) };
 }

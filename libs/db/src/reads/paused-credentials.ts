@@ -1,3 +1,4 @@
+import { ACCOUNT_TROUBLE, PAUSE_REASONS } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
 
@@ -6,6 +7,27 @@ export interface PausedCredential {
   readonly name: string;
   readonly reason: string;
   readonly paused_until: Date | null;
+}
+
+/** How the reason of a halt begins. */
+export const HALT = 'halted by the audit: ';
+
+/** Every cause of a pause, for metrics: few words, and none that the provider wrote. */
+export const PAUSE_CAUSES = [
+  ...(Object.keys(PAUSE_REASONS) as (keyof typeof PAUSE_REASONS)[]),
+  'account',
+  'halted',
+  'other',
+] as const;
+export type PauseCause = (typeof PAUSE_CAUSES)[number];
+
+/** The cause that a reason tells of; `other` for words that this release does not write. */
+export function pauseCauseOf(reason: string): PauseCause {
+  if (reason.startsWith(HALT)) return 'halted';
+  if (reason.startsWith(ACCOUNT_TROUBLE)) return 'account';
+  return (
+    PAUSE_CAUSES.find((cause) => reason === PAUSE_REASONS[cause as keyof typeof PAUSE_REASONS]) ?? 'other'
+  );
 }
 
 export async function readPausedCredentials(db: Database): Promise<readonly PausedCredential[]> {

@@ -1,4 +1,4 @@
-import { invariants, readGauges, readLastAudit } from '@nightshift/db';
+import { invariants, PAUSE_CAUSES, readGauges, readLastAudit } from '@nightshift/db';
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { App, Context } from '../../context.ts';
 
@@ -21,6 +21,11 @@ export function metrics(app: App, context: Context): void {
     'Seconds for which the oldest due row has waited for a worker.',
     [],
   );
+  const paused = gauge(
+    'paused_credentials',
+    'Credentials under which nothing is sent at present, by why: they rest, or are halted.',
+    ['reason'],
+  );
   const violations = gauge('invariant_violations', 'Rows that broke an invariant at the last audit.', ['id']);
   const auditedAt = gauge('last_audit_timestamp_seconds', 'When the last audit ended.', []);
 
@@ -33,6 +38,9 @@ export function metrics(app: App, context: Context): void {
     runs.set({ for: 'request' }, gauges.ready_runs);
     runs.set({ for: 'tools' }, gauges.acting_runs);
     oldest.set(gauges.oldest_due_seconds);
+    paused.reset();
+    for (const reason of PAUSE_CAUSES) paused.set({ reason }, 0);
+    for (const reason of gauges.pauses) paused.inc({ reason });
     violations.reset();
     for (const { id } of invariants()) violations.set({ id }, 0);
     for (const { id } of audit?.violations ?? []) violations.inc({ id });
