@@ -7,14 +7,18 @@ import {
   inTransaction,
   MONEY_INVARIANTS,
   newId,
+  readPausedCredentials,
 } from '@nightshift/db';
 import type { FlowDeps, FlowReport } from './deps.ts';
 
 const FLOW = 'audit-books';
+const HOW_TO_RESUME =
+  'nothing is sent until `npm run audit -- --resume` finds no violation that touches money';
 
 /**
  * Checks the invariants of the whole database from time to time, one worker at a time. One that touches money stops
- * every new submission until an operator has looked; what is at the provider is still taken in, and reads go on.
+ * every new submission until an operator has looked; what is at the provider is still taken in, and reads go on. Until then
+ * every audit says so, whatever it finds.
  */
 export async function auditBooks(deps: FlowDeps): Promise<FlowReport> {
   const { db, settings } = deps;
@@ -32,12 +36,16 @@ export async function auditBooks(deps: FlowDeps): Promise<FlowReport> {
   const others = await auditInvariants(books, { among: (invariant) => !MONEY_INVARIANTS.has(invariant) });
   const violations = [...ofMoney, ...others];
   await inTransaction(db, (trx) => commitAudit(trx, id, violations));
+  const halt = (await readPausedCredentials(db)).find(
+    ({ name, paused_until }) => name === settings.credential && paused_until === null,
+  );
   return {
     flow: FLOW,
     worked: true,
     violations: violations.length,
     broken: [...new Set(violations.map((violation) => violation.id))].join(' '),
-    halted: money !== undefined,
-    alarm: violations.length > 0,
+    halted: halt !== undefined,
+    ...(halt === undefined ? {} : { reason: `${halt.reason}; ${HOW_TO_RESUME}` }),
+    alarm: violations.length > 0 || halt !== undefined,
   };
 }

@@ -1,4 +1,4 @@
-import { auditInvariants, readLastAudit } from '@nightshift/db';
+import { auditInvariants, pauseCredential, readLastAudit, resumeCredential } from '@nightshift/db';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { auditBooks } from '../../src/flows/audit-books.ts';
 import { call, openHouse, type House } from './house.ts';
@@ -49,6 +49,34 @@ test('what is wrong with money halts submissions and is reported, though the res
   expect(await house.rows('select pause_reason from credential')).toEqual([
     { pause_reason: expect.stringContaining('I9') },
   ]);
+});
+
+test('a halt outlasts its violation: until somebody resumes, each audit says so, how it ends, and is an alarm', async () => {
+  const halted = await openHouse(inject('postgresUrl'));
+  try {
+    await halted.submit([{ input: 'Say hello.' }]);
+    const worker = halted.worker({ settings: { audit_interval_ms: 0 } });
+    await halted.drive(worker);
+    expect(await auditBooks(worker)).toEqual({
+      ...{ flow: 'audit-books', worked: true, violations: 0, broken: '', halted: false, alarm: false },
+    });
+    await halted.rows('update provider_batch set request_count = request_count + 1');
+    const told = {
+      halted: true,
+      alarm: true,
+      reason: expect.stringMatching(/^halted by the audit: I9, .+npm run audit -- --resume/) as string,
+    };
+    expect(await auditBooks(worker)).toMatchObject({ ...told, violations: 1, broken: 'I9' });
+    await halted.rows('update provider_batch set request_count = request_count - 1');
+    for (let audits = 0; audits < 2; audits++)
+      expect(await auditBooks(worker)).toMatchObject({ ...told, violations: 0, broken: '' });
+    await resumeCredential(halted.database.db, 'default');
+    // A rest is no halt.
+    await pauseCredential(halted.database.db, 'default', 60_000, 'the provider is overloaded');
+    expect(await auditBooks(worker)).toMatchObject({ violations: 0, halted: false, alarm: false });
+  } finally {
+    await halted.close();
+  }
 });
 
 test('times that a clock which was set back has written are reported, and stop nothing', async () => {
