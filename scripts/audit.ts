@@ -5,6 +5,7 @@ import {
   assertMigrated,
   auditInvariants,
   connect,
+  inTransaction,
   MONEY_INVARIANTS,
   resumeCredential,
 } from '../libs/db/src/index.ts';
@@ -58,8 +59,8 @@ try {
   );
   process.exitCode = violations.length === 0 ? 0 : 1;
   if (flags.resume && !violations.some(({ id }) => MONEY_INVARIANTS.has(id))) {
-    const resumed = await resumeCredential(db, 'default');
-    console.error(resumed ? 'Submissions go on.' : 'Submissions were not halted.');
+    const resumed = await inTransaction(db, (trx) => resumeCredential(trx, 'default'));
+    console.error(resumed ? 'Submissions go on within a few seconds.' : 'Submissions were not halted.');
   }
 } catch (error) {
   if (!(error instanceof NightshiftError)) throw error;

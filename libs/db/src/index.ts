@@ -175,6 +175,7 @@ export { assertLabelFree, readLabelsBeside, type UsedLabel } from './reads/label
 export { lockBlock, lockBlocksOfAgents, type LockedBlock } from './locks/lock-blocks.ts';
 export { lockRuns } from './locks/lock-runs.ts';
 export { lockSendable } from './locks/lock-sendable.ts';
+export { lockPauseMs } from './locks/lock-pause.ts';
 export { readBatchStates, readRunsToDecide, type RunToDecide } from './reads/runs-to-decide.ts';
 export { sealReadyRuns, type Sealed } from './commits/seal-ready-runs.ts';
 export { type OutputMaxima } from './reads/output-max.ts';
@@ -251,7 +252,6 @@ export {
 } from './audit/audit-reports.ts';
 export {
   PAUSE_CAUSES,
-  readPauseMs,
   readPausedCredentials,
   type PauseCause,
   type PausedCredential,

@@ -19,12 +19,12 @@ import {
   commitUnsealed,
   commitWriteAhead,
   inTransaction,
+  lockPauseMs,
   lockSendable,
   newId,
   noteSuspect,
   noteTried,
   readOpenSteps,
-  readPauseMs,
   readUnsendableSteps,
   releaseCredential,
   type ClaimedCredential,
@@ -80,9 +80,11 @@ export async function submitProviderBatch(deps: FlowDeps): Promise<FlowReport> {
     const claimed = await claimCredential(db, batch.credential, claimant);
     if (claimed === null) {
       // Out of the way of those behind it, whose steps may have to be taken back.
-      const pause_ms = await readPauseMs(db, batch.credential, PAUSE_WAIT_MS_MAX);
-      const delayMs = Math.max(CREDENTIAL_WAIT_MS, pause_ms);
-      await inTransaction(db, (trx) => commitPutOff(trx, lease, delayMs));
+      const pause_ms = await inTransaction(db, async (trx) => {
+        const restMs = await lockPauseMs(trx, batch.credential, PAUSE_WAIT_MS_MAX);
+        await commitPutOff(trx, lease, Math.max(CREDENTIAL_WAIT_MS, restMs));
+        return restMs;
+      });
       const again_in_ms = pause_ms > 0 ? 0 : CREDENTIAL_WAIT_MS;
       return { flow: FLOW, worked: false, again_in_ms, provider_batch_id: batch.id };
     }

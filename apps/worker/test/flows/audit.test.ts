@@ -1,4 +1,10 @@
-import { auditInvariants, pauseCredential, readLastAudit, resumeCredential } from '@nightshift/db';
+import {
+  auditInvariants,
+  inTransaction,
+  pauseCredential,
+  readLastAudit,
+  resumeCredential,
+} from '@nightshift/db';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { auditBooks } from '../../src/flows/audit-books.ts';
 import { call, openHouse, type House } from './house.ts';
@@ -70,7 +76,7 @@ test('a halt outlasts its violation: until somebody resumes, each audit says so,
     await halted.rows('update provider_batch set request_count = request_count - 1');
     for (let audits = 0; audits < 2; audits++)
       expect(await auditBooks(worker)).toMatchObject({ ...told, violations: 0, broken: '' });
-    await resumeCredential(halted.database.db, 'default');
+    await inTransaction(halted.database.db, (trx) => resumeCredential(trx, 'default'));
     // A rest is no halt.
     await pauseCredential(halted.database.db, 'default', 60_000, 'the provider is overloaded');
     expect(await auditBooks(worker)).toMatchObject({ violations: 0, halted: false, alarm: false });

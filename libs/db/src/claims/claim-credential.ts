@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { Database } from '../connect.ts';
+import type { Database, Tx } from '../connect.ts';
 import { HALT } from '../reads/paused-credentials.ts';
 import type { Claimant, Lease } from './lease.ts';
 
@@ -94,11 +94,24 @@ export async function haltCredential(db: Database, name: string, why: string): P
   `.execute(db);
 }
 
-/** Lets a halted credential send again; false when it was not halted. */
-export async function resumeCredential(db: Database, name: string): Promise<boolean> {
+/**
+ * Lets a halted credential send again, and makes due what waits to be sent under it; false, and nothing changed, when it was
+ * not halted. Locks the credential, then those provider batches in id order. Index: provider_batch_due.
+ */
+export async function resumeCredential(trx: Tx, name: string): Promise<boolean> {
   const { rows } = await sql`
     update credential set paused_until = null, pause_reason = null
      where name = ${name} and pause_reason like ${`${HALT}%`} returning 1
-  `.execute(db);
-  return rows.length === 1;
+  `.execute(trx);
+  if (rows.length === 0) return false;
+  // A statement of its own: it sees what was put off by whoever held the lock before.
+  await sql`
+    with waiting as materialized (
+      select id from provider_batch
+       where state = 'building' and next_due_at > app_now() and credential = ${name}
+       order by id
+         for no key update)
+    update provider_batch p set next_due_at = app_now() from waiting w where p.id = w.id
+  `.execute(trx);
+  return true;
 }

@@ -37,12 +37,3 @@ export async function readPausedCredentials(db: Database): Promise<readonly Paus
   `.execute(db);
   return rows;
 }
-
-/** Milliseconds until the credential's pause is over, `msMax` at most; 0 when it is not paused. */
-export async function readPauseMs(db: Database, name: string, msMax: number): Promise<number> {
-  const { rows } = await sql<{ ms: number }>`
-    select (extract(epoch from least(paused_until, now + ${msMax} * interval '1 millisecond') - now) * 1000)::float8 as ms
-      from credential, app_now() as now where name = ${name} and paused_until > now
-  `.execute(db);
-  return rows[0]?.ms ?? 0;
-}

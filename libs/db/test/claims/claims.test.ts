@@ -8,9 +8,11 @@ import {
   claimDueProviderBatches,
   claimProviderBatch,
   claimToolsChunk,
+  commitPutOff,
   haltCredential,
   holdLease,
   inTransaction,
+  lockPauseMs,
   newId,
   pauseCredential,
   releaseAllLeases,
@@ -419,13 +421,59 @@ describe('a credential', () => {
       expect(await later(db, 10 * 86_400_000, (trx) => claimCredential(trx, 'default', BOB))).toBeNull();
       const halted = await db.selectFrom('credential').select('pause_reason').executeTakeFirstOrThrow();
       expect(halted.pause_reason).toMatch(/two for one$/);
-      expect(await resumeCredential(db, 'default')).toBe(true);
+      expect(await inTransaction(db, (trx) => resumeCredential(trx, 'default'))).toBe(true);
     }
     const lease = await claimCredential(db, 'default', ALICE);
     await pauseCredential(db, 'default', 60_000, 'an operator');
     await releaseCredential(db, lease!, { kind: 'works' });
     expect(await later(db, 59_000, (trx) => claimCredential(trx, 'default', BOB))).toBeNull();
     expect(await later(db, 61_000, (trx) => claimCredential(trx, 'default', BOB))).not.toBeNull();
+  });
+
+  test('that is resumed takes with it what waits to be sent under it: due now, leased or not, and nothing else', async () => {
+    const waits = [await putBuilding(60_000), await putBuilding(3_600_000)];
+    const due = await putBuilding(-60_000);
+    const polled = await putSubmitted(60_000);
+    const isDue = async (id: string): Promise<boolean> => {
+      const { rows } = await sql<{ due: boolean }>`
+        select next_due_at <= app_now() as due from provider_batch where id = ${id}::uuid`.execute(db);
+      return rows[0]!.due;
+    };
+    const { rows: before } =
+      await sql`select next_due_at from provider_batch where id = ${due}::uuid`.execute(db);
+    expect(await inTransaction(db, (trx) => resumeCredential(trx, 'default'))).toBe(false);
+    expect(await Promise.all(waits.map(isDue))).toEqual([false, false]);
+    await haltCredential(db, 'default', 'two for one');
+    const held = await claimProviderBatch(db, waits[0]!, 'building', ALICE);
+    expect(held).not.toBeNull();
+    expect(await inTransaction(db, (trx) => resumeCredential(trx, 'default'))).toBe(true);
+    expect(await Promise.all([...waits, polled].map(isDue))).toEqual([true, true, false]);
+    const { rows: after } = await sql`select next_due_at from provider_batch where id = ${due}::uuid`.execute(
+      db,
+    );
+    expect(after).toEqual(before);
+  });
+
+  test('that is resumed while a batch is put off for it: the batch is due all the same', async () => {
+    const id = await putBuilding(-1);
+    const lease = leaseOf('provider_batch', (await claimDueSend(db, ALICE)).batch!);
+    await haltCredential(db, 'default', 'two for one');
+    const [putOff, resumed] = [gate(), gate()];
+    const putting = inTransaction(db, async (trx) => {
+      expect(await lockPauseMs(trx, 'default', 60_000)).toBe(60_000);
+      putOff.open();
+      await resumed.opened;
+      await commitPutOff(trx, lease, 60_000);
+    });
+    await putOff.opened;
+    const resuming = inTransaction(db, (trx) => resumeCredential(trx, 'default'));
+    await untilSomebodyWaits(db);
+    resumed.open();
+    await putting;
+    expect(await resuming).toBe(true);
+    expect((await claimDueSend(db, BOB)).batch?.id).toBe(id);
+    // And the other way round: who puts off after it finds nothing to wait for.
+    expect(await inTransaction(db, (trx) => lockPauseMs(trx, 'default', 60_000))).toBe(0);
   });
 
   test('asked for by many at once is given to one, and nobody waits', async () => {
