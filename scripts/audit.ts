@@ -7,22 +7,24 @@ import {
   connect,
   inTransaction,
   MONEY_INVARIANTS,
+  readPausedCredentials,
   resumeCredential,
+  type Database,
 } from '../libs/db/src/index.ts';
 import { AUDIT_STATEMENT_MS, createPool, providePostgres } from '../libs/services/src/index.ts';
 import { endWith, given, readCommandLine } from './command-line.ts';
 
 // Checks every invariant of a database and prints the rows that break one: none, and exit code 0, when all is well.
 // DATABASE_URL names the database; without it the embedded one under .data is used: that of a running service, or it is
-// started for the audit. `--resume` lets submissions that
-// an audit has halted go on, if this one finds nothing that touches money.
+// started for the audit. `--resume` lets submissions go on that an audit has halted, or that rest for a reason other than the
+// provider's wish, if this one finds nothing that touches money.
 const { flags } = readCommandLine({
   name: 'audit',
   what: 'Checks the books of a database and prints every row that breaks an invariant.',
   takes: 'seconds; minutes where there are millions of steps',
   flags: {
     resume: {
-      what: 'let submissions that an audit has halted go on, if nothing that touches money is wrong',
+      what: 'let submissions go on that an audit has halted, or that rest because of a key or an account, if nothing that touches money is wrong',
     },
   },
 });
@@ -58,9 +60,9 @@ try {
     violations.length === 0 ? 'No invariant is broken.' : `${violations.length} rows break an invariant.`,
   );
   process.exitCode = violations.length === 0 ? 0 : 1;
-  if (flags.resume && !violations.some(({ id }) => MONEY_INVARIANTS.has(id))) {
-    const resumed = await inTransaction(db, (trx) => resumeCredential(trx, 'default'));
-    console.error(resumed ? 'Submissions go on within a few seconds.' : 'Submissions were not halted.');
+  if (flags.resume) {
+    const isMoneyWrong = violations.some(({ id }) => MONEY_INVARIANTS.has(id));
+    console.error(isMoneyWrong ? 'Nothing is resumed: what is wrong touches money.' : await resume(db));
   }
 } catch (error) {
   if (!(error instanceof NightshiftError)) throw error;
@@ -69,4 +71,13 @@ try {
 } finally {
   await pool.end();
   await postgres.stop();
+}
+
+/** Ends what keeps submissions from going on, and says what that was. */
+async function resume(on: Database): Promise<string> {
+  const ended = await inTransaction(on, (trx) => resumeCredential(trx, 'default'));
+  if (ended !== null) return `Submissions go on within a few seconds. What kept them is over: ${ended}.`;
+  const [kept] = await readPausedCredentials(on);
+  if (kept === undefined) return 'Submissions were not halted.';
+  return `Submissions rest until ${kept.paused_until?.toISOString()}, which is left as it is: ${kept.reason}.`;
 }

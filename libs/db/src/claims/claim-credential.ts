@@ -1,3 +1,4 @@
+import { PAUSE_REASONS } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database, Tx } from '../connect.ts';
 import { HALT } from '../reads/paused-credentials.ts';
@@ -94,16 +95,25 @@ export async function haltCredential(db: Database, name: string, why: string): P
   `.execute(db);
 }
 
+/** Reasons of rests that the provider asked for: no operator knows better. */
+const KEPT_REASONS: readonly string[] = [PAUSE_REASONS.rate_limited, PAUSE_REASONS.overloaded];
+
 /**
- * Lets a halted credential send again, and makes due what waits to be sent under it; false, and nothing changed, when it was
- * not halted. Locks the credential, then those provider batches in id order. Index: provider_batch_due.
+ * Ends the halt of a credential, or a rest that the provider did not ask for, and makes due what waits to be sent under it.
+ * Returns why nothing was sent; null, and nothing changed, where there was nothing to end. Locks the credential, then those
+ * provider batches in id order. Index: provider_batch_due.
  */
-export async function resumeCredential(trx: Tx, name: string): Promise<boolean> {
-  const { rows } = await sql`
-    update credential set paused_until = null, pause_reason = null
-     where name = ${name} and pause_reason like ${`${HALT}%`} returning 1
+export async function resumeCredential(trx: Tx, name: string): Promise<string | null> {
+  const { rows } = await sql<{ reason: string }>`
+    with paused as materialized (
+      select id, coalesce(pause_reason, '') as reason from credential
+       where name = ${name} and paused_until > app_now() and coalesce(pause_reason, '') <> all(${KEPT_REASONS}::text[])
+         for no key update)
+    update credential c set paused_until = null, pause_reason = null from paused p where c.id = p.id
+    returning p.reason
   `.execute(trx);
-  if (rows.length === 0) return false;
+  const [row] = rows;
+  if (row === undefined) return null;
   // A statement of its own: it sees what was put off by whoever held the lock before.
   await sql`
     with waiting as materialized (
@@ -113,5 +123,5 @@ export async function resumeCredential(trx: Tx, name: string): Promise<boolean> 
          for no key update)
     update provider_batch p set next_due_at = app_now() from waiting w where p.id = w.id
   `.execute(trx);
-  return true;
+  return row.reason;
 }

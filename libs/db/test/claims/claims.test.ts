@@ -1,3 +1,4 @@
+import { ACCOUNT_TROUBLE, PAUSE_REASONS } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
 import {
@@ -15,6 +16,7 @@ import {
   lockPauseMs,
   newId,
   pauseCredential,
+  readPausedCredentials,
   releaseAllLeases,
   releaseCredential,
   releaseLease,
@@ -421,13 +423,35 @@ describe('a credential', () => {
       expect(await later(db, 10 * 86_400_000, (trx) => claimCredential(trx, 'default', BOB))).toBeNull();
       const halted = await db.selectFrom('credential').select('pause_reason').executeTakeFirstOrThrow();
       expect(halted.pause_reason).toMatch(/two for one$/);
-      expect(await inTransaction(db, (trx) => resumeCredential(trx, 'default'))).toBe(true);
+      expect(await inTransaction(db, (trx) => resumeCredential(trx, 'default'))).toMatch(/two for one$/);
     }
     const lease = await claimCredential(db, 'default', ALICE);
     await pauseCredential(db, 'default', 60_000, 'an operator');
     await releaseCredential(db, lease!, { kind: 'works' });
     expect(await later(db, 59_000, (trx) => claimCredential(trx, 'default', BOB))).toBeNull();
     expect(await later(db, 61_000, (trx) => claimCredential(trx, 'default', BOB))).not.toBeNull();
+  });
+
+  test.each([
+    [PAUSE_REASONS.unauthorized, true],
+    [PAUSE_REASONS.spend_limit, true],
+    [PAUSE_REASONS.bad_request, true],
+    [PAUSE_REASONS.unanswered, true],
+    [`${ACCOUNT_TROUBLE}billing_error`, true],
+    [PAUSE_REASONS.rate_limited, false],
+    [PAUSE_REASONS.overloaded, false],
+  ])('that rests because "%s" ends that rest when it is resumed: %s', async (reason, ends) => {
+    const id = await putBuilding(60_000);
+    await pauseCredential(db, 'default', 60_000, reason);
+    expect(await inTransaction(db, (trx) => resumeCredential(trx, 'default'))).toBe(ends ? reason : null);
+    expect(await readPausedCredentials(db)).toHaveLength(ends ? 0 : 1);
+    expect((await claimDueSend(db, ALICE)).batch?.id).toBe(ends ? id : undefined);
+    expect(await claimCredential(db, 'default', ALICE)).toEqual(ends ? expect.anything() : null);
+  });
+
+  test('whose rest is over is not resumed', async () => {
+    await pauseCredential(db, 'default', 60_000, PAUSE_REASONS.unauthorized);
+    expect(await later(db, 60_001, (trx) => resumeCredential(trx, 'default'))).toBeNull();
   });
 
   test('that is resumed takes with it what waits to be sent under it: due now, leased or not, and nothing else', async () => {
@@ -441,12 +465,12 @@ describe('a credential', () => {
     };
     const { rows: before } =
       await sql`select next_due_at from provider_batch where id = ${due}::uuid`.execute(db);
-    expect(await inTransaction(db, (trx) => resumeCredential(trx, 'default'))).toBe(false);
+    expect(await inTransaction(db, (trx) => resumeCredential(trx, 'default'))).toBeNull();
     expect(await Promise.all(waits.map(isDue))).toEqual([false, false]);
     await haltCredential(db, 'default', 'two for one');
     const held = await claimProviderBatch(db, waits[0]!, 'building', ALICE);
     expect(held).not.toBeNull();
-    expect(await inTransaction(db, (trx) => resumeCredential(trx, 'default'))).toBe(true);
+    expect(await inTransaction(db, (trx) => resumeCredential(trx, 'default'))).toMatch(/two for one$/);
     expect(await Promise.all([...waits, polled].map(isDue))).toEqual([true, true, false]);
     const { rows: after } = await sql`select next_due_at from provider_batch where id = ${due}::uuid`.execute(
       db,
@@ -470,7 +494,7 @@ describe('a credential', () => {
     await untilSomebodyWaits(db);
     resumed.open();
     await putting;
-    expect(await resuming).toBe(true);
+    expect(await resuming).toMatch(/two for one$/);
     expect((await claimDueSend(db, BOB)).batch?.id).toBe(id);
     // And the other way round: who puts off after it finds nothing to wait for.
     expect(await inTransaction(db, (trx) => lockPauseMs(trx, 'default', 60_000))).toBe(0);

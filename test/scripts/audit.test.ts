@@ -1,0 +1,47 @@
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { PAUSE_REASONS } from '@nightshift/agent-core';
+import { haltCredential, pauseCredential } from '@nightshift/db';
+import { openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
+import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
+
+vi.setConfig({ testTimeout: 60_000 });
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await openTestDatabase(inject('postgresUrl'));
+});
+afterAll(() => database.close());
+
+/** What `npm run audit -- --resume` says after the verdict on the books. */
+function resume(): string | undefined {
+  const { stderr } = spawnSync(process.execPath, ['scripts/audit.ts', '--resume'], {
+    cwd: join(import.meta.dirname, '../..'),
+    encoding: 'utf8',
+    env: { ...process.env, DATABASE_URL: database.url },
+  });
+  return stderr.split('\n')[1];
+}
+
+test('--resume says what it ended: a halt, or the rest of a key that was refused; what the provider asked for it leaves', async () => {
+  const { db, pool } = database;
+  expect(resume()).toBe('Submissions were not halted.');
+  await haltCredential(db, 'default', 'I2, a promise');
+  expect(resume()).toBe(
+    'Submissions go on within a few seconds. What kept them is over: halted by the audit: I2, a promise.',
+  );
+  await pauseCredential(db, 'default', 300_000, PAUSE_REASONS.unauthorized);
+  expect(resume()).toBe(
+    'Submissions go on within a few seconds. What kept them is over: the provider refuses the key.',
+  );
+  expect(resume()).toBe('Submissions were not halted.');
+  await pauseCredential(db, 'default', 300_000, PAUSE_REASONS.rate_limited);
+  expect(resume()).toMatch(
+    /^Submissions rest until \d{4}-.+Z, which is left as it is: the provider limits the rate\.$/,
+  );
+  await haltCredential(db, 'default', 'I9, a promise');
+  await pool.query(`insert into provider_batch (id, project_id, credential, state, nonce, request_count, next_due_at)
+    select gen_random_uuid(), project_id, name, 'building', 'abcdef', 1, app_now() from credential`);
+  expect(resume()).toBe('Nothing is resumed: what is wrong touches money.');
+  expect((await pool.query(`select 1 from credential where paused_until = 'infinity'`)).rowCount).toBe(1);
+});
