@@ -29,7 +29,9 @@ export const TOOL_NAME_PATTERN = /^[a-zA-Z0-9_-]{1,64}$/;
 export interface ToolContext {
   /** Fires when the deadline passes or the caller gives up. A tool that ignores it is stopped with its thread. */
   readonly signal: AbortSignal;
+  /** `agent-<uuid>`, the id that the API has for it. */
   readonly agentId: string;
+  /** `run-<uuid>`, the id that the API has for it. */
   readonly runId: string;
   readonly toolUseId: string;
   /** The same for every attempt of one call; hand it to services that can refuse a repeat. */

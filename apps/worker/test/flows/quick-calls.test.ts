@@ -1,4 +1,5 @@
 import type {} from '../../../../test/global-setup.ts';
+import { toWireId } from '@nightshift/agent-core';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
 import type { FlowDeps, ToolPort, ToolReply, ToolRequest } from '../../src/flows/deps.ts';
@@ -98,6 +99,9 @@ describe('calls without side effects of a tool that comes back at once', () => {
     const { tools, asked } = world();
     await untilAnswered(quickWorker({ tools }));
     expect(asked.map((calls) => calls.length)).toEqual([3, 7]);
+    expect(new Set(asked.flat().map(({ run_id }) => run_id))).toEqual(
+      new Set(batch.run_ids.map((id) => toWireId('run', id))),
+    );
     expect(await statesOf(batch)).toEqual(
       Array.from({ length: 10 }, () => ({ run: 'ready', step: 'done', call: 'succeeded' })),
     );

@@ -1,4 +1,5 @@
 import type {} from '../../../../test/global-setup.ts';
+import { stepUuid, toWireId } from '@nightshift/agent-core';
 import { connect, type Lease } from '@nightshift/db';
 import { ToolHostUnavailableError } from '@nightshift/tool-host';
 import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest';
@@ -113,6 +114,24 @@ async function resultsOf(
   );
   return row?.content ?? [];
 }
+
+test('a tool is told the ids that its run and its agent have in the API, and a key that stays what it was', async () => {
+  const batch = await submitCalls([[['act_once', 'charge']]]);
+  await untilActing();
+  const { tools, done } = world();
+  await house.drive(house.worker({ tools }));
+  const [run_id] = batch.run_ids;
+  const [stored] = await house.rows<{ agent_id: string }>('select agent_id from run where id = $1', [run_id]);
+  const key = `${stepUuid({ run_id: run_id!, number: 1, attempt: 0 })}/0`;
+  expect(done).toMatchObject([
+    {
+      run_id: toWireId('run', run_id!),
+      agent_id: toWireId('agent', stored!.agent_id),
+      call_id: key,
+      idempotency_key: key,
+    },
+  ]);
+});
 
 describe('a kill', () => {
   test('leaves no more calls in doubt than are under way at a time, and nothing that had ended is lost', async () => {

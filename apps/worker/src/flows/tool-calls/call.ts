@@ -5,6 +5,7 @@ import {
   planCalls,
   stepUuid,
   toolUsesOf,
+  toWireId,
   type Conduct,
   type PlannedCall,
   type ToolOutcome,
@@ -102,7 +103,7 @@ function isUndecided(row: ActingRun['calls'][number] | undefined): boolean {
   return row?.state === 'pending' && row.verdict === null;
 }
 
-/** A call as the tool host takes it. */
+/** A call as the tool host takes it; tools are told the ids that the API has. */
 export function requestOf({
   run,
   planned,
@@ -116,8 +117,8 @@ export function requestOf({
     call_id: key,
     tool_name: planned.tool_name,
     arguments: planned.args,
-    agent_id: run.agent_id,
-    run_id: run.run_id,
+    agent_id: toWireId('agent', run.agent_id),
+    run_id: toWireId('run', run.run_id),
     tool_use_id: planned.tool_use_id,
     idempotency_key: key,
     timeout_ms: planned.tool?.timeout_ms ?? 30_000,
