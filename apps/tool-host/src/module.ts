@@ -21,6 +21,9 @@ const EXPORTS: readonly (keyof ToolModule)[] = [
   'timeoutMs',
   'resultCharLimit',
 ];
+const APPROVALS_ARE_SET =
+  'approvals are set through the API: for all agents by PATCH /v1/tools/{tool_id} with default_requires_approval, for one ' +
+  'by PATCH /v1/agents/{agent_id}/tools/approval/{tool_name} or its tool rule requires_approval';
 const functionOfFile = new Map<string, RunFunction>();
 
 /** The `run` of a module already imported by this thread, or undefined. */
@@ -97,9 +100,9 @@ function refuseStranger(exports: Record<string, unknown>): string | undefined {
     return 'exports a default; a tool is exported by name: export function run(args, context) { … }';
   }
   const meant = EXPORTS.find((known) => known.toLowerCase() === name.replaceAll('_', '').toLowerCase());
-  return meant === undefined
-    ? `exports '${name}', which is no part of a tool; it may export ${EXPORTS.join(', ')}; keep helpers in a file whose name begins with _`
-    : `exports '${name}'; the name is ${meant}`;
+  if (meant !== undefined) return `exports '${name}'; the name is ${meant}`;
+  const elsewhere = /approval/i.test(name) ? `; ${APPROVALS_ARE_SET}` : '';
+  return `exports '${name}', which is no part of a tool; it may export ${EXPORTS.join(', ')}; keep helpers in a file whose name begins with _${elsewhere}`;
 }
 
 /** The module's named exports, or its default export when that is the object holding `run`. */

@@ -41,12 +41,21 @@ test(
       loadTimeoutMs: 1_500,
     });
     expect(host.listProblems().map(({ file, reason }) => [basename(file), reason])).toEqual([
+      [
+        'asks_first.js',
+        expect.stringMatching(
+          /^exports 'requiresApproval', which is no part of a tool; .*approvals are set through the API.*PATCH \/v1\/tools/,
+        ),
+      ],
       ['bad name.js', expect.stringMatching(/^'bad name' is no tool name/)],
       ['bad_effects.js', "sideEffects must be one of 'none', 'idempotent', 'once'"],
       ['bad_import.mjs', expect.stringMatching(/^could not be imported: SyntaxError/)],
       ['default_run.js', expect.stringMatching(/^exports a default; .*export function run\(args, context\)/)],
       ['echo.js', expect.stringMatching(/^a tool named 'echo' is already defined by .*echo\.ts/)],
-      ['helper.js', expect.stringMatching(/^exports 'timeout', which is no part of a tool; .*timeoutMs/)],
+      [
+        'helper.js',
+        expect.stringMatching(/^exports 'timeout', which is no part of a tool; .*timeoutMs(?!.*approval)/),
+      ],
       ['import_exits.ts', expect.stringMatching(/^importing it ended its thread \(process\.exit\(3\)\)/)],
       ['import_hangs.ts', expect.stringMatching(/^importing it took longer than 1500 ms/)],
       ['import_throws.ts', 'could not be imported: Error: this module throws while it is imported'],
