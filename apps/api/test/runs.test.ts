@@ -136,6 +136,7 @@ describe('a run', () => {
         max_cost_usd: null,
         max_output_tokens: null,
         started_at: expect.stringMatching(/Z$/),
+        waits_for_run_id: null,
       },
       request_config: null,
       callback_url: null,
@@ -196,6 +197,31 @@ describe('a run', () => {
       const { status, body } = await api.call('GET', path);
       expect([status, body.total_duration_ns]).toEqual([200, yearNs]);
     }
+  });
+
+  test('that is queued names the run that holds its conversation, wherever it is read; no other names one', async () => {
+    const agent_id = await createAgent(api);
+    const submit = async (...inputs: readonly string[]) =>
+      (await api.call('POST', '/v1/batches', { requests: inputs.map((input) => ({ agent_id, input })) }))
+        .body;
+    const first = await submit('one', 'two');
+    const second = await submit('three');
+    const list = async (query: string) => (await api.call('GET', `/v1/runs?${query}&order=asc`)).body;
+    const [holder, ...waiting] = await list(`agent_id=${agent_id}`);
+    expect(holder.metadata).toMatchObject({ state: 'ready', waits_for_run_id: null });
+    expect(waiting).toHaveLength(2);
+    for (const run of waiting) {
+      expect(run.metadata).toMatchObject({ state: 'queued', waits_for_run_id: holder.id });
+      expect((await api.call('GET', `/v1/runs/${run.id}`)).body).toEqual(run);
+    }
+    expect((await list('state=queued')).slice(-2)).toEqual(waiting);
+    expect(await list(`batch_id=${first.id}`)).toEqual([holder, waiting[0]]);
+    expect(await list(`batch_id=${second.id}`)).toEqual([waiting[1]]);
+    // Nobody has taken it for the moment.
+    await api.database.pool.query('update conversation set run_id = null where run_id = $1', [
+      holder.id.slice(4),
+    ]);
+    expect((await list(`batch_id=${second.id}`))[0].metadata).toMatchObject({ waits_for_run_id: null });
   });
 
   test('unknown is 404, malformed 422', async () => {

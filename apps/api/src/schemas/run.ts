@@ -33,7 +33,8 @@ export const runResponse = z
     background: z.boolean(),
     conversation_id: z.string(),
     metadata: record.describe(
-      'Batch, place in it, custom_id, true state and stop reason, error, result; in `awaits` the calls that await the caller. Beyond Letta.',
+      'Batch, place in it, custom_id, true state and stop reason, error, result; in `awaits` the calls that await the caller; ' +
+        'in `waits_for_run_id` the run that holds the conversation of one that is `queued`, null for others. Beyond Letta.',
     ),
     request_config: z.null(),
     callback_url: z.null(),

@@ -92,6 +92,7 @@ export function toRunResponse(run: RunRow, awaited: readonly PlannedCall[] = [])
       max_cost_usd: toUsd(run.max_cost_nanousd),
       max_output_tokens: run.max_output_tokens,
       started_at: run.started_at?.toISOString() ?? null,
+      waits_for_run_id: run.waits_for_run_id === null ? null : toWireId('run', run.waits_for_run_id),
       ...(awaited.length === 0 ? {} : { awaits: awaited.map(toAwaited) }),
     },
     request_config: null,

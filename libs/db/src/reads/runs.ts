@@ -36,6 +36,8 @@ export interface RunRow {
   readonly ended_at: Date | null;
   readonly max_cost_nanousd: number | null;
   readonly max_output_tokens: number | null;
+  /** Who holds the conversation that it is queued for; null where nobody does for the moment, and in every other state. */
+  readonly waits_for_run_id: string | null;
 }
 
 /** What runs a list shows; null does not filter, an empty list lets none through. */
@@ -50,11 +52,13 @@ export interface RunFilter {
 const columns = sql`r.id, r.batch_id, r.agent_id, r.conversation_id, r.ordinal, r.custom_id, r.state, r.stop_reason,
   r.error, r.result, r.deadline_at, r.max_steps, r.step_number, r.attempt, r.first_seq, r.last_seq, r.created_at, r.started_at, r.ended_at,
   r.max_cost_nanousd, r.max_output_tokens`;
+const holder = sql`case when r.state = 'queued'
+  then (select c.run_id from conversation c where c.id = r.conversation_id) end as waits_for_run_id`;
 
-/** One run; throws `not_found`. Index: primary key. */
+/** One run; throws `not_found`. Index: primary keys. */
 export async function readRun(db: Database, projectId: string, runId: string): Promise<RunRow> {
   const { rows } = await sql<RunRow>`
-    select ${columns} from run r where r.id = ${runId} and r.project_id = ${projectId}
+    select ${columns}, ${holder} from run r where r.id = ${runId} and r.project_id = ${projectId}
   `.execute(db);
   const [run] = rows;
   if (run === undefined) throw new NightshiftError('not_found', `There is no run run-${runId}.`);
@@ -63,8 +67,9 @@ export async function readRun(db: Database, projectId: string, runId: string): P
 
 /**
  * A page of runs by age; those of one batch by their place in it, which is the same order. One that awaits the caller takes
- * the room of the message that it is answered from too. Index: `run_by_age`, `run_by_agent`, or the unique (batch, ordinal).
- * Where runs that have not ended are wanted, of `run_by_age` only what is as old as an open batch.
+ * the room of the message that it is answered from too. Index: `run_by_age`, `run_by_agent`, or the unique (batch, ordinal);
+ * for each queued one of the page the primary key of `conversation`. Where runs that have not ended are wanted, of
+ * `run_by_age` only what is as old as an open batch.
  */
 export async function listRuns(
   db: Database,
@@ -81,15 +86,18 @@ export async function listRuns(
   const inPage = sql`order by ${keyset.orderBy} limit ${page.limit}`;
   const direction = readDirection(page) === 'asc' ? sql`asc` : sql`desc`;
   // Of a range, even of one moment, the planner expects so little that it does not scan the table for it, whatever was counted.
-  const { rows, is_cut } = await readCutPage<RunRow>(
-    db,
+  const pageOfRuns =
     ages === null
       ? sql`${runs} ${inPage}`
       : sql`
     select r.* from (${ages} order by created_at ${direction} offset 0) age
      cross join lateral (${runs} and r.created_at between age.created_at and age.created_at ${inPage}) r
      order by age.created_at ${direction}, r.id ${direction} limit ${page.limit}
-  `,
+  `;
+  const { rows, is_cut } = await readCutPage<RunRow>(
+    db,
+    // Outside of the limit, so that the look-ups have no say in how the page is found.
+    sql`select r.*, ${holder} from (${pageOfRuns}) r`,
     sql`octet_length(concat(p.result, p.error)) + case when p.state = 'requires_action' then coalesce((
       select octet_length(m.content::text) from message m
        where m.conversation_id = p.conversation_id and m.seq = p.last_seq), 0) else 0 end`,

@@ -106,3 +106,28 @@ describe.each(['never counted', 'counted', 'counted while nearly none could be s
     });
   },
 );
+
+test('a list of runs looks up who holds a conversation for the queued ones of its page alone', async () => {
+  await clear(db);
+  const first = await acceptBareFleet(db, 200);
+  await accept(
+    db,
+    first.agent_ids.map((id) => aRun(id)),
+  );
+  const filter = { batch_id: null, custom_id: null, agent_ids: null, stop_reasons: null, states: null };
+  for (const states of [null, ['queued'] as const, ['queued', 'ready'] as const]) {
+    const listed: RunRow[] = [];
+    const plans = await explain(database.url, async (trx) => {
+      const page = { limit: 50, order: 'desc', after: null, before: null } as const;
+      listed.push(...(await listRuns(trx, DEFAULT_PROJECT_ID, page, { ...filter, states })).rows);
+    });
+    const found = new Map(first.run_ids.map((id, place) => [id, first.agent_ids[place]]));
+    expect(listed.map((run) => found.get(run.waits_for_run_id ?? ''))).toEqual(
+      listed.map((run) => run.agent_id),
+    );
+    const lookUps = plans
+      .flatMap(({ plan }) => [...nodesOf(plan)])
+      .filter((node) => node['Relation Name'] === 'conversation');
+    expect(lookUps.map((node) => [node['Node Type'], node['Actual Loops']])).toEqual([['Index Scan', 50]]);
+  }
+});
