@@ -34,7 +34,8 @@ export function describeRoutes(app: App, version: string): void {
         version,
         description:
           "Letta's wire shapes for agents, blocks, tools, runs, steps, messages and batches, and what they lack. " +
-          'A batch is also found under `/v1/batches`. Paths may end in a slash. Lists page by `after` and `before`; ' +
+          'A batch is also found under `/v1/batches`. Paths may end in a slash. Lists page by `after` and `before`, ' +
+          'and a page that is followed by another has a header `Link: <…>; rel="next"`, though it may hold fewer than `limit`; ' +
           'unknown query parameters are errors.',
       },
       servers: [{ url: 'http://127.0.0.1:8283' }],

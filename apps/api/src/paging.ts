@@ -7,6 +7,19 @@ import { wireId } from './schemas/ids.ts';
 /** Items of one page at most. */
 const LIMIT_MAX = 1_000;
 
+/** How many items a page holds at most. */
+export function pageLimit(standard: number, max = LIMIT_MAX) {
+  return z
+    .int()
+    .min(1)
+    .max(max)
+    .default(standard)
+    .describe(
+      'A page may hold fewer than `limit`, where its items are large: go on while there is a `Link` header with rel="next", ' +
+        'or until a page is empty.',
+    );
+}
+
 /** The query parameters that every list takes. The cursors are ids of items of the list. */
 export function pageQuery<Prefix extends WirePrefix>(
   prefix: Prefix,
@@ -15,7 +28,7 @@ export function pageQuery<Prefix extends WirePrefix>(
   return {
     after: wireId(prefix).optional().describe('Id of an item: the page holds those that follow it.'),
     before: wireId(prefix).optional().describe('Id of an item: the page holds those just before it.'),
-    limit: z.int().min(1).max(LIMIT_MAX).default(defaults.limit),
+    limit: pageLimit(defaults.limit),
     order: z.enum(['asc', 'desc']).default(defaults.order),
     order_by: z.literal('created_at').optional(),
   };

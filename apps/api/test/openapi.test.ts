@@ -70,3 +70,26 @@ test('an example of a body is in the document, also where a part of the body is 
   const bodies = ['AgentCreate', 'BatchCreate', 'ToolResults'];
   expect(bodies.filter((name) => components.schemas[name]?.['examples'] === undefined)).toEqual([]);
 });
+
+test('every list says that a page may be shorter than its limit, and how to tell that another follows', () => {
+  const document = api.app.swagger() as unknown as { paths: Record<string, Record<string, Operation>> };
+  const lists = Object.values(document.paths)
+    .flatMap(({ get }) => (get === undefined ? [] : [get]))
+    .filter(({ parameters }) => parameters?.some(({ name }) => name === 'after'));
+  expect(lists.length).toBeGreaterThan(10);
+  for (const { operationId, parameters } of lists) {
+    const limit = parameters?.find(({ name }) => name === 'limit');
+    expect([operationId, limit?.['description']]).toEqual([
+      operationId,
+      expect.stringMatching(/^A page may hold fewer than `limit`.*`Link` header with rel="next"/),
+    ]);
+  }
+});
+
+test('the change of caps says that a batch without any cannot get one, and what stops it', () => {
+  const document = api.app.swagger() as unknown as { paths: Record<string, Record<string, Operation>> };
+  const operations = Object.values(document.paths).flatMap((path) => Object.values(path));
+  expect(operations.find(({ operationId }) => operationId === 'changeBatchCaps')).toMatchObject({
+    description: expect.stringMatching(/submitted without any cap.*cannot get one.*pause.*cancel/),
+  });
+});

@@ -18,7 +18,8 @@ export function changeBatchCaps(app: App, context: Context, path: string, hide: 
         summary: 'Raise, lower or lift the caps of a batch',
         description:
           'A batch that is paused at its cap, or that waits for room, goes on at once. Null lifts a cap, an absent one stays. ' +
-          'A cap below what is spent and reserved is refused.',
+          'A cap below what is spent and reserved is refused. A batch that was submitted without any cap, its own or of a run, ' +
+          'cannot get one: nothing was reserved for its requests. What stops it is to pause or to cancel it.',
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),

@@ -9,7 +9,7 @@ import {
 } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
-import { linkPages } from '../../paging.ts';
+import { linkPages, pageLimit } from '../../paging.ts';
 import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { acceptReport, heldChange, heldFilter, rejectReport } from '../../schemas/memory.ts';
@@ -33,7 +33,7 @@ export function listHeldChanges(app: App, context: Context, path: string, hide: 
         querystring: z.strictObject({
           after: wireId('block').optional().describe('Id of an item: the page holds those that follow it.'),
           before: wireId('block').optional().describe('Id of an item: the page holds those just before it.'),
-          limit: z.int().min(1).max(CHANGES_MAX).default(50),
+          limit: pageLimit(50, CHANGES_MAX),
           order: z.enum(['asc', 'desc']).default('asc'),
           state: z.enum(['held', 'accepted', 'rejected']).optional(),
           agent_id: wireId('agent').optional(),

@@ -1,7 +1,7 @@
 import { listMemoryChanges as readPage, readBatch } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
-import { linkPages } from '../../paging.ts';
+import { linkPages, pageLimit } from '../../paging.ts';
 import { problems } from '../../schemas/answers.ts';
 import { UUID, wireId } from '../../schemas/ids.ts';
 import { memoryChange } from '../../schemas/memory.ts';
@@ -30,7 +30,7 @@ export function listMemoryChanges(app: App, context: Context, path: string, hide
         querystring: z.strictObject({
           after: changeId.optional().describe('Id of an item: the page holds those that follow it.'),
           before: changeId.optional().describe('Id of an item: the page holds those just before it.'),
-          limit: z.int().min(1).max(CHANGES_MAX).default(50),
+          limit: pageLimit(50, CHANGES_MAX),
           order: z.enum(['asc', 'desc']).default('asc'),
           agent_id: wireId('agent').optional(),
           block_id: wireId('block').optional(),

@@ -2,7 +2,7 @@ import { toWireId } from '@nightshift/agent-core';
 import { listBlockRevisions as readPage, readBlock, readBlockRevisions } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
-import { linkPages } from '../../paging.ts';
+import { linkPages, pageLimit } from '../../paging.ts';
 import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { blockDiff, blockRevision, blockRevisionWithValue } from '../../schemas/memory.ts';
@@ -22,7 +22,7 @@ export function listBlockRevisions(app: App, context: Context): void {
         querystring: z.strictObject({
           after: revisionNumber.optional().describe('A revision: the page holds those that follow it.'),
           before: revisionNumber.optional().describe('A revision: the page holds those just before it.'),
-          limit: z.int().min(1).max(1_000).default(50),
+          limit: pageLimit(50),
           order: z.enum(['asc', 'desc']).default('desc'),
         }),
         response: { 200: z.array(blockRevision), ...problems },

@@ -1,7 +1,7 @@
 import { listTags as readTags } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
-import { linkPages } from '../../paging.ts';
+import { linkPages, pageLimit } from '../../paging.ts';
 import { problems } from '../../schemas/answers.ts';
 
 /** The tags of all agents, in alphabetical order; a tag is its own cursor. */
@@ -16,7 +16,7 @@ export function listTags(app: App, context: Context): void {
         querystring: z.strictObject({
           after: z.string().optional(),
           before: z.string().optional(),
-          limit: z.int().min(1).max(1_000).default(50),
+          limit: pageLimit(50),
           order: z.enum(['asc', 'desc']).default('asc'),
           order_by: z.literal('name').optional(),
           name: z.string().optional(),
