@@ -31,6 +31,8 @@ const ANSWER_GRACE_MS = 5_000;
 const INT8 = 20;
 const INT8_ARRAY = 1016;
 const UUID_ARRAY = 2951;
+/** What the parsing below counts on, whatever the role or the database is set to. */
+const SESSION = ['-c timezone=UTC', '-c datestyle=ISO'];
 /** An array of uuids as Postgres writes it: one dimension, not empty, no null. */
 const UUIDS = /^\{[0-9a-f,-]+\}$/;
 
@@ -40,14 +42,17 @@ const UUIDS = /^\{[0-9a-f,-]+\}$/;
  * - A connection that the server or the network cuts, even amid an open transaction, makes the next query on it reject;
  *   it is never an uncaught error. The pool drops it once its socket is closed, a moment after the server's last word.
  * - `int8` and `int8[]` arrive as numbers; a value beyond 2^53 rejects the query instead of losing digits. `numeric`
- *   stays a string, `timestamptz` is a `Date`; sessions run in UTC.
+ *   stays a string, `timestamptz` is a `Date`; sessions run in UTC and write dates as ISO has them.
  * - `await pool.end()` before the server stops.
  */
 export function createPool(options: PoolOptions): pg.Pool {
   const statementTimeoutMs = options.statementTimeoutMs ?? STATEMENT_MS;
   const pool = new pg.Pool({
     // Options in the URL win over the pool's, so ours are added to them there.
-    connectionString: options.url.replace(/[?&]options=[^&#]*/g, '$&%20-c%20timezone=UTC'),
+    connectionString: options.url.replace(
+      /[?&]options=[^&#]*/g,
+      (given) => `${given}%20${encodeURIComponent(SESSION.join(' '))}`,
+    ),
     application_name: options.applicationName ?? 'nightshift',
     max: options.max ?? 10,
     statement_timeout: statementTimeoutMs,
@@ -55,7 +60,7 @@ export function createPool(options: PoolOptions): pg.Pool {
     lock_timeout: options.lockTimeoutMs ?? 15_000,
     idle_in_transaction_session_timeout: options.idleInTransactionTimeoutMs ?? 60_000,
     connectionTimeoutMillis: options.connectionTimeoutMs ?? 30_000,
-    options: '-c timezone=UTC',
+    options: SESSION.join(' '),
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
     types: columnTypes(),

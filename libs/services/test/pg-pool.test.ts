@@ -98,6 +98,24 @@ describe('limits', () => {
     expect(rows).toEqual([{ zone: 'UTC', memory: '5MB' }]);
   });
 
+  test('how a role is shown its dates changes nothing: timestamptz is a Date', async () => {
+    const own = new URL(url);
+    const role = `dates_${process.pid}`;
+    await open().query(`create role ${role} login superuser password 'of-${role}'`);
+    try {
+      await open().query(`alter role ${role} set datestyle = 'German, DMY'`);
+      Object.assign(own, { username: role, password: `of-${role}` });
+      for (const options of [null, '-c work_mem=5MB']) {
+        if (options !== null) own.searchParams.set('options', options);
+        const pool = open({ url: own.href });
+        const { rows } = await pool.query(`select '2026-11-03T03:00:00Z'::timestamptz as at`);
+        expect(rows).toEqual([{ at: new Date('2026-11-03T03:00:00Z') }]);
+      }
+    } finally {
+      await open().query(`drop role ${role}`);
+    }
+  });
+
   test('a statement that takes too long is ended by the server, and the connection serves the next', async () => {
     const pool = open({ max: 1, statementTimeoutMs: 100 });
     await expect(pool.query('select pg_sleep(60)')).rejects.toMatchObject({ code: '57014' });
