@@ -8,6 +8,7 @@ import { createPool, type PoolOptions } from '@nightshift/services';
 import type { InjectOptions, LightMyRequestResponse } from 'fastify';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { answerOf } from '../src/errors/answer-of.ts';
+import { toProblem } from '../src/errors/problem.ts';
 import { buildServer } from '../src/index.ts';
 import { API_KEY, createAgent, openApi, UNKNOWN_UUID, type TestApi } from './api.ts';
 
@@ -35,6 +36,7 @@ describe('what went wrong below', () => {
     ['40P01', 503, 'not_ready', 1],
     ['55P03', 503, 'not_ready', 1],
     ['57014', 503, 'not_ready', 1],
+    ['25006', 503, 'database_unreachable', 1],
     ['08006', 503, 'database_unreachable', 1],
     ['53300', 503, 'database_unreachable', 1],
     ['57P01', 503, 'database_unreachable', 1],
@@ -44,6 +46,11 @@ describe('what went wrong below', () => {
     const answer = answerOf(failure(code), bodyLimit);
     expect(answer).toMatchObject({ status, code: name, retryAfterSeconds });
     expect(JSON.stringify(answer)).not.toContain('secret');
+  });
+
+  test('a server without a connection left is told as that, and what to do names max_connections', () => {
+    const problem = toProblem(answerOf(failure('53300'), bodyLimit), 'req');
+    expect(problem.detail).toMatch(/no connection left\. .*max_connections/);
   });
 
   test.each([

@@ -449,6 +449,24 @@ test('readyz fails when the database is behind, and livez does not', async () =>
   await behind.close();
 });
 
+test('readyz fails on a database that takes no writes, as a write does, and says why', async () => {
+  const demoted = await openApi();
+  const name = new URL(demoted.database.url).pathname.slice(1);
+  await demoted.database.pool.query(`alter database ${name} set default_transaction_read_only = on`);
+  // The setting is for sessions that begin after it: all end, this one too.
+  await demoted.database.pool
+    .query(`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database()`)
+    .catch(() => undefined);
+  const readOnly = {
+    status: 503,
+    body: { code: 'database_unreachable', detail: expect.stringContaining('takes no writes') as unknown },
+  };
+  await expect.poll(() => demoted.call('GET', '/readyz')).toMatchObject(readOnly);
+  expect(await demoted.call('POST', '/v1/blocks/', { label: 'kept', value: '' })).toMatchObject(readOnly);
+  expect((await demoted.call('GET', '/v1/blocks/')).status).toBe(200);
+  await demoted.close();
+});
+
 test('a null answer is the JSON null', async () => {
   const block = await api.call('POST', '/v1/blocks/', { label: 'gone', value: '' });
   const answer = await api.app.inject({

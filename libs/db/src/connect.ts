@@ -1,6 +1,6 @@
 import { randomUUIDv7 } from 'node:crypto';
 import { clearLowBits, CONVERSATION_FREE_BITS, RUN_FREE_BITS } from '@nightshift/agent-core';
-import { Kysely, PostgresDialect, type Transaction } from 'kysely';
+import { Kysely, PostgresDialect, sql, type Transaction } from 'kysely';
 import type pg from 'pg';
 import { judgeError } from './judge-error.ts';
 import type { DB } from './tables.ts';
@@ -54,4 +54,12 @@ export async function inTransaction<T>(db: Database, work: (trx: Tx) => Promise<
 export async function readNow(db: Database): Promise<Date> {
   const { now } = await db.selectNoFrom((eb) => eb.fn<Date>('app_now').as('now')).executeTakeFirstOrThrow();
   return now;
+}
+
+/** Whether the database takes writes: a standby does not, nor one that is set to be read-only. */
+export async function takesWrites(db: Database): Promise<boolean> {
+  const { rows } = await sql<{ takes_writes: boolean }>`
+    select not (pg_is_in_recovery() or current_setting('transaction_read_only')::boolean) as takes_writes
+  `.execute(db);
+  return rows[0]?.takes_writes ?? false;
 }

@@ -6,6 +6,7 @@ export {
   newId,
   newRunId,
   readNow,
+  takesWrites,
   type Database,
   type Tx,
 } from './connect.ts';

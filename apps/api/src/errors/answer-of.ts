@@ -39,6 +39,12 @@ const busy = (): NightshiftError => new NightshiftError('not_ready', 'The databa
 const away = (): NightshiftError =>
   new NightshiftError('database_unreachable', 'The database does not answer.');
 
+const full = (): NightshiftError =>
+  new NightshiftError('database_unreachable', 'The database has no connection left.');
+/** A database that has become a standby, or is set to be read-only. */
+export const readOnly = (): NightshiftError =>
+  new NightshiftError('database_unreachable', 'The database is read-only: it takes no writes.');
+
 const unstorable = (what: string): NightshiftError =>
   new NightshiftError('validation_failed', `The request holds ${what} that the database cannot hold.`);
 
@@ -77,7 +83,9 @@ const KNOWN: Readonly<Record<string, (bodyLimit: () => number) => NightshiftErro
   '55P03': busy,
   '57014': busy,
   '08': away,
+  '25006': readOnly,
   '53': away,
+  '53300': full,
   '57P01': away,
   '57P02': away,
   '57P03': away,

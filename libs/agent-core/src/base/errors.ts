@@ -85,7 +85,7 @@ export const ERROR_CATALOGUE = {
   database_unreachable: {
     status: 503,
     title: 'Database unreachable',
-    next: 'Check DATABASE_URL and that the server runs.',
+    next: 'Check that the server of DATABASE_URL runs, that it takes writes, and that its max_connections suffices.',
   },
   bad_configuration: {
     status: null,

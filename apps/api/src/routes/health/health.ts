@@ -1,7 +1,8 @@
 import { isError, NightshiftError } from '@nightshift/agent-core';
-import { assertMigrated } from '@nightshift/db';
+import { assertMigrated, takesWrites } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
+import { readOnly } from '../../errors/answer-of.ts';
 import { problemSchema } from '../../errors/problem.ts';
 
 const health = z
@@ -51,7 +52,7 @@ export function livez(app: App): void {
   );
 }
 
-/** Whether requests should be sent here: the database answers and is migrated, and the server is not shutting down. */
+/** Whether requests should be sent here: the database answers, is migrated and takes writes, and the server is not shutting down. */
 export function readyz(app: App, context: Context): void {
   app.get(
     '/readyz',
@@ -71,6 +72,7 @@ export function readyz(app: App, context: Context): void {
           ? new NightshiftError('not_ready', error.message)
           : error;
       });
+      if (!(await takesWrites(context.db))) throw readOnly();
       return { status: 'ok' as const, version: context.version, model: context.model };
     },
   );
