@@ -8,7 +8,8 @@ import { findFreePort } from './free-port.ts';
 import { safeUrl } from './safe-url.ts';
 import { startWatchdog } from './watchdog.ts';
 
-const ANSWER_TIMEOUT_MS = 5_000;
+/** Less than the queue gives a check: what the client says of a connection names more than that it took too long. */
+const ANSWER_TIMEOUT_MS = 2_500;
 const START_DEADLINE_MS = 15_000;
 const SHUTDOWN_DEADLINE_MS = 10_000;
 
@@ -31,7 +32,8 @@ export async function checkRedis(url: string): Promise<string | null> {
 
 /**
  * Tells what the Redis at `url` is. One that is older than 6.2 is objected to, and one with an evicting `maxmemory-policy`:
- * such a server drops queued signals, and parts of the queue's own bookkeeping, without telling anyone.
+ * such a server drops queued signals, and parts of the queue's own bookkeeping, without telling anyone. So is one that
+ * does not have the database of the URL.
  * @throws when it cannot be reached, or does not say what it is.
  */
 export async function inspectRedis(url: string): Promise<RedisReport> {
@@ -41,7 +43,13 @@ export async function inspectRedis(url: string): Promise<RedisReport> {
     await redis.connect();
     const version = /redis_version:(\S+)/.exec(await redis.info('server'))?.[1] ?? '0';
     const maxmemoryPolicy = await readMaxmemoryPolicy(redis);
-    return { version, maxmemoryPolicy, objection: objectionTo(version, maxmemoryPolicy, place) };
+    const lacking = await selectDatabase(redis);
+    const objection =
+      lacking === null
+        ? objectionTo(version, maxmemoryPolicy, place)
+        : `The Redis of QUEUE_URL, ${place}, cannot use the database that ends this URL: ${lacking}. ` +
+          'Name one that it has, or none for database 0.';
+    return { version, maxmemoryPolicy, objection };
   } catch (error) {
     throw unusable(explain(error as Error), place);
   } finally {
@@ -80,6 +88,20 @@ function connectOnce(url: string): { redis: Redis; explain: (error: Error) => Er
   };
 }
 
+/** Why the server does not have the database of the URL; null when it does. The client goes on in another one, and tells nobody. */
+async function selectDatabase(redis: Redis): Promise<string | null> {
+  const { db = 0 } = redis.options;
+  if (db === 0) return null;
+  try {
+    await redis.select(db);
+    return null;
+  } catch (error) {
+    const { message } = error as Error;
+    if (!message.startsWith('ERR ')) throw error;
+    return message;
+  }
+}
+
 /** Managed services forbid CONFIG; INFO tells the same. */
 async function readMaxmemoryPolicy(redis: Redis): Promise<string> {
   try {
@@ -98,9 +120,12 @@ function isAtLeast(version: string, major: number, minor: number): boolean {
 
 function unusable(error: Error, place: string): Error {
   // Only what it says: the client hangs the failed command on its errors, AUTH with its password included.
+  const hint = place.startsWith('rediss:')
+    ? 'A server without TLS has a URL that begins with redis://. '
+    : '';
   return new Error(
-    `Cannot use the Redis of QUEUE_URL, ${place}: ${error.message.replace(/\.$/, '')}. ` +
-      'Start that server, correct the URL (redis://user:password@host:6379), or unset QUEUE_URL to queue in PostgreSQL.',
+    `Cannot use the Redis of QUEUE_URL, ${place}: ${error.message.replace(/\.$/, '')}. ${hint}` +
+      'Start that server, correct the URL (redis://user:password@host:6379), or set QUEUE_URL to a PostgreSQL to queue there.',
   );
 }
 

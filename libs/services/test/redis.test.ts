@@ -118,6 +118,14 @@ describe('with a Redis server on this machine', () => {
     expect(await checkRedis(url)).toMatch(/maxmemory-policy allkeys-lfu/);
   });
 
+  test('one that lacks the database of the URL is refused, by what it says', async () => {
+    const { url } = await start({ settings: { databases: 4 } });
+    expect(await checkRedis(`${url}/3`)).toBeNull();
+    expect(await checkRedis(`${url}/99`)).toMatch(
+      /^The Redis of QUEUE_URL, redis:.*\/99, .*out of range.*database 0/,
+    );
+  });
+
   test('a password that is missing is said so, and one that is given is not shown', async () => {
     const { url, port } = await start({ settings: { requirepass: 'right-one' } });
     await expect(checkRedis(`redis://127.0.0.1:${port}`)).rejects.toThrow(/NOAUTH/);
@@ -131,7 +139,20 @@ describe('with a Redis server on this machine', () => {
 test('a Redis that nobody runs is an error, not an objection, that names the place and the way out', async () => {
   const port = await findFreePort();
   await expect(checkRedis(`redis://127.0.0.1:${port}`)).rejects.toThrow(
-    new RegExp(`redis://127.0.0.1:${port}.*ECONNREFUSED.*unset QUEUE_URL`, 's'),
+    new RegExp(`redis://127.0.0.1:${port}.*ECONNREFUSED.*set QUEUE_URL to a PostgreSQL`, 's'),
+  );
+});
+
+test('a server that never answers TLS is told by its name, with that it may speak none', async () => {
+  const silent = createServer((socket) => void socket.on('error', () => undefined).resume());
+  silent.listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  onTestFinished(() => void silent.close());
+  const { port } = silent.address() as { port: number };
+  await expect(checkRedis(`rediss://:hidden@127.0.0.1:${port}`)).rejects.toThrow(
+    new RegExp(
+      `^Cannot use the Redis of QUEUE_URL, rediss://127.0.0.1:${port}: (?!.*hidden).*without TLS.*redis://`,
+    ),
   );
 });
 
