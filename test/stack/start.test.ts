@@ -529,7 +529,7 @@ test('an audit of a database that no start has made ready says so in one line', 
     const audit = start({ DATABASE_URL: url, DATA_DIR: '' }, [process.execPath, 'scripts/audit.ts']);
     expect(await audit.ended).toBe(1);
     expect(audit.shown()).toMatch(
-      /^The database lacks the migrations 0001_initial, .*: run the migrate step\.\n$/,
+      /^The database lacks the migrations 0001_initial, .*: run the migrate step, node scripts\/migrate\.ts\.\n$/,
     );
   } finally {
     await stop();

@@ -1,7 +1,13 @@
-import { isError, NightshiftError } from '@nightshift/agent-core';
-import { assertMigrated, connect } from '@nightshift/db';
+import { NightshiftError } from '@nightshift/agent-core';
+import { assertUsable, connect } from '@nightshift/db';
 import { openBell } from '@nightshift/queue';
-import { AUDIT_STATEMENT_MS, checkRedis, createPool, createWishToEnd } from '@nightshift/services';
+import {
+  AUDIT_STATEMENT_MS,
+  checkRedis,
+  createPool,
+  createWishToEnd,
+  startFailure,
+} from '@nightshift/services';
 import { keepApiKey } from './api-key.ts';
 import { readConfig, type Config } from './config.ts';
 import { buildServer } from './server.ts';
@@ -12,8 +18,9 @@ const SHUTDOWN_MS = 20_000;
 try {
   await start(readConfig());
 } catch (error) {
-  console.error(isError(error, 'bad_configuration') ? error.message : error);
-  process.exitCode = 1;
+  // Connections that hang are not waited for.
+  console.error(error instanceof NightshiftError ? error.message : startFailure(error));
+  process.exit(1);
 }
 
 async function start(config: Config): Promise<void> {
@@ -30,7 +37,7 @@ async function start(config: Config): Promise<void> {
   );
   const apiKey = config.apiKey ?? kept?.key ?? '';
   try {
-    await assertMigrated(db);
+    await assertUsable(db, config.databaseUrl);
   } catch (error) {
     await db.destroy();
     throw error;

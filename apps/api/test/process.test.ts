@@ -5,6 +5,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
+import { findRedisServer, startRedisServer } from '@nightshift/services';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 
 let database: TestDatabase;
@@ -127,13 +128,47 @@ test.each([
   expect(started.output()).not.toMatch(/\.ts:\d/);
 });
 
-test('a database that is not migrated is refused at start', async () => {
+test('a database or a queue that cannot be used ends the process in the sentence of the migrate step', async () => {
   const empty = await openTestDatabase(inject('postgresUrl'));
   await empty.pool.query('delete from kysely_migration');
-  const started = start({ DATABASE_URL: empty.url });
-  expect((await started.exited)[0]).toBe(1);
-  expect(started.output()).toMatch(/lacks the migrations/);
-  await empty.close();
+  const role = `bare_${process.pid}`;
+  await empty.pool.query(`create role ${role} login password 'of-bare'`);
+  const changed = (base: string, change: Partial<URL>): string => Object.assign(new URL(base), change).href;
+  const cases: [Record<string, string>, RegExp][] = [
+    [{ DATABASE_URL: changed(database.url, { password: 'hidden' }) }, /Correct the user or the password/],
+    [{ DATABASE_URL: changed(database.url, { port: '1' }) }, /ECONNREFUSED.* Start that server/],
+    [{ DATABASE_URL: changed(database.url, { pathname: '/none' }) }, /Create that database/],
+    [{ DATABASE_URL: empty.url }, /lacks the migrations .*node scripts\/migrate\.ts/],
+    [
+      { DATABASE_URL: changed(empty.url, { username: role, password: 'of-bare' }) },
+      /permission denied.*Grant its user/,
+    ],
+    [{ DATABASE_URL: database.url, QUEUE_URL: 'loft://:hidden@pigeon' }, /QUEUE_URL is not usable/],
+  ];
+  try {
+    for (const [env, sentence] of cases) {
+      const started = start(env);
+      expect(await started.exited).toEqual([1, null]);
+      expect(started.output()).toMatch(sentence);
+      expect(started.output()).toMatch(/^[^\n]+\n$/);
+      expect(started.output()).not.toMatch(/hidden|of-bare|\.ts:\d/);
+    }
+  } finally {
+    await empty.close();
+    await database.pool.query(`drop role ${role}`);
+  }
+}, 90_000);
+
+test('an evicting Redis ends the process in a sentence', async ({ skip }) => {
+  if (findRedisServer() === null) skip('no redis-server on PATH');
+  const redis = await startRedisServer({ dir: dataDir, settings: { 'maxmemory-policy': 'allkeys-lru' } });
+  try {
+    const started = start({ DATABASE_URL: database.url, QUEUE_URL: redis.url });
+    expect(await started.exited).toEqual([1, null]);
+    expect(started.output()).toMatch(/^[^\n]*CONFIG SET maxmemory-policy noeviction[^\n]*\n$/);
+  } finally {
+    await redis.stop();
+  }
 });
 
 test('an address that it cannot listen at is told by the names of the settings, in one line', async () => {

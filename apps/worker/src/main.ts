@@ -1,7 +1,7 @@
-import { isError } from '@nightshift/agent-core';
-import { AUDIT_STATEMENT_MS, createPool, createWishToEnd } from '@nightshift/services';
+import { isError, NightshiftError } from '@nightshift/agent-core';
+import { AUDIT_STATEMENT_MS, createPool, createWishToEnd, startFailure } from '@nightshift/services';
 import { startToolHost } from '@nightshift/tool-host';
-import { assertMigrated, connect } from '@nightshift/db';
+import { assertUsable, connect, explained } from '@nightshift/db';
 import { pino } from 'pino';
 import { readConfig, type WorkerConfig } from './config.ts';
 import { anthropicProvider } from './provider/anthropic.ts';
@@ -38,7 +38,7 @@ const auditPool = createPool({
   applicationName: `nightshift-audit ${config.name}`,
   statementTimeoutMs: AUDIT_STATEMENT_MS,
 });
-await assertMigrated(connect(pool));
+await assertUsable(connect(pool), config.database_url).catch(endWith);
 await removeStaleBodyFiles(config.settings.body_dir);
 
 const tools = await startToolHost({
@@ -98,12 +98,14 @@ if (config.exit_with_parent) {
     })
     .resume();
 }
-await starting.catch((error: unknown) => {
-  if (!isError(error, 'other_provider')) throw error;
-  console.error(error.message);
-  process.exit(1);
-});
+await starting.catch((error: unknown) => endWith(explained(error, config.database_url)));
 always.info({ tools: tools.listTools().map((tool) => tool.name) }, 'worker is at work');
+
+/** Ends a worker that cannot start: in a sentence where there is one, else with the stack in one line. */
+function endWith(error: unknown): never {
+  console.error(error instanceof NightshiftError ? error.message : startFailure(error));
+  process.exit(1);
+}
 
 function configOrExit(): WorkerConfig {
   try {

@@ -10,6 +10,7 @@ export {
   type Database,
   type Tx,
 } from './connect.ts';
+export { assertUsable, explained } from './assert-usable.ts';
 export type { DB } from './tables.ts';
 export { assertMigrated, migrateToLatest, MIGRATIONS } from './migrations/migrate.ts';
 

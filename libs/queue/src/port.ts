@@ -1,3 +1,4 @@
+import { NightshiftError } from '@nightshift/agent-core';
 import type { QueueName, Signal } from './signal.ts';
 
 /** One disposable set of connections that sends. Never repaired: a failed one is discarded and another is opened. */
@@ -27,6 +28,10 @@ export interface ReceivingLink {
 }
 
 /** Refused for good, not merely out of reach: the operator has to change something. */
-export class QueueRefusedError extends Error {
+export class QueueRefusedError extends NightshiftError {
   override readonly name = 'QueueRefusedError';
+
+  constructor(message: string, options: { readonly cause?: unknown } = {}) {
+    super('bad_configuration', message, options);
+  }
 }

@@ -1,3 +1,5 @@
+import { NightshiftError } from '@nightshift/agent-core';
+
 /** Which store carries the signals. `none` carries none: everything is then found by looking at due rows. */
 export type QueueBackendName = 'redis' | 'postgres' | 'none';
 
@@ -31,7 +33,8 @@ export function parseQueueUrl(queueUrl: string, prefix: string = defaultPrefix):
   const url = withoutEmptyHost(queueUrl);
   const backend = URL.canParse(url) ? backendOfProtocol.get(new URL(url).protocol) : undefined;
   if (backend === undefined) {
-    throw new Error(
+    throw new NightshiftError(
+      'bad_configuration',
       "QUEUE_URL is not usable: give redis://, rediss://, postgres:// or postgresql:// with a host, or the word 'none'",
     );
   }

@@ -3,7 +3,13 @@ export {
   type EmbeddedPostgresOptions,
   startEmbeddedPostgres,
 } from './embedded-postgres.ts';
-export { checkPostgres, type PostgresWish, type ProvidedPostgres, providePostgres } from './postgres.ts';
+export {
+  checkPostgres,
+  explainPostgres,
+  type PostgresWish,
+  type ProvidedPostgres,
+  providePostgres,
+} from './postgres.ts';
 export {
   AUDIT_STATEMENT_MS,
   createPool,
@@ -32,5 +38,6 @@ export {
 } from './docker.ts';
 export { directoryOwner, DirectoryInUseError, holdDirectory } from './directory-lock.ts';
 export { findFreePort } from './free-port.ts';
+export { startFailure } from './start-failure.ts';
 export { safeUrl } from './safe-url.ts';
 export { createWishToEnd, type WishToEnd } from './wish-to-end.ts';

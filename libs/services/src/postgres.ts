@@ -94,7 +94,7 @@ export async function checkPostgres(databaseUrl: string): Promise<void> {
   if (!/^postgres(ql)?:/.test(place))
     throw new Error(`DATABASE_URL must look like postgres://user:password@host:5432/database.`);
   const server = await lookAt(databaseUrl).catch((error: unknown) => {
-    throw explain(error, place);
+    throw new Error(sentenceOf(error, place), { cause: error });
   });
   if (server === undefined) throw new Error(`DATABASE_URL (${place}) answers, but not like PostgreSQL.`);
   if (server.version < OLDEST_VERSION)
@@ -131,27 +131,34 @@ async function lookAt(databaseUrl: string): Promise<Server | undefined> {
   }
 }
 
-function explain(error: unknown, place: string): Error {
+/**
+ * What an error of the PostgreSQL at `databaseUrl` means and what to do next, as `checkPostgres` says it; null of an
+ * error that neither the server nor the connection has a code for.
+ */
+export function explainPostgres(error: unknown, databaseUrl: string): string | null {
+  const { code } = error as NodeJS.ErrnoException;
+  const isTheirs = typeof code === 'string' && (code in NEXT_STEPS || /^[0-9A-Z]{5}$/.test(code));
+  return isTheirs ? sentenceOf(error, safeUrl(databaseUrl)) : null;
+}
+
+function sentenceOf(error: unknown, place: string): string {
   const { code, message } = error as NodeJS.ErrnoException;
   const next = NEXT_STEPS[code ?? ''] ?? NEXT_STEPS_BY_WORDS.find(([words]) => words.test(message))?.[1];
-  return new Error(
-    `Cannot use the PostgreSQL of DATABASE_URL, ${place}: ${message || code}. ${next ?? ''}`.trim(),
-    {
-      cause: error,
-    },
-  );
+  return `Cannot use the PostgreSQL of DATABASE_URL, ${place}: ${message || code}. ${next ?? ''}`.trim();
 }
 
 /** By Node's error codes and PostgreSQL's SQLSTATEs. */
 const NEXT_STEPS: Readonly<Record<string, string>> = {
   ECONNREFUSED:
-    'Start that server, correct the host and port, or unset DATABASE_URL to use the embedded one.',
-  ENOTFOUND: 'No such host: correct DATABASE_URL, or unset it to use the embedded server.',
+    'Start that server, or correct the host and port; `npm start` brings its own where DATABASE_URL is unset.',
+  ENOTFOUND: 'No such host: correct DATABASE_URL; `npm start` brings its own server where that is unset.',
   EAI_AGAIN: 'The host name cannot be looked up just now: check the network or DATABASE_URL.',
   ETIMEDOUT: 'No answer in time: check firewalls, host and port.',
   '28P01': 'Correct the user or the password in DATABASE_URL.',
   '28000': "Correct the user in DATABASE_URL, or allow it in the server's pg_hba.conf.",
   '3D000': 'Create that database, or name one that exists.',
+  '25006': 'Point DATABASE_URL at a server that takes writes.',
+  '42501': 'Grant its user what docs/OPERATING.md lists.',
   '53300': 'The server has no connection left: raise its max_connections or end others.',
   '57P03': 'The server is starting or stopping: try again in a moment.',
 };

@@ -95,7 +95,7 @@ export async function assertMigrated(db: Database): Promise<void> {
   if (missing.length > 0) {
     throw new NightshiftError(
       'not_ready',
-      `The database lacks the migrations ${missing.join(', ')}: run the migrate step.`,
+      `The database lacks the migrations ${missing.join(', ')}: run the migrate step, node scripts/migrate.ts.`,
     );
   }
 }
