@@ -356,7 +356,7 @@ async function untilHealthy(apiUrl: string, api: StackProcess): Promise<void> {
   const settled = new AbortController();
   const signal = AbortSignal.any([settled.signal, AbortSignal.timeout(READY_MS)]);
   const answers = async (): Promise<void> => {
-    await api.firstLine((line) => (line.startsWith('Nightshift API at ') ? true : undefined));
+    await api.firstLine((line) => (line.includes('Nightshift API at ') ? true : undefined));
     while (!signal.aborted) {
       const answer = await fetch(`${apiUrl}/readyz`, { signal }).catch(() => undefined);
       if (answer?.ok === true) return;

@@ -42,7 +42,9 @@ async function start(config: Config): Promise<void> {
     await db.destroy();
     throw error;
   }
-  let warn = (error: Error): void => console.error(error.message);
+  // The bell may have something to say before there is a log.
+  const early: Error[] = [];
+  let warn = (error: Error): void => void early.push(error);
   const bell = await openBell({ queueUrl: config.queueUrl, onError: (error) => warn(error), checkRedis });
   const app = buildServer({
     db,
@@ -55,6 +57,9 @@ async function start(config: Config): Promise<void> {
     logger: { level: config.logLevel },
   });
   warn = (error) => app.log.warn({ err: error }, 'bell');
+  early.forEach(warn);
+  // For lines that whoever started the API waits for, whatever LOG_LEVEL leaves out.
+  const always = app.log.child({}, { level: 'info' });
 
   const stop = async (): Promise<void> => {
     // Readiness turns false first; then requests under way end.
@@ -85,14 +90,14 @@ async function start(config: Config): Promise<void> {
     const address = await app
       .listen({ host: config.host, port: config.port })
       .catch((error: unknown) => refuseAddress(config, error as Error));
-    console.log(`Nightshift API at ${address}, model: ${config.model}`);
+    always.info(`Nightshift API at ${address}, model: ${config.model}`);
     // Not before: an API that cannot listen would be kept alive by its standard input.
     if (config.exitWithParent) {
       // A parent that goes while this stops is no second wish to hurry.
       const onEnd = (): void => (wish.isTold() ? undefined : onSignal());
       process.stdin.once('end', onEnd).resume();
     }
-    if (kept?.isNew === true) console.log(`API key (kept in ${kept.path}): ${kept.key}`);
+    if (kept?.isNew === true) always.info(`API key (kept in ${kept.path}): ${kept.key}`);
   } catch (error) {
     await stop();
     throw error;

@@ -85,9 +85,10 @@ test('the process prints its key once, serves, logs one line a request without s
   await once(silent, 'connect');
   first.child.kill('SIGTERM');
   expect(await first.exited).toEqual([0, null]);
+  for (const line of first.output().trim().split('\n')) expect(JSON.parse(line)).toBeTypeOf('object');
   silent.destroy();
 
-  const second = start({ DATABASE_URL: database.url });
+  const second = start({ DATABASE_URL: database.url, LOG_LEVEL: 'error' });
   await untilOutput(second, /Nightshift API at/);
   expect(second.output()).not.toContain(key);
   second.child.kill('SIGTERM');
