@@ -97,7 +97,8 @@ async function start(config: Config): Promise<void> {
       const onEnd = (): void => (wish.isTold() ? undefined : onSignal());
       process.stdin.once('end', onEnd).resume();
     }
-    if (kept?.isNew === true) always.info(`API key (kept in ${kept.path}): ${kept.key}`);
+    // Not the key itself: logs are collected.
+    if (kept?.isNew === true) always.info(`An API key was made: it is in ${kept.path}`);
   } catch (error) {
     await stop();
     throw error;
