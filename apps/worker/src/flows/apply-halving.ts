@@ -36,10 +36,10 @@ interface Halved {
  * met what another transaction had not committed when it was decided about, so it is decided about again before it is given up.
  * Where many lines fail alone, none is put aside: the pass stops, and the provider keeps the results until the fault is mended.
  *
- * Lines that merely take too long, however many, hold up no other: they are left for the next pass while there is one. Where
- * many do and nothing of the chunk goes through, the database is slow, and the pass stops. In the last pass each of them is
- * tried once more, for the database may have been busy, and put aside if it takes too long again. That takes a write, as any
- * line does: where that is too slow as well it throws, and nothing is given up.
+ * Lines that merely take too long, however many, hold up no other: they are left for the next pass. Where many do and nothing
+ * of the chunk goes through, the database is slow, and the pass stops. In the last pass a few are tried once more, for the
+ * database may have been busy, and put aside if they take too long again. That takes a write, as any line does: where that is
+ * too slow as well it throws, and nothing is given up. Of many none is given up either: the last pass then is none.
  *
  * `isWhole`: they are a chunk as it came, in which an outage of the provider shows.
  */
@@ -54,12 +54,12 @@ export async function applyHalving(
   const failures = [...bad, ...slow];
   const [first] = failures;
   if (first === undefined) return applied;
-  if (bad.length > POISON_LINES_MAX || stuck) {
+  const isLastPass = batch.streams + 1 >= deps.settings.streams_max;
+  if (bad.length > POISON_LINES_MAX || stuck || (isLastPass && slow.length > POISON_LINES_MAX)) {
     throw new Error(
       `${failures.length} lines of one chunk cannot be applied, so none is given up: ${first.reason}`,
     );
   }
-  const isLastPass = batch.streams + 1 >= deps.settings.streams_max;
   const chunks = [applied];
   for (const { line, reason } of bad) chunks.push(await applyPoisonLine(deps, batch, lease, line, reason));
   for (const failed of slow) {

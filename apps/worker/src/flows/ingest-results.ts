@@ -40,7 +40,7 @@ const CHUNK_CHARS_MAX = 4_000_000;
  * nothing: it was not ours, and ours is searched for again.
  *
  * Lines that merely take too long are left for the next pass, and this one is complete without them: the last puts aside what
- * is too slow still. Where nothing of a chunk goes through, the pass stops and does not count.
+ * is too slow still, where it is little. Where that is much, or nothing of a chunk goes through, the pass stops and does not count.
  *
  * A line that ends every worker, or blocks it for longer than its lease, is found by that: a chunk's worth of lines is applied in
  * ever smaller chunks, at last one by one, each noted before it is tried, and the one that is the cause is put aside.
