@@ -55,9 +55,11 @@ export function acceptJsonOnly(app: App): void {
   });
 }
 
-/** Whether codings are named beside the one that changes nothing. */
+/** What changes nothing, and a charset, which some clients name there by mistake. */
+const NO_CODINGS: ReadonlySet<string> = new Set(['', 'identity', 'utf-8', 'utf8']);
+
 function isEncoded(codings = ''): boolean {
-  return codings.split(',').some((coding) => !['', 'identity'].includes(coding.trim().toLowerCase()));
+  return codings.split(',').some((coding) => !NO_CODINGS.has(coding.trim().toLowerCase()));
 }
 
 function tooMany(valuesMax: number): NightshiftError {

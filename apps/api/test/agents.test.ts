@@ -492,6 +492,10 @@ describe('changing an agent', () => {
     ]);
     expect(await modelAfter({ ...state.llm_config, model: 'claude-sonnet-4-5' }, { model })).toBe(model);
     expect(await modelAfter({ model: 'claude-sonnet-4-5' })).toBe('anthropic/claude-sonnet-4-5');
+    expect(await modelAfter({ model: 'anthropic/claude-sonnet-4-5' })).toBe('anthropic/claude-sonnet-4-5');
+    expect(await modelAfter({ model: 'claude-9' })).toEqual(['/llm_config/model']);
+    expect(await modelAfter({ model: '' })).toEqual(['/llm_config/model']);
+    expect(await modelAfter({ handle: 'openai/gpt-4' })).toEqual(['/llm_config/handle']);
     expect(await modelAfter({ ...state.llm_config, model: 'claude-9' })).toEqual([
       '/llm_config/model',
       '/llm_config/handle',

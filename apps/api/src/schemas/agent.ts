@@ -51,7 +51,7 @@ const llmConfig = z.looseObject({
     .string()
     .nullish()
     .describe(
-      "Name without the provider. In an update whichever of it and `handle` is not the agent's is meant.",
+      "Name without the provider. In an update without a `model` beside `llm_config`, whichever of it and `handle` is not the agent's is meant.",
     ),
   handle: z.string().nullish(),
   provider_name: z.string().nullish(),

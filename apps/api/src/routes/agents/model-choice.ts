@@ -26,6 +26,8 @@ export function modelOf(
 ): string | null {
   const handle = input.model ?? handleOf(input.llm_config, present);
   if (handle === null) return null;
+  const refuse = (code: ErrorCode, message: string): NightshiftError =>
+    new NightshiftError(code, message, { fields: [{ path: placeOf(input, handle), message }] });
   const parsed = parseModelHandle(handle);
   if (parsed === null)
     throw refuse('invalid_argument', `The model '${handle}' is no handle: write anthropic/<model>.`);
@@ -38,8 +40,10 @@ export function modelOf(
   return handle;
 }
 
-function refuse(code: ErrorCode, message: string): NightshiftError {
-  return new NightshiftError(code, message, { fields: [{ path: '/model', message }] });
+/** Where the handle was named. */
+function placeOf({ model, llm_config }: Pick<AgentPatch, 'model' | 'llm_config'>, handle: string): string {
+  if (model != null) return '/model';
+  return handle === llm_config?.handle ? '/llm_config/handle' : '/llm_config/model';
 }
 
 /**
@@ -48,8 +52,10 @@ function refuse(code: ErrorCode, message: string): NightshiftError {
  */
 function handleOf(config: AgentPatch['llm_config'], present: string | null): string | null {
   if (config == null) return null;
-  const { model, handle } = config;
-  if (model == null) return handle ?? null;
+  const { handle } = config;
+  if (config.model == null) return handle ?? null;
+  // Some write the handle there, too.
+  const model = parseModelHandle(config.model)?.name ?? config.model;
   const isPresents = isNamed(model, present);
   if (handle != null && handle !== present) {
     if (isPresents || isNamed(model, handle)) return handle;
