@@ -1,14 +1,5 @@
-import { inTransaction, registerModuleTools } from '@nightshift/db';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import {
-  countRows,
-  createAgent,
-  openApi,
-  PROJECT_ID,
-  UNKNOWN_UUID,
-  type Answer,
-  type TestApi,
-} from './api.ts';
+import { countRows, createAgent, openApi, UNKNOWN_UUID, type Answer, type TestApi } from './api.ts';
 
 let api: TestApi;
 beforeAll(async () => {
@@ -784,88 +775,6 @@ describe("an agent's response format", () => {
   });
 });
 
-describe('the approval of a tool', () => {
-  const approval = (tool_name: string) => ({
-    type: 'requires_approval',
-    tool_name,
-    prompt_template: null,
-  });
-  const rulesOf = async (id: string) => (await api.call('GET', `/v1/agents/${id}`)).body.tool_rules;
-
-  test("is a rule that is added once and removed again, whichever of Letta's ways says so", async () => {
-    const others = [approval('memory_replace'), { ...approval('memory_insert'), type: 'exit_loop' }];
-    const id = await createAgent(api, { tool_rules: others });
-    const path = `/v1/agents/${id}/tools/approval/memory_insert`;
-    const wanted = [...others, approval('memory_insert')];
-    for (const [url, body, rules] of [
-      [path, { requires_approval: true }, wanted],
-      [path, { body_requires_approval: true }, wanted],
-      [`${path}?requires_approval=false`, undefined, others],
-      [path, { body_requires_approval: false }, others],
-      [`${path}?requires_approval=true`, {}, wanted],
-      [path, { requires_approval: false }, others],
-    ] as const) {
-      const answer = await api.call('PATCH', url, body);
-      expect([answer.status, answer.body]).toEqual([200, null]);
-      expect(await rulesOf(id)).toEqual(rules);
-    }
-  });
-
-  test('may be asked for by a rule before the agent has the tool; one whose tool is gone stays, and says nothing about others', async () => {
-    const refund = {
-      name: 'refund',
-      description: '',
-      input_schema: {},
-      side_effects: 'once',
-      return_char_limit: 1_000,
-      timeout_ms: 1_000,
-    } as const;
-    await inTransaction(api.database.db, (trx) => registerModuleTools(trx, PROJECT_ID, [refund]));
-    const id = await createAgent(api, { tool_rules: [approval('refund'), approval('core_memory_append')] });
-    for (const name of ['refund', 'core_memory_append']) {
-      const [tool] = (await api.call('GET', `/v1/tools/?name=${name}`)).body;
-      expect((await api.call('DELETE', `/v1/tools/${tool.id}`)).status).toBe(200);
-    }
-    const patch = (tool_rules: readonly object[]) => api.call('PATCH', `/v1/agents/${id}`, { tool_rules });
-    const sentBack = [...(await rulesOf(id)).toReversed(), approval('memory_insert')];
-    expect((await patch(sentBack)).status).toBe(200);
-    const refused = await patch([...sentBack, approval('refunds')]);
-    expect([refused.status, refused.body.errors]).toEqual([
-      422,
-      [{ path: '/tool_rules/3/tool_name', message: expect.stringContaining('GET /v1/tools/') }],
-    ]);
-    expect(await rulesOf(id)).toEqual(sentBack);
-    // A built-in tool comes back when an agent is given it.
-    await createAgent(api, { tool_rules: [approval('core_memory_append')] });
-  });
-
-  test('names what is wrong with the wish, and changes nothing', async () => {
-    const id = await createAgent(api);
-    const path = `/v1/agents/${id}/tools/approval`;
-    const unsaid = await api.call('PATCH', `${path}/memory_insert`, {});
-    expect([unsaid.status, unsaid.body.errors[0].path]).toEqual([422, '/requires_approval']);
-    const both = { requires_approval: true, body_requires_approval: false };
-    expect((await api.call('PATCH', `${path}/memory_insert`, both)).status).toBe(422);
-    for (const requires_approval of [true, false]) {
-      expect((await api.call('PATCH', `${path}/memory_rethink`, { requires_approval })).status).toBe(404);
-    }
-    const nobody = `/v1/agents/agent-${UNKNOWN_UUID}/tools/approval/memory_insert`;
-    expect((await api.call('PATCH', nobody, { requires_approval: true })).status).toBe(404);
-    expect(await rulesOf(id)).toEqual([]);
-  });
-
-  test('that the tool itself asks for cannot be taken away from one agent', async () => {
-    const [tool] = (await api.call('GET', '/v1/tools/?name=memory_rethink')).body;
-    const id = await createAgent(api, { tool_ids: [tool.id] });
-    await api.call('PATCH', `/v1/tools/${tool.id}`, { default_requires_approval: true });
-    const answer = await api.call('PATCH', `/v1/agents/${id}/tools/approval/memory_rethink`, {
-      requires_approval: false,
-    });
-    expect([answer.status, answer.body.detail]).toEqual([409, expect.stringContaining('default_requires')]);
-    await api.call('PATCH', `/v1/tools/${tool.id}`, { default_requires_approval: false });
-  });
-});
-
 test("an agent's messages are chronological whatever the order, and cursors mean newer and older", async () => {
   const agent_id = await createAgent(api);
   await api.call('POST', '/v1/batches', {
@@ -903,68 +812,4 @@ test("an agent's messages are chronological whatever the order, and cursors mean
   }
   const state = (await api.call('GET', `/v1/agents/${agent_id}`)).body;
   expect(state.message_ids).toEqual(all.map((message: { id: string }) => message.id));
-});
-
-describe("an agent's last run", () => {
-  const submit = async (agent_id: string): Promise<string> => {
-    const { body } = await api.call('POST', '/v1/batches', {
-      requests: [{ agent_id, input: 'x', conversation: 'isolated' }],
-    });
-    return (await api.call('GET', `/v1/runs?batch_id=${body.id}`)).body[0].id;
-  };
-  const end = (runId: string, stopReason: string, seconds: number) =>
-    api.database.pool.query(
-      `update run set state = 'completed', stop_reason = $2, ended_at = started_at + $3::int * interval '1 second'
-        where id = $1`,
-      [runId.slice(4), stopReason, seconds],
-    );
-  const lastOf = async (id: string) => {
-    const { last_run_completion, last_run_duration_ms, last_stop_reason } = (
-      await api.call('GET', `/v1/agents/${id}`)
-    ).body;
-    return [last_run_completion, last_run_duration_ms, last_stop_reason];
-  };
-
-  test('is none before one has ended, and then the newest that has', async () => {
-    const id = await createAgent(api);
-    expect(await lastOf(id)).toEqual([null, null, null]);
-    const [first, second, third] = [await submit(id), await submit(id), await submit(id)];
-    expect(await lastOf(id)).toEqual([null, null, null]);
-    await end(second, 'max_tokens', 90);
-    const run = (await api.call('GET', `/v1/runs/${second}`)).body;
-    expect(run.stop_reason).toBe('max_tokens_exceeded');
-    const last = [run.completed_at, 90_000, run.stop_reason];
-    expect(await lastOf(id)).toEqual(last);
-    await end(first, 'end_turn', 600);
-    expect(await lastOf(id)).toEqual(last);
-    await end(third, 'end_turn', 1);
-    expect((await lastOf(id)).slice(1)).toEqual([1_000, 'end_turn']);
-  });
-
-  test('has no duration where it was cancelled before it started', async () => {
-    const id = await createAgent(api);
-    const run = await submit(id);
-    await api.database.pool.query(
-      `update run set state = 'cancelled', stop_reason = 'cancelled', ended_at = app_now(), started_at = null,
-                      first_seq = null, last_seq = null where id = $1`,
-      [run.slice(4)],
-    );
-    expect(await lastOf(id)).toEqual([expect.stringMatching(/^20/), null, 'cancelled']);
-  });
-
-  test('is answered by lists, and with a change', async () => {
-    const named = `Runner ${process.pid}`;
-    const [one, two] = [await createAgent(api, { name: named }), await createAgent(api, { name: named })];
-    const block = (await api.call('GET', `/v1/agents/${one}`)).body.blocks[0];
-    await end(await submit(one), 'end_turn', 3);
-    const told = { last_run_duration_ms: 3_000, last_stop_reason: 'end_turn' };
-    const untold = { id: two, last_run_completion: null, last_run_duration_ms: null, last_stop_reason: null };
-    expect((await api.call('GET', `/v1/agents/?name=${named}`)).body).toMatchObject([
-      untold,
-      { ...told, id: one },
-    ]);
-    expect((await api.call('GET', `/v1/blocks/${block.id}/agents`)).body).toMatchObject([told]);
-    const patch = { description: 'ran', last_stop_reason: 'error', last_run_duration_ms: 1 };
-    expect((await api.call('PATCH', `/v1/agents/${one}`, patch)).body).toMatchObject(told);
-  });
 });

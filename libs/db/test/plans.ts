@@ -76,6 +76,17 @@ export function* nodesOf(plan: PlanNode): Generator<PlanNode> {
   for (const child of plan.Plans ?? []) yield* nodesOf(child);
 }
 
+/** How many rows of a table each node of the plans that looks at it read, those that it threw away included. */
+export function rowsReadOf(plans: readonly Explained[], table: string): readonly number[] {
+  return plans
+    .flatMap(({ plan }) => [...nodesOf(plan)])
+    .filter((node) => node['Relation Name'] === table)
+    .map(
+      (node) =>
+        ((node['Actual Rows'] ?? 0) + (node['Rows Removed by Filter'] ?? 0)) * (node['Actual Loops'] ?? 1),
+    );
+}
+
 /**
  * Has it that rows were counted while a large transaction was under way: its rows have their pages, and could not be seen;
  * a few others could.

@@ -203,6 +203,25 @@ describe('a chunk whose transaction takes longer than the database allows', () =
     while ((await house.rows(`select 1 from provider_batch where state = 'ended'`)).length === 0);
   };
 
+  /** A batch of which three lines of twenty were too slow in all passes but the last. */
+  const toLastPass = async () => {
+    await limit('assistant', 40);
+    const batch = await house.submit(
+      Array.from({ length: 20 }, (_, index) => ({ input: slowBefore(3, index) })),
+    );
+    const worker = house.worker();
+    await toResults(worker);
+    for (let pass = 0; pass < 2; pass++) {
+      expect(await ingestResults(worker)).toMatchObject({ outcome: 'again' });
+      await house.hasten();
+    }
+    return { worker, batch };
+  };
+  const expectAllEnded = async (batch: { readonly id: string }): Promise<void> => {
+    const ends = await house.runsOf(batch.id);
+    expect(new Set(ends.map((run) => run.stop_reason))).toEqual(new Set(['end_turn']));
+  };
+
   test('because of many lines, one after the other, holds up no line beside or behind them, and loses none', async () => {
     await limit('assistant', 40);
     const batch = await house.submit(
@@ -221,9 +240,7 @@ describe('a chunk whose transaction takes longer than the database allows', () =
     );
     await house.rows('drop trigger take_long on message');
     await house.drive(worker);
-    expect(new Set((await house.runsOf(batch.id)).map((run) => run.stop_reason))).toEqual(
-      new Set(['end_turn']),
-    );
+    await expectAllEnded(batch);
   });
 
   test('because the database is slow, for all lines alike, loses none, however often they are tried', async () => {
@@ -244,22 +261,11 @@ describe('a chunk whose transaction takes longer than the database allows', () =
     ]);
     await house.rows('drop trigger take_long on message');
     await house.drive(worker);
-    expect(new Set((await house.runsOf(batch.id)).map((run) => run.stop_reason))).toEqual(
-      new Set(['end_turn']),
-    );
+    await expectAllEnded(batch);
   });
 
   test('in the last pass, for some lines and for a while, loses none that is in time when it is tried once more', async () => {
-    await limit('assistant', 40);
-    const batch = await house.submit(
-      Array.from({ length: 20 }, (_, index) => ({ input: slowBefore(3, index) })),
-    );
-    const worker = house.worker();
-    await toResults(worker);
-    for (let pass = 0; pass < 2; pass++) {
-      expect(await ingestResults(worker)).toMatchObject({ outcome: 'again' });
-      await house.hasten();
-    }
+    const { worker, batch } = await toLastPass();
     // From here on a line that is slow is in time the second time that it is alone; sequences stand when statements are undone.
     await house.rows(`
       create sequence tries;
@@ -272,23 +278,12 @@ describe('a chunk whose transaction takes longer than the database allows', () =
       end $$`);
     expect(await ingestResults(worker)).toMatchObject({ outcome: 'ingested', applied: 3, quarantined: 0 });
     await house.drive(worker);
-    expect(new Set((await house.runsOf(batch.id)).map((run) => run.stop_reason))).toEqual(
-      new Set(['end_turn']),
-    );
+    await expectAllEnded(batch);
     await house.rows('drop sequence tries');
   });
 
   test('in the last pass loses none that cannot be put aside in time either', async () => {
-    await limit('assistant', 40);
-    const batch = await house.submit(
-      Array.from({ length: 20 }, (_, index) => ({ input: slowBefore(3, index) })),
-    );
-    const worker = house.worker();
-    await toResults(worker);
-    for (let pass = 0; pass < 2; pass++) {
-      expect(await ingestResults(worker)).toMatchObject({ outcome: 'again' });
-      await house.hasten();
-    }
+    const { worker, batch } = await toLastPass();
     await house.rows(`
       create function take_longer() returns trigger language plpgsql as $$
       begin raise exception 'canceling statement due to statement timeout' using errcode = '57014'; end $$`);
@@ -300,9 +295,7 @@ describe('a chunk whose transaction takes longer than the database allows', () =
     await house.rows('drop trigger take_long on message');
     await house.hasten();
     await house.drive(worker);
-    expect(new Set((await house.runsOf(batch.id)).map((run) => run.stop_reason))).toEqual(
-      new Set(['end_turn']),
-    );
+    await expectAllEnded(batch);
   });
 
   test.each([

@@ -13,7 +13,7 @@ import {
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import { createTestAgents } from '../factories.ts';
-import { explain, nodesOf } from '../plans.ts';
+import { explain, rowsReadOf } from '../plans.ts';
 
 let database: TestDatabase;
 let db: Database;
@@ -78,17 +78,8 @@ describe.each(['never counted', 'counted'])('searches, with rows %s,', (when) =>
       found = await searchMessages(trx, [one!, two!, never!].map(searchOf));
     });
     expect(found.map((hits) => hits.length)).toEqual([2, 0, 500]);
-    const nodes = plans.flatMap(({ plan }) => [...nodesOf(plan)]);
-    const readOf = (table: string) =>
-      nodes
-        .filter((node) => node['Relation Name'] === table)
-        .map(
-          (node) =>
-            ((node['Actual Rows'] ?? 0) + (node['Rows Removed by Filter'] ?? 0)) *
-            (node['Actual Loops'] ?? 1),
-        );
     // Postgres gives a mean of rows a loop.
-    expect(Math.max(...readOf('message'))).toBeLessThanOrEqual(510);
-    expect(readOf('conversation')).toEqual([3]);
+    expect(Math.max(...rowsReadOf(plans, 'message'))).toBeLessThanOrEqual(510);
+    expect(rowsReadOf(plans, 'conversation')).toEqual([3]);
   });
 });

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { readLastRuns, type Database, type LastRun } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import { aRun } from '../factories.ts';
-import { countNearlyNone, explain, nodesOf } from '../plans.ts';
+import { countNearlyNone, explain, rowsReadOf } from '../plans.ts';
 import { accept, acceptBareFleet, clear } from '../worker-commits/night-shift.ts';
 
 let database: TestDatabase;
@@ -50,14 +50,7 @@ describe.each(['never counted', 'counted', 'counted while nearly none could be s
       const plans = await explain(database.url, async (trx) => {
         last = await readLastRuns(trx, ids);
       });
-      const runs = plans
-        .flatMap(({ plan }) => [...nodesOf(plan)])
-        .filter((node) => node['Relation Name'] === 'run')
-        .map(
-          (node) =>
-            ((node['Actual Rows'] ?? 0) + (node['Rows Removed by Filter'] ?? 0)) *
-            (node['Actual Loops'] ?? 1),
-        );
+      const runs = rowsReadOf(plans, 'run');
       return { last, runs: Math.max(0, ...runs) };
     };
 

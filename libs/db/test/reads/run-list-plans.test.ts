@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { DEFAULT_PROJECT_ID, listRuns, type Database, type RunRow } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import { aRun } from '../factories.ts';
-import { countNearlyNone, explain, nodesOf } from '../plans.ts';
+import { countNearlyNone, explain, nodesOf, rowsReadOf } from '../plans.ts';
 import { accept, acceptBareFleet, clear } from '../worker-commits/night-shift.ts';
 
 let database: TestDatabase;
@@ -72,14 +72,7 @@ describe.each(['never counted', 'counted', 'counted while nearly none could be s
         const page = { limit, order, after: null, before: null };
         listed = (await listRuns(trx, DEFAULT_PROJECT_ID, page, filter)).rows;
       });
-      const read = plans
-        .flatMap(({ plan }) => [...nodesOf(plan)])
-        .filter((node) => node['Relation Name'] === 'run')
-        .map(
-          (node) =>
-            ((node['Actual Rows'] ?? 0) + (node['Rows Removed by Filter'] ?? 0)) *
-            (node['Actual Loops'] ?? 1),
-        );
+      const read = rowsReadOf(plans, 'run');
       return { listed, read: Math.max(0, ...read) };
     };
 

@@ -1,0 +1,87 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openApi, UNKNOWN_UUID, type TestApi } from './api.ts';
+
+let api: TestApi;
+beforeAll(async () => {
+  api = await openApi();
+});
+afterAll(() => api.close());
+
+test("the caller's answer to a call may not have a field that is not known, but those of Letta", async () => {
+  const path = `/v1/runs/run-${UNKNOWN_UUID}/tool-results`;
+  const result = {
+    type: 'tool',
+    tool_call_id: 'a',
+    tool_return: 'x',
+    status: 'success',
+    stdout: [],
+    stderr: null,
+  };
+  const denial = { type: 'approval', tool_call_id: 'b', approve: false };
+  const misspelt = await api.call('POST', path, { approvals: [result, { ...denial, resaon: 'No.' }] });
+  expect([misspelt.status, misspelt.body.errors]).toEqual([
+    422,
+    [{ path: '/approvals/1/resaon', message: 'is not known here' }],
+  ]);
+  expect((await api.call('POST', path, { approvals: [result, denial] })).status).toBe(404);
+});
+
+describe("an answer to a call, in the words of Letta's client", () => {
+  const path = `/v1/runs/run-${UNKNOWN_UUID}/tool-results`;
+  const approval = { type: 'approval', tool_call_id: 'a', approve: true, reason: null };
+  const result = { type: 'tool', tool_call_id: 'b', tool_return: 'x', status: 'success' };
+  const untyped = ({ type: _type, ...rest }: typeof approval | typeof result) => rest;
+
+  // The run is not known: what is answered 404 has been understood.
+  test.each<[string, object]>([
+    ['an ApprovalCreate', { type: 'approval', approvals: [approval, result], group_id: null }],
+    [
+      'one whose older fields are null',
+      { type: 'approval', approvals: [approval], approval_request_id: null, approve: null, reason: null },
+    ],
+    ['elements without a type', { approvals: [untyped(approval), untyped(result)] }],
+  ])('is taken as %s', async (_name, body) => {
+    expect((await api.call('POST', path, body)).status).toBe(404);
+  });
+
+  const toSend =
+    'names no call: send approvals, one {type, tool_call_id, approve, reason} for each call in metadata.awaits of the run';
+  const noType =
+    'must be approval or tool, and may be left out where approve, or tool_return and status, say which';
+  test.each<[string, object, readonly object[]]>([
+    [
+      'of an old client, which names no call',
+      {
+        type: 'approval',
+        approvals: [approval],
+        approval_request_id: 'message-1',
+        approve: false,
+        reason: 'No.',
+      },
+      ['approval_request_id', 'approve', 'reason'].map((field) => ({ path: `/${field}`, message: toSend })),
+    ],
+    [
+      'of another type',
+      { type: 'message', approvals: [approval] },
+      [{ path: '/type', message: 'must be approval' }],
+    ],
+    [
+      'that is both',
+      { approvals: [{ ...untyped(approval), ...untyped(result) }] },
+      [{ path: '/approvals/0/type', message: noType }],
+    ],
+    [
+      'that is neither',
+      { approvals: [{ tool_call_id: 'a' }] },
+      [{ path: '/approvals/0/type', message: noType }],
+    ],
+    [
+      'without a type and with a field that is not known',
+      { approvals: [{ ...untyped(approval), resaon: 'No.' }] },
+      [{ path: '/approvals/0/resaon', message: 'is not known here' }],
+    ],
+  ])('is refused %s', async (_name, body, errors) => {
+    const answer = await api.call('POST', path, body);
+    expect([answer.status, answer.body.errors]).toEqual([422, errors]);
+  });
+});
