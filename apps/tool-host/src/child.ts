@@ -19,8 +19,11 @@ export interface ChildOptions {
   readonly nodeArguments: readonly string[];
   readonly onLog: (line: string, source: LogSource) => void;
   readonly onFrame: (frame: FromHost) => void;
-  /** Called once, after the last frame. `reason` says how the child ended and what it said last. */
-  readonly onGone: (reason: string) => void;
+  /**
+   * Called once, after the last frame. `reason` says how the child ended; `said`, which goes behind it, what it said last. That may be
+   * what a tool's own children have printed, so it is for the log alone.
+   */
+  readonly onGone: (reason: string, said: string) => void;
 }
 
 /** One run of the tool host's process. */
@@ -43,7 +46,7 @@ export function startChild(options: ChildOptions): Child {
     if (gone) return;
     gone = true;
     const said = lastLines.length === 0 ? '' : `; it said: ${lastLines.join(' | ')}`;
-    options.onGone(`${reason}${said}`);
+    options.onGone(reason, said);
   }
 
   function onHostLine(line: string): void {

@@ -1,10 +1,11 @@
 import { startChild, type Child } from './child.ts';
 import { encodeCall } from './call-request.ts';
-import type { ToolCallOutcome, ToolCallStatus, ToolCatalog } from './contract.ts';
+import { ERROR_CHARS_MAX, type ToolCallOutcome, type ToolCallStatus, type ToolCatalog } from './contract.ts';
 import { createFifo } from './fifo.ts';
 import { ToolHostClosedError, ToolHostUnavailableError, type ToolHost } from './tool-host.ts';
 import { hostSettings, type ToolHostOptions } from './options.ts';
 import type { FromHost, OutcomeFrame } from './protocol.ts';
+import { cutText } from './text.ts';
 
 /** Calls the host may hold at a time; the rest wait here, where a crash of the host does not touch them. */
 const WINDOW_CALLS_MAX = 4_096;
@@ -47,12 +48,6 @@ interface PendingCall {
   resends: number;
 }
 
-interface PendingReload {
-  readonly request: number;
-  readonly resolve: (catalog: ToolCatalog) => void;
-  readonly reject: (error: Error) => void;
-}
-
 /** Its threads forget what they were given as soon as it is answered: heaps that wait to be full are memory wasted. */
 const HEAP_ARGUMENTS = ['--max-semi-space-size=4', '--heap-growing-percent=50'];
 
@@ -73,7 +68,6 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
   /** In the host's hands. */
   const sent = new Map<number, PendingCall>();
   const dispatches = new Set<Dispatch>();
-  const reloads = new Map<number, PendingReload>();
   let sentBytes = 0;
   let catalog: ToolCatalog = { tools: [], problems: [] };
   let child: Child | undefined;
@@ -115,7 +109,6 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
         ready = true;
         failedStarts = 0;
         firstReady.resolve();
-        for (const reload of reloads.values()) child?.send({ kind: 'reload', request: reload.request });
         sendCalls();
         return;
       case 'starting':
@@ -128,13 +121,6 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
         for (const outcome of frame.outcomes) onOutcome(outcome);
         sendCalls();
         return;
-      case 'reloaded': {
-        catalog = frame.catalog;
-        const reload = reloads.get(frame.request);
-        reloads.delete(frame.request);
-        reload?.resolve(frame.catalog);
-        return;
-      }
       case 'pong':
         return;
     }
@@ -189,7 +175,7 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
     flush();
   }
 
-  function onGone(reason: string): void {
+  function onGone(reason: string, said: string): void {
     const wasReady = ready;
     child = undefined;
     ready = false;
@@ -197,7 +183,7 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
       gone.resolve();
       return;
     }
-    onLog(`[tool-host] process gone: ${reason}`, 'host');
+    onLog(`[tool-host] process gone: ${reason}${said}`, 'host');
     const interrupted = [...sent.values()];
     sent.clear();
     sentBytes = 0;
@@ -224,7 +210,7 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
       const problem = `the tool host does not come up: ${reason}`;
       for (const call of queue.takeWhere(() => true))
         call.dispatch.outcomes[call.position] = interruptedOutcome(call, false, problem);
-      rejectWaiting((outcomes) => new ToolHostUnavailableError(problem, outcomes));
+      rejectWaiting((outcomes) => new ToolHostUnavailableError(`${problem}${said}`, outcomes));
       return;
     }
     const delayMs = deathsInARow === 1 ? 0 : RESTART_DELAY_MS_MIN * 2 ** (deathsInARow - 2);
@@ -234,8 +220,6 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
   function rejectWaiting(errorWith: (outcomes?: readonly ToolCallOutcome[]) => Error): void {
     firstReady.reject(errorWith());
     for (const dispatch of dispatches) settle(dispatch, errorWith(dispatch.outcomes));
-    for (const reload of reloads.values()) reload.reject(errorWith());
-    reloads.clear();
     queue.takeWhere(() => true);
   }
 
@@ -336,16 +320,6 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
       sendCalls();
       return promise;
     },
-    reload() {
-      if (closed) return Promise.reject(new ToolHostClosedError());
-      const { promise, resolve, reject } = Promise.withResolvers<ToolCatalog>();
-      const request = nextId;
-      nextId += 1;
-      reloads.set(request, { request, resolve, reject });
-      ensureStarting();
-      if (ready) child?.send({ kind: 'reload', request });
-      return promise;
-    },
     async close() {
       if (!closed) {
         closed = true;
@@ -379,5 +353,5 @@ function endedOutcome(
 }
 
 function interruptedOutcome(call: PendingCall, started: boolean, error: string): ToolCallOutcome {
-  return endedOutcome(call, 'crashed', started, error);
+  return endedOutcome(call, 'crashed', started, cutText(error, ERROR_CHARS_MAX));
 }

@@ -43,19 +43,13 @@ function sendStarting(ids: readonly number[]): Promise<void> {
   });
 }
 
-interface Service {
-  readonly settings: HostSettings;
-  readonly scheduler: Scheduler;
-}
-
 /** Modules whose time to import is waited for, one after the other, before calls are taken. */
 const WARM_TIMES_MAX = 6;
 
-let service: Service | undefined;
-let reloads: Promise<unknown> = Promise.resolve();
+let service: Scheduler | undefined;
 
 /** Starts threads that hold the modules as they are now on disk, and hands them to the scheduler. */
-async function loadTools({ settings, scheduler }: Service): Promise<ToolCatalog> {
+async function loadTools(settings: HostSettings, scheduler: Scheduler): Promise<ToolCatalog> {
   const candidates = await findCandidates(settings.tools_dirs);
   const sources = await readThreadSources(candidates.modules.map(({ file }) => file));
   const threads = startThreads(settings, sources, (report) => scheduler.onReport(report), log);
@@ -80,8 +74,8 @@ async function configure(settings: HostSettings): Promise<void> {
       endProcess();
     },
   });
-  service = { settings, scheduler };
-  send({ kind: 'ready', catalog: await loadTools(service) });
+  service = scheduler;
+  send({ kind: 'ready', catalog: await loadTools(settings, scheduler) });
 }
 
 function onFrame(frame: ToHost, attachment: Buffer): void {
@@ -90,21 +84,15 @@ function onFrame(frame: ToHost, attachment: Buffer): void {
     return;
   }
   if (service === undefined) throw new Error(`a ${frame.kind} frame came before configure`);
-  const current = service;
   switch (frame.kind) {
     case 'calls':
-      current.scheduler.enqueue(frame.calls, attachment);
+      service.enqueue(frame.calls, attachment);
       return;
     case 'cancel':
-      current.scheduler.cancel(frame.ids);
+      service.cancel(frame.ids);
       return;
     case 'ping':
       send({ kind: 'pong', request: frame.request });
-      return;
-    case 'reload':
-      reloads = reloads.then(async () => {
-        send({ kind: 'reloaded', request: frame.request, catalog: await loadTools(current) });
-      });
       return;
   }
 }

@@ -20,7 +20,6 @@ export {
   type ToolCallOutcome,
   type ToolCallRequest,
   type ToolCallStatus,
-  type ToolCatalog,
   type ToolContext,
   type ToolManifest,
   type ToolModule,

@@ -51,7 +51,6 @@ export type ToHost =
   /** The calls' own JSON follows as the attachment of the frame, one after the other. */
   | { readonly kind: 'calls'; readonly calls: readonly CallEnvelope[] }
   | { readonly kind: 'cancel'; readonly ids: readonly number[] }
-  | { readonly kind: 'reload'; readonly request: number }
   | { readonly kind: 'ping'; readonly request: number };
 
 export type FromHost =
@@ -59,7 +58,6 @@ export type FromHost =
   /** These calls are about to be handed to a thread. For tools that may run only once it is on the pipe before they start. */
   | { readonly kind: 'starting'; readonly ids: readonly number[] }
   | { readonly kind: 'outcomes'; readonly outcomes: readonly OutcomeFrame[] }
-  | { readonly kind: 'reloaded'; readonly request: number; readonly catalog: ToolCatalog }
   | { readonly kind: 'pong'; readonly request: number };
 
 /**

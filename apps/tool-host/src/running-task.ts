@@ -53,7 +53,6 @@ export interface CallEnd {
 }
 
 export interface RunningTask {
-  readonly threads: Threads;
   readonly postedMs: number;
   lane: 'fast' | 'slow';
   /** Looks at what the thread has written down; returns why it must be stopped, if it must. */
@@ -263,7 +262,6 @@ export function startTask(parts: TaskParts): RunningTask {
   }
 
   const task: RunningTask = {
-    threads,
     postedMs,
     lane: parts.lane,
     look(nowMs) {

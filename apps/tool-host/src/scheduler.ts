@@ -43,7 +43,7 @@ export interface Scheduler {
   enqueue(envelopes: readonly CallEnvelope[], callsJson: Buffer): void;
   /** Gives these calls up: waiting ones end at once, running ones are asked, and stopped half a second later. */
   cancel(ids: readonly number[]): void;
-  /** From now on tasks run in these threads with these tools; the former threads go when their tasks have ended. */
+  /** Tasks run in these threads with these tools. Called once, before the first call comes. */
   use(catalog: ToolCatalog, threads: Threads): void;
   /** To be called with what the threads report. */
   onReport(report: ThreadReport): void;
@@ -124,8 +124,7 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
       const freeFast = threads.lanes.fast - runningIn('fast');
       const suspect = freeSlow > 0 ? alone.shift() : undefined;
       if (suspect !== undefined) {
-        if (queueOf(suspect.toolName).tool === undefined) putBack(suspect);
-        else begin([suspect], 'slow', threads);
+        begin([suspect], 'slow', threads);
         continue;
       }
       const fast = freeFast > 0 ? takeFast(freeFast) : [];
@@ -239,7 +238,6 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
       if (again === 'alone') alone.push(call);
       else putBack(call);
     }
-    if (pool !== threads && ![...tasks.values()].some((task) => task.threads === pool)) pool.discard();
     if (pool.stuckThreads() >= pool.threadsMax) ports.giveUp('all threads are stuck in native code');
     fill();
   }
@@ -300,18 +298,8 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
       if (running.length > 0) cancellations.postMessage(running);
     },
     use(catalog, pool) {
-      const former = threads;
       threads = pool;
-      const byName = new Map(catalog.tools.map((tool) => [tool.name, tool]));
-      for (const name of byName.keys()) queueOf(name);
-      for (const queue of queues.values()) {
-        queue.tool = byName.get(queue.name);
-        if (queue.tool === undefined) for (const call of queue.waiting.takeWhere(() => true)) putBack(call);
-        rotate(queue);
-      }
-      if (former !== undefined && ![...tasks.values()].some((task) => task.threads === former))
-        former.discard();
-      fill();
+      for (const tool of catalog.tools) queueOf(tool.name).tool = tool;
     },
     onReport(report) {
       tasks.get(report.task)?.onReport(report);

@@ -17,7 +17,7 @@ const EXIT_WAIT_MS = 250;
  */
 const ENGINE_HEADROOM_MB = 1_024;
 
-/** The threads that hold one generation of tool modules. */
+/** The threads that tool modules run in. */
 export interface Threads {
   readonly lanes: LaneThreads;
   readonly threadsMax: number;
@@ -39,8 +39,6 @@ export interface Threads {
   memoryBytes(threadId: number): Promise<number | undefined>;
   /** Threads told to stop that are still there. */
   stuckThreads(): number;
-  /** Stops all threads; does not wait for them. */
-  discard(): void;
 }
 
 export interface LaneThreads {
@@ -137,9 +135,6 @@ export function startThreads(
       }
     },
     stuckThreads: () => stopped.size,
-    discard() {
-      void pool.destroy();
-    },
   };
 }
 

@@ -1,10 +1,4 @@
-import type {
-  ToolCallOutcome,
-  ToolCallRequest,
-  ToolCatalog,
-  ToolManifest,
-  ToolModuleProblem,
-} from './contract.ts';
+import type { ToolCallOutcome, ToolCallRequest, ToolManifest, ToolModuleProblem } from './contract.ts';
 
 /** Thrown by the calls of a tool host that was closed. */
 export class ToolHostClosedError extends Error {
@@ -46,8 +40,6 @@ export interface ToolHost {
     calls: readonly ToolCallRequest[],
     options?: { readonly signal?: AbortSignal },
   ): Promise<ToolCallOutcome[]>;
-  /** Reads the folders again. Calls under way finish with the modules they started with. Rejects like `runCalls`. */
-  reload(): Promise<ToolCatalog>;
   /** Ends the process; outstanding calls reject with {@link ToolHostClosedError}. Resolves when it is gone. Idempotent. */
   close(): Promise<void>;
   /** The process id of the host at present, if there is one. */

@@ -225,6 +225,20 @@ describe('the process of the host', () => {
     },
   );
 
+  test('when it is killed, what it said last is for the log and not for calls of other tools', async () => {
+    const host = await startTestHost({ threads: 1 });
+    const ledger = `${await testDirectory()}/ledger`;
+    const text = `secret of A ${'x'.repeat(2_000)}`;
+    await host.runCalls([callOf('says_in_child', { text })]);
+    await until(() => host.log.includes(text));
+    const running = host.runCalls([callOf('pay_once', { ledger, ms: 30_000 })]);
+    await until(async () => (await linesOf(ledger)).length === 1);
+    process.kill(host.pid()!, 'SIGKILL');
+    const error = 'the tool host ended while the call was under way: it was ended by SIGKILL';
+    expect(await running).toMatchObject([{ status: 'crashed', result: error, error }]);
+    expect(host.ownLog.at(-1)).toBe(`[tool-host] process gone: it was ended by SIGKILL; it said: ${text}`);
+  });
+
   test('a tool that kills it costs only the calls that were running', { timeout: 30_000 }, async () => {
     const host = await startTestHost();
     const outcomes = await host.runCalls([

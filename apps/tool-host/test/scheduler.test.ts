@@ -30,7 +30,6 @@ function threadsThat(run: Threads['run']): Threads {
     whenExited: () => Promise.resolve(),
     memoryBytes: () => Promise.resolve(undefined),
     stuckThreads: () => 0,
-    discard: () => {},
   };
 }
 
