@@ -104,7 +104,7 @@ const unionOf = (queries: Readonly<Record<string, string>>): string =>
 const ALWAYS_SQL = unionOf(ALWAYS);
 const END_SQL = unionOf({ ...ALWAYS, ...AT_THE_END });
 
-/** Names of all checks of tables, for listings. */
+/** Names of all checks of tables. */
 export const TABLE_CHECKS: readonly string[] = Object.keys({ ...ALWAYS, ...AT_THE_END });
 
 /** Looks for rows that must not be, in one statement. */

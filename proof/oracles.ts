@@ -5,7 +5,7 @@ import type { SqlConnection } from './sim-pool.ts';
 import { ARCHIVE_TOOL } from './traits.ts';
 import type { PlannedBatch } from './workload.ts';
 
-/** Names of these checks, for listings. */
+/** Names of these checks, and of what a simulation itself notices. */
 export const ORACLES: readonly string[] = [
   'paid_twice',
   'nonce_sent_twice',
@@ -19,6 +19,12 @@ export const ORACLES: readonly string[] = [
   'script_followed',
   'memory_once',
   'callback_lost',
+  'flow_failed',
+  'transaction_waits',
+  'nothing_left_to_do',
+  'not_finished',
+  'unhandled_rejection',
+  'simulator_failed',
 ];
 
 /** Batches that the provider has accepted from us, that a line can prove, and that no row of ours names. */

@@ -64,10 +64,10 @@ export function hireStaff(world: World, parts: StaffParts): Staff {
     const { actor, pumps } = world.random.pick(awake);
     currentActor.run(actor, () => pumps.kick(kind));
   };
-  const start = (owner: string): void => {
+  const start = (name: string): void => {
     incarnations += 1;
     workers.push(
-      startSimulatedWorker(world, owner, incarnations, {
+      startSimulatedWorker(world, name, incarnations, {
         pool,
         provider: createProviderPort(world, parts.provider, results, parts.seed),
         tools: createToolPort(world, parts.tools),
@@ -80,11 +80,11 @@ export function hireStaff(world: World, parts: StaffParts): Staff {
       }),
     );
   };
-  const ownerOf = (name: string): string => name.split('#')[0] ?? name;
+  const nameOf = (owner: string): string => owner.split('#')[0] ?? owner;
   world.onKill((actor) => {
     world.note(`* ${actor.name} is dead`);
     if (workers.filter((worker) => worker.actor.alive).length >= WORKERS) return;
-    const name = world.random.chance(0.5) ? ownerOf(actor.name) : `w${incarnations + 1}`;
+    const name = world.random.chance(0.5) ? nameOf(actor.name) : `w${incarnations + 1}`;
     world.at(world.random.int(100, 2 * LEASE_MS), `start ${name}`, () => start(name));
   });
   for (let n = 1; n <= WORKERS; n++) start(`w${n}`);
@@ -103,7 +103,7 @@ export function hireStaff(world: World, parts: StaffParts): Staff {
     if (draw < 0.35 && actor.wallOffsetMs === 0) actor.clockOffsetMs += random.int(-600_000, 600_000);
     else if (draw < 0.7 && actor.clockOffsetMs === 0) actor.wallOffsetMs += random.int(-600_000, 600_000);
     else if (draw < 0.9) worker.stop();
-    else start(ownerOf(actor.name));
+    else start(nameOf(actor.name));
   };
 
   // Anybody may ring at any time: most ask for a poll, which otherwise only the sweep does.

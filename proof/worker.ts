@@ -91,17 +91,21 @@ export interface SimulatedWorker {
   stop(): void;
 }
 
-/** Starts a worker as production does, in a process of its own. */
+/**
+ * Starts a worker as production does, in a process of its own. It holds leases under its name and a mark of the process, so it
+ * has none of those that one of its name has left.
+ */
 export function startSimulatedWorker(
   world: World,
-  owner: string,
+  name: string,
   incarnation: number,
   parts: WorkerParts,
 ): SimulatedWorker {
+  const owner = `${name}#${incarnation}`;
   const actor: Actor = {
-    name: `${owner}#${incarnation}`,
+    name: owner,
     world,
-    random: world.random.fork(`${owner}#${incarnation}`),
+    random: world.random.fork(owner),
     alive: true,
     pausedUntil: 0,
     clockOffsetMs: 0,
@@ -126,8 +130,10 @@ export function startSimulatedWorker(
     };
     const deps = parts.sabotage?.(whole) ?? whole;
     const pumps = createPumps(deps, {
-      report({ flow, outcome }) {
-        world.note(`${actor.name} = ${flow}${typeof outcome === 'string' ? ` ${outcome}` : ''}`);
+      report({ flow, outcome, taken_over_from }) {
+        const what = typeof outcome === 'string' ? ` ${outcome}` : '';
+        const from = typeof taken_over_from === 'string' ? `, taken over from ${taken_over_from}` : '';
+        world.note(`${actor.name} = ${flow}${what}${from}`);
         parts.worked();
       },
       failure(flow, error) {
@@ -139,14 +145,9 @@ export function startSimulatedWorker(
           );
       },
     });
-    let stopSweep = (): void => undefined;
-    let stopHunt = (): void => undefined;
-    const start = async (): Promise<void> => {
-      await releaseAllLeases(db, owner);
-      stopSweep = startSweepTimer(SWEEP_MS, () => pumps.look());
-      stopHunt = startSweepTimer(HUNT_MS, () => pumps.kick('hunt'));
-      pumps.look();
-    };
+    const stopSweep = startSweepTimer(SWEEP_MS, () => pumps.look());
+    const stopHunt = startSweepTimer(HUNT_MS, () => pumps.kick('hunt'));
+    pumps.look();
     const stop = async (): Promise<void> => {
       stopSweep();
       stopHunt();
@@ -154,22 +155,9 @@ export function startSimulatedWorker(
       leases.close();
       await releaseAllLeases(db, owner);
     };
-    // A worker that cannot start or stop in order ends; its supervisor starts another.
-    const orDie = (work: () => Promise<void>): void => {
-      work().catch(() => world.kill(actor));
-    };
-    orDie(start);
-    return {
-      actor,
-      pumps,
-      stop: () =>
-        currentActor.run(actor, () =>
-          orDie(async () => {
-            await stop();
-            world.kill(actor);
-          }),
-        ),
-    };
+    // One that cannot stop in order ends all the same; its supervisor starts another.
+    const end = (): void => world.kill(actor);
+    return { actor, pumps, stop: () => currentActor.run(actor, () => void stop().then(end, end)) };
   });
 }
 

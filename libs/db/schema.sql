@@ -105,6 +105,7 @@ create table batch (
 CREATE INDEX batch_by_age ON public.batch USING btree (project_id, created_at, id);
 CREATE INDEX batch_due ON public.batch USING btree (next_due_at) WHERE (next_due_at IS NOT NULL);
 CREATE INDEX batch_not_due ON public.batch USING btree (id) WHERE ((next_due_at IS NULL) AND (state = ANY (ARRAY['running'::text, 'paused'::text, 'cancelling'::text])));
+CREATE INDEX batch_open ON public.batch USING btree (state) WHERE (completed_at IS NULL);
 
 create table batch_budget (
   batch_id uuid not null,

@@ -49,7 +49,7 @@ const schema = z
     SIMULATOR_URL: z.url().optional(),
     /** Folders with tool modules, separated as in PATH: by `:`, on Windows by `;`. */
     TOOLS_DIR: z.string().default(''),
-    /** Threads of the tool host; 0: one a core, at most 4. */
+    /** Threads of the tool host for quick calls; 0: one a core, at most 4. Up to twice as many more, at least two, come while slow calls wait. */
     TOOL_THREADS: natural.max(TOOL_THREADS_MAX).default(0),
     /** Where everything written at run time lies. */
     DATA_DIR: z.string().default('.data'),
@@ -71,7 +71,7 @@ const schema = z
     CREATE_TIMEOUT_MS: positiveMs.default(120_000),
     /** Milliseconds without a byte after which a result stream is given up. */
     RESULTS_IDLE_TIMEOUT_MS: positiveMs.default(120_000),
-    /** Milliseconds between two looks at a provider batch. */
+    /** Milliseconds between two looks at a provider batch in its first hour; later 300,000, or this where it is more. */
     POLL_INTERVAL_MS: positiveMs.default(POLL_POLICY_DEFAULT.poll_interval_ms),
     /** Milliseconds for which a provider that does not know a batch any more is not believed; after that its steps are sent again. */
     MISSING_GRACE_MS: positiveMs.default(POLL_POLICY_DEFAULT.missing_grace_ms),
@@ -100,7 +100,7 @@ const schema = z
       .optional(),
     /** 1 allows callbacks to addresses inside a private network. */
     CALLBACK_ALLOW_PRIVATE: z.enum(['0', '1']).default('0'),
-    /** Connections to Postgres. */
+    /** Connections to Postgres; an audit has one more. */
     DATABASE_POOL_MAX: positive.default(8),
     /** Ends the worker when its standard input closes, so that it does not outlive a killed parent. */
     EXIT_WITH_PARENT: z.enum(['0', '1']).default('0'),

@@ -39,14 +39,14 @@ const auditPool = createPool({
   statementTimeoutMs: AUDIT_STATEMENT_MS,
 });
 await assertUsable(connect(pool), config.database_url).catch(endWith);
-await removeStaleBodyFiles(config.settings.body_dir);
+await removeStaleBodyFiles(config.settings.body_dir).catch(endWith);
 
 const tools = await startToolHost({
   toolsDirs: [...config.tools_dirs],
   ...(config.tool_threads > 0 ? { threads: config.tool_threads } : {}),
   // What a tool prints may be anybody's data: only who asks for it gets it.
   onLog: (line, source) => log[source === 'host' ? 'warn' : 'debug'](line),
-});
+}).catch(endWith);
 for (const problem of tools.listProblems()) always.warn({ ...problem }, 'tool module left out');
 
 // Work may begin before all of it has started: from here on a signal finds leases to give back.
@@ -82,11 +82,15 @@ async function stop(signal: string): Promise<void> {
     log.error('the stop took too long; leases run out by themselves');
     process.exit(1);
   }, STOP_DEADLINE_MS).unref();
-  await (await starting).stop();
-  const tidied = Promise.all([tools.close(), pool.end(), auditPool.end()]);
+  const worker = await starting;
+  await worker.stop().catch((error: unknown) => {
+    log.error({ err: error }, 'the stop failed; leases run out by themselves');
+    process.exitCode = 1;
+  });
+  const tidied = Promise.allSettled([tools.close(), pool.end(), auditPool.end()]);
   await Promise.race([tidied, new Promise((resolve) => setTimeout(resolve, TIDY_MS))]);
   log.info('worker has stopped');
-  process.exit(0);
+  process.exit();
 }
 process.on('SIGTERM', (signal) => void stop(signal));
 process.on('SIGINT', (signal) => void stop(signal));

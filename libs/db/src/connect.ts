@@ -35,8 +35,8 @@ export function newConversationId(): string {
 const TRIES_MAX = 6;
 
 /**
- * Runs `work` in one transaction. Opened in flows and routes only; nothing in it may wait for the network.
- * A deadlock, a serialisation failure or a lock time-out undoes it and it runs again, so `work` may run several times:
+ * Runs `work` in one transaction. Opened in flows and routes, and where a program starts; nothing in it may wait for the
+ * network. A deadlock, a serialisation failure or a lock time-out undoes it and it runs again, so `work` may run several times:
  * whatever it builds must be built inside. A connection that is lost, at the commit too, is the caller's to judge.
  */
 export async function inTransaction<T>(db: Database, work: (trx: Tx) => Promise<T>): Promise<T> {

@@ -17,7 +17,7 @@ export { assertMigrated, migrateToLatest, MIGRATIONS } from './migrations/migrat
 // What the API stores and reads.
 export { acceptBatch, type AcceptedBatch } from './commits/accept-batch.ts';
 export type { InputMessage, NewBatch, NewRun } from './commits/new-batch.ts';
-export { assertAgentsExist, distinctWishes, wishesOf } from './commits/run-wishes.ts';
+export { assertAgentsExist, assertDefinitionsFit, distinctWishes, wishesOf } from './commits/run-wishes.ts';
 export { attachBlock, detachBlock } from './commits/attach-block.ts';
 export { attachTool, detachTool } from './commits/attach-tool.ts';
 export { changeAgent, type AgentChange } from './commits/change-agent.ts';
@@ -141,13 +141,11 @@ export {
 export { claimDueBatches, type ClaimedBatch } from './claims/claim-batches.ts';
 export {
   claimCredential,
-  haltCredential,
-  pauseCredential,
   releaseCredential,
-  resumeCredential,
   type ClaimedCredential,
   type CredentialVerdict,
 } from './claims/claim-credential.ts';
+export { haltCredential, pauseCredential, resumeCredential } from './commits/pause-credential.ts';
 export { declareAnswerer } from './commits/declare-answerer.ts';
 export { commitOrphan } from './commits/orphans.ts';
 export { readWatchedSubmissions, type WatchedSubmission } from './reads/watched-submissions.ts';
@@ -177,7 +175,7 @@ export { assertLabelFree, readLabelsBeside, type UsedLabel } from './reads/label
 export { lockBlock, lockBlocksOfAgents, type LockedBlock } from './locks/lock-blocks.ts';
 export { lockRuns } from './locks/lock-runs.ts';
 export { lockSendable } from './locks/lock-sendable.ts';
-export { lockPauseMs } from './locks/lock-pause.ts';
+export { lockPauseMs, lockUsable } from './locks/lock-pause.ts';
 export { readBatchStates, readRunsToDecide, type RunToDecide } from './reads/runs-to-decide.ts';
 export { sealReadyRuns, type Sealed } from './commits/seal-ready-runs.ts';
 export { type OutputMaxima } from './reads/output-max.ts';

@@ -7,7 +7,6 @@ export type { CheckRedis } from './redis.ts';
 export {
   MAX_SIGNALS_PER_RING,
   parseSignal,
-  QUEUE_NAMES,
   queueOf,
   SIGNAL_KINDS,
   type QueueName,

@@ -1,6 +1,5 @@
 /** What a signal may ask to look at: one kind per flow that can be woken. */
 export const SIGNAL_KINDS = [
-  'accept',
   'compose',
   'submit',
   'reconcile',
@@ -22,8 +21,6 @@ export interface Signal {
 
 /** `control` is answered in milliseconds; `work` keeps its worker busy for as long as the flow runs. */
 export type QueueName = 'control' | 'work';
-
-export const QUEUE_NAMES = ['control', 'work'] as const satisfies readonly QueueName[];
 
 /** A call that would send more signals than this rings `'*'` once per kind instead. */
 export const MAX_SIGNALS_PER_RING = 256;

@@ -129,13 +129,13 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       prefix = 'many';
       const bell = await bellOn(backend.url());
       const signals = Array.from({ length: 5_000 }, (_, n): Signal => ({
-        kind: n % 2 ? 'accept' : 'poll',
+        kind: n % 2 ? 'compose' : 'poll',
         id: randomUUID(),
       }));
       await bell.ring(signals);
       expect(await backend.stored(prefix, 'control')).toEqual([
         { kind: 'poll', id: '*' },
-        { kind: 'accept', id: '*' },
+        { kind: 'compose', id: '*' },
       ]);
     });
 
@@ -252,7 +252,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       prefix = 'refused';
       const bell = await bellOn(backend.url(await refusedPort()), RING_TIMEOUT_MS);
       const startedAt = performance.now();
-      for (let n = 0; n < 20; n += 1) await bell.ring([{ kind: 'accept', id: randomUUID() }]);
+      for (let n = 0; n < 20; n += 1) await bell.ring([{ kind: 'compose', id: randomUUID() }]);
       expect(performance.now() - startedAt).toBeLessThan(4_000);
       expect(bell.errors.length).toBeGreaterThan(0);
       expect(bell.errors.length).toBeLessThan(8);
@@ -273,7 +273,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       const bell = await bellOn(url, RING_TIMEOUT_MS);
       expect(performance.now() - startedAt).toBeLessThan(3_000);
       const rungAt = performance.now();
-      await bell.ring([{ kind: 'accept', id: randomUUID() }]);
+      await bell.ring([{ kind: 'compose', id: randomUUID() }]);
       expect(performance.now() - rungAt).toBeLessThan(1_200);
       const listenAt = performance.now();
       const { listener } = await listenOn(url);

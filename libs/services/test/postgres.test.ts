@@ -76,9 +76,15 @@ describe('where PostgreSQL comes from', () => {
   });
 
   test('a container serves when NIGHTSHIFT_USE_DOCKER=1 and an engine answers', async ({ skip }) => {
-    if (process.env.NIGHTSHIFT_USE_DOCKER !== '1' || !(await dockerEngineAnswers(process.env.DOCKER_HOST)))
+    const dockerHost = process.env.DOCKER_HOST || undefined;
+    if (process.env.NIGHTSHIFT_USE_DOCKER !== '1' || !(await dockerEngineAnswers(dockerHost)))
       skip('NIGHTSHIFT_USE_DOCKER is not 1, or no Docker engine answers');
-    const provided = await providePostgres({ dataDir: newDirectory(), durable: false, useDocker: true });
+    const provided = await providePostgres({
+      dataDir: newDirectory(),
+      durable: false,
+      useDocker: true,
+      dockerHost,
+    });
     try {
       expect(provided.source).toBe('docker');
       await checkPostgres(provided.url);

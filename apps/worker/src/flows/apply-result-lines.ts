@@ -91,9 +91,12 @@ export async function applyResultLines(
   // A line that cannot be read may read well the next time; only the last pass takes it for the provider's answer.
   const isLastPass = batch.streams + 1 >= deps.settings.streams_max;
   const { prices } = deps.settings;
-  const { entries, bad, cut, accountTrouble } = sortLines(batch, lines, isLastPass, prices, isWhole);
+  const { entries, bad, cut } = sortLines(batch, lines, isLastPass, prices, isWhole);
   const ids = { chunk_ids: [newId(), newId(), newId()] as const, tally_slot: tallySlot() };
   const runs = await readRunsToDecide(deps.db, [...entries.keys()]);
+  const trouble = accountTroubleIn(entries, runs);
+  if (trouble !== null)
+    await pauseCredential(deps.db, batch.credential, deps.settings.refusal.pause_ms, trouble);
   const quick = isWhole ? await tryQuickCalls(deps, lease, entries.values(), runs) : NOTHING_TRIED;
   const { applied, report } = await decideWhileFresh(deps, entries, runs, (facts) =>
     inTransaction(deps.db, async (trx) => {
@@ -106,9 +109,6 @@ export async function applyResultLines(
     }),
   );
   await ringAfterCommit(deps, report, await markFinishedBatches(deps.db, report.ended_batch_ids));
-  if (accountTrouble !== null) {
-    await pauseCredential(deps.db, batch.credential, deps.settings.refusal.pause_ms, accountTrouble);
-  }
   return {
     applied,
     refused: entries.size - applied,
@@ -116,6 +116,24 @@ export async function applyResultLines(
     cut,
     poison: [],
   };
+}
+
+/**
+ * What a line says of the account, if its step still waits for it: one that is read again may tell of a key that is mended by
+ * now. Acted upon before the commit, since the lines of a chunk that was committed are never new again.
+ */
+function accountTroubleIn(
+  entries: ReadonlyMap<string, Entry>,
+  runs: ReadonlyMap<string, RunToDecide>,
+): string | null {
+  for (const { key, accountTrouble } of entries.values()) {
+    if (accountTrouble === null) continue;
+    const run = runs.get(key.run_id);
+    const isAwaited =
+      run?.state === 'in_flight' && run.step_number === key.number && run.attempt === key.attempt;
+    if (isAwaited) return accountTrouble;
+  }
+  return null;
 }
 
 /**

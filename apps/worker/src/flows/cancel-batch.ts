@@ -22,13 +22,17 @@ import { tallySlot } from './settle-open-steps.ts';
 
 const FLOW = 'cancel-batch';
 const RUNS_PER_COMMIT = 1_000;
-/** When to look again while steps are at the provider. */
+/** When to look again while runs may come to wait, or something is left to be cancelled at the provider. */
 const LOOK_AGAIN_MS = 5_000;
+/** When to look again where steps are taken in or tools run, whose end is told. */
+const REST_MS = 60_000;
+/** For so long after the request others may commit what they decided before it: runs that go on. */
+const DECIDED_BEFORE_MS = 60_000;
 
 /**
  * Takes a batch that was asked to stop to its end: runs that wait end at once, provider batches that hold nothing but
  * its steps are cancelled upstream, what was paid is taken in by ingest, and when no run is open the batch is
- * `cancelled`. Looks again until then.
+ * `cancelled`. Looks again until then: seldom, once nothing is left to do but to wait.
  */
 export async function cancelBatch(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant, bell, hooks } = deps;
@@ -55,12 +59,15 @@ export async function cancelBatch(deps: FlowDeps): Promise<FlowReport> {
       if (report.started) await bell.ring([{ kind: 'compose', id: '*' }]);
       from = report.next_ordinal;
     }
-    if (await releaseParked(deps, lease)) await bell.ring([{ kind: 'tools', id: '*' }]);
-    const upstream = await cancelUpstream(deps, batch.id);
+    const isReleased = await releaseParked(deps, lease);
+    if (isReleased) await bell.ring([{ kind: 'tools', id: '*' }]);
+    const { upstream, isOver } = await cancelUpstream(deps, batch.id);
     await hooks?.('cancel.after_upstream');
+    const isQuiet = cancelled === 0 && !isReleased && isOver && (batch.stopping_ms ?? 0) > DECIDED_BEFORE_MS;
+    const again_in_ms = isQuiet ? REST_MS : LOOK_AGAIN_MS;
     const state = await inTransaction(db, async (trx) => {
       const decided = decideFinish(await lockForFinish(trx, lease));
-      await commitBatchFinish(trx, lease, decided, LOOK_AGAIN_MS);
+      await commitBatchFinish(trx, lease, decided, again_in_ms);
       return decided;
     });
     if (state !== null) await bell.ring([{ kind: 'webhook', id: batch.id }]);
@@ -72,7 +79,7 @@ export async function cancelBatch(deps: FlowDeps): Promise<FlowReport> {
       cancelled,
       upstream,
       state: state ?? 'cancelling',
-      ...(state === null ? { again_in_ms: LOOK_AGAIN_MS } : {}),
+      ...(state === null ? { again_in_ms } : {}),
     };
   });
 }
@@ -97,8 +104,14 @@ async function releaseParked(deps: FlowDeps, lease: Lease): Promise<boolean> {
   return released > 0;
 }
 
-/** Cancels at the provider what holds only steps of batches being cancelled. Returns how many were asked for. */
-async function cancelUpstream(deps: FlowDeps, batchId: string): Promise<number> {
+/**
+ * Cancels at the provider what holds only steps of batches being cancelled. Returns how many were asked for; `isOver`: none was,
+ * none is left to be, and no step can come back unsent.
+ */
+async function cancelUpstream(
+  deps: FlowDeps,
+  batchId: string,
+): Promise<{ readonly upstream: number; readonly isOver: boolean }> {
   const { db, provider, claimant, leases, bell, settings } = deps;
   let asked = 0;
   const held = await inTransaction(db, async (trx) => {
@@ -119,6 +132,12 @@ async function cancelUpstream(deps: FlowDeps, batchId: string): Promise<number> 
           others.some((other) => other !== doubt && areTwins(doubt, other, settings.reconcile)),
       )
       .map((doubt) => doubt.provider_batch_id),
+  );
+  const inDoubt = new Set(doubts.map((doubt) => doubt.provider_batch_id));
+  const isOver = held.every(
+    ({ id, state, exclusive }) =>
+      !inDoubt.has(id) &&
+      (state === 'cancelling' || state === 'ended' || (state === 'submitted' && !exclusive)),
   );
   for (const { id, state, exclusive } of held) {
     if (state === 'building') {
@@ -147,5 +166,5 @@ async function cancelUpstream(deps: FlowDeps, batchId: string): Promise<number> 
       if (!isError(error, 'fenced')) throw error;
     }
   }
-  return asked;
+  return { upstream: asked, isOver };
 }

@@ -14,6 +14,7 @@ import {
 } from '@nightshift/db';
 import type { HeldLease } from '../leases/keeper.ts';
 import { withLease } from '../leases/with-lease.ts';
+import { breather } from './breathe.ts';
 import type { FlowDeps, FlowReport } from './deps.ts';
 import { ringAfterCommit } from './ring.ts';
 import { askInWaves, keepBeforeLeaving, keepReplies, type Hand } from './tool-calls/ask-in-waves.ts';
@@ -139,14 +140,23 @@ async function carryOutPortions(
   };
 }
 
-/** The calls of those of the runs that are acting, with what is known of each. */
+/**
+ * The calls of those of the runs that are acting, with what is known of each. Schemas may make the check of arguments long, and
+ * the lease is to be renewed meanwhile.
+ */
 async function readCalls({ db, definitions }: FlowDeps, runIds: readonly string[]): Promise<readonly Call[]> {
   const acting = await readActingRuns(db, runIds);
   const cached = await definitions.get(
     db,
     acting.map((run) => run.definition_id),
   );
-  return acting.flatMap((run) => callsOf(run, cached.get(run.definition_id)?.conduct ?? NO_CONDUCT));
+  const breathe = breather();
+  const calls: Call[] = [];
+  for (const run of acting) {
+    await breathe();
+    calls.push(...callsOf(run, cached.get(run.definition_id)?.conduct ?? NO_CONDUCT));
+  }
+  return calls;
 }
 
 /** Whether the call is for the tool host. */

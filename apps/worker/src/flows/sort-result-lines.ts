@@ -21,6 +21,8 @@ export interface Entry {
   readonly key: StepKey;
   readonly outcome: StepOutcome;
   readonly line: Line;
+  /** What it says of our key or our means; null when nothing. */
+  readonly accountTrouble: string | null;
 }
 
 /** The lines of a chunk, each where it belongs. */
@@ -31,8 +33,6 @@ export interface SortedLines {
   readonly bad: readonly QuarantinedLine[];
   /** The file broke off within a line. */
   readonly cut: boolean;
-  /** What a line says of our key or our means; null when none does. */
-  readonly accountTrouble: string | null;
 }
 
 /**
@@ -50,7 +50,6 @@ export function sortLines(
   const entries = new Map<string, Entry>();
   const bad: QuarantinedLine[] = [];
   let cut = false;
-  let accountTrouble: string | null = null;
   for (const line of lines) {
     const text = line.kind === 'line' ? line.text : '';
     const decoded: DecodedLine =
@@ -74,11 +73,10 @@ export function sortLines(
       continue;
     }
     if (decoded.kind === 'unreadable' && !isLastPass) continue;
-    if (decoded.kind === 'errored' && classifyErroredLine(decoded) === 'account')
-      accountTrouble = `${ACCOUNT_TROUBLE}${decoded.error_code ?? decoded.error_type}`;
     const first = entries.get(id.key.run_id);
     if (first === undefined) {
-      entries.set(id.key.run_id, { key: id.key, outcome: toOutcome(decoded, prices), line });
+      const accountTrouble = accountTroubleOf(decoded);
+      entries.set(id.key.run_id, { key: id.key, outcome: toOutcome(decoded, prices), line, accountTrouble });
     } else if (first.line.kind !== 'line' || first.line.text !== text) {
       bad.push(asideOf(line, decoded.custom_id, 'conflicting'));
     }
@@ -86,7 +84,13 @@ export function sortLines(
   if (!isWhole || isOutage([...entries.values()].map((entry) => entry.outcome))) {
     for (const [id, entry] of entries) entries.set(id, { ...entry, outcome: asOutage(entry.outcome) });
   }
-  return { entries, bad, cut, accountTrouble };
+  return { entries, bad, cut };
+}
+
+function accountTroubleOf(decoded: DecodedLine): string | null {
+  return decoded.kind === 'errored' && classifyErroredLine(decoded) === 'account'
+    ? `${ACCOUNT_TROUBLE}${decoded.error_code ?? decoded.error_type}`
+    : null;
 }
 
 function asideOf(line: Line, customId: string | null, reason: QuarantinedLine['reason']): QuarantinedLine {

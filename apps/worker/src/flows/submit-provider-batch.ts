@@ -21,6 +21,7 @@ import {
   inTransaction,
   lockPauseMs,
   lockSendable,
+  lockUsable,
   newId,
   noteSuspect,
   noteTried,
@@ -30,6 +31,7 @@ import {
   type ClaimedCredential,
   type ClaimedProviderBatch,
   type CredentialVerdict,
+  type Tx,
 } from '@nightshift/db';
 import type { HeldLease } from '../leases/keeper.ts';
 import { withLease } from '../leases/with-lease.ts';
@@ -57,7 +59,7 @@ const ENCODE_MS = 60_000;
  * Sends one `building` provider batch: one create at a time per credential, at most one payment per intent.
  *
  * 1. claim batch   2. take back steps whose batch no longer runs or whose run is past its deadline   3. claim credential, encode
- * to a file   4. write ahead, if all may still be sent: from here on a pause, cancel or deadline is too late   5. check that both leases outlast the create   6. POST, once   7. commit what is known
+ * to a file   4. write ahead, if all may still be sent: from here on a pause, halt, cancel or deadline is too late   5. check that both leases outlast the create   6. POST, once   7. commit what is known
  *
  * A request that ends every worker which encodes it is alone after a few rounds, as one that the provider refuses, and its
  * run ends.
@@ -79,12 +81,7 @@ export async function submitProviderBatch(deps: FlowDeps): Promise<FlowReport> {
     }
     const claimed = await claimCredential(db, batch.credential, claimant);
     if (claimed === null) {
-      // Out of the way of those behind it, whose steps may have to be taken back.
-      const pause_ms = await inTransaction(db, async (trx) => {
-        const restMs = await lockPauseMs(trx, batch.credential, PAUSE_WAIT_MS_MAX);
-        await commitPutOff(trx, lease, Math.max(CREDENTIAL_WAIT_MS, restMs));
-        return restMs;
-      });
+      const pause_ms = await inTransaction(db, (trx) => putOff(trx, batch, lease));
       const again_in_ms = pause_ms > 0 ? 0 : CREDENTIAL_WAIT_MS;
       return { flow: FLOW, worked: false, again_in_ms, provider_batch_id: batch.id };
     }
@@ -103,6 +100,16 @@ export async function submitProviderBatch(deps: FlowDeps): Promise<FlowReport> {
 }
 
 const UNUSED: CredentialVerdict = { kind: 'unused' };
+
+/**
+ * Puts a batch off that may not be sent under its credential now: out of the way of those behind it, whose steps may have to be
+ * taken back. Returns for how long the credential rests.
+ */
+async function putOff(trx: Tx, batch: ClaimedProviderBatch, lease: HeldLease): Promise<number> {
+  const restMs = await lockPauseMs(trx, batch.credential, PAUSE_WAIT_MS_MAX);
+  await commitPutOff(trx, lease, Math.max(CREDENTIAL_WAIT_MS, restMs));
+  return restMs;
+}
 
 /** Takes back steps that must not be sent any more; returns how many requests stay. */
 async function takeBackUnsendable(
@@ -200,16 +207,21 @@ async function sendClaimed(
     const both = [sealed.credential, lease];
     for (const each of both) await leases.extend(each, settings.create_timeout_ms + 2 * LEASE_MARGIN_MS);
     const startedAt = await inTransaction(db, async (trx) => {
-      // Encoding takes its time, and a cancel that was acknowledged meanwhile must not be overtaken by the send.
-      if (!(await lockSendable(trx, lease, batch_ids))) return null;
+      // Encoding takes its time: a halt that came meanwhile must not be overtaken by the send, nor a cancel that was acknowledged.
+      if (!(await lockUsable(trx, sealed.credential))) {
+        await putOff(trx, batch, lease);
+        return 'put off';
+      }
+      if (!(await lockSendable(trx, lease, batch_ids))) return 'changed';
       const { count: request_count, bytes, sha256 } = body;
       return commitWriteAhead(trx, lease, { request_count, bytes, sha256, token_samples });
     });
-    if (startedAt === null) {
+    if (startedAt === 'put off') return { flow: { ...report, outcome: startedAt }, verdict: UNUSED };
+    if (startedAt === 'changed') {
       await inTransaction(db, (trx) => commitUnsealed(trx, lease, body.count, newId(), ENCODE_MS));
       await leases.release(lease, 0);
       await deps.bell.ring([{ kind: 'compose', id: '*' }]);
-      return { flow: { ...report, outcome: 'changed' }, verdict: UNUSED };
+      return { flow: { ...report, outcome: startedAt }, verdict: UNUSED };
     }
     await hooks?.('submit.after_write_ahead');
     const blob = await body.blob();

@@ -1,10 +1,7 @@
 /** What can be told of a call that failed, in words that are safe to log. */
 import { APIError } from '@anthropic-ai/sdk';
-import { isJsonObject, toStorableText, type CreateFailure } from '@nightshift/agent-core';
+import { isJsonObject, RETRY_AFTER_MS_MAX, toStorableText, type CreateFailure } from '@nightshift/agent-core';
 import type { Exchange } from './exchange.ts';
-
-/** Longest wait that is taken over from a provider, in milliseconds: some have asked for weeks. */
-export const RETRY_AFTER_MAX_MS = 60 * 60 * 1000;
 
 const REASON_CHARS_MAX = 500;
 
@@ -43,7 +40,7 @@ function hasProviderShape(status: number, body: unknown): boolean {
 
 /**
  * The wait that a response asks for (`retry-after-ms`, or `retry-after` in seconds or as a date), in milliseconds
- * from 0 to {@link RETRY_AFTER_MAX_MS}; null when it asks for none that can be read.
+ * from 0 to {@link RETRY_AFTER_MS_MAX}; null when it asks for none that can be read.
  */
 export function retryAfterMsOf(headers: Headers, now: number = Date.now()): number | null {
   const inMs = numberOf(headers.get('retry-after-ms'));
@@ -52,7 +49,7 @@ export function retryAfterMsOf(headers: Headers, now: number = Date.now()): numb
   let wait = inMs ?? (seconds === null ? null : seconds * 1000);
   if (wait === null && given !== null) wait = Date.parse(given) - now;
   if (wait === null || Number.isNaN(wait)) return null;
-  return Math.ceil(Math.min(Math.max(wait, 0), RETRY_AFTER_MAX_MS));
+  return Math.ceil(Math.min(Math.max(wait, 0), RETRY_AFTER_MS_MAX));
 }
 
 function numberOf(text: string | null): number | null {

@@ -15,7 +15,7 @@ import { submitProviderBatch } from '../flows/submit-provider-batch.ts';
 import { sweep } from '../flows/sweep.ts';
 import { createPump, type Pump, type PumpLog } from './pump.ts';
 
-type FlowKind = Exclude<SignalKind, 'accept'> | DueFlow | 'hunt';
+type FlowKind = SignalKind | DueFlow | 'hunt';
 
 const FLOWS: Readonly<
   Record<FlowKind, { readonly flow: (deps: FlowDeps) => Promise<FlowReport>; readonly lanes: number }>

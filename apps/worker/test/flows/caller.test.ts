@@ -318,6 +318,34 @@ describe('a call that needs an approval', () => {
     });
   });
 
+  test('is not made on an approval that comes after the deadline, though nobody has ended the run yet', async () => {
+    const tools = answering(() => 'paid');
+    const worker = house.worker({ tools });
+    const { batch, ids } = await untilAsked(
+      {
+        input: script([{ tool: 'pay' }, { tool: 'pay' }]),
+        tools: ['pay'],
+        tool_rules: APPROVAL,
+        deadline: '2999-01-01T00:00:00Z',
+      },
+      worker,
+    );
+    const [early, late] = ids.map((tool_call_id) => ({ type: 'approval', tool_call_id, approve: true }));
+    expect((await answer(batch, early!)).status).toBe(200);
+    await house.rows(
+      `update run set deadline_at = '2020-01-01T00:00:00Z', overdue_from = '2020-01-01T00:00:00Z'`,
+    );
+    expect(await answer(batch, late!)).toMatchObject({
+      status: 409,
+      body: { detail: expect.stringContaining('its run has passed its deadline') as string },
+    });
+    expect((await answer(batch, early!)).status).toBe(200);
+    await house.drive(worker);
+    expect(tools.asked.map(({ tool_use_id }) => tool_use_id)).toEqual([ids[0]]);
+    expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'failed', stop_reason: 'deadline' }]);
+    await audited();
+  });
+
   test('of a batch that is cancelled never happens; the run ends, and its conversation stays usable', async () => {
     const tools = answering();
     const worker = house.worker({ tools });

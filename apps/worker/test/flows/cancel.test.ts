@@ -2,7 +2,7 @@ import type {} from '../../../../test/global-setup.ts';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
 import { cancelBatch } from '../../src/flows/cancel-batch.ts';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
-import type { FlowDeps, ToolPort } from '../../src/flows/deps.ts';
+import type { FlowDeps, FlowReport, ToolPort } from '../../src/flows/deps.ts';
 import { finishBatch } from '../../src/flows/finish-batch.ts';
 import { ingestResults } from '../../src/flows/ingest-results.ts';
 import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
@@ -245,6 +245,68 @@ test('a provider that ignores the cancel changes nothing but the time', async ()
   await house.drive(worker, { hasten: true, rounds: 2_000 });
   expect(await stateOf(batch)).toBe('cancelled');
   expect((await money()).requests).toBe(3);
+});
+
+/** A look of the cancel flow, whenever the next one is due. */
+async function look(worker: FlowDeps): Promise<FlowReport> {
+  await house.rows('update batch set next_due_at = app_now() where next_due_at > app_now()');
+  return cancelBatch(worker);
+}
+
+/** Nobody has decided anything before the cancel that is not committed yet. */
+const settle = (): Promise<unknown> =>
+  house.rows(`update batch set cancel_requested_at = cancel_requested_at - interval '1 minute'`);
+
+test('a batch of which all is asked for is looked at once a minute, when what was decided before the cancel is in', async () => {
+  house.simulator.control.addRule({ op: 'create', action: { type: 'neverEnds' } });
+  house.simulator.control.addRule({ op: 'cancel', action: { type: 'cancelIgnored' } });
+  const batch = await submitWork();
+  const worker = house.worker();
+  await bringTo('submitted', worker);
+  await house.cancel(batch.id);
+  expect(await look(worker)).toMatchObject({ upstream: 1, again_in_ms: 5_000 });
+  expect(await look(worker)).toMatchObject({ upstream: 0, again_in_ms: 5_000 });
+  await settle();
+  expect(await look(worker)).toMatchObject({ upstream: 0, again_in_ms: 60_000 });
+  const [row] = await house.rows<{ seconds: number }>(
+    'select extract(epoch from next_due_at - app_now())::float8 as seconds from batch',
+  );
+  expect(row!.seconds).toBeGreaterThan(50);
+});
+
+test('a batch of which something may come back unsent is looked at every five seconds, until its runs are cancelled', async () => {
+  house.simulator.control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'dropBefore' } });
+  const batch = await submitWork();
+  const worker = house.worker();
+  await sentInDoubt(worker);
+  await house.cancel(batch.id);
+  await settle();
+  const isState = async (state: string): Promise<boolean> =>
+    (await house.rows('select 1 from provider_batch where state = $1', [state])).length > 0;
+  while (await isState('unknown')) {
+    expect(await look(worker)).toMatchObject({ cancelled: 0, again_in_ms: 5_000 });
+    await house.hasten();
+    await reconcileSubmission(worker);
+  }
+  expect(await isState('building')).toBe(true);
+  expect(await look(worker)).toMatchObject({ cancelled: 0, again_in_ms: 5_000 });
+  expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'withdrawn' });
+  expect(await look(worker)).toMatchObject({ cancelled: 3, state: 'cancelled' });
+});
+
+test('a batch that the provider did not cancel when it was asked is asked for again in five seconds', async () => {
+  house.simulator.control.addRule({ op: 'create', action: { type: 'neverEnds' } });
+  const batch = await submitWork();
+  const worker = house.worker();
+  await bringTo('submitted', worker);
+  await house.cancel(batch.id);
+  await settle();
+  const provider: ProviderPort = {
+    ...worker.provider,
+    cancelBatch: () => Promise.resolve({ outcome: 'not_found' }),
+  };
+  expect(await look({ ...worker, provider })).toMatchObject({ upstream: 0, again_in_ms: 5_000 });
+  expect(await look(worker)).toMatchObject({ upstream: 1, again_in_ms: 5_000 });
 });
 
 test('a cancel that the provider refuses, because the batch has just ended, takes the answers in', async () => {

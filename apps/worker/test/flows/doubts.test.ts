@@ -1,5 +1,6 @@
 import type {} from '../../../../test/global-setup.ts';
 import Anthropic from '@anthropic-ai/sdk';
+import { inTransaction, resumeCredential } from '@nightshift/db';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
 import { cancelBatch } from '../../src/flows/cancel-batch.ts';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
@@ -348,6 +349,47 @@ test('a result that says that nobody pays stops all sending for a while, with it
   house.simulator.control.removeRule(rule);
   await house.drive(worker, { hasten: true });
   expect(await house.runsOf(batch.id)).toMatchObject(batch.run_ids.map(() => ({ stop_reason: 'end_turn' })));
+});
+
+test('a result that is read again pauses nothing once its key is mended', async () => {
+  const { control } = house.simulator;
+  control.configure({ result_order: 'submitted' });
+  control.addRule({
+    op: 'request',
+    match: { contains: 'text 0' },
+    outcome: { type: 'errored', error_type: 'billing_error', message: 'not now' },
+  });
+  control.addRule({ op: 'results', match: { times: 1 }, action: { type: 'dropLines', at: [1] } });
+  await submitTexts(2);
+  const worker = house.worker({
+    settings: { refusal: { ...house.worker().settings.refusal, pause_ms: 600_000 } },
+  });
+  await composeProviderBatch(worker);
+  await submitProviderBatch(worker);
+  await expect
+    .poll(async () => {
+      await pollProviderBatches(worker);
+      return house.rows('select state from provider_batch');
+    })
+    .toEqual([{ state: 'ended' }]);
+  const isPaused = (): Promise<unknown> =>
+    house.rows('select paused_until is not null as paused from credential');
+  let pausedBefore: unknown;
+  const looking: FlowDeps = {
+    ...worker,
+    hooks: async (point) => {
+      if (point === 'ingest.before_commit') pausedBefore = await isPaused();
+    },
+  };
+  expect(await ingestResults(looking)).toMatchObject({ outcome: 'again', applied: 1 });
+  // A worker that ends right after the commit has paused it.
+  expect(pausedBefore).toEqual([{ paused: true }]);
+  expect(await inTransaction(house.database.db, (trx) => resumeCredential(trx, 'default'))).toBe(
+    'a result says billing_error',
+  );
+  await house.hasten();
+  expect(await ingestResults(worker)).toMatchObject({ outcome: 'ingested', applied: 1 });
+  expect(await isPaused()).toEqual([{ paused: false }]);
 });
 
 test('a batch that has not ended an hour after its expiry is an alarm', async () => {

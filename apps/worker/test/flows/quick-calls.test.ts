@@ -7,15 +7,33 @@ import { ingestResults } from '../../src/flows/ingest-results.ts';
 import { QUICK_TOOLS_POLICY_DEFAULT } from '../../src/flows/quick-tools.ts';
 import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
 import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
-import { call, openHouse, type House, type SubmittedBatch, type WorkerParts } from './house.ts';
+import {
+  call,
+  LONG_CHECK,
+  longestStretchOf,
+  openHouse,
+  type House,
+  type SubmittedBatch,
+  type WorkerParts,
+} from './house.ts';
 
 let house: House;
 beforeEach(async () => {
   house = await openHouse(inject('postgresUrl'), {
-    modules: (['none', 'idempotent'] as const).map((side_effects) => ({
-      name: `act_${side_effects}`,
+    modules: (
+      [
+        ['act_none', 'none', {}],
+        ['act_idempotent', 'idempotent', {}],
+        ['act_checked', 'none', LONG_CHECK],
+      ] as const
+    ).map(([name, side_effects, check]) => ({
+      name,
       description: 'Does something.',
-      input_schema: { type: 'object', properties: { what: { type: 'string' } }, required: ['what'] },
+      input_schema: {
+        type: 'object',
+        properties: { what: { type: 'string', ...check } },
+        required: ['what'],
+      },
       side_effects,
       return_char_limit: 1_000,
       timeout_ms: 1_000,
@@ -34,7 +52,7 @@ function submitCalls(runs: readonly Calls[], rules: readonly object[] = []): Pro
     runs.map((calls) => ({
       input: calls.map(([tool, input], index) => call(tool, input, index > 0)).join('\n'),
       blocks: { notes: '' },
-      tools: ['act_none', 'act_idempotent', 'core_memory_append'],
+      tools: ['act_none', 'act_idempotent', 'act_checked', 'core_memory_append'],
       ...(rules.length === 0 ? {} : { tool_rules: rules }),
     })),
   );
@@ -287,6 +305,17 @@ test('calls that hang hold a chunk up for its time alone, and go the ordinary wa
   const states = await statesOf(batch);
   expect(states.filter(({ run, call }) => run === 'ready' && call === 'succeeded')).toHaveLength(3);
   expect(states.filter(({ run, call }) => run === 'acting' && call === 'pending')).toHaveLength(3);
+});
+
+test('calls whose arguments take long to check leave leases their turns to be renewed', async () => {
+  const text = 'x'.repeat(990);
+  const batch = await submitCalls(Array.from({ length: 60 }, () => [['act_checked', { what: text }]]));
+  const { tools } = world();
+  const worker = quickWorker({ tools });
+  expect(await longestStretchOf(() => untilAnswered(worker))).toBeLessThan(0.25);
+  expect(new Set((await statesOf(batch)).map(({ run, call }) => `${run} ${call}`))).toEqual(
+    new Set(['ready succeeded']),
+  );
 });
 
 test('a result that cannot be stored is no fault of the line: its call goes the ordinary way, its neighbours’ too', async () => {

@@ -147,6 +147,62 @@ describe('reverting a batch', () => {
     expect(await blocksOf(agent_id)).toEqual([]);
   });
 
+  describe('of blocks that another batch wrote too', () => {
+    const textOf = async (agentId = ''): Promise<string | undefined> => (await blocksOf(agentId))[0]?.value;
+    const edit = (old_string: string, new_string: string, agent_id?: string): Promise<SubmittedBatch> =>
+      run([
+        {
+          input: memory({ command: 'str_replace', path: 'notes', old_string, new_string }),
+          tools: ['memory'],
+          ...(agent_id === undefined ? { blocks: { notes: old_string } } : { agent_id }),
+        },
+      ]);
+
+    test('takes none of them for undone because the other wrote what stood before it', async () => {
+      const first = await edit('a', 'b');
+      const [agent_id] = first.agent_ids;
+      const second = await edit('b', 'a', agent_id);
+      expect(await revert(first)).toMatchObject({ restored: [], refused: [{ reason: 'edited' }] });
+      expect(await textOf(agent_id)).toBe('a');
+      expect(await revert(second)).toMatchObject({ restored: [{ label: 'notes' }], forced: [], refused: [] });
+      expect(await textOf(agent_id)).toBe('b');
+      expect(await revert(first)).toMatchObject({ restored: [{ label: 'notes' }], forced: [], refused: [] });
+      expect(await textOf(agent_id)).toBe('a');
+      expect(await revert(first)).toMatchObject({ restored: [], refused: [] });
+    });
+
+    test('leaves the write of one that wrote the same words, after it had been reverted', async () => {
+      const first = await edit('a', 'b');
+      const [agent_id] = first.agent_ids;
+      await revert(first);
+      const second = await edit('a', 'b', agent_id);
+      expect(await revert(first)).toMatchObject({ restored: [], refused: [{ reason: 'edited' }] });
+      expect(await textOf(agent_id)).toBe('b');
+      expect(await revert(first, true)).toMatchObject({ forced: [{ label: 'notes' }], refused: [] });
+      expect(await textOf(agent_id)).toBe('a');
+      expect(await revert(second)).toMatchObject({ restored: [], refused: [] });
+    });
+
+    test('restores what one left that ended where it began, and what it restored that was restored', async () => {
+      const first = await edit('a', 'b');
+      const [agent_id = ''] = first.agent_ids;
+      const replace = (old_string: string, new_string: string): string =>
+        memory({ command: 'str_replace', path: 'notes', old_string, new_string });
+      const nil = await run([{ input: [replace('b', 'c'), replace('c', 'b')].join('\n'), agent_id }]);
+      expect(await revert(nil)).toMatchObject({ restored: [], refused: [] });
+      expect(await revert(first)).toMatchObject({ restored: [{ label: 'notes' }], forced: [], refused: [] });
+      await house.rows(
+        `with moved as (update block set head_revision = head_revision + 1 returning id, head_revision)
+         insert into block_revision (block_id, revision, project_id, value, description, char_limit, read_only, based_on)
+         select m.id, m.head_revision, r.project_id, value, description, char_limit, read_only, m.head_revision - 1
+           from moved m join block_revision r on r.block_id = m.id and r.revision = 2`,
+      );
+      expect(await textOf(agent_id)).toBe('b');
+      expect(await revert(first)).toMatchObject({ restored: [{ label: 'notes' }], forced: [], refused: [] });
+      expect(await textOf(agent_id)).toBe('a');
+    });
+  });
+
   test.each([
     ['text', `'by hand'`, 'description', 'char_limit', 'read_only'],
     ['description', 'value', `'by hand'`, 'char_limit', 'read_only'],

@@ -39,11 +39,12 @@ function linesOf(texts: readonly string[], isCut = false): readonly Line[] {
 
 function sort(texts: readonly string[], { isLastPass = true, isCut = false } = {}) {
   const sorted = sortLines(OURS, linesOf(texts, isCut), isLastPass, SHIPPED_PRICES);
+  const entries = [...sorted.entries.values()];
   return {
-    answers: [...sorted.entries.values()].map(({ outcome }) => outcome.kind),
+    answers: entries.map(({ outcome }) => outcome.kind),
     aside: sorted.bad.map(({ line_number, reason }) => `${line_number} ${reason}`),
     cut: sorted.cut,
-    accountTrouble: sorted.accountTrouble,
+    accountTrouble: entries.find((entry) => entry.accountTrouble !== null)?.accountTrouble ?? null,
   };
 }
 

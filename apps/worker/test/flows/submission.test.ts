@@ -1,5 +1,13 @@
 import type {} from '../../../../test/global-setup.ts';
-import { readGauges } from '@nightshift/db';
+import { PAUSE_REASONS } from '@nightshift/agent-core';
+import {
+  type Database,
+  haltCredential,
+  inTransaction,
+  pauseCredential,
+  readGauges,
+  resumeCredential,
+} from '@nightshift/db';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
 import { anthropicProvider } from '../../src/provider/anthropic.ts';
 import type { ProviderPort } from '../../src/provider/port.ts';
@@ -338,6 +346,34 @@ test('nobody else sends under a credential while a create is under way, however 
   await house.hasten();
   expect(await submitProviderBatch(neighbour)).toMatchObject({ outcome: 'submitted' });
 });
+
+test.each([
+  ['a halt', (db: Database) => haltCredential(db, 'default', 'two for one')],
+  ['a rest', (db: Database) => pauseCredential(db, 'default', 60_000, PAUSE_REASONS.unauthorized)],
+] as const)(
+  '%s that comes while a body is encoded is not overtaken by the send, and lasts until it is ended',
+  async (_what, stop) => {
+    const { db } = house.database;
+    await composeTexts(house.worker(), 1);
+    const halted = house.worker({
+      hooks: (point) => (point === 'submit.after_encode' ? stop(db) : undefined),
+    });
+    expect(await submitProviderBatch(halted)).toMatchObject({ outcome: 'put off' });
+    expect(requestsTo('create')).toEqual([]);
+    expect(
+      await house.rows(
+        'select state, failures, lease_owner, next_due_at > app_now() as waits from provider_batch',
+      ),
+    ).toEqual([{ state: 'building', failures: 0, lease_owner: null, waits: true }]);
+    expect(
+      await house.rows('select failures, lease_owner, paused_until > app_now() as paused from credential'),
+    ).toEqual([{ failures: 0, lease_owner: null, paused: true }]);
+    const worker = house.worker();
+    expect(await submitProviderBatch(worker)).toMatchObject({ worked: false });
+    await inTransaction(db, (trx) => resumeCredential(trx, 'default'));
+    expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'submitted' });
+  },
+);
 
 test.each([
   ['rests', `interval '20 seconds'`, [15, 20]],

@@ -10,7 +10,7 @@ import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
 import { runToolCalls } from '../../src/flows/run-tool-calls.ts';
 import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
 import { createLeaseKeeper, type HeldLease } from '../../src/leases/keeper.ts';
-import { call, openHouse, type House, type SubmittedBatch } from './house.ts';
+import { call, LONG_CHECK, longestStretchOf, openHouse, type House, type SubmittedBatch } from './house.ts';
 
 let house: House;
 beforeEach(async () => {
@@ -21,11 +21,16 @@ beforeEach(async () => {
         ['idempotent', 'idempotent', 1_000],
         ['once', 'once', 1_000],
         ['wordy', 'none', 1_000_000],
+        ['checked', 'once', 1_000],
       ] as const
     ).map(([name, side_effects, return_char_limit]) => ({
       name: `act_${name}`,
       description: 'Does something in the world.',
-      input_schema: { type: 'object', properties: { what: { type: 'string' } }, required: ['what'] },
+      input_schema: {
+        type: 'object',
+        properties: { what: { type: 'string', ...(name === 'checked' ? LONG_CHECK : {}) } },
+        required: ['what'],
+      },
       side_effects,
       return_char_limit,
       timeout_ms: 1_000,
@@ -34,7 +39,7 @@ beforeEach(async () => {
 });
 afterEach(() => house.close());
 
-const TOOLS = ['act_none', 'act_idempotent', 'act_once', 'act_wordy'] as const;
+const TOOLS = ['act_none', 'act_idempotent', 'act_once', 'act_wordy', 'act_checked'] as const;
 type Tool = (typeof TOOLS)[number];
 
 /** A run for each list of calls; all calls of a list are made in one step. */
@@ -693,4 +698,18 @@ test('a chunk that ended worker after worker comes back in halves, and a run tha
   }
   expect(done).toEqual([]);
   expect((await house.runsOf(batch.id))[1]).toMatchObject({ state: 'failed', stop_reason: 'poison' });
+});
+
+test('a chunk whose arguments take long to check leaves leases their turns to be renewed', async () => {
+  const texts = Array.from({ length: 40 }, (_, index) => `${index} `.padEnd(990, 'x'));
+  const batch = await submitCalls(texts.map((text) => [['act_checked', text]]));
+  await untilActing();
+  const { tools, done } = world();
+  const worker = house.worker({ tools });
+  const stretch = await longestStretchOf(async () => {
+    expect(await runToolCalls(worker)).toMatchObject({ calls: 40, ended: 0 });
+  });
+  expect(stretch).toBeLessThan(0.25);
+  expect(timesDone(done)).toEqual(Object.fromEntries(texts.map((text) => [text, 1])));
+  expect(await house.runsOf(batch.id)).toMatchObject(texts.map(() => ({ state: 'ready' })));
 });

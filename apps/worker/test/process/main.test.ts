@@ -1,6 +1,9 @@
 import type {} from '../../../../test/global-setup.ts';
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { openTestDatabase } from '@nightshift/db/testing';
 import { expect, inject, test } from 'vitest';
 
@@ -29,5 +32,53 @@ test('a database or a queue that cannot be used ends a worker in the sentence of
     expect(start({ DATABASE_URL: database.url })).toEqual(refusal(/node scripts\/migrate\.ts/));
   } finally {
     await database.close();
+  }
+}, 60_000);
+
+test('request bodies that cannot be read end a worker in one line', async () => {
+  const database = await openTestDatabase(inject('postgresUrl'));
+  const dir = await mkdtemp(join(tmpdir(), 'nightshift-worker-'));
+  try {
+    await writeFile(join(dir, 'bodies'), '');
+    const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN], {
+      encoding: 'utf8',
+      env: {
+        PATH: process.env.PATH,
+        ANTHROPIC_API_KEY: 'test-key',
+        DATA_DIR: dir,
+        DATABASE_URL: database.url,
+      },
+    });
+    expect([status, stdout]).toEqual([1, '']);
+    expect(stderr).toMatch(/^\{.*"msg":"cannot start: ENOTDIR[^\n]*\n$/);
+  } finally {
+    await database.close();
+    await rm(dir, { recursive: true, force: true });
+  }
+}, 60_000);
+
+test('a worker that is stopped while its database is gone says so in its log, and ends', async () => {
+  const database = await openTestDatabase(inject('postgresUrl'));
+  const dir = await mkdtemp(join(tmpdir(), 'nightshift-worker-'));
+  const worker = spawn(process.execPath, [MAIN], {
+    env: { PATH: process.env.PATH, ANTHROPIC_API_KEY: 'test-key', DATA_DIR: dir, DATABASE_URL: database.url },
+  });
+  try {
+    let shown = '';
+    for (const stream of [worker.stdout, worker.stderr])
+      stream.setEncoding('utf8').on('data', (text: string) => (shown += text));
+    await expect.poll(() => shown).toContain('worker is at work');
+    await database.close();
+    const ended = once(worker, 'close');
+    worker.kill('SIGTERM');
+    expect(await ended).toEqual([1, null]);
+    const lines = shown.trimEnd().split('\n');
+    expect(lines.map((line) => (JSON.parse(line) as { msg: string }).msg)).toEqual(
+      expect.arrayContaining(['the stop failed; leases run out by themselves', 'worker has stopped']),
+    );
+  } finally {
+    worker.kill('SIGKILL');
+    await database.close().catch(() => undefined);
+    await rm(dir, { recursive: true, force: true });
   }
 }, 60_000);

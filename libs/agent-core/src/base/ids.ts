@@ -12,8 +12,6 @@ import { hex32 } from './hex.ts';
 export type WirePrefix =
   'agent' | 'block' | 'tool' | 'message' | 'run' | 'step' | 'job' | 'batch_item' | 'conversation' | 'user';
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
-
 /** Bits of a run's uuid that must be zero: 16 for the step number, 8 for the attempt. */
 export const RUN_FREE_BITS = 24;
 /** Bits of a conversation's uuid that must be zero: 24 for the message number, 7 for the item within a message. */
@@ -23,21 +21,9 @@ export const STEP_NUMBER_MAX = 0xffff;
 export const ATTEMPT_MAX = 0xff;
 export const MESSAGE_SEQ_MAX = 0xff_ffff;
 
-/** True for a lower-case RFC 9562 uuid, with dashes. */
-export function isUuid(text: string): boolean {
-  return UUID.test(text);
-}
-
 /** `agent`, uuid → `agent-<uuid>`. */
 export function toWireId(prefix: WirePrefix, uuid: string): string {
   return `${prefix}-${uuid}`;
-}
-
-/** The uuid of a wire id, or null when the text is not an id of that prefix. */
-export function fromWireId(prefix: WirePrefix, wireId: string): string | null {
-  if (!wireId.startsWith(`${prefix}-`)) return null;
-  const uuid = wireId.slice(prefix.length + 1);
-  return isUuid(uuid) ? uuid : null;
 }
 
 function low32(uuid: string): number {

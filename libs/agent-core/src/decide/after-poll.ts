@@ -5,9 +5,9 @@ export interface RemoteFacts {
 }
 
 export interface PollPolicy {
-  /** Milliseconds between two looks at a batch. */
+  /** Milliseconds between two looks at a batch in its first hour. */
   readonly poll_interval_ms: number;
-  /** Milliseconds between two looks once it is older than an hour. */
+  /** Milliseconds between two looks after that. */
   readonly poll_interval_ms_max: number;
   /** Milliseconds for which "no such batch" is believed to be lag. The provider has answered so for minutes. */
   readonly missing_grace_ms: number;

@@ -19,8 +19,8 @@ export const REFUSAL_POLICY_DEFAULT: RefusalPolicy = {
   refusals_max: 12,
 };
 
-/** Milliseconds of a `Retry-After` that are believed. */
-const RETRY_AFTER_MS_MAX = 3_600_000;
+/** Milliseconds of a `Retry-After` that are believed: some providers have asked for weeks. */
+export const RETRY_AFTER_MS_MAX = 3_600_000;
 
 export type RefusalDecision =
   /** Halve it: one of its requests is the cause. */

@@ -1,6 +1,7 @@
-import { isRunEnded, type RunState } from '../machine/run.ts';
+import { isRunEnded } from '../machine/run.ts';
 import type { ToolOutcome } from '../model/tool.ts';
 import { capResult } from '../tools/results.ts';
+import type { RunFacts } from './decision.ts';
 
 /** A call that awaits the caller, or did. */
 export interface AwaitedCall {
@@ -29,10 +30,11 @@ export interface TakenAnswer {
 
 /**
  * What to do with a caller's answer: take it; `repeat` for one that was taken before, which changes nothing; or why it
- * cannot be. The first answer stands: nobody can take back what a run has gone on with.
+ * cannot be. The first answer stands: nobody can take back what a run has gone on with. After the deadline none is taken, whether or
+ * not the run has been ended yet.
  */
 export function decideCallerAnswer(
-  runState: RunState,
+  run: Pick<RunFacts, 'state' | 'is_overdue'>,
   call: AwaitedCall,
   answer: CallerAnswer,
   sha256: string,
@@ -46,8 +48,13 @@ export function decideCallerAnswer(
   if (answer_sha256 === sha256) return { kind: 'repeat' };
   if (answer_sha256 !== null)
     return refuse('conflict', `The call of '${tool_name}' has been answered otherwise before.`);
-  if (runState !== 'requires_action' || !call.is_present) {
-    const why = isRunEnded(runState) ? 'has ended' : 'is being ended';
+  const isAwaited = run.state === 'requires_action' && call.is_present;
+  if (!isAwaited || run.is_overdue === true) {
+    const why = isAwaited
+      ? 'has passed its deadline'
+      : isRunEnded(run.state)
+        ? 'has ended'
+        : 'is being ended';
     return refuse('conflict', `The call of '${tool_name}' awaits no answer any more: its run ${why}.`);
   }
   if (answer.kind === 'deny') {

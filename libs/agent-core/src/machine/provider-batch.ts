@@ -51,7 +51,7 @@ export const providerBatchMachine: Machine<ProviderBatchState, ProviderBatchEven
     submitted: {
       meaning: 'The provider has it under provider_id.',
       next: 'The poll flow.',
-      wakes: 'next_due_at, the poll interval; at most the provider window.',
+      wakes: 'next_due_at, the poll interval, which is longer after an hour; at most the provider window.',
     },
     ended: {
       meaning: 'The provider has finished; results are waiting to be streamed.',
@@ -77,7 +77,7 @@ export const providerBatchMachine: Machine<ProviderBatchState, ProviderBatchEven
     cancelling: {
       meaning: 'The provider was asked to cancel it and still finishes what it had begun.',
       next: 'The poll flow.',
-      wakes: 'next_due_at, the poll interval.',
+      wakes: 'next_due_at, the poll interval, which is longer after an hour.',
     },
     orphan_paid: {
       meaning:

@@ -22,33 +22,31 @@ const args = z
 /** Tools that one rule may name at most; an agent has no more. */
 const NAMED_MAX = 500;
 
-function ruleSchema(namedMax: number) {
+function ruleSchema(namedMax: number, object: typeof z.strictObject) {
   return z.discriminatedUnion('type', [
-    z.object({ type: z.literal('run_first'), ...common, args }),
-    z.object({ type: z.literal('exit_loop'), ...common }),
-    z.object({ type: z.literal('continue_loop'), ...common }),
-    z
-      .object({
-        type: z.literal('constrain_child_tools'),
-        ...common,
-        children: listOf(toolName, namedMax),
-        child_arg_nodes: listOf(z.object({ name: toolName, args }), namedMax)
-          .nullish()
-          .transform((nodes) => nodes ?? null),
-      })
-      .superRefine(({ children, child_arg_nodes }, context) => {
-        const named = new Set(children);
-        for (const [index, node] of (child_arg_nodes ?? []).entries()) {
-          if (named.has(node.name)) continue;
-          context.addIssue({
-            code: 'custom',
-            path: ['child_arg_nodes', index, 'name'],
-            message: `'${node.name}' is not one of the children`,
-          });
-        }
-      }),
-    z.object({ type: z.literal('parent_last_tool'), ...common, children: listOf(toolName, namedMax) }),
-    z.object({
+    object({ type: z.literal('run_first'), ...common, args }),
+    object({ type: z.literal('exit_loop'), ...common }),
+    object({ type: z.literal('continue_loop'), ...common }),
+    object({
+      type: z.literal('constrain_child_tools'),
+      ...common,
+      children: listOf(toolName, namedMax),
+      child_arg_nodes: listOf(object({ name: toolName, args }), namedMax)
+        .nullish()
+        .transform((nodes) => nodes ?? null),
+    }).superRefine(({ children, child_arg_nodes }, context) => {
+      const named = new Set(children);
+      for (const [index, node] of (child_arg_nodes ?? []).entries()) {
+        if (named.has(node.name)) continue;
+        context.addIssue({
+          code: 'custom',
+          path: ['child_arg_nodes', index, 'name'],
+          message: `'${node.name}' is not one of the children`,
+        });
+      }
+    }),
+    object({ type: z.literal('parent_last_tool'), ...common, children: listOf(toolName, namedMax) }),
+    object({
       type: z.literal('conditional'),
       ...common,
       default_child: toolName.nullish().transform((name) => name ?? null),
@@ -61,16 +59,16 @@ function ruleSchema(namedMax: number) {
         .nullish()
         .transform((value) => value ?? false),
     }),
-    z.object({ type: z.literal('max_count_per_step'), ...common, max_count_limit: z.int().min(1) }),
-    z.object({ type: z.literal('required_before_exit'), ...common }),
-    z.object({ type: z.literal('requires_approval'), ...common }),
+    object({ type: z.literal('max_count_per_step'), ...common, max_count_limit: z.int().min(1) }),
+    object({ type: z.literal('required_before_exit'), ...common }),
+    object({ type: z.literal('requires_approval'), ...common }),
   ]);
 }
 
-/** One tool rule as JSON, in the shapes that Letta knows. Parsed, it has all its fields, absent ones as null. */
-export const toolRuleSchema = ruleSchema(NAMED_MAX);
-/** A rule that was taken once, whatever its size: an agent that had it goes on. */
-const storedRuleSchema = ruleSchema(Infinity);
+/** One tool rule as JSON, in the shapes that Letta knows, without other fields. Parsed, it has all of its own, absent ones as null. */
+export const toolRuleSchema = ruleSchema(NAMED_MAX, z.strictObject);
+/** A rule that was taken once, whatever its size and what else it holds: an agent that had it goes on. */
+const storedRuleSchema = ruleSchema(Infinity, z.object);
 
 /** A tool rule with all its fields. */
 export type ToolRule = z.output<typeof toolRuleSchema>;
@@ -81,6 +79,8 @@ export type RuleOf<Type extends ToolRule['type']> = Extract<ToolRule, { readonly
 export interface ParsedRules {
   /** In the order given, each once. */
   readonly rules: readonly ToolRule[];
+  /** In the order given, equal ones too, so that a rule is named by its place. */
+  readonly given: readonly ToolRule[];
   readonly problems: readonly FieldError[];
 }
 
@@ -90,6 +90,7 @@ export interface ParsedRules {
  */
 export function parseToolRules(input: readonly unknown[], at = '/tool_rules'): ParsedRules {
   const rules = new Map<string, ToolRule>();
+  const given: ToolRule[] = [];
   const problems: FieldError[] = [];
   for (const [index, entry] of input.entries()) {
     const parsed = storedRuleSchema.safeParse(entry);
@@ -100,10 +101,11 @@ export function parseToolRules(input: readonly unknown[], at = '/tool_rules'): P
       }
       continue;
     }
+    given.push(parsed.data);
     const key = identityOf(parsed.data);
     if (!rules.has(key)) rules.set(key, parsed.data);
   }
-  return { rules: [...rules.values()], problems };
+  return { rules: [...rules.values()], given, problems };
 }
 
 /** Equal for rules that Letta holds to be equal; arguments count too, or one of two rules would lose its own. */

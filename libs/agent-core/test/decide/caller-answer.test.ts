@@ -6,6 +6,7 @@ const decide = (
   answer: CallerAnswer,
   rest: Partial<AwaitedCall> = {},
   state: RunState = 'requires_action',
+  is_overdue = false,
 ): ReturnType<typeof decideCallerAnswer> => {
   const call: AwaitedCall = {
     tool_name: 'pay',
@@ -15,7 +16,7 @@ const decide = (
     return_char_limit: 10,
     ...rest,
   };
-  return decideCallerAnswer(state, call, answer, 'sha');
+  return decideCallerAnswer({ state, is_overdue }, call, answer, 'sha');
 };
 const result = (ok: boolean, text: string): CallerAnswer => ({
   kind: 'result',
@@ -79,5 +80,15 @@ describe('an answer of the caller', () => {
     });
     expect(decide({ kind: 'approve' }, {}, 'acting')).toMatchObject({ problem: 'conflict' });
     expect(decide({ kind: 'approve' }, { is_present: false })).toMatchObject({ problem: 'conflict' });
+  });
+
+  test('comes too late for a run that has passed its deadline, unless it was taken before', () => {
+    expect(decide({ kind: 'approve' }, {}, 'requires_action', true)).toMatchObject({
+      problem: 'conflict',
+      message: "The call of 'pay' awaits no answer any more: its run has passed its deadline.",
+    });
+    expect(decide({ kind: 'approve' }, { answer_sha256: 'sha' }, 'requires_action', true)).toEqual({
+      kind: 'repeat',
+    });
   });
 });

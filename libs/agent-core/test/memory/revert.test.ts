@@ -7,6 +7,7 @@ const written: RevertFacts = {
   writes: 2,
   is_as_written: true,
   is_as_before: false,
+  is_anothers: false,
   is_deleted: false,
 };
 const made = { ...written, first: 1 };
@@ -25,6 +26,18 @@ test.each<[string, RevertFacts, RevertDecision, RevertDecision['kind']]>([
     { ...written, is_as_written: false, is_as_before: true },
     { kind: 'none' },
     'none',
+  ],
+  [
+    'another batch wrote what stood before it',
+    { ...written, is_as_written: false, is_as_before: true, is_anothers: true },
+    { kind: 'refuse', reason: 'edited' },
+    'restore',
+  ],
+  [
+    'another batch wrote the same words',
+    { ...written, is_anothers: true },
+    { kind: 'refuse', reason: 'edited' },
+    'restore',
   ],
   ['it was deleted', { ...written, is_deleted: true }, { kind: 'refuse', reason: 'deleted' }, 'refuse'],
   [

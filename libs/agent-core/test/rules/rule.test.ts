@@ -44,7 +44,7 @@ describe('reading tool rules', () => {
 
   test('what was read reads again as the same', () => {
     const rules = makeRules(first('a', { x: 1 }), child('a', 'b'), conditional('a', { '1': 'b' }));
-    expect(parseToolRules(rules)).toEqual({ rules, problems: [] });
+    expect(parseToolRules(rules)).toEqual({ rules, given: rules, problems: [] });
   });
 
   test.each<[string, unknown, string, RegExp]>([
@@ -95,6 +95,20 @@ describe('reading tool rules', () => {
     expect(parseToolRules([stored]).problems).toEqual([]);
   });
 
+  test.each<[string, Record<string, unknown>, (string | number)[]]>([
+    ['a rule', { ...first('a'), arguments: { x: 1 } }, []],
+    [
+      'the arguments of a rule',
+      { ...child('a', 'b'), child_arg_nodes: [{ name: 'b', arguments: { x: 1 } }] },
+      ['child_arg_nodes', 0],
+    ],
+  ])('a caller may not misspell a field of %s, and what is stored may hold more', (_what, rule, path) => {
+    const { error } = toolRuleSchema.safeParse(rule);
+    expect(error?.issues).toMatchObject([{ code: 'unrecognized_keys', keys: ['arguments'], path }]);
+    const { rules, problems } = parseToolRules([rule]);
+    expect([problems, JSON.stringify(rules).includes('arguments')]).toEqual([[], false]);
+  });
+
   test('the path of a problem begins where the caller says', () => {
     expect(parseToolRules([terminal('a'), {}], '/agents/3/rules').problems[0]?.path).toBe(
       '/agents/3/rules/1/type',
@@ -117,6 +131,7 @@ describe('reading tool rules', () => {
       first('a'),
       first('a'),
     ];
+    expect(parseToolRules(twice).given).toHaveLength(twice.length);
     expect(makeRules(...twice).map((rule) => rule.type)).toEqual([
       'exit_loop',
       'constrain_child_tools',

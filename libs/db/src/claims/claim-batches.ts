@@ -11,6 +11,8 @@ export interface ClaimedBatch {
   readonly total: number;
   readonly lease_epoch: number;
   readonly taken_over_from: string | null;
+  /** Milliseconds since it was asked to stop; null where it was not. */
+  readonly stopping_ms: number | null;
 }
 
 /**
@@ -35,7 +37,8 @@ export async function claimDueBatches(
        set ${leasedTo(claimant)}
       from due
      where b.id = due.id
-    returning b.id, b.state, b.total, b.lease_epoch, due.holder as taken_over_from
+    returning b.id, b.state, b.total, b.lease_epoch, due.holder as taken_over_from,
+              (extract(epoch from app_now() - b.cancel_requested_at) * 1000)::float8 as stopping_ms
   `.execute(db);
   return rows;
 }

@@ -1,4 +1,3 @@
-import { checkRulesFit, NightshiftError, parseToolRules } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import { newConversationId, newRunId, type Tx } from '../connect.ts';
 import { keepAgents } from '../locks/lock-agent.ts';
@@ -9,7 +8,7 @@ import { uuidArray } from '../uuid-array.ts';
 import { insertAccepted, type PlannedRun } from './accepted-rows.ts';
 import { freezeDefinitions, type FrozenAgent } from './freeze-definitions.ts';
 import type { NewBatch, NewRun } from './new-batch.ts';
-import { assertAgentsExist, distinctWishes, pathOf, wishesOf } from './run-wishes.ts';
+import { assertAgentsExist, assertDefinitionsFit, distinctWishes, wishesOf } from './run-wishes.ts';
 
 /** What an accept did. */
 export interface AcceptedBatch {
@@ -40,7 +39,16 @@ export async function acceptBatch(trx: Tx, projectId: string, batch: NewBatch): 
   const frozen = await freezeDefinitions(trx, projectId, distinctWishes(wishes));
   assertAgentsExist(batch, wishes, frozen);
   const agents = wishes.map(({ key }) => frozen.get(key) as FrozenAgent);
-  await assertDefinitionsFit(trx, batch, agents);
+  const doubtful = agents.filter((agent) => agent.has_rules || agent.has_client_tools);
+  const definitions = new Map(
+    (await readDefinitions(trx, [...new Set(doubtful.map(({ definition_id }) => definition_id))])).map(
+      (definition) => [definition.id, definition],
+    ),
+  );
+  assertDefinitionsFit(
+    batch,
+    agents.map(({ definition_id }) => definitions.get(definition_id)),
+  );
   const shared = new Set(
     agents
       .filter((_, ordinal) => batch.runs[ordinal]?.isolated !== true)
@@ -59,29 +67,6 @@ export async function acceptBatch(trx: Tx, projectId: string, batch: NewBatch): 
   const ready = plan.filter((run) => run.first_seq !== null).length;
   const models = agents.map(({ model }) => model);
   return { run_ids: plan.map((run) => run.id), models, ready, queued: plan.length - ready };
-}
-
-/**
- * An agent may have lost a tool since its rules were checked, and a client tool may have the name of one of its own: better
- * refused than paid for.
- */
-async function assertDefinitionsFit(trx: Tx, batch: NewBatch, agents: readonly FrozenAgent[]): Promise<void> {
-  const doubtful = agents.filter((agent) => agent.has_rules || agent.has_client_tools);
-  const definitions = await readDefinitions(trx, [...new Set(doubtful.map((agent) => agent.definition_id))]);
-  for (const { id, tool_rules, tools } of definitions) {
-    const [problem] = checkRulesFit(parseToolRules(tool_rules).rules, tools);
-    const twin = tools.find(({ name }, place) => tools.findIndex((tool) => tool.name === name) < place);
-    if (problem === undefined && twin === undefined) continue;
-    const index = agents.findIndex((agent) => agent.definition_id === id);
-    const path = `${pathOf(batch, index)}/${problem === undefined ? 'client_tools' : 'agent_id'}`;
-    const message =
-      problem === undefined
-        ? `has a second tool '${twin?.name ?? ''}': the agent has one of that name.`
-        : `has tool rules that it cannot run by: ${problem.path}: ${problem.message}`;
-    throw new NightshiftError('validation_failed', `${path} ${message} Nothing was stored.`, {
-      fields: [{ path, message }],
-    });
-  }
 }
 
 interface ConversationState {

@@ -12,15 +12,19 @@ export interface FinishFacts {
   readonly completed_runs: number;
 }
 
-/** Locks a batch under its lease and counts its open runs and its completed ones. */
+/** Locks a batch under its lease, then counts its open runs and its completed ones. Throws `fenced`. */
 export async function lockForFinish(trx: Tx, lease: Lease): Promise<FinishFacts> {
+  const locked = await sql`
+    select 1 from batch where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} for update
+  `.execute(trx);
+  // A statement sees what was committed before it began: one that waited for the lock would count what stood before it waited.
   const { rows } = await sql<FinishFacts>`
     select b.state, b.total, ${OPEN_RUNS} as open_runs,
            (select coalesce(sum(completed), 0)::int from batch_tally where batch_id = b.id) as completed_runs
-      from batch b where b.id = ${lease.id}::uuid and b.lease_epoch = ${lease.epoch} for update
+      from batch b where b.id = ${lease.id}::uuid
   `.execute(trx);
   const row = rows[0];
-  if (row === undefined) throw fenced(lease);
+  if (locked.rows.length === 0 || row === undefined) throw fenced(lease);
   return row;
 }
 

@@ -35,10 +35,10 @@ interface WrittenBlock extends RevertFacts, RevertedBlock {}
 
 /**
  * Takes all changes back that a batch made to blocks: texts, labels, new blocks and given up ones. A block that no longer
- * holds what the batch left, or that others wrote between its writes, is left alone and reported, its label included, and so
- * is a label that others have given since; unless `force`. The texts come back as new revisions, so this can be taken back
- * too. What is still held for review was never in force, and stays held. Throws `not_found`, and `batch_running` for a batch
- * that has not ended.
+ * holds what the batch left, that another batch wrote last, or that others wrote between its writes, is left alone and
+ * reported, its label included, and so is a label that others have given since; unless `force`. The texts come back as new
+ * revisions, so this can be taken back too. What is still held for review was never in force, and stays held. Throws
+ * `not_found`, and `batch_running` for a batch that has not ended.
  *
  * Locks the batch, then the agents and the blocks concerned, in id order. A few statements, whatever the
  * number of blocks. Index: `block_revision_by_batch`, `block_event_by_batch`.
@@ -113,7 +113,15 @@ async function readWritten(trx: Tx, batchId: string): Promise<readonly WrittenBl
            head.value = left_so.value and head.description is not distinct from left_so.description
              and head.char_limit = left_so.char_limit and head.read_only = left_so.read_only as is_as_written,
            coalesce(head.value = before.value and head.description is not distinct from before.description, false)
-             as is_as_before
+             as is_as_before,
+           -- A batch that ended where it began has written nothing.
+           coalesce(head.batch_id <> ${batchId} and not exists (
+             select from block_revision found
+              where found.block_id = b.id and found.value = head.value
+                and found.description is not distinct from head.description
+                and found.revision = (select min(revision) - 1 from block_revision theirs
+                                       where theirs.block_id = b.id and theirs.batch_id = head.batch_id)), false)
+             as is_anothers
       from mine m
       join block b on b.id = m.block_id
       join block_revision head on head.block_id = b.id and head.revision = b.head_revision

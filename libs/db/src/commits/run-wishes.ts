@@ -1,4 +1,10 @@
-import { NightshiftError, type ToolDefinition } from '@nightshift/agent-core';
+import {
+  checkRulesFit,
+  NightshiftError,
+  parseToolRules,
+  type Definition,
+  type ToolDefinition,
+} from '@nightshift/agent-core';
 import type { Added, DefinitionWish } from '../reads/agent-definitions.ts';
 import { storableJson } from './json-rows.ts';
 import type { NewBatch, NewRun } from './new-batch.ts';
@@ -23,8 +29,36 @@ export function assertAgentsExist(
   });
 }
 
+/**
+ * Throws `validation_failed`, naming the request, for one that could not make its first call: its agent may have lost a tool since
+ * its rules were checked, and a client tool may have the name of one of its own. Better refused than paid for. `definitions` are
+ * those of the runs, in their order; one that is left out fits.
+ */
+export function assertDefinitionsFit(
+  batch: Pick<NewBatch, 'shared_path'>,
+  definitions: readonly (Pick<Definition, 'id' | 'tool_rules' | 'tools'> | undefined)[],
+): void {
+  const checked = new Set<string>();
+  for (const [index, definition] of definitions.entries()) {
+    if (definition === undefined || checked.has(definition.id)) continue;
+    const { id, tool_rules, tools } = definition;
+    checked.add(id);
+    const [problem] = checkRulesFit(parseToolRules(tool_rules).given, tools);
+    const twin = tools.find(({ name }, place) => tools.findIndex((tool) => tool.name === name) < place);
+    if (problem === undefined && twin === undefined) continue;
+    const path = `${pathOf(batch, index)}/${problem === undefined ? 'client_tools' : 'agent_id'}`;
+    const message =
+      problem === undefined
+        ? `has a second tool '${twin?.name ?? ''}': the agent, or the request itself, has one of that name.`
+        : `has tool rules that it cannot run by: ${problem.path}: ${problem.message}`;
+    throw new NightshiftError('validation_failed', `${path} ${message} Nothing was stored.`, {
+      fields: [{ path, message }],
+    });
+  }
+}
+
 /** Where in the body a request stands. */
-export function pathOf({ shared_path }: Pick<NewBatch, 'shared_path'>, index: number): string {
+function pathOf({ shared_path }: Pick<NewBatch, 'shared_path'>, index: number): string {
   return shared_path ?? `/requests/${index}`;
 }
 

@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import type { Lease } from '../claims/lease.ts';
 import type { Tx } from '../connect.ts';
 
 /**
@@ -13,4 +14,17 @@ export async function lockPauseMs(trx: Tx, name: string, msMax: number): Promise
        for share of credential
   `.execute(trx);
   return rows[0]?.ms ?? 0;
+}
+
+/**
+ * True when a credential is still the caller's and has not been halted or paused since it was claimed: a claim clears what is
+ * over. Locks it for share, before any batch: a halt or pause that comes later waits for the caller's commit.
+ */
+export async function lockUsable(trx: Tx, lease: Lease): Promise<boolean> {
+  const { rows } = await sql`
+    select 1 from credential
+     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and coalesce(paused_until, '-infinity') <= app_now()
+       for share
+  `.execute(trx);
+  return rows.length > 0;
 }

@@ -21,6 +21,7 @@ import * as shownLabels from './0016-shown-labels.ts';
 import * as idle from './0017-idle.ts';
 import * as untried from './0018-untried.ts';
 import * as resets from './0019-resets.ts';
+import * as openBatches from './0020-open.ts';
 
 /** Every migration, by name, in order. Imported, not globbed: type stripping and bundling both see them. */
 export const MIGRATIONS: Readonly<Record<string, Migration>> = {
@@ -43,6 +44,7 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0017_idle': idle,
   '0018_untried': untried,
   '0019_resets': resets,
+  '0020_open': openBatches,
 };
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...MIGRATIONS }) };

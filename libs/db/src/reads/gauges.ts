@@ -15,7 +15,10 @@ export interface Gauges {
   readonly pauses: readonly PauseCause[];
 }
 
-/** Reads the gauges. Provider batches that have ended for good are left out: there may be millions. */
+/**
+ * Reads the gauges. Batches and provider batches that have ended for good are left out: there may be millions. Index: batch_open
+ * and those of what is due.
+ */
 export async function readGauges(db: Database): Promise<Gauges> {
   const { rows } = await sql<Omit<Gauges, 'pauses'> & { readonly pause_reasons: readonly string[] }>`
     select coalesce((select json_agg(b) from (

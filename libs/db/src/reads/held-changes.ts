@@ -1,3 +1,4 @@
+import type { RunState, StopReason } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
 import { readCutPage, type Listed } from './cut-page.ts';
@@ -18,6 +19,9 @@ export interface HeldChangeRow {
   readonly value_before: string | null;
   readonly base_revision: number | null;
   readonly run_id: string;
+  readonly custom_id: string | null;
+  readonly run_state: RunState;
+  readonly stop_reason: StopReason | null;
   readonly created_at: Date;
   readonly settled_at: Date | null;
 }
@@ -29,7 +33,7 @@ export interface HeldChangeFilter {
   readonly block_id: string | null;
 }
 
-/** A page of the held changes of a batch, by the ids of the blocks that hold them. Index: `held_change_by_draft`. */
+/** A page of the held changes of a batch, by the ids of the blocks that hold them. Index: `held_change_by_draft`, primary keys. */
 export async function listHeldChanges(
   db: Database,
   batchId: string,
@@ -50,9 +54,11 @@ export async function listHeldChanges(
     sql`
     select h.draft_id, h.agent_id, case when h.base_revision is not null then h.block_id end as block_id, h.kind, h.state,
            d.label, h.base_label as label_before, n.description, o.description as description_before, n.value,
-           o.value as value_before, h.base_revision, h.run_id, h.created_at, h.settled_at
+           o.value as value_before, h.base_revision, h.run_id, r.custom_id, r.state as run_state, r.stop_reason, h.created_at,
+           h.settled_at
       from held_change h
       join block d on d.id = h.draft_id
+     cross join lateral (select custom_id, state, stop_reason from run where id = h.run_id offset 0) r
       join block_revision n on n.block_id = d.id and n.revision = d.head_revision
       left join block_revision o on o.block_id = h.block_id and o.revision = h.base_revision
      where h.batch_id = ${batchId} and ${beyond(page.after, isAscending)} and ${beyond(page.before, !isAscending)}

@@ -10,10 +10,12 @@ import {
   claimProviderBatch,
   claimToolsChunk,
   commitPutOff,
+  DEFAULT_PROJECT_ID,
   haltCredential,
   holdLease,
   inTransaction,
   lockPauseMs,
+  lockUsable,
   newId,
   pauseCredential,
   readPausedCredentials,
@@ -22,13 +24,23 @@ import {
   releaseLease,
   resumeCredential,
   renewLeases,
+  sealReadyRuns,
   type Claimant,
   type Database,
   type Lease,
   type LeasedTable,
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
-import { ALICE, BOB, gate, later, leaseOf, untilSomebodyWaits } from '../worker-commits/night-shift.ts';
+import {
+  acceptBareFleet,
+  ALICE,
+  BOB,
+  gate,
+  later,
+  leaseOf,
+  newNonce,
+  untilSomebodyWaits,
+} from '../worker-commits/night-shift.ts';
 
 let database: TestDatabase;
 let db: Database;
@@ -500,6 +512,26 @@ describe('a credential', () => {
     expect(await inTransaction(db, (trx) => lockPauseMs(trx, 'default', 60_000))).toBe(0);
   });
 
+  test('may be sent under until it is halted or taken over: a halt waits for whoever has looked', async () => {
+    const lease = await claimCredential(db, 'default', ALICE);
+    const mayUse = (of: Lease): Promise<boolean> => inTransaction(db, (trx) => lockUsable(trx, of));
+    expect(await mayUse({ ...lease!, epoch: lease!.epoch - 1 })).toBe(false);
+    const [looked, committed] = [gate(), gate()];
+    const looking = inTransaction(db, async (trx) => {
+      const usable = await lockUsable(trx, lease!);
+      looked.open();
+      await committed.opened;
+      return usable;
+    });
+    await looked.opened;
+    const halting = haltCredential(db, 'default', 'two for one');
+    await untilSomebodyWaits(db);
+    committed.open();
+    expect(await looking).toBe(true);
+    await halting;
+    expect(await mayUse(lease!)).toBe(false);
+  });
+
   test('asked for by many at once is given to one, and nobody waits', async () => {
     const [claimed, committed] = [gate(), gate()];
     const alice = inTransaction(db, async (trx) => {
@@ -520,6 +552,23 @@ describe('a credential', () => {
       Array.from({ length: 8 }, () => later(db, EXPIRED_MS, (trx) => claimCredential(trx, 'default', BOB))),
     );
     expect(winners.filter((lease) => lease !== null).length).toBeLessThanOrEqual(1);
+  });
+
+  test('is given while others seal for it', async () => {
+    await acceptBareFleet(db, 1);
+    const batch = { id: newId(), project_id: DEFAULT_PROJECT_ID, credential: 'default', nonce: newNonce() };
+    const [sealed, committed] = [gate(), gate()];
+    const sealing = inTransaction(db, async (trx) => {
+      const { requests } = await sealReadyRuns(trx, batch, 10);
+      sealed.open();
+      await committed.opened;
+      return requests;
+    });
+    await sealed.opened;
+    const lease = await claimCredential(db, 'default', ALICE);
+    committed.open();
+    expect(await sealing).toBe(1);
+    expect(lease).not.toBeNull();
   });
 });
 

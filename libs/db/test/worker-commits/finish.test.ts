@@ -134,6 +134,26 @@ describe('the end of a batch', () => {
     expect(await finish()).toBe('completed');
   });
 
+  test('is seen by a look that had to wait for whoever marked it', async () => {
+    const fleet = await acceptFleet(db, 1);
+    await sql`update batch set next_due_at = app_now()`.execute(db);
+    const lease = await sealAndEnd(db);
+    const [claimed] = await claimDueBatches(db, ['running'], 1, ALICE);
+    const [marked, committed] = [gate(), gate()];
+    const marking = inTransaction(db, async (trx) => {
+      await sql`select 1 from batch where id = ${fleet.id}::uuid for no key update`.execute(trx);
+      marked.open();
+      await committed.opened;
+    });
+    await marked.opened;
+    const looking = inTransaction(db, (trx) => lockForFinish(trx, leaseOf('batch', claimed!)));
+    await untilSomebodyWaits(db);
+    await ingest(db, lease, DONE);
+    committed.open();
+    await marking;
+    expect(await looking).toMatchObject({ open_runs: 0, completed_runs: 1 });
+  });
+
   test('is failed when no run completed', async () => {
     const fleet = await acceptFleet(db, 2);
     await ingest(db, await sealAndEnd(db), {

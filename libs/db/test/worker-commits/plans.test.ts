@@ -22,6 +22,7 @@ import {
   readAskingRuns,
   readBatchStates,
   readDueWork,
+  readGauges,
   readOpenSteps,
   readRequestBytes,
   readStalePrefixes,
@@ -495,7 +496,17 @@ test('a look for work reads a bounded number of runs past their deadline, and no
   expect(await readOf(null)).toEqual({ runs: 1_000, sweep: true });
 });
 
-test('looks for batches that are idle read none that have ended', async () => {
+test.each<readonly [string, (trx: Tx) => Promise<unknown>]>([
+  [
+    'batches that are idle',
+    async (trx) => {
+      await readDueWork(trx, { ...QUESTION, late_runs_max: 1 });
+      await markIdleBatches(trx);
+    },
+  ],
+  ['steps that must not be sent', (trx) => readUnsendableSteps(trx, newId())],
+  ['the counts of batches', readGauges],
+])('looks for %s read no batch that has ended', async (_what, look) => {
   await clear(db);
   await sql`
     insert into batch (id, project_id, state, total, completed_at)
@@ -503,11 +514,7 @@ test('looks for batches that are idle read none that have ended', async () => {
     db,
   );
   await sql`analyze batch`.execute(db);
-  const plans = await explain(database.url, async (trx) => {
-    await readDueWork(trx, { ...QUESTION, late_runs_max: 1 });
-    await markIdleBatches(trx);
-  });
-  for (const { statement, plan } of plans) {
+  for (const { statement, plan } of await explain(database.url, look)) {
     const read = [...nodesOf(plan)].filter(
       (node) => node['Relation Name'] === 'batch' && node['Node Type'] === 'Seq Scan',
     );

@@ -40,7 +40,7 @@ export function sendToolResults(app: App, context: Context): void {
         description:
           'A run in `requires_action` names what it awaits in `metadata.awaits`. Answers may come one by one; the run goes on ' +
           'with the last. A denied call is an error with its reason to the model. The same answer may be sent again; another ' +
-          'one to the same call is a conflict. Nothing is taken unless all answers can be. Beyond Letta.',
+          'one to the same call is a conflict, and so is one after the deadline of the run. Nothing is taken unless all answers can be. Beyond Letta.',
         tags: ['runs'],
         params: z.object({ run_id: wireId('run') }),
         body: toolResultsInput,
@@ -100,7 +100,7 @@ function judge(
   const is_present = row.step_number === run.step_number;
   const tool = is_present ? planned.find((call) => call.index === row.call_index)?.tool : null;
   const call = { ...row, is_present, return_char_limit: tool?.return_char_limit ?? 0 };
-  const decision = decideCallerAnswer(run.state, call, toCallerAnswer(input), answer_sha256);
+  const decision = decideCallerAnswer(run, call, toCallerAnswer(input), answer_sha256);
   if (decision.kind === 'repeat') return [];
   if (decision.kind === 'take') return [{ ...decision.taken, call_index: row.call_index, answer_sha256 }];
   const { problem, message } = decision;

@@ -10,6 +10,7 @@ import {
 import type { RunToDecide } from '@nightshift/db';
 import type { HeldLease } from '../../leases/keeper.ts';
 import { validateArguments } from '../argument-validator.ts';
+import { breather } from '../breathe.ts';
 import type { FlowDeps, ToolReply } from '../deps.ts';
 import { callKey, isJournalled, requestOf } from './call.ts';
 
@@ -85,7 +86,10 @@ export async function tryQuickCalls(
   return steps;
 }
 
-/** The calls of the runs that still wait for these answers; enters the plans of their steps into `steps`. */
+/**
+ * The calls of the runs that still wait for these answers; enters the plans of their steps into `steps`. Schemas may make the
+ * check of arguments long, and the lease is to be renewed meanwhile.
+ */
 async function planQuickCalls(
   deps: FlowDeps,
   asking: ReadonlyMap<string, Asking>,
@@ -100,7 +104,9 @@ async function planQuickCalls(
   const isDoneHere = (call: PlannedCall): boolean =>
     endsHere(call) || (isPlain(call) && quickTools.worthTrying(call.tool_name) > 0);
   const calls: QuickCall[] = [];
+  const breathe = breather();
   for (const run of runs.values()) {
+    await breathe();
     const { id: run_id, agent_id, definition_id, step_number } = run;
     const answer = asking.get(run_id);
     if (answer === undefined || !isAwaited(run, answer.key)) continue;

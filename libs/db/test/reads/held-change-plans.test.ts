@@ -1,0 +1,57 @@
+import { sql } from 'kysely';
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { listHeldChanges, type Database } from '../../src/index.ts';
+import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
+import { aRun } from '../factories.ts';
+import { countNearlyNone, explain, rowsReadOf } from '../plans.ts';
+import { accept, acceptBareFleet } from '../worker-commits/night-shift.ts';
+
+const AGENTS = 1_000;
+
+let database: TestDatabase;
+let db: Database;
+let batchId = '';
+beforeAll(async () => {
+  database = await openTestDatabase(inject('postgresUrl'));
+  db = database.db;
+  for (const table of ['run', 'held_change', 'block', 'block_revision'] as const) {
+    // Nobody refreshes the statistics behind the test's back.
+    await sql`alter table ${sql.table(table)} set (autovacuum_enabled = false)`.execute(db);
+  }
+  const fleet = await acceptBareFleet(db, AGENTS);
+  const runs = fleet.agent_ids.map((id) => ({ ...aRun(id), isolated: true }));
+  batchId = (await accept(db, runs)).id;
+  await accept(db, runs);
+  await sql`
+    with r as (select *, gen_random_uuid() as block_id, gen_random_uuid() as draft_id from run where batch_id = ${batchId}),
+    b as (insert into block (id, project_id, label, head_revision) select block_id, project_id, 'notes', 1 from r),
+    d as (insert into block (id, project_id, label, head_revision, deleted_at, held_by_batch_id)
+          select draft_id, project_id, 'notes', 1, app_now(), batch_id from r),
+    n as (insert into block_revision (block_id, revision, project_id, value, char_limit, read_only)
+          select unnest(array[block_id, draft_id]), 1, project_id, 'text', 100, false from r)
+    insert into held_change (batch_id, agent_id, block_id, project_id, draft_id, kind, base_revision, base_label, run_id,
+                             step_number, tool_use_id)
+    select batch_id, agent_id, block_id, project_id, draft_id, 'revised', 1, 'notes', id, 1, 'toolu_1' from r`.execute(
+    db,
+  );
+});
+afterAll(() => database.close());
+
+test.each(['never counted', 'counted', 'counted while nearly none could be seen'])(
+  'a list of held changes reads no runs but those of its batch, with rows %s',
+  async (when) => {
+    if (when !== 'never counted') await sql`analyze run, held_change, block, block_revision`.execute(db);
+    if (when === 'counted while nearly none could be seen') await countNearlyNone(db);
+    const page = { limit: 50, order: 'asc', after: null, before: null } as const;
+    const plans = await explain(database.url, async (trx) => {
+      const { rows } = await listHeldChanges(trx, batchId, page, {
+        state: null,
+        agent_id: null,
+        block_id: null,
+      });
+      expect(rows).toHaveLength(page.limit);
+    });
+    expect(Math.max(0, ...rowsReadOf(plans, 'run'))).toBeLessThanOrEqual(AGENTS);
+    expect(plans).toHaveLength(1);
+  },
+);
