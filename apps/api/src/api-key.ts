@@ -50,6 +50,7 @@ async function readKey(path: string): Promise<string | null> {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
     throw error;
   }
-  if (/^\S{16,}$/.test(key)) return key;
+  // What readConfig() takes of NIGHTSHIFT_API_KEY: a header can carry it.
+  if (/^[!-~]{16,}$/.test(key)) return key;
   throw new Error(`${path} holds no API key: delete it, and the next start makes a new one.`);
 }

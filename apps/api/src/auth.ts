@@ -9,18 +9,21 @@ import type { onRequestHookHandler } from 'fastify';
 export function requireKey(apiKey: string): onRequestHookHandler {
   const expected = digest(apiKey);
   return (request, _reply, done) => {
-    const [, given] = /^Bearer +(\S+) *$/i.exec(request.headers.authorization ?? '') ?? [];
+    const header = request.headers.authorization ?? '';
+    const [, given] = /^Bearer +(\S+) *$/i.exec(header) ?? [];
     if (given !== undefined && timingSafeEqual(digest(given), expected)) {
       done();
       return;
     }
-    done(
-      new NightshiftError(
-        'unauthorized',
-        given === undefined ? 'There is no API key.' : 'The API key is wrong.',
-      ),
-    );
+    done(new NightshiftError('unauthorized', reason(header, given)));
   };
+}
+
+function reason(header: string, given: string | undefined): string {
+  if (header === '') return 'There is no API key.';
+  return given === undefined
+    ? 'The Authorization header is not of the form `Bearer <key>`.'
+    : 'The API key is wrong.';
 }
 
 function digest(text: string): Buffer {

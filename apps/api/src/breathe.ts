@@ -13,3 +13,17 @@ export function breather(): () => Promise<void> | null {
     });
   };
 }
+
+/** What `map` makes of each item, with other requests let through between them. */
+export async function mapWithBreath<Item, Result>(
+  items: readonly Item[],
+  map: (item: Item) => Result,
+): Promise<Result[]> {
+  const breathe = breather();
+  const results: Result[] = [];
+  for (const item of items) {
+    await breathe();
+    results.push(map(item));
+  }
+  return results;
+}

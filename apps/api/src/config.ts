@@ -13,8 +13,12 @@ const environment = z.object({
     .string({ error: 'is required: postgres://user:password@host:5432/database' })
     .regex(/^postgres(ql)?:\/\//, 'must look like postgres://user:password@host:5432/database'),
   QUEUE_URL: z.string().default('none'),
-  /** Key that clients send as a bearer token. Without it one is made at the first start and kept under DATA_DIR. */
-  NIGHTSHIFT_API_KEY: z.string().min(16, 'must have at least 16 characters').optional(),
+  /** Key that clients send as a bearer token: visible ASCII, no blanks. Without it one is made at the first start and kept under DATA_DIR. */
+  NIGHTSHIFT_API_KEY: z
+    .string()
+    .min(16, 'must have at least 16 characters')
+    .regex(/^[!-~]*$/, 'must be visible ASCII: no blanks, no line breaks')
+    .optional(),
   /** Who answers the requests of runs is chosen by the worker's key; the API shows it. */
   ANTHROPIC_API_KEY: z.string().optional(),
   /** Least severe log line that is written. */
@@ -31,10 +35,10 @@ const environment = z.object({
 /** The names of all variables that the API knows. */
 export const VARIABLES: readonly string[] = Object.keys(environment.shape);
 
-/** The names that other programs of this house read. */
-const FOREIGN_NAMES: ReadonlySet<string> = new Set([
+/** The names that tests read. The API may be told them and has no use for them. */
+export const FOREIGN_NAMES: ReadonlySet<string> = new Set([
   'NIGHTSHIFT_TEST_COUNTS',
-  'NIGHTSHIFT_URL',
+  'NIGHTSHIFT_USE_DOCKER',
   'NIGHTSHIFT_EVERY_BYTE',
 ]);
 

@@ -49,7 +49,7 @@ export function describeRoutes(app: App, version: string): void {
 
 /**
  * Every named schema comes twice, as `X` for answers and `XInput` for bodies. Leaves out those that nothing refers to, and
- * calls a body's schema `X` where no answer has that name.
+ * calls a body's schema `X` where no answer has that name. A body that may be null may be left out.
  */
 function tidy<Document extends object>(document: Document): Document {
   const { schemas, rest } = split(document);
@@ -65,7 +65,22 @@ function tidy<Document extends object>(document: Document): Document {
       .replaceAll(`"${REFERENCE}${name}"`, `"${REFERENCE}${short}"`)
       .replace(`"${name}":`, `"${short}":`);
   }
-  return JSON.parse(text) as Document;
+  const tidied = JSON.parse(text) as Document & { readonly paths: Readonly<Record<string, Operations>> };
+  for (const { requestBody } of Object.values(tidied.paths).flatMap((path) => Object.values(path))) {
+    const { anyOf = [] } = requestBody?.content['application/json']?.schema ?? {};
+    if (requestBody !== undefined && anyOf.some(({ type }) => type === 'null')) requestBody.required = false;
+  }
+  return tidied;
+}
+
+/** Those of one path, by method. */
+type Operations = Readonly<Record<string, { readonly requestBody?: RequestBody }>>;
+
+interface RequestBody {
+  required?: boolean;
+  readonly content: Readonly<
+    Record<string, { readonly schema: { readonly anyOf?: readonly { readonly type?: unknown }[] } }>
+  >;
 }
 
 const REFERENCE = '#/components/schemas/';

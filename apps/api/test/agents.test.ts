@@ -348,6 +348,28 @@ describe('creating an agent', () => {
       '/tool_rules/0/child_output_mapping',
     ],
     [
+      'a misspelt field of a rule',
+      { model, tool_rules: [{ type: 'run_first', tool_name: 'memory_insert', arguments: { label: 'x' } }] },
+      422,
+      '/tool_rules/0/arguments',
+    ],
+    [
+      'a misspelt field of the arguments of a rule',
+      {
+        model,
+        tool_rules: [
+          {
+            type: 'constrain_child_tools',
+            tool_name: 'memory_insert',
+            children: ['memory_replace'],
+            child_arg_nodes: [{ name: 'memory_replace', arg: { label: 'x' } }],
+          },
+        ],
+      },
+      422,
+      '/tool_rules/0/child_arg_nodes/0/arg',
+    ],
+    [
       'B78: a rule whose first tool it does not have',
       {
         model,
@@ -358,6 +380,19 @@ describe('creating an agent', () => {
       },
       422,
       '/tool_rules/1/tool_name',
+    ],
+    [
+      'a rule whose first tool it does not have, behind equal ones',
+      {
+        model,
+        tool_rules: [
+          { type: 'exit_loop', tool_name: 'memory_insert' },
+          { type: 'exit_loop', tool_name: 'memory_insert' },
+          { type: 'run_first', tool_name: 'x' },
+        ],
+      },
+      422,
+      '/tool_rules/2/tool_name',
     ],
     [
       'a rule that asks for the approval of a tool that there is not',
@@ -532,6 +567,61 @@ describe('changing an agent', () => {
     const before = (await api.call('GET', `/v1/agents/${id}`)).body;
     expect((await api.call('PATCH', `/v1/agents/${id}`, change)).status).toBe(status);
     expect((await api.call('GET', `/v1/agents/${id}`)).body).toEqual(before);
+  });
+
+  test('names the place of an unknown block also behind one that is named twice, as creating does', async () => {
+    const path = `/v1/agents/${await createAgent(api)}`;
+    const block = (await api.call('POST', '/v1/blocks', { label: 'shared', value: 'v' })).body.id;
+    const block_ids = [block, block, `block-${UNKNOWN_UUID}`];
+    for (const { status, body } of [
+      await create({ model, block_ids }),
+      await api.call('PATCH', path, { block_ids }),
+    ])
+      expect([status, body.errors.map(({ path }: { path: string }) => path)]).toEqual([
+        404,
+        ['/block_ids/2'],
+      ]);
+    const twice = await create({ model, block_ids: [block, block] });
+    expect([twice.status, twice.body.blocks.length]).toEqual([200, 1]);
+  });
+
+  test('names the tools where they are what does not fit the rules that the agent has', async () => {
+    const { body } = await create({ model, tool_rules: [{ type: 'run_first', tool_name: 'memory_insert' }] });
+    const path = `/v1/agents/${body.id}`;
+    const errorsOf = async (change: object): Promise<unknown> =>
+      (await api.call('PATCH', path, change)).body.errors;
+    expect(await errorsOf({ tool_ids: [] })).toEqual([
+      {
+        path: '/tool_ids',
+        message:
+          'leave the agent with tool rules that it cannot run by: /tool_rules/0/tool_name: The tool that must run first, ' +
+          "'memory_insert', is not attached; attach it or drop the rule.",
+      },
+    ]);
+    expect(
+      await errorsOf({ tool_ids: [], tool_rules: [{ type: 'run_first', tool_name: 'x' }] }),
+    ).toMatchObject([{ path: '/tool_rules/0/tool_name' }]);
+    expect(await errorsOf({ tool_ids: [], tool_rules: [] })).toBeUndefined();
+  });
+
+  test('names what leaves no room for the thinking of the agent', async () => {
+    const { body } = await create({ model, model_settings: { thinking: { budget_tokens: 2_000 } } });
+    const path = `/v1/agents/${body.id}`;
+    const pathsAfter = async (change: object): Promise<unknown> => {
+      const { body } = await api.call('PATCH', path, change);
+      return body.errors?.map(({ path }: { path: string }) => path);
+    };
+    expect(await pathsAfter({ max_tokens: 2_000 })).toEqual(['/max_tokens']);
+    expect(await pathsAfter({ model, llm_config: { max_tokens: 500 } })).toEqual(['/llm_config/max_tokens']);
+    expect(
+      await pathsAfter({ max_tokens: 500, model_settings: { thinking: { budget_tokens: 600 } } }),
+    ).toEqual(['/model_settings/thinking/budget_tokens']);
+    // A later model knows no budget.
+    expect(await pathsAfter({ model: 'anthropic/claude-opus-5-5', max_tokens: 500 })).toBeUndefined();
+    expect(await pathsAfter({ model })).toEqual(['/model']);
+    expect(await pathsAfter({ llm_config: { handle: model } })).toEqual(['/llm_config/handle']);
+    expect(await pathsAfter({ model, max_tokens: 1_000 })).toEqual(['/max_tokens']);
+    expect(await pathsAfter({ model, max_tokens: 1_025 })).toBeUndefined();
   });
 
   test('in two requests at once loses neither', async () => {

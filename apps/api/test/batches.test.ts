@@ -434,6 +434,41 @@ describe('a batch that cannot be accepted stores nothing', () => {
     expect((await submit([ok(), { agent_id: gone, input: 'x' }])).status).toBe(404);
     expect(await countRows(api)).toEqual(before);
   });
+
+  test('a client tool of the name of another tool, also to an estimate', async () => {
+    const requests = [ok(), { ...ok(), client_tools: [{ name: 'memory_insert' }] }];
+    const message =
+      "has a second tool 'memory_insert': the agent, or the request itself, has one of that name.";
+    for (const path of ['/v1/batches', '/v1/batches/estimate']) {
+      const { status, body } = await api.call('POST', path, { requests });
+      expect([status, body.errors]).toEqual([422, [{ path: '/requests/1/client_tools', message }]]);
+    }
+  });
+
+  test('an agent that lost the tool of a rule, which is named where it stands, also to an estimate', async () => {
+    const loose = await createAgent(api, {
+      tool_rules: [
+        { type: 'exit_loop', tool_name: 'memory_insert' },
+        { type: 'exit_loop', tool_name: 'memory_insert' },
+        { type: 'run_first', tool_name: 'memory_insert' },
+      ],
+    });
+    const [tool] = (await api.call('GET', '/v1/tools/?name=memory_insert')).body;
+    await api.call('PATCH', `/v1/agents/${loose}/tools/detach/${tool.id}`);
+    const before = await countRows(api);
+    const message =
+      'has tool rules that it cannot run by: /tool_rules/2/tool_name: The tool that must run first, ' +
+      "'memory_insert', is not attached; attach it or drop the rule.";
+    const template = { agent_id: loose, input: 'x' };
+    for (const path of ['/v1/batches', '/v1/batches/estimate']) {
+      const some = await api.call('POST', path, { requests: [ok(), template, template] });
+      expect([some.status, some.body.errors]).toEqual([422, [{ path: '/requests/1/agent_id', message }]]);
+      const inputs = [{ custom_id: 'a', variables: {} }];
+      const filled = await api.call('POST', path, { template, inputs });
+      expect([filled.status, filled.body.errors]).toEqual([422, [{ path: '/template/agent_id', message }]]);
+    }
+    expect(await countRows(api)).toEqual(before);
+  });
 });
 
 describe('a large batch', () => {

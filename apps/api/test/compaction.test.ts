@@ -46,6 +46,34 @@ describe('compaction settings', () => {
     expect(await settingsOf(id)).toEqual({ mode: 'sliding_window', model, sliding_window_percentage: 0.3 });
   });
 
+  test('of an update are for the mode that the agent has, and leave alone what they do not name', async () => {
+    const given = { mode: 'static_message_buffer', message_buffer_limit: 20, message_buffer_min: 7 };
+    const path = `/v1/agents/${await createAgent(api, { compaction_settings: given })}`;
+    const after = async (compaction_settings: object): Promise<unknown> =>
+      (await api.call('PATCH', path, { compaction_settings })).body.compaction_settings;
+    expect(await after({ message_buffer_limit: 30 })).toEqual({ ...given, model, message_buffer_limit: 30 });
+    expect(await after({ message_buffer_min: 9 })).toMatchObject({
+      message_buffer_limit: 30,
+      message_buffer_min: 9,
+    });
+    for (const [field, value] of [
+      ['message_buffer_limit', 5],
+      ['message_buffer_min', 30],
+    ] as const) {
+      const refused = await api.call('PATCH', path, { compaction_settings: { [field]: value } });
+      expect([refused.status, refused.body.errors[0]?.path]).toEqual([422, `/compaction_settings/${field}`]);
+    }
+    const read = await settingsOf(path.slice('/v1/agents/'.length));
+    expect(await after({ ...(read as object), mode: 'none' })).toEqual({ mode: 'none', model });
+    expect(await after({ mode: 'static_message_buffer' })).toMatchObject({ message_buffer_min: 4 });
+    expect(await after({ sliding_window_percentage: 0.5 })).toEqual({
+      mode: 'sliding_window',
+      model,
+      sliding_window_percentage: 0.5,
+    });
+    expect(await after({ mode: 'none', sliding_window_percentage: 0.5 })).toEqual({ mode: 'none', model });
+  });
+
   test('that are sent back with another model of the agent follow it; those of a third one are refused', async () => {
     const id = await createAgent(api, { compaction_settings: { mode: 'none' } });
     const compaction_settings = await settingsOf(id);
@@ -67,6 +95,12 @@ describe('compaction settings', () => {
     [
       'a buffer that keeps all',
       { mode: 'static_message_buffer', message_buffer_limit: 5, message_buffer_min: 5 },
+      'message_buffer_min',
+    ],
+    ['the size of a buffer without a buffer', { message_buffer_limit: 20 }, 'message_buffer_limit'],
+    [
+      'what a buffer keeps under another mode',
+      { mode: 'none', message_buffer_limit: null, message_buffer_min: 2 },
       'message_buffer_min',
     ],
     ['another model', { model: 'anthropic/claude-opus-5' }, 'model'],

@@ -44,9 +44,26 @@ describe('the environment', () => {
     [{ DATABASE_URL, PORT: '70000' }, /PORT/],
     [{ DATABASE_URL, BODY_BYTES_TOGETHER_MAX: '0' }, /BODY_BYTES_TOGETHER_MAX/],
     [{ DATABASE_URL, NIGHTSHIFT_API_KEY: 'short' }, /NIGHTSHIFT_API_KEY must have at least 16/],
+    [
+      { DATABASE_URL, NIGHTSHIFT_API_KEY: 'a key with blanks in it' },
+      /NIGHTSHIFT_API_KEY must be visible ASCII/,
+    ],
+    [
+      { DATABASE_URL, NIGHTSHIFT_API_KEY: 'ns_key_of_a_mounted_secret\n' },
+      /NIGHTSHIFT_API_KEY must be visible/,
+    ],
+    [
+      { DATABASE_URL, NIGHTSHIFT_API_KEY: 'ns_schlüssel_des_nachtdienstes' },
+      /NIGHTSHIFT_API_KEY must be visible/,
+    ],
     [{ DATABASE_URL, NIGHTSHIFT_APIKEY: 'x' }, /NIGHTSHIFT_APIKEY is not known/],
+    [{ DATABASE_URL, NIGHTSHIFT_URL: 'http://x' }, /NIGHTSHIFT_URL is not known/],
   ])('is refused by name when it is wrong: %o', (env, message) => {
     expect(() => readConfig(env)).toThrow(message);
+  });
+
+  test('may hold what tests are told', () => {
+    expect(readConfig({ DATABASE_URL, NIGHTSHIFT_USE_DOCKER: '1' }).databaseUrl).toBe(DATABASE_URL);
   });
 
   test('shows no value when it is refused', () => {
@@ -86,8 +103,13 @@ describe('the kept key', () => {
     expect(await readdir(directory)).toEqual(['api-key']);
   });
 
-  test('that is damaged is an error that says what to do', async () => {
-    await writeFile(join(directory, 'api-key'), '');
+  test.each([
+    ['empty', ''],
+    ['too short', 'ns_short\n'],
+    ['in two words', 'ns_key_of_two words_and_more\n'],
+    ['not in ASCII', 'ns_schlüssel_des_nachtdienstes\n'],
+  ])('that is %s is an error that says what to do', async (_how, kept) => {
+    await writeFile(join(directory, 'api-key'), kept);
     await expect(keepApiKey(directory)).rejects.toThrow(/delete it/);
   });
 });

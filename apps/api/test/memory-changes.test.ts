@@ -45,6 +45,28 @@ async function aWritingBatch(before: string, texts: readonly string[]): Promise<
   return { job_id, agent_id, block_id };
 }
 
+const lines = (count: number, text: string): string =>
+  Array.from({ length: count }, (_, index) => `${text} ${index}\n`).join('');
+
+/** Part of the time of a request for which it held the thread at a stretch. */
+async function heldPartOf(url: string): Promise<number> {
+  const began = performance.now();
+  let longest = 0;
+  let since = began;
+  let isOver = false;
+  const look = (): void => {
+    longest = Math.max(longest, performance.now() - since);
+    since = performance.now();
+    if (!isOver) setImmediate(look);
+  };
+  setImmediate(look);
+  const { body } = await api.call('GET', url);
+  isOver = true;
+  look();
+  expect(body).toHaveLength(20);
+  return longest / (performance.now() - began);
+}
+
 describe('the revisions of a block', () => {
   test('are listed newest first, each with its writer, and read with their text', async () => {
     const { block_id, job_id, agent_id } = await aWritingBatch('one', ['one\ntwo']);
@@ -160,6 +182,12 @@ describe('the memory changes of a batch', () => {
     expect((await api.call('GET', `/v1/messages/batches/${job_id}/memory-changes`)).body).toEqual(body);
   });
 
+  test('are compared with room for other requests between them', async () => {
+    const texts = Array.from({ length: 20 }, (_, index) => lines(200, `rewrite ${index}`));
+    const { job_id } = await aWritingBatch(lines(200, 'fact'), texts);
+    expect(await heldPartOf(`/v1/batches/${job_id}/memory-changes`)).toBeLessThan(0.5);
+  });
+
   test('are taken back, but not over edits of others unless forced', async () => {
     const { job_id, block_id } = await aWritingBatch('before', ['after']);
     await api.call('PATCH', `/v1/blocks/${block_id}`, { value: 'by hand' });
@@ -197,15 +225,19 @@ describe('the memory changes of a batch', () => {
 
 describe('the held changes of a batch under review', () => {
   /** A batch under review, ended, that would write these texts to blocks that hold `before`. */
-  async function aHoldingBatch(texts: readonly string[]) {
+  async function aHoldingBatch(texts: readonly string[], before = 'before') {
     const agents: { readonly agent_id: string; readonly block_id: string }[] = [];
     for (const _text of texts) {
-      const agent_id = await createAgent(api, { memory_blocks: [{ label: 'notes', value: 'before' }] });
+      const agent_id = await createAgent(api, { memory_blocks: [{ label: 'notes', value: before }] });
       const { body } = await api.call('GET', `/v1/agents/${agent_id}`);
       agents.push({ agent_id, block_id: body.memory.blocks[0].id });
     }
     const { body: batch } = await api.call('POST', '/v1/batches', {
-      requests: agents.map(({ agent_id }) => ({ agent_id, input: 'go' })),
+      requests: agents.map(({ agent_id }, index) => ({
+        agent_id,
+        input: 'go',
+        custom_id: index === 0 ? null : `request-${index}`,
+      })),
       apply: 'review',
     });
     const job: string = batch.id.slice(4);
@@ -216,18 +248,19 @@ describe('the held changes of a batch under review', () => {
                select gen_random_uuid(), project_id, 'notes', 2, app_now(), batch_id from r returning id, project_id),
          w as (insert into block_revision (block_id, revision, project_id, value, char_limit, read_only, based_on, batch_id,
                                            run_id, step_number, tool_use_id, resolution)
-               select d.id, 1, d.project_id, 'before', 100000, false, null, null, null, null, null, null from d
+               select d.id, 1, d.project_id, $5, 100000, false, null, null, null, null, null, null from d
                union all
                select d.id, 2, d.project_id, $3, 100000, false, 1, r.batch_id, r.id, 1, 'toolu_1', 'clean' from d, r)
          insert into held_change (batch_id, agent_id, block_id, project_id, draft_id, kind, base_revision, base_label, run_id,
                                   step_number, tool_use_id)
          select r.batch_id, r.agent_id, $4, r.project_id, d.id, 'revised', 1, 'notes', r.id, 1, 'toolu_1' from r, d`,
-        [job, index, text, agents[index]?.block_id.slice(6)],
+        [job, index, text, agents[index]?.block_id.slice(6), before],
       );
     }
     const end = async () => {
       await api.database.pool.query(
-        `update run set state = 'cancelled', stop_reason = 'cancelled', ended_at = app_now() where batch_id = $1`,
+        `update run set state = 'cancelled', stop_reason = 'cancelled', ended_at = app_now()
+          where batch_id = $1 and ended_at is null`,
         [job],
       );
       await api.database.pool.query(
@@ -285,6 +318,40 @@ describe('the held changes of a batch under review', () => {
     expect((await api.call('GET', `/v1/batches/${job_id}/memory-changes`)).body).toHaveLength(2);
   });
 
+  test('say of which request they are and how its run ended, and come into force also where it failed', async () => {
+    const { job_id, agents, end } = await aHoldingBatch(['one', 'two', 'three', 'four']);
+    const url = `/v1/batches/${job_id}/held-changes`;
+    const runs = async () => {
+      const { body } = await api.call('GET', url);
+      return agents.map(({ agent_id }) => {
+        const change = body.find((one: { agent_id: string }) => one.agent_id === agent_id);
+        return [change.custom_id, change.run_state, change.stop_reason];
+      });
+    };
+    await api.database.pool.query(
+      `update run set state = d.state, stop_reason = d.stop_reason, ended_at = app_now(), started_at = app_now(),
+                      first_seq = 1, last_seq = 1, error = d.error
+         from (values (0, 'completed', 'max_steps', null), (1, 'failed', 'budget_exceeded', '{"code": "x"}'::json))
+           as d(ordinal, state, stop_reason, error)
+        where batch_id = $1 and run.ordinal = d.ordinal`,
+      [job_id.slice(4)],
+    );
+    const ended = [
+      [null, 'completed', 'max_steps'],
+      ['request-1', 'failed', 'budget_exceeded'],
+    ];
+    expect(await runs()).toEqual([...ended, ['request-2', 'ready', null], ['request-3', 'ready', null]]);
+    await end();
+    const cancelled = [
+      ['request-2', 'cancelled', 'cancelled'],
+      ['request-3', 'cancelled', 'cancelled'],
+    ];
+    expect(await runs()).toEqual([...ended, ...cancelled]);
+    const some = await api.call('POST', `${url}/accept`, { block_ids: [agents[0]?.block_id] });
+    expect(some.body.accepted).toBe(1);
+    expect((await api.call('POST', `${url}/accept`, {})).body.accepted).toBe(3);
+  });
+
   test('are cut for the size of their descriptions too', async () => {
     const { job_id } = await aHoldingBatch(['one', 'two', 'three']);
     await api.database.pool.query(
@@ -294,6 +361,11 @@ describe('the held changes of a batch under review', () => {
     const { body, headers } = await api.call('GET', `/v1/batches/${job_id}/held-changes`);
     expect(body).toHaveLength(2);
     expect(headers['link']).toContain(`after=${body[1].id}`);
+  });
+
+  test('are compared with room for other requests between them', async () => {
+    const { job_id } = await aHoldingBatch(Array<string>(20).fill(lines(200, 'rewrite')), lines(200, 'fact'));
+    expect(await heldPartOf(`/v1/batches/${job_id}/held-changes`)).toBeLessThan(0.5);
   });
 
   test('page in both directions, and refuse what they do not know', async () => {

@@ -71,6 +71,24 @@ test('an example of a body is in the document, also where a part of the body is 
   expect(bodies.filter((name) => components.schemas[name]?.['examples'] === undefined)).toEqual([]);
 });
 
+test('a body is required but where none is needed', () => {
+  const document = api.app.swagger() as unknown as { paths: Record<string, Record<string, Operation>> };
+  const operations = Object.values(document.paths).flatMap((path) => Object.values(path));
+  const namesOf = (required: boolean): unknown[] =>
+    operations
+      .filter(({ requestBody }) => requestBody?.['required'] === required)
+      .map(({ operationId }) => operationId);
+  expect(namesOf(false).toSorted()).toEqual([
+    'acceptHeldChanges',
+    'rejectHeldChanges',
+    'resetMessages',
+    'revertBatch',
+    'updateToolApproval',
+  ]);
+  expect(namesOf(true)).toContain('createBatch');
+  expect(namesOf(true).length + 5).toBe(operations.filter(({ requestBody }) => requestBody).length);
+});
+
 test('every list says that a page may be shorter than its limit, and how to tell that another follows', () => {
   const document = api.app.swagger() as unknown as { paths: Record<string, Record<string, Operation>> };
   const lists = Object.values(document.paths)

@@ -12,16 +12,23 @@ beforeAll(async () => {
 afterAll(() => api.close());
 
 describe('the key', () => {
+  const unreadable = 'The Authorization header is not of the form `Bearer <key>`.';
   test.each([
-    ['none', ''],
-    ['a wrong one', 'Bearer nope'],
-    ['another scheme', `Basic ${API_KEY}`],
-  ])('%s is refused with 401, and tells how to send one', async (_name, authorization) => {
+    ['none', '', 'There is no API key.'],
+    ['a wrong one', 'Bearer nope', 'The API key is wrong.'],
+    ['another scheme', `Basic ${API_KEY}`, unreadable],
+    ['a key alone', API_KEY, unreadable],
+    ['a scheme alone', 'Bearer', unreadable],
+    ['a key with a blank', 'Bearer two words', unreadable],
+  ])('%s is refused with 401, and tells how to send one', async (_name, authorization, said) => {
     const answer = await api.call('GET', '/v1/agents/', undefined, { authorization });
     expect(answer.status).toBe(401);
     expect(answer.headers['www-authenticate']).toBe('Bearer');
-    expect(answer.body).toMatchObject({ code: 'unauthorized', status: 401 });
-    expect(typeof answer.body.detail).toBe('string');
+    expect(answer.body).toMatchObject({
+      code: 'unauthorized',
+      status: 401,
+      detail: expect.stringContaining(said),
+    });
   });
 
   test.each(['/v1/health/', '/v1/health', '/livez', '/readyz', '/openapi.json'])(

@@ -1,4 +1,4 @@
-import { listOf } from '@nightshift/agent-core';
+import { listOf, RUN_STATES, STOP_REASONS } from '@nightshift/agent-core';
 import { z } from 'zod';
 import { wireId } from './ids.ts';
 
@@ -43,7 +43,11 @@ const change = {
   chars_after: z.int(),
   lines_added: z.int(),
   lines_removed: z.int(),
-  shrunk: z.boolean().describe('Whether so much of the text went that somebody should look.'),
+  shrunk: z
+    .boolean()
+    .describe(
+      'Whether so much of the text went that somebody should look: three fifths of at least 200 characters.',
+    ),
 };
 
 /** The difference of two revisions of one block. */
@@ -93,7 +97,23 @@ export const heldChange = z
     description: z.string().nullable(),
     description_before: z.string().nullable(),
     ...change,
-    run_id: z.string(),
+    run_id: z
+      .string()
+      .describe(
+        'Whose call first changed the block, or last renamed it or gave it up. Other runs of the agent in the batch may have ' +
+          'written to it too.',
+      ),
+    custom_id: z
+      .string()
+      .nullable()
+      .describe("The caller's name for the request of the run; null where it has none."),
+    run_state: z
+      .enum(RUN_STATES)
+      .describe("The state of the run, as in its `metadata.state`; not Letta's status."),
+    stop_reason: z
+      .enum(STOP_REASONS)
+      .nullable()
+      .describe('Why the run ended, as in its `metadata.stop_reason`; null until it has.'),
     created_at: z.string(),
     settled_at: z.string().nullable(),
   })

@@ -82,6 +82,9 @@ export function toHeldChange(row: HeldChangeRow): HeldChangeResponse {
     description_before: row.description_before,
     ...toChange({ label, from_revision: base_revision, to_revision, before: value_before ?? '', after }),
     run_id: toWireId('run', row.run_id),
+    custom_id: row.custom_id,
+    run_state: row.run_state,
+    stop_reason: row.stop_reason,
     created_at: row.created_at.toISOString(),
     settled_at: row.settled_at?.toISOString() ?? null,
   };

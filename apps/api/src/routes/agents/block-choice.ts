@@ -2,8 +2,8 @@ import { NightshiftError } from '@nightshift/agent-core';
 import { readBlocks, type NewBlock, type Tx } from '@nightshift/db';
 
 /**
- * Checks that an agent can hold these new and existing blocks: each exists (`not_found`), none is named twice and no two have
- * one label (`validation_failed`).
+ * Checks that an agent can hold these new and existing blocks, as they were given: each exists (`not_found`), and no two have one
+ * label (`validation_failed`). A block that is named again counts once.
  */
 export async function assertBlocksFit(
   trx: Tx,
@@ -14,8 +14,8 @@ export async function assertBlocksFit(
   const existing = new Map((await readBlocks(trx, projectId, blockIds)).map((block) => [block.id, block]));
   const named = [
     ...created.map((block, index) => ({ path: `/memory_blocks/${index}/label`, label: block.label })),
-    ...blockIds.map((id, index) => {
-      const path = `/block_ids/${index}`;
+    ...[...new Set(blockIds)].map((id) => {
+      const path = `/block_ids/${blockIds.indexOf(id)}`;
       const block = existing.get(id);
       if (block === undefined) {
         const message = `There is no block block-${id}.`;

@@ -50,12 +50,12 @@ export function createAgent(app: App, context: Context): void {
       const agent = toNewAgent(body, context.prices);
       await inTransaction(context.db, async (trx) => {
         const tools = await chooseTools(trx, context.projectId, toolsOf(body));
-        await assertBlocksFit(trx, context.projectId, agent.blocks, agent.block_ids);
+        await assertBlocksFit(trx, context.projectId, agent.blocks, body.block_ids ?? []);
         const tool_ids = tools.map((tool) => tool.id);
         const tool_rules = rulesOf(body, tools);
         await assertApprovalsMeanTools(trx, context.projectId, body.tool_rules ?? []);
         await createAgents(trx, context.projectId, [{ ...agent, tool_ids, tool_rules }]);
-        if (tool_rules.length > 0) await assertRulesFit(trx, context.projectId, agent.id);
+        if (tool_rules.length > 0) await assertRulesFit(trx, context.projectId, agent.id, 'tool_rules');
       });
       return readAgentState(context.db, await readAgent(context.db, context.projectId, agent.id));
     },

@@ -92,7 +92,7 @@ type SettingsInput = Pick<
 
 /**
  * What requests to the model with this handle are built with; null when the caller says nothing of it. `present` is what
- * holds so far. Throws `validation_failed` for a thinking budget that leaves no room for an answer.
+ * holds so far. Throws `validation_failed`, naming what was given, for a thinking budget that leaves no room for an answer.
  */
 export function modelSettingsOf(
   input: SettingsInput,
@@ -114,7 +114,7 @@ export function modelSettingsOf(
       ? { ...extra, thinking: thinkingOf(extra['thinking'], handle) }
       : extra,
   };
-  assertBudgetFits(result);
+  assertBudgetFits(result, placeOfBudget(input, handle));
   return result;
 }
 
@@ -149,13 +149,26 @@ function thinkingOf(given: JsonObject, handle: string): JsonObject {
   return { ...rest, type: 'adaptive' };
 }
 
+const THINKING_BUDGET = '/model_settings/thinking/budget_tokens';
+
+/** Where a thinking budget comes from, or what it has to fit where the thinking is that of the agent. */
+function placeOfBudget(input: SettingsInput, handle: string): string {
+  const { model_settings, llm_config, max_tokens } = input;
+  if (model_settings?.thinking != null) return THINKING_BUDGET;
+  if (max_tokens != null) return '/max_tokens';
+  return llm_config?.max_tokens == null ? placeOf(input, handle) : '/llm_config/max_tokens';
+}
+
 /** The provider refuses every request of an agent whose thinking may take all of its answer. */
-function assertBudgetFits({ max_output_tokens, extra }: ModelSettings): void {
+function assertBudgetFits({ max_output_tokens, extra }: ModelSettings, path: string): void {
   const thinking = extra['thinking'];
   if (!isJsonObject(thinking) || thinking['type'] !== 'enabled') return;
   const budget = thinking['budget_tokens'];
   if (typeof budget === 'number' && budget < max_output_tokens) return;
-  const path = '/model_settings/thinking/budget_tokens';
-  const message = `must be a number less than max_output_tokens, which is ${max_output_tokens}`;
+  const message =
+    path === THINKING_BUDGET
+      ? `must be a number less than max_output_tokens, which is ${max_output_tokens}`
+      : `leaves no room to answer: budget_tokens of the agent's thinking, ${JSON.stringify(budget)}, must be less than ` +
+        `max_output_tokens, which is ${max_output_tokens}`;
   throw new NightshiftError('validation_failed', `${path} ${message}.`, { fields: [{ path, message }] });
 }

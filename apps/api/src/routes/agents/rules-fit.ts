@@ -10,11 +10,26 @@ import { isBuiltIn } from './tool-choice.ts';
 
 const APPROVAL = 'requires_approval';
 
-/** Throws `validation_failed` where an agent, as it stands in this transaction, could not run by its tool rules. */
-export async function assertRulesFit(trx: Tx, projectId: string, agentId: string): Promise<void> {
+/**
+ * Throws `validation_failed` where an agent, as it stands in this transaction, could not run by its tool rules. `changed` is
+ * what was given of it, and is named: its rules, or with the rules that it had its tools.
+ */
+export async function assertRulesFit(
+  trx: Tx,
+  projectId: string,
+  agentId: string,
+  changed: 'tool_rules' | 'tool_ids',
+): Promise<void> {
   const { tool_rules } = await readAgent(trx, projectId, agentId);
   if (tool_rules.length === 0) return;
-  const fields = checkRulesFit(parseToolRules(tool_rules).rules, await readToolsOfAgents(trx, [agentId]));
+  const misfits = checkRulesFit(parseToolRules(tool_rules).given, await readToolsOfAgents(trx, [agentId]));
+  const fields =
+    changed === 'tool_rules'
+      ? misfits
+      : misfits.map(({ path, message }) => ({
+          path: '/tool_ids',
+          message: `leave the agent with tool rules that it cannot run by: ${path}: ${message}`,
+        }));
   const [first] = fields;
   if (first !== undefined) {
     throw new NightshiftError('validation_failed', `${first.path}: ${first.message}`, { fields });

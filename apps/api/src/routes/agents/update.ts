@@ -22,7 +22,10 @@ import { assertApprovalsMeanTools, assertRulesFit } from './rules-fit.ts';
 import { assertTimeZone } from './time-zone.ts';
 import { chooseTools } from './tool-choice.ts';
 
-/** Changes an agent for batches submitted from now on. As in Letta, null changes nothing and lists replace. */
+/**
+ * Changes an agent for batches submitted from now on, and its blocks and what is no part of a definition for all. As in Letta,
+ * null changes nothing and lists replace.
+ */
 export function updateAgent(app: App, context: Context): void {
   app.patch(
     '/v1/agents/:agent_id',
@@ -30,6 +33,9 @@ export function updateAgent(app: App, context: Context): void {
       schema: {
         operationId: 'updateAgent',
         summary: 'Change an agent',
+        description:
+          'For batches that are accepted from now on. Also runs under way see its blocks in their next step, search by its ' +
+          'timezone, and go by its message_buffer_autoclear when they end. null changes nothing; lists replace.',
         tags: ['agents'],
         params: z.object({ agent_id: wireId('agent') }),
         body: agentPatch,
@@ -47,11 +53,10 @@ export function updateAgent(app: App, context: Context): void {
           await chooseTools(trx, context.projectId, { base: [], names: [], ids: body.tool_ids });
         }
         await assertApprovalsMeanTools(trx, context.projectId, body.tool_rules ?? [], present.tool_rules);
-        if (body.block_ids != null)
-          await assertBlocksFit(trx, context.projectId, [], [...new Set(body.block_ids)]);
+        if (body.block_ids != null) await assertBlocksFit(trx, context.projectId, [], body.block_ids);
         await changeAgent(trx, context.projectId, agent_id, toChange(body, present, context.prices));
-        if (body.tool_rules != null || body.tool_ids != null)
-          await assertRulesFit(trx, context.projectId, agent_id);
+        if (body.tool_rules != null) await assertRulesFit(trx, context.projectId, agent_id, 'tool_rules');
+        else if (body.tool_ids != null) await assertRulesFit(trx, context.projectId, agent_id, 'tool_ids');
       });
       return readAgentState(context.db, await readAgent(context.db, context.projectId, agent_id));
     },
@@ -62,7 +67,7 @@ function toChange(body: AgentPatch, present: AgentRow, prices: PriceTable): Agen
   const model = modelOf(body, prices, present.model);
   const model_settings = modelSettingsOf(body, model ?? present.model, present.model_settings);
   const context_window_limit = contextWindowOf(body);
-  const compaction = toCompactionPolicy(body.compaction_settings, model ?? present.model, present.model);
+  const compaction = toCompactionPolicy(body.compaction_settings, model ?? present.model, present);
   const response_format = responseFormatOf(body);
   if (body.timezone != null) assertTimeZone(body.timezone);
   if (body.message_buffer_autoclear === false && present.agent_type === 'workflow_agent') {

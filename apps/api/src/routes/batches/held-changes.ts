@@ -8,6 +8,7 @@ import {
   type HeldFilter,
 } from '@nightshift/db';
 import { z } from 'zod';
+import { mapWithBreath } from '../../breathe.ts';
 import type { App, Context } from '../../context.ts';
 import { linkPages, pageLimit } from '../../paging.ts';
 import { problems } from '../../schemas/answers.ts';
@@ -26,7 +27,10 @@ export function listHeldChanges(app: App, context: Context, path: string, hide: 
       schema: {
         operationId: 'listHeldChanges',
         summary: 'List what a batch under review would change in memory, as diffs',
-        description: 'One item per agent and block: what all calls of the agent come to. Oldest first.',
+        description:
+          'One item per agent and block: what all calls of the agent come to. Oldest first. Changes of runs that failed, ' +
+          'expired, were cancelled or ended at a limit are among them, as `run_state` and `stop_reason` tell, and are ' +
+          'accepted like any other, unless `agent_ids` or `block_ids` leave them out.',
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),
@@ -52,7 +56,7 @@ export function listHeldChanges(app: App, context: Context, path: string, hide: 
         agent_id: query.agent_id ?? null,
         block_id: query.block_id ?? null,
       });
-      const changes = rows.map(toHeldChange);
+      const changes = await mapWithBreath(rows, toHeldChange);
       linkPages(
         request,
         reply,
@@ -78,8 +82,9 @@ export function acceptHeldChanges(app: App, context: Context, path: string, hide
         operationId: 'acceptHeldChanges',
         summary: 'Put what a batch under review changed in memory in force',
         description:
-          'All, or those of some agents, or to some blocks. The batch must have ended. Changes of blocks that somebody ' +
-          'else has changed meanwhile are named and stay held.',
+          'All, or those of some agents, or to some blocks. Changes of runs that failed, expired, were cancelled or ended at ' +
+          'a limit are accepted like any other, unless `agent_ids` or `block_ids` leave them out. The batch must have ' +
+          'ended. Changes of blocks that somebody else has changed meanwhile are named and stay held.',
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),

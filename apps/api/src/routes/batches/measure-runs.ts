@@ -33,6 +33,7 @@ import {
 } from '@nightshift/agent-core';
 import {
   assertAgentsExist,
+  assertDefinitionsFit,
   distinctWishes,
   readAgentDefinitions,
   readBlocksOfAgents,
@@ -88,7 +89,8 @@ const NOTHING_SHOWN: Shown = { messages: 0, bytes: 0, media: NO_MEDIA };
 
 /**
  * Measures the first requests of runs that are not there, as their agents and conversations stand now: one group for
- * each agent, step limit and cap. Stores nothing. Throws `not_found`, naming the request, for an agent that does not exist.
+ * each agent, step limit and cap. Stores nothing. Throws as an accept does for an agent that does not exist or could not make
+ * its first call.
  */
 export async function measureRuns(
   { db, projectId, prices }: Pick<Context, 'db' | 'projectId' | 'prices'>,
@@ -99,6 +101,10 @@ export async function measureRuns(
   const distinct = distinctWishes(wishes);
   const frames = await readFrames(db, projectId, distinct);
   assertAgentsExist(batch, wishes, frames);
+  assertDefinitionsFit(
+    batch,
+    wishes.map(({ key }) => frames.get(key)?.agent.definition),
+  );
   const agentIds = [...new Set(runs.map((run) => run.agent_id))];
   const history = await readRunHistory(db, agentIds.slice(0, AGENTS_WITH_HISTORY));
   const places = new Map(distinct.map(({ key }, place) => [key, place]));

@@ -1,5 +1,6 @@
 import { listMemoryChanges as readPage, readBatch } from '@nightshift/db';
 import { z } from 'zod';
+import { mapWithBreath } from '../../breathe.ts';
 import type { App, Context } from '../../context.ts';
 import { linkPages, pageLimit } from '../../paging.ts';
 import { problems } from '../../schemas/answers.ts';
@@ -34,7 +35,10 @@ export function listMemoryChanges(app: App, context: Context, path: string, hide
           order: z.enum(['asc', 'desc']).default('asc'),
           agent_id: wireId('agent').optional(),
           block_id: wireId('block').optional(),
-          shrunk: z.boolean().default(false).describe('True: only writes by which much of a text went.'),
+          shrunk: z
+            .boolean()
+            .default(false)
+            .describe('True: only writes by which three fifths of a text of at least 200 characters went.'),
         }),
         response: { 200: z.array(memoryChange), ...problems },
       },
@@ -45,7 +49,7 @@ export function listMemoryChanges(app: App, context: Context, path: string, hide
       await readBatch(context.db, context.projectId, job_id);
       const filter = { agent_id: query.agent_id ?? null, block_id: query.block_id ?? null, shrunk };
       const { rows, is_cut } = await readPage(context.db, job_id, { after, before, limit, order }, filter);
-      const changes = rows.map(toMemoryChange);
+      const changes = await mapWithBreath(rows, toMemoryChange);
       linkPages(
         request,
         reply,

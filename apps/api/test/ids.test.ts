@@ -1,0 +1,45 @@
+import { toWireId, type WirePrefix } from '@nightshift/agent-core';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { wireId } from '../src/schemas/ids.ts';
+
+const uuid = fc.uuid({ version: [4, 7] });
+const prefix = fc.constantFrom<WirePrefix>(
+  'agent',
+  'block',
+  'tool',
+  'message',
+  'run',
+  'step',
+  'job',
+  'batch_item',
+  'conversation',
+  'user',
+);
+
+describe('ids on the wire', () => {
+  test('an id is read back under its own prefix and under no other', () => {
+    fc.assert(
+      fc.property(prefix, prefix, uuid, (own, other, id) => {
+        expect(wireId(own).parse(toWireId(own, id))).toBe(id);
+        if (other !== own) expect(wireId(other).safeParse(toWireId(own, id)).success).toBe(false);
+      }),
+    );
+  });
+
+  test.each([
+    ['no prefix', '019a1b2c-0000-7000-8000-000000000000'],
+    ['another prefix', 'run-019a1b2c-0000-7000-8000-000000000000'],
+    ['upper case', 'agent-019A1B2C-0000-7000-8000-000000000000'],
+    ['no dashes', 'agent-019a1b2c000070008000000000000000'],
+    ['one digit short', 'agent-019a1b2c-0000-7000-8000-00000000000'],
+    ['something behind it', 'agent-019a1b2c-0000-7000-8000-000000000000\n'],
+    ['a version that does not exist', 'agent-019a1b2c-0000-9000-8000-000000000000'],
+    ['a variant that is not ours', 'agent-019a1b2c-0000-7000-c000-000000000000'],
+    ['the nil uuid', 'agent-00000000-0000-0000-0000-000000000000'],
+    ['nothing behind the prefix', 'agent-'],
+    ['nothing', ''],
+  ])('a text with %s is no id of an agent', (_what, text) => {
+    expect(wireId('agent').safeParse(text).success).toBe(false);
+  });
+});
