@@ -1,5 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { readCommandLine } from './command-line.ts';
 import { expectFacts } from './samples/facts.ts';
 import { composeNotice, verifyLicense } from './samples/licenses.ts';
 import { fetchPackage, findPackage } from './samples/obtain.ts';
@@ -12,10 +13,15 @@ import { sources } from './samples/sources.ts';
  * `samples/sources.ts`. The same packages give the same bytes. Without `--fetch` every package must be in
  * node_modules or have been fetched before (`.data/samples`).
  */
-const mayFetch = process.argv.includes('--fetch');
+const { flags } = readCommandLine({
+  name: 'make-samples',
+  what: 'Writes samples/changelogs and samples/NOTICE anew out of the packages of scripts/samples/sources.ts.',
+  takes: 'seconds; minutes where the packages are fetched',
+  flags: { fetch: { what: 'get packages that are not in node_modules from npm' } },
+});
 
 const packages = sources.map((source) => {
-  const found = findPackage(source) ?? (mayFetch ? fetchPackage(source) : undefined);
+  const found = findPackage(source) ?? (flags.fetch ? fetchPackage(source) : undefined);
   if (found === undefined) {
     throw new Error(
       `${source} is not in node_modules. Run "npm run make-samples -- --fetch" to get it from npm.`,

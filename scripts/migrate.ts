@@ -1,9 +1,15 @@
 import { connect, migrateToLatest } from '../libs/db/src/index.ts';
 import { prepareQueue } from '../libs/queue/src/index.ts';
 import { checkPostgres, checkRedis, createPool, MIGRATION_STATEMENT_MS } from '../libs/services/src/index.ts';
-import { endWith, given } from './command-line.ts';
+import { endWith, given, readCommandLine } from './command-line.ts';
 
 // Brings the database and the queue to this release: our migrations and BullMQ's own, in one step.
+readCommandLine({
+  name: 'migrate',
+  what: 'Brings the database of DATABASE_URL and the queue of QUEUE_URL to this release.',
+  takes: 'seconds; longer where a large table is changed',
+  flags: {},
+});
 await migrate(given('DATABASE_URL'), given('QUEUE_URL') ?? 'none').catch(endWith);
 
 async function migrate(url: string | undefined, queueUrl: string): Promise<void> {

@@ -39,7 +39,17 @@ const CHECKS_OF_THE_REST: readonly Check[] = [
   { name: 'types of scripts and tests', command: ['tsc', '-p', '.'] },
   {
     name: 'import order',
-    command: ['depcruise', '--config', '.dependency-cruiser.cjs', 'apps', 'libs', 'scripts', 'test', 'bench'],
+    command: [
+      'depcruise',
+      '--config',
+      '.dependency-cruiser.cjs',
+      'apps',
+      'libs',
+      'scripts',
+      'test',
+      'proof',
+      'bench',
+    ],
   },
   {
     name: `types of the bench${hasPeers ? '' : ', without its packages'}`,

@@ -5,12 +5,13 @@ import {
   inTransaction,
   newConversationId,
   newId,
-  toWireAgent,
+  toNewAgent,
 } from './store.ts';
 import { createClient } from '../demo/client.ts';
 import type { Stack } from '../stack/stack.ts';
 
 const AGENTS_PER_BATCH = 2_000;
+const TOOLS = ['core_memory_append', 'memory_rethink', 'charge_once'];
 
 /**
  * One agent a run, made in bulk through the store; batches over HTTP, a few thousand runs each. Every run takes three
@@ -20,8 +21,10 @@ export async function submitLoad(stack: Stack, runs: number, effectsFile: string
   const client = createClient(stack.apiUrl, stack.apiKey);
   const tools = await findTools(stack.db, DEFAULT_PROJECT_ID, {
     ids: [],
-    names: ['core_memory_append', 'memory_rethink', 'charge_once'],
+    names: TOOLS,
   });
+  const missing = TOOLS.filter((name) => !tools.some((tool) => tool.name === name));
+  if (missing.length > 0) throw new Error(`There is no tool ${missing.join(', ')}.`);
   for (let from = 0; from < runs; from += AGENTS_PER_BATCH) {
     const agents = Array.from({ length: Math.min(AGENTS_PER_BATCH, runs - from) }, () => ({
       id: newId(),
@@ -32,7 +35,7 @@ export async function submitLoad(stack: Stack, runs: number, effectsFile: string
         trx,
         DEFAULT_PROJECT_ID,
         agents.map((ids, index) =>
-          toWireAgent(
+          toNewAgent(
             ids,
             `agent ${from + index}`,
             tools.map((tool) => tool.id),

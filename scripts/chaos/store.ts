@@ -10,7 +10,7 @@ export {
 } from '../../libs/db/src/index.ts';
 
 /** An agent with one memory block, as the store takes it. */
-export function toWireAgent(
+export function toNewAgent(
   ids: { readonly id: string; readonly conversation_id: string },
   name: string,
   toolIds: readonly string[],

@@ -1,6 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import type pg from 'pg';
+import { callKey } from '../../apps/worker/src/flows/tool-calls/call.ts';
 import { auditInvariants, type Database } from '../../libs/db/src/index.ts';
+import type { Toll } from './killer.ts';
 
 /** The books after the storm, ours and the provider's. */
 export interface Verdict {
@@ -10,6 +12,10 @@ export interface Verdict {
   readonly lost: number;
   /** Step numbers with more than one applied attempt, and `once` effects that happened more than once. */
   readonly duplicated: number;
+  /** Effects of the `once` tool. */
+  readonly effects: number;
+  /** Calls of it that succeeded, as the database says, and have none. */
+  readonly effects_missing: number;
   /** Steps that the provider billed more than once, beyond what is booked as an orphan. */
   readonly paid_twice: number;
   readonly orphans_booked: number;
@@ -62,13 +68,21 @@ export async function judge(
       repeat.by === 'logical_key' &&
       !repeat.again.every(({ batch_id }) => batch_id !== null && orphanIds.has(batch_id)),
   );
+  const { rows: charged } = await pool.query<{ run_id: string; step_number: number; call_index: number }>(
+    `select run_id, step_number, call_index from tool_call where tool_name = 'charge_once' and state = 'succeeded'`,
+  );
+  const { keys, repeated } = readEffects(sources.effectsFile);
   const violations = await auditInvariants(db);
   const deadlocks = readDeadlocks(sources.postgresLog);
   return {
     runs: runs.total,
     steps: steps.applied,
     lost: runs.total - runs.well,
-    duplicated: steps.twice + repeatedEffects(sources.effectsFile),
+    duplicated: steps.twice + repeated,
+    effects: keys.size,
+    effects_missing: charged.filter(
+      (call) => !keys.has(callKey(call.run_id, call.step_number, call.call_index)),
+    ).length,
     paid_twice: paidTwice.length,
     orphans_booked: orphans.booked,
     orphans_adopted: orphans.adopted,
@@ -77,18 +91,36 @@ export async function judge(
   };
 }
 
-/** How many effects of the `once` tool happened more than once. */
-function repeatedEffects(file: string): number {
-  if (!existsSync(file)) return 0;
-  const keys = readFileSync(file, 'utf8')
-    .split('\n')
-    .filter((line) => line !== '');
-  return keys.length - new Set(keys).size;
+/** Milliseconds that work of a killed worker may wait for another one. */
+const RECOVERY_MAX_MS = 15_000;
+
+/** Whether there was a storm, and everything held in it. */
+export function hasHeld(verdict: Verdict, toll: Toll): boolean {
+  return (
+    verdict.lost === 0 &&
+    verdict.duplicated === 0 &&
+    verdict.effects > 0 &&
+    verdict.effects_missing === 0 &&
+    verdict.paid_twice === 0 &&
+    verdict.deadlocks === 0 &&
+    verdict.violations.length === 0 &&
+    toll.kills > 0 &&
+    toll.waiting.size === 0 &&
+    Math.max(0, ...toll.recoveries_ms) <= RECOVERY_MAX_MS
+  );
+}
+
+/** What the `once` tool wrote down, a line for each effect: the keys of its calls, and how many effects happened again. */
+function readEffects(file: string): { readonly keys: ReadonlySet<string>; readonly repeated: number } {
+  const lines = existsSync(file) ? readFileSync(file, 'utf8').split('\n') : [];
+  const charges = lines.flatMap((line) => line.split(' ')[0] || []);
+  const keys = new Set(charges);
+  return { keys, repeated: charges.length - keys.size };
 }
 
 /** The server's log tells whose statements met in a deadlock. */
 function readDeadlocks(logFile: string): { readonly deadlocks: number; readonly deadlocks_of_queue: number } {
-  const log = existsSync(logFile) ? readFileSync(logFile, 'utf8') : '';
+  const log = readFileSync(logFile, 'utf8');
   let ours = 0;
   let queues = 0;
   for (const [, report = ''] of log.matchAll(/deadlock detected([\s\S]{0,2000})/g)) {

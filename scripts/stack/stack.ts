@@ -1,6 +1,6 @@
-import { randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
+import { keepApiKey } from '../../apps/api/src/api-key.ts';
 import {
   connect,
   declareAnswerer,
@@ -123,7 +123,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     const starts = new Map<string, () => Promise<StackProcess>>();
     const provider = await startProvider(options, logs, stops);
     if (provider.simulator !== null) starts.set('simulator', provider.startAgain);
-    const apiKey = (process.env.NIGHTSHIFT_API_KEY ?? '') || keptApiKey(dataDir);
+    const apiKey = (process.env.NIGHTSHIFT_API_KEY ?? '') || (await keepApiKey(dataDir)).key;
     const host = options.apiEnv?.['HOST'];
     const portIsFixed = options.portIsFixed === true && options.port !== 0;
     let port = await freePort(options.port, portIsFixed, host);
@@ -315,15 +315,6 @@ function keepPreviousLogs(logs: string): void {
     const [, name] = /^(.+)(?<![.]previous)[.]log$/.exec(file) ?? [];
     if (name !== undefined) renameSync(join(logs, file), join(logs, `${name}.previous.log`));
   }
-}
-
-/** The key of earlier starts from the same data directory, or a new one. */
-function keptApiKey(dataDir: string): string {
-  const file = join(dataDir, 'api-key');
-  if (existsSync(file)) return readFileSync(file, 'utf8').trim();
-  const key = `ns_${randomBytes(24).toString('base64url')}`;
-  writeFileSync(file, `${key}\n`, { mode: 0o600 });
-  return key;
 }
 
 async function freePort(wanted: number, isFixed: boolean, host = '127.0.0.1'): Promise<number> {

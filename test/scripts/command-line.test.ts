@@ -17,7 +17,18 @@ function run(script: string, ...args: string[]) {
   return { status, stdout, stderr };
 }
 
-const commands = ['audit', 'chaos', 'demo', 'killpoints', 'load', 'sabotage', 'simulate', 'start'];
+const commands = [
+  'audit',
+  'chaos',
+  'demo',
+  'killpoints',
+  'load',
+  'make-samples',
+  'migrate',
+  'sabotage',
+  'simulate',
+  'start',
+];
 
 test.each(commands)('%s says what it does', (script) => {
   const { status, stdout, stderr } = run(script, '--help');
@@ -44,6 +55,12 @@ test('a flag that is not known is refused with the usage', () => {
   });
 });
 
+test.each(['migrate', 'make-samples'])('%s refuses a flag that it does not know', (script) => {
+  const { status, stdout, stderr } = run(script, '--check');
+  expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
+  expect(stderr).toMatch(/^Unknown option '--check'\n\nnpm run /);
+});
+
 test('the bench answers without its packages', () => {
   const isInstalled = existsSync(join(root, 'bench/node_modules'));
   expect(run('bench', '--help')).toMatchObject({ status: 0, stderr: '' });
@@ -57,6 +74,7 @@ test('the bench answers without its packages', () => {
 test.each([
   ['chaos', '--queue', 'kafka', "--queue must be one of redis, postgres, none, not 'kafka'."],
   ['chaos', '--minutes', 'soon', "--minutes must be a number above 0, not 'soon'."],
+  ['chaos', '--workers', '1', '--workers must be at least 2: the last one that works is never struck.'],
   ['load', '--runs', '1.5', "--runs must be a whole number from 1 on, not '1.5'."],
   ['sabotage', '--only', 'zzz', "No mutant has 'zzz' in its name. There are: "],
 ])('%s %s %s is refused', (script, flag, value, reason) => {

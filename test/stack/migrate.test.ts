@@ -47,8 +47,12 @@ async function expectTimeEnough(): Promise<void> {
   ]);
 }
 
-function migrate(databaseUrl: string, queueUrl: string): { status: number | null; stderr: string } {
-  return spawnSync(process.execPath, ['scripts/migrate.ts'], {
+function migrate(
+  databaseUrl: string,
+  queueUrl: string,
+  ...args: string[]
+): { status: number | null; stderr: string } {
+  return spawnSync(process.execPath, ['scripts/migrate.ts', ...args], {
     cwd: join(import.meta.dirname, '../..'),
     encoding: 'utf8',
     env: { ...process.env, DATABASE_URL: databaseUrl, QUEUE_URL: queueUrl },
@@ -59,6 +63,15 @@ test('the migrate step may take its time over a large table', async () => {
   const { status, stderr } = migrate(url, 'none');
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
   await expectTimeEnough();
+});
+
+test.each([
+  ['--help', 0],
+  ['--check', 2],
+  ['now', 2],
+])('the migrate step with %s changes nothing', async (argument, status) => {
+  expect(migrate(url, 'none', argument)).toMatchObject({ status });
+  expect(await ask(url, 'select * from watched.limits')).toEqual([]);
 });
 
 test('so may the migrations of npm start', async () => {

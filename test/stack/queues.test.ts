@@ -44,11 +44,12 @@ async function finishBatchOver(queueUrl: string, meanwhile?: () => Promise<void>
 
 test('without a queue a batch finishes by the sweep alone', () => finishBatchOver('none'));
 
-/** How Redis comes about here: the server on the PATH, else a container where one is asked for and can be had. */
+/** How Redis comes about here: a container where one is asked for and can be had, else the server on the PATH. */
 async function findRedis(): Promise<((dir: string) => Promise<Container>) | null> {
-  if (findRedisServer() !== null) return (dir) => startRedisServer({ dir });
   const wantsDocker = process.env.NIGHTSHIFT_USE_DOCKER === '1';
-  return wantsDocker && (await dockerEngineAnswers(process.env.DOCKER_HOST)) ? startRedisContainer : null;
+  if (wantsDocker && (await dockerEngineAnswers(process.env.DOCKER_HOST || undefined)))
+    return startRedisContainer;
+  return findRedisServer() === null ? null : (dir) => startRedisServer({ dir });
 }
 
 const startRedis = await findRedis();

@@ -32,7 +32,7 @@ test('what an operator sets for the API reaches that of npm start, prices as the
     REQUESTS_MAX: '500',
     DATA_DIR: 'elsewhere',
     PORT: '80',
-    NIGHTSHIFT_API_KEY: 'a key that the stack hands on',
+    NIGHTSHIFT_API_KEY: 'a_key_that_the_stack_hands_on',
     ANTHROPIC_API_KEY: 'a key that only workers get',
   };
   expect(apiSettings(env)).toEqual({ HOST: '0.0.0.0', LOG_LEVEL: 'warn', PRICES_FILE: 'prices.json' });

@@ -240,6 +240,18 @@ test.each([
   expect(service.shown()).toMatch(message);
 });
 
+test('a kept key that is too short is refused by the name of its file', async () => {
+  await writeFile(join(dir, 'api-key'), 'secret\n');
+  const service = start();
+  expect(await service.ended).toBe(1);
+  const [begun, ...told] = service.shown().split('\n');
+  expect(begun).toMatch(/^Starting /);
+  expect(told).toEqual([
+    `${join(dir, 'api-key')} holds no API key: delete it, and the next start makes a new one.`,
+    '',
+  ]);
+});
+
 test('a database that ends takes the service with it: the terminal says so, and the next start has what was accepted', async () => {
   const service = start();
   const id = await submit(clientOf(await untilUp(service)), 2);

@@ -1,0 +1,137 @@
+import type {} from '../global-setup.ts';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, test } from 'vitest';
+import { callKey } from '../../apps/worker/src/flows/tool-calls/call.ts';
+import { DEFAULT_PROJECT_ID, newRunId } from '../../libs/db/src/index.ts';
+import { openTestDatabase, type TestDatabase } from '../../libs/db/src/testing/index.ts';
+import { submitLoad } from '../../scripts/chaos/load.ts';
+import { hasHeld, judge, type Verdict } from '../../scripts/chaos/verdict.ts';
+import type { Stack } from '../../scripts/stack/stack.ts';
+
+let database: TestDatabase;
+let provider: Server;
+let dir: string;
+
+beforeAll(async () => {
+  database = await openTestDatabase(inject('postgresUrl'));
+  provider = createServer((_, response) => response.end('{"totals":{"requests":0},"repeats":[]}'));
+  await new Promise<void>((listening) => provider.listen(0, '127.0.0.1', listening));
+});
+afterAll(async () => {
+  provider.close();
+  await database.close();
+});
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), 'nightshift-verdict-'));
+  writeFileSync(join(dir, 'postgres.log'), '');
+});
+afterEach(async () => {
+  rmSync(dir, { recursive: true, force: true });
+  await database.pool.query('delete from tool_call');
+});
+
+function judgeNow(): Promise<Verdict> {
+  return judge(database.db, database.pool, {
+    controlUrl: `http://127.0.0.1:${(provider.address() as AddressInfo).port}`,
+    effectsFile: join(dir, 'effects'),
+    postgresLog: join(dir, 'postgres.log'),
+  });
+}
+
+/** Stores a call of the `once` tool, and returns its key. */
+async function storeCharge(state: 'succeeded' | 'unknown' = 'succeeded'): Promise<string> {
+  const run = newRunId();
+  await database.pool.query(
+    `insert into tool_call (project_id, run_id, step_number, call_index, tool_use_id, tool_name, kind, state, ended_at)
+     values ($1, $2, 1, 0, 'toolu_1', 'charge_once', 'module', $3, app_now())`,
+    [DEFAULT_PROJECT_ID, run, state],
+  );
+  return callKey(run, 1, 0);
+}
+
+test('a tool that never ran has no effects, and a call that says it did lacks one', async () => {
+  await storeCharge();
+  expect(await judgeNow()).toMatchObject({ effects: 0, effects_missing: 1, duplicated: 0 });
+});
+
+test('the effect of a call whose end nobody knows is not that of one that succeeded', async () => {
+  await storeCharge();
+  writeFileSync(join(dir, 'effects'), `${await storeCharge('unknown')} 5\n`);
+  expect(await judgeNow()).toMatchObject({ effects: 1, effects_missing: 1, duplicated: 0 });
+});
+
+test('each effect counts once, and what happened twice is told', async () => {
+  const [one, two] = [await storeCharge(), await storeCharge()];
+  writeFileSync(join(dir, 'effects'), `${one} 5\n${two} 6\n${one} 5\n`);
+  expect(await judgeNow()).toMatchObject({ effects: 2, effects_missing: 0, duplicated: 1 });
+});
+
+test('deadlocks are counted by whose statements met', async () => {
+  const report = (text: string): string =>
+    `ERROR:  deadlock detected\nDETAIL:  ${text}${' '.repeat(2_000)}\n`;
+  writeFileSync(join(dir, 'postgres.log'), report('update run') + report('update bullmq.job'));
+  expect(await judgeNow()).toMatchObject({ deadlocks: 1, deadlocks_of_queue: 1 });
+});
+
+test('without the log of the server nothing is said about deadlocks', async () => {
+  rmSync(join(dir, 'postgres.log'));
+  await expect(judgeNow()).rejects.toThrow(/ENOENT.*postgres\.log/);
+});
+
+const good: Verdict = {
+  runs: 2,
+  steps: 6,
+  lost: 0,
+  duplicated: 0,
+  effects: 2,
+  effects_missing: 0,
+  paid_twice: 0,
+  orphans_booked: 1,
+  orphans_adopted: 1,
+  violations: [],
+  deadlocks: 0,
+  deadlocks_of_queue: 1,
+};
+const toll = {
+  kills: 1,
+  zombies: 0,
+  connections_cut: 0,
+  failed_starts: 0,
+  recoveries_ms: [900],
+  waiting: new Set<never>(),
+};
+
+test('a storm that killed and lost nothing is one that everything held in', () => {
+  expect(hasHeld(good, toll)).toBe(true);
+});
+
+test.each([
+  { lost: 1 },
+  { duplicated: 1 },
+  { effects: 0 },
+  { effects_missing: 1 },
+  { paid_twice: 1 },
+  { violations: ['x'] },
+  { deadlocks: 1 },
+])('%j has not held', (change) => {
+  expect(hasHeld({ ...good, ...change }, toll)).toBe(false);
+});
+
+test.each([
+  { kills: 0 },
+  { recoveries_ms: [15_001] },
+  { waiting: new Set([{ id: 'x', epoch: 1, killed_at: 0 }]) },
+])('a storm with %j has not held', (change) => {
+  expect(hasHeld(good, { ...toll, ...change })).toBe(false);
+});
+
+test('a load whose tools are not all there is not submitted', async () => {
+  const stack = { db: database.db, apiUrl: 'http://127.0.0.1:1', apiKey: 'key' } as Stack;
+  await expect(submitLoad(stack, 1, join(dir, 'effects'))).rejects.toThrow(
+    'There is no tool core_memory_append, memory_rethink, charge_once.',
+  );
+});
