@@ -1,5 +1,5 @@
 // Who may import whom. Each folder lists what it may use; everything else of the repository is closed to it.
-// Tests, scripts and the bench may import anything.
+// Tests, scripts, proofs and the bench may import anything.
 
 /** A folder of production code and the only folders of this repository that it may import. */
 const order = [
@@ -26,7 +26,6 @@ const order = [
   only('libs/agent-core/src', []),
 
   only('libs/services/src', []),
-  only('libs/client/src', []),
   only('libs/queue/src', ['libs/agent-core/src']),
   only('libs/db/src', ['libs/agent-core/src', 'libs/services/src']),
   // A verb takes the transaction or connection it is given, and never another verb's work.
@@ -52,8 +51,6 @@ const order = [
 
   only('apps/tool-host/src', []),
   only('apps/simulator/src', []),
-  only('apps/dashboard/src', ['libs/client/src']),
-  only('apps/cli/src', ['libs/client/src', 'libs/services/src']),
 ];
 
 function only(folder, allowed) {
@@ -139,7 +136,7 @@ module.exports = {
       // docker.ts imports testcontainers lazily, for development only: its tree has no place in an image.
       from: {
         path: '^(apps|libs)/[^/]+/src/',
-        pathNot: '/testing/|^apps/dashboard/|^libs/services/src/docker[.]ts$',
+        pathNot: '/testing/|^libs/services/src/docker[.]ts$',
       },
       to: { dependencyTypes: ['npm-dev', 'npm-no-pkg', 'npm-unknown'], dependencyTypesNot: ['type-only'] },
     },
@@ -162,10 +159,10 @@ module.exports = {
       to: { couldNotResolve: true },
     },
     {
-      name: 'production code does not import tests, scripts or the bench',
+      name: 'production code does not import tests, scripts, proofs or the bench',
       severity: 'error',
       from: { path: '^(apps|libs)/[^/]+/src/' },
-      to: { path: '^(scripts|test|bench)/|^(apps|libs)/[^/]+/test/' },
+      to: { path: '^(scripts|test|proof|bench)/|^(apps|libs)/[^/]+/test/' },
     },
   ],
   options: {

@@ -20,7 +20,7 @@ const noEnvironment = {
 };
 const noPoolInTransaction = {
   selector:
-    "CallExpression[callee.property.name='execute'] > ArrowFunctionExpression[params.0.name='trx'] Identifier[name='db']",
+    ":matches(CallExpression[callee.name='inTransaction'] > :function, CallExpression[callee.property.name='execute'] > :function[params.0.name='trx']) Identifier[name=/^(db|pool)$/]",
   message: 'Use trx inside a transaction: a second connection taken there can deadlock the pool.',
 };
 const noClock = [
@@ -154,7 +154,7 @@ export default defineConfig(
   },
   {
     // Programs speak to their user.
-    files: ['apps/*/src/main.ts', 'apps/cli/src/**/*.ts'],
+    files: ['apps/*/src/main.ts'],
     rules: { 'no-console': 'off' },
   },
   {
@@ -193,6 +193,18 @@ export default defineConfig(
             },
           ],
         },
+      ],
+    },
+  },
+  {
+    files: ['apps/worker/src/flows/**/*.ts', 'apps/api/src/routes/**/*.ts'],
+    rules: {
+      'no-restricted-globals': [
+        'error',
+        ...['fetch', 'WebSocket', 'globalThis'].map((name) => ({
+          name,
+          message: 'Flows and routes are handed the provider, the tools and the bell.',
+        })),
       ],
     },
   },

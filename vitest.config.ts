@@ -3,12 +3,7 @@ import { ClosingLineReporter } from './test/reporter.ts';
 
 export default defineConfig({
   test: {
-    include: [
-      '{apps,libs}/*/test/**/*.test.ts',
-      'test/**/*.test.ts',
-      'scripts/test/**/*.test.ts',
-      'bench/test/**/*.test.ts',
-    ],
+    include: ['{apps,libs}/*/test/**/*.test.ts', 'test/**/*.test.ts', 'bench/test/**/*.test.ts'],
     exclude: ['**/node_modules/**', 'test/fixtures/**'],
     globalSetup: ['./test/global-setup.ts'],
     reporters: ['default', new ClosingLineReporter()],

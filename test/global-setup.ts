@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
-import { directoryOwner, startEmbeddedPostgres } from '../libs/services/src/index.ts';
+import { directoryOwner, providePostgres } from '../libs/services/src/index.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -13,7 +13,10 @@ declare module 'vitest' {
 
 const PREFIX = 'nightshift-test-';
 
-/** Starts the one PostgreSQL of the run, or uses the server that TEST_DATABASE_URL names. */
+/**
+ * Starts the one PostgreSQL of the run, or uses the server that TEST_DATABASE_URL names. With NIGHTSHIFT_USE_DOCKER=1 it is
+ * a container where a Docker engine answers.
+ */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const given = process.env.TEST_DATABASE_URL;
   if (given !== undefined && given !== '') {
@@ -22,11 +25,15 @@ export default async function setup(project: TestProject): Promise<() => Promise
   }
   removeLeftovers();
   const dataDir = mkdtempSync(join(tmpdir(), PREFIX));
-  const postgres = await startEmbeddedPostgres({
+  const wantsDocker = process.env.NIGHTSHIFT_USE_DOCKER === '1';
+  const postgres = await providePostgres({
     dataDir,
     durable: false,
     settings: { max_connections: 300 },
+    useDocker: wantsDocker,
+    dockerHost: process.env.DOCKER_HOST || undefined,
   });
+  if (wantsDocker) console.log(`Tests run on ${postgres.description}.`);
   project.provide('postgresUrl', postgres.url);
   return async () => {
     await postgres.stop();

@@ -12,6 +12,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { ESLint } from 'eslint';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { FOREIGN_NAMES } from '../apps/api/src/config.ts';
 
 const root = dirname(import.meta.dirname);
 const bin = (name: string): string => join(root, 'node_modules/.bin', name);
@@ -20,6 +21,8 @@ interface Manifest {
   readonly dependencies?: Record<string, string>;
   readonly devDependencies?: Record<string, string>;
   readonly optionalDependencies?: Record<string, string>;
+  /** What nx is told about a project beyond its dependencies. */
+  readonly nx?: { readonly implicitDependencies?: readonly string[] };
 }
 
 const projects = ['apps', 'libs'].flatMap((group) =>
@@ -45,6 +48,20 @@ describe('packages', () => {
     expect(loose).toEqual([]);
   });
 
+  test.each(projects)('%s depends on nothing that it does not import', (folder) => {
+    const { dependencies = {}, devDependencies = {} } = readManifest(folder);
+    const unused = (names: Record<string, string>, below: string): string[] => {
+      const text = [...filesBelow(join(root, folder, below))]
+        .map((file) => readFileSync(join(root, file), 'utf8'))
+        .join('\n');
+      return Object.keys(names).filter((name) => !new RegExp(`(?:from |import\\()'${name}['/]`).test(text));
+    };
+    expect({ src: unused(dependencies, 'src'), test: unused(devDependencies, 'test') }).toEqual({
+      src: [],
+      test: [],
+    });
+  });
+
   test('the lockfile is that of these manifests, so that `npm ci` accepts it', () => {
     const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
       packages: Record<string, Manifest>;
@@ -62,13 +79,61 @@ describe('packages', () => {
   });
 });
 
+describe('nx asks again about a project when a file changes that its files import', () => {
+  const { namedInputs } = JSON.parse(readFileSync(join(root, 'nx.json'), 'utf8')) as {
+    namedInputs: { sources: readonly string[] };
+  };
+  const projectOf = (file: string): string | undefined =>
+    projects.find((project) => file.startsWith(`${project}/`));
+
+  /** The projects whose files are inputs of `project` (`^sources`): all that it depends on. */
+  function dependencies(project: string): string[] {
+    const { dependencies: named, devDependencies, nx } = readManifest(project);
+    const names = [...Object.keys({ ...named, ...devDependencies }), ...(nx?.implicitDependencies ?? [])];
+    const direct = projects.filter((each) => names.includes(each.replace(/^\w+/, '@nightshift')));
+    return [...direct, ...direct.flatMap(dependencies)];
+  }
+
+  /** The files that `file` imports by a relative path. */
+  function importsOf(file: string): string[] {
+    const code = readFileSync(join(root, file), 'utf8');
+    return [...code.matchAll(/\b(?:from|import)[ (]'([.][^']+)'/g)].map(([, path = '']) =>
+      join(dirname(file), path),
+    );
+  }
+
+  test.each(projects)('%s', (project) => {
+    const known = new Set([project, ...dependencies(project)]);
+    const missed: string[] = [];
+    const look = (file: string): void => {
+      for (const target of importsOf(file)) {
+        const owner = projectOf(target);
+        if (owner !== undefined && known.has(owner)) continue;
+        if (owner === undefined && namedInputs.sources.includes(`{workspaceRoot}/${target}`)) look(target);
+        else missed.push(`${file} imports ${target}`);
+      }
+    };
+    [...filesBelow(join(root, project))].filter((file) => file.endsWith('.ts')).forEach(look);
+    expect(missed).toEqual([]);
+  });
+});
+
 describe('sources', () => {
-  const generated = /^(samples|libs\/client\/src|docs\/reference)\//;
+  const generated = /^(samples|docs\/reference)\//;
   const sources = [...filesBelow(root)].filter((file) => !generated.test(file));
 
   test('leave nothing for later', () => {
     const later = new RegExp(`\\b(${['TO' + 'DO', 'FIX' + 'ME', 'HA' + 'CK'].join('|')})\\b`);
     expect(sources.filter((file) => later.test(readFileSync(join(root, file), 'utf8')))).toEqual([]);
+  });
+
+  test('every variable that the API leaves to others is read by one of them', () => {
+    const code = sources
+      .filter((file) => /\.(ts|mjs)$/.test(file))
+      .map((file) => readFileSync(join(root, file), 'utf8'))
+      .join('\n');
+    const read = new Set([...code.matchAll(/process\.env(?:\.|\[')(\w+)/g)].map(([, name]) => name));
+    expect([...FOREIGN_NAMES].filter((name) => !read.has(name))).toEqual([]);
   });
 
   test('a library has one door, and no folder of odds and ends', () => {
@@ -118,6 +183,39 @@ describe('lint refuses', () => {
   ])('%s', async (_, code, rule) => {
     expect(await complaints('libs/db/src/index.ts', code)).toContain(rule);
   });
+
+  const declared =
+    'declare const db: object; declare const pool: object; declare const deps: { db: object };' +
+    'declare function inTransaction<T>(on: object, work: (trx: object) => T): T;';
+
+  test.each([
+    ['apps/worker/src/flows/sweep.ts', 'inTransaction(db, (trx) => [trx, db])'],
+    ['apps/worker/src/flows/sweep.ts', 'inTransaction(deps.db, (trx) => [trx, deps.db])'],
+    ['apps/worker/src/flows/sweep.ts', 'inTransaction(db, () => inTransaction(db, (trx) => trx))'],
+    ['apps/worker/src/flows/sweep.ts', 'inTransaction(db, (trx) => [trx, pool])'],
+    ['apps/api/src/routes/routes.ts', 'inTransaction(deps.db, function (trx) { return [trx, deps.db]; })'],
+    ['apps/worker/src/main.ts', 'inTransaction(db, (trx) => [trx, db])'],
+    ['scripts/audit.ts', 'inTransaction(db, (trx) => [trx, db])'],
+  ])('a second connection inside a transaction: in %s %s', async (file, code) => {
+    expect(await complaints(file, `${declared} export const x = ${code};`)).toContain('no-restricted-syntax');
+  });
+
+  test('nothing beside a transaction', async () => {
+    const code = 'inTransaction(deps.db, (trx) => trx); export const y = [db, pool];';
+    expect(
+      await complaints('apps/worker/src/flows/sweep.ts', `${declared} export const x = ${code}`),
+    ).toEqual([]);
+  });
+
+  test.each(['apps/worker/src/flows/sweep.ts', 'apps/api/src/routes/routes.ts'])(
+    'the network in %s',
+    async (file) => {
+      const code = (name: string): string => `export const x = ${name};`;
+      expect(await complaints(file, code('fetch'))).toContain('no-restricted-globals');
+      expect(await complaints(file, code('WebSocket'))).toContain('no-restricted-globals');
+      expect(await complaints(file, code('globalThis.fetch'))).toContain('no-restricted-globals');
+    },
+  );
 });
 
 describe('the import order refuses', () => {
@@ -192,6 +290,7 @@ describe('the import order refuses', () => {
     ['a library that knows an app', 'libs/queue/src/a.ts', '../../../apps/api/src/b.ts', 'apps/api/src/b.ts'],
     ['a cycle', 'libs/queue/src/a.ts', './a.ts', undefined],
     ['a test in production code', 'libs/db/src/a.ts', '../test/b.ts', 'libs/db/test/b.ts'],
+    ['a proof in production code', 'libs/db/src/a.ts', '../../../proof/b.ts', 'proof/b.ts'],
   ])('%s', (_, from, to, target) => {
     expect(refused({ ...(target === undefined ? {} : { [target]: [] }), [from]: [to] })).not.toEqual([]);
   });

@@ -2,6 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { POLL_POLICY_DEFAULT } from '../../libs/agent-core/src/index.ts';
 import { referencePages, stalePages, writePages } from '../../scripts/docs/reference-pages.ts';
 
 const COMMITTED = join(import.meta.dirname, '../../docs/reference');
@@ -44,4 +45,19 @@ test('a page ends with one line end, and no line of it with a space', () => {
     expect(text).not.toMatch(/[ \t]\n/);
     expect(text).not.toContain('undefined');
   }
+});
+
+test('the pages say that a provider batch is asked for less often after an hour, and how often', () => {
+  const lines = referencePages().flatMap(({ text }) => text.split('\n'));
+  const variable = lines.find((line) => line.startsWith('| `POLL_INTERVAL_MS` |'));
+  expect(variable).toContain('hour');
+  expect(variable).toContain(` ${POLL_POLICY_DEFAULT.poll_interval_ms_max.toLocaleString('en')}`);
+  const states = lines.filter((line) => line.includes('next_due_at, the poll interval'));
+  expect(states).toHaveLength(2);
+  for (const state of states) expect(state).toContain('hour');
+});
+
+test('the page of variables says that there are more threads of tools than TOOL_THREADS', () => {
+  const { text = '' } = referencePages().find(({ file }) => file === 'configuration.md') ?? {};
+  expect(text).toMatch(/^\| `TOOL_THREADS` \|[^|]*\bquick calls\b[^|]*\btwice as many more, at least two\b/m);
 });

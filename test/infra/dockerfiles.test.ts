@@ -3,6 +3,7 @@ import { existsSync, globSync, readdirSync, readFileSync, statSync } from 'node:
 import { dirname, join, relative } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { copiesOf, environmentOf, isIgnored, lastOf, parseDockerfile, type Stage } from './dockerfile.ts';
+import { WORKER_NODE_ARGUMENTS } from '../../scripts/stack/settings.ts';
 import { read, readWorkspaces, root, variablesReadBy } from './repository.ts';
 
 const dockerfiles = readdirSync(join(root, 'infra/docker')).filter((name) => name.endsWith('.Dockerfile'));
@@ -28,6 +29,15 @@ const images = dockerfiles.map((name): Image => {
 
 test('there is an image for every process of the service', () => {
   expect(images.map(({ app }) => app).sort()).toEqual(['api', 'simulator', 'worker']);
+});
+
+test('a worker has the same flags wherever it is started', () => {
+  const worker = images.find(({ app }) => app === 'worker')!;
+  const main = 'apps/worker/src/main.ts';
+  expect(JSON.parse(lastOf(worker.final, 'CMD')!.rest)).toEqual(['node', ...WORKER_NODE_ARGUMENTS, main]);
+  expect(read('docs/OPERATING.md').replace(/\\\n\s+/g, '')).toContain(
+    ['node', ...WORKER_NODE_ARGUMENTS, main].join(' '),
+  );
 });
 
 describe.each(images)('$file', ({ file, app, stages, final, copied }) => {

@@ -93,6 +93,14 @@ describe.each(documents)('%s', (document) => {
     expect(named.filter((name) => !words.has(name))).toEqual([]);
   });
 
+  test('every function that it places in a file is in that file', () => {
+    const placed = [...prose.matchAll(/`([a-z]+[A-Z]\w*)`(?: in |,\s| \()`((?:apps|libs)\/[\w/.-]+\.ts)`/g)];
+    const missing = placed.filter(
+      ([, name = '', path = '']) => !new RegExp(`\\b(?:function\\*?|const) ${name}\\b`).test(read(path)),
+    );
+    expect(missing.map(([text]) => text)).toEqual([]);
+  });
+
   test('every table, column and snake_case word it names is in the sources', () => {
     const named = codeSpansOf(prose).filter((span) => /^[a-z]+(_[a-z0-9]+)+$/.test(span));
     // Names of metrics are put together.
@@ -130,6 +138,24 @@ test('the list of decisions has them all, by their titles', () => {
   }
 });
 
+test('the list of decisions says of each that is replaced, in all or in part, by which', () => {
+  const rows = read('docs/adr/README.md').split('\n');
+  const replaced = documents.flatMap((path) => {
+    const [, newer = ''] = /adr\/(\d{4})-/.exec(path) ?? [];
+    const sentences = newer === '' ? [] : read(path).split(/[.]\s/);
+    return sentences
+      .map((sentence) => sentence.split(/\breplaces\b|\btakes the place of\b/i)[1] ?? '')
+      .flatMap((of) =>
+        [...of.matchAll(/(?:\[|ADR )(\d{4})\b/g)].map(([, older = '']) => [older, newer] as const),
+      );
+  });
+  expect(replaced.length).toBeGreaterThanOrEqual(6);
+  for (const [older, newer] of replaced)
+    expect(rows.find((row) => row.startsWith(`| [${older}]`))).toMatch(
+      new RegExp(`Replaced.* by \\[${newer}\\]`),
+    );
+});
+
 test('the README says what the API and the worker really do by default', () => {
   const readme = read('README.md');
   expect(readme).toContain(
@@ -141,4 +167,12 @@ test('the README says what the API and the worker really do by default', () => {
   expect(readme).toContain(`\`${CONFLICT_POLICY_DEFAULT}\`, the default,`);
   expect(CONFLICT_POLICIES.filter((policy) => !readme.includes(`\`${policy}\``))).toEqual([]);
   expect(read('apps/worker/src/config.ts')).toContain('SWEEP_INTERVAL_MS: positiveMs.default(2_000)');
+});
+
+test('how many connections a worker holds is told with the one for audits', () => {
+  const pool = Number(
+    /DATABASE_POOL_MAX: positive\.default\((\d+)\)/.exec(read('apps/worker/src/config.ts'))![1],
+  );
+  expect(read('docker-compose.yml')).toContain(`Each worker holds up to ${pool + 1} connections`);
+  expect(read('docs/OPERATING.md')).toContain(`${pool + 1} for each worker`);
 });

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
 import { openProofDatabase, type ProofDatabase } from '../../proof/database.ts';
+import { TABLE_CHECKS } from '../../proof/invariants.ts';
 import { MUTANTS } from '../../proof/mutants.ts';
+import { ORACLES } from '../../proof/oracles.ts';
 import { HAS_MOVED, runMutant } from '../../proof/sabotage.ts';
 
 // Seconds on an idle machine.
@@ -44,3 +46,7 @@ test.each(MUTANTS.filter(({ name }) => !QUICK.includes(name)))(
     expect((await runMutant(database, mutant, 3)).fault).not.toBe(HAS_MOVED);
   },
 );
+
+test.each(MUTANTS)('what may notice "$name" is a check that there is', ({ caughtBy }) => {
+  expect([...TABLE_CHECKS, ...ORACLES]).toEqual(expect.arrayContaining([...caughtBy]));
+});

@@ -97,4 +97,29 @@ test('a flow that fails between two claims leaves no lease under renewal', async
   expect(violations).toEqual([]);
 });
 
+test('what a killed worker held is taken over from it, though another has started under its name', async () => {
+  let namesakes = 0;
+  for (let seed = 1; seed <= 6; seed++) {
+    let killed = '';
+    const { violations, trace } = await simulate(database, {
+      seed,
+      temper: CALM,
+      striker:
+        () =>
+        ({ actor, label }) => {
+          if (label !== 'ingest.before_commit' || killed !== '') return null;
+          killed = actor.name;
+          return { kind: 'kill', performed: true };
+        },
+    });
+    expect(violations, `seed ${seed}`).toEqual([]);
+    const since = trace.slice(trace.findIndex((line) => line.endsWith(`* ${killed} is dead`)));
+    const taken = since.findIndex((line) => line.includes(`ingested, taken over from ${killed}`));
+    expect(taken, `seed ${seed}`).toBeGreaterThan(0);
+    const [name] = killed.split('#');
+    if (since.slice(0, taken).some((line) => line.endsWith(`* start ${name}`))) namesakes += 1;
+  }
+  expect(namesakes).toBeGreaterThan(0);
+});
+
 const NO_FAULTS = { kill: 0, pause: 0, fail: 0, slow: 0 };
