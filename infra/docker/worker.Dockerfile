@@ -35,4 +35,4 @@ VOLUME /data
 USER node
 STOPSIGNAL SIGTERM
 # No HEALTHCHECK: it listens nowhere. A worker that hangs loses its leases, and another goes on with its rows.
-CMD ["node", "--min-semi-space-size=16", "--max-semi-space-size=16", "--heap-growing-percent=250", "apps/worker/src/main.ts"]
+CMD ["node", "--min-semi-space-size=16", "--max-semi-space-size=16", "--heap-growing-percent=250", "--max-inlined-bytecode-size=100", "--max-inlined-bytecode-size-cumulative=100", "apps/worker/src/main.ts"]
