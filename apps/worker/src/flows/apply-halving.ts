@@ -64,7 +64,7 @@ export async function applyHalving(
   for (const { line, reason } of bad) chunks.push(await applyPoisonLine(deps, batch, lease, line, reason));
   for (const failed of slow) {
     if (isLastPass) chunks.push(await tryOnceMore(deps, batch, lease, failed));
-    else chunks.push({ ...joined([]), poison: [`line ${failed.line.number}: ${failed.reason}`] });
+    else chunks.push({ ...joined([]), alarms: [`line ${failed.line.number}: ${failed.reason}`] });
   }
   return joined(chunks);
 }
@@ -173,6 +173,6 @@ function joined(chunks: readonly AppliedChunk[]): AppliedChunk {
     refused: chunks.reduce((sum, chunk) => sum + chunk.refused, 0),
     quarantined: chunks.reduce((sum, chunk) => sum + chunk.quarantined, 0),
     cut: chunks.some((chunk) => chunk.cut),
-    poison: chunks.flatMap((chunk) => chunk.poison),
+    alarms: chunks.flatMap((chunk) => chunk.alarms),
   };
 }

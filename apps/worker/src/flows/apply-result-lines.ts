@@ -65,8 +65,8 @@ export interface AppliedChunk {
   readonly quarantined: number;
   /** The file stopped in the middle of its last line. */
   readonly cut: boolean;
-  /** Why lines were put aside as poison, or left for another pass, for the log. */
-  readonly poison: readonly string[];
+  /** Of what an operator should hear, for the log: why lines were put aside as poison or left for another pass, or all sending paused. */
+  readonly alarms: readonly string[];
 }
 
 const NO_REPLIES: QuickStep['replies'] = [];
@@ -114,7 +114,7 @@ export async function applyResultLines(
     refused: entries.size - applied,
     quarantined: bad.length,
     cut,
-    poison: [],
+    alarms: trouble === null ? [] : [trouble],
   };
 }
 
@@ -196,11 +196,11 @@ export async function applyPoisonLine(
     await commitQuarantinedLines(trx, batch, [aside]);
     return commitDecisions(trx, [{ run, decision, calls: [], settled: null }], [], ids);
   });
-  if (report === 'refused') return { applied: 0, refused: 1, quarantined: 0, cut: false, poison: [] };
+  if (report === 'refused') return { applied: 0, refused: 1, quarantined: 0, cut: false, alarms: [] };
   if (report !== null)
     await ringAfterCommit(deps, report, await markFinishedBatches(deps.db, report.ended_batch_ids));
   const named_reason = `line ${line.number}: ${reason}`;
-  return { applied: report === null ? 0 : 1, refused: 0, quarantined: 1, cut: false, poison: [named_reason] };
+  return { applied: report === null ? 0 : 1, refused: 0, quarantined: 1, cut: false, alarms: [named_reason] };
 }
 
 /** Decides every line of the chunk, in run order, carrying memory calls out on the locked blocks as it goes. */

@@ -176,14 +176,14 @@ async function streamOnce(
   if (opened.outcome !== 'open') {
     return { ...none, missing: opened.outcome === 'not_found', reason: opened.outcome };
   }
-  const total = { ...none, poison: [] as string[] };
+  const total = { ...none, alarms: [] as string[] };
   // A batch that the provider gave us an id for is ours. One that was taken from a list is once a line says so.
   const proof = { isOurs: !isAdopted, isOthers: false, lines: 0 };
   const add = (chunk: AppliedChunk): void => {
     total.applied += chunk.applied;
     total.refused += chunk.refused;
     total.quarantined += chunk.quarantined;
-    total.poison.push(...chunk.poison);
+    total.alarms.push(...chunk.alarms);
   };
   const ends = { cut: false };
   const { chunk_lines, chunks_in_flight } = deps.settings;
@@ -194,12 +194,12 @@ async function streamOnce(
   /** Lines that are still to be applied in small chunks. */
   let careful = lapses >= LAPSES_MAX ? chunk_lines : 0;
   const left: string[] = [];
-  /** How the pass ends, and besides that what was put aside in it. */
+  /** How the pass ends, and besides that of what in it an operator should hear. */
   const ending = (end: Partial<Pass> & Pick<Pass, 'reason'>): Pass => {
-    const [poison] = total.poison;
+    const [alarm] = total.alarms;
     const proven = proof.isOurs;
-    if (poison === undefined) return { ...total, proven, ...end };
-    const reason = poison === end.reason ? poison : `${poison}; ${end.reason}`;
+    if (alarm === undefined) return { ...total, proven, ...end };
+    const reason = alarm === end.reason ? alarm : `${alarm}; ${end.reason}`;
     return { ...total, proven, ...end, alarm: true, reason };
   };
   try {
@@ -248,7 +248,7 @@ async function streamOnce(
   if (ends.cut) return ending({ ended: true, reason: 'the last line is cut off' });
   // Its own file may be short, and hold a line of somebody else. Only one that says it all is theirs before the last pass.
   const foreign = proof.isOthers && !proof.isOurs && proof.lines >= batch.request_count;
-  const reason = total.poison[0] ?? 'steps without a line';
+  const reason = total.alarms[0] ?? 'steps without a line';
   return ending({ foreign, complete: true, ended: true, reason });
 }
 

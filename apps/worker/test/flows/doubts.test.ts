@@ -339,6 +339,12 @@ test('a result that says that nobody pays stops all sending for a while, with it
   const worker = house.worker({
     settings: { refusal: { ...house.worker().settings.refusal, pause_ms: 600_000 } },
   });
+  for (const flow of [composeProviderBatch, submitProviderBatch, pollProviderBatches]) await flow(worker);
+  expect(await ingestResults(worker)).toMatchObject({
+    outcome: 'ingested',
+    alarm: true,
+    reason: expect.stringContaining('a result says billing_error'),
+  });
   await expect(house.drive(worker, { rounds: 12 })).rejects.toThrow(/not ended/);
   expect(house.simulator.control.batches()).toHaveLength(1);
   expect(
