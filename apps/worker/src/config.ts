@@ -83,7 +83,7 @@ const schema = z
     RETRY_DELAY_MS: positiveMs.default(RETRY_POLICY_DEFAULT.retry_delay_ms),
     /** Milliseconds before a step is sent again that an outage of the provider took; such a try counts as none. */
     OUTAGE_DELAY_MS: positiveMs.default(RETRY_POLICY_DEFAULT.outage_delay_ms),
-    /** Milliseconds between two audits of the whole database, all workers together. */
+    /** Milliseconds between two audits of the whole database, all workers together; never less than twenty times what the last one took, up to a day. */
     AUDIT_INTERVAL_MS: positiveMs.default(600_000),
     /** 0 where nobody else makes batches under the provider workspace: a batch that looks like a second one of ours is then cancelled on sight, before its results prove it. */
     WORKSPACE_SHARED: z.enum(['0', '1']).default('1'),

@@ -27,7 +27,7 @@ export const MONEY_INVARIANTS: ReadonlySet<string> = new Set([
   'I23b',
 ]);
 
-/** Begins an audit unless one began less than `intervalMs` ago; false then. */
+/** Begins an audit unless one began less than `intervalMs` ago, or than {@link isAuditDue} asks for; false then. */
 export async function claimAudit(
   db: Database,
   projectId: string,

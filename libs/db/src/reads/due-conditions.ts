@@ -35,8 +35,18 @@ export function isOldKey(days: number): RawBuilder<boolean> {
   return sql`created_at < (select app_now()) - ${days} * interval '1 day'`;
 }
 
-/** No audit began less than `intervalMs` ago. */
+/** An audit has at most this part of the time: it reads all that is kept, and what is kept grows. */
+const AUDIT_SHARE = 20;
+
+/**
+ * No audit began less than `intervalMs` ago, nor less than twenty times what the last one took, which is a day at most: a clock
+ * that was set makes one seem long. Whoever began and has not ended is waited for like that too. Index: audit_report_by_age.
+ */
 export function isAuditDue(intervalMs: number): RawBuilder<boolean> {
-  return sql`not exists (select 1 from audit_report
-                          where started_at > app_now() - ${intervalMs}::float8 * interval '1 millisecond')`;
+  return sql`not exists (
+    select 1 from audit_report
+     where started_at > app_now() - greatest(
+             ${intervalMs}::float8 * interval '1 millisecond',
+             (select least((finished_at - started_at) * ${AUDIT_SHARE}::int, interval '1 day') from audit_report
+               where finished_at is not null order by started_at desc limit 1)))`;
 }
