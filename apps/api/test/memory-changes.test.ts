@@ -388,6 +388,72 @@ describe('the held changes of a batch under review', () => {
     expect((await api.call('POST', `${unknown}/reject`, {})).status).toBe(404);
   });
 
+  test('are settled by ids of the batch alone: others are named, and nothing is done', async () => {
+    const { job_id, agents, end } = await aHoldingBatch(['one', 'two', 'three']);
+    await end();
+    const [first, second, third] = agents;
+    const other = (await aHoldingBatch(['elsewhere'])).agents[0];
+    const url = `/v1/batches/${job_id}/held-changes`;
+    for (const verb of ['accept', 'reject']) {
+      const settle = async (filter: object) => {
+        const { status, body } = await api.call('POST', `${url}/${verb}`, filter);
+        return {
+          status,
+          code: body.code,
+          paths: body.errors?.map((error: { path: string }) => error.path),
+          body,
+        };
+      };
+      const byAgent = await settle({
+        agent_ids: [first?.agent_id, `agent-${UNKNOWN_UUID}`, second?.agent_id, other?.agent_id],
+      });
+      expect(byAgent).toMatchObject({
+        status: 404,
+        code: 'not_found',
+        paths: ['/agent_ids/1', '/agent_ids/3'],
+        body: {
+          detail: `/agent_ids/1: ${job_id} has no run of agent-${UNKNOWN_UUID}. Nothing was settled. Check the id; lists show what exists.`,
+        },
+      });
+      // The id of a change is not that of the block it is to.
+      const [change] = (await api.call('GET', `${url}?block_id=${first?.block_id}`)).body;
+      expect(await settle({ block_ids: [first?.block_id, change.id] })).toMatchObject({
+        status: 404,
+        paths: ['/block_ids/1'],
+      });
+      expect(await settle({ agent_ids: [other?.agent_id], block_ids: [other?.block_id] })).toMatchObject({
+        status: 404,
+        paths: ['/agent_ids/0', '/block_ids/0'],
+      });
+    }
+    expect((await api.call('GET', `${url}?state=held`)).body).toHaveLength(3);
+
+    const both = { agent_ids: [first?.agent_id], block_ids: [first?.block_id] };
+    expect((await api.call('POST', `${url}/accept`, both)).body.accepted).toBe(1);
+    expect((await api.call('POST', `${url}/reject`, { block_ids: [second?.block_id] })).body.rejected).toBe(
+      1,
+    );
+    // What is decided stays so, and a repeat is no mistake.
+    const repeats = [
+      both,
+      { block_ids: [first?.block_id, second?.block_id] },
+      { agent_ids: [second?.agent_id, first?.agent_id] },
+    ];
+    for (const filter of repeats) {
+      const accept = await api.call('POST', `${url}/accept`, filter);
+      expect([accept.status, accept.body.accepted]).toEqual([200, 0]);
+      const reject = await api.call('POST', `${url}/reject`, filter);
+      expect([reject.status, reject.body.rejected]).toEqual([200, 0]);
+    }
+    const mixed = { agent_ids: agents.map(({ agent_id }) => agent_id), block_ids: null };
+    expect((await api.call('POST', `${url}/accept`, mixed)).body.accepted).toBe(1);
+    expect((await api.call('GET', `/v1/blocks/${third?.block_id}`)).body.value).toBe('three');
+    for (const filter of [undefined, {}, { agent_ids: null }]) {
+      expect((await api.call('POST', `${url}/accept`, filter)).status).toBe(200);
+      expect((await api.call('POST', `${url}/reject`, filter)).status).toBe(200);
+    }
+  });
+
   test('are of a batch that says auto or review', async () => {
     const agent_id = await createAgent(api);
     const requests = [{ agent_id, input: 'go' }];

@@ -123,8 +123,13 @@ export type HeldChangeResponse = z.output<typeof heldChange>;
 /** Which held changes to settle; without any, all of the batch. */
 export const heldFilter = z
   .strictObject({
-    agent_ids: listOf(wireId('agent'), 10_000).min(1).nullish(),
-    block_ids: listOf(wireId('block'), 10_000).min(1).nullish(),
+    agent_ids: listOf(wireId('agent'), 10_000).min(1).nullish().describe('Agents of the batch.'),
+    block_ids: listOf(wireId('block'), 10_000)
+      .min(1)
+      .nullish()
+      .describe(
+        'Each the `block_id` of a change; of a new block, which has none yet, the `id` of its change.',
+      ),
   })
   .nullish();
 

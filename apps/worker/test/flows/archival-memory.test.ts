@@ -5,6 +5,7 @@ import {
   auditInvariants,
   DEFAULT_PROJECT_ID,
   inTransaction,
+  rejectHeldChanges,
   resetMessages,
   revertBatch,
   type NewBatch,
@@ -154,6 +155,20 @@ describe('archival memory', () => {
     );
     expect(report).toEqual({ accepted: 0, passages: 1, stale: [] });
     expect(await look()).toEqual(['a held passage']);
+  });
+
+  test('held for review is given up by agent, and once more to no effect', async () => {
+    const batch = await run([{ input: keep('a held passage'), tools: TOOLS }], { apply: 'review' });
+    const reject = () =>
+      inTransaction(house.database.db, (trx) =>
+        rejectHeldChanges(trx, DEFAULT_PROJECT_ID, batch.id, {
+          agent_ids: batch.agent_ids,
+          block_ids: null,
+        }),
+      );
+    expect(await reject()).toBe(0);
+    expect(await house.rows('select 1 from passage')).toEqual([]);
+    expect(await reject()).toBe(0);
   });
 
   test('held for review outlives a revert of what was accepted', async () => {

@@ -216,6 +216,15 @@ describe('a batch under review', () => {
     expect(await memoryOf(batch)).toEqual([{ notes: 'n\nx' }, { notes: 'n' }, { notes: 'n\nz' }]);
   });
 
+  test('takes a new block by the id of its change', async () => {
+    const create = memory({ command: 'create', path: 'plan', description: 'd', file_text: 'x' });
+    const batch = await run([{ input: create, tools: ['memory'] }]);
+    const [change] = await house.rows<{ id: string }>('select draft_id as id from held_change');
+    expect(await accept(batch, { block_ids: [change?.id ?? ''] })).toMatchObject({ accepted: 1 });
+    expect(await accept(batch, { block_ids: [change?.id ?? ''] })).toMatchObject({ accepted: 0, stale: [] });
+    expect(await memoryOf(batch)).toEqual([{ plan: 'x' }]);
+  });
+
   test('works on what its requests showed, whatever is edited meanwhile, and two runs of an agent share the changes', async () => {
     const batch = await house.submit(
       [

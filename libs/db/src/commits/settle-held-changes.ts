@@ -1,10 +1,17 @@
-import { planAccept, type HeldFacts, type StaleReason } from '@nightshift/agent-core';
-import { sql } from 'kysely';
+import {
+  ISSUES_MAX,
+  NightshiftError,
+  planAccept,
+  type HeldFacts,
+  type StaleReason,
+} from '@nightshift/agent-core';
+import { sql, type RawBuilder } from 'kysely';
 import type { Tx } from '../connect.ts';
 import { acceptPassages, deletePassages } from './passages.ts';
 import { lockAgents } from '../locks/lock-agent.ts';
 import { lockEndedBatch } from '../locks/lock-ended-batch.ts';
 import { readLabelsBeside } from '../reads/labels-beside.ts';
+import { uuidArray } from '../uuid-array.ts';
 
 /** Which of a batch's held changes are meant; null: all. */
 export interface HeldFilter {
@@ -40,8 +47,9 @@ function toConditions(batchId: string, { agent_ids, block_ids }: HeldFilter) {
 
 /**
  * Puts held changes of a batch in force, all at once: those whose block is still what they were worked out from, and still takes
- * them. The others are reported and stay held. Texts become revisions that name the call which wrote them. Throws `not_found`, and
- * `batch_running` for a batch that has not ended.
+ * them. The others are reported and stay held. Texts become revisions that name the call which wrote them. Throws `not_found`, also
+ * for an id of the filter that names no agent of the batch, or no block that the batch has changed; and `batch_running` for a
+ * batch that has not ended. To settle what is settled does nothing.
  *
  * Locks the batch, the agents, then the blocks, in id order. A few statements, whatever the number of changes.
  */
@@ -54,6 +62,7 @@ export async function acceptHeldChanges(
   await lockEndedBatch(trx, projectId, batchId);
   await lockConcerned(trx, batchId, filter);
   const held = await readHeld(trx, batchId, filter);
+  await assertNamesOfBatch(trx, batchId, filter, held);
   const isRearranging = held.some(
     ({ kind, label, base_label }) => kind === 'created' || label !== base_label,
   );
@@ -90,9 +99,10 @@ export async function rejectHeldChanges(
   filter: HeldFilter,
 ): Promise<number> {
   await lockEndedBatch(trx, projectId, batchId);
-  const { rows } = await sql<{ draft_id: string }>`
-    select h.draft_id from held_change h where ${toConditions(batchId, filter)}
+  const { rows } = await sql<{ draft_id: string; agent_id: string; block_id: string }>`
+    select h.draft_id, h.agent_id, h.block_id from held_change h where ${toConditions(batchId, filter)}
   `.execute(trx);
+  await assertNamesOfBatch(trx, batchId, filter, rows);
   await settle(
     trx,
     rows.map((row) => row.draft_id),
@@ -102,6 +112,59 @@ export async function rejectHeldChanges(
     await deletePassages(trx, batchId, { held: true, agent_ids: filter.agent_ids });
   }
   return rows.length;
+}
+
+/**
+ * Throws `not_found` for ids of a filter that mean nothing in the batch: a slip would pass for done. An agent is known by its
+ * runs, as what it kept in archival memory leaves no trace once it is rejected.
+ *
+ * Looks only for ids without a change that is held. `except` reads the batch once, whatever the statistics say. Indexes:
+ * `run_batch_id_ordinal_key`, and the primary key of `held_change`.
+ */
+async function assertNamesOfBatch(
+  trx: Tx,
+  batchId: string,
+  { agent_ids, block_ids }: HeldFilter,
+  held: readonly { readonly agent_id: string; readonly block_id: string }[],
+): Promise<void> {
+  const agents = await readUnknown(trx, agent_ids ?? [], {
+    found: new Set(held.map((change) => change.agent_id)),
+    known: sql`select agent_id from run where batch_id = ${batchId}`,
+  });
+  const blocks = await readUnknown(trx, block_ids ?? [], {
+    found: new Set(held.map((change) => change.block_id)),
+    known: sql`select block_id from held_change where batch_id = ${batchId}`,
+  });
+  const fields = [
+    ...agents.map(({ id, index }) => ({
+      path: `/agent_ids/${index}`,
+      message: `job-${batchId} has no run of agent-${id}`,
+    })),
+    ...blocks.map(({ id, index }) => ({
+      path: `/block_ids/${index}`,
+      message: `job-${batchId} has held no change to block-${id}`,
+    })),
+  ];
+  const [first] = fields;
+  if (first === undefined) return;
+  throw new NightshiftError('not_found', `${first.path}: ${first.message}. Nothing was settled.`, {
+    fields: fields.slice(0, ISSUES_MAX),
+  });
+}
+
+/** Those ids, and their places, that are neither among `found` nor answered by the query `known`. */
+async function readUnknown(
+  trx: Tx,
+  ids: readonly string[],
+  { found, known }: { readonly found: ReadonlySet<string>; readonly known: RawBuilder<unknown> },
+): Promise<readonly { readonly id: string; readonly index: number }[]> {
+  const sought = ids.filter((id) => !found.has(id));
+  if (sought.length === 0) return [];
+  const { rows } = await sql<{ id: string }>`
+    select id from unnest(${uuidArray(sought)}::uuid[]) as sought(id) except ${known}
+  `.execute(trx);
+  const unknown = new Set(rows.map((row) => row.id));
+  return ids.flatMap((id, index) => (unknown.has(id) ? [{ id, index }] : []));
 }
 
 async function lockConcerned(trx: Tx, batchId: string, filter: HeldFilter): Promise<void> {

@@ -1,12 +1,20 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { listHeldChanges, type Database } from '../../src/index.ts';
+import {
+  DEFAULT_PROJECT_ID,
+  listHeldChanges,
+  newId,
+  rejectHeldChanges,
+  type Database,
+} from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import { aRun } from '../factories.ts';
 import { countNearlyNone, explain, rowsReadOf } from '../plans.ts';
 import { accept, acceptBareFleet } from '../worker-commits/night-shift.ts';
 
 const AGENTS = 1_000;
+/** Of so many runs each. */
+const BATCHES = 3;
 
 let database: TestDatabase;
 let db: Database;
@@ -37,11 +45,17 @@ beforeAll(async () => {
 });
 afterAll(() => database.close());
 
-test.each(['never counted', 'counted', 'counted while nearly none could be seen'])(
+const STATISTICS = ['never counted', 'counted', 'counted while nearly none could be seen'];
+
+async function count(when: string): Promise<void> {
+  if (when !== 'never counted') await sql`analyze run, held_change, block, block_revision`.execute(db);
+  if (when === 'counted while nearly none could be seen') await countNearlyNone(db);
+}
+
+test.each(STATISTICS)(
   'a list of held changes reads no runs but those of its batch, with rows %s',
   async (when) => {
-    if (when !== 'never counted') await sql`analyze run, held_change, block, block_revision`.execute(db);
-    if (when === 'counted while nearly none could be seen') await countNearlyNone(db);
+    await count(when);
     const page = { limit: 50, order: 'asc', after: null, before: null } as const;
     const plans = await explain(database.url, async (trx) => {
       const { rows } = await listHeldChanges(trx, batchId, page, {
@@ -53,5 +67,31 @@ test.each(['never counted', 'counted', 'counted while nearly none could be seen'
     });
     expect(Math.max(0, ...rowsReadOf(plans, 'run'))).toBeLessThanOrEqual(AGENTS);
     expect(plans).toHaveLength(1);
+  },
+);
+
+test.each(STATISTICS)(
+  'ids that name nothing of a batch are told from the others in one look, with rows %s',
+  async (when) => {
+    await count(when);
+    await sql`update batch set state = 'completed', completed_at = app_now() where id = ${batchId}`.execute(
+      db,
+    );
+    const unknown = () => Array.from({ length: AGENTS }, () => newId());
+    for (const filter of [
+      { agent_ids: unknown(), block_ids: null },
+      { agent_ids: null, block_ids: unknown() },
+    ]) {
+      const plans = await explain(database.url, async (trx) => {
+        const reject = rejectHeldChanges(trx, DEFAULT_PROJECT_ID, batchId, filter);
+        await expect(reject).rejects.toMatchObject({ code: 'not_found' });
+      });
+      const looks = plans.filter(({ statement }) => statement.includes('except'));
+      expect(looks).toHaveLength(1);
+      const read = [...rowsReadOf(looks, 'run'), ...rowsReadOf(looks, 'held_change')];
+      expect(read).toHaveLength(1);
+      // Of so few batches the whole table may be the shorter way; never one look for each id.
+      expect(read[0]).toBeLessThanOrEqual(BATCHES * AGENTS);
+    }
   },
 );

@@ -19,6 +19,11 @@ import { toHeldChange } from '../../wire/to-memory-change.ts';
 /** Changes of one page at most: each is compared while others wait. */
 const CHANGES_MAX = 200;
 
+/** What both ways to settle say of their filter. */
+const FILTERED =
+  'An id that is no agent of the batch, or no block that it would have changed, is a 404 that names it, and nothing is ' +
+  'settled then. What is accepted or rejected already stays so, without an error.';
+
 /** What a batch under review would change, per agent and block. */
 export function listHeldChanges(app: App, context: Context, path: string, hide: boolean): void {
   app.get(
@@ -84,7 +89,8 @@ export function acceptHeldChanges(app: App, context: Context, path: string, hide
         description:
           'All, or those of some agents, or to some blocks. Changes of runs that failed, expired, were cancelled or ended at ' +
           'a limit are accepted like any other, unless `agent_ids` or `block_ids` leave them out. The batch must have ' +
-          'ended. Changes of blocks that somebody else has changed meanwhile are named and stay held.',
+          'ended. Changes of blocks that somebody else has changed meanwhile are named and stay held. ' +
+          FILTERED,
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),
@@ -117,7 +123,7 @@ export function rejectHeldChanges(app: App, context: Context, path: string, hide
       schema: {
         operationId: 'rejectHeldChanges',
         summary: 'Give up what a batch under review would change in memory',
-        description: 'All, or those of some agents, or to some blocks. The batch must have ended.',
+        description: `All, or those of some agents, or to some blocks. The batch must have ended. ${FILTERED}`,
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),
