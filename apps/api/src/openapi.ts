@@ -39,7 +39,17 @@ export function describeRoutes(app: App, version: string): void {
           'unknown query parameters are errors.',
       },
       servers: [{ url: 'http://127.0.0.1:8283' }],
-      components: { securitySchemes: { key: { type: 'http', scheme: 'bearer' } } },
+      components: {
+        securitySchemes: { key: { type: 'http', scheme: 'bearer' } },
+        headers: {
+          Link: {
+            description:
+              'The pages beside this one: `</v1/…>; rel="next"` and `</v1/…>; rel="prev"`, each where there may be more on ' +
+              'that side. An empty page has none; the list of messages of an agent has `next` alone.',
+            schema: { type: 'string' },
+          },
+        },
+      },
       security: [{ key: [] }],
     },
     transform: createJsonSchemaTransform(JSON_SCHEMA),
@@ -49,7 +59,8 @@ export function describeRoutes(app: App, version: string): void {
 
 /**
  * Every named schema comes twice, as `X` for answers and `XInput` for bodies. Leaves out those that nothing refers to, and
- * calls a body's schema `X` where no answer has that name. A body that may be null may be left out.
+ * calls a body's schema `X` where no answer has that name. A body that may be null may be left out. What takes `after` is a
+ * list, and its answer has a header that leads on.
  */
 function tidy<Document extends object>(document: Document): Document {
   const { schemas, rest } = split(document);
@@ -66,7 +77,11 @@ function tidy<Document extends object>(document: Document): Document {
       .replace(`"${name}":`, `"${short}":`);
   }
   const tidied = JSON.parse(text) as Document & { readonly paths: Readonly<Record<string, Operations>> };
-  for (const { requestBody } of Object.values(tidied.paths).flatMap((path) => Object.values(path))) {
+  for (const { parameters = [], requestBody, responses } of Object.values(tidied.paths).flatMap((path) =>
+    Object.values(path),
+  )) {
+    const page = parameters.some(({ name }) => name === 'after') ? responses['200'] : undefined;
+    if (page !== undefined) page.headers = { Link: { $ref: '#/components/headers/Link' } };
     const { anyOf = [] } = requestBody?.content['application/json']?.schema ?? {};
     if (requestBody !== undefined && anyOf.some(({ type }) => type === 'null')) requestBody.required = false;
   }
@@ -74,7 +89,13 @@ function tidy<Document extends object>(document: Document): Document {
 }
 
 /** Those of one path, by method. */
-type Operations = Readonly<Record<string, { readonly requestBody?: RequestBody }>>;
+type Operations = Readonly<Record<string, Operation>>;
+
+interface Operation {
+  readonly parameters?: readonly { readonly name: string }[];
+  readonly requestBody?: RequestBody;
+  readonly responses: Readonly<Record<string, { headers?: unknown }>>;
+}
 
 interface RequestBody {
   required?: boolean;

@@ -104,6 +104,25 @@ test('every list says that a page may be shorter than its limit, and how to tell
   }
 });
 
+test('the answer of every list, and of nothing else, has a Link header in the document', () => {
+  const document = api.app.swagger() as unknown as {
+    paths: Record<string, Record<string, Operation>>;
+    components: { headers: Record<string, Schema> };
+  };
+  const operations = Object.values(document.paths).flatMap((path) => Object.values(path));
+  const pagesOf = ({ parameters }: Operation) => parameters?.some(({ name }) => name === 'after') ?? false;
+  const headersOf = ({ responses }: Operation) => (responses['200'] as Schema)['headers'];
+  const LINK = { Link: { $ref: '#/components/headers/Link' } };
+  for (const operation of operations) {
+    const { operationId } = operation;
+    expect([operationId, headersOf(operation)]).toEqual([operationId, pagesOf(operation) ? LINK : undefined]);
+  }
+  expect(document.components.headers['Link']).toMatchObject({
+    description: expect.stringMatching(/rel="next".*rel="prev"/),
+    schema: { type: 'string' },
+  });
+});
+
 test('the change of caps says that a batch without any cannot get one, and what stops it', () => {
   const document = api.app.swagger() as unknown as { paths: Record<string, Record<string, Operation>> };
   const operations = Object.values(document.paths).flatMap((path) => Object.values(path));
