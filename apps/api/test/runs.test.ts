@@ -17,6 +17,29 @@ async function submitRuns(texts: readonly string[]) {
   return { batch, runs, agents: requests.map((request) => request.agent_id) };
 }
 
+/** What some work comes to, and what part of it was done in its longest stretch, in time of this thread's CPU. */
+async function longestStretchOf<Result>(work: () => Promise<Result>) {
+  const usedUs = (): number => {
+    const { user, system } = process.threadCpuUsage();
+    return user + system;
+  };
+  const before = usedUs();
+  let longest = 0;
+  let last = before;
+  let isOver = false;
+  const look = (): void => {
+    const now = usedUs();
+    longest = Math.max(longest, now - last);
+    last = now;
+    if (!isOver) setImmediate(look);
+  };
+  setImmediate(look);
+  const result = await work();
+  isOver = true;
+  look();
+  return { result, stretch: longest / (usedUs() - before) };
+}
+
 /** Writes a step of a run as ingest would: an answer with a call, its result, an answer; the run has ended. */
 async function writeSteps(run: { id: string; conversation_id: string }): Promise<void> {
   const run_id = run.id.slice(4);
@@ -251,6 +274,47 @@ describe('listing runs', () => {
     const { body, headers } = await list();
     expect(body).toHaveLength(2);
     expect(headers['link']).toContain(`after=${body[1].id}`);
+  });
+
+  test('plans the calls that its runs await an answer to with room for other requests between them', async () => {
+    // Some 30 ms for a text of 990 characters.
+    const parameters = {
+      type: 'object',
+      properties: { text: { type: 'string', pattern: '^(?!(?:.?){1000}!)' } },
+    };
+    const agent_id = await createAgent(api);
+    const requests = Array.from({ length: 20 }, () => ({
+      agent_id,
+      input: 'go',
+      conversation: 'isolated',
+      client_tools: [{ name: 'check', parameters }],
+    }));
+    const { body: batch } = await api.call('POST', '/v1/batches', { requests });
+    const { pool } = api.database;
+    await pool.query(
+      `update message m
+          set content = json_build_array(json_build_object(
+                'type', 'tool_use', 'id', 'toolu_1', 'name', 'check',
+                'input', json_build_object('text', rpad(r.ordinal || ' ', 990, 'x'))))
+         from run r where r.batch_id = $1 and m.run_id = r.id`,
+      [batch.id.slice(4)],
+    );
+    await pool.query(
+      `with r as (update run r set state = 'requires_action', step_number = 1,
+                                   last_seq = (select max(seq) from message m where m.run_id = r.id)
+                   where batch_id = $1 returning *)
+       insert into tool_call (project_id, run_id, step_number, call_index, tool_use_id, tool_name, kind, state, awaits)
+       select project_id, id, 1, 0, 'toolu_1', 'check', 'client', 'pending', 'answer' from r`,
+      [batch.id.slice(4)],
+    );
+    const { result, stretch } = await longestStretchOf(() =>
+      api.call('GET', `/v1/runs/?batch_id=${batch.id}`),
+    );
+    const awaited = [expect.objectContaining({ tool_call_id: 'toolu_1', awaits: 'answer' })];
+    expect(result.body.map((run: { metadata: { awaits: unknown } }) => run.metadata.awaits)).toEqual(
+      requests.map(() => awaited),
+    );
+    expect(stretch).toBeLessThan(0.25);
   });
 
   test('B117: filters by agent, batch, status and reason, and pages whole both ways', async () => {

@@ -10,22 +10,25 @@ import {
   type PlannedCall,
 } from '@nightshift/agent-core';
 import { readAwaitingRuns, readDefinitions, type AwaitingRun, type Database } from '@nightshift/db';
+import { mapWithBreath } from '../../breathe.ts';
 
 const validateArguments = createArgumentValidator();
 
-/** The calls of runs that await the caller's answer, by run: those of {@link readPlannedCalls} that have none yet. */
+/**
+ * The calls of runs that await the caller's answer, by run: those of {@link readPlannedCalls} that have none yet. Between runs
+ * other requests have their turns, so no transaction may be open.
+ */
 export async function readOpenCalls(
   db: Database,
   runIds: readonly string[],
 ): Promise<ReadonlyMap<string, readonly PlannedCall[]>> {
   const runs = await readAwaitingRuns(db, runIds);
-  const planned = await planAwaiting(db, runs);
-  return new Map(
-    [...planned].map(([id, calls]) => {
-      const open = new Set(runs.get(id)?.open_tool_use_ids);
-      return [id, calls.filter((call) => open.has(call.tool_use_id))];
-    }),
-  );
+  const conducts = await readConducts(db, runs);
+  const calls = await mapWithBreath([...runs], ([id, run]) => {
+    const open = new Set(run.open_tool_use_ids);
+    return [id, awaitingOf(run, conducts).filter((call) => open.has(call.tool_use_id))] as const;
+  });
+  return new Map(calls);
 }
 
 /**
@@ -33,26 +36,25 @@ export async function readOpenCalls(
  * rule fixes are in them. Empty for a run in any other state than `requires_action`.
  */
 export async function readPlannedCalls(db: Database, runId: string): Promise<readonly PlannedCall[]> {
-  return (await planAwaiting(db, await readAwaitingRuns(db, [runId]))).get(runId) ?? [];
+  const runs = await readAwaitingRuns(db, [runId]);
+  const conducts = await readConducts(db, runs);
+  const run = runs.get(runId);
+  return run === undefined ? [] : awaitingOf(run, conducts);
 }
 
-async function planAwaiting(
+/** How the runs are conducted, by definition. */
+async function readConducts(
   db: Database,
   runs: ReadonlyMap<string, AwaitingRun>,
-): Promise<ReadonlyMap<string, readonly PlannedCall[]>> {
+): Promise<ReadonlyMap<string, Conduct>> {
   const ids = new Set([...runs.values()].map((run) => run.definition_id));
-  const conducts = new Map(
-    (await readDefinitions(db, [...ids])).map((definition) => [definition.id, conductOf(definition)]),
-  );
-  return new Map(
-    [...runs].map(([id, run]) => {
-      const conduct = conducts.get(run.definition_id);
-      return [id, conduct === undefined ? [] : awaitingOf(run, conduct)];
-    }),
-  );
+  const definitions = await readDefinitions(db, [...ids]);
+  return new Map(definitions.map((definition) => [definition.id, conductOf(definition)]));
 }
 
-function awaitingOf(run: AwaitingRun, conduct: Conduct): readonly PlannedCall[] {
+function awaitingOf(run: AwaitingRun, conducts: ReadonlyMap<string, Conduct>): readonly PlannedCall[] {
+  const conduct = conducts.get(run.definition_id);
+  if (conduct === undefined) return [];
   const content = JSON.parse(fromStorable(run.content)) as unknown;
   const uses = toolUsesOf(Array.isArray(content) ? content.filter(isContentBlock) : []);
   const { history } = run.trail ?? NO_TRAIL;
