@@ -225,7 +225,8 @@ export const batchInput = z
       .refine(hasNoCredentials, 'must not hold a name or password: check the signature of callbacks instead')
       .nullish(),
     deadline: deadline.describe(
-      'The latest deadline of any of its runs. Refused once it has passed. Beyond Letta.',
+      'The latest deadline of any of its runs, each of which tells its own in `metadata.deadline`; the answer of the batch has ' +
+        'none. Refused once it has passed. Beyond Letta.',
     ),
     metadata: ownMetadata
       .nullish()
