@@ -117,6 +117,25 @@ describe('submitting', () => {
     ]);
   });
 
+  test('makes text well-formed: the provider refuses everything that is sent beside half a surrogate pair', async () => {
+    const agent_id = await createAgent(api);
+    const image = { type: 'image', source: { type: 'url', url: 'https://example.com/\ud83d.png' } };
+    const data = { type: 'image', source: { type: 'base64', media_type: 'image/\ud83d', data: '\ude00' } };
+    const { body } = await submit([
+      { agent_id, messages: [{ role: 'user', content: [{ type: 'text', text: '\ude00' }, image, data] }] },
+      { agent_id: await createAgent(api), input: 'a\ud83db 😀' },
+    ]);
+    const { messages } = (await api.call('GET', `/v1/messages/batches/${body.id}/messages?order=asc`)).body;
+    expect(messages.map(({ content }: Record<string, unknown>) => content)).toEqual([
+      [
+        { type: 'text', text: '\ufffd' },
+        { type: 'image', source: { ...image.source, url: 'https://example.com/\ufffd.png' } },
+        { type: 'image', source: { ...data.source, media_type: 'image/\ufffd', data: '\ufffd' } },
+      ],
+      [{ type: 'text', text: 'a\ufffdb 😀' }],
+    ]);
+  });
+
   test('gives a run ten steps unless told otherwise', async () => {
     const agent_id = await createAgent(api);
     const { body } = await submit([{ agent_id, input: 'Go.' }]);

@@ -51,16 +51,19 @@ const NUMBER_E = 15;
 const NUMBER_E_SIGN = 16;
 const NUMBER_EXP = 17;
 const DONE = 18;
+const AFTER_HIGH = 19;
+const AFTER_HIGH_ESCAPE = 20;
 
 const isSpace = (byte: number): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 const isDigit = (byte: number): boolean => byte >= 0x30 && byte <= 0x39;
 const isHex = (byte: number): boolean =>
   isDigit(byte) || (byte >= 0x41 && byte <= 0x46) || (byte >= 0x61 && byte <= 0x66);
+const hexValue = (byte: number): number => (isDigit(byte) ? byte - 0x30 : (byte & 0x0f) + 9);
 
 /**
  * A JSON recogniser that works byte by byte and may be interrupted between any two, so that a body of hundreds of
  * megabytes is checked and cut into its requests without ever being held. `onItem` is called once for each element of
- * the top-level list `requests`, in order.
+ * the top-level list `requests`, in order. It refuses an escaped half of a surrogate pair, which `JSON.parse` takes.
  */
 export function createBodyScanner(onItem: (item: ScannedItem) => void): BodyScanner {
   let state = EXPECT_VALUE;
@@ -70,6 +73,8 @@ export function createBodyScanner(onItem: (item: ScannedItem) => void): BodyScan
   const isObjectAt = new Uint8Array(MAX_DEPTH);
   let stringIsKey = false;
   let unicodeLeft = 0;
+  let unicode = 0;
+  let isLowDue = false;
   let literal = '';
   let literalAt = 0;
   let capturing = false;
@@ -94,6 +99,21 @@ export function createBodyScanner(onItem: (item: ScannedItem) => void): BodyScan
     const shown =
       byte >= 0x20 && byte < 0x7f ? `"${String.fromCharCode(byte)}"` : `byte 0x${byte.toString(16)}`;
     throw new SyntaxError(`unexpected ${shown} at byte ${offset}`);
+  }
+
+  /** An escape of four digits has ended at `offset`. A pair of surrogates takes two of them. */
+  function unicodeEnded(): void {
+    state = IN_STRING;
+    const half = unicode & 0xfc00;
+    if (isLowDue) {
+      if (half !== 0xdc00) throw new SyntaxError(`invalid low surrogate in string at byte ${offset - 5}`);
+      isLowDue = false;
+    } else if (half === 0xd800) {
+      isLowDue = true;
+      state = AFTER_HIGH;
+    } else if (half === 0xdc00) {
+      throw new SyntaxError(`invalid high surrogate in string at byte ${offset - 5}`);
+    }
   }
 
   function takeCaptured(): string {
@@ -326,6 +346,7 @@ export function createBodyScanner(onItem: (item: ScannedItem) => void): BodyScan
           if (capturing) capture(bytes, i - 1, i);
           if (byte === 0x75) {
             unicodeLeft = 4;
+            unicode = 0;
             state = IN_UNICODE;
           } else if ('"\\/bfnrt'.includes(String.fromCharCode(byte))) state = IN_STRING;
           else fail(byte);
@@ -333,7 +354,17 @@ export function createBodyScanner(onItem: (item: ScannedItem) => void): BodyScan
         case IN_UNICODE:
           if (!isHex(byte)) fail(byte);
           if (capturing) capture(bytes, i - 1, i);
-          if (--unicodeLeft === 0) state = IN_STRING;
+          unicode = (unicode << 4) | hexValue(byte);
+          if (--unicodeLeft === 0) unicodeEnded();
+          break;
+        case AFTER_HIGH:
+        case AFTER_HIGH_ESCAPE:
+          if (byte !== (state === AFTER_HIGH ? 0x5c : 0x75))
+            throw new SyntaxError(`no low surrogate in string at byte ${offset}`);
+          if (capturing) capture(bytes, i - 1, i);
+          unicodeLeft = 4;
+          unicode = 0;
+          state = state === AFTER_HIGH ? AFTER_HIGH_ESCAPE : IN_UNICODE;
           break;
         case IN_LITERAL:
           if (byte !== literal.charCodeAt(literalAt)) fail(byte);

@@ -103,7 +103,8 @@ describe('the body scanner', () => {
     '1e5',
     'true',
     'null',
-    '"\\ud83d\\n"',
+    '"\\ud83d\\uDE00\\n"',
+    '"\\\\ud83d"',
     '[[[]]]',
     '{"a":{}}',
   ])('accepts %j, as JSON.parse does', (text) => {
@@ -111,6 +112,24 @@ describe('the body scanner', () => {
     const bytes = Buffer.from(text);
     for (let at = 0; at <= bytes.length; at++) scanInPieces([bytes.subarray(0, at), bytes.subarray(at)]);
   });
+
+  test.each([
+    ['"\\ud83d"', /^no low surrogate in string at byte 7$/],
+    ['"\\ud83d\\n"', /^no low surrogate in string at byte 8$/],
+    ['"\\uDBFFa"', /^no low surrogate in string at byte 7$/],
+    ['"\\ud83d\\ud83d\\ude00"', /^invalid low surrogate in string at byte 7$/],
+    ['"\\ud83d\\u0061"', /^invalid low surrogate in string at byte 7$/],
+    ['{"\\ude00":1}', /^invalid high surrogate in string at byte 2$/],
+  ])(
+    'refuses half a surrogate pair as the provider does, though JSON.parse takes it: %s',
+    (text, message) => {
+      JSON.parse(text);
+      const bytes = Buffer.from(text);
+      for (let at = 0; at <= bytes.length; at++) {
+        expect(() => scanInPieces([bytes.subarray(0, at), bytes.subarray(at)])).toThrow(message);
+      }
+    },
+  );
 
   test('takes the last of two lists of the same name, as JSON.parse does', () => {
     const { items, count } = scanInPieces([Buffer.from('{"requests":[1,2],"requests":[{"custom_id":"x"}]}')]);

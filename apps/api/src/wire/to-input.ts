@@ -66,13 +66,16 @@ export function toMessages(request: Pick<RequestInput, 'input' | 'messages'>): r
   }));
 }
 
-/** Content as the provider has it: it refuses what only Letta knows of a part. */
+/** Content as the provider has it: it refuses what only Letta knows of a part, and half a surrogate pair. */
 function toBlocks(content: string | readonly ContentPart[]): readonly ContentBlock[] {
-  if (typeof content === 'string') return [{ type: 'text', text: content }];
+  if (typeof content === 'string') return [{ type: 'text', text: content.toWellFormed() }];
   return content.map((part) => {
-    if (part.type === 'text') return { type: 'text', text: part.text };
-    if (part.source.type === 'url') return { type: 'image', source: part.source };
-    const { type, media_type, data } = part.source;
-    return { type: 'image', source: { type, media_type, data } };
+    if (part.type === 'text') return { type: 'text', text: part.text.toWellFormed() };
+    const { source } = part;
+    if (source.type === 'url') {
+      return { type: 'image', source: { type: source.type, url: source.url.toWellFormed() } };
+    }
+    const media_type = source.media_type.toWellFormed();
+    return { type: 'image', source: { type: source.type, media_type, data: source.data.toWellFormed() } };
   });
 }

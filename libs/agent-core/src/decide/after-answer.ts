@@ -266,7 +266,8 @@ function afterAnswered(
   const asked: AppendedMessage = {
     seq: run.last_seq + said.length + 1,
     role: 'user',
-    content_json: JSON.stringify([{ type: 'text', text: decision.text }]),
+    // What is wrong with a result may name a key of the answer.
+    content_json: JSON.stringify([{ type: 'text', text: decision.text.toWellFormed() }]),
     shown: true,
   };
   const move = nextStep(run, counting(trail, trail.reasks + 1, 0));

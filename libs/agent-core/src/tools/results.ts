@@ -53,6 +53,6 @@ function resultOf({ tool_use_id, outcome }: AnsweredCall): ToolResultBlock {
 
 /** The results with a text behind them, where the provider takes it: nothing may stand before a result. */
 export function withText(resultsJson: string, text: string): string {
-  const block = JSON.stringify({ type: 'text', text });
+  const block = JSON.stringify({ type: 'text', text: text.toWellFormed() });
   return resultsJson === '[]' ? `[${block}]` : `${resultsJson.slice(0, -1)},${block}]`;
 }

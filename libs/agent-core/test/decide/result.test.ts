@@ -236,6 +236,15 @@ describe('an answer that is the result', () => {
     expect(run).toMatchObject({ state: 'ready', trail: { reasks: 1 } });
   });
 
+  test('and has half a surrogate pair for a key is asked for again in words that the provider takes', () => {
+    const strict = conductOf(
+      definition({ result_format: { schema: { additionalProperties: false } }, finish: false }),
+    );
+    const [, asked] = say(strict, '{"\\ud83d":1}').messages;
+    expect(asked?.content_json).toContain('\ufffd');
+    expect(asked?.content_json).not.toContain('\\ud');
+  });
+
   test('and never fits fails the run, with what was wrong', () => {
     expect(say(spoken, 'no', { trail: { ...NO_TRAIL, reasks: 3 } }).run).toMatchObject({
       state: 'failed',

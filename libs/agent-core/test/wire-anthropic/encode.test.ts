@@ -146,7 +146,8 @@ describe('a request', () => {
   });
 
   test('carries stored messages as they are, odd spacing, escapes and numbers included', () => {
-    const stored = '[ {"role":"assistant","content":[{"type":"x","n":1.0e2,"s":"\\u0000\\ud800\\/"} ]}\n]';
+    const stored =
+      '[ {"role":"assistant","content":[{"type":"x","n":1.0e2,"s":"\\u0000\\uD83d\\ude00\\/"} ]}\n]';
     const text = encodeRequest('a', encodeDefinition(definition()), {
       memory: '',
       messages_json: stored,
@@ -168,8 +169,27 @@ describe('a request', () => {
     expect(params({ system }, 'memory')['system']).toMatchObject([{ text: shown }, { text: 'memory' }]);
   });
 
-  test('replaces a lone surrogate in our own text, which the provider could not read', () => {
+  test('replaces a lone surrogate, for which the provider would refuse the whole body, wherever it stands', () => {
     expect(params({ system: 'a\ud800b' })['system']).toMatchObject([{ text: 'a\ufffdb' }]);
+    const half = '\udbff';
+    const given = definition({
+      system: half,
+      model: `anthropic/${half}`,
+      extra: { [half]: [half], tool_choice: { type: 'tool', name: half } },
+      tools: [
+        { ...appendTool, name: half, description: half, input_schema: { type: 'object', [half]: half } },
+      ],
+    });
+    const said = [{ role: 'user', content: [{ type: 'text', text: half, [half]: half }] }];
+    const encoded = encodeDefinition(given, [half]);
+    const forced = { type: 'tool', name: half };
+    const parts = { memory: half, messages_json: JSON.stringify(said), max_tokens: 1, tool_choice: forced };
+    const text = encodeRequest('a', encoded, parts);
+    expect(text).not.toMatch(/\\ud[89a-f]/i);
+    expect((JSON.parse(text) as { params: JsonObject }).params['messages']).toEqual([
+      { role: 'user', content: [{ type: 'text', text: '\ufffd', '\ufffd': '\ufffd' }] },
+    ]);
+    expect(encodeRequest('a', encoded, { ...parts, tool_choice: null })).not.toMatch(/\\ud[89a-f]/i);
   });
 
   test.each([0, -1, 1.5, Number.NaN, Infinity])('is refused with max_tokens %s', (max_tokens) => {

@@ -1,10 +1,12 @@
 /**
  * Requests of a message batch as JSON text. What is the same for all steps of a definition is serialised once;
- * stored messages are spliced in as they are, never parsed.
+ * stored messages are spliced in as they are, never parsed. No text holds half a surrogate pair: the provider refuses the
+ * whole body for one.
  */
 import { NightshiftError } from '../../base/errors.ts';
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts';
 import { parseModelHandle, type Definition } from '../../model/definition.ts';
+import { withoutLoneSurrogates } from './lone-surrogates.ts';
 
 /** A create body is `BODY_START`, requests with `BODY_SEPARATOR` between them, `BODY_END`. */
 export const BODY_START = '{"requests":[';
@@ -96,7 +98,7 @@ export function encodeDefinition(
   let tools = '';
   let toolChoice: JsonObject | null = null;
   if (definition.tools.length > 0) {
-    tools = `,"tools":${JSON.stringify(definition.tools.map(encodeTool))}`;
+    tools = withoutLoneSurrogates(`,"tools":${JSON.stringify(definition.tools.map(encodeTool))}`);
     toolChoice = toolChoiceOf(extra['tool_choice'], parallel_tool_calls);
   } else if ('tool_choice' in extra) dropped.push('tool_choice');
   for (const [name, value] of Object.entries(extra)) {
@@ -106,12 +108,12 @@ export function encodeDefinition(
   const prompt = definition.system.replace(MEMORY_PLACE, '');
   const system = [prompt, ...instructions].filter((text) => !isBlank(text)).join('\n\n');
   return {
-    head: `"model":${JSON.stringify(model)},"max_tokens":`,
+    head: `"model":${JSON.stringify(model.toWellFormed())},"max_tokens":`,
     system:
       system === '' ? '' : `{"type":"text","text":${JSON.stringify(system.toWellFormed())},${CACHE_CONTROL}}`,
     tools,
     tool_choice: encodeToolChoice(toolChoice),
-    tail,
+    tail: withoutLoneSurrogates(tail),
     dropped,
   };
 }
@@ -122,7 +124,7 @@ function encodeTool(tool: Definition['tools'][number]): JsonObject {
 }
 
 function encodeToolChoice(choice: JsonObject | null): string {
-  return choice === null ? '' : `,"tool_choice":${JSON.stringify(choice)}`;
+  return choice === null ? '' : `,"tool_choice":${withoutLoneSurrogates(JSON.stringify(choice))}`;
 }
 
 /** The choice that was asked for, limited to one call where the definition wants no parallel ones; null for the default. */
@@ -209,7 +211,8 @@ export function requestInParts(
   }
   const head = `{"custom_id":${JSON.stringify(customId)},"params":{${encoded.head}${max_tokens}`;
   const isOpen = messages_json.startsWith(FIRST_ROLE) && !messages_json.startsWith(FIRST_IS_USER);
-  const messages = isOpen ? `[${OPENING},${messages_json.slice(1)}` : messages_json;
+  const sendable = withoutLoneSurrogates(messages_json);
+  const messages = isOpen ? `[${OPENING},${sendable.slice(1)}` : sendable;
   return [head, frame, messages, '}}'];
 }
 
