@@ -179,6 +179,34 @@ describe('a call that needs an approval', () => {
     await audited();
   });
 
+  test.each([
+    [{ type: 'run_first', tool_name: 'pay' }, [], ['pay', undefined, undefined]],
+    [
+      { type: 'constrain_child_tools', tool_name: 'look', children: ['pay'] },
+      [{ tool: 'look' }],
+      [undefined, 'pay', undefined, undefined],
+    ],
+  ])(
+    'is not forced again once it is denied, though %j forces it: the model gives way',
+    async (rule, before, forced) => {
+      const { provider, sent } = recording(house);
+      const worker = house.worker({ tools: answering(), provider });
+      const { batch, ids } = await untilAsked(
+        {
+          input: script(...before, { tool: 'pay' }, { tool: 'ring' }, { text: 'Then not.' }),
+          tools: ['pay', 'look', 'ring'],
+          tool_rules: [...APPROVAL, rule],
+        },
+        worker,
+      );
+      await answer(batch, { type: 'approval', tool_call_id: ids[0], approve: false, reason: 'Too dear.' });
+      await house.drive(worker);
+      expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'completed', stop_reason: 'end_turn' }]);
+      expect(sent.map(({ tool_choice }) => tool_choice?.['name'])).toEqual(forced);
+      await audited();
+    },
+  );
+
   test('of a memory tool writes the block when it is approved, and not before', async () => {
     const worker = house.worker();
     await house.rows(`update tool set requires_approval = true where name = 'core_memory_append'`);

@@ -282,8 +282,12 @@ interface Answered {
 }
 
 /** The trail with other counts, and without what was noted of a prompt that was too long. */
-function counting({ history, steps, refusal }: Trail, reasks: number, pauses: number): Trail {
-  return { history, steps, ...(refusal === undefined ? {} : { refusal }), reasks, pauses };
+function counting({ history, steps, denied, refusal }: Trail, reasks: number, pauses: number): Trail {
+  const kept = {
+    ...(denied === undefined ? {} : { denied }),
+    ...(refusal === undefined ? {} : { refusal }),
+  };
+  return { history, steps, ...kept, reasks, pauses };
 }
 
 function applied(

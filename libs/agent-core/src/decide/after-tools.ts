@@ -107,6 +107,7 @@ function moveAfterTools(
     is_error: !outcome.ok,
     acts: planned.kind !== 'module' || planned.tool?.side_effects !== 'none',
     carried_out: planned.kind !== 'rejected' && denied !== true,
+    denied: denied === true,
     prefill_error: planned.prefill_error,
   }));
   const before = run.trail ?? NO_TRAIL;

@@ -47,10 +47,11 @@ export function decideAfterWords(
     }
     return { kind: 'reask', reason: 'empty answer', text: EMPTY };
   }
-  const { history, reasks } = trail;
+  const { history, reasks, denied } = trail;
   const { rules, available } = conduct;
   const { step_number, max_steps } = run;
-  const decision = loopAfterWords({ rules, available, history, step_number, max_steps }, reasks);
+  const facts = { rules, available, history, denied, step_number, max_steps };
+  const decision = loopAfterWords(facts, reasks);
   if (decision.kind === 'stop') {
     if (conduct.result !== null && decision.error === null) return afterResult(run, content, conduct.result);
     const { stop_reason, reason, error } = decision;

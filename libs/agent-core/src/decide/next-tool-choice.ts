@@ -6,12 +6,13 @@ import { NO_TRAIL, type Trail } from './trail.ts';
 
 /**
  * The `tool_choice` that a run's next request is held to, null for the definition's own: a call that the tool rules make
- * due is forced where the model takes that. Where it does not, the answer is checked, as every answer is.
+ * due is forced where the model takes that. Where it does not, the answer is checked, as every answer is. None is forced once
+ * the caller has denied it.
  */
 export function nextToolChoice(conduct: Conduct, trail: Trail | null): JsonObject | null {
   const { rules, available } = conduct;
   if (rules.length === 0) return null;
-  const { history } = trail ?? NO_TRAIL;
-  if (!mustForce(rules, history)) return null;
+  const { history, denied } = trail ?? NO_TRAIL;
+  if (denied === true || !mustForce(rules, history)) return null;
   return forcedToolChoice({ ...conduct, allowed: allowedTools(rules, history, available), must_force: true });
 }

@@ -22,6 +22,8 @@ export interface LoopFacts {
   readonly available: readonly string[];
   /** Before this answer. */
   readonly history: RuleHistory;
+  /** The caller denied a call, and none has been carried out since, so none is due. */
+  readonly denied?: boolean | undefined;
   readonly step_number: number;
   readonly max_steps: number;
 }
@@ -98,9 +100,9 @@ export function loopAfterCalls(facts: LoopFacts, calls: readonly DecidedCall[]):
  * before this answer, of which there may be {@link REASKS_MAX}.
  */
 export function loopAfterWords(facts: LoopFacts, reasks: number): LoopDecision<string> {
-  const { rules, available, history } = facts;
+  const { rules, available, history, denied } = facts;
   if (rules.length === 0) return stop('end_turn', 'answered in words');
-  if (mustForce(rules, history)) {
+  if (denied !== true && mustForce(rules, history)) {
     const allowed = allowedTools(rules, history, available);
     if (allowed.length === 0) {
       const error = 'The tool rules demand a call and allow none.';

@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest';
 import { isError } from '../../src/base/errors.ts';
 import { decideAfterTools, decidePoisonedTools, type SettledCall } from '../../src/decide/after-tools.ts';
 import { NO_CONDUCT } from '../../src/decide/conduct.ts';
-import { NO_TRAIL } from '../../src/decide/trail.ts';
+import { nextToolChoice } from '../../src/decide/next-tool-choice.ts';
+import { NO_TRAIL, type Trail } from '../../src/decide/trail.ts';
 import { canTake } from '../../src/machine/machine.ts';
 import { RUN_STATES, runMachine } from '../../src/machine/run.ts';
 import { child, makeRules, required, terminal } from '../rules/rules.ts';
@@ -109,6 +110,28 @@ describe('results of a step', () => {
     const denied = { ...settled('done', { ok: false }), denied: true };
     const { run } = decideAfterTools(acting(), 5, RESULTS, [settled('lookup'), denied], conduct);
     expect(run).toMatchObject({ state: 'ready', trail: { history: { calls: ['lookup'] } } });
+  });
+
+  test('of a call that the rules force are not followed by another that is forced, once the caller has denied it', () => {
+    const forcing = { ...conduct, model_name: 'claude-haiku-4-5', rules: makeRules(child('lookup', 'done')) };
+    const history = { calls: ['lookup'], last_result: null };
+    const denied = { ...settled('done', { ok: false }), denied: true };
+    const refused = settled('lookup', { ok: false });
+    const rejected = { ...refused, planned: { ...refused.planned, kind: 'rejected' as const } };
+    const trailAfter = (trail: Trail, ...calls: SettledCall[]): Trail => {
+      const { run } = decideAfterTools(acting({ trail }), 5, RESULTS, calls, forcing);
+      return run.state === 'ready' ? (run.trail ?? NO_TRAIL) : NO_TRAIL;
+    };
+    const before = { ...NO_TRAIL, history };
+    expect(nextToolChoice(forcing, before)).toEqual({ type: 'tool', name: 'done' });
+    const after = trailAfter(before, denied);
+    expect([after.history, after.denied]).toEqual([history, true]);
+    expect(nextToolChoice(forcing, after)).toBeNull();
+    // Nor where the model tries what the rules forbid meanwhile; what is carried out puts them in force again.
+    expect(nextToolChoice(forcing, trailAfter(after, rejected))).toBeNull();
+    expect(nextToolChoice(forcing, trailAfter(before, rejected))).not.toBeNull();
+    expect(nextToolChoice(forcing, trailAfter(after, settled('lookup'), denied))).not.toBeNull();
+    expect(trailAfter(after, settled('done')).denied).toBeUndefined();
   });
 
   test('of a terminal tool that came too early go on, with what is missing behind the results', () => {

@@ -48,6 +48,23 @@ function decide(
   return calls.length === 0 ? loopAfterWords(facts, reasks) : loopAfterCalls(facts, calls);
 }
 
+test('the caller who denies a call that the rules force lets the model end in words, but not without what is required', () => {
+  for (const rules of [makeRules(first('a')), makeRules(child('b', 'a'))]) {
+    const history = rules[0]?.type === 'run_first' ? NO_HISTORY : { calls: ['b'], last_result: null };
+    expect(decide(rules, [], { history })).toMatchObject({ kind: 'continue' });
+    expect(decide(rules, [], { history, denied: true })).toMatchObject({
+      kind: 'stop',
+      stop_reason: 'end_turn',
+      error: null,
+    });
+    const owing = [...rules, ...makeRules(required('c'))];
+    expect(decide(owing, [], { history, denied: true })).toMatchObject({
+      kind: 'continue',
+      reason: 'still to be called: c',
+    });
+  }
+});
+
 describe('after calls', () => {
   test('the results go back to the model', () => {
     expect(decide([], [call('a')])).toEqual({
