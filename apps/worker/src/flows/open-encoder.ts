@@ -119,7 +119,7 @@ function encodeSummary(customId: string, request: SealedRequest, { definition }:
     readonly role: string;
     readonly content: readonly ContentBlock[];
   }[];
-  const limits = summaryLimits(definition.context_window_limit);
+  const limits = summaryLimits(definition.context_window_limit, request.max_tokens);
   const { system, messages_json } = summaryRequest(messages, request.summary, limits);
   const bare = encodeDefinition({
     ...definition,

@@ -1,9 +1,12 @@
 import { isJsonObject, type Json, type JsonObject } from '../base/json.ts';
 import type { ContentBlock } from '../model/content.ts';
 import { modelTraits } from '../model/traits.ts';
+import { TOKEN_CALIBRATION_DEFAULT } from './tokens.ts';
 
-/** Limits of a summary, in characters (UTF-16 units) and tokens. */
+/** Limits of a summary, in characters (UTF-16 units), bytes of request JSON, and tokens. */
 export interface SummaryLimits {
+  /** Beyond it the middle of the transcript is left out, or of the earlier summary where that takes more than half of it. */
+  readonly text_bytes: number;
   /** Beyond it the middle of the transcript is left out. */
   readonly transcript_chars: number;
   /** Beyond it a tool's result is cut. */
@@ -13,15 +16,33 @@ export interface SummaryLimits {
 }
 
 export const SUMMARY_LIMITS_DEFAULT: SummaryLimits = {
+  text_bytes: Infinity,
   transcript_chars: 200_000,
   result_chars: 5_000,
   summary_tokens: 2_048,
 };
 
-/** The limits under a context window: less of everything where that is small, so that the request itself fits. */
-export function summaryLimits(windowTokens: number): SummaryLimits {
+/** The smallest window of a model: a definition may ask for a larger one than its own has. */
+const MODEL_WINDOW_MIN = 200_000;
+/** More than what a request for a summary holds beside its texts. */
+const FRAME_BYTES = 1_500;
+
+/**
+ * The limits under a context window: less of everything where that is small, so that the request itself fits, with an answer of
+ * `answerTokens`. One that might take half the window or more leaves half of it. Goes by the estimate that nothing has been
+ * learnt for, so that the request is the same whenever it is made.
+ */
+export function summaryLimits(
+  windowTokens: number,
+  answerTokens = SUMMARY_LIMITS_DEFAULT.summary_tokens,
+): SummaryLimits {
   const { transcript_chars, result_chars, summary_tokens } = SUMMARY_LIMITS_DEFAULT;
+  const window = Math.min(windowTokens, MODEL_WINDOW_MIN);
+  const room = Math.floor(
+    (window - Math.min(answerTokens, window / 2)) * TOKEN_CALIBRATION_DEFAULT.bytes_per_token,
+  );
   return {
+    text_bytes: Math.max(room - FRAME_BYTES, window),
     transcript_chars: Math.min(transcript_chars, windowTokens * 2),
     result_chars: Math.min(result_chars, Math.ceil(windowTokens / 4)),
     summary_tokens: Math.min(summary_tokens, Math.ceil(windowTokens / 8)),
@@ -91,12 +112,11 @@ export function summaryRequest(
   const lines = messages.flatMap(({ role, content }) =>
     content.flatMap((block) => lineOf(role, block, names, limits) ?? []),
   );
-  const before =
-    previousSummary === null
-      ? ''
-      : `<earlier_summary>\n${inert(previousSummary.toWellFormed())}\n</earlier_summary>\n\n`;
-  const transcript = cutMiddle(lines.join('\n\n'), limits.transcript_chars).toWellFormed();
-  const text = `${before}<transcript>\n${inert(transcript)}\n</transcript>`;
+  const earlier = cutMiddle(inert(previousSummary ?? ''), Infinity, Math.floor(limits.text_bytes / 2));
+  const before = previousSummary === null ? '' : `<earlier_summary>\n${earlier}\n</earlier_summary>\n\n`;
+  const left = limits.text_bytes - jsonBytes(earlier);
+  const transcript = cutMiddle(inert(lines.join('\n\n')), limits.transcript_chars, left);
+  const text = `${before}<transcript>\n${transcript}\n</transcript>`.toWellFormed();
   return {
     system: `${SYSTEM}${Math.floor(limits.summary_tokens * WORDS_PER_TOKEN)} words.`,
     messages_json: JSON.stringify([{ role: 'user', content: [{ type: 'text', text }] }]),
@@ -155,12 +175,55 @@ function resultText(content: Json | undefined): string {
     .join('\n');
 }
 
-/** The text, or its beginning and end with a note of how much stood between them. */
-function cutMiddle(text: string, max: number): string {
-  if (text.length <= max) return text;
-  const half = Math.floor(max / 2);
-  return `${text.slice(0, half)}\n[… ${text.length - 2 * half} characters left out …]\n${text.slice(text.length - half)}`;
+/** The text, or its beginning and end, of whole characters, with a note of how much stood between them. */
+function cutMiddle(text: string, maxChars: number, maxBytes = Infinity): string {
+  if (text.length <= maxChars && jsonBytes(text) <= maxBytes) return text;
+  const halves = [Math.floor(maxChars / 2), Math.floor(maxBytes / 2)] as const;
+  const head = text.slice(0, headLength(text, ...halves));
+  const tail = text.slice(text.length - tailLength(text, ...halves));
+  return `${head}\n[… ${text.length - head.length - tail.length} characters left out …]\n${tail}`;
 }
+
+function headLength(text: string, maxChars: number, maxBytes: number): number {
+  let length = 0;
+  let bytes = 0;
+  for (const character of text) {
+    bytes += jsonBytesOf(character.codePointAt(0) ?? 0);
+    if (bytes > maxBytes || length + character.length > maxChars) break;
+    length += character.length;
+  }
+  return length;
+}
+
+function tailLength(text: string, maxChars: number, maxBytes: number): number {
+  let length = 0;
+  let bytes = 0;
+  while (length < text.length) {
+    const place = text.length - length - 1;
+    const pair = text.codePointAt(place - 1) ?? 0;
+    const isPair = pair > 0xffff;
+    bytes += jsonBytesOf(isPair ? pair : text.charCodeAt(place));
+    if (bytes > maxBytes || length + (isPair ? 2 : 1) > maxChars) break;
+    length += isPair ? 2 : 1;
+  }
+  return length;
+}
+
+/** Bytes that a text takes within the JSON of a request. */
+function jsonBytes(text: string): number {
+  let bytes = 0;
+  for (const character of text) bytes += jsonBytesOf(character.codePointAt(0) ?? 0);
+  return bytes;
+}
+
+function jsonBytesOf(code: number): number {
+  if (code < 0x20) return SHORT_ESCAPES.has(code) ? 2 : 6;
+  if (code < 0x80) return code === 0x22 || code === 0x5c ? 2 : 1;
+  if (code < 0x800) return 2;
+  return code < 0x10000 ? 3 : 4;
+}
+/** Backspace, tab, line feed, form feed, carriage return. */
+const SHORT_ESCAPES: ReadonlySet<number> = new Set([8, 9, 10, 12, 13]);
 
 /** Characters of a summary that are kept, as in Letta. */
 const SUMMARY_CHARS_MAX = 50_000;

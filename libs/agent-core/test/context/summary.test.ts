@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { estimateTokens } from '../../src/context/tokens.ts';
 import {
   SUMMARY_LIMITS_DEFAULT,
   summaryExtra,
@@ -113,6 +114,46 @@ describe('the request of a summary', () => {
     expect(promptOf([long], null, { transcript_chars: 20 })).toMatch(
       /^<transcript>\na tool ans\n\[… \d+ char/,
     );
+  });
+
+  test.each([
+    ['Chinese', '记忆系统必须保存每一位客户的重要事实。'],
+    ['emoji', '😀👩‍👩‍👧‍👦'],
+    ['Cyrillic', 'Память '],
+    ['quotes and controls', '"\\\u0001\n'],
+    ['English', 'All night long. '],
+  ])('fits the window with its answer, whatever its characters take: %s', (_name, words) => {
+    const said = (chars: number) => words.repeat(Math.ceil(chars / words.length));
+    const long: TranscriptMessage = { role: 'user', content: [{ type: 'text', text: said(1_000_000) }] };
+    for (const window of [4_400, 8_000, 32_000, 128_000, 200_000, 1_000_000]) {
+      for (const answer of [2_048, 10_240, 20_480]) {
+        const limits = summaryLimits(window, answer);
+        const { system, messages_json } = summaryRequest([long], said(50_000), limits);
+        const tokens = estimateTokens(Buffer.byteLength(JSON.stringify(system) + messages_json));
+        expect(tokens + Math.min(answer, window / 2)).toBeLessThan(Math.min(window, 200_000));
+        const [, earlier = '', transcript = ''] =
+          /^<earlier_summary>\n(.*)\n<\/earlier_summary>\n\n<transcript>\n(.*)\n<\/transcript>$/s.exec(
+            (JSON.parse(messages_json) as { content: { text: string }[] }[])[0]?.content[0]?.text ?? '',
+          ) ?? [];
+        for (const text of [earlier, transcript]) {
+          expect(text).not.toContain('\ufffd');
+          const [head = '', left, tail = ''] = text.split(/\n\[… (\d+) characters left out …\]\n/);
+          const whole = text === transcript ? `user: ${said(1_000_000)}` : said(50_000);
+          expect(whole.startsWith(head) && whole.endsWith(tail)).toBe(true);
+          expect(head.length + Number(left ?? 0) + tail.length).toBe(whole.length);
+        }
+      }
+    }
+  });
+
+  test('leaves out nothing more of plain text where the window is large', () => {
+    const text = 'All night long, "they" say.\n'.repeat(10_000);
+    const long: TranscriptMessage = { role: 'user', content: [{ type: 'text', text }] };
+    const earlier = 'x'.repeat(50_000);
+    const whole = summaryRequest([long], earlier, SUMMARY_LIMITS_DEFAULT);
+    for (const window of [128_000, 200_000, 1_000_000])
+      expect(summaryRequest([long], earlier, summaryLimits(window, 10_240))).toEqual(whole);
+    expect(JSON.stringify(whole)).toContain(`[… ${text.length + 6 - 200_000} characters left out …]`);
   });
 
   test('a transcript cannot end itself, and half a character is whole', () => {
