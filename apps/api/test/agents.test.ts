@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { countRows, createAgent, openApi, UNKNOWN_UUID, type Answer, type TestApi } from './api.ts';
 
@@ -20,7 +21,7 @@ const EVERY_RULE = [
     children: ['memory_insert', 'memory_replace'],
     child_arg_nodes: [{ name: 'memory_replace', args: { label: 'human' } }],
   },
-  { type: 'parent_last_tool', tool_name: 'memory_insert', children: ['x'] },
+  { type: 'parent_last_tool', tool_name: 'memory_replace', children: ['x'] },
   {
     type: 'conditional',
     tool_name: 'x',
@@ -602,6 +603,66 @@ describe('changing an agent', () => {
       await errorsOf({ tool_ids: [], tool_rules: [{ type: 'run_first', tool_name: 'x' }] }),
     ).toMatchObject([{ path: '/tool_rules/0/tool_name' }]);
     expect(await errorsOf({ tool_ids: [], tool_rules: [] })).toBeUndefined();
+  });
+
+  test('refuses rules that require what they never allow, and takes those that a client tool may answer', async () => {
+    const required = (tool_name: string) => ({ type: 'required_before_exit', tool_name });
+    const parent = (tool_name: string) => ({
+      type: 'parent_last_tool',
+      tool_name,
+      children: ['memory_insert'],
+    });
+    const circle = [
+      { type: 'run_first', tool_name: 'memory_insert' },
+      { type: 'constrain_child_tools', tool_name: 'memory_insert', children: ['memory_insert'] },
+    ];
+    const errorsOf = async (rules: object[], rest: object = {}): Promise<unknown> =>
+      (
+        await create({
+          model,
+          include_base_tools: false,
+          include_base_tool_rules: false,
+          tools: ['memory_insert', 'memory_replace', 'finish'],
+          tool_rules: rules,
+          ...rest,
+        })
+      ).body.errors;
+    const callable = 'which is not attached or never allowed: make that one callable, or drop the rule.';
+    expect(await errorsOf([parent('memory_rethink'), required('memory_insert')])).toEqual([
+      {
+        path: '/tool_rules/1/tool_name',
+        message: `'memory_insert' must be called before a run may end, but only directly after 'memory_rethink', ${callable}`,
+      },
+    ]);
+    expect(await errorsOf([...circle, required('memory_replace')])).toMatchObject([
+      { path: '/tool_rules/2/tool_name' },
+    ]);
+    const result = { type: 'json_schema', json_schema: { name: 'r', schema: { type: 'object' } } };
+    expect(await errorsOf(circle, { response_format: result })).toMatchObject([
+      {
+        path: '/tool_rules',
+        message: expect.stringMatching(/^'finish' must be called to hand over/) as string,
+      },
+    ]);
+    expect(await errorsOf(circle, { response_format: { type: 'text' } })).toBeUndefined();
+    // A request may bring a tool of that name.
+    expect(await errorsOf([parent('ask_user'), required('memory_insert')])).toBeUndefined();
+    expect(await errorsOf([parent('memory_replace'), required('memory_insert')])).toBeUndefined();
+  });
+
+  test('an agent that has had such rules before goes on with them', async () => {
+    const id = await createAgent(api);
+    const rules = [
+      { type: 'parent_last_tool', tool_name: 'memory_rethink', children: ['memory_insert'] },
+      { type: 'required_before_exit', tool_name: 'memory_insert' },
+    ];
+    await sql`update agent set tool_rules = ${JSON.stringify(rules)}::json where id = ${id.slice('agent-'.length)}`.execute(
+      api.database.db,
+    );
+    expect((await api.call('GET', `/v1/agents/${id}`)).status).toBe(200);
+    expect((await api.call('PATCH', `/v1/agents/${id}`, { name: 'still here' })).status).toBe(200);
+    const requests = [{ agent_id: id, input: 'Go.' }];
+    expect((await api.call('POST', '/v1/batches', { requests })).status).toBe(200);
   });
 
   test('names what leaves no room for the thinking of the agent', async () => {

@@ -223,6 +223,7 @@ export { toLettaMessages, type LettaMessage, type UnionOptions } from './wire/le
 export { modelTraits, type ModelTraits } from './model/traits.ts';
 export { parseToolRules, toolRuleSchema, type ParsedRules, type ToolRule } from './rules/rule.ts';
 export { checkRulesFit } from './decide/check-rules.ts';
+export { checkRequiredTools } from './rules/reach.ts';
 export { toolUsageRules } from './rules/prompts.ts';
 export {
   carryOutMemoryCall,

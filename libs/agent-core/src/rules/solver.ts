@@ -26,7 +26,7 @@ export function allowedTools(
 }
 
 /** The tools that one rule allows; null where it restricts nothing. */
-function allowedBy(
+export function allowedBy(
   rule: ToolRule,
   history: RuleHistory,
   available: ReadonlySet<string>,
@@ -119,8 +119,9 @@ export function uncalledRequired(
 
 /**
  * What is wrong with rules for an agent that has the tools `available`: checked where an agent or a batch is accepted,
- * because a run by such rules could not make its first call. Rules about tools that are not attached are harmless as
- * long as something is left to call. `path` is a JSON Pointer that begins with `at`.
+ * because a run by such rules could not make its first call. That something is left to call at the start is all that is
+ * looked at; whether a run ever comes to what is required, `checkRequiredTools` tells. `path` is a JSON Pointer that
+ * begins with `at`.
  */
 export function checkToolRules(
   rules: readonly ToolRule[],

@@ -1,5 +1,8 @@
 import {
+  checkRequiredTools,
   checkRulesFit,
+  FINISH_TOOL,
+  isJsonObject,
   NightshiftError,
   parseToolRules,
   toStorableText,
@@ -20,9 +23,15 @@ export async function assertRulesFit(
   agentId: string,
   changed: 'tool_rules' | 'tool_ids',
 ): Promise<void> {
-  const { tool_rules } = await readAgent(trx, projectId, agentId);
+  const { tool_rules, echoed } = await readAgent(trx, projectId, agentId);
   if (tool_rules.length === 0) return;
-  const misfits = checkRulesFit(parseToolRules(tool_rules).given, await readToolsOfAgents(trx, [agentId]));
+  const rules = parseToolRules(tool_rules).given;
+  const tools = await readToolsOfAgents(trx, [agentId]);
+  const names = [...tools.map(({ name }) => name), ...(await clientToolsIn(trx, projectId, rules))];
+  const misfits = [
+    ...checkRulesFit(rules, tools),
+    ...checkRequiredTools(rules, names, owesResult(echoed) ? FINISH_TOOL.name : null),
+  ];
   const fields =
     changed === 'tool_rules'
       ? misfits
@@ -33,6 +42,38 @@ export async function assertRulesFit(
   const [first] = fields;
   if (first !== undefined) {
     throw new NightshiftError('validation_failed', `${first.path}: ${first.message}`, { fields });
+  }
+}
+
+function owesResult({ response_format: format }: AgentRow['echoed']): boolean {
+  return isJsonObject(format) && format['type'] !== 'text';
+}
+
+/** What rules name that is no tool here: a request may come with it as a client tool of its own. */
+async function clientToolsIn(
+  trx: Tx,
+  projectId: string,
+  rules: readonly ToolRule[],
+): Promise<readonly string[]> {
+  const named = new Set(rules.flatMap(namesIn).map(toStorableText));
+  const here = await findTools(trx, projectId, { ids: [], names: [...named] });
+  for (const { name } of here) named.delete(name);
+  return [...named].filter((name) => !isBuiltIn(name));
+}
+
+function namesIn(rule: ToolRule): readonly string[] {
+  switch (rule.type) {
+    case 'constrain_child_tools':
+    case 'parent_last_tool':
+      return [rule.tool_name, ...rule.children];
+    case 'conditional':
+      return [
+        rule.tool_name,
+        ...Object.values(rule.child_output_mapping),
+        ...(rule.default_child === null ? [] : [rule.default_child]),
+      ];
+    default:
+      return [rule.tool_name];
   }
 }
 

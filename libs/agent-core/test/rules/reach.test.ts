@@ -1,0 +1,128 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { NO_HISTORY } from '../../src/rules/history.ts';
+import { checkRequiredTools } from '../../src/rules/reach.ts';
+import { allowedTools } from '../../src/rules/solver.ts';
+import {
+  after,
+  child,
+  conditional,
+  first,
+  makeRules,
+  maxCount,
+  parent,
+  required,
+  terminal,
+} from './rules.ts';
+
+const tools = ['a', 'b', 'c', 'finish'];
+const NEVER = 'the other rules never allow it: name it among the children of a tool that can be called';
+
+describe('a required tool that no run can come to', () => {
+  test('is named with its rule, and with the tool that it has to follow', () => {
+    expect(checkRequiredTools(makeRules(parent('zzz', 'b'), required('b')), tools)).toEqual([
+      {
+        path: '/tool_rules/1/tool_name',
+        message:
+          "'b' must be called before a run may end, but only directly after 'zzz', which is not attached or never " +
+          'allowed: make that one callable, or drop the rule.',
+      },
+    ]);
+  });
+
+  test.each([
+    [
+      'children that close a circle without it',
+      [first('a'), child('a', 'b'), child('b', 'a'), required('c')],
+    ],
+    ['a chain of parents that goes in a circle', [parent('b', 'c'), parent('c', 'b'), required('c')]],
+    [
+      'a child that is forbidden otherwise',
+      [first('a'), child('a', 'c'), parent('b', 'c'), child('c', 'a'), required('c')],
+    ],
+    [
+      'conditions of which no outcome leads there',
+      [
+        first('a'),
+        conditional('a', { yes: 'b' }, { default_child: 'a' }),
+        conditional('b', { yes: 'a' }, { require_output_mapping: true }),
+        required('c'),
+      ],
+    ],
+  ])('is found behind %s', (_name, rules) => {
+    expect(checkRequiredTools(makeRules(...rules), tools, null, '/x')).toMatchObject([
+      {
+        path: `/x/${rules.length - 1}/tool_name`,
+        message: expect.stringContaining("'c' must be called") as string,
+      },
+    ]);
+  });
+
+  test('may be finish, which a run that owes a result has to call without a rule', () => {
+    const rules = makeRules(first('a'), child('a', 'b'), child('b', 'a'));
+    const message = `'finish' must be called to hand over the result, but ${NEVER}.`;
+    expect(checkRequiredTools(rules, tools, 'finish')).toEqual([{ path: '/tool_rules', message }]);
+    expect(checkRequiredTools(rules, tools)).toEqual([]);
+    const owing = [...rules, ...makeRules(required('finish'))];
+    expect(checkRequiredTools(owing, tools, 'finish')).toEqual([
+      {
+        path: '/tool_rules/3/tool_name',
+        message: `'finish' must be called before a run may end, but ${NEVER}, or drop the rule.`,
+      },
+    ]);
+  });
+});
+
+test.each([
+  ['is not attached', [parent('b', 'zzz'), required('zzz')]],
+  ['follows a tool that can be called', [first('a'), child('a', 'b'), parent('b', 'c'), required('c')]],
+  [
+    'is one outcome of a condition',
+    [first('a'), conditional('a', { x: 'b', y: 'c' }), child('b', 'a'), required('c')],
+  ],
+  [
+    'may follow a condition without an outcome for it',
+    [first('a'), conditional('a', { x: 'b' }), child('b', 'a'), required('c')],
+  ],
+  [
+    'comes after a tool that ends runs, or is limited',
+    [first('a'), maxCount('a', 1), terminal('a'), required('c')],
+  ],
+  ['is in rules that leave nothing to begin with', [first('zzz'), required('c')]],
+])('a required tool that %s is no problem', (_name, rules) => {
+  expect(checkRequiredTools(makeRules(...rules), tools)).toEqual([]);
+});
+
+test('whatever a run can come to is never refused', () => {
+  const name = fc.constantFrom('a', 'b', 'c', 'zzz');
+  const names = fc.array(name, { maxLength: 3 });
+  const rule = fc.oneof(
+    name.map((tool) => first(tool)),
+    fc.tuple(name, names).map(([tool, children]) => child(tool, ...children)),
+    fc.tuple(name, names).map(([tool, children]) => parent(tool, ...children)),
+    fc
+      .tuple(name, name, fc.boolean(), fc.option(name))
+      .map(([tool, to, strict, other]) =>
+        conditional(tool, { ok: to }, { require_output_mapping: strict, default_child: other }),
+      ),
+    name.map((tool) => maxCount(tool, 1)),
+  );
+  const walk = fc.array(fc.tuple(fc.nat(), fc.constantFrom('ok', 'no')), { maxLength: 6 });
+  fc.assert(
+    fc.property(fc.array(rule, { maxLength: 6 }), walk, (given, steps) => {
+      const rules = makeRules(...given, ...tools.map(required));
+      let history = NO_HISTORY;
+      for (const [choice, result] of steps) {
+        const allowed = allowedTools(rules, history, tools);
+        const next = allowed[choice % Math.max(1, allowed.length)];
+        if (next === undefined) break;
+        history = after([...history.calls, next], result);
+      }
+      const refused = checkRequiredTools(rules, tools).map(
+        ({ message }) => /^'(\w+)'/.exec(message)?.[1] ?? '',
+      );
+      expect(history.calls.filter((call) => refused.includes(call))).toEqual([]);
+    }),
+    { numRuns: 500 },
+  );
+});
