@@ -82,9 +82,12 @@ export function carryOutMemoryCall(
     }
     // An edit of a part of what was not shown tells the agent nothing of the rest.
     if (block.seen !== null || WHOLE_TEXT_TOOLS.has(toolName)) seen.set(effect.block_id, effect.value);
-    if (resolved.kind === 'none') continue;
+    if (resolved.kind === 'none') {
+      if (effect.value !== current.value) result = changedText(effect.label, NOTHING_LEFT, current.value);
+      continue;
+    }
     effects.push({ ...effect, value: resolved.value, resolution: resolved.resolution });
-    if (resolved.resolution === 'merged') result = mergedText(effect.label, resolved.value);
+    if (resolved.resolution === 'merged') result = changedText(effect.label, MERGED, resolved.value);
   }
   const { known } = edited;
   return { outcome: { ok: true, result }, effects, held: heldAfter(held, effects, seen), known };
@@ -195,11 +198,11 @@ function rewrite(
   return drafted(toolName, draft, refusal ?? draft.valueOf(label));
 }
 
-function mergedText(label: string, value: string): string {
-  return (
-    `Memory block '${label}' was changed by someone else after you last saw it; your change was merged with ` +
-    `theirs. It now reads:\n${value}`
-  );
+const MERGED = 'your change was merged with theirs';
+const NOTHING_LEFT = 'nothing of your change was left to write';
+
+function changedText(label: string, outcome: string, value: string): string {
+  return `Memory block '${label}' was changed by someone else after you last saw it; ${outcome}. It now reads:\n${value}`;
 }
 
 /** The blocks with the effects committed. `seen` is what the agent takes the values to be that it wrote. */

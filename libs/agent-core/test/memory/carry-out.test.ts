@@ -122,6 +122,16 @@ describe('a write of a block that somebody else has changed since', () => {
     );
   });
 
+  test('that is in what they wrote writes nothing under merge, and the model reads what the block holds', () => {
+    const now = theirs.replace('Oslo', 'Rome');
+    const { outcome, effects } = call(...replace('human', 'Oslo', 'Rome'), [held('merge', now)]);
+    expect(effects).toEqual([]);
+    expect(outcome).toEqual({
+      ok: true,
+      result: `Memory block 'human' was changed by someone else after you last saw it; nothing of your change was left to write. It now reads:\n${now}`,
+    });
+  });
+
   test('keeps line numbers meaning what the model saw, under merge', () => {
     const shifted = `new first line\n${SHOWN}`;
     const { effects } = call('memory_insert', { label: 'human', new_string: 'Age: 5', insert_line: 1 }, [
