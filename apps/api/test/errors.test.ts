@@ -57,6 +57,7 @@ describe('what went wrong below', () => {
     'Connection terminated unexpectedly',
     'timeout exceeded when trying to connect',
     'Query read timeout',
+    'Client has encountered a connection error and is not queryable',
   ])('a connection that is lost without a code is 503: %s', (message) => {
     expect(answerOf(new Error(message), bodyLimit).code).toBe('database_unreachable');
   });

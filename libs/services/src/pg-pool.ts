@@ -1,3 +1,5 @@
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import pg from 'pg';
 
 export interface PoolOptions {
@@ -41,6 +43,9 @@ const UUIDS = /^\{[0-9a-f,-]+\}$/;
  *
  * - A connection that the server or the network cuts, even amid an open transaction, makes the next query on it reject;
  *   it is never an uncaught error. The pool drops it once its socket is closed, a moment after the server's last word.
+ * - A connection that is silent for longer than the server takes over any statement is closed, and what was asked on it
+ *   rejects with `Query read timeout`: nobody knows whether it was done, nor what a late answer would be an answer to.
+ * - A connection that is given back with a transaction open is closed, which rolls it back: it serves nobody else.
  * - `int8` and `int8[]` arrive as numbers; a value beyond 2^53 rejects the query instead of losing digits. `numeric`
  *   stays a string, `timestamptz` is a `Date`; sessions run in UTC and write dates as ISO has them.
  * - `await pool.end()` before the server stops.
@@ -56,7 +61,6 @@ export function createPool(options: PoolOptions): pg.Pool {
     application_name: options.applicationName ?? 'nightshift',
     max: options.max ?? 10,
     statement_timeout: statementTimeoutMs,
-    query_timeout: statementTimeoutMs + ANSWER_GRACE_MS,
     lock_timeout: options.lockTimeoutMs ?? 15_000,
     idle_in_transaction_session_timeout: options.idleInTransactionTimeoutMs ?? 60_000,
     connectionTimeoutMillis: options.connectionTimeoutMs ?? 30_000,
@@ -68,8 +72,28 @@ export function createPool(options: PoolOptions): pg.Pool {
   const report = options.onConnectionError ?? (() => undefined);
   // Two listeners, because the pool listens only to connections that lie idle in it.
   pool.on('error', report);
-  pool.on('connect', (client) => client.on('error', report));
+  pool.on('connect', (client) => {
+    client.on('error', report);
+    closeWhenSilent(client, statementTimeoutMs + ANSWER_GRACE_MS);
+  });
+  // Told before the pool looks whether it may keep the client.
+  pool.on('release', (_error, client) => {
+    if (client.getTransactionStatus() !== 'I') void client.end();
+  });
   return pool;
+}
+
+/**
+ * Instead of the driver's `query_timeout`, which rejects the query and leaves the connection as it is: in the pool, perhaps
+ * dead, perhaps about to carry out what it was given up for.
+ */
+function closeWhenSilent(client: pg.PoolClient, silenceMs: number): void {
+  // Where the driver notes that the server has answered all it was asked; its types leave it out.
+  const answered: { readonly readyForQuery?: boolean } = client as object;
+  const socket = client.connection.stream as Duplex & Pick<Socket, 'setTimeout'>;
+  socket.setTimeout(silenceMs, () => {
+    if (answered.readyForQuery !== true) socket.destroy(new Error('Query read timeout'));
+  });
 }
 
 function columnTypes(): pg.CustomTypesConfig {

@@ -1,10 +1,11 @@
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { connect, createServer, type Socket } from 'node:net';
-import type pg from 'pg';
+import { promisify } from 'node:util';
+import pg from 'pg';
 import { afterEach, describe, expect, inject, test } from 'vitest';
 import type {} from '../../../test/global-setup.ts';
 import { createPool, type PoolOptions } from '../src/index.ts';
+import { openRelay } from './fixtures/relay.ts';
 
 const url = inject('postgresUrl');
 const pools: pg.Pool[] = [];
@@ -130,36 +131,58 @@ describe('limits', () => {
     expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
   });
 
-  test('a network that goes silent amid a query ends in an error, and the pool recovers', async () => {
-    // A relay that can stop relaying without closing anything.
-    const target = new URL(url);
-    const pairs: Socket[] = [];
-    let silent = false;
-    const relay = createServer((near) => {
-      const far = connect(Number(target.port), target.hostname);
-      pairs.push(near, far);
-      near.on('data', (chunk) => silent || far.write(chunk));
-      far.on('data', (chunk) => silent || near.write(chunk));
-      for (const socket of [near, far]) socket.on('error', () => undefined);
-      near.on('close', () => far.destroy());
-      far.on('close', () => near.destroy());
+  test('a connection that goes silent amid a query rejects it, however it was asked, and is not kept', async () => {
+    const relay = await openRelay(url);
+    const errors: Error[] = [];
+    const pool = open({
+      url: relay.url,
+      statementTimeoutMs: 100,
+      onConnectionError: (error) => errors.push(error),
     });
-    relay.listen(0, '127.0.0.1');
-    await once(relay, 'listening');
-    const through = new URL(url);
-    through.port = String((relay.address() as { port: number }).port);
-    const pool = open({ url: through.href, max: 1, statementTimeoutMs: 100 });
     try {
+      const clients = await Promise.all([pool.connect(), pool.connect(), pool.connect()]);
+      const [promised, called, submitted] = clients;
+      relay.silence();
+      const ends = await Promise.allSettled([
+        promised.query('select 1'),
+        promisify((done: (error: Error | null) => void) => called.query('select 1', done))(),
+        once(submitted.query(new pg.Query('select 1')), 'end'),
+      ]);
+      for (const end of ends)
+        expect(end).toMatchObject({ status: 'rejected', reason: { message: 'Query read timeout' } });
+      for (const client of clients) client.release();
+      expect(pool.totalCount).toBe(0);
+      expect(errors[0]?.message).toBe('Query read timeout');
       expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
-      silent = true;
-      await expect(pool.query('select 2')).rejects.toThrow(/timeout/i);
-      silent = false;
-      for (const socket of pairs.splice(0)) socket.destroy();
-      expect((await pool.query('select 3 as three')).rows).toEqual([{ three: 3 }]);
     } finally {
-      for (const socket of pairs) socket.destroy();
       relay.close();
     }
+  });
+
+  test('a connection of which nothing is asked may be silent for as long as it likes', async () => {
+    const relay = await openRelay(url);
+    const pool = open({ url: relay.url, max: 2, statementTimeoutMs: 100 });
+    try {
+      const [resting, asked] = [await pool.connect(), await pool.connect()];
+      relay.silence();
+      await expect(asked.query('select 1')).rejects.toThrow('Query read timeout');
+      relay.deliver();
+      expect((await resting.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+      for (const client of [resting, asked]) client.release();
+      expect(pool.totalCount).toBe(1);
+    } finally {
+      relay.close();
+    }
+  });
+
+  test('a connection that is given back with a transaction open serves nobody else', async () => {
+    const pool = open({ max: 1 });
+    const client = await pool.connect();
+    await client.query('begin');
+    const before = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
+    client.release();
+    const after = await pool.query<{ pid: number }>('select pg_backend_pid() as pid');
+    expect(after.rows).not.toEqual(before.rows);
   });
 });
 

@@ -50,8 +50,9 @@ const unstorable = (what: string): NightshiftError =>
 
 const MIB = 1024 * 1024;
 
-/** What pg says, without a code, of a connection that it lost or could not get. */
-const LOST_CONNECTION = /^(Connection terminated|timeout exceeded when trying to connect|Query read timeout)/;
+/** What pg says, without a code, of a connection that it lost or could not get; of the last, at the rollback. */
+const LOST_CONNECTION =
+  /^(Connection terminated|timeout exceeded when trying to connect|Query read timeout|Client has encountered a connection error)/;
 
 /** By Fastify's codes, Node's, and PostgreSQL's SQLSTATEs or their classes. */
 const KNOWN: Readonly<Record<string, (bodyLimit: () => number) => NightshiftError>> = {
