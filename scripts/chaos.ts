@@ -129,6 +129,7 @@ try {
     zombies: toll.zombies,
     connections_cut: toll.connections_cut,
     failed_starts: toll.failed_starts,
+    own_ends: toll.own_ends,
     ...(redis === null ? {} : { redis_flushes: redis.flushes(), redis_restarts: redis.restarts() }),
     recovery_p50_ms: percentile(toll.recoveries_ms, 0.5),
     recovery_p99_ms: percentile(toll.recoveries_ms, 0.99),

@@ -9,6 +9,8 @@ export interface Toll {
   connections_cut: number;
   /** Workers that could not start, as when their first connection was cut; another was started instead. */
   failed_starts: number;
+  /** Workers that ended by themselves once they were at work, which nothing done to them excuses: who, how, its log. */
+  readonly own_ends: string[];
   /** Milliseconds from a kill until somebody else had taken a row that the victim held. */
   readonly recoveries_ms: number[];
   /** Rows that dead workers held and that nobody has taken yet. */
@@ -24,6 +26,7 @@ interface HeldRow {
 
 /** Breaks workers at random until it is stopped; keeps `workers` of them running. */
 export interface Killer {
+  /** Goes on counting own ends for as long as there are workers. */
   readonly toll: Toll;
   /** Starts what is missing, thaws what is frozen, and breaks nothing more. */
   stop(): Promise<void>;
@@ -49,21 +52,33 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
     zombies: 0,
     connections_cut: 0,
     failed_starts: 0,
+    own_ends: [],
     recoveries_ms: [],
     waiting: new Set(),
   };
-  const alive = new Set<StackProcess>(stack.workers);
+  const alive = new Set<StackProcess>();
   const frozen = new Set<StackProcess>();
+  const struck = new Set<StackProcess>();
   const pending = new Set<Promise<unknown>>();
   let incarnation = 0;
   let stopped = false;
 
+  /** Whether we ended it: one that we struck may have been on its way out already. */
+  const isOurs = (worker: StackProcess): boolean => struck.has(worker) && worker.endedBy() === 'SIGKILL';
+  const takeIn = (worker: StackProcess): void => {
+    alive.add(worker);
+    void worker.ended.then(() => {
+      alive.delete(worker);
+      if (isOurs(worker)) return;
+      toll.own_ends.push(`${worker.name} ended by itself (${worker.endedBy()}); its log: ${worker.logFile}`);
+      if (!stopped) during(start());
+    });
+  };
   // As an orchestrator would: what ends before it is at work is started again, but not for ever.
   const start = async (triesLeft = 4): Promise<void> => {
     incarnation += 1;
     try {
-      const worker = await stack.addWorker(`chaos-${incarnation}`);
-      alive.add(worker);
+      takeIn(await stack.addWorker(`chaos-${incarnation}`));
     } catch (error) {
       toll.failed_starts += 1;
       if (triesLeft === 0) throw error;
@@ -76,7 +91,9 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
   };
   const kill = async (worker: StackProcess): Promise<void> => {
     alive.delete(worker);
+    struck.add(worker);
     await worker.kill();
+    if (!isOurs(worker)) return;
     toll.kills += 1;
     const killed_at = performance.now();
     for (const row of await rowsHeldBy(pool, worker)) toll.waiting.add({ ...row, killed_at });
@@ -88,12 +105,14 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
     process.kill(worker.pid, 'SIGSTOP');
     toll.zombies += 1;
     await new Promise((resolve) => setTimeout(resolve, options.freeze_ms));
-    if (worker.alive()) process.kill(worker.pid, 'SIGCONT');
     frozen.delete(worker);
+    if (!worker.alive()) return;
+    process.kill(worker.pid, 'SIGCONT');
     alive.add(worker);
   };
   const act = async (): Promise<void> => {
-    const candidates = [...alive];
+    // A process that has ended is nobody's to strike: its number may be another's by now.
+    const candidates = [...alive].filter((worker) => worker.alive());
     const worker = candidates[Math.floor(options.random() * candidates.length)];
     const dice = options.random();
     if (dice < 0.1) toll.connections_cut += await cutConnections(pool);
@@ -107,6 +126,7 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
       await new Promise((resolve) => setTimeout(resolve, options.interval_ms * (0.5 + options.random())));
     }
   };
+  stack.workers.forEach(takeIn);
   const running = loop();
   const watch = watchRecoveries(pool, toll);
   return {
@@ -115,7 +135,8 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
       stopped = true;
       await running;
       while (pending.size > 0) await Promise.all(pending);
-      while (alive.size < options.workers) await start();
+      // Not until there are enough: of workers that all end by themselves there never are.
+      for (let missing = options.workers - alive.size; missing > 0; missing--) await start();
       await watch.stop();
     },
   };

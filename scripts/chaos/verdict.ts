@@ -105,6 +105,7 @@ export function hasHeld(verdict: Verdict, toll: Toll): boolean {
     verdict.deadlocks === 0 &&
     verdict.violations.length === 0 &&
     toll.kills > 0 &&
+    toll.own_ends.length === 0 &&
     toll.waiting.size === 0 &&
     Math.max(0, ...toll.recoveries_ms) <= RECOVERY_MAX_MS
   );

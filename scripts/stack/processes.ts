@@ -9,6 +9,8 @@ import { createInterface } from 'node:readline';
 export interface StackProcess {
   readonly name: string;
   readonly pid: number;
+  /** Where its output is. */
+  readonly logFile: string;
   /** Resolves when a line of standard output makes `find` return something; rejects with `failure` if that comes first. */
   firstLine<T>(find: (line: string) => T | undefined): Promise<T>;
   /** Calls `listener` for every line of standard output from now on. */
@@ -80,6 +82,7 @@ export function startProcess(
   return {
     name,
     pid: child.pid ?? 0,
+    logFile,
     ended,
     endedBy,
     failure,

@@ -101,6 +101,7 @@ const toll = {
   zombies: 0,
   connections_cut: 0,
   failed_starts: 0,
+  own_ends: [],
   recoveries_ms: [900],
   waiting: new Set<never>(),
 };
@@ -123,6 +124,7 @@ test.each([
 
 test.each([
   { kills: 0 },
+  { own_ends: ['chaos-1 ended by itself (code 1); its log: chaos-1.log'] },
   { recoveries_ms: [15_001] },
   { waiting: new Set([{ id: 'x', epoch: 1, killed_at: 0 }]) },
 ])('a storm with %j has not held', (change) => {

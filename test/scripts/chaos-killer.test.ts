@@ -1,0 +1,108 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import type pg from 'pg';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { startKiller, type Killer } from '../../scripts/chaos/killer.ts';
+import { startProcess, type StackProcess } from '../../scripts/stack/processes.ts';
+import type { Stack } from '../../scripts/stack/stack.ts';
+
+// Dice of the killer, by what they make it do; it draws the place of its victim first.
+const CUT = 0.05;
+const FREEZE = 0.2;
+const KILL = 0.9;
+
+let dir: string;
+let entry: string;
+let workers: StackProcess[];
+
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), 'nightshift-killer-'));
+  const file = join(dir, 'worker.mjs');
+  // Ends with its parent, as workers do, and by itself when it is told to.
+  writeFileSync(
+    file,
+    `process.stdin.on('end', () => process.exit()).resume();
+     process.once('SIGUSR2', () => { throw new Error('a bug'); });
+     console.log('at work');`,
+  );
+  entry = relative(join(import.meta.dirname, '../..'), file);
+  workers = [];
+});
+afterEach(async () => {
+  await Promise.all(workers.map((worker) => worker.kill()));
+  rmSync(dir, { recursive: true, force: true });
+});
+
+async function addWorker(name: string): Promise<StackProcess> {
+  const worker = startProcess(name, entry, {}, join(dir, `${name}.log`));
+  workers.push(worker);
+  await worker.firstLine((line) => (line === 'at work' ? true : undefined));
+  return worker;
+}
+
+/** A killer of two workers that strikes the first of them as `dice` says, and from then on cuts connections alone. */
+async function startWith(dice: readonly number[], add: typeof addWorker = addWorker): Promise<Killer> {
+  const first = await Promise.all(['worker-1', 'worker-2'].map(add));
+  const drawn = dice.flatMap((die) => [0, die]);
+  const pool = { query: async () => ({ rows: [] }) } as unknown as pg.Pool;
+  return startKiller({ workers: first, addWorker: add } as Partial<Stack> as Stack, pool, {
+    ...{ workers: 2, interval_ms: 1, freeze_ms: 100 },
+    random: () => drawn.shift() ?? CUT,
+  });
+}
+
+const names = (of: readonly StackProcess[]): string[] => of.map((worker) => worker.name).sort();
+const living = (): StackProcess[] => workers.filter((worker) => worker.alive());
+
+test('a worker that is killed is another one’s to follow, and no own end', async () => {
+  const killer = await startWith([KILL]);
+  await expect.poll(() => killer.toll.kills).toBe(1);
+  await killer.stop();
+  expect(killer.toll.own_ends).toEqual([]);
+  expect(names(living())).toEqual(['chaos-1', 'worker-2']);
+});
+
+test('a worker that ends by itself is told with its log, and another is started in its stead', async () => {
+  const killer = await startWith([]);
+  process.kill(workers[0]!.pid, 'SIGUSR2');
+  await expect.poll(() => killer.toll.own_ends).toHaveLength(1);
+  await killer.stop();
+  expect(killer.toll).toMatchObject({
+    kills: 0,
+    own_ends: [`worker-1 ended by itself (code 1); its log: ${join(dir, 'worker-1.log')}`],
+  });
+  expect(names(living())).toEqual(['chaos-1', 'worker-2']);
+});
+
+test('a worker that ended by itself before it was struck counts as that, and not as killed', async () => {
+  const killer = await startWith([KILL], async (name) => {
+    const worker = await addWorker(name);
+    const kill = async (): Promise<void> => {
+      process.kill(worker.pid, 'SIGUSR2');
+      await worker.ended;
+    };
+    return { ...worker, kill };
+  });
+  await expect.poll(() => killer.toll.own_ends).toHaveLength(1);
+  await killer.stop();
+  expect(killer.toll.kills).toBe(0);
+  expect(names(living())).toEqual(['chaos-1', 'worker-2']);
+});
+
+test('a worker that ends while it is frozen is not thawed, and nobody strikes it again', async () => {
+  const killer = await startWith([FREEZE]);
+  await expect.poll(() => killer.toll.zombies).toBe(1);
+  process.kill(workers[0]!.pid, 'SIGKILL');
+  await expect.poll(() => killer.toll.own_ends).toHaveLength(1);
+  await killer.stop();
+  expect(killer.toll.own_ends[0]).toMatch(/^worker-1 ended by itself \(SIGKILL\)/);
+  expect(names(living())).toEqual(['chaos-1', 'worker-2']);
+});
+
+test('workers that end by themselves after the storm are told as well', async () => {
+  const killer = await startWith([]);
+  await killer.stop();
+  process.kill(workers[1]!.pid, 'SIGUSR2');
+  await expect.poll(() => killer.toll.own_ends).toHaveLength(1);
+});
