@@ -91,7 +91,9 @@ function closeWhenSilent(client: pg.PoolClient, silenceMs: number): void {
   // Where the driver notes that the server has answered all it was asked; its types leave it out.
   const answered: { readonly readyForQuery?: boolean } = client as object;
   const socket = client.connection.stream as Duplex & Pick<Socket, 'setTimeout'>;
-  socket.setTimeout(silenceMs, () => {
+  socket.setTimeout(silenceMs);
+  // Each time: a callback of `setTimeout` is asked once, and a connection may be silent for want of questions first.
+  socket.on('timeout', () => {
     if (answered.readyForQuery !== true) socket.destroy(new Error('Query read timeout'));
   });
 }

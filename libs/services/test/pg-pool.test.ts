@@ -159,7 +159,7 @@ describe('limits', () => {
     }
   });
 
-  test('a connection of which nothing is asked may be silent for as long as it likes', async () => {
+  test('a connection of which nothing is asked may be silent for as long as it likes, and not once it is asked', async () => {
     const relay = await openRelay(url);
     const pool = open({ url: relay.url, max: 2, statementTimeoutMs: 100 });
     try {
@@ -168,8 +168,10 @@ describe('limits', () => {
       await expect(asked.query('select 1')).rejects.toThrow('Query read timeout');
       relay.deliver();
       expect((await resting.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
+      relay.silence();
+      await expect(resting.query('select 1')).rejects.toThrow('Query read timeout');
       for (const client of [resting, asked]) client.release();
-      expect(pool.totalCount).toBe(1);
+      expect(pool.totalCount).toBe(0);
     } finally {
       relay.close();
     }
