@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { longestStretchOf } from '../../../test/cpu-time.ts';
 import { createAgent, openApi, UNKNOWN_UUID, type TestApi } from './api.ts';
 
 let api: TestApi;
@@ -48,24 +49,9 @@ async function aWritingBatch(before: string, texts: readonly string[]): Promise<
 const lines = (count: number, text: string): string =>
   Array.from({ length: count }, (_, index) => `${text} ${index}\n`).join('');
 
-/** Part of the time of a request for which it held the thread at a stretch. */
-async function heldPartOf(url: string): Promise<number> {
-  const began = performance.now();
-  let longest = 0;
-  let since = began;
-  let isOver = false;
-  const look = (): void => {
-    longest = Math.max(longest, performance.now() - since);
-    since = performance.now();
-    if (!isOver) setImmediate(look);
-  };
-  setImmediate(look);
-  const { body } = await api.call('GET', url);
-  isOver = true;
-  look();
-  expect(body).toHaveLength(20);
-  return longest / (performance.now() - began);
-}
+/** Part of what a request for twenty entries took for which it held the thread at a stretch. */
+const heldPartOf = (url: string): Promise<number> =>
+  longestStretchOf(async () => expect((await api.call('GET', url)).body).toHaveLength(20));
 
 describe('the revisions of a block', () => {
   test('are listed newest first, each with its writer, and read with their text', async () => {

@@ -409,33 +409,6 @@ export function call(tool: string, args: Readonly<Record<string, unknown>>, para
 /** A pattern that takes some 30 ms to check with a text of 990 characters. */
 export const LONG_CHECK = { pattern: '^(?!(?:.?){1000}!)' };
 
-/**
- * What part of the work was done in its longest stretch, in which nobody else had the thread: no lease was renewed. Counted in
- * time of this thread's CPU, of which other processes take nothing.
- */
-export async function longestStretchOf(work: () => Promise<unknown>): Promise<number> {
-  const usedUs = (since?: NodeJS.CpuUsage): number => {
-    const { user, system } = process.threadCpuUsage(since);
-    return user + system;
-  };
-  const before = process.threadCpuUsage();
-  let longest = 0;
-  let last = usedUs();
-  const look = (): void => {
-    const now = usedUs();
-    longest = Math.max(longest, now - last);
-    last = now;
-  };
-  const timer = setInterval(look, 1);
-  try {
-    await work();
-  } finally {
-    clearInterval(timer);
-  }
-  look();
-  return longest / usedUs(before);
-}
-
 /** One answer of a scripted model: a call, several at once, or words. */
 export type Turn = Said | Called | readonly Called[];
 interface Said {

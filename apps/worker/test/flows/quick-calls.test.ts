@@ -1,4 +1,5 @@
 import type {} from '../../../../test/global-setup.ts';
+import { longestStretchOf } from '../../../../test/cpu-time.ts';
 import { toWireId } from '@nightshift/agent-core';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
@@ -7,15 +8,7 @@ import { ingestResults } from '../../src/flows/ingest-results.ts';
 import { QUICK_TOOLS_POLICY_DEFAULT } from '../../src/flows/quick-tools.ts';
 import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
 import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
-import {
-  call,
-  LONG_CHECK,
-  longestStretchOf,
-  openHouse,
-  type House,
-  type SubmittedBatch,
-  type WorkerParts,
-} from './house.ts';
+import { call, LONG_CHECK, openHouse, type House, type SubmittedBatch, type WorkerParts } from './house.ts';
 
 let house: House;
 beforeEach(async () => {

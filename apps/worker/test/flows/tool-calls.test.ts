@@ -1,4 +1,5 @@
 import type {} from '../../../../test/global-setup.ts';
+import { longestStretchOf } from '../../../../test/cpu-time.ts';
 import { stepUuid, toWireId } from '@nightshift/agent-core';
 import { connect, type Lease } from '@nightshift/db';
 import { ToolHostUnavailableError } from '@nightshift/tool-host';
@@ -10,7 +11,7 @@ import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
 import { runToolCalls } from '../../src/flows/run-tool-calls.ts';
 import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
 import { createLeaseKeeper, type HeldLease } from '../../src/leases/keeper.ts';
-import { call, LONG_CHECK, longestStretchOf, openHouse, type House, type SubmittedBatch } from './house.ts';
+import { call, LONG_CHECK, openHouse, type House, type SubmittedBatch } from './house.ts';
 
 let house: House;
 beforeEach(async () => {

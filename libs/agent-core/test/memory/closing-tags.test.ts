@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { JsonObject } from '../../src/base/json.ts';
 import { carryOutMemoryCall, type HeldBlock } from '../../src/memory/carry-out.ts';
 import { neutraliseClosingTags, restoreClosingTags, tagNames } from '../../src/memory/closing-tags.ts';
+import { cpuMsOf } from '../../../../test/cpu-time.ts';
 import { makeBlock } from './blocks.ts';
 import { diff3 } from './diff3.ts';
 
@@ -109,7 +110,6 @@ test('what is shown is restored, whatever it was, unless it holds both forms', (
 
 test.each(['<\\/', '<\\/value', '<\\/value>'])('a long text of %j is restored at once', (part) => {
   const a = part.repeat(100_000 / part.length);
-  const started = performance.now();
-  restoreClosingTags({ a }, ['</value>'.repeat(10_000)], tagNames([]));
-  expect(performance.now() - started).toBeLessThan(1000);
+  const restore = () => restoreClosingTags({ a }, ['</value>'.repeat(10_000)], tagNames([]));
+  expect(cpuMsOf(restore)).toBeLessThan(1000);
 });

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { compileMemory } from '../../src/memory/compile.ts';
+import { cpuMsOf } from '../../../../test/cpu-time.ts';
 import { makeBlock } from './blocks.ts';
 
 const plain = { agent_type: 'memgpt_agent', model_provider: 'anthropic' };
@@ -172,7 +173,6 @@ test('equal blocks give equal text', () => {
 
 test.each(['</', '</value', '</ ', '</value>', '1→ '])('a full block of %j compiles at once', (part) => {
   const value = part.repeat(100_000 / part.length);
-  const started = performance.now();
-  compileMemory([makeBlock('a', value, { description: value })], numbered);
-  expect(performance.now() - started).toBeLessThan(1000);
+  const block = makeBlock('a', value, { description: value });
+  expect(cpuMsOf(() => compileMemory([block], numbered))).toBeLessThan(1000);
 });

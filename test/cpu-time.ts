@@ -1,0 +1,35 @@
+/** Milliseconds of this thread's CPU, of which other processes take nothing. */
+function threadCpuMs(): number {
+  const { user, system } = process.threadCpuUsage();
+  return (user + system) / 1000;
+}
+
+/** What the work took of this thread's CPU: the same on a busy machine. */
+export function cpuMsOf(work: () => unknown): number {
+  const before = threadCpuMs();
+  work();
+  return threadCpuMs() - before;
+}
+
+/**
+ * What part of the work was done in its longest stretch, in which nobody else had the thread: no lease was renewed. Counted in
+ * time of this thread's CPU.
+ */
+export async function longestStretchOf(work: () => Promise<unknown>): Promise<number> {
+  const before = threadCpuMs();
+  let longest = 0;
+  let last = before;
+  const look = (): void => {
+    const now = threadCpuMs();
+    longest = Math.max(longest, now - last);
+    last = now;
+  };
+  const timer = setInterval(look, 1);
+  try {
+    await work();
+  } finally {
+    clearInterval(timer);
+  }
+  look();
+  return longest / (threadCpuMs() - before);
+}
