@@ -9,8 +9,9 @@ export default defineConfig({
     reporters: ['default', new ClosingLineReporter()],
     pool: 'forks',
     maxWorkers: 2,
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    // They catch what hangs alone: what works may take as long as a busy machine makes it.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
     // What is waited for comes when the machine gets to it; the default of a second fails where it is busy.
     expect: { poll: { timeout: 15_000 } },
     coverage: { provider: 'v8', include: ['{apps,libs}/*/src/**/*.ts'], reportsDirectory: 'coverage' },

@@ -3,9 +3,7 @@ import { join } from 'node:path';
 import { PAUSE_REASONS } from '@nightshift/agent-core';
 import { haltCredential, pauseCredential } from '@nightshift/db';
 import { openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
-import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
-
-vi.setConfig({ testTimeout: 60_000 });
+import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 
 let database: TestDatabase;
 beforeAll(async () => {

@@ -5,8 +5,6 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { given } from '../../scripts/command-line.ts';
 import { startProofServer } from '../../proof/server.ts';
 
-vi.setConfig({ testTimeout: 60_000 });
-
 const root = join(import.meta.dirname, '../..');
 
 function run(script: string, ...args: string[]) {

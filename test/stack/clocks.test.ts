@@ -1,11 +1,8 @@
 import type {} from '../global-setup.ts';
 import { join } from 'node:path';
-import { expect, inject, test, vi } from 'vitest';
+import { expect, inject, test } from 'vitest';
 import { openTestDatabase } from '../../libs/db/src/testing/index.ts';
 import { createAgents, newWork, openStackHouse } from './house.ts';
-
-// Real processes on a machine that may be busy with other tests.
-vi.setConfig({ testTimeout: 120_000 });
 
 test('workers whose clocks are ten minutes ahead and behind change nothing', async () => {
   const database = await openTestDatabase(inject('postgresUrl'));

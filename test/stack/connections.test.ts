@@ -8,8 +8,6 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { findFreePort, startEmbeddedPostgres } from '../../libs/services/src/index.ts';
 import { startStack } from '../../scripts/stack/stack.ts';
 
-vi.setConfig({ testTimeout: 120_000 });
-
 let dir: string;
 
 beforeEach(async () => {

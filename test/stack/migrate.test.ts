@@ -5,11 +5,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import { afterEach, beforeEach, expect, inject, test, vi } from 'vitest';
+import { afterEach, beforeEach, expect, inject, test } from 'vitest';
 import { findFreePort, findRedisServer, startRedisServer } from '../../libs/services/src/index.ts';
 import { startStack } from '../../scripts/stack/stack.ts';
-
-vi.setConfig({ testTimeout: 120_000 });
 
 let url: string;
 

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { openTestDatabase } from '../../libs/db/src/testing/index.ts';
 import {
   type Container,
@@ -13,9 +13,6 @@ import {
   startRedisServer,
 } from '../../libs/services/src/index.ts';
 import { createAgents, newWork, openStackHouse } from './house.ts';
-
-// Real processes on a machine that may be busy with other tests.
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 /** Runs a batch through a stack with this queue; `meanwhile` happens when its first steps are with the provider. */
 async function finishBatchOver(queueUrl: string, meanwhile?: () => Promise<void>): Promise<void> {

@@ -4,12 +4,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { leaseOwnerPrefix, type StackProcess } from '../../scripts/stack/processes.ts';
 import { createAgents, familyOf, lives, newWork, openStackHouse, type StackHouse } from './house.ts';
-
-// Real processes on a machine that may be busy with other tests.
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 interface WireMessage {
   readonly role: string;

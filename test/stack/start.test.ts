@@ -11,9 +11,6 @@ import { createClient, type Client } from '../../scripts/demo/client.ts';
 import { createPool, providePostgres } from '../../libs/services/src/index.ts';
 import { familyOf, lives } from './house.ts';
 
-// Real processes on a machine that may be busy with other tests.
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 60_000 });
-
 const root = join(import.meta.dirname, '../..');
 let dir: string;
 let started: ChildProcess[];

@@ -160,7 +160,7 @@ test('a database or a queue that cannot be used ends the process in the sentence
     await empty.close();
     await database.pool.query(`drop role ${role}`);
   }
-}, 90_000);
+});
 
 test('an evicting Redis ends the process in a sentence', async ({ skip }) => {
   if (findRedisServer() === null) skip('no redis-server on PATH');

@@ -45,7 +45,7 @@ describe('a create whose answer is lost', () => {
     await simulator.control.advance(1000);
     expect(simulator.control.ledger().repeated).toEqual({ content_hashes: 1, logical_keys: 1 });
     expect(simulator.control.ledger().repeats[0]).toMatchObject({ times: 3 });
-  }, 15_000);
+  });
 
   test.each([
     ['commitThenStatus', { type: 'commitThenStatus', code: 503 }, Anthropic.APIError],

@@ -23,56 +23,52 @@ test('usable tools are listed by name with their defaults filled in', async () =
   expect(host.listProblems()).toEqual([]);
 });
 
-test(
-  'a bad module, one that exports an unknown name too, is reported with its file and reason, and the others are usable',
-  { timeout: 20_000 },
-  async () => {
-    const missing = join(BAD_TOOLS_DIR, 'missing');
-    const host = await startTestHost({
-      toolsDirs: [TOOLS_DIR, BAD_TOOLS_DIR, missing],
-      loadTimeoutMs: 1_500,
-    });
-    expect(host.listProblems().map(({ file, reason }) => [basename(file), reason])).toEqual([
-      [
-        'asks_first.js',
-        expect.stringMatching(
-          /^exports 'requiresApproval', which is no part of a tool; .*approvals are set through the API.*PATCH \/v1\/tools/,
-        ),
-      ],
-      ['bad name.js', expect.stringMatching(/^'bad name' is no tool name/)],
-      ['bad_effects.js', "sideEffects must be one of 'none', 'idempotent', 'once'"],
-      ['bad_import.mjs', expect.stringMatching(/^could not be imported: SyntaxError/)],
-      ['default_run.js', expect.stringMatching(/^exports a default; .*export function run\(args, context\)/)],
-      ['echo.js', expect.stringMatching(/^a tool named 'echo' is already defined by .*echo\.ts/)],
-      [
-        'helper.js',
-        expect.stringMatching(/^exports 'timeout', which is no part of a tool; .*timeoutMs(?!.*approval)/),
-      ],
-      ['import_exits.ts', expect.stringMatching(/^importing it ended its thread \(process\.exit\(3\)\)/)],
-      ['import_hangs.ts', expect.stringMatching(/^importing it took longer than 1500 ms/)],
-      ['import_throws.ts', 'could not be imported: Error: this module throws while it is imported'],
-      [
-        'import_throws_null.ts',
-        expect.stringMatching(/^importing it ended its thread \(uncaught Error: null\)/),
-      ],
-      [
-        'import_throws_undefined.ts',
-        expect.stringMatching(/^importing it ended its thread \(uncaught Error: undefined\)/),
-      ],
-      ['missing', expect.stringMatching(/^the tools folder cannot be read: ENOENT/)],
-      ['no_run.ts', expect.stringMatching(/^run must be a function/)],
-      ['no_schema.ts', expect.stringMatching(/^parameters\.type must be 'object'/)],
-      ['snake_case.js', "exports 'side_effects'; the name is sideEffects"],
-    ]);
-    expect(host.listTools().find((tool) => tool.name === 'good')).toMatchObject({
-      side_effects: 'idempotent',
-      timeout_ms: 1_500,
-      result_char_limit: 100,
-    });
-    const outcomes = await host.runCalls([callOf('good'), callOf('no_run')]);
-    expect(outcomes.map((outcome) => outcome.status)).toEqual(['succeeded', 'failed']);
-  },
-);
+test('a bad module, one that exports an unknown name too, is reported with its file and reason, and the others are usable', async () => {
+  const missing = join(BAD_TOOLS_DIR, 'missing');
+  const host = await startTestHost({
+    toolsDirs: [TOOLS_DIR, BAD_TOOLS_DIR, missing],
+    loadTimeoutMs: 1_500,
+  });
+  expect(host.listProblems().map(({ file, reason }) => [basename(file), reason])).toEqual([
+    [
+      'asks_first.js',
+      expect.stringMatching(
+        /^exports 'requiresApproval', which is no part of a tool; .*approvals are set through the API.*PATCH \/v1\/tools/,
+      ),
+    ],
+    ['bad name.js', expect.stringMatching(/^'bad name' is no tool name/)],
+    ['bad_effects.js', "sideEffects must be one of 'none', 'idempotent', 'once'"],
+    ['bad_import.mjs', expect.stringMatching(/^could not be imported: SyntaxError/)],
+    ['default_run.js', expect.stringMatching(/^exports a default; .*export function run\(args, context\)/)],
+    ['echo.js', expect.stringMatching(/^a tool named 'echo' is already defined by .*echo\.ts/)],
+    [
+      'helper.js',
+      expect.stringMatching(/^exports 'timeout', which is no part of a tool; .*timeoutMs(?!.*approval)/),
+    ],
+    ['import_exits.ts', expect.stringMatching(/^importing it ended its thread \(process\.exit\(3\)\)/)],
+    ['import_hangs.ts', expect.stringMatching(/^importing it took longer than 1500 ms/)],
+    ['import_throws.ts', 'could not be imported: Error: this module throws while it is imported'],
+    [
+      'import_throws_null.ts',
+      expect.stringMatching(/^importing it ended its thread \(uncaught Error: null\)/),
+    ],
+    [
+      'import_throws_undefined.ts',
+      expect.stringMatching(/^importing it ended its thread \(uncaught Error: undefined\)/),
+    ],
+    ['missing', expect.stringMatching(/^the tools folder cannot be read: ENOENT/)],
+    ['no_run.ts', expect.stringMatching(/^run must be a function/)],
+    ['no_schema.ts', expect.stringMatching(/^parameters\.type must be 'object'/)],
+    ['snake_case.js', "exports 'side_effects'; the name is sideEffects"],
+  ]);
+  expect(host.listTools().find((tool) => tool.name === 'good')).toMatchObject({
+    side_effects: 'idempotent',
+    timeout_ms: 1_500,
+    result_char_limit: 100,
+  });
+  const outcomes = await host.runCalls([callOf('good'), callOf('no_run')]);
+  expect(outcomes.map((outcome) => outcome.status)).toEqual(['succeeded', 'failed']);
+});
 
 test('what a module throws beside its import is its own fault, not that of the next module', async () => {
   const dir = await testDirectory();

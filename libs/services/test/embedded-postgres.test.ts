@@ -236,7 +236,7 @@ describe('an embedded PostgreSQL', () => {
     container.child.kill('SIGKILL');
     const { url } = await start(dataDir);
     expect(await ask(url, 'select 1 as one')).toEqual([{ one: 1 }]);
-  }, 60_000);
+  });
 
   test('is left alone, and its pid file too, while it answers although nobody sees its process', async () => {
     const dataDir = usedDirectory;

@@ -45,7 +45,7 @@ test('whatever goes through the house leaves the database in order, also halfway
   expect(await auditInvariants(house.database.db)).toEqual([]);
   const states = await house.rows('select distinct state from batch');
   expect(states).toEqual([{ state: 'completed' }]);
-}, 120_000);
+});
 
 test('what is wrong with money halts submissions and is reported, though the rest of the audit fails', async () => {
   await house.rows('update provider_batch set request_count = request_count + 1');

@@ -62,7 +62,7 @@ test('10,000 inputs over one agent: each answered under its name, the history of
     matching: 10_000,
   });
   expect(house.simulator.control.ledger().repeated.content_hashes).toBe(0);
-}, 120_000);
+});
 
 test('an isolated run shows the memory of its agent and writes to it', async () => {
   const worker = house.worker();

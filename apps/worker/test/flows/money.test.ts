@@ -102,7 +102,7 @@ describe('a cap on a batch', () => {
     expect(repeated.logical_keys).toBe(0);
     expect(await budgetOf(batch.id)).toMatchObject({ state: 'completed', state_reason: null, reserved: 0 });
     await inOrder();
-  }, 120_000);
+  });
 
   test('what open requests give back lets waiting runs go, without anybody raising anything', async () => {
     // Three requests fit at a time by their worst case; what they really cost leaves room for all.
@@ -248,7 +248,7 @@ describe('capped requests that do not fit one body', () => {
     expect((await house.runsOf(batch.id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
     expect(house.simulator.control.ledger().repeated.logical_keys).toBe(0);
     await inOrder();
-  }, 60_000);
+  });
 
   test('are looked at again at once, and have waited for company already', async () => {
     await house.submit(long(200), { cap: DEAR });
@@ -301,7 +301,7 @@ describe('capped requests that do not fit one body', () => {
     }
     expect(house.simulator.control.ledger().repeated.logical_keys).toBe(0);
     await inOrder();
-  }, 60_000);
+  });
 });
 
 describe('a cap on a run', () => {

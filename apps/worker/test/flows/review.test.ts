@@ -116,7 +116,7 @@ describe('a batch under review', () => {
       revertBatch(trx, DEFAULT_PROJECT_ID, batch.id, false),
     );
     expect([restored.length, refused]).toEqual([499, []]);
-  }, 120_000);
+  });
 
   test('holds new, renamed, described and given up blocks, shows them to its own steps, and brings all in force', async () => {
     const batch = await run([

@@ -33,7 +33,7 @@ test('a database or a queue that cannot be used ends a worker in the sentence of
   } finally {
     await database.close();
   }
-}, 60_000);
+});
 
 test('request bodies that cannot be read end a worker in one line', async () => {
   const database = await openTestDatabase(inject('postgresUrl'));
@@ -55,7 +55,7 @@ test('request bodies that cannot be read end a worker in one line', async () => 
     await database.close();
     await rm(dir, { recursive: true, force: true });
   }
-}, 60_000);
+});
 
 test('a worker that is stopped while its database is gone says so in its log, and ends', async () => {
   const database = await openTestDatabase(inject('postgresUrl'));
@@ -81,4 +81,4 @@ test('a worker that is stopped while its database is gone says so in its log, an
     await database.close().catch(() => undefined);
     await rm(dir, { recursive: true, force: true });
   }
-}, 60_000);
+});

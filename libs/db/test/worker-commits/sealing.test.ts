@@ -395,7 +395,7 @@ describe('taking sealed steps back', () => {
   });
 
   // Storing that many agents alone takes seconds, and tens of them on a machine that does other work.
-  test('B18: works for very many', { timeout: 120_000 }, async () => {
+  test('B18: works for very many', async () => {
     // With two parameters a run, no statement would take them.
     const COUNT = 33_000;
     await acceptBareFleet(db, COUNT);
