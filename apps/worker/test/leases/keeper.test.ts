@@ -10,11 +10,11 @@ import {
   type Lease,
 } from '@nightshift/db';
 import { openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
-import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, inject, onTestFinished, test, vi } from 'vitest';
 import { newNonce } from '../../src/flows/nonce.ts';
 import { createLeaseKeeper, type HeldLease, type LeaseKeeper } from '../../src/leases/keeper.ts';
 
-const LEASE_MS = 1_200;
+const LEASE_MS = 2_400;
 const ME: Claimant = { owner: 'me', lease_duration_ms: LEASE_MS };
 const OTHER: Claimant = { ...ME, owner: 'other' };
 
@@ -34,14 +34,14 @@ interface LeaseRow {
 }
 
 /** A fresh row under a fresh lease of ours. */
-async function claimFresh(): Promise<Lease> {
+async function claimFresh(claimant = ME): Promise<Lease> {
   const id = newId();
   await database.pool.query(
     `insert into provider_batch (id, project_id, credential, state, nonce, request_count, next_due_at)
      values ($1, $2, 'default', 'building', $3, 1, now())`,
     [id, DEFAULT_PROJECT_ID, newNonce()],
   );
-  return (await claim(id, ME))!;
+  return (await claim(id, claimant))!;
 }
 
 /** A lease on the row, or null while somebody holds it. */
@@ -115,7 +115,7 @@ test('a held lease is renewed before it ends, again and again', async () => {
         expect(row.until).toBeGreaterThan(row.now);
         return row.until - first.until;
       },
-      { timeout: 10_000, interval: 30 },
+      { interval: 30 },
     )
     .toBeGreaterThan(2 * LEASE_MS);
   expect(held.signal.aborted).toBe(false);
@@ -150,15 +150,16 @@ test.each(['cut', 'dead'] as const)(
   'without a renewal for two thirds of its time a lease is not trusted, though the row is still ours: line %s',
   async (state) => {
     const { db, line } = behindLine();
-    keeper = createLeaseKeeper(db, ME);
     const lease = await claimFresh();
-    const heldAt = performance.now();
+    vi.useFakeTimers({ toFake: ['performance', 'Date', 'setInterval', 'clearInterval'] });
+    onTestFinished(() => void vi.useRealTimers());
+    keeper = createLeaseKeeper(db, ME);
     const held = keeper.hold(lease);
     line.state = state;
-    await aborted(held);
-    const elapsedMs = performance.now() - heldAt;
-    expect(elapsedMs).toBeGreaterThanOrEqual((LEASE_MS * 2) / 3);
-    expect(elapsedMs).toBeLessThan(LEASE_MS);
+    await vi.advanceTimersByTimeAsync((LEASE_MS * 2) / 3);
+    expect(held.signal.aborted).toBe(false);
+    await vi.advanceTimersByTimeAsync(LEASE_MS / 12);
+    expect(isError(held.signal.reason, 'fenced')).toBe(true);
     expect((await readLease(lease)).owner).toBe('me');
   },
 );
@@ -182,7 +183,7 @@ test('a renewal that failed is made good in time', async () => {
   const held = keeper.hold(lease);
   const before = await readLease(lease);
   line.state = 'cut';
-  await expect.poll(() => line.refused, { interval: 5 }).toBe(1);
+  await expect.poll(() => line.refused, { interval: 5 }).toBeGreaterThan(0);
   line.state = 'up';
   await expect.poll(async () => (await readLease(lease)).until).toBeGreaterThan(before.until);
   expect(held.signal.aborted).toBe(false);
@@ -194,14 +195,14 @@ test('many leases of a table are renewed by one statement', async () => {
   const leases = await Promise.all(Array.from({ length: 40 }, () => claimFresh()));
   for (const lease of leases) keeper.hold(lease);
   const before = await Promise.all(leases.map(readLease));
-  await expect.poll(() => statements.length).toBe(1);
+  await expect.poll(() => statements.length).toBeGreaterThan(0);
   await expect
     .poll(async () => {
       const after = await Promise.all(leases.map(readLease));
       return after.every((row, place) => row.until > before[place]!.until);
     })
     .toBe(true);
-  expect(statements.length).toBeLessThanOrEqual(2);
+  for (const { id } of leases) expect(statements.filter((statement) => !statement.includes(id))).toEqual([]);
 });
 
 test('an extension lasts as long as asked, and later renewals keep to it', async () => {
@@ -214,9 +215,7 @@ test('an extension lasts as long as asked, and later renewals keep to it', async
   expect(remainingMs).toBeGreaterThan(59_000);
   const extended = await readLease(lease);
   expect(extended.until - extended.now).toBeGreaterThan(59_000);
-  await expect
-    .poll(async () => (await readLease(lease)).until, { timeout: 5_000 })
-    .toBeGreaterThan(extended.until);
+  await expect.poll(async () => (await readLease(lease)).until).toBeGreaterThan(extended.until);
 });
 
 test('an extension that the database did not grant lengthens nothing', async () => {
@@ -267,7 +266,7 @@ test('a row that somebody has locked holds up no other lease, and is no longer t
     await aborted(lost);
     expect(performance.now() - heldAt).toBeGreaterThanOrEqual((LEASE_MS * 2) / 3);
     await expect
-      .poll(async () => (await readLease(other)).until, { timeout: 10_000, interval: 30 })
+      .poll(async () => (await readLease(other)).until, { interval: 30 })
       .toBeGreaterThan(first.until + LEASE_MS);
     expect(held.signal.aborted).toBe(false);
   } finally {
@@ -282,28 +281,33 @@ test('a lease that was passed over is renewed in time when its row is free again
   const lock = await lockRow(lease);
   const held = keeper.hold(lease);
   const before = await readLease(lease);
-  await expect.poll(() => statements.length, { interval: 5 }).toBe(1);
+  await expect.poll(() => statements.length, { interval: 5 }).toBeGreaterThan(0);
   await lock.free();
   await expect.poll(async () => (await readLease(lease)).until).toBeGreaterThan(before.until);
   expect(held.signal.aborted).toBe(false);
 });
 
 test('an extension waits for its row', async () => {
-  keeper = createLeaseKeeper(database.db, ME);
-  const lease = await claimFresh();
+  const patient: Claimant = { ...ME, lease_duration_ms: 12_000 };
+  keeper = createLeaseKeeper(database.db, patient);
+  const lease = await claimFresh(patient);
   const lock = await lockRow(lease);
   keeper.hold(lease);
   const extended = keeper.extend(lease, 60_000);
   await expect
     .poll(
       async () =>
-        (await database.pool.query(`select 1 from pg_stat_activity where wait_event_type = 'Lock'`)).rowCount,
+        (
+          await database.pool.query(
+            `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+          )
+        ).rowCount,
       { interval: 10 },
     )
     .toBeGreaterThan(0);
   await lock.free();
   await extended;
-  expect(keeper.remainingMs(lease)).toBeGreaterThan(LEASE_MS);
+  expect(keeper.remainingMs(lease)).toBeGreaterThan(patient.lease_duration_ms);
   const row = await readLease(lease);
   expect(row.until - row.now).toBeGreaterThan(59_000);
 });
@@ -343,7 +347,7 @@ test('a released row is free for others at once, a forgotten one keeps its time'
   keeper.forget(forgotten);
   expect(await claim(forgotten.id, OTHER)).toBeNull();
   expect(await claim(released.id, OTHER)).not.toBeNull();
-  await expect.poll(() => claim(forgotten.id, OTHER), { timeout: 5_000 }).not.toBeNull();
+  await expect.poll(() => claim(forgotten.id, OTHER)).not.toBeNull();
 });
 
 test('what could not be given back is given back as soon as the database answers, so that its holder never counts as ended', async () => {
@@ -362,7 +366,7 @@ test('what could not be given back is given back as soon as the database answers
   expect(await claim(id, OTHER)).toBeNull();
   line.state = 'up';
   await expect
-    .poll(() => claimProviderBatch(database.db, id, 'building', OTHER), { timeout: 5_000 })
+    .poll(() => claimProviderBatch(database.db, id, 'building', OTHER))
     .toMatchObject({
       taken_over_from: null,
       lapses: 0,
@@ -378,7 +382,7 @@ test('rows of one table are given back in one statement, and together as soon as
   await expect(keeper.releaseAll(leases, 60_000)).rejects.toThrow('the line is cut');
   expect(line.refused).toBe(1);
   line.state = 'up';
-  await expect.poll(() => statements.length, { timeout: 5_000 }).toBe(1);
+  await expect.poll(() => statements.length).toBe(1);
   for (const lease of leases) await expect.poll(async () => (await readLease(lease)).owner).toBeNull();
   await keeper.releaseAll([]);
   expect(statements).toHaveLength(1);
@@ -393,7 +397,7 @@ test('a row that cannot be given back at all keeps no other from being given bac
   line.state = 'cut';
   await expect(keeper.release(plain, 0)).rejects.toThrow('the line is cut');
   line.state = 'up';
-  await expect.poll(async () => (await readLease(plain)).owner, { timeout: 5_000 }).toBeNull();
+  await expect.poll(async () => (await readLease(plain)).owner).toBeNull();
 });
 
 test('a closed keeper renews nothing and tells whoever still works under a lease', async () => {
@@ -403,6 +407,6 @@ test('a closed keeper renews nothing and tells whoever still works under a lease
   const held = keeper.hold(lease);
   keeper.close();
   expect(isError(held.signal.reason, 'fenced')).toBe(true);
-  await expect.poll(() => claim(lease.id, OTHER), { timeout: 5_000 }).not.toBeNull();
+  await expect.poll(() => claim(lease.id, OTHER)).not.toBeNull();
   expect(statements).toEqual([]);
 });
