@@ -196,8 +196,12 @@ test('what an aborted request had taken is kept while its handler still works wi
     await expect
       .poll(
         async () =>
-          (await api.database.pool.query(`select from pg_locks where locktype = 'advisory' and not granted`))
-            .rowCount,
+          (
+            await api.database.pool.query(
+              `select from pg_locks where locktype = 'advisory' and not granted
+                  and database = (select oid from pg_database where datname = current_database())`,
+            )
+          ).rowCount,
       )
       .toBe(1);
     const closed = once(answer, 'close');

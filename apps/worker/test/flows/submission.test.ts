@@ -447,10 +447,10 @@ test.each([
       transformResult: ({ result }) => Promise.resolve(result),
     });
     const sender = house.worker({ settings: { create_timeout_ms: 120_000 } });
-    const leases = createLeaseKeeper(db, { owner: 'sender', lease_duration_ms: 1_200 });
+    const leases = createLeaseKeeper(db, { owner: 'sender', lease_duration_ms: 6_000 });
     try {
       const worker: FlowDeps = {
-        ...{ ...sender, db, leases, claimant: { owner: 'sender', lease_duration_ms: 1_200 } },
+        ...{ ...sender, db, leases, claimant: { owner: 'sender', lease_duration_ms: 6_000 } },
         hooks: (point) => {
           line.isCut = point === cutAt;
           return Promise.resolve();
@@ -463,7 +463,7 @@ test.each([
       expect(sent).toMatchObject(end);
       line.isCut = false;
       await expect
-        .poll(() => house.rows('select 1 from credential where lease_until < app_now()'), { timeout: 5_000 })
+        .poll(() => house.rows('select 1 from credential where lease_until < app_now()'))
         .toHaveLength(1);
     } finally {
       leases.close();

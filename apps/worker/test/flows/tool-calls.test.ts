@@ -401,34 +401,38 @@ describe('results in hand when the database restarts', () => {
     const batch = await submitCalls([[['act_once', 'charge']]]);
     await untilActing();
     const { pool } = house.database;
-    const at = { isAway: false, afterLoss: 0 };
+    let afterLoss = 0;
     let held: HeldLease | undefined;
     const door = {
       connect: () => {
-        if (held?.signal.aborted === true) at.afterLoss += 1;
-        if (!at.isAway || at.afterLoss > 3) return pool.connect();
-        return notConnected();
+        if (held?.signal.aborted === true) afterLoss += 1;
+        return afterLoss > 0 && afterLoss <= 3 ? notConnected() : pool.connect();
       },
       end: () => Promise.resolve(),
     };
     const db = connect(door as unknown as typeof pool);
+    const lost = new AbortController();
     const sender = house.worker({
-      lease_duration_ms: 600,
       tools: world().tools,
       hooks: (point) => {
         if (point !== 'tools.before_commit') return Promise.resolve();
-        at.isAway = true;
+        lost.abort();
         return Promise.reject(Object.assign(new Error('the connection is cut'), { code: '57P01' }));
       },
     });
     const keeper = createLeaseKeeper(db, sender.claimant);
-    const leases = { ...keeper, hold: (lease: Lease) => (held = keeper.hold(lease)) };
+    const hold = (lease: Lease): HeldLease => {
+      const own = keeper.hold(lease);
+      held = { ...own, signal: AbortSignal.any([own.signal, lost.signal]) };
+      return held;
+    };
     try {
+      const leases = { ...keeper, hold };
       await expect(runToolCalls({ ...sender, db, leases })).rejects.toThrow('the connection is cut');
     } finally {
       keeper.close();
     }
-    expect(at.afterLoss).toBeGreaterThan(3);
+    expect(afterLoss).toBeGreaterThan(3);
     expect(await statesOf(batch)).toEqual(['succeeded']);
   });
 
