@@ -1,13 +1,15 @@
-/** The process that an engine lives in. Told over IPC when to take the runs in, when to work, and when to account for itself. */
+/** The process that an engine lives in. Told over IPC when to take the runs in, when to work, to account for itself, and to audit. */
 import { ENGINES, isEngineName } from './engines/engines.ts';
 import type { EngineContext, EngineFigures, RowCounts } from './engines/engine.ts';
 
 export interface ToChild {
-  readonly kind: 'accept' | 'run' | 'account';
+  readonly kind: 'accept' | 'run' | 'account' | 'audit';
 }
 export type FromChild =
-  | { readonly kind: 'ready' | 'accepted' | 'ran' }
+  | { readonly kind: 'ready' | 'accepted' | 'ran' | 'audited' }
   | { readonly kind: 'account'; readonly figures: EngineFigures; readonly rows: RowCounts }
+  /** Null: it has no audit to make. */
+  | { readonly kind: 'audit-ready'; readonly steps_kept: number | null }
   | { readonly kind: 'failed'; readonly message: string };
 
 const [name = '', contextJson = '{}'] = process.argv.slice(2);
@@ -41,8 +43,14 @@ try {
   await engine.run();
   await tell({ kind: 'ran' });
   await next;
+  next = told('audit');
   const figures = await engine.figures();
   await tell({ kind: 'account', figures, rows: await engine.count() });
+  const audit = await engine.prepareAudit?.();
+  await tell({ kind: 'audit-ready', steps_kept: audit?.steps_kept ?? null });
+  await next;
+  await audit?.run();
+  await tell({ kind: 'audited' });
   await engine.close();
   process.exit(0);
 } catch (error) {

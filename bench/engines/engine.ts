@@ -45,6 +45,14 @@ export interface EngineFigures {
   readonly costs?: readonly (readonly [statement: string, cost: StatementCost])[];
 }
 
+/** A check of everything that is stored, which an engine makes from time to time whatever it works on. */
+export interface Audit {
+  /** Steps in the database, those of earlier runs among them. */
+  readonly steps_kept: number;
+  /** Makes it once; rejects when the books do not balance. */
+  run(): Promise<void>;
+}
+
 /** An engine that is ready to start: connected, its tables made, its agents stored. */
 export interface PreparedEngine {
   /** Takes the runs in. */
@@ -53,6 +61,8 @@ export interface PreparedEngine {
   run(): Promise<void>;
   figures(): EngineFigures | Promise<EngineFigures>;
   count(): Promise<RowCounts>;
+  /** Ends what works and prepares an audit. Absent: the engine has none. */
+  prepareAudit?(): Promise<Audit>;
   close(): Promise<void>;
 }
 

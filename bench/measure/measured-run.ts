@@ -39,6 +39,8 @@ export interface Measured {
   readonly figures: EngineFigures;
   /** By how much the database has grown, indexes included. */
   readonly disk_bytes: number;
+  /** One audit after the work; in nobody else's figures. Null for engines that have none. */
+  readonly audit: { readonly postgres_cpu_ms: number; readonly steps_kept: number } | null;
   /** Of the provider, where that is a process of its own; in nobody else's figures. */
   readonly provider_process_cpu_ms: number;
 }
@@ -180,6 +182,13 @@ async function measureChild(
       await new Promise<void>((resolve) => (wake = resolve));
     }
   };
+  const nextOf = async <K extends FromChild['kind']>(
+    kind: K,
+  ): Promise<Extract<FromChild, { readonly kind: K }>> => {
+    const message = await next();
+    if (message.kind !== kind) throw new Error(`It said '${message.kind}' where '${kind}' was due.`);
+    return message as Extract<FromChild, { readonly kind: K }>;
+  };
   const tell = (kind: ToChild['kind']): void => void child.send({ kind });
   const read = async (): Promise<Reading> => {
     const { rows } = await server.admin.query<{ lsn: string }>(
@@ -213,9 +222,14 @@ async function measureChild(
     const third = await read();
     const peaks = workingProcesses(plan.engine, pid).map((member) => memoryOf(member).peak_kb);
     tell('account');
-    const account = await next();
-    if (account.kind !== 'account') throw new Error(`It said '${account.kind}' where its account was due.`);
+    const account = await nextOf('account');
     verify(account.rows, context.runs);
+    const sizeAfter = await databaseBytes(server, context.url);
+    const { steps_kept } = await nextOf('audit-ready');
+    const beforeAudit = treeCpuMs(server.pid);
+    tell('audit');
+    await nextOf('audited');
+    const auditMs = treeCpuMs(server.pid) - beforeAudit;
     await within(CLOSE_MS, 'The end of its process', ended);
     return {
       accept: await phaseOf(server, first, second),
@@ -225,7 +239,8 @@ async function measureChild(
       peak_rss_mb: Math.max(...peaks) / 1024,
       peak_sum_mb: peaks.reduce((sum, peak) => sum + peak, 0) / 1024,
       figures: account.figures,
-      disk_bytes: (await databaseBytes(server, context.url)) - sizeBefore,
+      disk_bytes: sizeAfter - sizeBefore,
+      audit: steps_kept === null ? null : { postgres_cpu_ms: auditMs, steps_kept },
       provider_process_cpu_ms: third.provider - first.provider,
     };
   } finally {

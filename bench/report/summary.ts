@@ -1,5 +1,5 @@
 /** Figures of a line: medians over its repetitions, and ratios to other lines of the same run. */
-import { spreadOf, type Spread } from '../measure/statistics.ts';
+import { median, spreadOf, type Spread } from '../measure/statistics.ts';
 import type { Measured, RunResult } from '../measure/measured-run.ts';
 import { STEPS } from '../workload.ts';
 
@@ -25,6 +25,8 @@ export interface LineFigures {
     readonly transactions_per_step: number;
     readonly wal_bytes_per_step: number;
     readonly disk_bytes_per_step: number;
+    /** Microseconds of the server's CPU that one audit takes, by the steps in the database; null where there is none. In no other figure. */
+    readonly audit_us_per_step_kept: number | null;
     readonly peak_rss_mb: Spread;
     readonly rss_growth_kb_per_run: number;
     readonly loop_p99_ms: number;
@@ -50,6 +52,7 @@ export function summarise(key: LineKey, results: readonly RunResult[]): LineFigu
   if (failed?.ok === false) return { ...base, failure: failed.error, figures: null };
   if (measured.length === 0) return { ...base, failure: 'not run', figures: null };
   const steps = key.runs * STEPS;
+  const audits = measured.flatMap(({ audit }) => (audit === null ? [] : [audit]));
   const spread = (of: (one: Measured) => number): Spread => spreadOf(measured.map(of));
   const middle = (of: (one: Measured) => number): number => spread(of).median;
   const engineCpu = (one: Measured): number =>
@@ -75,6 +78,10 @@ export function summarise(key: LineKey, results: readonly RunResult[]): LineFigu
       transactions_per_step: middle((one) => one.figures.counts.transactions / steps),
       wal_bytes_per_step: middle((one) => (one.accept.wal_bytes + one.run.wal_bytes) / steps),
       disk_bytes_per_step: middle((one) => one.disk_bytes / steps),
+      audit_us_per_step_kept:
+        audits.length === 0
+          ? null
+          : median(audits.map((audit) => (audit.postgres_cpu_ms * 1000) / audit.steps_kept)),
       peak_rss_mb: spread((one) => one.peak_rss_mb),
       rss_growth_kb_per_run: middle(
         (one) => (Math.max(0, one.peak_sum_mb - one.idle_sum_mb) * 1024) / key.runs,

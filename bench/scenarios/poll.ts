@@ -69,7 +69,7 @@ export async function poll(bench: Bench): Promise<ScenarioResult> {
       },
       goals: [],
       notes: [
-        "CPU includes the sweep, the queue and the audits that a worker does anyway, and leaves out the provider's own work.",
+        "CPU includes the sweep and the queue that a worker has anyway, and leaves out the provider's own work. No audit is made in that time.",
       ],
     };
   } finally {

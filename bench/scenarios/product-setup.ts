@@ -5,7 +5,7 @@ import type { EngineContext } from '../engines/engine.ts';
 import { WORKER_NODE_ARGUMENTS } from '../../scripts/stack/settings.ts';
 import { removeDirectory } from '../directory.ts';
 import { stoppedAtEnd } from '../ending.ts';
-import { prepareStore, type ProductStore } from '../engines/product.ts';
+import { NO_AUDIT, prepareStore, type ProductStore } from '../engines/product.ts';
 import { startWorkerProcess, type WorkerProcess } from '../engines/worker-processes.ts';
 import { startServer, type BenchServer } from '../servers.ts';
 import type { Bench } from './bench.ts';
@@ -61,7 +61,7 @@ export async function setUpProduct(bench: Bench, runs: number): Promise<ProductS
             trace: false,
           },
           nodeArguments: options.nodeArguments.length > 0 ? options.nodeArguments : WORKER_NODE_ARGUMENTS,
-          env: { ...env, ...options.workerEnv },
+          env: { ...NO_AUDIT, ...env, ...options.workerEnv },
         });
         workers.push(worker);
         return worker;

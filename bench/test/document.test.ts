@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { readOptions, type Options } from '../options.ts';
 import { goalsOf } from '../report/comparison.ts';
@@ -45,6 +46,14 @@ test('the page has the lines, the goals and the scenarios of its run', () => {
     '### A scenario\n\n| how | CPU |\n| --- | ---: |\n| this \\| that | 1.00 |\n\nIt is said how.',
   );
   expect(page).toContain('\n- Something was left out.\n');
+});
+
+test('the page that is kept says what is not measured, audits among it', () => {
+  const sectionOf = (page: string): string | undefined =>
+    /\n## What it does not measure\n\n([^]*?)\n\n## /.exec(page)?.[1];
+  const kept = readFileSync(new URL('../../docs/BENCHMARKS.md', import.meta.url), 'utf8');
+  expect(sectionOf(kept)).toContain('- Audits of the books');
+  expect(sectionOf(kept)).toBe(sectionOf(pageOf()));
 });
 
 test('a line that was not measured is not explained', () => {

@@ -94,6 +94,15 @@ test('a line that failed has no figures, and no goal is met by it', () => {
   expect(tableOf(lines).rows[1]).toEqual(['nightshift', 'failed: its process ended with code 1']);
 });
 
+test('what an audit takes stands in the line of an engine that has one', () => {
+  const { head, rows } = tableOf([
+    lineOf('floor-full', 10_000),
+    lineOf('nightshift', 10_000, { audit_us_per_step_kept: 35.2 }),
+  ]);
+  const column = head.indexOf('audit us/step kept');
+  expect(rows.map((row) => row[column])).toEqual(['', '35.2']);
+});
+
 test('stock settings are compared with tuned ones where both were measured', () => {
   const tuned = { ...lineOf('nightshift', 10_000, { cpu: 0.1 }), server: 'tuned' };
   expect(judged([lineOf('nightshift', 10_000, { cpu: 0.12 }), tuned], 'tuned')).toEqual([

@@ -28,6 +28,7 @@ export function lineOf(
       transactions_per_step: 0.01,
       wal_bytes_per_step: 2_000,
       disk_bytes_per_step: 3_000,
+      audit_us_per_step_kept: null,
       peak_rss_mb: spreadOf([rss]),
       rss_growth_kb_per_run: 3,
       loop_p99_ms: 5,

@@ -17,7 +17,12 @@ function phase(given: Partial<Phase>): Phase {
   };
 }
 
-function measured(accept: Partial<Phase>, run: Partial<Phase>, provider_cpu_ms = 0): RunResult {
+function measured(
+  accept: Partial<Phase>,
+  run: Partial<Phase>,
+  provider_cpu_ms = 0,
+  audit: Measured['audit'] = null,
+): RunResult {
   const one: Measured = {
     accept: phase(accept),
     run: phase(run),
@@ -33,6 +38,7 @@ function measured(accept: Partial<Phase>, run: Partial<Phase>, provider_cpu_ms =
       loop: { p99_ms: 5, max_ms: 9 },
     },
     disk_bytes: 9_000_000,
+    audit,
     provider_process_cpu_ms: 0,
   };
   return { ok: true, measured: one };
@@ -55,6 +61,18 @@ test('CPU and WAL include taking in, steps a second do not, and the provider is 
     statements_per_step: 0.02,
     rss_growth_kb_per_run: 204.8,
   });
+});
+
+test('an audit is counted by the steps that are kept, and in no other figure', () => {
+  const run = { engine_cpu_ms: 300, postgres_cpu_ms: 300 };
+  const audits = [400, 600].map((postgres_cpu_ms) => ({ postgres_cpu_ms, steps_kept: 10_000 }));
+  const results = audits.map((audit) => measured({}, run, 0, audit));
+  expect(summarise(KEY, results).figures).toMatchObject({
+    cpu_ms_per_step: { median: 0.2 },
+    postgres_cpu_ms_per_step: 0.1,
+    audit_us_per_step_kept: 50,
+  });
+  expect(summarise(KEY, [measured({}, run)]).figures?.audit_us_per_step_kept).toBeNull();
 });
 
 test('of three repetitions the middle one counts, of two their mean', () => {
