@@ -22,6 +22,9 @@ export type Mode = 'compare' | 'trace' | 'tools' | 'poll' | 'status' | 'compose'
 /** What the comparison measures unless it is told. */
 export const RUNS_COMPARED: readonly number[] = [1_000, 10_000];
 
+/** A day. */
+const SECONDS_MAX = 86_400;
+
 /** Lines without which docs/BENCHMARKS.md has nothing to compare. */
 const DOCUMENTED_LINES = ['floor-full', 'nightshift'];
 
@@ -101,7 +104,7 @@ export function readOptions(args: readonly string[]): Options | 'help' {
     queue: queueOf(values.queue),
     nodeArguments: values['node-flags'].split(' ').filter((flag) => flag !== ''),
     workerEnv: values.env === undefined ? {} : environmentOf(values.env),
-    timeoutMs: countOf('--timeout', values.timeout) * 1000,
+    timeoutMs: secondsOf('--timeout', values.timeout) * 1000,
     writeDocs: values['write-docs'],
   };
   if (mode === 'compare') checkComparison(options, given);
@@ -177,6 +180,14 @@ function countOf(flag: string, text: string): number {
   if (!Number.isSafeInteger(count) || count < 1)
     throw new Error(`${flag}: '${text}' is no count such as 2500 or 10k.`);
   return count;
+}
+
+/** Plain seconds: what a timer is set to must stay below 2^31 ms. */
+function secondsOf(flag: string, text: string): number {
+  const seconds = /^\d+$/.test(text) ? Number(text) : 0;
+  if (seconds < 1 || seconds > SECONDS_MAX)
+    throw new Error(`${flag}: '${text}' is no number of seconds from 1 to ${SECONDS_MAX}.`);
+  return seconds;
 }
 
 function linesByDefault(mode: Mode): readonly Line[] {

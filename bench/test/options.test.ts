@@ -56,6 +56,8 @@ test.each([
   ['--engines', 'temporal', "--engines: there is no 'temporal'; there are floor, "],
   ['--server', 'slow', "--server: 'slow' is neither stock nor tuned."],
   ['--queue', 'kafka', "--queue: 'kafka' is none of postgres, redis, none."],
+  ['--timeout', '15m', "--timeout: '15m' is no number of seconds from 1 to 86400."],
+  ['--timeout', '86401', "--timeout: '86401' is no number of seconds from 1 to 86400."],
   ['--env', 'A', "--env: 'A' is no NAME=value."],
   ['--env', 'A=1,A=2', "--env: 'A' is there twice."],
 ])('%s %s is refused, and the flag is named', (flag, value, reason) => {
