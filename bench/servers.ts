@@ -46,14 +46,14 @@ export async function startServer(dir: string, name: ServerName): Promise<BenchS
   });
   const admin = new pg.Client({ connectionString: server.url });
   admin.on('error', () => undefined);
-  await admin.connect();
-  const { rows } = await admin.query<{ version: string }>(
-    `select current_setting('server_version') as version`,
-  );
+  const version = await connectAndAsk(admin).catch(async (error: unknown) => {
+    await stop();
+    throw error;
+  });
   return {
     url: server.url,
     pid: server.pid,
-    version: rows[0]?.version ?? '',
+    version,
     admin,
     async createDatabase(database) {
       await admin.query(`create database ${database}`);
@@ -69,6 +69,15 @@ export async function startServer(dir: string, name: ServerName): Promise<BenchS
       await stop();
     },
   };
+}
+
+/** The version of the server that a client is of. */
+async function connectAndAsk(client: pg.Client): Promise<string> {
+  await client.connect();
+  const { rows } = await client.query<{ version: string }>(
+    `select current_setting('server_version') as version`,
+  );
+  return rows[0]?.version ?? '';
 }
 
 export interface BenchRedis {

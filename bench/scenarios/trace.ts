@@ -1,7 +1,7 @@
 /** Where the server's CPU goes: the product's statements, dearest first. */
 import { join } from 'node:path';
 import { digits } from '../report/table.ts';
-import { startRedis, startServer } from '../servers.ts';
+import { startRedis, startServer, type BenchServer } from '../servers.ts';
 import { STEPS } from '../workload.ts';
 import { measureLine } from './compare.ts';
 import type { Bench, ScenarioResult } from './bench.ts';
@@ -14,9 +14,10 @@ export async function trace(bench: Bench): Promise<ScenarioResult> {
   const [line] = bench.options.lines;
   if (line === undefined) throw new Error('There is no line to trace.');
   const runs = bench.options.runs?.[0] ?? RUNS_DEFAULT;
-  const server = await startServer(join(bench.dir, 'pg'), name);
   const redis = await startRedis(join(bench.dir, 'redis'));
+  let server: BenchServer | undefined;
   try {
+    server = await startServer(join(bench.dir, 'pg'), name);
     const result = await measureLine(bench, line, { name, server, redis, runs }, true);
     if (!result.ok) throw new Error(result.error);
     const steps = runs * STEPS;
@@ -43,7 +44,7 @@ export async function trace(bench: Bench): Promise<ScenarioResult> {
       ],
     };
   } finally {
+    await server?.stop();
     await redis?.stop();
-    await server.stop();
   }
 }
