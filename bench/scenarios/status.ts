@@ -27,7 +27,11 @@ export async function status(bench: Bench): Promise<ScenarioResult> {
   bench.say(`status: storing ${runs} agents and their runs`);
   const setup = await setUpProduct(bench, runs);
   try {
-    const api = await startApi(setup);
+    const api = await startApi({
+      databaseUrl: setup.context.url,
+      queueUrl: setup.store.queueUrl,
+      dataDir: setup.context.dir,
+    });
     try {
       return await askWhileItRuns(bench, setup, api);
     } finally {
@@ -110,18 +114,26 @@ interface Api {
   stop(): Promise<void>;
 }
 
-async function startApi(setup: ProductSetup): Promise<Api> {
+export interface ApiSetup {
+  readonly databaseUrl: string;
+  readonly queueUrl: string;
+  readonly dataDir: string;
+}
+
+/** Starts an API and resolves when it is ready. It ends with this process, however that ends. */
+export async function startApi(setup: ApiSetup): Promise<Api> {
   const port = await findFreePort();
   const child = fork(new URL('../../apps/api/src/main.ts', import.meta.url), [], {
     env: {
-      DATABASE_URL: setup.context.url,
-      QUEUE_URL: setup.store.queueUrl,
+      DATABASE_URL: setup.databaseUrl,
+      QUEUE_URL: setup.queueUrl,
       PORT: String(port),
-      DATA_DIR: setup.context.dir,
+      DATA_DIR: setup.dataDir,
       NIGHTSHIFT_API_KEY: API_KEY,
       LOG_LEVEL: 'silent',
+      EXIT_WITH_PARENT: '1',
     },
-    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    stdio: ['pipe', 'ignore', 'inherit', 'ipc'],
   });
   const url = `http://127.0.0.1:${port}`;
   const exit = once(child, 'exit');
