@@ -108,4 +108,12 @@ test('stock settings are compared with tuned ones where both were measured', () 
   expect(judged([lineOf('nightshift', 10_000, { cpu: 0.12 }), tuned], 'tuned')).toEqual([
     ['stock settings within 10 % of tuned ones (10,000 runs): 1.20 x', false],
   ]);
+  for (const one of [tuned, lineOf('nightshift', 10_000)]) {
+    expect(judged([one], 'tuned')).toEqual([
+      [
+        'stock settings within 10 % of tuned ones (10,000 runs): not measured: it takes `--server stock,tuned`',
+        null,
+      ],
+    ]);
+  }
 });
