@@ -23,6 +23,7 @@ import { eachInFlight, parseLine, textChunks } from './result-lines.ts';
 
 const HISTORIES_PER_PAGE = 500;
 const CALLS_PER_TASK = 200;
+const THREADS = 2;
 
 /**
  * The floor with what no engine of this kind can leave out: request bodies built from the history in the database and
@@ -36,11 +37,13 @@ export const prepareFloorFull: PrepareEngine = async ({ url, dir, runs, scenario
   const threads = new Piscina<readonly Record<string, unknown>[], readonly string[]>({
     filename: new URL('tool-thread.ts', import.meta.url).href,
     name: 'runCalls',
-    minThreads: 2,
-    maxThreads: 2,
+    minThreads: THREADS,
+    maxThreads: THREADS,
     idleTimeout: 60_000,
     concurrentTasksPerWorker: 4,
   });
+  // The pool gives a task to an idle thread first. As the product's, they are up before anything is measured.
+  await Promise.all(Array.from({ length: THREADS }, () => threads.run([])));
   const loop = watchEventLoop();
   counts.statements = counts.transactions = 0;
 
