@@ -1,5 +1,7 @@
 /** The command line of the bench. */
 import { parseArgs } from 'node:util';
+import { VARIABLES } from '../apps/worker/src/config.ts';
+import { BATCH_REQUESTS_MAX } from '../libs/agent-core/src/index.ts';
 import { LINES, type Line } from './lines.ts';
 import { SERVER_SETTINGS, type ServerName } from './servers.ts';
 
@@ -25,6 +27,18 @@ export const RUNS_COMPARED: readonly number[] = [1_000, 10_000];
 /** A day. */
 const SECONDS_MAX = 86_400;
 
+/** Where a worker of the bench finds its parts, and who it is. */
+const SET_BY_THE_BENCH: readonly string[] = [
+  'DATABASE_URL',
+  'QUEUE_URL',
+  'ANTHROPIC_API_KEY',
+  'TOOLS_DIR',
+  'DATA_DIR',
+  'WORKER_NAME',
+];
+/** What makes one body of all runs. */
+const SET_BY_COMPOSE: readonly string[] = ['REQUESTS_MAX', 'BODY_BYTES_MAX'];
+
 /** Lines without which docs/BENCHMARKS.md has nothing to compare. */
 const DOCUMENTED_LINES = ['floor-full', 'nightshift'];
 
@@ -48,7 +62,7 @@ export const HELP = `npm run bench -- [flags]
   --server stock,tuned settings of PostgreSQL (default stock)
   --queue postgres     what carries the product's signals: postgres, redis, none
   --node-flags="…"     arguments for the Node processes that do the work
-  --env A=1,B=2        environment of the product's workers
+  --env A=1,B=2        environment of the product's workers: names of docs/reference/configuration.md
   --timeout 900        seconds after which a run, or what a scenario waits for, counts as failed
   --write-docs         measure tools, poll, status and compose too, and write docs/BENCHMARKS.md from it all
 
@@ -113,7 +127,8 @@ export function readOptions(args: readonly string[]): Options | 'help' {
 }
 
 /** Refuses what the comparison could only leave out without a word. */
-function checkComparison({ runs, lines, queue, writeDocs }: Options, given: readonly string[]): void {
+function checkComparison(options: Options, given: readonly string[]): void {
+  const { runs, lines, queue, writeDocs } = options;
   for (const size of runs ?? RUNS_COMPARED) {
     if (lines.every((line) => line.runs_max < size))
       throw new Error(`--runs: none of the lines is measured with ${size.toLocaleString('en-US')} runs.`);
@@ -121,21 +136,48 @@ function checkComparison({ runs, lines, queue, writeDocs }: Options, given: read
   const ofProduct = ['queue', 'env'].find((name) => given.includes(name));
   if (ofProduct !== undefined && !lines.some(isOfProduct))
     throw new Error(`--${ofProduct} is for the product, and --engines names none of its lines.`);
+  checkEnvironmentOfLines(options);
   if (!writeDocs) return;
+  checkEnvironmentOfCompose(options);
   const missing = DOCUMENTED_LINES.find((name) => !lines.some((line) => line.name === name));
   if (missing !== undefined) throw new Error(`--write-docs needs ${missing} among the --engines.`);
   if (queue === 'redis')
     throw new Error('--write-docs measures scenarios too, and these take --queue postgres or none.');
 }
 
-function checkScenario(mode: Exclude<Mode, 'compare'>, { runs, lines, servers, queue }: Options): void {
+function checkScenario(mode: Exclude<Mode, 'compare'>, options: Options): void {
+  const { runs, lines, servers, queue } = options;
   if ((runs?.length ?? 1) > 1) throw new Error(`--${mode} takes one number of --runs.`);
   if (servers.length > 1) throw new Error(`--${mode} takes one --server.`);
+  if (mode === 'compose') {
+    if ((runs?.[0] ?? 0) > BATCH_REQUESTS_MAX)
+      throw new Error(
+        `--compose makes one body, of ${BATCH_REQUESTS_MAX.toLocaleString('en-US')} requests at most.`,
+      );
+    checkEnvironmentOfCompose(options);
+  }
   if (mode === 'trace') {
+    checkEnvironmentOfLines(options);
     if (lines.length > 1) throw new Error('--trace takes one of the --engines.');
     if (!lines.every(isOfProduct))
       throw new Error(`--trace is of the product, and '${lines[0]?.name ?? ''}' is no line of it.`);
   } else if (queue === 'redis') throw new Error(`--${mode} takes --queue postgres or none.`);
+}
+
+/** Refuses what would make a line another than it is called. */
+function checkEnvironmentOfLines({ lines, workerEnv }: Options): void {
+  for (const line of lines) {
+    const own = Object.keys(line.workerEnv).find((name) => Object.hasOwn(workerEnv, name));
+    if (own !== undefined)
+      throw new Error(
+        `--env: ${own} is what makes ${line.name} of the --engines: leave out the one or the other.`,
+      );
+  }
+}
+
+function checkEnvironmentOfCompose({ workerEnv }: Options): void {
+  const own = SET_BY_COMPOSE.find((name) => Object.hasOwn(workerEnv, name));
+  if (own !== undefined) throw new Error(`--env: ${own} is --compose's own to set.`);
 }
 
 function isOfProduct(line: Line): boolean {
@@ -170,6 +212,11 @@ function environmentOf(text: string): Readonly<Record<string, string>> {
   });
   const twice = firstTwice(pairs.map(([name]) => name));
   if (twice !== undefined) throw new Error(`--env: '${twice}' is there twice.`);
+  for (const [name] of pairs) {
+    if (SET_BY_THE_BENCH.includes(name)) throw new Error(`--env: ${name} is the bench's own to set.`);
+    if (!VARIABLES.includes(name))
+      throw new Error(`--env: a worker knows no '${name}'; docs/reference/configuration.md has the names.`);
+  }
   return Object.fromEntries(pairs);
 }
 

@@ -16,7 +16,7 @@ export async function compose(bench: Bench): Promise<ScenarioResult> {
   try {
     await setup.store.accept();
     const worker = await setup.startWorker(NEVER_MS, {
-      REQUESTS_MAX: String(Math.min(runs, 100_000)),
+      REQUESTS_MAX: String(runs),
       BODY_BYTES_MAX: '240000000',
       DATA_DIR: join(setup.context.dir, 'compose'),
     });

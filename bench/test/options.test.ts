@@ -22,18 +22,31 @@ test('without a flag every line is compared', () => {
 test('counts, lists and environments are read', () => {
   const options = read(
     ...['--runs', '500,10k,1m', '--engines', 'floor-full,nightshift', '--reps', '2', '--timeout', '30'],
-    ...['--node-flags=--a --b', '--env', 'A=1,B=x=y', '--server', 'stock,tuned', '--queue', 'none'],
+    ...[
+      '--node-flags=--a --b',
+      '--env',
+      'LEASE_MS=5000,PRICES_FILE=x=y',
+      '--server',
+      'stock,tuned',
+      '--queue',
+      'none',
+    ],
   );
   expect(options).toMatchObject({
     runs: [500, 10_000, 1_000_000],
     reps: 2,
     timeoutMs: 30_000,
     nodeArguments: ['--a', '--b'],
-    workerEnv: { A: '1', B: 'x=y' },
+    workerEnv: { LEASE_MS: '5000', PRICES_FILE: 'x=y' },
     servers: ['stock', 'tuned'],
     queue: 'none',
   });
   expect(options.lines.map((line) => line.name)).toEqual(['floor-full', 'nightshift']);
+});
+
+test('a variable that makes one line may be given to the others', () => {
+  const options = read('--engines', 'nightshift,nightshift-2', '--env', 'QUICK_CALLS_MS=5');
+  expect(options.workerEnv).toEqual({ QUICK_CALLS_MS: '5' });
 });
 
 test('--help wants nothing else to be right', () => {
@@ -60,6 +73,8 @@ test.each([
   ['--timeout', '86401', "--timeout: '86401' is no number of seconds from 1 to 86400."],
   ['--env', 'A', "--env: 'A' is no NAME=value."],
   ['--env', 'A=1,A=2', "--env: 'A' is there twice."],
+  ['--env', 'QUICK_CALL_MS=5', "--env: a worker knows no 'QUICK_CALL_MS'; docs/reference/configuration.md"],
+  ['--env', 'DATABASE_URL=postgres://other', "--env: DATABASE_URL is the bench's own to set."],
 ])('%s %s is refused, and the flag is named', (flag, value, reason) => {
   expect(() => readOptions([flag, value])).toThrow(reason);
 });
@@ -72,16 +87,30 @@ test.each([
   [['--status', '--reps', '3'], '--reps means nothing to --status.'],
   [['--compose', '--engines', 'nightshift'], '--engines means nothing to --compose.'],
   [['--compose', '--runs', '1k,2k'], '--compose takes one number of --runs.'],
+  [['--compose', '--runs', '200k'], '--compose makes one body, of 100,000 requests at most.'],
+  [['--compose', '--env', 'REQUESTS_MAX=1000'], "--env: REQUESTS_MAX is --compose's own to set."],
+  [
+    ['--env', 'QUICK_CALLS_MS=5'],
+    '--env: QUICK_CALLS_MS is what makes nightshift-two-commits of the --engines: leave',
+  ],
+  [
+    ['--trace', '--engines', 'nightshift-two-commits', '--env', 'QUICK_CALLS_MS=5'],
+    'QUICK_CALLS_MS is what makes',
+  ],
   [['--status', '--server', 'stock,tuned'], '--status takes one --server.'],
   [['--poll', '--queue', 'redis'], '--poll takes --queue postgres or none.'],
   [['--trace', '--engines', 'floor'], "--trace is of the product, and 'floor' is no line of it."],
   [['--trace', '--write-docs'], '--write-docs goes with the comparison'],
   [
-    ['--engines', 'floor', '--env', 'A=1'],
+    ['--engines', 'floor', '--env', 'LEASE_MS=1'],
     '--env is for the product, and --engines names none of its lines.',
   ],
   [['--engines', 'bullmq', '--runs', '1k,100k'], 'none of the lines is measured with 100,000 runs.'],
   [['--write-docs', '--engines', 'nightshift'], '--write-docs needs floor-full among the --engines.'],
+  [
+    ['--write-docs', '--engines', 'floor-full,nightshift', '--env', 'BODY_BYTES_MAX=1000'],
+    "--env: BODY_BYTES_MAX is --compose's own to set.",
+  ],
   [['--write-docs', '--queue', 'redis'], 'these take --queue postgres or none.'],
 ])('%j would be obeyed in part, and is refused', (args, reason) => {
   expect(() => readOptions(args)).toThrow(reason);
