@@ -20,6 +20,7 @@ import {
 import { prepareQueue } from '../../libs/queue/src/index.ts';
 import { checkRedis, createPool } from '../../libs/services/src/index.ts';
 import { WORKER_NODE_ARGUMENTS } from '../../scripts/stack/settings.ts';
+import { mergeCosts } from '../measure/trace.ts';
 import { description, parameters } from '../tools/look_up.ts';
 import { MODEL, SHORT_WAITS, STEPS, SYSTEM_PROMPT, toolCall, userText, type Scenario } from '../workload.ts';
 import type { EngineContext, PreparedEngine, RowCounts } from './engine.ts';
@@ -135,7 +136,10 @@ export async function prepareProduct(context: EngineContext): Promise<PreparedEn
     },
     async figures() {
       const all = await Promise.all(workers.map((worker) => worker.figures()));
-      return { ...all.reduce<EngineFiguresSum>(addFigures, NOTHING), costs: all.flatMap((own) => own.costs) };
+      return {
+        ...all.reduce<EngineFiguresSum>(addFigures, NOTHING),
+        costs: mergeCosts(all.map((own) => own.costs)),
+      };
     },
     count: () => countRows(store.db, store.batchId, context.runs),
     async prepareAudit() {

@@ -11,6 +11,23 @@ export interface StatementCost {
   sent_chars: number;
 }
 
+type Costs = readonly (readonly [statement: string, cost: StatementCost])[];
+
+/** What several processes noted, each statement once. */
+export function mergeCosts(ofProcesses: readonly Costs[]): Costs {
+  const merged = new Map<string, StatementCost>();
+  for (const [statement, cost] of ofProcesses.flat()) {
+    const before = merged.get(statement);
+    merged.set(statement, {
+      calls: (before?.calls ?? 0) + cost.calls,
+      backend_cpu_ms: (before?.backend_cpu_ms ?? 0) + cost.backend_cpu_ms,
+      rows: (before?.rows ?? 0) + cost.rows,
+      sent_chars: (before?.sent_chars ?? 0) + cost.sent_chars,
+    });
+  }
+  return [...merged];
+}
+
 interface TracedClient {
   readonly processID: number | null;
 }
