@@ -8,7 +8,8 @@ import { startRedisStorm, type RedisStorm } from './chaos/redis-storm.ts';
 import { hasHeld, judge } from './chaos/verdict.ts';
 import { endWith, readCommandLine } from './command-line.ts';
 import { emptyDataDirectory } from './stack/data-directory.ts';
-import { startStack } from './stack/stack.ts';
+import { workOnStack } from './stack/signals.ts';
+import { startStack, type Stack } from './stack/stack.ts';
 
 // Real processes under fire: workers killed and frozen at random, connections cut, the queue flushed, the provider
 // misbehaving. When the time is up everything heals, and every run must have ended, nothing applied or paid twice.
@@ -55,29 +56,38 @@ const redis: RedisStorm | null =
 say(
   `seed ${seed}; ${runs} runs, ${workers} workers, queue ${flags.queue}, ${flags.minutes} minutes of faults`,
 );
-const stack = await startStack({
-  dataDir,
-  workers,
-  port: 0,
-  toolsDir: join(import.meta.dirname, 'chaos/tools'),
-  simulatorLatency: 'uniform:200-2000',
-  ...(flags.queue === 'postgres' ? {} : { queueUrl: redis?.url ?? 'none' }),
-  workerEnv: {
-    LEASE_MS: String(LEASE_MS),
-    CREATE_TIMEOUT_MS: '4000',
-    QUARANTINE_MS: '12000',
-    SEARCH_INTERVAL_MS: '1000',
-    POLL_INTERVAL_MS: '500',
-    GATHER_WINDOW_MS: '500',
-    HUNT_INTERVAL_MS: '3000',
-    RETRY_DELAY_MS: '500',
-    OUTAGE_DELAY_MS: '2000',
-    REQUESTS_MAX: '1000',
-    CHUNK_LINES: '200',
-  },
-});
-let exitCode = 1;
+const start = (): Promise<Stack> =>
+  startStack({
+    dataDir,
+    workers,
+    port: 0,
+    toolsDir: join(import.meta.dirname, 'chaos/tools'),
+    simulatorLatency: 'uniform:200-2000',
+    ...(flags.queue === 'postgres' ? {} : { queueUrl: redis?.url ?? 'none' }),
+    workerEnv: {
+      LEASE_MS: String(LEASE_MS),
+      CREATE_TIMEOUT_MS: '4000',
+      QUARANTINE_MS: '12000',
+      SEARCH_INTERVAL_MS: '1000',
+      POLL_INTERVAL_MS: '500',
+      GATHER_WINDOW_MS: '500',
+      HUNT_INTERVAL_MS: '3000',
+      RETRY_DELAY_MS: '500',
+      OUTAGE_DELAY_MS: '2000',
+      REQUESTS_MAX: '1000',
+      CHUNK_LINES: '200',
+    },
+  });
+let holds = false;
 try {
+  holds = await workOnStack(start, storm);
+} finally {
+  await redis?.stop();
+}
+process.exit(holds ? 0 : 1);
+
+/** Lets everything loose on the stack and heals it again; whether everything held. */
+async function storm(stack: Stack, told: AbortSignal): Promise<boolean> {
   const controlUrl = stack.simulatorControlUrl ?? '';
   const control = (method: string, path: string, body?: unknown): Promise<Response> =>
     fetch(`${controlUrl}${path}`, { method, ...(body === undefined ? {} : { body: JSON.stringify(body) }) });
@@ -91,6 +101,7 @@ try {
     interval_ms: Math.max(400, stormMs / 300),
     freeze_ms: LEASE_MS * 1.5,
     random: createRandom(seed),
+    told,
   });
   await submitted;
   const ended = async (): Promise<number> => {
@@ -141,12 +152,8 @@ try {
     seed,
   };
   process.stdout.write(`${JSON.stringify(line)}\n`);
-  exitCode = hasHeld(verdict, toll) ? 0 : 1;
-} finally {
-  await stack.stop();
-  await redis?.stop();
+  return hasHeld(verdict, toll);
 }
-process.exit(exitCode);
 
 function percentile(values: readonly number[], share: number): number | null {
   const sorted = [...values].sort((a, b) => a - b);

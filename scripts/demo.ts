@@ -14,6 +14,7 @@ import { buildPrompt } from './samples/prompt.ts';
 import { readExpected, readSamples, sampleFiles, type MemoryLabel, type Sample } from './samples/sample.ts';
 import { emptyDataDirectory } from './stack/data-directory.ts';
 import { apiSettings, providerWithKey, workerSettings } from './stack/settings.ts';
+import { workOnStack } from './stack/signals.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
 // A few hundred agents rewrite their memories from real release notes, through provider batches and two worker
@@ -74,32 +75,28 @@ say(
 );
 if (real) say(`${samples.length} agents; --agents ${all.length} for all of them.`);
 process.stderr.write('Starting Postgres, the API and two workers …\n');
-const stack = await startStack({
-  dataDir,
-  workers: 2,
-  port: Number(given('PORT') ?? 8283),
-  toolsDir: sampleFiles.tools,
-  simulatorLatency: 'uniform:200-900',
-  ...(real
-    ? {
-        anthropicApiKey: key,
-        apiEnv: apiSettings(process.env),
-        workerEnv: workerSettings(process.env),
-      }
-    : { workerEnv: DEMO_WORKER_ENV, look: refuseLeftRuns }),
-  ...(databaseUrl === undefined ? {} : { databaseUrl }),
-  ...(queueUrl === undefined ? {} : { queueUrl }),
-}).catch((error: unknown) =>
-  endWith(isError(error, 'other_provider') ? new Error(`${error.message}${freshHint()}`) : error),
-);
-let failed = true;
-try {
-  failed = !(await runDemo(stack, samples));
-} finally {
-  await stack.stop();
-}
+const start = (): Promise<Stack> =>
+  startStack({
+    dataDir,
+    workers: 2,
+    port: Number(given('PORT') ?? 8283),
+    toolsDir: sampleFiles.tools,
+    simulatorLatency: 'uniform:200-900',
+    ...(real
+      ? {
+          anthropicApiKey: key,
+          apiEnv: apiSettings(process.env),
+          workerEnv: workerSettings(process.env),
+        }
+      : { workerEnv: DEMO_WORKER_ENV, look: refuseLeftRuns }),
+    ...(databaseUrl === undefined ? {} : { databaseUrl }),
+    ...(queueUrl === undefined ? {} : { queueUrl }),
+  }).catch((error: unknown) =>
+    endWith(isError(error, 'other_provider') ? new Error(`${error.message}${freshHint()}`) : error),
+  );
+const holds = await workOnStack(start, (stack) => runDemo(stack, samples));
 say(`\nTook ${((performance.now() - startedAt) / 1000).toFixed(1)} s.`);
-process.exit(failed ? 1 : 0);
+process.exit(holds ? 0 : 1);
 
 /** Throws where runs of earlier starts would go on. */
 async function refuseLeftRuns(pool: pg.Pool): Promise<void> {

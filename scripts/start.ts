@@ -3,6 +3,7 @@ import { createWishToEnd } from '../libs/services/src/index.ts';
 import { endWith, given, readCommandLine, wholeNumber } from './command-line.ts';
 import { keepRunning } from './stack/keep-running.ts';
 import { apiSettings, checkListeners, providerWithKey, workerSettings } from './stack/settings.ts';
+import { heedSignals } from './stack/signals.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
 // Everything in one command: embedded Postgres unless DATABASE_URL names another, the simulator unless
@@ -24,7 +25,7 @@ const wantedPort = given('PORT');
 // Before anything is started: from then on there is something to stop.
 const wish = createWishToEnd();
 let leaveAlone = (): void => undefined;
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, onSignal);
+heedSignals(wish, () => void stop(0));
 const starting = start();
 const stack = await starting.catch((error: unknown) => (wish.isTold() ? undefined : endWith(error)));
 if (stack !== undefined && !wish.isTold()) {
@@ -38,13 +39,6 @@ if (stack !== undefined && !wish.isTold()) {
     },
   });
   announce(stack);
-}
-
-/** The first asks for an end in order, a later one for an end at once. */
-function onSignal(): void {
-  const told = wish.tell();
-  if (told === 'at once') process.exit(1);
-  if (told === 'first') void stop(0);
 }
 
 async function stop(exitCode: number): Promise<void> {

@@ -39,6 +39,8 @@ interface KillerOptions {
   /** Milliseconds that a frozen worker stays frozen: past its lease. */
   readonly freeze_ms: number;
   readonly random: () => number;
+  /** Once it is aborted nothing is struck or started any more. */
+  readonly told?: AbortSignal;
 }
 
 /** Milliseconds between two looks at the rows of dead workers, and how long after the last kill they are looked at. */
@@ -62,6 +64,7 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
   const pending = new Set<Promise<unknown>>();
   let incarnation = 0;
   let stopped = false;
+  const isTold = (): boolean => options.told?.aborted === true;
 
   /** Whether we ended it: one that we struck may have been on its way out already. */
   const isOurs = (worker: StackProcess): boolean => struck.has(worker) && worker.endedBy() === 'SIGKILL';
@@ -76,6 +79,7 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
   };
   // As an orchestrator would: what ends before it is at work is started again, but not for ever.
   const start = async (triesLeft = 4): Promise<void> => {
+    if (isTold()) return;
     incarnation += 1;
     try {
       takeIn(await stack.addWorker(`chaos-${incarnation}`));
@@ -100,14 +104,14 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
     during(start());
   };
   const freeze = async (worker: StackProcess): Promise<void> => {
+    if (!worker.freeze()) return;
     alive.delete(worker);
     frozen.add(worker);
-    process.kill(worker.pid, 'SIGSTOP');
     toll.zombies += 1;
     await new Promise((resolve) => setTimeout(resolve, options.freeze_ms));
     frozen.delete(worker);
     if (!worker.alive()) return;
-    process.kill(worker.pid, 'SIGCONT');
+    worker.thaw();
     alive.add(worker);
   };
   const act = async (): Promise<void> => {
@@ -121,7 +125,7 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
     else await kill(worker);
   };
   const loop = async (): Promise<void> => {
-    while (!stopped) {
+    while (!stopped && !isTold()) {
       await act();
       await new Promise((resolve) => setTimeout(resolve, options.interval_ms * (0.5 + options.random())));
     }

@@ -105,7 +105,7 @@ async function freezeHoldingWork(
   for (let turn = 0; ; turn++) {
     const victim = stack.workers.at(-1 - (turn % stack.workers.length));
     if (victim === undefined) throw new Error('There is no worker to kill.');
-    process.kill(victim.pid, 'SIGSTOP');
+    if (!victim.freeze()) throw new Error(`${victim.name} has ended by itself. Its log: ${victim.logFile}`);
     // What the victim had sent to the database before it froze is done within a moment.
     await new Promise((resolve) => setTimeout(resolve, 30));
     const { rows } = await stack.pool.query<{ rows: number; runs: number }>(
@@ -119,7 +119,7 @@ async function freezeHoldingWork(
     const found = rows[0] ?? { rows: 0, runs: 0 };
     if (found.runs > 0) return { victim, ...found };
     if (performance.now() > deadline) return { victim, rows: 0, runs: 0 };
-    process.kill(victim.pid, 'SIGCONT');
+    victim.thaw();
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
 }

@@ -15,7 +15,14 @@ export interface StackProcess {
   firstLine<T>(find: (line: string) => T | undefined): Promise<T>;
   /** Calls `listener` for every line of standard output from now on. */
   onLine(listener: (line: string) => void): void;
-  /** Ends it with SIGTERM, with SIGKILL after `deadlineMs` (default 25,000: longer than any of ours takes). */
+  /** Stops it where it is, until it is thawed; false when it has ended or is being stopped. Not on Windows. */
+  freeze(): boolean;
+  /** Lets it go on. */
+  thaw(): void;
+  /**
+   * Ends it with SIGTERM, with SIGKILL after `deadlineMs` (default 25,000: longer than any of ours takes), and at once where
+   * it is frozen.
+   */
   stop(deadlineMs?: number): Promise<void>;
   /** Ends it at once, as a power cut would. */
   kill(): Promise<void>;
@@ -79,6 +86,11 @@ export function startProcess(
     );
   });
 
+  let isFrozen = false;
+  let isStopping = false;
+  // A frozen process does not notice that its parent has gone.
+  const endWithParent = (): void => void child.kill('SIGKILL');
+
   return {
     name,
     pid: child.pid ?? 0,
@@ -99,8 +111,20 @@ export function startProcess(
         listeners.add(listener);
         void failure.then(reject);
       }),
+    freeze() {
+      if (isStopping || !child.kill('SIGSTOP')) return false;
+      isFrozen = true;
+      process.on('exit', endWithParent);
+      return true;
+    },
+    thaw() {
+      isFrozen = false;
+      process.off('exit', endWithParent);
+      child.kill('SIGCONT');
+    },
     async stop(deadlineMs = 25_000) {
-      child.kill('SIGTERM');
+      isStopping = true;
+      child.kill(isFrozen ? 'SIGKILL' : 'SIGTERM');
       const timer = setTimeout(() => child.kill('SIGKILL'), deadlineMs);
       await ended;
       clearTimeout(timer);

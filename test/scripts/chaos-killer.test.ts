@@ -42,13 +42,17 @@ async function addWorker(name: string): Promise<StackProcess> {
 }
 
 /** A killer of two workers that strikes the first of them as `dice` says, and from then on cuts connections alone. */
-async function startWith(dice: readonly number[], add: typeof addWorker = addWorker): Promise<Killer> {
+async function startWith(
+  dice: readonly number[],
+  { add = addWorker, told = new AbortController().signal } = {},
+): Promise<Killer> {
   const first = await Promise.all(['worker-1', 'worker-2'].map(add));
   const drawn = dice.flatMap((die) => [0, die]);
   const pool = { query: async () => ({ rows: [] }) } as unknown as pg.Pool;
   return startKiller({ workers: first, addWorker: add } as Partial<Stack> as Stack, pool, {
     ...{ workers: 2, interval_ms: 1, freeze_ms: 100 },
     random: () => drawn.shift() ?? CUT,
+    told,
   });
 }
 
@@ -76,14 +80,15 @@ test('a worker that ends by itself is told with its log, and another is started 
 });
 
 test('a worker that ended by itself before it was struck counts as that, and not as killed', async () => {
-  const killer = await startWith([KILL], async (name) => {
+  const add = async (name: string): Promise<StackProcess> => {
     const worker = await addWorker(name);
     const kill = async (): Promise<void> => {
       process.kill(worker.pid, 'SIGUSR2');
       await worker.ended;
     };
     return { ...worker, kill };
-  });
+  };
+  const killer = await startWith([KILL], { add });
   await expect.poll(() => killer.toll.own_ends).toHaveLength(1);
   await killer.stop();
   expect(killer.toll.kills).toBe(0);
@@ -105,4 +110,15 @@ test('workers that end by themselves after the storm are told as well', async ()
   await killer.stop();
   process.kill(workers[1]!.pid, 'SIGUSR2');
   await expect.poll(() => killer.toll.own_ends).toHaveLength(1);
+});
+
+test('a killer that is told to end strikes nobody and starts nobody any more', async () => {
+  const told = new AbortController();
+  told.abort();
+  const killer = await startWith([KILL, KILL], { told: told.signal });
+  process.kill(workers[1]!.pid, 'SIGKILL');
+  await expect.poll(() => killer.toll.own_ends).toHaveLength(1);
+  await killer.stop();
+  expect(killer.toll.kills).toBe(0);
+  expect(names(workers)).toEqual(['worker-1', 'worker-2']);
 });

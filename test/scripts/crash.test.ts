@@ -8,11 +8,11 @@ import type { Stack } from '../../scripts/stack/stack.ts';
 test('on Windows, where no process can be frozen, the demo kills its worker all the same, and says so', async () => {
   onTestFinished(() => void vi.restoreAllMocks());
   vi.spyOn(process, 'platform', 'get').mockReturnValue('win32');
-  vi.spyOn(process, 'kill').mockImplementation(() => {
+  const freeze = (): boolean => {
     throw new Error('kill ENOSYS');
-  });
+  };
   const kill = vi.fn(async () => {});
-  const victim = { name: 'worker-2', pid: 4_194_305, kill } as Partial<StackProcess> as StackProcess;
+  const victim = { name: 'worker-2', pid: 4_194_305, freeze, kill } as Partial<StackProcess> as StackProcess;
   const bystander = { name: 'worker-1', onLine: () => {} } as Partial<StackProcess> as StackProcess;
   const query = vi.fn(async () => ({ rows: [{ rows: 1, runs: 9 }] }));
   const aftermath = await killWorker({ workers: [bystander, victim], pool: { query } } as unknown as Stack);
@@ -23,15 +23,13 @@ test('on Windows, where no process can be frozen, the demo kills its worker all 
 
 test('the worker that the demo kills is the one that holds runs', async () => {
   onTestFinished(() => void vi.restoreAllMocks());
-  const signals: string[] = [];
+  const done: string[] = [];
   vi.spyOn(process, 'platform', 'get').mockReturnValue('linux');
-  vi.spyOn(process, 'kill').mockImplementation((pid, signal) => {
-    signals.push(`${signal} ${pid}`);
-    return true;
-  });
   const worker = (name: string, pid: number) => ({
     name,
     pid,
+    freeze: () => done.push(`freeze ${name}`) > 0,
+    thaw: () => void done.push(`thaw ${name}`),
     kill: vi.fn(async () => {}),
     onLine: vi.fn<StackProcess['onLine']>(),
   });
@@ -42,7 +40,7 @@ test('the worker that the demo kills is the one that holds runs', async () => {
   const aftermath = await killWorker({ workers, pool: { query } } as unknown as Stack);
   expect(aftermath).toMatchObject({ victim: 'worker-1', held: 1, runs_held: 9 });
   expect(workers.map(({ kill }) => kill.mock.calls.length)).toEqual([1, 0]);
-  expect(signals).toEqual(['SIGSTOP 4194306', 'SIGCONT 4194306', 'SIGSTOP 4194305']);
+  expect(done).toEqual(['freeze worker-2', 'thaw worker-2', 'freeze worker-1']);
   expect(workers.map(({ onLine }) => onLine.mock.calls.length)).toEqual([0, 1]);
 });
 

@@ -1,9 +1,11 @@
+import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { startProcess } from '../../scripts/stack/processes.ts';
+import { lives } from './house.ts';
 
 let dir: string;
 beforeEach(async () => {
@@ -52,4 +54,41 @@ test('a log that cannot be written is told once, and neither the process nor its
   expect(said.mock.calls).toEqual([
     [expect.stringMatching(/^The log of talker, \/dev\/full, ends here: ENOSPC.*\. talker goes on\.$/)],
   ]);
+});
+
+/** A program that ends with its parent alone. */
+async function sleeper(): Promise<string> {
+  const file = join(dir, 'sleeper.mjs');
+  await writeFile(
+    file,
+    `process.stdin.on('end', () => process.exit()).resume(); process.on('SIGTERM', () => {});`,
+  );
+  return relative(join(import.meta.dirname, '../..'), file);
+}
+
+test('a process that is frozen is stopped at once, and one that is being stopped is not frozen', async () => {
+  const sleeping = startProcess('sleeper', await sleeper(), {}, join(dir, 'sleeper.log'));
+  expect(sleeping.freeze()).toBe(true);
+  sleeping.thaw();
+  expect(sleeping.freeze()).toBe(true);
+  const stopped = sleeping.stop(600_000);
+  expect(sleeping.freeze()).toBe(false);
+  await stopped;
+  expect(sleeping.endedBy()).toBe('SIGKILL');
+  expect(sleeping.freeze()).toBe(false);
+});
+
+test('a process that is frozen ends with its parent all the same', async () => {
+  const parent = join(dir, 'parent.mjs');
+  await writeFile(
+    parent,
+    `import { startProcess } from '${join(import.meta.dirname, '../../scripts/stack/processes.ts')}';
+     const sleeping = startProcess('sleeper', '${await sleeper()}', {}, '${join(dir, 'sleeper.log')}');
+     sleeping.freeze();
+     console.log(sleeping.pid);
+     throw new Error('a bug');`,
+  );
+  const { status, stdout } = spawnSync(process.execPath, [parent], { encoding: 'utf8' });
+  expect(status).toBe(1);
+  await expect.poll(() => lives(Number(stdout))).toBe(false);
 });

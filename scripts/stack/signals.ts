@@ -1,0 +1,46 @@
+import { constants } from 'node:os';
+import { createWishToEnd, type WishToEnd } from '../../libs/services/src/index.ts';
+import type { Stack } from './stack.ts';
+
+/** Calls `end` with the first signal that asks this process to end; one that is meant again ends it at once. */
+export function heedSignals(wish: WishToEnd, end: (signal: NodeJS.Signals) => void): void {
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+    process.on(signal, () => {
+      const told = wish.tell();
+      if (told === 'at once') process.exit(1);
+      if (told === 'first') end(signal);
+    });
+}
+
+/**
+ * Starts a stack, does `work` on it and stops it. A signal that asks this process to end before that aborts `told`, stops the
+ * stack and exits with 128 and the number of the signal; what becomes of the work then, nobody hears.
+ */
+export async function workOnStack<T>(
+  start: () => Promise<Stack>,
+  work: (stack: Stack, told: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const wish = createWishToEnd();
+  const told = new AbortController();
+  let stopping: Promise<void> | undefined;
+  const stop = async (): Promise<void> => {
+    // What a start that fails has started, it stops itself.
+    const stack = await starting.catch(() => undefined);
+    await (stopping ??= stack?.stop());
+  };
+  heedSignals(wish, (signal) => {
+    told.abort();
+    // What the work has left under way fails from here on, which is no news.
+    process.on('unhandledRejection', () => undefined);
+    console.error('Stopping …');
+    void stop().finally(() => process.exit(128 + constants.signals[signal]));
+  });
+  const starting = start();
+  try {
+    return await work(await starting, told.signal);
+  } finally {
+    // The end that is under way is that of the process.
+    if (wish.isTold()) await new Promise(() => undefined);
+    await stop();
+  }
+}
