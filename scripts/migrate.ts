@@ -1,5 +1,5 @@
 import { connect, migrateToLatest } from '../libs/db/src/index.ts';
-import { prepareQueue } from '../libs/queue/src/index.ts';
+import { checkQueue, prepareQueue } from '../libs/queue/src/index.ts';
 import { checkPostgres, checkRedis, createPool, MIGRATION_STATEMENT_MS } from '../libs/services/src/index.ts';
 import { endWith, given, readCommandLine } from './command-line.ts';
 
@@ -15,6 +15,8 @@ await migrate(given('DATABASE_URL'), given('QUEUE_URL') ?? 'none').catch(endWith
 async function migrate(url: string | undefined, queueUrl: string): Promise<void> {
   if (url === undefined) throw new Error('Set DATABASE_URL to the Postgres that is to be migrated.');
   await checkPostgres(url);
+  // Before anything is changed: who corrects the one URL has neither half done.
+  await checkQueue(queueUrl, { checkRedis });
   const pool = createPool({
     url,
     max: 2,

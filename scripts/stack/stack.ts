@@ -8,7 +8,7 @@ import {
   migrateToLatest,
   type Database,
 } from '../../libs/db/src/index.ts';
-import { prepareQueue } from '../../libs/queue/src/index.ts';
+import { checkQueue, prepareQueue } from '../../libs/queue/src/index.ts';
 import {
   checkRedis,
   createPool,
@@ -113,6 +113,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     stops.push(() => pool.end());
     const db = connect(pool);
     if (postgres.source === 'external') await checkConnections(pool, connections, options.workers);
+    await checkQueue(queueUrl, { checkRedis });
     await migrate(postgres.url);
     await prepareQueue(queueUrl, { checkRedis });
     // Before anybody works: a worker would find the same, and its log is further away than the terminal.

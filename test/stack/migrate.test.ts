@@ -5,7 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import { afterEach, beforeEach, expect, inject, test } from 'vitest';
+import { afterEach, beforeEach, expect, inject, onTestFinished, test, vi } from 'vitest';
 import { findFreePort, findRedisServer, startRedisServer } from '../../libs/services/src/index.ts';
 import { startStack } from '../../scripts/stack/stack.ts';
 
@@ -88,6 +88,30 @@ test('so may the migrations of npm start', async () => {
   } finally {
     await rm(dataDir, { recursive: true, force: true });
   }
+});
+
+test('a queue that cannot be used is told before the database is changed', async ({ skip }) => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'nightshift-migrate-'));
+  onTestFinished(() => rm(dataDir, { recursive: true, force: true }));
+  const expectRefused = async (queueUrl: string, reason: RegExp): Promise<void> => {
+    const { status, stderr } = migrate(url, queueUrl);
+    expect({ status, stderr }).toEqual({ status: 1, stderr: expect.stringMatching(reason) });
+    const parts = { dataDir, workers: 0, port: 0, toolsDir: '', databaseUrl: url, queueUrl };
+    await expect(startStack(parts)).rejects.toThrow(reason);
+    expect(await ask(url, 'select * from watched.limits')).toEqual([]);
+  };
+  await expectRefused('rediss//typo', /^QUEUE_URL is not usable: give redis:/);
+  await expectRefused(
+    `postgres://localhost:${await findFreePort()}/db`,
+    /^Cannot use the PostgreSQL of QUEUE_URL .*ECONNREFUSED/,
+  );
+  if (findRedisServer() === null) skip('no redis-server on PATH');
+  const redis = await startRedisServer({
+    dir: join(dataDir, 'redis'),
+    settings: { 'maxmemory-policy': 'allkeys-lru' },
+  });
+  onTestFinished(() => redis.stop());
+  await expectRefused(redis.url, /has maxmemory-policy allkeys-lru/);
 });
 
 test('a migrate step that cannot work says what to do, in a sentence and without a password', async ({

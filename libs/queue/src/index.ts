@@ -1,7 +1,7 @@
 export { openBell, type Bell, type BellOptions } from './bell.ts';
 export { listen, type Listener, type ListenOptions } from './listen.ts';
 export { QueueRefusedError } from './port.ts';
-export { prepareQueue, type PrepareOptions } from './prepare.ts';
+export { checkQueue, prepareQueue, type PrepareOptions } from './prepare.ts';
 export { parseQueueUrl, type QueueBackendName, type QueueTarget } from './queue-url.ts';
 export type { CheckRedis } from './redis.ts';
 export {

@@ -36,9 +36,19 @@ type PostgresWorker = Worker<
 >;
 
 /** Creates or upgrades BullMQ's tables. Any number of processes may do so at once. Rejects when Postgres is not there. */
-export async function migratePostgresQueue(target: QueueTarget): Promise<void> {
+export function migratePostgresQueue(target: QueueTarget): Promise<void> {
+  return onPostgres(target, (client) => runMigrations(client, schema));
+}
+
+/** Rejects when Postgres is not there; whether the role may create tables is only known when it does. */
+export function checkPostgresQueue(target: QueueTarget): Promise<void> {
+  return onPostgres(target, () => Promise.resolve());
+}
+
+/** Does `work` over a connection of its own. What goes wrong is said of QUEUE_URL. */
+async function onPostgres(target: QueueTarget, work: (client: pg.Client) => Promise<unknown>): Promise<void> {
   try {
-    await migrate(target);
+    await onClient(target, work);
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === '42501')
@@ -53,7 +63,7 @@ export async function migratePostgresQueue(target: QueueTarget): Promise<void> {
   }
 }
 
-async function migrate(target: QueueTarget): Promise<void> {
+async function onClient(target: QueueTarget, work: (client: pg.Client) => Promise<unknown>): Promise<void> {
   const client = new pg.Client({
     connectionString: target.url,
     connectionTimeoutMillis: readyTimeoutMs,
@@ -62,7 +72,7 @@ async function migrate(target: QueueTarget): Promise<void> {
   client.on('error', () => undefined);
   try {
     await client.connect();
-    await runMigrations(client, schema);
+    await work(client);
   } finally {
     await settles(client.end(), goodbyeMs);
   }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { listen, openBell, prepareQueue, type Bell, type Signal } from '../src/index.ts';
+import { checkQueue, listen, openBell, prepareQueue, type Bell, type Signal } from '../src/index.ts';
 import { connectQuietly, createDatabase } from './backends.ts';
 import { eventually } from './eventually.ts';
 
@@ -162,9 +162,10 @@ describe('Postgres', () => {
     }
   });
 
-  test('preparing a database that is away fails, and names QUEUE_URL', async () => {
+  test('checking or preparing a database that is away fails, and names QUEUE_URL', async () => {
     const url = new URL(database.url);
     url.pathname = '/no_such_database';
+    await expect(checkQueue(url.href)).rejects.toThrow(/QUEUE_URL.*no_such_database/);
     await expect(prepareQueue(url.href)).rejects.toThrow(/QUEUE_URL.*no_such_database/);
     // A host with two addresses, of which none answers: the driver's own error is without a message.
     await expect(prepareQueue('postgres://localhost:1/db')).rejects.toThrow(/QUEUE_URL.*ECONNREFUSED/);

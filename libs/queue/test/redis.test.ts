@@ -2,7 +2,15 @@ import { randomUUID } from 'node:crypto';
 import { inspect } from 'node:util';
 import { Redis } from 'ioredis';
 import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { listen, openBell, prepareQueue, QueueRefusedError, type Bell, type Signal } from '../src/index.ts';
+import {
+  checkQueue,
+  listen,
+  openBell,
+  prepareQueue,
+  QueueRefusedError,
+  type Bell,
+  type Signal,
+} from '../src/index.ts';
 import { eventually } from './eventually.ts';
 import { hasRedis, startRedis, type TestRedis } from './redis-server.ts';
 import { openTcpGate } from './tcp-gate.ts';
@@ -93,6 +101,7 @@ describe.runIf(hasRedis)('Redis', () => {
       message: expect.stringContaining('set it to noeviction') as string,
     };
     const common = { queueUrl, prefix: 'refused', onError: () => undefined, checkRedis: refuse };
+    await expect(checkQueue(queueUrl, { checkRedis: refuse })).rejects.toMatchObject(refused);
     await expect(prepareQueue(queueUrl, { checkRedis: refuse })).rejects.toMatchObject(refused);
     await expect(openBell(common)).rejects.toMatchObject(refused);
     await expect(
