@@ -6,8 +6,8 @@ const PAUSE_MS = 250;
 const PAUSE_MS_MAX = 30_000;
 /** Milliseconds that a process must have been up for its end to count as the first one again. */
 const STEADY_MS = 60_000;
-/** Starts in a row without getting ready after which there is no hope. */
-const STARTS_MAX = 5;
+/** Milliseconds without a start that succeeds after which there is no hope: a database takes some of them to recover, or to fail over. */
+const HOPELESS_MS = 600_000;
 
 export interface Watcher {
   /** Takes a line for the terminal. */
@@ -16,11 +16,23 @@ export interface Watcher {
   giveUp(reason: Error): void;
 }
 
+/** The time that the watch goes by. */
+export interface WatchTime {
+  /** Milliseconds since whenever; never goes back. */
+  now(): number;
+  pause(ms: number): Promise<void>;
+}
+
+const MACHINE_TIME: WatchTime = {
+  now: () => performance.now(),
+  pause: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+};
+
 /**
- * Starts every process of the stack again that ends, until the function that it returns is called. Without its database
- * nothing can go on: its end is the end of them all.
+ * Starts every process of the stack again that ends, until the function that it returns is called, or until one could not be
+ * started for {@link HOPELESS_MS}. Without its database nothing can go on: its end is the end of them all.
  */
-export function keepRunning(stack: Stack, watcher: Watcher): () => void {
+export function keepRunning(stack: Stack, watcher: Watcher, time = MACHINE_TIME): () => void {
   let stopped = false;
   const isStopped = (): boolean => stopped;
   const keep = async (first: StackProcess): Promise<void> => {
@@ -28,23 +40,29 @@ export function keepRunning(stack: Stack, watcher: Watcher): () => void {
     let running = first;
     let endsInARow = 0;
     while (!isStopped()) {
-      const since = performance.now();
+      const since = time.now();
       await running.ended;
       if (isStopped()) return;
-      endsInARow = performance.now() - since < STEADY_MS ? endsInARow + 1 : 1;
+      const endedAt = time.now();
+      endsInARow = endedAt - since < STEADY_MS ? endsInARow + 1 : 1;
       watcher.say(`${name} ended (${running.endedBy()}); starting it again`);
       for (let starts = 1; ; starts++) {
-        await pause(endsInARow + starts - 2);
+        await time.pause(Math.min(PAUSE_MS * 2 ** (endsInARow + starts - 2), PAUSE_MS_MAX));
         if (isStopped()) return;
         try {
           running = await stack.startAgain(name);
+          if (starts > 1 && !isStopped()) watcher.say(`${name} is up again`);
           break;
         } catch (error) {
           if (isStopped()) return;
-          if (starts === STARTS_MAX) {
-            watcher.giveUp(error as Error);
+          const { message } = error as Error;
+          if (time.now() - endedAt >= HOPELESS_MS) {
+            watcher.giveUp(
+              new Error(`${name} could not be started again for ${HOPELESS_MS / 60_000} minutes. ${message}`),
+            );
             return;
           }
+          watcher.say(`${message}\n${name} is tried again`);
         }
       }
     }
@@ -57,8 +75,4 @@ export function keepRunning(stack: Stack, watcher: Watcher): () => void {
   return () => {
     stopped = true;
   };
-}
-
-function pause(doublings: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, Math.min(PAUSE_MS * 2 ** doublings, PAUSE_MS_MAX)));
 }

@@ -181,27 +181,31 @@ test('what a killed simulator has forgotten is sent again, and applied once', as
   }
 });
 
-test('a process that cannot be brought back ends the service, with the reason and the log, whoever answers in its place', async () => {
+test('a process that cannot be started again is tried on, whoever answers in its place, and the terminal tells the reason and the log', async () => {
   const service = start();
-  const { port } = new URL(await untilUp(service));
+  const url = await untilUp(service);
+  const batch = await submit(clientOf(url), 1);
   process.kill(pidOf(service, 'api/src/main.ts'), 'SIGKILL');
   const squatter = createHttpServer((_, response) => response.end());
   try {
     await vi.waitFor(
       async () => {
-        squatter.listen(Number(port), '127.0.0.1');
+        squatter.listen(Number(new URL(url).port), '127.0.0.1');
         await once(squatter, 'listening');
       },
       { interval: 5 },
     );
-    expect(await service.ended).toBe(1);
+    await untilShown(
+      service,
+      /^api ended \(code 1\) before it was ready: .*EADDRINUSE.*\nIts log: .*api\.log\napi is tried again\n/m,
+    );
   } finally {
     squatter.close();
     squatter.closeAllConnections();
   }
-  expect(service.shown()).toMatch(
-    /api ended \(code 1\) before it was ready: .*EADDRINUSE.*\nIts log: .*api\.log\n/,
-  );
+  await untilShown(service, /^api is up again$/m);
+  expect((await untilCompleted(clientOf(url), batch)).metadata).toMatchObject({ completed: 1 });
+  await end(service);
 });
 
 test.each([
