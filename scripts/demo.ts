@@ -13,6 +13,7 @@ import { checkMemories } from './samples/check.ts';
 import { buildPrompt } from './samples/prompt.ts';
 import { readExpected, readSamples, sampleFiles, type MemoryLabel, type Sample } from './samples/sample.ts';
 import { emptyDataDirectory } from './stack/data-directory.ts';
+import { refuseOthers } from './stack/guest.ts';
 import { apiSettings, providerWithKey, workerSettings } from './stack/settings.ts';
 import { workOnStack } from './stack/signals.ts';
 import { startStack, type Stack } from './stack/stack.ts';
@@ -89,7 +90,9 @@ const start = (): Promise<Stack> =>
           workerEnv: workerSettings(process.env),
         }
       : { workerEnv: DEMO_WORKER_ENV, look: refuseLeftRuns }),
-    ...(databaseUrl === undefined ? {} : { databaseUrl }),
+    ...(databaseUrl === undefined
+      ? {}
+      : { databaseUrl, lookFirst: (pool: pg.Pool) => refuseOthers(pool, 'demo') }),
     ...(queueUrl === undefined ? {} : { queueUrl }),
   }).catch((error: unknown) =>
     endWith(isError(error, 'other_provider') ? new Error(`${error.message}${freshHint()}`) : error),

@@ -1,4 +1,5 @@
 import { join, resolve } from 'node:path';
+import type pg from 'pg';
 import { endWith, given, readCommandLine } from './command-line.ts';
 import { checkBooks, type Check } from './demo/checks.ts';
 import { createClient } from './demo/client.ts';
@@ -6,6 +7,7 @@ import { createProgressBar, type BatchCounts } from './demo/progress.ts';
 import { inputOf, storeAgents } from './load/agents.ts';
 import { watchMemory } from './load/memory.ts';
 import { emptyDataDirectory } from './stack/data-directory.ts';
+import { refuseOthers } from './stack/guest.ts';
 import { LISTENERS_ON_POSTGRES_MAX } from './stack/settings.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
@@ -51,7 +53,9 @@ const stack = await startStack({
   toolsDir: join(import.meta.dirname, '../samples/tools'),
   simulatorLatency: 'uniform:200-900',
   ...(queueUrl === undefined ? {} : { queueUrl }),
-  ...(databaseUrl === undefined ? {} : { databaseUrl }),
+  ...(databaseUrl === undefined
+    ? {}
+    : { databaseUrl, lookFirst: (pool: pg.Pool) => refuseOthers(pool, 'load') }),
   ...(flags['node-arguments'] === undefined
     ? {}
     : { workerNodeArguments: flags['node-arguments'].split(' ').filter((flag) => flag !== '') }),

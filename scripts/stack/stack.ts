@@ -60,6 +60,8 @@ export interface StackOptions {
   readonly anthropicApiKey?: string;
   readonly databaseUrl?: string;
   readonly queueUrl?: string;
+  /** Looks at the database before anything is changed in it: it may lack all tables. What it throws ends the start. */
+  readonly lookFirst?: (pool: pg.Pool) => Promise<void>;
   /** Looks at the database when it is ready and nobody works on it yet; what it throws ends the start. */
   readonly look?: (pool: pg.Pool) => Promise<void>;
 }
@@ -112,6 +114,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     const pool = createPool({ url: postgres.url, max: 4, applicationName: 'nightshift-stack' });
     stops.push(() => pool.end());
     const db = connect(pool);
+    await options.lookFirst?.(pool);
     if (postgres.source === 'external') await checkConnections(pool, connections, options.workers);
     await checkQueue(queueUrl, { checkRedis });
     await migrate(postgres.url);
