@@ -14,6 +14,7 @@ import { buildPrompt } from './samples/prompt.ts';
 import { readExpected, readSamples, sampleFiles, type MemoryLabel, type Sample } from './samples/sample.ts';
 import { emptyDataDirectory } from './stack/data-directory.ts';
 import { refuseOthers } from './stack/guest.ts';
+import { wantedPort } from './stack/port.ts';
 import { apiSettings, providerWithKey, workerSettings } from './stack/settings.ts';
 import { workOnStack } from './stack/signals.ts';
 import { startStack, type Stack } from './stack/stack.ts';
@@ -57,13 +58,12 @@ const DEMO_WORKER_ENV = {
 };
 
 const startedAt = performance.now();
-if (flags.fresh) {
-  try {
+// Before anything is removed or started.
+const port = usable(wantedPort);
+if (flags.fresh)
+  usable(() => {
     emptyDataDirectory(dataDir);
-  } catch (error) {
-    endWith(error);
-  }
-}
+  });
 mkdirSync(out, { recursive: true });
 const all = readSamples();
 const wanted = flags.agents === undefined ? (real ? REAL_AGENTS_DEFAULT : all.length) : Number(flags.agents);
@@ -80,7 +80,7 @@ const start = (): Promise<Stack> =>
   startStack({
     dataDir,
     workers: 2,
-    port: Number(given('PORT') ?? 8283),
+    ...port,
     toolsDir: sampleFiles.tools,
     simulatorLatency: 'uniform:200-900',
     ...(real
@@ -100,6 +100,15 @@ const start = (): Promise<Stack> =>
 const holds = await workOnStack(start, (stack) => runDemo(stack, samples));
 say(`\nTook ${((performance.now() - startedAt) / 1000).toFixed(1)} s.`);
 process.exit(holds ? 0 : 1);
+
+/** What `read` returns; what it throws ends the demo. */
+function usable<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    endWith(error);
+  }
+}
 
 /** Throws where runs of earlier starts would go on. */
 async function refuseLeftRuns(pool: pg.Pool): Promise<void> {

@@ -2,13 +2,13 @@ import { join } from 'node:path';
 import { createWishToEnd } from '../libs/services/src/index.ts';
 import { endWith, given, readCommandLine, wholeNumber } from './command-line.ts';
 import { keepRunning } from './stack/keep-running.ts';
+import { PORT_DEFAULT, wantedPort } from './stack/port.ts';
 import { apiSettings, checkListeners, providerWithKey, workerSettings } from './stack/settings.ts';
 import { heedSignals } from './stack/signals.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
 // Everything in one command: embedded Postgres unless DATABASE_URL names another, the simulator unless
 // ANTHROPIC_API_KEY is set, the API and one worker (WORKERS for more). Stays up until Ctrl-C.
-const PORT_DEFAULT = '8283';
 const WORKERS_MAX = 64;
 
 readCommandLine({
@@ -20,7 +20,6 @@ readCommandLine({
 const key = given('ANTHROPIC_API_KEY');
 const isSimulated = key === undefined;
 const dataDir = given('DATA_DIR') ?? '.data';
-const wantedPort = given('PORT');
 
 // Before anything is started: from then on there is something to stop.
 const wish = createWishToEnd();
@@ -52,6 +51,7 @@ async function stop(exitCode: number): Promise<void> {
 
 function announce({ apiUrl, apiKey, workers: { length: workers }, simulatorControlUrl }: Stack): void {
   const { port } = new URL(apiUrl);
+  const isAnother = given('PORT') === undefined && port !== String(PORT_DEFAULT);
   console.log(
     [
       '',
@@ -61,7 +61,7 @@ function announce({ apiUrl, apiKey, workers: { length: workers }, simulatorContr
       `  workers   ${workers}${workers === 1 ? ' (WORKERS for more)' : ''}`,
       `  logs      ${join(dataDir, 'logs')}`,
       '',
-      ...(wantedPort === undefined && port !== PORT_DEFAULT
+      ...(isAnother
         ? [`  Port ${PORT_DEFAULT} is in use by something else, so it is ${port} this time.`, '']
         : []),
       '  Ctrl-C stops everything; what was accepted goes on at the next start.',
@@ -75,13 +75,12 @@ async function start(): Promise<Stack> {
   const databaseUrl = given('DATABASE_URL');
   const queueUrl = given('QUEUE_URL');
   checkListeners(count, queueUrl);
-  const wanted = wholeNumber('PORT', wantedPort ?? PORT_DEFAULT, 0, 65_535);
+  const wanted = wantedPort();
   console.error(`Starting the database, the API and ${count === 1 ? 'a worker' : `${count} workers`} …`);
   return startStack({
     dataDir,
     workers: count,
-    port: wanted,
-    portIsFixed: wantedPort !== undefined,
+    ...wanted,
     toolsDir: given('TOOLS_DIR') ?? join(import.meta.dirname, '../samples/tools'),
     onToolLeftOut: (line) => {
       console.error(line);

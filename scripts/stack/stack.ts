@@ -17,6 +17,7 @@ import {
   providePostgres,
 } from '../../libs/services/src/index.ts';
 import type pg from 'pg';
+import { freePort } from './port.ts';
 import { startProcess, type StackProcess } from './processes.ts';
 import { toolLeftOut } from './tool-left-out.ts';
 import {
@@ -319,28 +320,6 @@ function keepPreviousLogs(logs: string): void {
     const [, name] = /^(.+)(?<![.]previous)[.]log$/.exec(file) ?? [];
     if (name !== undefined) renameSync(join(logs, file), join(logs, `${name}.previous.log`));
   }
-}
-
-async function freePort(wanted: number, isFixed: boolean, host = '127.0.0.1'): Promise<number> {
-  if (wanted === 0) return findFreePort();
-  const { createServer } = await import('node:net');
-  const free = await new Promise<boolean>((resolve) => {
-    const probe = createServer()
-      .once('error', ({ code }: NodeJS.ErrnoException) => {
-        // What else is wrong with the address, the API says better.
-        resolve(code !== 'EADDRINUSE' && code !== 'EACCES');
-      })
-      .listen(wanted, host, () => {
-        probe.close(() => {
-          resolve(true);
-        });
-      });
-  });
-  if (!free && isFixed)
-    throw new Error(
-      `PORT ${wanted} cannot be had: something else listens there. Choose another one; 0 takes any.`,
-    );
-  return free ? wanted : findFreePort();
 }
 
 /** Milliseconds that the API may take to answer. */

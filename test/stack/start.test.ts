@@ -226,6 +226,13 @@ test.each([
   expect(service.shown()).toBe(message);
 });
 
+test('the demo refuses a PORT that is none by name, before anything is started', async () => {
+  const demo = start({ PORT: 'abc' }, [process.execPath, 'scripts/demo.ts']);
+  expect(await demo.ended).toBe(1);
+  expect(demo.shown()).toBe("PORT must be a whole number from 0 to 65535, not 'abc'.\n");
+  expect(readdirSync(dir)).toEqual([]);
+});
+
 test.each([
   [
     { LEASE_MS: '-1' },
@@ -270,12 +277,12 @@ test('a database that ends takes the service with it: the terminal says so, and 
   expect(metadata).toMatchObject({ completed: 2, steps: 2 });
 });
 
-test('a port that is asked for and taken is refused', async () => {
+test.each(['start', 'demo'])('%s refuses a port that is asked for and taken', async (script) => {
   const squatter = createServer().listen(0, '127.0.0.1');
   await once(squatter, 'listening');
   try {
     const { port } = squatter.address() as { port: number };
-    const service = start({ PORT: String(port) });
+    const service = start({ PORT: String(port) }, [process.execPath, `scripts/${script}.ts`]);
     expect(await service.ended).toBe(1);
     expect(service.shown()).toContain(`PORT ${port} cannot be had: something else listens there.`);
   } finally {
