@@ -4,8 +4,8 @@ import type pg from 'pg';
 import { isError } from '../libs/agent-core/src/index.ts';
 import { endWith, given, readCommandLine } from './command-line.ts';
 import { createAgents, readMemories, type DemoAgent } from './demo/agents.ts';
-import { checkBooks, countLeftRuns, type Check } from './demo/checks.ts';
-import { createClient, type Client } from './demo/client.ts';
+import { checkBooks, countApplied, countLeftRuns, type Check } from './demo/checks.ts';
+import { createClient, keyForShell, type Client } from './demo/client.ts';
 import { describeCrash, killWorker, waitsFor, type Aftermath } from './demo/crash.ts';
 import { renderDiff } from './demo/memory-diff.ts';
 import { createProgressBar, type BatchCounts, type ProgressBar } from './demo/progress.ts';
@@ -152,11 +152,9 @@ async function runDemo(stack: Stack, samples: readonly Sample[]): Promise<boolea
     readExpected().filter((row) => after.has(row.custom_id)),
     after,
   );
+  const batchIds = [evening.id, night.id].map((id) => id.slice('job-'.length));
   const checks: Check[] = [
-    ...(await checkBooks(
-      stack,
-      [evening.id, night.id].map((id) => id.slice('job-'.length)),
-    )),
+    ...(await checkBooks(stack, batchIds)),
     {
       claim: 'the memories hold the facts of the notes',
       holds: real || memories.missing.length === 0,
@@ -172,7 +170,10 @@ async function runDemo(stack: Stack, samples: readonly Sample[]): Promise<boolea
     });
   }
   if (evening.aftermath !== null) {
-    const { text, check } = await describeCrash(evening.aftermath);
+    const { text, check } = await describeCrash(
+      evening.aftermath,
+      (await countApplied(stack.pool, batchIds)).twice,
+    );
     say(`\n${text}`);
     if (check !== null) checks.push(check);
   }
@@ -307,7 +308,7 @@ function showTotals(
   say('\nNext');
   say('  npm start                                     # keep the service up; prints URL and key');
   say(
-    `  curl -H "Authorization: Bearer $(cat ${join(dataDir, 'api-key')})" '${stack.apiUrl}/v1/messages/batches?limit=2'`,
+    `  curl -H "Authorization: Bearer ${keyForShell(dataDir)}" '${stack.apiUrl}/v1/messages/batches?limit=2'`,
   );
   say('  npm test                                      # the whole suite on this machine');
 }

@@ -26,6 +26,19 @@ export async function countLeftRuns(pool: pg.Pool): Promise<number> {
   return rows[0]?.count ?? 0;
 }
 
+/** Steps of the batches whose answers were applied, and how many of these more than once. */
+export async function countApplied(
+  pool: pg.Pool,
+  batchIds: readonly string[],
+): Promise<{ readonly steps: number; readonly twice: number }> {
+  const { rows } = await pool.query<{ steps: number; twice: number }>(
+    `select count(*)::int as steps, (count(*) - count(distinct (run_id, number)))::int as twice
+       from step s where applied_at is not null and run_id in (select id from run where batch_id = any($1::uuid[]))`,
+    [batchIds],
+  );
+  return rows[0] ?? { steps: 0, twice: 0 };
+}
+
 /** What the database and the provider's own ledger say about the demo's batches. */
 export async function checkBooks(stack: Stack, batchIds: readonly string[]): Promise<readonly Check[]> {
   const one = async (text: string): Promise<Record<string, number>> => {
@@ -36,10 +49,7 @@ export async function checkBooks(stack: Stack, batchIds: readonly string[]): Pro
     `select count(*)::int as total, count(*) filter (where state = 'completed')::int as completed
        from run where batch_id = any($1::uuid[])`,
   );
-  const applied = await one(
-    `select count(*)::int as steps, (count(*) - count(distinct (run_id, number)))::int as twice
-       from step s where applied_at is not null and run_id in (select id from run where batch_id = any($1::uuid[]))`,
-  );
+  const applied = await countApplied(stack.pool, batchIds);
   const violations = await auditInvariants(stack.db);
   const checks: Check[] = [
     {
@@ -49,8 +59,8 @@ export async function checkBooks(stack: Stack, batchIds: readonly string[]): Pro
     },
     {
       claim: 'no step was applied twice',
-      holds: applied['twice'] === 0,
-      detail: `${applied['steps']} steps applied, ${applied['twice']} twice`,
+      holds: applied.twice === 0,
+      detail: `${applied.steps} steps applied, ${applied.twice} twice`,
     },
     {
       claim: 'the books are in order',
@@ -64,7 +74,7 @@ export async function checkBooks(stack: Stack, batchIds: readonly string[]): Pro
   if (stack.simulatorControlUrl !== null) {
     const answer = await fetch(`${stack.simulatorControlUrl}/ledger`);
     const ledger = (await answer.json()) as Ledger;
-    checks.push(paidOnce(ledger, applied['steps'] ?? 0));
+    checks.push(paidOnce(ledger, applied.steps));
   }
   return checks;
 }

@@ -1,3 +1,5 @@
+import { join } from 'node:path';
+
 /** The few calls of the HTTP API that the demo makes, as any user would make them. */
 export interface Client {
   get<T>(path: string): Promise<T>;
@@ -23,6 +25,15 @@ export function createClient(apiUrl: string, apiKey: string): Client {
     get: (path) => call('GET', path),
     post: (path, body) => call('POST', path, body),
   };
+}
+
+/**
+ * The key of the service of `dataDir`, as a POSIX shell finds it between double quotes: in the environment if it is there, as
+ * `npm start` takes it, else in the file that keeps it.
+ */
+export function keyForShell(dataDir: string): string {
+  if ((process.env.NIGHTSHIFT_API_KEY ?? '') !== '') return '$NIGHTSHIFT_API_KEY';
+  return `$(cat '${join(dataDir, 'api-key').replaceAll("'", String.raw`'\''`)}')`;
 }
 
 /** Runs `work` on every item, `limit` at a time, and keeps the order of the answers. */

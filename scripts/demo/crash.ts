@@ -1,3 +1,4 @@
+import type pg from 'pg';
 import type { Stack } from '../stack/stack.ts';
 import type { Check } from './checks.ts';
 import { leaseOwnerPrefix, type StackProcess } from '../stack/processes.ts';
@@ -15,7 +16,7 @@ export interface Aftermath {
   readonly runs_held: number;
   /** Rows that somebody took over so far. */
   readonly taken_over: () => number;
-  /** Result lines that were read a second time and refused, because they were applied before. */
+  /** Result lines that were read a second time since, and refused because they were applied before. */
   readonly lines_refused: () => Promise<number>;
 }
 
@@ -38,6 +39,7 @@ export async function killWorker(stack: Stack): Promise<Aftermath | null> {
       if (line.includes(`"taken_over_from":"${leaseOwnerPrefix(victim)}`)) takenOver += 1;
     });
   }
+  const refusedBefore = await countRefusedLines(stack.pool);
   await victim.kill();
   return {
     victim: freezes
@@ -48,23 +50,26 @@ export async function killWorker(stack: Stack): Promise<Aftermath | null> {
     held: rows,
     runs_held: runs,
     taken_over: () => takenOver,
-    lines_refused: async () => {
-      const { rows } = await stack.pool.query<{ count: number }>(
-        'select coalesce(sum(lines_refused), 0)::int as count from provider_batch',
-      );
-      return rows[0]?.count ?? 0;
-    },
+    lines_refused: async () => (await countRefusedLines(stack.pool)) - refusedBefore,
   };
 }
 
-/** What there is to say of a crash, and what it proves: nothing where the worker held nothing. */
-export async function describeCrash({
-  victim,
-  held,
-  runs_held,
-  taken_over,
-  lines_refused,
-}: Aftermath): Promise<{ readonly text: string; readonly check: Check | null }> {
+/** Of all provider batches of the database, those of earlier starts included. */
+async function countRefusedLines(pool: pg.Pool): Promise<number> {
+  const { rows } = await pool.query<{ count: number }>(
+    'select coalesce(sum(lines_refused), 0)::int as count from provider_batch',
+  );
+  return rows[0]?.count ?? 0;
+}
+
+/**
+ * What there is to say of a crash, and what it proves: nothing where the worker held nothing. `appliedTwice`: how many steps
+ * the database counts that were.
+ */
+export async function describeCrash(
+  { victim, held, runs_held, taken_over, lines_refused }: Aftermath,
+  appliedTwice: number,
+): Promise<{ readonly text: string; readonly check: Check | null }> {
   if (held === 0) {
     return {
       text: `${victim} was killed with nothing known to be in its hands: what becomes of held work was not shown this time.`,
@@ -74,7 +79,7 @@ export async function describeCrash({
   return {
     text:
       `${victim} was killed with ${held} row${held === 1 ? '' : 's'} in hand (${runs_held} runs): ` +
-      `${taken_over()} taken over by the other worker, ${await lines_refused()} result lines read again and refused as already applied, 0 steps applied twice.`,
+      `${taken_over()} taken over by the other worker, ${await lines_refused()} result lines read again and refused as already applied, ${appliedTwice} steps applied twice.`,
     check: {
       claim: 'what the killed worker held went on',
       holds: taken_over() > 0,

@@ -1,5 +1,13 @@
+import type {} from '../global-setup.ts';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { WriteStream } from 'node:tty';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, inject, onTestFinished, test, vi } from 'vitest';
+import { DEFAULT_PROJECT_ID } from '../../libs/db/src/index.ts';
+import { openTestDatabase } from '../../libs/db/src/testing/index.ts';
+import { keyForShell } from '../../scripts/demo/client.ts';
 import { describeCrash, killWorker, waitsFor, type Aftermath } from '../../scripts/demo/crash.ts';
 import { createProgressBar } from '../../scripts/demo/progress.ts';
 import type { StackProcess } from '../../scripts/stack/processes.ts';
@@ -34,7 +42,7 @@ test('the worker that the demo kills is the one that holds runs', async () => {
     onLine: vi.fn<StackProcess['onLine']>(),
   });
   const workers = [worker('worker-1', 4_194_305), worker('worker-2', 4_194_306)] as const;
-  const query = vi.fn(async (_sql: string, [owner]: readonly [string]) => ({
+  const query = vi.fn(async (_sql: string, [owner = '']: readonly string[] = []) => ({
     rows: [{ rows: 1, runs: owner.includes('worker-1') ? 9 : 0 }],
   }));
   const aftermath = await killWorker({ workers, pool: { query } } as unknown as Stack);
@@ -55,15 +63,55 @@ const aftermath = (held: number, taken: number): Aftermath => ({
 });
 
 test('what the killed worker held is checked where it held something, and else said to be not shown', async () => {
-  expect((await describeCrash(aftermath(2, 1))).check).toMatchObject({
+  expect((await describeCrash(aftermath(2, 1), 0)).check).toMatchObject({
     holds: true,
     detail: '1 of 2 taken over',
   });
-  expect((await describeCrash(aftermath(2, 0))).check).toMatchObject({ holds: false });
-  const { text, check } = await describeCrash(aftermath(0, 0));
+  expect((await describeCrash(aftermath(2, 0), 0)).check).toMatchObject({ holds: false });
+  const { text, check } = await describeCrash(aftermath(0, 0), 0);
   expect(check).toBeNull();
   expect(text).toMatch(/^worker-2 was killed with nothing known to be in its hands: .*not shown this time/);
 });
+
+test('what is told of a crash is counted: steps by the database, result lines since the worker was killed', async () => {
+  const { text } = await describeCrash(aftermath(2, 1), 4);
+  expect(text).toMatch(/: 1 taken over .*, 3 result lines read again .*, 4 steps applied twice\.$/);
+
+  onTestFinished(() => void vi.restoreAllMocks());
+  vi.spyOn(process, 'platform', 'get').mockReturnValue('win32');
+  const database = await openTestDatabase(inject('postgresUrl'));
+  onTestFinished(() => database.close());
+  const { pool } = database;
+  // Of an earlier demo in the same data directory.
+  await pool.query(
+    `insert into provider_batch (id, project_id, credential, state, nonce, request_count, next_due_at, lines_refused)
+     values (gen_random_uuid(), $1, 'default', 'building', 'abcdef', 9, app_now(), 7)`,
+    [DEFAULT_PROJECT_ID],
+  );
+  const worker = (name: string, pid: number) =>
+    ({ name, pid, kill: async () => {}, onLine: () => {} }) as Partial<StackProcess> as StackProcess;
+  const workers = [worker('worker-1', 4_194_305), worker('worker-2', 4_194_306)];
+  const left = await killWorker({ workers, pool } as Partial<Stack> as Stack);
+  expect(await left?.lines_refused()).toBe(0);
+  await pool.query('update provider_batch set lines_refused = 9');
+  expect(await left?.lines_refused()).toBe(2);
+});
+
+test.runIf(process.platform !== 'win32')(
+  'the key that the demo prints a curl with is found by a shell',
+  () => {
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const dir = mkdtempSync(join(tmpdir(), "nightshift it's here "));
+    onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+    writeFileSync(join(dir, 'api-key'), 'of the file\n');
+    const shown = () =>
+      execFileSync('sh', ['-c', `printf %s "Bearer ${keyForShell(dir)}"`], { encoding: 'utf8' });
+    vi.stubEnv('NIGHTSHIFT_API_KEY', '');
+    expect(shown()).toBe('Bearer of the file');
+    vi.stubEnv('NIGHTSHIFT_API_KEY', 'of the environment');
+    expect(shown()).toBe('Bearer of the environment');
+  },
+);
 
 test('while nothing moves and what the killed worker held is not taken over, the progress says what is waited for', () => {
   expect(waitsFor(null, 9_000)).toBeNull();
