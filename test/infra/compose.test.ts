@@ -163,6 +163,20 @@ test('with a key and an address the worker talks to the real provider, and each 
   expect(environmentOfService(services.redis!, variables).REDISCLI_AUTH).toBe('two');
 });
 
+test('whoever asks for the simulated model by a command that is told gets it, also beside a file with key and address', () => {
+  const told = [text, read('README.md'), read('docs/OPERATING.md')].flatMap((page) =>
+    page.split('\n').filter((line) => /docker compose .*--profile simulated/.test(line)),
+  );
+  expect(told.length).toBeGreaterThan(2);
+  for (const line of told) expect(line).toMatch(/^[# ]*ANTHROPIC_BASE_URL= docker compose /);
+  // Of the shell's environment and .env, Compose lets the former win, an empty value included.
+  const variables = { ANTHROPIC_API_KEY: 'sk-ant-x', ANTHROPIC_BASE_URL: '' };
+  const config = readWorkerConfig(environmentInside('worker', variables));
+  expect(config.provider.baseURL).toBe('http://simulator:8290');
+  expect(config.simulated).toBe(true);
+  expect(readApiConfig(environmentInside('api', variables)).model).toBe('simulator');
+});
+
 describe('services', () => {
   test('any number of workers may run', () => {
     const { container_name, ports } = services.worker!;
