@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type pg from 'pg';
 import { isError } from '../libs/agent-core/src/index.ts';
@@ -12,7 +12,12 @@ import { createProgressBar, type BatchCounts, type ProgressBar } from './demo/pr
 import { checkMemories } from './samples/check.ts';
 import { buildPrompt } from './samples/prompt.ts';
 import { readExpected, readSamples, sampleFiles, type MemoryLabel, type Sample } from './samples/sample.ts';
-import { emptyDataDirectory } from './stack/data-directory.ts';
+import {
+  dataDirectory,
+  emptyDataDirectory,
+  makeInDataDirectory,
+  refuseOthersDirectory,
+} from './stack/data-directory.ts';
 import { refuseOthers } from './stack/guest.ts';
 import { wantedPort } from './stack/port.ts';
 import { apiSettings, providerWithKey, workerSettings } from './stack/settings.ts';
@@ -35,7 +40,7 @@ const key = given('ANTHROPIC_API_KEY');
 const real = key !== undefined;
 const databaseUrl = given('DATABASE_URL');
 const queueUrl = given('QUEUE_URL');
-const dataDir = given('DATA_DIR') ?? '.data';
+const dataDir = dataDirectory();
 const out = join(dataDir, 'demo');
 const colour = process.stdout.isTTY && process.env.NO_COLOR === undefined;
 const say = (text = ''): void => void process.stdout.write(`${text}\n`);
@@ -60,11 +65,14 @@ const DEMO_WORKER_ENV = {
 const startedAt = performance.now();
 // Before anything is removed or started.
 const port = usable(wantedPort);
-if (flags.fresh)
-  usable(() => {
+usable(() => {
+  makeInDataDirectory(dataDir);
+  if (flags.fresh) {
+    refuseOthersDirectory(dataDir);
     emptyDataDirectory(dataDir);
-  });
-mkdirSync(out, { recursive: true });
+  }
+  makeInDataDirectory(out);
+});
 const all = readSamples();
 const wanted = flags.agents === undefined ? (real ? REAL_AGENTS_DEFAULT : all.length) : Number(flags.agents);
 const samples = all.slice(0, wanted);

@@ -1,9 +1,16 @@
 import { join } from 'node:path';
 import { createWishToEnd } from '../libs/services/src/index.ts';
 import { endWith, given, readCommandLine, wholeNumber } from './command-line.ts';
+import { dataDirectory, makeInDataDirectory } from './stack/data-directory.ts';
 import { keepRunning } from './stack/keep-running.ts';
 import { PORT_DEFAULT, wantedPort } from './stack/port.ts';
-import { apiSettings, checkListeners, providerWithKey, workerSettings } from './stack/settings.ts';
+import {
+  absolutePaths,
+  apiSettings,
+  checkListeners,
+  providerWithKey,
+  workerSettings,
+} from './stack/settings.ts';
 import { heedSignals } from './stack/signals.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
@@ -19,7 +26,7 @@ readCommandLine({
 });
 const key = given('ANTHROPIC_API_KEY');
 const isSimulated = key === undefined;
-const dataDir = given('DATA_DIR') ?? '.data';
+const dataDir = dataDirectory();
 
 // Before anything is started: from then on there is something to stop.
 const wish = createWishToEnd();
@@ -76,12 +83,13 @@ async function start(): Promise<Stack> {
   const queueUrl = given('QUEUE_URL');
   checkListeners(count, queueUrl);
   const wanted = wantedPort();
+  makeInDataDirectory(dataDir);
   console.error(`Starting the database, the API and ${count === 1 ? 'a worker' : `${count} workers`} …`);
   return startStack({
     dataDir,
     workers: count,
     ...wanted,
-    toolsDir: given('TOOLS_DIR') ?? join(import.meta.dirname, '../samples/tools'),
+    toolsDir: absolutePaths(given('TOOLS_DIR')) ?? join(import.meta.dirname, '../samples/tools'),
     onToolLeftOut: (line) => {
       console.error(line);
     },

@@ -1,9 +1,42 @@
-import { existsSync, readdirSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { accessSync, constants, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { holdDirectory } from '../../libs/services/src/index.ts';
+import { given } from '../command-line.ts';
 
 /** What the stack and the demo write there. Node and the lock of an install under way are not theirs. */
 const WRITTEN = /^(pg|logs|simulator|worker-\d+|api-key|demo)$/;
+
+/** What marks a directory in which something was started: the database, and the key. */
+const SIGNS = ['pg/cluster/PG_VERSION', 'api-key'];
+
+/** The absolute path of DATA_DIR: programs of the stack work in another directory than who starts it. */
+export function dataDirectory(): string {
+  return resolve(given('DATA_DIR') ?? '.data');
+}
+
+/** Makes a directory, unless it is there already; throws an error that names DATA_DIR where it cannot be written to. */
+export function makeInDataDirectory(directory: string): void {
+  try {
+    mkdirSync(directory, { recursive: true });
+    accessSync(directory, constants.W_OK);
+  } catch (error) {
+    throw new Error(
+      `DATA_DIR cannot be used: ${(error as Error).message}. Set it to a directory that this user may write to.`,
+      { cause: error },
+    );
+  }
+}
+
+/** Throws where {@link emptyDataDirectory} would remove what only by its name could come from an earlier start. */
+export function refuseOthersDirectory(dataDir: string): void {
+  if (!existsSync(dataDir) || SIGNS.some((sign) => existsSync(join(dataDir, sign)))) return;
+  const names = readdirSync(dataDir).filter((name) => WRITTEN.test(name));
+  if (names.length === 0) return;
+  throw new Error(
+    `DATA_DIR is ${dataDir}, where nothing seems to have been started: it has neither ${SIGNS.join(' nor ')}. ` +
+      `Remove ${names.sort().join(', ')} yourself, if they may go, or set DATA_DIR to another directory.`,
+  );
+}
 
 /**
  * Removes what earlier starts have left in `dataDir`, and nothing else that lies there.

@@ -29,7 +29,7 @@ export interface StackProcess {
   /** False once it has ended. */
   alive(): boolean;
   readonly ended: Promise<number | null>;
-  /** How it ended: a signal's name, or `code 1`. */
+  /** How it ended: a signal's name, `code 1`, or why it was never there. */
   endedBy(): string;
   /** Resolves when it has ended, with what to tell whoever waited for it: its own words, and where its log is. */
   readonly failure: Promise<Error>;
@@ -74,8 +74,9 @@ export function startProcess(
     log.write(`${line}\n`);
     for (const listener of listeners) listener(line);
   });
-  const ended = endOf(child);
-  const endedBy = (): string => child.signalCode ?? `code ${child.exitCode}`;
+  let notSpawned: string | undefined;
+  const ended = endOf(child, ({ message }) => (notSpawned = message));
+  const endedBy = (): string => notSpawned ?? child.signalCode ?? `code ${child.exitCode}`;
   // Its output may outlast the process by a moment.
   const closed = once(child, 'close').catch(() => undefined);
   void closed.then(() => log.end());
@@ -156,11 +157,12 @@ function ownLine(complaint: string): string {
   return lines.find((line) => /^\w*Error\b.*?: /.test(line)) ?? lines.find((line) => line !== '') ?? '';
 }
 
-async function endOf(child: ChildProcess): Promise<number | null> {
+async function endOf(child: ChildProcess, onError: (error: Error) => void): Promise<number | null> {
   try {
     const [code] = (await once(child, 'exit')) as [number | null];
     return code;
-  } catch {
+  } catch (error) {
+    onError(error as Error);
     return null;
   }
 }

@@ -1,3 +1,4 @@
+import { delimiter, resolve } from 'node:path';
 import { VARIABLES as API_VARIABLES } from '../../apps/api/src/config.ts';
 import { VARIABLES as WORKER_VARIABLES } from '../../apps/worker/src/config.ts';
 import { parseQueueUrl } from '../../libs/queue/src/index.ts';
@@ -128,11 +129,21 @@ function matching(env: Environment, names: RegExp): Record<string, string> {
   );
 }
 
+/** Paths of a variable that names several, absolute: programs of the stack work in another directory than who starts it. */
+export function absolutePaths(paths: string | undefined): string | undefined {
+  return paths
+    ?.split(delimiter)
+    .filter((path) => path !== '')
+    .map((path) => resolve(path))
+    .join(delimiter);
+}
+
 function settingsOf(env: Environment, names: readonly string[]): Record<string, string> {
   return Object.fromEntries(
     names.flatMap((name) => {
       const value = env[name] ?? '';
-      return value === '' || SET_BY_THE_STACK.has(name) ? [] : [[name, value]];
+      if (value === '' || SET_BY_THE_STACK.has(name)) return [];
+      return [[name, name === 'PRICES_FILE' ? resolve(value) : value]];
     }),
   );
 }

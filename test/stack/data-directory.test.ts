@@ -3,7 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { DirectoryInUseError, holdDirectory } from '../../libs/services/src/index.ts';
-import { emptyDataDirectory } from '../../scripts/stack/data-directory.ts';
+import {
+  emptyDataDirectory,
+  makeInDataDirectory,
+  refuseOthersDirectory,
+} from '../../scripts/stack/data-directory.ts';
 
 let dir: string;
 
@@ -38,3 +42,29 @@ test('the data of a running service is left alone, all of it, and its process is
 test('a directory that is not there yet is empty already', () => {
   expect(() => emptyDataDirectory(join(dir, 'none'))).not.toThrow();
 });
+
+test('a directory without a sign of a start is not ours to empty, whatever names it holds', () => {
+  refuseOthersDirectory(dir);
+  rmSync(join(dir, 'api-key'));
+  expect(() => refuseOthersDirectory(dir)).toThrow(
+    /where nothing seems to have been started: .* Remove demo, logs, pg, simulator, worker-1, worker-12 yourself/,
+  );
+  mkdirSync(join(dir, 'pg/cluster'));
+  writeFileSync(join(dir, 'pg/cluster/PG_VERSION'), '18');
+  refuseOthersDirectory(dir);
+});
+
+test('nothing stands in the way where there is nothing to remove', () => {
+  for (const name of OWN) rmSync(join(dir, name), { recursive: true });
+  expect(() => refuseOthersDirectory(dir)).not.toThrow();
+  expect(() => refuseOthersDirectory(join(dir, 'none'))).not.toThrow();
+});
+
+test.each(['notes.txt', 'notes.txt/below'])(
+  'a directory that cannot be one (%s) is refused by the name of its variable',
+  (name) => {
+    expect(() => makeInDataDirectory(join(dir, name))).toThrow(
+      /^DATA_DIR cannot be used: .*notes\.txt.*\. Set it to a directory that this user may write to\.$/,
+    );
+  },
+);

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { startProcess } from '../../scripts/stack/processes.ts';
 import { lives } from './house.ts';
 
@@ -91,4 +91,16 @@ test('a process that is frozen ends with its parent all the same', async () => {
   const { status, stdout } = spawnSync(process.execPath, [parent], { encoding: 'utf8' });
   expect(status).toBe(1);
   await expect.poll(() => lives(Number(stdout))).toBe(false);
+});
+
+test('a process that cannot be spawned says why', async () => {
+  const node = process.execPath;
+  onTestFinished(() => void (process.execPath = node));
+  process.execPath = join(dir, 'node');
+  const none = startProcess('worker-1', 'apps/worker/src/main.ts', {}, join(dir, 'worker-1.log'));
+  await expect(none.firstLine(() => undefined)).rejects.toThrow(
+    /^worker-1 ended \(spawn .*node ENOENT\) before it was ready\nIts log: .*worker-1\.log$/,
+  );
+  expect(none.endedBy()).toMatch(/ENOENT/);
+  expect(none.alive()).toBe(false);
 });

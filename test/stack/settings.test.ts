@@ -1,3 +1,4 @@
+import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { readConfig as readApiConfig } from '../../apps/api/src/config.ts';
 import { readConfig as readWorkerConfig } from '../../apps/worker/src/config.ts';
@@ -35,8 +36,10 @@ test('what an operator sets for the API reaches that of npm start, prices as the
     NIGHTSHIFT_API_KEY: 'a_key_that_the_stack_hands_on',
     ANTHROPIC_API_KEY: 'a key that only workers get',
   };
-  expect(apiSettings(env)).toEqual({ HOST: '0.0.0.0', LOG_LEVEL: 'warn', PRICES_FILE: 'prices.json' });
-  expect(workerSettings(env)).toMatchObject({ LOG_LEVEL: 'warn', PRICES_FILE: 'prices.json' });
+  // Absolute: who starts a stack elsewhere than in its folder means a file there.
+  const PRICES_FILE = resolve('prices.json');
+  expect(apiSettings(env)).toEqual({ HOST: '0.0.0.0', LOG_LEVEL: 'warn', PRICES_FILE });
+  expect(workerSettings(env)).toMatchObject({ LOG_LEVEL: 'warn', PRICES_FILE });
 });
 
 test('a gateway in front of the provider is used with a key', () => {

@@ -40,10 +40,11 @@ interface Service {
 function start(
   env: Readonly<Record<string, string>> = {},
   command = [process.execPath, 'scripts/start.ts'],
+  cwd = root,
 ): Service {
   const { PATH = '', HOME = '', NODE_COMPILE_CACHE = '' } = process.env;
   const child = spawn(command[0]!, command.slice(1), {
-    cwd: root,
+    cwd,
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { PATH, HOME, NODE_COMPILE_CACHE, DATA_DIR: dir, PORT: '0', ...env },
   });
@@ -246,6 +247,44 @@ test.each([
   const service = start(env);
   expect(await service.ended).toBe(1);
   expect(service.shown()).toMatch(message);
+});
+
+test.each(['start', 'demo'])(
+  '%s refuses a DATA_DIR that is no directory by its name, in one line',
+  async (script) => {
+    const file = join(dir, 'file');
+    await writeFile(file, '');
+    const service = start({ DATA_DIR: file }, [process.execPath, `scripts/${script}.ts`]);
+    expect(await service.ended).toBe(1);
+    expect(service.shown()).toMatch(/^DATA_DIR cannot be used: .*file.*\n$/);
+  },
+);
+
+test('a fresh demo leaves a directory alone in which nothing was started', async () => {
+  await mkdir(join(dir, 'logs'));
+  const demo = start({}, [process.execPath, 'scripts/demo.ts', '--fresh']);
+  expect(await demo.ended).toBe(1);
+  expect(demo.shown()).toMatch(
+    /^DATA_DIR is .*, where nothing seems to have been started: .* Remove logs yourself/,
+  );
+  expect(readdirSync(dir)).toEqual(['logs']);
+});
+
+test('paths that are relative are so to where the service is started', async () => {
+  await mkdir(join(dir, 'tools'));
+  const service = start(
+    { DATA_DIR: 'data', TOOLS_DIR: 'tools' },
+    [process.execPath, join(root, 'scripts/start.ts')],
+    dir,
+  );
+  await untilUp(service);
+  expect(service.shown()).not.toMatch(/^Tools: /m);
+  expect(service.shown()).toContain(`logs      ${join(dir, 'data/logs')}\n`);
+  expect(readdirSync(join(dir, 'data')).sort()).toEqual(['api-key', 'logs', 'pg', 'simulator']);
+  const environment = readFileSync(`/proc/${pidOf(service, 'worker/src/main.ts')}/environ`, 'utf8').split(
+    '\0',
+  );
+  expect(environment).toContain(`DATA_DIR=${join(dir, 'data/worker-1')}`);
 });
 
 test('a kept key that is too short is refused by the name of its file', async () => {
