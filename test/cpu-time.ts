@@ -1,5 +1,5 @@
-/** Milliseconds of this thread's CPU, of which other processes take nothing. */
-function threadCpuMs(): number {
+/** Milliseconds that this thread has had of the CPU: other processes take nothing of them. */
+export function threadCpuMs(): number {
   const { user, system } = process.threadCpuUsage();
   return (user + system) / 1000;
 }

@@ -3,7 +3,7 @@ import { Agent, get, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { json } from 'node:stream/consumers';
 import Anthropic from '@anthropic-ai/sdk';
-import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { all, plainHeaders, request, requests, running } from './support/running.ts';
 import type { Running } from './support/running.ts';
 
@@ -75,7 +75,7 @@ describe('a create whose answer is lost', () => {
       started.client.messages.batches.create({ requests: requests(1) }, { signal: giveUp.signal }),
     );
     const { control } = started.simulator;
-    await vi.waitFor(() => expect(control.journal().entries[0]).toMatchObject({ outcome: 'hung' }));
+    await expect.poll(() => control.journal().entries[0]).toMatchObject({ outcome: 'hung' });
     expect(control.batches()).toHaveLength(1);
     giveUp.abort();
     expect(await created).toBeInstanceOf(Anthropic.APIUserAbortError);
@@ -105,7 +105,7 @@ describe('answers that come late or are held', () => {
       action: { type: 'hold', at: 'committed' },
     });
     const creating = create(started);
-    await vi.waitUntil(() => started.simulator.control.batches().length === 1);
+    await expect.poll(() => started.simulator.control.batches()).toHaveLength(1);
     expect(started.simulator.control.journal().entries[0]?.outcome).toBe('pending');
     started.simulator.control.removeRule('gate');
     expect((await creating).id).toBe(started.simulator.control.batches()[0]?.id);
@@ -147,7 +147,7 @@ describe('answers that come late or are held', () => {
     });
     const second = await listOver();
     expect(second.socket).toBe(first.socket);
-    await vi.waitUntil(() => second.socket.destroyed);
+    await expect.poll(() => second.socket.destroyed).toBe(true);
     const third = await listOver();
     expect(third.socket).not.toBe(second.socket);
     expect([first, second, third].map(({ status }) => status)).toEqual([200, 200, 200]);
