@@ -72,7 +72,7 @@ test.for([
   ['times out where it may not', true],
 ] as const)('a call whose thread computes past its deadline %s', async ([, once]) => {
   vi.useRealTimers();
-  const progress = createProgress(16, 16);
+  const progress = createProgress(8, 8);
   const outcomes: OutcomeFrame[] = [];
   const givenBack: number[] = [];
   const take = ({ outcomes_json, given_back }: ThreadReport): void => {
@@ -80,7 +80,7 @@ test.for([
     givenBack.push(...given_back);
   };
   const tool = { name: 'computes', once, timeout_ms: 300, result_char_limit: 1_000 };
-  const calls = Array.from({ length: 16 }, (_, id) => ({ id, arguments: { rounds: 8, ms: 5 } }));
+  const calls = Array.from({ length: 8 }, (_, id) => ({ id, arguments: { rounds: 16, ms: 5 } }));
   const run = startTaskRun(
     {
       task: 1,
@@ -94,8 +94,8 @@ test.for([
   );
   take(await run.finish());
   const timedOut = outcomes.filter(({ status }) => status === 'timed_out').map(({ id }) => id);
-  expect(outcomes.length + givenBack.length).toBe(16);
-  expect(once ? timedOut : givenBack, 'sixteen calls of 40 ms take twice the time').not.toEqual([]);
+  expect(outcomes.length + givenBack.length).toBe(8);
+  expect(once ? timedOut : givenBack, 'eight calls of 80 ms take twice the time').not.toEqual([]);
   expect(once ? givenBack : timedOut).toEqual([]);
   for (const call of givenBack) expect(readCall(progress, call)).toBe('entered');
   for (const slot of calls.keys()) expect(readSlot(progress, slot)).toBeUndefined();

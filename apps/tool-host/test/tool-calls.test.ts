@@ -222,6 +222,8 @@ describe('giving up', () => {
     const host = await startTestHost();
     const ledger = `${await testDirectory()}/ledger`;
     const patience = new AbortController();
+    // So that the threads are there, and the quick call has ended when the slow ones are given up.
+    await host.runCalls([callOf('echo')]);
     const running = host.runCalls(
       [
         callOf('echo', { text: 'done before' }),
