@@ -38,7 +38,7 @@ export function describeCrash(error: unknown, settings: HostSettings): string {
 }
 
 /** How a thread ended, without the words of an error: they may be anybody's data. */
-export function endForLog(detail: string): string {
+export function withoutWords(detail: string): string {
   return detail.startsWith('uncaught ') ? 'uncaught error' : detail;
 }
 

@@ -1,5 +1,5 @@
 import { ERROR_CHARS_MAX, type ToolManifest } from './contract.ts';
-import { describeCrash, describeEnd, endForLog, explain, outOfMemory } from './explain.ts';
+import { describeCrash, describeEnd, withoutWords, explain, outOfMemory } from './explain.ts';
 import {
   createProgress,
   isStranger,
@@ -142,7 +142,8 @@ export function startTask(parts: TaskParts): RunningTask {
     }
     await threads.whenExited(readThread(progress));
     const { end, detail } = stopping ?? { end: 'crash', detail: describeCrash(crash, settings) };
-    if (end === 'crash' || end === 'stuck') parts.log(`a thread ended: ${endForLog(detail)} (${suspects()})`);
+    if (end === 'crash' || end === 'stuck')
+      parts.log(`a thread ended: ${withoutWords(detail)} (${suspects()})`);
     settle(end, detail);
   }
 
@@ -191,7 +192,9 @@ export function startTask(parts: TaskParts): RunningTask {
       });
       if (settlement.kind === 'ended') {
         const runMs = entered ? elapsedOf(index) : 0;
-        const error = cutText(explain(settlement.why, tool, timeoutOf(index), detail), ERROR_CHARS_MAX);
+        // Words are told to the call that is known to have thrown them: for every other they are somebody else's.
+        const told = settlement.why === 'culprit' && culprit === index ? detail : withoutWords(detail);
+        const error = cutText(explain(settlement.why, tool, timeoutOf(index), told), ERROR_CHARS_MAX);
         endedCalls.push(call);
         outcomes.push({
           id: call.id,

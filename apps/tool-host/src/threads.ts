@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
 import { Piscina } from 'piscina';
 import { keptEnvironment } from './config.ts';
-import { describeCrash, endForLog } from './explain.ts';
+import { describeCrash, withoutWords } from './explain.ts';
 import type { HostSettings } from './protocol.ts';
 import type { ModuleInspection, ThreadReport, ThreadTask } from './task.ts';
 import type { ThreadSources } from './thread-sources.ts';
@@ -75,7 +75,7 @@ export function startThreads(
     recordTiming: false,
   });
   pool.on('error', (error: Error) =>
-    onFault(`a thread failed outside of any task: ${endForLog(describeCrash(error, settings))}`),
+    onFault(`a thread failed outside of any task: ${withoutWords(describeCrash(error, settings))}`),
   );
   pool.on('message', (message: unknown) => {
     if (isReport(message)) onReport(message);

@@ -175,6 +175,26 @@ describe('a call that ends its thread', () => {
     for (let round = 0; round < 2; round += 1) expect(statuses(await alone())).toEqual(['succeeded']);
   });
 
+  test('what one call throws is told to no other', async () => {
+    const host = await startTestHost({ threads: 1 });
+    const [culprit, ...neighbours] = await host.runCalls([
+      callOf('pay_and_throw', { card: '4111' }),
+      callOf('pay_and_throw'),
+      callOf('pay_and_throw'),
+    ]);
+    expect(culprit?.error).toBe('pay_and_throw ended its thread: uncaught Error: declined: card 4111');
+    const error = 'pay_and_throw was interrupted because its thread ended (uncaught error)';
+    const crashed = { status: 'crashed', result: error, error };
+    expect(neighbours).toMatchObject([crashed, crashed]);
+  });
+
+  test('what is thrown in no call is told to none, even where only one was under way', async () => {
+    const host = await startTestHost({ threads: 1 });
+    await host.runCalls([callOf('sends_together', { text: 'secret of A' })]);
+    const error = 'sends_together ended its thread: uncaught error';
+    expect(await host.runCalls([callOf('sends_together')])).toMatchObject([{ result: error, error }]);
+  });
+
   test('the log names the tool that ended a thread, and does not repeat its words', async () => {
     const host = await startTestHost();
     await host.runCalls([callOf('throws_outside')]);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { createFifo } from '../src/fifo.ts';
 import { createFrameReader, encodeFrame, encodeFrameOf, FRAME_BYTES_MAX } from '../src/frames.ts';
-import { describeCrash, endForLog } from '../src/explain.ts';
+import { describeCrash, withoutWords } from '../src/explain.ts';
 import { fastTaskCallsMax, laneOf, learn, newProfile, slowTaskCalls } from '../src/lanes.ts';
 import { settleUnfinished, type UnfinishedCall } from '../src/settle.ts';
 
@@ -52,7 +52,7 @@ const SETTINGS = {
 
 test('whatever a tool throws in an idle thread can be told of', () => {
   for (const thrown of [null, undefined, 0, 'words']) {
-    expect(endForLog(describeCrash(thrown, SETTINGS))).toBe('uncaught error');
+    expect(withoutWords(describeCrash(thrown, SETTINGS))).toBe('uncaught error');
   }
 });
 
