@@ -18,6 +18,8 @@ export function describeEnd(end: ThreadEnd, settings: HostSettings): string {
       return 'the caller gave up';
     case 'load_timeout':
       return `importing a module took longer than ${settings.load_timeout_ms} ms`;
+    case 'not_imported':
+      return 'a module could not be imported';
     case 'no_start':
       return `no thread began the task in time`;
     case 'stuck':
@@ -49,6 +51,11 @@ export function explainGivenUp(enteredBefore: boolean): string {
     : 'AbortError: the caller gave up before the call started';
 }
 
+/** The error text of a call whose tool no thread can run; `reason` says what importing its module came to. */
+export function explainNotImported(toolName: string, reason: string): string {
+  return `the module of ${toolName} could not be imported by a new thread (${reason})`;
+}
+
 /** The error text of a call that ended with its thread. */
 export function explain(why: EndedWhy, tool: ToolManifest, timeoutMs: number, detail: string): string {
   switch (why) {
@@ -57,7 +64,7 @@ export function explain(why: EndedWhy, tool: ToolManifest, timeoutMs: number, de
     case 'cancelled':
       return 'AbortError: the caller gave up';
     case 'module':
-      return `the module of ${tool.name} could not be imported by a new thread (${detail})`;
+      return explainNotImported(tool.name, detail);
     case 'thread':
       return `no thread could run ${tool.name} (${detail})`;
     case 'culprit':

@@ -73,6 +73,8 @@ interface TaskParts {
   readonly settings: HostSettings;
   readonly mayStart: Promise<void> | undefined;
   readonly onMeasured: (call: QueuedCall, durationMs: number, busyMs: number) => void;
+  /** A thread could not import the module of this tool. */
+  readonly onNotImported: (toolName: string, reason: string) => void;
   /** A thread ended under this call, which may run only once. */
   readonly onLost: (call: QueuedCall) => void;
   readonly onOutcomes: (ended: readonly QueuedCall[], outcomesJson: string) => void;
@@ -105,6 +107,8 @@ export function startTask(parts: TaskParts): RunningTask {
   let loading: Seen = { call: undefined, sinceMs: postedMs };
   const seenInSlot = Array.from({ length: slots }, (): Seen => ({ call: undefined, sinceMs: postedMs }));
   const overdue = new Set<number>();
+  /** Why modules could not be imported, by the index of their tool. */
+  const notImported = new Map<number, string>();
   let lastBusyMs: number | undefined;
   let memoryAskedMs = postedMs;
   let memoryAsked = false;
@@ -176,6 +180,7 @@ export function startTask(parts: TaskParts): RunningTask {
     for (const [index, call] of calls.entries()) {
       if (hasOutcome[index] === 1) continue;
       const tool = toolOf(index);
+      const importFailure = notImported.get(toolIndex.get(tool.name) as number);
       const state = readCall(progress, index);
       const entered = state !== 'waiting';
       const isCulprit = culprit === index || (calls.length === 1 && !stranger);
@@ -185,6 +190,7 @@ export function startTask(parts: TaskParts): RunningTask {
         overdue: overdue.has(index),
         cancelled: call.cancelled,
         loading: loadingTool !== undefined && toolIndex.get(tool.name) === loadingTool,
+        not_imported: importFailure !== undefined,
         culprit: isCulprit,
         stranger,
         interruptions: call.interruptions,
@@ -193,8 +199,10 @@ export function startTask(parts: TaskParts): RunningTask {
       if (settlement.kind === 'ended') {
         const runMs = entered ? elapsedOf(index) : 0;
         // Words are told to the call that is known to have thrown them: for every other they are somebody else's.
-        const told = settlement.why === 'culprit' && culprit === index ? detail : withoutWords(detail);
-        const error = cutText(explain(settlement.why, tool, timeoutOf(index), told), ERROR_CHARS_MAX);
+        const isOwn = settlement.why === 'culprit' && culprit === index;
+        const told = isOwn ? detail : withoutWords(detail);
+        const cause = settlement.why === 'module' ? (importFailure ?? told) : told;
+        const error = cutText(explain(settlement.why, tool, timeoutOf(index), cause), ERROR_CHARS_MAX);
         endedCalls.push(call);
         outcomes.push({
           id: call.id,
@@ -297,12 +305,17 @@ export function startTask(parts: TaskParts): RunningTask {
         hasOutcome[index] = 1;
         missing -= 1;
         endedCalls.push(call);
-        parts.onMeasured(call, report.durations_ms[position] ?? 0, report.busy_ms[position] ?? 0);
+        const durationMs = report.durations_ms[position] ?? null;
+        if (durationMs !== null) parts.onMeasured(call, durationMs, report.busy_ms[position] ?? 0);
       }
       if (endedCalls.length > 0) parts.onOutcomes(endedCalls, report.outcomes_json);
       givenBack += report.given_back.length;
       missing -= report.given_back.length;
-      if (report.stop_thread) task.stop('deadline');
+      for (const { tool, reason } of report.not_imported) {
+        notImported.set(tool, reason);
+        parts.onNotImported((tools[tool] as ToolManifest).name, reason);
+      }
+      if (report.stop_thread) task.stop(notImported.size > 0 ? 'not_imported' : 'deadline');
       endIfComplete();
     },
   };

@@ -1,7 +1,15 @@
 import { BroadcastChannel } from 'node:worker_threads';
-import type { ToolCallStatus, ToolCatalog, ToolManifest } from './contract.ts';
-import { explainGivenUp } from './explain.ts';
+import { ERROR_CHARS_MAX, type ToolCallStatus, type ToolCatalog, type ToolManifest } from './contract.ts';
+import { explainGivenUp, explainNotImported } from './explain.ts';
 import { createFifo, type Fifo } from './fifo.ts';
+import {
+  afterFailure,
+  afterSuccess,
+  isHopeless,
+  isOnTrial,
+  mayBegin,
+  type ImportTrouble,
+} from './import-trouble.ts';
 import {
   FAST_TASK_MS,
   fastTaskCallsMax,
@@ -16,6 +24,7 @@ import type { CallEnvelope, HostSettings, OutcomeFrame } from './protocol.ts';
 import { startTask, type CallEnd, type QueuedCall, type RunningTask } from './running-task.ts';
 import type { ThreadEnd } from './settle.ts';
 import { CANCEL_CHANNEL, type ThreadReport } from './task.ts';
+import { cutText } from './text.ts';
 import type { Threads } from './threads.ts';
 
 /** How often running tasks are looked at: the accuracy of a deadline that the thread itself cannot keep. */
@@ -56,6 +65,8 @@ interface ToolQueue {
   tool: ToolManifest | undefined;
   /** When its first task was begun. */
   firstTaskMs: number | undefined;
+  /** Undefined while every thread could import its module. */
+  trouble: ImportTrouble | undefined;
 }
 
 /** Starts with no tools; {@link Scheduler.use} brings them. */
@@ -75,7 +86,14 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
   function queueOf(name: string): ToolQueue {
     let queue = queues.get(name);
     if (queue === undefined) {
-      queue = { name, profile: newProfile(), waiting: createFifo(), tool: undefined, firstTaskMs: undefined };
+      queue = {
+        name,
+        profile: newProfile(),
+        waiting: createFifo(),
+        tool: undefined,
+        firstTaskMs: undefined,
+        trouble: undefined,
+      };
       queues.set(name, queue);
     }
     return queue;
@@ -93,6 +111,25 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
     }
     queue.waiting.push(call);
     ready.add(queue);
+  }
+
+  function endNotImported({ name, trouble }: ToolQueue, call: QueuedCall): void {
+    const error = explainNotImported(name, trouble?.reason ?? '');
+    endWaiting(call, 'failed', cutText(error, ERROR_CHARS_MAX));
+  }
+
+  function onNotImported(queue: ToolQueue, reason: string, begunMs: number): void {
+    ports.log(
+      `a thread could not import the module of ${queue.name} and is ended: ${reason.replaceAll(/\s*[\r\n]+\s*/g, ' ')}`,
+    );
+    queue.trouble = afterFailure(queue.trouble, reason, begunMs, performance.now());
+    // A timer may be early by a part of a millisecond.
+    setTimeout(fill, queue.trouble.restMs + 1);
+    if (!isHopeless(queue.trouble)) return;
+    ready.delete(queue);
+    for (const call of queue.waiting.takeWhere(() => true)) endNotImported(queue, call);
+    for (const call of alone.takeWhere(({ toolName }) => toolName === queue.name))
+      endNotImported(queue, call);
   }
 
   function endWaiting(call: QueuedCall, status: ToolCallStatus, error: string): void {
@@ -122,7 +159,7 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
     while (tasks.size < threads.threadsMax) {
       const freeSlow = threads.lanes.slow - runningIn('slow');
       const freeFast = threads.lanes.fast - runningIn('fast');
-      const suspect = freeSlow > 0 ? alone.shift() : undefined;
+      const suspect = freeSlow > 0 ? takeSuspect() : undefined;
       if (suspect !== undefined) {
         begin([suspect], 'slow', threads);
         continue;
@@ -138,9 +175,20 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
     }
   }
 
+  /** The first of the calls that are to be alone whose module is not on trial. */
+  function takeSuspect(): QueuedCall | undefined {
+    const nowMs = performance.now();
+    for (let count = alone.size; count > 0; count -= 1) {
+      const call = alone.shift() as QueuedCall;
+      if (mayBegin(queueOf(call.toolName).trouble, nowMs)) return call;
+      alone.push(call);
+    }
+    return undefined;
+  }
+
   /** Fast calls of any tools together, but calls that may run only once share a thread with none but their like. */
   function takeFast(freeThreads: number): QueuedCall[] {
-    const fastQueues = [...ready].filter((queue) => laneOf(queue.profile) === 'fast');
+    const fastQueues = [...ready].filter(isFast);
     const waiting = fastQueues.reduce((sum, queue) => sum + queue.waiting.size, 0);
     const callsMax = fastTaskCallsMax(waiting, freeThreads);
     const batch: QueuedCall[] = [];
@@ -169,8 +217,7 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
   function takeSlow(): QueuedCall[] {
     const nowMs = performance.now();
     for (const queue of ready) {
-      if (laneOf(queue.profile) === 'fast') continue;
-      if (isProbed(queue, nowMs)) continue;
+      if (isFast(queue) || isProbed(queue, nowMs) || !mayBegin(queue.trouble, nowMs)) continue;
       queue.firstTaskMs ??= nowMs;
       const batch: QueuedCall[] = [];
       let chars = 0;
@@ -203,10 +250,12 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
   function begin(calls: readonly QueuedCall[], lane: 'fast' | 'slow', pool: Threads): void {
     const number = nextTask;
     nextTask += 1;
+    const begunMs = performance.now();
     const tools = new Map<string, ToolManifest>();
     for (const { toolName } of calls) {
-      const { tool } = queueOf(toolName);
-      if (tool !== undefined) tools.set(tool.name, tool);
+      const queue = queueOf(toolName);
+      if (queue.tool !== undefined) tools.set(toolName, queue.tool);
+      if (isOnTrial(queue.trouble)) queue.trouble = { ...queue.trouble, trial: number };
     }
     const once = [...tools.values()].some((tool) => tool.side_effects === 'once');
     const announced = ports.sendStarting(calls.map((call) => call.id));
@@ -219,7 +268,12 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
       settings,
       // Only where a second run would do harm is it worth waiting until the announcement is out of this process.
       mayStart: once ? announced : undefined,
-      onMeasured: (call, durationMs, busyMs) => learn(queueOf(call.toolName).profile, durationMs, busyMs),
+      onMeasured: (call, durationMs, busyMs) => {
+        const queue = queueOf(call.toolName);
+        learn(queue.profile, durationMs, busyMs);
+        if (queue.trouble !== undefined) queue.trouble = afterSuccess(queue.trouble, begunMs);
+      },
+      onNotImported: (toolName, reason) => onNotImported(queueOf(toolName), reason, begunMs),
       onLost: (call) => isolate(queueOf(call.toolName).profile),
       onOutcomes: (ended, outcomesJson) => {
         for (const call of ended) open.delete(call.id);
@@ -234,8 +288,13 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
 
   function endTask(number: number, pool: Threads, unfinished: readonly CallEnd[]): void {
     tasks.delete(number);
+    for (const queue of queues.values()) {
+      if (queue.trouble?.trial === number) queue.trouble = { ...queue.trouble, trial: undefined };
+    }
     for (const { call, again } of unfinished) {
-      if (again === 'alone') alone.push(call);
+      const queue = queueOf(call.toolName);
+      if (isHopeless(queue.trouble)) endNotImported(queue, call);
+      else if (again === 'alone') alone.push(call);
       else putBack(call);
     }
     if (pool.stuckThreads() >= pool.threadsMax) ports.giveUp('all threads are stuck in native code');
@@ -305,4 +364,9 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
       tasks.get(report.task)?.onReport(report);
     },
   };
+}
+
+/** Whether calls of the tool travel with those of others. */
+function isFast({ profile, trouble }: ToolQueue): boolean {
+  return laneOf(profile) === 'fast' && !isOnTrial(trouble);
 }

@@ -9,6 +9,8 @@ export type ThreadEnd =
   | 'cancelled'
   /** Stopped by us: importing a module took too long. */
   | 'load_timeout'
+  /** Stopped by us: it could not import a module, and never will. */
+  | 'not_imported'
   /** Stopped by us: the thread never began the task. */
   | 'no_start'
   /** Stopped by us: nothing of the task was under way, and the thread did not go on with it. */
@@ -25,6 +27,8 @@ export interface UnfinishedCall {
   readonly cancelled: boolean;
   /** The module of this call's tool was being imported. */
   readonly loading: boolean;
+  /** The module of this call's tool could not be imported. */
+  readonly not_imported: boolean;
   /** This call was running without yielding when the thread ended, was alone on it, or is known to have ended it. */
   readonly culprit: boolean;
   /** What ended the thread was none of its calls, but what an ended one had left behind. */
@@ -55,7 +59,8 @@ export function settleUnfinished(end: ThreadEnd, call: UnfinishedCall): Settleme
   if (call.progress === 'waiting') {
     if (call.loading && end === 'load_timeout') return ended('failed', 'module');
     if (call.loading && end === 'crash') return ended('crashed', 'module');
-    return call.interruptions < INTERRUPTIONS_MAX ? { kind: 'again' } : ended('crashed', 'thread');
+    if (call.interruptions < INTERRUPTIONS_MAX) return { kind: 'again' };
+    return call.not_imported ? ended('failed', 'module') : ended('crashed', 'thread');
   }
 
   if (call.progress === 'done') {

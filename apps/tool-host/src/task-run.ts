@@ -17,7 +17,7 @@ import {
   type Progress,
 } from './progress.ts';
 import type { CallFrame, OutcomeFrame } from './protocol.ts';
-import type { TaskTool, ThreadReport, ThreadTask } from './task.ts';
+import type { ImportFailure, TaskTool, ThreadReport, ThreadTask } from './task.ts';
 import { describeError, resultText } from './text.ts';
 
 /** Outcomes wait at most this long for company, so a thread that gets stuck takes no more than this with it. */
@@ -35,7 +35,10 @@ const ABANDON_GRACE_MS = 100;
 
 /** A task being run in this thread. */
 export interface TaskRun {
-  /** Resolves when every call has its outcome or is given back; never, when functions past their deadline are still running. */
+  /**
+   * Resolves when every call has its outcome or is given back; never, when functions past their deadline are still running
+   * or a module could not be imported.
+   */
   finish(): Promise<ThreadReport>;
   /** Fires the signals of these calls. Those not yet entered are skipped as given up. */
   cancel(ids: ReadonlySet<number>): void;
@@ -100,9 +103,9 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
     });
   }
 
-  function record(index: number, outcome: OutcomeFrame, busyMs: number): void {
+  function record(index: number, outcome: OutcomeFrame, durationMs: number | null, busyMs: number): void {
     outbox.indexes.push(index);
-    outbox.durations_ms.push(outcome.duration_ms);
+    outbox.durations_ms.push(durationMs);
     outbox.busy_ms.push(busyMs);
     const json = JSON.stringify(outcome);
     outbox.outcomes_json = outbox.outcomes_json === '' ? json : `${outbox.outcomes_json},${json}`;
@@ -119,7 +122,7 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
       status === 'succeeded'
         ? { id, status, result, truncated, duration_ms, started: true }
         : { id, status, result, truncated, duration_ms, started: true, error: result };
-    record(call.index, outcome, call.busyMs);
+    record(call.index, outcome, duration_ms, call.busyMs);
     // A call that must not run twice is reported before anything else can go wrong in this thread.
     if (call.tool.once) report();
     markDone(progress, call.index, call.slot);
@@ -247,19 +250,21 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
     wakeLoop?.();
   }
 
-  function skip(index: number, frame: CallFrame, status: ToolCallStatus, error: string): void {
-    const started = frame.entered_before === true;
+  function skipGivenUp(index: number, { id, entered_before }: CallFrame): void {
+    const started = entered_before === true;
+    const error = explainGivenUp(started);
     record(
       index,
-      { id: frame.id, status, result: error, truncated: false, duration_ms: 0, started, error },
+      { id, status: 'crashed', result: error, truncated: false, duration_ms: 0, started, error },
+      null,
       0,
     );
     markDone(progress, index, undefined);
   }
 
-  /** Imports what this thread has not imported yet; a module that fails now fails its calls, not the task. */
-  async function loadTools(): Promise<readonly (((...args: never[]) => unknown) | string)[]> {
-    const runs: (((...args: never[]) => unknown) | string)[] = [];
+  /** Imports what this thread has not imported yet; of a module that fails there is undefined, and the host is told. */
+  async function loadTools(): Promise<readonly (((...args: never[]) => unknown) | undefined)[]> {
+    const runs: (((...args: never[]) => unknown) | undefined)[] = [];
     for (const [index, tool] of task.tools.entries()) {
       const loaded = loadedRun(tool.file);
       if (loaded !== undefined) {
@@ -267,13 +272,14 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
         continue;
       }
       markLoading(progress, index);
-      runs.push(
-        await loadRun(tool.file).catch(
-          (error: unknown) => `its module could not be imported: ${describeError(error)}`,
-        ),
-      );
+      const run = await loadRun(tool.file).catch((error: unknown) => {
+        outbox.not_imported.push({ tool: index, reason: describeError(error) });
+        return undefined;
+      });
+      runs.push(run);
       markLoading(progress, undefined);
     }
+    if (outbox.not_imported.length > 0) surroundings.post(takeReport());
     return runs;
   }
 
@@ -300,11 +306,9 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
       }
       const toolIndex = task.tool_of_call[index] as number;
       const tool = task.tools[toolIndex] as TaskTool;
-      const run = runs[toolIndex] as ((...args: never[]) => unknown) | string;
-      if (isGivenUp(progress, index))
-        skip(index, frame, 'crashed', explainGivenUp(frame.entered_before === true));
-      else if (typeof run === 'string') skip(index, frame, 'failed', run);
-      else enter(index, frame, tool, run);
+      const run = runs[toolIndex];
+      if (isGivenUp(progress, index)) skipGivenUp(index, frame);
+      else if (run !== undefined) enter(index, frame, tool, run);
     }
 
     while (live.size > 0) await sleepUntilChange();
@@ -317,11 +321,12 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
         });
         if ((await Promise.race([noticed, patience])) !== 'noticed') break;
       }
-      if (abandoned > 0) {
-        // The host stops the thread on reading this; returning would lend the thread to the next task first.
-        surroundings.post(takeReport(true));
-        await new Promise<never>(() => {});
-      }
+    }
+    // What a module threw while it was imported it throws again whenever this thread imports it.
+    if (abandoned > 0 || runs.includes(undefined)) {
+      // The host stops the thread on reading this; returning would lend the thread to the next task first.
+      surroundings.post(takeReport(true));
+      await new Promise<never>(() => {});
     }
     return takeReport();
   }
@@ -348,14 +353,15 @@ export function startTaskRun(task: ThreadTask, surroundings: Surroundings): Task
 
 interface Outbox {
   indexes: number[];
-  durations_ms: number[];
+  durations_ms: (number | null)[];
   busy_ms: number[];
   outcomes_json: string;
   given_back: number[];
+  not_imported: ImportFailure[];
 }
 
 function emptyOutbox(): Outbox {
-  return { indexes: [], durations_ms: [], busy_ms: [], outcomes_json: '', given_back: [] };
+  return { indexes: [], durations_ms: [], busy_ms: [], outcomes_json: '', given_back: [], not_imported: [] };
 }
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {

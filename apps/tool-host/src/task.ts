@@ -28,15 +28,27 @@ export interface ThreadReport {
   readonly task: number;
   /** For each outcome, its call's index in the task. */
   readonly indexes: readonly number[];
-  readonly durations_ms: readonly number[];
+  /** Null for one whose function was not entered. */
+  readonly durations_ms: readonly (number | null)[];
   /** For how long each kept the thread busy: before its first `await`, and after that as far as it can be told from its neighbours. */
   readonly busy_ms: readonly number[];
   /** The outcome frames as JSON, separated by commas, so that the host passes them on unread. */
   readonly outcomes_json: string;
   /** Calls past their deadline that have no outcome: what the thread computed may have been their neighbours' work. */
   readonly given_back: readonly number[];
-  /** Set in a last report only: functions past their deadline are still running, and the thread must be stopped to stop them. */
+  /** Modules that this thread could not import, and cannot import any more: their calls are left waiting. */
+  readonly not_imported: readonly ImportFailure[];
+  /**
+   * Set in a last report only: the thread must be stopped, because functions past their deadline are still running or a
+   * module could not be imported.
+   */
   readonly stop_thread: boolean;
+}
+
+export interface ImportFailure {
+  /** The index of its tool in the task. */
+  readonly tool: number;
+  readonly reason: string;
 }
 
 /** What a module says of itself, or why it cannot be used. */

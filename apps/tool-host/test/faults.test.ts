@@ -6,7 +6,16 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { ToolHostUnavailableError, type ToolCallOutcome, type ToolCallRequest } from '../src/index.ts';
-import { callOf, isAlive, linesOf, startTestHost, testDirectory, until } from './support/tool-hosts.ts';
+import {
+  callOf,
+  isAlive,
+  linesOf,
+  startTestHost,
+  testDirectory,
+  TOOLS_DIR,
+  until,
+  type TestToolHost,
+} from './support/tool-hosts.ts';
 
 const statuses = (outcomes: readonly ToolCallOutcome[]): string[] =>
   outcomes.map((outcome) => outcome.status);
@@ -216,6 +225,67 @@ describe('a call that ends its thread', () => {
     await until(() => host.log.some((line) => line.includes('nobody handled it: Error: forgotten')));
     expect(host.ownLog, 'it may be data of the tool').toEqual([]);
   });
+});
+
+describe('a module that a thread cannot import', () => {
+  /** A tool that notes each import of its module, which fails while the file `broken` is there. */
+  async function startWithFragile(): Promise<{
+    readonly host: TestToolHost;
+    readonly imports: string;
+    readonly broken: string;
+  }> {
+    const directory = await testDirectory();
+    const [imports, broken] = [`${directory}/imports`, `${directory}/broken`];
+    await writeFile(
+      `${directory}/fragile.ts`,
+      `import { appendFileSync, existsSync } from 'node:fs'; appendFileSync('${imports}', 'imported\\n');\n` +
+        `if (existsSync('${broken}')) throw new Error('too many\\nopen files');\n` +
+        `export const description = 'Mine.'; export const parameters = { type: 'object' };\n` +
+        `export const sideEffects = 'none'; export const run = () => 'ran';\n`,
+    );
+    const host = await startTestHost({ threads: 1, toolsDirs: [directory, TOOLS_DIR] });
+    // Both measured as fast, so that they share tasks; one after the other, so that there is one thread.
+    for (const tool of ['fragile', 'echo', 'fragile', 'echo']) await host.runCalls([callOf(tool)]);
+    await writeFile(broken, '');
+    await host.runCalls([callOf('exits')]);
+    return { host, imports, broken };
+  }
+  const line =
+    '[tool-host] a thread could not import the module of fragile and is ended: Error: too many open files';
+
+  test('is imported by another, and its calls only wait', { timeout: 30_000 }, async () => {
+    const { host, broken } = await startWithFragile();
+    const running = host.runCalls(Array.from({ length: 40 }, () => callOf('fragile')));
+    await until(() => host.ownLog.includes(line));
+    await rm(broken);
+    expect(new Set((await running).map(({ result }) => result))).toEqual(new Set(['ran']));
+  });
+
+  test(
+    'fails its calls when ten in a row could not, and costs others time alone',
+    { timeout: 30_000 },
+    async () => {
+      const { host, imports, broken } = await startWithFragile();
+      const before = (await linesOf(imports)).length;
+      const outcomes = await host.runCalls(
+        Array.from({ length: 800 }, (_, index) =>
+          callOf(index % 2 === 0 ? 'fragile' : 'echo', { text: 'well' }),
+        ),
+      );
+      expect(new Set(outcomes.filter((_, index) => index % 2 === 1).map(({ result }) => result))).toEqual(
+        new Set(['well']),
+      );
+      const error =
+        'the module of fragile could not be imported by a new thread (Error: too many\nopen files)';
+      for (const outcome of outcomes.filter((_, index) => index % 2 === 0))
+        expect(outcome).toMatchObject({ status: 'failed', started: false, result: error, error });
+      const tries = (await linesOf(imports)).length - before;
+      expect(tries).toBeGreaterThanOrEqual(10);
+      expect(tries, 'of those begun before the first had failed each thread may have one').toBeLessThan(13);
+      await rm(broken);
+      expect(statuses(await host.runCalls([callOf('fragile')])), 'mended').toEqual(['succeeded']);
+    },
+  );
 });
 
 describe('the process of the host', () => {

@@ -106,6 +106,7 @@ describe('calls without an outcome when their thread has ended', () => {
     overdue: false,
     cancelled: false,
     loading: false,
+    not_imported: false,
     culprit: false,
     stranger: false,
     interruptions: 0,
@@ -126,6 +127,15 @@ describe('calls without an outcome when their thread has ended', () => {
     ).toMatchObject({
       kind: 'ended',
       status: 'crashed',
+    });
+  });
+
+  test('not entered ten times because their module could not be imported: failed', () => {
+    const waiting: UnfinishedCall = { ...entered, progress: 'waiting', not_imported: true };
+    expect(settleUnfinished('not_imported', { ...waiting, interruptions: 9 })).toEqual({ kind: 'again' });
+    expect(settleUnfinished('not_imported', { ...waiting, interruptions: 10 })).toMatchObject({
+      status: 'failed',
+      why: 'module',
     });
   });
 

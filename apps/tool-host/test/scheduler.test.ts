@@ -85,6 +85,39 @@ test.for([
   },
 );
 
+test('calls that were not entered say nothing of how long their tool takes', async () => {
+  const tasks: number[] = [];
+  const threads = threadsThat(({ task, tool_of_call }) => {
+    tasks.push(tool_of_call.length);
+    if (tasks.length > 1) return new Promise(() => {});
+    const indexes = [...tool_of_call.keys()];
+    return Promise.resolve({
+      task,
+      indexes,
+      durations_ms: indexes.map(() => null),
+      busy_ms: indexes.map(() => 0),
+      outcomes_json: indexes.map((id) => `{"id":${id}}`).join(','),
+      given_back: [],
+      not_imported: [],
+      stop_thread: false,
+    });
+  });
+  const { scheduler, outcomes } = schedulerWith(
+    [{ name: 'new', file: '/new.ts', side_effects: 'none' }],
+    threads,
+  );
+  const enqueue = (count: number): void => {
+    scheduler.enqueue(
+      Array.from({ length: count }, (_, id) => [id, 'new', 0, 2] as const),
+      Buffer.from('{}'.repeat(count)),
+    );
+  };
+  enqueue(4);
+  await until(() => outcomes.length === 4);
+  enqueue(40);
+  expect(tasks, 'as many as of one that nobody has measured').toEqual([4, 16]);
+});
+
 test('a fast tool does not wait behind another of which there are always calls', async () => {
   const tasks: { readonly names: readonly (string | undefined)[]; readonly end: () => void }[] = [];
   const threads = threadsThat(({ task, tools, tool_of_call }) => {
@@ -97,6 +130,7 @@ test('a fast tool does not wait behind another of which there are always calls',
       busy_ms: indexes.map(() => 1),
       outcomes_json: indexes.map((id) => `{"id":${id}}`).join(','),
       given_back: [],
+      not_imported: [],
       stop_thread: false,
     };
     tasks.push({
@@ -225,6 +259,7 @@ test.for([
         busy_ms: indexes.map(() => 1),
         outcomes_json: ids.map((id) => `{"id":${id},"status":"succeeded"}`).join(','),
         given_back: [],
+        not_imported: [],
         stop_thread: false,
       });
     }
@@ -266,6 +301,7 @@ test('calls that a thread gives back are made again alone, except one that was g
       busy_ms: isFirst ? [] : [1],
       outcomes_json: isFirst ? '' : `{"id":${ids[0]},"status":"succeeded"}`,
       given_back: isFirst ? indexes : [],
+      not_imported: [],
       stop_thread: false,
     };
   });
