@@ -73,7 +73,7 @@ interface TaskParts {
   readonly settings: HostSettings;
   readonly mayStart: Promise<void> | undefined;
   readonly onMeasured: (call: QueuedCall, durationMs: number, busyMs: number) => void;
-  /** A thread could not import the module of this tool. */
+  /** The thread could not import the module of this tool, or ended over it. */
   readonly onNotImported: (toolName: string, reason: string) => void;
   /** A thread ended under this call, which may run only once. */
   readonly onLost: (call: QueuedCall) => void;
@@ -177,6 +177,8 @@ export function startTask(parts: TaskParts): RunningTask {
     const culprit = readCulprit(progress);
     const stranger = isStranger(progress);
     const loadingTool = readLoading(progress);
+    if (loadingTool !== undefined && !stranger && (end === 'load_timeout' || end === 'crash'))
+      noteNotImported(loadingTool, withoutWords(detail));
     for (const [index, call] of calls.entries()) {
       if (hasOutcome[index] === 1) continue;
       const tool = toolOf(index);
@@ -189,7 +191,6 @@ export function startTask(parts: TaskParts): RunningTask {
         side_effects: tool.side_effects,
         overdue: overdue.has(index),
         cancelled: call.cancelled,
-        loading: loadingTool !== undefined && toolIndex.get(tool.name) === loadingTool,
         not_imported: importFailure !== undefined,
         culprit: isCulprit,
         stranger,
@@ -226,6 +227,11 @@ export function startTask(parts: TaskParts): RunningTask {
     if (outcomes.length > 0)
       parts.onOutcomes(endedCalls, outcomes.map((outcome) => JSON.stringify(outcome)).join(','));
     parts.onEnd(again);
+  }
+
+  function noteNotImported(tool: number, reason: string): void {
+    notImported.set(tool, reason);
+    parts.onNotImported((tools[tool] as ToolManifest).name, reason);
   }
 
   function elapsedOf(index: number): number {
@@ -311,10 +317,7 @@ export function startTask(parts: TaskParts): RunningTask {
       if (endedCalls.length > 0) parts.onOutcomes(endedCalls, report.outcomes_json);
       givenBack += report.given_back.length;
       missing -= report.given_back.length;
-      for (const { tool, reason } of report.not_imported) {
-        notImported.set(tool, reason);
-        parts.onNotImported((tools[tool] as ToolManifest).name, reason);
-      }
+      for (const { tool, reason } of report.not_imported) noteNotImported(tool, reason);
       if (report.stop_thread) task.stop(notImported.size > 0 ? 'not_imported' : 'deadline');
       endIfComplete();
     },

@@ -25,9 +25,7 @@ export interface UnfinishedCall {
   /** The deadline of this call has passed. */
   readonly overdue: boolean;
   readonly cancelled: boolean;
-  /** The module of this call's tool was being imported. */
-  readonly loading: boolean;
-  /** The module of this call's tool could not be imported. */
+  /** The module of this call's tool could not be imported, or the thread ended over it. */
   readonly not_imported: boolean;
   /** This call was running without yielding when the thread ended, was alone on it, or is known to have ended it. */
   readonly culprit: boolean;
@@ -57,8 +55,6 @@ export function settleUnfinished(end: ThreadEnd, call: UnfinishedCall): Settleme
   if (call.cancelled) return ended('crashed', 'cancelled');
 
   if (call.progress === 'waiting') {
-    if (call.loading && end === 'load_timeout') return ended('failed', 'module');
-    if (call.loading && end === 'crash') return ended('crashed', 'module');
     if (call.interruptions < INTERRUPTIONS_MAX) return { kind: 'again' };
     return call.not_imported ? ended('failed', 'module') : ended('crashed', 'thread');
   }

@@ -261,6 +261,27 @@ describe('a module that a thread cannot import', () => {
     expect(new Set((await running).map(({ result }) => result))).toEqual(new Set(['ran']));
   });
 
+  test.for([
+    ['because it takes too long', 1_500, []],
+    ['because of what an ended call has left behind', 10_000, ['leaves_timer']],
+  ] as const)('in one thread, %s, is imported by another', { timeout: 30_000 }, async ([, loadTimeoutMs, before]) => {
+    const directory = await testDirectory();
+    const hangs = `${directory}/hangs`;
+    await writeFile(
+      `${directory}/hesitant.ts`,
+      `import { existsSync, rmSync } from 'node:fs';\n` +
+        `if (existsSync('${hangs}')) { rmSync('${hangs}'); await new Promise(() => {}); }\n` +
+        `export const description = 'Mine.'; export const parameters = { type: 'object' };\n` +
+        `export const run = () => 'ran';\n`,
+    );
+    const host = await startTestHost({ threads: 1, toolsDirs: [directory, TOOLS_DIR], loadTimeoutMs });
+    await host.runCalls([callOf('exits')]);
+    await host.runCalls(before.map((tool) => callOf(tool, { ms: 500 })));
+    await writeFile(hangs, '');
+    const outcomes = await host.runCalls(Array.from({ length: 4 }, () => callOf('hesitant')));
+    expect(outcomes.map(({ result }) => result)).toEqual(Array<string>(4).fill('ran'));
+  });
+
   test(
     'fails its calls when ten in a row could not, and costs others time alone',
     { timeout: 30_000 },

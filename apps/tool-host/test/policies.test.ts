@@ -105,7 +105,6 @@ describe('calls without an outcome when their thread has ended', () => {
     side_effects: 'none',
     overdue: false,
     cancelled: false,
-    loading: false,
     not_imported: false,
     culprit: false,
     stranger: false,
@@ -127,15 +126,6 @@ describe('calls without an outcome when their thread has ended', () => {
     ).toMatchObject({
       kind: 'ended',
       status: 'crashed',
-    });
-  });
-
-  test('not entered ten times because their module could not be imported: failed', () => {
-    const waiting: UnfinishedCall = { ...entered, progress: 'waiting', not_imported: true };
-    expect(settleUnfinished('not_imported', { ...waiting, interruptions: 9 })).toEqual({ kind: 'again' });
-    expect(settleUnfinished('not_imported', { ...waiting, interruptions: 10 })).toMatchObject({
-      status: 'failed',
-      why: 'module',
     });
   });
 
@@ -190,11 +180,16 @@ describe('calls without an outcome when their thread has ended', () => {
     });
   });
 
-  test('given up by its caller, or its module does not load any more: ended, with that reason', () => {
+  test('given up by its caller, or its module could not be imported ten times: ended, with that reason', () => {
     expect(settleUnfinished('crash', { ...entered, cancelled: true })).toMatchObject({ why: 'cancelled' });
-    const loading: UnfinishedCall = { ...entered, progress: 'waiting', loading: true };
-    expect(settleUnfinished('load_timeout', loading)).toMatchObject({ status: 'failed', why: 'module' });
-    expect(settleUnfinished('crash', loading)).toMatchObject({ status: 'crashed', why: 'module' });
+    const waiting: UnfinishedCall = { ...entered, progress: 'waiting', not_imported: true };
+    for (const end of ['not_imported', 'load_timeout', 'crash'] as const) {
+      expect(settleUnfinished(end, { ...waiting, interruptions: 9 })).toEqual({ kind: 'again' });
+      expect(settleUnfinished(end, { ...waiting, interruptions: 10 })).toMatchObject({
+        status: 'failed',
+        why: 'module',
+      });
+    }
   });
 });
 
