@@ -1,6 +1,7 @@
 import { startChild, type Child } from './child.ts';
 import { encodeCall } from './call-request.ts';
 import { ERROR_CHARS_MAX, type ToolCallOutcome, type ToolCallStatus, type ToolCatalog } from './contract.ts';
+import { explainGivenUp } from './explain.ts';
 import { createFifo } from './fifo.ts';
 import { ToolHostClosedError, ToolHostUnavailableError, type ToolHost } from './tool-host.ts';
 import { hostSettings, type ToolHostOptions } from './options.ts';
@@ -24,7 +25,7 @@ const STABLE_AFTER_MS = 30_000;
 const FAILED_STARTS_MAX = 5;
 /** A cancelled call is given up on after this long even if the host says nothing. */
 const CANCEL_TIMEOUT_MS = 2_000;
-/** A call whose host died before the call started is sent again this often. */
+/** A call whose host died before the call came to an outcome is sent again this often, one that may have been running once. */
 const RESENDS_MAX = 3;
 
 interface Dispatch {
@@ -39,6 +40,7 @@ interface Dispatch {
 interface PendingCall {
   readonly id: number;
   readonly callId: string;
+  readonly toolName: string;
   readonly envelope: string;
   readonly json: string;
   readonly bytes: number;
@@ -46,6 +48,8 @@ interface PendingCall {
   readonly position: number;
   starting: boolean;
   resends: number;
+  /** A host has ended while it may have been running. */
+  interrupted: boolean;
 }
 
 /** Its threads forget what they were given as soon as it is answered: heaps that wait to be full are memory wasted. */
@@ -70,6 +74,8 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
   const dispatches = new Set<Dispatch>();
   let sentBytes = 0;
   let catalog: ToolCatalog = { tools: [], problems: [] };
+  /** The tools whose calls may be made again. */
+  let repeatable: ReadonlySet<string> = new Set();
   let child: Child | undefined;
   let ready = false;
   let closed = false;
@@ -101,6 +107,9 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
     switch (frame.kind) {
       case 'ready':
         catalog = frame.catalog;
+        repeatable = new Set(
+          catalog.tools.filter(({ side_effects }) => side_effects !== 'once').map(({ name }) => name),
+        );
         // Who started the first process asks for its problems; of those that follow it nobody does.
         if (!catalogUnknown) {
           for (const { file, reason } of catalog.problems)
@@ -165,10 +174,15 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
       const call = queue.shift();
       if (call === undefined) break;
       if (call.dispatch.settled) continue;
+      // Of a module that has changed in the meantime.
+      if (call.interrupted && !repeatable.has(call.toolName)) {
+        deliver(call, interruptedOutcome(call, true, 'the tool host ended while the call was under way'));
+        continue;
+      }
       if (chars > 0 && chars + call.bytes > FRAME_BYTES_WANTED) flush();
       sent.set(call.id, call);
       sentBytes += call.bytes;
-      envelopes.push(call.envelope);
+      envelopes.push(call.interrupted ? `${call.envelope.slice(0, -1)},1]` : call.envelope);
       calls.push(call.json);
       chars += call.json.length;
     }
@@ -188,15 +202,17 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
     sent.clear();
     sentBytes = 0;
     for (const call of interrupted) {
-      if (!call.starting && !call.dispatch.cancelled && call.resends < RESENDS_MAX) {
+      if (mayBeSent(call)) {
         call.resends += 1;
+        call.interrupted ||= call.starting;
+        call.starting = false;
         queue.push(call);
       } else {
         deliver(
           call,
           interruptedOutcome(
             call,
-            call.starting,
+            call.starting || call.interrupted,
             `the tool host ended while the call was under way: ${reason}`,
           ),
         );
@@ -209,12 +225,18 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
     if (failedStarts >= FAILED_STARTS_MAX || (!wasReady && catalogUnknown)) {
       const problem = `the tool host does not come up: ${reason}`;
       for (const call of queue.takeWhere(() => true))
-        call.dispatch.outcomes[call.position] = interruptedOutcome(call, false, problem);
+        call.dispatch.outcomes[call.position] = interruptedOutcome(call, call.interrupted, problem);
       rejectWaiting((outcomes) => new ToolHostUnavailableError(`${problem}${said}`, outcomes));
       return;
     }
     const delayMs = deathsInARow === 1 ? 0 : RESTART_DELAY_MS_MIN * 2 ** (deathsInARow - 2);
     restartTimer = setTimeout(start, Math.min(RESTART_DELAY_MS_MAX, delayMs));
+  }
+
+  /** Once more, where it may have been running: if it has ended the process, it shall not do so for ever. */
+  function mayBeSent(call: PendingCall): boolean {
+    if (call.dispatch.cancelled || call.resends >= RESENDS_MAX) return false;
+    return !call.starting || (!call.interrupted && repeatable.has(call.toolName));
   }
 
   function rejectWaiting(errorWith: (outcomes?: readonly ToolCallOutcome[]) => Error): void {
@@ -231,10 +253,7 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
   function cancel(dispatch: Dispatch): void {
     dispatch.cancelled = true;
     for (const call of queue.takeWhere((waiting) => waiting.dispatch === dispatch)) {
-      deliver(
-        call,
-        interruptedOutcome(call, false, 'AbortError: the caller gave up before the call started'),
-      );
+      deliver(call, interruptedOutcome(call, call.interrupted, explainGivenUp(call.interrupted)));
     }
     const ids = [...sent.values()].filter((call) => call.dispatch === dispatch).map((call) => call.id);
     if (ids.length === 0) return;
@@ -297,6 +316,7 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
         const call: PendingCall = {
           id,
           callId: request.call_id,
+          toolName: request.tool_name,
           envelope: 'json' in encoded ? encoded.envelope : '',
           json: 'json' in encoded ? encoded.json : '',
           bytes: 'json' in encoded ? encoded.bytes : 0,
@@ -304,6 +324,7 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
           position,
           starting: false,
           resends: 0,
+          interrupted: false,
         };
         if ('error' in encoded) deliver(call, endedOutcome(call, 'failed', false, encoded.error));
         else queue.push(call);

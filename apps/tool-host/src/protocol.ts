@@ -22,8 +22,17 @@ export interface CallFrame {
   readonly entered_before?: true;
 }
 
-/** A call as the host reads it: its number, its tool, its own deadline in milliseconds or 0, and the bytes of its {@link CallFrame} as JSON. */
-export type CallEnvelope = readonly [id: number, toolName: string, timeoutMs: number, bytes: number];
+/**
+ * A call as the host reads it: its number, its tool, its own deadline in milliseconds or 0, the bytes of its {@link CallFrame}
+ * as JSON, and 1 where a host has ended while it may have been running: it is made alone then.
+ */
+export type CallEnvelope = readonly [
+  id: number,
+  toolName: string,
+  timeoutMs: number,
+  bytes: number,
+  interrupted?: 1,
+];
 
 /** An outcome on its way back; the client puts the caller's key in place of the number. */
 export interface OutcomeFrame {

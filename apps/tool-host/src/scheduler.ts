@@ -319,7 +319,8 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
   return {
     enqueue(envelopes, callsJson) {
       let offset = 0;
-      for (const [id, toolName, timeoutMs, bytes] of envelopes) {
+      for (const [id, toolName, timeoutMs, bytes, interrupted] of envelopes) {
+        const wasInterrupted = interrupted === 1;
         const call: QueuedCall = {
           id,
           toolName,
@@ -327,13 +328,14 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
           // A string of its own: a slice of a common one would keep all of it in memory as long as one call is open.
           json: callsJson.toString('utf8', offset, offset + bytes),
           interruptions: 0,
-          enteredBefore: false,
-          retried: false,
+          enteredBefore: wasInterrupted,
+          retried: wasInterrupted,
           cancelled: false,
         };
         offset += bytes;
         open.set(id, call);
-        putBack(call);
+        if (wasInterrupted && queueOf(toolName).tool !== undefined) alone.push(call);
+        else putBack(call);
       }
       fill();
     },

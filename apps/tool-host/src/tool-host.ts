@@ -32,7 +32,8 @@ export interface ToolHost {
    * calls of such a tool have a thread each, for a while.
    * A call's deadline runs from its start, not from when it was asked for. One that passes it while its thread computes is made
    * again by itself, unless it may run only once: its time may have gone to its neighbours.
-   * Calls under way when the host's process dies end as `crashed`; those not yet started run in the next one.
+   * Calls under way when the host's process dies run once more in the next one, each alone on its thread, or end as `crashed`
+   * where they may run only once; those not yet started run there as they would have.
    * When `signal` fires, calls without an outcome end as `crashed` within two seconds.
    * Rejects with {@link ToolHostClosedError} after `close`, with {@link ToolHostUnavailableError} when no host can be started.
    */
