@@ -64,6 +64,7 @@ const pool = createPool({
 const tools = await startToolHost({
   toolsDirs: [...config.tools_dirs],
   ...(config.tool_threads > 0 ? { threads: config.tool_threads } : {}),
+  threadMemoryMb: config.tool_thread_memory_mb,
 });
 let worker: Worker | undefined;
 let loop = watchEventLoop();

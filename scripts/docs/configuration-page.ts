@@ -1,6 +1,11 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { TOOL_THREADS_MAX } from '../../apps/tool-host/src/index.ts';
+import {
+  TOOL_THREAD_MEMORY_MB_DEFAULT,
+  TOOL_THREAD_MEMORY_MB_MAX,
+  TOOL_THREAD_MEMORY_MB_MIN,
+  TOOL_THREADS_MAX,
+} from '../../apps/tool-host/src/index.ts';
 import * as core from '../../libs/agent-core/src/index.ts';
 import { readEnvironmentSchema, type Variable } from './environment-schema.ts';
 import { code, generatedFrom, page, table } from './markdown.ts';
@@ -73,7 +78,13 @@ function defaultOf({ fallback, required }: Variable): string {
 }
 
 /** What a config imports and bounds or defaults its variables with. */
-const NAMES: Readonly<Record<string, unknown>> = { ...core, TOOL_THREADS_MAX };
+const NAMES: Readonly<Record<string, unknown>> = {
+  ...core,
+  TOOL_THREAD_MEMORY_MB_DEFAULT,
+  TOOL_THREAD_MEMORY_MB_MAX,
+  TOOL_THREAD_MEMORY_MB_MIN,
+  TOOL_THREADS_MAX,
+};
 
 function exportedAs(path: readonly string[]): unknown {
   return path.reduce<unknown>(

@@ -144,6 +144,7 @@ test('with a key and an address the worker talks to the real provider, and each 
     POLL_INTERVAL_MS: '500',
     CHUNK_LINES: '5000',
     TOOL_THREADS: '8',
+    TOOL_THREAD_MEMORY_MB: '512',
     CALLBACK_SECRET: `whsec_${'a'.repeat(32)}`,
     CALLBACK_ALLOW_PRIVATE: '1',
     WORKSPACE_SHARED: '0',
@@ -155,6 +156,7 @@ test('with a key and an address the worker talks to the real provider, and each 
   expect(config.settings.poll.poll_interval_ms).toBe(500);
   expect(config.settings.chunk_lines).toBe(5_000);
   expect(config.tool_threads).toBe(8);
+  expect(config.tool_thread_memory_mb).toBe(512);
   expect(config.callbacks).toMatchObject({ secret: variables.CALLBACK_SECRET, allow_private: true });
   expect(config.settings.workspace_is_ours).toBe(true);
   expect(new URL(config.database_url).password).toBe('one');

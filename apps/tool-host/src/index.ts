@@ -9,7 +9,14 @@
  */
 export { startToolHost } from './client.ts';
 export { ToolHostClosedError, ToolHostUnavailableError, type ToolHost } from './tool-host.ts';
-export { TOOL_THREADS_MAX, type LogSource, type ToolHostOptions } from './options.ts';
+export {
+  TOOL_THREAD_MEMORY_MB_DEFAULT,
+  TOOL_THREAD_MEMORY_MB_MAX,
+  TOOL_THREAD_MEMORY_MB_MIN,
+  TOOL_THREADS_MAX,
+  type LogSource,
+  type ToolHostOptions,
+} from './options.ts';
 export {
   RESULT_CHAR_LIMIT_DEFAULT,
   RESULT_CHAR_LIMIT_MAX,

@@ -7,6 +7,10 @@ import type { HostSettings } from './protocol.ts';
 const THREADS_DEFAULT_MAX = 4;
 /** Threads for fast calls that a host may be told to have. */
 export const TOOL_THREADS_MAX = 64;
+/** Megabytes that one thread may be given. */
+export const TOOL_THREAD_MEMORY_MB_MIN = 32;
+export const TOOL_THREAD_MEMORY_MB_MAX = 65_536;
+export const TOOL_THREAD_MEMORY_MB_DEFAULT = 256;
 
 /** How {@link startToolHost} shall run the tool host. */
 export interface ToolHostOptions {
@@ -44,7 +48,11 @@ const optionsSchema = z.object({
     .max(TOOL_THREADS_MAX)
     .default(Math.min(THREADS_DEFAULT_MAX, availableParallelism())),
   callsInFlightPerThread: z.int().min(1).max(256).default(16),
-  threadMemoryMb: z.int().min(32).max(65_536).default(256),
+  threadMemoryMb: z
+    .int()
+    .min(TOOL_THREAD_MEMORY_MB_MIN)
+    .max(TOOL_THREAD_MEMORY_MB_MAX)
+    .default(TOOL_THREAD_MEMORY_MB_DEFAULT),
   threadIdleMs: z.int().min(0).max(3_600_000).default(30_000),
   loadTimeoutMs: z.int().min(100).max(600_000).default(10_000),
 });

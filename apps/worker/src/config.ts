@@ -13,7 +13,12 @@ import {
   REFUSAL_POLICY_DEFAULT,
   RETRY_POLICY_DEFAULT,
 } from '@nightshift/agent-core';
-import { TOOL_THREADS_MAX } from '@nightshift/tool-host';
+import {
+  TOOL_THREAD_MEMORY_MB_DEFAULT,
+  TOOL_THREAD_MEMORY_MB_MAX,
+  TOOL_THREAD_MEMORY_MB_MIN,
+  TOOL_THREADS_MAX,
+} from '@nightshift/tool-host';
 import { z } from 'zod';
 import type { CallbackOptions } from './callbacks/post-callback.ts';
 import type { FlowSettings } from './flows/deps.ts';
@@ -51,6 +56,11 @@ const schema = z
     TOOLS_DIR: z.string().default(''),
     /** Threads of the tool host for quick calls; 0: one a core, at most 4. Up to twice as many more, at least two, come while slow calls wait. */
     TOOL_THREADS: natural.max(TOOL_THREADS_MAX).default(0),
+    /** Megabytes that one thread of the tool host may take, heap and buffers together, what is not collected yet included; one that takes more is ended. */
+    TOOL_THREAD_MEMORY_MB: positive
+      .min(TOOL_THREAD_MEMORY_MB_MIN)
+      .max(TOOL_THREAD_MEMORY_MB_MAX)
+      .default(TOOL_THREAD_MEMORY_MB_DEFAULT),
     /** Where everything written at run time lies. */
     DATA_DIR: z.string().default('.data'),
     /** Least severe log line that is written. */
@@ -125,6 +135,7 @@ export interface WorkerConfig {
   readonly simulated: boolean;
   readonly tools_dirs: readonly string[];
   readonly tool_threads: number;
+  readonly tool_thread_memory_mb: number;
   readonly log_level: string;
   /** For logs. */
   readonly name: string;
@@ -163,6 +174,7 @@ export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {
       e.SIMULATOR_URL !== undefined && new URL(e.SIMULATOR_URL).href === new URL(e.ANTHROPIC_BASE_URL).href,
     tools_dirs: e.TOOLS_DIR.split(delimiter).filter((dir) => dir !== ''),
     tool_threads: e.TOOL_THREADS,
+    tool_thread_memory_mb: e.TOOL_THREAD_MEMORY_MB,
     log_level: e.LOG_LEVEL,
     name: e.WORKER_NAME ?? HOST_AND_PID,
     owner: e.WORKER_NAME === undefined ? PROCESS : `${e.WORKER_NAME}@${PROCESS}`,

@@ -44,6 +44,7 @@ await removeStaleBodyFiles(config.settings.body_dir).catch(endWith);
 const tools = await startToolHost({
   toolsDirs: [...config.tools_dirs],
   ...(config.tool_threads > 0 ? { threads: config.tool_threads } : {}),
+  threadMemoryMb: config.tool_thread_memory_mb,
   // What a tool prints may be anybody's data: only who asks for it gets it.
   onLog: (line, source) => log[source === 'host' ? 'warn' : 'debug'](line),
 }).catch(endWith);
