@@ -37,8 +37,10 @@ export interface QueuedCall {
   /** The call's own deadline, or 0 for its tool's. */
   readonly timeoutMs: number;
   readonly json: string;
-  /** How often a thread ended under it. */
+  /** How often a thread ended under it, and no other call was known to be the cause. */
   interruptions: number;
+  /** How often another call was. */
+  neighbours: number;
   /** Whether its function was entered one of these times. */
   enteredBefore: boolean;
   /** Whether it was interrupted then: it had come to no outcome. */
@@ -176,6 +178,9 @@ export function startTask(parts: TaskParts): RunningTask {
     const endedCalls: QueuedCall[] = [];
     const culprit = readCulprit(progress);
     const stranger = isStranger(progress);
+    // By a call that this ends, or makes again alone: it is not there the next time.
+    const isExplained =
+      end === 'deadline' || end === 'cancelled' || (end === 'crash' && culprit !== undefined);
     const loadingTool = readLoading(progress);
     if (loadingTool !== undefined && !stranger && (end === 'load_timeout' || end === 'crash'))
       noteNotImported(loadingTool, withoutWords(detail));
@@ -195,6 +200,7 @@ export function startTask(parts: TaskParts): RunningTask {
         culprit: isCulprit,
         stranger,
         interruptions: call.interruptions,
+        neighbours: call.neighbours,
         retried: call.retried,
       });
       if (settlement.kind === 'ended') {
@@ -218,7 +224,8 @@ export function startTask(parts: TaskParts): RunningTask {
         if (entered) parts.onMeasured(call, runMs, isCulprit ? runMs : 0);
         if (entered && tool.side_effects === 'once' && end !== 'cancelled') parts.onLost(call);
       } else {
-        call.interruptions += 1;
+        if (isExplained) call.neighbours += 1;
+        else call.interruptions += 1;
         if (entered) call.enteredBefore = true;
         if (settlement.kind === 'again_alone') call.retried = true;
         again.push({ call, again: call.retried ? 'alone' : 'queue' });

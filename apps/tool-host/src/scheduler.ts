@@ -328,6 +328,7 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
           // A string of its own: a slice of a common one would keep all of it in memory as long as one call is open.
           json: callsJson.toString('utf8', offset, offset + bytes),
           interruptions: 0,
+          neighbours: 0,
           enteredBefore: wasInterrupted,
           retried: wasInterrupted,
           cancelled: false,

@@ -31,8 +31,10 @@ export interface UnfinishedCall {
   readonly culprit: boolean;
   /** What ended the thread was none of its calls, but what an ended one had left behind. */
   readonly stranger: boolean;
-  /** How often the call was interrupted before, entered or not. */
+  /** How often the call was interrupted before, entered or not, where no other is known to have been the cause. */
   readonly interruptions: number;
+  /** How often another call was: each time one that does not come again. */
+  readonly neighbours: number;
   /** Whether it was interrupted after it had been entered. */
   readonly retried: boolean;
 }
@@ -49,21 +51,22 @@ export type EndedWhy =
 
 /** A call that was never entered is put back this often; then something is wrong beyond any one call. */
 const INTERRUPTIONS_MAX = 10;
+/** And behind so many calls that took their thread with them: among a thousand there may be dozens, and none says anything of it. */
+const NEIGHBOURS_MAX = 1_000;
 
 /** What becomes of a call whose thread ended before it had an outcome. Pure: the whole policy is this function. */
 export function settleUnfinished(end: ThreadEnd, call: UnfinishedCall): Settlement {
   if (call.cancelled) return ended('crashed', 'cancelled');
+  const isWornOut = call.interruptions >= INTERRUPTIONS_MAX || call.neighbours >= NEIGHBOURS_MAX;
 
   if (call.progress === 'waiting') {
-    if (call.interruptions < INTERRUPTIONS_MAX) return { kind: 'again' };
+    if (!isWornOut) return { kind: 'again' };
     return call.not_imported ? ended('failed', 'module') : ended('crashed', 'thread');
   }
 
   if (call.progress === 'done') {
     // Outcomes of `once` calls are sent before they count as done, so only harmless repeats get here.
-    if (call.side_effects === 'once' || call.interruptions >= INTERRUPTIONS_MAX)
-      return ended('crashed', 'outcome_lost');
-    return { kind: 'again' };
+    return call.side_effects === 'once' || isWornOut ? ended('crashed', 'outcome_lost') : { kind: 'again' };
   }
 
   if (call.overdue) {

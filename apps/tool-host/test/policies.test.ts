@@ -109,6 +109,7 @@ describe('calls without an outcome when their thread has ended', () => {
     culprit: false,
     stranger: false,
     interruptions: 0,
+    neighbours: 0,
     retried: false,
   };
 
@@ -127,6 +128,12 @@ describe('calls without an outcome when their thread has ended', () => {
       kind: 'ended',
       status: 'crashed',
     });
+  });
+
+  test('not entered because neighbours ended the thread: back into the queue, a thousand times', () => {
+    const waiting: UnfinishedCall = { ...entered, progress: 'waiting', neighbours: 999 };
+    expect(settleUnfinished('crash', waiting)).toEqual({ kind: 'again' });
+    expect(settleUnfinished('crash', { ...waiting, neighbours: 1_000 })).toMatchObject({ status: 'crashed' });
   });
 
   test('interrupted by a neighbour: once more by themselves, or crashed when they may run only once', () => {

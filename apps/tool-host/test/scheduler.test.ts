@@ -282,6 +282,49 @@ test.for([
   expect(tasks).toEqual([4, 1, 1, 1, 1, 1, 1, 1, 1]);
 });
 
+test('a call whose neighbours end their thread one after the other is made when the last of them has', async () => {
+  const bad = new Set(Array.from({ length: 40 }, (_, index) => index + 1));
+  const threads = threadsThat(({ task, cells, slots, calls_json }) => {
+    const ids = (JSON.parse(calls_json) as readonly { readonly id: number }[]).map(({ id }) => id);
+    const progress = { cells, slots };
+    markThread(progress, 1);
+    const culprit = ids.findIndex((id) => bad.delete(id));
+    if (culprit !== -1) {
+      markEntered(progress, culprit, 0);
+      return Promise.reject(new Error('the thread is gone'));
+    }
+    const indexes = [...ids.keys()];
+    return Promise.resolve({
+      task,
+      indexes,
+      durations_ms: indexes.map(() => 1),
+      busy_ms: indexes.map(() => 1),
+      outcomes_json: ids.map((id) => `{"id":${id},"status":"succeeded"}`).join(','),
+      given_back: [],
+      not_imported: [],
+      stop_thread: false,
+    });
+  });
+  const { scheduler, outcomes } = schedulerWith(
+    [{ name: 'any', file: '/any.ts', side_effects: 'none' }],
+    threads,
+  );
+  const enqueue = (ids: readonly number[]): void => {
+    const calls = ids.map((id) => `{"id":${id}}`);
+    scheduler.enqueue(
+      calls.map((json, index) => [ids[index] as number, 'any', 0, json.length] as const),
+      Buffer.from(calls.join('')),
+    );
+  };
+  // Measured as fast, so that all the others share a task.
+  enqueue([0]);
+  await until(() => outcomes.length === 1);
+  enqueue([...bad, 101, 102, 103]);
+  await until(() => outcomes.length === 44);
+  const succeeded = outcomes.filter(({ status }) => status === 'succeeded');
+  expect(succeeded.map(({ id }) => id).sort()).toEqual([0, 101, 102, 103]);
+});
+
 test('calls that a thread gives back are made again alone, except one that was given up meanwhile', async () => {
   const tasks: number[][] = [];
   const computed = Promise.withResolvers<void>();
