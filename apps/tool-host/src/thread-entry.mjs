@@ -3,7 +3,7 @@ import { workerData } from 'node:worker_threads';
 
 /**
  * Where a thread begins. JavaScript, because TypeScript would load the compiler that this spares the thread:
- * modules come from the sources that the host has stripped (see thread-sources.ts), others from their files.
+ * ES modules come from the sources that the host has read (see thread-sources.ts), others from their files.
  *
  * @type {import('./thread-sources.ts').ThreadSources}
  */
@@ -11,7 +11,7 @@ const sources = workerData;
 
 registerHooks({
   load(url, context, nextLoad) {
-    const source = context.format === 'commonjs-typescript' ? undefined : sources.get(url);
+    const source = context.format?.startsWith('commonjs') ? undefined : sources.get(url);
     return source === undefined ? nextLoad(url, context) : { format: 'module', source, shortCircuit: true };
   },
 });

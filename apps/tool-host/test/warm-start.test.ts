@@ -49,6 +49,48 @@ test.for([
   expect(new Set(outcomes.map(({ result }) => result))).toEqual(new Set(['unharmed']));
 });
 
+test('a thread that starts later has the modules, and what they import beside them, as the first ones have', async () => {
+  const dir = await testDirectory();
+  const write = async (version: string): Promise<void> => {
+    await writeFile(join(dir, '_part.js'), `export const part = 'part ${version}';`);
+    await writeFile(join(dir, '_parts.mjs'), `globalThis.parts = 'parts ${version}';`);
+    for (const name of ['one.ts', 'two.js', 'three.mjs']) {
+      await writeFile(
+        join(dir, name),
+        `import { part } from './_part.js'; import './_parts.mjs';\n${DESCRIBED}export const sideEffects = 'none';\n` +
+          `export const run = (args) => args.exit ? process.exit(1) : '${version} ' + part + ' ' + globalThis.parts;`,
+      );
+    }
+  };
+  await write('1');
+  const host = await startTestHost({ toolsDirs: [dir], threads: 1 });
+  await write('2');
+  for (const tool of ['one', 'two', 'three']) {
+    const before = await host.runCalls([callOf(tool)]);
+    await host.runCalls([callOf(tool, { exit: true })]);
+    const [outcome] = await host.runCalls([callOf(tool)]);
+    expect(outcome?.result).toBe('1 part 1 parts 1');
+    expect(outcome?.result).toBe(before[0]?.result);
+  }
+});
+
+test.for([
+  ['no package.json', undefined],
+  ['one that says so', '{"type":"commonjs"}'],
+] as const)('JavaScript beside %s may be CommonJS', async ([, manifest]) => {
+  const dir = await testDirectory();
+  if (manifest !== undefined) await writeFile(join(dir, 'package.json'), manifest);
+  await writeFile(join(dir, '_helper.js'), `module.exports = { say: (text) => text };`);
+  await writeFile(
+    join(dir, 'common.js'),
+    `const { say } = require('./_helper.js');\n` +
+      `module.exports = { description: 'A tool.', parameters: { type: 'object' }, run: () => say('common') };`,
+  );
+  const host = await startTestHost({ toolsDirs: [dir] });
+  expect(host.listProblems()).toEqual([]);
+  expect((await host.runCalls([callOf('common')]))[0]?.result).toBe('common');
+});
+
 test('TypeScript runs with its types removed wherever it stands: in helpers, in CommonJS; what cannot be removed is reported', async () => {
   const dir = await testDirectory();
   await writeFile(join(dir, '_helper.ts'), `export const say = (text: string): string => text;`);
