@@ -99,7 +99,7 @@ describe('two workers, with embedded Postgres as database and queue', () => {
     await house.control('DELETE', '/rules/results');
     const batch = await house.untilStatus(batchId, 'completed', 'failed');
     expect(batch).toMatchObject({ status: 'completed', metadata: { completed: 8, steps: 24 } });
-    await expect.poll(() => family.filter(lives), { timeout: 5_000 }).toEqual([]);
+    await expect.poll(() => family.filter(lives)).toEqual([]);
     await house.expectPaidOnce();
   });
 
@@ -133,12 +133,13 @@ describe('two workers, with embedded Postgres as database and queue', () => {
     worker.onLine((line) => {
       if (line.includes('worker stops')) toldAt.resolve(performance.now());
     });
+    const askedAt = performance.now();
     process.kill(worker.pid, 'SIGTERM');
     const at = await toldAt.promise;
     const repeating = setInterval(() => process.kill(worker.pid, 'SIGINT'), 100);
     void worker.ended.then(() => clearInterval(repeating));
     expect(await worker.ended).toBe(1);
-    expect(performance.now() - at).toBeGreaterThan(900);
+    expect(performance.now() - askedAt).toBeGreaterThan(900);
     expect(performance.now() - at).toBeLessThan(5_000);
     await house.control('DELETE', '/rules/results');
   });
@@ -158,10 +159,10 @@ describe('two workers, with embedded Postgres as database and queue', () => {
     expect(others.map((each) => each.name)).toContain('api');
     process.kill(slow.pid, 'SIGSTOP');
     const stopped = house.stack.stop();
-    await expect.poll(() => others.filter((each) => each.alive()), { timeout: 15_000 }).toEqual([]);
+    await expect.poll(() => others.filter((each) => each.alive())).toEqual([]);
     process.kill(slow.pid, 'SIGCONT');
     await stopped;
-    await expect.poll(() => [...family, rows[0]!.pid].filter(lives), { timeout: 5_000 }).toEqual([]);
+    await expect.poll(() => [...family, rows[0]!.pid].filter(lives)).toEqual([]);
   });
 });
 

@@ -155,7 +155,7 @@ test('a worker, an API and a simulator that are killed are started again, and th
 });
 
 test('what a killed simulator has forgotten is sent again, and applied once', async () => {
-  const service = start({ RETRY_DELAY_MS: '100' });
+  const service = start({ RETRY_DELAY_MS: '100', POLL_INTERVAL_MS: '3000' });
   const client = clientOf(await untilUp(service));
   const { url } = await providePostgres({ dataDir: join(dir, 'pg'), durable: true, mayJoin: true });
   const pool = createPool({ url, max: 1, applicationName: 'test' });
@@ -194,7 +194,7 @@ test('a process that cannot be started again is tried on, whoever answers in its
         squatter.listen(Number(new URL(url).port), '127.0.0.1');
         await once(squatter, 'listening');
       },
-      { interval: 5 },
+      { timeout: 15_000, interval: 5 },
     );
     await untilShown(
       service,
@@ -346,8 +346,13 @@ test.each(['SIGTERM', 'SIGHUP'] as const)(
   async (signal) => {
     const service = start();
     await untilUp(service);
-    service.child.kill(signal);
-    await untilShown(service, /Stopping …/);
+    // At the very output that tells of the first: whoever polls may come so late that the second is meant.
+    const { stderr } = service.child;
+    stderr?.on('data', function repeat() {
+      if (!service.shown().includes('Stopping …')) return;
+      stderr.off('data', repeat);
+      service.child.kill(signal);
+    });
     service.child.kill(signal);
     expect(await service.ended).toBe(0);
     expect(existsSync(join(dir, 'pg/cluster/postmaster.pid'))).toBe(false);
