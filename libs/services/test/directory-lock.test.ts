@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { directoryOwner, DirectoryInUseError, holdDirectory } from '../src/index.ts';
 
-const SILENCE_MS = 500;
+const SILENCE_MS = 2_000;
 
 function newDirectory(): string {
   const directory = mkdtempSync(join(tmpdir(), 'nightshift-services-'));

@@ -170,7 +170,7 @@ describe('an embedded PostgreSQL', () => {
     await client.connect();
     const errors: Error[] = [];
     client.on('error', (error) => errors.push(error));
-    const ended = client.query('select pg_sleep(0.1)').then(() => client.end());
+    const ended = client.query('select pg_sleep(0.02)').then(() => client.end());
     await stop();
     await ended;
     expect(errors).toEqual([]);

@@ -176,7 +176,7 @@ test('the module tools of the tool host are there once the worker is at work', a
 test('a worker finds what is due by its own sweep, without any signal', async () => {
   await start(configOf('one'));
   const id = await insertProviderBatch('submitted');
-  await expect.poll(() => wasLookedFor(id), { timeout: 5_000 }).toBe(true);
+  await expect.poll(() => wasLookedFor(id)).toBe(true);
 });
 
 test('a worker that stops in the middle of work gives its leases back at once', async () => {
@@ -184,7 +184,7 @@ test('a worker that stops in the middle of work gives its leases back at once', 
   const config = configOf('one');
   const { worker, failures } = await start(config, { provider });
   const id = await insertProviderBatch('ended');
-  await expect.poll(asked, { timeout: 5_000 }).toBe(1);
+  await expect.poll(asked).toBe(1);
   expect(await ownersOf([id])).toEqual([config.owner]);
   await worker.stop(100);
   expect(await ownersOf([id])).toEqual([null]);
@@ -249,7 +249,7 @@ test('a start under a name that another process bears takes nothing from it, and
   const lapsed = await insertProviderBatch('ended', { owner: config.owner, until: '2020-01-01' });
   const { provider, asked } = silentResults();
   await start(config, { provider });
-  await expect.poll(asked, { timeout: 5_000 }).toBe(1);
+  await expect.poll(asked).toBe(1);
   const { rows } = await database.pool.query(
     `select lease_epoch, takeovers, lease_until = $2 as untouched from provider_batch
       where id = any($1::uuid[]) order by array_position($1::uuid[], id)`,

@@ -78,10 +78,10 @@ describe('a result file', () => {
     const { outcome } = await stream((_seen, response) => {
       closed = once(response, 'close');
       response.write(FILE);
-    }, 100);
+    }, 1_000);
     const { texts, error } = await readLines(outcome);
     expect(texts).toEqual(LINES);
-    expect(String(error)).toContain('silent for 100 ms');
+    expect(String(error)).toContain('silent for 1000 ms');
     await closed;
   });
 
@@ -89,12 +89,12 @@ describe('a result file', () => {
     const { outcome } = await stream((_seen, response) => {
       response.write(LINES[0]);
       response.end(LINES[1]);
-    }, 50);
+    }, 500);
     let bytes = 0;
     for await (const chunk of chunksOf(outcome)) {
       bytes += chunk.length;
       // Longer than the idle timeout: the work of the consumer is not the provider's silence.
-      await new Promise((resolve) => setTimeout(resolve, 120));
+      await new Promise((resolve) => setTimeout(resolve, 600));
     }
     expect(bytes).toBe(Buffer.byteLength(LINES[0]! + LINES[1]!));
   });
