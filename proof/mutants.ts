@@ -70,6 +70,17 @@ function withDeps(change: (deps: FlowDeps, hit: () => void) => Partial<FlowDeps>
   return (hit) => ({ deps: (deps) => ({ ...deps, ...change(deps, hit) }) });
 }
 
+/** The pieces of a result file in one, the first line of a success turned into that of a request that is no good. */
+async function* withoutAnAnswer(chunks: AsyncIterable<Uint8Array>, hit: () => void): AsyncGenerator<Buffer> {
+  const pieces: Uint8Array[] = [];
+  for await (const piece of chunks) pieces.push(piece);
+  const text = Buffer.concat(pieces).toString();
+  const error = '{"type":"error","error":{"type":"invalid_request_error","message":"bad"}}';
+  const changed = text.replace(/\{"type":"succeeded".*/, `{"type":"errored","error":${error}}}`);
+  if (changed !== text) hit();
+  yield Buffer.from(changed);
+}
+
 function withPolicy(settings: Partial<FlowSettings>): Mutant['make'] {
   return (hit) => {
     hit();
@@ -201,6 +212,39 @@ export const MUTANTS: readonly Mutant[] = [
     ),
     caughtBy: ['sealed_in_live_batch', 'not_finished'],
     world: { temper: { ...CALM, results: { ...CALM.results, shortEnd: 0.6 } } },
+  },
+  {
+    name: 'answers for errors',
+    without: 'the answer in one line of each file',
+    make: withDeps(({ provider }, hit) => ({
+      provider: {
+        ...provider,
+        async streamResults(id, options) {
+          const results = await provider.streamResults(id, options);
+          if (results.outcome !== 'open') return results;
+          return { ...results, chunks: withoutAnAnswer(results.chunks, hit) };
+        },
+      },
+    })),
+    caughtBy: ['answer_lost'],
+    world: { temper: CALM },
+  },
+  {
+    name: 'every refusal is for good',
+    without: 'telling a create that is refused for the time being from one that is no good',
+    make: withDeps(({ provider }, hit) => ({
+      provider: {
+        ...provider,
+        async createBatch(body, options) {
+          const outcome = await provider.createBatch(body, options);
+          if (outcome.outcome !== 'refused' || outcome.what === 'bad_request') return outcome;
+          hit();
+          return { ...outcome, what: 'bad_request' };
+        },
+      },
+    })),
+    caughtBy: ['ended_without_cause'],
+    world: { temper: { ...CALM, create: { ...CALM.create, refuse: 0.6 } } },
   },
   {
     name: 'no state guard',

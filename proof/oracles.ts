@@ -1,9 +1,11 @@
 /** Checks at the end of a seed that compare our tables with what the outside saw: scripts, memory, the provider's books. */
+import { LAPSES_MAX } from '../libs/agent-core/src/index.ts';
 import type { Violation } from './invariants.ts';
 import type { Provider } from './provider.ts';
+import type { Ledger, Trouble } from './provider-ledger.ts';
 import type { SqlConnection } from './sim-pool.ts';
-import { ARCHIVE_TOOL } from './traits.ts';
-import type { PlannedBatch } from './workload.ts';
+import { ARCHIVE_TOOL, PLAIN_AGENT, PLAIN_BATCH, type AgentTraits } from './traits.ts';
+import type { PlannedBatch, PlannedRun, Workload } from './workload.ts';
 
 /** Names of these checks, and of what a simulation itself notices. */
 export const ORACLES: readonly string[] = [
@@ -16,6 +18,8 @@ export const ORACLES: readonly string[] = [
   'once_tool_ran_twice',
   'tool_key_reused',
   'orphaned_batch',
+  'answer_lost',
+  'ended_without_cause',
   'script_followed',
   'memory_once',
   'callback_lost',
@@ -44,7 +48,26 @@ export async function findOrphans(
     }));
 }
 
+/** Every answer that is billed and could be read has been applied to its run, or given up with the run as poison. */
+export async function findLostAnswers(
+  connection: SqlConnection,
+  ledger: Ledger,
+): Promise<readonly Violation[]> {
+  const { rows } = await connection.query(
+    `select run_id || '/' || number as step from step where applied_at is not null or error->>'type' = 'poison'`,
+  );
+  const applied = new Set((rows as { step: string }[]).map(({ step }) => step));
+  return ledger
+    .answered()
+    .filter((step) => !applied.has(step))
+    .map((step) => ({
+      name: 'answer_lost',
+      detail: `step ${step} was answered, and its answer not applied`,
+    }));
+}
+
 interface EndedRun {
+  readonly id: string;
   readonly custom_id: string;
   readonly stop_reason: string;
   readonly texts: readonly string[];
@@ -52,37 +75,83 @@ interface EndedRun {
   readonly owes_calls: boolean;
 }
 
-/** Every run has played its own script, in order, each answer once, up to where it ended. */
+/** A run that has ended, with what was planned for it and what came to it from outside. */
+interface EndedPlan {
+  readonly row: EndedRun;
+  readonly run: PlannedRun;
+  readonly batch: PlannedBatch;
+  readonly agent: AgentTraits;
+  readonly troubles: ReadonlySet<Trouble>;
+  /** Whether workers enough were lost for every run that ended as poison. */
+  readonly mayBePoison: boolean;
+}
+
+const troubled =
+  (...causes: readonly Trouble[]) =>
+  ({ troubles }: EndedPlan): boolean =>
+    causes.some((cause) => troubles.has(cause));
+
+/** What must have happened for a run to end so; whatever is not named here has no cause in a simulation. */
+const CAUSES: Readonly<Record<string, (ended: EndedPlan) => boolean>> = {
+  end_turn: () => true,
+  tool_rule: ({ agent }) => agent.rules.some(({ type }) => type === 'exit_loop'),
+  max_steps: ({ row, run }) => row.texts.length === run.max_steps,
+  max_tokens: ({ run }) => run.turns.some(({ cut }) => cut === true),
+  refusal: ({ run }) => run.turns.some(({ stop }) => stop === 'refusal'),
+  budget_exceeded: ({ batch }) => (batch.traits ?? PLAIN_BATCH).runCap !== null,
+  cancelled: ({ batch }) => batch.cancelAfterMs !== null,
+  context_overflow: troubled('too_long'),
+  invalid_request: troubled('permanent', 'refused'),
+  provider_error: troubled('errored', 'unreadable', 'no line', 'forgotten'),
+  expired: troubled('expired'),
+  poison: ({ mayBePoison }) => mayBePoison,
+};
+
+/**
+ * Every run has ended for a cause, and has played its own script, in order, each answer once, up to there. `workersLost` is
+ * how often a worker died or stood still.
+ */
 export async function findStrays(
   connection: SqlConnection,
-  batches: readonly PlannedBatch[],
+  { batches, agentTraits = [] }: Workload,
+  ledger: Ledger,
+  workersLost: number,
 ): Promise<readonly Violation[]> {
   const { rows } = await connection.query(`
-    select r.custom_id, r.stop_reason,
+    select r.id, r.custom_id, r.stop_reason,
            exists (select from definition d cross join lateral json_array_elements(d.tool_rules) u
                     where d.id = r.definition_id and u->>'type' in ('required_before_exit', 'run_first', 'constrain_child_tools')) as owes_calls,
            (select coalesce(json_agg(m.content->0->>'text' order by m.seq), '[]') from message m
              where m.conversation_id = r.conversation_id and m.run_id = r.id and m.role = 'assistant') as texts
       from run r where r.ended_at is not null`);
   const ended = new Map((rows as EndedRun[]).map((row) => [row.custom_id, row]));
+  const poisoned = [...ended.values()].filter((row) => row.stop_reason === 'poison').length;
+  const mayBePoison = poisoned * LAPSES_MAX <= workersLost;
   return batches
-    .flatMap((batch) => batch.runs)
-    .flatMap((run) => {
+    .flatMap((batch) => batch.runs.map((run) => ({ batch, run })))
+    .flatMap(({ batch, run }): readonly Violation[] => {
       const row = ended.get(run.name);
-      if (row === undefined) return [];
-      const script = [...run.turns.map((turn) => turn.text ?? ''), `${run.name} turn ${run.turns.length}`];
-      // Asked for a call that it owes, the model goes on behind its script.
-      const scriptAt = (index: number): string => script[index] ?? `${run.name} turn ${index}`;
-      const isPrefix = row.texts.every((text, index) => text === scriptAt(index));
-      const isWhole =
-        row.stop_reason !== 'end_turn' ||
-        row.texts.length === script.length ||
-        (row.owes_calls && row.texts.length > script.length);
-      if (isPrefix && isWhole) return [];
+      if (row === undefined) return [{ name: 'script_followed', detail: `${run.name} is nowhere` }];
+      const agent = agentTraits[run.agent] ?? PLAIN_AGENT;
+      const plan = { row, run, batch, agent, troubles: ledger.troublesOf(row.id), mayBePoison };
+      const detail = `${run.name} (${row.stop_reason}): ${row.texts.join(' | ')}`;
       return [
-        { name: 'script_followed', detail: `${run.name} (${row.stop_reason}): ${row.texts.join(' | ')}` },
+        ...(CAUSES[row.stop_reason]?.(plan) === true ? [] : [{ name: 'ended_without_cause', detail }]),
+        ...(playsItsScript(row, run) ? [] : [{ name: 'script_followed', detail }]),
       ];
     });
+}
+
+function playsItsScript(row: EndedRun, run: PlannedRun): boolean {
+  const script = [...run.turns.map((turn) => turn.text ?? ''), `${run.name} turn ${run.turns.length}`];
+  // Asked for a call that it owes, the model goes on behind its script.
+  const scriptAt = (index: number): string => script[index] ?? `${run.name} turn ${index}`;
+  const isPrefix = row.texts.every((text, index) => text === scriptAt(index));
+  const isWhole =
+    row.stop_reason !== 'end_turn' ||
+    row.texts.length === script.length ||
+    (row.owes_calls && row.texts.length > script.length);
+  return isPrefix && isWhole;
 }
 
 /**

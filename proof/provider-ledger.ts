@@ -1,13 +1,32 @@
 /** What the provider's stand-in saw and billed: the only witness of a double payment, which no table of ours shows. */
 import { fromCustomId } from '../libs/agent-core/src/index.ts';
 
+/** What a request may come to instead of an answer that counts. `refused`: alone in a create that was refused as bad. */
+export type Trouble =
+  | 'errored'
+  | 'expired'
+  | 'canceled'
+  | 'permanent'
+  | 'too_long'
+  | 'refused'
+  | 'cut off'
+  | 'unreadable'
+  | 'no line'
+  | 'forgotten';
+
 export interface Ledger {
   /** A create has arrived under this nonce. */
   posted(nonce: string, end: 'accepted' | 'refused' | 'dropped'): void;
   /** An answer was made and is billed. */
   billed(customId: string, batchId: string, outputTokens: number): void;
   /** The provider spoiled an answer, so that asking again is right. */
-  excuse(customId: string, batchId: string, why: string): void;
+  excuse(customId: string, batchId: string, why: Trouble): void;
+  /** A request came to something else than an answer. */
+  trouble(customId: string, what: Trouble): void;
+  /** What the steps of a run came to at the provider, besides answers. */
+  troublesOf(runId: string): ReadonlySet<Trouble>;
+  /** Steps, as `<run>/<number>`, whose answer is billed and was there to be read. */
+  answered(): readonly string[];
   note(name: string, detail: string): void;
   /** Everything that must not be. */
   violations(): readonly { readonly name: string; readonly detail: string }[];
@@ -19,14 +38,24 @@ export function createLedger(): Ledger {
   const ends = new Map<string, string[]>();
   const bills = new Map<string, { readonly answer: string; excused: boolean }[]>();
   const notes: { readonly name: string; readonly detail: string }[] = [];
+  const troubles = new Map<string, Set<Trouble>>();
   const counts = { posts: 0, accepted: 0, billed: 0, excused: 0 };
   /** Run and step number: attempts are ours to count, the payer pays for a step. */
   const stepOf = (customId: string): string | null => {
     const id = fromCustomId(customId);
     return id === null ? null : `${id.key.run_id}/${id.key.number}`;
   };
+  const trouble = (customId: string, what: Trouble): void => {
+    const runId = fromCustomId(customId)?.key.run_id;
+    if (runId === undefined) return;
+    troubles.set(runId, (troubles.get(runId) ?? new Set()).add(what));
+  };
   return {
     counts,
+    trouble,
+    troublesOf: (runId) => troubles.get(runId) ?? new Set(),
+    answered: () =>
+      [...bills].filter(([, answers]) => answers.some(({ excused }) => !excused)).map(([step]) => step),
     posted(nonce, end) {
       counts.posts += 1;
       if (end === 'accepted') counts.accepted += 1;
@@ -41,7 +70,8 @@ export function createLedger(): Ledger {
       counts.billed += 1;
       bills.set(step, [...(bills.get(step) ?? []), { answer: `${batchId}/${customId}`, excused: false }]);
     },
-    excuse(customId, batchId) {
+    excuse(customId, batchId, why) {
+      trouble(customId, why);
       const bill = bills
         .get(stepOf(customId) ?? '')
         ?.find((other) => other.answer === `${batchId}/${customId}`);

@@ -8,12 +8,12 @@ import type {
   Unavailable,
 } from '../apps/worker/src/provider/port.ts';
 import { answerOf, transcriptFault, type Params } from './model.ts';
-import type { Ledger } from './provider-ledger.ts';
+import type { Ledger, Trouble } from './provider-ledger.ts';
 import { CALM, type Temper } from './provider-temper.ts';
 import { drawOf, type Random } from './random.ts';
 import type { World } from './world.ts';
 
-type Fate = 'succeeded' | 'errored' | 'expired' | 'canceled' | 'permanent' | 'too_long';
+type Fate = 'succeeded' | Extract<Trouble, 'errored' | 'expired' | 'canceled' | 'permanent' | 'too_long'>;
 
 export interface Item {
   readonly custom_id: string;
@@ -88,6 +88,7 @@ export function createProvider(
       mute: false,
     };
     batches.set(id, batch);
+    if (batch.forgotten) for (const item of items) ledger.trouble(item.custom_id, 'forgotten');
     return batch;
   };
   const latency = (): number => random.int(500, 20_000) * (random.chance(temper.late) ? 8 : 1);
@@ -111,8 +112,7 @@ export function createProvider(
         ledger.billed(item.custom_id, batch.id, 0);
         // A call that was cut off is no answer: the same step is rightly asked again, with room.
         if (answerOf(item.params, '').cut) ledger.excuse(item.custom_id, batch.id, 'cut off');
-        if (batch.forgotten) ledger.excuse(item.custom_id, batch.id, 'forgotten');
-      }
+      } else ledger.trouble(item.custom_id, item.fate);
     }
     return batch;
   };
@@ -199,7 +199,11 @@ export function createProvider(
         afterMs,
       });
 
-      if (body.toString().includes(POISON)) return refuse('bad_request', 400);
+      if (body.toString().includes(POISON)) {
+        const [alone, ...others] = items;
+        if (alone !== undefined && others.length === 0) ledger.trouble(alone.custom_id, 'refused');
+        return refuse('bad_request', 400);
+      }
       const faults = temper.create;
       if (random.chance(faults.refuse)) {
         const [what, status] = random.pick([

@@ -5,7 +5,7 @@ import { clearFiles, lendGlobals } from './borrowed-globals.ts';
 import type { ProofDatabase } from './database.ts';
 import { createRandomStriker, drawRates, type FaultCounts, type FaultRates } from './faults.ts';
 import { findViolations, type Violation } from './invariants.ts';
-import { findLostCallbacks, findMemoryFaults, findOrphans, findStrays } from './oracles.ts';
+import { findLostAnswers, findLostCallbacks, findMemoryFaults, findOrphans, findStrays } from './oracles.ts';
 import { createProvider } from './provider.ts';
 import { createLedger } from './provider-ledger.ts';
 import { drawTemper, type Temper } from './provider-temper.ts';
@@ -182,7 +182,9 @@ export async function simulate(
   };
   const judge = async (): Promise<void> => {
     await audit(true);
-    report(await findStrays(connection, workload.batches));
+    report(await findLostAnswers(connection, ledger));
+    const lost = world.trace.filter((line) => / ! pause | is dead$/.test(line)).length;
+    report(await findStrays(connection, workload, ledger, lost));
     report(await findMemoryFaults(connection, workload.batches));
     report(await findOrphans(connection, provider));
     report(await findLostCallbacks(connection, staff.received));

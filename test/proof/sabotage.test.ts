@@ -22,6 +22,8 @@ const QUICK = [
   'no journal',
   'once means again',
   'one pass is enough',
+  'answers for errors',
+  'every refusal is for good',
   'no state guard',
   'two holders',
   'counted twice',

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
 import { claimCredential, releaseCredential } from '../../libs/db/src/index.ts';
 import { openProofDatabase, type ProofDatabase } from '../../proof/database.ts';
+import { findStrays } from '../../proof/oracles.ts';
+import { createLedger } from '../../proof/provider-ledger.ts';
 import { CALM } from '../../proof/provider-temper.ts';
 import { readRegressions } from '../../proof/regressions.ts';
 import { simulate, type SimulationOptions } from '../../proof/simulation.ts';
@@ -120,6 +122,15 @@ test('what a killed worker held is taken over from it, though another has starte
     if (since.slice(0, taken).some((line) => line.endsWith(`* start ${name}`))) namesakes += 1;
   }
   expect(namesakes).toBeGreaterThan(0);
+});
+
+test('a run that was planned and is nowhere is missed', async () => {
+  await database.reset(false);
+  const run = { name: 'nobody', agent: 0, turns: [], max_steps: 10, isolated: false };
+  const batch = { atMs: 0, runs: [run], cancelAfterMs: null, wantsCallback: false };
+  expect(await findStrays(database.connection, { agents: 1, batches: [batch] }, createLedger(), 0)).toEqual([
+    { name: 'script_followed', detail: 'nobody is nowhere' },
+  ]);
 });
 
 const NO_FAULTS = { kill: 0, pause: 0, fail: 0, slow: 0 };
