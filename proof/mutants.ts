@@ -194,6 +194,25 @@ export const MUTANTS: readonly Mutant[] = [
     world: { ...KILLS, temper: CALM },
   },
   {
+    name: 'a key for each try',
+    without: 'the key that all repeats of a call share',
+    make: (hit) => {
+      let tries = 0;
+      return withDeps(({ tools }) => ({
+        tools: {
+          runCalls: (calls) => {
+            hit();
+            return tools.runCalls(
+              calls.map((call) => ({ ...call, idempotency_key: `${call.idempotency_key}/${++tries}` })),
+            );
+          },
+        },
+      }))(hit);
+    },
+    caughtBy: ['tool_key_renewed'],
+    world: { ...KILLS, temper: CALM },
+  },
+  {
     name: 'once means again',
     without: 'leaving alone a call that must not run twice and may have run',
     make: rewriting(

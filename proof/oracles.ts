@@ -17,6 +17,7 @@ export const ORACLES: readonly string[] = [
   'request_changed',
   'once_tool_ran_twice',
   'tool_key_reused',
+  'tool_key_renewed',
   'orphaned_batch',
   'answer_lost',
   'ended_without_cause',

@@ -1,4 +1,4 @@
-/** Module tools with effects that are counted, by the key that each call carries. */
+/** Module tools with effects that are counted: by the key that a call carries, and by what it says. */
 import type { JsonObject } from '../libs/agent-core/src/index.ts';
 import type { ModuleTool } from '../libs/db/src/index.ts';
 import type { ToolReply, ToolRequest } from '../apps/worker/src/flows/deps.ts';
@@ -26,32 +26,42 @@ export const MODULE_TOOLS: readonly ModuleTool[] = [
   moduleTool('note_once', 'once'),
 ];
 
+/** Those with side effects: a receiver tells repeats of theirs by the key. */
+const ACTING = new Set(
+  MODULE_TOOLS.filter(({ side_effects }) => side_effects !== 'none').map(({ name }) => name),
+);
+
 export interface ToolWorld {
   run(calls: readonly ToolRequest[]): readonly ToolReply[];
   heal(): void;
   violations(): readonly { readonly name: string; readonly detail: string }[];
-  /** How often each call ran, by idempotency key. */
-  readonly ran: ReadonlyMap<string, number>;
+}
+
+/** A call, by its tool and arguments: no script says the same twice. */
+interface Ran {
+  readonly tool_name: string;
+  readonly keys: Set<string>;
+  times: number;
 }
 
 /** The world that tools act on. With `failing`, so many of the calls end badly: some after they took effect. */
 export function createToolWorld(random: Random, failing: number): ToolWorld {
   let trouble = failing;
-  const ran = new Map<string, number>();
+  const ran = new Map<string, Ran>();
   const argumentsOf = new Map<string, string>();
-  const nameOf = new Map<string, string>();
   const notes: { readonly name: string; readonly detail: string }[] = [];
   return {
-    ran,
     heal() {
       trouble = 0;
     },
     run: (calls) =>
       calls.map((call): ToolReply => {
         const { call_id, idempotency_key: key, tool_name } = call;
-        ran.set(key, (ran.get(key) ?? 0) + 1);
-        nameOf.set(key, tool_name);
         const args = JSON.stringify([tool_name, call.arguments]);
+        const same = ran.get(args) ?? { tool_name, keys: new Set<string>(), times: 0 };
+        ran.set(args, same);
+        same.keys.add(key);
+        same.times += 1;
         const earlier = argumentsOf.get(key);
         if (earlier !== undefined && earlier !== args)
           notes.push({ name: 'tool_key_reused', detail: `${key}: ${earlier}, then ${args}` });
@@ -69,12 +79,18 @@ export function createToolWorld(random: Random, failing: number): ToolWorld {
         };
       }),
     violations() {
-      const twice = [...ran].filter(([key, times]) => nameOf.get(key) === 'note_once' && times > 1);
+      const acting = [...ran].filter(([, { tool_name }]) => ACTING.has(tool_name));
+      const twice = acting.filter(([, { tool_name, times }]) => tool_name === 'note_once' && times > 1);
+      const renewed = acting.filter(([, { keys }]) => keys.size > 1);
       return [
         ...notes,
-        ...twice.map(([key, times]) => ({
+        ...twice.map(([call, { times }]) => ({
           name: 'once_tool_ran_twice',
-          detail: `call ${key} ran ${times} times`,
+          detail: `${call} ran ${times} times`,
+        })),
+        ...renewed.map(([call, { keys }]) => ({
+          name: 'tool_key_renewed',
+          detail: `${call} ran as ${[...keys].join(', ')}`,
         })),
       ];
     },

@@ -20,6 +20,7 @@ const QUICK = [
   'a client that repeats creates',
   'the old nonce again',
   'no journal',
+  'a key for each try',
   'once means again',
   'one pass is enough',
   'answers for errors',

@@ -1,11 +1,14 @@
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
+import type { ToolRequest } from '../../apps/worker/src/flows/deps.ts';
 import { claimCredential, releaseCredential } from '../../libs/db/src/index.ts';
 import { openProofDatabase, type ProofDatabase } from '../../proof/database.ts';
 import { findStrays } from '../../proof/oracles.ts';
 import { createLedger } from '../../proof/provider-ledger.ts';
 import { CALM } from '../../proof/provider-temper.ts';
+import { createRandom } from '../../proof/random.ts';
 import { readRegressions } from '../../proof/regressions.ts';
 import { simulate, type SimulationOptions } from '../../proof/simulation.ts';
+import { createToolWorld } from '../../proof/tools.ts';
 
 // Seconds on an idle machine.
 vi.setConfig({ testTimeout: 180_000 });
@@ -122,6 +125,31 @@ test('what a killed worker held is taken over from it, though another has starte
     if (since.slice(0, taken).some((line) => line.endsWith(`* start ${name}`))) namesakes += 1;
   }
   expect(namesakes).toBeGreaterThan(0);
+});
+
+test('a call that is made again under another key is noticed by what it says', () => {
+  const call = (tool_name: string, idempotency_key: string, note: string): ToolRequest => ({
+    call_id: idempotency_key,
+    tool_name,
+    arguments: { note },
+    agent_id: 'agent',
+    run_id: 'run',
+    tool_use_id: 'toolu',
+    idempotency_key,
+    timeout_ms: 1_000,
+    result_char_limit: 1_000,
+  });
+  const tools = createToolWorld(createRandom('tools'), 0);
+  tools.run(['a', 'b'].map((note) => call('look_up', note, 'of no effect')));
+  tools.run(['c', 'd'].map((note) => call('note_once', note, `once ${note}`)));
+  tools.run([call('note_idempotent', 'e', 'again'), call('note_idempotent', 'e', 'again')]);
+  expect(tools.violations()).toEqual([]);
+  tools.run([call('note_idempotent', 'f', 'again'), call('note_once', 'g', 'once c')]);
+  expect(tools.violations().map(({ name }) => name)).toEqual([
+    'once_tool_ran_twice',
+    'tool_key_renewed',
+    'tool_key_renewed',
+  ]);
 });
 
 test('a run that was planned and is nowhere is missed', async () => {
