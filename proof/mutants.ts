@@ -266,6 +266,13 @@ export const MUTANTS: readonly Mutant[] = [
     world: { temper: { ...CALM, create: { ...CALM.create, refuse: 0.6 } } },
   },
   {
+    name: 'nobody is told',
+    without: 'the callbacks that ended batches owe',
+    make: rewriting(/(and b\.callback_url is not null) and b\.completed_at is not null/, '$1 and false'),
+    caughtBy: ['callback_lost'],
+    world: { temper: CALM },
+  },
+  {
     name: 'no state guard',
     without: 'the state that a step and a run must be in when an answer is written',
     make: rewriting(/ and (?:t\.)?state = d\.was/, ''),

@@ -191,13 +191,19 @@ export async function findMemoryFaults(
   return (rows as { detail: string }[]).map(({ detail }) => ({ name: 'memory_once', detail }));
 }
 
-/** A callback that counts as delivered was received. */
+/** Of every batch that has ended and asked for it a callback was received, and is sent again until it counts as delivered. */
 export async function findLostCallbacks(
   connection: SqlConnection,
   received: ReadonlyMap<string, number>,
 ): Promise<readonly Violation[]> {
-  const { rows } = await connection.query('select id from batch where callback_sent_at is not null');
-  return (rows as { id: string }[])
-    .filter(({ id }) => !received.has(`job-${id}`))
-    .map(({ id }) => ({ name: 'callback_lost', detail: id }));
+  const { rows } = await connection.query(
+    `select id, callback_sent_at is null and next_due_at is null as given_up
+       from batch where callback_url is not null and completed_at is not null`,
+  );
+  return (rows as { id: string; given_up: boolean }[])
+    .filter(({ id, given_up }) => given_up || !received.has(`job-${id}`))
+    .map(({ id, given_up }) => ({
+      name: 'callback_lost',
+      detail: `${id} ${given_up ? 'given up' : 'not received'}`,
+    }));
 }

@@ -220,9 +220,12 @@ export async function simulate(
   };
 }
 
+/** Its caller is to be told that it has ended, and soon: the first three tries are within minutes, a fourth is half an hour away. */
+const OWES_CALLBACK = `callback_url is not null and callback_sent_at is null and next_due_at < app_now() + interval '10 minutes'`;
+
 async function hasOpenWork(connection: SqlConnection): Promise<boolean> {
   const { rows } = await connection.query(
-    `select exists (select from batch where completed_at is null)
+    `select exists (select from batch where completed_at is null or (${OWES_CALLBACK}))
          or exists (select from run_chunk)
          or exists (select from provider_batch where state not in ('ingested', 'rejected', 'orphan_paid')) as open`,
   );
@@ -235,7 +238,7 @@ async function describeOpenWork(connection: SqlConnection): Promise<string> {
     select 'batch ' || b.state || ', runs ' || coalesce((select string_agg(distinct r.state, '+') from run r where r.batch_id = b.id), 'none')
            || due as what
       from batch b, lateral (select coalesce(', due ' || (b.next_due_at - app_now()), '') || coalesce(', held by ' || b.lease_owner, '') as due) d
-     where b.completed_at is null
+     where b.completed_at is null or (${OWES_CALLBACK})
     union all
     select 'provider batch ' || state || coalesce(', due ' || (next_due_at - app_now()), '') || coalesce(', held by ' || lease_owner, '')
            || coalesce(', ' || error::text, '') from provider_batch where state not in ('ingested', 'rejected', 'orphan_paid')

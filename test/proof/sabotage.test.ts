@@ -25,6 +25,7 @@ const QUICK = [
   'one pass is enough',
   'answers for errors',
   'every refusal is for good',
+  'nobody is told',
   'no state guard',
   'two holders',
   'counted twice',
