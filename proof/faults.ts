@@ -31,7 +31,7 @@ export function createRandomStriker(
   isActive: () => boolean,
   counts: FaultCounts,
 ): Striker {
-  return ({ actor }) => {
+  return ({ actor, canFail }) => {
     if (!isActive()) return null;
     let draw = random.next();
     const hit = (rate: number): boolean => {
@@ -53,8 +53,10 @@ export function createRandomStriker(
       return { kind: 'pause', ms, performed: random.chance(0.5) };
     }
     if (hit(rates.fail)) {
+      const performed = random.chance(0.5);
+      if (!canFail) return null;
       counts.fail += 1;
-      return { kind: 'fail', performed: random.chance(0.5) };
+      return { kind: 'fail', performed };
     }
     if (hit(rates.slow)) {
       counts.slow += 1;

@@ -49,19 +49,25 @@ export interface PointReport {
   readonly failures: readonly string[];
 }
 
-/** How often an undisturbed run passes each point. `kinds`: hooks alone, or every effect of every flow. */
+/** A point as an undisturbed run passes it: how often, and whether it can be made to fail there. */
+export interface RecordedPoint {
+  readonly hits: number;
+  readonly canFail: boolean;
+}
+
+/** The points that an undisturbed run passes. `kinds`: hooks alone, or every effect of every flow. */
 export async function recordPoints(
   database: ProofDatabase,
   scenario: Scenario,
   kinds: readonly EffectKind[],
-): Promise<ReadonlyMap<string, number>> {
-  const hits = new Map<string, number>();
+): Promise<ReadonlyMap<string, RecordedPoint>> {
+  const points = new Map<string, RecordedPoint>();
   const result = await simulate(database, {
     ...optionsOf(scenario),
     striker:
       () =>
-      ({ kind, label }) => {
-        if (kinds.includes(kind)) hits.set(label, (hits.get(label) ?? 0) + 1);
+      ({ kind, label, canFail }) => {
+        if (kinds.includes(kind)) points.set(label, { hits: (points.get(label)?.hits ?? 0) + 1, canFail });
         return null;
       },
   });
@@ -69,7 +75,7 @@ export async function recordPoints(
     throw new Error(
       `The scenario '${scenario.name}' fails undisturbed: ${JSON.stringify(result.violations[0])}`,
     );
-  return hits;
+  return points;
 }
 
 /** What a struck run came to, and whether it came as far as to be struck. */
@@ -109,7 +115,8 @@ export async function sweepPoints(
 ): Promise<ReadonlySet<string>> {
   const swept = new Map<string, number>();
   for (const scenario of scenarios) {
-    for (const [point, hits] of [...(await recordPoints(database, scenario, kinds))].sort()) {
+    const points = [...(await recordPoints(database, scenario, kinds))];
+    for (const [point, { hits, canFail }] of points.sort(([a], [b]) => (a < b ? -1 : 1))) {
       const times = swept.get(point) ?? 0;
       if (times === 2) continue;
       swept.set(point, times + 1);
@@ -117,6 +124,7 @@ export async function sweepPoints(
       let runs = 0;
       for (const nth of new Set([1, Math.min(2, hits), hits])) {
         for (const [how, strike] of Object.entries(STRIKES)) {
+          if (strike.kind === 'fail' && !canFail) continue;
           const { violations, struck } = await strikeAt(database, scenario, point, nth, strike);
           runs += 1;
           if (!struck) failures.push(`${how} at hit ${nth}: the run never came so far`);

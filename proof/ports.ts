@@ -52,14 +52,16 @@ export function createProviderPort(
   };
 }
 
-/** The tool host as a worker sees it. */
+/** The tool host as a worker sees it: the one part that may be away. The others answer whatever happens. */
 export function createToolPort(world: World, tools: ToolWorld): ToolPort {
   return {
     runCalls: (calls: readonly ToolRequest[]) =>
-      world.park<readonly ToolReply[]>('call', `tools.run ${calls.length}`, () => ({
-        ok: true,
-        value: tools.run(calls),
-      })),
+      world.park<readonly ToolReply[]>(
+        'call',
+        `tools.run ${calls.length}`,
+        () => ({ ok: true, value: tools.run(calls) }),
+        new Error('The tool host is away.'),
+      ),
   };
 }
 

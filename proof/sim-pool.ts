@@ -110,7 +110,7 @@ export function createSimPool(
         }
         const kind = next.text === 'commit' ? 'commit' : 'statement';
         const label = labelOf(next.text);
-        const struck = next.text === 'rollback' ? null : world.strike(actor, kind, label);
+        const struck = next.text === 'rollback' ? null : world.strike({ actor, kind, label, canFail: true });
         world.note(`${actor.name}   ${label}`);
         if (struck !== null && struck.kind !== 'slow') {
           if (kind === 'commit' && 'performed' in struck && struck.performed) {

@@ -162,5 +162,7 @@ export function startSimulatedWorker(
 }
 
 function isExpected(error: unknown): boolean {
-  return error instanceof CutConnection || isError(error, 'fenced');
+  return (
+    error instanceof CutConnection || isError(error, 'fenced') || isError(error, 'tool_host_unavailable')
+  );
 }

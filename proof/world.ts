@@ -35,12 +35,17 @@ export type Strike =
 /** `sql`: a statement by itself. `begin`, `statement`, `commit`: of a transaction. `call`: a network call. */
 export type EffectKind = 'sql' | 'begin' | 'statement' | 'commit' | 'call' | 'hook';
 
-/** Decides which effects are struck, and how. Null: all is well. */
-export type Striker = (point: {
+/** An effect about to be performed, as a striker sees it. */
+export interface StrikePoint {
   readonly actor: Actor;
   readonly kind: EffectKind;
   readonly label: string;
-}) => Strike | null;
+  /** Whether it can be made to fail: a part that never throws cannot, and nothing comes of a strike that asks for it. */
+  readonly canFail: boolean;
+}
+
+/** Decides which effects are struck, and how. Null: all is well. */
+export type Striker = (point: StrikePoint) => Strike | null;
 
 /** What an effect came to, and how long its reply is on the way. */
 export type Outcome =
@@ -60,6 +65,8 @@ interface Effect {
   readonly kind: EffectKind;
   readonly label: string;
   readonly perform: () => Outcome | Promise<Outcome>;
+  /** What its caller is told when it is made to fail; null: it never fails. */
+  readonly failure: Error | null;
   readonly settle: (outcome: Outcome) => void;
   readyAt: number;
   outcome: Outcome | null;
@@ -89,9 +96,12 @@ export interface World {
   note(text: string): void;
   /** Faults strike from now on by this rule. */
   setStriker(striker: Striker): void;
-  strike(actor: Actor, kind: EffectKind, label: string): Strike | null;
-  /** Parks an effect of the current process; resolves when the world has performed it and the process is awake. */
-  park<T>(kind: EffectKind, label: string, perform: Effect['perform']): Promise<T>;
+  strike(point: StrikePoint): Strike | null;
+  /**
+   * Parks an effect of the current process; resolves when the world has performed it and the process is awake. `failure`:
+   * what a call rejects with when a strike makes it fail; without one it never does.
+   */
+  park<T>(kind: EffectKind, label: string, perform: Effect['perform'], failure?: Error): Promise<T>;
   /** Gives a known outcome back once the process is awake. */
   parkFor(actor: Actor, label: string, outcome: Outcome, settle: (outcome: Outcome) => void): void;
   /** Runs `work` right after the present effect, before anything else: a transaction has its connection to itself. */
@@ -138,8 +148,10 @@ export function createWorld(random: Random, startsAt: number): World {
   const readyTime = (effect: Effect): number =>
     needsProcess(effect) ? Math.max(effect.readyAt, effect.actor.pausedUntil) : effect.readyAt;
 
-  const strike = (actor: Actor, kind: EffectKind, label: string): Strike | null => {
-    const struck = striker({ actor, kind, label });
+  const strike = (point: StrikePoint): Strike | null => {
+    const { actor, label } = point;
+    const struck = striker(point);
+    if (struck?.kind === 'fail' && !point.canFail) return null;
     if (struck !== null)
       note(
         `${actor.name} ! ${struck.kind}${'performed' in struck ? (struck.performed ? ' after' : ' before') : ''} ${label}`,
@@ -166,7 +178,8 @@ export function createWorld(random: Random, startsAt: number): World {
       if (effect.actor.alive) effect.settle(effect.outcome);
       return;
     }
-    const struck = effect.actor.alive ? strike(effect.actor, effect.kind, effect.label) : null;
+    const { actor, kind, label, failure } = effect;
+    const struck = actor.alive ? strike({ actor, kind, label, canFail: failure !== null }) : null;
     note(`${effect.actor.name} ${effect.label}`);
     switch (struck?.kind) {
       case 'kill':
@@ -179,9 +192,9 @@ export function createWorld(random: Random, startsAt: number): World {
         effects.push(effect);
         return;
       case 'fail':
-        if (effect.kind === 'call' || effect.kind === 'hook') break;
+        if (failure === null) break;
         if (struck.performed && effect.kind !== 'begin') await effect.perform();
-        effect.settle({ ok: false, error: new CutConnection() });
+        effect.settle({ ok: false, error: failure });
         return;
       case 'slow':
         effect.outcome = await effect.perform();
@@ -213,7 +226,7 @@ export function createWorld(random: Random, startsAt: number): World {
       striker = next;
     },
     strike,
-    park<T>(kind: EffectKind, label: string, perform: Effect['perform']): Promise<T> {
+    park<T>(kind: EffectKind, label: string, perform: Effect['perform'], failure?: Error): Promise<T> {
       const actor = currentActor.getStore();
       if (actor === undefined) throw new Error(`${label} was parked outside of any process.`);
       if (!actor.alive) return never;
@@ -222,7 +235,16 @@ export function createWorld(random: Random, startsAt: number): World {
           if (outcome.ok) resolve(outcome.value as T);
           else reject(outcome.error);
         };
-        effects.push({ actor, kind, label, perform, settle: settleEffect, readyAt: now, outcome: null });
+        effects.push({
+          actor,
+          kind,
+          label,
+          perform,
+          failure: failure ?? (kind === 'call' || kind === 'hook' ? null : new CutConnection()),
+          settle: settleEffect,
+          readyAt: now,
+          outcome: null,
+        });
       });
     },
     parkFor(actor, label, outcome, settleEffect) {
@@ -231,6 +253,7 @@ export function createWorld(random: Random, startsAt: number): World {
         kind: 'statement',
         label,
         perform: () => outcome,
+        failure: null,
         settle: settleEffect,
         readyAt: now,
         outcome,
@@ -243,7 +266,7 @@ export function createWorld(random: Random, startsAt: number): World {
       const actor = currentActor.getStore();
       if (actor === undefined) return Promise.resolve();
       if (!actor.alive) return never;
-      const struck = strike(actor, 'hook', label);
+      const struck = strike({ actor, kind: 'hook', label, canFail: true });
       switch (struck?.kind) {
         case 'kill':
           kill(actor);

@@ -32,6 +32,19 @@ test.each(POINTS)(
   },
 );
 
+test('a call is thrown at where its part may throw, and the tool host may be away', async () => {
+  const [scenario] = SCENARIOS;
+  const calls = await recordPoints(database, scenario!, ['call']);
+  const throwing = [...calls].filter(([, { canFail }]) => canFail).map(([label]) => label);
+  expect(throwing.sort()).toEqual(['tools.run 1', 'tools.run 2']);
+  const { violations, struck, trace } = await strikeAt(database, scenario!, 'tools.run 2', 1, {
+    kind: 'fail',
+    performed: true,
+  });
+  expect({ violations, struck }).toEqual({ violations: [], struck: true });
+  expect(trace.some((line) => line.includes('The tool host does not take calls'))).toBe(true);
+});
+
 test('the scenarios pass every named point', async () => {
   const passed = new Set<string>();
   for (const scenario of SCENARIOS) {
