@@ -2,6 +2,8 @@ import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
 import { HOOK_POINTS } from '../../apps/worker/src/flows/deps.ts';
 import { openProofDatabase, type ProofDatabase } from '../../proof/database.ts';
 import { recordPoints, SCENARIOS, strikeAt, STRIKES } from '../../proof/killpoints.ts';
+import { CALM } from '../../proof/provider-temper.ts';
+import { simulate } from '../../proof/simulation.ts';
 
 // Seconds on an idle machine.
 vi.setConfig({ testTimeout: 180_000 });
@@ -43,6 +45,25 @@ test('a call is thrown at where its part may throw, and the tool host may be awa
   });
   expect({ violations, struck }).toEqual({ violations: [], struck: true });
   expect(trace.some((line) => line.includes('The tool host does not take calls'))).toBe(true);
+});
+
+test('a night that is struck at a chosen point is audited, whatever its seed', async () => {
+  const run = { name: 'a', agent: 0, turns: [], max_steps: 2, isolated: false };
+  const { violations } = await simulate(database, {
+    seed: 4_711,
+    temper: CALM,
+    faultyEvents: 1,
+    workload: () => ({
+      agents: 1,
+      batches: [{ atMs: 0, cancelAfterMs: null, wantsCallback: true, runs: [run] }],
+    }),
+    striker: () => () => null,
+    // The auditor alone compares what was sent with how often it was tried.
+    sabotage: {
+      rewrite: (text) => text.replace('callback_attempts = callback_attempts + 1', 'callback_attempts = 0'),
+    },
+  });
+  expect(violations.map(({ name }) => name)).toEqual(['I18']);
 });
 
 test('the scenarios pass every named point', async () => {
