@@ -4,11 +4,12 @@
  * proof that catches no fault proves nothing.
  */
 import type { FlowDeps, FlowSettings } from '../apps/worker/src/flows/deps.ts';
+import type { Random } from './random.ts';
 import type { SimulationOptions } from './simulation.ts';
 import type { Rewrite } from './sim-pool.ts';
 import { CALM, type Temper } from './provider-temper.ts';
 import { SETTINGS } from './worker.ts';
-import { drawWorkload } from './workload.ts';
+import { drawWorkload, type Workload } from './workload.ts';
 
 export interface Mutant {
   readonly name: string;
@@ -88,6 +89,16 @@ function withPolicy(settings: Partial<FlowSettings>): Mutant['make'] {
   };
 }
 
+/** A workload in which each run is a batch by itself, cancelled within so many milliseconds. */
+function cancellingEach(random: Random, withinMs: number): Workload {
+  const workload = drawWorkload(random);
+  const batches = workload.batches.flatMap((batch) =>
+    batch.runs.map((run) => ({ ...batch, runs: [run], cancelAfterMs: random.int(0, withinMs) })),
+  );
+  return { ...workload, batches };
+}
+
+const CANCEL_GATHER_MS = 500;
 const { reconcile } = SETTINGS;
 
 export const MUTANTS: readonly Mutant[] = [
@@ -324,9 +335,12 @@ export const MUTANTS: readonly Mutant[] = [
     // The last look before the send takes such steps back.
     others: rewriteOf(/and \(b\.state <> 'running' or r\.overdue_from/, 'and (r.overdue_from'),
     caughtBy: ['no_seal_after_cancel'],
+    // Every run has a cancel of its own, about when it is sealed, and those who carry it out are slow.
     world: {
       temper: CALM,
-      workload: (random) => drawWorkload(random, { cancelled: 1, cancelledWithinMs: 1_500 }),
+      rates: { kill: 0, pause: 0, fail: 0, slow: 0.5 },
+      settings: { gather_window_ms: CANCEL_GATHER_MS },
+      workload: (random) => cancellingEach(random, CANCEL_GATHER_MS + 200),
     },
   },
   {

@@ -55,20 +55,11 @@ export interface Workload {
 const TOOL_NAMES = ['core_memory_append', 'look_up', 'note_idempotent', 'note_once', ARCHIVE_TOOL];
 
 /**
- * Draws what a seed's users do. `cancelled`: share of the batches that they cancel; `everyoneArchives`: every agent has an
- * archive, and most of its runs write to it.
+ * Draws what a seed's users do. `everyoneArchives`: every agent has an archive, and most of its runs write to it.
  */
 export function drawWorkload(
   random: Random,
-  {
-    cancelled = 0.25,
-    cancelledWithinMs = 40_000,
-    everyoneArchives = false,
-  }: {
-    readonly cancelled?: number;
-    readonly cancelledWithinMs?: number;
-    readonly everyoneArchives?: boolean;
-  } = {},
+  { everyoneArchives = false }: { readonly everyoneArchives?: boolean } = {},
 ): Workload {
   const agents = random.int(2, 6);
   const batchCount = random.int(1, 3);
@@ -80,7 +71,7 @@ export function drawWorkload(
   const batches = Array.from({ length: batchCount }, (_, batch): PlannedBatch => ({
     traits: drawBatchTraits(traits),
     atMs: batch === 0 ? 0 : random.int(0, 30_000),
-    cancelAfterMs: random.chance(cancelled) ? random.int(0, cancelledWithinMs) : null,
+    cancelAfterMs: random.chance(0.25) ? random.int(0, 40_000) : null,
     wantsCallback: random.chance(0.3),
     runs: Array.from({ length: random.int(1, 5) }, (_, run) =>
       withTraits(traits, drawRun(random, `b${batch}r${run}`, agents), agentTraits),

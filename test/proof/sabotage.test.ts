@@ -28,6 +28,7 @@ const QUICK = [
   'nobody is told',
   'no state guard',
   'two holders',
+  'cancel, then send',
   'counted twice',
 ];
 
