@@ -74,11 +74,13 @@ export function createPool(options: PoolOptions): pg.Pool {
   pool.on('error', report);
   pool.on('connect', (client) => {
     client.on('error', report);
-    closeWhenSilent(client, statementTimeoutMs + ANSWER_GRACE_MS);
+    if (statementTimeoutMs > 0) closeWhenSilent(client, statementTimeoutMs + ANSWER_GRACE_MS);
   });
   // Told before the pool looks whether it may keep the client.
   pool.on('release', (_error, client) => {
-    if (client.getTransactionStatus() !== 'I') void client.end();
+    const status = client.getTransactionStatus();
+    // None yet: it was made for a caller who no longer waits, and is as good for the next.
+    if (status !== null && status !== 'I') void client.end();
   });
   return pool;
 }

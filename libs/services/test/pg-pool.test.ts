@@ -186,6 +186,29 @@ describe('limits', () => {
     const after = await pool.query<{ pid: number }>('select pg_backend_pid() as pid');
     expect(after.rows).not.toEqual(before.rows);
   });
+
+  test('a connection that comes too late for its caller serves the next', async () => {
+    const relay = await openRelay(url);
+    const pool = open({ url: relay.url, max: 1, connectionTimeoutMs: 6_000 });
+    let made = 0;
+    pool.on('connect', () => (made += 1));
+    try {
+      const first = await pool.connect();
+      const late = pool.connect();
+      late.catch(() => undefined);
+      // What is made for it has three seconds more than it has patience left.
+      await first.query('select pg_sleep(3)');
+      relay.holdAll();
+      first.release(new Error('it broke'));
+      await expect(late).rejects.toThrow('timeout exceeded when trying to connect');
+      const next = pool.query('select 1 as one');
+      relay.deliver();
+      expect((await next).rows).toEqual([{ one: 1 }]);
+      expect(made).toBe(2);
+    } finally {
+      relay.close();
+    }
+  });
 });
 
 describe('a connection that is cut', () => {
