@@ -37,16 +37,20 @@ export function isOldKey(days: number): RawBuilder<boolean> {
 
 /** An audit has at most this part of the time: it reads all that is kept, and what is kept grows. */
 const AUDIT_SHARE = 20;
+/** One that has not ended is waited for so many times as long as the last one took. Its worker has ended by then. */
+const AUDIT_PATIENCE = 3;
 
 /**
- * No audit began less than `intervalMs` ago, nor less than twenty times what the last one took, which is a day at most: a clock
- * that was set makes one seem long. Whoever began and has not ended is waited for like that too. Index: audit_report_by_age.
+ * No audit began less than `intervalMs` ago, nor less than twenty times what the last one took, or three times if it has not
+ * ended; a day at most, as a clock that was set makes one seem long. Index: audit_report_by_age.
  */
 export function isAuditDue(intervalMs: number): RawBuilder<boolean> {
   return sql`not exists (
-    select 1 from audit_report
-     where started_at > app_now() - greatest(
+    select 1 from audit_report r
+     where r.started_at > app_now() - greatest(
              ${intervalMs}::float8 * interval '1 millisecond',
-             (select least((finished_at - started_at) * ${AUDIT_SHARE}::int, interval '1 day') from audit_report
-               where finished_at is not null order by started_at desc limit 1)))`;
+             (select least((l.finished_at - l.started_at)
+                             * case when r.finished_at is null then ${AUDIT_PATIENCE}::int else ${AUDIT_SHARE}::int end,
+                           interval '1 day')
+                from audit_report l where l.finished_at is not null order by l.started_at desc limit 1)))`;
 }

@@ -35,10 +35,14 @@ test('audits have a twentieth of the time, where that is more than an interval',
   expect(await claimed()).toBe(true);
 });
 
-test('one that is under way for longer than an interval gets no second beside it', async () => {
+test('one that is under way for longer than an interval gets no second beside it, and one that never ended is made up for', async () => {
   await audited('5 hours', '5 minutes');
-  await audited('11 minutes', null);
+  await audited('14 minutes', null);
   expect(await claimed()).toBe(false);
+  await database.pool.query(
+    `update audit_report set started_at = started_at - interval '2 minutes' where finished_at is null`,
+  );
+  expect(await claimed()).toBe(true);
 });
 
 test('a clock that was set during an audit puts the next off for a day, not for longer', async () => {
