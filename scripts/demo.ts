@@ -71,7 +71,6 @@ usable(() => {
     refuseOthersDirectory(dataDir);
     emptyDataDirectory(dataDir);
   }
-  makeInDataDirectory(out);
 });
 const all = readSamples();
 const wanted = flags.agents === undefined ? (real ? REAL_AGENTS_DEFAULT : all.length) : Number(flags.agents);
@@ -298,6 +297,7 @@ function showTotals(
   const sum = (of: (counts: FinishedBatch['counts']) => number): number =>
     batches.reduce((total, batch) => total + of(batch.counts), 0);
   const results = join(out, 'memories.jsonl');
+  makeInDataDirectory(out);
   writeFileSync(
     results,
     agents

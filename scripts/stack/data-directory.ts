@@ -6,8 +6,8 @@ import { given } from '../command-line.ts';
 /** What the stack and the demo write there. Node and the lock of an install under way are not theirs. */
 const WRITTEN = /^(pg|logs|simulator|worker-\d+|api-key|demo)$/;
 
-/** What marks a directory in which something was started: the database, and the key. */
-const SIGNS = ['pg/cluster/PG_VERSION', 'api-key'];
+/** What marks a directory in which something was started, however far the start came and whatever it was given from outside. */
+const SIGNS = ['pg/password', 'pg/cluster/PG_VERSION', 'api-key', 'logs/simulator.log', 'logs/worker-1.log'];
 
 /** The absolute path of DATA_DIR: programs of the stack work in another directory than who starts it. */
 export function dataDirectory(): string {
@@ -33,7 +33,7 @@ export function refuseOthersDirectory(dataDir: string): void {
   const names = readdirSync(dataDir).filter((name) => WRITTEN.test(name));
   if (names.length === 0) return;
   throw new Error(
-    `DATA_DIR is ${dataDir}, where nothing seems to have been started: it has neither ${SIGNS.join(' nor ')}. ` +
+    `DATA_DIR is ${dataDir}, where nothing seems to have been started: it has none of ${SIGNS.join(', ')}. ` +
       `Remove ${names.sort().join(', ')} yourself, if they may go, or set DATA_DIR to another directory.`,
   );
 }

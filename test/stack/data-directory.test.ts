@@ -1,6 +1,6 @@
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { DirectoryInUseError, holdDirectory } from '../../libs/services/src/index.ts';
 import {
@@ -49,9 +49,14 @@ test('a directory without a sign of a start is not ours to empty, whatever names
   expect(() => refuseOthersDirectory(dir)).toThrow(
     /where nothing seems to have been started: .* Remove demo, logs, pg, simulator, worker-1, worker-12 yourself/,
   );
-  mkdirSync(join(dir, 'pg/cluster'));
-  writeFileSync(join(dir, 'pg/cluster/PG_VERSION'), '18');
-  refuseOthersDirectory(dir);
+  for (const sign of ['pg/cluster/PG_VERSION', 'pg/password', 'logs/worker-1.log', 'logs/simulator.log']) {
+    const file = join(dir, sign);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, '');
+    refuseOthersDirectory(dir);
+    rmSync(file);
+    expect(() => refuseOthersDirectory(dir)).toThrow();
+  }
 });
 
 test('nothing stands in the way where there is nothing to remove', () => {
