@@ -15,7 +15,7 @@ await migrate(given('DATABASE_URL'), given('QUEUE_URL') ?? 'none').catch(endWith
 async function migrate(url: string | undefined, queueUrl: string): Promise<void> {
   if (url === undefined) throw new Error('Set DATABASE_URL to the Postgres that is to be migrated.');
   await checkPostgres(url);
-  // Before anything is changed: who corrects the one URL has neither half done.
+  // Before anything is changed, as far as that can tell: whether the role may make the queue's tables shows when it does.
   await checkQueue(queueUrl, { checkRedis });
   const pool = createPool({
     url,

@@ -62,6 +62,8 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
   const frozen = new Set<StackProcess>();
   const struck = new Set<StackProcess>();
   const pending = new Set<Promise<unknown>>();
+  /** For whoever stops the killer; where nobody does, something else has failed before. */
+  const failures: unknown[] = [];
   let incarnation = 0;
   let stopped = false;
   const isTold = (): boolean => options.told?.aborted === true;
@@ -91,7 +93,7 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
   };
   const during = (task: Promise<unknown>): void => {
     pending.add(task);
-    void task.finally(() => pending.delete(task));
+    void task.catch((error: unknown) => failures.push(error)).finally(() => pending.delete(task));
   };
   const kill = async (worker: StackProcess): Promise<void> => {
     alive.delete(worker);
@@ -138,7 +140,8 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
     async stop() {
       stopped = true;
       await running;
-      while (pending.size > 0) await Promise.all(pending);
+      while (pending.size > 0) await Promise.allSettled(pending);
+      if (failures.length > 0) throw failures[0];
       // Not until there are enough: of workers that all end by themselves there never are.
       for (let missing = options.workers - alive.size; missing > 0; missing--) await start();
       await watch.stop();

@@ -5,7 +5,7 @@ export type Guest = 'demo' | 'load';
 
 /**
  * Throws where a guest has no business: in a database with agents that are not its own, or in which an API or workers are at
- * work, which would take its work for theirs, on their key. Changes nothing; a database without tables is free to be used.
+ * work, which would take its work for theirs, on their key, as far as they are connected under their own names. Changes nothing; a database without tables is free to be used.
  */
 export async function refuseOthers(pool: pg.Pool, guest: Guest): Promise<void> {
   const advice = `Give npm run ${guest} a database of its own, or leave DATABASE_URL out: it brings its own server.`;

@@ -13,8 +13,9 @@ export function heedSignals(wish: WishToEnd, end: (signal: NodeJS.Signals) => vo
 }
 
 /**
- * Starts a stack, does `work` on it and stops it. A signal that asks this process to end before that aborts `told`, stops the
- * stack and exits with 128 and the number of the signal; what becomes of the work then, nobody hears.
+ * Starts a stack, does `work` on it and stops it. `told` is aborted when the work has ended or failed: what it has left under
+ * way is to start nothing more. A signal that asks this process to end before that aborts it too, stops the stack and exits with
+ * 128 and the number of the signal; what becomes of the work then, nobody hears.
  */
 export async function workOnStack<T>(
   start: () => Promise<Stack>,
@@ -39,6 +40,7 @@ export async function workOnStack<T>(
   try {
     return await work(await starting, told.signal);
   } finally {
+    told.abort();
     // The end that is under way is that of the process.
     if (wish.isTold()) await new Promise(() => undefined);
     await stop();
