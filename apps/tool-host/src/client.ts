@@ -25,7 +25,7 @@ const STABLE_AFTER_MS = 30_000;
 const FAILED_STARTS_MAX = 5;
 /** A cancelled call is given up on after this long even if the host says nothing. */
 const CANCEL_TIMEOUT_MS = 2_000;
-/** A call whose host died before the call came to an outcome is sent again this often, one that may have been running once. */
+/** A call whose host died while no call may have been running is sent again this often. One that may have been running is once. */
 const RESENDS_MAX = 3;
 
 interface Dispatch {
@@ -201,9 +201,11 @@ export async function startToolHost(options: ToolHostOptions): Promise<ToolHost>
     const interrupted = [...sent.values()];
     sent.clear();
     sentBytes = 0;
+    // By a call that this ends, or sends again alone: those that had not started have nothing to do with it.
+    const isExplained = interrupted.some(({ starting }) => starting);
     for (const call of interrupted) {
       if (mayBeSent(call)) {
-        call.resends += 1;
+        if (!isExplained) call.resends += 1;
         call.interrupted ||= call.starting;
         call.starting = false;
         queue.push(call);

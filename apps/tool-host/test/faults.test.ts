@@ -379,6 +379,23 @@ describe('the process of the host', () => {
     expect((await host.runCalls([callOf('echo', { text: 'again' })]))[0]?.status).toBe('succeeded');
   });
 
+  test(
+    'tools that kill it one after the other cost no call that had not started',
+    { timeout: 60_000 },
+    async () => {
+      const host = await startTestHost({ threads: 1 });
+      // All may go with the first process, and again alone no more than two with each that follows.
+      const killers = Array.from({ length: 5 }, () => callOf('kills_host'));
+      const outcomes = await host.runCalls([
+        ...killers,
+        ...Array.from({ length: 100 }, (_, index) => callOf('echo', { text: String(index) })),
+      ]);
+      expect(statuses(outcomes.slice(0, 5))).toEqual(killers.map(() => 'crashed'));
+      expect(host.ownLog.filter((line) => line.includes('process gone')).length).toBeGreaterThanOrEqual(4);
+      expect(outcomes.filter(({ status, started }) => status !== 'succeeded' && !started)).toEqual([]);
+    },
+  );
+
   test.for(['SIGTERM', 'SIGINT'] as const)(
     'it is not ended by a %s, which its whole group or unit gets when the worker is asked to stop',
     async (signal) => {
