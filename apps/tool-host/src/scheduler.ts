@@ -81,6 +81,8 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
   const cancellations = new BroadcastChannel(CANCEL_CHANNEL);
   let threads: Threads | undefined;
   let nextTask = 1;
+  /** A call that was to be alone has been begun: the next free slow thread is for others, if any wait. */
+  let isTurnOfOthers = false;
   let watch: NodeJS.Timeout | undefined;
 
   function queueOf(name: string): ToolQueue {
@@ -159,8 +161,16 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
     while (tasks.size < threads.threadsMax) {
       const freeSlow = threads.lanes.slow - runningIn('slow');
       const freeFast = threads.lanes.fast - runningIn('fast');
+      // Calls that are to be alone may be thousands: those of other tools do not wait for them all.
+      const others = isTurnOfOthers && freeSlow > 0 ? takeSlow() : [];
+      if (others.length > 0) {
+        isTurnOfOthers = false;
+        begin(others, 'slow', threads);
+        continue;
+      }
       const suspect = freeSlow > 0 ? takeSuspect() : undefined;
       if (suspect !== undefined) {
+        isTurnOfOthers = true;
         begin([suspect], 'slow', threads);
         continue;
       }

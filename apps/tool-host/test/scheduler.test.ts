@@ -401,3 +401,43 @@ test('calls that wait in a thread which goes on with nothing are made in another
     vi.useRealTimers();
   }
 });
+
+test('other tools take turns with calls that are made again alone, however many there are', async () => {
+  const tasks: { readonly name: string | undefined; readonly end: () => void }[] = [];
+  const threads = threadsThat(({ task, tools, calls_json }) => {
+    const { promise, resolve } = Promise.withResolvers<ThreadReport>();
+    const ids = (JSON.parse(calls_json) as readonly { readonly id: number }[]).map(({ id }) => id);
+    const end = (): void => {
+      resolve({
+        task,
+        indexes: [...ids.keys()],
+        durations_ms: ids.map(() => 1_000),
+        busy_ms: ids.map(() => 0),
+        outcomes_json: ids.map((id) => `{"id":${id}}`).join(','),
+        given_back: [],
+        not_imported: [],
+        stop_thread: false,
+      });
+    };
+    tasks.push({ name: tools[0]?.name, end });
+    return promise;
+  });
+  const names = [...Array<string>(20).fill('killer'), 'one', 'two', 'three'];
+  const { scheduler, outcomes } = schedulerWith(
+    [...new Set(names)].map((name) => ({ name, file: `/${name}.ts`, side_effects: 'none' })),
+    threads,
+  );
+  const calls = names.map((_, id) => `{"id":${id}}`);
+  scheduler.enqueue(
+    calls.map((json, id) =>
+      names[id] === 'killer' ? [id, 'killer', 0, json.length, 1] : [id, names[id] as string, 0, json.length],
+    ),
+    Buffer.from(calls.join('')),
+  );
+  expect(tasks.map(({ name }) => name)).toEqual(['killer', 'one', 'killer', 'two']);
+  for (const ended of [1, 2, 3]) {
+    tasks[ended - 1]?.end();
+    await until(() => outcomes.length === ended);
+  }
+  expect(tasks.slice(4).map(({ name }) => name)).toEqual(['killer', 'three', 'killer']);
+});
