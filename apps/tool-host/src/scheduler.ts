@@ -18,6 +18,7 @@ import {
   learn,
   newProfile,
   slowTaskCalls,
+  type Lane,
   type ToolProfile,
 } from './lanes.ts';
 import type { CallEnvelope, HostSettings, OutcomeFrame } from './protocol.ts';
@@ -180,8 +181,13 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
         continue;
       }
       const slow = freeSlow > 0 ? takeSlow() : [];
-      if (slow.length === 0) return;
-      begin(slow, 'slow', threads);
+      if (slow.length > 0) {
+        begin(slow, 'slow', threads);
+        continue;
+      }
+      const onTrial = freeFast > 0 ? takeSlow('fast') : [];
+      if (onTrial.length === 0) return;
+      begin(onTrial, 'fast', threads);
     }
   }
 
@@ -224,10 +230,12 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
     return batch;
   }
 
-  function takeSlow(): QueuedCall[] {
+  /** Calls of one tool that travel by themselves; with `lane`, of one whose calls are of that lane but for its trial. */
+  function takeSlow(lane?: Lane): QueuedCall[] {
     const nowMs = performance.now();
     for (const queue of ready) {
       if (isFast(queue) || isProbed(queue, nowMs) || !mayBegin(queue.trouble, nowMs)) continue;
+      if (lane !== undefined && laneOf(queue.profile) !== lane) continue;
       queue.firstTaskMs ??= nowMs;
       const batch: QueuedCall[] = [];
       let chars = 0;

@@ -2,7 +2,14 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { expect, test, vi } from 'vitest';
 import type { ToolManifest } from '../src/contract.ts';
 import type { LiveCall } from '../src/live-call.ts';
-import { markDone, markEntered, markReturned, markStranger, markThread } from '../src/progress.ts';
+import {
+  markDone,
+  markEntered,
+  markLoading,
+  markReturned,
+  markStranger,
+  markThread,
+} from '../src/progress.ts';
 import type { HostSettings, OutcomeFrame } from '../src/protocol.ts';
 import { createScheduler, type Scheduler } from '../src/scheduler.ts';
 import { startTaskRun } from '../src/task-run.ts';
@@ -440,4 +447,46 @@ test('other tools take turns with calls that are made again alone, however many 
     await until(() => outcomes.length === ended);
   }
   expect(tasks.slice(4).map(({ name }) => name)).toEqual(['killer', 'three', 'killer']);
+});
+
+test('a fast tool has its module tried on a fast thread when all slow ones are taken', async () => {
+  const tasks: string[] = [];
+  const threads = threadsThat(({ task, tools, calls_json, cells, slots }) => {
+    const name = tools[0]?.name ?? '';
+    tasks.push(name);
+    if (name !== 'fragile') return new Promise(() => {});
+    const progress = { cells, slots };
+    markThread(progress, 1);
+    if (tasks.length === 6) {
+      markLoading(progress, 0);
+      return Promise.reject(new Error('too many open files'));
+    }
+    const ids = (JSON.parse(calls_json) as readonly { readonly id: number }[]).map(({ id }) => id);
+    return Promise.resolve({
+      task,
+      indexes: [...ids.keys()],
+      durations_ms: ids.map(() => 1),
+      busy_ms: ids.map(() => 1),
+      outcomes_json: ids.map((id) => `{"id":${id}}`).join(','),
+      given_back: [],
+      not_imported: [],
+      stop_thread: false,
+    });
+  });
+  const hanging = ['a', 'b', 'c', 'd'];
+  const { scheduler, outcomes } = schedulerWith(
+    ['fragile', ...hanging].map((name) => ({ name, file: `/${name}.ts`, side_effects: 'none' })),
+    threads,
+  );
+  const enqueue = (id: number, name: string): void => {
+    const json = `{"id":${id}}`;
+    scheduler.enqueue([[id, name, 0, json.length]], Buffer.from(json));
+  };
+  enqueue(0, 'fragile');
+  await until(() => outcomes.length === 1);
+  for (const [index, name] of hanging.entries()) enqueue(index + 1, name);
+  enqueue(5, 'fragile');
+  await until(() => outcomes.length === 2);
+  expect(tasks).toEqual(['fragile', ...hanging, 'fragile', 'fragile']);
+  expect(outcomes.map(({ id }) => id)).toEqual([0, 5]);
 });
