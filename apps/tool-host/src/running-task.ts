@@ -74,6 +74,8 @@ interface TaskParts {
   readonly threads: Threads;
   readonly settings: HostSettings;
   readonly mayStart: Promise<void> | undefined;
+  /** The call was seen to be under way: not of every call, as one may end between two looks. */
+  readonly onEntered: (call: QueuedCall) => void;
   readonly onMeasured: (call: QueuedCall, durationMs: number, busyMs: number) => void;
   /** The thread could not import the module of this tool, or ended over it. */
   readonly onNotImported: (toolName: string, reason: string) => void;
@@ -261,6 +263,7 @@ export function startTask(parts: TaskParts): RunningTask {
       if (call !== seen.call) {
         seen.call = call;
         seen.sinceMs = nowMs;
+        if (call !== undefined) parts.onEntered(calls[call] as QueuedCall);
       } else if (call !== undefined) {
         const slackMs = call === running ? 0 : DEADLINE_SLACK_MS;
         if (nowMs - seen.sinceMs > timeoutOf(call) + slackMs) overdue.add(call);

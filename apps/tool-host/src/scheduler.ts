@@ -121,6 +121,10 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
     endWaiting(call, 'failed', cutText(error, ERROR_CHARS_MAX));
   }
 
+  function onImported(queue: ToolQueue, begunMs: number): void {
+    if (queue.trouble !== undefined) queue.trouble = afterSuccess(queue.trouble, begunMs);
+  }
+
   function onNotImported(queue: ToolQueue, reason: string, begunMs: number): void {
     ports.log(
       `a thread could not import the module of ${queue.name} and is ended: ${reason.replaceAll(/\s*[\r\n]+\s*/g, ' ')}`,
@@ -286,10 +290,12 @@ export function createScheduler(settings: HostSettings, ports: SchedulerPorts): 
       settings,
       // Only where a second run would do harm is it worth waiting until the announcement is out of this process.
       mayStart: once ? announced : undefined,
+      onEntered: ({ toolName }) => onImported(queueOf(toolName), begunMs),
       onMeasured: (call, durationMs, busyMs) => {
         const queue = queueOf(call.toolName);
         learn(queue.profile, durationMs, busyMs);
-        if (queue.trouble !== undefined) queue.trouble = afterSuccess(queue.trouble, begunMs);
+        // It may have ended before anybody looked.
+        onImported(queue, begunMs);
       },
       onNotImported: (toolName, reason) => onNotImported(queueOf(toolName), reason, begunMs),
       onLost: (call) => isolate(queueOf(call.toolName).profile),

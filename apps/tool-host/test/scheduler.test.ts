@@ -490,3 +490,26 @@ test('a fast tool has its module tried on a fast thread when all slow ones are t
   expect(tasks).toEqual(['fragile', ...hanging, 'fragile', 'fragile']);
   expect(outcomes.map(({ id }) => id)).toEqual([0, 5]);
 });
+
+test('a module is tried no longer than until a call of it is under way', async () => {
+  const tasks: number[] = [];
+  const threads = threadsThat(({ cells, slots, tool_of_call }) => {
+    tasks.push(tool_of_call.length);
+    const progress = { cells, slots };
+    markThread(progress, tasks.length);
+    if (tasks.length === 1) {
+      markLoading(progress, 0);
+      return Promise.reject(new Error('too many open files'));
+    }
+    for (let call = 0; call < slots; call += 1) markEntered(progress, call, call);
+    markReturned(progress);
+    return new Promise(() => {});
+  });
+  const { scheduler } = schedulerWith([{ name: 'any', file: '/any.ts', side_effects: 'none' }], threads);
+  scheduler.enqueue(
+    Array.from({ length: 40 }, (_, id) => [id, 'any', 0, 2] as const),
+    Buffer.from('{}'.repeat(40)),
+  );
+  await until(() => tasks.length === 4);
+  expect(tasks).toEqual([16, 16, 16, 8]);
+});
