@@ -2,14 +2,16 @@ import { readFile, realpath } from 'node:fs/promises';
 import { stripTypeScriptTypes } from 'node:module';
 import { dirname, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { Script } from 'node:vm';
+import { compileFunction } from 'node:vm';
 
 /** ES modules by URL, those in TypeScript with their types removed. */
 export type ThreadSources = ReadonlyMap<string, string>;
 
 const THREAD_FILE = fileURLToPath(new URL('./thread.ts', import.meta.url));
 const RELATIVE_IMPORT = /\b(?:from|import)\s*\(?\s*['"](\.{1,2}\/[^'"]+\.(?:ts|m?js))['"]/g;
-const MODULE_SYNTAX = /^\s*(?:export|import)\b/m;
+const MODULE_SYNTAX = /\b(?:export|import)\b/;
+/** What Node passes to the function that it makes of a CommonJS module. */
+const COMMONJS_PARAMETERS = ['exports', 'require', 'module', '__filename', '__dirname'];
 
 /**
  * Reads the threads' own code, these files, and what they import by a relative path, so that threads which start later
@@ -40,11 +42,11 @@ export async function readThreadSources(files: readonly string[]): Promise<Threa
   return sources;
 }
 
-/** What does not compile as a script but imports or exports; the same is decided by Node where no package.json says. */
+/** What does not compile as CommonJS but imports or exports; the same is decided by Node where no package.json says. */
 function isEsModule(source: string): boolean {
   if (!MODULE_SYNTAX.test(source)) return false;
   try {
-    new Script(source);
+    compileFunction(source, COMMONJS_PARAMETERS);
     return false;
   } catch {
     return true;

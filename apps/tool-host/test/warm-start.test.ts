@@ -74,6 +74,22 @@ test('a thread that starts later has the modules, and what they import beside th
   }
 });
 
+test('a module in one line that exports at its end is an ES module like any other', async () => {
+  const dir = await testDirectory();
+  const file = join(dir, 'minified.js');
+  const write = (version: number): Promise<void> =>
+    writeFile(
+      file,
+      `const d="A tool.",p={type:"object"},s="none",r=a=>a.exit?process.exit(1):"${version}";` +
+        `export{d as description,p as parameters,s as sideEffects,r as run};`,
+    );
+  await write(1);
+  const host = await startTestHost({ toolsDirs: [dir], threads: 1 });
+  await write(2);
+  await host.runCalls([callOf('minified', { exit: true })]);
+  expect((await host.runCalls([callOf('minified')]))[0]?.result).toBe('1');
+});
+
 test.for([
   ['no package.json', undefined],
   ['one that says so', '{"type":"commonjs"}'],
@@ -85,6 +101,21 @@ test.for([
     join(dir, 'common.js'),
     `const { say } = require('./_helper.js');\n` +
       `module.exports = { description: 'A tool.', parameters: { type: 'object' }, run: () => say('common') };`,
+  );
+  const host = await startTestHost({ toolsDirs: [dir] });
+  expect(host.listProblems()).toEqual([]);
+  expect((await host.runCalls([callOf('common')]))[0]?.result).toBe('common');
+});
+
+test('JavaScript may be CommonJS that returns early and imports ES modules as it goes', async () => {
+  const dir = await testDirectory();
+  await writeFile(join(dir, '_say.mjs'), `export const say = (text) => text;`);
+  await writeFile(
+    join(dir, 'common.js'),
+    `#!/usr/bin/env node\n` +
+      `const run = async () => (await\nimport('./_say.mjs')).say('common');\n` +
+      `module.exports = { description: 'A tool.', parameters: { type: 'object' }, run };\n` +
+      `if (require.main !== module) return;\n`,
   );
   const host = await startTestHost({ toolsDirs: [dir] });
   expect(host.listProblems()).toEqual([]);
