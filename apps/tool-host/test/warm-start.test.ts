@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { readThreadSources } from '../src/thread-sources.ts';
 import { callOf, linesOf, startTestHost, testDirectory } from './support/tool-hosts.ts';
 
 const DESCRIBED = `export const description = 'A tool.'; export const parameters = { type: 'object' };\n`;
@@ -88,6 +89,22 @@ test('a module in one line that exports at its end is an ES module like any othe
   await write(2);
   await host.runCalls([callOf('minified', { exit: true })]);
   expect((await host.runCalls([callOf('minified')]))[0]?.result).toBe('1');
+});
+
+test('of large modules threads hold those in TypeScript only, whose types are costly to remove', async () => {
+  const dir = await testDirectory();
+  const padding = `// ${'x'.repeat(256 * 1024)}\n`;
+  const names = ['large_a.js', 'large_b.mjs', 'large_c.ts', 'small_a.js', 'small_b.mjs'];
+  for (const name of names) {
+    const start = name.startsWith('large') ? padding : '';
+    await writeFile(join(dir, name), `${start}${DESCRIBED}export const run = () => 'ran';`);
+  }
+  const sources = await readThreadSources(names.map((name) => join(dir, name)));
+  const held = names.filter((name) => [...sources.keys()].some((url) => url.endsWith(`/${name}`)));
+  expect(held).toEqual(['large_c.ts', 'small_a.js', 'small_b.mjs']);
+  const host = await startTestHost({ toolsDirs: [dir] });
+  const outcomes = await host.runCalls(['large_a', 'large_b', 'large_c'].map((tool) => callOf(tool)));
+  expect(outcomes.map(({ result }) => result)).toEqual(['ran', 'ran', 'ran']);
 });
 
 test.for([
