@@ -605,12 +605,12 @@ describe('changing an agent', () => {
     expect(await errorsOf({ tool_ids: [], tool_rules: [] })).toBeUndefined();
   });
 
-  test('refuses rules that require what they never allow, and takes those that a client tool may answer', async () => {
+  test('refuses rules that require what they never allow, and takes those that another tool may open', async () => {
     const required = (tool_name: string) => ({ type: 'required_before_exit', tool_name });
-    const parent = (tool_name: string) => ({
+    const parent = (tool_name: string, child = 'memory_insert') => ({
       type: 'parent_last_tool',
       tool_name,
-      children: ['memory_insert'],
+      children: [child],
     });
     const circle = [
       { type: 'run_first', tool_name: 'memory_insert' },
@@ -627,13 +627,15 @@ describe('changing an agent', () => {
           ...rest,
         })
       ).body.errors;
-    const callable = 'which is not attached or never allowed: make that one callable, or drop the rule.';
-    expect(await errorsOf([parent('memory_rethink'), required('memory_insert')])).toEqual([
+    const pair = [parent('memory_rethink'), parent('memory_insert', 'memory_rethink')];
+    const callable = 'which the rules never allow: make that one callable, or drop the rule.';
+    expect(await errorsOf([...pair, required('memory_insert')])).toEqual([
       {
-        path: '/tool_rules/1/tool_name',
+        path: '/tool_rules/2/tool_name',
         message: `'memory_insert' must be called before a run may end, but only directly after 'memory_rethink', ${callable}`,
       },
     ]);
+    expect(await errorsOf([...pair, required('memory_rethink')])).toBeUndefined();
     expect(await errorsOf([...circle, required('memory_replace')])).toMatchObject([
       { path: '/tool_rules/2/tool_name' },
     ]);
@@ -645,7 +647,8 @@ describe('changing an agent', () => {
       },
     ]);
     expect(await errorsOf(circle, { response_format: { type: 'text' } })).toBeUndefined();
-    // A request may bring a tool of that name.
+    // The agent may be given that tool yet, and a request may bring one of that name.
+    expect(await errorsOf([parent('memory_rethink'), required('memory_insert')])).toBeUndefined();
     expect(await errorsOf([parent('ask_user'), required('memory_insert')])).toBeUndefined();
     expect(await errorsOf([parent('memory_replace'), required('memory_insert')])).toBeUndefined();
   });
@@ -653,7 +656,8 @@ describe('changing an agent', () => {
   test('an agent that has had such rules before goes on with them', async () => {
     const id = await createAgent(api);
     const rules = [
-      { type: 'parent_last_tool', tool_name: 'memory_rethink', children: ['memory_insert'] },
+      { type: 'parent_last_tool', tool_name: 'memory_replace', children: ['memory_insert'] },
+      { type: 'parent_last_tool', tool_name: 'memory_insert', children: ['memory_replace'] },
       { type: 'required_before_exit', tool_name: 'memory_insert' },
     ];
     await sql`update agent set tool_rules = ${JSON.stringify(rules)}::json where id = ${id.slice('agent-'.length)}`.execute(

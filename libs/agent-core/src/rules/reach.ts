@@ -5,20 +5,20 @@ import { allowedBy, allowedTools } from './solver.ts';
 
 /**
  * What is wrong with rules that require a tool which they never allow: its runs could not end. Names each that certainly cannot
- * be called, whatever tools answer: a condition counts as having any of its outcomes, a limit as never reached. `available` are the
- * names of the tools that runs may have; one that is not among them is not required. `owed` is a tool that runs must call without a
- * rule of its own; null for none. Rules that leave nothing to call at the start are another's to refuse. `path` is a JSON Pointer
- * that begins with `at`.
+ * be called, whatever tools answer: a condition counts as having any of its outcomes, a limit as never reached, and a tool that
+ * the rules name as there, since it may be attached yet or come with a request. Of the tools that are not `attached` none is
+ * required. `owed` is a tool that runs must call without a rule of its own; null for none. Rules that leave nothing to call at the
+ * start are another's to refuse. `path` is a JSON Pointer that begins with `at`.
  */
 export function checkRequiredTools(
   rules: readonly ToolRule[],
-  available: readonly string[],
+  attached: readonly string[],
   owed: string | null = null,
   at = '/tool_rules',
 ): readonly FieldError[] {
-  const reached = reachedBy(rules, available);
+  const reached = reachedBy(rules, [...new Set([...attached, ...rules.flatMap(namesIn)])]);
   if (reached.size === 0) return [];
-  const isMissed = (name: string): boolean => available.includes(name) && !reached.has(name);
+  const isMissed = (name: string): boolean => attached.includes(name) && !reached.has(name);
   const required = rulesOf(rules, 'required_before_exit').filter((rule) => isMissed(rule.tool_name));
   const problems = required.map((rule) => ({
     path: `${at}/${rules.indexOf(rule)}/tool_name`,
@@ -37,7 +37,23 @@ function whyNever(name: string, rules: readonly ToolRule[], reached: ReadonlySet
   );
   return parent === undefined
     ? 'the other rules never allow it: name it among the children of a tool that can be called'
-    : `only directly after '${parent.tool_name}', which is not attached or never allowed: make that one callable`;
+    : `only directly after '${parent.tool_name}', which the rules never allow: make that one callable`;
+}
+
+function namesIn(rule: ToolRule): readonly string[] {
+  switch (rule.type) {
+    case 'constrain_child_tools':
+    case 'parent_last_tool':
+      return [rule.tool_name, ...rule.children];
+    case 'conditional':
+      return [
+        rule.tool_name,
+        ...Object.values(rule.child_output_mapping),
+        ...(rule.default_child === null ? [] : [rule.default_child]),
+      ];
+    default:
+      return [rule.tool_name];
+  }
 }
 
 /** The tools that some run by the rules might call. */

@@ -20,12 +20,14 @@ const NEVER = 'the other rules never allow it: name it among the children of a t
 
 describe('a required tool that no run can come to', () => {
   test('is named with its rule, and with the tool that it has to follow', () => {
-    expect(checkRequiredTools(makeRules(parent('zzz', 'b'), required('b')), tools)).toEqual([
+    expect(
+      checkRequiredTools(makeRules(parent('zzz', 'b'), parent('b', 'zzz'), required('b')), tools),
+    ).toEqual([
       {
-        path: '/tool_rules/1/tool_name',
+        path: '/tool_rules/2/tool_name',
         message:
-          "'b' must be called before a run may end, but only directly after 'zzz', which is not attached or never " +
-          'allowed: make that one callable, or drop the rule.',
+          "'b' must be called before a run may end, but only directly after 'zzz', which the rules never allow: " +
+          'make that one callable, or drop the rule.',
       },
     ]);
   });
@@ -74,7 +76,12 @@ describe('a required tool that no run can come to', () => {
 });
 
 test.each([
-  ['is not attached', [parent('b', 'zzz'), required('zzz')]],
+  ['is not attached', [parent('b', 'zzz'), parent('zzz', 'b'), required('zzz')]],
+  ['follows a tool that may be attached yet', [parent('zzz', 'b'), required('b')]],
+  [
+    'follows a chain of tools that may be attached yet',
+    [first('a'), child('a', 'zzz'), child('zzz', 'yyy'), conditional('yyy', { x: 'c' }), required('c')],
+  ],
   ['follows a tool that can be called', [first('a'), child('a', 'b'), parent('b', 'c'), required('c')]],
   [
     'is one outcome of a condition',
@@ -108,12 +115,13 @@ test('whatever a run can come to is never refused', () => {
     name.map((tool) => maxCount(tool, 1)),
   );
   const walk = fc.array(fc.tuple(fc.nat(), fc.constantFrom('ok', 'no')), { maxLength: 6 });
+  const attachedLater = fc.subarray(['zzz', 'other']);
   fc.assert(
-    fc.property(fc.array(rule, { maxLength: 6 }), walk, (given, steps) => {
+    fc.property(fc.array(rule, { maxLength: 6 }), walk, attachedLater, (given, steps, later) => {
       const rules = makeRules(...given, ...tools.map(required));
       let history = NO_HISTORY;
       for (const [choice, result] of steps) {
-        const allowed = allowedTools(rules, history, tools);
+        const allowed = allowedTools(rules, history, [...tools, ...later]);
         const next = allowed[choice % Math.max(1, allowed.length)];
         if (next === undefined) break;
         history = after([...history.calls, next], result);

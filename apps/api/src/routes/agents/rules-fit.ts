@@ -27,7 +27,7 @@ export async function assertRulesFit(
   if (tool_rules.length === 0) return;
   const rules = parseToolRules(tool_rules).given;
   const tools = await readToolsOfAgents(trx, [agentId]);
-  const names = [...tools.map(({ name }) => name), ...(await clientToolsIn(trx, projectId, rules))];
+  const names = tools.map(({ name }) => name);
   const misfits = [
     ...checkRulesFit(rules, tools),
     ...checkRequiredTools(rules, names, owesResult(echoed) ? FINISH_TOOL.name : null),
@@ -47,34 +47,6 @@ export async function assertRulesFit(
 
 function owesResult({ response_format: format }: AgentRow['echoed']): boolean {
   return isJsonObject(format) && format['type'] !== 'text';
-}
-
-/** What rules name that is no tool here: a request may come with it as a client tool of its own. */
-async function clientToolsIn(
-  trx: Tx,
-  projectId: string,
-  rules: readonly ToolRule[],
-): Promise<readonly string[]> {
-  const named = new Set(rules.flatMap(namesIn).map(toStorableText));
-  const here = await findTools(trx, projectId, { ids: [], names: [...named] });
-  for (const { name } of here) named.delete(name);
-  return [...named].filter((name) => !isBuiltIn(name));
-}
-
-function namesIn(rule: ToolRule): readonly string[] {
-  switch (rule.type) {
-    case 'constrain_child_tools':
-    case 'parent_last_tool':
-      return [rule.tool_name, ...rule.children];
-    case 'conditional':
-      return [
-        rule.tool_name,
-        ...Object.values(rule.child_output_mapping),
-        ...(rule.default_child === null ? [] : [rule.default_child]),
-      ];
-    default:
-      return [rule.tool_name];
-  }
 }
 
 /**
