@@ -80,7 +80,7 @@ export async function ingestResults(deps: FlowDeps): Promise<FlowReport> {
         applied: pass.applied,
         refused: pass.refused,
         quarantined: pass.quarantined,
-        ...(pass.alarm ? { reason: pass.reason, alarm: true } : {}),
+        ...(pass.noticed === null ? {} : { reason: pass.noticed, alarm: true }),
       };
     }
     if (gone) {
@@ -136,6 +136,8 @@ interface Pass {
   readonly missing: boolean;
   /** An operator should look. */
   readonly alarm: boolean;
+  /** What an operator should hear of it, however it ended. */
+  readonly noticed: string | null;
   /** It was adopted by mistake: a whole pass has lines for others' steps and none for its own. */
   readonly foreign: boolean;
   /** It is known to be ours: the provider gave its id to us, or a line of it has answered for a step, in this pass or before. */
@@ -157,7 +159,7 @@ async function streamOnce(
   const none = {
     ...{ applied: 0, refused: 0, quarantined: 0 },
     ...{ complete: false, ended: false, archived: false, missing: false, alarm: false, foreign: false },
-    ...{ retry_after_ms: null, proven: !isAdopted },
+    ...{ retry_after_ms: null, proven: !isAdopted, noticed: null },
   };
   if (batch.lapses > 0) await noteTried(deps.db, lease);
   // What ended a worker may have been put aside since, and is not to be read again. Read first: once the stream is open,
@@ -199,8 +201,7 @@ async function streamOnce(
     const [alarm] = total.alarms;
     const proven = proof.isOurs;
     if (alarm === undefined) return { ...total, proven, ...end };
-    const reason = alarm === end.reason ? alarm : `${alarm}; ${end.reason}`;
-    return { ...total, proven, ...end, alarm: true, reason };
+    return { ...total, proven, ...end, alarm: true, noticed: alarm, reason: `${alarm}; ${end.reason}` };
   };
   try {
     const chunks = linesInChunks(
@@ -248,8 +249,7 @@ async function streamOnce(
   if (ends.cut) return ending({ ended: true, reason: 'the last line is cut off' });
   // Its own file may be short, and hold a line of somebody else. Only one that says it all is theirs before the last pass.
   const foreign = proof.isOthers && !proof.isOurs && proof.lines >= batch.request_count;
-  const reason = total.alarms[0] ?? 'steps without a line';
-  return ending({ foreign, complete: true, ended: true, reason });
+  return ending({ foreign, complete: true, ended: true, reason: 'steps without a line' });
 }
 
 /** The custom ids of the requests that have no answer yet. */

@@ -343,7 +343,7 @@ test('a result that says that nobody pays stops all sending for a while, with it
   expect(await ingestResults(worker)).toMatchObject({
     outcome: 'ingested',
     alarm: true,
-    reason: expect.stringContaining('a result says billing_error'),
+    reason: 'a result says billing_error',
   });
   await expect(house.drive(worker, { rounds: 12 })).rejects.toThrow(/not ended/);
   expect(house.simulator.control.batches()).toHaveLength(1);
@@ -387,7 +387,11 @@ test('a result that is read again pauses nothing once its key is mended', async 
       if (point === 'ingest.before_commit') pausedBefore = await isPaused();
     },
   };
-  expect(await ingestResults(looking)).toMatchObject({ outcome: 'again', applied: 1 });
+  expect(await ingestResults(looking)).toMatchObject({
+    outcome: 'again',
+    applied: 1,
+    reason: 'a result says billing_error; steps without a line',
+  });
   // A worker that ends right after the commit has paused it.
   expect(pausedBefore).toEqual([{ paused: true }]);
   expect(await inTransaction(house.database.db, (trx) => resumeCredential(trx, 'default'))).toBe(
