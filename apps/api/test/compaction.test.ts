@@ -74,6 +74,16 @@ describe('compaction settings', () => {
     expect(await after({ mode: 'none', sliding_window_percentage: 0.5 })).toEqual({ mode: 'none', model });
   });
 
+  test.each([
+    ['as it is by itself', {}, 4, 3],
+    ['that followed from the limit', { message_buffer_limit: 3 }, 2, 1],
+  ])('give way with a lower limit in a minimum %s, which nobody gave', async (_name, given, limit, min) => {
+    const compaction_settings = { mode: 'static_message_buffer', ...given };
+    const path = `/v1/agents/${await createAgent(api, { compaction_settings })}`;
+    const { body } = await api.call('PATCH', path, { compaction_settings: { message_buffer_limit: limit } });
+    expect(body.compaction_settings).toMatchObject({ message_buffer_limit: limit, message_buffer_min: min });
+  });
+
   test('that are sent back with another model of the agent follow it; those of a third one are refused', async () => {
     const id = await createAgent(api, { compaction_settings: { mode: 'none' } });
     const compaction_settings = await settingsOf(id);

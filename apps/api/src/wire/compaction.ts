@@ -44,10 +44,8 @@ export function toCompactionPolicy(
       };
     case 'static_message_buffer': {
       const limit = settings.message_buffer_limit ?? held.message_buffer_limit ?? STATIC_BUFFER_DEFAULT.limit;
-      const keep =
-        settings.message_buffer_min ??
-        held.message_buffer_min ??
-        Math.min(STATIC_BUFFER_DEFAULT.keep, limit - 1);
+      const given = settings.message_buffer_min ?? (isKeptByDefault(held) ? null : held.message_buffer_min);
+      const keep = given ?? Math.min(held.message_buffer_min ?? STATIC_BUFFER_DEFAULT.keep, limit - 1);
       if (keep >= limit)
         throw settings.message_buffer_min == null
           ? refuse('message_buffer_limit', `must be more than message_buffer_min, ${keep}`)
@@ -55,6 +53,14 @@ export function toCompactionPolicy(
       return { mode: 'static_buffer', limit, keep };
     }
   }
+}
+
+/** Whether the minimum is what the limit alone leads to, so that nobody need have given it. */
+function isKeptByDefault({
+  message_buffer_limit: limit,
+  message_buffer_min: min,
+}: CompactionSettings): boolean {
+  return limit != null && min === Math.min(STATIC_BUFFER_DEFAULT.keep, limit - 1);
 }
 
 function refuse(field: string, message: string): NightshiftError {
