@@ -21,7 +21,7 @@ export interface Trail {
    * summarised first (`refused`), or has been (`summarised`). Gone with the next answer that is applied.
    */
   readonly too_long?: 'refused' | 'summarised';
-  /** The caller denied a call, and none has been carried out since: until then the rules force none on the model. */
+  /** The caller denied a call, and no later answer had one carried out: until then the rules force none on the model. */
   readonly denied?: true;
   /** What the model was told of the last call that was to hand over the result; for the run's error, should none ever do. */
   readonly refusal?: string;
@@ -36,14 +36,14 @@ export type TrailCall = LoopCall & Pick<PastCall, 'carried_out'> & { readonly de
 /** The trail after a step whose calls have come to an end, in call order. */
 export function afterCallsOf(trail: Trail, rules: readonly ToolRule[], calls: readonly TrailCall[]): Trail {
   const history = rules.length === 0 ? NO_HISTORY : keptHistory(rules, withCalls(trail.history, calls));
-  const isDenied = trail.denied === true || calls.some((call) => call.denied === true);
   const isStill = !calls.some((call) => call.carried_out);
+  const isDenied = calls.some((call) => call.denied === true) || (trail.denied === true && isStill);
   return {
     history,
     steps: withStep(trail.steps, calls),
     reasks: 0,
     pauses: 0,
-    ...(isDenied && isStill ? { denied: true } : {}),
+    ...(isDenied ? { denied: true } : {}),
   };
 }
 
