@@ -106,8 +106,7 @@ async function readWritten(trx: Tx, batchId: string): Promise<readonly WrittenBl
   const { rows } = await sql<WrittenBlock>`
     with mine as (
       select block_id, min(revision) as first, max(revision) as last, count(*)::int as writes
-        from block_revision r where batch_id = ${batchId}
-         and not exists (select from block h where h.id = r.block_id and h.held_by_batch_id is not null)
+        from block_revision where batch_id = ${batchId}
        group by block_id)
     select m.block_id, b.label, m.first, m.last, m.writes, b.deleted_at is not null as is_deleted,
            head.value = left_so.value and head.description is not distinct from left_so.description
@@ -123,7 +122,7 @@ async function readWritten(trx: Tx, batchId: string): Promise<readonly WrittenBl
                                        where theirs.block_id = b.id and theirs.batch_id = head.batch_id)), false)
              as is_anothers
       from mine m
-      join block b on b.id = m.block_id
+      join block b on b.id = m.block_id and b.held_by_batch_id is null
       join block_revision head on head.block_id = b.id and head.revision = b.head_revision
       join block_revision left_so on left_so.block_id = b.id and left_so.revision = m.last
       left join block_revision before on before.block_id = b.id and before.revision = m.first - 1
