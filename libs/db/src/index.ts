@@ -17,7 +17,7 @@ export { assertMigrated, migrateToLatest, MIGRATIONS } from './migrations/migrat
 // What the API stores and reads.
 export { acceptBatch, type AcceptedBatch } from './commits/accept-batch.ts';
 export type { InputMessage, NewBatch, NewRun } from './commits/new-batch.ts';
-export { assertAgentsExist, assertDefinitionsFit, distinctWishes, wishesOf } from './commits/run-wishes.ts';
+export { assertAgentsExist, assertDefinitionFits, distinctWishes, wishesOf } from './commits/run-wishes.ts';
 export { attachBlock, detachBlock } from './commits/attach-block.ts';
 export { attachTool, detachTool } from './commits/attach-tool.ts';
 export { changeAgent, type AgentChange } from './commits/change-agent.ts';

@@ -41,20 +41,34 @@ export function assertDefinitionsFit(
   const checked = new Set<string>();
   for (const [index, definition] of definitions.entries()) {
     if (definition === undefined || checked.has(definition.id)) continue;
-    const { id, tool_rules, tools } = definition;
-    checked.add(id);
-    const [problem] = checkRulesFit(parseToolRules(tool_rules).given, tools);
-    const twin = tools.find(({ name }, place) => tools.findIndex((tool) => tool.name === name) < place);
-    if (problem === undefined && twin === undefined) continue;
-    const path = `${pathOf(batch, index)}/${problem === undefined ? 'client_tools' : 'agent_id'}`;
-    const message =
-      problem === undefined
-        ? `has a second tool '${twin?.name ?? ''}': the agent, or the request itself, has one of that name.`
-        : `has tool rules that it cannot run by: ${problem.path}: ${problem.message}`;
-    throw new NightshiftError('validation_failed', `${path} ${message} Nothing was stored.`, {
-      fields: [{ path, message }],
-    });
+    checked.add(definition.id);
+    assertDefinitionFits(batch, index, definition);
   }
+}
+
+/** `assertDefinitionsFit` for the run at `index` alone. */
+export function assertDefinitionFits(
+  batch: Pick<NewBatch, 'shared_path'>,
+  index: number,
+  { tool_rules, tools }: Pick<Definition, 'tool_rules' | 'tools'>,
+): void {
+  const [problem] = checkRulesFit(parseToolRules(tool_rules).given, tools);
+  const twin = twinIn(tools);
+  if (problem === undefined && twin === undefined) return;
+  const path = `${pathOf(batch, index)}/${problem === undefined ? 'client_tools' : 'agent_id'}`;
+  const message =
+    problem === undefined
+      ? `has a second tool '${twin?.name ?? ''}': the agent, or the request itself, has one of that name.`
+      : `has tool rules that it cannot run by: ${problem.path}: ${problem.message}`;
+  throw new NightshiftError('validation_failed', `${path} ${message} Nothing was stored.`, {
+    fields: [{ path, message }],
+  });
+}
+
+/** The first tool that has the name of one before it. */
+function twinIn(tools: readonly ToolDefinition[]): ToolDefinition | undefined {
+  const names = new Set<string>();
+  return tools.find(({ name }) => names.size === names.add(name).size);
 }
 
 /** Where in the body a request stands. */

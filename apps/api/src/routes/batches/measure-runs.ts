@@ -33,7 +33,7 @@ import {
 } from '@nightshift/agent-core';
 import {
   assertAgentsExist,
-  assertDefinitionsFit,
+  assertDefinitionFits,
   distinctWishes,
   readAgentDefinitions,
   readBlocksOfAgents,
@@ -101,16 +101,21 @@ export async function measureRuns(
   const distinct = distinctWishes(wishes);
   const frames = await readFrames(db, projectId, distinct);
   assertAgentsExist(batch, wishes, frames);
-  assertDefinitionsFit(
-    batch,
-    wishes.map(({ key }) => frames.get(key)?.agent.definition),
-  );
+  const breathe = breather();
+  const checked = new Set<string>();
+  for (const [index, { key, added }] of wishes.entries()) {
+    const definition = frames.get(key)?.agent.definition;
+    if (definition === undefined || checked.has(key)) continue;
+    checked.add(key);
+    if (definition.tool_rules.length === 0 && added.client_tools_json === null) continue;
+    await breathe();
+    assertDefinitionFits(batch, index, definition);
+  }
   const agentIds = [...new Set(runs.map((run) => run.agent_id))];
   const history = await readRunHistory(db, agentIds.slice(0, AGENTS_WITH_HISTORY));
   const places = new Map(distinct.map(({ key }, place) => [key, place]));
   const begun = new Set<string>();
   const groups = new Map<string, { -readonly [K in keyof RunGroup]: RunGroup[K] }>();
-  const breathe = breather();
   for (const [ordinal, run] of runs.entries()) {
     await breathe();
     const wish = wishes[ordinal]?.key ?? '';
