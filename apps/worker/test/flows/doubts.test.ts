@@ -339,8 +339,11 @@ test('a result that says that nobody pays stops all sending for a while, with it
   const worker = house.worker({
     settings: { refusal: { ...house.worker().settings.refusal, pause_ms: 600_000 } },
   });
-  for (const flow of [composeProviderBatch, submitProviderBatch, pollProviderBatches]) await flow(worker);
-  expect(await ingestResults(worker)).toMatchObject({
+  const ingested = async () => {
+    for (const flow of [composeProviderBatch, submitProviderBatch, pollProviderBatches]) await flow(worker);
+    return ingestResults(worker);
+  };
+  await expect.poll(ingested, { interval: 5 }).toMatchObject({
     outcome: 'ingested',
     alarm: true,
     reason: 'a result says billing_error',
