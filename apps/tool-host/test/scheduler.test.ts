@@ -40,6 +40,20 @@ function threadsThat(run: Threads['run']): Threads {
   };
 }
 
+/** What a thread reports of a task whose calls, of these ids, have all succeeded at once. */
+function allSucceeded(task: number, ids: readonly number[]): ThreadReport {
+  return {
+    task,
+    indexes: [...ids.keys()],
+    durations_ms: ids.map(() => 1),
+    busy_ms: ids.map(() => 1),
+    outcomes_json: ids.map((id) => `{"id":${id},"status":"succeeded"}`).join(','),
+    given_back: [],
+    not_imported: [],
+    stop_thread: false,
+  };
+}
+
 /** A scheduler with these tools, the outcomes that it sends, and what it logs. */
 function schedulerWith(
   tools: readonly Pick<ToolManifest, 'name' | 'file' | 'side_effects'>[],
@@ -259,16 +273,7 @@ test.for([
     const progress = { cells, slots };
     markThread(progress, 1);
     if (nth === 3) {
-      return Promise.resolve({
-        task,
-        indexes,
-        durations_ms: indexes.map(() => 1),
-        busy_ms: indexes.map(() => 1),
-        outcomes_json: ids.map((id) => `{"id":${id},"status":"succeeded"}`).join(','),
-        given_back: [],
-        not_imported: [],
-        stop_thread: false,
-      });
+      return Promise.resolve(allSucceeded(task, ids));
     }
     if (nth === 1 || isStruck) for (const index of indexes) markEntered(progress, index, index);
     markReturned(progress);
@@ -300,17 +305,7 @@ test('a call whose neighbours end their thread one after the other is made when 
       markEntered(progress, culprit, 0);
       return Promise.reject(new Error('the thread is gone'));
     }
-    const indexes = [...ids.keys()];
-    return Promise.resolve({
-      task,
-      indexes,
-      durations_ms: indexes.map(() => 1),
-      busy_ms: indexes.map(() => 1),
-      outcomes_json: ids.map((id) => `{"id":${id},"status":"succeeded"}`).join(','),
-      given_back: [],
-      not_imported: [],
-      stop_thread: false,
-    });
+    return Promise.resolve(allSucceeded(task, ids));
   });
   const { scheduler, outcomes } = schedulerWith(
     [{ name: 'any', file: '/any.ts', side_effects: 'none' }],

@@ -1,3 +1,4 @@
+export { breather } from './breathe.ts';
 export {
   type EmbeddedPostgres,
   type EmbeddedPostgresOptions,

@@ -14,7 +14,7 @@ import {
 } from '@nightshift/db';
 import type { HeldLease } from '../leases/keeper.ts';
 import { withLease } from '../leases/with-lease.ts';
-import { breather } from './breathe.ts';
+import { breather } from '../breathe.ts';
 import type { FlowDeps, FlowReport } from './deps.ts';
 import { ringAfterCommit } from './ring.ts';
 import { askInWaves, keepBeforeLeaving, keepReplies, type Hand } from './tool-calls/ask-in-waves.ts';

@@ -10,7 +10,7 @@ import {
 import type { RunToDecide } from '@nightshift/db';
 import type { HeldLease } from '../../leases/keeper.ts';
 import { validateArguments } from '../argument-validator.ts';
-import { breather } from '../breathe.ts';
+import { breather } from '../../breathe.ts';
 import type { FlowDeps, ToolReply } from '../deps.ts';
 import { callKey, isJournalled, requestOf } from './call.ts';
 
