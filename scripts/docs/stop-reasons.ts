@@ -17,7 +17,7 @@ export const STOP_REASON_DOCS: Readonly<Record<StopReason, StopReasonDoc>> = {
   },
   max_steps: {
     ends_as: 'completed',
-    when: 'The step limit was reached. The calls of the last step were carried out and their results are stored. Failed where the last answer was empty: no word and no call.',
+    when: 'The step limit was reached. The calls of the last step were carried out and their results are stored. Failed where the last answer was empty, no word and no call, and where the run still owes its result.',
   },
   max_tokens: {
     ends_as: 'failed',
@@ -50,7 +50,7 @@ export const STOP_REASON_DOCS: Readonly<Record<StopReason, StopReasonDoc>> = {
   },
   provider_error: {
     ends_as: 'failed',
-    when: 'The provider failed, or sent nothing that can be used, in every attempt of a step.',
+    when: 'The provider failed, or sent nothing that can be used, in every attempt of a step; or it ended an answer in a way that is not known here.',
   },
   expired: { ends_as: 'expired', when: 'The provider let every attempt of a step expire.' },
   cancelled: {

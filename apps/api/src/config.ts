@@ -26,7 +26,7 @@ const environment = z.object({
   DATA_DIR: z.string().min(1).default('.data'),
   /** File with the prices of models, in the shape of `libs/agent-core/src/model/prices.json`; that one without. The workers have to have the same. */
   PRICES_FILE: z.string().optional(),
-  /** Bytes of all request bodies that the API holds at once; a request that finds no room is 503 and comes again. A body is worth several times its bytes of memory. */
+  /** Bytes of all request bodies that the API holds at once; a request that finds no room is answered 503, and its client should send it again. A body is worth several times its bytes of memory. */
   BODY_BYTES_TOGETHER_MAX: z.coerce.number().int().min(1).default(536_870_912),
   /** Ends the API when its standard input closes, so that it does not outlive a killed parent. */
   EXIT_WITH_PARENT: z.enum(['0', '1']).default('0'),

@@ -73,7 +73,7 @@ const schema = z
     HUNT_INTERVAL_MS: positiveMs.default(60_000),
     /** Milliseconds that ready runs wait for company before a batch that is not full leaves. */
     GATHER_WINDOW_MS: naturalMs.default(2_000),
-    /** Requests of one provider batch; the provider allows 100,000. */
+    /** Requests with which a provider batch is full. Runs are taken in whole chunks, so it may hold more; the provider allows 100,000. */
     REQUESTS_MAX: positive.max(BATCH_REQUESTS_MAX).default(10_000),
     /** Bytes of one provider batch; the provider allows 256 MB. */
     BODY_BYTES_MAX: positive.max(240_000_000).default(64_000_000),

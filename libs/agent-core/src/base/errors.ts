@@ -97,11 +97,6 @@ export const ERROR_CATALOGUE = {
     title: 'Work is under way at another provider',
     next: 'Start as before, with or without ANTHROPIC_API_KEY, until the work has ended or is cancelled; then change.',
   },
-  provider_refused: {
-    status: null,
-    title: 'The provider refused the request',
-    next: 'See the provider message; the steps wait or fail as the retry table says.',
-  },
   tool_host_unavailable: {
     status: null,
     title: 'The tool host could not be started',

@@ -39,7 +39,7 @@ export const providerBatchMachine: Machine<ProviderBatchState, ProviderBatchEven
   initial: ['building', 'orphan_paid'],
   states: {
     building: {
-      meaning: 'Its steps are sealed under its nonce; nothing was sent under that nonce.',
+      meaning: 'Its steps are sealed under its nonce; the provider has accepted nothing under that nonce.',
       next: 'The submit flow.',
       wakes: 'next_due_at; lasts as long as the credential is busy, paused or backing off.',
     },

@@ -22,7 +22,7 @@ export interface LoopFacts {
   readonly available: readonly string[];
   /** Before this answer. */
   readonly history: RuleHistory;
-  /** The caller denied a call, and none has been carried out since, so none is due. */
+  /** The caller denied a call, and no later answer had one carried out, so none is due. */
   readonly denied?: boolean | undefined;
   readonly step_number: number;
   readonly max_steps: number;

@@ -30,9 +30,9 @@ export async function registerMemoryTools(trx: Tx, projectId: string): Promise<v
 }
 
 /**
- * Makes the tools of the operator's modules known to a project, or follows a change of their manifests. Tools that have left
- * the folder stay: agents may hold them, and calls to them end with an error that says so. A memory tool's name is not taken
- * over. Idempotent; locks the rows it changes, in name order.
+ * Makes the tools of the operator's modules known to a project, or follows a change of their manifests, but for the limit of a
+ * result, which callers may have set since. Tools that have left the folder stay: agents may hold them, and calls to them end
+ * with an error that says so. A memory tool's name is not taken over. Idempotent; locks the rows it changes, in name order.
  */
 export function registerModuleTools(trx: Tx, projectId: string, tools: readonly ModuleTool[]): Promise<void> {
   return upsertTools(trx, projectId, 'module', tools);

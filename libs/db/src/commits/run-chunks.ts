@@ -5,7 +5,7 @@ import { uuidArray } from '../uuid-array.ts';
 /** Runs that are handed to the compose flow together, where many become ready at once. */
 export const RUNS_PER_CHUNK = 250;
 
-/** Retries wait each its own time, rounded up to seconds: runs of one delay share a chunk. */
+/** Retries wait each its own time: runs of one delay share a chunk. */
 export async function putReadyChunks(
   trx: Tx,
   project: string,

@@ -26,7 +26,11 @@ export function metrics(app: App, context: Context): void {
     'Credentials under which nothing is sent at present, by why: they rest, or are halted.',
     ['reason'],
   );
-  const violations = gauge('invariant_violations', 'Rows that broke an invariant at the last audit.', ['id']);
+  const violations = gauge(
+    'invariant_violations',
+    'Rows that broke an invariant at the last audit, 20 at most.',
+    ['id'],
+  );
   const auditedAt = gauge('last_audit_timestamp_seconds', 'When the last audit ended.', []);
 
   app.get('/metrics', { schema: { hide: true } }, async (_request, reply) => {
