@@ -214,6 +214,7 @@ export {
   type ToolResultsOfRun,
 } from './commits/decisions.ts';
 export type { DecidedRun, NewToolCall } from './commits/decided-rows.ts';
+export { tallySlot } from './commits/tallies.ts';
 export { commitParkedRunsReleased, commitRunsCancelled, readProviderBatchesOf } from './commits/cancel.ts';
 export { commitUnsentDue } from './commits/unsent-due.ts';
 export { commitBatchFinish, lockForFinish, markFinishedBatches } from './commits/finish.ts';

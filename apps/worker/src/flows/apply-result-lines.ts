@@ -37,6 +37,7 @@ import {
   readBatchStates,
   readRunsToDecide,
   readStepsAtLimit,
+  tallySlot,
   type BlockChange,
   type ClaimedProviderBatch,
   type DecidedRun,
@@ -53,7 +54,6 @@ import type { CachedDefinition } from './definition-cache.ts';
 import type { FlowDeps } from './deps.ts';
 import { outputMaxima } from './output-maxima.ts';
 import { ringAfterCommit } from './ring.ts';
-import { tallySlot } from './settle-open-steps.ts';
 import { customIdOf, sortLines, toOutcome, type Entry } from './sort-result-lines.ts';
 import { tryQuickCalls, type QuickStep } from './tool-calls/quick-calls.ts';
 

@@ -14,11 +14,11 @@ import {
   readOpenDoubts,
   readProviderBatchesOf,
   releaseLease,
+  tallySlot,
   type Lease,
 } from '@nightshift/db';
 import { withLease } from '../leases/with-lease.ts';
 import type { FlowDeps, FlowReport } from './deps.ts';
-import { tallySlot } from './settle-open-steps.ts';
 
 const FLOW = 'cancel-batch';
 const RUNS_PER_COMMIT = 1_000;

@@ -29,6 +29,7 @@ import {
   newId,
   readAskingRuns,
   readTokenCalibrations,
+  tallySlot,
   type AskingRow,
   type CommitReport,
   type SealedRequest,
@@ -39,7 +40,6 @@ import { outputTokensMax, type Calibrations, type SizedRequest } from './fit-req
 import { openEncoder, type RequestText } from './open-encoder.ts';
 import { openPageSizes } from './page-sizes.ts';
 import { readRequests } from './read-requests.ts';
-import { tallySlot } from './settle-open-steps.ts';
 
 /** Requests that are encoded at a time to learn their size: fewer where they are long. */
 const PAGE_MAX = 100;

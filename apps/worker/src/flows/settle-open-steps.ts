@@ -7,6 +7,7 @@ import {
   markFinishedBatches,
   newId,
   readOpenSteps,
+  tallySlot,
   type DecidedRun,
   type Lease,
   type Tx,
@@ -64,9 +65,4 @@ export async function settleSteps(
     return committed;
   });
   await ringAfterCommit(deps, report, await markFinishedBatches(db, report.ended_batch_ids));
-}
-
-/** Counts are spread over a few slots, so that commits of one batch seldom wait for each other. */
-export function tallySlot(): number {
-  return Math.floor(Math.random() * 8);
 }

@@ -8,11 +8,11 @@ import {
   markIdleBatches,
   newId,
   queueFreedRuns,
+  tallySlot,
   type OverdueReport,
   type Tx,
 } from '@nightshift/db';
 import type { FlowDeps, FlowReport } from './deps.ts';
-import { tallySlot } from './settle-open-steps.ts';
 
 const FLOW = 'sweep';
 export const IDEMPOTENCY_KEY_DAYS = 7;

@@ -3,6 +3,14 @@ import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 import type { RunToDecide } from '../reads/runs-to-decide.ts';
 
+/**
+ * Counts are spread over a few slots, so that commits of one batch seldom wait for each other. Whoever commits draws one
+ * and hands it in, so that a test can choose it.
+ */
+export function tallySlot(): number {
+  return Math.floor(Math.random() * 8);
+}
+
 /** What a run's part of a commit adds to the counts of its batch. */
 export interface Tallied {
   readonly run: RunToDecide;

@@ -11,6 +11,7 @@ import {
   newId,
   readAwaitedCalls,
   readRun,
+  tallySlot,
   type AwaitedCallRow,
   type RunToDecide,
   type NewCallerAnswer,
@@ -25,9 +26,6 @@ import { runResponse } from '../../schemas/run.ts';
 import { toolResultsInput, type CallerAnswerInput } from '../../schemas/tool-results.ts';
 import { toRunResponse } from '../../wire/to-run.ts';
 import { readOpenCalls, readPlannedCalls } from './awaiting.ts';
-
-/** Counts of a batch are spread over a few slots. */
-const TALLY_SLOTS = 8;
 
 /** Takes the caller's answers to calls of a run; with the last one that is awaited, workers go on with the run. */
 export function sendToolResults(app: App, context: Context): void {
@@ -76,7 +74,7 @@ export async function takeAnswers(
   if (answers.length === 0) return false;
   return commitCallerAnswers(trx, run, answers, {
     chunk_id: newId(),
-    tally_slot: Math.floor(Math.random() * TALLY_SLOTS),
+    tally_slot: tallySlot(),
   });
 }
 

@@ -15,6 +15,7 @@ import {
   judgeError,
   lockRuns,
   newId,
+  tallySlot,
   type ActingRun,
   type ClaimedRunChunk,
   type CommitReport,
@@ -23,7 +24,6 @@ import {
 import type { HeldLease } from '../../leases/keeper.ts';
 import { openChunkMemory, type ChunkMemory } from '../chunk-memory.ts';
 import type { FlowDeps } from '../deps.ts';
-import { tallySlot } from '../settle-open-steps.ts';
 import type { Hand } from './ask-in-waves.ts';
 import { callsIn, isBuiltInCall, settledBy, type Call, type SettledCall } from './call.ts';
 
