@@ -21,6 +21,10 @@ const STATUS_OF_TYPE: Readonly<Record<string, number>> = {
   overloaded_error: 529,
 };
 
+const TYPE_OF_STATUS: Readonly<Record<number, string>> = Object.fromEntries(
+  Object.entries(STATUS_OF_TYPE).map(([type, status]) => [status, type]),
+);
+
 /** An Error that carries an ApiError as `apiError`. */
 export class ApiFailure extends Error {
   readonly apiError: ApiError;
@@ -42,9 +46,9 @@ export function apiFailure(
   return new ApiFailure({ status, type, message, ...(headers ? { headers } : {}) });
 }
 
-/** The HTTP status of an error type; 500 for an unknown one. */
-export function statusOfType(type: string): number {
-  return STATUS_OF_TYPE[type] ?? 500;
+/** The error type that belongs to an HTTP status; `api_error` for an unknown one. */
+export function typeOfStatus(status: number): string {
+  return TYPE_OF_STATUS[status] ?? 'api_error';
 }
 
 /** The error envelope as JSON. The edge answers 413 itself, in a shorter shape. */

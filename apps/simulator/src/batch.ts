@@ -63,7 +63,6 @@ export interface WireBatch {
 export interface BatchStore {
   add(batch: Batch): void;
   get(id: string): Batch | undefined;
-  bySeq(seq: number): Batch | undefined;
   /** Oldest first. */
   all(): readonly Batch[];
 }
@@ -78,7 +77,6 @@ export function createBatchStore(): BatchStore {
       byId.set(batch.id, batch);
     },
     get: (id) => byId.get(id),
-    bySeq: (seq) => batches[seq - 1],
     all: () => batches,
   };
 }

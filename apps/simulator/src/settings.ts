@@ -39,7 +39,7 @@ const pattern = z.string().refine((text) => {
  * What may be changed while the simulator runs, `POST /config`. Members that are left out keep their value.
  * Times of the batches' life are milliseconds on the simulator's clock.
  */
-export const settingsSchema = z
+const settingsSchema = z
   .strictObject({
     /** From creation to end: `fixed:<ms>`, `uniform:<min>-<max>`, `lognormal:<median>:<p90>`, or the same as an object. */
     latency,

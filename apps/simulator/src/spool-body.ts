@@ -1,7 +1,7 @@
 import { open, rm } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
-import { ApiFailure, apiFailure } from './api-error.ts';
+import { apiFailure } from './api-error.ts';
 import { createBodyScanner } from './body-scanner.ts';
 import type { ScannedBody, ScannedItem } from './body-scanner.ts';
 import { createItemIndex } from './item-index.ts';
@@ -95,13 +95,8 @@ export async function spoolBody(
         await file.writeFile(chunk).catch((error: unknown) => (diskError = error as Error));
     }
     if (diskError !== undefined) throw diskError;
-    if (bodyBytes > limits.maxBytes) {
-      throw new ApiFailure({
-        status: 413,
-        type: 'request_too_large',
-        message: 'Request exceeds the maximum size',
-      });
-    }
+    if (bodyBytes > limits.maxBytes)
+      throw apiFailure('request_too_large', 'Request exceeds the maximum size');
     if (syntax !== undefined)
       throw apiFailure('invalid_request_error', `The request body is not valid JSON: ${syntax}`);
     let body: ScannedBody;

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { answerRequest } from '../answer.ts';
-import { ApiFailure, apiFailure, statusOfType } from '../api-error.ts';
+import { apiFailure } from '../api-error.ts';
 import { contentHashOf } from '../draws.ts';
 import type { MessageParams } from '../scripts/script.ts';
 import type { SimulatorState } from '../state.ts';
@@ -21,13 +21,7 @@ async function readBody(request: IncomingMessage): Promise<Buffer> {
     size += chunk.length;
     if (size <= MAX_MESSAGE_BYTES) chunks.push(chunk);
   }
-  if (size > MAX_MESSAGE_BYTES) {
-    throw new ApiFailure({
-      status: 413,
-      type: 'request_too_large',
-      message: 'Request exceeds the maximum size',
-    });
-  }
+  if (size > MAX_MESSAGE_BYTES) throw apiFailure('request_too_large', 'Request exceeds the maximum size');
   return Buffer.concat(chunks);
 }
 
@@ -75,9 +69,7 @@ export async function handleMessages(state: SimulatorState, exchange: Exchange):
       defaultScript: { script: settings.default_script, args: settings.default_script_args },
     },
   );
-  if (answer.kind === 'error') {
-    throw new ApiFailure({ status: statusOfType(answer.type), type: answer.type, message: answer.message });
-  }
+  if (answer.kind === 'error') throw apiFailure(answer.type, answer.message);
   if (answer.billable) {
     const usd = listPriceUsd(answer.model, answer.usage);
     state.ledger.bill({ batch: null, customId: null, contentHash, usage: answer.usage, usd });

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { countsAtStart } from '../batch.ts';
 import type { WireBatch } from '../batch.ts';
 import { idFrom } from '../draws.ts';
 import type { Fault } from './fault.ts';
@@ -66,7 +67,7 @@ function foreignBatch(
     id: idFrom('msgbatch_01', 22, seed, 'foreign', at),
     type: 'message_batch',
     processing_status: 'in_progress',
-    request_counts: { processing: requests, succeeded: 0, errored: 0, canceled: 0, expired: 0 },
+    request_counts: countsAtStart(requests),
     created_at: createdAt,
     expires_at: new Date(Date.parse(createdAt) + 86_400_000).toISOString(),
     ended_at: null,
@@ -105,7 +106,7 @@ export function batchFault(action: { readonly type: string }, ruleId: string): F
           processing_status: 'in_progress',
           ended_at: null,
           results_url: null,
-          request_counts: { processing: batch.count, succeeded: 0, errored: 0, canceled: 0, expired: 0 },
+          request_counts: countsAtStart(batch.count),
         }),
       };
     case 'resultsUrl':

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Reply } from '../api/reply.ts';
-import { errorBody, statusOfType } from '../api-error.ts';
+import { errorBody, typeOfStatus } from '../api-error.ts';
 import type { Fault } from './fault.ts';
 
 const reply = {
@@ -39,26 +39,10 @@ export const respondActions = [
 
 type RespondAction = z.output<(typeof respondActions)[number]>;
 
-const TYPE_OF_STATUS: Readonly<Record<number, string>> = Object.fromEntries(
-  [
-    'invalid_request_error',
-    'authentication_error',
-    'billing_error',
-    'permission_error',
-    'not_found_error',
-    'conflict_error',
-    'request_too_large',
-    'rate_limit_error',
-    'api_error',
-    'timeout_error',
-    'overloaded_error',
-  ].map((type) => [statusOfType(type), type]),
-);
-
 type StatusAction = Extract<RespondAction, { type: 'status' | 'commitThenStatus' }>;
 
 function statusReply(action: StatusAction, requestId: string): Reply {
-  const type = action.error_type ?? TYPE_OF_STATUS[action.code] ?? 'api_error';
+  const type = action.error_type ?? typeOfStatus(action.code);
   const error = {
     status: action.code,
     type,

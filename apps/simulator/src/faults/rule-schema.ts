@@ -66,11 +66,7 @@ const outcome = z.discriminatedUnion('type', [
 ]);
 
 /** One action of an operation rule. */
-export const actionSchema = z.discriminatedUnion('type', [
-  ...respondActions,
-  ...batchActions,
-  ...resultActions,
-]);
+const actionSchema = z.discriminatedUnion('type', [...respondActions, ...batchActions, ...resultActions]);
 
 /** Actions on a body that is sent in one piece. */
 const ON_PLAIN_BODIES: ReadonlySet<string> = new Set([
