@@ -8,7 +8,7 @@ import { checkBooks, countApplied, countLeftRuns, type Check } from './demo/chec
 import { createClient, keyForShell, type Client } from './demo/client.ts';
 import { describeCrash, killWorker, waitsFor, type Aftermath } from './demo/crash.ts';
 import { renderDiff } from './demo/memory-diff.ts';
-import { createProgressBar, type BatchCounts, type ProgressBar } from './demo/progress.ts';
+import { createProgressBar, hasEnded, type BatchCounts, type ProgressBar } from './demo/progress.ts';
 import { checkMemories } from './samples/check.ts';
 import { buildPrompt } from './samples/prompt.ts';
 import { readExpected, readSamples, sampleFiles, type MemoryLabel, type Sample } from './samples/sample.ts';
@@ -155,7 +155,7 @@ async function runDemo(stack: Stack, samples: readonly Sample[]): Promise<boolea
 
   showDiff(agents, before, after);
   const memories = checkMemories(
-    [...samples],
+    samples,
     readExpected().filter((row) => after.has(row.custom_id)),
     after,
   );
@@ -227,9 +227,9 @@ async function runBatch(
     const batch = await client.get<WireBatch>(`/v1/messages/batches/${created.id}`);
     const alive = stack.workers.filter((worker) => worker.alive()).length;
     if (batch.metadata.steps !== last.steps) last = { steps: batch.metadata.steps, at: performance.now() };
-    const hasEnded = ['completed', 'failed', 'cancelled', 'expired'].includes(batch.status);
-    bar.show(batch.metadata, alive, hasEnded ? null : waitsFor(aftermath, performance.now() - last.at));
-    if (hasEnded) {
+    const isOver = hasEnded(batch.status);
+    bar.show(batch.metadata, alive, isOver ? null : waitsFor(aftermath, performance.now() - last.at));
+    if (isOver) {
       bar.end();
       return { id: batch.id, counts: batch.metadata, aftermath };
     }

@@ -3,7 +3,7 @@ import type pg from 'pg';
 import { endWith, given, readCommandLine } from './command-line.ts';
 import { checkBooks, type Check } from './demo/checks.ts';
 import { createClient } from './demo/client.ts';
-import { createProgressBar, type BatchCounts } from './demo/progress.ts';
+import { createProgressBar, hasEnded, type BatchCounts } from './demo/progress.ts';
 import { inputOf, storeAgents } from './load/agents.ts';
 import { watchMemory } from './load/memory.ts';
 import { emptyDataDirectory } from './stack/data-directory.ts';
@@ -132,7 +132,7 @@ async function untilEnded(stack: Stack, read: () => Promise<WireBatch>): Promise
   for (;;) {
     const { status, metadata } = await read();
     bar.show(metadata, stack.workers.filter((worker) => worker.alive()).length);
-    if (['completed', 'failed', 'cancelled', 'expired'].includes(status)) {
+    if (hasEnded(status)) {
       bar.end();
       return metadata;
     }

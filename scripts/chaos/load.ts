@@ -5,10 +5,10 @@ import {
   inTransaction,
   newConversationId,
   newId,
-  toNewAgent,
-} from './store.ts';
+} from '../../libs/db/src/index.ts';
 import { createClient } from '../demo/client.ts';
 import type { Stack } from '../stack/stack.ts';
+import { toNewAgent } from './store.ts';
 
 const AGENTS_PER_BATCH = 2_000;
 const TOOLS = ['core_memory_append', 'memory_rethink', 'charge_once'];

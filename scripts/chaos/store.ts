@@ -1,20 +1,11 @@
-import { newId, type createAgents } from '../../libs/db/src/index.ts';
-
-export {
-  createAgents,
-  DEFAULT_PROJECT_ID,
-  findTools,
-  inTransaction,
-  newConversationId,
-  newId,
-} from '../../libs/db/src/index.ts';
+import { newId, type NewAgent } from '../../libs/db/src/index.ts';
 
 /** An agent with one memory block, as the store takes it. */
 export function toNewAgent(
   ids: { readonly id: string; readonly conversation_id: string },
   name: string,
   toolIds: readonly string[],
-): Parameters<typeof createAgents>[2][number] {
+): NewAgent {
   return {
     ...ids,
     name,

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import type pg from 'pg';
+import type { LedgerSnapshot } from '../../apps/simulator/src/index.ts';
 import { callKey } from '../../apps/worker/src/flows/tool-calls/call.ts';
 import { auditInvariants, type Database } from '../../libs/db/src/index.ts';
 import type { Toll } from './killer.ts';
@@ -24,16 +25,6 @@ export interface Verdict {
   /** Deadlocks of our own statements, and of the queue's. */
   readonly deadlocks: number;
   readonly deadlocks_of_queue: number;
-}
-
-interface Ledger {
-  readonly totals: { readonly requests: number };
-  readonly repeats: readonly {
-    readonly by: string;
-    readonly key: string;
-    readonly times: number;
-    readonly again: readonly { readonly batch_id: string | null }[];
-  }[];
 }
 
 /** Compares what the database says, what the tools did and what the provider billed. */
@@ -62,7 +53,7 @@ export async function judge(
     `select provider_id from provider_batch where state = 'orphan_paid'`,
   );
   const orphanIds = new Set(booked.map((row) => row.provider_id));
-  const ledger = (await (await fetch(`${sources.controlUrl}/ledger`)).json()) as Ledger;
+  const ledger = (await (await fetch(`${sources.controlUrl}/ledger`)).json()) as LedgerSnapshot;
   const paidTwice = ledger.repeats.filter(
     (repeat) =>
       repeat.by === 'logical_key' &&

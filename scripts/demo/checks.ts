@@ -1,4 +1,5 @@
 import type pg from 'pg';
+import type { LedgerSnapshot } from '../../apps/simulator/src/index.ts';
 import { auditInvariants } from '../../libs/db/src/index.ts';
 import type { Stack } from '../stack/stack.ts';
 
@@ -8,13 +9,6 @@ export interface Check {
   readonly holds: boolean;
   /** What was counted. */
   readonly detail: string;
-}
-
-/** The part of the simulator's ledger that is looked at. */
-interface Ledger {
-  readonly totals: { readonly requests: number; readonly usd: number };
-  /** Requests whose content was billed more than once. */
-  readonly repeated: { readonly content_hashes: number };
 }
 
 /** Runs of earlier starts that go on by themselves: the provider would bill their requests among those of the demo. */
@@ -73,14 +67,14 @@ export async function checkBooks(stack: Stack, batchIds: readonly string[]): Pro
   ];
   if (stack.simulatorControlUrl !== null) {
     const answer = await fetch(`${stack.simulatorControlUrl}/ledger`);
-    const ledger = (await answer.json()) as Ledger;
+    const ledger = (await answer.json()) as LedgerSnapshot;
     checks.push(paidOnce(ledger, applied.steps));
   }
   return checks;
 }
 
 /** The provider's ledger is the outside truth: what it billed is what was applied, once. */
-function paidOnce(ledger: Ledger, applied: number): Check {
+function paidOnce(ledger: LedgerSnapshot, applied: number): Check {
   const { requests, usd } = ledger.totals;
   const twice = ledger.repeated.content_hashes;
   return {

@@ -12,6 +12,11 @@ export interface BatchCounts {
   readonly cost_usd: string;
 }
 
+/** Whether a batch has ended, by its status on the wire. */
+export function hasEnded(status: string): boolean {
+  return ['completed', 'failed', 'cancelled'].includes(status);
+}
+
 /** Shows the progress of one batch on stderr: a live line on a terminal, one line per 10 % elsewhere. */
 export interface ProgressBar {
   /** `waits`: what it waits for where nothing moves. */

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   TOOL_THREAD_MEMORY_MB_DEFAULT,
@@ -27,7 +27,7 @@ export interface ProgramVariables {
 
 /** What every program reads. A variable that one program leaves undescribed means there what it means in another. */
 export function readPrograms(): readonly ProgramVariables[] {
-  const programs = PROGRAMS.filter(({ file }) => existsSync(join(root, file))).map(({ title, file }) => ({
+  const programs = PROGRAMS.map(({ title, file }) => ({
     title,
     file,
     variables: readEnvironmentSchema(readFileSync(join(root, file), 'utf8'), file, exportedAs),

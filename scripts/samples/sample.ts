@@ -67,15 +67,15 @@ export function toJsonLines(rows: readonly object[]): string {
 }
 
 /** The shipped samples, in the order of the file. */
-export function readSamples(file: string = sampleFiles.agents): Sample[] {
-  return readJsonLines(file) as Sample[];
+export function readSamples(): Sample[] {
+  return readJsonLines(sampleFiles.agents) as Sample[];
 }
 
 /**
  * What the memories must hold after a run over the shipped samples, one row per sample and in the same order.
  */
-export function readExpected(file: string = sampleFiles.expected): Expected[] {
-  return readJsonLines(file) as Expected[];
+export function readExpected(): Expected[] {
+  return readJsonLines(sampleFiles.expected) as Expected[];
 }
 
 function readJsonLines(file: string): unknown[] {

@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'vitest';
+import type { LedgerSnapshot } from '../../apps/simulator/src/index.ts';
 import { createClient, type Client } from '../../scripts/demo/client.ts';
 import { startStack, type Stack, type StackOptions } from '../../scripts/stack/stack.ts';
 
@@ -27,11 +28,6 @@ export interface WireBatch {
   readonly id: string;
   readonly status: string;
   readonly metadata: { readonly completed: number; readonly total: number; readonly steps: number };
-}
-
-interface Ledger {
-  readonly totals: { readonly requests: number };
-  readonly repeated: { readonly content_hashes: number };
 }
 
 /** Times that let a whole batch run within a second or two. */
@@ -95,7 +91,7 @@ export async function openStackHouse(
     },
     control,
     async expectPaidOnce() {
-      const { totals, repeated } = await control<Ledger>('GET', '/ledger');
+      const { totals, repeated } = await control<LedgerSnapshot>('GET', '/ledger');
       const { rows } = await stack.pool.query<{ applied: number }>(
         'select count(*)::int as applied from step where applied_at is not null',
       );
