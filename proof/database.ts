@@ -93,7 +93,7 @@ export async function openProofDatabase(serverUrl: string): Promise<ProofDatabas
 }
 
 /** Runs `work` with ids of a fixed seed. */
-export function asSetUp<T>(work: () => Promise<T>): Promise<T> {
+function asSetUp<T>(work: () => Promise<T>): Promise<T> {
   const world = createWorld(createRandom('set-up'), Date.UTC(2026, 0, 1));
   const actor: Actor = {
     name: 'set-up',

@@ -23,8 +23,8 @@ import { CutConnection, currentActor, type Actor, type World } from './world.ts'
 
 /** Times of the simulated house, in virtual milliseconds. Their order is the one that production's defaults have. */
 export const LEASE_MS = 9_000;
-export const SWEEP_MS = 30_000;
-export const HUNT_MS = 30_000;
+const SWEEP_MS = 30_000;
+const HUNT_MS = 30_000;
 const STOP_GRACE_MS = 4_000;
 export const CREATE_TIMEOUT_MS = 8_000;
 export const QUARANTINE_MS = 24_000;

@@ -6,7 +6,7 @@ import type { RowCounts } from './engine.ts';
 const ROWS_PER_INSERT = 5_000;
 
 /** Nothing but what must be durable: items, steps, messages, provider batches. */
-export const FLOOR_TABLES = `
+const FLOOR_TABLES = `
 create table pbatch (id text primary key, state text not null, requests int not null, created_at timestamptz not null default now());
 create table item (id bigint primary key, step_no int not null, state text not null) with (fillfactor = 50);
 create table step (item_id bigint not null, step_no int not null, pbatch_id text not null, state text not null,

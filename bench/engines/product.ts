@@ -90,7 +90,7 @@ export async function prepareStore(context: EngineContext): Promise<ProductStore
 }
 
 /** Starts the product's workers for a prepared store. */
-export function startWorkers(context: EngineContext, store: ProductStore): Promise<WorkerProcess[]> {
+function startWorkers(context: EngineContext, store: ProductStore): Promise<WorkerProcess[]> {
   return Promise.all(
     Array.from({ length: context.workers }, (_, index) =>
       startWorkerProcess({

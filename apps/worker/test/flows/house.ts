@@ -336,11 +336,7 @@ export async function openHouse(
 const formatOf = (schema: SubmittedRun['result_schema']): ResultFormat | 'none' | null =>
   schema === undefined ? null : schema === 'none' ? schema : { schema };
 
-function agentOf(
-  id: string,
-  run: SubmittedRun,
-  tools: ReadonlyMap<string, string>,
-): Parameters<typeof createAgents>[2][number] {
+function agentOf(id: string, run: SubmittedRun, tools: ReadonlyMap<string, string>): NewAgent {
   return {
     id,
     conversation_id: newConversationId(),
