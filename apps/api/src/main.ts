@@ -24,7 +24,10 @@ try {
 }
 
 async function start(config: Config): Promise<void> {
-  const kept = config.apiKey === null ? await keepApiKey(config.dataDir) : null;
+  const apiKey =
+    config.apiKey === null
+      ? await keepApiKey(config.dataDir)
+      : ({ key: config.apiKey, isNew: false } as const);
   const pool = createPool({ url: config.databaseUrl, applicationName: 'nightshift-api', max: 20 });
   const db = connect(pool);
   const auditDb = connect(
@@ -35,7 +38,6 @@ async function start(config: Config): Promise<void> {
       statementTimeoutMs: AUDIT_STATEMENT_MS,
     }),
   );
-  const apiKey = config.apiKey ?? kept?.key ?? '';
   try {
     await assertUsable(db, config.databaseUrl);
   } catch (error) {
@@ -50,7 +52,7 @@ async function start(config: Config): Promise<void> {
     db,
     auditDb,
     bell,
-    apiKey,
+    apiKey: apiKey.key,
     model: config.model,
     prices: config.prices,
     bodyBytesMax: config.bodyBytesMax,
@@ -82,7 +84,7 @@ async function start(config: Config): Promise<void> {
       },
     );
   };
-  // A second signal ends the process at once.
+  // A second signal ends the process at once, unless it comes within a second: then it is the first again.
   process.on('SIGTERM', onSignal);
   process.on('SIGINT', onSignal);
 
@@ -98,7 +100,7 @@ async function start(config: Config): Promise<void> {
       process.stdin.once('end', onEnd).resume();
     }
     // Not the key itself: logs are collected.
-    if (kept?.isNew === true) always.info(`An API key was made: it is in ${kept.path}`);
+    if (apiKey.isNew) always.info(`An API key was made: it is in ${apiKey.path}`);
   } catch (error) {
     await stop();
     throw error;
