@@ -1,2 +1,1 @@
-export { keepApiKey, type KeptKey } from './api-key.ts';
-export { API_VERSION, buildServer, type ServerDeps } from './server.ts';
+export { buildServer } from './server.ts';

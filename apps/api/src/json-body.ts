@@ -9,7 +9,7 @@ export const BODY_LIMIT_BYTES = 16 * 1024 * 1024;
 /** Largest body that makes a batch: what Letta allows. */
 export const BATCH_BODY_LIMIT_BYTES = 256 * 1024 * 1024;
 /** Values of a body of a route that takes no batch. A value may take two bytes as text, and fifty and more once it is built. */
-export const BODY_VALUES_MAX = 1_000_000;
+const BODY_VALUES_MAX = 1_000_000;
 /** Values of a body that makes a batch: 200 for each request of the longest. */
 export const BATCH_BODY_VALUES_MAX = 20_000_000;
 /** Bytes that a value takes once it is built, as they are counted: those of an empty object, which counts as two, are 64. */

@@ -6,6 +6,8 @@ import { wireId } from './schemas/ids.ts';
 
 /** Items of one page at most. */
 const LIMIT_MAX = 1_000;
+/** Changes of memory on one page at most: each is compared while others wait. */
+export const CHANGES_MAX = 200;
 
 /** How many items a page holds at most. */
 export function pageLimit(standard: number, max = LIMIT_MAX) {

@@ -5,7 +5,15 @@ import { connect } from '@nightshift/db';
 import { createPool } from '@nightshift/services';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { buildServer } from '../src/index.ts';
-import { API_KEY, countRows, createAgent, openApi, UNKNOWN_UUID, type TestApi } from './api.ts';
+import {
+  API_KEY,
+  countRows,
+  createAgent,
+  openApi,
+  UNKNOWN_UUID,
+  untilSomebodyWaits,
+  type TestApi,
+} from './api.ts';
 
 let api: TestApi;
 beforeAll(async () => {
@@ -78,7 +86,7 @@ describe('the same request again', () => {
         `${project_id} ${key}`,
       ]);
       const first = submit(body, { 'x-stainless-retry-count': '0' });
-      await untilSomebodyWaits();
+      await untilSomebodyWaits(api);
       await client.query('update idempotency_key set created_at = app_now() where key = $1', [key]);
       await client.query('commit');
       expect((await first).body.id).toBe(made.id);
@@ -169,12 +177,3 @@ describe('the same request again', () => {
     expect(answer.status).toBe(400);
   });
 });
-
-async function untilSomebodyWaits(): Promise<void> {
-  for (;;) {
-    const { rows } = await api.database.pool.query<{ waits: boolean }>(
-      `select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock') as waits`,
-    );
-    if (rows[0]?.waits === true) return;
-  }
-}

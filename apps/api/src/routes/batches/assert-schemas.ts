@@ -1,6 +1,7 @@
 import {
   checkInputSchema,
   checkResultSchema,
+  ISSUES_MAX,
   NightshiftError,
   type FieldError,
 } from '@nightshift/agent-core';
@@ -12,8 +13,6 @@ import type { BatchInput } from '../../schemas/batch.ts';
 const SCHEMAS_MAX = 1_000;
 /** Characters of all of them together: large ones take seconds each. */
 const SCHEMAS_CHARS_MAX = 2_000_000;
-/** Fields named in one answer. */
-const FIELDS_MAX = 100;
 
 /** What is wrong with a schema, as a sentence, or null. */
 type SchemaCheck = (schema: unknown) => string | null;
@@ -50,7 +49,7 @@ export async function assertSchemas(
       verdicts.set(key, message);
     }
     if (message !== null) fields.push({ path, message });
-    if (fields.length === FIELDS_MAX) break;
+    if (fields.length === ISSUES_MAX) break;
   }
   const [first] = fields;
   if (first === undefined) return;

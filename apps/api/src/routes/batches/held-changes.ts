@@ -10,14 +10,11 @@ import {
 import { z } from 'zod';
 import { mapWithBreath } from '../../breathe.ts';
 import type { App, Context } from '../../context.ts';
-import { linkPages, pageLimit } from '../../paging.ts';
+import { CHANGES_MAX, linkPages, pageLimit } from '../../paging.ts';
 import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { acceptReport, heldChange, heldFilter, rejectReport } from '../../schemas/memory.ts';
 import { toHeldChange } from '../../wire/to-memory-change.ts';
-
-/** Changes of one page at most: each is compared while others wait. */
-const CHANGES_MAX = 200;
 
 /** What both ways to settle say of their filter. */
 const FILTERED =

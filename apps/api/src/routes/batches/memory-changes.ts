@@ -2,14 +2,11 @@ import { listMemoryChanges as readPage, readBatch } from '@nightshift/db';
 import { z } from 'zod';
 import { mapWithBreath } from '../../breathe.ts';
 import type { App, Context } from '../../context.ts';
-import { linkPages, pageLimit } from '../../paging.ts';
+import { CHANGES_MAX, linkPages, pageLimit } from '../../paging.ts';
 import { problems } from '../../schemas/answers.ts';
 import { UUID, wireId } from '../../schemas/ids.ts';
 import { memoryChange } from '../../schemas/memory.ts';
 import { toMemoryChange, toRevisionKey } from '../../wire/to-memory-change.ts';
-
-/** Writes of one page at most: each is compared while others wait. */
-const CHANGES_MAX = 200;
 
 const changeId = z
   .string()

@@ -6,6 +6,7 @@ import { blockResponse } from '../../schemas/block.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { toBlockResponse } from '../../wire/to-block.ts';
 import { changeBlock } from './patch-block.ts';
+import { revisionNumber } from './revisions.ts';
 
 /** Writes an earlier revision again, as the next one: its text, description, limit and whether agents may write. */
 export function revertBlock(app: App, context: Context): void {
@@ -19,7 +20,7 @@ export function revertBlock(app: App, context: Context): void {
         tags: ['blocks'],
         params: z.object({ block_id: wireId('block') }),
         body: z.strictObject({
-          revision: z.int().min(1).max(2_147_483_647),
+          revision: revisionNumber,
           expected_revision: z
             .int()
             .min(1)

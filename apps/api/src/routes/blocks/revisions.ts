@@ -8,7 +8,7 @@ import { wireId } from '../../schemas/ids.ts';
 import { blockDiff, blockRevision, blockRevisionWithValue } from '../../schemas/memory.ts';
 import { toBlockRevision, toChange } from '../../wire/to-memory-change.ts';
 
-const revisionNumber = z.int().min(1).max(2_147_483_647);
+export const revisionNumber = z.int().min(1).max(2_147_483_647);
 
 export function listBlockRevisions(app: App, context: Context): void {
   app.get(
