@@ -80,8 +80,11 @@ describe('creating an agent', () => {
     ['sonnet-4-6', {}, { type: 'enabled', budget_tokens: 1024 }],
     ['haiku-4-5', { budget_tokens: 2000 }, { type: 'enabled', budget_tokens: 2000 }],
     ['haiku-4-5', { type: 'disabled' }, { type: 'disabled' }],
+    // Letta's client gives a budget with every type.
+    ['haiku-4-5', { type: 'disabled', budget_tokens: 1024 }, { type: 'disabled' }],
     ['haiku-4-5', { type: 'adaptive' }, { type: 'enabled', budget_tokens: 1024 }],
     ['sonnet-4-6', { type: 'adaptive' }, { type: 'adaptive' }],
+    ['opus-5-5', { type: 'adaptive', budget_tokens: 1024 }, { type: 'adaptive' }],
     ['sonnet-5', {}, { type: 'adaptive' }],
     [
       'opus-5-5',
@@ -105,14 +108,31 @@ describe('creating an agent', () => {
     [{ thinking: { budget_tokens: 8_192 } }, 8_192],
     [{ thinking: {}, max_output_tokens: 1_024 }, 1_024],
     [{ thinking: { budget_tokens: 'much' } }, 8_192],
-  ])('refuses a thinking budget that leaves no room for an answer: %j', async (model_settings, max) => {
+    [{ thinking: { budget_tokens: 1_023 } }, 8_192],
+    [{ thinking: { budget_tokens: 2_000.5 } }, 8_192],
+  ])('refuses a thinking budget that is too small or too large: %j', async (model_settings, max) => {
     expect(await create({ model, model_settings })).toMatchObject({
       status: 422,
       body: {
         errors: [
           {
             path: '/model_settings/thinking/budget_tokens',
-            message: `must be a number less than max_output_tokens, which is ${max}`,
+            message: `must be a whole number, at least 1024 and less than max_output_tokens, which is ${max}`,
+          },
+        ],
+      },
+    });
+  });
+
+  test.each(['opus-5-5', 'sonnet-5-5', 'fable-5-1'])('refuses to keep %s from thinking', async (name) => {
+    const thinking = { type: 'disabled', budget_tokens: 1_024 };
+    expect(await create({ model: `anthropic/claude-${name}`, model_settings: { thinking } })).toMatchObject({
+      status: 422,
+      body: {
+        errors: [
+          {
+            path: '/model_settings/thinking/type',
+            message: expect.stringMatching(/always thinks.*adaptive/),
           },
         ],
       },
@@ -496,6 +516,23 @@ describe('changing an agent', () => {
       type: 'adaptive',
     });
     expect(await thinkingAfter({ model })).toEqual({ type: 'enabled', budget_tokens: 1_024 });
+  });
+
+  test('to a model that always thinks is refused while thinking is disabled', async () => {
+    const { body } = await create({ model, model_settings: { thinking: { type: 'disabled' } } });
+    const path = `/v1/agents/${body.id}`;
+    const later = 'anthropic/claude-opus-5-5';
+    for (const [change, place] of [
+      [{ model: later }, '/model'],
+      [{ llm_config: { handle: later } }, '/llm_config/handle'],
+      [{ model: later, model_settings: { thinking: { type: 'disabled' } } }, '/model_settings/thinking/type'],
+    ] as const) {
+      const refused = await api.call('PATCH', path, change);
+      expect([refused.status, refused.body.errors[0].path]).toEqual([422, place]);
+    }
+    const thinking = { type: 'adaptive' };
+    const changed = await api.call('PATCH', path, { model: later, model_settings: { thinking } });
+    expect([changed.status, changed.body.model_settings.thinking]).toEqual([200, thinking]);
   });
 
   test('takes the model from whichever of the two places in llm_config is not as it was answered', async () => {

@@ -42,6 +42,11 @@ export function findModel(id: string): Model | undefined {
   return byId.get(id) ?? byId.get(id.replace(/-20\d{6}$/, ''));
 }
 
+/** Whether `output_config` may hold an effort. */
+export function takesEffort({ generation, line }: Model): boolean {
+  return generation !== '4.5' || line === 'opus';
+}
+
 const support = (supported: boolean): { supported: boolean } => ({ supported });
 
 /** The wire shape of a model. */
@@ -64,7 +69,7 @@ export function modelInfo(model: Model, id: string = model.id): Record<string, u
       citations: support(true),
       code_execution: support(true),
       context_management: { supported: false },
-      effort: { supported: adaptive },
+      effort: support(takesEffort(model)),
       image_input: support(true),
       pdf_input: support(true),
       server_tools: { supported: true, code_execution: support(true), web_search: support(true) },

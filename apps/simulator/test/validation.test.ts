@@ -156,6 +156,21 @@ describe('params that are refused, one by one, when the batch ends', () => {
     ],
     ['an odd thinking type', { thinking: { type: 'deep' } }, /thinking/],
     [
+      'a budget of thinking that is off',
+      { thinking: { type: 'disabled', budget_tokens: 1024 } },
+      /thinking\.disabled\.budget_tokens: Extra inputs are not permitted/,
+    ],
+    [
+      'a budget of adaptive thinking',
+      { thinking: { type: 'adaptive', budget_tokens: 1024 } },
+      /thinking\.adaptive\.budget_tokens: Extra/,
+    ],
+    [
+      'an effort of a model that knows none',
+      { model: 'claude-haiku-4-5', output_config: { effort: 'low' } },
+      /does not support the effort parameter/,
+    ],
+    [
       'five cache marks',
       { messages: [user([1, 2, 3, 4, 5].map(() => ({ ...text(), ...mark })))] },
       /maximum of 4 blocks/,
@@ -227,6 +242,7 @@ describe('params that pass', () => {
       },
     ],
     ['a dated model', { model: 'claude-sonnet-4-5-20250929' }],
+    ['an effort', { output_config: { effort: 'low' }, thinking: { type: 'adaptive', display: 'omitted' } }],
   ])('%s', (_name, change) => {
     expect(issueOf(change)).toBeUndefined();
   });

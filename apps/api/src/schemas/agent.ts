@@ -36,10 +36,14 @@ const modelSettings = z.strictObject({
   thinking: record
     .nullish()
     .describe(
-      'Sent in the form that the model takes: `enabled` with budget_tokens, less than max_output_tokens, on models up to 4.6; ' +
-        '`adaptive` on later ones. The type is `enabled` and its budget_tokens 1024 where they are left out.',
+      'Sent in the form that the model takes: `enabled` with budget_tokens, at least 1024 and less than max_output_tokens, on ' +
+        'models up to 4.6; `adaptive` on later ones. The type is `enabled` and its budget_tokens 1024 where they are left out; ' +
+        'with another type budget_tokens are left out. `disabled` is refused for a model that always thinks.',
     ),
-  effort: z.enum(['low', 'medium', 'high', 'max']).nullish().describe('Sent as output_config.effort.'),
+  effort: z
+    .enum(['low', 'medium', 'high', 'max'])
+    .nullish()
+    .describe('Sent as output_config.effort to models that take it: not to Haiku 4.5 and Sonnet 4.5.'),
   temperature: z.number().nullish().describe('Echoed, never sent: the provider refuses it.'),
   verbosity: z.unknown().optional().describe('Echoed, never sent.'),
   strict: z.unknown().optional().describe('Echoed, never sent.'),

@@ -7,7 +7,7 @@ import { invalid, isObject } from './issue.ts';
 import type { Issue, ValidationContext } from './issue.ts';
 import { messagesIssue } from './messages.ts';
 import { pairingIssue } from './pairing.ts';
-import { signatureIssue, thinkingIssue } from './thinking.ts';
+import { effortIssue, signatureIssue, thinkingIssue } from './thinking.ts';
 import { toolChoiceIssue, toolsIssue } from './tools.ts';
 
 const COUNTED = [
@@ -156,6 +156,7 @@ export function paramsIssue(params: unknown, context: ValidationContext): Issue 
     cacheControlIssue(typed) ??
     pairingIssue(typed, model) ??
     thinkingIssue(typed, model) ??
+    effortIssue(typed, model) ??
     signatureIssue(typed, model, context);
   if (issue !== undefined) return issue;
   const tokens = tokensOfBytes(context.paramsBytes);

@@ -1,4 +1,4 @@
-import type { Model } from '../models.ts';
+import { takesEffort, type Model } from '../models.ts';
 import type { MessageParams } from '../scripts/script.ts';
 import { addMessage, checkThinking, createConversationHash, isThinking, signatureOf } from '../signature.ts';
 import { invalid, isObject } from './issue.ts';
@@ -6,12 +6,24 @@ import type { Issue, ValidationContext } from './issue.ts';
 
 const MIN_BUDGET_TOKENS = 1024;
 
+/** What may stand beside each type. */
+const MEMBERS = new Map<unknown, readonly string[]>([
+  ['adaptive', ['display', 'block_binding']],
+  ['between_tools', []],
+  ['disabled', []],
+  ['enabled', ['budget_tokens', 'display', 'block_binding']],
+]);
+
 /** Judges `thinking` by what the model's generation accepts. */
 export function thinkingIssue(params: MessageParams, model: Model): Issue | undefined {
   const thinking = params['thinking'];
   if (thinking === undefined) return undefined;
   if (!isObject(thinking)) return invalid('thinking: Input should be a valid dictionary');
-  const { type } = thinking;
+  const { type, ...others } = thinking;
+  const members = MEMBERS.get(type);
+  const foreign = Object.keys(others).find((member) => members?.includes(member) === false);
+  if (foreign !== undefined)
+    return invalid(`thinking.${String(type)}.${foreign}: Extra inputs are not permitted`);
   switch (type) {
     case 'disabled':
       if (model.generation !== '5.5') return undefined;
@@ -42,6 +54,13 @@ export function thinkingIssue(params: MessageParams, model: Model): Issue | unde
         "thinking: Input tag does not match any of the expected tags: 'adaptive', 'between_tools', 'disabled', 'enabled'",
       );
   }
+}
+
+/** Judges `output_config.effort`, which some models do not know. */
+export function effortIssue(params: MessageParams, model: Model): Issue | undefined {
+  const config = params['output_config'];
+  if (!isObject(config) || config['effort'] == null || takesEffort(model)) return undefined;
+  return invalid('This model does not support the effort parameter.');
 }
 
 const MODIFIED =

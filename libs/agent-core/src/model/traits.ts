@@ -10,6 +10,8 @@ export interface ModelTraits {
   readonly takes_adaptive_thinking: boolean;
   /** It thinks before every answer, of the tokens that the answer may have, and cannot be kept from it. */
   readonly thinks_always: boolean;
+  /** It takes an `effort`; others answer with 400. */
+  readonly takes_effort: boolean;
 }
 
 /** Models before the generation of Opus 5.5 and Fable 5.1, by the provider's names, perhaps with a date. */
@@ -18,6 +20,7 @@ const EARLIER =
 /** Models that think within a budget; the later ones of them also without. */
 const BUDGETED = /^claude-(?:haiku-4-5|sonnet-4-5|sonnet-4-6|opus-4-[56])(?:-\d{8})?$/;
 const ONLY_BUDGETED = /^claude-(?:haiku|sonnet|opus)-4-5(?:-\d{8})?$/;
+const WITHOUT_EFFORT = /^claude-(?:haiku|sonnet)-4-5(?:-\d{8})?$/;
 /** Of that generation, but it can be forced: thinking can be turned off. */
 const FORCEABLE = /^claude-haiku-5-5(?:-\d{8})?$/;
 
@@ -31,5 +34,6 @@ export function modelTraits(modelName: string): ModelTraits {
     takes_thinking_budget: BUDGETED.test(modelName),
     takes_adaptive_thinking: !ONLY_BUDGETED.test(modelName),
     thinks_always: !isForceable,
+    takes_effort: !WITHOUT_EFFORT.test(modelName),
   };
 }

@@ -56,3 +56,14 @@ test.each([
     expect(modelTraits(model)).toMatchObject({ takes_thinking_budget, takes_adaptive_thinking });
   },
 );
+
+test.each([
+  ['claude-haiku-4-5-20251001', false],
+  ['claude-sonnet-4-5', false],
+  ['claude-opus-4-5', true],
+  ['claude-sonnet-4-6', true],
+  ['claude-haiku-5-5', true],
+  ['claude-opus-6', true],
+])('%s takes an effort: %s', (model, takes_effort) => {
+  expect(modelTraits(model)).toMatchObject({ takes_effort });
+});

@@ -238,6 +238,18 @@ describe('a definition', () => {
     expect(params({ extra })).not.toHaveProperty('temperature');
   });
 
+  test('asks no effort of a model that takes none, and says so', () => {
+    const format = { type: 'json_schema', schema: {} };
+    const model = 'anthropic/claude-haiku-4-5';
+    const sent = (output_config: JsonObject) => {
+      const given = { model, extra: { output_config } };
+      return [params(given)['output_config'], encodeDefinition(definition(given)).dropped];
+    };
+    expect(sent({ effort: 'low' })).toEqual([undefined, ['output_config.effort']]);
+    expect(sent({ effort: 'low', format })).toEqual([{ format }, ['output_config.effort']]);
+    expect(sent({ format })).toEqual([{ format }, []]);
+  });
+
   test.each<[string, boolean, JsonObject, unknown]>([
     ['no choice by default', true, {}, undefined],
     [

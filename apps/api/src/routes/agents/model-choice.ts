@@ -12,8 +12,8 @@ import {
 } from '@nightshift/agent-core';
 import type { AgentPatch } from '../../schemas/agent.ts';
 
-/** Tokens that enabled thinking may take where its budget is not given, as in Letta; the least that the provider takes. */
-const THINKING_BUDGET_DEFAULT = 1_024;
+/** The least tokens of a thinking budget that the provider takes; as in Letta, those of thinking that is enabled without one. */
+const THINKING_BUDGET_MIN = 1_024;
 
 /**
  * The handle a caller asks for, checked; null when they name none. `present` is the one that the agent has. Throws
@@ -92,7 +92,7 @@ type SettingsInput = Pick<
 
 /**
  * What requests to the model with this handle are built with; null when the caller says nothing of it. `present` is what
- * holds so far. Throws `validation_failed`, naming what was given, for a thinking budget that leaves no room for an answer.
+ * holds so far. Throws `validation_failed`, naming what was given, for thinking with which the provider refuses every request.
  */
 export function modelSettingsOf(
   input: SettingsInput,
@@ -103,8 +103,7 @@ export function modelSettingsOf(
   const max_output_tokens = settings?.max_output_tokens ?? input.max_tokens ?? config?.max_tokens ?? null;
   const parallel_tool_calls =
     settings?.parallel_tool_calls ?? input.parallel_tool_calls ?? config?.parallel_tool_calls ?? null;
-  const namesModel = input.model != null || config?.handle != null || config?.model != null;
-  if (settings == null && max_output_tokens === null && parallel_tool_calls === null && !namesModel)
+  if (settings == null && max_output_tokens === null && parallel_tool_calls === null && !namesModel(input))
     return null;
   const extra = settings == null ? (present?.extra ?? {}) : extraOf(settings);
   const result = {
@@ -114,8 +113,13 @@ export function modelSettingsOf(
       ? { ...extra, thinking: thinkingOf(extra['thinking'], handle) }
       : extra,
   };
+  assertMayThink(result, input, handle);
   assertBudgetFits(result, placeOfBudget(input, handle));
   return result;
+}
+
+function namesModel({ model, llm_config }: SettingsInput): boolean {
+  return model != null || llm_config?.handle != null || llm_config?.model != null;
 }
 
 /** The context window that a caller asks for in one of Letta's two places; null when they say nothing of it. */
@@ -135,18 +139,35 @@ function extraOf(settings: NonNullable<AgentPatch['model_settings']>): JsonObjec
 
 /**
  * Thinking in the form that the model takes. Who names no type wants to have it enabled, as in Letta, and no budget means its
- * default; models after 4.6 know no budget, and those before know nothing else. Other types are the provider's.
+ * default; models after 4.6 know no budget, and those before know nothing else. Letta's clients give a budget with every type,
+ * and the provider takes it with `enabled` alone. Other types are the provider's.
  */
 function thinkingOf(given: JsonObject, handle: string): JsonObject {
-  const traits = modelTraits(parseModelHandle(handle)?.name ?? handle);
+  const traits = modelTraits(nameOf(handle));
+  const { budget_tokens, ...rest } = given;
   const type = given['type'] ?? 'enabled';
   if (
     type === 'enabled' ? traits.takes_thinking_budget : type === 'adaptive' && !traits.takes_adaptive_thinking
   )
-    return { ...given, budget_tokens: given['budget_tokens'] ?? THINKING_BUDGET_DEFAULT, type: 'enabled' };
-  if (type !== 'enabled') return given;
-  const { budget_tokens: _budget, ...rest } = given;
-  return { ...rest, type: 'adaptive' };
+    return { ...rest, budget_tokens: budget_tokens ?? THINKING_BUDGET_MIN, type: 'enabled' };
+  return type === 'enabled' ? { ...rest, type: 'adaptive' } : rest;
+}
+
+function nameOf(handle: string): string {
+  return parseModelHandle(handle)?.name ?? handle;
+}
+
+const THINKING_TYPE = '/model_settings/thinking/type';
+
+/** The provider refuses every request that would keep a model from thinking that always does. */
+function assertMayThink({ extra }: ModelSettings, input: SettingsInput, handle: string): void {
+  const thinking = extra['thinking'];
+  const name = nameOf(handle);
+  if (!isJsonObject(thinking) || thinking['type'] !== 'disabled' || !modelTraits(name).thinks_always) return;
+  const isOfAgent = input.model_settings?.thinking == null && namesModel(input);
+  const path = isOfAgent ? placeOf(input, handle) : THINKING_TYPE;
+  const message = `${name} always thinks, so thinking cannot be disabled: give model_settings.thinking the type adaptive`;
+  throw new NightshiftError('validation_failed', `${path}: ${message}.`, { fields: [{ path, message }] });
 }
 
 const THINKING_BUDGET = '/model_settings/thinking/budget_tokens';
@@ -164,11 +185,12 @@ function assertBudgetFits({ max_output_tokens, extra }: ModelSettings, path: str
   const thinking = extra['thinking'];
   if (!isJsonObject(thinking) || thinking['type'] !== 'enabled') return;
   const budget = thinking['budget_tokens'];
-  if (typeof budget === 'number' && budget < max_output_tokens) return;
+  const isWhole = typeof budget === 'number' && Number.isInteger(budget);
+  if (isWhole && budget >= THINKING_BUDGET_MIN && budget < max_output_tokens) return;
+  const bounds = `at least ${THINKING_BUDGET_MIN} and less than max_output_tokens, which is ${max_output_tokens}`;
   const message =
     path === THINKING_BUDGET
-      ? `must be a number less than max_output_tokens, which is ${max_output_tokens}`
-      : `leaves no room to answer: budget_tokens of the agent's thinking, ${JSON.stringify(budget)}, must be less than ` +
-        `max_output_tokens, which is ${max_output_tokens}`;
+      ? `must be a whole number, ${bounds}`
+      : `leaves no room to answer: budget_tokens of the agent's thinking, ${JSON.stringify(budget)}, must be ${bounds}`;
   throw new NightshiftError('validation_failed', `${path} ${message}.`, { fields: [{ path, message }] });
 }

@@ -6,6 +6,7 @@
 import { NightshiftError } from '../../base/errors.ts';
 import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts';
 import { parseModelHandle, type Definition } from '../../model/definition.ts';
+import { modelTraits } from '../../model/traits.ts';
 import { withoutLoneSurrogates } from './lone-surrogates.ts';
 
 /** A create body is `BODY_START`, requests with `BODY_SEPARATOR` between them, `BODY_END`. */
@@ -37,7 +38,7 @@ export interface EncodedDefinition {
   readonly tool_choice: string;
   /** Settings, each with a comma before it. */
   readonly tail: string;
-  /** Names in `model_settings.extra` that are not sent, because they are ours or cannot be batched. */
+  /** Names in `model_settings.extra` that are not sent, because they are ours, cannot be batched, or the model does not take them. */
   readonly dropped: readonly string[];
 }
 
@@ -90,6 +91,8 @@ export function encodeDefinition(
   const { extra, parallel_tool_calls } = definition.model_settings;
   const model = parseModelHandle(definition.model)?.name ?? definition.model;
   const dropped = Object.keys(extra).filter((name) => DROPPED_MEMBERS.has(name));
+  const settings = modelTraits(model).takes_effort ? extra : withoutEffort(extra);
+  if (settings !== extra) dropped.push('output_config.effort');
 
   let tail = '';
   const addMember = (name: string, value: Json): void => {
@@ -101,7 +104,7 @@ export function encodeDefinition(
     tools = withoutLoneSurrogates(`,"tools":${JSON.stringify(definition.tools.map(encodeTool))}`);
     toolChoice = toolChoiceOf(extra['tool_choice'], parallel_tool_calls);
   } else if ('tool_choice' in extra) dropped.push('tool_choice');
-  for (const [name, value] of Object.entries(extra)) {
+  for (const [name, value] of Object.entries(settings)) {
     if (name !== 'tool_choice' && !DROPPED_MEMBERS.has(name)) addMember(name, value);
   }
 
@@ -116,6 +119,14 @@ export function encodeDefinition(
     tail: withoutLoneSurrogates(tail),
     dropped,
   };
+}
+
+/** The settings themselves where they ask for no effort. */
+function withoutEffort(extra: JsonObject): JsonObject {
+  const { output_config, ...others } = extra;
+  if (!isJsonObject(output_config) || !('effort' in output_config)) return extra;
+  const { effort: _effort, ...rest } = output_config;
+  return Object.keys(rest).length === 0 ? others : { ...others, output_config: rest };
 }
 
 function encodeTool(tool: Definition['tools'][number]): JsonObject {
