@@ -518,6 +518,32 @@ describe('changing an agent', () => {
     expect(await thinkingAfter({ model })).toEqual({ type: 'enabled', budget_tokens: 1_024 });
   });
 
+  test('of one setting of the model leaves the others', async () => {
+    const settings = { thinking: { budget_tokens: 2_000 }, effort: 'low', temperature: 0.5, strict: true };
+    const { body } = await create({ model: 'anthropic/claude-sonnet-4-6', model_settings: settings });
+    const path = `/v1/agents/${body.id}`;
+    const after = async (model_settings: object): Promise<Record<string, unknown>> => {
+      await api.call('PATCH', path, { model_settings });
+      return (await api.call('GET', path)).body.model_settings;
+    };
+    const thinking = { type: 'enabled', budget_tokens: 2_000 };
+    const kept = { thinking, effort: 'low', temperature: 0.5, strict: true };
+    expect(await after({ max_output_tokens: 8_000 })).toMatchObject({ ...kept, max_output_tokens: 8_000 });
+    expect(await after({ thinking: null, effort: null, temperature: null })).toMatchObject(kept);
+    expect(await after({ effort: 'high' })).toMatchObject({ ...kept, effort: 'high' });
+    expect(await after({ thinking: { type: 'disabled' } })).toMatchObject({ thinking: { type: 'disabled' } });
+    const row = await api.database.db
+      .selectFrom('agent')
+      .select('model_settings')
+      .where('id', '=', body.id.slice(6))
+      .executeTakeFirstOrThrow();
+    expect(row.model_settings).toEqual({
+      max_output_tokens: 8_000,
+      parallel_tool_calls: true,
+      extra: { thinking: { type: 'disabled' }, output_config: { effort: 'high' } },
+    });
+  });
+
   test('to a model that always thinks is refused while thinking is disabled', async () => {
     const { body } = await create({ model, model_settings: { thinking: { type: 'disabled' } } });
     const path = `/v1/agents/${body.id}`;
@@ -714,6 +740,9 @@ describe('changing an agent', () => {
       return body.errors?.map(({ path }: { path: string }) => path);
     };
     expect(await pathsAfter({ max_tokens: 2_000 })).toEqual(['/max_tokens']);
+    expect(await pathsAfter({ model_settings: { max_output_tokens: 2_000 } })).toEqual([
+      '/model_settings/max_output_tokens',
+    ]);
     expect(await pathsAfter({ model, llm_config: { max_tokens: 500 } })).toEqual(['/llm_config/max_tokens']);
     expect(
       await pathsAfter({ max_tokens: 500, model_settings: { thinking: { budget_tokens: 600 } } }),

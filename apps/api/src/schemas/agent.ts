@@ -38,7 +38,7 @@ const modelSettings = z.strictObject({
     .describe(
       'Sent in the form that the model takes: `enabled` with budget_tokens, at least 1024 and less than max_output_tokens, on ' +
         'models up to 4.6; `adaptive` on later ones. The type is `enabled` and its budget_tokens 1024 where they are left out; ' +
-        'with another type budget_tokens are left out. `disabled` is refused for a model that always thinks.',
+        'with another type budget_tokens are left out. `disabled` turns it off, and is refused for a model that always thinks.',
     ),
   effort: z
     .enum(['low', 'medium', 'high', 'max'])

@@ -6,7 +6,6 @@ import type { ResponseFormat } from '../../schemas/response-format.ts';
 const ECHOED = [
   'embedding',
   'embedding_config',
-  'model_settings',
   'enable_sleeptime',
   'max_files_open',
   'per_file_view_window_char_limit',
@@ -17,18 +16,27 @@ export function responseFormatOf(input: AgentPatch): ResponseFormat | null {
   return input.model_settings?.response_format ?? input.response_format ?? null;
 }
 
-/** `present` with what the caller gives; of secrets the names alone. */
+/** `present` with what the caller gives, of the model's settings each that is given; of secrets the names alone. */
 export function echoedOf(
   input: AgentPatch,
   present: Readonly<Record<string, unknown>>,
 ): Record<string, unknown> {
-  const given = ECHOED.flatMap((field) => (input[field] == null ? [] : [[field, input[field]] as const]));
+  const given = givenOf(Object.fromEntries(ECHOED.map((field) => [field, input[field]])));
+  const settings = givenOf(input.model_settings ?? {});
   const response_format = responseFormatOf(input);
   const secrets = input.secrets ?? input.tool_exec_environment_variables;
   return {
     ...present,
-    ...Object.fromEntries(given),
+    ...given,
+    ...(input.model_settings == null
+      ? {}
+      : { model_settings: { ...(present.model_settings as object | undefined), ...settings } }),
     ...(response_format === null ? {} : { response_format }),
     ...(secrets == null ? {} : { secret_names: Object.keys(secrets).map(toStorableText) }),
   };
+}
+
+/** What is said of these fields: null counts as left out. */
+function givenOf(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value != null));
 }

@@ -105,7 +105,7 @@ export function modelSettingsOf(
     settings?.parallel_tool_calls ?? input.parallel_tool_calls ?? config?.parallel_tool_calls ?? null;
   if (settings == null && max_output_tokens === null && parallel_tool_calls === null && !namesModel(input))
     return null;
-  const extra = settings == null ? (present?.extra ?? {}) : extraOf(settings);
+  const extra = { ...present?.extra, ...(settings == null ? {} : extraOf(settings)) };
   const result = {
     max_output_tokens: max_output_tokens ?? present?.max_output_tokens ?? MAX_OUTPUT_TOKENS_DEFAULT,
     parallel_tool_calls: parallel_tool_calls ?? present?.parallel_tool_calls ?? true,
@@ -176,6 +176,7 @@ const THINKING_BUDGET = '/model_settings/thinking/budget_tokens';
 function placeOfBudget(input: SettingsInput, handle: string): string {
   const { model_settings, llm_config, max_tokens } = input;
   if (model_settings?.thinking != null) return THINKING_BUDGET;
+  if (model_settings?.max_output_tokens != null) return '/model_settings/max_output_tokens';
   if (max_tokens != null) return '/max_tokens';
   return llm_config?.max_tokens == null ? placeOf(input, handle) : '/llm_config/max_tokens';
 }
