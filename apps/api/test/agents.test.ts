@@ -544,6 +544,25 @@ describe('changing an agent', () => {
     });
   });
 
+  test('takes the effort from either place, that of the model settings first', async () => {
+    const effortOf = ({ body }: Answer) => body.model_settings.effort;
+    const created = await create({ model, llm_config: { effort: 'low' } });
+    const path = `/v1/agents/${created.body.id}`;
+    expect([created.status, effortOf(created)]).toEqual([200, 'low']);
+    expect(effortOf(await api.call('PATCH', path, { llm_config: { effort: 'high' } }))).toBe('high');
+    const both = { model_settings: { effort: 'medium' }, llm_config: { effort: 'low' } };
+    expect(effortOf(await api.call('PATCH', path, both))).toBe('medium');
+    expect(effortOf(await api.call('PATCH', path, { llm_config: { effort: null } }))).toBe('medium');
+    const refused = await api.call('PATCH', path, { llm_config: { effort: 'most' } });
+    expect([refused.status, refused.body.errors[0].path]).toEqual([422, '/llm_config/effort']);
+    const row = await api.database.db
+      .selectFrom('agent')
+      .select('model_settings')
+      .where('id', '=', created.body.id.slice(6))
+      .executeTakeFirstOrThrow();
+    expect(row).toMatchObject({ model_settings: { extra: { output_config: { effort: 'medium' } } } });
+  });
+
   test('to a model that always thinks is refused while thinking is disabled', async () => {
     const { body } = await create({ model, model_settings: { thinking: { type: 'disabled' } } });
     const path = `/v1/agents/${body.id}`;
@@ -967,6 +986,15 @@ describe("an agent's response format", () => {
   test.each([
     ['as a field', { response_format: typed }],
     ['in its model settings', { model_settings: { response_format: typed } }],
+    ['in its llm_config', { llm_config: { response_format: typed } }],
+    [
+      'in all three, in its model settings first',
+      {
+        model_settings: { response_format: typed },
+        response_format: { type: 'json_object' },
+        llm_config: { response_format: { type: 'text' } },
+      },
+    ],
   ])('given %s holds for its runs, and is read back', async (_where, format) => {
     const { body } = await create({ model, ...format });
     expect(body).toMatchObject({ response_format: typed, model_settings: { response_format: typed } });

@@ -26,6 +26,7 @@ export type AgentType = (typeof AGENT_TYPES)[number];
 const record = z.record(z.string(), z.unknown());
 const outputTokens = z.int().min(1).max(300_000);
 const contextWindow = z.int().min(1).max(10_000_000);
+const effort = z.enum(['low', 'medium', 'high', 'max']).nullish();
 
 /** Those of Letta for Anthropic. What stands in `thinking` is the provider's to know. */
 const modelSettings = z.strictObject({
@@ -40,10 +41,9 @@ const modelSettings = z.strictObject({
         'models up to 4.6; `adaptive` on later ones. The type is `enabled` and its budget_tokens 1024 where they are left out; ' +
         'with another type budget_tokens are left out. `disabled` turns it off, and is refused for a model that always thinks.',
     ),
-  effort: z
-    .enum(['low', 'medium', 'high', 'max'])
-    .nullish()
-    .describe('Sent as output_config.effort to models that take it: not to Haiku 4.5 and Sonnet 4.5.'),
+  effort: effort.describe(
+    'Sent as output_config.effort to models that take it: not to Haiku 4.5 and Sonnet 4.5.',
+  ),
   temperature: z.number().nullish().describe('Echoed, never sent: the provider refuses it.'),
   verbosity: z.unknown().optional().describe('Echoed, never sent.'),
   strict: z.unknown().optional().describe('Echoed, never sent.'),
@@ -63,6 +63,10 @@ const llmConfig = z.looseObject({
   context_window: contextWindow.nullish().describe('Means context_window_limit, which goes before it.'),
   max_tokens: outputTokens.nullish(),
   parallel_tool_calls: z.boolean().nullish(),
+  effort: effort.describe('That of model_settings goes before it.'),
+  response_format: responseFormat
+    .nullish()
+    .describe('That of model_settings and that of the agent go before it.'),
 });
 
 /** What create and update have in common; `null` counts as left out. Fields that Letta does not know either are refused. */

@@ -132,11 +132,12 @@ function toAgentState(agent: AgentRow, relations: Relations): AgentState {
 function toModelSettings(agent: AgentRow): Record<string, unknown> {
   const { max_output_tokens, parallel_tool_calls, extra } = agent.model_settings;
   const { temperature, thinking: _given, ...given } = recordOr(agent.echoed.model_settings, null) ?? {};
+  const effort = recordOr(extra.output_config, null)?.effort ?? null;
   return {
     verbosity: null,
-    effort: null,
     strict: false,
     ...given,
+    effort,
     response_format: recordOr(agent.echoed.response_format, null),
     provider_type: 'anthropic',
     max_output_tokens,

@@ -11,9 +11,10 @@ const ECHOED = [
   'per_file_view_window_char_limit',
 ] as const satisfies readonly (keyof AgentPatch)[];
 
-/** Letta's clients say it in one of two places. */
+/** Letta's clients say it in one of three places. */
 export function responseFormatOf(input: AgentPatch): ResponseFormat | null {
-  return input.model_settings?.response_format ?? input.response_format ?? null;
+  const { model_settings, response_format, llm_config } = input;
+  return model_settings?.response_format ?? response_format ?? llm_config?.response_format ?? null;
 }
 
 /** `present` with what the caller gives, of the model's settings each that is given; of secrets the names alone. */

@@ -103,9 +103,11 @@ export function modelSettingsOf(
   const max_output_tokens = settings?.max_output_tokens ?? input.max_tokens ?? config?.max_tokens ?? null;
   const parallel_tool_calls =
     settings?.parallel_tool_calls ?? input.parallel_tool_calls ?? config?.parallel_tool_calls ?? null;
-  if (settings == null && max_output_tokens === null && parallel_tool_calls === null && !namesModel(input))
-    return null;
-  const extra = { ...present?.extra, ...(settings == null ? {} : extraOf(settings)) };
+  const given = extraOf(input);
+  const saysNothing =
+    max_output_tokens === null && parallel_tool_calls === null && Object.keys(given).length === 0;
+  if (saysNothing && !namesModel(input)) return null;
+  const extra = { ...present?.extra, ...given };
   const result = {
     max_output_tokens: max_output_tokens ?? present?.max_output_tokens ?? MAX_OUTPUT_TOKENS_DEFAULT,
     parallel_tool_calls: parallel_tool_calls ?? present?.parallel_tool_calls ?? true,
@@ -130,10 +132,11 @@ export function contextWindowOf(
 }
 
 /** Settings as they are given. Sampling parameters are not among them: the provider refuses a request that has any. */
-function extraOf(settings: NonNullable<AgentPatch['model_settings']>): JsonObject {
+function extraOf({ model_settings: settings, llm_config: config }: SettingsInput): JsonObject {
+  const effort = settings?.effort ?? config?.effort;
   return {
-    ...(settings.thinking == null ? {} : { thinking: settings.thinking as JsonObject }),
-    ...(settings.effort == null ? {} : { output_config: { effort: settings.effort } }),
+    ...(settings?.thinking == null ? {} : { thinking: settings.thinking as JsonObject }),
+    ...(effort == null ? {} : { output_config: { effort } }),
   };
 }
 
