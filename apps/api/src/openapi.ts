@@ -45,7 +45,8 @@ export function describeRoutes(app: App, version: string): void {
           Link: {
             description:
               'The pages beside this one: `</v1/…>; rel="next"` and `</v1/…>; rel="prev"`, each where there may be more on ' +
-              'that side. An empty page has none; the list of messages of an agent has `next` alone.',
+              'that side. An empty page has none; the list of messages of an agent has `next` alone. What would be longer than ' +
+              '8,000 characters is left out, so with a long query go on by `after` until a page is empty.',
             schema: { type: 'string' },
           },
         },

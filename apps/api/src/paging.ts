@@ -4,6 +4,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { wireId } from './schemas/ids.ts';
 
+/** Characters of a `Link` header at most: clients refuse an answer whose headers are larger than 16 KiB together. */
+const LINK_CHARS_MAX = 8_000;
+
 /** Items of one page at most. */
 const LIMIT_MAX = 1_000;
 /** Changes of memory on one page at most: each is compared while others wait. */
@@ -48,7 +51,7 @@ export function toPage(query: {
 
 /**
  * Sets the `Link` header of a page: `next` and `prev` where there may be more on that side; a page that is cut for its size is
- * as good as a full one. An empty page is the end and has neither.
+ * as good as a full one. An empty page is the end and has neither, and a link that would be too long is left out.
  */
 export function linkPages(
   request: FastifyRequest,
@@ -67,6 +70,7 @@ export function linkPages(
     ...(hasNext ? [linkTo(request, 'after', last, 'next')] : []),
     ...(hasPrevious ? [linkTo(request, 'before', first, 'prev')] : []),
   ];
+  while (links.join(', ').length > LINK_CHARS_MAX) links.pop();
   if (links.length > 0) void reply.header('link', links.join(', '));
 }
 

@@ -9,7 +9,7 @@ import { declareBodyHash } from './body-hash.ts';
 import type { App, Context } from './context.ts';
 import { drainConnections } from './drain.ts';
 import { answerError, answerErrors } from './errors/answer-errors.ts';
-import { answerClientError } from './errors/client-error.ts';
+import { answerClientError, HEADER_BYTES_MAX } from './errors/client-error.ts';
 import { acceptJsonOnly, BODY_BYTES_TOGETHER_MAX, BODY_LIMIT_BYTES } from './json-body.ts';
 import { refuseNul } from './nul.ts';
 import { describeRoutes, serveDocument } from './openapi.ts';
@@ -61,7 +61,7 @@ export function buildServer(deps: ServerDeps): App {
     requestTimeout: TIMES.requestTimeout,
     connectionTimeout: TIMES.connectionTimeout,
     keepAliveTimeout: TIMES.keepAliveTimeout,
-    http: { headersTimeout: TIMES.headersTimeout },
+    http: { headersTimeout: TIMES.headersTimeout, maxHeaderSize: HEADER_BYTES_MAX },
     maxRequestsPerSocket: 10_000,
     return503OnClosing: true,
     forceCloseConnections: 'idle',

@@ -203,16 +203,12 @@ test('what goes wrong here once the client has gone is logged as our error, not 
 });
 
 test.each([
-  ['NONSENSE', 400],
-  [`GET / HTTP/1.1\r\nHost: a\r\nX-Long: ${'x'.repeat(20_000)}`, 431],
-])('what is not a request at all is an error of the same form: %.8s', async (text, status) => {
-  const app = buildServer({
-    db: api.database.db,
-    bell: { ring: () => Promise.resolve() },
-    apiKey: API_KEY,
-    model: 'simulator',
-  });
-  const { hostname, port } = new URL(await app.listen({ host: '127.0.0.1', port: 0 }));
+  ['NONSENSE', 400, /not HTTP/],
+  [`GET / HTTP/1.1\r\nHost: a\r\nX-Long: ${'x'.repeat(132_000)}`, 431, /URL and the headers/],
+  [`GET /?x=${'x'.repeat(132_000)} HTTP/1.1\r\nHost: a`, 431, /URL and the headers/],
+])('what is not a request at all is an error of the same form: %.8s', async (text, status, detail) => {
+  const { app, address } = await listenLogging();
+  const { hostname, port } = new URL(address);
   const socket = createConnection(Number(port), hostname);
   socket.end(`${text}\r\n\r\n`);
   const [head = '', body = ''] = (await readText(socket)).split('\r\n\r\n');
@@ -220,9 +216,24 @@ test.each([
   expect(JSON.parse(body)).toMatchObject({
     status,
     code: 'invalid_argument',
-    detail: expect.any(String),
+    detail: expect.stringMatching(detail),
     request_id: /X-Request-Id: (.*)/.exec(head)?.[1],
   });
+  await app.close();
+});
+
+test('a list of a thousand ids in a query is taken, and leads no client to headers that it refuses', async () => {
+  const { app, address } = await listenLogging();
+  const headers = { authorization: `Bearer ${API_KEY}` };
+  const [tool] = (await api.call('GET', '/v1/tools?limit=1')).body;
+  for (const [path, each, found] of [
+    ['/v1/runs?', `agent_ids=agent-${UNKNOWN_UUID}`, 0],
+    ['/v1/tools?limit=1&', `tool_ids=${tool.id}`, 1],
+  ] as const) {
+    const answer = await fetch(`${address}${path}${Array(1_000).fill(each).join('&')}`, { headers });
+    expect([answer.status, await answer.json()]).toMatchObject([200, { length: found }]);
+    expect(answer.headers.get('link')).toBeNull();
+  }
   await app.close();
 });
 
