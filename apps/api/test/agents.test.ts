@@ -1061,4 +1061,9 @@ test("an agent's messages are chronological whatever the order, and cursors mean
   }
   const state = (await api.call('GET', `/v1/agents/${agent_id}`)).body;
   expect(state.message_ids).toEqual(all.map((message: { id: string }) => message.id));
+  const block = (await api.call('GET', `/v1/agents/${agent_id}/core-memory/blocks`)).body[0];
+  for (const list of ['/v1/agents?limit=1', `/v1/blocks/${block.id}/agents`]) {
+    const { body } = await api.call('GET', list);
+    expect(body).toMatchObject([{ id: agent_id, message_ids: state.message_ids }]);
+  }
 });

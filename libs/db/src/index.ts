@@ -59,6 +59,7 @@ export { lockIdempotencyKey } from './locks/lock-idempotency-key.ts';
 export {
   listAgents,
   listTags,
+  MESSAGE_IDS_MAX,
   readAgent,
   type AgentFilter,
   type AgentRelations,
@@ -107,8 +108,10 @@ export {
   listBatchMessages,
   listConversationMessages,
   readContextSeqs,
+  readContextSeqsOf,
   readToolNames,
   type BatchMessageRow,
+  type ContextSeqs,
   type MessageRange,
   type MessageRow,
 } from './reads/messages.ts';

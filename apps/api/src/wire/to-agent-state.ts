@@ -1,12 +1,15 @@
 import { isJsonObject, messageUuid, parseModelHandle, toWireId } from '@nightshift/agent-core';
 import {
+  MESSAGE_IDS_MAX,
   readBlocksOfAgents,
   readContextSeqs,
+  readContextSeqsOf,
   readLastRuns,
   readToolsOfAgents,
   type AgentBlockRow,
   type AgentRow,
   type AgentToolRow,
+  type ContextSeqs,
   type Database,
   type LastRun,
 } from '@nightshift/db';
@@ -17,33 +20,27 @@ import { toBlockResponse } from './to-block.ts';
 import { toStopReason } from './to-run.ts';
 import { toToolResponse } from './to-tool.ts';
 
-/** Messages named in an agent's `message_ids` at most: the newest. */
-const MESSAGE_IDS_MAX = 1_000;
-
 /** What of an agent lies in other tables. */
 interface Relations {
   readonly blocks: readonly AgentBlockRow[];
   readonly tools: readonly AgentToolRow[];
-  readonly message_ids: readonly string[];
+  /** Where its conversation stands. */
+  readonly seqs: ContextSeqs | undefined;
   readonly last_run: LastRun | undefined;
 }
 
 /** One agent with everything that belongs to it. */
 export async function readAgentState(db: Database, agent: AgentRow): Promise<AgentState> {
-  const [blocks, tools, { from_seq, last_seq }, lastRuns] = await Promise.all([
+  const [blocks, tools, seqs, lastRuns] = await Promise.all([
     readBlocksOfAgents(db, [agent.id]),
     readToolsOfAgents(db, [agent.id]),
     readContextSeqs(db, agent.conversation_id),
     readLastRuns(db, [agent.id]),
   ]);
-  const first = Math.max(1, from_seq, last_seq - MESSAGE_IDS_MAX + 1);
-  const message_ids = Array.from({ length: last_seq - first + 1 }, (_, index) =>
-    toWireId('message', messageUuid(agent.conversation_id, first + index)),
-  );
-  return toAgentState(agent, { blocks, tools, message_ids, last_run: lastRuns.get(agent.id) });
+  return toAgentState(agent, { blocks, tools, seqs, last_run: lastRuns.get(agent.id) });
 }
 
-/** Agents of a list, with the relations that the caller asked for: three statements at most. */
+/** Agents of a list, with the relations that the caller asked for: four statements at most. */
 export async function readAgentStates(
   db: Database,
   agents: readonly AgentRow[],
@@ -56,11 +53,15 @@ export async function readAgentStates(
   );
   const tools = Map.groupBy(include.tools ? await readToolsOfAgents(db, ids) : [], (tool) => tool.agent_id);
   const lastRuns = await readLastRuns(db, ids);
+  const seqs = await readContextSeqsOf(
+    db,
+    agents.map((agent) => agent.conversation_id),
+  );
   return agents.map((agent) =>
     toAgentState(agent, {
       blocks: blocks.get(agent.id) ?? [],
       tools: tools.get(agent.id) ?? [],
-      message_ids: [],
+      seqs: seqs.get(agent.conversation_id),
       last_run: lastRuns.get(agent.id),
     }),
   );
@@ -85,7 +86,7 @@ function toAgentState(agent: AgentRow, relations: Relations): AgentState {
     embedding_config: recordOr(echoed.embedding_config, null),
     compaction_settings: toCompactionSettings(agent.compaction, agent.model),
     response_format: recordOr(echoed.response_format, null),
-    message_ids: [...relations.message_ids],
+    message_ids: toMessageIds(agent.conversation_id, relations.seqs),
     message_buffer_autoclear: agent.message_buffer_autoclear,
     tool_rules: [...agent.tool_rules],
     blocks,
@@ -126,6 +127,15 @@ function toAgentState(agent: AgentRow, relations: Relations): AgentState {
     created_by_id: USER_ID,
     last_updated_by_id: USER_ID,
   };
+}
+
+/** The messages that a request would show, the newest of them where they are many. */
+function toMessageIds(conversationId: string, seqs: ContextSeqs | undefined): string[] {
+  const { from_seq = 0, last_seq = 0 } = seqs ?? {};
+  const first = Math.max(1, from_seq, last_seq - MESSAGE_IDS_MAX + 1);
+  return Array.from({ length: last_seq - first + 1 }, (_, index) =>
+    toWireId('message', messageUuid(conversationId, first + index)),
+  );
 }
 
 /** Temperature and thinking are there or left out: to Letta's clients neither is ever null. */

@@ -28,6 +28,11 @@ export interface AgentRow {
   readonly updated_at: Date;
 }
 
+/** Messages that an agent's `message_ids` name at most: the newest. */
+export const MESSAGE_IDS_MAX = 1_000;
+/** Bytes of one of them in an answer: prefix, uuid, quotes and comma. */
+const MESSAGE_ID_BYTES = 47;
+
 /** What agents a list shows; null and empty lists do not filter. */
 export interface AgentFilter {
   readonly name: string | null;
@@ -96,7 +101,7 @@ export async function listAgents(
   return { rows: keyset.inOrder(rows), is_cut };
 }
 
-/** The size of the agent `p`; its blocks are answered twice. */
+/** The size of the agent `p`, the ids of its messages included; its blocks are answered twice. */
 function sizeOf({ blocks, tools }: AgentRelations): RawBuilder<unknown> {
   const ofBlocks = sql`
     + (select 2 * coalesce(sum(octet_length(v.value) + octet_length(concat(v.description, b.metadata))), 0)
@@ -105,8 +110,13 @@ function sizeOf({ blocks, tools }: AgentRelations): RawBuilder<unknown> {
   const ofTools = sql`
     + (select coalesce(sum(octet_length(concat(t.source_code, t.description, t.input_schema, t.metadata))), 0)
          from agent_tool k join tool t on t.id = k.tool_id where k.agent_id = p.id)`;
+  const ofMessageIds = sql`
+    + (select ${MESSAGE_ID_BYTES} * least(${MESSAGE_IDS_MAX}, l.seq - greatest(c.context_from_seq, 1) + 1)
+         from conversation c,
+              lateral (select coalesce(max(m.seq), 0) as seq from message m where m.conversation_id = c.id) l
+        where c.id = p.conversation_id)`;
   return sql`octet_length(p.system) + octet_length(concat(p.description, p.metadata, p.tool_rules, p.echoed))
-    ${blocks ? ofBlocks : sql``} ${tools ? ofTools : sql``}`;
+    ${ofMessageIds} ${blocks ? ofBlocks : sql``} ${tools ? ofTools : sql``}`;
 }
 
 /** Every tag that some agent has, in order. Reads the tags of all agents. */

@@ -70,20 +70,29 @@ export async function listConversationMessages(
   return { rows: range.from === 'oldest' ? messages : messages.reverse(), is_cut };
 }
 
-/**
- * From which message on requests show a conversation, the last one before its latest reset, and its last one; 0 for none.
- * Index: primary keys.
- */
-export async function readContextSeqs(
+/** From which message on requests show a conversation, the last one before its latest reset, and its last one; 0 for none. */
+export interface ContextSeqs {
+  readonly from_seq: number;
+  readonly reset_seq: number;
+  readonly last_seq: number;
+}
+
+export async function readContextSeqs(db: Database, conversationId: string): Promise<ContextSeqs> {
+  const seqs = await readContextSeqsOf(db, [conversationId]);
+  return seqs.get(conversationId) ?? { from_seq: 0, reset_seq: 0, last_seq: 0 };
+}
+
+/** Those of each conversation that there is. Index: primary keys, two look-ups for each. */
+export async function readContextSeqsOf(
   db: Database,
-  conversationId: string,
-): Promise<{ readonly from_seq: number; readonly reset_seq: number; readonly last_seq: number }> {
-  const { rows } = await sql<{ from_seq: number; reset_seq: number; last_seq: number }>`
-    select c.context_from_seq as from_seq, c.reset_seq,
+  conversationIds: readonly string[],
+): Promise<ReadonlyMap<string, ContextSeqs>> {
+  const { rows } = await sql<ContextSeqs & { id: string }>`
+    select c.id, c.context_from_seq as from_seq, c.reset_seq,
            coalesce((select m.seq from message m where m.conversation_id = c.id order by m.seq desc limit 1), 0) as last_seq
-      from conversation c where c.id = ${conversationId}
+      from conversation c where c.id = any(${[...conversationIds]}::uuid[])
   `.execute(db);
-  return rows[0] ?? { from_seq: 0, reset_seq: 0, last_seq: 0 };
+  return new Map(rows.map(({ id, ...seqs }) => [id, seqs]));
 }
 
 /**

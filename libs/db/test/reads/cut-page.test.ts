@@ -58,3 +58,20 @@ test('agents are as large as what is answered with them', async () => {
   await sql`update block set metadata = json_build_object('x', ${text})`.execute(database.db);
   expect((await list(true)).rows).toHaveLength(1);
 });
+
+test('agents are as large as the ids of the messages that they name', async () => {
+  await createTestAgents(database.db, 800);
+  const filter = { name: null, name_part: null, tags: [], all_tags: false, block_id: null };
+  const page = { limit: 1_000, order: 'asc', after: null, before: null } as const;
+  const list = () => listAgents(database.db, DEFAULT_PROJECT_ID, page, filter);
+  const { rows: all, is_cut } = await list();
+  expect([all.length >= 800, is_cut]).toEqual([true, false]);
+  await sql`
+    insert into message (project_id, conversation_id, seq, role, content)
+    select project_id, conversation_id, 5000, 'user', '[]' from agent`.execute(database.db);
+  const cut = await list();
+  expect(cut.is_cut).toBe(true);
+  expect(cut.rows.length).toBeLessThanOrEqual(PAGE_BYTES_MAX / 47_000 + 1);
+  await sql`update conversation set context_from_seq = 4999`.execute(database.db);
+  expect(await list()).toEqual({ rows: all, is_cut: false });
+});
