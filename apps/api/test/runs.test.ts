@@ -402,6 +402,20 @@ describe('what a run did', () => {
     ]);
   });
 
+  test("shows among its agent's messages what it says by the tool that the caller names", async () => {
+    const typesOf = async (query: string) =>
+      (await api.call('GET', `/v1/agents/${run.agent_id}/messages?${query}`)).body.map(
+        (message: { message_type: string; content?: string }) => [message.message_type, message.content],
+      );
+    const named = 'assistant_message_tool_name=weather&assistant_message_tool_kwarg=place';
+    const spoken = await typesOf(named);
+    expect(spoken).toContainEqual(['assistant_message', 'X']);
+    expect(spoken.map(([type]: [string]) => type)).not.toContain('tool_return_message');
+    for (const other of ['', 'assistant_message_tool_name=weather', `${named}&use_assistant_message=false`]) {
+      expect(await typesOf(other)).not.toContainEqual(['assistant_message', 'X']);
+    }
+  });
+
   test('is listed to its end over a row that shows nothing', async () => {
     await api.database.pool.query(`update tool_call set tool_name = 'send_message' where run_id = $1`, [
       run.id.slice(4),

@@ -200,6 +200,21 @@ describe('send_message', () => {
     expect(toLettaMessages(results, options)).toMatchObject([{ tool_returns: [{ tool_call_id: 'a' }, {}] }]);
   });
 
+  test('may be another tool, whose result is left out, and another argument', () => {
+    const said = makeMessage([
+      use('a', 'send_message', { message: 'Hello' }),
+      use('b', 'say', { text: 'Hi' }),
+    ]);
+    const options = { assistant_message_tool_name: 'say', tool_names: new Map([['b', 'say']]) };
+    const named = { ...options, assistant_message_tool_kwarg: 'text' };
+    expect(toLettaMessages(said, named)).toMatchObject([
+      { message_type: 'assistant_message', content: 'Hi' },
+      { message_type: 'tool_call_message', tool_calls: [{ tool_call_id: 'a' }] },
+    ]);
+    expect(toLettaMessages(said, options)).toMatchObject([{ tool_calls: [{}, { tool_call_id: 'b' }] }]);
+    expect(toLettaMessages(results, named)).toMatchObject([{ tool_returns: [{ tool_call_id: 'a' }] }]);
+  });
+
   test.each([[{ message: 1 }], [{}], ['Hello'], [null]])('with the input %j is a call', (input) => {
     expect(brief(toLettaMessages(makeMessage([use('a', 'send_message', input)])))).toEqual([
       ['tool_call_message', null],

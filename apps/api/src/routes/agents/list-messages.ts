@@ -27,8 +27,14 @@ export function listAgentMessages(app: App, context: Context): void {
           ...pageQuery('message', { limit: 100, order: 'desc' }),
           include_err: z.boolean().optional(),
           use_assistant_message: z.boolean().default(true),
-          assistant_message_tool_name: z.string().optional(),
-          assistant_message_tool_kwarg: z.string().optional(),
+          assistant_message_tool_name: z
+            .string()
+            .default('send_message')
+            .describe('Of use_assistant_message: the tool whose calls are shown as what they say.'),
+          assistant_message_tool_kwarg: z
+            .string()
+            .default('message')
+            .describe('Its argument that holds what is said.'),
         }),
         response: { 200: z.array(lettaMessage), ...problems },
       },
@@ -55,7 +61,7 @@ export function listAgentMessages(app: App, context: Context): void {
         agent.conversation_id,
         range,
         { agent_id: agent.id, batch_id: null },
-        { use_assistant_message: query.use_assistant_message },
+        query,
       );
       const last = messages.at(isAscending ? -1 : 0);
       if (has_more && last !== undefined) linkNext(request, reply, isAscending ? 'after' : 'before', last.id);

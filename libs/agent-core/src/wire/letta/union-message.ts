@@ -76,14 +76,21 @@ type Body =
 export type LettaMessage = Common & Body;
 
 export interface UnionOptions {
-  /** Shows a call of `send_message` as what it says, and leaves its result out. Default true, as in Letta. */
+  /** Shows a call of the tool that speaks to the user as what it says, and leaves its result out. Default true, as in Letta. */
   readonly use_assistant_message?: boolean;
-  /** Names of the tools that a row of results answers; needed to know results of `send_message`. */
+  /** That tool; default `send_message`. */
+  readonly assistant_message_tool_name?: string;
+  /** Its argument that holds what is said; default `message`. */
+  readonly assistant_message_tool_kwarg?: string;
+  /** Names of the tools that a row of results answers; needed to know results of the tool that speaks. */
   readonly tool_names?: ToolNames;
 }
 
-/** Letta's tool for speaking to the user. */
-const SPEAKING_TOOL = 'send_message';
+/** The tool that speaks to the user, and its argument that says what. */
+interface Speaker {
+  readonly tool: string;
+  readonly argument: string;
+}
 /** Items of a message that have an otid of their own: seven bits of its uuid. */
 const ITEM_MAX = 127;
 
@@ -91,11 +98,11 @@ const ITEM_MAX = 127;
  * Expands a stored row into the messages that Letta's clients know, all with the row's id: thinking and text in
  * their order, then the calls, all in one message. Blocks that Letta has no form for are left out, and an empty text
  * is shown only where there is nothing else, so that a row with content never vanishes from a page; the one row
- * that may is an answer to nothing but `send_message`. Items beyond the 128th share the last otid.
+ * that may is an answer to nothing but the tool that speaks. Items beyond the 128th share the last otid.
  */
 export function toLettaMessages(message: StoredMessage, options: UnionOptions = {}): readonly LettaMessage[] {
   const toolNames = options.tool_names ?? new Map<string, string>();
-  const speaks = options.use_assistant_message ?? true;
+  const speaker = speakerOf(options);
   const common = {
     id: toWireId('message', messageUuid(message.conversation_id, message.seq)),
     date: toLettaDate(message.created_at),
@@ -105,7 +112,7 @@ export function toLettaMessages(message: StoredMessage, options: UnionOptions = 
     is_err: null,
     seq_id: null,
   };
-  return bodiesOf(message, speaks, toolNames).map((body, index) => ({
+  return bodiesOf(message, speaker, toolNames).map((body, index) => ({
     ...common,
     name: nameOf(message, body, toolNames),
     otid:
@@ -115,20 +122,27 @@ export function toLettaMessages(message: StoredMessage, options: UnionOptions = 
   }));
 }
 
+/** Null where a call of it is shown as any other. */
+function speakerOf(options: UnionOptions): Speaker | null {
+  if (options.use_assistant_message === false) return null;
+  const { assistant_message_tool_name: tool, assistant_message_tool_kwarg: argument } = options;
+  return { tool: tool ?? 'send_message', argument: argument ?? 'message' };
+}
+
 function nameOf(message: StoredMessage, body: Body, toolNames: ToolNames): string | null {
   if (body.message_type !== 'tool_return_message') return message.name;
   return toolNames.get(body.tool_call_id) ?? message.name;
 }
 
-function bodiesOf(message: StoredMessage, speaks: boolean, toolNames: ToolNames): readonly Body[] {
+function bodiesOf(message: StoredMessage, speaker: Speaker | null, toolNames: ToolNames): readonly Body[] {
   const forms = message.content.map(formOf);
   switch (message.role) {
     case 'system':
       return [{ message_type: 'system_message', content: textsOf(forms).join('\n') }];
     case 'user':
-      return userBodies(message, forms, speaks, toolNames);
+      return userBodies(message, forms, speaker, toolNames);
     case 'assistant':
-      return assistantBodies(message, forms, speaks);
+      return assistantBodies(message, forms, speaker);
   }
 }
 
@@ -139,13 +153,14 @@ function textsOf(forms: readonly BlockForm[]): readonly string[] {
 function userBodies(
   message: StoredMessage,
   forms: readonly BlockForm[],
-  speaks: boolean,
+  speaker: Speaker | null,
   toolNames: ToolNames,
 ): readonly Body[] {
   const returns = returnsOf(message.content);
-  const shown = speaks
-    ? returns.filter((value) => toolNames.get(value.tool_call_id) !== SPEAKING_TOOL)
-    : returns;
+  const shown =
+    speaker === null
+      ? returns
+      : returns.filter((value) => toolNames.get(value.tool_call_id) !== speaker.tool);
   const [first, ...rest] = shown.map(toReturnItem);
   const bodies: Body[] = [];
   if (first !== undefined) {
@@ -179,12 +194,12 @@ function toReturnItem(value: ReturnView): ToolReturnItem {
 function assistantBodies(
   message: StoredMessage,
   forms: readonly BlockForm[],
-  speaks: boolean,
+  speaker: Speaker | null,
 ): readonly Body[] {
   const bodies: Body[] = forms.flatMap(shownBeforeCalls);
   const silent: ToolCallItem[] = [];
   for (const use of toolUsesOf(message.content)) {
-    const spoken = speaks ? spokenText(use) : null;
+    const spoken = speaker === null ? null : spokenText(use, speaker);
     if (spoken === null) silent.push(toCallItem(use));
     else bodies.push({ message_type: 'assistant_message', content: spoken });
   }
@@ -217,10 +232,10 @@ function shownBeforeCalls(form: BlockForm): readonly Body[] {
   }
 }
 
-/** What a call of `send_message` says; null for every other call, and for one that says nothing. */
-function spokenText(use: ToolUseBlock): string | null {
-  if (use.name !== SPEAKING_TOOL || !isJsonObject(use.input)) return null;
-  const text = use.input['message'];
+/** What a call of the tool that speaks says; null for every other call, and for one that says nothing. */
+function spokenText(use: ToolUseBlock, { tool, argument }: Speaker): string | null {
+  if (use.name !== tool || !isJsonObject(use.input)) return null;
+  const text = use.input[argument];
   return typeof text === 'string' ? text : null;
 }
 
