@@ -328,7 +328,7 @@ describe('listing blocks', () => {
       made.push((await fresh.call('POST', '/v1/blocks/', { label, value: `value of ${label}` })).body);
     }
     await fresh.call('POST', '/v1/blocks/', { label: 'template', value: '', is_template: true });
-    const agent = await createAgent(fresh, { memory_blocks: [], block_ids: [made[1]!.id] });
+    const agent = await createAgent(fresh, { memory_blocks: [], block_ids: [made[1]!.id], hidden: true });
     const labels = async (query: string) =>
       (await fresh.call('GET', `/v1/blocks/?${query}`)).body.map((block: { label: string }) => block.label);
     expect(await labels('')).toEqual(['one', 'two', 'three']);

@@ -66,8 +66,9 @@ export async function readAgent(db: Database, projectId: string, agentId: string
 }
 
 /**
- * A page of agents by age (or by last change), hidden and deleted ones left out. Index: `agent_by_age`, or
- * `agent_by_name`, `agent_by_tag` or `agent_block_by_block` where the filter is the better way in.
+ * A page of agents by age (or by last change), deleted ones left out, and hidden ones where it is not of those that have a
+ * block. Index: `agent_by_age`, or `agent_by_name`, `agent_by_tag` or `agent_block_by_block` where the filter is the better
+ * way in.
  */
 export async function listAgents(
   db: Database,
@@ -84,16 +85,16 @@ export async function listAgents(
     ...(filter.tags.length === 0
       ? []
       : [filter.all_tags ? sql`a.tags @> ${filter.tags}::text[]` : sql`a.tags && ${filter.tags}::text[]`]),
-    ...(filter.block_id === null
-      ? []
-      : [sql`a.id in (select k.agent_id from agent_block k where k.block_id = ${filter.block_id})`]),
+    filter.block_id === null
+      ? sql`not a.hidden`
+      : sql`a.id in (select k.agent_id from agent_block k where k.block_id = ${filter.block_id})`,
   ];
   const { rows, is_cut } = await readCutPage<AgentRow>(
     db,
     sql`
     select ${columns} from agent a
-    where a.project_id = ${projectId} and a.deleted_at is null and not a.hidden and ${keyset.where}
-      ${conditions.length === 0 ? sql`` : sql`and ${sql.join(conditions, sql` and `)}`}
+    where a.project_id = ${projectId} and a.deleted_at is null and ${keyset.where}
+      and ${sql.join(conditions, sql` and `)}
     order by ${keyset.orderBy} limit ${page.limit}
   `,
     sizeOf(relations),

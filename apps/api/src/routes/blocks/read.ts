@@ -86,7 +86,7 @@ export function listAgentsOfBlock(app: App, context: Context): void {
     {
       schema: {
         operationId: 'listAgentsOfBlock',
-        summary: 'List the agents that have a block',
+        summary: 'List the agents that have a block, hidden ones too',
         tags: ['blocks'],
         params: z.object({ block_id: wireId('block') }),
         querystring: z.strictObject({ ...pageQuery('agent', { limit: 50, order: 'desc' }), ...includeQuery }),
