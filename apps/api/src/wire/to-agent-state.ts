@@ -13,6 +13,7 @@ import {
   type Database,
   type LastRun,
 } from '@nightshift/db';
+import { mapWithBreath } from '../breathe.ts';
 import type { AgentState } from '../schemas/agent.ts';
 import { USER_ID } from '../schemas/ids.ts';
 import { toCompactionSettings } from './compaction.ts';
@@ -57,7 +58,8 @@ export async function readAgentStates(
     db,
     agents.map((agent) => agent.conversation_id),
   );
-  return agents.map((agent) =>
+  // The ids of a thousand messages take milliseconds.
+  return mapWithBreath(agents, (agent) =>
     toAgentState(agent, {
       blocks: blocks.get(agent.id) ?? [],
       tools: tools.get(agent.id) ?? [],
