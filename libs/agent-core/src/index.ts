@@ -70,6 +70,7 @@ export {
   STATIC_BUFFER_DEFAULT,
   type CompactionPolicy,
 } from './model/compaction-policy.ts';
+export type { RefusalCause } from './model/refusal-cause.ts';
 export { NO_USAGE, promptTokens, type Usage } from './model/usage.ts';
 export {
   batchCostNanoUsd,
@@ -165,7 +166,6 @@ export {
   REFUSAL_POLICY_DEFAULT,
   RETRY_AFTER_MS_MAX,
   type CredentialRest,
-  type RefusalCause,
   type RefusalDecision,
   type RefusalPolicy,
 } from './decide/after-refusal.ts';
@@ -202,7 +202,6 @@ export {
   type CreateFailure,
   type CreateVerdict,
   type ErroredLineKind,
-  type RefusalKind,
 } from './wire/anthropic/classify.ts';
 export { toAlerts, withAlerts } from './wire/anthropic/alerts.ts';
 export { mayHoldBlankText, withoutBlankTexts } from './wire/anthropic/blank-texts.ts';

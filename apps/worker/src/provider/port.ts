@@ -2,7 +2,7 @@
  * What the flows know of a provider. Implementations never throw for anything a provider or a network does before
  * a result stream has begun: every such end is a value that the caller must look at.
  */
-import type { RefusalKind } from '@nightshift/agent-core';
+import type { RefusalCause } from '@nightshift/agent-core';
 
 /** How many requests of a batch stand where. Their sum is the number of requests that were accepted. */
 export interface RequestCounts {
@@ -48,7 +48,7 @@ export type CreateOutcome =
   /** The provider says that it has not taken it, and why. */
   | {
       readonly outcome: 'refused';
-      readonly what: RefusalKind;
+      readonly what: RefusalCause;
       readonly status: number;
       readonly message: string;
       readonly retry_after_ms: number | null;

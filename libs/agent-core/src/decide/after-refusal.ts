@@ -1,6 +1,4 @@
-/** A clear refusal of a create, in the provider's own words sorted by what to do next. */
-export type RefusalCause =
-  'bad_request' | 'too_large' | 'not_found' | 'unauthorized' | 'rate_limited' | 'overloaded' | 'spend_limit';
+import type { RefusalCause } from '../model/refusal-cause.ts';
 
 export interface RefusalPolicy {
   /** Milliseconds a credential rests after a refusal that names no time; doubled for each further one in a row. */

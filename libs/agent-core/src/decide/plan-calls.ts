@@ -6,7 +6,7 @@ import type { RuleHistory } from '../rules/history.ts';
 import { prefilledArgs, withPrefilled } from '../rules/prefill.ts';
 import type { ToolRule } from '../rules/rule.ts';
 import { requiresApproval, uncalledRequired } from '../rules/solver.ts';
-import { findInexact } from '../tools/finish.ts';
+import { inexactIn } from '../tools/inexact.ts';
 import type { ArgumentValidator } from '../tools/validate.ts';
 import type { Conduct } from './conduct.ts';
 
@@ -132,7 +132,7 @@ function planCall(
   const checked = by.validate(tool, isJsonObject(use.input) ? filled.args : use.input);
   if (!checked.ok) return rejected(index, use, tool, checked.message);
   // Memory tools take texts: what a number of theirs loses goes nowhere.
-  const inexact = tool.kind === 'memory' ? null : findInexact(use.input);
+  const inexact = tool.kind === 'memory' ? null : inexactIn(use.input);
   if (inexact !== null) return rejected(index, use, tool, inexactText(tool, inexact));
   return {
     index,

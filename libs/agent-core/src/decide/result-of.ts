@@ -1,6 +1,6 @@
 import { JSON_DEPTH_MAX, nestsTooDeep, type Json } from '../base/json.ts';
 import type { ContentBlock } from '../model/content.ts';
-import { findInexactText } from '../tools/finish.ts';
+import { inexactInText } from '../tools/inexact.ts';
 import type { ResultDemand } from './conduct.ts';
 
 /** A result that an answer in words holds, or what is wrong with it, for the model. */
@@ -23,7 +23,7 @@ export function resultOf(content: readonly ContentBlock[], demand: ResultDemand)
   } catch {
     return { ok: false, message: 'it is not JSON alone' };
   }
-  const problem = demand.check(result) ?? findInexactText(json);
+  const problem = demand.check(result) ?? inexactInText(json);
   return problem === null ? { ok: true, result } : { ok: false, message: problem };
 }
 

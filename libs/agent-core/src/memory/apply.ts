@@ -1,16 +1,8 @@
 import type { JsonObject } from '../base/json.ts';
 import type { BlockView, BlockWrite } from '../model/block.ts';
 import type { ToolOutcome } from '../model/tool.ts';
-import {
-  appendText,
-  checkLimit,
-  insertLines,
-  replaceEverywhere,
-  replaceOnce,
-  type Edited,
-  type Refusal,
-} from './edits.ts';
-import { findLineNumbers, readOnly, readTexts, refused, unknownLabel } from './refusal.ts';
+import { appendText, checkLimit, insertLines, replaceEverywhere, replaceOnce, type Edited } from './edits.ts';
+import { findLineNumbers, readOnly, readTexts, refused, unknownLabel, type Refusal } from './refusal.ts';
 import { codePointLength } from './text.ts';
 
 /** What a memory call came to: the text for the model, and the one block to write, if any. */

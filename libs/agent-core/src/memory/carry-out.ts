@@ -5,12 +5,18 @@ import { applyMemoryTool } from './apply.ts';
 import { restoreClosingTags, tagNames } from './closing-tags.ts';
 import { applyCommand } from './command.ts';
 import { CONFLICT_POLICY_DEFAULT, resolveWrite, type BlockWriter, type ConflictPolicy } from './conflict.ts';
-import { openDraft, type IsLabelTaken, type MemoryDraft } from './draft.ts';
-import type { Refusal } from './edits.ts';
+import { openDraft, type DraftOptions, type MemoryDraft } from './draft.ts';
 import type { MemoryEffect } from './effects.ts';
 import type { Diff3 } from './merge.ts';
 import { applyPatch } from './patch.ts';
-import { findLineNumbers, movedLabel, readTexts, refused, type KnownLabels } from './refusal.ts';
+import {
+  findLineNumbers,
+  movedLabel,
+  readTexts,
+  refused,
+  type KnownLabels,
+  type Refusal,
+} from './refusal.ts';
 
 /** A block of an agent while an answer of it is being applied. */
 export interface HeldBlock {
@@ -23,14 +29,9 @@ export interface HeldBlock {
   readonly changed_by: BlockWriter;
 }
 
-export interface MemoryCallOptions {
-  /** Makes the id of a new block. */
-  readonly newBlockId: () => string;
+export interface MemoryCallOptions extends DraftOptions {
   /** Whether a rewrite of a block that does not exist makes it. */
   readonly may_create: boolean;
-  readonly isLabelTaken: IsLabelTaken;
-  /** The labels that the agent's request showed, with its own changes since. */
-  readonly known: KnownLabels;
   readonly diff3: Diff3;
 }
 

@@ -1,16 +1,12 @@
 import { toStorableText, type JsonObject } from '../base/json.ts';
 import type { MemoryDraft } from './draft.ts';
-import { insertLines, replaceOnce, type Refusal } from './edits.ts';
+import { insertLines, replaceOnce } from './edits.ts';
 import { labelOfPath } from './label.ts';
-import { findLineNumbers } from './refusal.ts';
+import { findLineNumbers, refuse, type Refusal } from './refusal.ts';
 
 const COMMANDS = ['create', 'str_replace', 'insert', 'delete', 'rename'];
 /** Said after changes that are no edit of a text; what the next request shows is the proof of it. */
 const RECOMPILED = 'Your next prompt shows your memory as it is now.';
-
-function refuse(message: string): Refusal {
-  return { kind: 'ValueError', message };
-}
 
 /** Arguments of one command: the named texts, or which one is missing. Absent and null count alike. */
 function textsOf(args: JsonObject, command: string, names: readonly string[]): readonly string[] | Refusal {

@@ -1,7 +1,8 @@
 import type { BlockView } from '../model/block.ts';
-import { checkLimit, type Refusal } from './edits.ts';
+import { checkLimit } from './edits.ts';
 import type { WriteResolution } from './effects.ts';
 import { mergeThreeWay, type Diff3 } from './merge.ts';
+import { refuse, type Refusal } from './refusal.ts';
 import { codePointLength } from './text.ts';
 
 /** What happens to a write of a block that somebody else changed after the request was made. */
@@ -58,10 +59,10 @@ export function resolveWrite(policy: ConflictPolicy, facts: WriteFacts, diff3: D
 
 function conflict({ current, changed_by }: WriteFacts, detail: string): Refusal {
   const who = changed_by === 'person' ? 'a person' : 'another run';
-  const message =
+  return refuse(
     `Memory block '${current.label}' was changed by ${who} after you last saw it${detail}. Nothing was written. ` +
-    `Your next prompt shows it as it is now; read it there and call again. It now holds:\n${current.value}`;
-  return { kind: 'ValueError', message };
+      `Your next prompt shows it as it is now; read it there and call again. It now holds:\n${current.value}`,
+  );
 }
 
 const LINES_SHOWN_MAX = 3;

@@ -1,8 +1,8 @@
 import { BLOCK_CHAR_LIMIT_DEFAULT, type BlockView } from '../model/block.ts';
-import { checkLimit, type Edited, type Refusal } from './edits.ts';
+import { checkLimit, type Edited } from './edits.ts';
 import type { MemoryEffect } from './effects.ts';
 import { checkNewLabel } from './label.ts';
-import { movedLabel, readOnly, unknownLabel, type KnownLabels } from './refusal.ts';
+import { movedLabel, readOnly, refuse, unknownLabel, type KnownLabels, type Refusal } from './refusal.ts';
 import { codePointLength } from './text.ts';
 
 /** Blocks that one agent may have. */
@@ -78,7 +78,7 @@ export function openDraft(
   };
   const checkFree = (label: string): Refusal | null => {
     if (!blocks.some((block) => block.label === label)) return checkNewLabel(label);
-    return { kind: 'ValueError', message: `Memory block '${label}' already exists. Choose another label.` };
+    return refuse(`Memory block '${label}' already exists. Choose another label.`);
   };
 
   return {
@@ -99,8 +99,7 @@ export function openDraft(
       const taken = checkFree(label);
       if (taken !== null) return taken;
       if (blocks.length >= BLOCKS_MAX) {
-        const message = `The agent has ${BLOCKS_MAX} memory blocks, which is the most. Delete one first.`;
-        return { kind: 'ValueError', message };
+        return refuse(`The agent has ${BLOCKS_MAX} memory blocks, which is the most. Delete one first.`);
       }
       const block: BlockView = {
         block_id: newBlockId(),
@@ -133,8 +132,9 @@ export function openDraft(
       const taken = checkFree(newLabel);
       if (taken !== null) return taken;
       if (isLabelTaken(block.block_id, newLabel, { detached, renamed })) {
-        const message = `Memory block '${label}' is shared with an agent that has a block '${newLabel}' already. Choose another label.`;
-        return { kind: 'ValueError', message };
+        return refuse(
+          `Memory block '${label}' is shared with an agent that has a block '${newLabel}' already. Choose another label.`,
+        );
       }
       replace({ ...block, label: newLabel });
       renamed.set(block.block_id, newLabel);

@@ -1,11 +1,6 @@
 import type { BlockView } from '../model/block.ts';
+import { refuse, type Refusal } from './refusal.ts';
 import { codePointLength, expandTabs, findOccurrences, lineNumbersOf, replaceExpandedSpan } from './text.ts';
-
-/** Why a call changes nothing. `kind` is the error name that Letta's agents know from its Python tools. */
-export interface Refusal {
-  readonly kind: 'KeyError' | 'TypeError' | 'ValueError';
-  readonly message: string;
-}
 
 /** The new value of a block, or why there is none. */
 export type Edited = { readonly value: string } | Refusal;
@@ -14,10 +9,6 @@ export type Edited = { readonly value: string } | Refusal;
 const OCCURRENCES_MAX = 20;
 /** Characters of a text that an error repeats. */
 const QUOTE_MAX = 200;
-
-function refuse(message: string): Refusal {
-  return { kind: 'ValueError', message };
-}
 
 function quote(text: string): string {
   const shown = text.length <= QUOTE_MAX ? text : `${text.slice(0, QUOTE_MAX)}…`;

@@ -1,5 +1,6 @@
 import type { BlockView } from '../model/block.ts';
-import type { Edited, Refusal } from './edits.ts';
+import type { Edited } from './edits.ts';
+import { refuse, type Refusal } from './refusal.ts';
 
 /** A line that stays, goes or comes. */
 interface HunkLine {
@@ -33,10 +34,6 @@ const CHARS_PER_WORK = 16;
 /** Lines that name the two sides of a patch; further dashes or pluses would be those of a line that goes or comes. */
 const OLD_SIDE = /^---(?:[ \t]|$)/;
 const NEW_SIDE = /^\+\+\+(?:[ \t]|$)/;
-
-function refuse(message: string): Refusal {
-  return { kind: 'ValueError', message };
-}
 
 function quote(line: string): string {
   return line.length <= QUOTE_MAX ? line : `${line.slice(0, QUOTE_MAX)}…`;

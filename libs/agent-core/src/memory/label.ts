@@ -1,4 +1,4 @@
-import type { Refusal } from './edits.ts';
+import { refuse, type Refusal } from './refusal.ts';
 
 const PATH_PREFIX = /^\/?memories\//;
 /** Characters of a label. */
@@ -14,10 +14,9 @@ export function labelOfPath(path: string): string {
 
 /** Null when a new block may have this label. */
 export function checkNewLabel(label: string): Refusal | null {
-  if (label === '') return { kind: 'ValueError', message: 'A memory block needs a label; it is empty.' };
+  if (label === '') return refuse('A memory block needs a label; it is empty.');
   if ([...label].length > LABEL_CHARS_MAX || /[\r\n]/.test(label)) {
-    const message = `A label is one line of at most ${LABEL_CHARS_MAX} characters. Choose a shorter one.`;
-    return { kind: 'ValueError', message };
+    return refuse(`A label is one line of at most ${LABEL_CHARS_MAX} characters. Choose a shorter one.`);
   }
   return null;
 }

@@ -1,7 +1,6 @@
 import type { MemoryDraft } from './draft.ts';
-import type { Refusal } from './edits.ts';
 import { applyHunks, openWork, parseHunks, type Hunk, type Work } from './hunks.ts';
-import { findLineNumbers } from './refusal.ts';
+import { findLineNumbers, refuse, type Refusal } from './refusal.ts';
 
 /** One operation of a patch, in the order in which they apply. */
 type Operation =
@@ -20,10 +19,6 @@ const MOVE = /^\*\*\* Move to:(.*)$/;
 /** Frames that some models put around a patch; they say nothing. */
 const FRAME = /^\*\*\* (?:Begin Patch|End Patch|End of File)\s*$/;
 const DESCRIPTION = /^Description:(.*)$/;
-
-function refuse(message: string): Refusal {
-  return { kind: 'ValueError', message };
-}
 
 /**
  * `memory_apply_patch`: applies a patch to the draft and says what was done, or why nothing may be kept.

@@ -1,7 +1,17 @@
 import { toStorableText, type JsonObject } from '../base/json.ts';
 import type { BlockView } from '../model/block.ts';
 import type { ToolOutcome } from '../model/tool.ts';
-import type { Refusal } from './edits.ts';
+
+/** Why a call changes nothing. `kind` is the error name that Letta's agents know from its Python tools. */
+export interface Refusal {
+  readonly kind: 'KeyError' | 'TypeError' | 'ValueError';
+  readonly message: string;
+}
+
+/** A refusal of what the call says, which most are. */
+export function refuse(message: string): Refusal {
+  return { kind: 'ValueError', message };
+}
 
 /** Longest error text, in UTF-16 units; as in Letta. */
 const ERROR_CHARS_MAX = 1000;
@@ -57,7 +67,7 @@ export function movedLabel(
 
 /** A block that agents may only read. */
 export function readOnly(label: string): Refusal {
-  return { kind: 'ValueError', message: `Memory block '${label}' is read-only and cannot be edited.` };
+  return refuse(`Memory block '${label}' is read-only and cannot be edited.`);
 }
 
 const LINE_NUMBER_PREFIX = /^[ \t]*\p{Nd}+→/mu;
@@ -75,8 +85,9 @@ export function findLineNumbers(names: readonly string[], texts: readonly string
         : null;
     if (copied !== null) {
       const [name = ''] = names.slice(index);
-      const message = `Argument '${name}' contains ${copied}, which is only shown for reading. Call again without it.`;
-      return { kind: 'ValueError', message };
+      return refuse(
+        `Argument '${name}' contains ${copied}, which is only shown for reading. Call again without it.`,
+      );
     }
   }
   return null;

@@ -1,7 +1,6 @@
 import { toStorableText, type Json, type JsonObject } from '../base/json.ts';
 import type { ToolOutcome } from '../model/tool.ts';
-import type { Refusal } from './edits.ts';
-import { refused } from './refusal.ts';
+import { refuse, refused, type Refusal } from './refusal.ts';
 import { codePointLength } from './text.ts';
 import { parseZonedTime, type SpanEnd } from './zoned-time.ts';
 
@@ -63,10 +62,6 @@ const CONVERSATION_HITS_DEFAULT = 5;
 const RESULT_CHARS_MAX = 50_000;
 /** Characters of the tags of one hit. */
 const TAGS_CHARS_MAX = 500;
-
-function refuse(message: string): Refusal {
-  return { kind: 'ValueError', message };
-}
 
 /**
  * Reads a call of `archival_memory_insert`, `archival_memory_search` or `conversation_search`. Times without an offset

@@ -40,7 +40,7 @@ export const BLOCK_TOOLS: readonly ToolDefinition[] = [
       'new_path; or path and description to describe it anew).',
     {
       command: { type: 'string', enum: ['create', 'str_replace', 'insert', 'delete', 'rename'] },
-      path: text('Path of the block, as /memories/<label>.'),
+      path,
       description: text('For create and rename: what the block is for.'),
       file_text: text('For create: the text of the new block.'),
       old_string: text('For str_replace: text that stands exactly once in the block.'),

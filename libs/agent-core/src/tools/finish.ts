@@ -1,5 +1,4 @@
 import { isJsonObject, type Json, type JsonObject } from '../base/json.ts';
-import { findInexact as findInexactAt, isKept } from '../base/numbers.ts';
 import type { ToolDefinition } from '../model/tool.ts';
 import { createSchemaCompiler, type CompiledSchema } from './schema-compiler.ts';
 
@@ -36,32 +35,6 @@ function finishSchema({ $id, ...schema }: JsonObject): JsonObject {
     ),
   ) as JsonObject;
   return { type: 'object', properties: { result }, required: ['result'], additionalProperties: false };
-}
-
-/**
- * What keeps a value from being handed over as it was written, as a sentence, or null: numbers lose the last digits of
- * longer whole ones, such as ids, and what overflows is lost as a whole.
- */
-export function findInexact(value: Json): string | null {
-  const open: Json[] = [value];
-  for (let part = open.pop(); part !== undefined; part = open.pop()) {
-    if (typeof part === 'object' && part !== null) {
-      for (const inner of Object.values<Json>(part)) if (typeof inner !== 'string') open.push(inner);
-    } else if (typeof part === 'number' && !isKept(part)) {
-      return tooLong(part);
-    }
-  }
-  return null;
-}
-
-/** The same of a JSON text, which also tells a quantity from a whole number that is written out. */
-export function findInexactText(json: string): string | null {
-  const place = findInexactAt(json);
-  return place === null ? null : tooLong(Number.parseFloat(json.slice(place)));
-}
-
-function tooLong(number: number): string {
-  return `it holds a number near ${number}, which is too long to be kept to the last digit: write it as a string`;
 }
 
 let compile: ((schema: JsonObject) => CompiledSchema) | null = null;

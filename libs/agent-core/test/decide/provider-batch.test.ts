@@ -1,12 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { decideAfterPoll, POLL_POLICY_DEFAULT, type RemoteFacts } from '../../src/decide/after-poll.ts';
-import {
-  decideAfterRefusal,
-  REFUSAL_POLICY_DEFAULT,
-  type RefusalCause,
-} from '../../src/decide/after-refusal.ts';
+import { decideAfterRefusal, REFUSAL_POLICY_DEFAULT } from '../../src/decide/after-refusal.ts';
 import { BREAKER_POLICY_DEFAULT, breakerRestMs } from '../../src/decide/breaker.ts';
+import type { RefusalCause } from '../../src/model/refusal-cause.ts';
 
 const NOON = Date.parse('2026-11-20T12:00:00Z');
 const at = (ms: number): Date => new Date(NOON + ms);

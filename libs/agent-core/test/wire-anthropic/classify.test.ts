@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest';
+import type { RefusalCause } from '../../src/model/refusal-cause.ts';
 import {
   classifyCreateFailure,
   classifyErroredLine,
   type CreateFailure,
   type ErroredLineKind,
-  type RefusalKind,
 } from '../../src/wire/anthropic/classify.ts';
 
 function failure(given: Partial<CreateFailure>): CreateFailure {
@@ -20,7 +20,7 @@ function failure(given: Partial<CreateFailure>): CreateFailure {
 }
 
 describe('a create that failed', () => {
-  test.each<[number, RefusalKind]>([
+  test.each<[number, RefusalCause]>([
     [400, 'bad_request'],
     [401, 'unauthorized'],
     [403, 'unauthorized'],
@@ -57,7 +57,7 @@ describe('a create that failed', () => {
     expect(verdict).toEqual({ verdict: 'unknown', reason: 'ECONNRESET' });
   });
 
-  test.each<[number, string | null, string, RefusalKind]>([
+  test.each<[number, string | null, string, RefusalCause]>([
     [429, 'enforced_spend_limit_reached', '', 'spend_limit'],
     [402, null, 'payment required', 'spend_limit'],
     [400, null, 'Your credit balance is too low to access the Anthropic API.', 'spend_limit'],

@@ -2,6 +2,7 @@
  * What a failure of the Messages Batches API means for us. Texts of error messages may change at any time, so
  * status, type and code decide; text is looked at only where nothing else tells two cases apart.
  */
+import type { RefusalCause } from '../../model/refusal-cause.ts';
 
 /** How a create ended when it did not end well. */
 export interface CreateFailure {
@@ -17,20 +18,9 @@ export interface CreateFailure {
   readonly message: string;
 }
 
-/**
- * - `bad_request`: something in the body is refused; halve it until the culprit is alone.
- * - `too_large`: the body is over the limit in bytes or requests; halve it.
- * - `unauthorized`: key, organisation or encryption key; no request is at fault, the credential is paused.
- * - `not_found`: no such endpoint under this base URL; as `unauthorized`, a matter for the operator.
- * - `rate_limited`, `overloaded`: wait, then send the same again.
- * - `spend_limit`: paid-for volume is used up; waiting minutes does not help.
- */
-export type RefusalKind =
-  'bad_request' | 'too_large' | 'unauthorized' | 'not_found' | 'rate_limited' | 'overloaded' | 'spend_limit';
-
 export type CreateVerdict =
   /** The provider has not taken the batch. */
-  | { readonly verdict: 'refused'; readonly what: RefusalKind; readonly retry_after_ms: number | null }
+  | { readonly verdict: 'refused'; readonly what: RefusalCause; readonly retry_after_ms: number | null }
   /** The provider may have taken it. */
   | { readonly verdict: 'unknown'; readonly reason: string };
 
@@ -60,7 +50,7 @@ export function classifyCreateFailure(failure: CreateFailure): CreateVerdict {
   return { verdict: 'refused', what, retry_after_ms: failure.retry_after_ms };
 }
 
-function refusalOf(failure: CreateFailure, status: number): RefusalKind | null {
+function refusalOf(failure: CreateFailure, status: number): RefusalCause | null {
   const code = failure.error_code;
   switch (status) {
     case 400:
