@@ -29,7 +29,6 @@ export interface SettledCall {
 
 /** What the results of all calls of a step do to the run. */
 export interface ToolsDecision {
-  readonly kind: 'settle';
   readonly run_id: string;
   readonly step_number: number;
   readonly reason: string;
@@ -58,7 +57,7 @@ export function decideAfterTools(
     content_json: reask === null ? resultsJson : withText(resultsJson, reask),
     shown: true,
   };
-  return { kind: 'settle', run_id: run.id, step_number: run.step_number, reason, message, run: move };
+  return { run_id: run.id, step_number: run.step_number, reason, message, run: move };
 }
 
 /**
@@ -81,14 +80,7 @@ export function decidePoisonedTools(
     'poison',
     'The results of its tool calls cannot be processed; the log names the cause.',
   );
-  return {
-    kind: 'settle',
-    run_id: run.id,
-    step_number: run.step_number,
-    reason: 'poison',
-    message,
-    run: move,
-  };
+  return { run_id: run.id, step_number: run.step_number, reason: 'poison', message, run: move };
 }
 
 function moveAfterTools(

@@ -14,5 +14,5 @@ export function nextToolChoice(conduct: Conduct, trail: Trail | null): JsonObjec
   if (rules.length === 0) return null;
   const { history, denied } = trail ?? NO_TRAIL;
   if (denied === true || !mustForce(rules, history)) return null;
-  return forcedToolChoice({ ...conduct, allowed: allowedTools(rules, history, available), must_force: true });
+  return forcedToolChoice({ ...conduct, allowed: allowedTools(rules, history, available) });
 }

@@ -25,7 +25,6 @@ export type RunEvent =
   | 'act'
   | 'await_caller'
   | 'continue'
-  | 'retry'
   | 'complete'
   | 'fail'
   | 'cancel'
@@ -98,7 +97,6 @@ export const runMachine: Machine<RunState, RunEvent> = {
     act: { from: ['in_flight', 'requires_action'], to: 'acting' },
     await_caller: { from: ['in_flight'], to: 'requires_action' },
     continue: { from: ['in_flight', 'acting'], to: 'ready' },
-    retry: { from: ['in_flight'], to: 'ready' },
     complete: { from: ['in_flight', 'acting'], to: 'completed' },
     fail: { from: ['queued', 'ready', 'in_flight', 'acting'], to: 'failed' },
     cancel: { from: ['queued', 'ready', 'in_flight', 'acting'], to: 'cancelled' },

@@ -64,11 +64,7 @@ const CONTEXT_LINES = 3;
 const EDIT_LENGTH_MAX = 500;
 
 /** The change as a unified diff between `<label>@<revision>` names, with its sizes. */
-export function describeChange(
-  change: BlockChange,
-  createPatch: CreatePatch,
-  policy: ShrinkPolicy = SHRINK_POLICY_DEFAULT,
-): MemoryChange {
+export function describeChange(change: BlockChange, createPatch: CreatePatch): MemoryChange {
   const { label, from_revision, to_revision, before, after } = change;
   const chars = { chars_before: codePointLength(before), chars_after: codePointLength(after) };
   const diff = before === after ? '' : unifiedDiff(change, createPatch);
@@ -86,7 +82,7 @@ export function describeChange(
     ...chars,
     lines_added,
     lines_removed,
-    shrunk: isShrinkAlarm(chars, policy),
+    shrunk: isShrinkAlarm(chars),
   };
 }
 

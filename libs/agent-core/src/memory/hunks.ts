@@ -166,7 +166,7 @@ function placeOf(lines: readonly Line[], hunk: Hunk, work: Work): Placed | Refus
   const trimmed = whole.length - hunk.trailing_blanks;
   for (const cut of hunk.trailing_blanks > 0 && trimmed > 0 ? [0, hunk.trailing_blanks] : [0]) {
     const before = whole.slice(0, whole.length - cut);
-    const places = findLines(lines, before, 2, work);
+    const places = findLines(lines, before, work);
     if (work.left < 0) {
       return refuse(
         'Too many lines are alike to find those of a hunk, so nothing was changed; ' +
@@ -192,15 +192,10 @@ export interface Work {
   left: number;
 }
 
-/** Where `part` begins in `lines`, at most `max` places; fewer where no work is left. */
-function findLines(
-  lines: readonly Line[],
-  part: readonly string[],
-  max: number,
-  work: Work,
-): readonly number[] {
+/** The first two places where `part` begins in `lines`; fewer where there are not as many, or no work is left. */
+function findLines(lines: readonly Line[], part: readonly string[], work: Work): readonly number[] {
   const places: number[] = [];
-  for (let at = 0; at + part.length <= lines.length && places.length < max && work.left >= 0; at++) {
+  for (let at = 0; at + part.length <= lines.length && places.length < 2 && work.left >= 0; at++) {
     let same = 0;
     while (same < part.length && lines[at + same]?.text === part[same]) same++;
     work.left -= same + 1;

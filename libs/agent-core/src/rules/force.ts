@@ -9,10 +9,8 @@ export function acceptsForcedChoice(modelName: string, extra: JsonObject): boole
 }
 
 export interface ForceFacts {
-  /** The tools that may be called next, in stable order; not empty. */
+  /** The tools that may be called next, in stable order. */
   readonly allowed: readonly string[];
-  /** What the rules say: the next answer must call a tool. */
-  readonly must_force: boolean;
   /** The provider's name of the model. */
   readonly model_name: string;
   readonly parallel_tool_calls: boolean;
@@ -21,14 +19,14 @@ export interface ForceFacts {
 }
 
 /**
- * The `tool_choice` of a request that must call a tool; null where nothing is forced, or the model does not take it:
+ * The `tool_choice` of a request that must call a tool; null where none may be called, or the model does not take it:
  * the answer is checked either way and asked for again. The array of tools stays the same for all steps, so that the
  * provider's cache keeps its prefix; `any` therefore leaves the choice among allowed ones to the model and the check.
  */
 export function forcedToolChoice(facts: ForceFacts): JsonObject | null {
-  const { allowed, must_force, model_name, parallel_tool_calls, extra } = facts;
+  const { allowed, model_name, parallel_tool_calls, extra } = facts;
   const [only] = allowed;
-  if (!must_force || only === undefined || !acceptsForcedChoice(model_name, extra)) return null;
+  if (only === undefined || !acceptsForcedChoice(model_name, extra)) return null;
   const choice: Record<string, Json> = allowed.length === 1 ? { type: 'tool', name: only } : { type: 'any' };
   if (!parallel_tool_calls) choice['disable_parallel_tool_use'] = true;
   return choice;

@@ -16,7 +16,6 @@ describe('results of a step', () => {
   test('go into one user message behind the answer, and start the next step afresh', () => {
     const run = acting({ step_number: 2, attempt: 3, failures: 2, token_boost: 1 });
     expect(decideAfterTools(run, 5, RESULTS)).toEqual({
-      kind: 'settle',
       run_id: run.id,
       step_number: 2,
       reason: 'results go back to the model',

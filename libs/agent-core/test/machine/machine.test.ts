@@ -22,7 +22,6 @@ const LEGAL: Readonly<Record<string, readonly string[]>> = {
     'queued: start → ready',
     'ready: seal → in_flight',
     'in_flight: unseal → ready',
-    'in_flight: retry → ready',
     'in_flight requires_action: act → acting',
     'in_flight: await_caller → requires_action',
     'in_flight acting: continue → ready',

@@ -103,7 +103,6 @@ describe('arguments that rules fix', () => {
 describe('forcing a call', () => {
   const facts = {
     allowed: ['a', 'b'],
-    must_force: true,
     model_name: 'claude-haiku-4-5',
     parallel_tool_calls: true,
     extra: {},
@@ -119,8 +118,7 @@ describe('forcing a call', () => {
     });
   });
 
-  test('is left out where nothing is demanded, nothing allowed, or the model refuses it', () => {
-    expect(forcedToolChoice({ ...facts, must_force: false })).toBeNull();
+  test('is left out where nothing is allowed, or the model refuses it', () => {
     expect(forcedToolChoice({ ...facts, allowed: [] })).toBeNull();
     expect(forcedToolChoice({ ...facts, model_name: 'claude-opus-5-5' })).toBeNull();
     expect(forcedToolChoice({ ...facts, extra: { thinking: { type: 'enabled' } } })).toBeNull();
