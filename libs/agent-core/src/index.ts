@@ -213,7 +213,7 @@ export { capResult, toolResultsMessage, type AnsweredCall } from './tools/result
 export { checkInputSchema, createArgumentValidator, type ArgumentValidator } from './tools/validate.ts';
 export { codePointLength } from './memory/text.ts';
 export {
-  toInternalMessages,
+  toInternalMessage,
   type InternalContentPart,
   type InternalMessage,
 } from './wire/letta/internal-message.ts';

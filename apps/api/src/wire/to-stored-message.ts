@@ -2,7 +2,7 @@ import type { StoredMessage } from '@nightshift/agent-core';
 import type { MessageRow } from '@nightshift/db';
 
 /** A row as the wire module reads it. */
-export function toStoredMessage(row: MessageRow, agentId: string, batchId: string | null): StoredMessage {
+export function toStoredMessage(row: MessageRow, agentId: string): StoredMessage {
   return {
     conversation_id: row.conversation_id,
     seq: row.seq,
@@ -18,6 +18,5 @@ export function toStoredMessage(row: MessageRow, agentId: string, batchId: strin
     otid: row.otid,
     name: row.name,
     created_at: row.created_at.toISOString(),
-    batch_id: batchId,
   };
 }

@@ -1,4 +1,5 @@
 import { toWireId } from '../base/ids.ts';
+import { toLettaTime } from '../base/letta-time.ts';
 
 /** What lies beside a prompt for tools to reach. */
 export interface MemoryMetadata {
@@ -26,7 +27,7 @@ export function compileMemoryMetadata(facts: MemoryMetadata): string {
     '<memory_metadata>',
     `- AGENT_ID: ${toWireId('agent', agent_id)}`,
     `- CONVERSATION_ID: ${conversation_id === null ? 'default' : toWireId('conversation', conversation_id)}`,
-    `- System prompt last recompiled: ${utcTime(compiled_at)}`,
+    `- System prompt last recompiled: ${toLettaTime(new Date(compiled_at * 1_000))}`,
     `- ${messages} previous messages between you and the user are stored in recall memory (use tools to access them)`,
     ...(passages > 0
       ? [`- ${passages} total memories you created are stored in archival memory (use tools to access them)`]
@@ -36,12 +37,4 @@ export function compileMemoryMetadata(facts: MemoryMetadata): string {
       : []),
     '</memory_metadata>',
   ].join('\n');
-}
-
-/** As `2026-01-31 02:05:09 PM UTC+0000`. */
-function utcTime(seconds: number): string {
-  const [day = '', time = ''] = new Date(seconds * 1_000).toISOString().split('T');
-  const hour = Number(time.slice(0, 2));
-  const shown = String(hour % 12 === 0 ? 12 : hour % 12).padStart(2, '0');
-  return `${day} ${shown}${time.slice(2, 8)} ${hour < 12 ? 'AM' : 'PM'} UTC+0000`;
 }

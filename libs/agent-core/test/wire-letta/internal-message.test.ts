@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { toInternalMessages } from '../../src/wire/letta/internal-message.ts';
-import { toLettaDate, toLettaTime } from '../../src/wire/letta/tool-return.ts';
+import { toLettaTime } from '../../src/base/letta-time.ts';
+import { toInternalMessage } from '../../src/wire/letta/internal-message.ts';
+import { toLettaDate } from '../../src/wire/letta/tool-return.ts';
 import {
   makeMessage,
   omitted,
@@ -17,9 +18,7 @@ const time = '2026-11-20 09:05:09 AM UTC+0000';
 
 test('an answer with thinking, text and parallel calls keeps all of them', () => {
   const calls = [use('toolu_1', 'rethink_memory', { new_memory: 'B' }), use('toolu_2', 'look_up', {})];
-  expect(
-    toInternalMessages(makeMessage([thinking, omitted, redacted, text('Hi'), ...calls, search])),
-  ).toEqual([
+  expect(toInternalMessage(makeMessage([thinking, omitted, redacted, text('Hi'), ...calls, search]))).toEqual(
     {
       id: 'message-0190a000-0000-7000-8000-000080000280',
       role: 'assistant',
@@ -60,7 +59,7 @@ test('an answer with thinking, text and parallel calls keeps all of them', () =>
       denial_reason: null,
       approvals: [],
     },
-  ]);
+  );
 });
 
 test('the results of parallel calls are one tool message that holds them all, packaged', () => {
@@ -71,7 +70,7 @@ test('the results of parallel calls are one tool message that holds them all, pa
     ['toolu_1', 'rethink_memory'],
     ['toolu_2', 'look_up'],
   ]);
-  const [message] = toInternalMessages(row, names);
+  const message = toInternalMessage(row, names);
   const packages = [
     JSON.stringify({ status: 'OK', message: 'B', time }),
     JSON.stringify({ status: 'Failed', message: 'no such page', time }),
@@ -88,7 +87,7 @@ test('the results of parallel calls are one tool message that holds them all, pa
     name: 'rethink_memory',
     model: null,
   });
-  expect(toInternalMessages(row)[0]?.name).toBe(null);
+  expect(toInternalMessage(row).name).toBe(null);
 });
 
 describe('what becomes of a row', () => {
@@ -150,7 +149,7 @@ describe('what becomes of a row', () => {
       { tool_calls: null },
     ],
   ])('%s', (_name, args, expected) => {
-    expect(toInternalMessages(makeMessage(...args))).toMatchObject([expected]);
+    expect(toInternalMessage(makeMessage(...args))).toMatchObject(expected);
   });
 
   test.each<[unknown, string]>([
@@ -163,13 +162,13 @@ describe('what becomes of a row', () => {
     [{ a: 1 }, '{"a":1}'],
     [7, '7'],
   ])('a result of %j has the text %j', (content, expected) => {
-    const [message] = toInternalMessages(makeMessage([result('a', content)], { role: 'user' }));
-    expect(JSON.parse(message?.tool_returns[0]?.func_response ?? '')).toMatchObject({ message: expected });
+    const message = toInternalMessage(makeMessage([result('a', content)], { role: 'user' }));
+    expect(JSON.parse(message.tool_returns[0]?.func_response ?? '')).toMatchObject({ message: expected });
   });
 
   test('every key is there in every form', () => {
     const keysOf = (row: Parameters<typeof makeMessage>) =>
-      Object.keys(toInternalMessages(makeMessage(...row))[0] ?? {});
+      Object.keys(toInternalMessage(makeMessage(...row)));
     const keys = keysOf([[thinking]]);
     expect(keysOf([[result('a', 'b')], { role: 'user' }])).toEqual(keys);
     expect(keysOf([[], { role: 'system' }])).toEqual(keys);
@@ -183,7 +182,7 @@ describe('times', () => {
     ['2026-11-20T12:00:00Z', '2026-11-20 12:00:00 PM UTC+0000', '2026-11-20T12:00:00+00:00'],
     ['2026-11-20T23:00:00+02:00', '2026-11-20 09:00:00 PM UTC+0000', '2026-11-20T21:00:00+00:00'],
   ])('%s', (iso, packed, date) => {
-    expect(toLettaTime(iso)).toBe(packed);
+    expect(toLettaTime(new Date(iso))).toBe(packed);
     expect(toLettaDate(iso)).toBe(date);
   });
 });

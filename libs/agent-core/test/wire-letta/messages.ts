@@ -17,7 +17,6 @@ export function makeMessage(content: readonly object[], rest: Partial<StoredMess
     otid: null,
     name: null,
     created_at: '2026-11-20T09:05:09.123456Z',
-    batch_id: null,
     ...rest,
   };
 }

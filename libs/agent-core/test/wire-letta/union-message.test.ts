@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { messageKeyOf } from '../../src/base/ids.ts';
 import type { StoredMessage } from '../../src/wire/letta/stored-message.ts';
-import { toInternalMessages } from '../../src/wire/letta/internal-message.ts';
+import { toInternalMessage } from '../../src/wire/letta/internal-message.ts';
 import { toLettaMessages, type LettaMessage } from '../../src/wire/letta/union-message.ts';
 import {
   conversationId,
@@ -243,10 +243,10 @@ describe('for any row', () => {
     fc.assert(
       fc.property(row, ({ content, role, seq }) => {
         const message = makeMessage(content, { role, seq });
-        const [internal] = toInternalMessages(message);
+        const internal = toInternalMessage(message);
         const items = toLettaMessages(message);
         expect(items.length).toBeGreaterThan(0);
-        expect(new Set(items.map((item) => item.id))).toEqual(new Set([internal?.id]));
+        expect(new Set(items.map((item) => item.id))).toEqual(new Set([internal.id]));
         expect(new Set(items.map((item) => item.otid)).size).toBe(items.length);
         for (const item of items)
           expect(messageKeyOf(item.otid)).toEqual({ conversation_id: conversationId, seq });

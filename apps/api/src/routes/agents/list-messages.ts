@@ -60,7 +60,7 @@ export function listAgentMessages(app: App, context: Context): void {
         context,
         agent.conversation_id,
         range,
-        { agent_id: agent.id, batch_id: null },
+        agent.id,
         query,
       );
       const last = messages.at(isAscending ? -1 : 0);

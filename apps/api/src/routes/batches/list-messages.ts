@@ -1,4 +1,4 @@
-import { toInternalMessages } from '@nightshift/agent-core';
+import { toInternalMessage } from '@nightshift/agent-core';
 import { listBatchMessages as readPage, readBatch, readToolNames } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
@@ -44,12 +44,10 @@ export function listBatchMessages(app: App, context: Context, path: string, hide
         custom_id: custom_id ?? null,
       });
       const names = await readToolNames(context.db, rows);
-      const messages = rows.flatMap((row) =>
-        toInternalMessages(toStoredMessage(row, row.agent_id, job_id), names).map((message) => ({
-          ...message,
-          custom_id: row.custom_id,
-        })),
-      );
+      const messages = rows.map((row) => ({
+        ...toInternalMessage(toStoredMessage(row, row.agent_id), names),
+        custom_id: row.custom_id,
+      }));
       linkPages(
         request,
         reply,

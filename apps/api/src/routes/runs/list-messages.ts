@@ -60,6 +60,6 @@ async function readRunMessages(
     below: Math.min(below ?? Infinity, run.last_seq + 1),
     from: reads,
   } as const;
-  const shown = await readShownMessages(context, run.conversation_id, range, run);
+  const shown = await readShownMessages(context, run.conversation_id, range, run.agent_id);
   return page.order === 'asc' ? shown : { ...shown, messages: shown.messages.toReversed() };
 }

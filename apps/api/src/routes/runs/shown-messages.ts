@@ -18,14 +18,14 @@ export async function readShownMessages(
   { db }: Context,
   conversationId: string,
   range: MessageRange,
-  origin: { readonly agent_id: string; readonly batch_id: string | null },
+  agentId: string,
   options: UnionOptions = {},
 ): Promise<ShownMessages> {
   for (let rest = range; ;) {
     const { rows, is_cut } = await listConversationMessages(db, conversationId, rest);
     const tool_names = await readToolNames(db, rows);
     const messages = rows.flatMap((row) =>
-      toLettaMessages(toStoredMessage(row, origin.agent_id, origin.batch_id), { ...options, tool_names }),
+      toLettaMessages(toStoredMessage(row, agentId), { ...options, tool_names }),
     );
     const last = range.from === 'oldest' ? rows.at(-1) : rows[0];
     if (messages.length > 0 || last === undefined) {

@@ -69,58 +69,53 @@ export interface InternalMessage {
  *
  * `toolNames` names the tools of the calls that a `tool` message answers; without it their `name` is null.
  */
-export function toInternalMessages(
-  message: StoredMessage,
-  toolNames: ToolNames = new Map(),
-): readonly InternalMessage[] {
+export function toInternalMessage(message: StoredMessage, toolNames: ToolNames = new Map()): InternalMessage {
   const calls = message.role === 'assistant' ? toolUsesOf(message.content) : [];
   const returns = message.role === 'user' ? returnsOf(message.content) : [];
   const [firstReturn] = returns;
   const name =
     firstReturn === undefined ? message.name : (toolNames.get(firstReturn.tool_call_id) ?? message.name);
-  return [
-    {
-      id: toWireId('message', messageUuid(message.conversation_id, message.seq)),
-      role: firstReturn === undefined ? message.role : 'tool',
-      agent_id: toWireId('agent', message.agent_id),
-      content: contentParts(message),
-      provider_content: message.content.filter((block) => formOf(block).kind === 'other'),
-      tool_calls:
-        calls.length === 0
-          ? null
-          : calls.map((call) => ({
-              id: call.id,
-              type: 'function',
-              function: { name: call.name, arguments: argumentsOf(call) },
-            })),
-      tool_call_id: calls[0]?.id ?? firstReturn?.tool_call_id ?? null,
-      tool_returns: returns.map((value) => ({
-        tool_call_id: value.tool_call_id,
-        status: value.status,
-        func_response: packToolReturn(value, message.created_at),
-        stdout: null,
-        stderr: null,
-      })),
-      name,
-      batch_item_id: message.run_id === null ? null : toWireId('batch_item', message.run_id),
-      model: message.role === 'assistant' ? message.model : null,
-      created_at: message.created_at,
-      updated_at: message.created_at,
-      created_by_id: null,
-      last_updated_by_id: null,
-      otid: message.otid,
-      run_id: message.run_id === null ? null : toWireId('run', message.run_id),
-      step_id: message.step === null ? null : toWireId('step', stepUuid(message.step)),
-      group_id: null,
-      sender_id: null,
-      conversation_id: toWireId('conversation', message.conversation_id),
-      is_err: null,
-      approval_request_id: null,
-      approve: null,
-      denial_reason: null,
-      approvals: [],
-    },
-  ];
+  return {
+    id: toWireId('message', messageUuid(message.conversation_id, message.seq)),
+    role: firstReturn === undefined ? message.role : 'tool',
+    agent_id: toWireId('agent', message.agent_id),
+    content: contentParts(message),
+    provider_content: message.content.filter((block) => formOf(block).kind === 'other'),
+    tool_calls:
+      calls.length === 0
+        ? null
+        : calls.map((call) => ({
+            id: call.id,
+            type: 'function',
+            function: { name: call.name, arguments: argumentsOf(call) },
+          })),
+    tool_call_id: calls[0]?.id ?? firstReturn?.tool_call_id ?? null,
+    tool_returns: returns.map((value) => ({
+      tool_call_id: value.tool_call_id,
+      status: value.status,
+      func_response: packToolReturn(value, message.created_at),
+      stdout: null,
+      stderr: null,
+    })),
+    name,
+    batch_item_id: message.run_id === null ? null : toWireId('batch_item', message.run_id),
+    model: message.role === 'assistant' ? message.model : null,
+    created_at: message.created_at,
+    updated_at: message.created_at,
+    created_by_id: null,
+    last_updated_by_id: null,
+    otid: message.otid,
+    run_id: message.run_id === null ? null : toWireId('run', message.run_id),
+    step_id: message.step === null ? null : toWireId('step', stepUuid(message.step)),
+    group_id: null,
+    sender_id: null,
+    conversation_id: toWireId('conversation', message.conversation_id),
+    is_err: null,
+    approval_request_id: null,
+    approve: null,
+    denial_reason: null,
+    approvals: [],
+  };
 }
 
 /** Results stand in the content as well, packaged, as in Letta; calls have their own field. */

@@ -18,7 +18,6 @@ export interface StoredMessage {
   readonly name: string | null;
   /** ISO 8601. */
   readonly created_at: string;
-  readonly batch_id: string | null;
 }
 
 /** Names of the tools that were called, by tool use id. Rows of tool results do not name them. */

@@ -1,3 +1,4 @@
+import { toLettaTime } from '../../base/letta-time.ts';
 import type { ReturnView } from './blocks.ts';
 
 /**
@@ -6,15 +7,7 @@ import type { ReturnView } from './blocks.ts';
  */
 export function packToolReturn(value: ReturnView, createdAt: string): string {
   const status = value.status === 'success' ? 'OK' : 'Failed';
-  return JSON.stringify({ status, message: value.text, time: toLettaTime(createdAt) });
-}
-
-/** `2026-11-20T09:05:09.123Z` → `2026-11-20 09:05:09 AM UTC+0000`: a twelve-hour clock, always in UTC. */
-export function toLettaTime(createdAt: string): string {
-  const [date = '', time = ''] = new Date(createdAt).toISOString().split('T');
-  const hour = Number(time.slice(0, 2));
-  const hourOfHalf = String(hour % 12 === 0 ? 12 : hour % 12).padStart(2, '0');
-  return `${date} ${hourOfHalf}${time.slice(2, 8)} ${hour < 12 ? 'AM' : 'PM'} UTC+0000`;
+  return JSON.stringify({ status, message: value.text, time: toLettaTime(new Date(createdAt)) });
 }
 
 /** `2026-11-20T09:05:09.123Z` → `2026-11-20T09:05:09+00:00`: the `date` of a union message, in whole seconds. */
