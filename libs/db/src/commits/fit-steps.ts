@@ -17,6 +17,7 @@ export interface FittedStep extends StepKey {
  */
 export async function commitStepsFitted(trx: Tx, fitted: readonly FittedStep[]): Promise<void> {
   if (fitted.length === 0) return;
+  // The state they are in comes with them: written out, it makes a planner that has counted no step in it expect one row.
   const payload = fitted.map(({ run_id, number, attempt, max_tokens, summarise_to_seq }) => ({
     r: run_id,
     n: number,

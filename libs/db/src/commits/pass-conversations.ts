@@ -107,6 +107,7 @@ interface Heir {
 
 /** Appends the input of runs that have waited to their conversations and makes them ready. */
 async function startHeirs(trx: Tx, heirs: readonly Heir[]): Promise<void> {
+  // The state they leave comes with them: written out, it makes a planner that has counted no run in it expect one row.
   const payload = heirs.map(({ conversation_id, run_id }) => ({
     c: conversation_id,
     r: run_id,
