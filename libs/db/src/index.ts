@@ -213,6 +213,7 @@ export {
   commitDecisions,
   commitRunsEnded,
   commitToolResults,
+  NOTHING_COMMITTED,
   type CommitReport,
   type ToolResultsOfRun,
 } from './commits/decisions.ts';

@@ -7,6 +7,7 @@ import {
   judgeError,
   markFinishedBatches,
   newId,
+  NOTHING_COMMITTED,
   readActingRuns,
   releaseLease,
   type ClaimedRunChunk,
@@ -19,12 +20,7 @@ import type { FlowDeps, FlowReport } from './deps.ts';
 import { ringAfterCommit } from './ring.ts';
 import { askInWaves, keepBeforeLeaving, keepReplies, type Hand } from './tool-calls/ask-in-waves.ts';
 import { callsOf, isBuiltInCall, type Call } from './tool-calls/call.ts';
-import {
-  commitInParts,
-  commitPoisoned,
-  joinReports,
-  NOTHING_COMMITTED,
-} from './tool-calls/commit-in-parts.ts';
+import { commitInParts, commitPoisoned, joinReports } from './tool-calls/commit-in-parts.ts';
 
 const FLOW = 'run-tool-calls';
 

@@ -1,8 +1,9 @@
 import { NightshiftError, type Amount, type Cap } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
+import { lockBatchState } from '../locks/lock-batch.ts';
 import { lockBudgets } from '../locks/lock-budgets.ts';
-import { goOn, lockBatchState } from './pause-batch.ts';
+import { goOn } from './pause-batch.ts';
 
 /** Caps to set; null lifts one, absent keeps it. */
 export type CapChange = { readonly [K in keyof Cap]?: Cap[K] | undefined };

@@ -2,6 +2,7 @@ import {
   NightshiftError,
   toStorable,
   toStorableText,
+  type AppendedMessage,
   type StepDecision,
   type ToolKind,
   type ToolsDecision,
@@ -93,26 +94,17 @@ export async function writeSteps(trx: Tx, decided: readonly DecidedRun[]): Promi
 }
 
 /** A message of a run, as its row is written. */
-export interface MessageRow {
+export interface MessageRow extends AppendedMessage {
   readonly run: RunToDecide;
   /** Null: of an attempt that was put aside. Another attempt of its step may yet be applied. */
   readonly step_number: number | null;
-  readonly seq: number;
-  readonly role: string;
-  readonly content_json: string;
-  readonly shown: boolean;
 }
 
 /** The row of a decided message. */
 export function messageRow(
   run: RunToDecide,
   stepNumber: number | null,
-  message: {
-    readonly seq: number;
-    readonly role: string;
-    readonly content_json: string;
-    readonly shown: boolean;
-  },
+  message: AppendedMessage,
 ): MessageRow {
   return { run, step_number: stepNumber, ...message };
 }

@@ -31,6 +31,14 @@ export interface CommitReport {
   readonly ended_runs: number;
 }
 
+/** A commit of nothing. */
+export const NOTHING_COMMITTED: CommitReport = {
+  ready: false,
+  tools: false,
+  ended_batch_ids: [],
+  ended_runs: 0,
+};
+
 /**
  * Applies decided result lines: steps, messages, tool calls, changes of blocks, runs, counts, chunks and conversations,
  * one statement a kind whatever the number of runs. The caller holds the lease of the provider batch (`holdLease`), which
@@ -46,7 +54,7 @@ export async function commitDecisions(
   changes: readonly BlockChange[],
   ids: { readonly chunk_ids: readonly [string, string, string]; readonly tally_slot: number },
 ): Promise<CommitReport> {
-  if (decided.length === 0) return { ready: false, tools: false, ended_batch_ids: [], ended_runs: 0 };
+  if (decided.length === 0) return NOTHING_COMMITTED;
   await planUnseen(trx);
   await writeSteps(trx, decided);
   await writeMessages(
@@ -128,7 +136,7 @@ export async function commitToolResults(
                             where u.id <> all(${part}::uuid[]) order by u.place)
      where id = ${chunkId}::uuid and ${part}::uuid[] is not null and not run_ids <@ ${part}::uuid[]
   `.execute(trx);
-  if (results.length === 0) return { ready: false, tools: false, ended_batch_ids: [], ended_runs: 0 };
+  if (results.length === 0) return NOTHING_COMMITTED;
   await planUnseen(trx);
   await endToolCalls(
     trx,

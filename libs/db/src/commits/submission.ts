@@ -19,7 +19,6 @@ import type { TokenSample } from './token-calibrations.ts';
  * leaves; a row that is not as expected means that another worker went on, and throws `fenced`.
  */
 
-const none = sql`null`;
 /**
  * Writes ahead that the body is about to be sent: from here on, silence means "unknown", never "not sent".
  * Returns the database time that the provider's answer is measured against.
@@ -388,7 +387,7 @@ export async function commitRejected(
     lease,
     sql`
     update provider_batch
-       set state = ${to}, error = ${JSON.stringify(error)}::json, next_due_at = ${none}, lease_until = '-infinity', lease_owner = null
+       set state = ${to}, error = ${JSON.stringify(error)}::json, next_due_at = null, lease_until = '-infinity', lease_owner = null
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = ${from}
     returning 1`,
     trx,
@@ -407,7 +406,7 @@ export async function commitLost(trx: Tx, lease: Lease, from: ProviderBatchState
     sql`
     update provider_batch
        set state = ${to}, error = json_build_object('reason', 'the provider lost it', 'provider_id', provider_id),
-           provider_id = null, next_due_at = ${none}, lease_until = '-infinity', lease_owner = null
+           provider_id = null, next_due_at = null, lease_until = '-infinity', lease_owner = null
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = ${from}
     returning 1`,
     trx,

@@ -3,11 +3,11 @@ import type { Tx } from '../connect.ts';
 
 /**
  * Makes the provider batches due that hold steps of a batch, were not sent and wait to be: whoever looks takes its steps
- * back. Passes over those that somebody else has locked, who waits for this batch or will look at it next. Returns their ids.
+ * back. Passes over those that somebody else has locked, who waits for this batch or will look at it next.
  * Served by provider_batch_due and step_by_provider_batch.
  */
-export async function commitUnsentDue(trx: Tx, batchId: string): Promise<readonly string[]> {
-  const { rows } = await sql<{ id: string }>`
+export async function commitUnsentDue(trx: Tx, batchId: string): Promise<void> {
+  await sql`
     with waiting as materialized (
       select p.id from provider_batch p
        where p.state = 'building' and p.next_due_at > app_now()
@@ -16,7 +16,5 @@ export async function commitUnsentDue(trx: Tx, batchId: string): Promise<readonl
        order by p.id
          for no key update of p skip locked)
     update provider_batch p set next_due_at = app_now() from waiting w where p.id = w.id
-    returning p.id
   `.execute(trx);
-  return rows.map(({ id }) => id);
 }

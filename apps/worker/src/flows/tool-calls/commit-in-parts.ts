@@ -16,6 +16,7 @@ import {
   lockRuns,
   newId,
   tallySlot,
+  NOTHING_COMMITTED,
   type ActingRun,
   type ClaimedRunChunk,
   type CommitReport,
@@ -35,14 +36,6 @@ export interface PartsCommitted {
   /** Why, if any are left. */
   readonly reason: string | null;
 }
-
-/** A commit of nothing. */
-export const NOTHING_COMMITTED: CommitReport = {
-  ready: false,
-  tools: false,
-  ended_batch_ids: [],
-  ended_runs: 0,
-};
 
 /** Two commits as one. */
 export function joinReports(one: CommitReport, other: CommitReport): CommitReport {
