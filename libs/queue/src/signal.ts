@@ -2,7 +2,6 @@
 export const SIGNAL_KINDS = [
   'compose',
   'submit',
-  'reconcile',
   'poll',
   'ingest',
   'tools',

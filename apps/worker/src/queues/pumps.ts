@@ -36,8 +36,8 @@ const FLOWS: Readonly<
 
 /** A pump for every flow of a worker. */
 export interface Pumps {
-  /** Asks the pump of this kind to look. Kinds without a flow here are no-ops. */
-  kick(kind: SignalKind | 'hunt'): void;
+  /** Asks the pump of this kind to look. */
+  kick(kind: FlowKind): void;
   /** As `kick`, and resolves when that pump has found nothing left to do, or rests. */
   drain(kind: SignalKind): Promise<void>;
   /** Asks the database which flows would find work, and kicks their pumps. Not the hunt: it asks the provider, at a pace of its own. */
@@ -48,26 +48,26 @@ export interface Pumps {
 
 /** Makes the pumps of a worker. */
 export function createPumps(deps: FlowDeps, log: PumpLog): Pumps {
-  const pumps = new Map<string, Pump>(
+  const pumps = Object.fromEntries(
     Object.entries(FLOWS).map(([kind, { flow, lanes }]) => [
       kind,
       createPump(kind, () => flow(deps), log, lanes),
     ]),
-  );
+  ) as Readonly<Record<FlowKind, Pump>>;
   const lookout = createPump(
     'look',
     async () => {
-      for (const kind of await findDueFlows(deps)) pumps.get(kind)?.kick();
+      for (const kind of await findDueFlows(deps)) pumps[kind].kick();
       return { flow: 'look', worked: false };
     },
     log,
   );
   return {
-    kick: (kind) => pumps.get(kind)?.kick(),
-    drain: (kind) => pumps.get(kind)?.drain() ?? Promise.resolve(),
+    kick: (kind) => pumps[kind].kick(),
+    drain: (kind) => pumps[kind].drain(),
     look: () => lookout.kick(),
     async stop() {
-      await Promise.all([lookout, ...pumps.values()].map((pump) => pump.stop()));
+      await Promise.all([lookout, ...Object.values(pumps)].map((pump) => pump.stop()));
     },
   };
 }
