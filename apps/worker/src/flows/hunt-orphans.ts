@@ -79,7 +79,7 @@ async function firstNonceOf(deps: FlowDeps, batch: Candidate): Promise<string | 
   });
   if (opened.outcome !== 'open') return null;
   try {
-    for await (const [line] of splitLines(opened.chunks, { maxLineBytes: deps.settings.line_bytes_max })) {
+    for await (const [line] of splitLines(opened.chunks, deps.settings.line_bytes_max)) {
       if (line === undefined) continue;
       const id = salvageCustomId(line.kind === 'line' ? line.text : line.head);
       return id === null ? null : (fromCustomId(id)?.nonce ?? null);

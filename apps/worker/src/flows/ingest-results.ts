@@ -204,9 +204,8 @@ async function streamOnce(
     return { ...total, proven, ...end, alarm: true, noticed: alarm, reason: `${alarm}; ${end.reason}` };
   };
   try {
-    const chunks = linesInChunks(
-      splitLines(opened.chunks, { maxLineBytes: deps.settings.line_bytes_max }),
-      () => (careful > 0 ? smallChunk : largeChunk),
+    const chunks = linesInChunks(splitLines(opened.chunks, deps.settings.line_bytes_max), () =>
+      careful > 0 ? smallChunk : largeChunk,
     );
     await eachInFlight(chunks, careful > 0 ? 1 : chunks_in_flight, async (lines) => {
       lease.signal.throwIfAborted();

@@ -28,9 +28,6 @@ export type Line =
       readonly terminated: boolean;
     };
 
-/** Longest line that is held in memory unless told otherwise: far beyond what a model can answer. */
-export const LINE_BYTES_MAX_DEFAULT = 32 * 1024 * 1024;
-
 /**
  * Splits a stream of bytes at line feeds and yields the lines that each chunk completes, so a consumer is called once
  * per chunk and not once per line. Tolerates CRLF and a byte order mark; blank lines are left out but counted.
@@ -41,9 +38,8 @@ export const LINE_BYTES_MAX_DEFAULT = 32 * 1024 * 1024;
  */
 export async function* splitLines(
   chunks: AsyncIterable<Buffer>,
-  options: { readonly maxLineBytes?: number } = {},
+  maxLineBytes: number,
 ): AsyncGenerator<Line[], void, undefined> {
-  const maxLineBytes = options.maxLineBytes ?? LINE_BYTES_MAX_DEFAULT;
   const rest = new UnfinishedLine(maxLineBytes);
   let number = 0;
 

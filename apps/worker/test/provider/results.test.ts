@@ -17,7 +17,7 @@ function chunksOf(outcome: ResultsOutcome): AsyncIterable<Buffer> {
 async function readLines(outcome: ResultsOutcome): Promise<{ texts: string[]; error: unknown }> {
   const texts: string[] = [];
   try {
-    for await (const lines of splitLines(chunksOf(outcome))) {
+    for await (const lines of splitLines(chunksOf(outcome), 1_000_000)) {
       for (const line of lines) texts.push(line.kind === 'line' ? line.text : line.head);
     }
   } catch (error) {
@@ -105,7 +105,7 @@ describe('a result file', () => {
       closed = once(response, 'close');
       response.write(FILE);
     });
-    for await (const _lines of splitLines(chunksOf(outcome))) break;
+    for await (const _lines of splitLines(chunksOf(outcome), 1_000_000)) break;
     await closed;
   });
 

@@ -108,7 +108,7 @@ async function resultsOf(provider: ProviderPort, id: string) {
   let last: Line | undefined;
   let error: unknown = null;
   try {
-    for await (const lines of splitLines(opened.chunks)) {
+    for await (const lines of splitLines(opened.chunks, 1_000_000)) {
       for (const line of lines) decoded.push(decodeResultLine(line.kind === 'line' ? line.text : line.head));
       last = lines.at(-1);
     }
