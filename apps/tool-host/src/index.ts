@@ -18,9 +18,7 @@ export {
   type ToolHostOptions,
 } from './options.ts';
 export {
-  RESULT_CHAR_LIMIT_DEFAULT,
   RESULT_CHAR_LIMIT_MAX,
-  TIMEOUT_MS_DEFAULT,
   TIMEOUT_MS_MAX,
   TOOL_NAME_PATTERN,
   type SideEffects,

@@ -22,13 +22,13 @@ export interface ToolProfile {
 export type Lane = 'fast' | 'slow';
 
 /** On average slower than this, a tool is in the slow lane. */
-export const SLOW_CALL_MS = 5;
+const SLOW_CALL_MS = 5;
 /** A fast task holds about this much work, so that several threads share a long queue. */
 export const FAST_TASK_MS = 25;
 /** More calls per task gain nothing: below 2 µs per call the rest is the call itself. */
-export const FAST_TASK_CALLS_MAX = 1_000;
+const FAST_TASK_CALLS_MAX = 1_000;
 /** Fewer calls per task are not worth spreading over idle threads. */
-export const FAST_TASK_CALLS_MIN = 50;
+const FAST_TASK_CALLS_MIN = 50;
 /** A slow task of calls that keep the thread busy holds about this much work. */
 const SLOW_TASK_BUSY_MS = 20;
 /** So many unmeasured calls that must not run twice share a thread: each surely has a quarter of its deadline to itself. */

@@ -16,15 +16,12 @@
  *   schedule, tick  a cron rule with a time zone; one due moment of it
  */
 export {
-  ATTEMPT_MAX,
   clearLowBits,
   CONVERSATION_FREE_BITS,
   fromCustomId,
-  MESSAGE_SEQ_MAX,
   messageKeyOf,
   messageUuid,
   RUN_FREE_BITS,
-  STEP_NUMBER_MAX,
   stepKeyOf,
   stepUuid,
   toCustomId,
@@ -49,7 +46,6 @@ export {
 export { findInexact } from './base/numbers.ts';
 export {
   isContentBlock,
-  isToolUse,
   toolResult,
   toolUsesOf,
   type ContentBlock,
@@ -71,7 +67,7 @@ export {
   type CompactionPolicy,
 } from './model/compaction-policy.ts';
 export type { RefusalCause } from './model/refusal-cause.ts';
-export { NO_USAGE, promptTokens, type Usage } from './model/usage.ts';
+export { promptTokens, type Usage } from './model/usage.ts';
 export {
   batchCostNanoUsd,
   loadPriceTable,
@@ -81,7 +77,7 @@ export {
   type PriceTable,
 } from './model/prices.ts';
 export { canTake, terminalStates, transition, type Machine, type StateDoc } from './machine/machine.ts';
-export { BATCH_STATES, batchMachine, type BatchEvent, type BatchState } from './machine/batch.ts';
+export { batchMachine, type BatchEvent, type BatchState } from './machine/batch.ts';
 export {
   ENDED_RUN_STATES,
   isRunEnded,
@@ -92,19 +88,13 @@ export {
   type RunState,
   type StopReason,
 } from './machine/run.ts';
-export { STEP_STATES, stepMachine, type StepEvent, type StepState } from './machine/step.ts';
+export { stepMachine, type StepEvent, type StepState } from './machine/step.ts';
 export {
-  PROVIDER_BATCH_STATES,
   providerBatchMachine,
   type ProviderBatchEvent,
   type ProviderBatchState,
 } from './machine/provider-batch.ts';
-export {
-  TOOL_CALL_STATES,
-  toolCallMachine,
-  type ToolCallEvent,
-  type ToolCallState,
-} from './machine/tool-call.ts';
+export { toolCallMachine, type ToolCallEvent, type ToolCallState } from './machine/tool-call.ts';
 export {
   isOutage,
   needsTokens,
@@ -114,7 +104,6 @@ export {
 } from './decide/step-outcome.ts';
 export {
   RETRY_POLICY_DEFAULT,
-  retryDelayMs,
   type AppendedMessage,
   type Refusal,
   type RetryPolicy,
@@ -192,7 +181,6 @@ export {
 export {
   decodeResultLine,
   salvageCustomId,
-  TOKENS_MAX,
   type DecodedAnswer,
   type DecodedLine,
 } from './wire/anthropic/decode.ts';
@@ -211,7 +199,6 @@ export { compileMemoryMetadata, SHOWN_TAGS_MAX, type MemoryMetadata } from './me
 export { isMemoryTool, MEMORY_TOOLS } from './memory/definitions.ts';
 export { capResult, toolResultsMessage, type AnsweredCall } from './tools/results.ts';
 export { checkInputSchema, createArgumentValidator, type ArgumentValidator } from './tools/validate.ts';
-export { codePointLength } from './memory/text.ts';
 export {
   toInternalMessage,
   type InternalContentPart,
@@ -242,7 +229,6 @@ export {
 export type { Diff3 } from './memory/merge.ts';
 export {
   describeChange,
-  isShrinkAlarm,
   SHRINK_POLICY_DEFAULT,
   type BlockChange,
   type CreatePatch,
@@ -271,7 +257,6 @@ export {
   type StoreCall,
 } from './memory/store-calls.ts';
 export { isStoreCall, STORE_TOOLS } from './memory/store-tools.ts';
-export { labelOfPath, checkNewLabel } from './memory/label.ts';
 export {
   calibrate,
   estimateContentTokens,

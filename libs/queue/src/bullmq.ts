@@ -5,7 +5,7 @@ import type { Report } from './report.ts';
 import type { QueueName, Signal } from './signal.ts';
 
 /** Signals that wait in one queue beyond this are not added to: whoever takes the first ones will look anyway. */
-export const MAX_BACKLOG = 10_000;
+const MAX_BACKLOG = 10_000;
 
 const backlogCheckMs = 1_000;
 const maxClaimPauseMs = 2_000;

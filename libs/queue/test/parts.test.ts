@@ -1,18 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import {
-  listen,
-  openBell,
-  parseQueueUrl,
-  parseSignal,
-  queueOf,
-  SIGNAL_KINDS,
-  type Signal,
-} from '../src/index.ts';
+import { listen, openBell, parseQueueUrl, queueOf, type Signal } from '../src/index.ts';
 import type { SendingLink } from '../src/port.ts';
 import { createReopeningLink } from '../src/reopening-link.ts';
 import { throttleErrors } from '../src/report.ts';
-import { coalesce, MAX_SIGNALS_PER_RING } from '../src/signal.ts';
+import { coalesce, MAX_SIGNALS_PER_RING, parseSignal, SIGNAL_KINDS } from '../src/signal.ts';
 import { createStation } from '../src/station.ts';
 
 describe('a signal', () => {

@@ -2,15 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { inspect } from 'node:util';
 import { Redis } from 'ioredis';
 import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import {
-  checkQueue,
-  listen,
-  openBell,
-  prepareQueue,
-  QueueRefusedError,
-  type Bell,
-  type Signal,
-} from '../src/index.ts';
+import { checkQueue, listen, openBell, prepareQueue, type Bell, type Signal } from '../src/index.ts';
+import { QueueRefusedError } from '../src/port.ts';
 import { eventually } from './eventually.ts';
 import { hasRedis, startRedis, type TestRedis } from './redis-server.ts';
 import { openTcpGate } from './tcp-gate.ts';

@@ -21,24 +21,20 @@ export {
 export {
   checkRedis,
   findRedisServer,
-  inspectRedis,
   type RedisReport,
   type RedisServer,
   type RedisServerOptions,
   startRedisServer,
 } from './redis.ts';
 export {
-  chooseServiceSource,
   type Container,
   dockerEngineAnswers,
   type ServiceChoice,
   type ServiceSource,
   type ServiceWish,
-  startPostgresContainer,
   startRedisContainer,
 } from './docker.ts';
 export { directoryOwner, DirectoryInUseError, holdDirectory } from './directory-lock.ts';
 export { findFreePort } from './free-port.ts';
 export { startFailure } from './start-failure.ts';
-export { safeUrl } from './safe-url.ts';
 export { createWishToEnd, type WishToEnd } from './wish-to-end.ts';

@@ -5,14 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
-import {
-  checkPostgres,
-  chooseServiceSource,
-  dockerEngineAnswers,
-  findFreePort,
-  providePostgres,
-  safeUrl,
-} from '../src/index.ts';
+import { checkPostgres, dockerEngineAnswers, findFreePort, providePostgres } from '../src/index.ts';
+import { chooseServiceSource } from '../src/docker.ts';
+import { safeUrl } from '../src/safe-url.ts';
 
 const url = inject('postgresUrl');
 

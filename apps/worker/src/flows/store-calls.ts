@@ -29,7 +29,7 @@ export interface StoreAnswers {
   passageOf(call: PlannedCall, writer: BlockWriterCall): KeptPassage | null;
 }
 
-export const NO_STORE_ANSWERS: StoreAnswers = { outcomeOf: () => null, passageOf: () => null };
+const NO_STORE_ANSWERS: StoreAnswers = { outcomeOf: () => null, passageOf: () => null };
 
 interface RunWithStoreCalls {
   readonly run: Pick<RunToDecide, 'id' | 'agent_id' | 'batch_id' | 'conversation_id' | 'step_number'>;

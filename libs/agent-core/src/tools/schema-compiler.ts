@@ -16,8 +16,8 @@ export type CompiledSchema =
   { readonly ok: true; readonly check: SchemaCheck } | { readonly ok: false; readonly message: string };
 
 /** Characters of a schema's JSON text, and how deep it may nest. */
-export const SCHEMA_CHARS_MAX = 131_072;
-export const SCHEMA_DEPTH_MAX = 64;
+const SCHEMA_CHARS_MAX = 131_072;
+const SCHEMA_DEPTH_MAX = 64;
 /** References that one check may follow; a schema can otherwise double its work with each of them. */
 const REFERENCES_MAX = 20_000;
 /** Ajv keeps patterns and constants of every schema it has seen, so it is replaced now and then. */
