@@ -57,6 +57,8 @@ function exchange(callback: Callback, options: CallbackOptions): Promise<Callbac
         'user-agent': 'Nightshift',
       },
       signal: AbortSignal.timeout(options.timeout_ms),
+      // Node's own agents may go through a proxy, which looks the name up by itself: `lookup` would not be asked.
+      agent: false,
       ...(options.allow_private ? {} : { lookup: lookupPublic }),
     };
     const send = isHttps ? httpsRequest : httpRequest;

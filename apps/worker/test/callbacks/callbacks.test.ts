@@ -1,8 +1,11 @@
+import { spawn } from 'node:child_process';
 import { createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest';
+import type { Duplex } from 'node:stream';
+import { text } from 'node:stream/consumers';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
 import type {} from '../../../../test/global-setup.ts';
 import { isPrivateAddress } from '../../src/callbacks/address-guard.ts';
 import { postCallback } from '../../src/callbacks/post-callback.ts';
@@ -133,6 +136,62 @@ describe('one delivery', () => {
     });
     server.closeAllConnections();
     server.close();
+  });
+});
+
+/** Posts as a process does that is told of a proxy, and says what came of it. */
+async function postBesideProxy(url: string, proxy: string, allow_private: boolean): Promise<unknown> {
+  const program = `
+    import { postCallback } from '${new URL('../../src/callbacks/post-callback.ts', import.meta.url).href}';
+    const outcome = await postCallback(${JSON.stringify({ ...callback, url })}, {
+      allow_private: ${allow_private},
+      timeout_ms: 10_000,
+    });
+    console.log(JSON.stringify(outcome));`;
+  const told = { NODE_USE_ENV_PROXY: '1', http_proxy: proxy, https_proxy: proxy, no_proxy: '', NO_PROXY: '' };
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', program], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, ...told },
+  });
+  return JSON.parse(await text(child.stdout));
+}
+
+describe('where a proxy is set, a callback goes past it', () => {
+  let seen: string[];
+  let proxy: Server;
+  beforeAll(async () => {
+    proxy = createServer((request, response) => {
+      seen.push(`${request.method} ${request.url}`);
+      response.writeHead(502).end();
+    });
+    proxy.on('connect', ({ url = '' }: IncomingMessage, socket: Duplex) => {
+      seen.push(`CONNECT ${url}`);
+      socket.end('HTTP/1.1 502 Bad Gateway\r\n\r\n');
+    });
+    proxy.listen(0, '127.0.0.1');
+    await once(proxy, 'listening');
+  });
+  beforeEach(() => {
+    seen = [];
+  });
+  afterAll(() => proxy.close());
+  const proxyUrl = (): string => `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+
+  test.each(['http', 'https'])('to no %s address inside a network', async (scheme) => {
+    expect(await postBesideProxy(`${scheme}://localhost:9/`, proxyUrl(), false)).toEqual({
+      kind: 'unreachable',
+      reason: expect.stringContaining('private network') as string,
+      permanent: true,
+    });
+    expect(seen).toEqual([]);
+  });
+
+  test('to its receiver', async () => {
+    const receiver = await startReceiver(204);
+    expect(await postBesideProxy(receiver.url, proxyUrl(), true)).toEqual({ kind: 'answered', status: 204 });
+    expect(receiver.received).toHaveLength(1);
+    expect(seen).toEqual([]);
+    receiver.server.close();
   });
 });
 
