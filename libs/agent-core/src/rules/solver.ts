@@ -26,7 +26,7 @@ export function allowedTools(
 }
 
 /** The tools that one rule allows; null where it restricts nothing. */
-export function allowedBy(
+function allowedBy(
   rule: ToolRule,
   history: RuleHistory,
   available: ReadonlySet<string>,

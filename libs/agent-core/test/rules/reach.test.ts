@@ -1,7 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { cpuMsOf } from '../../../../test/cpu-time.ts';
+import type { JsonObject } from '../../src/base/json.ts';
 import { NO_HISTORY } from '../../src/rules/history.ts';
 import { checkRequiredTools } from '../../src/rules/reach.ts';
+import type { ToolRule } from '../../src/rules/rule.ts';
 import { allowedTools } from '../../src/rules/solver.ts';
 import {
   after,
@@ -100,7 +103,7 @@ test.each([
   expect(checkRequiredTools(makeRules(...rules), tools)).toEqual([]);
 });
 
-test('whatever a run can come to is never refused', () => {
+describe('whatever the rules are', () => {
   const name = fc.constantFrom('a', 'b', 'c', 'zzz');
   const names = fc.array(name, { maxLength: 3 });
   const rule = fc.oneof(
@@ -114,23 +117,78 @@ test('whatever a run can come to is never refused', () => {
       ),
     name.map((tool) => maxCount(tool, 1)),
   );
-  const walk = fc.array(fc.tuple(fc.nat(), fc.constantFrom('ok', 'no')), { maxLength: 6 });
-  const attachedLater = fc.subarray(['zzz', 'other']);
-  fc.assert(
-    fc.property(fc.array(rule, { maxLength: 6 }), walk, attachedLater, (given, steps, later) => {
-      const rules = makeRules(...given, ...tools.map(required));
-      let history = NO_HISTORY;
-      for (const [choice, result] of steps) {
-        const allowed = allowedTools(rules, history, [...tools, ...later]);
-        const next = allowed[choice % Math.max(1, allowed.length)];
-        if (next === undefined) break;
-        history = after([...history.calls, next], result);
-      }
-      const refused = checkRequiredTools(rules, tools).map(
-        ({ message }) => /^'(\w+)'/.exec(message)?.[1] ?? '',
-      );
-      expect(history.calls.filter((call) => refused.includes(call))).toEqual([]);
-    }),
-    { numRuns: 500 },
+  const refusedBy = (rules: readonly ToolRule[]): readonly string[] =>
+    checkRequiredTools(rules, tools).map(({ message }) => /^'(\w+)'/.exec(message)?.[1] ?? '');
+
+  test('what a run can come to is never refused', () => {
+    const walk = fc.array(fc.tuple(fc.nat(), fc.constantFrom('ok', 'no')), { maxLength: 6 });
+    const attachedLater = fc.subarray(['zzz', 'other']);
+    fc.assert(
+      fc.property(fc.array(rule, { maxLength: 6 }), walk, attachedLater, (given, steps, later) => {
+        const rules = makeRules(...given, ...tools.map(required));
+        let history = NO_HISTORY;
+        for (const [choice, result] of steps) {
+          const allowed = allowedTools(rules, history, [...tools, ...later]);
+          const next = allowed[choice % Math.max(1, allowed.length)];
+          if (next === undefined) break;
+          history = after([...history.calls, next], result);
+        }
+        const refused = refusedBy(rules);
+        expect(history.calls.filter((call) => refused.includes(call))).toEqual([]);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  /** What no rule forbids after `last`, asked of each: any outcome of a condition may come. */
+  const mayFollow = (rules: readonly ToolRule[], last: string, next: string): boolean =>
+    rules.every((each) => {
+      const isLast = each.tool_name === last;
+      if (each.type === 'constrain_child_tools') return !isLast || each.children.includes(next);
+      if (each.type === 'parent_last_tool') return isLast === each.children.includes(next);
+      if (each.type !== 'conditional' || !isLast) return true;
+      const others = each.require_output_mapping ? [] : [each.default_child ?? next];
+      return [...Object.values(each.child_output_mapping), ...others].includes(next);
+    });
+
+  test('what is not refused is what can be come to by asking every rule about every name', () => {
+    const all = [...tools, 'zzz'];
+    fc.assert(
+      fc.property(fc.array(rule, { maxLength: 6 }), (given) => {
+        const rules = makeRules(...given, ...tools.map(required));
+        const reached = new Set(allowedTools(rules, NO_HISTORY, all));
+        for (const last of reached)
+          for (const next of all) if (mayFollow(rules, last, next)) reached.add(next);
+        const missed = tools.filter((tool) => !reached.has(tool));
+        expect(refusedBy(rules)).toEqual(reached.size === 0 ? [] : missed);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+});
+
+const upTo = (count: number, letter: string): string[] =>
+  Array.from({ length: count }, (_, place) => `${letter}${place}`);
+
+test.each<[string, JsonObject[]]>([
+  ['500 parents of five tools each', upTo(500, 'p').map((tool) => parent(tool, ...upTo(5, `${tool}-`)))],
+  ['500 parents of 500 tools each', upTo(500, 'p').map((tool) => parent(tool, ...upTo(500, `${tool}-`)))],
+  ['500 parents of the same 500 tools', upTo(500, 'p').map((tool) => parent(tool, ...upTo(500, 'c')))],
+  [
+    '500 tools of which each has all as children',
+    upTo(500, 'c').map((tool) => child(tool, ...upTo(500, 'c'))),
+  ],
+  [
+    'a tool with 500 rules for the same 500 children',
+    [first('a'), ...upTo(499, 'c').map((tool) => child('a', ...upTo(498, 'c'), tool, 'a'))],
+  ],
+  [
+    '250 required tools that 250 parents have as children',
+    [...upTo(250, 'p').map((tool) => parent(tool, ...upTo(500, 'c'))), ...upTo(250, 'c').map(required)],
+  ],
+])('%s are checked soon', (_name, given) => {
+  const rules = makeRules(...given);
+  expect(cpuMsOf(() => checkRequiredTools(rules, [...tools, ...upTo(496, 'c')], 'finish'))).toBeLessThan(
+    2_000,
   );
 });
