@@ -1,11 +1,21 @@
 import { NightshiftError, toStorableText } from '@nightshift/agent-core';
-import { Liquid, type Context, type Emitter, type Template } from 'liquidjs';
+import {
+  defaultOperators,
+  Liquid,
+  type Context,
+  type Emitter,
+  type FilterImplOptions,
+  type Operators,
+  type Template,
+} from 'liquidjs';
 import { actWithin } from './act-within.ts';
 
 /** Milliseconds that parsing may take, which for very many tags grows with their square. */
 const PARSE_MS_MAX = 2_000;
 /** What one fill-in may take of memory, in characters and list items together, those of what it writes among them. */
 const RENDER_MEMORY_MAX = 16_000_000;
+/** Characters of a text times those of what is looked for in it: at worst a second or two, in which nothing ends it. */
+const SEARCH_MAX = 1_000_000_000;
 
 /** Tags that read other templates: there are none. */
 const FOREIGN_TAGS = ['include', 'render', 'layout', 'block'];
@@ -20,6 +30,20 @@ const EXPRESSION_FILTERS = [
   'find_index_exp',
 ];
 
+/** Filters that look for one text in another. */
+const SEARCH_FILTERS = [
+  'split',
+  'remove',
+  'remove_first',
+  'remove_last',
+  'replace',
+  'replace_first',
+  'replace_last',
+];
+
+type FilterHandler = Exclude<FilterImplOptions, { readonly raw: boolean }>;
+type BinaryOperator = (left: unknown, right: unknown, context: Context) => ReturnType<Operators[string]>;
+
 const engine = makeEngine();
 
 function makeEngine(): Liquid {
@@ -30,15 +54,41 @@ function makeEngine(): Liquid {
     ownPropertyOnly: true,
     templates: {},
     memoryLimit: RENDER_MEMORY_MAX,
+    operators: {
+      ...defaultOperators,
+      contains: (text: unknown, pattern: unknown, context: Context) => {
+        // In a list it is looked for element by element.
+        if (typeof text === 'string') assertSearchable(text, pattern);
+        return (defaultOperators['contains'] as BinaryOperator)(text, pattern, context);
+      },
+    },
   });
   for (const name of FOREIGN_TAGS) Reflect.deleteProperty(liquid.tags, name);
   for (const name of EXPRESSION_FILTERS) Reflect.deleteProperty(liquid.filters, name);
+  for (const name of SEARCH_FILTERS) {
+    const search = liquid.filters[name] as FilterHandler;
+    liquid.registerFilter(name, function (text: unknown, pattern: unknown, ...others: unknown[]): unknown {
+      assertSearchable(text, pattern);
+      return search.call(this, text, pattern, ...others);
+    });
+  }
   const { renderer } = liquid;
   const renderTemplates = renderer.renderTemplates.bind(renderer);
   // The engine makes an emitter for the text and for each capture, and counts nothing of what they hold.
   renderer.renderTemplates = (templates, context, emitter = countedEmitter(context)) =>
     renderTemplates(templates, context, emitter);
   return liquid;
+}
+
+/** Node looks for a text in another in one go, in which a timeout ends nothing. */
+function assertSearchable(text: unknown, pattern: unknown): void {
+  if (charsOf(text) * charsOf(pattern) > SEARCH_MAX) throw new Error('search limit exceeded');
+}
+
+/** At least the characters that a value is written in. */
+function charsOf(value: unknown): number {
+  if (Array.isArray(value)) return value.reduce<number>((chars, part) => chars + charsOf(part) + 1, 0);
+  return String(value).length;
 }
 
 /** Takes what is written to it from the memory of the fill-in, before it is held. */

@@ -84,6 +84,13 @@ describe('a template', () => {
       { a: [1, 2] },
       '[1,2][1,2][1,2]',
     ],
+    [
+      'texts and lists are searched',
+      "{{ a | replace: 'l', 'L' }} {{ a | remove_last: 'l' }} {{ a | split: 'll' }} " +
+        "{% if a contains 'ell' and b contains 'x' %}yes{% endif %}",
+      { a: 'hello', b: ['x'] },
+      'heLLo helo ["he","o"] yes',
+    ],
     ['NUL is dropped', '{{ a }}', { a: 'x\u0000y' }, 'xy'],
   ])('%s', async (_name, input, variables, text) => {
     const { body } = await one(input, variables);
@@ -231,6 +238,26 @@ describe('a template that cannot be filled in stores nothing', () => {
       '/inputs/0/variables',
       /more than 2 s/,
     ],
+    ...[
+      '{% if text contains pattern %}x{% endif %}',
+      ...['split', 'remove', 'remove_first', 'remove_last'].map((name) => `{{ text | ${name}: pattern }}`),
+      ...['replace', 'replace_first', 'replace_last'].map((name) => `{{ text | ${name}: pattern, 'x' }}`),
+      '{{ list | split: pattern }}',
+      '{% if text contains list %}x{% endif %}',
+    ].map((input): [string, () => object, number, string, RegExp] => [
+      `a long text that is looked for in a long text: ${input}`,
+      () => {
+        const pattern = `b${'a'.repeat(20_000)}`;
+        const text = `a${pattern}`.repeat(50);
+        return {
+          template: { agent_id, input },
+          inputs: [{ custom_id: 'x', variables: { text, pattern, list: [text, text] } }],
+        };
+      },
+      422,
+      '/inputs/0/variables',
+      /^search limit exceeded/,
+    ]),
     [
       'a template of very many tags',
       () => ({ template: { agent_id, input: '{{ a }}'.repeat(200_000) }, inputs: [good] }),
