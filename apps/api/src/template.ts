@@ -16,6 +16,8 @@ const PARSE_MS_MAX = 2_000;
 const RENDER_MEMORY_MAX = 16_000_000;
 /** Characters of a text times those of what is looked for in it: at worst a second or two, in which nothing ends it. */
 const SEARCH_MAX = 1_000_000_000;
+/** Characters that are told of what the engine says. */
+const MESSAGE_CHARS_MAX = 200;
 
 /** Tags that read other templates: there are none. */
 const FOREIGN_TAGS = ['include', 'render', 'layout', 'block'];
@@ -148,7 +150,8 @@ function unusable(path: string, message: string): NightshiftError {
   return new NightshiftError('validation_failed', `${path}: ${message}.`, { fields: [{ path, message }] });
 }
 
-/** The engine's message, without the excerpt of the template that it adds. */
+/** The engine's message, without the excerpt of the template that it adds; names are whole in it, however long they are. */
 function firstLine(message: string): string {
-  return message.split('\n', 1)[0] ?? message;
+  const line = message.split('\n', 1)[0] ?? message;
+  return line.length <= MESSAGE_CHARS_MAX ? line : `${line.slice(0, MESSAGE_CHARS_MAX)}…`.toWellFormed();
 }

@@ -259,6 +259,13 @@ describe('a template that cannot be filled in stores nothing', () => {
       /^search limit exceeded/,
     ]),
     [
+      'a variable whose name is long',
+      () => ({ template: { agent_id, input: `{{ a['x${'😀'.repeat(1_000)}'] }}` }, inputs: [good] }),
+      422,
+      '/inputs/0/variables',
+      /^undefined variable: a\.x(😀){88}\uFFFD… \(custom_id 'good'\)$/u,
+    ],
+    [
       'a template of very many tags',
       () => ({ template: { agent_id, input: '{{ a }}'.repeat(200_000) }, inputs: [good] }),
       422,
