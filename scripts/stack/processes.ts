@@ -45,7 +45,7 @@ const COMPLAINT_MAX = 16_000;
 
 const root = join(import.meta.dirname, '../..');
 
-/** Starts `node <nodeArguments> <entry>`; its output is added to `logFile`. */
+/** Starts `node <nodeArguments> <entry>`; its output is added to `logFile`, which is for the owner's eyes: tools print there. */
 export function startProcess(
   name: string,
   entry: string,
@@ -53,7 +53,7 @@ export function startProcess(
   logFile: string,
   nodeArguments: readonly string[] = [],
 ): StackProcess {
-  mkdirSync(dirname(logFile), { recursive: true });
+  mkdirSync(dirname(logFile), { recursive: true, mode: 0o700 });
   const log = openLog(name, logFile);
   const child = spawn(process.execPath, [...nodeArguments, join(root, entry)], {
     cwd: root,
@@ -139,7 +139,7 @@ export function startProcess(
 
 /** Adds to a file. One that cannot be written to, as on a full disk, is told once and then left: its process goes on. */
 function openLog(name: string, file: string): { write(chunk: Buffer | string): void; end(): void } {
-  const stream = createWriteStream(file, { flags: 'a' });
+  const stream = createWriteStream(file, { flags: 'a', mode: 0o600 });
   stream.on('error', ({ message }) => {
     console.error(`The log of ${name}, ${file}, ends here: ${message}. ${name} goes on.`);
   });

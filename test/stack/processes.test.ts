@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join, relative } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { afterEach, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 import { startProcess } from '../../scripts/stack/processes.ts';
 import { lives } from './house.ts';
@@ -38,6 +38,12 @@ test('a log holds what its process says, on both outputs', async () => {
   const count = (what: RegExp): number => readFileSync(log, 'utf8').match(what)?.length ?? 0;
   await expect.poll(() => count(/out \d+ {200}/g)).toBe(LINES);
   expect(count(/\n/g)).toBe(2 * LINES);
+});
+
+test('a log and the directory that is made for it are their owner’s alone', async () => {
+  const log = join(dir, 'logs', 'talker.log');
+  await startProcess('talker', await talker(), {}, log).failure;
+  expect([log, dirname(log)].map((path) => statSync(path).mode & 0o777)).toEqual([0o600, 0o700]);
 });
 
 test('a log that cannot be written is told once, and neither the process nor its reader suffers', async ({
