@@ -106,7 +106,8 @@ async function install() {
       'Installing dependencies (usually 20 to 60 seconds, once)',
       root,
       // Whatever NODE_ENV or the user's own configuration leaves out elsewhere: the scripts need all of it.
-      ['ci', '--include=dev', '--include=optional', '--no-audit', '--no-fund'],
+      // No package needs a script of its own; some would fetch headers of Node and compile what nothing uses.
+      ['ci', '--include=dev', '--include=optional', '--ignore-scripts', '--no-audit', '--no-fund'],
       'Check the network and the registry (npm config get registry), and that npm is on PATH.',
     );
     writeFileSync(stampFile, wantedStamp());

@@ -110,6 +110,12 @@ test('everything is installed, also where the environment leaves development out
   expect(readFileSync(join(clone, 'asked'), 'utf8')).toContain(' --include=dev --include=optional ');
 });
 
+test('no package runs a script of its own when it is installed', async () => {
+  fakeNpm(`echo "$*" > "${clone}/asked"; mkdir -p node_modules/.bin`);
+  await bootstrap('0');
+  expect(readFileSync(join(clone, 'asked'), 'utf8')).toContain(' --ignore-scripts ');
+});
+
 test('a changed lockfile is installed again', async () => {
   await bootstrap('0');
   writeFileSync(join(clone, 'package-lock.json'), '{"changed": true}');
