@@ -178,7 +178,7 @@ test('a lock from another container is waited for while it is touched, and taken
     const { child, ended } = start(['scripts/script.mjs', '0'], process.execPath, hasty);
     const said = vi.fn();
     child.stderr?.on('data', said);
-    await vi.waitFor(() => expect(said).toHaveBeenCalled(), { timeout: 10_000 });
+    await vi.waitFor(() => expect(said).toHaveBeenCalled(), { timeout: 120_000 });
     await new Promise((resolve) => setTimeout(resolve, 4_000));
     expect(npmCalls()).toEqual([]);
     clearInterval(touching);
@@ -196,7 +196,7 @@ test('whoever installs touches its lock', async () => {
   const holder = join(clone, '.data/install.lock/holder');
   fakeNpm('mkdir -p node_modules/.bin; sleep 3');
   const ended = bootstrap('0');
-  await vi.waitFor(() => expect(existsSync(holder)).toBe(true), { timeout: 10_000, interval: 10 });
+  await vi.waitFor(() => expect(existsSync(holder)).toBe(true), { timeout: 120_000, interval: 10 });
   const first = statSync(holder).mtimeMs;
   await vi.waitFor(() => expect(statSync(holder).mtimeMs).toBeGreaterThan(first), { timeout: 3_000 });
   await ended;
@@ -223,7 +223,7 @@ test.for([
      echo waits >> "${clone}/npm-calls"; while [ -e "${clone}" ]; do sleep 0.05; done`,
   );
   const { child, ended } = start(['scripts/script.mjs', '0']);
-  await vi.waitFor(() => expect(npmCalls()).toEqual(['ci', 'waits']), { timeout: 10_000 });
+  await vi.waitFor(() => expect(npmCalls()).toEqual(['ci', 'waits']), { timeout: 120_000 });
   child.kill(signal);
   expect(await ended).toMatchObject({
     exitCode,
@@ -256,7 +256,7 @@ test('an install ends too when the shell that npm runs it in is killed', async (
   );
   const closed = once(shell.stdout, 'close');
   shell.stdout.resume();
-  await vi.waitFor(() => expect(npmCalls()).toEqual(['ci', 'waits']), { timeout: 10_000 });
+  await vi.waitFor(() => expect(npmCalls()).toEqual(['ci', 'waits']), { timeout: 120_000 });
   shell.kill('SIGTERM');
   await closed;
   expect(npmCalls()).toEqual(['ci', 'waits', 'ended']);
@@ -266,7 +266,7 @@ test('a command that has installed leaves the lock of a later one alone when it 
   const { child, ended } = start(['scripts/script.mjs', 'wait']);
   const said = vi.fn();
   child.stdout?.on('data', said);
-  await vi.waitFor(() => expect(said).toHaveBeenCalled(), { timeout: 10_000 });
+  await vi.waitFor(() => expect(said).toHaveBeenCalled(), { timeout: 120_000 });
   mkdirSync(join(clone, '.data/install.lock'));
   child.kill('SIGTERM');
   await ended;
@@ -299,7 +299,7 @@ test('a signal reaches the script, whose exit code counts', async () => {
   const { child, ended } = start(['scripts/script.mjs', 'wait']);
   const said = vi.fn();
   child.stdout?.on('data', said);
-  await vi.waitFor(() => expect(said).toHaveBeenCalled(), { timeout: 10_000 });
+  await vi.waitFor(() => expect(said).toHaveBeenCalled(), { timeout: 120_000 });
   child.kill('SIGTERM');
   expect(await ended).toMatchObject({ exitCode: 42 });
 });

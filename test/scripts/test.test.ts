@@ -55,7 +55,7 @@ test.each([
     const { script, begun } = makeRepository();
     const child = spawn(process.execPath, [script, ...filters], { stdio: ['ignore', 'ignore', 'inherit'] });
     onTestFinished(() => void child.kill('SIGKILL'));
-    await vi.waitUntil(() => begun() !== '', { timeout: 20_000, interval: 10 });
+    await vi.waitUntil(() => begun() !== '', { timeout: 120_000, interval: 10 });
     child.kill(signal);
     expect(await once(child, 'exit')).toEqual([code, null]);
     expect(begun()).toBe(`${tool}\n`);
@@ -67,7 +67,7 @@ test('SIGTERM ends two checks side by side, and nothing more is started', async 
   const child = spawn(process.execPath, [script], { stdio: ['ignore', 'ignore', 'inherit'] });
   onTestFinished(() => void child.kill('SIGKILL'));
   const tools = (): readonly string[] => begun().trim().split('\n').sort();
-  await vi.waitUntil(() => tools().length === 4, { timeout: 20_000, interval: 10 });
+  await vi.waitUntil(() => tools().length === 4, { timeout: 120_000, interval: 10 });
   child.kill('SIGTERM');
   expect(await once(child, 'exit')).toEqual([143, null]);
   expect(tools()).toEqual(['eslint', 'nx', 'nx', 'prettier']);

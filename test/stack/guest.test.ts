@@ -2,13 +2,11 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, inject, test, vi } from 'vitest';
+import { afterEach, beforeEach, expect, inject, test } from 'vitest';
 import { openTestDatabase, type TestDatabase } from '../../libs/db/src/testing/index.ts';
 import { createPool } from '../../libs/services/src/index.ts';
 import { storeAgents } from '../../scripts/load/agents.ts';
 import { refuseOthers } from '../../scripts/stack/guest.ts';
-
-vi.setConfig({ testTimeout: 60_000 });
 
 let database: TestDatabase;
 beforeEach(async () => {

@@ -5,11 +5,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { constants, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { familyOf, lives } from './house.ts';
-
-// Real processes on a machine that may be busy with other tests.
-vi.setConfig({ testTimeout: 120_000 });
 
 /** A command that works on a stack whose worker it has frozen, and every process of it. */
 async function freeze() {

@@ -62,7 +62,7 @@ async function end(service: Service): Promise<void> {
 
 async function untilShown(service: Service, what: RegExp): Promise<RegExpExecArray> {
   await vi.waitUntil(() => what.test(service.shown()) || service.child.exitCode !== null, {
-    timeout: 60_000,
+    timeout: 120_000,
     interval: 20,
   });
   const found = what.exec(service.shown());
@@ -127,7 +127,7 @@ async function untilCompleted(client: Client, id: string): Promise<WireBatch> {
       const batch = await client.get<WireBatch>(`/v1/messages/batches/${id}`).catch(() => undefined);
       return batch?.status === 'completed' && batch;
     },
-    { timeout: 60_000, interval: 50 },
+    { timeout: 120_000, interval: 50 },
   );
 }
 
@@ -145,7 +145,7 @@ test('a worker, an API and a simulator that are killed are started again, and th
   await untilShown(service, /^simulator ended \(SIGKILL\)/m);
   await untilShown(service, /^api ended \(SIGKILL\); starting it again$/m);
   await vi.waitUntil(async () => (await fetch(`${url}/readyz`).catch(() => undefined))?.ok, {
-    timeout: 30_000,
+    timeout: 120_000,
   });
   expect((await untilCompleted(client, await submit(client, 2))).metadata).toMatchObject({ completed: 2 });
 
@@ -163,7 +163,7 @@ test('what a killed simulator has forgotten is sent again, and applied once', as
     const batch = await submit(client, 3);
     await vi.waitUntil(
       async () => (await pool.query(`select from provider_batch where state = 'submitted'`)).rowCount === 1,
-      { timeout: 30_000, interval: 20 },
+      { timeout: 120_000, interval: 20 },
     );
     process.kill(pidOf(service, 'simulator/src/main.ts'), 'SIGKILL');
     expect((await untilCompleted(client, batch)).metadata).toMatchObject({ completed: 3, steps: 3 });
@@ -338,7 +338,7 @@ test('a signal to npm ends the service in order, every process of it', async ({ 
   service.child.kill('SIGTERM');
   await service.ended;
   expect(service.shown()).toContain('Stopping …');
-  await expect.poll(() => family.filter(lives), { timeout: 20_000 }).toEqual([]);
+  await expect.poll(() => family.filter(lives), { timeout: 120_000 }).toEqual([]);
 });
 
 test.each(['SIGTERM', 'SIGHUP'] as const)(
@@ -380,7 +380,7 @@ test('a second signal that is meant ends the service at once', async () => {
         () => false,
         () => true,
       ),
-    { timeout: 20_000 },
+    { timeout: 120_000 },
   );
 });
 
@@ -393,13 +393,13 @@ test('a signal while the service starts ends it in order too, and nothing of it 
     return family.size;
   };
   // Itself and its first child: the database is being made, and most of what a start makes is still to come.
-  await vi.waitUntil(() => look() > 1, { timeout: 60_000, interval: 20 });
+  await vi.waitUntil(() => look() > 1, { timeout: 120_000, interval: 20 });
   service.child.kill('SIGTERM');
   const looks = setInterval(look, 20);
   expect(await service.ended).toBe(0);
   clearInterval(looks);
   expect(service.shown()).toContain('Stopping …');
-  await expect.poll(() => [...family].filter(lives), { timeout: 20_000 }).toEqual([]);
+  await expect.poll(() => [...family].filter(lives), { timeout: 120_000 }).toEqual([]);
   const files = readdirSync(dir, { recursive: true }).map(String);
   expect(files.filter((file) => file.endsWith('postmaster.pid'))).toEqual([]);
 });

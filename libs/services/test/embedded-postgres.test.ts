@@ -70,7 +70,7 @@ async function startOwnerBy([program = '', ...before]: readonly string[], ...arg
 }
 
 async function untilEnded(pid: number): Promise<void> {
-  await vi.waitFor(() => expect(processIdentity(pid)).toBeUndefined(), { timeout: 10_000, interval: 20 });
+  await vi.waitFor(() => expect(processIdentity(pid)).toBeUndefined(), { timeout: 120_000, interval: 20 });
 }
 
 describe('an embedded PostgreSQL', () => {
@@ -298,7 +298,7 @@ describe('when its owner is killed', () => {
       stdio: 'inherit',
     });
     expect(await once(owner, 'exit')).toEqual([null, 'SIGKILL']);
-    await vi.waitFor(() => expect(existsSync(pidFile)).toBe(false), { timeout: 10_000, interval: 20 });
+    await vi.waitFor(() => expect(existsSync(pidFile)).toBe(false), { timeout: 120_000, interval: 20 });
   });
 
   test('a server that lives on all the same is ended by the next start', async () => {

@@ -218,7 +218,7 @@ describe('a connection that is cut', () => {
       const script = new URL('./fixtures/cut-connection.ts', import.meta.url).pathname;
       const { status, stdout, stderr } = spawnSync(process.execPath, [script, url, moment], {
         encoding: 'utf8',
-        timeout: 20_000,
+        timeout: 120_000,
       });
       expect({ status, stdout, stderr }).toEqual({ status: 0, stdout: 'survived\n', stderr: '' });
     },

@@ -80,10 +80,10 @@ describe('with a Redis server on this machine', () => {
         const log = readFileSync(join(dir, 'redis.log'), 'utf8');
         return Number(/^(\d+):M .*ready to accept connections/im.exec(log)![1]);
       },
-      { timeout: 10_000, interval: 20 },
+      { timeout: 120_000, interval: 20 },
     );
     owner.kill('SIGKILL');
-    await vi.waitFor(() => expect(processIdentity(pid)).toBeUndefined(), { timeout: 10_000, interval: 20 });
+    await vi.waitFor(() => expect(processIdentity(pid)).toBeUndefined(), { timeout: 120_000, interval: 20 });
   });
 
   test('a port that is taken is an error that shows the log', async () => {

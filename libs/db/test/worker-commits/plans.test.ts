@@ -329,7 +329,7 @@ test('runs, steps, calls and conversations stay HOT to the end of the run: their
     // Of each step: the run three times, the step twice, its call once; of the last one: the run twice, the step once. An
     // agent's conversation is taken and freed, an isolated one is made for its run and freed.
     const updates = 16 * (4 * (3 + 2 + 1) + 2 + 1) + 8 * (2 + 1);
-    await expect.poll(async () => (await counts()).all - before.all, { timeout: 20_000 }).toBe(updates);
+    await expect.poll(async () => (await counts()).all - before.all, { timeout: 120_000 }).toBe(updates);
     expect((await counts()).hot - before.hot).toBe(updates);
   } finally {
     await own.destroy();
