@@ -18,7 +18,7 @@ test.skipIf(!isLinux)(
     child.stdin.end();
     await once(child, 'close');
     expect(peakMemoryMb(child.pid ?? 0)).toBeNull();
-    expect(watch.peaks().get('child')).toBe(peak);
+    expect(watch.peaks().get('child')).toBeGreaterThanOrEqual(peak);
     watch.stop();
   },
 );
