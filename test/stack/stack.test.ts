@@ -40,6 +40,11 @@ async function untilSomebodyReads(house: StackHouse): Promise<StackProcess> {
   }
 }
 
+/** Resolves when the worker says that it has been told to stop. */
+function untilItStops(worker: StackProcess): Promise<true> {
+  return worker.firstLine((line) => (line.includes('worker stops') ? true : undefined));
+}
+
 describe('two workers, with embedded Postgres as database and queue', () => {
   let house: StackHouse;
   beforeAll(async () => {
@@ -106,10 +111,13 @@ describe('two workers, with embedded Postgres as database and queue', () => {
   test('a worker told to stop in the middle of work exits with 0, and what it held is free at once', async () => {
     await house.stack.addWorker('worker-3');
     const batchId = await house.submit(await createAgents(house, 8), newWork());
-    await onNextResults(house, { type: 'delayHeaders', ms: 1_500 });
+    await onNextResults(house, { type: 'hold' });
     const worker = await untilSomebodyReads(house);
+    const stops = untilItStops(worker);
     const askedAt = performance.now();
     process.kill(worker.pid, 'SIGTERM');
+    await stops;
+    await house.control('DELETE', '/rules/results');
     expect(await worker.ended).toBe(0);
     expect(performance.now() - askedAt).toBeLessThan(20_000);
     const { rows } = await house.stack.pool.query(
@@ -129,13 +137,11 @@ describe('two workers, with embedded Postgres as database and queue', () => {
     await house.submit(await createAgents(house, 1), newWork());
     await onNextResults(house, { type: 'hold' });
     const worker = await untilSomebodyReads(house);
-    const toldAt = Promise.withResolvers<number>();
-    worker.onLine((line) => {
-      if (line.includes('worker stops')) toldAt.resolve(performance.now());
-    });
+    const stops = untilItStops(worker);
     const askedAt = performance.now();
     process.kill(worker.pid, 'SIGTERM');
-    const at = await toldAt.promise;
+    await stops;
+    const at = performance.now();
     const repeating = setInterval(() => process.kill(worker.pid, 'SIGINT'), 100);
     void worker.ended.then(() => clearInterval(repeating));
     expect(await worker.ended).toBe(1);
