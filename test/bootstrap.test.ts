@@ -194,11 +194,14 @@ test('a lock from another container is waited for while it is touched, and taken
 
 test('whoever installs touches its lock', async () => {
   const holder = join(clone, '.data/install.lock/holder');
-  fakeNpm('mkdir -p node_modules/.bin; sleep 3');
+  const installing = join(clone, 'installing');
+  writeFileSync(installing, '');
+  fakeNpm(`mkdir -p node_modules/.bin; while [ -e "${installing}" ]; do sleep 0.05; done`);
   const ended = bootstrap('0');
   await vi.waitFor(() => expect(existsSync(holder)).toBe(true), { timeout: 120_000, interval: 10 });
   const first = statSync(holder).mtimeMs;
-  await vi.waitFor(() => expect(statSync(holder).mtimeMs).toBeGreaterThan(first), { timeout: 3_000 });
+  await vi.waitFor(() => expect(statSync(holder).mtimeMs).toBeGreaterThan(first), { timeout: 120_000 });
+  rmSync(installing);
   await ended;
 });
 
