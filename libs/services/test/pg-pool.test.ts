@@ -118,14 +118,16 @@ describe('limits', () => {
   });
 
   test('a statement that takes too long is ended by the server, and the connection serves the next', async () => {
-    const pool = open({ max: 1, statementTimeoutMs: 100 });
+    const pool = open({ max: 1, statementTimeoutMs: 1_000 });
     await expect(pool.query('select pg_sleep(60)')).rejects.toMatchObject({ code: '57014' });
     expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
   });
 
   test('a caller gets an error, and not silence, when every connection is taken for too long', async () => {
-    const pool = open({ max: 1, connectionTimeoutMs: 100 });
+    const pool = open({ max: 1 });
     const taken = await pool.connect();
+    // Not before: the wait for a new connection has the same limit.
+    pool.options.connectionTimeoutMillis = 100;
     await expect(pool.query('select 1')).rejects.toThrow(/timeout/);
     taken.release();
     expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
