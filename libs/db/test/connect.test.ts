@@ -19,7 +19,9 @@ afterAll(() => database.close());
 beforeEach(async () => {
   await sql`truncate note`.execute(database.db);
   relay = await openRelay(database.url);
-  db = connect(createPool({ url: relay.url, max: 1, applicationName: 'relayed', statementTimeoutMs: 500 }));
+  // Silence is noticed after three seconds, which nothing else that is asked takes.
+  const soon = { statementTimeoutMs: 2_000, answerGraceMs: 1_000 };
+  db = connect(createPool({ url: relay.url, max: 1, applicationName: 'relayed', ...soon }));
   await sql`select 1`.execute(db);
 });
 afterEach(async () => {

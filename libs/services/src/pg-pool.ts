@@ -10,6 +10,8 @@ export interface PoolOptions {
   readonly max?: number;
   /** The server gives up on a statement after this; default {@link STATEMENT_MS}. */
   readonly statementTimeoutMs?: number;
+  /** How much longer than the server this side waits for an answer before it takes the network for dead; default 5,000. */
+  readonly answerGraceMs?: number;
   /** The server gives up waiting for a lock after this; default 15,000. */
   readonly lockTimeoutMs?: number;
   /** The server ends a session whose open transaction has been silent for this long; default 60,000. */
@@ -26,9 +28,6 @@ export const STATEMENT_MS = 60_000;
 export const AUDIT_STATEMENT_MS = 30 * 60_000;
 /** Milliseconds for a statement of a migration: one that is ended for its length will never be done. */
 export const MIGRATION_STATEMENT_MS = 24 * 3_600_000;
-
-/** How much longer than the server this side waits for an answer before it takes the network for dead. */
-const ANSWER_GRACE_MS = 5_000;
 
 const INT8 = 20;
 const INT8_ARRAY = 1016;
@@ -51,7 +50,7 @@ const UUIDS = /^\{[0-9a-f,-]+\}$/;
  * - `await pool.end()` before the server stops.
  */
 export function createPool(options: PoolOptions): pg.Pool {
-  const statementTimeoutMs = options.statementTimeoutMs ?? STATEMENT_MS;
+  const { statementTimeoutMs = STATEMENT_MS, answerGraceMs = 5_000 } = options;
   const pool = new pg.Pool({
     // Options in the URL win over the pool's, so ours are added to them there.
     connectionString: options.url.replace(
@@ -74,7 +73,7 @@ export function createPool(options: PoolOptions): pg.Pool {
   pool.on('error', report);
   pool.on('connect', (client) => {
     client.on('error', report);
-    if (statementTimeoutMs > 0) closeWhenSilent(client, statementTimeoutMs + ANSWER_GRACE_MS);
+    if (statementTimeoutMs > 0) closeWhenSilent(client, statementTimeoutMs + answerGraceMs);
   });
   // Told before the pool looks whether it may keep the client.
   pool.on('release', (_error, client) => {

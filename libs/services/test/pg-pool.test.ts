@@ -75,6 +75,9 @@ describe('values', () => {
   });
 });
 
+/** Silence is noticed after three seconds, which nothing else that is asked takes. */
+const SOON = { statementTimeoutMs: 2_000, answerGraceMs: 1_000 };
+
 describe('limits', () => {
   test('a session carries the time limits and the name it was given', async () => {
     const pool = open({
@@ -138,7 +141,7 @@ describe('limits', () => {
     const errors: Error[] = [];
     const pool = open({
       url: relay.url,
-      statementTimeoutMs: 100,
+      ...SOON,
       onConnectionError: (error) => errors.push(error),
     });
     try {
@@ -163,7 +166,7 @@ describe('limits', () => {
 
   test('a connection of which nothing is asked may be silent for as long as it likes, and not once it is asked', async () => {
     const relay = await openRelay(url);
-    const pool = open({ url: relay.url, max: 2, statementTimeoutMs: 100 });
+    const pool = open({ url: relay.url, max: 2, ...SOON });
     try {
       const [resting, asked] = [await pool.connect(), await pool.connect()];
       relay.silence();
