@@ -6,7 +6,8 @@ import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, expect, inject, onTestFinished, test, vi } from 'vitest';
+import { openTestDatabase } from '../../libs/db/src/testing/index.ts';
 import { createClient, type Client } from '../../scripts/demo/client.ts';
 import { createPool, providePostgres } from '../../libs/services/src/index.ts';
 import { familyOf, lives } from './house.ts';
@@ -53,6 +54,13 @@ function start(
   for (const stream of [child.stdout, child.stderr])
     stream.on('data', (chunk: Buffer) => (shown += chunk.toString()));
   return { child, shown: () => shown, ended: once(child, 'close').then(([code]) => code as number | null) };
+}
+
+/** A database that is there already, for a start of which it does not matter where the database comes from. */
+async function elsewhere(): Promise<{ readonly DATABASE_URL: string }> {
+  const { url, close } = await openTestDatabase(inject('postgresUrl'));
+  onTestFinished(close);
+  return { DATABASE_URL: url };
 }
 
 async function end(service: Service): Promise<void> {
@@ -398,7 +406,7 @@ test('a signal while the service starts ends it in order too, and nothing of it 
 });
 
 test.each(['warn', 'silent'])('with LOG_LEVEL=%s the service comes up all the same', async (level) => {
-  await untilUp(start({ LOG_LEVEL: level }));
+  await untilUp(start({ ...(await elsewhere()), LOG_LEVEL: level }));
   const log = (): string => readFileSync(join(dir, 'logs/worker-1.log'), 'utf8');
   // The terminal hears of the line before the file holds it.
   await expect.poll(log).not.toBe('');
@@ -416,7 +424,7 @@ test('what a tool prints, and what a promise that it forgot says, is there for w
      console.log('data of a customer');
      void Promise.reject(new Error('left alone'));`,
   );
-  await untilUp(start({ TOOLS_DIR: tools, LOG_LEVEL: 'debug' }));
+  await untilUp(start({ ...(await elsewhere()), TOOLS_DIR: tools, LOG_LEVEL: 'debug' }));
   const log = readFileSync(join(dir, 'logs/worker-1.log'), 'utf8');
   expect(log).toMatch(/"level":20,.*"msg":"\[module\] data of a customer"/);
   expect(log).toMatch(/"level":20,.*"msg":"\[module\] a promise was rejected.*left alone/);
@@ -436,7 +444,8 @@ test.each(['info', 'error', 'silent'])(
      export const run = () => null;`,
     );
     const toolsDirs = [tools, join(dir, 'nowhere')].join(delimiter);
-    const service = start({ TOOLS_DIR: toolsDirs, WORKERS: '2', LOG_LEVEL: level });
+    const env = { TOOLS_DIR: toolsDirs, WORKERS: '2', LOG_LEVEL: level };
+    const service = start({ ...(await elsewhere()), ...env });
     await untilUp(service);
     const told = service.shown().match(/^Tools: .*$/gm) ?? [];
     expect(told.toSorted()).toEqual([
@@ -457,13 +466,14 @@ test('the terminal and the log name a tool that agents have and whose module is 
        export const parameters = { type: 'object' };
        export const run = () => null;`,
     );
-  const before = start({ TOOLS_DIR: tools });
+  const database = await elsewhere();
+  const before = start({ ...database, TOOLS_DIR: tools });
   const client = clientOf(await untilUp(before));
   await client.post('/v1/agents/', { name: 'Ann', model: 'anthropic/claude-haiku-4-5', tools: ['gone'] });
   expect(before.shown()).not.toMatch(/^Tools: /m);
   await end(before);
 
-  const after = start({ WORKERS: '2', LOG_LEVEL: 'error' });
+  const after = start({ ...database, WORKERS: '2', LOG_LEVEL: 'error' });
   await untilUp(after);
   expect(after.shown().match(/^Tools: .*$/gm)).toEqual([
     'Tools: agents have gone, of which TOOLS_DIR holds no usable module: their calls fail.',
@@ -473,7 +483,7 @@ test('the terminal and the log name a tool that agents have and whose module is 
 });
 
 test('with HOST the service comes up there, and says where', async () => {
-  const url = await untilUp(start({ HOST: '127.0.0.2' }));
+  const url = await untilUp(start({ ...(await elsewhere()), HOST: '127.0.0.2' }));
   expect(new URL(url).hostname).toBe('127.0.0.2');
   expect((await fetch(`${url}/readyz`)).ok).toBe(true);
 });
