@@ -1,5 +1,6 @@
 import { defineConfig } from 'vitest/config';
 import { ClosingLineReporter } from './test/reporter.ts';
+import { Sequencer } from './test/sequencer.ts';
 
 export default defineConfig({
   test: {
@@ -9,6 +10,7 @@ export default defineConfig({
     reporters: ['default', new ClosingLineReporter()],
     pool: 'forks',
     maxWorkers: 2,
+    sequence: { sequencer: Sequencer },
     // They catch what hangs alone: what works may take as long as a busy machine makes it.
     testTimeout: 120_000,
     hookTimeout: 120_000,

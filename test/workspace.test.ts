@@ -14,6 +14,7 @@ import { ESLint } from 'eslint';
 import tseslint from 'typescript-eslint';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { FOREIGN_NAMES } from '../apps/api/src/config.ts';
+import { FIRST } from './sequencer.ts';
 
 const root = dirname(import.meta.dirname);
 const bin = (name: string): string => join(root, 'node_modules/.bin', name);
@@ -135,6 +136,10 @@ describe('sources', () => {
       .join('\n');
     const read = new Set([...code.matchAll(/process\.env(?:\.|\[')(\w+)/g)].map(([, name]) => name));
     expect([...FOREIGN_NAMES].filter((name) => !read.has(name))).toEqual([]);
+  });
+
+  test('the tests that are to come first are there', () => {
+    expect(FIRST.filter((file) => !existsSync(join(root, file)))).toEqual([]);
   });
 
   test('a library has one door, and no folder of odds and ends', () => {
