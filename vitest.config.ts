@@ -4,13 +4,27 @@ import { Sequencer } from './test/sequencer.ts';
 
 export default defineConfig({
   test: {
-    include: ['{apps,libs}/*/test/**/*.test.ts', 'test/**/*.test.ts', 'bench/test/**/*.test.ts'],
     exclude: ['**/node_modules/**', 'test/fixtures/**'],
     globalSetup: ['./test/global-setup.ts'],
     reporters: ['default', new ClosingLineReporter()],
     pool: 'forks',
     maxWorkers: 2,
     sequence: { sequencer: Sequencer },
+    projects: [
+      // Tests of what is pure leave nothing behind: a process serves one after the other.
+      {
+        extends: true,
+        test: { name: 'core', include: ['libs/agent-core/test/**/*.test.ts'], isolate: false },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'rest',
+          include: ['{apps,libs}/*/test/**/*.test.ts', 'test/**/*.test.ts', 'bench/test/**/*.test.ts'],
+          exclude: ['libs/agent-core/**'],
+        },
+      },
+    ],
     // They catch what hangs alone: what works may take as long as a busy machine makes it.
     testTimeout: 120_000,
     hookTimeout: 120_000,
