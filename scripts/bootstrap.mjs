@@ -141,14 +141,16 @@ async function npm(what, cwd, argumentsOfNpm, advice) {
   process.stderr.write(`${what} ... `);
   const commandLine = ['npm', ...argumentsOfNpm, '--loglevel=error'];
   const options = { cwd, stdio: ['ignore', 'pipe', 'pipe'] };
-  // On Windows npm is a script for the shell; nothing here needs quotes.
-  const child = isWindows
-    ? spawn(commandLine.join(' '), { ...options, shell: true })
-    : spawn(commandLine[0], commandLine.slice(1), options);
   let said = '';
-  for (const output of [child.stdout, child.stderr])
-    output.setEncoding('utf8').on('data', (text) => (said += text));
-  const { code, error, told } = await endOf(child);
+  const { code, error, told } = await endOf(() => {
+    // On Windows npm is a script for the shell; nothing here needs quotes.
+    const child = isWindows
+      ? spawn(commandLine.join(' '), { ...options, shell: true })
+      : spawn(commandLine[0], commandLine.slice(1), options);
+    for (const output of [child.stdout, child.stderr])
+      output.setEncoding('utf8').on('data', (text) => (said += text));
+    return child;
+  });
   if (told !== undefined) {
     process.stderr.write('interrupted\n');
     process.exit(128 + constants.signals[told]);
@@ -274,16 +276,17 @@ function isAlive(pid) {
 async function run(node, commandLine) {
   const path = [dirname(node), bin, process.env.PATH ?? ''].join(delimiter);
   const env = { NODE_COMPILE_CACHE: compileCache, ...process.env, PATH: path };
-  const child = spawn(node, commandLine, { stdio: 'inherit', env });
-  const { code, signal, error } = await endOf(child);
+  const { code, signal, error } = await endOf(() => spawn(node, commandLine, { stdio: 'inherit', env }));
   if (error !== undefined) fail(`Cannot run ${node}: ${error.message}`);
   process.exit(code ?? 128 + (constants.signals[signal] ?? 0));
 }
 
 /**
- * Resolves with how the child has ended. Until then signals are passed on instead of ending us; `told` is the first one.
+ * Resolves with how the child that `start` starts has ended. Until then signals are passed on instead of ending us, also one
+ * that comes while it starts; `told` is the first one.
  */
-function endOf(child) {
+function endOf(start) {
+  let child;
   let told;
   const passOn = (signal) => {
     told ??= signal;
@@ -292,6 +295,7 @@ function endOf(child) {
   };
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
   for (const signal of signals) process.on(signal, passOn);
+  child = start();
   // npm signals the shell that it runs a script in, and a shell that dies of it passes nothing on. Without npm a parent
   // may go, as one does that has started us by setsid. By nohup it may not: Node forgets at its start that SIGHUP is ignored.
   if (process.env.npm_lifecycle_event !== undefined)
