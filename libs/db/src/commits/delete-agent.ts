@@ -24,7 +24,7 @@ export async function deleteAgent(trx: Tx, projectId: string, agentId: string): 
 
 /**
  * Lets go of the blocks of deleted agents that have no open run any more, up to `limit` of them. Index: `agent_keeping_blocks`,
- * `run_by_agent`.
+ * `batch_open`, `run_by_agent`.
  */
 export async function commitBlocksReleased(trx: Tx, limit: number): Promise<void> {
   await releaseBlocks(
@@ -33,9 +33,14 @@ export async function commitBlocksReleased(trx: Tx, limit: number): Promise<void
   );
 }
 
-/** Of an agent, `a`. Asked agent by agent: joined, a table of runs that was never counted is scanned. */
+/**
+ * Of an agent, `a`. Of its runs only those are looked at that are as old as an open batch: it may have had millions. Asked
+ * agent by agent: joined, a table of runs that was never counted is scanned.
+ */
 const HAS_NO_OPEN_RUN = sql`
-  not exists (select from run r where r.agent_id = a.id and r.ended_at is null offset 0)`;
+  not exists (select from run r
+               where r.agent_id = a.id and r.ended_at is null
+                 and r.created_at = any(array(select created_at from batch where completed_at is null)) offset 0)`;
 
 async function releaseBlocks(trx: Tx, leavers: RawBuilder<unknown>): Promise<void> {
   await sql`

@@ -69,7 +69,7 @@ export async function readRun(db: Database, projectId: string, runId: string): P
  * A page of runs by age; those of one batch by their place in it, which is the same order. One that awaits the caller takes
  * the room of the message that it is answered from too. Index: `run_by_age`, `run_by_agent`, or the unique (batch, ordinal);
  * for each queued one of the page the primary key of `conversation`. Where runs that have not ended are wanted, of
- * `run_by_age` only what is as old as an open batch.
+ * `run_by_age` and `run_by_agent` only what is as old as an open batch.
  */
 export async function listRuns(
   db: Database,
@@ -85,15 +85,17 @@ export async function listRuns(
   const runs = sql`select ${columns} from run r where ${toConditions(projectId, filter)} and ${keyset.where}`;
   const inPage = sql`order by ${keyset.orderBy} limit ${page.limit}`;
   const direction = readDirection(page) === 'asc' ? sql`asc` : sql`desc`;
-  // Of a range, even of one moment, the planner expects so little that it does not scan the table for it, whatever was counted.
-  const pageOfRuns =
-    ages === null
-      ? sql`${runs} ${inPage}`
-      : sql`
+  let pageOfRuns = sql`${runs} ${inPage}`;
+  if (ages !== null && filter.agent_ids !== null) {
+    pageOfRuns = sql`${runs} and r.created_at = any(array(${ages})) ${inPage}`;
+  } else if (ages !== null) {
+    // Of a range, even of one moment, the planner expects so little that it does not scan the table for it, whatever was counted.
+    pageOfRuns = sql`
     select r.* from (${ages} order by created_at ${direction} offset 0) age
      cross join lateral (${runs} and r.created_at between age.created_at and age.created_at ${inPage}) r
      order by age.created_at ${direction}, r.id ${direction} limit ${page.limit}
   `;
+  }
   const { rows, is_cut } = await readCutPage<RunRow>(
     db,
     // Outside of the limit, so that the look-ups have no say in how the page is found.
@@ -108,14 +110,14 @@ export async function listRuns(
 /**
  * The moments at which all runs that are wanted were accepted, each with its batch: where an end is not wanted, those of the
  * batches that are open, and of them, for runs that await the caller, those whose counts say that some do. Null where any
- * moment may be one, and for runs of a batch or of agents, which have few. Index: `batch_due` and `batch_not_due`.
+ * moment may be one, and for runs of a batch. Index: `batch_due` and `batch_not_due`.
  */
 function openAges(
   projectId: string,
   keyset: Keyset,
-  { batch_id, agent_ids, states }: RunFilter,
+  { batch_id, states }: RunFilter,
 ): RawBuilder<unknown> | null {
-  if (batch_id !== null || agent_ids !== null || states === null || states.some(isRunEnded)) return null;
+  if (batch_id !== null || states === null || states.some(isRunEnded)) return null;
   const holdsSome = states.every((state) => state === 'requires_action')
     ? sql`(select sum(requires_action) from batch_tally where batch_id = b.id) > 0`
     : sql`true`;
@@ -128,14 +130,26 @@ function openAges(
 
 function toConditions(projectId: string, filter: RunFilter): RawBuilder<unknown> {
   const conditions = [
-    sql`r.project_id = ${projectId}`,
+    toOwners(projectId, filter.agent_ids),
     ...(filter.batch_id === null ? [] : [sql`r.batch_id = ${filter.batch_id}`]),
     ...(filter.custom_id === null ? [] : [sql`r.custom_id = ${toStorableText(filter.custom_id)}`]),
-    ...(filter.agent_ids === null ? [] : [sql`r.agent_id = any(${[...filter.agent_ids]}::uuid[])`]),
     ...(filter.states === null ? [] : [sql`r.state = any(${[...filter.states]}::text[])`]),
     ...(filter.stop_reasons === null ? [] : [sql`r.stop_reason = any(${[...filter.stop_reasons]}::text[])`]),
   ];
   return sql.join(conditions, sql` and `);
+}
+
+/**
+ * Whose runs. Those of one agent are in order in `run_by_agent`: the planner is not to look for them among all of the project,
+ * of which most are others'.
+ */
+function toOwners(projectId: string, agentIds: readonly string[] | null): RawBuilder<unknown> {
+  const isOurs = sql`r.project_id = ${projectId}`;
+  if (agentIds === null) return isOurs;
+  const [agentId, ...others] = agentIds;
+  return others.length === 0 && agentId !== undefined
+    ? sql`r.agent_id = ${agentId} and coalesce(${isOurs}, false)`
+    : sql`${isOurs} and r.agent_id = any(${[...agentIds]}::uuid[])`;
 }
 
 async function toOrdinalKeyset(db: Database, page: Page, batchId: string): Promise<Keyset> {

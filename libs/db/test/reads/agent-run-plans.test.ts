@@ -1,0 +1,93 @@
+import { sql } from 'kysely';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import {
+  commitBlocksReleased,
+  DEFAULT_PROJECT_ID,
+  deleteAgent,
+  listRuns,
+  type Database,
+  type RunRow,
+} from '../../src/index.ts';
+import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
+import { aRun } from '../factories.ts';
+import { countNearlyNone, explain, rowsReadOf } from '../plans.ts';
+import { accept, acceptBareFleet, clear } from '../worker-commits/night-shift.ts';
+
+let database: TestDatabase;
+let db: Database;
+beforeAll(async () => {
+  database = await openTestDatabase(inject('postgresUrl'));
+  db = database.db;
+  for (const table of ['run', 'batch', 'batch_tally'] as const) {
+    // Nobody refreshes the statistics behind the test's back.
+    await sql`alter table ${sql.table(table)} set (autovacuum_enabled = false)`.execute(db);
+  }
+});
+afterAll(() => database.close());
+
+describe.each(['never counted', 'counted', 'counted while nearly none could be seen'])(
+  'of an agent with one open run on top of 5,000 that have ended, with rows %s,',
+  (when) => {
+    let agentId = '';
+    let open = '';
+    let otherId = '';
+    let otherOpen = '';
+    beforeAll(async () => {
+      await clear(db);
+      const { agent_ids } = await acceptBareFleet(db, 1_000);
+      [agentId, otherId] = [agent_ids[7]!, agent_ids[8]!];
+      const isolated = (ids: readonly string[]) => ids.map((id) => ({ ...aRun(id), isolated: true }));
+      await accept(db, isolated(Array<string>(5_000).fill(agentId)));
+      await sql`
+        update run set state = 'completed', stop_reason = 'end_turn', ended_at = app_now(), first_seq = 1, last_seq = 1,
+                       started_at = app_now()`.execute(db);
+      await sql`insert into batch_tally (batch_id, slot, project_id, completed)
+                select id, 0, project_id, total from batch`.execute(db);
+      await sql`update batch set state = 'completed', completed_at = app_now()`.execute(db);
+      // Among as many of others as an accept brings.
+      const tonight = await accept(db, isolated(agent_ids));
+      [open, otherOpen] = [tonight.run_ids[7]!, tonight.run_ids[8]!];
+      if (when !== 'never counted') await sql`analyze run, batch, batch_tally`.execute(db);
+      if (when === 'counted while nearly none could be seen') await countNearlyNone(db);
+    });
+
+    test('deleting it and the sweep that lets its blocks go read the open run alone', async () => {
+      const plans = await explain(database.url, async (trx) => {
+        await deleteAgent(trx, DEFAULT_PROJECT_ID, agentId);
+        await commitBlocksReleased(trx, 100);
+        const { keeps_blocks } = await trx
+          .selectFrom('agent')
+          .select('keeps_blocks')
+          .where('id', '=', agentId)
+          .executeTakeFirstOrThrow();
+        expect(keeps_blocks).toBe(true);
+      });
+      expect(rowsReadOf(plans, 'run')).toEqual([1, 1]);
+    });
+
+    /** What it takes to list open runs of agents. */
+    const readOf = async (
+      agent_ids: readonly string[],
+      order: 'asc' | 'desc',
+    ): Promise<{ readonly listed: readonly string[]; readonly read: readonly number[] }> => {
+      let listed: readonly RunRow[] = [];
+      const plans = await explain(database.url, async (trx) => {
+        const page = { limit: 100, order, after: null, before: null };
+        const states = ['queued', 'ready', 'in_flight', 'acting', 'requires_action'] as const;
+        const filter = { batch_id: null, custom_id: null, stop_reasons: null, states, agent_ids };
+        listed = (await listRuns(trx, DEFAULT_PROJECT_ID, page, filter)).rows;
+      });
+      return { listed: listed.map((run) => run.id), read: rowsReadOf(plans, 'run') };
+    };
+
+    test.each(['asc', 'desc'] as const)('a list of its open runs reads that one: %s', async (order) => {
+      expect(await readOf([agentId], order)).toEqual({ listed: [open], read: [1] });
+    });
+
+    test('a list of its open runs and those of another reads no more than what is open', async () => {
+      const { listed, read } = await readOf([agentId, otherId], 'asc');
+      expect(listed).toEqual([open, otherOpen]);
+      expect(Math.max(...read)).toBeLessThanOrEqual(1_000);
+    });
+  },
+);
