@@ -128,24 +128,26 @@ export async function releaseLeases(
   `.execute(db);
 }
 
-const NOT_SENDING: Readonly<Record<LeasedTable, RawBuilder<unknown>>> = {
-  batch: sql``,
-  provider_batch: sql`and state <> 'submitting'`,
+/** What is over nobody holds, and it is due at no time: what is held is found among what is due, or will be. */
+const GIVEN_BACK: Readonly<Record<LeasedTable, RawBuilder<unknown>>> = {
+  batch: sql`and next_due_at is not null`,
+  provider_batch: sql`and next_due_at is not null and state <> 'submitting'`,
   run_chunk: sql``,
   credential: sql`and not exists (select from provider_batch p
-                                  where p.state = 'submitting' and p.credential = t.name and p.lease_owner = t.lease_owner)`,
+                                  where p.state = 'submitting' and p.next_due_at is not null
+                                    and p.credential = t.name and p.lease_owner = t.lease_owner)`,
 };
 
 /**
  * Gives back everything that `owner` holds, so that a clean stop delays nobody.
  * A batch on its way to the provider stays leased, and so does its credential: whoever sends it counts on the leases that it
- * took before the send.
+ * took before the send. Index: `batch_due` and `provider_batch_due`.
  */
 export async function releaseAllLeases(db: Database, owner: string): Promise<void> {
   for (const table of ['batch', 'provider_batch', 'run_chunk', 'credential'] as const) {
     await sql`
       update ${sql.table(table)} t set lease_until = '-infinity', lease_owner = null
-       where lease_owner = ${owner} ${NOT_SENDING[table]}
+       where lease_owner = ${owner} ${GIVEN_BACK[table]}
     `.execute(db);
   }
 }

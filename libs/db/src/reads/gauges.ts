@@ -29,7 +29,7 @@ export async function readGauges(db: Database): Promise<Gauges> {
            coalesce((select sum(cardinality(run_ids)) from run_chunk where kind = 'tools'), 0)::int as acting_runs,
            greatest(0, coalesce(extract(epoch from app_now() - (select min(due) from (
              select min(next_due_at) as due from run_chunk where lease_until < app_now()
-             union all select min(next_due_at) from provider_batch where lease_until < app_now()
+             union all select min(next_due_at) from provider_batch where next_due_at is not null and lease_until < app_now()
              union all select min(next_due_at) from batch where lease_until < app_now()) d)), 0))::float8 as oldest_due_seconds,
            array(select coalesce(pause_reason, '') from credential where paused_until > app_now()) as pause_reasons
   `.execute(db);
