@@ -64,7 +64,11 @@ export async function openDrafts(
         if (block === undefined) return [];
         const text = texts.get(blockId);
         const draftId = newId();
-        open.set(draftId, { ...block, block_id: draftId, revision: 1, value: text?.value ?? block.value });
+        const asShown =
+          text === undefined || text.value === null
+            ? {}
+            : { value: text.value, description: text.description };
+        open.set(draftId, { ...block, block_id: draftId, revision: 1, ...asShown });
         const base_revision = text?.revision ?? block.revision;
         origins.set(draftId, { copy_of: blockId, base_revision, base_label: block.label });
         return [draftId];

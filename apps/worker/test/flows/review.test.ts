@@ -7,11 +7,14 @@ import {
   inTransaction,
   rejectHeldChanges,
   revertBatch,
+  writeBlock,
   type HeldFilter,
 } from '@nightshift/db';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
 import type { FlowDeps } from '../../src/flows/deps.ts';
-import { call, openHouse, type House, type SubmittedBatch, type SubmittedRun } from './house.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { call, noted, openHouse, type House, type SubmittedBatch, type SubmittedRun } from './house.ts';
 
 let house: House;
 let worker: FlowDeps;
@@ -237,6 +240,35 @@ describe('a batch under review', () => {
     expect(await accept(batch)).toEqual({ accepted: 1, passages: 0, stale: [] });
     expect((await memoryOf(batch))[0]).toEqual({ notes: 'n\none\ntwo' });
   });
+
+  test.each(['what the notes are for', null])(
+    'works on the description that its requests showed (%s), whatever it is meanwhile',
+    async (description) => {
+      const rename = memory({ command: 'rename', old_path: 'notes', new_path: 'plan' });
+      const batch = await house.submit([{ input: rename, blocks: { notes: 'n' }, tools: ['memory'] }], {
+        apply: 'review',
+      });
+      const [block] = await house.rows<{ id: string }>('select block_id as id from agent_block');
+      const writeDescription = (basedOn: number, text: string | null) =>
+        inTransaction(house.database.db, (trx) =>
+          writeBlock(trx, block?.id ?? '', basedOn, noted({ value: 'n', description: text })),
+        );
+      await writeDescription(1, description);
+      await composeProviderBatch(worker);
+      await submitProviderBatch(worker);
+      await writeDescription(2, 'by a person, who takes it back');
+      await house.drive(worker);
+      await writeDescription(3, description);
+      expect(await accept(batch)).toEqual({ accepted: 1, passages: 0, stale: [] });
+      expect(await memoryOf(batch)).toEqual([{ plan: 'n' }]);
+      const [head] = await house.rows(
+        `select b.head_revision, r.description from block b
+           join block_revision r on r.block_id = b.id and r.revision = b.head_revision where b.id = $1`,
+        [block?.id],
+      );
+      expect(head).toEqual({ head_revision: 4, description });
+    },
+  );
 
   test('of agents that share a block: the first is accepted, the others are told apart', async () => {
     const batch = await house.submit(

@@ -10,8 +10,10 @@ export interface ShownBlock {
   readonly revision: number;
   /** The label that the request showed; for a step that was sealed before labels were kept, the one of now. */
   readonly label: string;
-  /** What that revision holds; null where the head holds the same. */
+  /** What that revision holds; null where the head holds the same, and says the same of it. */
   readonly value: string | null;
+  /** Beside a value: what that revision says of it. */
+  readonly description: string | null;
 }
 
 /**
@@ -21,22 +23,25 @@ export interface ShownBlock {
 export async function readShownBlocks(trx: Tx, steps: readonly StepKey[]): Promise<readonly ShownBlock[]> {
   if (steps.length === 0) return [];
   const { rows } = await sql<ShownBlock & { readonly differs: boolean }>`
-    select s.run_id, u.block_id, u.revision, coalesce(u.label, b.label) as label, shown.value <> head.value as differs,
-           case when shown.value <> head.value
-                 and row_number() over (partition by u.block_id, u.revision) = 1 then shown.value end as value
-      from json_to_recordset(${JSON.stringify(steps)}::json) as d(run_id uuid, number int, attempt int)
-      join step s on s.run_id = d.run_id and s.number = d.number and s.attempt = d.attempt
-     cross join lateral unnest(s.block_ids, s.block_revisions, s.block_labels) as u(block_id, revision, label)
-      join block b on b.id = u.block_id
-      join block_revision shown on shown.block_id = u.block_id and shown.revision = u.revision
-      join block_revision head on head.block_id = b.id and head.revision = b.head_revision
+    select run_id, block_id, revision, label, differs, case when differs and is_first then value end as value,
+           case when differs and is_first then description end as description
+      from (
+        select s.run_id, u.block_id, u.revision, coalesce(u.label, b.label) as label, shown.value, shown.description,
+               (shown.value, shown.description) is distinct from (head.value, head.description) as differs,
+               row_number() over (partition by u.block_id, u.revision) = 1 as is_first
+          from json_to_recordset(${JSON.stringify(steps)}::json) as d(run_id uuid, number int, attempt int)
+          join step s on s.run_id = d.run_id and s.number = d.number and s.attempt = d.attempt
+         cross join lateral unnest(s.block_ids, s.block_revisions, s.block_labels) as u(block_id, revision, label)
+          join block b on b.id = u.block_id
+          join block_revision shown on shown.block_id = u.block_id and shown.revision = u.revision
+          join block_revision head on head.block_id = b.id and head.revision = b.head_revision) k
   `.execute(trx);
-  const key = (row: Omit<ShownBlock, 'label'>): string => `${row.block_id}/${row.revision}`;
-  const texts = new Map(rows.flatMap((row) => (row.value === null ? [] : [[key(row), row.value] as const])));
-  return rows.map(({ differs, ...row }) => ({
-    ...row,
-    value: (differs ? texts.get(key(row)) : null) ?? null,
-  }));
+  const key = (row: Pick<ShownBlock, 'block_id' | 'revision'>): string => `${row.block_id}/${row.revision}`;
+  const texts = new Map(rows.flatMap((row) => (row.value === null ? [] : [[key(row), row] as const])));
+  return rows.map(({ differs, ...row }) => {
+    const { value = null, description = null } = (differs ? texts.get(key(row)) : null) ?? {};
+    return { ...row, value, description };
+  });
 }
 
 /** A block that a run may know from edits of its present step. */
