@@ -1,6 +1,7 @@
 import { NightshiftError } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
+import { OPEN_RUNS } from '../reads/due-conditions.ts';
 
 /**
  * Says who answers under a credential from now on: the simulator or a real provider. Called by everybody who starts to
@@ -8,7 +9,8 @@ import type { Tx } from '../connect.ts';
  * lost and be sent, and paid, again.
  *
  * A credential of which nobody has said so is taken as it is. Throws `other_provider`, and changes nothing, while runs or
- * provider batches of the other one are unfinished. Locks the credential; runs are read to the end only for a change.
+ * provider batches of the other one are unfinished. Locks the credential; counts are read only for a change, those of what
+ * is open. Index: `batch_open` and `provider_batch_due`.
  */
 export async function declareAnswerer(trx: Tx, credential: string, simulated: boolean): Promise<void> {
   const { rows } = await sql<{ simulated: boolean | null }>`
@@ -22,9 +24,9 @@ export async function declareAnswerer(trx: Tx, credential: string, simulated: bo
 
 async function refuseUnfinished(trx: Tx, credential: string, simulated: boolean): Promise<void> {
   const { rows } = await sql<{ runs: number; batches: number }>`
-    select (select count(*)::int from run where ended_at is null) as runs,
+    select (select coalesce(sum(${OPEN_RUNS}), 0)::int from batch b where b.completed_at is null) as runs,
            (select count(*)::int from provider_batch
-             where credential = ${credential} and state not in ('ingested', 'rejected', 'orphan_paid')) as batches
+             where credential = ${credential} and next_due_at is not null) as batches
   `.execute(trx);
   const { runs, batches } = rows[0] ?? { runs: 0, batches: 0 };
   if (runs === 0 && batches === 0) return;

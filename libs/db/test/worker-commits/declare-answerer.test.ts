@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest';
 import { declareAnswerer, inTransaction, newId, type Database } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
+import { explain, rowsReadOf } from '../plans.ts';
 import { acceptFleet, clear, gate, untilSomebodyWaits } from './night-shift.ts';
 
 let database: TestDatabase;
@@ -98,4 +99,21 @@ test('of two that start at once with different providers the second is told what
   open();
   await first;
   await refused;
+});
+
+test('who answers changes without a look at what has ended', async () => {
+  await declare(false);
+  const { id } = await acceptFleet(db, 100);
+  await sql`
+    update run set state = 'completed', stop_reason = 'end_turn', ended_at = app_now()`.execute(db);
+  await sql`insert into batch_tally (batch_id, slot, project_id, completed)
+            select id, 0, project_id, total from batch where id = ${id}::uuid`.execute(db);
+  await sql`update batch set state = 'completed', completed_at = app_now() where id = ${id}::uuid`.execute(
+    db,
+  );
+  for (let n = 0; n < 100; n++) await putProviderBatch('ingested');
+  await sql`analyze provider_batch`.execute(db);
+  const plans = await explain(database.url, (trx) => declareAnswerer(trx, 'default', true));
+  expect(rowsReadOf(plans, 'run')).toEqual([]);
+  expect(rowsReadOf(plans, 'provider_batch')).toEqual([0]);
 });
