@@ -200,24 +200,25 @@ async function showHeldBlocks(trx: Tx, providerBatchId: string): Promise<void> {
 async function countPassages(trx: Tx, providerBatchId: string): Promise<void> {
   await sql`
     with told as (
-      select st.run_id, st.number, st.attempt, r.agent_id, r.batch_id
+      -- The steps of one archive together: what is computed is joined to tables alone, by their keys.
+      select r.agent_id, r.batch_id, array_agg(st.run_id) as run_ids, array_agg(st.number) as numbers,
+             array_agg(st.attempt) as attempts
         from step st join run r on r.id = st.run_id
         join definition d on d.id = r.definition_id and d.shows_counts
-       where st.provider_batch_id = ${providerBatchId}::uuid),
-    archive as (
-      select o.agent_id, o.batch_id, c.passages, c.tags
-        from (select distinct agent_id, batch_id from told) o
-       cross join lateral (
-         with found as (
-           select p.tags from passage p
-            where p.agent_id = o.agent_id and (p.held_by_batch_id is null or p.held_by_batch_id = o.batch_id))
-         select (select count(*) from found) as passages,
-                array(select t.tag
-                        from (select tag from found cross join unnest(tags) as tag
-                               group by tag order by count(*) desc, tag limit ${SHOWN_TAGS_MAX}) t
-                       order by t.tag) as tags) c)
-    update step s set passages = a.passages, passage_tags = a.tags
-      from told t join archive a on a.agent_id = t.agent_id and a.batch_id = t.batch_id
+       where st.provider_batch_id = ${providerBatchId}::uuid
+       group by r.agent_id, r.batch_id)
+    update step s set passages = c.passages, passage_tags = c.tags
+      from told o
+     cross join lateral (
+       with found as (
+         select p.tags from passage p
+          where p.agent_id = o.agent_id and (p.held_by_batch_id is null or p.held_by_batch_id = o.batch_id))
+       select (select count(*) from found) as passages,
+              array(select t.tag
+                      from (select tag from found cross join unnest(tags) as tag
+                             group by tag order by count(*) desc, tag limit ${SHOWN_TAGS_MAX}) t
+                     order by t.tag) as tags) c
+     cross join lateral unnest(o.run_ids, o.numbers, o.attempts) as t(run_id, number, attempt)
      where s.run_id = t.run_id and s.number = t.number and s.attempt = t.attempt
   `.execute(trx);
 }

@@ -12,6 +12,7 @@ import {
   commitRunsCancelled,
   commitUnsealed,
   commitWaitingRunsStarted,
+  createAgents,
   DEFAULT_PROJECT_ID,
   holdLease,
   inTransaction,
@@ -42,7 +43,7 @@ import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts'
 import { planUnseen } from '../../src/commits/plan-unseen.ts';
 import { queueReadyRuns } from '../../src/commits/queue-again.ts';
 import { takeOutSteps } from '../../src/commits/take-out-steps.ts';
-import { aBatch, aClientTool, aRun, createTestAgents } from '../factories.ts';
+import { aBatch, aClientTool, anAgent, aRun, createTestAgents } from '../factories.ts';
 import { countNearlyNone, explain, nodesOf, rowsReadOf, type PlanNode } from '../plans.ts';
 import {
   accept,
@@ -449,6 +450,47 @@ test('what caps turn away is told and taken out by hash, whatever was counted', 
     expect({ statement, faults }).toEqual({ statement, faults: [] });
   }
 });
+
+/** No run and no step is left on disk or in the statistics. */
+async function forgetRuns(): Promise<void> {
+  await clear(db);
+  await sql`vacuum full run`.execute(db);
+  await sql`vacuum full step`.execute(db);
+  await sql`delete from pg_statistic where starelid in ('run'::regclass, 'step'::regclass)`.execute(db);
+}
+
+test.each(['never counted', 'counted while nearly none could be seen'])(
+  'sealing runs whose requests say what archival memory holds compares none with every other, rows %s',
+  async (when) => {
+    await forgetRuns();
+    const [searcher] = await createTestAgents(db, 1, { tools: ['conversation_search'] });
+    const agents = Array.from({ length: 1_500 }, () => anAgent({ tool_ids: searcher!.tool_ids }));
+    await inTransaction(db, (trx) => createAgents(trx, DEFAULT_PROJECT_ID, agents));
+    await accept(
+      db,
+      agents.map(({ id }) => aRun(id)),
+    );
+    if (when !== 'never counted') {
+      await sql`analyze run`.execute(db);
+      await countNearlyNone(db);
+      // Before the transaction had more than a page of them.
+      await sql`update pg_class set relpages = 10, reltuples = 1 where relname = 'step'`.execute(db);
+    }
+    const batch = { id: newId(), project_id: DEFAULT_PROJECT_ID, credential: 'default', nonce: newNonce() };
+    const plans = await explain(database.url, async (trx) => {
+      await sealReadyRuns(trx, batch, 1_500);
+      const { rows } = await sql`
+        select count(*)::int as steps, count(passages)::int as told from step where provider_batch_id = ${batch.id}::uuid
+      `.execute(trx);
+      expect(rows).toEqual([{ steps: 1_500, told: 1_500 }]);
+    });
+    for (const { statement, plan } of plans) {
+      const faults = faultsOf(plan).filter((fault) => !fault.startsWith('Seq Scan'));
+      expect({ statement, faults }).toEqual({ statement, faults: [] });
+    }
+    await sql`analyze run, step, message, tool_call, conversation`.execute(db);
+  },
+);
 
 test('queueing the ready runs of a batch again compares them with the queued ones by hash, whatever was counted', async () => {
   await clear(db);
