@@ -41,16 +41,13 @@ export async function commitReservations(
 ): Promise<void> {
   const { reserved, turned_away, left, short_batch_ids, paused } = verdict;
   if (reserved.length > 0) {
-    const payload = reserved.map(({ run_id, amount }) => ({
-      r: run_id,
-      c: amount.cost_nanousd,
-      o: amount.output_tokens,
-    }));
+    const amounts = Object.fromEntries(reserved.map(({ run_id, amount }) => [run_id, amount]));
+    // Looked up by run, not joined: all of it is gone through for each step where steps were never counted.
     await sql`
-      with d as materialized (
-        select * from json_to_recordset(${JSON.stringify(payload)}::json) as d(r uuid, c bigint, o int))
-      update step s set reserved_nanousd = d.c, reserved_output_tokens = d.o
-        from d where s.provider_batch_id = ${providerBatchId}::uuid and s.run_id = d.r and s.state = 'sealed'
+      update step s set reserved_nanousd = (a.of -> s.run_id::text -> 'cost_nanousd')::bigint,
+                        reserved_output_tokens = (a.of -> s.run_id::text -> 'output_tokens')::int
+        from (select ${JSON.stringify(amounts)}::jsonb as of) a
+       where s.provider_batch_id = ${providerBatchId}::uuid and s.state = 'sealed' and a.of ? s.run_id::text
     `.execute(trx);
     const sums = sumByBatch(reserved);
     const { numAffectedRows } = await sql`

@@ -9,6 +9,7 @@ import {
   commitBlocksReleased,
   commitDecisions,
   commitOverdueRuns,
+  commitReservations,
   commitRunsCancelled,
   commitUnsealed,
   commitWaitingRunsStarted,
@@ -37,6 +38,8 @@ import {
   type Database,
   type DB,
   type Lease,
+  type NewAgent,
+  type NewBatch,
   type Tx,
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
@@ -459,17 +462,70 @@ async function forgetRuns(): Promise<void> {
   await sql`delete from pg_statistic where starelid in ('run'::regclass, 'step'::regclass)`.execute(db);
 }
 
+/** A batch of runs of as many agents, which hold no block. */
+async function acceptBareRuns(
+  count: number,
+  agent: Partial<NewAgent>,
+  rest: Partial<NewBatch> = {},
+): Promise<{ readonly batch_id: string; readonly run_ids: readonly string[] }> {
+  const agents = Array.from({ length: count }, () => anAgent(agent));
+  const batch = aBatch(
+    agents.map(({ id }) => aRun(id)),
+    rest,
+  );
+  return inTransaction(db, async (trx) => {
+    await createAgents(trx, DEFAULT_PROJECT_ID, agents);
+    const { run_ids } = await acceptBatch(trx, DEFAULT_PROJECT_ID, batch);
+    return { batch_id: batch.id, run_ids };
+  });
+}
+
+test.each(['never counted', 'counted while nearly none could be seen'])(
+  'reserving for steps compares none with every other, rows %s',
+  async (when) => {
+    await forgetRuns();
+    const cap = { cost_nanousd: 1_000_000, output_tokens: null };
+    const { batch_id, run_ids } = await acceptBareRuns(1_500, {}, { cap });
+    const { id, count } = await seal(db);
+    expect(count).toBe(1_500);
+    // Other provider batches of the same night.
+    await sql`
+      insert into step select o.*
+        from step s cross join generate_series(1, 20) n
+       cross join lateral json_populate_record(
+         s, json_build_object('run_id', gen_random_uuid(), 'provider_batch_id', md5(n::text))) o`.execute(db);
+    if (when !== 'never counted') {
+      await sql`analyze run`.execute(db);
+      await countNearlyNone(db);
+      // Before the transaction had more than a page of them.
+      await sql`update pg_class set relpages = 10, reltuples = 1 where relname = 'step'`.execute(db);
+    }
+    const amount = { cost_nanousd: 1, output_tokens: 2 };
+    const reserved = run_ids.map((run_id) => ({ run_id, batch_id, amount }));
+    const verdict = { reserved, turned_away: [], left: null, short_batch_ids: [], paused: [] };
+    const plans = await explain(database.url, async (trx) => {
+      await planUnseen(trx);
+      await commitReservations(trx, id, verdict);
+      const { rows } = await sql`
+        select count(*)::int as steps, sum(reserved_nanousd)::int as held, sum(reserved_output_tokens)::int as tokens
+          from step where provider_batch_id = ${id}::uuid and reserved_nanousd is not null`.execute(trx);
+      expect(rows).toEqual([{ steps: 1_500, held: 1_500, tokens: 3_000 }]);
+    });
+    expect(plans.length).toBeGreaterThanOrEqual(2);
+    for (const { statement, plan } of plans) {
+      const faults = faultsOf(plan).filter((fault) => !fault.startsWith('Seq Scan'));
+      expect({ statement, faults }).toEqual({ statement, faults: [] });
+    }
+    await sql`analyze run, step, message, tool_call, conversation`.execute(db);
+  },
+);
+
 test.each(['never counted', 'counted while nearly none could be seen'])(
   'sealing runs whose requests say what archival memory holds compares none with every other, rows %s',
   async (when) => {
     await forgetRuns();
     const [searcher] = await createTestAgents(db, 1, { tools: ['conversation_search'] });
-    const agents = Array.from({ length: 1_500 }, () => anAgent({ tool_ids: searcher!.tool_ids }));
-    await inTransaction(db, (trx) => createAgents(trx, DEFAULT_PROJECT_ID, agents));
-    await accept(
-      db,
-      agents.map(({ id }) => aRun(id)),
-    );
+    await acceptBareRuns(1_500, { tool_ids: searcher!.tool_ids });
     if (when !== 'never counted') {
       await sql`analyze run`.execute(db);
       await countNearlyNone(db);
