@@ -1,6 +1,6 @@
 import { toWireId, type WirePrefix } from '@nightshift/agent-core';
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { fc } from '../../../test/fast-check.ts';
 import { wireId } from '../src/schemas/ids.ts';
 
 const uuid = fc.uuid({ version: [4, 7] });

@@ -1,5 +1,5 @@
+import { fc } from '../../../../test/fast-check.ts';
 import { NO_TRAIL } from '../../src/decide/trail.ts';
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ATTEMPT_MAX } from '../../src/base/ids.ts';
 import { decideAfterAnswer, PAUSES_MAX } from '../../src/decide/after-answer.ts';

@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import { fc } from '../../../../test/fast-check.ts';
 import type { StepOutcome } from '../../src/decide/step-outcome.ts';
 import type { ContentBlock } from '../../src/model/content.ts';
 import { makeAnswer } from './facts.ts';

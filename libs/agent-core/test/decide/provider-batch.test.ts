@@ -1,5 +1,5 @@
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { fc } from '../../../../test/fast-check.ts';
 import { decideAfterPoll, POLL_POLICY_DEFAULT, type RemoteFacts } from '../../src/decide/after-poll.ts';
 import { decideAfterRefusal, REFUSAL_POLICY_DEFAULT } from '../../src/decide/after-refusal.ts';
 import { BREAKER_POLICY_DEFAULT, breakerRestMs } from '../../src/decide/breaker.ts';

@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import { fc } from '../../../../test/fast-check.ts';
 import type { RetryPolicy } from '../../src/decide/decision.ts';
 import type { StepOutcome } from '../../src/decide/step-outcome.ts';
 import { isRunEnded } from '../../src/machine/run.ts';

@@ -1,5 +1,5 @@
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { fc } from '../../../../test/fast-check.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import { applyMemoryTool } from '../../src/memory/apply.ts';
 import { isMemoryTool, MEMORY_TOOLS } from '../../src/memory/definitions.ts';

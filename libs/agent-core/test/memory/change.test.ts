@@ -1,6 +1,6 @@
 import { applyPatch, createTwoFilesPatch } from 'diff';
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { fc } from '../../../../test/fast-check.ts';
 import {
   describeChange,
   isShrinkAlarm,

@@ -1,5 +1,5 @@
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { fc } from '../../../../test/fast-check.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import { carryOutMemoryCall, type HeldBlock } from '../../src/memory/carry-out.ts';
 import { neutraliseClosingTags, restoreClosingTags, tagNames } from '../../src/memory/closing-tags.ts';

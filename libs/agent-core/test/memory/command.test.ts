@@ -1,5 +1,5 @@
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { fc } from '../../../../test/fast-check.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import type { BlockView } from '../../src/model/block.ts';
 import { applyCommand } from '../../src/memory/command.ts';

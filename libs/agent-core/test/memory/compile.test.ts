@@ -1,5 +1,5 @@
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { fc } from '../../../../test/fast-check.ts';
 import { compileMemory } from '../../src/memory/compile.ts';
 import { cpuMsOf } from '../../../../test/cpu-time.ts';
 import { makeBlock } from './blocks.ts';

@@ -1,5 +1,5 @@
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { fc } from '../../../../test/fast-check.ts';
 import { mergeThreeWay } from '../../src/memory/merge.ts';
 import { cpuMsOf } from '../../../../test/cpu-time.ts';
 import { diff3 } from './diff3.ts';

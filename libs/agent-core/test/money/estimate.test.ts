@@ -1,5 +1,5 @@
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { fc } from '../../../../test/fast-check.ts';
 import { SHIPPED_PRICES } from '../../src/model/prices.ts';
 import { estimateBatch as estimateWith, type RunGroup } from '../../src/money/estimate.ts';
 import { NO_MEDIA, reserveNanoUsd, worstInputTokens } from '../../src/money/reserve.ts';

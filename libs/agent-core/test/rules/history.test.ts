@@ -1,5 +1,5 @@
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { fc } from '../../../../test/fast-check.ts';
 import { checkCalls } from '../../src/rules/check.ts';
 import { keptHistory, NO_HISTORY, withCalls } from '../../src/rules/history.ts';
 import { allowedTools, mustForce, uncalledRequired } from '../../src/rules/solver.ts';

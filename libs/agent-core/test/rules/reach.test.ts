@@ -1,6 +1,6 @@
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { cpuMsOf } from '../../../../test/cpu-time.ts';
+import { fc } from '../../../../test/fast-check.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import { NO_HISTORY } from '../../src/rules/history.ts';
 import { checkRequiredTools } from '../../src/rules/reach.ts';

@@ -1,5 +1,5 @@
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { fc } from '../../../../test/fast-check.ts';
 import type { Json, JsonObject } from '../../src/base/json.ts';
 import { checkInputSchema, createArgumentValidator } from '../../src/tools/validate.ts';
 import { cpuMsOf } from '../../../../test/cpu-time.ts';

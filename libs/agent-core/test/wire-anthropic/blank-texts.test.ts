@@ -1,5 +1,5 @@
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { fc } from '../../../../test/fast-check.ts';
 import { mayHoldBlankText, withoutBlankTexts } from '../../src/wire/anthropic/blank-texts.ts';
 
 const message = (content: string, role = 'assistant'): string => `{"role":"${role}","content":${content}}`;

@@ -1,5 +1,5 @@
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { fc } from '../../../../test/fast-check.ts';
 import { JSON_DEPTH_MAX } from '../../src/base/json.ts';
 import { NO_USAGE } from '../../src/model/usage.ts';
 import {

@@ -1,5 +1,5 @@
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { fc } from '../../../../test/fast-check.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import type { Definition } from '../../src/model/definition.ts';
 import type { ToolDefinition } from '../../src/model/tool.ts';

@@ -1,5 +1,5 @@
-import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { fc } from '../../../../test/fast-check.ts';
 import { withoutLoneSurrogates } from '../../src/wire/anthropic/lone-surrogates.ts';
 
 test.each([

@@ -1,5 +1,5 @@
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { fc } from '../../../../test/fast-check.ts';
 import { elementsOf } from '../../src/wire/anthropic/scan.ts';
 import { mayHoldThoughts, withoutThoughts } from '../../src/wire/anthropic/thoughts.ts';
 

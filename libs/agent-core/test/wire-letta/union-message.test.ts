@@ -1,5 +1,5 @@
-import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { fc } from '../../../../test/fast-check.ts';
 import { messageKeyOf } from '../../src/base/ids.ts';
 import type { StoredMessage } from '../../src/wire/letta/stored-message.ts';
 import { toInternalMessage } from '../../src/wire/letta/internal-message.ts';

@@ -1,5 +1,5 @@
-import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { fc } from '../../../../test/fast-check.ts';
 import {
   createBlocks,
   DEFAULT_PROJECT_ID,

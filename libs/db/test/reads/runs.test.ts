@@ -5,9 +5,9 @@ import {
   type RunState,
   type StopReason,
 } from '@nightshift/agent-core';
-import * as fc from 'fast-check';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { fc } from '../../../../test/fast-check.ts';
 import {
   acceptBatch,
   DEFAULT_PROJECT_ID,
