@@ -145,7 +145,7 @@ test(`${COUNT} requests are accepted, answered and sent with ${MAX_GROWTH_MB} MB
   const batchUrl = `${apiUrl}/v1/messages/batches/${id}`;
   const cpuBefore = await cpuSecondsOf(child);
   const status = async (): Promise<unknown> => (await fetch(batchUrl, { headers: plainHeaders })).json();
-  await expect.poll(status, { timeout: 60_000, interval: 100 }).toMatchObject({
+  await expect.poll(status, { timeout: 100_000, interval: 100 }).toMatchObject({
     processing_status: 'ended',
     request_counts: { processing: 0, succeeded: COUNT },
   });
