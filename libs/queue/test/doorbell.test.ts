@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
+import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { listen, openBell, type Bell, type Listener, type ListenOptions, type Signal } from '../src/index.ts';
 import { backendStarters, type TestBackend } from './backends.ts';
@@ -10,7 +11,11 @@ import { openTcpGate, refusedPort, type TcpGate } from './tcp-gate.ts';
 
 /** As long as a ring may take by default: for tests of what happens when the backend is away. */
 const RING_TIMEOUT_MS = 1_000;
-const quick = { idlePollMs: 500, silentAfterMs: 2_000 };
+const quick = { idlePollMs: 500, silentAfterMs: 10_000 };
+/** Where silence is what the test is about: elsewhere a busy machine may take longer. */
+const SOON_SILENT = { silentAfterMs: 2_000 };
+/** Longer than what is bounded by a few seconds takes on a busy machine. */
+const NO_HANG_MS = 30_000;
 
 for (const { name, missing } of backendStarters) {
   if (missing === undefined) continue;
@@ -97,11 +102,9 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       const bell = await bellOn(backend.url());
       const short = Array.from({ length: 60 }, (): Signal => ({ kind: 'submit', id: randomUUID() }));
       const long = Array.from({ length: 20 }, (): Signal => ({ kind: 'ingest', id: randomUUID() }));
-      await Promise.all([
-        bell.ring(short.slice(0, 30)),
-        bell.ring(long),
-        ...short.slice(30).map((one) => bell.ring([one])),
-      ]);
+      const rings = [short.slice(0, 30), long, ...short.slice(30).map((one) => [one])];
+      // More at a time than a bell has connections, and few enough that none waits for one too long.
+      while (rings.length > 0) await Promise.all(rings.splice(0, 8).map((signals) => bell.ring(signals)));
       await eventually(() => new Set(control.map(({ id }) => id))).toEqual(
         new Set(short.map(({ id }) => id)),
       );
@@ -231,17 +234,16 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       prefix = 'roomy';
       const done: (() => void)[] = [];
       const { listener, errors } = await listenOn(backend.url(), {
+        ...SOON_SILENT,
         workConcurrency: 2,
         onWork: () => new Promise<void>((resolve) => void done.push(resolve)),
       });
       const bell = await bellOn(backend.url());
       await bell.ring([{ kind: 'tools', id: randomUUID() }]);
       await eventually(() => done.length).toBe(1);
-      const until = performance.now() + quick.silentAfterMs + 1_500;
-      await eventually(() => performance.now() > until || !listener.isAlive(), { timeout: 10_000 }).toBe(
-        true,
-      );
-      expect(listener.isAlive()).toBe(true);
+      // If it fell silent it would be replaced by then, which is an error.
+      await setTimeout(SOON_SILENT.silentAfterMs + 1_500);
+      await eventually(() => listener.isAlive()).toBe(true);
       await bell.ring([{ kind: 'tools', id: randomUUID() }]);
       await eventually(() => done.length).toBe(2);
       expect(errors).toEqual([]);
@@ -253,7 +255,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       const bell = await bellOn(backend.url(await refusedPort()), RING_TIMEOUT_MS);
       const startedAt = performance.now();
       for (let n = 0; n < 20; n += 1) await bell.ring([{ kind: 'compose', id: randomUUID() }]);
-      expect(performance.now() - startedAt).toBeLessThan(4_000);
+      expect(performance.now() - startedAt).toBeLessThan(15 * RING_TIMEOUT_MS);
       expect(bell.errors.length).toBeGreaterThan(0);
       expect(bell.errors.length).toBeLessThan(8);
       expect(bell.errors.map(({ message }) => message).join()).toMatch(/ECONNREFUSED/);
@@ -271,23 +273,23 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       const url = backend.url((mute.address() as AddressInfo).port);
       const startedAt = performance.now();
       const bell = await bellOn(url, RING_TIMEOUT_MS);
-      expect(performance.now() - startedAt).toBeLessThan(3_000);
+      expect(performance.now() - startedAt).toBeLessThan(NO_HANG_MS);
       const rungAt = performance.now();
       await bell.ring([{ kind: 'compose', id: randomUUID() }]);
-      expect(performance.now() - rungAt).toBeLessThan(2_000);
+      expect(performance.now() - rungAt).toBeLessThan(NO_HANG_MS);
       const listenAt = performance.now();
       const { listener } = await listenOn(url);
-      expect(performance.now() - listenAt).toBeLessThan(8_000);
+      expect(performance.now() - listenAt).toBeLessThan(NO_HANG_MS);
       expect(listener.isAlive()).toBe(false);
       const closeAt = performance.now();
       await Promise.all([bell.close(), listener.close()]);
-      expect(performance.now() - closeAt).toBeLessThan(6_000);
+      expect(performance.now() - closeAt).toBeLessThan(NO_HANG_MS);
     });
 
     test('after an outage signals arrive again, to a listener and from a bell that lived through it', async () => {
       prefix = 'outage';
       const { gate, url } = await gated();
-      const { listener, heard } = await listenOn(url);
+      const { listener, heard } = await listenOn(url, SOON_SILENT);
       const bell = await bellOn(url, RING_TIMEOUT_MS);
       await expectHeard(bell, heard);
       await gate.cut();
@@ -316,13 +318,13 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
     test('connections that died without a word are noticed and replaced', async () => {
       prefix = 'silence';
       const { gate, url } = await gated();
-      const { heard, errors } = await listenOn(url);
+      const { heard, errors } = await listenOn(url, SOON_SILENT);
       const bell = await bellOn(url, RING_TIMEOUT_MS);
       await expectHeard(bell, heard);
       gate.muteExisting();
       const rungAt = performance.now();
       await bell.ring([{ kind: 'poll', id: randomUUID() }]);
-      expect(performance.now() - rungAt).toBeLessThan(2_000);
+      expect(performance.now() - rungAt).toBeLessThan(NO_HANG_MS);
       heard.length = 0;
       await expectHeard(bell, heard, 'poll');
       await expectHeard(bell, heard, 'tools');
@@ -346,7 +348,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       await gate.cut();
       const startedAt = performance.now();
       await Promise.all([bell.close(), listener.close()]);
-      expect(performance.now() - startedAt).toBeLessThan(6_000);
+      expect(performance.now() - startedAt).toBeLessThan(NO_HANG_MS);
       expect(listener.isAlive()).toBe(false);
       await bell.ring([{ kind: 'poll', id: randomUUID() }]);
     });
@@ -379,7 +381,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       const bell = await bellOn(backend.url());
       const some = () => Array.from({ length: 250 }, (): Signal => ({ kind: 'poll', id: randomUUID() }));
       // The size of the pile is looked at once a second, so it may exceed its bound by what a second brings.
-      const until = performance.now() + 15_000;
+      const until = performance.now() + 60_000;
       while (bell.errors.length === 0 && performance.now() < until) await bell.ring(some());
       expect(bell.errors.map(({ message }) => message)).toEqual([
         'queue: control holds 10000 signals or more, new ones are not added: is a worker running?',
@@ -416,13 +418,10 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
         const exited = once(child, 'exit');
         let output = '';
         child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
-        await eventually(() => output, { timeout: 25_000 }).toBe('heard');
+        await eventually(() => output, { timeout: 60_000 }).toBe('heard');
         if (when !== 'after use') await gate.cut();
         child.stdin.end();
-        const outcome = await Promise.race([
-          exited,
-          new Promise((resolve) => setTimeout(resolve, 15_000, 'still running')),
-        ]);
+        const outcome = await Promise.race([exited, setTimeout(NO_HANG_MS, 'still running', { ref: false })]);
         expect(outcome).toEqual([0, null]);
         expect(output).toBe('heard closed');
       },

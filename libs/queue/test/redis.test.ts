@@ -65,8 +65,8 @@ describe.runIf(hasRedis)('Redis', () => {
     await ringUntilHeard(bell, heard, 'poll');
     await redis.kill();
     const startedAt = performance.now();
-    for (let n = 0; n < 5; n += 1) await bell.ring([{ kind: 'poll', id: randomUUID() }]);
-    expect(performance.now() - startedAt).toBeLessThan(2_500);
+    for (let n = 0; n < 20; n += 1) await bell.ring([{ kind: 'poll', id: randomUUID() }]);
+    expect(performance.now() - startedAt, 'not a second for each').toBeLessThan(15_000);
     await redis.start();
     await ringUntilHeard(bell, heard, 'poll');
     await ringUntilHeard(bell, heard, 'tools');
