@@ -41,7 +41,7 @@ describe('a call that hangs', () => {
     expect(outcomes[20]?.error).toBe(
       'TimeoutError: burns ran longer than 300 ms and was stopped with its thread',
     );
-    expect(performance.now() - startedMs).toBeLessThan(5_000);
+    expect(performance.now() - startedMs, 'not for the minute that it would burn').toBeLessThan(30_000);
     expect(await linesOf(ledger)).toHaveLength(1);
   });
 
@@ -72,7 +72,7 @@ describe('a call that hangs', () => {
       status: 'timed_out',
       error: 'TimeoutError: slow ran longer than 100 ms',
     });
-    expect(outcome?.duration_ms).toBeLessThan(1_000);
+    expect(outcome?.duration_ms, 'not the minute that it would wait').toBeLessThan(30_000);
   });
 
   test('is stopped with its thread when it ignores its signal', async () => {
@@ -132,7 +132,7 @@ describe('a call that ends its thread', () => {
     ['throws_null', 'throws_null ended its thread: uncaught Error: null'],
     ['memory_bomb', 'memory_bomb ended its thread: out of memory (a thread has 64 MB)'],
     ['buffer_bomb', 'buffer_bomb ended its thread: out of memory (a thread has 64 MB)'],
-  ] as const)('%s is the only one that crashes', { timeout: 30_000 }, async ([tool, error]) => {
+  ] as const)('%s is the only one that crashes', async ([tool, error]) => {
     const host = await startTestHost({ threadMemoryMb: 64 });
     const ledger = `${await testDirectory()}/ledger`;
     const outcomes = await host.runCalls([
@@ -170,7 +170,7 @@ describe('a call that ends its thread', () => {
     ]);
   });
 
-  test('several that end their thread side by side are each found out', { timeout: 30_000 }, async () => {
+  test('several that end their thread side by side are each found out', async () => {
     const host = await startTestHost();
     const outcomes = await host.runCalls(
       Array.from({ length: 12 }, (_, index) => callOf(index % 3 === 0 ? 'exits_later' : 'slow', { ms: 60 })),
@@ -258,7 +258,7 @@ describe('a module that a thread cannot import', () => {
   const line =
     '[tool-host] a thread could not import the module of fragile and is ended: Error: too many open files';
 
-  test('is imported by another, and its calls only wait', { timeout: 30_000 }, async () => {
+  test('is imported by another, and its calls only wait', async () => {
     const { host, broken } = await startWithFragile();
     const running = host.runCalls(Array.from({ length: 40 }, () => callOf('fragile')));
     await until(() => host.ownLog.includes(line));
@@ -267,91 +267,76 @@ describe('a module that a thread cannot import', () => {
   });
 
   test.for([
-    ['because it takes too long', 1_500, []],
+    ['because it takes too long', 3_000, []],
     ['because of what an ended call has left behind', 10_000, ['leaves_timer']],
-  ] as const)(
-    'in one thread, %s, is imported by another',
-    { timeout: 30_000 },
-    async ([, loadTimeoutMs, before]) => {
-      const directory = await testDirectory();
-      const hangs = `${directory}/hangs`;
-      await writeFile(
-        `${directory}/hesitant.ts`,
-        `import { existsSync, rmSync } from 'node:fs';\n` +
-          `if (existsSync('${hangs}')) { rmSync('${hangs}'); await new Promise(() => {}); }\n` +
-          `export const description = 'Mine.'; export const parameters = { type: 'object' };\n` +
-          `export const run = () => 'ran';\n`,
-      );
-      const host = await startTestHost({ threads: 1, toolsDirs: [directory, TOOLS_DIR], loadTimeoutMs });
-      await host.runCalls([callOf('exits')]);
-      await host.runCalls(before.map((tool) => callOf(tool, { ms: 500 })));
-      await writeFile(hangs, '');
-      const outcomes = await host.runCalls(Array.from({ length: 4 }, () => callOf('hesitant')));
-      expect(outcomes.map(({ result }) => result)).toEqual(Array<string>(4).fill('ran'));
-    },
-  );
+  ] as const)('in one thread, %s, is imported by another', async ([, loadTimeoutMs, before]) => {
+    const directory = await testDirectory();
+    const hangs = `${directory}/hangs`;
+    await writeFile(
+      `${directory}/hesitant.ts`,
+      `import { existsSync, rmSync } from 'node:fs';\n` +
+        `if (existsSync('${hangs}')) { rmSync('${hangs}'); await new Promise(() => {}); }\n` +
+        `export const description = 'Mine.'; export const parameters = { type: 'object' };\n` +
+        `export const run = () => 'ran';\n`,
+    );
+    const host = await startTestHost({ threads: 1, toolsDirs: [directory, TOOLS_DIR], loadTimeoutMs });
+    await host.runCalls([callOf('exits')]);
+    await host.runCalls(before.map((tool) => callOf(tool, { ms: 500 })));
+    await writeFile(hangs, '');
+    const outcomes = await host.runCalls(Array.from({ length: 4 }, () => callOf('hesitant')));
+    expect(outcomes.map(({ result }) => result)).toEqual(Array<string>(4).fill('ran'));
+  });
 
-  test(
-    'fails its calls when ten in a row could not, and costs others time alone',
-    { timeout: 30_000 },
-    async () => {
-      const { host, imports, broken } = await startWithFragile();
-      const before = (await linesOf(imports)).length;
-      const outcomes = await host.runCalls(
-        Array.from({ length: 800 }, (_, index) =>
-          callOf(index % 2 === 0 ? 'fragile' : 'echo', { text: 'well' }),
-        ),
-      );
-      expect(new Set(outcomes.filter((_, index) => index % 2 === 1).map(({ result }) => result))).toEqual(
-        new Set(['well']),
-      );
-      const error =
-        'the module of fragile could not be imported by a new thread (Error: too many\nopen files)';
-      for (const outcome of outcomes.filter((_, index) => index % 2 === 0))
-        expect(outcome).toMatchObject({ status: 'failed', started: false, result: error, error });
-      const tries = (await linesOf(imports)).length - before;
-      expect(tries).toBeGreaterThanOrEqual(10);
-      expect(tries, 'of those begun before the first had failed each thread may have one').toBeLessThan(13);
-      await rm(broken);
-      expect(statuses(await host.runCalls([callOf('fragile')])), 'mended').toEqual(['succeeded']);
-    },
-  );
+  test('fails its calls when ten in a row could not, and costs others time alone', async () => {
+    const { host, imports, broken } = await startWithFragile();
+    const before = (await linesOf(imports)).length;
+    const outcomes = await host.runCalls(
+      Array.from({ length: 800 }, (_, index) =>
+        callOf(index % 2 === 0 ? 'fragile' : 'echo', { text: 'well' }),
+      ),
+    );
+    expect(new Set(outcomes.filter((_, index) => index % 2 === 1).map(({ result }) => result))).toEqual(
+      new Set(['well']),
+    );
+    const error = 'the module of fragile could not be imported by a new thread (Error: too many\nopen files)';
+    for (const outcome of outcomes.filter((_, index) => index % 2 === 0))
+      expect(outcome).toMatchObject({ status: 'failed', started: false, result: error, error });
+    const tries = (await linesOf(imports)).length - before;
+    expect(tries).toBeGreaterThanOrEqual(10);
+    expect(tries, 'of those begun before the first had failed each thread may have one').toBeLessThan(13);
+    await rm(broken);
+    expect(statuses(await host.runCalls([callOf('fragile')])), 'mended').toEqual(['succeeded']);
+  });
 });
 
 describe('the process of the host', () => {
-  test(
-    'when it is killed, calls under way run once more, unless they may run only once, and so do the next',
-    { timeout: 30_000 },
-    async () => {
-      const host = await startTestHost({ threads: 1 });
-      const directory = await testDirectory();
-      const [ledger, notes] = [`${directory}/ledger`, `${directory}/notes`];
-      const paying = host.runCalls(
-        Array.from({ length: 3 }, () => callOf('pay_once', { ledger, ms: 30_000 })),
-      );
-      const noting = host.runCalls(
-        Array.from({ length: 2 }, () => callOf('note_idempotent', { ledger: notes, ms: 30_000 })),
-      );
-      await until(async () => (await linesOf(ledger)).length === 3 && (await linesOf(notes)).length === 2);
-      const before = host.pid();
-      process.kill(before as number, 'SIGKILL');
-      const paid = await paying;
-      await until(async () => (await linesOf(notes)).length === 4);
-      process.kill(host.pid() as number, 'SIGKILL');
-      const outcomes = [...paid, ...(await noting)];
-      expect(statuses(outcomes)).toEqual(Array.from({ length: 5 }, () => 'crashed'));
-      expect(outcomes.every((outcome) => outcome.started)).toBe(true);
-      expect(outcomes[0]?.error).toMatch(
-        /^the tool host ended while the call was under way: it was ended by SIGKILL/,
-      );
+  test('when it is killed, calls under way run once more, unless they may run only once, and so do the next', async () => {
+    const host = await startTestHost({ threads: 1 });
+    const directory = await testDirectory();
+    const [ledger, notes] = [`${directory}/ledger`, `${directory}/notes`];
+    const paying = host.runCalls(Array.from({ length: 3 }, () => callOf('pay_once', { ledger, ms: 30_000 })));
+    const noting = host.runCalls(
+      Array.from({ length: 2 }, () => callOf('note_idempotent', { ledger: notes, ms: 30_000 })),
+    );
+    await until(async () => (await linesOf(ledger)).length === 3 && (await linesOf(notes)).length === 2);
+    const before = host.pid();
+    process.kill(before as number, 'SIGKILL');
+    const paid = await paying;
+    await until(async () => (await linesOf(notes)).length === 4);
+    process.kill(host.pid() as number, 'SIGKILL');
+    const outcomes = [...paid, ...(await noting)];
+    expect(statuses(outcomes)).toEqual(Array.from({ length: 5 }, () => 'crashed'));
+    expect(outcomes.every((outcome) => outcome.started)).toBe(true);
+    expect(outcomes[0]?.error).toMatch(
+      /^the tool host ended while the call was under way: it was ended by SIGKILL/,
+    );
 
-      expect((await host.runCalls([callOf('echo', { text: 'again' })]))[0]?.result).toBe('again');
-      expect(host.pid()).not.toBe(before);
-      expect(await linesOf(ledger), 'nothing that may run only once was run again').toHaveLength(3);
-      expect(new Set(await linesOf(notes)).size).toBe(2);
-      expect(await linesOf(notes), 'nothing was run a third time').toHaveLength(4);
-    },
-  );
+    expect((await host.runCalls([callOf('echo', { text: 'again' })]))[0]?.result).toBe('again');
+    expect(host.pid()).not.toBe(before);
+    expect(await linesOf(ledger), 'nothing that may run only once was run again').toHaveLength(3);
+    expect(new Set(await linesOf(notes)).size).toBe(2);
+    expect(await linesOf(notes), 'nothing was run a third time').toHaveLength(4);
+  });
 
   test('when it is killed, what it said last is for the log and not for calls of other tools', async () => {
     const host = await startTestHost({ threads: 1 });
@@ -367,7 +352,7 @@ describe('the process of the host', () => {
     expect(host.ownLog.at(-1)).toBe(`[tool-host] process gone: it was ended by SIGKILL; it said: ${text}`);
   });
 
-  test('a tool that kills it costs only the calls that were running', { timeout: 30_000 }, async () => {
+  test('a tool that kills it costs only the calls that were running', async () => {
     const host = await startTestHost({ threads: 2 });
     const outcomes = await host.runCalls([
       callOf('kills_host'),
@@ -380,22 +365,18 @@ describe('the process of the host', () => {
     expect((await host.runCalls([callOf('echo', { text: 'again' })]))[0]?.status).toBe('succeeded');
   });
 
-  test(
-    'tools that kill it one after the other cost no call that had not started',
-    { timeout: 60_000 },
-    async () => {
-      const host = await startTestHost({ threads: 1 });
-      // All may go with the first process, and again alone no more than two with each that follows.
-      const killers = Array.from({ length: 5 }, () => callOf('kills_host'));
-      const outcomes = await host.runCalls([
-        ...killers,
-        ...Array.from({ length: 100 }, (_, index) => callOf('echo', { text: String(index) })),
-      ]);
-      expect(statuses(outcomes.slice(0, 5))).toEqual(killers.map(() => 'crashed'));
-      expect(host.ownLog.filter((line) => line.includes('process gone')).length).toBeGreaterThanOrEqual(4);
-      expect(outcomes.filter(({ status, started }) => status !== 'succeeded' && !started)).toEqual([]);
-    },
-  );
+  test('tools that kill it one after the other cost no call that had not started', async () => {
+    const host = await startTestHost({ threads: 1 });
+    // All may go with the first process, and again alone no more than two with each that follows.
+    const killers = Array.from({ length: 5 }, () => callOf('kills_host'));
+    const outcomes = await host.runCalls([
+      ...killers,
+      ...Array.from({ length: 100 }, (_, index) => callOf('echo', { text: String(index) })),
+    ]);
+    expect(statuses(outcomes.slice(0, 5))).toEqual(killers.map(() => 'crashed'));
+    expect(host.ownLog.filter((line) => line.includes('process gone')).length).toBeGreaterThanOrEqual(4);
+    expect(outcomes.filter(({ status, started }) => status !== 'succeeded' && !started)).toEqual([]);
+  });
 
   test.for(['SIGTERM', 'SIGINT'] as const)(
     'it is not ended by a %s, which its whole group or unit gets when the worker is asked to stop',
@@ -472,7 +453,7 @@ describe('the process of the host', () => {
     expect(outcomes[101]).toMatchObject({ status: 'crashed', started: false });
   });
 
-  test('it ends when the process that started it is killed', { timeout: 30_000 }, async () => {
+  test('it ends when the process that started it is killed', async () => {
     const owner = spawn(process.execPath, [fileURLToPath(new URL('./fixtures/owner.ts', import.meta.url))], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });

@@ -44,7 +44,7 @@ test.for([
       `let first = true; try { openSync('${dir}/taken', 'wx'); } catch { first = false; }\n` +
       `if (!first) { ${harm} }\nexport const run = () => 'ran';`,
   );
-  const host = await startTestHost({ toolsDirs: [dir], loadTimeoutMs: 1_500 });
+  const host = await startTestHost({ toolsDirs: [dir], loadTimeoutMs: 3_000 });
   expect(host.listTools().map(({ name }) => name)).toEqual(['fine', 'first_only']);
   const outcomes = await host.runCalls(Array.from({ length: 40 }, () => callOf('fine')));
   expect(new Set(outcomes.map(({ result }) => result))).toEqual(new Set(['unharmed']));

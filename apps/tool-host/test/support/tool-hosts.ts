@@ -67,12 +67,12 @@ export async function linesOf(file: string): Promise<string[]> {
   return text.split('\n').filter((line) => line !== '');
 }
 
-/** Polls until the condition holds; fails after half a minute. */
+/** Polls until the condition holds; fails before the test does, which would not say what has not come. */
 export async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  const deadlineMs = performance.now() + 30_000;
+  const deadlineMs = performance.now() + 90_000;
   while (!(await condition())) {
     if (performance.now() > deadlineMs)
-      throw new Error(`still false after half a minute: ${String(condition)}`);
+      throw new Error(`still false after a minute and a half: ${String(condition)}`);
     await wait(10);
   }
 }
