@@ -1,5 +1,5 @@
 import type {} from '../../../../test/global-setup.ts';
-import { afterEach, beforeEach, expect, inject, test } from 'vitest';
+import { afterEach, beforeEach, expect, inject, test, vi } from 'vitest';
 import { cancelBatch } from '../../src/flows/cancel-batch.ts';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
 import type { FlowDeps, FlowReport, ToolPort } from '../../src/flows/deps.ts';
@@ -27,7 +27,10 @@ beforeEach(async () => {
     ],
   });
 });
-afterEach(() => house.close());
+afterEach(() => {
+  vi.useRealTimers();
+  return house.close();
+});
 
 /** A batch of runs that end with their first answer. */
 function submitTexts(count: number, text: string): Promise<SubmittedBatch> {
@@ -177,6 +180,8 @@ const holdersOf = (table: string): Promise<unknown> =>
 test('what is being cancelled at the provider stays held for as long as that takes', async () => {
   await cancelledInTwo();
   const real = house.worker().provider;
+  const lease_duration_ms = 30_000;
+  vi.useFakeTimers({ toFake: ['Date', 'setInterval', 'clearInterval'] });
   const provider: ProviderPort = {
     ...real,
     async cancelBatch(id) {
@@ -187,11 +192,13 @@ test('what is being cancelled at the provider stays held for as long as that tak
           )
         )[0]!.until;
       const claimed = await until();
-      await expect.poll(until, { interval: 20 }).not.toEqual(claimed);
+      await vi.advanceTimersByTimeAsync(lease_duration_ms / 3);
+      // By as much as the interval the clock would go on whenever it asks again.
+      await expect.poll(until, { interval: 0 }).not.toEqual(claimed);
       return real.cancelBatch(id);
     },
   };
-  expect(await cancelBatch(house.worker({ provider, lease_duration_ms: 3_600 }))).toMatchObject({
+  expect(await cancelBatch(house.worker({ provider, lease_duration_ms }))).toMatchObject({
     upstream: 2,
   });
 });
