@@ -159,13 +159,17 @@ test('a step that waits to be sent again ends at its deadline, however long the 
     match: { times: 1 },
     action: { type: 'status', code: 429, headers: { 'retry-after': '3600' } },
   });
-  const deadline = new Date(Date.now() + 6_000).toISOString();
+  const deadline = new Date(Date.now() + 1_800_000).toISOString();
   const batch = await house.submit([{ input: 'too late', deadline }, { input: 'with time' }]);
   const worker = house.worker();
   await composeProviderBatch(worker);
   expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'refused' });
   const due = await house.rows<{ at: Date }>('select next_due_at as at from provider_batch');
   expect(due).toEqual([{ at: new Date(deadline) }]);
+  await house.rows(
+    `update run set deadline_at = '${PAST}', overdue_from = '${PAST}' where deadline_at is not null`,
+  );
+  await house.rows(`update provider_batch set next_due_at = '${PAST}'`);
   await expect
     .poll(async () => {
       await house.drive(worker, { rounds: 1 }).catch(() => undefined);

@@ -135,7 +135,7 @@ const FAST: Partial<FlowSettings> = {
   gather_window_ms: 0,
   requests_max: 1_000,
   body_bytes_max: 10_000_000,
-  create_timeout_ms: 5_000,
+  create_timeout_ms: 120_000,
   results_idle_timeout_ms: 5_000,
   chunk_lines: 50,
   chunks_in_flight: 2,

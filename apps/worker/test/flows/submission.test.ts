@@ -337,10 +337,7 @@ test('nobody else sends under a credential while a create is under way, however 
     expect(await submitProviderBatch(neighbour)).toMatchObject({ worked: false });
     expect(requestsTo('create')).toEqual([]);
   };
-  const worker = house.worker({
-    settings: { create_timeout_ms: 120_000 },
-    hooks: standStill,
-  });
+  const worker = house.worker({ hooks: standStill });
   await composeTexts(worker, 2);
   expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'submitted' });
   await house.hasten();
@@ -446,7 +443,7 @@ test.each([
       },
       transformResult: ({ result }) => Promise.resolve(result),
     });
-    const sender = house.worker({ settings: { create_timeout_ms: 120_000 } });
+    const sender = house.worker();
     const leases = createLeaseKeeper(db, { owner: 'sender', lease_duration_ms: 6_000 });
     try {
       const worker: FlowDeps = {
