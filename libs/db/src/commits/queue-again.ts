@@ -13,12 +13,15 @@ const BATCHES_PER_SWEEP = 20;
  */
 export async function queueReadyRuns(trx: Tx, batchId: string, limit: number | null): Promise<number> {
   const { rows } = await sql<{ runs: number }>`
-    with queued as materialized (select unnest(run_ids) as id from run_chunk where kind = 'ready'),
+    with queued as materialized (
+      -- Looked up by run, not joined: all of it is gone through for each run where runs were hardly counted.
+      select coalesce(jsonb_object_agg(id, true), '{}') as ids
+        from (select unnest(run_ids) as id from run_chunk where kind = 'ready') q),
     left_out as (
       select r.id, r.project_id, row_number() over (order by r.ordinal) - 1 as place
         from run r
        where r.batch_id = ${batchId}::uuid and r.ended_at is null and r.state = 'ready'
-         and not exists (select 1 from queued q where q.id = r.id)
+         and not (select ids from queued) ? r.id::text
        order by r.ordinal
        limit ${limit}),
     chunks as (
