@@ -88,9 +88,12 @@ test('an unusable environment is refused with the name of the variable', () => {
 });
 
 const COUNT = Number(process.env['SIMULATOR_LOAD_REQUESTS'] ?? 100_000);
-const PAD_BYTES = Number(process.env['SIMULATOR_LOAD_PAD_BYTES'] ?? 200);
-/** Above what the idle process takes, which depends on the runtime. */
-const MAX_GROWTH_MB = 110;
+const PAD_BYTES = Number(process.env['SIMULATOR_LOAD_PAD_BYTES'] ?? 1_200);
+/**
+ * Above what the idle process takes, which depends on the runtime. What is garbage is collected late on a busy machine, 136 MB
+ * were seen on one; the body alone, were it kept, would be 138 MB more.
+ */
+const MAX_GROWTH_MB = 180;
 /** Far below what it does in a second of its own CPU time, of which other processes take nothing. */
 const MIN_LINES_PER_CPU_SECOND = 5_000;
 
