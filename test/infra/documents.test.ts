@@ -21,9 +21,9 @@ const words = new Set(
   sources.flatMap((path) => readFileSync(join(root, path), 'utf8').match(/[\w$]+/g) ?? []),
 );
 const variables = new Set([
-  ...globSync(['apps/*/src/config.ts', 'scripts/*.ts', 'scripts/stack/*.ts'], { cwd: root }).flatMap(
-    (path) => [...variablesReadBy(path)],
-  ),
+  ...globSync(['apps/*/src/config.ts', 'scripts/*.ts', 'scripts/stack/*.ts', 'test/*.ts'], {
+    cwd: root,
+  }).flatMap((path) => [...variablesReadBy(path)]),
   // Of the file and not of a program: see docker-compose.yml.
   ...[...read('docker-compose.yml').matchAll(/\$\{?([A-Z][A-Z0-9_]+)/g)].map(([, name]) => name),
 ]);

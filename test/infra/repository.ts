@@ -49,6 +49,6 @@ export function readWorkspaces(): ReadonlyMap<string, Workspace> {
 export function variablesReadBy(path: string): ReadonlySet<string> {
   const text = read(path);
   const keys = [...text.matchAll(/^\s+([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*): /gm)];
-  const direct = [...text.matchAll(/(?:process\.env\.|\bgiven\(')([A-Z][A-Z0-9_]*)/g)];
+  const direct = [...text.matchAll(/(?:process\.env(?:\.|\[')|\bgiven\(')([A-Z][A-Z0-9_]*)/g)];
   return new Set([...keys, ...direct].flatMap(([, name]) => (name === undefined ? [] : [name])));
 }
