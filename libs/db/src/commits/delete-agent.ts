@@ -38,9 +38,11 @@ export async function commitBlocksReleased(trx: Tx, limit: number): Promise<void
  * agent by agent: joined, a table of runs that was never counted is scanned.
  */
 const HAS_NO_OPEN_RUN = sql`
-  not exists (select from run r
-               where r.agent_id = a.id and r.ended_at is null
-                 and r.created_at = any(array(select created_at from batch where completed_at is null)) offset 0)`;
+  not exists (
+    select from (select created_at from batch where completed_at is null offset 0) b
+     where exists (select from run r
+                    where r.agent_id = a.id and r.created_at between b.created_at and b.created_at
+                      and r.ended_at is null offset 0) offset 0)`;
 
 async function releaseBlocks(trx: Tx, leavers: RawBuilder<unknown>): Promise<void> {
   await sql`

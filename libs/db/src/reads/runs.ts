@@ -85,17 +85,15 @@ export async function listRuns(
   const runs = sql`select ${columns} from run r where ${toConditions(projectId, filter)} and ${keyset.where}`;
   const inPage = sql`order by ${keyset.orderBy} limit ${page.limit}`;
   const direction = readDirection(page) === 'asc' ? sql`asc` : sql`desc`;
-  let pageOfRuns = sql`${runs} ${inPage}`;
-  if (ages !== null && filter.agent_ids !== null) {
-    pageOfRuns = sql`${runs} and r.created_at = any(array(${ages})) ${inPage}`;
-  } else if (ages !== null) {
-    // Of a range, even of one moment, the planner expects so little that it does not scan the table for it, whatever was counted.
-    pageOfRuns = sql`
+  // Of a range, even of one moment, the planner expects so little that it does not scan the table for it, whatever was counted.
+  const pageOfRuns =
+    ages === null
+      ? sql`${runs} ${inPage}`
+      : sql`
     select r.* from (${ages} order by created_at ${direction} offset 0) age
      cross join lateral (${runs} and r.created_at between age.created_at and age.created_at ${inPage}) r
      order by age.created_at ${direction}, r.id ${direction} limit ${page.limit}
   `;
-  }
   const { rows, is_cut } = await readCutPage<RunRow>(
     db,
     // Outside of the limit, so that the look-ups have no say in how the page is found.
