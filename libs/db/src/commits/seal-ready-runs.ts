@@ -206,19 +206,22 @@ async function countPassages(trx: Tx, providerBatchId: string): Promise<void> {
         from step st join run r on r.id = st.run_id
         join definition d on d.id = r.definition_id and d.shows_counts
        where st.provider_batch_id = ${providerBatchId}::uuid
-       group by r.agent_id, r.batch_id)
+       group by r.agent_id, r.batch_id),
+    counted as materialized (
+      select o.*, c.passages, c.tags
+        from told o
+       cross join lateral (
+         with found as (
+           select p.tags from passage p
+            where p.agent_id = o.agent_id and (p.held_by_batch_id is null or p.held_by_batch_id = o.batch_id))
+         select (select count(*) from found) as passages,
+                array(select t.tag
+                        from (select tag from found cross join unnest(tags) as tag
+                               group by tag order by count(*) desc, tag limit ${SHOWN_TAGS_MAX}) t
+                       order by t.tag) as tags) c)
     update step s set passages = c.passages, passage_tags = c.tags
-      from told o
-     cross join lateral (
-       with found as (
-         select p.tags from passage p
-          where p.agent_id = o.agent_id and (p.held_by_batch_id is null or p.held_by_batch_id = o.batch_id))
-       select (select count(*) from found) as passages,
-              array(select t.tag
-                      from (select tag from found cross join unnest(tags) as tag
-                             group by tag order by count(*) desc, tag limit ${SHOWN_TAGS_MAX}) t
-                     order by t.tag) as tags) c
-     cross join lateral unnest(o.run_ids, o.numbers, o.attempts) as t(run_id, number, attempt)
+      from counted c
+     cross join lateral unnest(c.run_ids, c.numbers, c.attempts) as t(run_id, number, attempt)
      where s.run_id = t.run_id and s.number = t.number and s.attempt = t.attempt
   `.execute(trx);
 }

@@ -548,6 +548,28 @@ test.each(['never counted', 'counted while nearly none could be seen'])(
   },
 );
 
+test.each(['never counted', 'counted'])(
+  'sealing many runs of one agent counts its archival memory once, rows %s',
+  async (when) => {
+    await forgetRuns();
+    const [searcher] = await createTestAgents(db, 1, { tools: ['conversation_search'] });
+    const agentId = searcher!.id;
+    await sql`delete from passage`.execute(db);
+    await sql`
+      insert into passage (id, project_id, agent_id, content, words, tags, batch_id, run_id, step_number, tool_use_id)
+      select gen_random_uuid(), ${DEFAULT_PROJECT_ID}::uuid, ${agentId}::uuid, 'p', to_tsvector('simple', 'p'), array['t' || n],
+             gen_random_uuid(), gen_random_uuid(), 1, 'toolu_' || n
+        from generate_series(1, 20) n`.execute(db);
+    const runs = Array.from({ length: 1_500 }, () => ({ ...aRun(agentId), isolated: true }));
+    await inTransaction(db, (trx) => acceptBatch(trx, DEFAULT_PROJECT_ID, aBatch(runs)));
+    if (when === 'counted') await sql`analyze run, step, passage`.execute(db);
+    const batch = { id: newId(), project_id: DEFAULT_PROJECT_ID, credential: 'default', nonce: newNonce() };
+    const plans = await explain(database.url, (trx) => sealReadyRuns(trx, batch, 1_500));
+    expect(rowsReadOf(plans, 'passage')).toEqual([20]);
+    await sql`analyze run, step, message, tool_call, conversation`.execute(db);
+  },
+);
+
 test.each(['never counted', 'counted while nearly none could be seen'])(
   'queueing the ready runs of a batch again compares none with every queued one, rows %s',
   async (when) => {
