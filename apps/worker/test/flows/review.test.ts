@@ -270,6 +270,15 @@ describe('a batch under review', () => {
     },
   );
 
+  test('whose copy has the description of another time, as old ones do, is accepted without it', async () => {
+    const rename = memory({ command: 'rename', old_path: 'notes', new_path: 'plan' });
+    const batch = await run([{ input: rename, blocks: { notes: 'n' }, tools: ['memory'] }]);
+    await house.rows(`update block_revision set description = 'by a person, who took it back'
+                       where block_id in (select draft_id from held_change)`);
+    expect(await accept(batch)).toEqual({ accepted: 1, passages: 0, stale: [] });
+    expect(await memoryOf(batch)).toEqual([{ plan: 'n' }]);
+  });
+
   test('of agents that share a block: the first is accepted, the others are told apart', async () => {
     const batch = await house.submit(
       [

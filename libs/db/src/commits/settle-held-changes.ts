@@ -190,7 +190,8 @@ async function readHeld(trx: Tx, batchId: string, filter: HeldFilter): Promise<r
            h.base_revision is not null and head.read_only as is_read_only,
            h.base_revision is not null and now.value <> base.value and char_length(now.value) > head.char_limit
              as is_over_limit,
-           h.base_revision is not null
+           -- A copy that nobody has written to may differ all the same: old ones have the description of their own time.
+           h.base_revision is not null and now.run_id is not null
              and (now.value <> base.value or now.description is distinct from base.description) as is_written
       from held_change h
       join block d on d.id = h.draft_id
