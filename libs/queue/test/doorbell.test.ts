@@ -277,6 +277,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       const rungAt = performance.now();
       await bell.ring([{ kind: 'compose', id: randomUUID() }]);
       expect(performance.now() - rungAt).toBeLessThan(NO_HANG_MS);
+      expect(bell.errors.map(({ message }) => message).join()).toMatch(/took longer than \d+ ms/);
       const listenAt = performance.now();
       const { listener } = await listenOn(url);
       expect(performance.now() - listenAt).toBeLessThan(NO_HANG_MS);
@@ -325,6 +326,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       const rungAt = performance.now();
       await bell.ring([{ kind: 'poll', id: randomUUID() }]);
       expect(performance.now() - rungAt).toBeLessThan(NO_HANG_MS);
+      expect(bell.errors.at(-1)?.message).toContain(`took longer than ${RING_TIMEOUT_MS} ms`);
       heard.length = 0;
       await expectHeard(bell, heard, 'poll');
       await expectHeard(bell, heard, 'tools');
