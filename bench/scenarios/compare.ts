@@ -19,7 +19,7 @@ export interface Comparison {
 export async function compare(bench: Bench): Promise<Comparison> {
   const { options, dir } = bench;
   const redis = await startRedis(join(dir, 'redis'));
-  const notes: string[] = redis === null ? ['No redis-server here: BullMQ works on PostgreSQL.'] : [];
+  const notes = new Set(redis === null ? ['No redis-server here: BullMQ works on PostgreSQL.'] : []);
   const lines: LineFigures[] = [];
   let machine: Machine | undefined;
   try {
@@ -31,7 +31,7 @@ export async function compare(bench: Bench): Promise<Comparison> {
           const able = options.lines.filter((line) => runs <= line.runs_max);
           for (const line of options.lines) {
             if (!able.includes(line))
-              notes.push(
+              notes.add(
                 `${line.name} is measured with up to ${line.runs_max.toLocaleString('en-US')} runs: more take long and show nothing new.`,
               );
           }
@@ -45,7 +45,7 @@ export async function compare(bench: Bench): Promise<Comparison> {
     await redis?.stop();
   }
   if (machine === undefined) throw new Error('No server was measured.');
-  return { machine, lines, notes };
+  return { machine, lines, notes: [...notes] };
 }
 
 interface Size {
