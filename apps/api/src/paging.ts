@@ -83,7 +83,8 @@ export function linkNext(
 ): void {
   const url = new URL(request.url, 'http://localhost');
   url.searchParams.set(parameter, id);
-  void reply.header('link', `<${url.pathname}${url.search}>; rel="next"`);
+  const link = `<${url.pathname}${url.search}>; rel="next"`;
+  if (link.length <= LINK_CHARS_MAX) void reply.header('link', link);
 }
 
 function linkTo(

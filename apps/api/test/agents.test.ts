@@ -772,6 +772,14 @@ describe('changing an agent', () => {
     expect(await pathsAfter({ llm_config: { handle: model } })).toEqual(['/llm_config/handle']);
     expect(await pathsAfter({ model, max_tokens: 1_000 })).toEqual(['/max_tokens']);
     expect(await pathsAfter({ model, max_tokens: 1_025 })).toBeUndefined();
+    // One that was stored before it was looked at.
+    await api.database.pool.query(
+      `update agent set model_settings = jsonb_set(model_settings::jsonb, '{extra,thinking,budget_tokens}', '500') where id = $1`,
+      [body.id.slice(6)],
+    );
+    expect(await pathsAfter({ parallel_tool_calls: false })).toEqual([
+      '/model_settings/thinking/budget_tokens',
+    ]);
   });
 
   test('in two requests at once loses neither', async () => {

@@ -250,6 +250,18 @@ describe('a definition', () => {
     expect(sent({ format })).toEqual([{ format }, []]);
   });
 
+  test.each([['adaptive'], ['disabled'], ['enabled']])(
+    'gives a budget with no thinking but enabled: %s',
+    (type) => {
+      const given = { extra: { thinking: { type, budget_tokens: 1_024 } } };
+      const isEnabled = type === 'enabled';
+      expect(params(given)['thinking']).toEqual(isEnabled ? given.extra.thinking : { type });
+      expect(encodeDefinition(definition(given)).dropped).toEqual(
+        isEnabled ? [] : ['thinking.budget_tokens'],
+      );
+    },
+  );
+
   test.each<[string, boolean, JsonObject, unknown]>([
     ['no choice by default', true, {}, undefined],
     [

@@ -181,7 +181,8 @@ function placeOfBudget(input: SettingsInput, handle: string): string {
   if (model_settings?.thinking != null) return THINKING_BUDGET;
   if (model_settings?.max_output_tokens != null) return '/model_settings/max_output_tokens';
   if (max_tokens != null) return '/max_tokens';
-  return llm_config?.max_tokens == null ? placeOf(input, handle) : '/llm_config/max_tokens';
+  if (llm_config?.max_tokens != null) return '/llm_config/max_tokens';
+  return namesModel(input) ? placeOf(input, handle) : THINKING_BUDGET;
 }
 
 /** The provider refuses every request of an agent whose thinking may take all of its answer. */
@@ -195,6 +196,6 @@ function assertBudgetFits({ max_output_tokens, extra }: ModelSettings, path: str
   const message =
     path === THINKING_BUDGET
       ? `must be a whole number, ${bounds}`
-      : `leaves no room to answer: budget_tokens of the agent's thinking, ${JSON.stringify(budget)}, must be ${bounds}`;
+      : `does not go with the agent's thinking, whose budget_tokens, ${JSON.stringify(budget)}, must be ${bounds}`;
   throw new NightshiftError('validation_failed', `${path} ${message}.`, { fields: [{ path, message }] });
 }

@@ -91,8 +91,10 @@ export function encodeDefinition(
   const { extra, parallel_tool_calls } = definition.model_settings;
   const model = parseModelHandle(definition.model)?.name ?? definition.model;
   const dropped = Object.keys(extra).filter((name) => DROPPED_MEMBERS.has(name));
-  const settings = modelTraits(model).takes_effort ? extra : withoutEffort(extra);
-  if (settings !== extra) dropped.push('output_config.effort');
+  const thinking = withoutIdleBudget(extra);
+  const settings = modelTraits(model).takes_effort ? thinking : withoutEffort(thinking);
+  if (thinking !== extra) dropped.push('thinking.budget_tokens');
+  if (settings !== thinking) dropped.push('output_config.effort');
 
   let tail = '';
   const addMember = (name: string, value: Json): void => {
@@ -119,6 +121,15 @@ export function encodeDefinition(
     tail: withoutLoneSurrogates(tail),
     dropped,
   };
+}
+
+/** The settings themselves where no budget stands beside thinking that takes none, as agents of old releases have it. */
+function withoutIdleBudget(extra: JsonObject): JsonObject {
+  const { thinking } = extra;
+  if (!isJsonObject(thinking) || thinking['type'] === 'enabled' || !('budget_tokens' in thinking))
+    return extra;
+  const { budget_tokens: _budget, ...rest } = thinking;
+  return { ...extra, thinking: rest };
 }
 
 /** The settings themselves where they ask for no effort. */
