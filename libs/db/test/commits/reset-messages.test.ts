@@ -13,7 +13,7 @@ import {
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import { createTestAgents } from '../factories.ts';
-import { explain, rowsReadOf } from '../plans.ts';
+import { explain, leaveUncounted, rowsReadOf } from '../plans.ts';
 
 let database: TestDatabase;
 let db: Database;
@@ -21,10 +21,7 @@ let agents: readonly NewAgent[];
 beforeAll(async () => {
   database = await openTestDatabase(inject('postgresUrl'));
   db = database.db;
-  for (const table of ['conversation', 'message'] as const) {
-    // Nobody refreshes the statistics behind the test's back.
-    await sql`alter table ${sql.table(table)} set (autovacuum_enabled = false)`.execute(db);
-  }
+  await leaveUncounted(db, ['conversation', 'message']);
   agents = await createTestAgents(db, 1_000, { tools: [] });
 });
 afterAll(() => database.close());

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { DEFAULT_PROJECT_ID, revertBatch, type Database } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import { aRun } from '../factories.ts';
-import { explain, nodesOf } from '../plans.ts';
+import { explain, leaveUncounted, nodesOf } from '../plans.ts';
 import { accept, acceptBareFleet } from '../worker-commits/night-shift.ts';
 
 /** Of the batch, and as many that are held by another. */
@@ -14,10 +14,7 @@ let db: Database;
 beforeAll(async () => {
   database = await openTestDatabase(inject('postgresUrl'));
   db = database.db;
-  for (const table of ['block', 'block_revision'] as const) {
-    // Nobody refreshes the statistics behind the test's back.
-    await sql`alter table ${sql.table(table)} set (autovacuum_enabled = false)`.execute(db);
-  }
+  await leaveUncounted(db, ['block', 'block_revision']);
 });
 afterAll(() => database.close());
 

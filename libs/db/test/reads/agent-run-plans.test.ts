@@ -10,7 +10,7 @@ import {
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import { aRun } from '../factories.ts';
-import { countNearlyNone, explain, rowsReadOf } from '../plans.ts';
+import { countNearlyNone, explain, leaveUncounted, rowsReadOf } from '../plans.ts';
 import { accept, acceptBareFleet, clear } from '../worker-commits/night-shift.ts';
 
 let database: TestDatabase;
@@ -18,10 +18,7 @@ let db: Database;
 beforeAll(async () => {
   database = await openTestDatabase(inject('postgresUrl'));
   db = database.db;
-  for (const table of ['run', 'batch', 'batch_tally'] as const) {
-    // Nobody refreshes the statistics behind the test's back.
-    await sql`alter table ${sql.table(table)} set (autovacuum_enabled = false)`.execute(db);
-  }
+  await leaveUncounted(db, ['run', 'batch', 'batch_tally']);
 });
 afterAll(() => database.close());
 

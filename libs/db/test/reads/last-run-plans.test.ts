@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { readLastRuns, type Database, type LastRun } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import { aRun } from '../factories.ts';
-import { countNearlyNone, explain, rowsReadOf } from '../plans.ts';
+import { countNearlyNone, explain, leaveUncounted, rowsReadOf } from '../plans.ts';
 import { accept, acceptBareFleet, clear } from '../worker-commits/night-shift.ts';
 
 let database: TestDatabase;
@@ -11,8 +11,7 @@ let db: Database;
 beforeAll(async () => {
   database = await openTestDatabase(inject('postgresUrl'));
   db = database.db;
-  // Nobody refreshes the statistics behind the test's back.
-  await sql`alter table run set (autovacuum_enabled = false)`.execute(db);
+  await leaveUncounted(db, ['run']);
 });
 afterAll(() => database.close());
 

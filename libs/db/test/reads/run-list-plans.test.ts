@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { DEFAULT_PROJECT_ID, listRuns, type Database, type RunRow } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import { aRun } from '../factories.ts';
-import { countNearlyNone, explain, nodesOf, rowsReadOf } from '../plans.ts';
+import { countNearlyNone, explain, leaveUncounted, nodesOf, rowsReadOf } from '../plans.ts';
 import { accept, acceptBareFleet, clear } from '../worker-commits/night-shift.ts';
 
 let database: TestDatabase;
@@ -12,10 +12,7 @@ let db: Database;
 beforeAll(async () => {
   database = await openTestDatabase(inject('postgresUrl'));
   db = database.db;
-  for (const table of ['run', 'batch', 'batch_tally'] as const) {
-    // Nobody refreshes the statistics behind the test's back.
-    await sql`alter table ${sql.table(table)} set (autovacuum_enabled = false)`.execute(db);
-  }
+  await leaveUncounted(db, ['run', 'batch', 'batch_tally']);
 });
 afterAll(() => database.close());
 

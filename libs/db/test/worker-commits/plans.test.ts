@@ -47,7 +47,7 @@ import { planUnseen } from '../../src/commits/plan-unseen.ts';
 import { queueReadyRuns } from '../../src/commits/queue-again.ts';
 import { takeOutSteps } from '../../src/commits/take-out-steps.ts';
 import { aBatch, aClientTool, anAgent, aRun, createTestAgents } from '../factories.ts';
-import { countNearlyNone, explain, nodesOf, rowsReadOf, type PlanNode } from '../plans.ts';
+import { countNearlyNone, explain, leaveUncounted, nodesOf, rowsReadOf, type PlanNode } from '../plans.ts';
 import {
   accept,
   acceptBareFleet,
@@ -81,7 +81,7 @@ let db: Database;
 beforeAll(async () => {
   database = await openTestDatabase(inject('postgresUrl'));
   db = database.db;
-  for (const table of [
+  await leaveUncounted(db, [
     'run',
     'step',
     'message',
@@ -92,10 +92,7 @@ beforeAll(async () => {
     'agent',
     'agent_block',
     'block',
-  ] as const) {
-    // Nobody refreshes the statistics behind the test's back.
-    await sql`alter table ${sql.table(table)} set (autovacuum_enabled = false)`.execute(db);
-  }
+  ]);
 });
 afterAll(() => database.close());
 
