@@ -88,14 +88,19 @@ function clientOf(url: string): Client {
   return createClient(url, readFileSync(join(dir, 'api-key'), 'utf8').trim());
 }
 
-/** The process of the service that runs `entry`. */
-function pidOf(service: Service, entry: string): number {
-  const pid = familyOf(service.child.pid ?? 0).find((id) =>
+/** The processes of the service that run `entry`. */
+function pidsOf(service: Service, entry: string): readonly number[] {
+  return familyOf(service.child.pid ?? 0).filter((id) =>
     wordsOf(id)
       .slice(1)
       .find((word) => !word.startsWith('--'))
       ?.endsWith(entry),
   );
+}
+
+/** The first of them. */
+function pidOf(service: Service, entry: string): number {
+  const [pid] = pidsOf(service, entry);
   if (pid === undefined) throw new Error(`No ${entry} among the processes of the service.`);
   return pid;
 }
@@ -510,7 +515,10 @@ test('the demo does not begin while runs of an earlier start would stand on the 
 test('a demo whose workers are gone says so and ends', async () => {
   const demo = start({}, [process.execPath, 'scripts/demo.ts', '--agents', '3', '--no-chaos']);
   await untilShown(demo, /^3 agents, each/m);
-  for (let worker = 0; worker < 2; worker++) process.kill(pidOf(demo, 'worker/src/main.ts'), 'SIGKILL');
+  // Looked up at once: one that is killed is there for a moment longer.
+  const workers = pidsOf(demo, 'worker/src/main.ts');
+  expect(workers).toHaveLength(2);
+  for (const pid of workers) process.kill(pid, 'SIGKILL');
   expect(await demo.ended).toBe(1);
   expect(demo.shown()).toMatch(/No worker is left; the logs are in .*logs\./);
 });
