@@ -17,8 +17,14 @@ export function cpuMsOf(work: () => unknown): number {
  */
 export async function longestStretchOf(work: () => Promise<unknown>): Promise<number> {
   const before = threadCpuMs();
+  const longest = await longestHoldMsOf(work);
+  return longest / (threadCpuMs() - before);
+}
+
+/** Milliseconds of this thread's CPU in the longest stretch of the work in which no timer was served. */
+export async function longestHoldMsOf(work: () => Promise<unknown>): Promise<number> {
   let longest = 0;
-  let last = before;
+  let last = threadCpuMs();
   const look = (): void => {
     const now = threadCpuMs();
     longest = Math.max(longest, now - last);
@@ -31,5 +37,5 @@ export async function longestStretchOf(work: () => Promise<unknown>): Promise<nu
     clearInterval(timer);
   }
   look();
-  return longest / (threadCpuMs() - before);
+  return longest;
 }

@@ -56,6 +56,7 @@ async function start(config: Config): Promise<void> {
     model: config.model,
     prices: config.prices,
     bodyBytesMax: config.bodyBytesMax,
+    databaseUrl: config.databaseUrl,
     logger: { level: config.logLevel },
   });
   warn = (error) => app.log.warn({ err: error }, 'bell');

@@ -4,13 +4,16 @@ import { DEFAULT_PROJECT_ID, inTransaction, registerMemoryTools, type Database }
 import Fastify, { LogController, type FastifyServerOptions } from 'fastify';
 import { serializerCompiler, validatorCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
 import { requireKey } from './auth.ts';
-import { holdBodies } from './body-budget.ts';
-import { declareBodyHash } from './body-hash.ts';
+import { createHeldBytes, giveBackOfThread, holdBodies, type HeldBytes } from './body-budget.ts';
 import type { App, Context } from './context.ts';
 import { drainConnections } from './drain.ts';
 import { answerError, answerErrors } from './errors/answer-errors.ts';
 import { answerClientError, HEADER_BYTES_MAX } from './errors/client-error.ts';
 import { acceptJsonOnly, BODY_BYTES_TOGETHER_MAX, BODY_LIMIT_BYTES } from './json-body.ts';
+import { handOverLargeBodies } from './large-bodies/hand-over.ts';
+import { handedOver } from './large-bodies/handed-over.ts';
+import { createLargeBodyThread } from './large-bodies/start-thread.ts';
+import type { ThreadSettings } from './large-bodies/protocol.ts';
 import { refuseNul } from './nul.ts';
 import { describeRoutes, serveDocument } from './openapi.ts';
 import { coerceQuery } from './query.ts';
@@ -33,9 +36,16 @@ export interface ServerDeps {
   readonly prices?: PriceTable;
   /** Bytes of all bodies that are held at once, with what is made of them; default: {@link BODY_BYTES_TOGETHER_MAX}. */
   readonly bodyBytesMax?: number;
+  /** For the connections of the thread of large bodies; without it they are worked on in this thread. */
+  readonly databaseUrl?: string;
+  /** In the thread of large bodies: what all threads hold of `bodyBytesMax`. */
+  readonly heldBytes?: HeldBytes;
   /** Pino's options; default false, which logs nothing. */
   readonly logger?: FastifyServerOptions['logger'];
 }
+
+/** Pino's number for lines of level `error`. */
+const ERROR_LEVEL = 50;
 
 /** Milliseconds. A body of 256 MB must be able to arrive; headers must not dawdle; a silent socket is not kept for ever. */
 const TIMES = {
@@ -56,7 +66,7 @@ export function buildServer(deps: ServerDeps): App {
     logger: deps.logger ?? false,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
     requestIdHeader: false,
-    genReqId: () => randomUUID(),
+    genReqId: () => handedOver.getStore()?.request_id ?? randomUUID(),
     bodyLimit: BODY_LIMIT_BYTES,
     requestTimeout: TIMES.requestTimeout,
     connectionTimeout: TIMES.connectionTimeout,
@@ -74,10 +84,11 @@ export function buildServer(deps: ServerDeps): App {
 
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(serializerCompiler);
-  acceptJsonOnly(app);
-  declareBodyHash(app);
+  acceptJsonOnly(app, deps.databaseUrl !== undefined);
   answerErrors(app);
-  logRequests(app);
+  // The main thread logs each request, and makes tools known.
+  const isMain = deps.heldBytes === undefined;
+  if (isMain) logRequests(app);
   drainConnections(app);
   app.addHook('onRequest', async (request, reply) => {
     void reply.header('x-request-id', request.id).header('x-content-type-options', 'nosniff');
@@ -88,7 +99,7 @@ export function buildServer(deps: ServerDeps): App {
     isOpen = false;
   });
   app.addHook('onReady', async () => {
-    await inTransaction(deps.db, (trx) => registerMemoryTools(trx, DEFAULT_PROJECT_ID));
+    if (isMain) await inTransaction(deps.db, (trx) => registerMemoryTools(trx, DEFAULT_PROJECT_ID));
   });
 
   const context: Context = {
@@ -108,8 +119,29 @@ export function buildServer(deps: ServerDeps): App {
   });
   void app.register(async (keyed: App) => {
     keyed.addHook('onRequest', requireKey(deps.apiKey));
-    holdBodies(keyed, deps.bodyBytesMax ?? BODY_BYTES_TOGETHER_MAX);
+    const { apiKey, model, databaseUrl, bodyBytesMax = BODY_BYTES_TOGETHER_MAX } = deps;
+    const heldBytes = deps.heldBytes ?? createHeldBytes();
+    holdBodies(keyed, bodyBytesMax, heldBytes);
+    if (databaseUrl !== undefined) {
+      const { prices, bell } = context;
+      openThread(keyed, { apiKey, model, prices, bodyBytesMax, heldBytes, databaseUrl }, bell);
+    }
     keyedRoutes(keyed, context);
   });
   return app;
+}
+
+/** Hands large bodies over to a thread, which ends with the server. */
+function openThread(app: App, settings: ThreadSettings, bell: Context['bell']): void {
+  const thread = createLargeBodyThread(settings, {
+    onRing: (signals) => void bell.ring(signals),
+    onLog: (line) => {
+      const { level, msg, ...rest } = JSON.parse(line) as { level: number; msg: string };
+      if (level >= ERROR_LEVEL) app.log.error(rest, msg);
+      else app.log.warn(rest, msg);
+    },
+    onExit: () => giveBackOfThread(settings.heldBytes),
+  });
+  handOverLargeBodies(app, thread);
+  app.addHook('onClose', () => thread.stop());
 }

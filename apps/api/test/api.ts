@@ -43,6 +43,7 @@ export async function openApi(): Promise<TestApi> {
     },
     apiKey: API_KEY,
     model: 'simulator',
+    databaseUrl: database.url,
   });
   await app.ready();
   return {

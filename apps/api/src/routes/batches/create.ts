@@ -12,9 +12,9 @@ import {
   type Tx,
 } from '@nightshift/db';
 import { holdMore } from '../../body-budget.ts';
-import { hashBody } from '../../body-hash.ts';
 import type { App, Context } from '../../context.ts';
 import { BATCH_BODY_LIMIT_BYTES } from '../../json-body.ts';
+import { elapsedMs } from '../../large-bodies/handed-over.ts';
 import { problems } from '../../schemas/answers.ts';
 import { batchInput, batchJob, type BatchInput } from '../../schemas/batch.ts';
 import { toBatchJob } from '../../wire/to-batch-job.ts';
@@ -30,7 +30,6 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
     path,
     {
       bodyLimit: BATCH_BODY_LIMIT_BYTES,
-      preParsing: hashBody,
       schema: {
         operationId: 'createBatch',
         summary: 'Submit a batch',
@@ -48,7 +47,7 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
       const { body } = request;
       const idempotency = idempotencyOf(request);
       const now = await readNow(context.db);
-      const arrivedAt = new Date(now.getTime() - reply.elapsedTime);
+      const arrivedAt = new Date(now.getTime() - elapsedMs(reply));
       const runs = await runsOf(body, (bytes) => holdMore(request, bytes));
       const made = await inTransaction(context.db, (trx) =>
         acceptOnce(trx, context, { body, runs, now, arrivedAt }, idempotency),

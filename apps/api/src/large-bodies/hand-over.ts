@@ -1,0 +1,39 @@
+import type { FastifyRequest } from 'fastify';
+import { heldBytesOf, keepShareUntil } from '../body-budget.ts';
+import type { App } from '../context.ts';
+import type { BodyParts } from '../read-body.ts';
+import type { LargeBodyThread } from './start-thread.ts';
+
+/** Bodies of requests that go to the thread, from their parser to {@link handOverLargeBodies}. */
+const bodies = new WeakMap<FastifyRequest, BodyParts>();
+
+/** Headers of the answer that concern its connection, or that are set anew. */
+const OWN_HEADERS = ['connection', 'content-length', 'date', 'keep-alive', 'transfer-encoding'];
+
+/** Marks a request whose body is to be worked on in the thread of large bodies. */
+export function markLarge(request: FastifyRequest, body: BodyParts): void {
+  bodies.set(request, body);
+}
+
+/** Answers the marked requests of the routes registered after this through the thread. */
+export function handOverLargeBodies(app: App, thread: LargeBodyThread): void {
+  app.addHook('preValidation', async (request, reply) => {
+    const body = bodies.get(request);
+    if (body === undefined) return;
+    bodies.delete(request);
+    const { method, url, headers, id: request_id } = request;
+    const answered = thread.answer({
+      method,
+      url,
+      headers,
+      body,
+      request_id,
+      arrived_ns: process.hrtime.bigint() - BigInt(Math.round(reply.elapsedTime * 1e6)),
+      held_bytes: heldBytesOf(request),
+    });
+    keepShareUntil(request, answered);
+    const answer = await answered;
+    const said = Object.entries(answer.headers).filter(([name]) => !OWN_HEADERS.includes(name));
+    return reply.code(answer.status).headers(Object.fromEntries(said)).send(Buffer.from(answer.body.buffer));
+  });
+}
