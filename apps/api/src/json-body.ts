@@ -78,7 +78,7 @@ export function acceptJsonOnly(app: App, handsOver: boolean): void {
       return;
     }
     const { body } = handed;
-    // Else connections to the database, which keep the store, would keep the body.
+    // Connections to the database may keep the store for long.
     handed.body = [];
     take(null, body);
   });

@@ -7,7 +7,8 @@ export interface HandedOver {
   readonly method: string;
   readonly url: string;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
-  readonly body: BodyParts;
+  /** None once the parser has taken it. */
+  body: BodyParts;
   readonly request_id: string;
   /** Time of arrival. Unit: ns of the monotonic clock, which all threads share. */
   readonly arrived_ns: bigint;
@@ -15,8 +16,8 @@ export interface HandedOver {
   readonly held_bytes: number;
 }
 
-/** The request under way in the thread of large bodies, its body until the parser takes it; empty in the main thread. */
-export const handedOver = new AsyncLocalStorage<Omit<HandedOver, 'body'> & { body: BodyParts }>();
+/** The request under way in the thread of large bodies; empty in the main thread. */
+export const handedOver = new AsyncLocalStorage<HandedOver>();
 
 /** Milliseconds since the request arrived, in whichever thread. */
 export function elapsedMs(reply: FastifyReply): number {

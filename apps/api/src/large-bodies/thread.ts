@@ -3,7 +3,7 @@ import { connect } from '@nightshift/db';
 import { createPool } from '@nightshift/services';
 import { buildServer } from '../server.ts';
 import { handedOver, type HandedOver } from './handed-over.ts';
-import type { FromThread, ThreadSettings, ToThread } from './protocol.ts';
+import type { FromThread, ThreadAnswer, ThreadSettings, ToThread } from './protocol.ts';
 
 /** Connections to Postgres; requests beyond wait for one. */
 const CONNECTIONS_MAX = 10;
@@ -22,23 +22,14 @@ const app = buildServer({
 
 parentPort?.on('message', ({ id, request }: ToThread) => {
   answer(request).then(
-    ({ body, ...rest }) => tell({ kind: 'answer', id, answer: { ...rest, body } }, [body.buffer]),
+    (said) => tell({ kind: 'answer', id, answer: said }, [said.body.buffer]),
     (error: unknown) => tell({ kind: 'failed', id, error: error as Error }),
   );
 });
 
-async function answer(request: HandedOver) {
-  return handedOver.run({ ...request }, async () => {
-    const { method, url, headers } = request;
-    const {
-      statusCode,
-      headers: said,
-      rawPayload,
-    } = await app.inject({
-      method: method as 'POST',
-      url,
-      headers: headers as Record<string, string>,
-    });
-    return { status: statusCode, headers: said, body: new Uint8Array(rawPayload) };
-  });
+async function answer(request: HandedOver): Promise<ThreadAnswer> {
+  const { method, url, headers } = request;
+  const given = { method: method as 'POST', url, headers: headers as Record<string, string> };
+  const said = await handedOver.run(request, async () => app.inject(given));
+  return { status: said.statusCode, headers: said.headers, body: new Uint8Array(said.rawPayload) };
 }
