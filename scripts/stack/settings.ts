@@ -41,7 +41,7 @@ export function checkListeners(workers: number, queueUrl: string | undefined): v
 
 /** What each process holds at most, beside the pool of a worker: {@link connectionsOf}. */
 const OF_THE_START = 4 + 2;
-const OF_THE_API = 20 + 1;
+const OF_THE_API = 20 + 10 + 1;
 const OF_AN_AUDIT = 1;
 const OF_A_BELL = 2;
 const OF_A_LISTENER = 5;

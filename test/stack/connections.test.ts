@@ -43,7 +43,7 @@ test('a server of the own that allows fewer is refused before anything is writte
   try {
     const starting = startStack({ ...PARTS, dataDir: dir, workers: 20, databaseUrl: postgres.url });
     await expect(starting).rejects.toThrow(
-      /^WORKERS=20 may take 215 connections, and the PostgreSQL of DATABASE_URL allows 47\. Raise its max_connections, or set WORKERS or DATABASE_POOL_MAX/,
+      /^WORKERS=20 may take 225 connections, and the PostgreSQL of DATABASE_URL allows 47\. Raise its max_connections, or set WORKERS or DATABASE_POOL_MAX/,
     );
   } finally {
     await postgres.stop();
