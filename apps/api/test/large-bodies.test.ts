@@ -138,6 +138,19 @@ describe('the thread of large bodies', () => {
     await expect(thread.answer(handOver({}))).rejects.toThrow('argument must be of type string');
   });
 
+  test('has its errors logged by the main thread, under the id of the request', async () => {
+    const lines: string[] = [];
+    const databaseUrl = 'postgres://user@127.0.0.1:1/none';
+    const events = { ...EVENTS, onLog: (line: string) => lines.push(line) };
+    const thread = createLargeBodyThread({ ...settings(), databaseUrl }, events);
+    const { status } = await thread.answer(handOver({ requests: [{ agent_id, input: 'Hello' }] }));
+    expect(status).toBe(503);
+    expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+      { level: 50, msg: 'database_unreachable', request_id: 'request' },
+    ]);
+    await thread.stop();
+  });
+
   test('keeps the budget that it shares with the main thread', async () => {
     const shared = { ...settings(), bodyBytesMax: 1_000 };
     const thread = createLargeBodyThread(shared, EVENTS);
