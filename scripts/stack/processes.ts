@@ -1,9 +1,10 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { createWriteStream, mkdirSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { openFileLog } from '../../libs/services/src/index.ts';
 
 /** A process of the stack. Its log lies in a file; it ends with its parent, however the parent ends. */
 export interface StackProcess {
@@ -54,7 +55,13 @@ export function startProcess(
   nodeArguments: readonly string[] = [],
 ): StackProcess {
   mkdirSync(dirname(logFile), { recursive: true, mode: 0o700 });
-  const log = openLog(name, logFile);
+  const log = openFileLog(logFile, (failing) => {
+    console.error(
+      failing === null
+        ? `The log of ${name}, ${logFile}, is written again.`
+        : `The log of ${name}, ${logFile}, cannot be written: ${failing}. ${name} goes on; lines may be lost until there is room.`,
+    );
+  });
   const child = spawn(process.execPath, [...nodeArguments, join(root, entry)], {
     cwd: root,
     env: { ...inherited(), ...env },
@@ -65,9 +72,9 @@ export function startProcess(
   // A child that is gone must not take this process with it.
   child.stdin.on('error', () => undefined);
   let complaint = '';
-  child.stderr.on('data', (chunk: Buffer) => {
+  child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
     log.write(chunk);
-    if (complaint.length < COMPLAINT_MAX) complaint += chunk.toString();
+    if (complaint.length < COMPLAINT_MAX) complaint += chunk;
   });
   const listeners = new Set<(line: string) => void>();
   createInterface({ input: child.stdout }).on('line', (line) => {
@@ -79,7 +86,7 @@ export function startProcess(
   const endedBy = (): string => notSpawned ?? child.signalCode ?? `code ${child.exitCode}`;
   // Its output may outlast the process by a moment.
   const closed = once(child, 'close').catch(() => undefined);
-  void closed.then(() => log.end());
+  void closed.then(() => log.close());
   const failure = closed.then(() => {
     const said = ownLine(complaint);
     return new Error(
@@ -134,20 +141,6 @@ export function startProcess(
       child.kill('SIGKILL');
       await ended;
     },
-  };
-}
-
-/** Adds to a file. One that cannot be written to, as on a full disk, is told once and then left: its process goes on. */
-function openLog(name: string, file: string): { write(chunk: Buffer | string): void; end(): void } {
-  const stream = createWriteStream(file, { flags: 'a', mode: 0o600 });
-  stream.on('error', ({ message }) => {
-    console.error(`The log of ${name}, ${file}, ends here: ${message}. ${name} goes on.`);
-  });
-  return {
-    write: (chunk) => {
-      if (stream.errored === null) stream.write(chunk);
-    },
-    end: () => void stream.end(),
   };
 }
 

@@ -1,6 +1,7 @@
 import type { PriceTable } from '@nightshift/agent-core';
 import type { Database } from '@nightshift/db';
 import type { Signal } from '@nightshift/queue';
+import type { LogStatus } from '@nightshift/services';
 import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -28,6 +29,8 @@ export interface Context {
   /** What models cost. */
   readonly prices: PriceTable;
   readonly version: string;
+  /** How the process's own log fares. */
+  logStatus(): LogStatus;
   /** False once the server is shutting down. */
   isOpen(): boolean;
 }

@@ -6,6 +6,7 @@ import {
   checkRedis,
   createPool,
   createWishToEnd,
+  openProcessLog,
   startFailure,
 } from '@nightshift/services';
 import { keepApiKey } from './api-key.ts';
@@ -48,6 +49,7 @@ async function start(config: Config): Promise<void> {
   const early: Error[] = [];
   let warn = (error: Error): void => void early.push(error);
   const bell = await openBell({ queueUrl: config.queueUrl, onError: (error) => warn(error), checkRedis });
+  const log = openProcessLog();
   const app = buildServer({
     db,
     auditDb,
@@ -57,7 +59,8 @@ async function start(config: Config): Promise<void> {
     prices: config.prices,
     bodyBytesMax: config.bodyBytesMax,
     databaseUrl: config.databaseUrl,
-    logger: { level: config.logLevel },
+    logger: { level: config.logLevel, stream: log },
+    logStatus: () => log.status(),
   });
   warn = (error) => app.log.warn({ err: error }, 'bell');
   early.forEach(warn);

@@ -42,6 +42,8 @@ export interface ServerDeps {
   readonly heldBytes?: HeldBytes;
   /** Pino's options; default false, which logs nothing. */
   readonly logger?: FastifyServerOptions['logger'];
+  /** How the log of `logger` fares; default: well. */
+  readonly logStatus?: Context['logStatus'];
 }
 
 /** Pino's number for lines of level `error`. */
@@ -110,6 +112,7 @@ export function buildServer(deps: ServerDeps): App {
     model: deps.model,
     prices: deps.prices ?? SHIPPED_PRICES,
     version: API_VERSION,
+    logStatus: deps.logStatus ?? (() => ({ dropped_lines: 0, failing: null })),
     isOpen: () => isOpen,
   };
   describeRoutes(app, API_VERSION);

@@ -65,6 +65,10 @@ const schema = z
     DATA_DIR: z.string().default('.data'),
     /** Least severe log line that is written. */
     LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+    /** Port on which the worker answers `/livez`, so that a supervisor can replace a worker that hangs; 0 takes a free one. Without it a worker listens nowhere. */
+    HEALTH_PORT: natural.max(65_535).optional(),
+    /** Address for `HEALTH_PORT`; 127.0.0.1 is this machine alone. */
+    HEALTH_HOST: z.string().min(1).default('127.0.0.1'),
     /** Milliseconds a claimed row stays ours without renewal. Renewed every third of it. */
     LEASE_MS: positiveMs.default(10_000),
     /** Milliseconds between two looks at everything that is due, whatever the queue says. */
@@ -145,6 +149,9 @@ export interface WorkerConfig {
   readonly sweep_interval_ms: number;
   readonly hunt_interval_ms: number;
   readonly exit_with_parent: boolean;
+  readonly health_host: string;
+  /** Null: the worker answers no liveness checks. */
+  readonly health_port: number | null;
   readonly callbacks: CallbackOptions;
   readonly quick_tools: QuickToolsPolicy;
   readonly settings: FlowSettings;
@@ -182,6 +189,8 @@ export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {
     sweep_interval_ms: e.SWEEP_INTERVAL_MS,
     hunt_interval_ms: e.HUNT_INTERVAL_MS,
     exit_with_parent: e.EXIT_WITH_PARENT === '1',
+    health_host: e.HEALTH_HOST,
+    health_port: e.HEALTH_PORT ?? null,
     callbacks: {
       secret: e.CALLBACK_SECRET,
       allow_private: e.CALLBACK_ALLOW_PRIVATE === '1',

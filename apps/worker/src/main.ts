@@ -1,9 +1,16 @@
 import { isError, NightshiftError } from '@nightshift/agent-core';
-import { AUDIT_STATEMENT_MS, createPool, createWishToEnd, startFailure } from '@nightshift/services';
+import {
+  AUDIT_STATEMENT_MS,
+  createPool,
+  createWishToEnd,
+  openProcessLog,
+  startFailure,
+} from '@nightshift/services';
 import { startToolHost } from '@nightshift/tool-host';
 import { assertUsable, connect, explained } from '@nightshift/db';
 import { pino } from 'pino';
 import { readConfig, type WorkerConfig } from './config.ts';
+import { answerLivez } from './livez.ts';
 import { anthropicProvider } from './provider/anthropic.ts';
 import { removeStaleBodyFiles } from './provider/body-file.ts';
 import { startWorker } from './worker.ts';
@@ -14,17 +21,23 @@ const STOP_DEADLINE_MS = 20_000;
 const TIDY_MS = 3_000;
 
 const config = configOrExit();
-const log = pino({
-  level: config.log_level,
-  base: { app: 'worker', worker: config.name },
-  // The database's `detail` quotes rows: users' texts have no place in a log.
-  serializers: {
-    err: ({ name, message, stack, code }: Error & { code?: unknown }) => ({ name, message, stack, code }),
+const logStream = openProcessLog();
+const log = pino(
+  {
+    level: config.log_level,
+    base: { app: 'worker', worker: config.name },
+    // The database's `detail` quotes rows: users' texts have no place in a log.
+    serializers: {
+      err: ({ name, message, stack, code }: Error & { code?: unknown }) => ({ name, message, stack, code }),
+    },
   },
-});
+  logStream,
+);
 
 /** For lines that whoever started the worker waits for, whatever LOG_LEVEL leaves out. */
 const always = log.child({}, { level: 'info' });
+
+const livezUrl = await answerLivez(config.health_host, config.health_port, logStream).catch(endWith);
 
 const pool = createPool({
   url: config.database_url,
@@ -104,7 +117,7 @@ if (config.exit_with_parent) {
     .resume();
 }
 await starting.catch((error: unknown) => endWith(explained(error, config.database_url)));
-always.info({ tools: tools.listTools().map((tool) => tool.name) }, 'worker is at work');
+always.info({ tools: tools.listTools().map((tool) => tool.name), livez: livezUrl }, 'worker is at work');
 
 /** Ends a worker that cannot start: in a sentence where there is one, else with the stack in one line. */
 function endWith(error: unknown): never {

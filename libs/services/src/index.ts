@@ -36,5 +36,6 @@ export {
 } from './docker.ts';
 export { directoryOwner, DirectoryInUseError, holdDirectory } from './directory-lock.ts';
 export { findFreePort } from './free-port.ts';
+export { liveness, openFileLog, openProcessLog, type LogStatus, type LogStream } from './log-stream.ts';
 export { startFailure } from './start-failure.ts';
 export { createWishToEnd, type WishToEnd } from './wish-to-end.ts';

@@ -35,6 +35,8 @@ test('every variable that is left out has its documented default', () => {
     hunt_interval_ms: 60_000,
     callbacks: { secret: undefined, allow_private: false, timeout_ms: 15_000 },
     exit_with_parent: false,
+    health_host: '127.0.0.1',
+    health_port: null,
     quick_tools: {
       calls_min: 32,
       mean_ms_max: 2,
@@ -162,6 +164,8 @@ const GIVEN: readonly (readonly [
   ['CHUNK_LINES', '5000', (c) => c.settings.chunk_lines, 5_000],
   ['QUICK_CALLS_MS', '0', (c) => c.quick_tools.chunk_ms_max, 0],
   ['DATABASE_POOL_MAX', '2', (c) => c.database_pool_max, 2],
+  ['HEALTH_HOST', '0.0.0.0', (c) => c.health_host, '0.0.0.0'],
+  ['HEALTH_PORT', '0', (c) => c.health_port, 0],
   ['EXIT_WITH_PARENT', '1', (c) => c.exit_with_parent, true],
   ['WORKER_NAME', 'w1', (c) => c.name, 'w1'],
 ];

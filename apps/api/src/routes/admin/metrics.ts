@@ -1,11 +1,16 @@
 import { invariants, PAUSE_CAUSES, readGauges, readLastAudit } from '@nightshift/db';
-import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
+import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 import type { App, Context } from '../../context.ts';
 
 /** Metrics in Prometheus' text format: this process, the state of the house, and what the last audit found. */
 export function metrics(app: App, context: Context): void {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry, prefix: 'nightshift_api_' });
+  const dropped = new Counter({
+    name: 'nightshift_api_log_lines_dropped_total',
+    help: 'Lines of this log that were dropped because they could not be written.',
+    registers: [registry],
+  });
   const gauge = <Label extends string>(name: string, help: string, labelNames: Label[]): Gauge<Label> =>
     new Gauge({ name: `nightshift_${name}`, help, labelNames, registers: [registry] });
 
@@ -35,6 +40,8 @@ export function metrics(app: App, context: Context): void {
 
   app.get('/metrics', { schema: { hide: true } }, async (_request, reply) => {
     const [gauges, audit] = await Promise.all([readGauges(context.db), readLastAudit(context.db)]);
+    dropped.reset();
+    dropped.inc(context.logStatus().dropped_lines);
     batches.reset();
     for (const { state, count } of gauges.batches) batches.set({ state }, count);
     providerBatches.reset();

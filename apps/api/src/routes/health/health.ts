@@ -1,5 +1,6 @@
 import { isError, NightshiftError } from '@nightshift/agent-core';
 import { assertMigrated, takesWrites } from '@nightshift/db';
+import { liveness } from '@nightshift/services';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { readOnly } from '../../errors/answer-of.ts';
@@ -35,8 +36,18 @@ export function lettaHealth(app: App, context: Context): void {
   }
 }
 
+const alive = z
+  .object({
+    status: z.literal('ok'),
+    degraded: z
+      .array(z.string())
+      .describe('Sentences about parts that fail while the process works on, such as a log on a full disk.'),
+    log_lines_dropped: z.int().describe('Log lines dropped since the process started.'),
+  })
+  .meta({ id: 'Liveness' });
+
 /** Whether the process is alive: depends on nothing, so that a lost database restarts nobody. */
-export function livez(app: App): void {
+export function livez(app: App, context: Context): void {
   app.get(
     '/livez',
     {
@@ -45,10 +56,10 @@ export function livez(app: App): void {
         summary: 'Say that the process is alive',
         tags: ['health'],
         security: [],
-        response: { 200: z.object({ status: z.literal('ok') }) },
+        response: { 200: alive },
       },
     },
-    async () => ({ status: 'ok' as const }),
+    async () => liveness(context.logStatus()),
   );
 }
 
