@@ -8,6 +8,11 @@ const PAUSE_MS_MAX = 30_000;
 const STEADY_MS = 60_000;
 /** Milliseconds without a start that succeeds after which there is no hope: a database takes some of them to recover, or to fail over. */
 const HOPELESS_MS = 600_000;
+/** Milliseconds between two liveness checks, and for an answer. */
+const CHECK_INTERVAL_MS = 5_000;
+const ANSWER_MS = 5_000;
+/** Checks in a row without an answer after which a process is replaced: a minute, where it is frozen. */
+const UNANSWERED_MAX = 6;
 
 export interface Watcher {
   /** Takes a line for the terminal. */
@@ -28,8 +33,23 @@ const MACHINE_TIME: WatchTime = {
   pause: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
 };
 
+/** Resolves once `process` has left {@link UNANSWERED_MAX} liveness checks in a row without an answer; never, once it has ended. */
+async function untilSilent(stack: Stack, process: StackProcess, time: WatchTime): Promise<void> {
+  for (let unanswered = 0; unanswered < UNANSWERED_MAX;) {
+    if (!process.alive()) return new Promise(() => undefined);
+    await time.pause(CHECK_INTERVAL_MS);
+    const late = new AbortController();
+    const isAlive = await Promise.race([
+      stack.answers(process.name, late.signal),
+      time.pause(ANSWER_MS).then(() => false),
+    ]);
+    late.abort();
+    unanswered = isAlive ? 0 : unanswered + 1;
+  }
+}
+
 /**
- * Starts every process of the stack again that ends, until the function that it returns is called, or until one could not be
+ * Starts every process of the stack again that ends, and kills one that does not answer its liveness check first, until the function that it returns is called, or until one could not be
  * started for {@link HOPELESS_MS}. Without its database nothing can go on: its end is the end of them all.
  */
 export function keepRunning(stack: Stack, watcher: Watcher, time = MACHINE_TIME): () => void {
@@ -41,7 +61,15 @@ export function keepRunning(stack: Stack, watcher: Watcher, time = MACHINE_TIME)
     let endsInARow = 0;
     while (!isStopped()) {
       const since = time.now();
-      await running.ended;
+      const isSilent = await Promise.race([
+        running.ended.then(() => false),
+        untilSilent(stack, running, time).then(() => true),
+      ]);
+      if (isStopped()) return;
+      if (isSilent) {
+        watcher.say(`${name} does not answer its liveness check; killing it`);
+        await running.kill();
+      }
       if (isStopped()) return;
       const endedAt = time.now();
       endsInARow = endedAt - since < STEADY_MS ? endsInARow + 1 : 1;

@@ -14,6 +14,8 @@ const SET_BY_THE_STACK: ReadonlySet<string> = new Set([
   'DATA_DIR',
   'WORKER_NAME',
   'EXIT_WITH_PARENT',
+  'HEALTH_PORT',
+  'HEALTH_HOST',
   'ANTHROPIC_API_KEY',
   'SIMULATOR_URL',
   'PORT',

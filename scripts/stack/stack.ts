@@ -82,6 +82,8 @@ export interface Stack {
   readonly processes: readonly StackProcess[];
   /** Resolves when the embedded database has ended, with how; undefined for a database of the user's own. */
   readonly databaseEnded: Promise<string> | undefined;
+  /** Whether one of {@link processes} answers its liveness check before `signal` aborts. */
+  answers(name: string, signal: AbortSignal): Promise<boolean>;
   /** Starts one of {@link processes} that has ended once more, as it was started first. */
   startAgain(name: string): Promise<StackProcess>;
   /** Starts one more worker. */
@@ -126,8 +128,14 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     await options.look?.(pool);
 
     const starts = new Map<string, () => Promise<StackProcess>>();
+    /** Where each process answers its liveness check. */
+    const livez = new Map<string, string>();
     const provider = await startProvider(options, logs, stops);
-    if (provider.simulator !== null) starts.set('simulator', provider.startAgain);
+    if (provider.simulator !== null) {
+      starts.set('simulator', provider.startAgain);
+      // Without a key it answers with a refusal, which is an answer.
+      livez.set('simulator', `${provider.env['ANTHROPIC_BASE_URL'] ?? ''}/v1/models`);
+    }
     const apiKey = (process.env.NIGHTSHIFT_API_KEY ?? '') || (await keepApiKey(dataDir)).key;
     const host = options.apiEnv?.['HOST'];
     const portIsFixed = options.portIsFixed === true && options.port !== 0;
@@ -154,6 +162,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       atWork.push(api);
       try {
         await untilHealthy(apiUrlNow(), api);
+        livez.set('api', `${apiUrlNow()}/livez`);
       } catch (error) {
         await api.kill();
         throw error;
@@ -192,6 +201,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
           DATA_DIR: join(dataDir, name),
           TOOLS_DIR: options.toolsDir,
           EXIT_WITH_PARENT: '1',
+          HEALTH_PORT: '0',
           WORKER_NAME: name,
           ...provider.env,
           ...options.workerEnv,
@@ -202,7 +212,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       workers.push(worker);
       atWork.push(worker);
       worker.onLine(listenForTools);
-      await worker.firstLine((line) => (line.includes('worker is at work') ? true : undefined));
+      livez.set(name, await worker.firstLine(livezOf));
       return worker;
     };
     const names = Array.from({ length: options.workers }, (_, index) => `worker-${index + 1}`);
@@ -219,6 +229,14 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       workers,
       databaseEnded: postgres.ended,
       processes: [...(provider.simulator === null ? [] : [provider.simulator]), ...started],
+      answers: (name, signal) =>
+        fetch(livez.get(name) ?? '', { signal }).then(
+          async (answer) => {
+            await answer.body?.cancel();
+            return true;
+          },
+          () => false,
+        ),
       startAgain: (name) => {
         const start = starts.get(name);
         if (start === undefined) throw new Error(`No process of the start is called ${name}.`);
@@ -231,6 +249,12 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     await stop();
     throw error;
   }
+}
+
+/** Where a worker that has begun to work answers its liveness check, of the line of its log that says so. */
+function livezOf(line: string): string | undefined {
+  if (!line.includes('worker is at work')) return undefined;
+  return (JSON.parse(line) as { readonly livez: string }).livez;
 }
 
 /** @throws an error that says what to set when the server of the user's own allows fewer connections than are needed. */

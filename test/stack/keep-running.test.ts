@@ -1,14 +1,19 @@
-import { expect, test } from 'vitest';
-import { keepRunning } from '../../scripts/stack/keep-running.ts';
-import type { StackProcess } from '../../scripts/stack/processes.ts';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { keepRunning, type WatchTime } from '../../scripts/stack/keep-running.ts';
+import { startProcess, type StackProcess } from '../../scripts/stack/processes.ts';
 import type { Stack } from '../../scripts/stack/stack.ts';
 
 /** Milliseconds that a start takes until it fails. */
 const START_MS = 900;
 const MINUTE = 60_000;
 
-const process = (ended: Promise<null>): StackProcess =>
-  ({ name: 'worker-1', ended, endedBy: () => 'SIGKILL' }) as Partial<StackProcess> as StackProcess;
+const ended = (how: Promise<null>): StackProcess => {
+  const known = { name: 'worker-1', ended: how, endedBy: () => 'SIGKILL', alive: () => false };
+  return known as Partial<StackProcess> as StackProcess;
+};
 
 /**
  * Watches a worker that is killed at once, in a time of its own, until there is no hope or it is up again; it can be started
@@ -20,13 +25,13 @@ async function watch(recoveredAt: number) {
   const pauses: number[] = [];
   const settled = Promise.withResolvers<string>();
   const stack: Pick<Stack, 'processes' | 'startAgain' | 'databaseEnded'> = {
-    processes: [process(Promise.resolve(null))],
+    processes: [ended(Promise.resolve(null))],
     databaseEnded: undefined,
     startAgain: async () => {
       at += START_MS;
       if (at < recoveredAt) throw new Error('the database system is in recovery mode');
       settled.resolve('up');
-      return process(new Promise(() => undefined));
+      return ended(new Promise(() => undefined));
     },
   };
   const stop = keepRunning(
@@ -72,4 +77,105 @@ test('after ten minutes without a start that succeeds there is no hope, and the 
 test('a worker that comes up at the first try is told of in one line', async () => {
   const { said } = await watch(0);
   expect(said).toEqual(['worker-1 ended (SIGKILL); starting it again']);
+});
+
+/** A time that passes when the test says so: each pause is one, and ends in its turn. */
+function handClock(): WatchTime & { pass(): Promise<number> } {
+  let at = 0;
+  const open: { readonly ms: number; readonly end: () => void }[] = [];
+  let begun = Promise.withResolvers<void>();
+  return {
+    now: () => at,
+    pause: (ms) =>
+      new Promise((end) => {
+        open.push({ ms, end });
+        begun.resolve();
+      }),
+    /** Ends the oldest pause, once there is one, and returns its length. */
+    async pass() {
+      while (open.length === 0) {
+        begun = Promise.withResolvers<void>();
+        await begun.promise;
+      }
+      const [{ ms, end } = { ms: 0, end: () => undefined }] = open.splice(0, 1);
+      at += ms;
+      end();
+      return ms;
+    },
+  };
+}
+
+/** A program that answers over HTTP, and says where. */
+async function startAnswerer(dir: string): Promise<{ process: StackProcess; url: string }> {
+  const file = join(dir, 'answerer.mjs');
+  await writeFile(
+    file,
+    `import { createServer } from 'node:http';
+     const server = createServer((request, response) => response.end()).listen(0, '127.0.0.1', () =>
+       console.log('http://127.0.0.1:' + server.address().port));
+     process.stdin.on('end', () => process.exit()).resume();`,
+  );
+  const entry = relative(join(import.meta.dirname, '../..'), file);
+  const process = startProcess('worker-1', entry, {}, join(dir, 'worker-1.log'));
+  onTestFinished(() => process.kill());
+  return { process, url: await process.firstLine((line) => line) };
+}
+
+test('a process that is frozen is killed after a minute without an answer and started again; one that answers is left alone', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'nightshift-keep-'));
+  onTestFinished(() => rm(dir, { recursive: true, force: true }));
+  const first = await startAnswerer(dir);
+  let { url } = first;
+  const answered: boolean[] = [];
+  const again = Promise.withResolvers<StackProcess>();
+  const checked = { next: Promise.withResolvers<void>() };
+  const stack: Pick<Stack, 'processes' | 'startAgain' | 'databaseEnded' | 'answers'> = {
+    processes: [first.process],
+    databaseEnded: undefined,
+    answers: async (_name, signal) => {
+      const isAlive = await fetch(url, { signal }).then(
+        () => true,
+        () => false,
+      );
+      answered.push(isAlive);
+      checked.next.resolve();
+      return isAlive;
+    },
+    startAgain: async () => {
+      const second = await startAnswerer(dir);
+      url = second.url;
+      again.resolve(second.process);
+      return second.process;
+    },
+  };
+  const clock = handClock();
+  const said: string[] = [];
+  const watcher = { say: (line: string) => void said.push(line), giveUp: () => undefined };
+  onTestFinished(keepRunning(stack as Stack, watcher, clock));
+
+  // Ten checks that are answered: of each the interval passes, and its deadline afterwards.
+  for (let check = 0; check < 10; check++) {
+    checked.next = Promise.withResolvers<void>();
+    expect(await clock.pass()).toBe(5_000);
+    await checked.next.promise;
+    expect(await clock.pass()).toBe(5_000);
+  }
+  expect([answered, said, first.process.alive()]).toEqual([Array(10).fill(true), [], true]);
+
+  first.process.freeze();
+  const frozenAt = clock.now();
+  for (let check = 0; check < 6; check++) {
+    expect(said).toEqual([]);
+    await clock.pass();
+    await clock.pass();
+  }
+  await first.process.ended;
+  expect(first.process.endedBy()).toBe('SIGKILL');
+  expect(clock.now() - frozenAt).toBe(60_000);
+  expect(await clock.pass()).toBe(250);
+  expect((await again.promise).alive()).toBe(true);
+  expect(said).toEqual([
+    'worker-1 does not answer its liveness check; killing it',
+    'worker-1 ended (SIGKILL); starting it again',
+  ]);
 });
