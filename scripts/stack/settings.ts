@@ -2,6 +2,7 @@ import { delimiter, resolve } from 'node:path';
 import { VARIABLES as API_VARIABLES } from '../../apps/api/src/config.ts';
 import { VARIABLES as WORKER_VARIABLES } from '../../apps/worker/src/config.ts';
 import { parseQueueUrl } from '../../libs/queue/src/index.ts';
+import { safeUrl } from '../../libs/services/src/index.ts';
 
 /** A process's environment, as the operator gave it. */
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -107,7 +108,7 @@ export function apiSettings(env: Environment): Record<string, string> {
 export function providerWithKey(env: Environment): string {
   const url = env['ANTHROPIC_BASE_URL'] ?? '';
   if (url === '') return 'the Anthropic API';
-  const host = URL.parse(url)?.host ?? '';
+  const [, host = ''] = /:\/\/(.+)$/.exec(safeUrl(url)) ?? [];
   return host === ''
     ? 'the provider that ANTHROPIC_BASE_URL names'
     : `the provider at ${host} (ANTHROPIC_BASE_URL)`;

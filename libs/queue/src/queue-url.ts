@@ -31,7 +31,9 @@ export function parseQueueUrl(queueUrl: string, prefix: string = defaultPrefix):
   }
   if (queueUrl === 'none') return { backend: 'none', url: queueUrl, prefix };
   const url = withoutEmptyHost(queueUrl);
-  const backend = URL.canParse(url) ? backendOfProtocol.get(new URL(url).protocol) : undefined;
+  // Clients would take the user and the password of a misspelt URL for a path or a database, and quote it.
+  const isPlain = /^[a-z]+:\/\/[^/]*(\/[^@:?#]*)?([?#][^@]*)?$/i.test(url) && URL.canParse(url);
+  const backend = isPlain ? backendOfProtocol.get(new URL(url).protocol) : undefined;
   if (backend === undefined) {
     throw new NightshiftError(
       'bad_configuration',

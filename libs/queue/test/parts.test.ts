@@ -57,6 +57,15 @@ describe('a queue URL', () => {
     expect(parseQueueUrl(url)).toMatchObject({ url, backend, prefix: 'nightshift' });
   });
 
+  test.each([
+    'redis:/u:S3CRET@h',
+    'postgres:u:S3CRET@h',
+    'postgres:///u:S3CRET@h/db',
+    'redis://u:1/S3CRET@h',
+  ])('the misspelt %s is refused, and not shown', (url) => {
+    expect(() => parseQueueUrl(url)).toThrow(/^QUEUE_URL is not usable: (?!.*S3CRET)/);
+  });
+
   test('a user without a host whose password cannot be read is refused by the name of the variable', () => {
     expect(() => parseQueueUrl('postgres://me:p%ss@/app?host=/tmp')).toThrow('QUEUE_URL is not usable');
   });

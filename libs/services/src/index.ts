@@ -37,5 +37,6 @@ export {
 export { directoryOwner, DirectoryInUseError, holdDirectory } from './directory-lock.ts';
 export { findFreePort } from './free-port.ts';
 export { liveness, openFileLog, openProcessLog, type LogStatus, type LogStream } from './log-stream.ts';
+export { safeUrl } from './safe-url.ts';
 export { startFailure } from './start-failure.ts';
 export { createWishToEnd, type WishToEnd } from './wish-to-end.ts';

@@ -6,7 +6,7 @@ import {
   startPostgresContainer,
 } from './docker.ts';
 import { joinEmbeddedPostgres, startEmbeddedPostgres } from './embedded-postgres.ts';
-import { safeUrl } from './safe-url.ts';
+import { safeReason, safeUrl } from './safe-url.ts';
 
 export interface PostgresWish {
   /** A server of the user's own; empty counts as absent. */
@@ -94,7 +94,7 @@ export async function checkPostgres(databaseUrl: string): Promise<void> {
   if (!/^postgres(ql)?:/.test(place))
     throw new Error(`DATABASE_URL must look like postgres://user:password@host:5432/database.`);
   const server = await lookAt(databaseUrl).catch((error: unknown) => {
-    throw new Error(sentenceOf(error, place), { cause: error });
+    throw new Error(sentenceOf(error, databaseUrl), { cause: error });
   });
   if (server === undefined) throw new Error(`DATABASE_URL (${place}) answers, but not like PostgreSQL.`);
   if (server.version < OLDEST_VERSION)
@@ -138,13 +138,13 @@ async function lookAt(databaseUrl: string): Promise<Server | undefined> {
 export function explainPostgres(error: unknown, databaseUrl: string): string | null {
   const { code } = error as NodeJS.ErrnoException;
   const isTheirs = typeof code === 'string' && (code in NEXT_STEPS || /^[0-9A-Z]{5}$/.test(code));
-  return isTheirs ? sentenceOf(error, safeUrl(databaseUrl)) : null;
+  return isTheirs ? sentenceOf(error, databaseUrl) : null;
 }
 
-function sentenceOf(error: unknown, place: string): string {
+function sentenceOf(error: unknown, url: string): string {
   const { code, message } = error as NodeJS.ErrnoException;
   const next = NEXT_STEPS[code ?? ''] ?? NEXT_STEPS_BY_WORDS.find(([words]) => words.test(message))?.[1];
-  return `Cannot use the PostgreSQL of DATABASE_URL, ${place}: ${message || code}. ${next ?? ''}`.trim();
+  return `Cannot use the PostgreSQL of DATABASE_URL, ${safeUrl(url)}: ${safeReason(error, url)}. ${next ?? ''}`.trim();
 }
 
 /** By Node's error codes and PostgreSQL's SQLSTATEs. */

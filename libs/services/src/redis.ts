@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { findFreePort } from './free-port.ts';
-import { safeUrl } from './safe-url.ts';
+import { safeReason, safeUrl } from './safe-url.ts';
 import { startWatchdog } from './watchdog.ts';
 
 /** Less than the queue gives a check: what the client says of a connection names more than that it took too long. */
@@ -51,7 +51,7 @@ export async function inspectRedis(url: string): Promise<RedisReport> {
           'Name one that it has, or none for database 0.';
     return { version, maxmemoryPolicy, objection };
   } catch (error) {
-    throw unusable(explain(error as Error), place);
+    throw unusable(safeReason(explain(error as Error), url), place);
   } finally {
     redis.disconnect();
   }
@@ -118,13 +118,13 @@ function isAtLeast(version: string, major: number, minor: number): boolean {
   return ownMajor > major || (ownMajor === major && ownMinor >= minor);
 }
 
-function unusable(error: Error, place: string): Error {
-  // Only what it says: the client hangs the failed command on its errors, AUTH with its password included.
+function unusable(reason: string, place: string): Error {
+  // The reason alone: the client hangs the failed command on its errors, AUTH with its password included.
   const hint = place.startsWith('rediss:')
     ? 'A server without TLS has a URL that begins with redis://. '
     : '';
   return new Error(
-    `Cannot use the Redis of QUEUE_URL, ${place}: ${error.message.replace(/\.$/, '')}. ${hint}` +
+    `Cannot use the Redis of QUEUE_URL, ${place}: ${reason.replace(/\.$/, '')}. ${hint}` +
       'Start that server, correct the URL (redis://user:password@host:6379), or set QUEUE_URL to a PostgreSQL to queue there.',
   );
 }

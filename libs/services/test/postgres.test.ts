@@ -5,7 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
-import { checkPostgres, dockerEngineAnswers, findFreePort, providePostgres } from '../src/index.ts';
+import {
+  checkPostgres,
+  checkRedis,
+  dockerEngineAnswers,
+  findFreePort,
+  providePostgres,
+} from '../src/index.ts';
 import { chooseServiceSource } from '../src/docker.ts';
 import { safeUrl } from '../src/safe-url.ts';
 
@@ -172,11 +178,63 @@ test('a host may stand in the query, where that of a socket does', async () => {
   await expect(checkPostgres(place)).resolves.toBeUndefined();
 });
 
-test('a URL made safe shows neither password nor query', () => {
+test('a URL made safe shows neither user nor password nor query', () => {
   expect(safeUrl('postgres://me:secret@db.example:6432/app?password=other&sslmode=require')).toBe(
-    'postgres://me@db.example:6432/app',
+    'postgres://db.example:6432/app',
   );
+  expect(safeUrl('postgres://me:se@cr@et@[::1]:6432/app')).toBe('postgres://[::1]:6432/app');
+  expect(safeUrl('https://me:secret@gateway.example:8443/token/v1')).toBe('https://gateway.example:8443');
   expect(safeUrl('redis://:secret@localhost:6379/2')).toBe('redis://localhost:6379/2');
-  expect(safeUrl('postgres://me:secret@/app?host=/var/run/postgresql')).toBe('postgres://me@/app');
+  expect(safeUrl('postgres://me:secret@/app?host=/var/run/postgresql')).toBe('postgres:///app');
   expect(safeUrl('secret')).toBe('(not a URL)');
 });
+
+/** Every text that one slip of the finger makes of another: a character left out, doubled, replaced, or one too many. */
+function typosOf(text: string): string[] {
+  const slips = ['', ':', '/', '@', '?', '#', '%', '&', ' ', '=', '.', '\\', '"'];
+  return [...text].flatMap((character, at) => {
+    const [before, after] = [text.slice(0, at), text.slice(at + 1)];
+    return slips.flatMap((slip) => [before + slip + after, before + slip + character + after]);
+  });
+}
+
+test.each([
+  'postgres://u:jzxwvk@host:5432/data',
+  'postgresql://u:jzxwvk@host/data?sslmode=require',
+  'postgres://u:jzxwvk@/data?host=/run',
+  'redis://:jzxwvk@host:6379/2',
+  'https://u:jzxwvk@host/path',
+  'http://u:jzxwvk@host:3128',
+])('no typo in %s shows any letter of its password', (given) => {
+  const secret = /[jzxwvk]/;
+  const shown = [
+    given,
+    ...typosOf(given),
+    ...typosOf(given).flatMap((typo) => [` ${typo}`, typo.replace('//', '/')]),
+  ];
+  expect(shown.length).toBeGreaterThan(1_000);
+  expect(shown.filter((typo) => secret.test(safeUrl(typo)))).toEqual([]);
+});
+
+test.each([
+  'postgres:/u:S3CRET@h',
+  'postgres:u:S3CRET@h/db',
+  'postgres:///u:S3CRET@h',
+  'postgres//u:S3CRET@h/db',
+  'postgres://u:12/S3CRET@h/db',
+  'postgres://u:S3CRET%@127.0.0.1/db',
+  'u:S3CRET@h',
+])('a DATABASE_URL that is misspelt, as %s, is refused without its password', async (given) => {
+  const error: unknown = await checkPostgres(given).catch((reason: unknown) => reason);
+  expect(error).toBeInstanceOf(Error);
+  expect((error as Error).message).not.toMatch(/S3CRET/);
+});
+
+test.each(['redis:/u:S3CRET@h', 'redis:u:S3CRET@h', 'redis://u:12/S3CRET@h', 'redis://u:S3CRET'])(
+  'a Redis whose URL is misspelt, as %s, is refused without its password',
+  async (given) => {
+    const error: unknown = await checkRedis(given).catch((reason: unknown) => reason);
+    expect(error).toBeInstanceOf(Error);
+    expect((error as Error).message).not.toMatch(/S3CRET/);
+  },
+);
