@@ -2,9 +2,11 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { NightshiftError } from '../libs/agent-core/src/index.ts';
 import {
+  assertGranted,
   assertMigrated,
   auditInvariants,
   connect,
+  explained,
   inTransaction,
   MONEY_INVARIANTS,
   readPausedCredentials,
@@ -51,6 +53,7 @@ const pool = createPool({
 });
 const db = connect(pool);
 try {
+  await assertGranted(db, flags.resume ? undefined : ['select']);
   await assertMigrated(db);
   const violations = await auditInvariants(db);
   for (const violation of violations) {
@@ -65,8 +68,9 @@ try {
     console.error(isMoneyWrong ? 'Nothing is resumed: what is wrong touches money.' : await resume(db));
   }
 } catch (error) {
-  if (!(error instanceof NightshiftError)) throw error;
-  console.error(error.message);
+  const told = explained(error, postgres.url);
+  if (!(told instanceof NightshiftError)) throw error;
+  console.error(told.message);
   process.exitCode = 1;
 } finally {
   await pool.end();

@@ -144,7 +144,7 @@ test('a database or a queue that cannot be used ends the process in the sentence
     [{ DATABASE_URL: empty.url }, /lacks the migrations .*node scripts\/migrate\.ts/],
     [
       { DATABASE_URL: changed(empty.url, { username: role, password: 'of-bare' }) },
-      /permission denied.*Grant its user/,
+      /The role "bare_\d+" may not SELECT.* Run as their owner: grant select/,
     ],
     [{ DATABASE_URL: database.url, QUEUE_URL: 'loft://:hidden@pigeon' }, /QUEUE_URL is not usable/],
   ];

@@ -11,6 +11,7 @@ export {
   type Tx,
 } from './connect.ts';
 export { assertUsable, explained } from './assert-usable.ts';
+export { assertGranted } from './grants.ts';
 export type { DB } from './tables.ts';
 export { assertMigrated, migrateToLatest, MIGRATIONS } from './migrations/migrate.ts';
 

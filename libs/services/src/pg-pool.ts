@@ -32,8 +32,8 @@ export const MIGRATION_STATEMENT_MS = 24 * 3_600_000;
 const INT8 = 20;
 const INT8_ARRAY = 1016;
 const UUID_ARRAY = 2951;
-/** What the parsing below counts on, whatever the role or the database is set to. */
-const SESSION = ['-c timezone=UTC', '-c datestyle=ISO'];
+/** Whatever the role or the database is set to: what the parsing below counts on, and that a confirmed commit survives a crash. */
+const SESSION = ['-c timezone=UTC', '-c datestyle=ISO', '-c synchronous_commit=on'];
 /** An array of uuids as Postgres writes it: one dimension, not empty, no null. */
 const UUIDS = /^\{[0-9a-f,-]+\}$/;
 
@@ -47,6 +47,7 @@ const UUIDS = /^\{[0-9a-f,-]+\}$/;
  * - A connection that is given back with a transaction open is closed, which rolls it back: it serves nobody else.
  * - `int8` and `int8[]` arrive as numbers; a value beyond 2^53 rejects the query instead of losing digits. `numeric`
  *   stays a string, `timestamptz` is a `Date`; sessions run in UTC and write dates as ISO has them.
+ * - A commit that the server has confirmed survives its crash.
  * - `await pool.end()` before the server stops.
  */
 export function createPool(options: PoolOptions): pg.Pool {

@@ -2,6 +2,7 @@ import { NightshiftError } from '@nightshift/agent-core';
 import { Migrator, type Migration, type MigrationProvider } from 'kysely/migration';
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
+import { explainDenied } from '../grants.ts';
 import * as initial from './0001-initial.ts';
 import * as toolRules from './0002-tool-rules.ts';
 import * as memory from './0003-memory.ts';
@@ -57,9 +58,17 @@ const LOCK_TIMEOUT = '55P03';
  * Brings the database to this program's schema, under Kysely's advisory lock, so that several starters may call it
  * at once. Throws `database_from_future` when the database knows migrations that this program does not, and `not_ready`,
  * naming who to stop, when others hold the locks that it needs: an audit holds them for minutes. Nothing is changed then.
- * Returns the names that were applied now.
+ * A right that is missing throws `database_unreachable` with its grant. Returns the names that were applied now.
  */
 export async function migrateToLatest(db: Database): Promise<readonly string[]> {
+  try {
+    return await migrate(db);
+  } catch (error) {
+    throw await explainDenied(db, error);
+  }
+}
+
+async function migrate(db: Database): Promise<readonly string[]> {
   await refuseFutureDatabase(db);
   for (let attempt = 1; ; attempt++) {
     const { error, results } = await new Migrator({ db, provider }).migrateToLatest();

@@ -1,0 +1,154 @@
+import type {} from '../global-setup.ts';
+import { spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { assertUsable, connect, inTransaction } from '@nightshift/db';
+import { openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
+import { sql } from 'kysely';
+import pg from 'pg';
+import { afterEach, beforeEach, expect, inject, test } from 'vitest';
+import { createPool } from '../../libs/services/src/index.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+const PASSWORD = 'of-a-bare-role';
+
+let database: TestDatabase;
+let dir: string;
+let role: string;
+/** The database as the role that lacks rights is told of it. */
+let url: string;
+beforeEach(async () => {
+  dir = await mkdtemp(join(tmpdir(), 'nightshift-rights-'));
+  database = await openTestDatabase(inject('postgresUrl'));
+  role = `bare_${randomBytes(6).toString('hex')}`;
+  await database.pool.query(`create role ${role} login password '${PASSWORD}'`);
+  url = Object.assign(new URL(database.url), { username: role, password: PASSWORD }).href;
+});
+afterEach(async () => {
+  await database.pool.query(`drop owned by ${role}; drop role ${role}`);
+  await database.close();
+  await rm(dir, { recursive: true, force: true });
+});
+
+const PROGRAMS = {
+  API: 'apps/api/src/main.ts',
+  worker: 'apps/worker/src/main.ts',
+  migrate: 'scripts/migrate.ts',
+  audit: 'scripts/audit.ts',
+} as const;
+
+/** Starts a program as the role, which ends it, and returns its exit code and all that it printed. */
+function run(program: keyof typeof PROGRAMS, databaseUrl = url): { status: number | null; said: string } {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [PROGRAMS[program]], {
+    cwd: ROOT,
+    encoding: 'utf8',
+    env: {
+      PATH: process.env.PATH,
+      DATABASE_URL: databaseUrl,
+      DATA_DIR: dir,
+      PORT: '0',
+      ANTHROPIC_API_KEY: 'test-key',
+    },
+  });
+  return { status, said: stdout + stderr };
+}
+
+/** A refusal in one line. */
+const refusal = (sentence: string): unknown => ({ status: 1, said: `${sentence}\n` });
+
+const GRANTS = 'grant select, insert, update, delete on all tables in schema public to';
+
+test('a role without any right is told its grant by API, worker, migrate and audit, in one sentence', async () => {
+  const others = `table "agent" and 30 more. Run as their owner:`;
+  const all = refusal(
+    `The role "${role}" may not SELECT, INSERT, UPDATE, DELETE on ${others} ${GRANTS} "${role}";`,
+  );
+  expect(run('API')).toEqual(all);
+  expect(run('worker')).toEqual(all);
+  expect(run('audit')).toEqual(
+    refusal(
+      `The role "${role}" may not SELECT on ${others} grant select on all tables in schema public to "${role}";`,
+    ),
+  );
+  const create = `Run as its owner: grant usage, create on schema public to "${role}";`;
+  expect(run('migrate')).toEqual(refusal(`The role "${role}" may not CREATE in schema public. ${create}`));
+});
+
+test('a single right that is missing is told with its table, and none is told once it is granted', async () => {
+  await database.pool.query(`${GRANTS} ${role}; revoke insert, update on step from ${role}`);
+  const grant = `grant insert, update on table public."step" to "${role}";`;
+  const sentence = `The role "${role}" may not INSERT, UPDATE on table "step". Run as their owner: ${grant}`;
+  expect(run('API')).toEqual(refusal(sentence));
+  expect(run('audit')).toMatchObject({ status: 0 });
+  await database.pool.query(grant);
+  await expect(assertUsableAs(url)).resolves.toBeUndefined();
+  await database.pool.query('revoke usage on schema public from public');
+  await expect(assertUsableAs(url)).rejects.toThrow(
+    `The role "${role}" may not use schema public. Run as its owner:`,
+  );
+});
+
+test('a role that may make tables and does not own those that there are is told the owner by migrate', async () => {
+  const { username: owner } = new URL(database.url);
+  await database.pool.query(`${GRANTS} ${role}; grant create on schema public to ${role};
+    delete from kysely_migration where name >= '0020'`);
+  expect(run('migrate')).toEqual({
+    status: 1,
+    said: expect.stringMatching(
+      new RegExp(`^The role "${role}" does not own table "agent", .* Migrate as "${owner}", or .*;\n$`),
+    ),
+  });
+});
+
+async function assertUsableAs(place: string, pool = createPool({ url: place, max: 2 })): Promise<void> {
+  const db = connect(pool);
+  try {
+    await assertUsable(db, place);
+  } finally {
+    await db.destroy();
+  }
+}
+
+test('commits are kept whatever the default of the role, in transactions and out of them', async () => {
+  await database.pool.query(`${GRANTS} ${role}; alter role ${role} set synchronous_commit = off`);
+  for (const place of [
+    url,
+    `${url}${url.includes('?') ? '&' : '?'}options=-c%20synchronous_commit%3Dlocal`,
+  ]) {
+    const db = connect(createPool({ url: place, max: 1 }));
+    const shown = sql<{ synchronous_commit: string }>`show synchronous_commit`;
+    const inside = await inTransaction(db, (trx) => shown.execute(trx));
+    const outside = await shown.execute(db);
+    expect([...inside.rows, ...outside.rows]).toEqual([
+      { synchronous_commit: 'on' },
+      { synchronous_commit: 'on' },
+    ]);
+    await db.destroy();
+    await expect(assertUsableAs(place)).resolves.toBeUndefined();
+  }
+  // Without the parameters of the start, as behind a pooler that drops them.
+  const bare = (): pg.Pool => new pg.Pool({ connectionString: url });
+  await expect(assertUsableAs(url, bare())).rejects.toThrow(
+    new RegExp(
+      `^Sessions have synchronous_commit = off, .* Run: alter role "${role}" set synchronous_commit = on;$`,
+    ),
+  );
+  await database.pool.query(`alter role ${role} set synchronous_commit = on`);
+  await expect(assertUsableAs(url, bare())).resolves.toBeUndefined();
+});
+
+test('a DATABASE_URL that is misspelt is refused by every program without its password', () => {
+  for (const typo of ['postgres:/u:S3CRET@h', 'postgres://u:1/S3CRET@h']) {
+    for (const program of Object.keys(PROGRAMS) as (keyof typeof PROGRAMS)[]) {
+      const { status, said } = run(program, typo);
+      expect({ program, status, lines: said.split('\n').length, isShown: said.includes('S3CRET') }).toEqual({
+        program,
+        status: 1,
+        lines: 2,
+        isShown: false,
+      });
+    }
+  }
+});
