@@ -8,11 +8,12 @@ import { startRedisStorm, type RedisStorm } from './chaos/redis-storm.ts';
 import { hasHeld, judge } from './chaos/verdict.ts';
 import { endWith, readCommandLine } from './command-line.ts';
 import { emptyDataDirectory } from './stack/data-directory.ts';
+import { WORKER_NODE_ARGUMENTS } from './stack/settings.ts';
 import { workOnStack } from './stack/signals.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
-// Real processes under fire: workers killed and frozen at random, connections cut, the queue flushed, the provider
-// misbehaving. When the time is up everything heals, and every run must have ended, nothing applied or paid twice.
+// Real processes under fire: workers killed and frozen at random, connections cut, the queue flushed, the disk of the logs
+// full, the provider misbehaving. When the time is up everything heals, and every run must have ended, nothing applied or paid twice.
 const { flags, refuse } = readCommandLine({
   name: 'chaos',
   what: 'Real processes under fire; then every run must have ended, nothing applied or paid twice.',
@@ -63,6 +64,7 @@ const start = (): Promise<Stack> =>
     port: 0,
     toolsDir: join(import.meta.dirname, 'chaos/tools'),
     simulatorLatency: 'uniform:200-2000',
+    workerNodeArguments: [...WORKER_NODE_ARGUMENTS, '--import', './scripts/chaos/full-log-disk.ts'],
     ...(flags.queue === 'postgres' ? {} : { queueUrl: redis?.url ?? 'none' }),
     workerEnv: {
       LEASE_MS: String(LEASE_MS),
