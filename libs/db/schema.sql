@@ -441,8 +441,9 @@ create table result_line (
   byte_length bigint not null,
   excerpt text not null,
   seen_at timestamp with time zone not null default app_now(),
+  bill json,
   constraint result_line_pkey PRIMARY KEY (provider_batch_id, line_number),
-  constraint result_line_reason_check CHECK ((reason = ANY (ARRAY['unreadable'::text, 'too_long'::text, 'foreign'::text, 'duplicate'::text, 'conflicting'::text])))
+  constraint result_line_reason_check CHECK ((reason = ANY (ARRAY['unreadable'::text, 'unusable'::text, 'too_long'::text, 'foreign'::text, 'duplicate'::text, 'conflicting'::text])))
 );
 
 create table run (
@@ -493,7 +494,7 @@ END))),
   constraint run_started CHECK ((((state = 'queued'::text) AND (num_nonnulls(first_seq, last_seq, started_at) = 0)) OR ((state = ANY (ARRAY['failed'::text, 'cancelled'::text])) AND (num_nonnulls(first_seq, last_seq, started_at) = ANY (ARRAY[0, 3]))) OR ((state <> 'queued'::text) AND (num_nonnulls(first_seq, last_seq, started_at) = 3)))),
   constraint run_state_check CHECK ((state = ANY (ARRAY['queued'::text, 'ready'::text, 'in_flight'::text, 'acting'::text, 'requires_action'::text, 'completed'::text, 'failed'::text, 'cancelled'::text, 'expired'::text]))),
   constraint run_steps_bounded CHECK (((step_number >= 1) AND (step_number <= (max_steps + summary_steps)))),
-  constraint run_stop_reason_check CHECK ((stop_reason = ANY (ARRAY['end_turn'::text, 'tool_rule'::text, 'max_steps'::text, 'max_tokens'::text, 'stop_sequence'::text, 'refusal'::text, 'budget_exceeded'::text, 'loop_detected'::text, 'context_overflow'::text, 'no_valid_tools'::text, 'invalid_request'::text, 'provider_error'::text, 'expired'::text, 'cancelled'::text, 'deadline'::text, 'poison'::text]))),
+  constraint run_stop_reason_check CHECK ((stop_reason = ANY (ARRAY['end_turn'::text, 'tool_rule'::text, 'max_steps'::text, 'max_tokens'::text, 'stop_sequence'::text, 'refusal'::text, 'budget_exceeded'::text, 'loop_detected'::text, 'context_overflow'::text, 'no_valid_tools'::text, 'invalid_request'::text, 'provider_error'::text, 'unusable_answer'::text, 'expired'::text, 'cancelled'::text, 'deadline'::text, 'poison'::text]))),
   constraint run_summary_steps_check CHECK ((summary_steps >= 0))
 ) with (fillfactor=30);
 CREATE INDEX run_by_age ON public.run USING btree (project_id, created_at, id);

@@ -50,12 +50,16 @@ export const STOP_REASON_DOCS: Readonly<Record<StopReason, StopReasonDoc>> = {
   },
   provider_error: {
     ends_as: 'failed',
-    when: 'The provider failed, or sent nothing that can be used, in every attempt of a step; or it ended an answer in a way that is not known here.',
+    when: 'The provider failed, or sent nothing that can be read, in every attempt of a step; or it ended an answer in a way that is not known here.',
+  },
+  unusable_answer: {
+    ends_as: 'failed',
+    when: 'An answer came whole and can neither be stored nor sent back: nested deeper than 128 levels, no list of blocks, without a stop reason, or with a call that has no proper name or input. It is booked and not asked for again.',
   },
   expired: { ends_as: 'expired', when: 'The provider let every attempt of a step expire.' },
   cancelled: {
     ends_as: 'cancelled',
-    when: 'The batch was cancelled, or the provider cancelled every attempt of a step.',
+    when: 'The batch was cancelled, or every attempt of a step was cancelled at the provider.',
   },
   deadline: { ends_as: 'failed', when: 'It had further steps to take when its deadline passed.' },
   poison: {

@@ -47,6 +47,7 @@ export function createBatch(state: SimulatorState, body: AcceptedBody, faults: r
     counts: countsAtStart(count),
     ends_at_ms: nowMs + latencyOf(settings.latency, seed, seq),
     cancel_initiated_at_ms: null,
+    console_cancel_at_ms: null,
     ended_at_ms: null,
     archived_at_ms: null,
     deleted_at_ms: null,
@@ -64,6 +65,8 @@ export function createBatch(state: SimulatorState, body: AcceptedBody, faults: r
   if (batch.ends_at_ms < batch.expires_at_ms)
     schedule(batch.ends_at_ms, () => endBatch(state, batch, 'done'));
   else schedule(batch.expires_at_ms, () => endBatch(state, batch, 'expired'));
+  if (batch.console_cancel_at_ms !== null)
+    schedule(batch.console_cancel_at_ms, () => cancelBatch(state, batch, []));
   return batch;
 }
 

@@ -67,7 +67,7 @@ export {
   type CompactionPolicy,
 } from './model/compaction-policy.ts';
 export type { RefusalCause } from './model/refusal-cause.ts';
-export { promptTokens, type Usage } from './model/usage.ts';
+export { NO_USAGE, promptTokens, type Usage } from './model/usage.ts';
 export {
   batchCostNanoUsd,
   loadPriceTable,
@@ -96,10 +96,13 @@ export {
 } from './machine/provider-batch.ts';
 export { toolCallMachine, type ToolCallEvent, type ToolCallState } from './machine/tool-call.ts';
 export {
+  billOfOutcome,
   isOutage,
   needsTokens,
+  withBill,
   type ErrorClass,
   type StepAnswer,
+  type StepBill,
   type StepOutcome,
 } from './decide/step-outcome.ts';
 export {
@@ -179,11 +182,14 @@ export {
   type RequestParts,
 } from './wire/anthropic/encode.ts';
 export {
+  billAtEnd,
+  decodeLongLine,
   decodeResultLine,
-  salvageCustomId,
   type DecodedAnswer,
+  type DecodedBill,
   type DecodedLine,
 } from './wire/anthropic/decode.ts';
+export { salvageCustomId } from './wire/anthropic/salvage.ts';
 export {
   classifyCreateFailure,
   classifyErroredLine,

@@ -37,7 +37,7 @@ export {
   type AwaitedCallRow,
   type AwaitingRun,
 } from './reads/awaited-calls.ts';
-export { pauseBatch, resumeBatch } from './commits/pause-batch.ts';
+export { pauseBatch, pauseBatches, resumeBatch } from './commits/pause-batch.ts';
 export { changeCaps, type CapChange } from './commits/change-caps.ts';
 export { requestBatchCancel } from './commits/request-batch-cancel.ts';
 export {
@@ -242,6 +242,7 @@ export { readUnsendableSteps } from './reads/unsendable-steps.ts';
 export { readKnownProviderIds } from './reads/known-provider-ids.ts';
 export { readOpenDoubts, type OpenDoubt } from './reads/open-doubts.ts';
 export { readOpenSteps } from './reads/open-steps.ts';
+export { readPutAsideBills } from './reads/put-aside-bills.ts';
 export { readStepsAtLimit } from './reads/steps-at-limit.ts';
 export { readDueWork, type DueWork, type DueWorkQuestion } from './reads/due-work.ts';
 export { readReadyBacklog, type ReadyBacklog } from './reads/ready-backlog.ts';

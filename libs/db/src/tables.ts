@@ -2,6 +2,7 @@ import type { ColumnType, Generated } from 'kysely';
 import type {
   BatchState,
   ConflictPolicy,
+  DecodedBill,
   ProviderBatchState,
   RunState,
   SideEffects,
@@ -439,9 +440,10 @@ export interface ResultLineTable {
   line_number: number;
   project_id: string;
   custom_id: string | null;
-  reason: 'unreadable' | 'too_long' | 'foreign' | 'conflicting';
+  reason: 'unreadable' | 'unusable' | 'too_long' | 'foreign' | 'conflicting';
   byte_length: number;
   excerpt: string;
+  bill: JsonColumn<DecodedBill> | null;
   seen_at: Stamped;
 }
 

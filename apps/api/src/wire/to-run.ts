@@ -38,6 +38,7 @@ const STOP_REASON: Readonly<Record<StopReason, LettaStopReason>> = {
   no_valid_tools: 'error',
   invalid_request: 'llm_api_error',
   provider_error: 'llm_api_error',
+  unusable_answer: 'invalid_llm_response',
   expired: 'llm_api_error',
   cancelled: 'cancelled',
   deadline: 'error',

@@ -6,7 +6,7 @@ import type { RuleStatus } from '../faults/rules.ts';
 import type { BilledRow } from '../hash-table.ts';
 import type { JournalEntry } from '../journal.ts';
 import type { LedgerSnapshot } from '../ledger.ts';
-import { archiveBatch, endBatch, removeFiles, stallBatch } from '../lifecycle.ts';
+import { archiveBatch, cancelBatch, endBatch, removeFiles, stallBatch } from '../lifecycle.ts';
 import { linesOf } from '../results/read-lines.ts';
 import { configure, resetState } from '../state.ts';
 import type { SimulatorState } from '../state.ts';
@@ -21,8 +21,8 @@ export interface ItemTruth {
   readonly result: string | null;
 }
 
-/** What may be done to a batch from outside. */
-export const BATCH_COMMANDS = ['end', 'expire', 'archive', 'stall'] as const;
+/** What may be done to a batch from outside; `cancel`: as at the provider's console. */
+export const BATCH_COMMANDS = ['end', 'expire', 'archive', 'stall', 'cancel'] as const;
 
 /** What tests and operators may do and see; the same in the process as over the control port. */
 export interface Control {
@@ -121,6 +121,7 @@ export function createControl(state: SimulatorState): Control {
       if (command === 'end') await endBatch(state, batch, batch.status === 'canceling' ? 'canceled' : 'done');
       else if (command === 'expire') await endBatch(state, batch, 'expired');
       else if (command === 'archive') await archiveBatch(state, batch);
+      else if (command === 'cancel') cancelBatch(state, batch, []);
       else stallBatch(batch);
       return truthOf(batch);
     },

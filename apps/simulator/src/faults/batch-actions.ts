@@ -48,6 +48,8 @@ export const batchActions = [
   z.strictObject({ type: z.literal('neverEnds') }),
   /** On create: this batch ends so much later than it would. */
   z.strictObject({ type: z.literal('lateEnd'), ms: milliseconds }),
+  /** On create: somebody cancels this batch at the provider's console so much later. */
+  z.strictObject({ type: z.literal('consoleCancel'), after_ms: milliseconds.default(0) }),
   /** On cancel: it takes so long, or changes nothing. */
   z.strictObject({ type: z.literal('cancelDelay'), ms: milliseconds }),
   z.strictObject({ type: z.literal('cancelIgnored') }),
@@ -188,6 +190,13 @@ export function batchFault(action: { readonly type: string }, ruleId: string): F
         ruleId,
         created: (batch) => {
           batch.ends_at_ms += known.ms;
+        },
+      };
+    case 'consoleCancel':
+      return {
+        ruleId,
+        created: (batch) => {
+          batch.console_cancel_at_ms = batch.created_at_ms + known.after_ms;
         },
       };
     case 'cancelDelay':

@@ -44,6 +44,16 @@ export const resultActions = [
     probability: probability.optional(),
     at: z.array(line).optional(),
   }),
+  /**
+   * Answers of which nothing but the usage is of use: nested too deep, no list of blocks, a block without a type; `garbled`: a
+   * line that is no JSON, though its usage can be read.
+   */
+  z.strictObject({
+    type: z.literal('unusableAnswers'),
+    probability: probability.default(1),
+    how: z.enum(['deep', 'no_array', 'odd_block', 'garbled']).default('deep'),
+    levels: z.number().int().min(1).max(1_000_000).default(200),
+  }),
   /** The whole file in memory, so for small batches. */
   z.strictObject({ type: z.literal('reorder'), how: z.enum(['shuffle', 'reverse']) }),
   z.strictObject({
@@ -124,6 +134,25 @@ function conflicting(original: ResultLine): ResultLine {
   return asLine(JSON.stringify({ custom_id, result: { type: 'errored', error } }));
 }
 
+/** The line of an answer with other content, its usage as it was; any other line as it is. */
+function spoiled(
+  original: ResultLine,
+  action: Extract<ResultAction, { type: 'unusableAnswers' }>,
+): ResultLine {
+  const text = original.bytes.toString();
+  const start = text.indexOf('"content":[');
+  const end = text.lastIndexOf(',"stop_reason":');
+  if (start === -1 || end < start || !text.includes('"type":"succeeded"')) return original;
+  const nested = '['.repeat(action.levels) + ']'.repeat(action.levels);
+  const content = {
+    deep: `[{"type":"tool_use","id":"toolu_deep","name":"deep","input":{"deep":${nested}}}]`,
+    no_array: '{"type":"text","text":"no list"}',
+    odd_block: '[{"text":"no type"}]',
+    garbled: '[{"type":"text","text":"\u0001"}]',
+  }[action.how];
+  return { ...original, bytes: Buffer.from(`${text.slice(0, start)}"content":${content}${text.slice(end)}`) };
+}
+
 function cutPlan(plan: ResultPlan, action: Extract<ResultAction, { type: 'cut' }>): ResultPlan {
   const manner: ResultPlan = { ...plan, cut: action.how, gzip: action.how === 'gzip' ? true : plan.gzip };
   if (action.at_bytes !== undefined) return { ...manner, stopAfterBytes: action.at_bytes };
@@ -188,6 +217,11 @@ function edited(action: ResultAction, plan: ResultPlan, context: FaultContext): 
               : action.at.includes(at);
           return dropped ? [] : [one];
         }),
+      );
+    case 'unusableAnswers':
+      return withEdit(
+        plan,
+        mapped((one) => [drawn('unusable', one.bytes) < action.probability ? spoiled(one, action) : one]),
       );
     case 'reorder':
       return withEdit(plan, reordered(action.how, context));

@@ -15,6 +15,7 @@ export const SCRIPTS: ReadonlyMap<string, ModelScript> = new Map<string, ModelSc
   ['blankTexts', tools.blankTextsScript],
   ['changelog', changelogScript],
   ['contextExceeded', text.contextExceededScript],
+  ['deepArgs', tools.deepArgsScript],
   ['duplicateToolUse', tools.duplicateToolUseScript],
   ['echo', text.echoScript],
   ['emptyEndTurn', text.emptyEndTurnScript],

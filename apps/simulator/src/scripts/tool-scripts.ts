@@ -3,7 +3,14 @@ import { flagIn, listIn, numberIn, objectIn } from './arguments.ts';
 import type { ScriptArguments } from './arguments.ts';
 import { plannedCall, toolUse } from './plan.ts';
 import { badArguments, sampleArguments, schemaOf } from './sample-arguments.ts';
-import type { ContentBlock, MessageParams, ModelScript, ScriptReply, ScriptRequest } from './script.ts';
+import type {
+  ContentBlock,
+  JsonValue,
+  MessageParams,
+  ModelScript,
+  ScriptReply,
+  ScriptRequest,
+} from './script.ts';
 import { clientTools, lastToolResults, taskOf, textOf } from './turns.ts';
 
 const done = (text: string): ScriptReply => ({ content: [{ type: 'text', text }], stop_reason: 'end_turn' });
@@ -103,6 +110,13 @@ export const duplicateToolUseScript: ModelScript = (request, args) => {
     { ...call, ...id },
     { ...call, ...id },
   ]);
+};
+
+/** `deepArgs?levels=200`: a call whose arguments nest so deep. */
+export const deepArgsScript: ModelScript = (request, args) => {
+  let deep: JsonValue = 'the end';
+  for (let level = numberIn(args, 'levels', 200); level > 0; level--) deep = [deep];
+  return calling([toolUse(toolIn(request, args), { deep })]);
 };
 
 /** Calls a tool, if there is one, then ends, with blank texts around its words: no client may send those back. */

@@ -1,10 +1,11 @@
 import {
   awaitingCaller,
   batchCostNanoUsd,
+  billAtEnd,
+  billOfOutcome,
   capResult,
   decideAfterAnswer,
   decideAfterTools,
-  decodeResultLine,
   fromCustomId,
   needsTokens,
   isError,
@@ -12,6 +13,7 @@ import {
   salvageCustomId,
   toolResultsMessage,
   toolUsesOf,
+  withBill,
   NO_CONDUCT,
   NO_TRAIL,
   planCalls,
@@ -19,8 +21,9 @@ import {
   type Conduct,
   type PlannedCall,
   type PriceTable,
-  type StepAnswer,
+  type StepBill,
   type StepDecision,
+  type StepKey,
   type StepOutcome,
   type ToolOutcome,
 } from '@nightshift/agent-core';
@@ -33,6 +36,7 @@ import {
   lockRuns,
   markFinishedBatches,
   newId,
+  pauseBatches,
   pauseCredential,
   readBatchStates,
   readRunsToDecide,
@@ -54,7 +58,7 @@ import type { CachedDefinition } from './definition-cache.ts';
 import type { FlowDeps } from './deps.ts';
 import { outputMaxima } from './output-maxima.ts';
 import { ringAfterCommit } from './ring.ts';
-import { customIdOf, sortLines, toOutcome, type Entry } from './sort-result-lines.ts';
+import { customIdOf, decodeLine, pricedBill, sortLines, toOutcome, type Entry } from './sort-result-lines.ts';
 import { tryQuickCalls, type QuickStep } from './tool-calls/quick-calls.ts';
 
 /** What became of the lines of one chunk. */
@@ -71,10 +75,14 @@ export interface AppliedChunk {
 
 const NO_REPLIES: QuickStep['replies'] = [];
 const NOTHING_TRIED: ReadonlyMap<string, QuickStep> = new Map();
+const CANCELLED_ELSEWHERE =
+  'Requests of it were cancelled at the provider, and not by Nightshift: at its console, perhaps. Resume the batch to send them again, or cancel it.';
 /** Times that a chunk is decided about whose runs move on under it. */
 const STALE_TRIES_MAX = 5;
 /** Characters of a poison line that are kept: all of it, as a rule, for it was paid. */
 const POISON_CHARS = 4_000_000;
+/** Characters of the head of a line that is not to be read, in which the model is looked for. */
+const HEAD_CHARS = 1_000;
 
 /**
  * Decodes a chunk of result lines, each in isolation, and applies them in one transaction. `isWhole`: they are not merely a
@@ -97,6 +105,9 @@ export async function applyResultLines(
   const trouble = accountTroubleIn(entries, runs);
   if (trouble !== null)
     await pauseCredential(deps.db, batch.credential, deps.settings.refusal.pause_ms, trouble);
+  const cancelled = cancelledElsewhere(entries, runs);
+  if (cancelled.length > 0)
+    await inTransaction(deps.db, (trx) => pauseBatches(trx, cancelled, CANCELLED_ELSEWHERE));
   const quick = isWhole ? await tryQuickCalls(deps, lease, entries.values(), runs) : NOTHING_TRIED;
   const { applied, report } = await decideWhileFresh(deps, entries, runs, (facts) =>
     inTransaction(deps.db, async (trx) => {
@@ -127,13 +138,33 @@ function accountTroubleIn(
   runs: ReadonlyMap<string, RunToDecide>,
 ): string | null {
   for (const { key, accountTrouble } of entries.values()) {
-    if (accountTrouble === null) continue;
-    const run = runs.get(key.run_id);
-    const isAwaited =
-      run?.state === 'in_flight' && run.step_number === key.number && run.attempt === key.attempt;
-    if (isAwaited) return accountTrouble;
+    if (accountTrouble !== null && isAwaited(key, runs.get(key.run_id))) return accountTrouble;
   }
   return null;
+}
+
+/**
+ * The batches of which somebody has cancelled requests at the provider: only provider batches of batches that are being
+ * cancelled are cancelled here. Paused before the commit, in a transaction of its own: it locks batches, which nobody does who
+ * holds a provider batch.
+ */
+function cancelledElsewhere(
+  entries: ReadonlyMap<string, Entry>,
+  runs: ReadonlyMap<string, RunToDecide>,
+): readonly string[] {
+  const batchIds = new Set<string>();
+  for (const { key, outcome } of entries.values()) {
+    if (outcome.kind !== 'canceled') continue;
+    const run = runs.get(key.run_id);
+    if (run?.batch_state === 'cancelling' || !isAwaited(key, run)) continue;
+    batchIds.add(run.batch_id);
+  }
+  return [...batchIds];
+}
+
+/** Whether a step still waits for its answer. */
+function isAwaited(key: StepKey, run: RunToDecide | undefined): run is RunToDecide {
+  return run?.state === 'in_flight' && run.step_number === key.number && run.attempt === key.attempt;
 }
 
 /**
@@ -170,9 +201,13 @@ export async function applyPoisonLine(
   readsIt = true,
 ): Promise<AppliedChunk> {
   const text = line.kind === 'line' ? line.text : line.head;
-  const decoded = readsIt ? decodeResultLine(text) : null;
-  const named = line.kind === 'line' && decoded !== null ? customIdOf(decoded) : salvageCustomId(text);
-  const outcome = decoded?.kind === 'answered' ? toOutcome(decoded, deps.settings.prices) : null;
+  const decoded = readsIt ? decodeLine(line) : null;
+  const named = decoded === null ? salvageCustomId(text) : customIdOf(decoded);
+  const { prices } = deps.settings;
+  const outcome: StepOutcome =
+    decoded === null || decoded.kind === 'blank'
+      ? { kind: 'poison', bill: pricedBill(billAtEnd(text.slice(0, HEAD_CHARS), endOf(line)), prices) }
+      : toOutcome(decoded, prices);
   const id = named === null ? null : fromCustomId(named);
   const aside: QuarantinedLine = {
     line_number: line.number,
@@ -180,6 +215,7 @@ export async function applyPoisonLine(
     reason: 'unreadable',
     byte_length: line.kind === 'line' ? Buffer.byteLength(text) : line.byte_length,
     excerpt: text.slice(0, POISON_CHARS),
+    bill: toldBill(outcome),
   };
   const ids = { chunk_ids: [newId(), newId(), newId()] as const, tally_slot: tallySlot() };
   const report = await inTransaction(deps.db, async (trx) => {
@@ -190,8 +226,8 @@ export async function applyPoisonLine(
       await commitQuarantinedLines(trx, batch, [aside]);
       return null;
     }
-    const answer = outcome === null ? null : await pricedAnswer(deps, trx, run, outcome);
-    const decision = decideAfterAnswer(run, id.key, { kind: 'poison', answer }, deps.settings.retry);
+    const bill = await billFor(deps, trx, run, outcome);
+    const decision = decideAfterAnswer(run, id.key, { kind: 'poison', bill }, deps.settings.retry);
     if (decision.kind === 'refuse') return 'refused' as const;
     await commitQuarantinedLines(trx, batch, [aside]);
     return commitDecisions(trx, [{ run, decision, calls: [], settled: null }], [], ids);
@@ -201,6 +237,18 @@ export async function applyPoisonLine(
     await ringAfterCommit(deps, report, await markFinishedBatches(deps.db, report.ended_batch_ids));
   const named_reason = `line ${line.number}: ${reason}`;
   return { applied: report === null ? 0 : 1, refused: 0, quarantined: 1, cut: false, alarms: [named_reason] };
+}
+
+/** What the line itself says of its cost. */
+function toldBill(outcome: StepOutcome): QuarantinedLine['bill'] {
+  const bill = billOfOutcome(outcome);
+  if (bill === null) return null;
+  const { stop_reason, usage, message_id, model } = bill;
+  return { stop_reason, usage, message_id, model };
+}
+
+function endOf(line: Line): string {
+  return line.kind === 'line' ? line.text : line.tail;
 }
 
 /** Decides every line of the chunk, in run order, carrying memory calls out on the locked blocks as it goes. */
@@ -274,33 +322,27 @@ function withPriceOf(
   cached: CachedDefinition | undefined,
   prices: PriceTable,
 ): StepOutcome {
-  if (outcome.kind !== 'answered' || outcome.answer.cost_nanousd !== null || cached === undefined) {
-    return outcome;
-  }
+  const bill = billOfOutcome(outcome);
+  if (bill?.cost_nanousd !== null || cached === undefined) return outcome;
   const name = parseModelHandle(cached.definition.model)?.name ?? '';
-  return {
-    ...outcome,
-    answer: { ...outcome.answer, cost_nanousd: batchCostNanoUsd(prices, name, outcome.answer.usage) },
-  };
+  return withBill(outcome, { ...bill, cost_nanousd: batchCostNanoUsd(prices, name, bill.usage) });
 }
 
-/** An answer by itself, priced as it would be among others; null for what is none. */
-async function pricedAnswer(
+/** What is booked for a line by itself, priced as it would be among others; null for nothing. */
+async function billFor(
   { definitions, settings }: FlowDeps,
   trx: Tx,
   { definition_id }: RunToDecide,
   outcome: StepOutcome,
-): Promise<StepAnswer | null> {
-  if (outcome.kind !== 'answered') return null;
+): Promise<StepBill | null> {
+  const bill = billOfOutcome(outcome);
   // Unless it must be looked at: the definition may be what is wrong.
-  if (outcome.answer.cost_nanousd !== null) return outcome.answer;
+  if (bill?.cost_nanousd !== null) return bill;
   const found = await definitions.get(trx, [definition_id]).catch((error: unknown) => {
     if (judgeError(error) !== 'poison') throw error;
     return null;
   });
-  const cached = found?.get(definition_id);
-  const priced = withPriceOf(outcome, cached, settings.prices);
-  return priced.kind === 'answered' ? priced.answer : null;
+  return billOfOutcome(withPriceOf(outcome, found?.get(definition_id), settings.prices));
 }
 
 function callsOf(run: RunToDecide, outcome: StepOutcome, conduct: Conduct): readonly PlannedCall[] {

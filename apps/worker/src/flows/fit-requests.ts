@@ -142,7 +142,7 @@ export async function fitRequests(
 /** A request over which `error` was thrown: nobody can tell what it would do. */
 export function poisonous({ run_id, number, attempt }: StepKey, error: unknown): UnsendableRequest {
   const reason = error instanceof Error ? error.message : 'unknown';
-  return { key: { run_id, number, attempt }, outcome: { kind: 'poison', answer: null }, reason };
+  return { key: { run_id, number, attempt }, outcome: { kind: 'poison', bill: null }, reason };
 }
 
 /** Tokens that a request may come to write, be it that a summary is asked for in its place. */

@@ -84,7 +84,7 @@ export async function ingestResults(deps: FlowDeps): Promise<FlowReport> {
       };
     }
     if (gone) {
-      const missing = await settleOpenSteps(deps, lease, { kind: 'missing' });
+      const missing = await settleOpenSteps(deps, batch, lease);
       await inTransaction(db, (trx) => commitIngested(trx, lease, pass.refused));
       return {
         ...report,

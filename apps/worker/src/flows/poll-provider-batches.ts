@@ -216,7 +216,7 @@ async function look(deps: FlowDeps, claimed: readonly ClaimedProviderBatch[]): P
 async function giveUp(deps: FlowDeps, batch: ClaimedProviderBatch): Promise<void> {
   const claim = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
   return withLease(deps.leases, claim, async (lease) => {
-    await settleOpenSteps(deps, lease, { kind: 'missing' });
+    await settleOpenSteps(deps, batch, lease);
     await deps.hooks?.('poll.before_reject');
     await inTransaction(deps.db, (trx) => commitLost(trx, lease, batch.state));
   });

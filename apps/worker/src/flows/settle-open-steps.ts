@@ -1,4 +1,4 @@
-import { decideAfterAnswer, type StepKey, type StepOutcome } from '@nightshift/agent-core';
+import { decideAfterAnswer, toCustomId, type StepKey, type StepOutcome } from '@nightshift/agent-core';
 import {
   commitDecisions,
   holdLease,
@@ -7,19 +7,31 @@ import {
   markFinishedBatches,
   newId,
   readOpenSteps,
+  readPutAsideBills,
   tallySlot,
+  type ClaimedProviderBatch,
   type DecidedRun,
   type Lease,
   type Tx,
 } from '@nightshift/db';
 import type { FlowDeps } from './deps.ts';
 import { ringAfterCommit } from './ring.ts';
+import { pricedBill } from './sort-result-lines.ts';
 
 /**
- * Gives every step of a provider batch that is still sealed one and the same outcome (no line ever came, the provider
- * refused it), in chunks. Returns how many steps there were.
+ * Settles every step of a provider batch that is still sealed as one without an answer, in chunks, and books what lines that
+ * were put aside say that it cost. Returns how many steps there were.
  */
-export async function settleOpenSteps(deps: FlowDeps, lease: Lease, outcome: StepOutcome): Promise<number> {
+export async function settleOpenSteps(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  lease: Lease,
+): Promise<number> {
+  const bills = await readPutAsideBills(deps.db, batch.id);
+  const outcomeOf = (key: StepKey): StepOutcome => {
+    const bill = bills.get(toCustomId(batch.nonce, key));
+    return { kind: 'missing', bill: pricedBill(bill, deps.settings.prices) };
+  };
   let settled = 0;
   for (;;) {
     const open = await readOpenSteps(deps.db, lease.id, deps.settings.chunk_lines);
@@ -27,7 +39,7 @@ export async function settleOpenSteps(deps: FlowDeps, lease: Lease, outcome: Ste
     await settleSteps(
       deps,
       lease,
-      open.map((key) => ({ key, outcome })),
+      open.map((key) => ({ key, outcome: outcomeOf(key) })),
     );
     settled += open.length;
   }

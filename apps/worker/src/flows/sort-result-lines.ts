@@ -2,12 +2,15 @@ import {
   ACCOUNT_TROUBLE,
   batchCostNanoUsd,
   classifyErroredLine,
+  decodeLongLine,
   decodeResultLine,
   fromCustomId,
   isOutage,
   salvageCustomId,
+  type DecodedBill,
   type DecodedLine,
   type PriceTable,
+  type StepBill,
   type StepKey,
   type StepOutcome,
 } from '@nightshift/agent-core';
@@ -37,7 +40,7 @@ export interface SortedLines {
 
 /**
  * Decodes each line for itself and says where it belongs. `isLastPass`: a line that cannot be read is the provider's answer
- * now; before, it may read well the next time. `isWhole`: a chunk as it came; in a part of one nobody can tell an outage, so
+ * now; before, it may read well the next time. A whole line reads no better then: its answer counts, of use or not. `isWhole`: a chunk as it came; in a part of one nobody can tell an outage, so
  * that what may be tried again counts as one.
  */
 export function sortLines(
@@ -51,24 +54,19 @@ export function sortLines(
   const bad: QuarantinedLine[] = [];
   let cut = false;
   for (const line of lines) {
-    const text = line.kind === 'line' ? line.text : '';
-    const decoded: DecodedLine =
-      line.kind === 'line'
-        ? decodeResultLine(text)
-        : {
-            kind: 'unreadable',
-            custom_id: salvageCustomId(line.head),
-            reason: `${line.byte_length} bytes long`,
-          };
+    const decoded = decodeLine(line);
     if (decoded.kind === 'blank') continue;
     if (decoded.kind === 'unreadable' && !line.terminated) {
       cut = true;
       continue;
     }
     const id = decoded.custom_id === null ? null : fromCustomId(decoded.custom_id);
-    if (decoded.kind === 'unreadable')
-      bad.push(asideOf(line, decoded.custom_id, line.kind === 'line' ? 'unreadable' : 'too_long'));
-    if (id?.nonce !== batch.nonce) {
+    const isOurs = id?.nonce === batch.nonce;
+    if (decoded.kind === 'unreadable' || (decoded.kind === 'unusable' && isOurs)) {
+      const reason = line.kind === 'line' ? decoded.kind : 'too_long';
+      bad.push(asideOf(line, decoded.custom_id, reason, decoded.bill));
+    }
+    if (!isOurs) {
       if (decoded.kind !== 'unreadable') bad.push(asideOf(line, decoded.custom_id, 'foreign'));
       continue;
     }
@@ -77,7 +75,7 @@ export function sortLines(
     if (first === undefined) {
       const accountTrouble = accountTroubleOf(decoded);
       entries.set(id.key.run_id, { key: id.key, outcome: toOutcome(decoded, prices), line, accountTrouble });
-    } else if (first.line.kind !== 'line' || first.line.text !== text) {
+    } else if (!isSameText(first.line, line)) {
       bad.push(asideOf(line, decoded.custom_id, 'conflicting'));
     }
   }
@@ -87,13 +85,27 @@ export function sortLines(
   return { entries, bad, cut };
 }
 
+/** Decodes a line, or the ends of it that are kept. */
+export function decodeLine(line: Line): DecodedLine {
+  return line.kind === 'line' ? decodeResultLine(line.text) : decodeLongLine(line);
+}
+
+function isSameText(one: Line, other: Line): boolean {
+  return one.kind === 'line' && other.kind === 'line' && one.text === other.text;
+}
+
 function accountTroubleOf(decoded: DecodedLine): string | null {
   return decoded.kind === 'errored' && classifyErroredLine(decoded) === 'account'
     ? `${ACCOUNT_TROUBLE}${decoded.error_code ?? decoded.error_type}`
     : null;
 }
 
-function asideOf(line: Line, customId: string | null, reason: QuarantinedLine['reason']): QuarantinedLine {
+function asideOf(
+  line: Line,
+  customId: string | null,
+  reason: QuarantinedLine['reason'],
+  bill: DecodedBill | null = null,
+): QuarantinedLine {
   const text = line.kind === 'line' ? line.text : line.head;
   return {
     line_number: line.number,
@@ -101,6 +113,7 @@ function asideOf(line: Line, customId: string | null, reason: QuarantinedLine['r
     reason,
     byte_length: line.kind === 'line' ? Buffer.byteLength(text) : line.byte_length,
     excerpt: text.slice(0, EXCERPT_CHARS),
+    bill,
   };
 }
 
@@ -138,9 +151,16 @@ export function toOutcome(decoded: Exclude<DecodedLine, { kind: 'blank' }>, pric
       const error_class = kind === 'account' || kind === 'overloaded' ? 'outage' : kind;
       return { kind: 'errored', error_class, error_type: decoded.error_type, message: decoded.message };
     }
+    case 'unusable':
     case 'unreadable':
-      return { kind: 'unreadable', reason: decoded.reason };
+      return { kind: decoded.kind, reason: decoded.reason, bill: pricedBill(decoded.bill, prices) };
     default:
       return { kind: decoded.kind };
   }
+}
+
+/** What a line says of its cost, priced by the model that it names. */
+export function pricedBill(bill: DecodedBill | null | undefined, prices: PriceTable): StepBill | null {
+  if (bill == null) return null;
+  return { ...bill, cost_nanousd: batchCostNanoUsd(prices, bill.model ?? '', bill.usage) };
 }

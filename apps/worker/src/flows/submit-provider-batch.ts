@@ -154,7 +154,7 @@ async function deadlyRequest(
   const tries = await noteSuspect(deps.db, lease, batch, batch.nonce);
   if (tries <= TRIES_ALONE_MAX) return [];
   const reason = `${tries - 1} workers ended while they had it alone`;
-  const outcome = { kind: 'poison', answer: null } as const;
+  const outcome = { kind: 'poison', bill: null } as const;
   return (await readOpenSteps(deps.db, batch.id, 1)).map((key) => ({ key, outcome, reason }));
 }
 

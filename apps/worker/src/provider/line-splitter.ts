@@ -5,8 +5,9 @@ const CARRIAGE_RETURN = 0x0d;
 const SPACE = 0x20;
 const BYTE_ORDER_MARK = '\uFEFF';
 
-/** Bytes of an over-long line that are kept, enough to tell whose line it was. */
+/** Bytes of either end of an over-long line that are kept, enough to tell whose line it was and what it cost. */
 const HEAD_BYTES = 1024;
+const TAIL_BYTES = 4096;
 
 export type Line =
   | {
@@ -23,15 +24,16 @@ export type Line =
       readonly number: number;
       /** Length of the whole line, line end excluded. */
       readonly byte_length: number;
-      /** Its first characters. */
+      /** Its first characters, and its last. */
       readonly head: string;
+      readonly tail: string;
       readonly terminated: boolean;
     };
 
 /**
  * Splits a stream of bytes at line feeds and yields the lines that each chunk completes, so a consumer is called once
  * per chunk and not once per line. Tolerates CRLF and a byte order mark; blank lines are left out but counted.
- * A line of more than `maxLineBytes` is passed on as its head alone and never held.
+ * A line of more than `maxLineBytes` is passed on as its head and tail alone and never held.
  *
  * What `chunks` throws is thrown after all lines before it; the line it broke off is dropped. Leaving the loop early
  * returns `chunks`, which is how a connection behind it is closed.
@@ -53,7 +55,7 @@ export async function* splitLines(
         rest.append(chunk, start, end);
         line = rest.take(number, true);
       } else if (end - start > maxLineBytes) {
-        line = tooLong(number, end - start, chunk.toString('utf8', start, start + HEAD_BYTES), true);
+        line = tooLong(number, end - start, chunk.subarray(start), chunk.subarray(start, end), true);
       } else line = textLine(number, chunk, start, end, true);
       if (line !== null) lines.push(line);
       start = end + 1;
@@ -72,6 +74,8 @@ export async function* splitLines(
 class UnfinishedLine {
   byteLength = 0;
   #buffer = Buffer.alloc(0);
+  /** The end of a line that has become too long. */
+  #tail: Buffer = Buffer.alloc(0);
   readonly #maxBytes: number;
 
   constructor(maxBytes: number) {
@@ -81,7 +85,12 @@ class UnfinishedLine {
   append(chunk: Buffer, start: number, end: number): void {
     const before = this.byteLength;
     this.byteLength += end - start;
-    // Of a line that has become too long no more than its head will be asked for.
+    if (this.byteLength > this.#maxBytes) {
+      const earlier = before > this.#maxBytes ? this.#tail : this.#buffer.subarray(0, before);
+      const later = chunk.subarray(Math.max(start, end - TAIL_BYTES), end);
+      this.#tail = Buffer.concat([earlier.subarray(-TAIL_BYTES), later]).subarray(-TAIL_BYTES);
+    }
+    // Of a line that has become too long no more than its ends will be asked for.
     const keep = Math.min(this.byteLength, Math.max(this.#maxBytes, HEAD_BYTES));
     if (before >= keep) return;
     if (this.#buffer.length < keep) {
@@ -100,7 +109,7 @@ class UnfinishedLine {
     // A single giant line must not keep its memory for the rest of the stream.
     if (buffer.length > 1024 * 1024) this.#buffer = Buffer.alloc(0);
     return byteLength > this.#maxBytes
-      ? tooLong(number, byteLength, buffer.toString('utf8', 0, Math.min(byteLength, HEAD_BYTES)), terminated)
+      ? tooLong(number, byteLength, buffer.subarray(0, byteLength), this.#tail, terminated)
       : textLine(number, buffer, 0, byteLength, terminated);
   }
 }
@@ -121,12 +130,15 @@ function textLine(
   return text === '' ? null : { kind: 'line', number, text, terminated };
 }
 
-function tooLong(number: number, byte_length: number, head: string, terminated: boolean): Line {
+/** A line of which `begin` and `end` hold at least the first and last bytes. */
+function tooLong(number: number, byte_length: number, begin: Buffer, end: Buffer, terminated: boolean): Line {
+  const head = begin.toString('utf8', 0, HEAD_BYTES);
   return {
     kind: 'too_long',
     number,
     byte_length,
     head: number === 1 && head.startsWith(BYTE_ORDER_MARK) ? head.slice(1) : head,
+    tail: end.toString('utf8', Math.max(0, end.length - TAIL_BYTES)),
     terminated,
   };
 }

@@ -1,4 +1,5 @@
 import type {} from '../../../../test/global-setup.ts';
+import { DEFAULT_PROJECT_ID, inTransaction, resumeBatch } from '@nightshift/db';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import { anthropicProvider } from '../../src/provider/anthropic.ts';
 import type { ProviderPort } from '../../src/provider/port.ts';
@@ -157,9 +158,12 @@ describe('steps without an answer', () => {
     expect(house.simulator.control.ledger().totals.requests).toBe(0);
   });
 
-  test('a request that the provider cancelled by itself is sent again', async () => {
+  test('a request that the provider cancelled by itself pauses its batch, and is sent again once that is resumed', async () => {
     house.simulator.control.addRule({ op: 'request', match: { times: 1 }, outcome: { type: 'cancel' } });
     const batch = await house.submit([{ input: 'hello' }]);
+    await house.drive(house.worker(), { hasten: true });
+    expect(await house.rows('select state from batch')).toEqual([{ state: 'paused' }]);
+    await inTransaction(house.database.db, (trx) => resumeBatch(trx, DEFAULT_PROJECT_ID, batch.id));
     await house.drive(house.worker(), { hasten: true });
     expect(await house.runsOf(batch.id)).toMatchObject([{ stop_reason: 'end_turn', attempt: 2 }]);
   });
@@ -450,7 +454,7 @@ describe('content', () => {
     ]);
     await house.drive(house.worker(), { hasten: true });
     expect(await house.runsOf(batch.id)).toMatchObject([
-      { state: 'failed', stop_reason: 'provider_error', step_number: 1, attempt: 4 },
+      { state: 'failed', stop_reason: 'unusable_answer', step_number: 1, attempt: 1 },
     ]);
     expect(await house.rows('select value from block_revision')).toEqual([{ value: 'old' }]);
     const next = await house.submit([{ input: 'next ⟦sim:fixed⟧', agent_id: batch.agent_ids[0]! }]);
@@ -470,7 +474,7 @@ describe('content', () => {
     const batch = await house.submit([{ input: '⟦sim:hugeText?bytes=300000⟧' }, { input: 'short' }]);
     await house.drive(house.worker({ settings: { line_bytes_max: 100_000 } }), { hasten: true });
     const [huge, short] = await house.runsOf(batch.id);
-    expect(huge).toMatchObject({ state: 'failed', stop_reason: 'provider_error' });
+    expect(huge).toMatchObject({ state: 'failed', stop_reason: 'unusable_answer', attempt: 1 });
     expect(short).toMatchObject({ state: 'completed' });
   });
 });

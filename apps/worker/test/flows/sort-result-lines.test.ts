@@ -76,7 +76,7 @@ test.each([
 });
 
 test('a line of ours that cannot be read is its answer on the last pass only, and put aside on each', () => {
-  const broken = `{"custom_id":"${idOf(1)}","result":{"type":"succeeded","message":7}}`;
+  const broken = `{"custom_id":"${idOf(1)}","result":{"type":"succeeded","message":\u00007}}`;
   expect(sort([broken], { isLastPass: false })).toEqual({ ...NOTHING, aside: ['1 unreadable'] });
   expect(sort([broken])).toEqual({ ...NOTHING, answers: ['unreadable'], aside: ['1 unreadable'] });
 });
@@ -89,10 +89,42 @@ test('a last line that breaks off is no answer: the file is cut', () => {
 
 test('a line that was too long to be held is put aside as that', () => {
   const head = answer(idOf(1)).slice(0, 200);
-  const line: Line = { kind: 'too_long', number: 1, byte_length: 1_000_000, head, terminated: true };
-  const { entries, bad } = sortLines(OURS, [line], true, SHIPPED_PRICES);
-  expect([...entries.values()]).toMatchObject([{ outcome: { kind: 'unreadable' } }]);
-  expect(bad).toMatchObject([{ reason: 'too_long', byte_length: 1_000_000, custom_id: idOf(1) }]);
+  const sortLong = (tail: string) => {
+    const line: Line = { kind: 'too_long', number: 1, byte_length: 1_000_000, head, tail, terminated: true };
+    return sortLines(OURS, [line], true, SHIPPED_PRICES);
+  };
+  const { entries, bad } = sortLong('nothing of use');
+  expect([...entries.values()]).toMatchObject([{ outcome: { kind: 'unreadable', bill: null } }]);
+  const aside = { reason: 'too_long', byte_length: 1_000_000, custom_id: idOf(1) };
+  expect(bad).toMatchObject([{ ...aside, bill: null }]);
+  // Its end tells what it cost, and that it came whole.
+  const whole = sortLong(answer(idOf(1)).slice(-200));
+  expect([...whole.entries.values()]).toMatchObject([
+    { outcome: { kind: 'unusable', bill: { cost_nanousd: 3_000, usage: { output_tokens: 1 } } } },
+  ]);
+  expect(whole.bad).toMatchObject([{ ...aside, bill: { usage: { output_tokens: 1 } } }]);
+});
+
+test('an answer of no use counts in the first pass, one that cannot be read in the last, and both are put aside with their cost', () => {
+  const deep = answer(idOf(1)).replace('"Done."', `${'['.repeat(200)}${']'.repeat(200)}`);
+  const garbled = answer(idOf(2)).replace('Done.', '\u0001');
+  const sorted = (isLastPass: boolean) =>
+    sortLines(OURS, linesOf([deep, garbled]), isLastPass, SHIPPED_PRICES);
+  const first = sorted(false);
+  const bill = { usage: { input_tokens: 1, output_tokens: 1 } };
+  expect([...first.entries.values()]).toMatchObject([{ outcome: { kind: 'unusable', bill } }]);
+  expect([...sorted(true).entries.values()]).toMatchObject([
+    { outcome: { kind: 'unusable', bill } },
+    { outcome: { kind: 'unreadable', bill } },
+  ]);
+  expect(first.bad).toMatchObject([
+    { reason: 'unusable', bill },
+    { reason: 'unreadable', bill },
+  ]);
+  const others = deep.replace(OURS.nonce, THEIRS);
+  expect(sortLines(OURS, linesOf([others]), true, SHIPPED_PRICES)).toMatchObject({
+    bad: [{ reason: 'foreign', bill: null }],
+  });
 });
 
 test('a failure for want of means, or of our organisation, ends no run', () => {

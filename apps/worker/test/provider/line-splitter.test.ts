@@ -54,7 +54,7 @@ describe('twenty lines cut in two at every byte come out the same', () => {
 describe('a line that is too long', () => {
   const long = `{"custom_id":"big","x":"${'y'.repeat(5000)}"}`;
 
-  test('is passed on as its head, whatever the cuts, and its neighbours are whole', async () => {
+  test('is passed on as its head and tail, whatever the cuts, and its neighbours are whole', async () => {
     const bytes = Buffer.from(`first\n${long}\nlast\n`);
     for (let cut = 0; cut <= bytes.length; cut += 13) {
       const lines = await linesOf(chunks(bytes.subarray(0, cut), bytes.subarray(cut)), 2000);
@@ -65,10 +65,25 @@ describe('a line that is too long', () => {
           number: 2,
           byte_length: long.length,
           head: long.slice(0, 1024),
+          tail: long.slice(-4096),
           terminated: true,
         },
         line(3, 'last'),
       ]);
+    }
+  });
+
+  test('is told with its own tail, however many pieces and long lines there are', async () => {
+    const ends = ['a', 'b', 'c'].map((end) => `${end.repeat(5000)}${'0123456789'.repeat(500)}${end}`);
+    const bytes = Buffer.from(ends.join('\n'));
+    for (const size of [1, 7, 4096, 9_000, 50_000]) {
+      const pieces = Array.from({ length: Math.ceil(bytes.length / size) }, (_, place) =>
+        bytes.subarray(place * size, (place + 1) * size),
+      );
+      const lines = await linesOf(chunks(...pieces), 2000);
+      expect(lines.map((line) => line.kind === 'too_long' && line.tail)).toEqual(
+        ends.map((end) => end.slice(-4096)),
+      );
     }
   });
 
@@ -77,7 +92,14 @@ describe('a line that is too long', () => {
     for (let cut = 0; cut <= bytes.length; cut++) {
       expect(await linesOf(chunks(bytes.subarray(0, cut), bytes.subarray(cut)), 100)).toEqual([
         line(1, 'a'.repeat(100)),
-        { kind: 'too_long', number: 2, byte_length: 101, head: 'b'.repeat(101), terminated: false },
+        {
+          kind: 'too_long',
+          number: 2,
+          byte_length: 101,
+          head: 'b'.repeat(101),
+          tail: 'b'.repeat(101),
+          terminated: false,
+        },
       ]);
     }
   });

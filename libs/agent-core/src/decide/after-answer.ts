@@ -20,7 +20,7 @@ import {
 } from './decision.ts';
 import { decideAfterWords, isBlankText, isEmptyAnswer } from './after-words.ts';
 import { NO_CONDUCT, type Conduct } from './conduct.ts';
-import type { StepAnswer, StepOutcome } from './step-outcome.ts';
+import type { StepAnswer, StepBill, StepOutcome } from './step-outcome.ts';
 import { NO_TRAIL, type Trail } from './trail.ts';
 
 /** Answers in a row that the provider may suspend before the run is given up. */
@@ -47,7 +47,7 @@ export function decideAfterAnswer(
     return { kind: 'refuse', key, reason: 'stale' };
   if (outcome.kind !== 'answered') return afterNoAnswer(run, key, outcome, policy, conduct);
   return run.summarises_to_seq === null
-    ? afterAnswered(run, key, outcome.answer, policy, conduct)
+    ? afterAnswered(run, key, outcome.answer, conduct)
     : afterSummary(run, key, outcome.answer, policy);
 }
 
@@ -66,7 +66,15 @@ function afterSummary(run: RunFacts, key: StepKey, answer: StepAnswer, policy: R
     );
     const isLost = hasNoRoom || run.is_at_token_limit === true || run.attempt >= ATTEMPT_MAX;
     const move = isLost ? gaveUp : run.is_overdue === true ? overdueMove : boosted(run);
-    return decided(run, key, 'error', 'summary cut off', { answer, error }, [], ifCancelling(run, move));
+    return decided(
+      run,
+      key,
+      'error',
+      'summary cut off',
+      { bill: answer, error },
+      [],
+      ifCancelling(run, move),
+    );
   }
   const isUsable = stop_reason !== null && stop_reason !== 'refusal';
   const summary = isUsable ? summaryOf(answer.content) : null;
@@ -76,11 +84,19 @@ function afterSummary(run: RunFacts, key: StepKey, answer: StepAnswer, policy: R
       'context_overflow',
       'The conversation is too long, and the model gave no summary of it.',
     );
-    return decided(run, key, 'error', 'no summary', { answer, error }, [], retryOr(run, policy, gaveUp));
+    return decided(
+      run,
+      key,
+      'error',
+      'no summary',
+      { bill: answer, error },
+      [],
+      retryOr(run, policy, gaveUp),
+    );
   }
   const goesOn = run.is_overdue === true ? overdueMove : nextStep(run, summarised(run.trail ?? NO_TRAIL));
   const move = isCancelling(run) ? cancelledMove : goesOn;
-  return { ...decided(run, key, 'settle', 'summarised', { answer }, [], move), summary };
+  return { ...decided(run, key, 'settle', 'summarised', { bill: answer }, [], move), summary };
 }
 
 function afterNoAnswer(
@@ -90,15 +106,16 @@ function afterNoAnswer(
   policy: RetryPolicy,
   conduct: Conduct,
 ): StepDecision {
+  const bill = 'bill' in outcome ? outcome.bill : null;
   const because = (
     event: StepEvent,
     reason: string,
     error: StepDecision['step']['error'],
     move: RunMove,
-  ): StepDecision => decided(run, key, event, reason, { error }, [], move);
+  ): StepDecision => decided(run, key, event, reason, { bill, error }, [], move);
 
   if (outcome.kind === 'canceled') {
-    return because('cancel', 'canceled at the provider', null, retryOr(run, policy, cancelledMove));
+    return because('cancel', 'canceled at the provider', null, afterForeignCancel(run));
   }
   if (outcome.kind === 'expired') {
     const move = retryOr(run, policy, { state: 'expired', stop_reason: 'expired', error: null });
@@ -116,8 +133,11 @@ function afterNoAnswer(
   if (outcome.kind === 'poison') {
     const error = { type: 'poison', message: 'cannot be processed; the log names the cause' };
     const move = failed('poison', 'This step cannot be processed; the operator finds the cause in the log.');
-    const paid = outcome.answer === null ? {} : { answer: outcome.answer };
-    return decided(run, key, 'error', 'poison', { ...paid, error }, [], ifCancelling(run, move));
+    return because('error', 'poison', error, ifCancelling(run, move));
+  }
+  if (outcome.kind === 'unusable') {
+    const error = { type: 'unusable', message: outcome.reason };
+    return because('error', 'unusable answer', error, ifCancelling(run, unusable(outcome.reason)));
   }
   if (outcome.kind === 'unreadable') {
     const error = { type: 'unreadable', message: outcome.reason };
@@ -141,20 +161,13 @@ function afterNoAnswer(
   return because('error', 'failed at the provider', error, retryOr(run, policy, gaveUp));
 }
 
-function afterAnswered(
-  run: RunFacts,
-  key: StepKey,
-  answer: StepAnswer,
-  policy: RetryPolicy,
-  conduct: Conduct,
-): StepDecision {
+function afterAnswered(run: RunFacts, key: StepKey, answer: StepAnswer, conduct: Conduct): StepDecision {
   const answered = { run, key, answer };
   const calls = answer.content.filter(isCall);
   const isCalling = calls.length > 0;
   if (answer.stop_reason === null) {
     const error = { type: 'stop_reason', message: 'the answer has no stop reason' };
-    const gaveUp = failed('provider_error', 'The provider returned an answer without a stop reason.');
-    return discarded(answered, 'no stop reason', error, retryOr(run, policy, gaveUp));
+    return discarded(answered, 'no stop reason', error, ifCancelling(run, unusable(error.message)));
   }
   if (isCancelling(run)) {
     // Paid, so kept; its calls are not carried out, so later requests must not show them.
@@ -207,7 +220,7 @@ function afterAnswered(
         // Kept, for there may be nothing to summarise: then the run ends without another answer.
         const error = { type: 'context_overflow', message };
         const said = messagesOf(answered, false);
-        return decided(run, key, 'error', 'context window exceeded', { answer, error }, said, move);
+        return decided(run, key, 'error', 'context window exceeded', { bill: answer, error }, said, move);
       }
       return applied(answered, 'settle', 'context window exceeded', standsAlone(answer), move);
     }
@@ -224,8 +237,7 @@ function afterAnswered(
   if (!areEchoable(calls)) {
     const message = 'a tool call has no id of its own, no proper name, or an input that is no object';
     const error = { type: 'tool_use', message };
-    const gaveUp = failed('provider_error', 'The model made a tool call that cannot be answered.');
-    return discarded(answered, 'unanswerable call', error, retryOr(run, policy, gaveUp));
+    return discarded(answered, 'unanswerable call', error, unusable(message));
   }
   if (isCalling) return applied(answered, 'answer', 'calls tools', true, { state: 'acting' });
   if (answer.stop_reason === 'tool_use') {
@@ -271,7 +283,7 @@ function afterAnswered(
     shown: true,
   };
   const move = nextStep(run, counting(trail, trail.reasks + 1, 0));
-  return decided(run, key, 'settle', decision.reason, { answer }, [...said, asked], move);
+  return decided(run, key, 'settle', decision.reason, { bill: answer }, [...said, asked], move);
 }
 
 /** An answer, and whose it is. */
@@ -298,7 +310,7 @@ function applied(
   move: RunMove,
 ): StepDecision {
   const { run, key, answer } = answered;
-  return decided(run, key, event, reason, { answer }, messagesOf(answered, shown), move);
+  return decided(run, key, event, reason, { bill: answer }, messagesOf(answered, shown), move);
 }
 
 /** Paid and of no use: booked, and kept out of the conversation. */
@@ -308,7 +320,7 @@ function discarded(
   error: { readonly type: string; readonly message: string },
   move: RunMove,
 ): StepDecision {
-  return decided(run, key, 'error', reason, { answer, error }, [], move);
+  return decided(run, key, 'error', reason, { bill: answer, error }, [], move);
 }
 
 function messagesOf({ run, answer }: Answered, shown: boolean): readonly AppendedMessage[] {
@@ -372,6 +384,25 @@ function readyAgain(run: RunFacts, delayMs: number): Extract<RunMove, { state: '
     token_boost: run.token_boost,
     delay_ms: delayMs,
   };
+}
+
+/** The end of a run whose answer came whole and can neither be stored nor sent back. */
+function unusable(reason: string): RunMove {
+  return failed(
+    'unusable_answer',
+    `The answer is paid for and cannot be used: ${reason}. It is not asked for again; change the request before you submit it anew.`,
+  );
+}
+
+/**
+ * A cancel of ours ends the runs, for only provider batches of batches that are being cancelled are cancelled. Any other is
+ * somebody's at the provider: its batch is paused, and the step waits for the resume. It counts as no failure.
+ */
+function afterForeignCancel(run: RunFacts): RunMove {
+  if (isCancelling(run)) return cancelledMove;
+  if (run.is_overdue === true) return overdueMove;
+  if (run.attempt >= ATTEMPT_MAX) return cancelledMove;
+  return { ...readyAgain(run, 0), failures: run.failures };
 }
 
 /** Whether an answer that was cut off is not asked for again: it has been, or no attempt can be numbered. */
@@ -438,13 +469,13 @@ function decided(
   key: StepKey,
   event: StepEvent,
   reason: string,
-  what: { answer?: StepAnswer; error?: StepDecision['step']['error'] },
+  what: { bill: StepBill | null; error?: StepDecision['step']['error'] },
   messages: readonly AppendedMessage[],
   move: RunMove,
 ): StepDecision {
   const state = transition(stepMachine, 'sealed', event);
   transition(runMachine, run.state, EVENT_OF_MOVE[move.state]);
-  const { answer } = what;
+  const { bill } = what;
   return {
     kind: 'apply',
     key,
@@ -453,12 +484,12 @@ function decided(
       from: 'sealed',
       state,
       applies: event === 'answer' || event === 'settle',
-      stop_reason: answer?.stop_reason ?? null,
+      stop_reason: bill?.stop_reason ?? null,
       error: what.error ?? null,
-      usage: answer?.usage ?? NO_USAGE,
-      cost_nanousd: answer === undefined ? 0 : answer.cost_nanousd,
-      message_id: answer?.message_id ?? null,
-      model: answer?.model ?? null,
+      usage: bill?.usage ?? NO_USAGE,
+      cost_nanousd: bill === null ? 0 : bill.cost_nanousd,
+      message_id: bill?.message_id ?? null,
+      model: bill?.model ?? null,
     },
     messages,
     summary: null,

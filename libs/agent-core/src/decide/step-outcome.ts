@@ -1,17 +1,21 @@
 import type { ContentBlock } from '../model/content.ts';
 import type { Usage } from '../model/usage.ts';
 
-/** An answer of the model, as the wire decoded it. */
-export interface StepAnswer {
-  readonly content: readonly ContentBlock[];
-  /** The content array as it came, to the byte. */
-  readonly content_json: string;
+/** What an answer cost, and what else its line tells that is booked with it. */
+export interface StepBill {
   readonly stop_reason: string | null;
   readonly usage: Usage;
   /** Null where the model has no price. */
   readonly cost_nanousd: number | null;
   readonly message_id: string | null;
   readonly model: string | null;
+}
+
+/** An answer of the model, as the wire decoded it. */
+export interface StepAnswer extends StepBill {
+  readonly content: readonly ContentBlock[];
+  /** The content array as it came, to the byte. */
+  readonly content_json: string;
 }
 
 /**
@@ -31,14 +35,28 @@ export type StepOutcome =
     }
   | { readonly kind: 'expired' }
   | { readonly kind: 'canceled' }
-  /** Its line could not be read. */
-  | { readonly kind: 'unreadable'; readonly reason: string }
+  /** Its line is whole, and its answer of no use. `bill`: null where the line does not tell it, here and below. */
+  | { readonly kind: 'unusable'; readonly reason: string; readonly bill: StepBill | null }
+  /** Its line is cut or garbled. */
+  | { readonly kind: 'unreadable'; readonly reason: string; readonly bill: StepBill | null }
   /** It was not sent: by our estimate it does not fit the context window. */
   | { readonly kind: 'unfit'; readonly message: string }
   /** It breaks whoever takes it in: its line cannot be stored, or its request cannot be built. */
-  | { readonly kind: 'poison'; readonly answer: StepAnswer | null }
+  | { readonly kind: 'poison'; readonly bill: StepBill | null }
   /** The result file, complete as far as can be told, has no line for it; or the provider lost the batch. */
-  | { readonly kind: 'missing' };
+  | { readonly kind: 'missing'; readonly bill: StepBill | null };
+
+/** What is booked for an outcome; null: nothing. */
+export function billOfOutcome(outcome: StepOutcome): StepBill | null {
+  if (outcome.kind === 'answered') return outcome.answer;
+  return 'bill' in outcome ? outcome.bill : null;
+}
+
+/** The same outcome with another bill. One without a bill stays as it is. */
+export function withBill(outcome: StepOutcome, bill: StepBill): StepOutcome {
+  if (outcome.kind === 'answered') return { ...outcome, answer: { ...outcome.answer, ...bill } };
+  return 'bill' in outcome ? { ...outcome, bill } : outcome;
+}
 
 /** An answer that ended amid a tool call or a summary for want of tokens: how many it could have had decides its fate. */
 export function needsTokens(outcome: StepOutcome, isSummary: boolean): boolean {

@@ -44,6 +44,7 @@ export const STOP_REASONS = [
   'no_valid_tools',
   'invalid_request',
   'provider_error',
+  'unusable_answer',
   'expired',
   'cancelled',
   'deadline',

@@ -62,16 +62,16 @@ describe('an answer, while the batch runs', () => {
     ['end_turn', 'text', saying, 'done shown completed end_turn'],
     ['end_turn', 'nothing', nothing, 'done shown ready 2.1'],
     ['end_turn', 'calls', calling, 'answered shown acting'],
-    ['end_turn', 'a call without a name', nameless, 'errored none ready 1.2'],
+    ['end_turn', 'a call without a name', nameless, 'errored none failed unusable_answer'],
     ['stop_sequence', 'text', saying, 'done shown completed stop_sequence'],
     ['stop_sequence', 'nothing', nothing, 'done shown ready 2.1'],
     ['stop_sequence', 'calls', calling, 'answered shown acting'],
     ['tool_use', 'calls', calling, 'answered shown acting'],
     ['tool_use', 'text', saying, 'done kept failed provider_error'],
     ['tool_use', 'nothing', nothing, 'done none failed provider_error'],
-    ['tool_use', 'a call without a name', nameless, 'errored none ready 1.2'],
-    ['tool_use', 'two calls of one id', twice, 'errored none ready 1.2'],
-    ['tool_use', 'a call whose input is text', shapeless, 'errored none ready 1.2'],
+    ['tool_use', 'a call without a name', nameless, 'errored none failed unusable_answer'],
+    ['tool_use', 'two calls of one id', twice, 'errored none failed unusable_answer'],
+    ['tool_use', 'a call whose input is text', shapeless, 'errored none failed unusable_answer'],
     ['pause_turn', 'text', saying, 'done shown ready 2.1'],
     ['pause_turn', 'an open server call', searching, 'done shown ready 2.1'],
     ['pause_turn', 'calls', calling, 'answered shown acting'],
@@ -96,8 +96,8 @@ describe('an answer, while the batch runs', () => {
     ['compaction', 'text', saying, 'done kept failed provider_error'],
     ['compaction', 'calls', calling, 'done kept failed provider_error'],
     ['', 'text', saying, 'done kept failed provider_error'],
-    [null, 'text', saying, 'errored none ready 1.2'],
-    [null, 'calls', calling, 'errored none ready 1.2'],
+    [null, 'text', saying, 'errored none failed unusable_answer'],
+    [null, 'calls', calling, 'errored none failed unusable_answer'],
   ])('that stops for %s with %s', (stopReason, _what, content, expected) => {
     expect(summary(decide(stopReason, content))).toBe(expected);
     expect(summary(decide(stopReason, content, { batch_state: 'paused' }))).toBe(expected);
@@ -215,21 +215,11 @@ describe('an answer that cannot be used', () => {
   test.each<[string, string | null, readonly ContentBlock[]]>([
     ['has no stop reason', null, saying],
     ['holds a call that cannot be answered', 'tool_use', nameless],
-  ])('and %s is tried again within the attempts, paid each time', (_what, stopReason, content) => {
-    const again = decide(stopReason, content, { attempt: 3, failures: 1 });
-    expect(again.run).toEqual({
-      state: 'ready',
-      step_number: 1,
-      attempt: 4,
-      failures: 2,
-      token_boost: 0,
-      delay_ms: 10_000,
-    });
-    expect(again.step).toMatchObject({ applies: false, cost_nanousd: 1234, usage: { output_tokens: 20 } });
-    expect(again.step.error).not.toBeNull();
-
-    const gaveUp = decide(stopReason, content, { failures: policy.attempts_max - 1 });
-    expect(summary(gaveUp)).toBe('errored none failed provider_error');
+  ])('and %s ends its run at once, paid once', (_what, stopReason, content) => {
+    const ended = decide(stopReason, content, { attempt: 3, failures: 1 });
+    expect(summary(ended)).toBe('errored none failed unusable_answer');
+    expect(ended.step).toMatchObject({ applies: false, cost_nanousd: 1234, usage: { output_tokens: 20 } });
+    expect(ended.step.error).not.toBeNull();
   });
 });
 
@@ -361,7 +351,7 @@ describe('an answer past the deadline of its run', () => {
     ['pause_turn', searching, 'done kept failed deadline'],
     ['max_tokens', calling, 'done kept failed deadline'],
     ['tool_use', calling, 'answered shown acting'],
-    ['tool_use', nameless, 'errored none failed deadline'],
+    ['tool_use', nameless, 'errored none failed unusable_answer'],
   ])('that stops for %s takes no further step', (stopReason, content, expected) => {
     expect(summary(decide(stopReason, content, late))).toBe(expected);
   });

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { ATTEMPT_MAX } from '../../src/base/ids.ts';
 import { decideAfterAnswer, PAUSES_MAX } from '../../src/decide/after-answer.ts';
 import { decideFinish } from '../../src/decide/finish.ts';
+import { billOfOutcome } from '../../src/decide/step-outcome.ts';
 import { BATCH_STATES, batchMachine } from '../../src/machine/batch.ts';
 import { terminalStates } from '../../src/machine/machine.ts';
 import { isRunEnded, RUN_STATES, STOP_REASONS } from '../../src/machine/run.ts';
@@ -228,7 +229,7 @@ test('every decision carries what the state that it reaches must carry', () => {
       if (step.applies) expect(step.stop_reason).not.toBeNull();
       if (step.state === 'errored') expect(step.error).not.toBeNull();
       if (!step.applies) expect(messages).toEqual([]);
-      expect((step.cost_nanousd ?? 0) > 0).toBe(outcome.kind === 'answered');
+      expect((step.cost_nanousd ?? 0) > 0).toBe((billOfOutcome(outcome)?.cost_nanousd ?? 0) > 0);
       expect(move.state === 'acting').toBe(step.state === 'answered');
       if (move.state === 'failed') expect(move.error).not.toBeNull();
       if (move.state === 'ready') {

@@ -47,12 +47,6 @@ interface Case {
 
 const RETRIED: readonly Case[] = [
   {
-    what: 'canceled at the provider',
-    outcome: { kind: 'canceled' },
-    step: 'canceled',
-    gaveUp: ['cancelled', 'cancelled'],
-  },
-  {
     what: 'expired at the provider',
     outcome: { kind: 'expired' },
     step: 'expired',
@@ -60,13 +54,13 @@ const RETRIED: readonly Case[] = [
   },
   {
     what: 'without a line',
-    outcome: { kind: 'missing' },
+    outcome: { kind: 'missing', bill: null },
     step: 'lost',
     gaveUp: ['failed', 'provider_error'],
   },
   {
     what: 'with an unreadable line',
-    outcome: { kind: 'unreadable', reason: 'not JSON' },
+    outcome: { kind: 'unreadable', reason: 'not JSON', bill: null },
     step: 'errored',
     gaveUp: ['failed', 'provider_error'],
   },
@@ -205,8 +199,61 @@ describe.each([...RETRIED, ...FINAL])('a step $what', ({ outcome, step }) => {
 });
 
 test('a run that gives up on unreadable lines says what was wrong with the last one', () => {
-  const { run } = decide({ kind: 'unreadable', reason: 'not JSON' }, { failures: 2 });
+  const { run } = decide({ kind: 'unreadable', reason: 'not JSON', bill: null }, { failures: 2 });
   expect(run).toMatchObject({ error: { last_error: { type: 'unreadable', message: 'not JSON' } } });
+});
+
+describe('an answer that is whole and of no use', () => {
+  const { content: _content, content_json: _text, ...bill } = makeAnswer('tool_use', []);
+  const outcome: StepOutcome = { kind: 'unusable', reason: 'nested deeper than 128 levels', bill };
+
+  test('ends the run at once with a reason of its own, and is booked', () => {
+    expect(decide(outcome)).toMatchObject({
+      step: {
+        ...{ state: 'errored', applies: false, usage: bill.usage, cost_nanousd: 1234, model: bill.model },
+        error: { type: 'unusable', message: 'nested deeper than 128 levels' },
+      },
+      messages: [],
+      run: {
+        ...{ state: 'failed', stop_reason: 'unusable_answer' },
+        error: { message: expect.stringContaining('nested deeper than 128 levels') as unknown },
+      },
+    });
+  });
+
+  test('is booked also while its batch is being cancelled, and past the deadline', () => {
+    expect(decide(outcome, { batch_state: 'cancelling' })).toMatchObject({
+      step: { usage: bill.usage },
+      run: { state: 'cancelled' },
+    });
+    expect(decide(outcome, { is_overdue: true }).run).toMatchObject({ stop_reason: 'unusable_answer' });
+  });
+});
+
+test.each<[string, StepOutcome]>([
+  ['cannot be read', { kind: 'unreadable', reason: 'not JSON', bill: makeAnswer('end_turn', []) }],
+  ['never came again', { kind: 'missing', bill: makeAnswer('end_turn', []) }],
+])('a line that %s may be asked for again, and its cost is booked', (_what, outcome) => {
+  const { usage, cost_nanousd } = makeAnswer('end_turn', []);
+  expect(decide(outcome)).toMatchObject({ step: { usage, cost_nanousd }, run: { state: 'ready' } });
+});
+
+describe('a step that somebody cancelled at the provider', () => {
+  const outcome: StepOutcome = { kind: 'canceled' };
+
+  test('is ready again, which counts as no failure however often it happens', () => {
+    const decision = decide(outcome, { failures: 2, attempt: 7, step_number: 2, token_boost: 1 });
+    expect(decision.step).toMatchObject({ state: 'canceled', cost_nanousd: 0 });
+    expect(decision.run).toEqual({
+      ...{ state: 'ready', step_number: 2, attempt: 8, failures: 2, token_boost: 1, delay_ms: 0 },
+    });
+  });
+
+  test('ends its run where its batch is being cancelled, it is past its deadline, or no attempt number is left', () => {
+    expect(decide(outcome, { batch_state: 'cancelling' }).run).toMatchObject({ state: 'cancelled' });
+    expect(decide(outcome, { is_overdue: true }).run).toMatchObject({ stop_reason: 'deadline' });
+    expect(decide(outcome, { attempt: 255 }).run).toMatchObject({ state: 'cancelled' });
+  });
 });
 
 describe('a line for a run that has gone on without it', () => {
@@ -249,7 +296,7 @@ describe('a line that breaks whoever takes it in', () => {
   test('ends the run at once, and what it cost is booked', () => {
     const run = makeRun({});
     const answer = makeAnswer('end_turn', [text('arsenic')]);
-    const decision = decideAfterAnswer(run, keyOf(run), { kind: 'poison', answer }, policy);
+    const decision = decideAfterAnswer(run, keyOf(run), { kind: 'poison', bill: answer }, policy);
     expect(decision).toMatchObject({
       step: { state: 'errored', applies: false, error: { type: 'poison' }, usage: answer.usage },
       messages: [],
@@ -259,7 +306,7 @@ describe('a line that breaks whoever takes it in', () => {
 
   test('ends it as cancelled while its batch is being cancelled', () => {
     const run = makeRun({ batch_state: 'cancelling' });
-    const decision = decideAfterAnswer(run, keyOf(run), { kind: 'poison', answer: null }, policy);
+    const decision = decideAfterAnswer(run, keyOf(run), { kind: 'poison', bill: null }, policy);
     expect(decision).toMatchObject({ run: { state: 'cancelled' }, step: { cost_nanousd: 0 } });
   });
 });

@@ -73,8 +73,19 @@ export const anyOutcome: fc.Arbitrary<StepOutcome> = fc.oneof(
   },
   {
     weight: 1,
-    arbitrary: fc.constantFrom<StepOutcome>({ kind: 'expired' }, { kind: 'canceled' }, { kind: 'missing' }),
+    arbitrary: fc.constantFrom<StepOutcome>(
+      { kind: 'expired' },
+      { kind: 'canceled' },
+      { kind: 'missing', bill: null },
+    ),
   },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant('unreadable' as const), reason: fc.string() }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constantFrom('unreadable' as const, 'unusable' as const),
+      reason: fc.string(),
+      bill: fc.constantFrom(null, makeAnswer('end_turn', [])),
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('unfit' as const), message: fc.string() }) },
 );

@@ -3,11 +3,13 @@ import { fc } from '../../../../test/fast-check.ts';
 import { JSON_DEPTH_MAX } from '../../src/base/json.ts';
 import { NO_USAGE } from '../../src/model/usage.ts';
 import {
+  billAtEnd,
+  decodeLongLine,
   decodeResultLine,
-  salvageCustomId,
   TOKENS_MAX,
   type DecodedAnswer,
 } from '../../src/wire/anthropic/decode.ts';
+import { salvageCustomId } from '../../src/wire/anthropic/salvage.ts';
 
 /** A line as the API writes it, with the raw text of its content and of its usage given. */
 function line(contentJson: string, usageJson = '{"input_tokens":11,"output_tokens":36}'): string {
@@ -24,10 +26,26 @@ function answered(text: string): DecodedAnswer {
   return decoded.answer;
 }
 
-function unreadable(text: string, custom_id: string | null, reason: string | RegExp): void {
-  const expected = typeof reason === 'string' ? reason : (expect.stringMatching(reason) as unknown);
-  expect(decodeResultLine(text)).toEqual({ kind: 'unreadable', custom_id, reason: expected });
+function unreadable(
+  text: string,
+  custom_id: string | null,
+  reason: string,
+  bill: object | null = null,
+): void {
+  expect(decodeResultLine(text)).toEqual({ kind: 'unreadable', custom_id, reason, bill });
 }
+
+function unusable(text: string, custom_id: string, reason: string, bill: object | null = null): void {
+  expect(decodeResultLine(text)).toEqual({ kind: 'unusable', custom_id, reason, bill });
+}
+
+/** What {@link line} says of its cost. */
+const BILL = {
+  stop_reason: 'end_turn',
+  usage: { ...NO_USAGE, input_tokens: 11, output_tokens: 36 },
+  message_id: 'msg_01',
+  model: 'claude-opus-5',
+};
 
 describe('an answer', () => {
   test('is read with everything that decides what happens next', () => {
@@ -124,7 +142,7 @@ describe('content is kept to the character', () => {
     const escaped =
       '{"custom_id":"c","result":{"type":"succeeded","message":{"cont\\u0065nt":[{"type":"e"}]}}}';
     expect(answered(escaped).content_json).toBe('[{"type":"e"}]');
-    unreadable(
+    unusable(
       '{"custom_id":"c","result":{"message":{"content":[]}},"result":{"type":"succeeded","message":7}}',
       'c',
       'succeeded without a message',
@@ -228,16 +246,6 @@ describe('what cannot be read is said, never thrown', () => {
     ['{}', null, 'no custom_id'],
     ['{"custom_id":5,"result":{"type":"expired"}}', null, 'no custom_id'],
     ['{"custom_id":"","result":{"type":"expired"}}', null, 'no custom_id'],
-    ['{"custom_id":"a"}', 'a', 'no result'],
-    ['{"custom_id":"a","result":[]}', 'a', 'no result'],
-    ['{"custom_id":"a","result":{}}', 'a', 'unknown result type'],
-    ['{"custom_id":"a","result":{"type":"paused\\u0000"}}', 'a', "unknown result type 'paused'"],
-    ['{"custom_id":"a","result":{"type":"succeeded"}}', 'a', 'succeeded without a message'],
-    ['{"custom_id":"a","result":{"type":"succeeded","message":{}}}', 'a', 'content is not an array'],
-    [line('"text"'), 'a-1', 'content is not an array'],
-    [line('{"type":"text"}'), 'a-1', 'content is not an array'],
-    [line('[{"type":"text"},null]'), 'a-1', 'content[1] is not a content block'],
-    [line('[{"text":"x"}]'), 'a-1', 'content[0] is not a content block'],
     ['<html>502</html>', null, 'not JSON'],
     ['{"custom_id":"a","result":{"type":', 'a', 'not JSON'],
     ['{"custom_id":"a","result":{"type":"expired"}}}', 'a', 'not JSON'],
@@ -246,17 +254,46 @@ describe('what cannot be read is said, never thrown', () => {
     ['{"custom_id', null, 'not JSON'],
     ['{"\\x":1}', null, 'not JSON'],
     ['{"custom_id":"a",}', 'a', 'not JSON'],
-  ])('%j', (text, custom_id, reason) => unreadable(text, custom_id, reason));
+  ])('%j is unreadable', (text, custom_id, reason) => unreadable(text, custom_id, reason));
+
+  test.each<[string, string, string, object?]>([
+    ['{"custom_id":"a"}', 'a', 'no result'],
+    ['{"custom_id":"a","result":[]}', 'a', 'no result'],
+    ['{"custom_id":"a","result":{}}', 'a', 'unknown result type'],
+    ['{"custom_id":"a","result":{"type":"paused\\u0000"}}', 'a', "unknown result type 'paused'"],
+    ['{"custom_id":"a","result":{"type":"succeeded"}}', 'a', 'succeeded without a message'],
+    ['{"custom_id":"a","result":{"type":"succeeded","message":{}}}', 'a', 'content is not an array'],
+    [line('"text"'), 'a-1', 'content is not an array', BILL],
+    [line('{"type":"text"}'), 'a-1', 'content is not an array', BILL],
+    [line('[]').replace('"succeeded"', '"paused"'), 'a-1', "unknown result type 'paused'", BILL],
+    [line('[{"type":"text"},null]'), 'a-1', 'content[1] is not a content block', BILL],
+    [line('[{"text":"x"}]'), 'a-1', 'content[0] is not a content block', BILL],
+  ])('%j is whole and of no use', (text, custom_id, reason, bill) =>
+    unusable(text, custom_id, reason, bill ?? null),
+  );
 
   test('content may be nested as deep as can be stored, and no deeper', () => {
     const nested = (depth: number) => `[{"type":"x","d":${'['.repeat(depth - 2)}${']'.repeat(depth - 2)}}]`;
     expect(answered(line(nested(JSON_DEPTH_MAX))).content_json).toBe(nested(JSON_DEPTH_MAX));
-    unreadable(line(nested(JSON_DEPTH_MAX + 1)), 'a-1', /nested deeper than 128/);
+    const reason = `nested deeper than ${JSON_DEPTH_MAX} levels`;
+    for (const depth of [JSON_DEPTH_MAX + 1, 20_000, 1_000_000]) {
+      unusable(line(nested(depth)), 'a-1', reason, BILL);
+    }
+    // The same members in another order, and an error that nests too deep.
+    const usage = '"usage":{"input_tokens":1,"output_tokens":2}';
+    const turned = `{"result":{"message":{${usage},"content":${nested(300)}},"type":"succeeded"},"custom_id":"z"}`;
+    expect(decodeResultLine(turned)).toMatchObject({
+      ...{ kind: 'unusable', custom_id: 'z', reason },
+      bill: { usage: { input_tokens: 1, output_tokens: 2 } },
+    });
+    const error = `{"type":"api_error","message":"x","deep":${nested(300)}}`;
+    const errored = `{"custom_id":"e","result":{"type":"errored","error":${error}}}`;
+    expect(decodeResultLine(errored)).toMatchObject({ kind: 'errored', error_type: 'api_error' });
   });
 
   test('a bomb of brackets costs no more than its length', () => {
-    unreadable('['.repeat(5_000_000), null, /nested deeper/);
-    unreadable(`{"custom_id":"bomb","x":${'{"a":'.repeat(1_000_000)}`, 'bomb', /nested deeper/);
+    unreadable('['.repeat(5_000_000), null, 'not JSON');
+    unreadable(`{"custom_id":"bomb","x":${'{"a":'.repeat(1_000_000)}`, 'bomb', 'not JSON');
   });
 
   test('a line of very many members costs no more than its length', () => {
@@ -266,11 +303,12 @@ describe('what cannot be read is said, never thrown', () => {
     expect(answered(line(`[{"type":"text","text":"${quotes}"}]`)).content_json).toHaveLength(1_000_027);
   });
 
-  test('every cut of a line is unreadable and still names its step once the id is whole', () => {
+  test('every cut of a line is unreadable, names its step once the id is whole, and its cost once the usage is', () => {
     const whole = line('[{"type":"text","text":"a \\"quoted\\" word"}]');
     const idEnd = '{"custom_id":"a-1"'.length;
     for (let end = 1; end < whole.length; end++) {
-      unreadable(whole.slice(0, end), end >= idEnd ? 'a-1' : null, 'not JSON');
+      const bill = end >= whole.length - '}}}'.length ? BILL : null;
+      unreadable(whole.slice(0, end), end >= idEnd ? 'a-1' : null, 'not JSON', bill);
     }
   });
 
@@ -288,6 +326,62 @@ describe('what cannot be read is said, never thrown', () => {
       }),
       { numRuns: 1000 },
     );
+  });
+});
+
+describe('the cost of a line that is no JSON', () => {
+  test('is found where its brackets and quotes can be followed', () => {
+    unreadable(line('[{"type":"text","text":"\u0001"}]'), 'a-1', 'not JSON', BILL);
+    unreadable(line('[{"type":"text","text":"\\x"}]'), 'a-1', 'not JSON', BILL);
+    unreadable(
+      line('[nonsense]').replace('"stop_sequence":null', '"stop_sequence":'),
+      'a-1',
+      'not JSON',
+      BILL,
+    );
+  });
+
+  test('is found at the end of a line that cannot be followed', () => {
+    const { usage } = BILL;
+    expect(decodeResultLine(line('[{"type":"text","text":"a "quote"}]'))).toMatchObject({ bill: { usage } });
+    expect(decodeResultLine(line('[[[['))).toMatchObject({ kind: 'unreadable', bill: { usage } });
+  });
+
+  test('is never what the model or its tools say', () => {
+    const said = '{"usage":{"input_tokens":7,"output_tokens":7}}';
+    const spoofs = [
+      `[{"type":"tool_use","input":${said}}]`,
+      `[{"type":"text","text":${JSON.stringify(`"usage":${said}}}}`)}}]`,
+      `[{"type":"x","result":{"message":${said}}}]`,
+    ];
+    for (const spoof of spoofs) {
+      expect(answered(line(spoof)).usage).toEqual(BILL.usage);
+      const whole = line(spoof);
+      const cut = whole.slice(0, whole.indexOf(',"stop_reason"'));
+      unreadable(cut, 'a-1', 'not JSON');
+      unreadable(whole.replace('"model":', '"model"!'), 'a-1', 'not JSON', { ...BILL, model: null });
+    }
+  });
+
+  test('is looked for in linear time, whatever the line holds', () => {
+    const started = performance.now();
+    for (const piece of ['"usage":{', '{"result":{"message":{"usage":', '\\"', '"usage":x', '}', '"id":"'])
+      decodeResultLine(`{"custom_id":"a","result":{"message":{${piece.repeat(400_000)}`);
+    expect(performance.now() - started).toBeLessThan(5_000);
+  });
+
+  test('of one that is too long to be held is read from its end', () => {
+    const whole = line(`[{"type":"text","text":"${'x'.repeat(10_000)}"}]`);
+    const parts = { head: whole.slice(0, 1_000), tail: whole.slice(-1_000), byte_length: 10_200 };
+    expect(decodeLongLine(parts)).toEqual({
+      ...{ kind: 'unusable', custom_id: 'a-1', reason: '10200 bytes long' },
+      bill: { ...BILL, stop_reason: null },
+    });
+    expect(billAtEnd('', parts.tail)).toMatchObject({ usage: BILL.usage, model: null });
+    expect(decodeLongLine({ ...parts, tail: parts.tail.slice(0, -1) })).toEqual({
+      ...{ kind: 'unreadable', custom_id: 'a-1', reason: '10200 bytes long', bill: null },
+    });
+    expect(decodeLongLine({ ...parts, head: 'x' })).toMatchObject({ kind: 'unreadable', custom_id: null });
   });
 });
 

@@ -13,7 +13,7 @@ export interface AuditReport {
  * Invariants whose breach means that money is being spent wrongly: a step applied or under way twice, or under way for a
  * run that is not, a provider batch that is not what was sent, a budget that does not hold what it says.
  * While one is broken nothing new is sent. Not I23 and I23c: an answer that came to more than was reserved for it exceeds a cap
- * once, and nothing more of its batch or run is sent for it. Nor I10 and I13, which compare times: rows of a clock that was set
+ * once, and nothing more of its batch or run is sent for it. Not I24: a line that was not booked is over. Nor I10 and I13, which compare times: rows of a clock that was set
  * back break them for ever.
  */
 export const MONEY_INVARIANTS: ReadonlySet<string> = new Set([

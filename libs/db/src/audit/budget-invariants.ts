@@ -52,4 +52,31 @@ export const BUDGET_INVARIANTS: readonly Invariant[] = [
         from batch_budget g join batch b on b.id = g.batch_id
        where g.room = 'short' and b.state = 'running' and g.reserved_output_tokens = 0`,
   },
+  {
+    id: 'I24',
+    name: 'a step whose line was put aside has booked what the line says that it cost',
+    sql: sql`
+      select l.provider_batch_id, l.line_number, l.custom_id, s.state, l.bill->'usage' as reported,
+             s.input_tokens, s.output_tokens, s.cache_write_5m_tokens, s.cache_write_1h_tokens, s.cache_read_tokens
+        from result_line l
+        join provider_batch p on p.id = l.provider_batch_id
+       cross join lateral (
+         -- The custom id is nonce, step and attempt; the step is its run with the number in the free bits.
+         select case when l.custom_id ~ '^[a-z0-9]{6,16}-[0-9a-f]{30}00-[0-9]{1,3}$'
+                     then (substr(split_part(l.custom_id, '-', 2), 1, 26) || '000000')::uuid end as run_id) o
+        join step s on s.run_id = o.run_id and s.provider_batch_id = p.id
+         and l.custom_id = p.nonce || '-' || substr(replace(s.run_id::text, '-', ''), 1, 26) || lpad(to_hex(s.number), 4, '0')
+                           || '00-' || s.attempt
+       where l.bill is not null and l.reason in ('unreadable', 'unusable', 'too_long')
+         -- Of a step that was read well in another pass, that pass counts.
+         and (s.state = 'lost' or (s.state = 'errored' and s.error->>'type' in ('unreadable', 'unusable', 'poison')))
+         -- Two such lines of one step: one of them is booked.
+         and not exists (
+           select 1 from result_line b
+            where b.provider_batch_id = l.provider_batch_id and b.custom_id = l.custom_id
+              and ((b.bill->'usage'->>'input_tokens')::int, (b.bill->'usage'->>'output_tokens')::int,
+                   (b.bill->'usage'->>'cache_write_5m_tokens')::int, (b.bill->'usage'->>'cache_write_1h_tokens')::int,
+                   (b.bill->'usage'->>'cache_read_tokens')::int)
+                = (s.input_tokens, s.output_tokens, s.cache_write_5m_tokens, s.cache_write_1h_tokens, s.cache_read_tokens))`,
+  },
 ];

@@ -2,6 +2,7 @@ import { batchMachine, canTake, NightshiftError, transition } from '@nightshift/
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 import { lockBatchState } from '../locks/lock-batch.ts';
+import { uuidArray } from '../uuid-array.ts';
 import { queueReadyRuns } from './queue-again.ts';
 import { commitUnsentDue } from './unsent-due.ts';
 
@@ -15,9 +16,29 @@ export async function pauseBatch(trx: Tx, projectId: string, batchId: string, re
   if (state !== 'paused' && !canTake(batchMachine, state, 'pause')) {
     throw new NightshiftError('conflict', `The batch is ${state}; only a running one can be paused.`);
   }
+  await stopSending(trx, batchId, reason);
+}
+
+/**
+ * Pauses batches whose requests somebody has cancelled at the provider, as {@link pauseBatch} does. Passes over those that are
+ * paused by an operator, being cancelled, or over. Locks them in id order.
+ */
+export async function pauseBatches(trx: Tx, batchIds: readonly string[], reason: string): Promise<void> {
+  const { rows } = await sql<{ id: string }>`
+    select b.id from batch b
+     where b.id = any(${uuidArray(batchIds)}::uuid[])
+       and (b.state = 'running' or (b.state = 'paused' and exists (
+             select from batch_budget g where g.batch_id = b.id and g.room <> 'open')))
+     order by b.id
+       for no key update
+  `.execute(trx);
+  for (const { id } of rows) await stopSending(trx, id, reason);
+}
+
+async function stopSending(trx: Tx, batchId: string, reason: string): Promise<void> {
   await sql`
     update batch set state = 'paused', state_reason = ${reason}, updated_at = app_now()
-     where id = ${batchId} and state = ${state}
+     where id = ${batchId} and state in ('running', 'paused')
   `.execute(trx);
   // Whoever waits for room waits for the resume now.
   await sql`update batch_budget set room = 'open' where batch_id = ${batchId} and room <> 'open'`.execute(

@@ -1,4 +1,4 @@
-import { toStorableText } from '@nightshift/agent-core';
+import { toStorableText, type DecodedBill } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../connect.ts';
 
@@ -6,10 +6,12 @@ import type { Tx } from '../connect.ts';
 export interface QuarantinedLine {
   readonly line_number: number;
   readonly custom_id: string | null;
-  readonly reason: 'unreadable' | 'too_long' | 'foreign' | 'conflicting';
+  readonly reason: 'unreadable' | 'unusable' | 'too_long' | 'foreign' | 'conflicting';
   readonly byte_length: number;
   /** The head of the line. */
   readonly excerpt: string;
+  /** What it says of its cost; null: nothing. */
+  readonly bill: DecodedBill | null;
 }
 
 /** Characters of a custom id that are kept; ours have fewer. Cut first: a cut may leave half a pair. */
@@ -27,10 +29,10 @@ export async function commitQuarantinedLines(
     excerpt: toStorableText(line.excerpt),
   }));
   await sql`
-    insert into result_line (provider_batch_id, project_id, line_number, custom_id, reason, byte_length, excerpt)
-    select ${batch.id}::uuid, ${batch.project_id}::uuid, line_number, custom_id, reason, byte_length, excerpt
+    insert into result_line (provider_batch_id, project_id, line_number, custom_id, reason, byte_length, excerpt, bill)
+    select ${batch.id}::uuid, ${batch.project_id}::uuid, line_number, custom_id, reason, byte_length, excerpt, bill
       from json_to_recordset(${JSON.stringify(payload)}::json)
-        as d(line_number int, custom_id text, reason text, byte_length bigint, excerpt text)
+        as d(line_number int, custom_id text, reason text, byte_length bigint, excerpt text, bill json)
     on conflict do nothing
   `.execute(trx);
 }

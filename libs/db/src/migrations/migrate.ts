@@ -23,6 +23,7 @@ import * as idle from './0017-idle.ts';
 import * as untried from './0018-untried.ts';
 import * as resets from './0019-resets.ts';
 import * as openBatches from './0020-open.ts';
+import * as unusable from './0023-unusable.ts';
 
 /** Every migration, by name, in order. Imported, not globbed: type stripping and bundling both see them. */
 export const MIGRATIONS: Readonly<Record<string, Migration>> = {
@@ -46,6 +47,7 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0018_untried': untried,
   '0019_resets': resets,
   '0020_open': openBatches,
+  '0023_unusable': unusable,
 };
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...MIGRATIONS }) };

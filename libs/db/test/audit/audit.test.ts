@@ -48,6 +48,7 @@ import {
   decideAfterTools,
   decideFinish,
   RETRY_POLICY_DEFAULT,
+  toCustomId,
   toolResultsMessage,
 } from '@nightshift/agent-core';
 
@@ -232,6 +233,15 @@ const one = (table: string, where: string, key = 'id'): string =>
 const aRunIn = (state: string): string => one('run', `state = '${state}'`);
 
 /** Ways to break each invariant. */
+/** Puts a line aside for every step in a state, with a usage that it reports. */
+const putAside = (reason: string, usage: string, state: string): string => `
+  insert into result_line (provider_batch_id, line_number, project_id, custom_id, reason, byte_length, excerpt, bill)
+  select p.id, 100 + row_number() over (), p.project_id, p.nonce || '-' || substr(replace(s.run_id::text, '-', ''), 1, 26)
+           || lpad(to_hex(s.number), 4, '0') || '00-' || s.attempt, '${reason}', 1, '',
+         json_build_object('usage', '{"input_tokens": 0, "output_tokens": 0, "cache_write_5m_tokens": 0,
+           "cache_write_1h_tokens": 0, "cache_read_tokens": 0}'::jsonb || '${usage}'::jsonb)
+    from step s join provider_batch p on p.id = s.provider_batch_id where s.state = '${state}'`;
+
 const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
   I1: {
     'a run is missing': [`delete from run where ${aRunIn('queued')}`],
@@ -589,6 +599,20 @@ const BREAKS: Readonly<Record<string, Readonly<Record<string, readonly string[]>
       `insert into batch_budget (batch_id, project_id, room) select id, project_id, 'short' from batch where state = 'running'`,
     ],
   },
+  I24: {
+    'what a line says that it cost is not booked': [
+      `update step set error = '{"type": "unreadable"}' where state = 'errored'`,
+      putAside('unreadable', '{"input_tokens": 7}', 'errored'),
+    ],
+    'nothing is booked of a step that was given up': [
+      `update step set state = 'lost' where state = 'errored'`,
+      putAside('too_long', '{"cache_read_tokens": 7}', 'lost'),
+    ],
+    'something else is': [
+      `update step set error = '{"type": "unusable"}', output_tokens = 8 where state = 'errored'`,
+      putAside('unusable', '{"output_tokens": 9}', 'errored'),
+    ],
+  },
   I22: {
     'a key stands for two batches': [
       drop('idempotency_key', 'idempotency_key_pkey'),
@@ -618,6 +642,32 @@ test('every invariant has an id of its own, and a way to break it below', () => 
   const ids = invariants().map((invariant) => invariant.id);
   expect(new Set(ids).size).toBe(ids.length);
   expect(Object.keys(BREAKS).sort()).toEqual([...ids].sort());
+});
+
+test('a line that was put aside and booked breaks none, and the step is found by its custom id as it is written', async () => {
+  await expect(
+    inTransaction(db, async (trx) => {
+      await sql`update step set error = '{"type": "unusable"}', output_tokens = 9 where state = 'errored'`.execute(
+        trx,
+      );
+      await sql.raw(putAside('unusable', '{"output_tokens": 9}', 'errored')).execute(trx);
+      const [i24] = invariants().filter(({ id }) => id === 'I24');
+      expect((await i24!.sql.execute(trx)).rows).toEqual([]);
+      const { rows } = await sql<{
+        custom_id: string;
+        nonce: string;
+        run_id: string;
+        number: number;
+        attempt: number;
+      }>`
+        select l.custom_id, p.nonce, s.run_id, s.number, s.attempt
+          from result_line l join provider_batch p on p.id = l.provider_batch_id
+          join step s on s.provider_batch_id = p.id and s.state = 'errored'
+         where l.bill is not null`.execute(trx);
+      for (const { custom_id, nonce, ...key } of rows) expect(custom_id).toBe(toCustomId(nonce, key));
+      throw new Error('rolled back');
+    }),
+  ).rejects.toThrow('rolled back');
 });
 
 describe('a break is seen', () => {

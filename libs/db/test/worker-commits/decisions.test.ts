@@ -1,4 +1,5 @@
 import {
+  NO_USAGE,
   decideAfterAnswer,
   decideAfterTools,
   RETRY_POLICY_DEFAULT,
@@ -499,6 +500,7 @@ describe('lines put aside', () => {
         reason: 'unreadable' as const,
         byte_length: 5_000_000_000,
         excerpt: '{"a\u0000\ud83d',
+        bill: null,
       },
       // The cut falls into the middle of a pair.
       {
@@ -507,6 +509,7 @@ describe('lines put aside', () => {
         reason: 'foreign' as const,
         byte_length: 1,
         excerpt: '',
+        bill: { stop_reason: null, usage: NO_USAGE, message_id: null, model: 'm' },
       },
     ];
     for (let pass = 0; pass < 2; pass++)
@@ -517,5 +520,6 @@ describe('lines put aside', () => {
       [2, 'foreign', 1, ''],
     ]);
     expect(rows[1]!.custom_id).toBe(`${'x'.repeat(199)}\ufffd`);
+    expect(rows.map((row) => row.bill)).toMatchObject([null, { model: 'm', usage: NO_USAGE }]);
   });
 });

@@ -5,16 +5,21 @@
 import { isJsonObject, JSON_DEPTH_MAX, toStorableText, type JsonObject } from '../../base/json.ts';
 import { isContentBlock, type ContentBlock } from '../../model/content.ts';
 import type { Usage } from '../../model/usage.ts';
-import { scanResultLine } from './scan.ts';
+import { salvageCustomId, salvageMessage, usageAtEnd, withoutDepths } from './salvage.ts';
+import { scanResultLine, type LineScan } from './scan.ts';
 
-export interface DecodedAnswer {
-  readonly content: readonly ContentBlock[];
-  /** The content array as it stands in the line, to the character: what is stored and echoed. */
-  readonly content_json: string;
+/** What a message says of its cost, whatever else is wrong with it. */
+export interface DecodedBill {
   readonly stop_reason: string | null;
   readonly usage: Usage;
   readonly message_id: string | null;
   readonly model: string | null;
+}
+
+export interface DecodedAnswer extends DecodedBill {
+  readonly content: readonly ContentBlock[];
+  /** The content array as it stands in the line, to the character: what is stored and echoed. */
+  readonly content_json: string;
 }
 
 export type DecodedLine =
@@ -28,8 +33,21 @@ export type DecodedLine =
       readonly error_code: string | null;
     }
   | { readonly kind: 'expired' | 'canceled'; readonly custom_id: string }
-  /** `custom_id` is named when it could still be made out. */
-  | { readonly kind: 'unreadable'; readonly custom_id: string | null; readonly reason: string }
+  /** The line is whole, and its answer cannot be stored or sent back: it comes no better a second time. */
+  | {
+      readonly kind: 'unusable';
+      readonly custom_id: string;
+      readonly reason: string;
+      /** Null where no usage is found. */
+      readonly bill: DecodedBill | null;
+    }
+  /** The line is cut or garbled. `custom_id` and `bill` are there when they could still be made out. */
+  | {
+      readonly kind: 'unreadable';
+      readonly custom_id: string | null;
+      readonly reason: string;
+      readonly bill: DecodedBill | null;
+    }
   | { readonly kind: 'blank' };
 
 /** Largest count of tokens that is booked: what a Postgres `integer` holds. */
@@ -51,39 +69,61 @@ export function decodeResultLine(line: string): DecodedLine {
   if (line.charCodeAt(0) === 0xfeff) line = line.slice(1);
   if (line.trim() === '') return { kind: 'blank' };
   const scan = scanResultLine(line);
-  if (scan.too_deep) {
-    return unreadable(salvageCustomId(line), `nested deeper than ${JSON_DEPTH_MAX} levels`);
-  }
   let parsed: unknown;
   try {
-    parsed = JSON.parse(line);
+    parsed = JSON.parse(scan.too_deep ? withoutDepths(line) : line);
   } catch {
-    return unreadable(salvageCustomId(line), 'not JSON');
+    return unreadable(salvageCustomId(line), 'not JSON', billOf(salvageMessage(line)));
   }
   if (!isJsonObject(parsed)) return unreadable(null, 'not a JSON object');
   const customId = parsed['custom_id'];
-  if (typeof customId !== 'string' || customId === '') return unreadable(null, 'no custom_id');
-  return decodeResult(toStorableText(customId), parsed['result'], line, scan);
+  const result = parsed['result'];
+  if (typeof customId !== 'string' || customId === '')
+    return unreadable(null, 'no custom_id', isJsonObject(result) ? billOf(result['message']) : null);
+  return decodeResult(toStorableText(customId), result, line, scan);
 }
 
-function decodeResult(
-  customId: string,
-  result: unknown,
-  line: string,
-  scan: { readonly content_start: number; readonly content_end: number },
-): DecodedLine {
-  if (!isJsonObject(result)) return unreadable(customId, 'no result');
+/** Decodes a line that is too long to be held, by its first characters and its last. */
+export function decodeLongLine(line: {
+  readonly head: string;
+  readonly tail: string;
+  readonly byte_length: number;
+}): DecodedLine {
+  const custom_id = salvageCustomId(line.head);
+  const bill = billAtEnd(line.head, line.tail);
+  const reason = `${line.byte_length} bytes long`;
+  return custom_id === null || bill === null
+    ? unreadable(custom_id, reason, bill)
+    : { kind: 'unusable', custom_id, reason, bill };
+}
+
+/** What a line says of its cost, by its first characters and its last alone; null where these do not tell. */
+export function billAtEnd(head: string, tail: string): DecodedBill | null {
+  const usage = usageAtEnd(tail);
+  return usage === null ? null : billOf({ ...salvageMessage(head), usage });
+}
+
+function decodeResult(customId: string, result: unknown, line: string, scan: LineScan): DecodedLine {
+  const unusable = (reason: string, message?: unknown): DecodedLine => {
+    return { kind: 'unusable', custom_id: customId, reason, bill: billOf(message) };
+  };
+  if (!isJsonObject(result)) return unusable('no result');
   const type = result['type'];
+  const message = result['message'];
   switch (type) {
     case 'succeeded': {
-      const message = result['message'];
-      if (!isJsonObject(message)) return unreadable(customId, 'succeeded without a message');
+      if (scan.too_deep) return unusable(`nested deeper than ${JSON_DEPTH_MAX} levels`, message);
+      if (!isJsonObject(message)) return unusable('succeeded without a message');
       const content: unknown = message['content'];
-      if (!Array.isArray(content)) return unreadable(customId, 'content is not an array');
+      if (!Array.isArray(content)) return unusable('content is not an array', message);
       const odd = content.findIndex((block) => !isContentBlock(block));
-      if (odd !== -1) return unreadable(customId, `content[${odd}] is not a content block`);
+      if (odd !== -1) return unusable(`content[${odd}] is not a content block`, message);
       const content_json = line.slice(scan.content_start, scan.content_end);
-      return { kind: 'answered', custom_id: customId, answer: answerOf(message, content, content_json) };
+      return {
+        kind: 'answered',
+        custom_id: customId,
+        answer: { content, content_json, ...billFrom(message) },
+      };
     }
     case 'errored':
       return { kind: 'errored', custom_id: customId, ...errorOf(result['error']) };
@@ -92,19 +132,18 @@ function decodeResult(
       return { kind: type, custom_id: customId };
     default: {
       const named = typeof type === 'string' ? ` '${toStorableText(type).slice(0, 64)}'` : '';
-      return unreadable(customId, `unknown result type${named}`);
+      return unusable(`unknown result type${named}`, message);
     }
   }
 }
 
-function answerOf(
-  message: JsonObject,
-  content: readonly ContentBlock[],
-  content_json: string,
-): DecodedAnswer {
+/** What a message says of its cost; null for one without usage. */
+function billOf(message: unknown): DecodedBill | null {
+  return isJsonObject(message) && isJsonObject(message['usage']) ? billFrom(message) : null;
+}
+
+function billFrom(message: JsonObject): DecodedBill {
   return {
-    content,
-    content_json,
     stop_reason: textOf(message['stop_reason']),
     usage: usageOf(message['usage']),
     message_id: textOf(message['id']),
@@ -159,16 +198,6 @@ function textOf(value: unknown): string | null {
   return typeof value === 'string' ? toStorableText(value) : null;
 }
 
-function unreadable(custom_id: string | null, reason: string): DecodedLine {
-  return { kind: 'unreadable', custom_id, reason };
-}
-
-const LEADING_CUSTOM_ID = /^\uFEFF?\s*\{\s*"custom_id"\s*:\s*"([a-zA-Z0-9_-]{1,64})"/;
-
-/**
- * The `custom_id` at the beginning of a line that cannot be read as a whole (damaged, or too long to be held), so
- * that its step need not wait for ever. Null when the line does not begin with one.
- */
-export function salvageCustomId(head: string): string | null {
-  return LEADING_CUSTOM_ID.exec(head)?.[1] ?? null;
+function unreadable(custom_id: string | null, reason: string, bill: DecodedBill | null = null): DecodedLine {
+  return { kind: 'unreadable', custom_id, reason, bill };
 }
