@@ -8,6 +8,7 @@ import {
   DEFAULT_PROJECT_ID,
   inTransaction,
   rejectHeldChanges,
+  resumeBatch,
   type Database,
 } from '../libs/db/src/index.ts';
 import type { Random } from './random.ts';
@@ -98,6 +99,26 @@ export async function raiseCaps(db: Database): Promise<void> {
     };
     await inTransaction(db, (trx) => changeCaps(trx, DEFAULT_PROJECT_ID, id, change));
   }
+}
+
+/** Resumes batches that are paused for another reason than their caps. Returns their open runs. */
+export async function resumePaused(db: Database): Promise<readonly string[]> {
+  return inTransaction(db, async (trx) => {
+    const { rows } = await sql<{ id: string }>`
+      select b.id from batch b
+       where b.state = 'paused' and not exists (select from batch_budget g where g.batch_id = b.id and g.room <> 'open')
+       order by b.id for no key update
+    `.execute(trx);
+    const runs: string[] = [];
+    for (const { id } of rows) {
+      const open = await sql<{ id: string }>`
+        select id from run where batch_id = ${id}::uuid and ended_at is null order by id
+      `.execute(trx);
+      runs.push(...open.rows.map((run) => run.id));
+      await resumeBatch(trx, DEFAULT_PROJECT_ID, id);
+    }
+    return runs;
+  });
 }
 
 /** Accepts or rejects what an ended batch has changed; false while it has not ended. */

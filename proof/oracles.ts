@@ -1,5 +1,5 @@
 /** Checks at the end of a seed that compare our tables with what the outside saw: scripts, memory, the provider's books. */
-import { LAPSES_MAX } from '../libs/agent-core/src/index.ts';
+import { fromCustomId, LAPSES_MAX } from '../libs/agent-core/src/index.ts';
 import type { Violation } from './invariants.ts';
 import type { Provider } from './provider.ts';
 import type { Ledger, Trouble } from './provider-ledger.ts';
@@ -20,6 +20,8 @@ export const ORACLES: readonly string[] = [
   'tool_key_renewed',
   'orphaned_batch',
   'answer_lost',
+  'cost_not_booked',
+  'sent_against_console',
   'ended_without_cause',
   'script_followed',
   'memory_once',
@@ -49,13 +51,13 @@ export async function findOrphans(
     }));
 }
 
-/** Every answer that is billed and could be read has been applied to its run, or given up with the run as poison. */
+/** Every answer that is billed and could be read has been applied to its run, or given up with the run as poison or of no use. */
 export async function findLostAnswers(
   connection: SqlConnection,
   ledger: Ledger,
 ): Promise<readonly Violation[]> {
   const { rows } = await connection.query(
-    `select run_id || '/' || number as step from step where applied_at is not null or error->>'type' = 'poison'`,
+    `select run_id || '/' || number as step from step where applied_at is not null or error->>'type' in ('poison', 'unusable')`,
   );
   const applied = new Set((rows as { step: string }[]).map(({ step }) => step));
   return ledger
@@ -65,6 +67,29 @@ export async function findLostAnswers(
       name: 'answer_lost',
       detail: `step ${step} was answered, and its answer not applied`,
     }));
+}
+
+/** What every line said that its answer cost is booked with its step, once. Of an orphan nothing is, for it is none of our steps'. */
+export async function findUnbooked(connection: SqlConnection, ledger: Ledger): Promise<readonly Violation[]> {
+  const { rows } = await connection.query(
+    `select p.provider_id || '/' || s.run_id || '/' || s.number || '/' || s.attempt as step, s.input_tokens, s.output_tokens
+       from step s join provider_batch p on p.id = s.provider_batch_id where p.state = 'ingested'`,
+  );
+  type Booked = { readonly step: string; readonly input_tokens: number; readonly output_tokens: number };
+  const booked = new Map((rows as Booked[]).map((row) => [row.step, row]));
+  return ledger.deliveries().flatMap(({ custom_id, batch_id, usage }): readonly Violation[] => {
+    const key = fromCustomId(custom_id)?.key;
+    const step = booked.get(`${batch_id}/${key?.run_id}/${key?.number}/${key?.attempt}`);
+    if (step === undefined) return [];
+    if (step.input_tokens === usage.input_tokens && step.output_tokens === usage.output_tokens) return [];
+    const found = `${step.input_tokens} and ${step.output_tokens} tokens`;
+    return [
+      {
+        name: 'cost_not_booked',
+        detail: `${custom_id}: ${found} instead of ${usage.input_tokens} and ${usage.output_tokens}`,
+      },
+    ];
+  });
 }
 
 interface EndedRun {
@@ -103,7 +128,8 @@ const CAUSES: Readonly<Record<string, (ended: EndedPlan) => boolean>> = {
   cancelled: ({ batch }) => batch.cancelAfterMs !== null,
   context_overflow: troubled('too_long'),
   invalid_request: troubled('permanent', 'refused'),
-  provider_error: troubled('errored', 'unreadable', 'no line', 'forgotten'),
+  unusable_answer: troubled('unusable'),
+  provider_error: troubled('errored', 'unreadable', 'garbled', 'no line', 'forgotten'),
   expired: troubled('expired'),
   poison: ({ mayBePoison }) => mayBePoison,
 };

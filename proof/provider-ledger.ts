@@ -11,8 +11,16 @@ export type Trouble =
   | 'refused'
   | 'cut off'
   | 'unreadable'
+  | 'unusable'
+  | 'garbled'
   | 'no line'
   | 'forgotten';
+
+/** What a line says of the tokens that its answer cost. */
+export interface LineUsage {
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+}
 
 export interface Ledger {
   /** A create has arrived under this nonce. */
@@ -23,6 +31,19 @@ export interface Ledger {
   excuse(customId: string, batchId: string, why: Trouble): void;
   /** A request came to something else than an answer. */
   trouble(customId: string, what: Trouble): void;
+  /** The whole file of a batch was opened, with a line of this usage in it. */
+  delivered(customId: string, batchId: string, usage: LineUsage): void;
+  /** What such lines said, by batch and custom id. */
+  deliveries(): readonly {
+    readonly custom_id: string;
+    readonly batch_id: string;
+    readonly usage: LineUsage;
+  }[];
+  /** Somebody cancelled a request at the console: its run may send nothing before its batch is resumed. */
+  cancelledAtConsole(customId: string): void;
+  resumed(runIds: readonly string[]): void;
+  /** A request has come. */
+  sent(customId: string): void;
   /** What the steps of a run came to at the provider, besides answers. */
   troublesOf(runId: string): ReadonlySet<Trouble>;
   /** Steps, as `<run>/<number>`, whose answer is billed and was there to be read. */
@@ -39,6 +60,10 @@ export function createLedger(): Ledger {
   const bills = new Map<string, { readonly answer: string; excused: boolean }[]>();
   const notes: { readonly name: string; readonly detail: string }[] = [];
   const troubles = new Map<string, Set<Trouble>>();
+  const deliveries = new Map<string, { custom_id: string; batch_id: string; usage: LineUsage }>();
+  /** Answers whose line says nothing of them, in one pass at least, which may have been the last. */
+  const untold = new Set<string>();
+  const stopped = new Set<string>();
   const counts = { posts: 0, accepted: 0, billed: 0, excused: 0 };
   /** Run and step number: attempts are ours to count, the payer pays for a step. */
   const stepOf = (customId: string): string | null => {
@@ -53,6 +78,21 @@ export function createLedger(): Ledger {
   return {
     counts,
     trouble,
+    delivered(custom_id, batch_id, usage) {
+      deliveries.set(`${batch_id}/${custom_id}`, { custom_id, batch_id, usage });
+    },
+    deliveries: () => [...deliveries].flatMap(([key, told]) => (untold.has(key) ? [] : [told])),
+    cancelledAtConsole(customId) {
+      const runId = fromCustomId(customId)?.key.run_id;
+      if (runId !== undefined) stopped.add(runId);
+    },
+    resumed(runIds) {
+      for (const runId of runIds) stopped.delete(runId);
+    },
+    sent(customId) {
+      if (stopped.has(fromCustomId(customId)?.key.run_id ?? ''))
+        notes.push({ name: 'sent_against_console', detail: customId });
+    },
     troublesOf: (runId) => troubles.get(runId) ?? new Set(),
     answered: () =>
       [...bills].filter(([, answers]) => answers.some(({ excused }) => !excused)).map(([step]) => step),
@@ -72,6 +112,7 @@ export function createLedger(): Ledger {
     },
     excuse(customId, batchId, why) {
       trouble(customId, why);
+      if (why === 'unreadable' || why === 'no line') untold.add(`${batchId}/${customId}`);
       const bill = bills
         .get(stepOf(customId) ?? '')
         ?.find((other) => other.answer === `${batchId}/${customId}`);

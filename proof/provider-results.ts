@@ -3,6 +3,7 @@ import type { ResultsOutcome } from '../apps/worker/src/provider/port.ts';
 import { ResultsInterrupted } from '../apps/worker/src/provider/port.ts';
 import { answerOf } from './model.ts';
 import type { Item, Provider, StoredBatch } from './provider.ts';
+import type { LineUsage } from './provider-ledger.ts';
 import { drawOf, type Random } from './random.ts';
 import type { World } from './world.ts';
 
@@ -43,6 +44,12 @@ export function openResults(
   const isShort = mayBeShort && !isCut && random.chance(temper.shortEnd);
   // A file that lacks our lines and has another's is that other's file: nobody could tell. Such a one is not made.
   const isWhole = !isCut && !isShort && lines.length === batch.items.length;
+  if (!isCut && !isShort && !batch.foreign) {
+    for (const item of batch.items) {
+      if (item.fate === 'succeeded' && !isLost(provider, item, seed))
+        provider.ledger.delivered(item.custom_id, batch.id, usageOf(item, seed));
+    }
+  }
   const spoiled = spoil(provider, batch, lines, random, isWhole);
   let text = spoiled.join(random.chance(0.1) ? '\r\n' : '\n');
   if (!random.chance(0.1)) text += '\n';
@@ -74,15 +81,61 @@ function linesOf(provider: Provider, batch: StoredBatch, seed: string): readonly
       provider.ledger.excuse(custom_id, batch.id, 'no line');
       return [];
     }
-    return [JSON.stringify({ custom_id, result: resultOf(item, seed) })];
+    const line = JSON.stringify({ custom_id, result: resultOf(item, seed) });
+    return [
+      batch.foreign || item.fate !== 'succeeded' ? line : spoiledAnswer(provider, batch, item, line, seed),
+    ];
   });
+}
+
+/** Whether the line of an item holds nothing that could be booked. */
+function isLost(provider: Provider, { custom_id }: Item, seed: string): boolean {
+  const { garbage, drop } = provider.temper().results;
+  return drawOf(`${seed}/line/${custom_id}`) < garbage + drop;
+}
+
+/** Levels beyond those that can be stored. */
+const LEVELS = 200;
+
+/**
+ * The line of an answer, or one that is of no use beside its usage: nested too deep, or no list, which ends its run; or
+ * garbled, which may be asked for again.
+ */
+function spoiledAnswer(
+  provider: Provider,
+  batch: StoredBatch,
+  { custom_id }: Item,
+  line: string,
+  seed: string,
+): string {
+  const draw = drawOf(`${seed}/unusable/${custom_id}`) / provider.temper().results.unusable;
+  if (!(draw < 1)) return line;
+  const kind = draw < 0.4 ? 'deep' : draw < 0.7 ? 'no list' : 'garbled';
+  provider.ledger.trouble(custom_id, 'unusable');
+  if (kind === 'garbled') provider.ledger.excuse(custom_id, batch.id, 'garbled');
+  const content = {
+    deep: `[{"type":"x","deep":${'['.repeat(LEVELS)}${']'.repeat(LEVELS)}}]`,
+    'no list': '"no list"',
+    garbled: '[{"type":"text","text":"\u0001"}]',
+  }[kind];
+  const [start, end] = [line.indexOf('"content":['), line.lastIndexOf(',"stop_reason"')];
+  return `${line.slice(0, start)}"content":${content}${line.slice(end)}`;
+}
+
+function usageOf(item: Item, seed: string): LineUsage {
+  const { turn } = answerOf(item.params, nameOf(item, seed));
+  return { input_tokens: 100 + turn, output_tokens: 10 + turn };
+}
+
+function nameOf({ custom_id }: Item, seed: string): string {
+  return drawOf(`${seed}/${custom_id}`).toString(36).slice(2, 10);
 }
 
 function resultOf(item: Item, seed: string): object {
   switch (item.fate) {
     case 'succeeded': {
-      const name = drawOf(`${seed}/${item.custom_id}`).toString(36).slice(2, 10);
-      const { content, stop_reason, turn } = answerOf(item.params, name);
+      const name = nameOf(item, seed);
+      const { content, stop_reason } = answerOf(item.params, name);
       const message = {
         id: `msg_${name}`,
         type: 'message',
@@ -91,7 +144,7 @@ function resultOf(item: Item, seed: string): object {
         content,
         stop_reason,
         stop_sequence: null,
-        usage: { input_tokens: 100 + turn, output_tokens: 10 + turn },
+        usage: usageOf(item, seed),
       };
       return { type: 'succeeded', message };
     }

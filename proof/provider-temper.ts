@@ -33,7 +33,11 @@ export interface Temper {
     readonly foreignLine: number;
     readonly garbage: number;
     readonly drop: number;
+    /** Answers that are billed and of no use: nested too deep, no list, or garbled with a usage that can be read. */
+    readonly unusable: number;
   };
+  /** Batches that somebody cancels at the console. */
+  readonly console: number;
 }
 
 /** A provider that does what it says. */
@@ -47,7 +51,17 @@ export const CALM: Temper = {
   late: 0,
   neverEnds: 0,
   fates: { errored: 0, expired: 0, permanent: 0, tooLong: 0 },
-  results: { notReady: 0, cut: 0, shortEnd: 0, duplicate: 0, foreignLine: 0, garbage: 0, drop: 0 },
+  results: {
+    notReady: 0,
+    cut: 0,
+    shortEnd: 0,
+    duplicate: 0,
+    foreignLine: 0,
+    garbage: 0,
+    drop: 0,
+    unusable: 0,
+  },
+  console: 0,
 };
 
 /** A temper of this seed: each fault is there in some seeds and absent in others, so that they meet in every mixture. */
@@ -55,6 +69,8 @@ export function drawTemper(random: Random, lagMaxMs: number): Temper {
   const sometimes = (probability: number): number => (random.chance(0.5) ? probability * random.next() : 0);
   // Of a stream of its own: it moves nothing that is drawn here.
   const tooLong = random.fork('too long').chance(0.3) ? 0.1 : 0;
+  const unusable = random.fork('unusable').chance(0.3) ? 0.15 : 0;
+  const console = random.fork('console').chance(0.3) ? 0.2 : 0;
   return {
     create: {
       refuse: sometimes(0.3),
@@ -79,6 +95,8 @@ export function drawTemper(random: Random, lagMaxMs: number): Temper {
       foreignLine: sometimes(0.4),
       garbage: sometimes(0.15),
       drop: sometimes(0.15),
+      unusable,
     },
+    console,
   };
 }

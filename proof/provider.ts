@@ -31,6 +31,8 @@ export interface StoredBatch {
   endsAt: number;
   endedAt: number | null;
   cancelAskedAt: number | null;
+  /** Somebody cancels it at the console. */
+  readonly console: boolean;
   forgotten: boolean;
   /** Passes over its results so far. */
   passes: number;
@@ -83,11 +85,14 @@ export function createProvider(
       endsAt: never ? Number.POSITIVE_INFINITY : world.now() + latencyMs,
       endedAt: null,
       cancelAskedAt: null,
+      // Of a stream of its own: it moves nothing that is drawn here.
+      console: !foreign && random.fork(`console ${id}`).chance(temper.console),
       forgotten: !foreign && random.chance(temper.forget),
       passes: 0,
       mute: false,
     };
     batches.set(id, batch);
+    if (batch.console) batch.endsAt = Math.min(batch.endsAt, world.now() + 5_000);
     if (batch.forgotten) for (const item of items) ledger.trouble(item.custom_id, 'forgotten');
     return batch;
   };
@@ -106,7 +111,9 @@ export function createProvider(
     if (batch.endedAt !== null || world.now() < batch.endsAt) return batch;
     batch.endedAt = batch.endsAt;
     for (const item of batch.items) {
-      const cancelled = batch.cancelAskedAt !== null && drawOf(`${seed}/cancel/${item.custom_id}`) < 0.6;
+      const isStopped = batch.cancelAskedAt !== null || batch.console;
+      const cancelled = isStopped && drawOf(`${seed}/cancel/${item.custom_id}`) < 0.6;
+      if (cancelled && batch.cancelAskedAt === null) ledger.cancelledAtConsole(item.custom_id);
       item.fate = cancelled ? 'canceled' : batch.foreign ? 'errored' : fateOf(item);
       if (item.fate === 'succeeded') {
         ledger.billed(item.custom_id, batch.id, 0);
@@ -174,6 +181,7 @@ export function createProvider(
       if (new Set(items.map((item) => item.custom_id)).size !== items.length)
         ledger.note('custom_id_twice', `in one create of ${items.length}`);
       for (const item of items) {
+        ledger.sent(item.custom_id);
         const params = JSON.stringify(item.params);
         if ((shown.get(item.custom_id) ?? params) !== params) ledger.note('request_changed', item.custom_id);
         shown.set(item.custom_id, params);

@@ -5,7 +5,14 @@ import { clearFiles, lendGlobals } from './borrowed-globals.ts';
 import type { ProofDatabase } from './database.ts';
 import { createRandomStriker, drawRates, type FaultCounts, type FaultRates } from './faults.ts';
 import { findViolations, type Violation } from './invariants.ts';
-import { findLostAnswers, findLostCallbacks, findMemoryFaults, findOrphans, findStrays } from './oracles.ts';
+import {
+  findLostAnswers,
+  findLostCallbacks,
+  findMemoryFaults,
+  findOrphans,
+  findStrays,
+  findUnbooked,
+} from './oracles.ts';
 import { createProvider } from './provider.ts';
 import { createLedger } from './provider-ledger.ts';
 import { drawTemper, type Temper } from './provider-temper.ts';
@@ -123,9 +130,10 @@ export async function simulate(
     },
     ...(options.sabotage?.deps === undefined ? {} : { sabotage: options.sabotage.deps }),
   });
-  const users = await inviteUsers(world, database.db, workload, random.fork('user'), (kind) =>
-    staff.deliver(kind),
-  );
+  const users = await inviteUsers(world, database.db, workload, random.fork('user'), {
+    ring: (kind) => staff.deliver(kind),
+    resumed: (runIds) => ledger.resumed(runIds),
+  });
   const rates = options.rates ?? drawRates(random.fork('rates'));
   world.setStriker(
     options.striker?.({ isFaulty }) ?? createRandomStriker(random.fork('faults'), rates, isFaulty, faults),
@@ -183,6 +191,7 @@ export async function simulate(
   const judge = async (): Promise<void> => {
     await audit(true);
     report(await findLostAnswers(connection, ledger));
+    report(await findUnbooked(connection, ledger));
     const lost = world.trace.filter((line) => / ! pause | is dead$/.test(line)).length;
     report(await findStrays(connection, workload, ledger, lost));
     report(await findMemoryFaults(connection, workload.batches));

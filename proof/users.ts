@@ -1,6 +1,6 @@
 /**
  * The users of a simulation: they submit batches, as the API has them stored, and cancel some. Then they look at them from
- * time to time, answer what is asked of them, raise caps that were reached, and accept or reject what was held for them.
+ * time to time, answer what is asked of them, raise caps that were reached, resume what was stopped at the console, and accept or reject what was held for them.
  */
 import {
   DEFAULT_PROJECT_ID,
@@ -10,7 +10,7 @@ import {
 } from '../libs/db/src/index.ts';
 import type { Random } from './random.ts';
 import type { SignalKind } from './staff.ts';
-import { answerCalls, lookAround, raiseCaps, settleReview } from './caller.ts';
+import { answerCalls, lookAround, raiseCaps, resumePaused, settleReview } from './caller.ts';
 import { storeAgents, storeBatch, type Workload } from './workload.ts';
 import { PLAIN_BATCH } from './traits.ts';
 import { currentActor, type Actor, type World } from './world.ts';
@@ -23,13 +23,19 @@ export interface Users {
   openBatches(): number;
 }
 
-/** Stores the agents and lets the users act when their time has come. `ring` is told of what they have set in motion. */
+/** What is told of the users: what they have set in motion, and the runs of batches that they have resumed. */
+export interface Told {
+  ring(kind: SignalKind): void;
+  resumed(runIds: readonly string[]): void;
+}
+
+/** Stores the agents and lets the users act when their time has come. */
 export async function inviteUsers(
   world: World,
   db: Database,
   workload: Workload,
   random: Random,
-  ring: (kind: SignalKind) => void,
+  { ring, resumed }: Told,
 ): Promise<Users> {
   const actor: Actor = {
     name: 'user',
@@ -65,6 +71,7 @@ export async function inviteUsers(
       if (asked && (await asUser(() => answerCalls(db, random, answered)))) ring('tools');
       if (capped) {
         await asUser(() => raiseCaps(db));
+        resumed(await asUser(() => resumePaused(db)));
         ring('compose');
       }
       for (const [id, accept] of reviews) {

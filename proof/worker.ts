@@ -12,6 +12,7 @@ import {
   QUICK_TOOLS_POLICY_DEFAULT,
   type QuickToolsPolicy,
 } from '../apps/worker/src/flows/quick-tools.ts';
+import { createSlots } from '../apps/worker/src/flows/slots.ts';
 import { createLeaseKeeper } from '../apps/worker/src/leases/keeper.ts';
 import type { ProviderPort } from '../apps/worker/src/provider/port.ts';
 import { createPumps, type Pumps } from '../apps/worker/src/queues/pumps.ts';
@@ -37,6 +38,9 @@ export const SETTINGS: FlowSettings = {
   gather_window_ms: 500,
   create_timeout_ms: CREATE_TIMEOUT_MS,
   results_idle_timeout_ms: 6_000,
+  results_bytes_per_second_min: 0,
+  results_rate_window_ms: 60_000,
+  ingest_lanes: 2,
   chunk_lines: 2,
   chunks_in_flight: 2,
   line_bytes_max: 1_000_000,
@@ -125,6 +129,7 @@ export function startSimulatedWorker(
       claimant,
       definitions: createDefinitionCache(),
       quickTools: createQuickTools(QUICK_TOOLS),
+      chunkSlots: createSlots(parts.settings.chunks_in_flight),
       settings: parts.settings,
       hooks: (point) => world.hook(point),
     };

@@ -85,6 +85,12 @@ const schema = z
     CREATE_TIMEOUT_MS: positiveMs.default(120_000),
     /** Milliseconds without a byte after which a result stream is given up. */
     RESULTS_IDLE_TIMEOUT_MS: positiveMs.default(120_000),
+    /** Bytes a second below which a result stream is given up and read again later, on average over RESULTS_RATE_WINDOW_MS; 0: however slow. */
+    RESULTS_BYTES_PER_SECOND_MIN: natural.max(1_000_000).default(1_000),
+    /** Milliseconds of waiting for a result stream over which its rate is averaged. */
+    RESULTS_RATE_WINDOW_MS: positiveMs.default(300_000),
+    /** Result files that a worker reads side by side: one that comes slowly holds up no other. */
+    INGEST_LANES: positive.max(16).default(2),
     /** Milliseconds between two looks at a provider batch in its first hour; later 300,000, or this where it is more. */
     POLL_INTERVAL_MS: positiveMs.default(POLL_POLICY_DEFAULT.poll_interval_ms),
     /** Milliseconds for which a provider that does not know a batch any more is not believed; after that its steps are sent again. */
@@ -205,6 +211,9 @@ export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {
       gather_window_ms: e.GATHER_WINDOW_MS,
       create_timeout_ms: e.CREATE_TIMEOUT_MS,
       results_idle_timeout_ms: e.RESULTS_IDLE_TIMEOUT_MS,
+      results_bytes_per_second_min: e.RESULTS_BYTES_PER_SECOND_MIN,
+      results_rate_window_ms: e.RESULTS_RATE_WINDOW_MS,
+      ingest_lanes: e.INGEST_LANES,
       chunk_lines: e.CHUNK_LINES,
       chunks_in_flight: 2,
       line_bytes_max: 32_000_000,

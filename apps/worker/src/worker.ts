@@ -16,6 +16,7 @@ import type { WorkerConfig } from './config.ts';
 import { createDefinitionCache } from './flows/definition-cache.ts';
 import type { Hooks, ToolPort } from './flows/deps.ts';
 import { createQuickTools } from './flows/quick-tools.ts';
+import { createSlots } from './flows/slots.ts';
 import { createLeaseKeeper } from './leases/keeper.ts';
 import type { ProviderPort } from './provider/port.ts';
 import { createHouseBell } from './queues/house-bell.ts';
@@ -100,6 +101,7 @@ export async function startWorker(config: WorkerConfig, parts: WorkerParts): Pro
       claimant,
       definitions: createDefinitionCache(),
       quickTools: createQuickTools(config.quick_tools),
+      chunkSlots: createSlots(config.settings.chunks_in_flight),
       settings: config.settings,
       ...(parts.hooks === undefined ? {} : { hooks: parts.hooks }),
     },

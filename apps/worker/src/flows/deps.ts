@@ -13,6 +13,7 @@ import type { LeaseKeeper } from '../leases/keeper.ts';
 import type { ProviderPort } from '../provider/port.ts';
 import type { DefinitionCache } from './definition-cache.ts';
 import type { QuickTools } from './quick-tools.ts';
+import type { Slots } from './slots.ts';
 
 /** A call for operator's code. Shapes are the tool host's, so that it can stand here as it is. */
 export interface ToolRequest {
@@ -119,9 +120,15 @@ export interface FlowSettings {
   readonly create_timeout_ms: number;
   /** Milliseconds without a byte after which a result stream is given up. */
   readonly results_idle_timeout_ms: number;
+  /** Bytes a second, on average over the window, below which a result stream is given up; 0: none. */
+  readonly results_bytes_per_second_min: number;
+  /** Milliseconds of waiting over which that average is taken. */
+  readonly results_rate_window_ms: number;
+  /** Result files that are read side by side. */
+  readonly ingest_lanes: number;
   /** Result lines of one transaction. */
   readonly chunk_lines: number;
-  /** Chunks that are written side by side. */
+  /** Chunks that are written side by side, of all result files together. */
   readonly chunks_in_flight: number;
   /** Bytes of one result line. */
   readonly line_bytes_max: number;
@@ -155,6 +162,8 @@ export interface FlowDeps {
   readonly claimant: Claimant;
   readonly definitions: DefinitionCache;
   readonly quickTools: QuickTools;
+  /** Bounds the chunks of results that are under way, whatever file they are of. */
+  readonly chunkSlots: Slots;
   readonly settings: FlowSettings;
   readonly hooks?: Hooks;
 }

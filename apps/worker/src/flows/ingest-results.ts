@@ -167,6 +167,10 @@ async function streamOnce(
   const open = batch.takeovers > 0 ? await readOpenIds(deps, batch) : null;
   const opened = await deps.provider.streamResults(batch.provider_id ?? '', {
     idleTimeoutMs: deps.settings.results_idle_timeout_ms,
+    rate: {
+      bytesPerSecond: deps.settings.results_bytes_per_second_min,
+      windowMs: deps.settings.results_rate_window_ms,
+    },
     signal: lease.signal,
   });
   if (opened.outcome === 'archived') {
@@ -222,12 +226,14 @@ async function streamOnce(
       if (line === undefined) return;
       await deps.hooks?.('ingest.before_chunk');
       const isWhole = largeChunk === chunk_lines && due.length === lines.length;
-      const chunk =
-        careful <= 0
-          ? await applyHalving(deps, batch, lease, due, isWhole)
-          : smallChunk === 1
-            ? await applyAlone(deps, batch, lease, line, left)
-            : await applyFew(deps, batch, lease, due, left);
+      const chunk = await deps.chunkSlots.run(() => {
+        // It may have waited for its turn.
+        lease.signal.throwIfAborted();
+        if (careful <= 0) return applyHalving(deps, batch, lease, due, isWhole);
+        return smallChunk === 1
+          ? applyAlone(deps, batch, lease, line, left)
+          : applyFew(deps, batch, lease, due, left);
+      });
       careful -= chunk.applied;
       ends.cut ||= chunk.cut;
       add(chunk);

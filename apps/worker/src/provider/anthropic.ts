@@ -23,7 +23,7 @@ import type {
   RetrieveOutcome,
   Unavailable,
 } from './port.ts';
-import { readBodyChunks, readText } from './read-body.ts';
+import { readBodyChunks, readText, type MinimalRate } from './read-body.ts';
 import { parseRemoteBatch } from './remote-batch.ts';
 
 export interface AnthropicOptions {
@@ -35,6 +35,8 @@ export interface AnthropicOptions {
    * Default 60,000. Node's fetch waits at most 300,000 for headers, whatever is asked here or of `createBatch`.
    */
   readonly requestTimeoutMs?: number;
+  /** Monotonic milliseconds, for the rate of result streams; default `performance.now`. */
+  readonly now?: () => number;
 }
 
 const BATCHES = '/v1/messages/batches';
@@ -160,9 +162,9 @@ export function anthropicProvider(options: AnthropicOptions): ProviderPort {
 
   async function streamResults(
     providerId: string,
-    asked: { readonly idleTimeoutMs: number; readonly signal?: AbortSignal },
+    asked: { readonly idleTimeoutMs: number; readonly rate?: MinimalRate; readonly signal?: AbortSignal },
   ): Promise<ResultsOutcome> {
-    const { idleTimeoutMs, signal } = asked;
+    const { idleTimeoutMs, rate, signal } = asked;
     const exchange = beginExchange(requestTimeoutMs, signal);
     try {
       // By path on our own host: where `results_url` points is not ours to send a key to.
@@ -177,7 +179,8 @@ export function anthropicProvider(options: AnthropicOptions): ProviderPort {
       const isPage = /^text\/html\b/i.test(response.headers.get('content-type') ?? '');
       if (response.body !== null && !isPage) {
         const body = response.body as ReadableStream<Uint8Array>;
-        return { outcome: 'open', chunks: readBodyChunks(body, { exchange, idleTimeoutMs, apiKey }) };
+        const pace = { idleTimeoutMs, rate, now: options.now };
+        return { outcome: 'open', chunks: readBodyChunks(body, { ...pace, exchange, apiKey }) };
       }
       exchange.close();
       const what = isPage ? 'with a page of HTML instead of' : 'without';

@@ -3,6 +3,7 @@
  * a result stream has begun: every such end is a value that the caller must look at.
  */
 import type { RefusalCause } from '@nightshift/agent-core';
+import type { MinimalRate } from './read-body.ts';
 
 /** How many requests of a batch stand where. Their sum is the number of requests that were accepted. */
 export interface RequestCounts {
@@ -119,9 +120,12 @@ export interface ProviderPort {
   /** Asks for cancellation and answers with the batch as it then stands; one that had already ended is no error. */
   cancelBatch(providerId: string, options?: { readonly signal?: AbortSignal }): Promise<RetrieveOutcome>;
 
-  /** Opens the result file. A body that is silent for `idleTimeoutMs` is given up with {@link ResultsInterrupted}. */
+  /**
+   * Opens the result file. A body that is silent for `idleTimeoutMs`, or comes slower than `rate` (default: any), is given up
+   * with {@link ResultsInterrupted}.
+   */
   streamResults(
     providerId: string,
-    options: { readonly idleTimeoutMs: number; readonly signal?: AbortSignal },
+    options: { readonly idleTimeoutMs: number; readonly rate?: MinimalRate; readonly signal?: AbortSignal },
   ): Promise<ResultsOutcome>;
 }

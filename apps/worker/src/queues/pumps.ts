@@ -17,14 +17,17 @@ import { createPump, type Pump, type PumpLog } from './pump.ts';
 
 type FlowKind = SignalKind | DueFlow | 'hunt';
 
+type Lanes = number | ((deps: FlowDeps) => number);
+
 const FLOWS: Readonly<
-  Record<FlowKind, { readonly flow: (deps: FlowDeps) => Promise<FlowReport>; readonly lanes: number }>
+  Record<FlowKind, { readonly flow: (deps: FlowDeps) => Promise<FlowReport>; readonly lanes: Lanes }>
 > = {
   compose: { flow: composeProviderBatch, lanes: 1 },
   submit: { flow: submitProviderBatch, lanes: 1 },
   reconcile: { flow: reconcileSubmission, lanes: 1 },
   poll: { flow: pollProviderBatches, lanes: 1 },
-  ingest: { flow: ingestResults, lanes: 1 },
+  // One file may come slowly, and holds up no other.
+  ingest: { flow: ingestResults, lanes: ({ settings }) => settings.ingest_lanes },
   tools: { flow: runToolCalls, lanes: 2 },
   finish: { flow: finishBatch, lanes: 1 },
   cancel: { flow: cancelBatch, lanes: 1 },
@@ -51,7 +54,7 @@ export function createPumps(deps: FlowDeps, log: PumpLog): Pumps {
   const pumps = Object.fromEntries(
     Object.entries(FLOWS).map(([kind, { flow, lanes }]) => [
       kind,
-      createPump(kind, () => flow(deps), log, lanes),
+      createPump(kind, () => flow(deps), log, typeof lanes === 'number' ? lanes : lanes(deps)),
     ]),
   ) as Readonly<Record<FlowKind, Pump>>;
   const lookout = createPump(

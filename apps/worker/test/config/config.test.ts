@@ -52,6 +52,9 @@ test('every variable that is left out has its documented default', () => {
       gather_window_ms: 2_000,
       create_timeout_ms: 120_000,
       results_idle_timeout_ms: 120_000,
+      results_bytes_per_second_min: 1_000,
+      results_rate_window_ms: 300_000,
+      ingest_lanes: 2,
       chunk_lines: 1_000,
       chunks_in_flight: 2,
       line_bytes_max: 32_000_000,
@@ -94,7 +97,7 @@ test('an empty variable is one that is left out', () => {
 
 test('a time that no timer can keep is refused under its name', () => {
   const times = VARIABLES.filter((name) => name.endsWith('_MS'));
-  expect(times).toHaveLength(14);
+  expect(times).toHaveLength(15);
   for (const name of times) {
     expect(refusalOf({ ...NEEDED, [name]: '2147483647' })).toContain(`${name}: `);
   }
@@ -151,6 +154,9 @@ const GIVEN: readonly (readonly [
   ['BODY_BYTES_MAX', '240000000', (c) => c.settings.body_bytes_max, 240_000_000],
   ['CREATE_TIMEOUT_MS', '1000', (c) => c.settings.create_timeout_ms, 1_000],
   ['RESULTS_IDLE_TIMEOUT_MS', '1000', (c) => c.settings.results_idle_timeout_ms, 1_000],
+  ['RESULTS_BYTES_PER_SECOND_MIN', '0', (c) => c.settings.results_bytes_per_second_min, 0],
+  ['RESULTS_RATE_WINDOW_MS', '1000', (c) => c.settings.results_rate_window_ms, 1_000],
+  ['INGEST_LANES', '4', (c) => c.settings.ingest_lanes, 4],
   ['POLL_INTERVAL_MS', '250', (c) => c.settings.poll.poll_interval_ms, 250],
   ['MISSING_GRACE_MS', '5000', (c) => c.settings.poll.missing_grace_ms, 5_000],
   ['QUARANTINE_MS', '200000', (c) => c.settings.reconcile.quarantine_ms, 200_000],
@@ -186,6 +192,9 @@ test.each([
   ['BODY_BYTES_MAX', '240000001'],
   ['CREATE_TIMEOUT_MS', 'never'],
   ['RESULTS_IDLE_TIMEOUT_MS', '0'],
+  ['RESULTS_BYTES_PER_SECOND_MIN', '-1'],
+  ['RESULTS_RATE_WINDOW_MS', '0'],
+  ['INGEST_LANES', '17'],
   ['POLL_INTERVAL_MS', '0'],
   ['MISSING_GRACE_MS', '0'],
   ['QUARANTINE_MS', 'x'],

@@ -36,6 +36,7 @@ import type {
   ToolPort,
   ToolRequest,
 } from '../../src/flows/deps.ts';
+import { createSlots } from '../../src/flows/slots.ts';
 import { createLeaseKeeper } from '../../src/leases/keeper.ts';
 import { anthropicProvider } from '../../src/provider/anthropic.ts';
 import type { ProviderPort } from '../../src/provider/port.ts';
@@ -137,6 +138,9 @@ const FAST: Partial<FlowSettings> = {
   body_bytes_max: 10_000_000,
   create_timeout_ms: 120_000,
   results_idle_timeout_ms: 5_000,
+  results_bytes_per_second_min: 0,
+  results_rate_window_ms: 60_000,
+  ingest_lanes: 2,
   chunk_lines: 50,
   chunks_in_flight: 2,
   line_bytes_max: 1_000_000,
@@ -213,6 +217,7 @@ export async function openHouse(
         claimant,
         definitions: createDefinitionCache(),
         quickTools: createQuickTools(parts.quickTools ?? NO_QUICK_TOOLS),
+        chunkSlots: createSlots(parts.settings?.chunks_in_flight ?? 2),
         settings: {
           credential: 'default',
           body_dir: join(dir, 'bodies'),

@@ -2,6 +2,9 @@ import type {} from '../../../../test/global-setup.ts';
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest';
 import type { RuleInput } from '../../../simulator/src/index.ts';
 import type { FlowDeps } from '../../src/flows/deps.ts';
+import { anthropicProvider } from '../../src/provider/anthropic.ts';
+import { ResultsInterrupted, type ProviderPort } from '../../src/provider/port.ts';
+import { createPumps } from '../../src/queues/pumps.ts';
 import { call, openHouse, type House } from './house.ts';
 
 let house: House;
@@ -164,6 +167,39 @@ test('B16: a result file that cannot be read holds up no other', async () => {
   control.clearRules();
   await house.drive(worker, { hasten: true });
   expect((await house.runsOf(batch.id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
+});
+
+test('a result file that never gets on holds up no other of its worker', async () => {
+  const stuck = Promise.withResolvers<void>();
+  const slow = anthropicProvider({ apiKey: 'test-key', baseURL: house.simulator.apiUrl });
+  let streams = 0;
+  const provider: ProviderPort = {
+    ...slow,
+    async streamResults(id, options) {
+      if (++streams > 1) return slow.streamResults(id, options);
+      async function* never(): AsyncGenerator<Buffer> {
+        yield Buffer.from('{"custom_id":');
+        await stuck.promise;
+        throw new ResultsInterrupted('slower than the rate');
+      }
+      return { outcome: 'open', chunks: never() };
+    },
+  };
+  const batch = await house.submit(['one', 'two'].map((word) => ({ input: word.repeat(500) })));
+  const worker = house.worker({ provider, settings: { body_bytes_max: 5_000, chunks_in_flight: 1 } });
+  const pumps = createPumps(worker, { report: () => undefined, failure: () => undefined });
+  while ((await house.rows(`select 1 from run where state = 'completed'`)).length < 1) {
+    for (const kind of ['compose', 'submit', 'poll', 'ingest'] as const) pumps.kick(kind);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  expect((await house.runsOf(batch.id)).map((run) => run.state).toSorted()).toEqual([
+    'completed',
+    'in_flight',
+  ]);
+  stuck.resolve();
+  await pumps.stop();
+  await house.drive(worker, { hasten: true });
+  expect((await house.runsOf(batch.id)).every((run) => run.state === 'completed')).toBe(true);
 });
 
 test('what was put aside is kept for a person to see, once however often the file is read', async () => {

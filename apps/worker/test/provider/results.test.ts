@@ -3,7 +3,8 @@ import { gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import { splitLines } from '../../src/provider/line-splitter.ts';
 import { ResultsInterrupted, type ResultsOutcome } from '../../src/provider/port.ts';
-import { errorBody, scriptedServer, sendJson, wireBatch, type Answerer } from './scripted-server.ts';
+import { anthropicProvider } from '../../src/provider/anthropic.ts';
+import { API_KEY, errorBody, scriptedServer, sendJson, wireBatch, type Answerer } from './scripted-server.ts';
 
 const LINES = ['{"custom_id":"a"}', '{"custom_id":"b","é":1}', '{"custom_id":"c"}'];
 const FILE = `${LINES.join('\n')}\n`;
@@ -97,6 +98,41 @@ describe('a result file', () => {
       await new Promise((resolve) => setTimeout(resolve, 600));
     }
     expect(bytes).toBe(Buffer.byteLength(LINES[0]! + LINES[1]!));
+  });
+
+  test('that drips is given up when a whole window brought less than the rate, however short its silences', async () => {
+    let closed: Promise<unknown> = Promise.reject(new Error('never asked'));
+    closed.catch(() => {});
+    const server = await scriptedServer((_seen, response) => {
+      closed = once(response, 'close');
+      response.write(FILE);
+      const drip = setInterval(() => response.write('x'), 5);
+      response.once('close', () => clearInterval(drip));
+    });
+    // Each wait for a byte takes two minutes by the clock that is handed in.
+    let ms = 0;
+    const provider = anthropicProvider({ apiKey: API_KEY, baseURL: server.url, now: () => (ms += 60_000) });
+    const rate = { bytesPerSecond: 1_000, windowMs: 300_000 };
+    const { texts, error } = await readLines(
+      await provider.streamResults('msgbatch_01', { idleTimeoutMs: 120_000, rate }),
+    );
+    expect(texts).toEqual(LINES);
+    expect(error).toBeInstanceOf(ResultsInterrupted);
+    expect(String(error)).toContain('slower than 1000 bytes a second over 300000 ms');
+    expect(ms).toBe(2 * 60_000 * 5);
+    await closed;
+  });
+
+  test.each([
+    ['keeps to the rate, however long it takes', { bytesPerSecond: 1, windowMs: 1 }, 1],
+    ['comes however slowly where no rate is asked', { bytesPerSecond: 0, windowMs: 1 }, 60_000],
+    ['is over before a window is', { bytesPerSecond: 1_000_000, windowMs: 3_600_000 }, 60_000],
+  ])('that %s is read to its end', async (_what, rate, stepMs) => {
+    const server = await scriptedServer((_seen, response) => response.end(FILE));
+    let ms = 0;
+    const provider = anthropicProvider({ apiKey: API_KEY, baseURL: server.url, now: () => (ms += stepMs) });
+    const outcome = await provider.streamResults('msgbatch_01', { idleTimeoutMs: 2_000, rate });
+    expect(await readLines(outcome)).toEqual({ texts: LINES, error: null });
   });
 
   test('that is left early is closed', async () => {

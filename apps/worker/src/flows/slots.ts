@@ -1,0 +1,24 @@
+/** A limit on work that is under way at once, whoever does it; those who wait get their turn in order. */
+export interface Slots {
+  /** Does the work once a slot is free, and frees it however the work ends. */
+  run<T>(work: () => Promise<T>): Promise<T>;
+}
+
+/** Makes `count` slots. */
+export function createSlots(count: number): Slots {
+  let free = count;
+  const waiting: (() => void)[] = [];
+  return {
+    async run(work) {
+      if (free > 0) free -= 1;
+      else await new Promise<void>((resolve) => waiting.push(resolve));
+      try {
+        return await work();
+      } finally {
+        const next = waiting.shift();
+        if (next === undefined) free += 1;
+        else next();
+      }
+    },
+  };
+}
