@@ -9,7 +9,7 @@ vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
 
 let house: StackHouse;
 beforeAll(async () => {
-  house = await openStackHouse({ simulatorLatency: '50', workers: 1 });
+  house = await openStackHouse({ simulatorLatency: 'uniform:50-200', workers: 1 });
 });
 afterAll(() => house.close());
 
