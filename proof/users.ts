@@ -25,8 +25,8 @@ export interface Users {
 
 /** What is told of the users: what they have set in motion, and the runs of batches that they have resumed. */
 export interface Told {
-  ring(kind: SignalKind): void;
-  resumed(runIds: readonly string[]): void;
+  readonly ring: (kind: SignalKind) => void;
+  readonly resumed: (runIds: readonly string[]) => void;
 }
 
 /** Stores the agents and lets the users act when their time has come. */
