@@ -142,6 +142,10 @@ export function openProvider(options: {
 
   return {
     provider: 'anthropic',
+    clock: {
+      read: () => ({ now_ms: Date.now(), uncertainty_ms: 0, age_ms: 0 }),
+      refresh: () => Promise.resolve(),
+    },
     counts,
     createFrom,
     createBare: (ids) => own(() => keep(ids)),
@@ -164,7 +168,7 @@ export function openProvider(options: {
     async listBatches({ createdAfter }) {
       counts.calls += 1;
       const batches = own(() => list().filter((batch) => batch.created_at >= createdAfter));
-      return { batches, complete: true, unavailable: null };
+      return { batches, complete: true, unavailable: null, now: new Date() };
     },
     async retrieveBatch(providerId) {
       counts.calls += 1;

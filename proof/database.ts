@@ -81,7 +81,8 @@ export async function openProofDatabase(serverUrl: string): Promise<ProofDatabas
       await client.query(`${isExact ? truncate : empty};
         alter sequence proof_uuid restart;
         update credential set paused_until = null, pause_reason = null, lease_owner = null,
-          lease_until = '-infinity', lease_epoch = 0, failures = 0, refusals = 0;
+          lease_until = '-infinity', lease_epoch = 0, failures = 0, refusals = 0,
+          clock_offset_ms = null, clock_uncertainty_ms = null, clock_measured_at = null;
         reset nightshift.now`);
     },
     async close() {

@@ -33,7 +33,7 @@ export const SEEDS_MAX = 60;
 
 const HARSH: Temper = {
   ...CALM,
-  create: { refuse: 0.05, dropBefore: 0.2, commitThenDrop: 0.4, hang: 0.1, slow: 0.5 },
+  create: { refuse: 0.05, dropBefore: 0.2, commitThenDrop: 0.4, hang: 0.1, slow: 0.5, late: 0 },
   listLagMs: 14_000,
 };
 const ZOMBIES: Partial<SimulationOptions> = {
@@ -113,7 +113,7 @@ export const MUTANTS: readonly Mutant[] = [
           ...deps.provider,
           listBatches: () => {
             hit();
-            return Promise.resolve({ batches: [], complete: true, unavailable: null });
+            return Promise.resolve({ batches: [], complete: true, unavailable: null, now: null });
           },
         },
       }),

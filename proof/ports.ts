@@ -7,6 +7,7 @@ import type {
   ToolRequest,
 } from '../apps/worker/src/flows/deps.ts';
 import type { ProviderPort, ResultsOutcome } from '../apps/worker/src/provider/port.ts';
+import { createProviderClock, momentNow } from '../apps/worker/src/provider/provider-clock.ts';
 import { blobBytes } from './borrowed-globals.ts';
 import type { Provider } from './provider.ts';
 import { interrupted, openResults } from './provider-results.ts';
@@ -21,13 +22,37 @@ export function createProviderPort(
   random: Random,
   seed: string,
 ): ProviderPort {
-  const call = <T>(label: string, ask: () => { readonly value: T; readonly afterMs?: number }): Promise<T> =>
-    world.park<T>('call', label, () => ({ ok: true, ...ask() }));
+  const clock = createProviderClock();
+  /** `isAnswer`: whether what came back is an answer, which tells the provider's time. */
+  const call = async <T>(
+    label: string,
+    ask: () => { readonly value: T; readonly afterMs?: number },
+    isAnswer: (value: T) => boolean = () => true,
+  ): Promise<T> => {
+    const begun = momentNow();
+    let header: string | null = null;
+    const value = await world.park<T>('call', label, () => {
+      header = provider.clocks.dateHeader();
+      return { ok: true, ...ask() };
+    });
+    if (isAnswer(value)) clock.note(begun, header);
+    return value;
+  };
   return {
     provider: 'anthropic',
+    clock: {
+      read: () => clock.read(),
+      async refresh() {
+        await call('provider.time', () => ({ value: null }));
+      },
+    },
     createBatch(body, { timeoutMs }) {
       const bytes = blobBytes(body);
-      return call('provider.create', () => provider.create(bytes, timeoutMs));
+      return call(
+        'provider.create',
+        () => provider.create(bytes, timeoutMs),
+        ({ outcome }) => outcome !== 'unknown',
+      );
     },
     listBatches: ({ createdAfter }) => call('provider.list', () => ({ value: provider.list(createdAfter) })),
     retrieveBatch: (id) => call(`provider.retrieve ${id}`, () => ({ value: provider.retrieve(id) })),
@@ -39,12 +64,18 @@ export function createProviderPort(
       if ('outcome' in file) return file;
       async function* read(): AsyncGenerator<Buffer> {
         if ('outcome' in file) return;
-        for (const piece of file.pieces) yield await call('provider.stream', () => ({ value: piece }));
+        for (const piece of file.pieces)
+          yield await call(
+            'provider.stream',
+            () => ({ value: piece }),
+            () => false,
+          );
         if (file.end === 'clean') return;
-        await call('provider.stream breaks', () => ({
-          value: null,
-          afterMs: file.end === 'silent' ? idleTimeoutMs : 0,
-        }));
+        await call(
+          'provider.stream breaks',
+          () => ({ value: null, afterMs: file.end === 'silent' ? idleTimeoutMs : 0 }),
+          () => false,
+        );
         throw interrupted(file.end);
       }
       return { outcome: 'open', chunks: read() };

@@ -14,7 +14,8 @@ export type Trouble =
   | 'unusable'
   | 'garbled'
   | 'no line'
-  | 'forgotten';
+  | 'forgotten'
+  | 'late';
 
 /** What a line says of the tokens that its answer cost. */
 export interface LineUsage {

@@ -1,3 +1,4 @@
+import { AGREEING, drawClockTemper, type ClockTemper } from './clocks.ts';
 import type { Random } from './random.ts';
 
 /** How badly the provider behaves: probabilities, and virtual milliseconds. All of it ends when the world heals. */
@@ -8,6 +9,8 @@ export interface Temper {
     readonly commitThenDrop: number;
     readonly hang: number;
     readonly slow: number;
+    /** A proxy gives up on it and forwards it later, up to hours. */
+    readonly late: number;
   };
   /** A fresh batch is missing in lists, and unknown by its id, for up to so long. */
   readonly listLagMs: number;
@@ -19,6 +22,7 @@ export interface Temper {
   readonly forget: number;
   readonly late: number;
   readonly neverEnds: number;
+  readonly clocks: ClockTemper;
   readonly fates: {
     readonly errored: number;
     readonly expired: number;
@@ -42,7 +46,7 @@ export interface Temper {
 
 /** A provider that does what it says. */
 export const CALM: Temper = {
-  create: { refuse: 0, dropBefore: 0, commitThenDrop: 0, hang: 0, slow: 0 },
+  create: { refuse: 0, dropBefore: 0, commitThenDrop: 0, hang: 0, slow: 0, late: 0 },
   listLagMs: 0,
   notFoundMs: 0,
   unavailable: 0,
@@ -50,6 +54,7 @@ export const CALM: Temper = {
   forget: 0,
   late: 0,
   neverEnds: 0,
+  clocks: AGREEING,
   fates: { errored: 0, expired: 0, permanent: 0, tooLong: 0 },
   results: {
     notReady: 0,
@@ -71,6 +76,8 @@ export function drawTemper(random: Random, lagMaxMs: number): Temper {
   const tooLong = random.fork('too long').chance(0.3) ? 0.1 : 0;
   const unusable = random.fork('unusable').chance(0.3) ? 0.15 : 0;
   const console = random.fork('console').chance(0.3) ? 0.2 : 0;
+  const lateness = random.fork('late creates');
+  const late = lateness.chance(0.3) ? 0.4 * lateness.next() : 0;
   return {
     create: {
       refuse: sometimes(0.3),
@@ -78,6 +85,7 @@ export function drawTemper(random: Random, lagMaxMs: number): Temper {
       commitThenDrop: sometimes(0.6),
       hang: sometimes(0.3),
       slow: sometimes(0.5),
+      late,
     },
     listLagMs: random.chance(0.5) ? random.int(0, lagMaxMs) : 0,
     notFoundMs: random.chance(0.5) ? random.int(0, lagMaxMs) : 0,
@@ -86,6 +94,7 @@ export function drawTemper(random: Random, lagMaxMs: number): Temper {
     forget: random.chance(0.1) ? 0.1 : 0,
     late: sometimes(0.5),
     neverEnds: sometimes(0.2),
+    clocks: drawClockTemper(random.fork('clocks')),
     fates: { errored: sometimes(0.3), expired: sometimes(0.2), permanent: sometimes(0.1), tooLong },
     results: {
       notReady: sometimes(0.4),

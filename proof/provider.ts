@@ -7,6 +7,7 @@ import type {
   RetrieveOutcome,
   Unavailable,
 } from '../apps/worker/src/provider/port.ts';
+import type { Clocks } from './clocks.ts';
 import { answerOf, transcriptFault, type Params } from './model.ts';
 import type { Ledger, Trouble } from './provider-ledger.ts';
 import { CALM, type Temper } from './provider-temper.ts';
@@ -23,10 +24,13 @@ export interface Item {
 
 export interface StoredBatch {
   readonly id: string;
+  /** When it was made, by the provider's clock. */
   readonly createdAt: number;
   readonly listedAt: number;
   readonly foundAt: number;
   readonly foreign: boolean;
+  /** Made longer after its create than anybody waits: its steps may have been sent anew. */
+  readonly late: boolean;
   readonly items: readonly Item[];
   endsAt: number;
   endedAt: number | null;
@@ -43,6 +47,9 @@ export interface StoredBatch {
 export interface Provider {
   readonly ledger: Ledger;
   readonly batches: ReadonlyMap<string, StoredBatch>;
+  readonly clocks: Clocks;
+  /** When the next create arrives that is still held up on its way; null when none is. */
+  nextLateAt(): number | null;
   temper(): Temper;
   /** From now on it does what it says, and what it held up goes on. */
   heal(): void;
@@ -58,6 +65,9 @@ export interface Provider {
 export const POISON = 'poison';
 
 const EXPIRES_MS = 24 * 3_600_000;
+/** A create that is held up arrives after any quarantine: at once, minutes, or hours after. */
+const LATE_MS_MIN = 30_000;
+const LATE_MS = [30_000, 600_000, 3 * 3_600_000];
 
 /** Makes a provider. `seed` fixes what becomes of each request, whoever sends it when. */
 export function createProvider(
@@ -66,21 +76,27 @@ export function createProvider(
   seed: string,
   firstTemper: Temper,
   ledger: Ledger,
+  clocks: Clocks,
 ): Provider {
   let temper = firstTemper;
   const batches = new Map<string, StoredBatch>();
   /** Requests that have come, by their ids: one that comes again must be the same. */
   const shown = new Map<string, string>();
 
-  const store = (items: readonly Item[], foreign: boolean, latencyMs: number): StoredBatch => {
+  /** When creates arrive that were held up. */
+  const held = new Set<number>();
+  const lateness = random.fork('late');
+
+  const store = (items: readonly Item[], foreign: boolean, latencyMs: number, late = false): StoredBatch => {
     const id = `msgbatch_${String(batches.size).padStart(4, '0')}`;
     const never = random.chance(temper.neverEnds);
     const batch: StoredBatch = {
       id,
-      createdAt: world.now(),
+      createdAt: clocks.providerNow(),
       listedAt: world.now() + random.int(0, temper.listLagMs),
       foundAt: world.now() + random.int(0, temper.notFoundMs),
       foreign,
+      late,
       items,
       endsAt: never ? Number.POSITIVE_INFINITY : world.now() + latencyMs,
       endedAt: null,
@@ -119,6 +135,7 @@ export function createProvider(
         ledger.billed(item.custom_id, batch.id, 0);
         // A call that was cut off is no answer: the same step is rightly asked again, with room.
         if (answerOf(item.params, '').cut) ledger.excuse(item.custom_id, batch.id, 'cut off');
+        if (batch.late) ledger.excuse(item.custom_id, batch.id, 'late');
       } else ledger.trouble(item.custom_id, item.fate);
     }
     return batch;
@@ -140,7 +157,7 @@ export function createProvider(
       request_count: batch.items.length,
       created_at: new Date(batch.createdAt),
       expires_at: new Date(batch.createdAt + EXPIRES_MS),
-      ended_at: batch.endedAt === null ? null : new Date(batch.endedAt),
+      ended_at: batch.endedAt === null ? null : new Date(clocks.providerNow()),
       archived_at: null,
       has_results: ended,
     };
@@ -165,9 +182,12 @@ export function createProvider(
   return {
     ledger,
     batches,
+    clocks,
+    nextLateAt: () => (held.size === 0 ? null : Math.min(...held)),
     temper: () => temper,
     heal() {
       temper = CALM;
+      clocks.heal();
       for (const batch of batches.values()) {
         if (batch.endedAt === null) batch.endsAt = Math.min(batch.endsAt, world.now() + 20_000);
       }
@@ -213,6 +233,7 @@ export function createProvider(
         return refuse('bad_request', 400);
       }
       const faults = temper.create;
+      clocks.mayJump(timeoutMs);
       if (random.chance(faults.refuse)) {
         const [what, status] = random.pick([
           ['rate_limited', 429],
@@ -227,6 +248,17 @@ export function createProvider(
         return lost('ECONNRESET', random.int(0, timeoutMs));
       }
       ledger.posted(nonce, 'accepted');
+      if (lateness.chance(faults.late)) {
+        const afterMs = LATE_MS_MIN + lateness.int(0, lateness.pick(LATE_MS));
+        const arrivesAt = world.now() + afterMs;
+        held.add(arrivesAt);
+        world.at(afterMs, `create of ${nonce} arrives late`, () => {
+          held.delete(arrivesAt);
+          const batch = store(items, false, latency(), true);
+          world.note(`= provider accepts ${batch.id} with ${items.length} of ${nonce}, late`);
+        });
+        return lost('HTTP 504', lateness.int(1, timeoutMs));
+      }
       const batch = store(items, false, latency());
       world.note(`= provider accepts ${batch.id} with ${items.length} of ${nonce}`);
       if (random.chance(temper.foreignBatches)) {
@@ -245,12 +277,18 @@ export function createProvider(
     },
     list(createdAfter) {
       const outage = unavailable();
-      if (outage !== null) return { batches: [], complete: false, unavailable: outage };
+      const now = clocks.dateHeader() === null ? null : new Date(clocks.providerNow());
+      if (outage !== null) return { batches: [], complete: false, unavailable: outage, now };
       const shown = [...batches.values()].filter(
         (batch) =>
           batch.createdAt >= createdAfter.getTime() && batch.listedAt <= world.now() && !batch.forgotten,
       );
-      return { batches: shown.map((batch) => show(age(batch))).reverse(), complete: true, unavailable: null };
+      return {
+        batches: shown.map((batch) => show(age(batch))).reverse(),
+        complete: true,
+        unavailable: null,
+        now,
+      };
     },
     retrieve,
     cancel(id) {

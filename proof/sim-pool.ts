@@ -12,8 +12,8 @@ export type Rewrite = (text: string) => string;
 /** The one real connection, with the virtual clock set before whatever reads it. */
 export interface SqlConnection {
   query(text: string, values?: readonly unknown[]): Promise<pg.QueryResult>;
-  /** The world whose time the database shows. */
-  setWorld(world: World | null): void;
+  /** The clock that the database shows; null: its own. */
+  setClock(clock: (() => number) | null): void;
   setRewrite(rewrite: Rewrite | null): void;
   readonly statements: () => number;
 }
@@ -25,7 +25,7 @@ interface Prepared {
 
 /** Wraps the client. Statements with parameters are prepared once: planning costs more than running them. */
 export function createSqlConnection(client: pg.ClientBase): SqlConnection {
-  let world: World | null = null;
+  let clock: (() => number) | null = null;
   let rewrite: Rewrite | null = null;
   let shownNow = 0;
   let statements = 0;
@@ -50,8 +50,9 @@ export function createSqlConnection(client: pg.ClientBase): SqlConnection {
         return client.query(text);
       }
       let setTime = '';
-      if (world !== null && world.now() !== shownNow) {
-        shownNow = world.now();
+      const now = clock?.() ?? shownNow;
+      if (now !== shownNow) {
+        shownNow = now;
         setTime = `set nightshift.now = '${new Date(shownNow).toISOString()}'`;
       }
       if (isBegin(text)) return client.query(setTime === '' ? text : `${text}; ${setTime}`);
@@ -59,10 +60,10 @@ export function createSqlConnection(client: pg.ClientBase): SqlConnection {
       const statement = prepare(text);
       return client.query({ ...statement, values: [...values] });
     },
-    setWorld(next) {
-      if (next !== null && world !== null)
+    setClock(next) {
+      if (next !== null && clock !== null)
         throw new Error('Another simulation still runs on this connection: await it first.');
-      world = next;
+      clock = next;
       shownNow = 0;
     },
     setRewrite(next) {

@@ -2,6 +2,7 @@
 import type { FlowDeps, FlowSettings } from '../apps/worker/src/flows/deps.ts';
 import { auditInvariants } from '../libs/db/src/index.ts';
 import { clearFiles, lendGlobals } from './borrowed-globals.ts';
+import { createClocks } from './clocks.ts';
 import type { ProofDatabase } from './database.ts';
 import { createRandomStriker, drawRates, type FaultCounts, type FaultRates } from './faults.ts';
 import { findViolations, type Violation } from './invariants.ts';
@@ -96,18 +97,23 @@ export async function simulate(
   };
   const faults: FaultCounts = { kill: 0, pause: 0, fail: 0, slow: 0 };
   const faultyEvents = options.faultyEvents ?? FAULTY_EVENTS;
-  const at: { healed: number | null; mayBeDone: boolean } = { healed: null, mayBeDone: false };
+  const at: { healed: number | null; mayBeDone: boolean; slept: number } = {
+    healed: null,
+    mayBeDone: false,
+    slept: 0,
+  };
   const isFaulty = (): boolean => at.healed === null;
 
   const lagMaxMs = SETTINGS.reconcile.quarantine_ms - SETTINGS.create_timeout_ms;
   const temper = options.temper ?? drawTemper(random.fork('temper'), lagMaxMs);
   const ledger = createLedger();
-  const provider = createProvider(world, random.fork('provider'), seed, temper, ledger);
+  const clocks = createClocks(world, random.fork('clocks'), temper.clocks, SETTINGS.reconcile.quarantine_ms);
+  const provider = createProvider(world, random.fork('provider'), seed, temper, ledger, clocks);
   const failing = options.failingTools ?? (random.fork('failing').chance(0.5) ? 0.1 : 0);
   const tools = createToolWorld(random.fork('tools'), failing);
   const workload = (options.workload ?? drawWorkload)(random.fork('workload'));
 
-  connection.setWorld(world);
+  connection.setClock(clocks.databaseNow);
   connection.setRewrite(options.sabotage?.rewrite ?? null);
   await database.reset(options.exactly ?? false);
   const staff = hireStaff(world, {
@@ -151,10 +157,20 @@ export async function simulate(
     provider.heal();
     tools.heal();
   };
+  /** Whether nothing comes any more: else all sleep until the next create that is held up arrives, and it has to be found. */
+  const isOver = async (): Promise<boolean> => {
+    const next = provider.nextLateAt();
+    if (next !== null) {
+      at.slept += Math.max(0, next - world.now());
+      world.sleepUntil(next);
+      return false;
+    }
+    return (await findOrphans(connection, provider)).length === 0;
+  };
   /** What takes too long now that all is well, or null. */
   const overdue = (): string | null => {
     if (at.healed === null) return null;
-    const tookMs = world.now() - at.healed;
+    const tookMs = world.now() - at.healed - at.slept;
     const isOverdue =
       tookMs > VIRTUAL_MS_AFTER_HEALING || world.events() > faultyEvents + EVENTS_AFTER_HEALING;
     return isOverdue ? `after ${world.events()} effects, ${tookMs} ms after all was well` : null;
@@ -178,7 +194,7 @@ export async function simulate(
       if (isLeap && (at.mayBeDone || world.now() - asked > ASK_MS)) {
         at.mayBeDone = false;
         asked = world.now();
-        if (users.openBatches() === 0 && !(await hasOpenWork(connection))) return;
+        if (users.openBatches() === 0 && !(await hasOpenWork(connection)) && (await isOver())) return;
       }
       before = world.now();
       const late = overdue();
@@ -215,7 +231,7 @@ export async function simulate(
     staff.dismiss();
     await world.settle();
     process.off('unhandledRejection', onRejection);
-    connection.setWorld(null);
+    connection.setClock(null);
   }
   return {
     seed: options.seed,

@@ -13,6 +13,7 @@ import {
   type QuickToolsPolicy,
 } from '../apps/worker/src/flows/quick-tools.ts';
 import { createSlots } from '../apps/worker/src/flows/slots.ts';
+import { createStrangers } from '../apps/worker/src/flows/strangers.ts';
 import { createLeaseKeeper } from '../apps/worker/src/leases/keeper.ts';
 import type { ProviderPort } from '../apps/worker/src/provider/port.ts';
 import { createPumps, type Pumps } from '../apps/worker/src/queues/pumps.ts';
@@ -50,6 +51,7 @@ export const SETTINGS: FlowSettings = {
   poll: { poll_interval_ms: 4_000, poll_interval_ms_max: 10_000, missing_grace_ms: 30_000 },
   reconcile: {
     clock_skew_ms: 10_000,
+    clock_margin_ms: 1_800_000,
     quarantine_ms: QUARANTINE_MS,
     search_interval_ms: 6_000,
     searches_min: 2,
@@ -128,6 +130,7 @@ export function startSimulatedWorker(
       leases,
       claimant,
       definitions: createDefinitionCache(),
+      strangers: createStrangers(),
       quickTools: createQuickTools(QUICK_TOOLS),
       chunkSlots: createSlots(parts.settings.chunks_in_flight),
       settings: parts.settings,

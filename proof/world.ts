@@ -118,6 +118,8 @@ export interface World {
   step(): Promise<boolean>;
   /** Resolves when every process has come to rest. */
   settle(): Promise<void>;
+  /** Lets time pass in which nothing happens: everything sleeps. */
+  sleepUntil(time: number): void;
 }
 
 const never = new Promise<never>(() => undefined);
@@ -343,6 +345,9 @@ export function createWorld(random: Random, startsAt: number): World {
       return true;
     },
     settle,
+    sleepUntil(time) {
+      now = Math.max(now, time);
+    },
   };
   return world;
 }

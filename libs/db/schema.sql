@@ -261,6 +261,9 @@ create table credential (
   lease_epoch integer not null default 0,
   refusals smallint not null default 0,
   simulated boolean,
+  clock_offset_ms bigint,
+  clock_uncertainty_ms bigint,
+  clock_measured_at timestamp with time zone,
   constraint credential_pkey PRIMARY KEY (id),
   constraint credential_name_key UNIQUE (name)
 );
@@ -291,8 +294,9 @@ create table doubted_submission (
   request_count integer not null,
   submit_started_at timestamp with time zone not null,
   watched_until timestamp with time zone not null,
+  provider_sent_at timestamp with time zone,
   constraint doubted_submission_pkey PRIMARY KEY (nonce),
-  constraint doubted_submission_outcome_check CHECK ((outcome = ANY (ARRAY['adopted'::text, 'withdrawn'::text])))
+  constraint doubted_submission_outcome_check CHECK ((outcome = ANY (ARRAY['adopted'::text, 'withdrawn'::text, 'proven'::text])))
 );
 CREATE INDEX doubted_submission_watched ON public.doubted_submission USING btree (watched_until);
 
@@ -409,6 +413,7 @@ create table provider_batch (
   suspect text,
   suspect_tries smallint not null default 0,
   untried boolean not null default false,
+  provider_sent_at timestamp with time zone,
   constraint provider_batch_pkey PRIMARY KEY (id),
   constraint provider_batch_nonce_key UNIQUE (nonce),
   constraint provider_batch_provider_id_key UNIQUE (provider_id),

@@ -1,5 +1,5 @@
 import { ACCOUNT_TROUBLE, PAUSE_REASONS } from '@nightshift/agent-core';
-import { haltCredential, pauseCredential } from '@nightshift/db';
+import { commitClockOffset, haltCredential, pauseCredential } from '@nightshift/db';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openApi, type TestApi } from './api.ts';
 
@@ -19,7 +19,7 @@ async function byReason(name: string): Promise<Readonly<Record<string, number>>>
 
 const NONE = {
   ...{ bad_request: 0, unauthorized: 0, spend_limit: 0, rate_limited: 0, overloaded: 0, unanswered: 0 },
-  ...{ account: 0, halted: 0, other: 0 },
+  ...{ clocks_apart: 0, account: 0, halted: 0, other: 0 },
 };
 
 test('a credential under which nothing is sent shows, with one of a few reasons, until it may send again', async () => {
@@ -38,4 +38,32 @@ test('a credential under which nothing is sent shows, with one of a few reasons,
   expect(await byReason('nightshift_paused_credentials')).toEqual({ ...NONE, halted: 1 });
   await api.database.pool.query('update credential set paused_until = app_now()');
   expect(await byReason('nightshift_paused_credentials')).toEqual(NONE);
+});
+
+test('the clock of the provider shows with its offset and age, and in the audit with an alarm from 30 seconds on', async () => {
+  const { db } = api.database;
+  const shown = async (): Promise<readonly string[]> => {
+    const { body } = await api.call('GET', '/metrics');
+    return (body as string).split('\n').filter((line) => line.startsWith('nightshift_provider_clock_'));
+  };
+  const audited = async (): Promise<unknown> =>
+    ((await api.call('GET', '/v1/admin/audit')).body as { clocks: unknown }).clocks;
+  expect(await shown()).toEqual([]);
+  expect(await audited()).toEqual([]);
+  await commitClockOffset(db, 'default', { offset_ms: -29_999, uncertainty_ms: 600 });
+  expect(await audited()).toMatchObject([{ name: 'default', offset_seconds: -29.999, alarm: false }]);
+  expect(await commitClockOffset(db, 'default', { offset_ms: -30_000, uncertainty_ms: 600 })).toBe(false);
+  await api.database.pool.query(
+    `update credential set clock_measured_at = clock_measured_at - interval '11 minutes'`,
+  );
+  expect(await audited()).toMatchObject([
+    { offset_seconds: -29.999, age_seconds: expect.closeTo(660, -2) as number },
+  ]);
+  expect(await commitClockOffset(db, 'default', { offset_ms: -30_000, uncertainty_ms: 600 })).toBe(true);
+  expect(await audited()).toMatchObject([{ offset_seconds: -30, uncertainty_seconds: 0.6, alarm: true }]);
+  expect(await shown()).toEqual([
+    'nightshift_provider_clock_offset_seconds{credential="default"} -30',
+    'nightshift_provider_clock_uncertainty_seconds{credential="default"} 0.6',
+    expect.stringMatching(/^nightshift_provider_clock_age_seconds\{credential="default"\} [0-9.]+$/),
+  ]);
 });

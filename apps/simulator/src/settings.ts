@@ -90,6 +90,7 @@ const settingsSchema = z
     cache_hit: fraction,
     default_script: z.string().refine((name) => SCRIPTS.has(name), 'is not the name of a script'),
     default_script_args: z.record(z.string(), z.string()),
+    /** How the provider's time differs from the machine's, in `Date` headers and batches, and how it is written. */
     timestamps: z
       .strictObject({ skew_ms: z.number(), format: z.enum(['z', 'offset', 'whole_seconds']) })
       .partial(),

@@ -36,6 +36,28 @@ describe('a create whose answer is lost', () => {
     expect((await started.client.messages.batches.list()).data).toHaveLength(1);
   });
 
+  test('is committed long after a proxy has given up on it', async () => {
+    const started = await running();
+    const { control } = started.simulator;
+    control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'commitLate', ms: 3_600_000 } });
+    expect(await caught(create(started))).toMatchObject({ status: 504 });
+    await control.advance(3_599_999);
+    expect(control.batches()).toEqual([]);
+    await control.advance(1);
+    const [late] = (await started.client.messages.batches.list()).data;
+    expect(Date.parse(late?.created_at ?? '')).toBeGreaterThan(Date.now() + 3_590_000);
+    await control.advance(1_000);
+    expect(control.ledger().totals.requests).toBe(2);
+  });
+
+  test('a provider whose clock is off tells its own time in every answer', async () => {
+    const { simulator, client } = await running({ settings: { timestamps: { skew_ms: 600_000 } } });
+    const { data, response } = await client.messages.batches.create({ requests: requests(1) }).withResponse();
+    const told = Date.parse(response.headers.get('date') ?? '');
+    expect(Math.abs(told - Date.parse(data.created_at))).toBeLessThanOrEqual(1_000);
+    expect(told).toBeGreaterThan(simulator.control.now() + 590_000);
+  });
+
   test('makes three batches in the hands of a client that retries', async () => {
     const { simulator, client } = await running();
     simulator.control.addRule({ op: 'create', match: { times: 2 }, action: { type: 'commitThenDrop' } });

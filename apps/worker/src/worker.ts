@@ -17,6 +17,7 @@ import { createDefinitionCache } from './flows/definition-cache.ts';
 import type { Hooks, ToolPort } from './flows/deps.ts';
 import { createQuickTools } from './flows/quick-tools.ts';
 import { createSlots } from './flows/slots.ts';
+import { createStrangers } from './flows/strangers.ts';
 import { createLeaseKeeper } from './leases/keeper.ts';
 import type { ProviderPort } from './provider/port.ts';
 import { createHouseBell } from './queues/house-bell.ts';
@@ -100,6 +101,7 @@ export async function startWorker(config: WorkerConfig, parts: WorkerParts): Pro
       leases,
       claimant,
       definitions: createDefinitionCache(),
+      strangers: createStrangers(),
       quickTools: createQuickTools(config.quick_tools),
       chunkSlots: createSlots(config.settings.chunks_in_flight),
       settings: config.settings,

@@ -148,6 +148,7 @@ export {
   type OpenSubmission,
   type ReconcilePolicy,
   type SearchDecision,
+  type SearchedList,
   type UnknownSubmission,
 } from './decide/after-search.ts';
 export { LAPSES_MAX, linesAfterLapses } from './decide/after-lapses.ts';
@@ -163,7 +164,13 @@ export {
 } from './decide/after-refusal.ts';
 export { decideAfterCallback, type CallbackDecision, type CallbackOutcome } from './decide/after-callback.ts';
 export { breakerRestMs, BREAKER_POLICY_DEFAULT, type BreakerPolicy } from './decide/breaker.ts';
-export { decideOrphans, type SettledDoubt } from './decide/after-hunt.ts';
+export {
+  CLOCK_ALARM_MS,
+  judgeClockOffset,
+  type ClockOffset,
+  type ClockVerdict,
+} from './decide/clock-offset.ts';
+export { decideOrphans, type SettledDoubt, type Suspect } from './decide/after-hunt.ts';
 export { decideFinish, type BatchFacts } from './decide/finish.ts';
 export {
   BATCH_REQUESTS_MAX,

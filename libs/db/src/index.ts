@@ -152,6 +152,9 @@ export {
 export { haltCredential, pauseCredential, resumeCredential } from './commits/pause-credential.ts';
 export { declareAnswerer } from './commits/declare-answerer.ts';
 export { commitOrphan } from './commits/orphans.ts';
+export { commitProven, type ProvenBatch, type ProvenOutcome } from './commits/proven.ts';
+export { commitClockOffset } from './commits/provider-clock.ts';
+export { readProviderClocks, type MeasuredClock } from './reads/provider-clocks.ts';
 export { readWatchedSubmissions, type WatchedSubmission } from './reads/watched-submissions.ts';
 export {
   claimDuePolls,

@@ -306,6 +306,9 @@ export interface CredentialTable {
   failures: Generated<number>;
   refusals: Generated<number>;
   simulated: boolean | null;
+  clock_offset_ms: number | null;
+  clock_uncertainty_ms: number | null;
+  clock_measured_at: Timestamp | null;
   lease_owner: string | null;
   lease_until: ColumnType<Date | number, Date | string | undefined, Date | string>;
   lease_epoch: Generated<number>;
@@ -341,16 +344,18 @@ export interface ProviderBatchTable extends LeaseColumns {
   suspect: string | null;
   suspect_tries: Generated<number>;
   untried: Generated<boolean>;
+  provider_sent_at: Timestamp | null;
 }
 
 export interface DoubtedSubmissionTable {
   nonce: string;
   project_id: string;
   provider_batch_id: string;
-  outcome: 'adopted' | 'withdrawn';
+  outcome: 'adopted' | 'withdrawn' | 'proven';
   request_count: number;
   submit_started_at: Timestamp;
   watched_until: Timestamp;
+  provider_sent_at: Timestamp | null;
 }
 
 export interface StepTable {

@@ -20,6 +20,8 @@ function shown(state: SimulatorState, exchange: Exchange, batch: Batch): WireBat
   );
 }
 
+const GATEWAY_TIMEOUT = '<html><body><h1>504 Gateway Time-out</h1></body></html>';
+
 /** `POST /v1/messages/batches` */
 export async function handleCreate(state: SimulatorState, exchange: Exchange): Promise<Reply> {
   const { settings } = state;
@@ -36,7 +38,18 @@ export async function handleCreate(state: SimulatorState, exchange: Exchange): P
       { 'retry-after': '60' },
     );
   }
-  const batch = createBatch(state, { ...body, workspace, version, betas }, faults);
+  const accepted = { ...body, workspace, version, betas };
+  const arrivesAfterMs = faults.find((fault) => fault.arrivesAfterMs !== undefined)?.arrivesAfterMs;
+  if (arrivesAfterMs !== undefined) {
+    const { clock, batches } = state;
+    clock.schedule(clock.now() + arrivesAfterMs, async () => {
+      // After a reset it belongs to nobody.
+      if (state.batches === batches) createBatch(state, accepted, faults);
+      else await rm(body.bodyPath, { force: true });
+    });
+    return { status: 504, headers: { 'content-type': 'text/html' }, body: GATEWAY_TIMEOUT };
+  }
+  const batch = createBatch(state, accepted, faults);
   entry.committed = batch.id;
   return jsonReply(200, shown(state, exchange, batch));
 }

@@ -186,6 +186,7 @@ export function createApiServer(state: SimulatorState): Server {
       entry,
     };
     const headers: Record<string, string> = {
+      date: new Date(nowMs + state.settings.timestamps.skew_ms).toUTCString(),
       'request-id': requestId,
       'anthropic-organization-id': '0a51d0e7-51d0-4a51-8a51-51d0e751d0e7',
     };

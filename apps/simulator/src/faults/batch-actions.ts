@@ -43,6 +43,8 @@ export const batchActions = [
     count: z.number().int().min(1).default(1),
     requests: z.number().int().min(1).default(1),
   }),
+  /** On create: a proxy answers 504 and forwards the body `ms` later. */
+  z.strictObject({ type: z.literal('commitLate'), ms: milliseconds }),
   /** On create: this batch takes so long, or never ends. */
   z.strictObject({ type: z.literal('latency'), ms: milliseconds }),
   z.strictObject({ type: z.literal('neverEnds') }),
@@ -92,6 +94,8 @@ function resultsUrlOf(
 export function batchFault(action: { readonly type: string }, ruleId: string): Fault | undefined {
   const known = action as BatchAction;
   switch (known.type) {
+    case 'commitLate':
+      return { ruleId, arrivesAfterMs: known.ms };
     case 'notFoundFor':
       return {
         ruleId,

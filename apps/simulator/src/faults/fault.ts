@@ -32,6 +32,8 @@ export interface Fault {
   readonly ruleId: string;
   /** Before the request is handled, its body already read. A reply takes the place of the handling. */
   readonly before?: (acted: Acted) => Promise<Reply | undefined> | Reply | undefined;
+  /** A proxy gives up on this create, and forwards it so many milliseconds later. */
+  readonly arrivesAfterMs?: number;
   /** When a batch has just been created by this request. */
   readonly created?: (batch: Batch) => void;
   /** When a cancel is about to be carried out; returns the delay to use, or `ignore`. */

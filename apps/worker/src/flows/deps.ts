@@ -14,6 +14,7 @@ import type { ProviderPort } from '../provider/port.ts';
 import type { DefinitionCache } from './definition-cache.ts';
 import type { QuickTools } from './quick-tools.ts';
 import type { Slots } from './slots.ts';
+import type { Strangers } from './strangers.ts';
 
 /** A call for operator's code. Shapes are the tool host's, so that it can stand here as it is. */
 export interface ToolRequest {
@@ -164,6 +165,7 @@ export interface FlowDeps {
   readonly quickTools: QuickTools;
   /** Bounds the chunks of results that are under way, whatever file they are of. */
   readonly chunkSlots: Slots;
+  readonly strangers: Strangers;
   readonly settings: FlowSettings;
   readonly hooks?: Hooks;
 }

@@ -183,9 +183,11 @@ async function look(deps: FlowDeps, claimed: readonly ClaimedProviderBatch[]): P
   let calls = 0;
   let rest = claimed;
   if (claimed.length > RETRIEVE_MAX) {
-    const oldest = Math.min(...claimed.map((batch) => (batch.submitted_at ?? batch.created_at).getTime()));
+    const sentAt = (batch: ClaimedProviderBatch): Date =>
+      batch.provider_sent_at ?? batch.submit_started_at ?? batch.created_at;
+    const oldest = Math.min(...claimed.map((batch) => sentAt(batch).getTime()));
     const listed = await provider.listBatches({
-      createdAfter: new Date(oldest - settings.reconcile.clock_skew_ms),
+      createdAfter: new Date(oldest - settings.reconcile.clock_margin_ms),
     });
     calls += 1;
     const byProviderId = new Map(listed.batches.map((remote) => [remote.provider_id, remote]));

@@ -22,7 +22,8 @@ const LONG_DOUBT_MS = 2 * 3_600_000;
 /**
  * Finds out what became of a create that nobody answered for. A `submitting` row whose lease ran out is `unknown`;
  * an `unknown` one is looked for, after the quarantine, in the provider's list: adopted when it is there, sent again
- * under a new nonce when enough complete lists do not have it.
+ * under a new nonce when enough complete lists do not have it. The quarantine begins anew where the doubt does: the end of a
+ * lease may have been a jump of the database's clock, and the create may be on its way still.
  */
 export async function reconcileSubmission(deps: FlowDeps): Promise<FlowReport> {
   const { db, claimant } = deps;
@@ -43,11 +44,10 @@ export async function reconcileSubmission(deps: FlowDeps): Promise<FlowReport> {
 
 async function doubt(deps: FlowDeps, batch: ClaimedProviderBatch): Promise<{ readonly outcome: string }> {
   const { db, settings } = deps;
-  const sentAt = startedAt(batch);
-  const sinceMs = (await readNow(db)).getTime() - sentAt.getTime();
-  const leftMs = Math.max(0, settings.reconcile.quarantine_ms - sinceMs);
   const lease = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
-  await inTransaction(db, (trx) => commitUnknown(trx, lease, 'the sender died or stalled', leftMs));
+  await inTransaction(db, (trx) =>
+    commitUnknown(trx, lease, 'the sender died or stalled', settings.reconcile.quarantine_ms),
+  );
   return { outcome: 'unknown' };
 }
 
@@ -65,12 +65,14 @@ async function search(
   const lease = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
   const submission = {
     request_count: batch.request_count,
-    submit_started_at: startedAt(batch),
+    sent_at: batch.provider_sent_at ?? startedAt(batch),
     searches: batch.searches,
   };
   const listed = await provider.listBatches({
-    createdAfter: new Date(submission.submit_started_at.getTime() - settings.reconcile.clock_skew_ms),
+    createdAfter: new Date(submission.sent_at.getTime() - settings.reconcile.clock_margin_ms),
   });
+  // What the database's clock said of the send, the provider's says nothing about.
+  const list = { complete: listed.complete, now: batch.provider_sent_at === null ? null : listed.now };
   await hooks?.('reconcile.after_list');
   // Before the ids that are known: a submission that settles in between is then known, and no rival.
   const others = (await readOpenDoubts(db)).filter((other) => other.provider_batch_id !== batch.id);
@@ -80,7 +82,7 @@ async function search(
     batch.id,
   );
   const strangers = listed.batches.filter((remote) => !known.has(remote.provider_id));
-  const decision = decideAfterSearch(submission, strangers, listed.complete, settings.reconcile, others);
+  const decision = decideAfterSearch(submission, strangers, list, settings.reconcile, others);
   await hooks?.('reconcile.before_commit');
   switch (decision.kind) {
     case 'adopt': {
@@ -95,7 +97,7 @@ async function search(
       return {
         outcome: 'not found yet',
         ...(listed.unavailable === null ? {} : { reason: listed.unavailable.reason, warning: true }),
-        alarm: (await readNow(db)).getTime() - submission.submit_started_at.getTime() > LONG_DOUBT_MS,
+        alarm: (await readNow(db)).getTime() - startedAt(batch).getTime() > LONG_DOUBT_MS,
       };
     case 'withdraw':
       await inTransaction(db, (trx) => commitWithdrawn(trx, lease, newNonce()));

@@ -14,7 +14,6 @@ import {
   commitRefused,
   commitRejected,
   commitSplit,
-  commitSubmitted,
   commitUnknown,
   commitUnsealed,
   commitWriteAhead,
@@ -38,10 +37,12 @@ import { withLease } from '../leases/with-lease.ts';
 import { openBodyFile } from '../provider/body-file.ts';
 import type { CreateOutcome } from '../provider/port.ts';
 import { TRIES_ALONE_MAX } from './apply-alone.ts';
+import { bookCreated } from './book-created.ts';
 import type { FlowDeps, FlowReport } from './deps.ts';
 import { encodeRequests } from './encode-requests.ts';
 import type { UnsendableRequest } from './fit-requests.ts';
 import { newNonce } from './nonce.ts';
+import { measureOffset, providerNow, refreshProviderTime, tellOffset } from './provider-time.ts';
 import { settleSteps } from './settle-open-steps.ts';
 import { stepAside } from './step-aside.ts';
 
@@ -52,14 +53,16 @@ const CREDENTIAL_WAIT_MS = 500;
 const PAUSE_WAIT_MS_MAX = 60_000;
 /** What a lease must outlast a create by. */
 const LEASE_MARGIN_MS = 5_000;
+/** When to look again whether the clocks have come together. */
+const CLOCK_REST_MS = 30_000;
 /** What encoding may take: runs with less time than that are not encoded twice for nothing. */
 const ENCODE_MS = 60_000;
 
 /**
  * Sends one `building` provider batch: one create at a time per credential, at most one payment per intent.
  *
- * 1. claim batch   2. take back steps whose batch no longer runs or whose run is past its deadline   3. claim credential, encode
- * to a file   4. write ahead, if all may still be sent: from here on a pause, halt, cancel or deadline is too late   5. check that both leases outlast the create   6. POST, once   7. commit what is known
+ * 1. claim batch   2. take back steps whose batch no longer runs or whose run is past its deadline   3. claim credential, compare
+ * the clocks, encode to a file   4. write ahead, if all may still be sent: from here on a pause, halt, cancel or deadline is too late   5. check that both leases outlast the create   6. POST, once   7. commit what is known
  *
  * A request that ends every worker which encodes it is alone after a few rounds, as one that the provider refuses, and its
  * run ends.
@@ -183,6 +186,8 @@ async function sendClaimed(
     const taken = await takeOut(deps, lease, deadly, requests);
     return { flow: { ...report, ...taken }, verdict: UNUSED };
   }
+  const { told, rest } = await checkClocks(deps, lease);
+  if (rest !== null) return { flow: { ...report, ...told, outcome: 'put off' }, verdict: rest };
   const file = await openBodyFile(settings.body_dir);
   try {
     if (batch.lapses > 0) await noteTried(db, lease);
@@ -206,15 +211,9 @@ async function sendClaimed(
     // The leases must cover the whole create: nobody may call this batch unknown, or send another, while it is on its way.
     const both = [sealed.credential, lease];
     for (const each of both) await leases.extend(each, settings.create_timeout_ms + 2 * LEASE_MARGIN_MS);
-    const startedAt = await inTransaction(db, async (trx) => {
-      // Encoding takes its time: a halt that came meanwhile must not be overtaken by the send, nor a cancel that was acknowledged.
-      if (!(await lockUsable(trx, sealed.credential))) {
-        await putOff(trx, batch, lease);
-        return 'put off';
-      }
-      if (!(await lockSendable(trx, lease, batch_ids))) return 'changed';
-      const { count: request_count, bytes, sha256 } = body;
-      return commitWriteAhead(trx, lease, { request_count, bytes, sha256, token_samples });
+    const startedAt = await writeAhead(deps, batch, lease, sealed.credential, {
+      ...{ bytes: body.bytes, sha256: body.sha256, request_count: body.count },
+      ...{ token_samples, batch_ids },
     });
     if (startedAt === 'put off') return { flow: { ...report, outcome: startedAt }, verdict: UNUSED };
     if (startedAt === 'changed') {
@@ -240,10 +239,49 @@ async function sendClaimed(
       before: sealed.before,
     });
     await hooks?.('submit.after_commit');
-    return { flow: { ...report, requests, bytes: body.bytes, ...detail }, verdict };
+    return { flow: { ...report, requests, bytes: body.bytes, ...told, ...detail }, verdict };
   } finally {
     await file.discard();
   }
+}
+
+/**
+ * Looks whether a search could find the batch by the provider's clock. Where the clocks are too far apart the batch is put off, and
+ * `rest` is what the credential does until they have come together.
+ */
+async function checkClocks(
+  deps: FlowDeps,
+  lease: HeldLease,
+): Promise<{ readonly told: object; readonly rest: CredentialVerdict | null }> {
+  await refreshProviderTime(deps);
+  const offset = await measureOffset(deps);
+  if (offset === null) return { told: {}, rest: null };
+  const told = tellOffset(offset);
+  if (offset.verdict !== 'stop') return { told, rest: null };
+  await inTransaction(deps.db, (trx) => commitPutOff(trx, lease, CLOCK_REST_MS));
+  // A clock of this machine may have been set: what the provider tells from now on counts.
+  await deps.provider.clock.refresh();
+  const rest = { kind: 'rests', pause_ms: CLOCK_REST_MS, reason: PAUSE_REASONS.clocks_apart } as const;
+  return { told, rest };
+}
+
+/** Writes ahead that the body goes out, unless a halt, rest or cancel has come while it was encoded. Returns the database's time. */
+async function writeAhead(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  lease: HeldLease,
+  credential: HeldLease,
+  body: Parameters<typeof commitWriteAhead>[2] & { readonly batch_ids: readonly string[] },
+): Promise<Date | 'put off' | 'changed'> {
+  return inTransaction(deps.db, async (trx) => {
+    // Encoding takes its time: a halt that came meanwhile must not be overtaken by the send, nor a cancel that was acknowledged.
+    if (!(await lockUsable(trx, credential))) {
+      await putOff(trx, batch, lease);
+      return 'put off';
+    }
+    if (!(await lockSendable(trx, lease, body.batch_ids))) return 'changed';
+    return commitWriteAhead(trx, lease, { ...body, provider_sent_at: providerNow(deps) });
+  });
 }
 
 /** Ends the runs of requests that are not to be sent, and takes those out; the rest of the batch begins again. */
@@ -295,10 +333,8 @@ async function commitOutcome(
 > {
   const { db, settings, bell } = deps;
   if (outcome.outcome === 'created') {
-    const first = Math.min(settings.poll.poll_interval_ms, 30_000);
-    await inTransaction(db, (trx) => commitSubmitted(trx, lease, outcome.batch, first));
-    await bell.ring([{ kind: 'poll', id: batch.id }]);
-    return { outcome: 'submitted', verdict: { kind: 'works' } };
+    const booked = await bookCreated(deps, batch, lease, outcome.batch);
+    return { ...booked, verdict: { kind: 'works' } };
   }
   if (outcome.outcome === 'unknown') {
     const { quarantine_ms } = settings.reconcile;

@@ -13,7 +13,7 @@ import {
   type CreateFailure,
 } from '@nightshift/agent-core';
 import { beginExchange, type Exchange } from './exchange.ts';
-import { failureOf, redact } from './failure.ts';
+import { failureOf, headersOf, redact } from './failure.ts';
 import type {
   CreateOutcome,
   ListOutcome,
@@ -23,6 +23,7 @@ import type {
   RetrieveOutcome,
   Unavailable,
 } from './port.ts';
+import { createProviderClock, momentNow, type Moment } from './provider-clock.ts';
 import { readBodyChunks, readText, type MinimalRate } from './read-body.ts';
 import { parseRemoteBatch } from './remote-batch.ts';
 
@@ -53,7 +54,8 @@ function ignore(): void {
 }
 
 type Answer =
-  { readonly ok: true; readonly body: unknown } | { readonly ok: false; readonly failure: CreateFailure };
+  | { readonly ok: true; readonly body: unknown; readonly now: Date | null }
+  | { readonly ok: false; readonly failure: CreateFailure; readonly now: Date | null };
 
 /**
  * The Anthropic port. One POST per create and one request per call: nothing is retried or redirected in here.
@@ -73,12 +75,21 @@ export function anthropicProvider(options: AnthropicOptions): ProviderPort {
     // A 307 or 308 would have fetch send a create again, to another address.
     fetchOptions: { redirect: 'manual' },
   });
+  const clock = createProviderClock();
+  /** Notes the time that an answer tells, and returns it. */
+  const noteTime = (begun: Moment, headers: Headers | undefined): Date | null => {
+    const date = headers?.get('date') ?? null;
+    clock.note(begun, date);
+    const time = date === null ? Number.NaN : Date.parse(date);
+    return Number.isNaN(time) ? null : new Date(time);
+  };
 
   async function createBatch(
     body: Blob,
     { timeoutMs, signal }: { readonly timeoutMs: number; readonly signal?: AbortSignal },
   ): Promise<CreateOutcome> {
     const exchange = beginExchange(timeoutMs, signal);
+    const begun = momentNow();
     try {
       const response = await client
         .post(BATCHES, {
@@ -88,12 +99,14 @@ export function anthropicProvider(options: AnthropicOptions): ProviderPort {
           ...requestOptions(exchange),
         })
         .asResponse();
+      noteTime(begun, response.headers);
       const text = await readText(response, ANSWER_BYTES_MAX);
       const batch = parseRemoteBatch(parseJson(text));
       if (batch !== null) return { outcome: 'created', batch };
       const reason = redact(`HTTP ${response.status} without a batch: ${text}`, apiKey);
       return { outcome: 'unknown', reason, status: response.status };
     } catch (error) {
+      noteTime(begun, headersOf(error));
       return toCreateOutcome(failureOf(error, exchange, apiKey));
     } finally {
       exchange.close();
@@ -110,13 +123,16 @@ export function anthropicProvider(options: AnthropicOptions): ProviderPort {
       batches: [...found.values()],
       complete,
       unavailable,
+      now,
     });
+    let now: Date | null = null;
     const pagesMax = asked.limitPages ?? LIST_PAGES_MAX_DEFAULT;
     let cursor: string | null = null;
     let isWhole = true;
     for (let page = 0; page < pagesMax; page++) {
       const query = `?limit=${LIST_PAGE_SIZE}${cursor === null ? '' : `&after_id=${encodeURIComponent(cursor)}`}`;
       const answer = await call('get', BATCHES + query, asked.signal);
+      now ??= answer.now;
       if (!answer.ok) return end(false, toUnavailable(answer.failure));
       const { body } = answer;
       if (!isJsonObject(body) || !Array.isArray(body['data'])) {
@@ -166,6 +182,7 @@ export function anthropicProvider(options: AnthropicOptions): ProviderPort {
   ): Promise<ResultsOutcome> {
     const { idleTimeoutMs, rate, signal } = asked;
     const exchange = beginExchange(requestTimeoutMs, signal);
+    const begun = momentNow();
     try {
       // By path on our own host: where `results_url` points is not ours to send a key to.
       const response = await client
@@ -175,6 +192,7 @@ export function anthropicProvider(options: AnthropicOptions): ProviderPort {
         })
         .asResponse();
       exchange.stopTimer();
+      noteTime(begun, response.headers);
       // Of the content type the API itself is unsure, so only what a proxy would send is told by it.
       const isPage = /^text\/html\b/i.test(response.headers.get('content-type') ?? '');
       if (response.body !== null && !isPage) {
@@ -186,6 +204,7 @@ export function anthropicProvider(options: AnthropicOptions): ProviderPort {
       const what = isPage ? 'with a page of HTML instead of' : 'without';
       return unavailable(`HTTP ${response.status} ${what} a result file`, response.status);
     } catch (error) {
+      noteTime(begun, headersOf(error));
       const failure = failureOf(error, exchange, apiKey);
       exchange.close();
       if (!isRefusal(failure, [400, 404, 409, 410])) return toUnavailable(failure);
@@ -207,17 +226,37 @@ export function anthropicProvider(options: AnthropicOptions): ProviderPort {
     signal: AbortSignal | undefined,
   ): Promise<Answer> {
     const exchange = beginExchange(requestTimeoutMs, signal);
+    const begun = momentNow();
+    let now: Date | null = null;
     try {
       const response = await client[method](path, requestOptions(exchange)).asResponse();
-      return { ok: true, body: parseJson(await readText(response, ANSWER_BYTES_MAX)) };
+      now = noteTime(begun, response.headers);
+      return { ok: true, body: parseJson(await readText(response, ANSWER_BYTES_MAX)), now };
     } catch (error) {
-      return { ok: false, failure: failureOf(error, exchange, apiKey) };
+      return {
+        ok: false,
+        failure: failureOf(error, exchange, apiKey),
+        now: now ?? noteTime(begun, headersOf(error)),
+      };
     } finally {
       exchange.close();
     }
   }
 
-  return { provider: 'anthropic', createBatch, listBatches, retrieveBatch, cancelBatch, streamResults };
+  return {
+    provider: 'anthropic',
+    clock: {
+      read: () => clock.read(),
+      async refresh() {
+        await call('get', `${BATCHES}?limit=1`, undefined);
+      },
+    },
+    createBatch,
+    listBatches,
+    retrieveBatch,
+    cancelBatch,
+    streamResults,
+  };
 }
 
 function checkConfiguration({ apiKey, baseURL }: AnthropicOptions): void {

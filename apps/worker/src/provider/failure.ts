@@ -32,6 +32,11 @@ export function failureOf(error: unknown, exchange: Exchange, apiKey: string): C
   };
 }
 
+/** The headers of the answer that the SDK threw; undefined where there was none. */
+export function headersOf(error: unknown): Headers | undefined {
+  return error instanceof APIError ? (error.headers as Headers | undefined) : undefined;
+}
+
 /** `{"type":"error","error":{"type":…}}`; a 413 comes from the edge, which leaves the outer type out. */
 function hasProviderShape(status: number, body: unknown): boolean {
   if (!isJsonObject(body) || !isJsonObject(body['error'])) return false;

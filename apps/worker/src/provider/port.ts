@@ -4,6 +4,7 @@
  */
 import type { RefusalCause } from '@nightshift/agent-core';
 import type { MinimalRate } from './read-body.ts';
+import type { ProviderTime } from './provider-clock.ts';
 
 /** How many requests of a batch stand where. Their sum is the number of requests that were accepted. */
 export interface RequestCounts {
@@ -70,6 +71,8 @@ export interface ListOutcome {
   readonly complete: boolean;
   /** Why it stopped early, when the provider was the reason. */
   readonly unavailable: Unavailable | null;
+  /** The provider's time when it answered first, as it said itself; null where it did not. */
+  readonly now: Date | null;
 }
 
 export type ResultsOutcome =
@@ -98,6 +101,14 @@ export class ResultsInterrupted extends Error {
 export interface ProviderPort {
   /** Name as it stands before the slash of a model handle. */
   readonly provider: string;
+
+  /** The provider's clock, told by every answer. */
+  readonly clock: {
+    /** The provider's time now; null while it has not told any. */
+    read(): ProviderTime | null;
+    /** Asks the provider for as little as possible, so that it tells the time. */
+    refresh(): Promise<void>;
+  };
 
   /**
    * Sends one create, once: exactly one POST, never repeated whatever happens to it.

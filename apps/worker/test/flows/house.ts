@@ -28,6 +28,7 @@ import {
   QUICK_TOOLS_POLICY_DEFAULT,
   type QuickToolsPolicy,
 } from '../../src/flows/quick-tools.ts';
+import { createStrangers } from '../../src/flows/strangers.ts';
 import type {
   FlowDeps,
   FlowReport,
@@ -148,7 +149,13 @@ const FAST: Partial<FlowSettings> = {
   streams_max: 3,
   retry: { attempts_max: 4, retry_delay_ms: 0, retry_delay_ms_max: 0, outage_delay_ms: 0 },
   poll: { poll_interval_ms: 0, poll_interval_ms_max: 0, missing_grace_ms: 0 },
-  reconcile: { clock_skew_ms: 60_000, quarantine_ms: 0, search_interval_ms: 0, searches_min: 2 },
+  reconcile: {
+    clock_skew_ms: 60_000,
+    clock_margin_ms: 1_800_000,
+    quarantine_ms: 0,
+    search_interval_ms: 0,
+    searches_min: 2,
+  },
   refusal: { backoff_ms: 0, backoff_ms_max: 0, pause_ms: 0, refusals_max: 12 },
   breaker: { failures_min: 3, rest_ms: 0, rest_ms_max: 0 },
   workspace_is_ours: true,
@@ -216,6 +223,7 @@ export async function openHouse(
         leases,
         claimant,
         definitions: createDefinitionCache(),
+        strangers: createStrangers(),
         quickTools: createQuickTools(parts.quickTools ?? NO_QUICK_TOOLS),
         chunkSlots: createSlots(parts.settings?.chunks_in_flight ?? 2),
         settings: {

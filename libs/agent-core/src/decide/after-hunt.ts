@@ -1,26 +1,39 @@
-import { mayBeOf, type Candidate, type OpenSubmission, type ReconcilePolicy } from './after-search.ts';
+import type { Candidate, OpenSubmission, ReconcilePolicy } from './after-search.ts';
 
 /** A submission that was in doubt and has found its batch, or was sent anew. */
 export interface SettledDoubt {
   readonly nonce: string;
   readonly request_count: number;
-  readonly submit_started_at: Date;
+  /** When it was sent: in the provider's time where that was measured, else in the database's. */
+  readonly sent_at: Date;
+}
+
+/** A batch that may be a second one of a submission. */
+export interface Suspect<Doubt, Batch> {
+  readonly doubt: Doubt;
+  readonly batch: Batch;
+  /** A submission of its size is in doubt now, and may own it: nothing but its nonce tells whose it is. */
+  readonly may_be_open: boolean;
 }
 
 /**
- * Which batches of the provider nobody knows belong to a submission that was in doubt, and are therefore second ones:
- * of its request count, made in its time window. One submission may have several; each batch is claimed by one.
- * A batch that may still turn out to be the first one of a submission in `open` is left alone.
+ * Which batches of the provider nobody knows may belong to a submission that was in doubt: of its request count, and not made
+ * before its send. There is no last moment: a proxy may forward a create hours after it has given up. Each batch is suspected once.
  */
 export function decideOrphans<Doubt extends SettledDoubt, Batch extends Candidate>(
   doubts: readonly Doubt[],
   unknownBatches: readonly Batch[],
   policy: ReconcilePolicy,
   open: readonly OpenSubmission[] = [],
-): readonly { readonly doubt: Doubt; readonly batch: Batch }[] {
+): readonly Suspect<Doubt, Batch>[] {
   return unknownBatches.flatMap((batch) => {
-    if (open.some((submission) => mayBeOf(submission, batch, policy))) return [];
-    const doubt = doubts.find((settled) => mayBeOf(settled, batch, policy));
-    return doubt === undefined ? [] : [{ doubt, batch }];
+    const doubt = doubts.find(
+      (settled) =>
+        settled.request_count === batch.request_count &&
+        batch.created_at.getTime() >= settled.sent_at.getTime() - policy.clock_margin_ms,
+    );
+    if (doubt === undefined) return [];
+    const may_be_open = open.some((submission) => submission.request_count === batch.request_count);
+    return [{ doubt, batch, may_be_open }];
   });
 }

@@ -44,6 +44,7 @@ export const PAUSE_REASONS = {
   rate_limited: 'the provider limits the rate',
   overloaded: 'the provider is overloaded',
   unanswered: 'creates get no answer',
+  clocks_apart: 'the clocks of the provider and the database are too far apart',
 } as const;
 
 /** How the reason begins where a result says that the account is at fault, before the provider's own word for it. */

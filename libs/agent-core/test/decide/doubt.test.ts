@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { fc } from '../../../../test/fast-check.ts';
+import { CLOCK_ALARM_MS, judgeClockOffset } from '../../src/decide/clock-offset.ts';
 import { decideOrphans, type SettledDoubt } from '../../src/decide/after-hunt.ts';
 import {
   areTwins,
@@ -13,10 +14,14 @@ import {
 const policy = RECONCILE_POLICY_DEFAULT;
 const at = (ms: number): Date => new Date(Date.parse('2026-11-20T12:00:00Z') + ms);
 
-/** Sent at noon; its batch was made from `from` to `to` milliseconds after. */
-const submission: UnknownSubmission = { request_count: 3, submit_started_at: at(0), searches: 0 };
-const from = -policy.clock_skew_ms;
-const to = policy.quarantine_ms + policy.clock_skew_ms;
+/** Sent at noon; a batch of it is looked for from `from` to `to` milliseconds after. */
+const submission: UnknownSubmission = { request_count: 3, sent_at: at(0), searches: 0 };
+const from = -policy.clock_margin_ms;
+const to = policy.quarantine_ms + policy.clock_margin_ms;
+/** As far as a batch may be made from a submission that is being sent and still be left to it. */
+const near = policy.clock_skew_ms;
+const whole = { complete: true, now: null };
+const part = { complete: false, now: null };
 
 const made = (provider_id: string, ms: number, request_count = 3): Candidate => ({
   provider_id,
@@ -26,7 +31,7 @@ const made = (provider_id: string, ms: number, request_count = 3): Candidate => 
 const doubt = (nonce: string, ms: number, request_count = 3): SettledDoubt => ({
   nonce,
   request_count,
-  submit_started_at: at(ms),
+  sent_at: at(ms),
 });
 
 describe('after a search for a create that nobody answered for', () => {
@@ -35,16 +40,17 @@ describe('after a search for a create that nobody answered for', () => {
     ['at the first moment of the window', [made('a', from)], 'a'],
     ['at the last moment of the window', [made('a', to)], 'a'],
     ['first of several', [made('b', 2), made('a', 1), made('c', 3)], 'a'],
+    ['nearest to the send', [made('b', -1), made('c', policy.quarantine_ms + 1), made('a', 9)], 'a'],
     ['at the same time as another, by id', [made('b', 1), made('a', 1), made('c', 1)], 'a'],
     ['of our size among others', [made('x', 0, 2), made('a', 9), made('y', 1, 4)], 'a'],
   ])('the batch that was made %s is adopted', (_what, batches, provider_id) => {
-    const decision = decideAfterSearch(submission, batches, true, policy);
+    const decision = decideAfterSearch(submission, batches, whole, policy);
     expect(decision).toEqual({
       kind: 'adopt',
       candidate: batches.find((batch) => batch.provider_id === provider_id),
     });
     // What is found counts, however much of the list was not seen.
-    expect(decideAfterSearch(submission, batches, false, policy)).toEqual(decision);
+    expect(decideAfterSearch(submission, batches, part, policy)).toEqual(decision);
   });
 
   test.each([
@@ -54,13 +60,27 @@ describe('after a search for a create that nobody answered for', () => {
     ['one made after the window', [made('a', to + 1)]],
   ])('%s: searched again, then withdrawn; an incomplete list proves nothing', (_what, batches) => {
     const decide = (searches: number, complete: boolean) =>
-      decideAfterSearch({ ...submission, searches }, batches, complete, policy);
+      decideAfterSearch({ ...submission, searches }, batches, complete ? whole : part, policy);
     const again = { kind: 'search_again', delay_ms: policy.search_interval_ms };
     expect(decide(0, true)).toEqual({ ...again, counts: true });
     expect(decide(0, false)).toEqual({ ...again, counts: false });
     expect(decide(policy.searches_min - 1, false)).toEqual({ ...again, counts: false });
     expect(decide(policy.searches_min - 1, true)).toEqual({ kind: 'withdraw' });
     expect(decide(policy.searches_min + 5, true)).toEqual({ kind: 'withdraw' });
+  });
+
+  test('it is not withdrawn, nor a search counted, before the quarantine is over by the provider’s clock too', () => {
+    const decide = (searches: number, ms: number) =>
+      decideAfterSearch({ ...submission, searches }, [], { complete: true, now: at(ms) }, policy);
+    const again = { kind: 'search_again', delay_ms: policy.search_interval_ms };
+    for (const ms of [-from, policy.quarantine_ms]) {
+      expect(decide(0, ms)).toEqual({ ...again, counts: true });
+      expect(decide(9, ms)).toEqual({ kind: 'withdraw' });
+    }
+    for (const ms of [from, 0, policy.quarantine_ms - 1]) {
+      expect(decide(0, ms)).toEqual({ ...again, counts: false });
+      expect(decide(9, ms)).toEqual({ ...again, counts: false });
+    }
   });
 
   test('the order of the list changes nothing', () => {
@@ -75,8 +95,9 @@ describe('after a search for a create that nobody answered for', () => {
         fc.boolean(),
         (batches, complete) => {
           const backwards = batches.toReversed();
-          expect(decideAfterSearch(submission, backwards, complete, policy)).toEqual(
-            decideAfterSearch(submission, batches, complete, policy),
+          const list = complete ? whole : part;
+          expect(decideAfterSearch(submission, backwards, list, policy)).toEqual(
+            decideAfterSearch(submission, batches, list, policy),
           );
         },
       ),
@@ -104,15 +125,16 @@ describe('batches that nobody knows, after a doubt was settled', () => {
       ({ doubt: { nonce }, batch }) => `${batch.provider_id} of ${nonce}`,
     );
 
-  test('are second ones where size and time are those of the submission, bounds included', () => {
+  test('are second ones where they have the size of the submission and were not made before it, however late', () => {
+    const days = 24 * 3_600_000;
     const batches = [
       made('early', from - 1),
       made('a', from),
       made('b', to),
-      made('late', to + 1),
+      made('c', days),
       made('big', 0, 4),
     ];
-    expect(pairs([doubt('one', 0)], batches)).toEqual(['a of one', 'b of one']);
+    expect(pairs([doubt('one', 0)], batches)).toEqual(['a of one', 'b of one', 'c of one']);
   });
 
   test('are nobody’s without a doubt, and each belongs to one doubt at most', () => {
@@ -121,7 +143,7 @@ describe('batches that nobody knows, after a doubt was settled', () => {
     expect(pairs([doubt('one', 0, 2), doubt('two', 1)], [made('a', 5)])).toEqual(['a of two']);
   });
 
-  test('are found exactly where a search would have adopted them', () => {
+  test('are found wherever a search would have adopted them', () => {
     const batch = fc.record({
       provider_id: fc.uuid(),
       request_count: fc.constantFrom(2, 3),
@@ -132,8 +154,9 @@ describe('batches that nobody knows, after a doubt was settled', () => {
     fc.assert(
       fc.property(batch, (candidate) => {
         const submission = { ...doubt('one', 0), searches: 0 };
-        const adopted = decideAfterSearch(submission, [candidate], true, policy).kind === 'adopt';
-        expect(decideOrphans([submission], [candidate], policy)).toHaveLength(adopted ? 1 : 0);
+        const isAdopted = decideAfterSearch(submission, [candidate], whole, policy).kind === 'adopt';
+        const isLate = candidate.request_count === 3 && candidate.created_at > at(to);
+        expect(decideOrphans([submission], [candidate], policy)).toHaveLength(isAdopted || isLate ? 1 : 0);
       }),
     );
   });
@@ -142,17 +165,17 @@ describe('batches that nobody knows, after a doubt was settled', () => {
 describe('while it is uncertain which batch another submission owns', () => {
   const other = (stage: OpenSubmission['stage'], ms: number, request_count = 3): OpenSubmission => ({
     request_count,
-    submit_started_at: at(ms),
+    sent_at: at(ms),
     stage,
   });
   const wait = { kind: 'search_again', delay_ms: policy.search_interval_ms, counts: false };
 
   test.each<[string, readonly OpenSubmission[]]>([
     ['is being sent', [other('sending', 0)]],
-    ['is being sent among others', [other('adopted', 0), other('unknown', 0), other('sending', -to)]],
+    ['is being sent among others', [other('adopted', 0), other('unknown', 0), other('sending', near)]],
   ])('a candidate is left to one of its size and time that %s', (_what, others) => {
-    expect(decideAfterSearch(submission, [made('a', 0)], true, policy, others)).toEqual(wait);
-    expect(decideAfterSearch({ ...submission, searches: 9 }, [made('a', 0)], true, policy, others)).toEqual(
+    expect(decideAfterSearch(submission, [made('a', 0)], whole, policy, others)).toEqual(wait);
+    expect(decideAfterSearch({ ...submission, searches: 9 }, [made('a', 0)], whole, policy, others)).toEqual(
       wait,
     );
   });
@@ -160,19 +183,19 @@ describe('while it is uncertain which batch another submission owns', () => {
   test.each<[string, readonly OpenSubmission[]]>([
     ['nobody else is in doubt', []],
     ['the one being sent is of another size', [other('sending', 0, 4)]],
-    ['the one being sent began too late', [other('sending', policy.clock_skew_ms + 1)]],
-    ['the one being sent began too early', [other('sending', -to - 1)]],
+    ['the one being sent began too late', [other('sending', near + 1)]],
+    ['the one being sent began too early', [other('sending', -policy.quarantine_ms - near - 1)]],
     ['the other is in doubt itself', [other('unknown', 0)]],
     ['the other has adopted a batch', [other('adopted', 0)]],
   ])('a candidate is adopted where %s', (_what, others) => {
-    expect(decideAfterSearch(submission, [made('a', 0)], true, policy, others)).toMatchObject({
+    expect(decideAfterSearch(submission, [made('a', 0)], whole, policy, others)).toMatchObject({
       kind: 'adopt',
     });
   });
 
   test('nothing is withdrawn while one of its size may have adopted its batch', () => {
     const last = { ...submission, searches: policy.searches_min - 1 };
-    const decide = (others: readonly OpenSubmission[]) => decideAfterSearch(last, [], true, policy, others);
+    const decide = (others: readonly OpenSubmission[]) => decideAfterSearch(last, [], whole, policy, others);
     expect(decide([other('adopted', 0)])).toEqual(wait);
     expect(decide([other('adopted', 0, 4)])).toEqual({ kind: 'withdraw' });
     expect(decide([other('sending', 0), other('unknown', 0)])).toEqual({ kind: 'withdraw' });
@@ -182,12 +205,32 @@ describe('while it is uncertain which batch another submission owns', () => {
   });
 
   test.each(['sending', 'unknown', 'adopted'] as const)(
-    'a batch that may be the first one of a submission that is %s is nobody’s second one',
+    'a batch of the size of a submission that is %s may be its first one, whenever it was made',
     (stage) => {
-      const doubts = [doubt('one', 0)];
-      expect(decideOrphans(doubts, [made('a', 0)], policy, [other(stage, 0)])).toEqual([]);
-      expect(decideOrphans(doubts, [made('a', 0)], policy, [other(stage, 0, 4)])).toHaveLength(1);
-      expect(decideOrphans(doubts, [made('a', 0)], policy, [other(stage, -to - 1)])).toHaveLength(1);
+      const suspected = (open: OpenSubmission) =>
+        decideOrphans([doubt('one', 0)], [made('a', 0)], policy, [open]).map(
+          ({ may_be_open }) => may_be_open,
+        );
+      expect(suspected(other(stage, 0))).toEqual([true]);
+      expect(suspected(other(stage, -to - 1))).toEqual([true]);
+      expect(suspected(other(stage, 0, 4))).toEqual([false]);
     },
   );
 });
+
+test.each([
+  [0, 0, 'fine'],
+  [CLOCK_ALARM_MS - 1, 0, 'fine'],
+  [CLOCK_ALARM_MS, 0, 'alarm'],
+  [-CLOCK_ALARM_MS, 0, 'alarm'],
+  [policy.clock_margin_ms, 0, 'alarm'],
+  [policy.clock_margin_ms, 1, 'stop'],
+  [-policy.clock_margin_ms, 1, 'stop'],
+  [0, policy.clock_margin_ms + 1, 'stop'],
+  [Number.NaN, 0, 'stop'],
+] as const)(
+  'clocks that are %d ms apart, give or take %d ms, are %s',
+  (offset_ms, uncertainty_ms, verdict) => {
+    expect(judgeClockOffset({ offset_ms, uncertainty_ms }, policy)).toBe(verdict);
+  },
+);

@@ -46,6 +46,8 @@ export type CredentialVerdict =
   | { readonly kind: 'works' }
   /** Nothing: none was made, or a body alone was at fault. */
   | { readonly kind: 'unused' }
+  /** Nothing, and nobody sends under it until the pause is over: something here has to be put right first. */
+  | { readonly kind: 'rests'; readonly pause_ms: number; readonly reason: string }
   /** Nobody sends under it until the pause is over; `refused`: because the provider calls what it was sent bad. */
   | { readonly kind: 'failed' | 'refused'; readonly pause_ms: number; readonly reason: string };
 
@@ -58,12 +60,12 @@ export async function releaseCredential(
   lease: Lease,
   verdict: CredentialVerdict,
 ): Promise<void> {
-  const failed = verdict.kind === 'failed' || verdict.kind === 'refused' ? verdict : null;
+  const failed = 'pause_ms' in verdict ? verdict : null;
   await sql`
     update credential
        set lease_until = '-infinity', lease_owner = null,
            failures = case when ${verdict.kind === 'failed'} then least(failures + 1, 1000)
-                           when ${verdict.kind === 'unused'} then failures else 0 end,
+                           when ${verdict.kind === 'unused' || verdict.kind === 'rests'} then failures else 0 end,
            refusals = case when ${verdict.kind === 'works'} then 0
                            when ${verdict.kind === 'refused'} then least(refusals + 1, 1000) else refusals end,
            -- A claim clears what is over, so a pause that is there now was set under this lease.

@@ -13,7 +13,7 @@ export async function commitOrphan(
     readonly id: string;
     readonly nonce: string;
     readonly provider_id: string;
-    readonly of: WatchedSubmission;
+    readonly of: Omit<WatchedSubmission, 'sent_at'>;
     readonly detail: JsonObject;
   },
 ): Promise<boolean> {

@@ -32,13 +32,16 @@ export async function commitWriteAhead(
     readonly sha256: string;
     /** Requests whose answers will say what a token measures; default: none. */
     readonly token_samples?: readonly TokenSample[];
+    /** The provider's time of the send; default: not measured. */
+    readonly provider_sent_at?: Date | null;
   },
 ): Promise<Date> {
   const to = transition(providerBatchMachine, 'building', 'write_ahead');
   const { rows } = await sql<{ submit_started_at: Date }>`
     update provider_batch
        set state = ${to}, body_bytes = ${body.bytes}, body_sha256 = ${body.sha256},
-           token_samples = ${JSON.stringify(body.token_samples ?? [])}::json, submit_started_at = app_now()
+           token_samples = ${JSON.stringify(body.token_samples ?? [])}::json, submit_started_at = app_now(),
+           provider_sent_at = ${body.provider_sent_at ?? null}::timestamptz
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'building'
        and request_count = ${body.request_count}
     returning submit_started_at
@@ -48,7 +51,10 @@ export async function commitWriteAhead(
   return row.submit_started_at;
 }
 
-/** The provider has it: stores its id and gives the lease back, due for the first poll. */
+/**
+ * The provider has it: stores its id and gives the lease back, due for the first poll. Throws `fenced` also when another
+ * submission has taken that batch for its own: then {@link commitProven} puts both right.
+ */
 export async function commitSubmitted(
   trx: Tx,
   lease: Lease,
@@ -64,6 +70,7 @@ export async function commitSubmitted(
            submitted_at = app_now(), failures = 0, error = null,
            next_due_at = app_now() + ${pollDelayMs} * interval '1 millisecond', lease_until = '-infinity', lease_owner = null
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'submitting'
+       and not exists (select 1 from provider_batch o where o.provider_id = ${remote.provider_id})
     returning 1`,
     trx,
   );
@@ -130,7 +137,7 @@ export async function commitPutOff(trx: Tx, lease: Lease, delayMs: number): Prom
   if (isLong) await dueWithUnsendable(trx, lease.id);
 }
 
-/** Nobody can tell whether the provider has it. `delayMs` is what is left of the quarantine. */
+/** Nobody can tell whether the provider has it. `delayMs` is the quarantine, counted from now: no clock says how much is over. */
 export async function commitUnknown(trx: Tx, lease: Lease, reason: string, delayMs: number): Promise<void> {
   const to = transition(providerBatchMachine, 'submitting', 'doubt');
   await moved(
@@ -157,8 +164,8 @@ async function watchSubmission(
 ): Promise<void> {
   await sql`
     insert into doubted_submission (nonce, project_id, provider_batch_id, outcome, request_count, submit_started_at,
-                                    watched_until)
-    select nonce, project_id, id, ${outcome}, request_count, submit_started_at,
+                                    provider_sent_at, watched_until)
+    select nonce, project_id, id, ${outcome}, request_count, submit_started_at, provider_sent_at,
            submit_started_at + ${WATCH_HOURS} * interval '1 hour'
       from provider_batch
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = ${from}

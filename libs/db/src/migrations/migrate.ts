@@ -23,6 +23,7 @@ import * as idle from './0017-idle.ts';
 import * as untried from './0018-untried.ts';
 import * as resets from './0019-resets.ts';
 import * as openBatches from './0020-open.ts';
+import * as clocks from './0021-clocks.ts';
 import * as unusable from './0023-unusable.ts';
 
 /** Every migration, by name, in order. Imported, not globbed: type stripping and bundling both see them. */
@@ -47,6 +48,7 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0018_untried': untried,
   '0019_resets': resets,
   '0020_open': openBatches,
+  '0021_clocks': clocks,
   '0023_unusable': unusable,
 };
 

@@ -5,7 +5,8 @@ import type { Database } from '../connect.ts';
 export interface OpenDoubt {
   readonly provider_batch_id: string;
   readonly request_count: number;
-  readonly submit_started_at: Date;
+  /** When it was sent: in the provider's time where that was measured, else in the database's. */
+  readonly sent_at: Date;
   /** `sending`: on its way, or its sender is gone. `adopted`: taken from a list, and no line has proven it yet. */
   readonly stage: 'sending' | 'unknown' | 'adopted';
 }
@@ -16,7 +17,7 @@ export interface OpenDoubt {
  */
 export async function readOpenDoubts(db: Database): Promise<readonly OpenDoubt[]> {
   const { rows } = await sql<OpenDoubt>`
-    select p.id as provider_batch_id, p.request_count, p.submit_started_at,
+    select p.id as provider_batch_id, p.request_count, coalesce(p.provider_sent_at, p.submit_started_at) as sent_at,
            case p.state when 'submitting' then 'sending' when 'unknown' then 'unknown' else 'adopted' end as stage
       from provider_batch p
      where p.next_due_at is not null

@@ -1,4 +1,11 @@
-import { auditInvariants, MONEY_INVARIANTS, readPausedCredentials, type Violation } from '@nightshift/db';
+import { CLOCK_ALARM_MS } from '@nightshift/agent-core';
+import {
+  auditInvariants,
+  MONEY_INVARIANTS,
+  readPausedCredentials,
+  readProviderClocks,
+  type Violation,
+} from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
@@ -19,6 +26,17 @@ const audit = z
       .describe(
         'Credentials under which nothing is sent at present; until null means until an operator acts.',
       ),
+    clocks: z
+      .array(
+        z.object({
+          name: z.string().describe('The credential.'),
+          offset_seconds: z.number().describe("The provider's time minus the database's."),
+          uncertainty_seconds: z.number().describe('By how much the offset may be wrong.'),
+          age_seconds: z.number().describe('How long ago it was measured.'),
+          alarm: z.boolean().describe('The clocks are 30 seconds or more apart: set them.'),
+        }),
+      )
+      .describe("How far the provider's clocks are from the database's, by credential, as last measured."),
   })
   .meta({ id: 'Audit' });
 
@@ -44,7 +62,10 @@ export function auditNow(app: App, context: Context): void {
       // A socket that is silent for long is cut otherwise. Under `inject` it is none.
       if ('setTimeout' in socket) socket.setTimeout(0);
       const violations = await audited();
-      const paused = await readPausedCredentials(context.db);
+      const [paused, clocks] = await Promise.all([
+        readPausedCredentials(context.db),
+        readProviderClocks(context.db),
+      ]);
       return {
         ok: violations.length === 0,
         violations: violations.map((violation) => ({
@@ -55,6 +76,13 @@ export function auditNow(app: App, context: Context): void {
           name,
           reason,
           paused_until: paused_until?.toISOString() ?? null,
+        })),
+        clocks: clocks.map(({ name, offset_ms, uncertainty_ms, age_ms }) => ({
+          name,
+          offset_seconds: offset_ms / 1000,
+          uncertainty_seconds: uncertainty_ms / 1000,
+          age_seconds: Math.round(age_ms / 1000),
+          alarm: Math.abs(offset_ms) >= CLOCK_ALARM_MS,
         })),
       };
     },

@@ -1,4 +1,4 @@
-import { invariants, PAUSE_CAUSES, readGauges, readLastAudit } from '@nightshift/db';
+import { invariants, PAUSE_CAUSES, readGauges, readLastAudit, readProviderClocks } from '@nightshift/db';
 import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client';
 import type { App, Context } from '../../context.ts';
 
@@ -31,6 +31,19 @@ export function metrics(app: App, context: Context): void {
     'Credentials under which nothing is sent at present, by why: they rest, or are halted.',
     ['reason'],
   );
+  const offset = gauge(
+    'provider_clock_offset_seconds',
+    "The provider's time minus the database's, as last measured.",
+    ['credential'],
+  );
+  const uncertainty = gauge(
+    'provider_clock_uncertainty_seconds',
+    'By how much the offset of the clock may be wrong.',
+    ['credential'],
+  );
+  const age = gauge('provider_clock_age_seconds', 'How long ago the offset of the clock was measured.', [
+    'credential',
+  ]);
   const violations = gauge(
     'invariant_violations',
     'Rows that broke an invariant at the last audit, 20 at most.',
@@ -39,7 +52,11 @@ export function metrics(app: App, context: Context): void {
   const auditedAt = gauge('last_audit_timestamp_seconds', 'When the last audit ended.', []);
 
   app.get('/metrics', { schema: { hide: true } }, async (_request, reply) => {
-    const [gauges, audit] = await Promise.all([readGauges(context.db), readLastAudit(context.db)]);
+    const [gauges, audit, clocks] = await Promise.all([
+      readGauges(context.db),
+      readLastAudit(context.db),
+      readProviderClocks(context.db),
+    ]);
     dropped.reset();
     dropped.inc(context.logStatus().dropped_lines);
     batches.reset();
@@ -52,6 +69,12 @@ export function metrics(app: App, context: Context): void {
     paused.reset();
     for (const reason of PAUSE_CAUSES) paused.set({ reason }, 0);
     for (const reason of gauges.pauses) paused.inc({ reason });
+    for (const each of [offset, uncertainty, age]) each.reset();
+    for (const { name: credential, offset_ms, uncertainty_ms, age_ms } of clocks) {
+      offset.set({ credential }, offset_ms / 1000);
+      uncertainty.set({ credential }, uncertainty_ms / 1000);
+      age.set({ credential }, age_ms / 1000);
+    }
     violations.reset();
     for (const { id } of invariants()) violations.set({ id }, 0);
     for (const { id } of audit?.violations ?? []) violations.inc({ id });

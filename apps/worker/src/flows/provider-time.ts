@@ -1,0 +1,54 @@
+import { judgeClockOffset, type ClockOffset, type ClockVerdict } from '@nightshift/agent-core';
+import { commitClockOffset, readNow } from '@nightshift/db';
+import type { FlowDeps } from './deps.ts';
+
+/** Milliseconds for which a told time is trusted: clocks drift, machines sleep. */
+const FRESH_MS = 600_000;
+
+/** The provider's time now; null where it has not told any for a while. */
+export function providerNow({ provider }: Pick<FlowDeps, 'provider'>): Date | null {
+  const time = provider.clock.read();
+  return time === null || time.age_ms > FRESH_MS ? null : new Date(time.now_ms);
+}
+
+/** Has the provider tell its time where it has not for a while. One that tells none is not asked for more than that. */
+export async function refreshProviderTime(deps: FlowDeps): Promise<void> {
+  if (providerNow(deps) === null) await deps.provider.clock.refresh();
+}
+
+/** An offset, what it calls for, and whether it is news: it was kept now. */
+export interface MeasuredOffset extends ClockOffset {
+  readonly verdict: ClockVerdict;
+  readonly is_news: boolean;
+}
+
+/** Measures how far the provider's clock is ahead of the database's, and keeps it. Null where the provider's time is not known. */
+export async function measureOffset(deps: FlowDeps): Promise<MeasuredOffset | null> {
+  const { db, provider, settings } = deps;
+  const begunAt = performance.now();
+  const now = await readNow(db);
+  const halfMs = Math.max(0, performance.now() - begunAt) / 2;
+  const time = provider.clock.read();
+  if (time === null || time.age_ms > FRESH_MS) return null;
+  const offset: ClockOffset = {
+    offset_ms: Math.round(time.now_ms - halfMs - now.getTime()),
+    uncertainty_ms: Math.ceil(time.uncertainty_ms + halfMs),
+  };
+  const is_news = await commitClockOffset(db, settings.credential, offset);
+  return { ...offset, verdict: judgeClockOffset(offset, settings.reconcile), is_news };
+}
+
+/** What a log line says of an offset. */
+export function tellOffset({ offset_ms, uncertainty_ms, verdict, is_news }: MeasuredOffset): {
+  readonly clock_offset_ms: number;
+  readonly clock_uncertainty_ms: number;
+  readonly reason?: string;
+  readonly alarm?: true;
+} {
+  const told = { clock_offset_ms: offset_ms, clock_uncertainty_ms: uncertainty_ms };
+  if (verdict === 'fine' || (verdict === 'alarm' && !is_news)) return told;
+  const seconds = Math.round(Math.abs(offset_ms) / 1000);
+  const side = offset_ms < 0 ? 'behind' : 'ahead of';
+  const reason = `the provider's clock is ${seconds} s ${side} the database's; set the clock of the database server`;
+  return { ...told, reason, alarm: true };
+}
