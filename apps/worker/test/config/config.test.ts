@@ -69,6 +69,7 @@ test('every variable that is left out has its documented default', () => {
       poll: { poll_interval_ms: 60_000, poll_interval_ms_max: 300_000, missing_grace_ms: 900_000 },
       reconcile: {
         clock_skew_ms: 120_000,
+        clock_margin_ms: 1_800_000,
         quarantine_ms: 150_000,
         search_interval_ms: 60_000,
         searches_min: 2,

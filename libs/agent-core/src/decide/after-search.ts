@@ -52,6 +52,9 @@ export type SearchDecision =
   | { readonly kind: 'search_again'; readonly delay_ms: number; readonly counts: boolean }
   | { readonly kind: 'withdraw' };
 
+/** The provider tells its time in whole seconds: by so much two of its times may seem closer than they are. */
+const CLOCK_RESOLUTION_MS = 2_000;
+
 /** A list of the provider's batches, as far as it was read. */
 export interface SearchedList {
   readonly complete: boolean;
@@ -99,7 +102,8 @@ export function decideAfterSearch(
     (other) => other.stage === 'adopted' && areTwins(submission, other, policy),
   );
   const mayBeOnItsWay =
-    list.now !== null && list.now.getTime() - submission.sent_at.getTime() < policy.quarantine_ms;
+    list.now !== null &&
+    list.now.getTime() - submission.sent_at.getTime() < policy.quarantine_ms - CLOCK_RESOLUTION_MS;
   if (!list.complete || mayHaveTakenOurs || mayBeOnItsWay) return wait;
   if (submission.searches + 1 < policy.searches_min) {
     return { kind: 'search_again', delay_ms: policy.search_interval_ms, counts: true };

@@ -73,11 +73,11 @@ describe('after a search for a create that nobody answered for', () => {
     const decide = (searches: number, ms: number) =>
       decideAfterSearch({ ...submission, searches }, [], { complete: true, now: at(ms) }, policy);
     const again = { kind: 'search_again', delay_ms: policy.search_interval_ms };
-    for (const ms of [-from, policy.quarantine_ms]) {
+    for (const ms of [-from, policy.quarantine_ms - 2_000]) {
       expect(decide(0, ms)).toEqual({ ...again, counts: true });
       expect(decide(9, ms)).toEqual({ kind: 'withdraw' });
     }
-    for (const ms of [from, 0, policy.quarantine_ms - 1]) {
+    for (const ms of [from, 0, policy.quarantine_ms - 2_001]) {
       expect(decide(0, ms)).toEqual({ ...again, counts: false });
       expect(decide(9, ms)).toEqual({ ...again, counts: false });
     }

@@ -1,0 +1,81 @@
+import { expect, test } from 'vitest';
+import { createProviderClock, type ProviderClock } from '../../src/provider/provider-clock.ts';
+
+const NOON = Date.parse('2026-11-20T12:00:00Z');
+
+/** A machine whose clocks a test sets, and the clock of a provider that is `ahead` of its true time. */
+function machine(): {
+  readonly clock: ProviderClock;
+  readonly at: { true_ms: number; monotonic_off: number; wall_off: number; ahead: number };
+  ask(tookMs?: number): void;
+  errorMs(): number;
+} {
+  const at = { true_ms: NOON, monotonic_off: -NOON, wall_off: 0, ahead: 0 };
+  const now = () => ({ monotonic_ms: at.true_ms + at.monotonic_off, wall_ms: at.true_ms + at.wall_off });
+  const clock = createProviderClock(now);
+  return {
+    clock,
+    at,
+    ask(tookMs = 100) {
+      const begun = now();
+      at.true_ms += tookMs / 2;
+      const header = new Date(at.true_ms + at.ahead).toUTCString();
+      at.true_ms += tookMs / 2;
+      clock.note(begun, header);
+    },
+    errorMs: () => (clock.read()?.now_ms ?? Number.NaN) - (at.true_ms + at.ahead),
+  };
+}
+
+test('the clock is unknown before the first answer with a date', () => {
+  const { clock, ask } = machine();
+  expect(clock.read()).toBeNull();
+  for (const header of [null, undefined, '', 'soon']) clock.note({ monotonic_ms: 0, wall_ms: 0 }, header);
+  expect(clock.read()).toBeNull();
+  ask();
+  expect(clock.read()).not.toBeNull();
+});
+
+test.each([-900_000, 0, 900_000])('a provider %d ms ahead is known within its uncertainty', (ahead) => {
+  const { clock, at, ask, errorMs } = machine();
+  at.ahead = ahead;
+  for (let asked = 0; asked < 5; asked++) {
+    at.true_ms += 7_300;
+    ask();
+    expect(Math.abs(errorMs())).toBeLessThanOrEqual(clock.read()?.uncertainty_ms ?? 0);
+    expect(clock.read()?.uncertainty_ms).toBeLessThan(1_500);
+  }
+  at.true_ms += 60_000;
+  expect(clock.read()?.age_ms).toBe(60_000);
+});
+
+test('an answer that took minutes does not outweigh a quick one', () => {
+  const { clock, ask, errorMs } = machine();
+  ask();
+  ask(110_000);
+  expect(Math.abs(errorMs())).toBeLessThan(1_000);
+  expect(clock.read()?.uncertainty_ms).toBeLessThan(1_500);
+});
+
+test('one wild answer changes nothing, and after a jump the third answer tells the new time', () => {
+  const { at, ask, errorMs } = machine();
+  for (let asked = 0; asked < 5; asked++) ask();
+  at.ahead = 3_600_000;
+  ask();
+  at.ahead = 0;
+  expect(Math.abs(errorMs())).toBeLessThan(1_000);
+  at.ahead = -600_000;
+  for (let asked = 0; asked < 3; asked++) ask();
+  expect(Math.abs(errorMs())).toBeLessThan(1_000);
+});
+
+test.each([
+  ['a monotonic clock that stood still in a sleeping machine', { monotonic_off: -NOON - 300_000 }],
+  ['a wall clock that was set back', { wall_off: -300_000 }],
+])('%s makes the provider’s time uncertain, never too early', (_what, change) => {
+  const { clock, at, ask, errorMs } = machine();
+  ask();
+  Object.assign(at, change);
+  expect(errorMs()).toBeGreaterThan(-1_000);
+  expect(clock.read()?.uncertainty_ms).toBeGreaterThan(299_000);
+});
