@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { submitLoad } from './chaos/load.ts';
-import { faultRules, faultSettings, healedSettings } from './chaos/faults.ts';
+import { faultRules, faultSettings, healedSettings, LATE_CREATE_MS } from './chaos/faults.ts';
 import { startKiller } from './chaos/killer.ts';
 import { createRandom } from './chaos/random.ts';
 import { startRedisStorm, type RedisStorm } from './chaos/redis-storm.ts';
@@ -128,8 +128,9 @@ async function storm(stack: Stack, told: AbortSignal): Promise<boolean> {
     open = await ended();
   }
   const healSeconds = (performance.now() - healedAt) / 1000;
-  // Batches end and orphans are booked a look later than the last run.
-  await new Promise((tick) => setTimeout(tick, 8_000));
+  // Batches end and orphans are booked a look later than the last run, and the last create may still be held up.
+  const lateMs = Math.max(0, LATE_CREATE_MS - (performance.now() - healedAt));
+  await new Promise((tick) => setTimeout(tick, 8_000 + lateMs));
   const verdict = await judge(stack.db, stack.pool, {
     controlUrl,
     effectsFile,

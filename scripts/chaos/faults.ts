@@ -1,14 +1,20 @@
 import type { RuleInput, SettingsChange } from '../../apps/simulator/src/index.ts';
 
+/** A create that a proxy forwards so late arrives after its steps were sent anew. */
+export const LATE_CREATE_MS = 30_000;
+/** The provider's clock is wrong by minutes, so much ahead of the database's. */
+const CLOCK_OFFSET_MS = 12 * 60_000;
+
 /**
  * What the simulated provider does wrong while chaos reigns: accepts and drops the answer, is overloaded, forgets for a
- * moment, lists late, cuts, repeats and mangles results, fails and expires single requests.
+ * moment, lists late, takes creates half a minute late, cuts, repeats and mangles results, fails and expires single requests.
  */
 export const faultRules: readonly RuleInput[] = [
   { op: 'create', match: { probability: 0.04 }, action: { type: 'commitThenDrop' } },
   { op: 'create', match: { probability: 0.03 }, action: { type: 'commitThenStatus', code: 500 } },
   { op: 'create', match: { probability: 0.02 }, action: { type: 'commitThenTruncatedJson' } },
   { op: 'create', match: { probability: 0.03 }, action: { type: 'dropBefore' } },
+  { op: 'create', match: { probability: 0.03 }, action: { type: 'commitLate', ms: LATE_CREATE_MS } },
   {
     op: 'create',
     match: { probability: 0.05 },
@@ -43,7 +49,7 @@ export const faultRules: readonly RuleInput[] = [
   },
 ];
 
-/** Single requests that end without an answer, unpaid. */
+/** Single requests that end without an answer, unpaid, and a clock that is off, for good: setting it would be another fault. */
 export const faultSettings: SettingsChange = {
   outcomes: {
     errored: 0.005,
@@ -51,5 +57,6 @@ export const faultSettings: SettingsChange = {
     errored_message: 'Overloaded',
     expired: 0.005,
   },
+  timestamps: { skew_ms: CLOCK_OFFSET_MS },
 };
 export const healedSettings: SettingsChange = { outcomes: { errored: 0, expired: 0 } };

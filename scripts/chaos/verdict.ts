@@ -53,12 +53,15 @@ export async function judge(
     `select provider_id from provider_batch where state = 'orphan_paid'`,
   );
   const orphanIds = new Set(booked.map((row) => row.provider_id));
-  const ledger = (await (await fetch(`${sources.controlUrl}/ledger`)).json()) as LedgerSnapshot;
-  const paidTwice = ledger.repeats.filter(
-    (repeat) =>
-      repeat.by === 'logical_key' &&
-      !repeat.again.every(({ batch_id }) => batch_id !== null && orphanIds.has(batch_id)),
-  );
+  const ask = async <T>(path: string): Promise<T> =>
+    (await (await fetch(`${sources.controlUrl}${path}`)).json()) as T;
+  const ledger = await ask<LedgerSnapshot>('/ledger');
+  // Oldest first. An orphan that came late may have been billed before or after the batch that stands for it.
+  const { batches } = await ask<{ readonly batches: readonly { readonly id: string }[] }>('/batches');
+  const paidTwice = ledger.repeats.filter(({ by, first_batch_seq, again }) => {
+    const billed = [batches[first_batch_seq - 1]?.id, ...again.map(({ batch_id }) => batch_id)];
+    return by === 'logical_key' && billed.filter((id) => id == null || !orphanIds.has(id)).length > 1;
+  });
   const { rows: charged } = await pool.query<{ run_id: string; step_number: number; call_index: number }>(
     `select run_id, step_number, call_index from tool_call where tool_name = 'charge_once' and state = 'succeeded'`,
   );

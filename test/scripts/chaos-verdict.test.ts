@@ -15,10 +15,12 @@ import type { Stack } from '../../scripts/stack/stack.ts';
 let database: TestDatabase;
 let provider: Server;
 let dir: string;
+/** What the provider's control port answers, whatever it is asked. */
+let books = { totals: { requests: 0 }, repeats: [] as object[], batches: [] as object[] };
 
 beforeAll(async () => {
   database = await openTestDatabase(inject('postgresUrl'));
-  provider = createServer((_, response) => response.end('{"totals":{"requests":0},"repeats":[]}'));
+  provider = createServer((_, response) => response.end(JSON.stringify(books)));
   await new Promise<void>((listening) => provider.listen(0, '127.0.0.1', listening));
 });
 afterAll(async () => {
@@ -69,6 +71,31 @@ test('each effect counts once, and what happened twice is told', async () => {
   writeFileSync(join(dir, 'effects'), `${one} 5\n${two} 6\n${one} 5\n`);
   expect(await judgeNow()).toMatchObject({ effects: 2, effects_missing: 0, duplicated: 1 });
 });
+
+test.each([
+  ['no batch', [], 1],
+  ['the batch that was billed first', ['msgbatch_1'], 0],
+  ['the batch that was billed again', ['msgbatch_2'], 0],
+])(
+  'a step that was billed twice is paid twice unless a batch is booked as an orphan: %s',
+  async (_what, orphans, count) => {
+    books = {
+      totals: { requests: 2 },
+      repeats: [
+        { by: 'logical_key', key: 'a', times: 2, first_batch_seq: 1, again: [{ batch_id: 'msgbatch_2' }] },
+      ],
+      batches: [{ id: 'msgbatch_1' }, { id: 'msgbatch_2' }],
+    };
+    for (const id of orphans)
+      await database.pool.query(
+        `insert into provider_batch (id, project_id, credential, state, nonce, request_count, provider_id)
+       values (gen_random_uuid(), $1, 'default', 'orphan_paid', $2, 1, $3)`,
+        [DEFAULT_PROJECT_ID, `n${id.replace('_', '')}`, id],
+      );
+    expect(await judgeNow()).toMatchObject({ paid_twice: count, orphans_booked: orphans.length });
+    await database.pool.query('delete from provider_batch');
+  },
+);
 
 test('deadlocks are counted by whose statements met', async () => {
   const report = (text: string): string =>
