@@ -7,6 +7,7 @@ import type { FlowDeps, FlowSettings } from '../apps/worker/src/flows/deps.ts';
 import type { Random } from './random.ts';
 import type { SimulationOptions } from './simulation.ts';
 import type { Rewrite } from './sim-pool.ts';
+import { AGREEING } from './clocks.ts';
 import { CALM, type Temper } from './provider-temper.ts';
 import { SETTINGS } from './worker.ts';
 import { drawWorkload, type Workload } from './workload.ts';
@@ -43,6 +44,13 @@ const ZOMBIES: Partial<SimulationOptions> = {
 const KILLS: Partial<SimulationOptions> = {
   rates: { kill: 0.03, pause: 0, fail: 0.01, slow: 0 },
   faultyEvents: 1_200,
+};
+/** The clock of the database jumps while creates are on their way, and lists lag. */
+const JUMPS: Temper = {
+  ...CALM,
+  create: { ...CALM.create, slow: 0.8, dropBefore: 0.1 },
+  listLagMs: 14_000,
+  clocks: { ...AGREEING, databaseJumps: 0.6 },
 };
 const PAID: readonly string[] = ['paid_twice', 'orphaned_batch', 'nonce_sent_twice'];
 
@@ -129,6 +137,66 @@ export const MUTANTS: readonly Mutant[] = [
     }),
     caughtBy: PAID,
     world: { temper: { ...HARSH, listLagMs: 16_000 } },
+  },
+  {
+    name: 'by our own clock',
+    without: 'searching by the clock of the provider, and a margin that covers one that is off',
+    make: (hit) => ({
+      settings: { reconcile: { ...reconcile, clock_margin_ms: reconcile.clock_skew_ms } },
+      deps: (deps) => ({
+        ...deps,
+        provider: {
+          ...deps.provider,
+          clock: {
+            ...deps.provider.clock,
+            read: () => {
+              hit();
+              return null;
+            },
+          },
+        },
+      }),
+    }),
+    caughtBy: PAID,
+    world: { temper: { ...HARSH, clocks: { ...AGREEING, offsetMs: 180_000 } } },
+  },
+  {
+    name: 'one clock is enough',
+    without: 'the end of the quarantine by the clock of the provider, when that of the database jumps',
+    make: withDeps(({ provider }, hit) => ({
+      provider: {
+        ...provider,
+        async listBatches(asked) {
+          hit();
+          return { ...(await provider.listBatches(asked)), now: null };
+        },
+      },
+    })),
+    caughtBy: PAID,
+    world: {
+      temper: { ...JUMPS, create: { ...JUMPS.create, commitThenDrop: 0.6 } },
+      settings: { reconcile: { ...reconcile, searches_min: 1 } },
+    },
+  },
+  {
+    name: 'hunting for a minute',
+    without: 'the hunt for creates that arrive late, for as long as a batch may run',
+    make: rewriting(
+      /(where d\.watched_until > app_now\(\))/,
+      `$1 and d.submit_started_at > app_now() - interval '1 minute'`,
+    ),
+    caughtBy: ['orphaned_batch'],
+    world: { temper: { ...CALM, create: { ...CALM.create, late: 0.3 } } },
+  },
+  {
+    name: 'an answer that comes too late',
+    without: 'giving a batch to its submission in doubt when its sender hears of it after it was overtaken',
+    make: rewriting(
+      /(as unproven\s+from provider_batch p where) (p\.nonce = \$\d+ or p\.provider_id = \$\d+)/,
+      '$1 false and ($2)',
+    ),
+    caughtBy: [...PAID, 'answer_lost', 'flow_failed'],
+    world: { temper: JUMPS },
   },
   {
     name: 'send without a look at the lease',

@@ -71,6 +71,8 @@ const AUDIT_EVERY = 200;
 /** What everything must have ended within, once the world is well. */
 const EVENTS_AFTER_HEALING = 12_000;
 const VIRTUAL_MS_AFTER_HEALING = 15 * 60_000;
+/** How soon a batch that came late must be booked, its end included. */
+const HUNTED_WITHIN_MS = 5 * 60_000;
 /** A leap of time: nothing was left to do at once. */
 const LEAP_MS = 150;
 /** Some moves are made by flows that do not call them work: asked so often all the same. */
@@ -97,10 +99,11 @@ export async function simulate(
   };
   const faults: FaultCounts = { kill: 0, pause: 0, fail: 0, slow: 0 };
   const faultyEvents = options.faultyEvents ?? FAULTY_EVENTS;
-  const at: { healed: number | null; mayBeDone: boolean; slept: number } = {
+  const at: { healed: number | null; mayBeDone: boolean; slept: number; waitsSince: number | null } = {
     healed: null,
     mayBeDone: false,
     slept: 0,
+    waitsSince: null,
   };
   const isFaulty = (): boolean => at.healed === null;
 
@@ -163,9 +166,12 @@ export async function simulate(
     if (next !== null) {
       at.slept += Math.max(0, next - world.now());
       world.sleepUntil(next);
+      at.waitsSince = null;
       return false;
     }
-    return (await findOrphans(connection, provider)).length === 0;
+    at.waitsSince ??= world.now();
+    const isLost = world.now() - at.waitsSince > HUNTED_WITHIN_MS;
+    return isLost || (await findOrphans(connection, provider)).length === 0;
   };
   /** What takes too long now that all is well, or null. */
   const overdue = (): string | null => {

@@ -17,6 +17,8 @@ afterAll(() => database.close());
 // `npm run sabotage` runs all of them; these are caught within a seed or two.
 const QUICK = [
   'blind resubmit',
+  'by our own clock',
+  'hunting for a minute',
   'a client that repeats creates',
   'the old nonce again',
   'no journal',
