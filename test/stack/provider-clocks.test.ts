@@ -42,6 +42,10 @@ interface SimulatedBatch {
 const batchesOf = async (house: StackHouse): Promise<readonly SimulatedBatch[]> =>
   (await house.control<{ batches: SimulatedBatch[] }>('GET', '/batches')).batches;
 
+/** How often the provider was asked for its batches. */
+const listsOf = async (house: StackHouse): Promise<number> =>
+  (await house.control<{ entries: object[] }>('GET', '/journal?limit=1000&op=list')).entries.length;
+
 test.each([-15, 5])(
   'a create without an answer is found by a provider whose clock is %d minutes off, and nothing is paid twice',
   async (minutes) => {
@@ -78,13 +82,14 @@ test.each([
         op: 'create',
         match: { nth: 1 },
         actions: [
-          { type: 'commitLate', ms: 15_000 },
+          { type: 'commitLate', ms: 10 * MINUTES },
           { type: 'latency', ms },
         ],
       });
       const batchId = await house.submit(await createAgents(house, RUNS), newWork());
       const batch = await house.untilStatus(batchId, 'completed', 'failed');
       expect(batch).toMatchObject({ status: 'completed', metadata: { completed: RUNS, steps: 3 * RUNS } });
+      await house.control('POST', '/clock/advance', { ms: 10 * MINUTES });
       const orphans = await until(
         async () =>
           (
@@ -120,14 +125,22 @@ test('a database clock that jumps ahead while a create is on its way withdraws n
       async () => (await database.pool.query(`select 1 from provider_batch where state = 'submitting'`)).rows,
       (rows) => rows.length > 0,
     );
-    // Longer than any lease and quarantine: whoever looks finds the sender's lease run out.
-    await database.pool.query(
-      `create or replace function app_now() returns timestamptz language sql volatile parallel safe as
-       $$ select clock_timestamp() + interval '15 minutes' $$`,
-    );
+    const jump = (minutes: number) =>
+      database.pool.query(
+        `create or replace function app_now() returns timestamptz language sql volatile parallel safe as
+         $$ select clock_timestamp() + interval '${minutes} minutes' $$`,
+      );
+    // Longer than any lease: whoever looks finds that the sender's has run out. Then longer than the quarantine as well.
+    await jump(10);
     await until(
       async () => (await database.pool.query(`select 1 from provider_batch where state = 'unknown'`)).rows,
       (rows) => rows.length > 0,
+    );
+    const before = await listsOf(house);
+    await jump(15);
+    await until(
+      () => listsOf(house),
+      (lists) => lists >= before + 4,
     );
     await house.control('DELETE', `/rules/${id}`);
     const batch = await house.untilStatus(batchId, 'completed', 'failed');
