@@ -1,37 +1,13 @@
-import { spawn, spawnSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { reasonOf } from './command-line.ts';
+import { installOwnPackages } from './own-packages.ts';
 
 // Installs the bench's own packages, which are no part of the product, and runs it: `npm run bench -- --help`.
 
 const folder = join(import.meta.dirname, '../bench');
 await refuseOrHelp(process.argv.slice(2));
-const stampFile = join(folder, 'node_modules', '.bench-stamp');
-const stamp = createHash('sha256')
-  .update(readFileSync(join(folder, 'package-lock.json')))
-  .update(`${process.platform} ${process.arch}`)
-  .digest('hex');
-
-if (!existsSync(stampFile) || readFileSync(stampFile, 'utf8') !== stamp) {
-  process.stderr.write('Installing the packages of the bench (usually 5 to 20 seconds, once) ...\n');
-  rmSync(stampFile, { force: true });
-  const { status } = spawnSync(
-    'npm',
-    ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'],
-    {
-      cwd: folder,
-      stdio: ['ignore', 2, 2],
-      shell: process.platform === 'win32',
-    },
-  );
-  if (status !== 0) {
-    process.stderr.write('npm ci in bench/ failed: check the network and the registry.\n');
-    process.exit(1);
-  }
-  writeFileSync(stampFile, stamp);
-}
+installOwnPackages(folder, 'bench');
 
 const bench = spawn(process.execPath, [join(folder, 'main.ts'), ...process.argv.slice(2)], {
   stdio: 'inherit',

@@ -1,0 +1,122 @@
+// `npm run mutate -- libs/agent-core/src/money`: changes the code of a folder piece by piece and counts the changes that no
+// test notices. `npm run mutate -- apps/worker/src/flows/sweep.ts:10-40`: some lines of a file.
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { providePostgres } from '../libs/services/src/index.ts';
+import { FOLDERS, strykerConfig, testsOf } from '../proof/mutation/config.ts';
+import { scoreTable, survivorsOf, type MutationReport } from '../proof/mutation/report.ts';
+import { copyTree } from '../proof/mutation/tree.ts';
+import { reasonOf } from './command-line.ts';
+import { installOwnPackages } from './own-packages.ts';
+
+const USAGE = `npm run mutate -- <folder or file[:from-to]> ...
+Changes the code piece by piece; each time a test must fail.
+Takes minutes for a folder of the core, hours for the flows.
+
+Folders: ${FOLDERS.join(', ')}
+Reports: .data/mutation/reports
+`;
+const root = join(import.meta.dirname, '..');
+const home = join(root, '.data', 'mutation');
+const tree = join(home, `tree-${process.pid}`);
+const packages = join(root, 'proof', 'mutation');
+
+const targets = readTargets();
+installOwnPackages(packages, 'mutation tester');
+copyTree(root, tree);
+try {
+  process.exitCode = await (targets.some((target) => target.startsWith('apps/'))
+    ? withPostgres(mutate)
+    : mutate('postgres://none'));
+} finally {
+  rmSync(tree, { recursive: true, force: true });
+}
+
+function readTargets(): readonly string[] {
+  const refuse = (reason: string): never => {
+    process.stderr.write(`${reason}\n\n${USAGE}`);
+    process.exit(2);
+  };
+  try {
+    const { values, positionals } = parseArgs({
+      options: { help: { type: 'boolean' } },
+      allowPositionals: true,
+    });
+    if (values.help === true) {
+      process.stdout.write(USAGE);
+      process.exit(0);
+    }
+    const folders = positionals.map((each) => each.replace(/\/$/, ''));
+    if (folders.length === 0) refuse('Name a folder or a file.');
+    for (const target of folders) {
+      if (testsOf(target) === undefined) refuse(`${target} is in none of the folders.`);
+      if (!existsSync(join(root, target.replace(/:.*/, '')))) refuse(`There is no ${target}.`);
+    }
+    if (new Set(folders.map(testsOf)).size > 1) refuse('Name folders whose tests are in one folder.');
+    return folders;
+  } catch (error) {
+    return refuse(reasonOf(error));
+  }
+}
+
+/** Runs `work` with the URL of one server: the tests of a mutant that hangs are killed, and would leave theirs behind. */
+async function withPostgres(work: (url: string) => Promise<number>): Promise<number> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'nightshift-mutation-'));
+  const postgres = await providePostgres({
+    dataDir,
+    durable: false,
+    settings: { max_connections: 300 },
+    useDocker: false,
+    dockerHost: undefined,
+  });
+  try {
+    return await work(postgres.url);
+  } finally {
+    await postgres.stop();
+    rmSync(dataDir, { recursive: true, force: true });
+  }
+}
+
+/** Runs Stryker in the tree and prints its report. */
+async function mutate(postgresUrl: string): Promise<number> {
+  mkdirSync(join(home, 'reports'), { recursive: true });
+  const report = join(
+    home,
+    'reports',
+    targets
+      .join('+')
+      .replaceAll(/[^\w.+-]/g, '_')
+      .slice(0, 100),
+  );
+  rmSync(`${report}.json`, { force: true });
+  const config = join(tree, '.stryker.json');
+  writeFileSync(config, JSON.stringify(strykerConfig(targets, report), null, 2));
+  const stryker = spawn(
+    process.execPath,
+    [join(packages, 'node_modules/@stryker-mutator/core/bin/stryker.js'), 'run', config],
+    {
+      cwd: tree,
+      stdio: 'inherit',
+      env: {
+        ...process.env,
+        NIGHTSHIFT_MUTATION_TESTS: testsOf(targets[0] ?? ''),
+        // The global setup of the tests then starts no server of its own. Tests of the core need none.
+        TEST_DATABASE_URL: postgresUrl,
+      },
+    },
+  );
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stryker.kill(signal));
+  const [code] = (await once(stryker, 'exit')) as [number | null];
+  if (!existsSync(`${report}.json`)) return code === 0 ? 1 : (code ?? 1);
+  const outcome = JSON.parse(readFileSync(`${report}.json`, 'utf8')) as MutationReport;
+  const survivors = survivorsOf(outcome);
+  for (const survivor of survivors) console.log(survivor);
+  console.log(`\n${scoreTable(outcome)}`);
+  console.log(`\nReport: ${report}.html`);
+  return code ?? 1;
+}
