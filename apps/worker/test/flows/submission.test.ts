@@ -4,6 +4,7 @@ import {
   type Database,
   haltCredential,
   inTransaction,
+  type Lease,
   pauseCredential,
   readGauges,
   resumeCredential,
@@ -301,6 +302,37 @@ test('a create without an answer after many that were refused as bad is the firs
   expect(await house.rows('select 1 from credential where paused_until > app_now()')).toEqual([]);
 });
 
+test('a credential rests after creates in a row without an answer, longer after each, and then sends again', async () => {
+  house.simulator.control.addRule({
+    op: 'create',
+    match: { nth: [1, 2, 3] },
+    action: { type: 'dropBefore' },
+  });
+  const worker = house.worker({
+    settings: { breaker: { failures_min: 2, rest_ms: 60_000, rest_ms_max: 300_000 } },
+  });
+  const restOf = async (): Promise<number> => {
+    const [rest] = await house.rows<{ seconds: number }>(
+      `select greatest(0, extract(epoch from paused_until - app_now()))::float8 as seconds from credential`,
+    );
+    return rest?.seconds ?? 0;
+  };
+  await composeTexts(worker, 4);
+  expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'unknown' });
+  expect(await restOf()).toBe(0);
+  for (const seconds of [60, 120]) {
+    expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'unknown' });
+    const rest = await restOf();
+    expect(rest).toBeGreaterThan(seconds - 30);
+    expect(rest).toBeLessThanOrEqual(seconds);
+    expect(await submitProviderBatch(worker)).toMatchObject({ worked: false });
+    await house.rows(`update credential set paused_until = app_now()`);
+    await house.rows(`update provider_batch set next_due_at = app_now() where state = 'building'`);
+  }
+  expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'submitted' });
+  expect(requestsTo('create')).toHaveLength(4);
+});
+
 test('what is good does not wait for ever behind what is bad and alone, when its credential has rested', async () => {
   const refusal = { backoff_ms: 0, backoff_ms_max: 0, pause_ms: 300_000, refusals_max: 12 };
   const worker = house.worker({ provider: refusing('hemlock'), settings: { requests_max: 1, refusal } });
@@ -347,6 +379,28 @@ test('nobody else sends under a credential while a create is under way, however 
   await house.hasten();
   expect(await submitProviderBatch(neighbour)).toMatchObject({ outcome: 'submitted' });
 });
+
+test.each(['provider_batch', 'credential'] as const)(
+  'nothing is sent when the lease of the %s may end before the create does, and it is sent once that lasts again',
+  async (table) => {
+    const worker = house.worker();
+    const stalled = house.worker();
+    const hurried = {
+      ...stalled,
+      leases: {
+        ...stalled.leases,
+        remainingMs: (lease: Lease) => (lease.table === table ? 100_000 : stalled.leases.remainingMs(lease)),
+      },
+    };
+    const batch = await submitTexts(1);
+    await composeProviderBatch(worker);
+    expect(await submitProviderBatch(hurried)).toMatchObject({ outcome: 'not sent' });
+    expect(requestsTo('create')).toEqual([]);
+    await house.drive(worker, { hasten: true });
+    await expectAllCompleted(batch);
+    expect(billed()).toEqual({ requests: 1, twice: 0 });
+  },
+);
 
 test.each([
   ['a halt', (db: Database) => haltCredential(db, 'default', 'two for one')],

@@ -123,6 +123,13 @@ describe('one create is one POST and stays unknown', () => {
       (_seen, response) => html(response, status),
       new RegExp(`^HTTP ${status}: <html>nope`),
     ]),
+    // A gateway may speak JSON as well, and have forwarded the body. Only the edge leaves the outer type out, on a 413.
+    ...[400, 401, 403, 404, 422, 429, 529].map((status): [string, Answerer, RegExp] => [
+      `on ${status} with the error object of a gateway`,
+      (_seen, response) =>
+        sendJson(response, status, { error: { type: 'invalid_request_error', message: 'upstream' } }),
+      new RegExp(`^HTTP ${status}: upstream`),
+    ]),
   ];
 
   test.each(cases)('B10: %s', async (_name, answer, reason) => {

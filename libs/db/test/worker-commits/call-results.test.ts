@@ -83,6 +83,27 @@ test('calls of a batch that was cancelled are not journalled as begun', async ()
   expect(await readActingRuns(db, fleet.run_ids)).toMatchObject([{ batch_state: 'cancelling' }]);
 });
 
+test('a call that has ended is never begun again, whatever its end: one in doubt may have happened', async () => {
+  const fleet = await acceptFleet(db, 1);
+  await ingest(db, await sealAndEnd(db), callsTools(4));
+  const [run_id = ''] = fleet.run_ids;
+  const all = [0, 1, 2, 3].map((call_index) => ({ key: { run_id, number: 1 }, call_index }));
+  const begin = () => inTransaction(db, (trx) => commitCallsBegun(trx, all));
+  expect(await begin()).toHaveLength(4);
+  await inTransaction(db, (trx) =>
+    commitCallResults(
+      trx,
+      (['succeeded', 'failed', 'unknown'] as const).map((state, call_index) => ({
+        ...{ run_id, step_number: 1, call_index, state },
+        ...{ held_result: 'seen', duration_ms: 1 },
+      })),
+    ),
+  );
+  const before = await callsOfRun(run_id);
+  expect(await begin()).toEqual([{ run_id, call_index: 3 }]);
+  expect((await callsOfRun(run_id)).slice(0, 3)).toEqual(before.slice(0, 3));
+});
+
 test('runs leave a chunk part by part; it keeps its lease and its order, and goes with the last', async () => {
   await acceptFleet(db, 5);
   await ingest(db, await sealAndEnd(db), callsTools());

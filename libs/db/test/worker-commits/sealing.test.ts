@@ -132,6 +132,22 @@ describe('sealing ready runs', () => {
     expect(await statesOf(halted.run_ids)).toEqual(['ready', 'ready']);
   });
 
+  test('leaves out runs whose deadline has come, which the sweep ends', async () => {
+    const fleet = await acceptFleet(db, 3);
+    const [late, , early] = fleet.run_ids;
+    const at = (id: string | undefined, ms: number) =>
+      sql`
+        update run set deadline_at = t.at, overdue_from = t.at
+          from (select app_now() + ${ms} * interval '1 millisecond' as at) t
+         where id = ${id}::uuid`.execute(db);
+    await at(late, 0);
+    await at(early, 3_600_000);
+    const { count } = await seal(db);
+    expect(count).toBe(2);
+    expect(await statesOf(fleet.run_ids)).toEqual(['ready', 'in_flight', 'in_flight']);
+    expect(await db.selectFrom('step').select('run_id').where('run_id', '=', late!).execute()).toEqual([]);
+  });
+
   test('and cancelling wait for each other: no step is sealed after the request', async () => {
     const fleet = await acceptFleet(db, 2);
     const [asked, committed] = [gate(), gate()];
