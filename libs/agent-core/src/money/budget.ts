@@ -89,9 +89,10 @@ export function admitRuns(runs: readonly AskingRun[], batches: ReadonlyMap<strin
       ended.push({ run_id, message });
       continue;
     }
-    const short = batch === undefined ? null : shortOf(batch, amount);
-    if (batch !== undefined && short !== null && !stuck.has(batch_id))
-      stuck.set(batch_id, reasonOf(batch, short, amount));
+    if (batch !== undefined && !stuck.has(batch_id)) {
+      const short = shortOf(batch, amount);
+      if (short !== null) stuck.set(batch_id, reasonOf(batch, short, amount));
+    }
     if (stuck.has(batch_id)) {
       waiting.push(run_id);
       continue;

@@ -21,11 +21,12 @@ export function reserveNanoUsd(
   inputTokens: number,
   maxTokens: number,
 ): number | null {
-  let worst: number | null = null;
+  let worst = 0;
   for (const column of INPUT_COLUMNS) {
     const usage = { ...NO_USAGE, output_tokens: maxTokens, [column]: inputTokens };
     const cost = batchCostNanoUsd(prices, modelName, usage);
-    if (cost !== null && (worst === null || cost > worst)) worst = cost;
+    if (cost === null) return null;
+    worst = Math.max(worst, cost);
   }
   return worst;
 }

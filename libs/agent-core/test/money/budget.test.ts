@@ -81,6 +81,27 @@ describe('admission', () => {
     );
   });
 
+  test.each([
+    ['money', amount(1, 0)],
+    ['tokens', amount(0, 1)],
+  ])('a batch with %s held for an open request waits for it and is not paused', (_what, held) => {
+    const full = account({ cost_nanousd: 10 }, amount(8), held);
+    expect(admitRuns([run('1', 6)], new Map([['b', full]]))).toMatchObject({ waiting: ['1'], paused: [] });
+  });
+
+  test('a batch without a run that asks is not paused', () => {
+    const batches = new Map([['b', account({ cost_nanousd: 10 }, amount(10))]]);
+    expect(admitRuns([], batches).paused).toEqual([]);
+    expect(admitRuns([run('1', 6, { account: account({ cost_nanousd: 0 }) })], batches).paused).toEqual([]);
+  });
+
+  test('the cap that a run would need covers what is spent, what is held and the next step', () => {
+    const poor = run('1', 6, { account: account({ cost_nanousd: 10 }, amount(5), amount(2)) });
+    expect(admitRuns([poor], new Map()).ended[0]?.message).toContain(
+      'may take $0.000000006 and needs a cap of $0.000000013.',
+    );
+  });
+
   test('a raised cap lets it go on', () => {
     const raised = account({ cost_nanousd: 20 }, amount(8));
     expect(ids(admitRuns([run('1', 6)], new Map([['b', raised]])).admitted)).toEqual(['1']);

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { fc } from '../../../../test/fast-check.ts';
+import type { JsonObject } from '../../src/base/json.ts';
 import { batchCostNanoUsd, SHIPPED_PRICES } from '../../src/model/prices.ts';
 import {
   countMedia,
@@ -96,6 +97,34 @@ describe('the most prompt tokens of a request', () => {
         { type: 'text', text: 'z' },
       ]),
     ).toEqual({ images: 4, image_bytes: 7, remote: 1 });
+  });
+
+  test('a document that the provider fetches is remote, by address or by file; one that is sent along is not', () => {
+    const document = (type: string) => ({ type: 'document', source: { type } });
+    const content = [
+      document('url'),
+      document('file'),
+      document('file'),
+      document('text'),
+      document('base64'),
+    ];
+    expect(countMedia(content)).toEqual({ images: 0, image_bytes: 0, remote: 3 });
+  });
+
+  test('bytes are those of a picture that is sent along, and of no other', () => {
+    const image = (source: JsonObject) => ({ type: 'image', source });
+    const content = [
+      image({ type: 'base64', data: 'abc' }),
+      image({ type: 'url', data: 'abcdef' }),
+      image({ type: 'base64', data: 5 }),
+    ];
+    expect(countMedia(content)).toEqual({ images: 3, image_bytes: 3, remote: 0 });
+  });
+
+  test('a block of another type is no medium, whatever its source, and what is no block is passed over', () => {
+    const other = { type: 'search_result', source: { type: 'url', url: 'https://example.com' } };
+    const result = { type: 'tool_result', tool_use_id: '1', content: [null, 7, 'x', other] };
+    expect(countMedia([other, result])).toEqual(NO_MEDIA);
   });
 });
 
