@@ -1,11 +1,11 @@
 import { defineConfig } from 'vitest/config';
 
-/** The tests that look at mutants: those of one folder, which `npm run mutate` names. */
+/** The tests that look at mutants, which `npm run mutate` names: those of a folder, or of one file. */
 const tests = process.env.NIGHTSHIFT_MUTATION_TESTS ?? '';
 
 export default defineConfig({
   test: {
-    include: [`${tests}/**/*.test.ts`],
+    include: [tests.endsWith('.test.ts') ? tests : `${tests}/**/*.test.ts`],
     globalSetup: ['./test/global-setup.ts'],
     pool: 'forks',
     isolate: !tests.startsWith('libs/agent-core'),

@@ -1,7 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { fc } from '../../../../test/fast-check.ts';
 import { decideAfterPoll, POLL_POLICY_DEFAULT, type RemoteFacts } from '../../src/decide/after-poll.ts';
-import { decideAfterRefusal, REFUSAL_POLICY_DEFAULT } from '../../src/decide/after-refusal.ts';
+import {
+  ACCOUNT_TROUBLE,
+  decideAfterRefusal,
+  PAUSE_REASONS,
+  REFUSAL_POLICY_DEFAULT,
+} from '../../src/decide/after-refusal.ts';
 import { BREAKER_POLICY_DEFAULT, breakerRestMs } from '../../src/decide/breaker.ts';
 import type { RefusalCause } from '../../src/model/refusal-cause.ts';
 
@@ -52,6 +57,10 @@ describe('after a look at a submitted batch', () => {
     const missed = { ...row, missing_since: at(-72 * 60 * MINUTE) };
     expect(decideAfterPoll(missed, remote('in_progress'), at(0), policy)).toMatchObject({ missing: false });
   });
+});
+
+test('trouble of the account that a result names is told apart from every other reason for a rest', () => {
+  expect(Object.values(PAUSE_REASONS).filter((reason) => reason.startsWith(ACCOUNT_TROUBLE))).toEqual([]);
 });
 
 describe('after the provider refused a create', () => {
