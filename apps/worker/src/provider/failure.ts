@@ -58,7 +58,7 @@ export function retryAfterMsOf(headers: Headers, now: number = Date.now()): numb
 }
 
 function numberOf(text: string | null): number | null {
-  if (text === null || text.trim() === '') return null;
+  if (text === null || text === '') return null;
   const number = Number(text);
   return Number.isNaN(number) ? null : number;
 }
