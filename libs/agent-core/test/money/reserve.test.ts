@@ -99,16 +99,13 @@ describe('the most prompt tokens of a request', () => {
     ).toEqual({ images: 4, image_bytes: 7, remote: 1 });
   });
 
-  test('a document that the provider fetches is remote, by address or by file; one that is sent along is not', () => {
-    const document = (type: string) => ({ type: 'document', source: { type } });
-    const content = [
-      document('url'),
-      document('file'),
-      document('file'),
-      document('text'),
-      document('base64'),
-    ];
-    expect(countMedia(content)).toEqual({ images: 0, image_bytes: 0, remote: 3 });
+  test.each([
+    ['url', 1],
+    ['file', 1],
+    ['text', 0],
+    ['base64', 0],
+  ])('of a document by %s the provider fetches %i', (type, remote) => {
+    expect(countMedia([{ type: 'document', source: { type } }])).toEqual({ ...NO_MEDIA, remote });
   });
 
   test('bytes are those of a picture that is sent along, and of no other', () => {
