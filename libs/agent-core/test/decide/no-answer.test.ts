@@ -198,6 +198,59 @@ describe.each([...RETRIED, ...FINAL])('a step $what', ({ outcome, step }) => {
   );
 });
 
+describe('why a step came to nothing', () => {
+  const unfit: StepOutcome = { kind: 'unfit', message: 'The prompt does not fit.' };
+  const poison: StepOutcome = { kind: 'poison', answer: null };
+  const outcomes = [
+    ...[...RETRIED, ...FINAL].map(({ outcome }) => outcome),
+    errored('outage'),
+    unfit,
+    poison,
+  ];
+
+  test('is told in words of its own for each outcome', () => {
+    const reasons = outcomes.map((outcome) => decide(outcome).reason);
+    expect(new Set(reasons).size).toBe(outcomes.length);
+    expect(reasons).not.toContain('');
+  });
+
+  test('is a sentence for the user of a run that failed by it', () => {
+    const moves = outcomes.map((outcome) => decide(outcome, { attempt: 255 }).run);
+    const failures = moves.filter(({ state }) => state === 'failed');
+    expect(failures).toHaveLength(outcomes.length - 2);
+    for (const move of failures) {
+      expect(move).toMatchObject({ error: { message: expect.stringMatching(/^[A-Z].+\.$/) as string } });
+    }
+  });
+
+  test('stands on the step where there is more to say than its state', () => {
+    const errors = outcomes.map((outcome) => decide(outcome).step).filter(({ state }) => state === 'errored');
+    expect(errors).toHaveLength(outcomes.length - 3);
+    for (const { error } of errors) {
+      expect(error).toMatchObject({
+        type: expect.stringMatching(/./) as string,
+        message: expect.stringMatching(/./) as string,
+      });
+    }
+  });
+
+  test('names the type that the provider gave, also when an outage has used up all attempts', () => {
+    for (const error_class of ['retryable', 'outage'] as const) {
+      expect(decide(errored(error_class), { attempt: 255 }).run).toMatchObject({
+        error: { type: 'api_error' },
+      });
+    }
+  });
+
+  test('is the window of the model for a prompt that does not fit it, and ends the run at once', () => {
+    const { run, step } = decide(unfit);
+    const message = 'The prompt does not fit.';
+    expect(step).toMatchObject({ state: 'errored', error: { type: 'context_overflow', message } });
+    expect(run).toEqual({ state: 'failed', stop_reason: 'context_overflow', error: { message } });
+    expect(decide(unfit, { batch_state: 'cancelling' }).run).toMatchObject({ state: 'cancelled' });
+  });
+});
+
 test('a run that gives up on unreadable lines says what was wrong with the last one', () => {
   const { run } = decide({ kind: 'unreadable', reason: 'not JSON', bill: null }, { failures: 2 });
   expect(run).toMatchObject({ error: { last_error: { type: 'unreadable', message: 'not JSON' } } });
