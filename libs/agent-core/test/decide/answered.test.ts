@@ -211,6 +211,67 @@ describe('an answer that fills the context window', () => {
   });
 });
 
+describe('whatever the answer', () => {
+  const stopReasons = [
+    ...[null, 'refusal', 'max_tokens', 'model_context_window_exceeded', 'pause_turn'],
+    ...['tool_use', 'end_turn', 'stop_sequence', 'of_next_year'],
+  ];
+  const contents = [saying, calling, thinking, nameless, blank, nothing];
+  const situations: readonly Partial<RunFacts>[] = [
+    {},
+    { batch_state: 'cancelling' },
+    { is_overdue: true },
+    { is_at_token_limit: true },
+    { token_boost: 1 },
+    { attempt: 255 },
+    { step_number: 10 },
+    { trail: { ...NO_TRAIL, pauses: 10 } },
+    { summarises_to_seq: 3 },
+    { summarises_to_seq: 3, attempt: 255 },
+  ];
+  const decisions = [NO_CONDUCT, { ...NO_CONDUCT, compacts: true }].flatMap((conduct) =>
+    situations.flatMap((rest) =>
+      stopReasons.flatMap((stopReason) =>
+        contents.map((content) => {
+          const run = makeRun(rest);
+          const outcome = { kind: 'answered', answer: makeAnswer(stopReason, content) } as const;
+          return decideAfterAnswer(run, keyOf(run), outcome, policy, conduct);
+        }),
+      ),
+    ),
+  );
+  const applied = decisions.filter((decision) => decision.kind === 'apply');
+
+  test('the log names a reason', () => {
+    expect(applied).toHaveLength(decisions.length);
+    expect(applied.filter(({ reason }) => reason === '')).toEqual([]);
+  });
+
+  test('it is booked with what it cost', () => {
+    const { usage, cost_nanousd, message_id, model } = makeAnswer(null, []);
+    for (const { step } of applied) expect(step).toMatchObject({ usage, cost_nanousd, message_id, model });
+  });
+
+  test('a run that fails by it tells its user why, in a sentence', () => {
+    const failures = applied.filter(({ run }) => run.state === 'failed');
+    expect(failures.length).toBeGreaterThan(100);
+    for (const { run } of failures) {
+      expect(run).toMatchObject({ error: { message: expect.stringMatching(/^[A-Z].+\.$/) as string } });
+    }
+  });
+
+  test('a step that was of no use says which fault it had', () => {
+    const useless = applied.filter(({ step }) => step.state === 'errored');
+    expect(useless.length).toBeGreaterThan(100);
+    for (const { step } of useless) {
+      expect(step.error).toEqual({
+        type: expect.stringMatching(/./) as string,
+        message: expect.stringMatching(/./) as string,
+      });
+    }
+  });
+});
+
 describe('an answer that cannot be used', () => {
   test.each<[string, string | null, readonly ContentBlock[]]>([
     ['has no stop reason', null, saying],

@@ -157,6 +157,13 @@ describe('a prompt that is too long for the model, of an agent whose conversatio
     expect(tooLong({ is_overdue: true })).toMatchObject({ state: 'failed', stop_reason: 'deadline' });
   });
 
+  test('may come after a summary that was made in time: another one is tried then', () => {
+    const outcome = { kind: 'answered', answer: makeAnswer('end_turn', [text('All was said.')]) } as const;
+    const { run } = decide(outcome, { summarises_to_seq: 3 });
+    expect(run).toMatchObject({ state: 'ready', trail: NO_TRAIL });
+    expect(run).not.toHaveProperty('trail.too_long');
+  });
+
   test('is forgotten with the next answer, and not with the summary', () => {
     const trail = { ...NO_TRAIL, too_long: 'refused' } as const;
     const after = (content: readonly ContentBlock[], rest: Partial<RunFacts>): RunMove => {
