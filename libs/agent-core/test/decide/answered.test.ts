@@ -112,6 +112,7 @@ describe('an answer, while the batch is being cancelled', () => {
     ['end_turn', 'nothing', nothing, 'done none cancelled cancelled'],
     ['end_turn', 'blanks', blank, 'done kept cancelled cancelled'],
     ['end_turn', 'thought alone', thinking, 'done kept cancelled cancelled'],
+    ['end_turn', 'a search behind its words', searching, 'done shown cancelled cancelled'],
     ['stop_sequence', 'text', saying, 'done shown cancelled cancelled'],
     ['tool_use', 'calls', calling, 'done kept cancelled cancelled'],
     ['tool_use', 'text', saying, 'done kept cancelled cancelled'],
@@ -250,6 +251,18 @@ describe('whatever the answer', () => {
   test('it is booked with what it cost', () => {
     const { usage, cost_nanousd, message_id, model } = makeAnswer(null, []);
     for (const { step } of applied) expect(step).toMatchObject({ usage, cost_nanousd, message_id, model });
+  });
+
+  test('each message is shown or it is not, and the model is asked again in words', () => {
+    const messages = applied.flatMap((decision) => decision.messages);
+    expect(messages.filter(({ shown }) => typeof shown !== 'boolean')).toEqual([]);
+    const asked = messages.filter(({ role }) => role === 'user');
+    expect(asked.length).toBeGreaterThan(0);
+    for (const { content_json } of asked) {
+      expect(JSON.parse(content_json)).toEqual([
+        { type: 'text', text: expect.stringMatching(/./) as string },
+      ]);
+    }
   });
 
   test('a run that fails by it tells its user why, in a sentence', () => {
@@ -400,6 +413,18 @@ describe('a pause of the provider', () => {
     const paused = (pauses: number) => decide('pause_turn', searching, { trail: { ...NO_TRAIL, pauses } });
     expect(paused(9).run).toMatchObject({ state: 'ready', trail: { pauses: 10, reasks: 0 } });
     expect(summary(paused(10))).toBe('done kept failed loop_detected');
+    expect(paused(10).run).toMatchObject({
+      error: { message: expect.stringContaining(' 11 times') as string },
+    });
+  });
+
+  test('forgets neither a denied call nor why a result was refused, and neither does asking again', () => {
+    const trail = { ...NO_TRAIL, denied: true, refusal: 'It lacks a sum.' } as const;
+    expect(decide('pause_turn', searching, { trail }).run).toMatchObject({ trail: { ...trail, pauses: 1 } });
+    expect(decide('end_turn', blank, { trail }).run).toMatchObject({ trail: { ...trail, reasks: 1 } });
+    const { run } = decide('pause_turn', searching);
+    expect(run).not.toHaveProperty('trail.denied');
+    expect(run).not.toHaveProperty('trail.refusal');
   });
 });
 
