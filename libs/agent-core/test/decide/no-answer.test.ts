@@ -207,7 +207,7 @@ describe.each([...RETRIED, ...FINAL])('a step $what', ({ outcome, step }) => {
 
 describe('why a step came to nothing', () => {
   const unfit: StepOutcome = { kind: 'unfit', message: 'The prompt does not fit.' };
-  const poison: StepOutcome = { kind: 'poison', answer: null };
+  const poison: StepOutcome = { kind: 'poison', bill: null };
   const outcomes = [
     ...[...RETRIED, ...FINAL].map(({ outcome }) => outcome),
     errored('outage'),
@@ -224,7 +224,7 @@ describe('why a step came to nothing', () => {
   test('is a sentence for the user of a run that failed by it', () => {
     const moves = outcomes.map((outcome) => decide(outcome, { attempt: 255 }).run);
     const failures = moves.filter(({ state }) => state === 'failed');
-    expect(failures).toHaveLength(outcomes.length - 2);
+    expect(failures).toHaveLength(outcomes.length - 1);
     for (const move of failures) {
       expect(move).toMatchObject({ error: { message: expect.stringMatching(/^[A-Z].+\.$/) as string } });
     }
@@ -232,7 +232,7 @@ describe('why a step came to nothing', () => {
 
   test('stands on the step where there is more to say than its state', () => {
     const errors = outcomes.map((outcome) => decide(outcome).step).filter(({ state }) => state === 'errored');
-    expect(errors).toHaveLength(outcomes.length - 3);
+    expect(errors).toHaveLength(outcomes.length - 2);
     for (const { error } of errors) {
       expect(error).toMatchObject({
         type: expect.stringMatching(/./) as string,
