@@ -17,6 +17,7 @@ import { failureOf, headersOf, redact } from './failure.ts';
 import type {
   CreateOutcome,
   ListOutcome,
+  MinimalRate,
   ProviderPort,
   RemoteBatch,
   ResultsOutcome,
@@ -24,7 +25,7 @@ import type {
   Unavailable,
 } from './port.ts';
 import { createProviderClock, momentNow, type Moment } from './provider-clock.ts';
-import { readBodyChunks, readText, type MinimalRate } from './read-body.ts';
+import { readBodyChunks, readText } from './read-body.ts';
 import { parseRemoteBatch } from './remote-batch.ts';
 
 export interface AnthropicOptions {

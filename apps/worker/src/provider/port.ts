@@ -3,7 +3,6 @@
  * a result stream has begun: every such end is a value that the caller must look at.
  */
 import type { RefusalCause } from '@nightshift/agent-core';
-import type { MinimalRate } from './read-body.ts';
 import type { ProviderTime } from './provider-clock.ts';
 
 /** How many requests of a batch stand where. Their sum is the number of requests that were accepted. */
@@ -96,6 +95,12 @@ export class ResultsInterrupted extends Error {
     super(`The result stream broke off: ${reason}. Stream it again from the top.`);
     this.name = 'ResultsInterrupted';
   }
+}
+
+/** The slowest accepted rate of a result stream, on average over windows of `windowMs`; 0 accepts every rate. */
+export interface MinimalRate {
+  readonly bytesPerSecond: number;
+  readonly windowMs: number;
 }
 
 export interface ProviderPort {

@@ -1,6 +1,6 @@
 import type { Exchange } from './exchange.ts';
 import { reasonOf, redact } from './failure.ts';
-import { ResultsInterrupted } from './port.ts';
+import { ResultsInterrupted, type MinimalRate } from './port.ts';
 
 /** The whole body as text; throws when it is longer than `maxBytes` or breaks off. */
 export async function readText(response: Response, maxBytes: number): Promise<string> {
@@ -12,12 +12,6 @@ export async function readText(response: Response, maxBytes: number): Promise<st
     pieces.push(piece);
   }
   return Buffer.concat(pieces).toString('utf8');
-}
-
-/** The slowest that a body may come: bytes a second, 0 for any, on average over windows of so many milliseconds. */
-export interface MinimalRate {
-  readonly bytesPerSecond: number;
-  readonly windowMs: number;
 }
 
 export interface BodyPace {
