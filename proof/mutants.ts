@@ -196,7 +196,13 @@ export const MUTANTS: readonly Mutant[] = [
       '$1 false and ($2)',
     ),
     caughtBy: [...PAID, 'answer_lost', 'flow_failed'],
-    world: { temper: JUMPS },
+    world: {
+      temper: {
+        ...JUMPS,
+        create: { ...CALM.create, slow: 1 },
+        clocks: { ...JUMPS.clocks, databaseJumps: 1 },
+      },
+    },
   },
   {
     name: 'send without a look at the lease',

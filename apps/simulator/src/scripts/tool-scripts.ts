@@ -112,8 +112,9 @@ export const duplicateToolUseScript: ModelScript = (request, args) => {
   ]);
 };
 
-/** `deepArgs?levels=200`: a call whose arguments nest so deep. */
+/** `deepArgs?levels=200`: one call whose arguments nest so deep, then the end. */
 export const deepArgsScript: ModelScript = (request, args) => {
+  if (taskOf(request.params).turn > 0) return done('That was deep enough.');
   let deep: JsonValue = 'the end';
   for (let level = numberIn(args, 'levels', 200); level > 0; level--) deep = [deep];
   return calling([toolUse(toolIn(request, args), { deep })]);
