@@ -41,6 +41,8 @@ describe('after a search for a create that nobody answered for', () => {
     ['at the last moment of the window', [made('a', to)], 'a'],
     ['first of several', [made('b', 2), made('a', 1), made('c', 3)], 'a'],
     ['nearest to the send', [made('b', -1), made('c', policy.quarantine_ms + 1), made('a', 9)], 'a'],
+    ['nearest to the send, whatever the ids', [made('a', -1), made('b', 9)], 'b'],
+    ['first of the equally near, whatever the ids', [made('a', 2), made('b', 1)], 'b'],
     ['at the same time as another, by id', [made('b', 1), made('a', 1), made('c', 1)], 'a'],
     ['of our size among others', [made('x', 0, 2), made('a', 9), made('y', 1, 4)], 'a'],
   ])('the batch that was made %s is adopted', (_what, batches, provider_id) => {
@@ -214,6 +216,11 @@ describe('while it is uncertain which batch another submission owns', () => {
       expect(suspected(other(stage, 0))).toEqual([true]);
       expect(suspected(other(stage, -to - 1))).toEqual([true]);
       expect(suspected(other(stage, 0, 4))).toEqual([false]);
+      const [suspect] = decideOrphans([doubt('one', 0)], [made('a', 0)], policy, [
+        other(stage, 0, 4),
+        other(stage, 0),
+      ]);
+      expect(suspect?.may_be_open).toBe(true);
     },
   );
 });
