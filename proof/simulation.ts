@@ -68,9 +68,14 @@ export interface SimulationResult {
 const STARTS_AT = Date.UTC(2026, 0, 1);
 const FAULTY_EVENTS = 600;
 const AUDIT_EVERY = 200;
+/**
+ * Milliseconds that a withdrawal may wait beyond its quarantine: a worker whose clock had jumped by ten minutes stores the send that
+ * much too late in the provider's time, which may have been set back by three minutes more.
+ */
+const CLOCK_ERROR_MS_MAX = 13 * 60_000;
 /** What everything must have ended within, once the world is well. */
 const EVENTS_AFTER_HEALING = 12_000;
-const VIRTUAL_MS_AFTER_HEALING = 15 * 60_000;
+const VIRTUAL_MS_AFTER_HEALING = 15 * 60_000 + CLOCK_ERROR_MS_MAX;
 /** How soon a batch that came late must be booked, its end included. */
 const HUNTED_WITHIN_MS = 5 * 60_000;
 /** A leap of time: nothing was left to do at once. */
