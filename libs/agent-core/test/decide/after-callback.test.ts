@@ -14,13 +14,16 @@ describe('after the delivery of a callback', () => {
     expect(decideAfterCallback(answered(status), 99)).toEqual({ kind: 'delivered' });
   });
 
-  test.each([199, 301, 308, 400, 404, 429, 500, 503])('%i is tried again, and its status told', (status) => {
-    expect(decideAfterCallback(answered(status), 1)).toEqual({
-      kind: 'try_again',
-      delay_ms: 5_000,
-      error: `answered with status ${status}`,
-    });
-  });
+  test.each([199, 300, 301, 308, 400, 404, 429, 500, 503])(
+    '%i is tried again, and its status told',
+    (status) => {
+      expect(decideAfterCallback(answered(status), 1)).toEqual({
+        kind: 'try_again',
+        delay_ms: 5_000,
+        error: `answered with status ${status}`,
+      });
+    },
+  );
 
   test('no answer is tried again, unless the address may not be called', () => {
     const error = 'connection refused';
