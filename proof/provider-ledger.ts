@@ -41,7 +41,7 @@ export interface Ledger {
     readonly usage: LineUsage;
   }[];
   /** Somebody cancelled a request at the console: its run may send nothing before its batch is resumed. */
-  cancelledAtConsole(customId: string): void;
+  cancelledAtConsole(customId: string, batchId: string): void;
   resumed(runIds: readonly string[]): void;
   /** A request has come. */
   sent(customId: string): void;
@@ -64,7 +64,8 @@ export function createLedger(): Ledger {
   const deliveries = new Map<string, { custom_id: string; batch_id: string; usage: LineUsage }>();
   /** Answers whose line says nothing of them, in one pass at least, which may have been the last. */
   const untold = new Set<string>();
-  const stopped = new Set<string>();
+  /** By run: the lines that say so. */
+  const stopped = new Map<string, string[]>();
   const counts = { posts: 0, accepted: 0, billed: 0, excused: 0 };
   /** Run and step number: attempts are ours to count, the payer pays for a step. */
   const stepOf = (customId: string): string | null => {
@@ -83,15 +84,17 @@ export function createLedger(): Ledger {
       deliveries.set(`${batch_id}/${custom_id}`, { custom_id, batch_id, usage });
     },
     deliveries: () => [...deliveries].flatMap(([key, told]) => (untold.has(key) ? [] : [told])),
-    cancelledAtConsole(customId) {
+    cancelledAtConsole(customId, batchId) {
       const runId = fromCustomId(customId)?.key.run_id;
-      if (runId !== undefined) stopped.add(runId);
+      if (runId !== undefined) stopped.set(runId, [...(stopped.get(runId) ?? []), `${batchId}/${customId}`]);
     },
     resumed(runIds) {
       for (const runId of runIds) stopped.delete(runId);
     },
     sent(customId) {
-      if (stopped.has(fromCustomId(customId)?.key.run_id ?? ''))
+      const lines = stopped.get(fromCustomId(customId)?.key.run_id ?? '') ?? [];
+      // A line that was lost says nothing: its step is rightly sent again.
+      if (lines.some((line) => !untold.has(line)))
         notes.push({ name: 'sent_against_console', detail: customId });
     },
     troublesOf: (runId) => troubles.get(runId) ?? new Set(),

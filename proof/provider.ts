@@ -129,7 +129,9 @@ export function createProvider(
     for (const item of batch.items) {
       const isStopped = batch.cancelAskedAt !== null || batch.console;
       const cancelled = isStopped && drawOf(`${seed}/cancel/${item.custom_id}`) < 0.6;
-      if (cancelled && batch.cancelAskedAt === null) ledger.cancelledAtConsole(item.custom_id);
+      // Of a batch that came late, or is not shown, nothing is known here: its steps are rightly sent again.
+      if (cancelled && batch.cancelAskedAt === null && !batch.late && !batch.forgotten)
+        ledger.cancelledAtConsole(item.custom_id, batch.id);
       item.fate = cancelled ? 'canceled' : batch.foreign ? 'errored' : fateOf(item);
       if (item.fate === 'succeeded') {
         ledger.billed(item.custom_id, batch.id, 0);
