@@ -1,5 +1,6 @@
 import { isError } from '@nightshift/agent-core';
 import {
+  commitOrphan,
   commitProven,
   commitSubmitted,
   inTransaction,
@@ -20,8 +21,9 @@ export interface BookedCreate {
 }
 
 /**
- * Books a batch that the provider has just said to have created. Where the sender was overtaken meanwhile, its answer proves all
- * the same whose the batch is: its submission takes it, or, sent anew by then, it is booked as an orphan and cancelled.
+ * Books a created provider batch. If the lease was lost meanwhile, the answer still identifies the submission: the submission
+ * takes the batch, or, if it was sent anew by then, the batch is cancelled and booked as an orphan. The hunt books an orphan
+ * whose cancel was not heard.
  */
 export async function bookCreated(
   deps: FlowDeps,
@@ -41,21 +43,23 @@ export async function bookCreated(
   const { provider_id, expires_at } = remote;
   const { nonce, project_id, credential, request_count, id: provider_batch_id } = batch;
   const of = { nonce, project_id, credential, request_count, provider_batch_id };
-  const detail = {
-    reason: 'its create was answered after it had been sent anew',
-    of: provider_batch_id,
-    nonce,
-    proven: true,
-  };
-  const orphan = { id: newId(), nonce: newNonce(), detail };
-  const outcome = await inTransaction(db, (trx) =>
-    commitProven(trx, { provider_id, expires_at, of }, orphan),
-  );
+  const outcome = await inTransaction(db, (trx) => commitProven(trx, { provider_id, expires_at, of }, null));
   if (outcome !== 'orphan') {
     await bell.ring([{ kind: 'poll', id: batch.id }]);
     return { outcome: 'submitted late', provider_id };
   }
+  const reason = 'its create was answered after it had been sent anew';
+  // The hunt passes over a booked batch: it is booked here only once the provider has heard the cancel.
   const cancelled = await provider.cancelBatch(provider_id);
-  const heard = cancelled.outcome === 'unavailable' ? `; its cancel was not heard: ${cancelled.reason}` : '';
-  return { outcome: 'orphan', provider_id, reason: detail.reason + heard, alarm: true };
+  if (cancelled.outcome === 'unavailable')
+    return {
+      outcome: 'orphan',
+      provider_id,
+      reason: `${reason}; its cancel was not heard: ${cancelled.reason}`,
+      alarm: true,
+    };
+  const detail = { reason, of: provider_batch_id, nonce, proven: true };
+  const orphan = { id: newId(), nonce: newNonce(), provider_id, of, detail };
+  await inTransaction(db, (trx) => commitOrphan(trx, orphan));
+  return { outcome: 'orphan', provider_id, reason, alarm: true };
 }

@@ -18,6 +18,8 @@ import { measureOffset, tellOffset } from './provider-time.ts';
 const FLOW = 'hunt-orphans';
 /** Result files that are opened in one hunt: in a shared workspace many batches may be of our sizes. */
 const READS_MAX = 50;
+/** Milliseconds that the first lines of a file may take. */
+const READ_TIMEOUT_MS = 30_000;
 /** Lines of a file that are looked at: the first may be one that the provider has mixed in. */
 const LINES_MAX = 20;
 
@@ -124,6 +126,8 @@ async function firstNonceOf(
 ): Promise<string | null> {
   const opened = await deps.provider.streamResults(provider_id, {
     idleTimeoutMs: deps.settings.results_idle_timeout_ms,
+    // A stranger's slow file must not hold up the hunt.
+    signal: AbortSignal.timeout(READ_TIMEOUT_MS),
   });
   if (opened.outcome !== 'open') return null;
   let seen = 0;

@@ -184,6 +184,34 @@ test('a sender that was overtaken and gets its answer after its steps were sent 
   ]);
 });
 
+test('a batch whose cancel the provider has not heard is left to the hunt, which books it', async () => {
+  const { control } = house.simulator;
+  control.configure({ latency: 'fixed:10000000' });
+  control.addRule({ op: 'list', match: { times: 3 }, action: { type: 'omit' } });
+  control.addRule({ op: 'cancel', match: { times: 1 }, action: { type: 'status', code: 529 } });
+  await submitTexts(3);
+  const other = house.worker();
+  const worker = overtaken(async () => {
+    for (const outcome of ['unknown', 'not found yet', 'withdrawn']) {
+      expect(await reconcileSubmission(other)).toMatchObject({ outcome });
+      await house.hasten();
+    }
+  });
+  await composeProviderBatch(worker);
+  expect(await submitProviderBatch(worker)).toMatchObject({
+    outcome: 'orphan',
+    alarm: true,
+    reason: expect.stringContaining('its cancel was not heard') as string,
+  });
+  const orphans = `select provider_id from provider_batch where state = 'orphan_paid'`;
+  expect(await house.rows(orphans)).toEqual([]);
+  const [first] = control.batches();
+  await submitProviderBatch(other);
+  await huntOrphans({ ...other, settings: { ...other.settings, workspace_is_ours: true } });
+  expect(await house.rows(orphans)).toEqual([{ provider_id: first?.id }]);
+  expect(control.batches()[0]?.status).toBe('canceling');
+});
+
 test('in a shared workspace a stranger of our size that goes on for hours does not hold up steps that are answered', async () => {
   const { control } = house.simulator;
   control.configure({ latency: 'fixed:10000000' });

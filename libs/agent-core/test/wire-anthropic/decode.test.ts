@@ -35,7 +35,7 @@ function unreadable(
   expect(decodeResultLine(text)).toEqual({ kind: 'unreadable', custom_id, reason, bill });
 }
 
-function unusable(text: string, custom_id: string, reason: string, bill: object | null = null): void {
+function unusable(text: string, custom_id: string, reason: string, bill: object): void {
   expect(decodeResultLine(text)).toEqual({ kind: 'unusable', custom_id, reason, bill });
 }
 
@@ -142,7 +142,7 @@ describe('content is kept to the character', () => {
     const escaped =
       '{"custom_id":"c","result":{"type":"succeeded","message":{"cont\\u0065nt":[{"type":"e"}]}}}';
     expect(answered(escaped).content_json).toBe('[{"type":"e"}]');
-    unusable(
+    unreadable(
       '{"custom_id":"c","result":{"message":{"content":[]}},"result":{"type":"succeeded","message":7}}',
       'c',
       'succeeded without a message',
@@ -256,21 +256,24 @@ describe('what cannot be read is said, never thrown', () => {
     ['{"custom_id":"a",}', 'a', 'not JSON'],
   ])('%j is unreadable', (text, custom_id, reason) => unreadable(text, custom_id, reason));
 
-  test.each<[string, string, string, object?]>([
-    ['{"custom_id":"a"}', 'a', 'no result'],
-    ['{"custom_id":"a","result":[]}', 'a', 'no result'],
-    ['{"custom_id":"a","result":{}}', 'a', 'unknown result type'],
-    ['{"custom_id":"a","result":{"type":"paused\\u0000"}}', 'a', "unknown result type 'paused'"],
-    ['{"custom_id":"a","result":{"type":"succeeded"}}', 'a', 'succeeded without a message'],
-    ['{"custom_id":"a","result":{"type":"succeeded","message":{}}}', 'a', 'content is not an array'],
-    [line('"text"'), 'a-1', 'content is not an array', BILL],
-    [line('{"type":"text"}'), 'a-1', 'content is not an array', BILL],
-    [line('[]').replace('"succeeded"', '"paused"'), 'a-1', "unknown result type 'paused'", BILL],
-    [line('[{"type":"text"},null]'), 'a-1', 'content[1] is not a content block', BILL],
-    [line('[{"text":"x"}]'), 'a-1', 'content[0] is not a content block', BILL],
-  ])('%j is whole and of no use', (text, custom_id, reason, bill) =>
-    unusable(text, custom_id, reason, bill ?? null),
+  test.each([
+    ['{"custom_id":"a"}', 'no result'],
+    ['{"custom_id":"a","result":[]}', 'no result'],
+    ['{"custom_id":"a","result":{}}', 'unknown result type'],
+    ['{"custom_id":"a","result":{"type":"paused\\u0000"}}', "unknown result type 'paused'"],
+    ['{"custom_id":"a","result":{"type":"succeeded"}}', 'succeeded without a message'],
+    ['{"custom_id":"a","result":{"type":"succeeded","message":{}}}', 'content is not an array'],
+  ])('%j has no usage, so it is no paid answer and unreadable', (text, reason) =>
+    unreadable(text, 'a', reason),
   );
+
+  test.each([
+    [line('"text"'), 'content is not an array'],
+    [line('{"type":"text"}'), 'content is not an array'],
+    [line('[]').replace('"succeeded"', '"paused"'), "unknown result type 'paused'"],
+    [line('[{"type":"text"},null]'), 'content[1] is not a content block'],
+    [line('[{"text":"x"}]'), 'content[0] is not a content block'],
+  ])('%j is whole, paid and of no use', (text, reason) => unusable(text, 'a-1', reason, BILL));
 
   test('content may be nested as deep as can be stored, and no deeper', () => {
     const nested = (depth: number) => `[{"type":"x","d":${'['.repeat(depth - 2)}${']'.repeat(depth - 2)}}]`;

@@ -33,12 +33,12 @@ interface HeldRow {
 /**
  * Books a batch that was certainly sent under the nonce of `of`. Whatever another row has adopted by mistake is let go, and every
  * row that changes gets a new epoch: its holder decided without this knowledge. Locks the provider batches in id order.
- * `orphan`: the row that is made of it where its submission has gone another way.
+ * `orphan`: the row that is made of it where its submission has gone another way; null leaves such a batch unbooked.
  */
 export async function commitProven(
   trx: Tx,
   batch: ProvenBatch,
-  orphan: { readonly id: string; readonly nonce: string; readonly detail: JsonObject },
+  orphan: { readonly id: string; readonly nonce: string; readonly detail: JsonObject } | null,
 ): Promise<ProvenOutcome> {
   const { provider_id, of } = batch;
   const rows = await lockHeld(trx, of.nonce, provider_id);
@@ -62,6 +62,7 @@ export async function commitProven(
     await take(trx, owner.id, 'unknown', batch);
     return 'corrected';
   }
+  if (orphan === null) return 'orphan';
   const isNew = await commitOrphan(trx, { ...orphan, provider_id, of });
   return isNew ? 'orphan' : 'known';
 }

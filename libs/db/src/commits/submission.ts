@@ -169,6 +169,7 @@ async function watchSubmission(
            submit_started_at + ${WATCH_HOURS} * interval '1 hour'
       from provider_batch
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = ${from}
+       for update
     on conflict (nonce) do update set outcome = excluded.outcome
   `.execute(trx);
 }

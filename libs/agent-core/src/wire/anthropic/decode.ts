@@ -38,10 +38,9 @@ export type DecodedLine =
       readonly kind: 'unusable';
       readonly custom_id: string;
       readonly reason: string;
-      /** Null where no usage is found. */
-      readonly bill: DecodedBill | null;
+      readonly bill: DecodedBill;
     }
-  /** The line is cut or garbled. `custom_id` and `bill` are there when they could still be made out. */
+  /** The line is cut or garbled, or says nothing of an answer. `custom_id` and `bill` are there when they could still be made out. */
   | {
       readonly kind: 'unreadable';
       readonly custom_id: string | null;
@@ -104,8 +103,12 @@ export function billAtEnd(head: string, tail: string): DecodedBill | null {
 }
 
 function decodeResult(customId: string, result: unknown, line: string, scan: LineScan): DecodedLine {
+  /** Without usage it is no paid answer, and the provider may give a better one. */
   const unusable = (reason: string, message?: unknown): DecodedLine => {
-    return { kind: 'unusable', custom_id: customId, reason, bill: billOf(message) };
+    const bill = billOf(message);
+    return bill === null
+      ? unreadable(customId, reason)
+      : { kind: 'unusable', custom_id: customId, reason, bill };
   };
   if (!isJsonObject(result)) return unusable('no result');
   const type = result['type'];
