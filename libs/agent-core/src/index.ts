@@ -135,6 +135,7 @@ export {
 export { decideNoBudget } from './decide/no-budget.ts';
 export {
   decideAfterPoll,
+  isMissingForGood,
   POLL_POLICY_DEFAULT,
   type PollDecision,
   type PollPolicy,

@@ -1,4 +1,4 @@
-import { LAPSES_MAX, linesAfterLapses, toCustomId } from '@nightshift/agent-core';
+import { isMissingForGood, LAPSES_MAX, linesAfterLapses, toCustomId } from '@nightshift/agent-core';
 import {
   claimDueProviderBatches,
   commitDisproved,
@@ -21,6 +21,7 @@ import { applyAlone, ownCustomId } from './apply-alone.ts';
 import { applyFew, applyHalving } from './apply-halving.ts';
 import type { AppliedChunk } from './apply-result-lines.ts';
 import type { FlowDeps, FlowReport } from './deps.ts';
+import { sentMsAgo } from './provider-time.ts';
 import { settleOpenSteps } from './settle-open-steps.ts';
 import { answersForOthers } from './sort-result-lines.ts';
 import { stepAside } from './step-aside.ts';
@@ -122,8 +123,8 @@ export async function ingestResults(deps: FlowDeps): Promise<FlowReport> {
 /** Whether the provider has not known the results for longer than any lag. */
 async function missingForTooLong(deps: FlowDeps, batch: ClaimedProviderBatch): Promise<boolean> {
   if (batch.missing_since === null) return false;
-  const missingMs = (await readNow(deps.db)).getTime() - batch.missing_since.getTime();
-  return missingMs >= deps.settings.poll.missing_grace_ms;
+  const facts = { missing_since: batch.missing_since, sent_ms_ago: sentMsAgo(deps, batch) };
+  return isMissingForGood(facts, await readNow(deps.db), deps.settings.poll);
 }
 
 interface Pass {

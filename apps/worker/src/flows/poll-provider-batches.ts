@@ -13,6 +13,7 @@ import {
 import type { RemoteBatch, Unavailable } from '../provider/port.ts';
 import { withLease, withLeases } from '../leases/with-lease.ts';
 import type { FlowDeps, FlowReport } from './deps.ts';
+import { sentMsAgo } from './provider-time.ts';
 import { settleOpenSteps } from './settle-open-steps.ts';
 
 const FLOW = 'poll-provider-batches';
@@ -165,7 +166,11 @@ function decide(
   remote: RemoteBatch | null,
   now: Date,
 ): PollDecision {
-  const row = { submitted_at: batch.submitted_at ?? now, missing_since: batch.missing_since };
+  const row = {
+    submitted_at: batch.submitted_at ?? now,
+    missing_since: batch.missing_since,
+    sent_ms_ago: sentMsAgo(deps, batch),
+  };
   return decideAfterPoll(row, remote, now, deps.settings.poll);
 }
 

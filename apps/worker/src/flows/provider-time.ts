@@ -11,6 +11,15 @@ export function providerNow({ provider }: Pick<FlowDeps, 'provider'>): Date | nu
   return time === null || time.age_ms > FRESH_MS ? null : new Date(time.now_ms);
 }
 
+/** Milliseconds since a batch was sent, by the provider's clock; null where that cannot be told. */
+export function sentMsAgo(
+  deps: Pick<FlowDeps, 'provider'>,
+  { provider_sent_at }: { readonly provider_sent_at: Date | null },
+): number | null {
+  const now = providerNow(deps);
+  return now === null || provider_sent_at === null ? null : now.getTime() - provider_sent_at.getTime();
+}
+
 /** Has the provider tell its time where it has not for a while. One that tells none is not asked for more than that. */
 export async function refreshProviderTime(deps: FlowDeps): Promise<void> {
   if (providerNow(deps) === null) await deps.provider.clock.refresh();

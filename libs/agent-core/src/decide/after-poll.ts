@@ -24,19 +24,38 @@ export type PollDecision =
   | { readonly kind: 'wait'; readonly delay_ms: number; readonly missing: boolean }
   | { readonly kind: 'lost' };
 
+/** How long the provider has not known a batch. */
+export interface MissingFacts {
+  readonly missing_since: Date | null;
+  /** Milliseconds since the send by the provider's clock; null where that is not known. */
+  readonly sent_ms_ago: number | null;
+}
+
+/**
+ * True once a batch has been missing for the grace. The grace must be over since the send by the provider's clock as well, so that a
+ * jump of the database's clock gives up no batch that the provider does not show yet.
+ */
+export function isMissingForGood(
+  { missing_since, sent_ms_ago }: MissingFacts,
+  now: Date,
+  { missing_grace_ms }: PollPolicy,
+): boolean {
+  if (missing_since === null || now.getTime() - missing_since.getTime() < missing_grace_ms) return false;
+  return sent_ms_ago === null || sent_ms_ago >= missing_grace_ms;
+}
+
 /**
  * What to do after a look at a submitted batch. `remote` is null when the provider does not know the id, which is
  * believed only after the grace.
  */
 export function decideAfterPoll(
-  row: { readonly submitted_at: Date; readonly missing_since: Date | null },
+  row: MissingFacts & { readonly submitted_at: Date },
   remote: RemoteFacts | null,
   now: Date,
   policy: PollPolicy,
 ): PollDecision {
   if (remote === null) {
-    const missingMs = row.missing_since === null ? 0 : now.getTime() - row.missing_since.getTime();
-    if (missingMs >= policy.missing_grace_ms) return { kind: 'lost' };
+    if (isMissingForGood(row, now, policy)) return { kind: 'lost' };
     return { kind: 'wait', delay_ms: policy.poll_interval_ms, missing: true };
   }
   if (remote.processing_status === 'ended') return { kind: 'ended' };

@@ -16,7 +16,7 @@ const MINUTE = 60_000;
 
 describe('after a look at a submitted batch', () => {
   const policy = POLL_POLICY_DEFAULT;
-  const row = { submitted_at: at(0), missing_since: null };
+  const row = { submitted_at: at(0), missing_since: null, sent_ms_ago: null };
   const remote = (processing_status: RemoteFacts['processing_status'], has_results = false): RemoteFacts => ({
     processing_status,
     has_results,
@@ -51,6 +51,15 @@ describe('after a look at a submitted batch', () => {
     expect(decision.kind).toBe(kind);
     if (decision.kind === 'wait')
       expect(decision).toEqual({ kind, delay_ms: policy.poll_interval_ms, missing: true });
+  });
+
+  test('one that was sent within the grace by the provider’s clock is not given up, whatever the database’s says', () => {
+    const missed = { ...row, missing_since: at(-72 * 60 * MINUTE) };
+    const decide = (sent_ms_ago: number | null) =>
+      decideAfterPoll({ ...missed, sent_ms_ago }, null, at(0), policy).kind;
+    expect(decide(policy.missing_grace_ms - 1)).toBe('wait');
+    expect(decide(policy.missing_grace_ms)).toBe('lost');
+    expect(decide(null)).toBe('lost');
   });
 
   test('one that is known again is no longer missing', () => {
