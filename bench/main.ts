@@ -10,9 +10,9 @@ import { goalsOf, goalTable, tableOf } from './report/comparison.ts';
 import { documentOf } from './report/document.ts';
 import { toText } from './report/table.ts';
 import type { Bench, ScenarioResult } from './scenarios/bench.ts';
+import { against } from './scenarios/against.ts';
 import { compare } from './scenarios/compare.ts';
 import { compose } from './scenarios/compose.ts';
-import { poll } from './scenarios/poll.ts';
 import { status } from './scenarios/status.ts';
 import { tools } from './scenarios/tools.ts';
 import { trace } from './scenarios/trace.ts';
@@ -24,15 +24,15 @@ const say = (text: string): void => void process.stderr.write(`${text}\n`);
 const print = (text: string): void => void process.stdout.write(`${text}\n`);
 
 const SCENARIOS: Record<Exclude<Mode, 'compare'>, (bench: Bench) => Promise<ScenarioResult>> = {
+  against,
   trace,
   tools,
-  poll,
   status,
   compose,
 };
 
-/** Of these, what the document shows beside the comparison. */
-const DOCUMENTED = ['tools', 'poll', 'status', 'compose'] as const;
+/** Scenarios that the document shows beside the comparison. */
+const DOCUMENTED = ['tools', 'status', 'compose'] as const;
 
 async function main(args: readonly string[]): Promise<void> {
   const options = readOptions(args);
@@ -43,7 +43,8 @@ async function main(args: readonly string[]): Promise<void> {
   if (process.platform !== 'linux')
     throw new Error('The bench reads CPU and memory from /proc: run it on Linux.');
   const dir = join(ROOT, '.data', 'bench');
-  const release = takeDirectory(dir);
+  // Its two benches take their own.
+  const release = options.mode === 'against' ? () => undefined : takeDirectory(dir);
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => void endAt(signal, release));
   try {
     const bench: Bench = { options, dir, say };

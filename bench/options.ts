@@ -7,19 +7,20 @@ import { SERVER_SETTINGS, type ServerName } from './servers.ts';
 
 export interface Options {
   readonly mode: Mode;
+  /** The git ref that `against` compares this tree with; empty in other modes. */
+  readonly ref: string;
   /** Numbers of runs; null: what the mode measures by default. */
   readonly runs: readonly number[] | null;
   readonly lines: readonly Line[];
   readonly reps: number;
   readonly servers: readonly ServerName[];
   readonly queue: 'postgres' | 'redis' | 'none';
-  readonly nodeArguments: readonly string[];
   readonly workerEnv: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
   readonly writeDocs: boolean;
 }
 
-export type Mode = 'compare' | 'trace' | 'tools' | 'poll' | 'status' | 'compose';
+export type Mode = 'compare' | 'against' | 'trace' | 'tools' | 'status' | 'compose';
 
 /** What the comparison measures unless it is told. */
 export const RUNS_COMPARED: readonly number[] = [1_000, 10_000];
@@ -42,35 +43,34 @@ const SET_BY_COMPOSE: readonly string[] = ['REQUESTS_MAX', 'BODY_BYTES_MAX'];
 /** Lines without which docs/BENCHMARKS.md has nothing to compare. */
 const DOCUMENTED_LINES = ['floor-full', 'nightshift'];
 
-const SCENARIOS = ['trace', 'tools', 'poll', 'status', 'compose'] as const;
-const OF_A_PRODUCT_SETUP = ['server', 'queue', 'node-flags', 'env', 'timeout'];
+const MODES = ['against', 'trace', 'tools', 'status', 'compose'] as const;
+const OF_A_PRODUCT_SETUP = ['server', 'queue', 'env', 'timeout'];
 /** The flags that a mode looks at; any other one is a mistake. */
 const FLAGS_OF: Record<Mode, readonly string[]> = {
   compare: ['runs', 'engines', 'reps', 'write-docs', ...OF_A_PRODUCT_SETUP],
+  against: ['against', 'runs', 'engines', 'reps', ...OF_A_PRODUCT_SETUP],
   trace: ['trace', 'runs', 'engines', ...OF_A_PRODUCT_SETUP],
   tools: ['tools'],
-  poll: ['poll', ...OF_A_PRODUCT_SETUP],
   status: ['status', 'runs', ...OF_A_PRODUCT_SETUP],
   compose: ['compose', 'runs', ...OF_A_PRODUCT_SETUP],
 };
 
 export const HELP = `npm run bench -- [flags]
 
-  --runs 1k,10k,100k   runs of each measurement (default 1k,10k; --trace: 10k; --status and --compose: 100k)
+  --runs 1k,10k,100k   runs of each measurement (default 1k,10k; --against and --trace: 10k; --status and --compose: 100k)
   --engines a,b        which lines, in this order (default: all); ${LINES.map((line) => line.name).join(', ')}
   --reps 3             interleaved repetitions of each
   --server stock,tuned settings of PostgreSQL (default stock)
   --queue postgres     what carries the product's signals: postgres, redis, none
-  --node-flags="…"     arguments for the Node processes that do the work
   --env A=1,B=2        environment of the product's workers: names of docs/reference/configuration.md
   --timeout 900        seconds after which a run, or what a scenario waits for, counts as failed
-  --write-docs         measure tools, poll, status and compose too, and write docs/BENCHMARKS.md from it all
+  --write-docs         measure tools, status and compose too, and write docs/BENCHMARKS.md from it all
 
 One at a time, instead of the comparison, each with those flags above that mean something to it:
 
+  --against <git ref>  this tree and a checkout of that ref in turns, and the ratio of their CPU per step
   --trace              CPU of the server, statement by statement
   --tools              a call of a module tool, alone and in chunks
-  --poll               1,000 provider batches that stay open: provider calls a minute
   --status             GET of a batch while it runs
   --compose            ready runs to one request body
 `;
@@ -86,13 +86,12 @@ export function readOptions(args: readonly string[]): Options | 'help' {
       reps: { type: 'string', default: '3' },
       server: { type: 'string', default: 'stock' },
       queue: { type: 'string', default: 'postgres' },
-      'node-flags': { type: 'string', default: '' },
       env: { type: 'string' },
       timeout: { type: 'string', default: '900' },
       'write-docs': { type: 'boolean', default: false },
+      against: { type: 'string' },
       trace: { type: 'boolean', default: false },
       tools: { type: 'boolean', default: false },
-      poll: { type: 'boolean', default: false },
       status: { type: 'boolean', default: false },
       compose: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
@@ -102,7 +101,7 @@ export function readOptions(args: readonly string[]): Options | 'help' {
   const given = tokens.flatMap((token) => (token.kind === 'option' ? [token.name] : []));
   const twice = firstTwice(given);
   if (twice !== undefined) throw new Error(`--${twice} is given twice.`);
-  const modes = SCENARIOS.filter((mode) => values[mode]);
+  const modes = MODES.filter((mode) => values[mode] !== undefined && values[mode] !== false);
   if (modes.length > 1) throw new Error(`--${modes.join(' and --')}: one at a time.`);
   const [mode = 'compare'] = modes;
   if (mode !== 'compare' && values['write-docs'])
@@ -111,12 +110,12 @@ export function readOptions(args: readonly string[]): Options | 'help' {
   if (ignored !== undefined) throw new Error(`--${ignored} means nothing to --${mode}.`);
   const options: Options = {
     mode,
+    ref: values.against ?? '',
     runs: values.runs === undefined ? null : runsOf(values.runs),
     lines: values.engines === undefined ? linesByDefault(mode) : linesOf(values.engines),
     reps: countOf('--reps', values.reps),
     servers: listOf('--server', values.server).map(serverOf),
     queue: queueOf(values.queue),
-    nodeArguments: values['node-flags'].split(' ').filter((flag) => flag !== ''),
     workerEnv: values.env === undefined ? {} : environmentOf(values.env),
     timeoutMs: secondsOf('--timeout', values.timeout) * 1000,
     writeDocs: values['write-docs'],
@@ -136,7 +135,6 @@ function checkComparison(options: Options, given: readonly string[]): void {
   const ofProduct = ['queue', 'env'].find((name) => given.includes(name));
   if (ofProduct !== undefined && !lines.some(isOfProduct))
     throw new Error(`--${ofProduct} is for the product, and --engines names none of its lines.`);
-  checkEnvironmentOfLines(options);
   if (!writeDocs) return;
   checkEnvironmentOfCompose(options);
   const missing = DOCUMENTED_LINES.find((name) => !lines.some((line) => line.name === name));
@@ -156,23 +154,11 @@ function checkScenario(mode: Exclude<Mode, 'compare'>, options: Options): void {
       );
     checkEnvironmentOfCompose(options);
   }
-  if (mode === 'trace') {
-    checkEnvironmentOfLines(options);
-    if (lines.length > 1) throw new Error('--trace takes one of the --engines.');
+  if (mode === 'trace' || mode === 'against') {
+    if (lines.length > 1) throw new Error(`--${mode} takes one of the --engines.`);
     if (!lines.every(isOfProduct))
-      throw new Error(`--trace is of the product, and '${lines[0]?.name ?? ''}' is no line of it.`);
+      throw new Error(`--${mode} is of the product, and '${lines[0]?.name ?? ''}' is no line of it.`);
   } else if (queue === 'redis') throw new Error(`--${mode} takes --queue postgres or none.`);
-}
-
-/** Refuses what would make a line another than it is called. */
-function checkEnvironmentOfLines({ lines, workerEnv }: Options): void {
-  for (const line of lines) {
-    const own = Object.keys(line.workerEnv).find((name) => Object.hasOwn(workerEnv, name));
-    if (own !== undefined)
-      throw new Error(
-        `--env: ${own} is what makes ${line.name} of the --engines: leave out the one or the other.`,
-      );
-  }
 }
 
 function checkEnvironmentOfCompose({ workerEnv }: Options): void {
@@ -238,7 +224,7 @@ function secondsOf(flag: string, text: string): number {
 }
 
 function linesByDefault(mode: Mode): readonly Line[] {
-  return mode === 'trace' ? LINES.filter((line) => line.name === 'nightshift') : LINES;
+  return mode === 'trace' || mode === 'against' ? LINES.filter((line) => line.name === 'nightshift') : LINES;
 }
 
 function linesOf(text: string): readonly Line[] {

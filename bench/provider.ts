@@ -26,8 +26,6 @@ export interface BenchProvider extends ProviderPort {
   createBare(customIds: readonly string[]): string;
   /** Bytes of a result file, 64 KiB at a time. */
   results(providerId: string): AsyncGenerator<Buffer, void, undefined>;
-  /** Every line of a batch at once, as text; for engines that hold a whole result. */
-  lineOf(customId: string): string;
 }
 
 const RESULT_CHUNK_BYTES = 64 * 1024;
@@ -150,14 +148,6 @@ export function openProvider(options: {
     createFrom,
     createBare: (ids) => own(() => keep(ids)),
     results,
-    lineOf(customId) {
-      return own(() => {
-        const id = Buffer.from(customId);
-        const { head, tail } = templateOf(templates, id, 0);
-        counts.lines += 1;
-        return Buffer.concat([head, id, tail]).toString('utf8', 0, LINE_BYTES - 1);
-      });
-    },
     async createBatch(body) {
       const id = await createFrom(body.stream());
       const found = find(id);

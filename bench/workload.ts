@@ -14,9 +14,8 @@ export const MODEL = 'claude-haiku-4-5';
 export const SYSTEM_PROMPT =
   'You keep the records of one customer. Look up what you need, one thing at a time, then write the summary.';
 
-/** Which kind of tool the two calls are for: one that answers at once, a write to memory, one that waits for a service. */
-export type Scenario = 'module' | 'memory' | 'waiting';
-export const SCENARIOS: readonly Scenario[] = ['module', 'memory', 'waiting'];
+/** Which kind of tool the two calls are for: one that answers at once, or one that waits for a service. */
+export type Scenario = 'module' | 'waiting';
 
 /** Characters of a custom_id: ten of nonce, 32 of step, one of attempt, two dashes. */
 export const CUSTOM_ID_CHARS = 45;
@@ -39,12 +38,10 @@ export function toolCall(
   scenario: Scenario,
   step: number,
 ): { readonly name: string; readonly input: object } {
-  return scenario === 'memory'
-    ? { name: 'core_memory_append', input: { label: 'notes', content: `Step ${step}: ${prose(80)}` } }
-    : {
-        name: scenario === 'waiting' ? 'ask_service' : 'look_up',
-        input: { customer: 'c-0001234', question: prose(80), depth: step },
-      };
+  return {
+    name: scenario === 'waiting' ? 'ask_service' : 'look_up',
+    input: { customer: 'c-0001234', question: prose(80), depth: step },
+  };
 }
 
 function lineOf(customId: string, content: readonly object[], stopReason: string, padding: string): string {

@@ -1,4 +1,4 @@
-import { createPostgresBackend, Queue, runMigrations, withBackend, Worker } from 'bullmq';
+import { Queue, Worker } from 'bullmq';
 import { Redis } from 'ioredis';
 import pg from 'pg';
 import { watchEventLoop } from '../measure/event-loop.ts';
@@ -6,12 +6,12 @@ import { countStatements } from '../measure/statements.ts';
 import { openProvider } from '../provider.ts';
 import { customIdOf, STEPS } from '../workload.ts';
 import type { EngineContext, PrepareEngine } from './engine.ts';
-import { REQUESTS_MAX } from './floor.ts';
 import {
   acceptItems,
   countFloorRows,
   endProviderBatch,
   openFloorPool,
+  REQUESTS_MAX,
   writeProviderBatch,
 } from './floor-store.ts';
 import { textChunks } from './result-lines.ts';
@@ -92,35 +92,16 @@ export const prepareBullmq: PrepareEngine = async (context) => {
   };
 };
 
-/** The queue lies in Redis where this machine has one, else in the same PostgreSQL. */
+/** The queue lies in the Redis of the bench. */
 async function openQueue(
-  { url, redisUrl }: EngineContext,
+  { redisUrl }: EngineContext,
   handle: (job: StepJob) => Promise<void>,
 ): Promise<{ readonly queue: JobQueue; readonly close: () => Promise<void> }> {
   const name = 'steps';
-  if (redisUrl !== null) {
-    const connection = new Redis(redisUrl, { maxRetriesPerRequest: null });
-    const queue = new Queue<StepJob>(name, { connection });
-    const worker = new Worker<StepJob>(name, (job) => handle(job.data), {
-      connection,
-      concurrency: CONCURRENCY,
-    });
-    await worker.waitUntilReady();
-    const close = async (): Promise<void> => {
-      await worker.close();
-      await queue.close();
-      connection.disconnect();
-    };
-    return { queue, close };
-  }
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  await runMigrations(client, 'bullmq');
-  await client.end();
-  const bound = withBackend(createPostgresBackend);
-  const connection = { connectionString: url };
-  const queue = new bound.Queue<StepJob>(name, { connection });
-  const worker = new bound.Worker<StepJob>(name, (job) => handle(job.data), {
+  if (redisUrl === null) throw new Error('BullMQ needs a redis-server on PATH.');
+  const connection = new Redis(redisUrl, { maxRetriesPerRequest: null });
+  const queue = new Queue<StepJob>(name, { connection });
+  const worker = new Worker<StepJob>(name, (job) => handle(job.data), {
     connection,
     concurrency: CONCURRENCY,
   });
@@ -128,6 +109,7 @@ async function openQueue(
   const close = async (): Promise<void> => {
     await worker.close();
     await queue.close();
+    connection.disconnect();
   };
   return { queue, close };
 }

@@ -16,10 +16,6 @@ export interface EngineContext {
   readonly workers: number;
   /** `redis`, `postgres` or `none`: what carries the product's signals. */
   readonly queue: string;
-  /** The provider answers over HTTP from a process of its own; null: it is called in the engine's process. */
-  readonly providerUrl: string | null;
-  /** Arguments for the Node processes that do the work. */
-  readonly nodeArguments: readonly string[];
   /** Environment of the product's worker beside what the bench sets. */
   readonly workerEnv: Readonly<Record<string, string>>;
   /** Whether the product's workers note what each statement costs. */

@@ -22,14 +22,9 @@ export const ENGINES = {
     load: async () => (await import('./product.ts')).prepareProduct,
     runs_max: 1_000_000,
   },
-  floor: {
-    about: 'hand-written loop: parse, inline tool, one statement a thousand results',
-    leaves_out: `request bodies, tool threads, two phases, ${FLOOR_LEAVES_OUT}`,
-    load: async () => (await import('./floor.ts')).prepareFloor,
-    runs_max: 1_000_000,
-  },
   'floor-full': {
-    about: 'the floor with bodies from history, tools in Piscina, answers durable before tools',
+    about:
+      'a hand-written loop: bodies from history, tools in Piscina, answers durable before tools, one statement a thousand results',
     leaves_out: FLOOR_LEAVES_OUT,
     load: async () => (await import('./floor-full.ts')).prepareFloorFull,
     runs_max: 1_000_000,
@@ -40,19 +35,6 @@ export const ENGINES = {
     leaves_out: `request bodies, tool threads, two phases, ${FLOOR_LEAVES_OUT}`,
     load: async () => (await import('./bullmq.ts')).prepareBullmq,
     runs_max: 30_000,
-  },
-  'letta-port': {
-    about: "Letta's batch algorithm over its own tables, call for call",
-    leaves_out: 'exactly-once, retries, more than one process, bounded memory',
-    load: async () => (await import('./letta-port.ts')).prepareLettaPort,
-    runs_max: 10_000,
-  },
-  dbos: {
-    about: 'one DBOS workflow a run (100 in flight), a durable step an answer and a tool result',
-    leaves_out:
-      'request bodies, provider batches, rows of its own: its checkpoints are all it stores; the wait for results',
-    load: async () => (await import('./dbos.ts')).prepareDbos,
-    runs_max: 10_000,
   },
   'pgboss-batch': {
     about: 'pg-boss with 500 jobs a handler and one statement for them',

@@ -6,13 +6,13 @@ import { openProvider } from '../provider.ts';
 import { description, parameters } from '../tools/look_up.ts';
 import { customIdOf, MODEL, STEPS, SYSTEM_PROMPT } from '../workload.ts';
 import type { PrepareEngine } from './engine.ts';
-import { CHUNK_LINES, CHUNKS_IN_FLIGHT, REQUESTS_MAX } from './floor.ts';
 import {
   acceptItems,
   countFloorRows,
   endProviderBatch,
   openFloorPool,
   readHistories,
+  REQUESTS_MAX,
   toolMessage,
   writeAnswers,
   writeProviderBatch,
@@ -21,13 +21,15 @@ import {
 } from './floor-store.ts';
 import { eachInFlight, parseLine, textChunks } from './result-lines.ts';
 
+const CHUNK_LINES = 1_000;
+const CHUNKS_IN_FLIGHT = 2;
 const HISTORIES_PER_PAGE = 500;
 const CALLS_PER_TASK = 200;
 const THREADS = 2;
 
 /**
- * The floor with what no engine of this kind can leave out: request bodies built from the history in the database and
- * streamed, tools in Piscina threads, answers durable before their tools run. The measure of everything else.
+ * A hand-written loop with what no engine of this kind can leave out: request bodies built from the history in the
+ * database and streamed, tools in Piscina threads, answers durable before their tools run. The measure of all other lines.
  */
 export const prepareFloorFull: PrepareEngine = async ({ url, dir, runs, scenario }) => {
   const counts = { statements: 0, transactions: 0 };

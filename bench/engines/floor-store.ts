@@ -3,6 +3,8 @@ import pg from 'pg';
 import { userText } from '../workload.ts';
 import type { RowCounts } from './engine.ts';
 
+/** Requests of one provider batch: what the product sends by default. */
+export const REQUESTS_MAX = 10_000;
 const ROWS_PER_INSERT = 5_000;
 
 /** Nothing but what must be durable: items, steps, messages, provider batches. */

@@ -5,12 +5,12 @@ import { countStatements } from '../measure/statements.ts';
 import { openProvider } from '../provider.ts';
 import { customIdOf, lookUp, STEPS } from '../workload.ts';
 import type { PrepareEngine } from './engine.ts';
-import { REQUESTS_MAX } from './floor.ts';
 import {
   acceptItems,
   countFloorRows,
   endProviderBatch,
   openFloorPool,
+  REQUESTS_MAX,
   writeChunk,
   writeProviderBatch,
 } from './floor-store.ts';

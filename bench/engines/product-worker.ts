@@ -3,7 +3,6 @@ import { createRequire } from 'node:module';
 import type pgModule from 'pg';
 import { startToolHost } from '../../apps/tool-host/src/index.ts';
 import { readConfig } from '../../apps/worker/src/config.ts';
-import { anthropicProvider } from '../../apps/worker/src/provider/anthropic.ts';
 import { startWorker, type Worker } from '../../apps/worker/src/worker.ts';
 import { createPool } from '../../libs/services/src/index.ts';
 import { watchEventLoop } from '../measure/event-loop.ts';
@@ -17,8 +16,6 @@ export interface WorkerOptions {
   readonly scenario: Scenario;
   /** Where the provider's batches lie. */
   readonly providerDir: string;
-  /** The provider answers over HTTP instead. */
-  readonly providerUrl: string | null;
   /** Milliseconds that a batch stays in progress at the provider. */
   readonly holdOpenMs: number;
   /** Notes what each statement costs the server. */
@@ -51,11 +48,11 @@ if (options.trace) traceStatements(pg, costs);
 // eslint-disable-next-line no-restricted-syntax -- what a worker's main does: its environment, whole, to the function that parses it
 const config = readConfig(process.env);
 const tell = (message: FromWorker): void => void process.send?.(message);
-const inProcess =
-  options.providerUrl === null
-    ? openProvider({ dir: options.providerDir, scenario: options.scenario, holdOpenMs: options.holdOpenMs })
-    : null;
-const provider = inProcess ?? anthropicProvider({ apiKey: 'bench', baseURL: options.providerUrl ?? '' });
+const provider = openProvider({
+  dir: options.providerDir,
+  scenario: options.scenario,
+  holdOpenMs: options.holdOpenMs,
+});
 const pool = createPool({
   url: config.database_url,
   max: config.database_pool_max,
@@ -97,9 +94,9 @@ process.on('message', ({ kind }: ToWorker) => {
   else if (kind === 'stop') void stop();
   else {
     const figures: WorkerFigures = {
-      provider_cpu_ms: inProcess?.counts.cpu_ms ?? 0,
-      provider_calls: inProcess?.counts.calls ?? 0,
-      body_bytes: inProcess?.counts.body_bytes ?? 0,
+      provider_cpu_ms: provider.counts.cpu_ms,
+      provider_calls: provider.counts.calls,
+      body_bytes: provider.counts.body_bytes,
       counts: { ...counts },
       loop: loop(),
       costs: [...costs],

@@ -12,14 +12,12 @@ import {
   migrateToLatest,
   newConversationId,
   newId,
-  registerMemoryTools,
   registerModuleTools,
   type Database,
   type NewAgent,
 } from '../../libs/db/src/index.ts';
 import { prepareQueue } from '../../libs/queue/src/index.ts';
 import { checkRedis, createPool } from '../../libs/services/src/index.ts';
-import { WORKER_NODE_ARGUMENTS } from '../../scripts/stack/settings.ts';
 import { mergeCosts } from '../measure/trace.ts';
 import { description, parameters } from '../tools/look_up.ts';
 import { MODEL, SHORT_WAITS, STEPS, SYSTEM_PROMPT, toolCall, userText, type Scenario } from '../workload.ts';
@@ -101,11 +99,9 @@ function startWorkers(context: EngineContext, store: ProductStore): Promise<Work
         options: {
           scenario: context.scenario,
           providerDir: join(context.dir, 'provider'),
-          providerUrl: context.providerUrl,
           holdOpenMs: 0,
           trace: context.trace,
         },
-        nodeArguments: context.nodeArguments.length > 0 ? context.nodeArguments : WORKER_NODE_ARGUMENTS,
         env: {
           ...NO_AUDIT,
           ...SHORT_WAITS,
@@ -171,7 +167,6 @@ function queueUrlOf({ queue, url, redisUrl }: EngineContext): string {
 
 async function storeAgents(db: Database, runs: number, scenario: Scenario): Promise<readonly string[]> {
   await inTransaction(db, async (trx) => {
-    await registerMemoryTools(trx, DEFAULT_PROJECT_ID);
     await registerModuleTools(
       trx,
       DEFAULT_PROJECT_ID,
@@ -193,7 +188,7 @@ async function storeAgents(db: Database, runs: number, scenario: Scenario): Prom
   const ids: string[] = [];
   for (let from = 0; from < runs; from += AGENTS_PER_TRANSACTION) {
     const agents = Array.from({ length: Math.min(AGENTS_PER_TRANSACTION, runs - from) }, (_, index) =>
-      agentOf(from + index, scenario, toolIds),
+      agentOf(from + index, toolIds),
     );
     await inTransaction(db, (trx) => createAgents(trx, DEFAULT_PROJECT_ID, agents));
     ids.push(...agents.map((agent) => agent.id));
@@ -201,19 +196,7 @@ async function storeAgents(db: Database, runs: number, scenario: Scenario): Prom
   return ids;
 }
 
-function agentOf(ordinal: number, scenario: Scenario, tool_ids: readonly string[]): NewAgent {
-  const notes = {
-    id: newId(),
-    label: 'notes',
-    value: 'Nothing yet.',
-    description: null,
-    char_limit: 10_000,
-    read_only: false,
-    metadata: {},
-    tags: [],
-    is_template: false,
-    hidden: false,
-  };
+function agentOf(ordinal: number, tool_ids: readonly string[]): NewAgent {
   return {
     id: newId(),
     conversation_id: newConversationId(),
@@ -231,7 +214,7 @@ function agentOf(ordinal: number, scenario: Scenario, tool_ids: readonly string[
     context_window_limit: 200_000,
     hidden: false,
     echoed: {},
-    blocks: scenario === 'memory' ? [notes] : [],
+    blocks: [],
     block_ids: [],
     tool_ids,
   };

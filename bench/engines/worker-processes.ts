@@ -2,6 +2,7 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import { WORKER_NODE_ARGUMENTS } from '../../scripts/stack/settings.ts';
 import { within } from '../measure/within.ts';
 import type { EngineFigures } from './engine.ts';
 import type { FromWorker, ToWorker, WorkerFigures, WorkerOptions } from './product-worker.ts';
@@ -30,7 +31,6 @@ export interface WorkerSetup {
   readonly queueUrl: string;
   readonly dataDir: string;
   readonly options: WorkerOptions;
-  readonly nodeArguments: readonly string[];
   readonly env: Readonly<Record<string, string>>;
 }
 
@@ -41,7 +41,7 @@ const TOOLS_DIR = join(import.meta.dirname, '../tools');
 /** Starts a process and resolves when its modules are loaded and its tool host is up; it does not work yet. */
 export async function startWorkerProcess(setup: WorkerSetup): Promise<WorkerProcess> {
   const child = fork(new URL('product-worker.ts', import.meta.url), [JSON.stringify(setup.options)], {
-    execArgv: [...setup.nodeArguments],
+    execArgv: [...WORKER_NODE_ARGUMENTS],
     env: {
       DATABASE_URL: setup.databaseUrl,
       QUEUE_URL: setup.queueUrl,

@@ -1,6 +1,5 @@
 /** One engine, once: in a process of its own, on a fresh database, measured from outside. */
 import { fork } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { FromChild, ToChild } from '../child.ts';
@@ -11,8 +10,6 @@ import { MESSAGES_PER_RUN, STEPS } from '../workload.ts';
 import { machineCpuMs, memoryOf, resetPeak, treeCpuMs, treeOf } from './processes.ts';
 import { within } from './within.ts';
 
-/** Milliseconds until the provider's process must listen. */
-const PROVIDER_START_MS = 60_000;
 /** Milliseconds that an engine may take to close what it has open. */
 const CLOSE_MS = 60_000;
 
@@ -41,8 +38,6 @@ export interface Measured {
   readonly disk_bytes: number;
   /** One audit after the work; in nobody else's figures. Null for engines that have none. */
   readonly audit: { readonly postgres_cpu_ms: number; readonly steps_kept: number } | null;
-  /** Of the provider, where that is a process of its own; in nobody else's figures. */
-  readonly provider_process_cpu_ms: number;
 }
 
 export type RunResult =
@@ -50,11 +45,7 @@ export type RunResult =
 
 export interface RunPlan {
   readonly engine: string;
-  readonly context: Omit<EngineContext, 'url' | 'dir' | 'redisUrl' | 'providerUrl'>;
-  /** The provider is a process of its own. */
-  readonly http: boolean;
-  /** Before the measured run the same is done once, unmeasured, in the same database. */
-  readonly filled: boolean;
+  readonly context: Omit<EngineContext, 'url' | 'dir' | 'redisUrl'>;
   readonly server: BenchServer;
   readonly redis: BenchRedis | null;
   readonly dir: string;
@@ -66,7 +57,6 @@ interface Reading {
   readonly engine: number;
   readonly postgres: number;
   readonly redis: number;
-  readonly provider: number;
   readonly machine: number;
   readonly own: number;
   readonly lsn: string;
@@ -81,70 +71,30 @@ export async function measureRun(plan: RunPlan): Promise<RunResult> {
   const database = `bench_${databases}`;
   const dir = join(plan.dir, database);
   mkdirSync(dir, { recursive: true });
-  let provider: ProviderProcess | null = null;
   try {
     const url = await server.createDatabase(database);
-    provider = plan.http ? await startProviderProcess(join(dir, 'provider'), plan.context.scenario) : null;
     const context: EngineContext = {
       ...plan.context,
       url,
       dir,
       redisUrl: redis?.url ?? null,
-      providerUrl: provider?.url ?? null,
     };
-    if (plan.filled) await measureChild({ ...plan, filled: false }, context, provider);
-    return { ok: true, measured: await measureChild(plan, context, provider) };
+    return { ok: true, measured: await measureChild(plan, context) };
   } catch (error) {
     if (isEnding()) throw error;
     return { ok: false, error: error instanceof Error ? error.message : String(error) };
   } finally {
-    await provider?.stop();
     await server.dropDatabase(database).catch(() => undefined);
     rmSync(dir, { recursive: true, force: true });
   }
 }
 
-interface ProviderProcess {
-  readonly url: string;
-  readonly pid: number;
-  stop(): Promise<void>;
-}
-
-async function startProviderProcess(dir: string, scenario: string): Promise<ProviderProcess> {
-  const child = fork(new URL('../provider-server.ts', import.meta.url), [dir, scenario]);
-  const exit = once(child, 'exit');
-  const stop = stoppedAtEnd(async () => {
-    child.kill('SIGKILL');
-    await exit;
-  });
-  const ended = exit.then(() => {
-    throw new Error('The process of the provider ended before it listened.');
-  });
-  const listening = Promise.race([once(child, 'message'), ended]);
-  try {
-    const [{ port }] = (await within(PROVIDER_START_MS, 'The start of the provider', listening)) as [
-      { port: number },
-    ];
-    return { url: `http://127.0.0.1:${port}`, pid: child.pid ?? 0, stop };
-  } catch (error) {
-    await stop();
-    throw error;
-  }
-}
-
-async function measureChild(
-  plan: RunPlan,
-  context: EngineContext,
-  provider: ProviderProcess | null,
-): Promise<Measured> {
+async function measureChild(plan: RunPlan, context: EngineContext): Promise<Measured> {
   const { server, redis } = plan;
   await redis?.flush();
-  // The product's driver process keeps no flags: they are for its workers. Every other engine is its own worker.
-  // pg-boss and DBOS use pg in a way that it warns of.
-  const quiet = '--disable-warning=DeprecationWarning';
-  const execArgv = plan.engine === 'nightshift' ? [quiet] : [quiet, ...context.nodeArguments];
   const child = fork(new URL('../child.ts', import.meta.url), [plan.engine, JSON.stringify(context)], {
-    execArgv,
+    // pg-boss uses pg in a deprecated way.
+    execArgv: ['--disable-warning=DeprecationWarning'],
   });
   const pid = child.pid ?? 0;
   const inbox: FromChild[] = [];
@@ -200,7 +150,6 @@ async function measureChild(
       engine: treeCpuMs(pid),
       postgres: treeCpuMs(server.pid),
       redis: redis === null ? 0 : treeCpuMs(redis.pid),
-      provider: provider === null ? 0 : treeCpuMs(provider.pid),
       machine: machineCpuMs(),
       own: (own.user + own.system) / 1000,
       lsn: rows[0]?.lsn ?? '0/0',
@@ -241,7 +190,6 @@ async function measureChild(
       figures: account.figures,
       disk_bytes: sizeAfter - sizeBefore,
       audit: steps_kept === null ? null : { postgres_cpu_ms: auditMs, steps_kept },
-      provider_process_cpu_ms: third.provider - first.provider,
     };
   } finally {
     clearTimeout(deadline);
@@ -272,7 +220,7 @@ async function phaseOf(server: BenchServer, from: Reading, to: Reading): Promise
   const engine = to.engine - from.engine;
   const postgres = to.postgres - from.postgres;
   const redis = to.redis - from.redis;
-  const ours = engine + postgres + redis + (to.provider - from.provider) + (to.own - from.own);
+  const ours = engine + postgres + redis + (to.own - from.own);
   const foreign = to.machine - from.machine - ours;
   return {
     wall_ms,

@@ -69,8 +69,6 @@ export interface Goal {
 /** How many times the product's CPU a step each peer takes at least. */
 const CPU_OF_PEERS: readonly (readonly [peer: string, times: number])[] = [
   ['bullmq', 8],
-  ['dbos', 19],
-  ['letta-port', 22],
   ['pgboss-batch', 1],
 ];
 
@@ -157,29 +155,16 @@ export function goalsOf(all: readonly LineFigures[], cores: number): readonly Go
       (x) => x < 400,
       ' MB',
     ),
-    judge(
-      `the same CPU a step within 10 % on a filled table (${runsOf(size)})`,
-      cpuRatio(find('nightshift-filled', size), product),
-      (x) => x < 1.1,
-      ' x',
-    ),
     stockGoal,
   ];
-  const scales = (tools: string, one: string, two: string): Goal => {
-    // Few runs are few provider batches, each of which one worker takes in alone.
-    const runs = measured(one, two).at(-1) ?? size;
-    const scaling = scalingOf(find(one, runs), find(two, runs), cores);
-    return {
-      goal: `two workers give at least 1.6 x one where PostgreSQL is not the limit, ${tools} (${runsOf(runs)})`,
-      measured:
-        scaling === null ? 'not measured' : `${digits(scaling.gain)} x; the limit was ${scaling.limit}`,
-      met: scaling === null ? null : scaling.gain >= 1.6,
-    };
-  };
-  goals.push(
-    scales('tools that wait', 'nightshift-waiting', 'nightshift-waiting-2'),
-    scales('tools that answer at once', 'nightshift', 'nightshift-2'),
-  );
+  // Few runs are few provider batches, each of which one worker takes in alone.
+  const runs = measured('nightshift', 'nightshift-2').at(-1) ?? size;
+  const scaling = scalingOf(find('nightshift', runs), find('nightshift-2', runs), cores);
+  goals.push({
+    goal: `two workers give at least 1.6 x one where PostgreSQL is not the limit (${runsOf(runs)})`,
+    measured: scaling === null ? 'not measured' : `${digits(scaling.gain)} x; the limit was ${scaling.limit}`,
+    met: scaling === null ? null : scaling.gain >= 1.6,
+  });
   return goals;
 }
 

@@ -1,7 +1,7 @@
 /** docs/BENCHMARKS.md, from a run. */
 import { WORKER_NODE_ARGUMENTS } from '../../scripts/stack/settings.ts';
 import { ENGINES } from '../engines/engines.ts';
-import { LINES, PEERS } from '../lines.ts';
+import { LINES } from '../lines.ts';
 import type { Machine } from '../measure/machine.ts';
 import type { Options } from '../options.ts';
 import {
@@ -33,9 +33,8 @@ const ABOUT_GOALS = [
   'The goals were set for the engine; with each stands the size at which it is judged.',
   'What is missed has no single cause: [SCALING.md](SCALING.md), "Where it goes", takes a step apart. It writes seven rows or versions where',
   'the floor writes four, and does what the floor leaves out. The distances to the peers that work row by row follow from the same figure.',
-  'Of two workers there are two goals, each at the largest size that was measured with one and with two; what the limit was is told from who',
-  'kept the cores busy. Where tools wait, the limit of one worker is how many calls its tool host has under way, 64 on two cores, which more',
-  'threads (`TOOL_THREADS`) raise as a second worker does.',
+  'Two workers are judged at the largest size that was measured with one and with two; the limit is told from the processes that kept the',
+  'cores busy.',
 ];
 
 const UNMEASURED = [
@@ -52,7 +51,7 @@ export function documentOf(documented: Documented): string {
   const { machine, lines, others, goals, notes, options, date, command } = documented;
   const sections: string[] = [
     '# Benchmarks',
-    `What the engine costs, beside a hand-written floor and beside what one might use instead. Written by \`${command}\` on ${date}; every figure below is of that run.`,
+    `The engine's cost, beside a hand-written floor and beside peers. Written by \`${command}\` on ${date}; every figure below is of that run.`,
     '## Reading it',
     [
       `- **The work**: runs of ${STEPS} steps, ${STEPS - 1} of them with a tool call. A result line has ${LINE_BYTES.toLocaleString('en-US')} bytes (${TEXT_CHARS} of text), a tool's result ${TOOL_RESULT_CHARS} characters. A finished run has ${STEPS} steps and ${MESSAGES_PER_RUN} messages in the database, in the product ${STEPS - 1} tool calls as well. What an engine has stored is counted before its figures are.`,
@@ -63,10 +62,10 @@ export function documentOf(documented: Documented): string {
       "- **RSS MB** is the most memory that one process of the engine held; **KB/run** is what all of its processes have grown by, each from idle to its peak, divided by the runs. Of the product these are the workers and their tool hosts. **loop** is how long the event loop of the engine's main thread was held up, and **foreign** how many cores were busy with something else.",
       `- Every engine runs in a process of its own on a fresh database after a checkpoint, in turns, ${repetitions(options.reps)}. \`fsync\` is on everywhere.`,
       `- The product's waits are cut short, since the provider answers at once: its runs gather for ${SHORT_WAITS.GATHER_WINDOW_MS} ms and the provider is asked every ${SHORT_WAITS.POLL_INTERVAL_MS} ms. It does so by default every 2 s and every minute.`,
-      '- **floor** does nothing but the durable writes, a thousand results a statement. **floor-full** adds what cannot be left out: request bodies from the history, tools in threads, answers durable before their tools run. It is what the product is measured against.',
+      '- **floor-full** does the durable writes, a thousand results a statement, and the work that cannot be left out: request bodies from the history, tools in threads, answers durable before their tools run. The product is measured against it.',
     ].join('\n'),
     '## Machine',
-    `${machine.cpu}, ${machine.cores} cores, ${machine.memory_gib} GiB; a synced 8 KB write takes ${machine.fsync_us} us. Node ${machine.node}, PostgreSQL ${machine.postgres}, commit ${machine.commit}. Signals over ${options.queue}. ${nodeFlags(options.nodeArguments)}`,
+    `${machine.cpu}, ${machine.cores} cores, ${machine.memory_gib} GiB; a synced 8 KB write takes ${machine.fsync_us} us. Node ${machine.node}, PostgreSQL ${machine.postgres}, commit ${machine.commit}. Signals over ${options.queue}. The product's workers run with \`${WORKER_NODE_ARGUMENTS.join(' ')}\`, as \`npm start\` starts them, all other engines with Node's defaults.`,
   ];
   for (const server of options.servers) {
     for (const runs of new Set(lines.map((line) => line.runs))) {
@@ -82,8 +81,7 @@ export function documentOf(documented: Documented): string {
     shown
       .map((line) => {
         const { leaves_out } = ENGINES[line.engine];
-        const peer = PEERS.includes(line.name) || line.name.startsWith('floor');
-        return `- **${line.name}**: ${line.about}.${peer ? ` Leaves out: ${leaves_out}.` : ''}`;
+        return `- **${line.name}**: ${line.about}.${leaves_out === '' ? '' : ` Leaves out: ${leaves_out}.`}`;
       })
       .join('\n'),
   );
@@ -93,8 +91,8 @@ export function documentOf(documented: Documented): string {
     UNMEASURED.map((item) => `- ${item}`).join('\n'),
     '## Other measurements',
     [
-      'Of the same run; each alone by `npm run bench -- --tools`, `--poll`, `--status`, `--compose`. What each statement costs the server',
-      'is shown by `--trace`.',
+      'Of the same run; each alone by `npm run bench -- --tools`, `--status`, `--compose`. `--trace` shows the cost of each statement,',
+      '`--against <git ref>` measures this tree and an older one in turns.',
     ].join('\n'),
     ...others.flatMap(({ title, table, notes: own }) => [
       `### ${title}`,
@@ -108,11 +106,4 @@ export function documentOf(documented: Documented): string {
 function repetitions(reps: number): string {
   if (reps === 1) return 'once';
   return reps === 2 ? 'twice; figures are means of the two' : `${reps} times; figures are medians`;
-}
-
-function nodeFlags(given: readonly string[]): string {
-  const own = (flags: readonly string[]): string => `\`${flags.join(' ')}\``;
-  return given.length === 0
-    ? `The product's workers run with ${own(WORKER_NODE_ARGUMENTS)}, as \`npm start\` starts them, every other engine with Node's defaults.`
-    : `Every engine, and the product's workers, run with ${own(given)}, given on the command line.`;
 }

@@ -71,9 +71,7 @@ export function summarise(key: LineKey, results: readonly RunResult[]): LineFigu
       accept_cpu_ms_per_step: middle(
         ({ accept }) => (accept.engine_cpu_ms + accept.postgres_cpu_ms + accept.redis_cpu_ms) / steps,
       ),
-      provider_cpu_ms_per_step: middle(
-        (one) => (one.figures.provider_cpu_ms + one.provider_process_cpu_ms) / steps,
-      ),
+      provider_cpu_ms_per_step: middle((one) => one.figures.provider_cpu_ms / steps),
       statements_per_step: middle((one) => one.figures.counts.statements / steps),
       transactions_per_step: middle((one) => one.figures.counts.transactions / steps),
       wal_bytes_per_step: middle((one) => (one.accept.wal_bytes + one.run.wal_bytes) / steps),

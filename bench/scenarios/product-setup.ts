@@ -2,7 +2,6 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { EngineContext } from '../engines/engine.ts';
-import { WORKER_NODE_ARGUMENTS } from '../../scripts/stack/settings.ts';
 import { removeDirectory } from '../directory.ts';
 import { stoppedAtEnd } from '../ending.ts';
 import { NO_AUDIT, prepareStore, type ProductStore } from '../engines/product.ts';
@@ -37,8 +36,6 @@ export async function setUpProduct(bench: Bench, runs: number): Promise<ProductS
       scenario: 'module',
       workers: 1,
       queue: options.queue,
-      providerUrl: null,
-      nodeArguments: options.nodeArguments,
       workerEnv: options.workerEnv,
       trace: false,
     };
@@ -56,11 +53,9 @@ export async function setUpProduct(bench: Bench, runs: number): Promise<ProductS
           options: {
             scenario: context.scenario,
             providerDir: join(dir, 'provider'),
-            providerUrl: null,
             holdOpenMs,
             trace: false,
           },
-          nodeArguments: options.nodeArguments.length > 0 ? options.nodeArguments : WORKER_NODE_ARGUMENTS,
           env: { ...NO_AUDIT, ...env, ...options.workerEnv },
         });
         workers.push(worker);

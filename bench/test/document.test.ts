@@ -58,7 +58,7 @@ test('the page that is kept says what is not measured, audits among it', () => {
 
 test('a line that was not measured is not explained', () => {
   expect(pageOf()).toContain('- **pgboss-batch**: ');
-  expect(pageOf()).not.toContain('- **dbos**: ');
+  expect(pageOf()).not.toContain('- **bullmq**: ');
 });
 
 test('what the floor and the peers leave out is told; the product leaves out nothing', () => {
@@ -69,11 +69,8 @@ test('what the floor and the peers leave out is told; the product leaves out not
   expect(about[0]).toContain('rows of tool calls');
 });
 
-test('the flags of Node are those that the workers have, or those that were given to all', () => {
+test("the page names the workers' flags of Node", () => {
   expect(pageOf()).toContain("The product's workers run with `--min-semi-space-size=16 ");
-  expect(pageOf('--node-flags=--max-semi-space-size=64')).toContain(
-    "Every engine, and the product's workers, run with `--max-semi-space-size=64`",
-  );
 });
 
 test.each([

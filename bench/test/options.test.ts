@@ -16,27 +16,25 @@ test('without a flag every line is compared', () => {
     servers: ['stock'],
     queue: 'postgres',
   });
-  expect(options.lines.map((line) => line.name)).toContain('letta-port');
+  expect(options.lines.map((line) => line.name)).toEqual([
+    'floor-full',
+    'nightshift',
+    'nightshift-2',
+    'nightshift-waiting',
+    'pgboss-batch',
+    'bullmq',
+  ]);
 });
 
 test('counts, lists and environments are read', () => {
   const options = read(
     ...['--runs', '500,10k,1m', '--engines', 'floor-full,nightshift', '--reps', '2', '--timeout', '30'],
-    ...[
-      '--node-flags=--a --b',
-      '--env',
-      'LEASE_MS=5000,PRICES_FILE=x=y',
-      '--server',
-      'stock,tuned',
-      '--queue',
-      'none',
-    ],
+    ...['--env', 'LEASE_MS=5000,PRICES_FILE=x=y', '--server', 'stock,tuned', '--queue', 'none'],
   );
   expect(options).toMatchObject({
     runs: [500, 10_000, 1_000_000],
     reps: 2,
     timeoutMs: 30_000,
-    nodeArguments: ['--a', '--b'],
     workerEnv: { LEASE_MS: '5000', PRICES_FILE: 'x=y' },
     servers: ['stock', 'tuned'],
     queue: 'none',
@@ -44,18 +42,13 @@ test('counts, lists and environments are read', () => {
   expect(options.lines.map((line) => line.name)).toEqual(['floor-full', 'nightshift']);
 });
 
-test('a variable that makes one line may be given to the others', () => {
-  const options = read('--engines', 'nightshift,nightshift-2', '--env', 'QUICK_CALLS_MS=5');
-  expect(options.workerEnv).toEqual({ QUICK_CALLS_MS: '5' });
-});
-
 test('--help wants nothing else to be right', () => {
   expect(readOptions(['--help', '--runs', 'many'])).toBe('help');
 });
 
-test('a trace is of the product unless it is told of which of its lines', () => {
-  expect(read('--trace').lines.map((line) => line.name)).toEqual(['nightshift']);
-  expect(read('--trace', '--engines', 'nightshift-memory').lines).toHaveLength(1);
+test.each([['--trace'], ['--against', 'HEAD']])('%s takes one line of the product', (...mode) => {
+  expect(read(...mode).lines.map((line) => line.name)).toEqual(['nightshift']);
+  expect(read(...mode, '--engines', 'nightshift-waiting').lines).toHaveLength(1);
 });
 
 test.each([
@@ -65,8 +58,8 @@ test.each([
   ['--runs', '0', "--runs: '0' is no count such as 2500 or 10k."],
   ['--reps', 'two', "--reps: 'two' is no count such as 2500 or 10k."],
   ['--engines', 'nightshift,', "--engines: 'nightshift,' has an empty entry."],
-  ['--engines', 'floor,floor', "--engines: 'floor' is there twice."],
-  ['--engines', 'temporal', "--engines: there is no 'temporal'; there are floor, "],
+  ['--engines', 'bullmq,bullmq', "--engines: 'bullmq' is there twice."],
+  ['--engines', 'temporal', "--engines: there is no 'temporal'; there are floor-full, "],
   ['--server', 'slow', "--server: 'slow' is neither stock nor tuned."],
   ['--queue', 'kafka', "--queue: 'kafka' is none of postgres, redis, none."],
   ['--timeout', '15m', "--timeout: '15m' is no number of seconds from 1 to 86400."],
@@ -81,28 +74,20 @@ test.each([
 
 test.each([
   [['--runs', '1k', '--runs', '2k'], '--runs is given twice.'],
-  [['--tools', '--poll'], '--tools and --poll: one at a time.'],
+  [['--trace', '--tools'], '--trace and --tools: one at a time.'],
   [['--tools', '--runs', '1k'], '--runs means nothing to --tools.'],
-  [['--poll', '--runs', '1k'], '--runs means nothing to --poll.'],
   [['--status', '--reps', '3'], '--reps means nothing to --status.'],
   [['--compose', '--engines', 'nightshift'], '--engines means nothing to --compose.'],
   [['--compose', '--runs', '1k,2k'], '--compose takes one number of --runs.'],
   [['--compose', '--runs', '200k'], '--compose makes one body, of 100,000 requests at most.'],
   [['--compose', '--env', 'REQUESTS_MAX=1000'], "--env: REQUESTS_MAX is --compose's own to set."],
-  [
-    ['--env', 'QUICK_CALLS_MS=5'],
-    '--env: QUICK_CALLS_MS is what makes nightshift-two-commits of the --engines: leave',
-  ],
-  [
-    ['--trace', '--engines', 'nightshift-two-commits', '--env', 'QUICK_CALLS_MS=5'],
-    'QUICK_CALLS_MS is what makes',
-  ],
+  [['--against', 'HEAD', '--runs', '1k,2k'], '--against takes one number of --runs.'],
   [['--status', '--server', 'stock,tuned'], '--status takes one --server.'],
-  [['--poll', '--queue', 'redis'], '--poll takes --queue postgres or none.'],
-  [['--trace', '--engines', 'floor'], "--trace is of the product, and 'floor' is no line of it."],
+  [['--status', '--queue', 'redis'], '--status takes --queue postgres or none.'],
+  [['--trace', '--engines', 'bullmq'], "--trace is of the product, and 'bullmq' is no line of it."],
   [['--trace', '--write-docs'], '--write-docs goes with the comparison'],
   [
-    ['--engines', 'floor', '--env', 'LEASE_MS=1'],
+    ['--engines', 'bullmq', '--env', 'LEASE_MS=1'],
     '--env is for the product, and --engines names none of its lines.',
   ],
   [['--engines', 'bullmq', '--runs', '1k,100k'], 'none of the lines is measured with 100,000 runs.'],

@@ -39,7 +39,6 @@ function measured(
     },
     disk_bytes: 9_000_000,
     audit,
-    provider_process_cpu_ms: 0,
   };
   return { ok: true, measured: one };
 }

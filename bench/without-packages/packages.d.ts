@@ -1,6 +1,4 @@
 // Stands in for the packages that only the bench has, as far as it uses them. What else it imports is the product's too.
-declare module '@dbos-inc/dbos-sdk';
-
 declare module 'pg-boss' {
   export class PgBoss {
     constructor(options: object);
