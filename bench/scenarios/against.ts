@@ -18,7 +18,7 @@ type Figures = NonNullable<LineFigures['figures']>;
 export async function against(bench: Bench): Promise<ScenarioResult> {
   const { options } = bench;
   const runs = options.runs?.[0] ?? RUNS_DEFAULT;
-  const commit = git('rev-parse', '--verify', '--end-of-options', `${options.ref}^{commit}`);
+  const commit = commitOf(options.ref);
   const name = `${options.ref} (${commit.slice(0, 7)})`;
   const other = checkOut(commit);
   try {
@@ -139,6 +139,19 @@ function checkOut(commit: string): { readonly dir: string; readonly remove: () =
   return { dir, remove };
 }
 
-function git(...args: readonly string[]): string {
-  return execFileSync('git', [...args], { cwd: ROOT, encoding: 'utf8' }).trim();
+function commitOf(ref: string): string {
+  const { status, stdout } = spawnSync(
+    'git',
+    ['rev-parse', '--verify', '--end-of-options', `${ref}^{commit}`],
+    {
+      cwd: ROOT,
+      encoding: 'utf8',
+    },
+  );
+  if (status !== 0) throw new Error(`--against: git finds no commit '${ref}' here.`);
+  return stdout.trim();
+}
+
+function git(...args: readonly string[]): void {
+  execFileSync('git', args, { cwd: ROOT });
 }
