@@ -1,7 +1,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { configurationPage } from './configuration-page.ts';
-import { defectsPage } from './defects-page.ts';
 import { errorsPage } from './errors-page.ts';
 import { statesPage } from './states-page.ts';
 
@@ -17,7 +16,6 @@ export function referencePages(): readonly ReferencePage[] {
     { file: 'states.md', text: statesPage() },
     { file: 'errors.md', text: errorsPage() },
     { file: 'configuration.md', text: configurationPage() },
-    { file: 'defects.md', text: defectsPage() },
   ];
 }
 

@@ -28,7 +28,7 @@ export function checkMemories(
   for (const { custom_id } of samples) {
     const row = rows.get(custom_id);
     if (row === undefined)
-      throw new Error(`${custom_id}: has no expected facts. Run "npm run make-samples".`);
+      throw new Error(`${custom_id}: has no expected facts. Restore samples/changelogs/expected.jsonl.`);
     for (const fact of row.facts) {
       check.checked += 1;
       if (holds(memories.get(custom_id)?.[fact.label] ?? '', fact)) continue;

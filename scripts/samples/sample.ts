@@ -61,11 +61,6 @@ export const sampleFiles = {
   tools: join(samplesFolder, 'tools'),
 } as const;
 
-/** Rows as JSON Lines: one compact object per line, a newline after each. */
-export function toJsonLines(rows: readonly object[]): string {
-  return rows.map((row) => `${JSON.stringify(row)}\n`).join('');
-}
-
 /** The shipped samples, in the order of the file. */
 export function readSamples(): Sample[] {
   return readJsonLines(sampleFiles.agents) as Sample[];

@@ -1,17 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { buildSamples } from '../../scripts/samples/build-samples.ts';
 import { expectFacts } from '../../scripts/samples/facts.ts';
-import { verifyLicense } from '../../scripts/samples/licenses.ts';
-import { findPackage } from '../../scripts/samples/obtain.ts';
 import { buildPrompt } from '../../scripts/samples/prompt.ts';
-import { readExpected, readSamples, sampleFiles, toJsonLines } from '../../scripts/samples/sample.ts';
+import { readExpected, readSamples, sampleFiles } from '../../scripts/samples/sample.ts';
 
 interface Origin {
   package: string;
   version: string;
   license: string;
-  changelog_sha256: string;
 }
 
 const samples = readSamples();
@@ -54,30 +50,11 @@ describe('the shipped samples', () => {
       expect(prompt.match(/^<\/release>$/gm)?.length, sample.custom_id).toBe(sample.notes.length);
     }
   });
-
-  test('are written as they are read, byte for byte', () => {
-    expect(toJsonLines(samples)).toBe(readFileSync(sampleFiles.agents, 'utf8'));
-    expect(toJsonLines(expected)).toBe(readFileSync(sampleFiles.expected, 'utf8'));
-  });
-
-  test('are what the generator makes of the packages that are installed here', () => {
-    let rebuilt = 0;
-    for (const origin of origins) {
-      const pkg = findPackage(`${origin.package}@${origin.version}`);
-      if (pkg === undefined) continue;
-      expect(pkg.changelogSha256, origin.package).toBe(origin.changelog_sha256);
-      expect(() => verifyLicense(pkg)).not.toThrow();
-      const shipped = samples.filter((sample) => sample.package === origin.package);
-      expect(toJsonLines(buildSamples(pkg)), origin.package).toBe(toJsonLines(shipped));
-      rebuilt += shipped.length;
-    }
-    expect(rebuilt).toBeGreaterThan(0);
-  });
 });
 
 describe('the expected facts', () => {
   test('are what the parser reads out of the shipped notes', () => {
-    expect(toJsonLines(samples.map(expectFacts))).toBe(readFileSync(sampleFiles.expected, 'utf8'));
+    expect(samples.map(expectFacts)).toEqual(expected);
   });
 
   test('stand in the notes of the release they name, word for word', () => {

@@ -15,18 +15,7 @@ function run(script: string, ...args: string[]) {
   return { status, stdout, stderr };
 }
 
-const commands = [
-  'audit',
-  'chaos',
-  'demo',
-  'killpoints',
-  'load',
-  'make-samples',
-  'migrate',
-  'sabotage',
-  'simulate',
-  'start',
-];
+const commands = ['audit', 'chaos', 'demo', 'killpoints', 'load', 'migrate', 'sabotage', 'simulate', 'start'];
 
 test.each(commands)('%s says what it does', (script) => {
   const { status, stdout, stderr } = run(script, '--help');
@@ -53,8 +42,8 @@ test('a flag that is not known is refused with the usage', () => {
   });
 });
 
-test.each(['migrate', 'make-samples'])('%s refuses a flag that it does not know', (script) => {
-  const { status, stdout, stderr } = run(script, '--check');
+test('a command without flags refuses a flag', () => {
+  const { status, stdout, stderr } = run('migrate', '--check');
   expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
   expect(stderr).toMatch(/^Unknown option '--check'\n\nnpm run /);
 });
