@@ -1,50 +1,96 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import {
-  TOOL_THREAD_MEMORY_MB_DEFAULT,
-  TOOL_THREAD_MEMORY_MB_MAX,
-  TOOL_THREAD_MEMORY_MB_MIN,
-  TOOL_THREADS_MAX,
-} from '../../apps/tool-host/src/index.ts';
-import * as core from '../../libs/agent-core/src/index.ts';
-import { readEnvironmentSchema, type Variable } from './environment-schema.ts';
+import { environment as api } from '../../apps/api/src/config.ts';
+import { environment as worker } from '../../apps/worker/src/config.ts';
 import { code, generatedFrom, page, table } from './markdown.ts';
 
-const root = join(import.meta.dirname, '../..');
-
-/** The programs that a deployment runs, and where each reads its environment. */
-const PROGRAMS = [
-  { title: 'API', file: 'apps/api/src/config.ts' },
-  { title: 'Worker', file: 'apps/worker/src/config.ts' },
-] as const;
-
-/** A program and the variables that it reads. */
-export interface ProgramVariables {
-  readonly title: string;
-  readonly file: string;
-  readonly variables: readonly Variable[];
+/** A zod object of environment variables. */
+interface Environment {
+  toJSONSchema(options: { readonly io: 'input' }): object;
 }
 
-/** What every program reads. A variable that one program leaves undescribed means there what it means in another. */
-export function readPrograms(): readonly ProgramVariables[] {
-  const programs = PROGRAMS.map(({ title, file }) => ({
-    title,
-    file,
-    variables: readEnvironmentSchema(readFileSync(join(root, file), 'utf8'), file, exportedAs),
+interface Program {
+  readonly title: string;
+  readonly file: string;
+  readonly environment: Environment;
+}
+
+/** The programs of a deployment and the schemas that they read their environment with. */
+const PROGRAMS: readonly Program[] = [
+  { title: 'API', file: 'apps/api/src/config.ts', environment: api },
+  { title: 'Worker', file: 'apps/worker/src/config.ts', environment: worker },
+];
+
+/** What zod says of a variable, in the terms of JSON schema; `rule` is the metadata of our own. */
+interface VariableSchema {
+  readonly description?: string;
+  readonly type?: string;
+  readonly format?: string;
+  readonly enum?: readonly string[];
+  readonly minLength?: number;
+  readonly minimum?: number;
+  readonly exclusiveMinimum?: number;
+  readonly maximum?: number;
+  readonly default?: string | number;
+  /** How it is bound to another variable. */
+  readonly rule?: string;
+}
+
+/** A row of the page. */
+export interface Variable {
+  readonly name: string;
+  /** Empty where the schema has no description. */
+  readonly effect: string;
+  /** Kind, unit, bounds and rule. */
+  readonly value: string;
+  readonly fallback: string;
+}
+
+/** The variables of each program. A variable without a description has that of the other program. */
+export function readPrograms(): readonly (Program & { readonly variables: readonly Variable[] })[] {
+  const effects = new Map<string, string>();
+  const programs = PROGRAMS.map((program) => ({ ...program, variables: variablesOf(program.environment) }));
+  for (const { name, effect } of programs.flatMap(({ variables }) => variables))
+    if (effect !== '') effects.set(name, effect);
+  const described = (variable: Variable): Variable =>
+    variable.effect === '' ? { ...variable, effect: effects.get(variable.name) ?? '' } : variable;
+  return programs.map((program) => ({ ...program, variables: program.variables.map(described) }));
+}
+
+/** Reads the variables out of a schema. */
+export function variablesOf(environment: Environment): readonly Variable[] {
+  const { properties, required = [] } = environment.toJSONSchema({ io: 'input' }) as {
+    readonly properties: Readonly<Record<string, VariableSchema>>;
+    readonly required?: readonly string[];
+  };
+  return Object.entries(properties).map(([name, schema]) => ({
+    name,
+    effect: schema.description ?? '',
+    value: [valueOf(name, schema), ...(schema.rule === undefined ? [] : [schema.rule])].join('; '),
+    fallback: required.includes(name) ? 'required' : fallbackOf(schema.default),
   }));
-  const effects = new Map(
-    programs
-      .flatMap(({ variables }) => variables)
-      .filter(({ effect }) => effect !== '')
-      .map(({ name, effect }) => [name, effect]),
-  );
-  return programs.map((program) => ({
-    ...program,
-    variables: program.variables.map((variable) => ({
-      ...variable,
-      effect: variable.effect === '' ? (effects.get(variable.name) ?? '') : variable.effect,
-    })),
-  }));
+}
+
+function valueOf(name: string, schema: VariableSchema): string {
+  if (schema.enum !== undefined) return schema.enum.map(code).join(', ');
+  if (schema.format === 'uri') return 'URL';
+  if (schema.type === 'string') {
+    const { minLength = 0 } = schema;
+    return minLength > 1 ? `text of at least ${minLength} characters` : 'text';
+  }
+  if (schema.type !== 'integer')
+    throw new Error(`${name}: the page of variables has no words for its schema.`);
+  const unit = name.endsWith('_MS') ? 'milliseconds' : name.includes('BYTES') ? 'bytes' : 'whole number';
+  const { minimum = (schema.exclusiveMinimum ?? Number.NaN) + 1, maximum = Number.NaN } = schema;
+  // zod bounds whole numbers by what a double can hold, which is no bound of ours.
+  const bounds = [
+    ...(minimum > Number.MIN_SAFE_INTEGER ? [`at least ${minimum}`] : []),
+    ...(maximum < Number.MAX_SAFE_INTEGER ? [`at most ${maximum.toLocaleString('en-US')}`] : []),
+  ];
+  return [unit, ...bounds].join(', ');
+}
+
+function fallbackOf(value: string | number | undefined): string {
+  if (value === undefined) return 'none';
+  return value === '' ? 'empty' : code(String(value));
 }
 
 /** The page of environment variables. */
@@ -60,36 +106,8 @@ export function configurationPage(): string {
       `## ${title}`,
       table(
         ['Variable', 'Effect', 'Value', 'Default'],
-        variables.map((variable) => [
-          code(variable.name),
-          variable.effect === '' ? 'Not described.' : variable.effect,
-          variable.value,
-          defaultOf(variable),
-        ]),
+        variables.map(({ name, effect, value, fallback }) => [code(name), effect, value, fallback]),
       ),
     ]),
   ]);
-}
-
-function defaultOf({ fallback, required }: Variable): string {
-  if (required) return 'required';
-  if (fallback === null) return 'none';
-  return fallback === '' ? 'empty' : code(fallback);
-}
-
-/** What a config imports and bounds or defaults its variables with. */
-const NAMES: Readonly<Record<string, unknown>> = {
-  ...core,
-  TOOL_THREAD_MEMORY_MB_DEFAULT,
-  TOOL_THREAD_MEMORY_MB_MAX,
-  TOOL_THREAD_MEMORY_MB_MIN,
-  TOOL_THREADS_MAX,
-};
-
-function exportedAs(path: readonly string[]): unknown {
-  return path.reduce<unknown>(
-    (value, name) =>
-      typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : undefined,
-    NAMES,
-  );
 }

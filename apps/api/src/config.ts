@@ -4,32 +4,55 @@ import { z } from 'zod';
 
 const port = z.coerce.number().int().min(0).max(65_535);
 
-const environment = z.object({
-  /** Address to listen on; 127.0.0.1 is this machine alone. */
-  HOST: z.string().min(1).default('127.0.0.1'),
-  /** Port of the API; 0 takes a free one. */
-  PORT: port.default(8283),
+/** Every environment variable of the API. The page of variables is made of it. */
+export const environment = z.object({
+  HOST: z
+    .string()
+    .min(1)
+    .default('127.0.0.1')
+    .describe('Address to listen on; 127.0.0.1 accepts connections from this machine only.'),
+  PORT: port.default(8283).describe('Port of the API; 0 takes a free one.'),
   DATABASE_URL: z
     .string({ error: 'is required: postgres://user:password@host:5432/database' })
     .regex(/^postgres(ql)?:\/\//, 'must look like postgres://user:password@host:5432/database'),
   QUEUE_URL: z.string().default('none'),
-  /** Key that clients send as a bearer token: visible ASCII, no blanks. Without it one is made at the first start and kept under DATA_DIR. */
   NIGHTSHIFT_API_KEY: z
     .string()
     .min(16, 'must have at least 16 characters')
     .regex(/^[!-~]*$/, 'must be visible ASCII: no blanks, no line breaks')
-    .optional(),
-  /** Who answers the requests of runs is chosen by the worker's key; the API shows it. */
-  ANTHROPIC_API_KEY: z.string().optional(),
-  /** Least severe log line that is written. */
-  LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
+    .optional()
+    .describe(
+      'Key that clients send as a bearer token: visible ASCII, no blanks. Without it the first start makes a key and keeps it under DATA_DIR.',
+    ),
+  ANTHROPIC_API_KEY: z
+    .string()
+    .optional()
+    .describe(
+      "Tells the API which model the workers use, to show it: Anthropic's with the key, the simulator's without. The worker's own key decides.",
+    ),
+  LOG_LEVEL: z
+    .enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])
+    .default('info')
+    .describe('Least severe level of a log line that is written.'),
   DATA_DIR: z.string().min(1).default('.data'),
-  /** File with the prices of models, in the shape of `libs/agent-core/src/model/prices.json`; that one without. The workers have to have the same. */
-  PRICES_FILE: z.string().optional(),
-  /** Bytes of all request bodies that the API holds at once; a request that finds no room is answered 503, and its client should send it again. A body is worth several times its bytes of memory. */
-  BODY_BYTES_TOGETHER_MAX: z.coerce.number().int().min(1).default(536_870_912),
-  /** Ends the API when its standard input closes, so that it does not outlive a killed parent. */
-  EXIT_WITH_PARENT: z.enum(['0', '1']).default('0'),
+  PRICES_FILE: z
+    .string()
+    .optional()
+    .describe(
+      'File with the prices of models, in the shape of `libs/agent-core/src/model/prices.json`, which applies without it. API and workers need the same.',
+    ),
+  BODY_BYTES_TOGETHER_MAX: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .default(536_870_912)
+    .describe(
+      'Bytes of all request bodies that the API holds at once; a request beyond them is answered 503, and its client should send it again. A body takes several times its bytes of memory.',
+    ),
+  EXIT_WITH_PARENT: z
+    .enum(['0', '1'])
+    .default('0')
+    .describe('Ends the API when its standard input closes, so that it does not outlive a killed parent.'),
 });
 
 /** The names of all variables that the API knows. */

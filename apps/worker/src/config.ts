@@ -39,102 +39,191 @@ const naturalMs = natural.max(1_900_000_000, TOO_LONG);
 const HOST_AND_PID = `${hostname()}:${process.pid}`;
 const PROCESS = `${HOST_AND_PID}-${randomBytes(3).toString('hex')}`;
 
-/** Every environment variable of the worker: effect, unit, default. Read once, by `main.ts`. */
-const schema = z
+const QUARANTINE_RULE = 'must be at least LEASE_MS';
+
+/** Every environment variable of the worker. Read once, by `main.ts`; the page of variables is made of it. */
+export const environment = z
   .object({
-    /** Postgres; every worker and the API share one. Required. */
-    DATABASE_URL: z.string().min(1),
-    /** `redis://…`, `postgres://…` or `none`. Without a queue all work is found by the sweep. */
-    QUEUE_URL: z.string().default('none'),
-    /** Key of the provider. */
-    ANTHROPIC_API_KEY: z.string().min(1),
-    /** Base URL of the provider; the simulator's, or the real one. */
-    ANTHROPIC_BASE_URL: z.url().default('https://api.anthropic.com'),
-    /** Base URL of the simulator, where there is one: who is asked there gives simulated answers, which are kept apart from a provider's. */
-    SIMULATOR_URL: z.url().optional(),
-    /** Folders with tool modules, separated as in PATH: by `:`, on Windows by `;`. */
-    TOOLS_DIR: z.string().default(''),
-    /** Threads of the tool host for quick calls; 0: one a core, at most 4. Up to twice as many more, at least two, come while slow calls wait. */
-    TOOL_THREADS: natural.max(TOOL_THREADS_MAX).default(0),
-    /** Megabytes that one thread of the tool host may take, heap and buffers together, what is not collected yet included; one that takes more is ended. */
+    DATABASE_URL: z.string().min(1).describe('URL of the Postgres that the API and all workers share.'),
+    QUEUE_URL: z
+      .string()
+      .default('none')
+      .describe('`redis://…`, `postgres://…` or `none`. Without a queue the sweep finds all work.'),
+    ANTHROPIC_API_KEY: z.string().min(1).describe('Key of the provider.'),
+    ANTHROPIC_BASE_URL: z
+      .url()
+      .default('https://api.anthropic.com')
+      .describe("Base URL of the provider; the simulator's, or the real one."),
+    SIMULATOR_URL: z
+      .url()
+      .optional()
+      .describe(
+        'Base URL of the simulator, where one runs. A worker whose provider has this URL marks its answers as simulated.',
+      ),
+    TOOLS_DIR: z
+      .string()
+      .default('')
+      .describe('Folders with tool modules, separated as in PATH: by `:`, on Windows by `;`.'),
+    TOOL_THREADS: natural
+      .max(TOOL_THREADS_MAX)
+      .default(0)
+      .describe(
+        'Threads of the tool host for quick calls; 0: one per core, at most 4. Up to twice as many more, at least two, come while slow calls wait.',
+      ),
     TOOL_THREAD_MEMORY_MB: positive
       .min(TOOL_THREAD_MEMORY_MB_MIN)
       .max(TOOL_THREAD_MEMORY_MB_MAX)
-      .default(TOOL_THREAD_MEMORY_MB_DEFAULT),
-    /** Where everything written at run time lies. */
-    DATA_DIR: z.string().default('.data'),
-    /** Least severe log line that is written. */
-    LOG_LEVEL: z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']).default('info'),
-    /** Port on which the worker answers `/livez`, so that a supervisor can replace a worker that hangs; 0 takes a free one. Without it a worker listens nowhere. */
-    HEALTH_PORT: natural.max(65_535).optional(),
-    /** Address for `HEALTH_PORT`; 127.0.0.1 is this machine alone. */
-    HEALTH_HOST: z.string().min(1).default('127.0.0.1'),
-    /** Milliseconds a claimed row stays ours without renewal. Renewed every third of it. */
-    LEASE_MS: positiveMs.default(10_000),
-    /** Milliseconds between two looks at everything that is due, whatever the queue says. */
-    SWEEP_INTERVAL_MS: positiveMs.default(2_000),
-    /** Milliseconds between two looks for second batches of submissions that were in doubt; one call each. */
-    HUNT_INTERVAL_MS: positiveMs.default(60_000),
-    /** Milliseconds that ready runs wait for company before a batch that is not full leaves. */
-    GATHER_WINDOW_MS: naturalMs.default(2_000),
-    /** Requests with which a provider batch is full. Runs are taken in whole chunks, so it may hold more; the provider allows 100,000. */
-    REQUESTS_MAX: positive.max(BATCH_REQUESTS_MAX).default(10_000),
-    /** Bytes of one provider batch; the provider allows 256 MB. */
-    BODY_BYTES_MAX: positive.max(240_000_000).default(64_000_000),
-    /** Milliseconds one create may take, upload included. */
-    CREATE_TIMEOUT_MS: positiveMs.default(120_000),
-    /** Milliseconds without a byte after which a result stream is given up. */
-    RESULTS_IDLE_TIMEOUT_MS: positiveMs.default(120_000),
-    /** Bytes a second below which a result stream is given up and read again later, on average over RESULTS_RATE_WINDOW_MS; 0: however slow. */
-    RESULTS_BYTES_PER_SECOND_MIN: natural.max(1_000_000).default(1_000),
-    /** Milliseconds of waiting for a result stream over which its rate is averaged. */
-    RESULTS_RATE_WINDOW_MS: positiveMs.default(300_000),
-    /** Result files that a worker reads side by side: one that comes slowly holds up no other. */
-    INGEST_LANES: positive.max(16).default(2),
-    /** Milliseconds between two looks at a provider batch in its first hour; later 300,000, or this where it is more. */
-    POLL_INTERVAL_MS: positiveMs.default(POLL_POLICY_DEFAULT.poll_interval_ms),
-    /** Milliseconds for which a provider that does not know a batch any more is not believed; after that its steps are sent again. */
-    MISSING_GRACE_MS: positiveMs.default(POLL_POLICY_DEFAULT.missing_grace_ms),
-    /** Milliseconds before a create that nobody answered for is looked for; CREATE_TIMEOUT_MS where that is more. */
-    QUARANTINE_MS: positiveMs.default(RECONCILE_POLICY_DEFAULT.quarantine_ms),
-    /** Milliseconds between two searches for such a create. */
-    SEARCH_INTERVAL_MS: positiveMs.default(RECONCILE_POLICY_DEFAULT.search_interval_ms),
-    /** Milliseconds before the second attempt of a step that failed at the provider. */
-    RETRY_DELAY_MS: positiveMs.default(RETRY_POLICY_DEFAULT.retry_delay_ms),
-    /** Milliseconds before a step is sent again that an outage of the provider took; such a try counts as none. */
-    OUTAGE_DELAY_MS: positiveMs.default(RETRY_POLICY_DEFAULT.outage_delay_ms),
-    /** Milliseconds between two audits of the whole database, all workers together; never less than twenty times what the last one took, up to a day. */
-    AUDIT_INTERVAL_MS: positiveMs.default(600_000),
-    /** 0 where nobody else makes batches under the provider workspace: a batch that looks like a second one of ours is then cancelled on sight, before its results prove it. */
-    WORKSPACE_SHARED: z.enum(['0', '1']).default('1'),
-    /** File with the prices of models, in the shape of `libs/agent-core/src/model/prices.json`; that one without. The API has to have the same. */
-    PRICES_FILE: z.string().optional(),
-    /** Result lines of one transaction. */
-    CHUNK_LINES: positive.max(5_000).default(1_000),
-    /** Milliseconds that calls without side effects may hold up the answers that make them, to be committed with them; 0: every call is made after its answer is. */
-    QUICK_CALLS_MS: natural.max(60_000).default(1_000),
-    /** Key that callbacks are signed with, `whsec_<base64>`; unsigned without. */
+      .default(TOOL_THREAD_MEMORY_MB_DEFAULT)
+      .describe(
+        'Megabytes that one thread of the tool host may take: heap and buffers, uncollected garbage included. A thread that takes more is ended.',
+      ),
+    DATA_DIR: z.string().default('.data').describe('Directory of all files written at run time.'),
+    LOG_LEVEL: z
+      .enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])
+      .default('info')
+      .describe('Least severe level of a log line that is written.'),
+    HEALTH_PORT: natural
+      .max(65_535)
+      .optional()
+      .describe(
+        'Port on which the worker answers `/livez`, so that a supervisor can replace a worker that hangs; 0 takes a free port. Without it a worker listens nowhere.',
+      ),
+    HEALTH_HOST: z
+      .string()
+      .min(1)
+      .default('127.0.0.1')
+      .describe('Address for `HEALTH_PORT`; 127.0.0.1 is this machine alone.'),
+    LEASE_MS: positiveMs
+      .default(10_000)
+      .describe(
+        "Milliseconds for which a worker's lease on a row holds without renewal. It is renewed after every third of that.",
+      ),
+    SWEEP_INTERVAL_MS: positiveMs
+      .default(2_000)
+      .describe('Milliseconds between two sweeps over all due rows, which find work without a signal.'),
+    HUNT_INTERVAL_MS: positiveMs
+      .default(60_000)
+      .describe(
+        'Milliseconds between two searches for second provider batches of submissions with an unknown outcome; one provider call each.',
+      ),
+    GATHER_WINDOW_MS: naturalMs
+      .default(2_000)
+      .describe(
+        'Milliseconds that ready runs wait for more runs before a provider batch that is not full is composed.',
+      ),
+    REQUESTS_MAX: positive
+      .max(BATCH_REQUESTS_MAX)
+      .default(10_000)
+      .describe(
+        'Requests at which a provider batch is full. Runs are claimed in whole chunks, so it may hold more; the provider allows 100,000.',
+      ),
+    BODY_BYTES_MAX: positive
+      .max(240_000_000)
+      .default(64_000_000)
+      .describe('Bytes of one provider batch; the provider allows 256 MB.'),
+    CREATE_TIMEOUT_MS: positiveMs
+      .default(120_000)
+      .describe('Milliseconds that one create of a provider batch may take, upload included.'),
+    RESULTS_IDLE_TIMEOUT_MS: positiveMs
+      .default(120_000)
+      .describe('Milliseconds without a byte after which a result stream is closed and read again later.'),
+    RESULTS_BYTES_PER_SECOND_MIN: natural
+      .max(1_000_000)
+      .default(1_000)
+      .describe(
+        'Bytes a second below which a result stream is closed and read again later, on average over RESULTS_RATE_WINDOW_MS; 0 allows every rate.',
+      ),
+    RESULTS_RATE_WINDOW_MS: positiveMs
+      .default(300_000)
+      .describe('Milliseconds of waiting for a result stream over which its rate is averaged.'),
+    INGEST_LANES: positive
+      .max(16)
+      .default(2)
+      .describe('Result files that a worker reads side by side: a slow file holds up no other.'),
+    POLL_INTERVAL_MS: positiveMs
+      .default(POLL_POLICY_DEFAULT.poll_interval_ms)
+      .describe(
+        'Milliseconds between two polls of a provider batch in its first hour; later 300,000, or this value where it is more.',
+      ),
+    MISSING_GRACE_MS: positiveMs
+      .default(POLL_POLICY_DEFAULT.missing_grace_ms)
+      .describe(
+        'Milliseconds for which a provider batch that the provider does not find any more is asked for again; then its steps are sent again.',
+      ),
+    QUARANTINE_MS: positiveMs
+      .default(RECONCILE_POLICY_DEFAULT.quarantine_ms)
+      .meta({
+        description:
+          "Milliseconds before a create without a clear answer is searched for in the provider's list; CREATE_TIMEOUT_MS where that is more.",
+        rule: QUARANTINE_RULE,
+      }),
+    SEARCH_INTERVAL_MS: positiveMs
+      .default(RECONCILE_POLICY_DEFAULT.search_interval_ms)
+      .describe('Milliseconds between two searches for a create without a clear answer.'),
+    RETRY_DELAY_MS: positiveMs
+      .default(RETRY_POLICY_DEFAULT.retry_delay_ms)
+      .describe('Milliseconds before the second attempt of a step that failed at the provider.'),
+    OUTAGE_DELAY_MS: positiveMs
+      .default(RETRY_POLICY_DEFAULT.outage_delay_ms)
+      .describe(
+        'Milliseconds before a step is sent again that failed in an outage of the provider; such an attempt does not count.',
+      ),
+    AUDIT_INTERVAL_MS: positiveMs
+      .default(600_000)
+      .describe(
+        'Milliseconds between two audits of the whole database, all workers together; at least twenty times the duration of the last audit, at most a day.',
+      ),
+    WORKSPACE_SHARED: z
+      .enum(['0', '1'])
+      .default('1')
+      .describe(
+        '0 where no other program makes batches in the provider workspace: a batch that looks like a second submission of a worker is then cancelled before its results prove it.',
+      ),
+    PRICES_FILE: z
+      .string()
+      .optional()
+      .describe(
+        'File with the prices of models, in the shape of `libs/agent-core/src/model/prices.json`, which applies without it. API and workers need the same.',
+      ),
+    CHUNK_LINES: positive.max(5_000).default(1_000).describe('Result lines of one transaction.'),
+    QUICK_CALLS_MS: natural
+      .max(60_000)
+      .default(1_000)
+      .describe(
+        'Milliseconds that calls without side effects may delay the commit of their answers, to be committed with them; 0: every call is made after its answer is committed.',
+      ),
     CALLBACK_SECRET: z
       .string()
       .regex(/^whsec_[A-Za-z0-9+/=]{32,}$/, 'must look like whsec_<base64 of at least 24 bytes>')
-      .optional(),
-    /** 1 allows callbacks to addresses inside a private network. */
-    CALLBACK_ALLOW_PRIVATE: z.enum(['0', '1']).default('0'),
-    /** Connections to Postgres; an audit has one more. */
-    DATABASE_POOL_MAX: positive.default(8),
-    /** Ends the worker when its standard input closes, so that it does not outlive a killed parent. */
-    EXIT_WITH_PARENT: z.enum(['0', '1']).default('0'),
-    /** Name of this worker in logs, and for people in its leases; host and process id without. */
-    WORKER_NAME: z.string().min(1).optional(),
+      .optional()
+      .describe('Key that signs callbacks, `whsec_<base64>`; without it they are unsigned.'),
+    CALLBACK_ALLOW_PRIVATE: z
+      .enum(['0', '1'])
+      .default('0')
+      .describe('1 allows callbacks to addresses inside a private network.'),
+    DATABASE_POOL_MAX: positive.default(8).describe('Connections to Postgres; an audit takes one more.'),
+    EXIT_WITH_PARENT: z
+      .enum(['0', '1'])
+      .default('0')
+      .describe(
+        'Ends the worker when its standard input closes, so that it does not outlive a killed parent.',
+      ),
+    WORKER_NAME: z
+      .string()
+      .min(1)
+      .optional()
+      .describe(
+        'Name of this worker in logs and, for operators, in its leases; host and process id without it.',
+      ),
   })
   .superRefine((env, context) => {
     if (env.QUARANTINE_MS < env.LEASE_MS) {
-      context.addIssue({ code: 'custom', path: ['QUARANTINE_MS'], message: 'must be at least LEASE_MS' });
+      context.addIssue({ code: 'custom', path: ['QUARANTINE_MS'], message: QUARANTINE_RULE });
     }
   });
 
 /** The names of all variables that the worker knows. */
-export const VARIABLES: readonly string[] = Object.keys(schema.shape);
+export const VARIABLES: readonly string[] = Object.keys(environment.shape);
 
 export interface WorkerConfig {
   readonly database_url: string;
@@ -168,7 +257,7 @@ export interface WorkerConfig {
  * empty variable counts as left out: that is what `${NAME:-}` of a compose file makes of one.
  */
 export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {
-  const parsed = schema.safeParse(
+  const parsed = environment.safeParse(
     Object.fromEntries(Object.entries(env).filter(([, value]) => value !== '')),
   );
   if (!parsed.success) {
