@@ -4,7 +4,7 @@ import { endWith, given, readCommandLine } from './command-line.ts';
 import { checkBooks, type Check } from './demo/checks.ts';
 import { createClient } from './demo/client.ts';
 import { createProgressBar, hasEnded, type BatchCounts } from './demo/progress.ts';
-import { inputOf, storeAgents } from './load/agents.ts';
+import { inputOf, storeLoadAgents } from './load/agents.ts';
 import { watchMemory } from './load/memory.ts';
 import { emptyDataDirectory } from './stack/data-directory.ts';
 import { refuseOthers } from './stack/guest.ts';
@@ -74,7 +74,7 @@ async function runLoad(stack: Stack): Promise<boolean> {
   const client = createClient(stack.apiUrl, stack.apiKey);
   const memory = watchMemory(stack.workers);
   const beginsAt = performance.now();
-  const agentIds = await storeAgents(stack.db, runs);
+  const agentIds = await storeLoadAgents(stack.db, runs);
   const storedAt = performance.now();
   process.stderr.write(
     `${runs} agents stored in ${seconds(storedAt - beginsAt)}, in bulk and past the API, which is not what is measured\n`,

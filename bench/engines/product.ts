@@ -5,26 +5,22 @@ import {
   auditInvariants,
   claimAudit,
   connect,
-  createAgents,
   DEFAULT_PROJECT_ID,
-  findTools,
   inTransaction,
   migrateToLatest,
-  newConversationId,
   newId,
   registerModuleTools,
   type Database,
-  type NewAgent,
 } from '../../libs/db/src/index.ts';
 import { prepareQueue } from '../../libs/queue/src/index.ts';
 import { checkRedis, createPool } from '../../libs/services/src/index.ts';
+import { storeAgents } from '../../scripts/stack/agents.ts';
 import { mergeCosts } from '../measure/trace.ts';
 import { description, parameters } from '../tools/look_up.ts';
 import { MODEL, SHORT_WAITS, STEPS, SYSTEM_PROMPT, toolCall, userText, type Scenario } from '../workload.ts';
 import type { EngineContext, PreparedEngine, RowCounts } from './engine.ts';
 import { addFigures, startWorkerProcess, type WorkerProcess } from './worker-processes.ts';
 
-const AGENTS_PER_TRANSACTION = 2_000;
 /** Accepting 100,000 runs is one transaction. */
 const ACCEPT_TIMEOUT_MS = 600_000;
 /** The longest that a worker takes. No audit falls into what is measured of anything else. */
@@ -58,7 +54,7 @@ export async function prepareStore(context: EngineContext): Promise<ProductStore
   await prepareQueue(queueUrl, { checkRedis });
   // An audit is measured by itself: the one that is due at once is taken for done.
   await claimAudit(db, DEFAULT_PROJECT_ID, newId(), NO_AUDIT_MS);
-  const agentIds = await storeAgents(db, context.runs, context.scenario);
+  const agentIds = await storeToolsAndAgents(db, context.runs, context.scenario);
   const batchId = newId();
   return {
     db,
@@ -165,7 +161,11 @@ function queueUrlOf({ queue, url, redisUrl }: EngineContext): string {
   return redisUrl;
 }
 
-async function storeAgents(db: Database, runs: number, scenario: Scenario): Promise<readonly string[]> {
+async function storeToolsAndAgents(
+  db: Database,
+  runs: number,
+  scenario: Scenario,
+): Promise<readonly string[]> {
   await inTransaction(db, async (trx) => {
     await registerModuleTools(
       trx,
@@ -183,41 +183,11 @@ async function storeAgents(db: Database, runs: number, scenario: Scenario): Prom
       })),
     );
   });
-  const tools = await findTools(db, DEFAULT_PROJECT_ID, { ids: [], names: [toolCall(scenario, 1).name] });
-  const toolIds = tools.map((tool) => tool.id);
-  const ids: string[] = [];
-  for (let from = 0; from < runs; from += AGENTS_PER_TRANSACTION) {
-    const agents = Array.from({ length: Math.min(AGENTS_PER_TRANSACTION, runs - from) }, (_, index) =>
-      agentOf(from + index, toolIds),
-    );
-    await inTransaction(db, (trx) => createAgents(trx, DEFAULT_PROJECT_ID, agents));
-    ids.push(...agents.map((agent) => agent.id));
-  }
-  return ids;
-}
-
-function agentOf(ordinal: number, tool_ids: readonly string[]): NewAgent {
-  return {
-    id: newId(),
-    conversation_id: newConversationId(),
-    name: `customer ${ordinal}`,
-    description: null,
-    agent_type: 'letta_v1_agent',
+  return storeAgents(db, runs, [toolCall(scenario, 1).name], (place) => ({
+    name: `customer ${place}`,
     system: SYSTEM_PROMPT,
     model: `anthropic/${MODEL}`,
-    model_settings: { max_output_tokens: 1024, parallel_tool_calls: true, extra: {} },
-    tool_rules: [],
-    metadata: null,
-    tags: [],
-    timezone: 'UTC',
-    message_buffer_autoclear: false,
-    context_window_limit: 200_000,
-    hidden: false,
-    echoed: {},
-    blocks: [],
-    block_ids: [],
-    tool_ids,
-  };
+  }));
 }
 
 async function countSteps(db: Database): Promise<number> {

@@ -1,14 +1,7 @@
-import {
-  createAgents,
-  DEFAULT_PROJECT_ID,
-  findTools,
-  inTransaction,
-  newConversationId,
-  newId,
-} from '../../libs/db/src/index.ts';
+import { DEFAULT_PROJECT_ID, findTools } from '../../libs/db/src/index.ts';
 import { createClient } from '../demo/client.ts';
+import { emptyNotes, storeAgents } from '../stack/agents.ts';
 import type { Stack } from '../stack/stack.ts';
-import { toNewAgent } from './store.ts';
 
 const AGENTS_PER_BATCH = 2_000;
 const TOOLS = ['core_memory_append', 'memory_rethink', 'charge_once'];
@@ -26,25 +19,13 @@ export async function submitLoad(stack: Stack, runs: number, effectsFile: string
   const missing = TOOLS.filter((name) => !tools.some((tool) => tool.name === name));
   if (missing.length > 0) throw new Error(`There is no tool ${missing.join(', ')}.`);
   for (let from = 0; from < runs; from += AGENTS_PER_BATCH) {
-    const agents = Array.from({ length: Math.min(AGENTS_PER_BATCH, runs - from) }, () => ({
-      id: newId(),
-      conversation_id: newConversationId(),
+    const ids = await storeAgents(stack.db, Math.min(AGENTS_PER_BATCH, runs - from), TOOLS, (place) => ({
+      name: `agent ${from + place}`,
+      system: 'You keep the books of one customer.',
+      blocks: [emptyNotes()],
     }));
-    await inTransaction(stack.db, (trx) =>
-      createAgents(
-        trx,
-        DEFAULT_PROJECT_ID,
-        agents.map((ids, index) =>
-          toNewAgent(
-            ids,
-            `agent ${from + index}`,
-            tools.map((tool) => tool.id),
-          ),
-        ),
-      ),
-    );
     await client.post('/v1/messages/batches', {
-      requests: agents.map(({ id }, index) => ({
+      requests: ids.map((id, index) => ({
         agent_id: `agent-${id}`,
         custom_id: `run-${from + index}`,
         input: [

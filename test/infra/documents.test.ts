@@ -2,6 +2,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { CONFLICT_POLICIES, CONFLICT_POLICY_DEFAULT } from '../../libs/agent-core/src/index.ts';
+import { readPrograms } from '../../scripts/docs/configuration-page.ts';
 import { read, root, variablesReadBy } from './repository.ts';
 
 const documents = [
@@ -157,23 +158,24 @@ test('the list of decisions says of each that is replaced, in all or in part, by
     );
 });
 
+function fallbackOf(program: string, name: string): string | undefined {
+  const { variables = [] } = readPrograms().find(({ title }) => title === program) ?? {};
+  return variables.find((variable) => variable.name === name)?.fallback.replaceAll('`', '');
+}
+
 test('the README says what the API and the worker really do by default', () => {
   const readme = read('README.md');
-  expect(readme).toContain(
-    `default ${/PORT: port\.default\((\d+)\)/.exec(read('apps/api/src/config.ts'))![1]}`,
-  );
+  expect(readme).toContain(`default ${fallbackOf('API', 'PORT')}`);
   expect(readme).toContain(
     `${/MAX_STEPS_DEFAULT = (\d+)/.exec(read('apps/api/src/schemas/batch.ts'))![1]} unless`,
   );
   expect(readme).toContain(`\`${CONFLICT_POLICY_DEFAULT}\`, the default,`);
   expect(CONFLICT_POLICIES.filter((policy) => !readme.includes(`\`${policy}\``))).toEqual([]);
-  expect(read('apps/worker/src/config.ts')).toContain('SWEEP_INTERVAL_MS: positiveMs.default(2_000)');
+  expect(fallbackOf('Worker', 'SWEEP_INTERVAL_MS')).toBe('2000');
 });
 
 test('how many connections a worker holds is told with the one for audits', () => {
-  const pool = Number(
-    /DATABASE_POOL_MAX: positive\.default\((\d+)\)/.exec(read('apps/worker/src/config.ts'))![1],
-  );
+  const pool = Number(fallbackOf('Worker', 'DATABASE_POOL_MAX'));
   expect(read('docker-compose.yml')).toContain(`Each worker holds up to ${pool + 1} connections`);
   expect(read('docs/OPERATING.md')).toContain(`${pool + 1} for each worker`);
 });

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
 import { openTestDatabase, type TestDatabase } from '../../libs/db/src/testing/index.ts';
 import { createPool } from '../../libs/services/src/index.ts';
-import { storeAgents } from '../../scripts/load/agents.ts';
+import { storeLoadAgents } from '../../scripts/load/agents.ts';
 import { refuseOthers } from '../../scripts/stack/guest.ts';
 
 let database: TestDatabase;
@@ -26,7 +26,7 @@ async function content(): Promise<unknown> {
 test.each(['load', 'demo'])(
   '%s leaves a database alone that holds agents of others, and says so',
   async (command) => {
-    await storeAgents(database.db, 2);
+    await storeLoadAgents(database.db, 2);
     await database.pool.query(`update agent set tags = '{customers}'`);
     const before = await content();
     const dir = mkdtempSync(join(tmpdir(), 'nightshift-guest-'));
@@ -54,7 +54,7 @@ test.each(['load', 'demo'])(
 );
 
 test('a database with agents of its own alone is taken, and so is one without tables', async () => {
-  await storeAgents(database.db, 2);
+  await storeLoadAgents(database.db, 2);
   await refuseOthers(database.pool, 'load');
   await expect(refuseOthers(database.pool, 'demo')).rejects.toThrow(
     /holds 2 agents that npm run demo has not made/,
