@@ -6,7 +6,7 @@ import { startKiller } from './chaos/killer.ts';
 import { createRandom } from './chaos/random.ts';
 import { startRedisStorm, type RedisStorm } from './chaos/redis-storm.ts';
 import { hasHeld, judge } from './chaos/verdict.ts';
-import { endWith, readCommandLine } from './command-line.ts';
+import { orEnd, readCommandLine } from './command-line.ts';
 import { emptyDataDirectory } from './stack/data-directory.ts';
 import { WORKER_NODE_ARGUMENTS } from './stack/settings.ts';
 import { workOnStack } from './stack/signals.ts';
@@ -44,11 +44,9 @@ const HEAL_MS = 240_000;
 const LEASE_MS = 10_000;
 
 const dataDir = resolve('.data/chaos');
-try {
+orEnd(() => {
   emptyDataDirectory(dataDir);
-} catch (error) {
-  endWith(error);
-}
+});
 // The Redis and the journal of the tools.
 rmSync(dataDir, { recursive: true, force: true });
 const effectsFile = join(dataDir, 'effects');

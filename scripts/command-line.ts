@@ -72,6 +72,15 @@ export function endWith(error: unknown): never {
   process.exit(1);
 }
 
+/** Returns what `read` returns; what it throws ends the script. */
+export function orEnd<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    endWith(error);
+  }
+}
+
 /** @throws an error that names `name`, unless `text` is a whole number within the bounds. */
 export function wholeNumber(name: string, text: string, from: number, to: number): number {
   const value = Number(text);

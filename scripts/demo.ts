@@ -2,13 +2,14 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type pg from 'pg';
 import { isError } from '../libs/agent-core/src/index.ts';
-import { endWith, given, readCommandLine } from './command-line.ts';
+import { endWith, given, orEnd, readCommandLine } from './command-line.ts';
 import { createAgents, readMemories, type DemoAgent } from './demo/agents.ts';
-import { checkBooks, countApplied, countLeftRuns, type Check } from './demo/checks.ts';
+import { checkBooks, countApplied, countLeftRuns, showChecks, type Check } from './demo/checks.ts';
 import { createClient, keyForShell, type Client } from './demo/client.ts';
 import { describeCrash, killWorker, waitsFor, type Aftermath } from './demo/crash.ts';
 import { renderDiff } from './demo/memory-diff.ts';
-import { createProgressBar, hasEnded, type BatchCounts, type ProgressBar } from './demo/progress.ts';
+import type { BatchCounts, ProgressBar } from './demo/progress.ts';
+import { untilEnded } from './demo/until-ended.ts';
 import { checkMemories } from './samples/check.ts';
 import { buildPrompt } from './samples/prompt.ts';
 import { readExpected, readSamples, sampleFiles, type MemoryLabel, type Sample } from './samples/sample.ts';
@@ -18,7 +19,6 @@ import {
   makeInDataDirectory,
   refuseOthersDirectory,
 } from './stack/data-directory.ts';
-import { refuseOthers } from './stack/guest.ts';
 import { wantedPort } from './stack/port.ts';
 import { apiSettings, providerWithKey, workerSettings } from './stack/settings.ts';
 import { workOnStack } from './stack/signals.ts';
@@ -39,7 +39,6 @@ const { flags } = readCommandLine({
 const key = given('ANTHROPIC_API_KEY');
 const real = key !== undefined;
 const databaseUrl = given('DATABASE_URL');
-const queueUrl = given('QUEUE_URL');
 const dataDir = dataDirectory();
 const out = join(dataDir, 'demo');
 const colour = process.stdout.isTTY && process.env.NO_COLOR === undefined;
@@ -47,8 +46,6 @@ const say = (text = ''): void => void process.stdout.write(`${text}\n`);
 
 /** Real money is spent on a few agents only, unless more are asked for by number. */
 const REAL_AGENTS_DEFAULT = 10;
-/** Milliseconds without a step after which nothing moves any more. */
-const STUCK_MS = 120_000;
 /** Workers look more often than by default, because the simulated provider answers within a second or two. */
 const DEMO_WORKER_ENV = {
   LEASE_MS: '3000',
@@ -64,8 +61,8 @@ const DEMO_WORKER_ENV = {
 
 const startedAt = performance.now();
 // Before anything is removed or started.
-const port = usable(wantedPort);
-usable(() => {
+const port = orEnd(wantedPort);
+orEnd(() => {
   makeInDataDirectory(dataDir);
   if (flags.fresh) {
     refuseOthersDirectory(dataDir);
@@ -97,25 +94,15 @@ const start = (): Promise<Stack> =>
           workerEnv: workerSettings(process.env),
         }
       : { workerEnv: DEMO_WORKER_ENV, look: refuseLeftRuns }),
-    ...(databaseUrl === undefined
-      ? {}
-      : { databaseUrl, lookFirst: (pool: pg.Pool) => refuseOthers(pool, 'demo') }),
-    ...(queueUrl === undefined ? {} : { queueUrl }),
+    guest: 'demo',
+    databaseUrl,
+    queueUrl: given('QUEUE_URL'),
   }).catch((error: unknown) =>
     endWith(isError(error, 'other_provider') ? new Error(`${error.message}${freshHint()}`) : error),
   );
 const holds = await workOnStack(start, (stack) => runDemo(stack, samples));
 say(`\nTook ${((performance.now() - startedAt) / 1000).toFixed(1)} s.`);
 process.exit(holds ? 0 : 1);
-
-/** What `read` returns; what it throws ends the demo. */
-function usable<T>(read: () => T): T {
-  try {
-    return read();
-  } catch (error) {
-    endWith(error);
-  }
-}
 
 /** Throws where runs of earlier starts would go on. */
 async function refuseLeftRuns(pool: pg.Pool): Promise<void> {
@@ -185,9 +172,9 @@ async function runDemo(stack: Stack, samples: readonly Sample[]): Promise<boolea
     if (check !== null) checks.push(check);
   }
   say('\nChecks');
-  for (const { claim, holds, detail } of checks) say(`  ${holds ? '✔' : '✘'} ${claim}: ${detail}`);
+  const holds = showChecks(checks);
   showTotals(stack, agents, [evening, night], after);
-  return checks.every((check) => check.holds);
+  return holds;
 }
 
 interface FinishedBatch {
@@ -200,12 +187,6 @@ interface FinishedBatch {
   readonly aftermath: Aftermath | null;
 }
 
-interface WireBatch {
-  readonly id: string;
-  readonly status: string;
-  readonly metadata: FinishedBatch['counts'] & { readonly state_reason: string | null };
-}
-
 async function runBatch(
   client: Client,
   stack: Stack,
@@ -213,47 +194,25 @@ async function runBatch(
   label: string,
   options: { readonly withoutLatest: boolean; readonly chaos: boolean },
 ): Promise<FinishedBatch> {
-  const created = await client.post<WireBatch>('/v1/messages/batches', {
+  const created = await client.post<{ readonly id: string }>('/v1/messages/batches', {
     requests: agents.map(({ id, sample }) => ({
       agent_id: id,
       custom_id: sample.custom_id,
       input: buildPrompt(sample, { forSimulator: !real, withoutLatest: options.withoutLatest }),
     })),
   });
-  const bar = createProgressBar(label, agents.length * 3);
   let aftermath: Aftermath | null = null;
-  let last = { steps: -1, at: performance.now() };
-  for (;;) {
-    const batch = await client.get<WireBatch>(`/v1/messages/batches/${created.id}`);
-    const alive = stack.workers.filter((worker) => worker.alive()).length;
-    if (batch.metadata.steps !== last.steps) last = { steps: batch.metadata.steps, at: performance.now() };
-    const isOver = hasEnded(batch.status);
-    bar.show(batch.metadata, alive, isOver ? null : waitsFor(aftermath, performance.now() - last.at));
-    if (isOver) {
-      bar.end();
-      return { id: batch.id, counts: batch.metadata, aftermath };
-    }
-    const stuck = whyStuck(batch.metadata, alive, performance.now() - last.at);
-    if (stuck !== null) {
-      bar.end();
-      throw new Error(`${stuck}; the logs are in ${join(dataDir, 'logs')}.`);
-    }
-    if (options.chaos && aftermath === null && batch.metadata.steps >= agents.length) {
-      aftermath = await crash(stack, bar);
-    }
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
-}
-
-/** Why a batch will not end by itself; null while it may. The real provider may take its time. */
-function whyStuck(
-  { state, state_reason }: WireBatch['metadata'],
-  alive: number,
-  quietMs: number,
-): string | null {
-  if (alive === 0) return 'No worker is left';
-  if (state === 'paused') return `The batch is paused: ${state_reason}`;
-  return !real && quietMs > STUCK_MS ? `No step for ${STUCK_MS / 1_000} s` : null;
+  const counts = await untilEnded<FinishedBatch['counts']>(client, stack, created.id, {
+    label,
+    stepsExpected: agents.length * 3,
+    logs: join(dataDir, 'logs'),
+    mayRest: real,
+    waitsFor: (quietMs) => waitsFor(aftermath, quietMs),
+    async onLook({ steps }, bar) {
+      if (options.chaos && aftermath === null && steps >= agents.length) aftermath = await crash(stack, bar);
+    },
+  });
+  return { id: created.id, counts, aftermath };
 }
 
 async function crash(stack: Stack, bar: ProgressBar): Promise<Aftermath | null> {

@@ -1,13 +1,11 @@
 import { join, resolve } from 'node:path';
-import type pg from 'pg';
-import { endWith, given, readCommandLine } from './command-line.ts';
-import { checkBooks, type Check } from './demo/checks.ts';
+import { endWith, given, orEnd, readCommandLine } from './command-line.ts';
+import { checkBooks, showChecks, type Check } from './demo/checks.ts';
 import { createClient } from './demo/client.ts';
-import { createProgressBar, hasEnded, type BatchCounts } from './demo/progress.ts';
+import { untilEnded } from './demo/until-ended.ts';
 import { inputOf, storeLoadAgents } from './load/agents.ts';
 import { watchMemory } from './load/memory.ts';
 import { emptyDataDirectory } from './stack/data-directory.ts';
-import { refuseOthers } from './stack/guest.ts';
 import { LISTENERS_ON_POSTGRES_MAX } from './stack/settings.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
@@ -31,20 +29,15 @@ const workers = Number(flags.workers);
 
 const STEPS_PER_RUN = 3;
 const WORKER_MEMORY_MB_MAX = 400;
-/** Milliseconds without a single step after which the load counts as stuck. */
-const STUCK_MS = 120_000;
 
 const dataDir = resolve('.data/load');
 const say = (text = ''): void => void process.stdout.write(`${text}\n`);
 
-const databaseUrl = given('DATABASE_URL');
 const queueUrl = given('QUEUE_URL') ?? (workers > LISTENERS_ON_POSTGRES_MAX ? 'none' : undefined);
 
-try {
+orEnd(() => {
   emptyDataDirectory(dataDir);
-} catch (error) {
-  endWith(error);
-}
+});
 process.stderr.write(`Starting Postgres, the API and ${workers} workers …\n`);
 const stack = await startStack({
   dataDir,
@@ -52,13 +45,10 @@ const stack = await startStack({
   port: 0,
   toolsDir: join(import.meta.dirname, '../samples/tools'),
   simulatorLatency: 'uniform:200-900',
-  ...(queueUrl === undefined ? {} : { queueUrl }),
-  ...(databaseUrl === undefined
-    ? {}
-    : { databaseUrl, lookFirst: (pool: pg.Pool) => refuseOthers(pool, 'load') }),
-  ...(flags['node-arguments'] === undefined
-    ? {}
-    : { workerNodeArguments: flags['node-arguments'].split(' ').filter((flag) => flag !== '') }),
+  guest: 'load',
+  databaseUrl: given('DATABASE_URL'),
+  queueUrl,
+  workerNodeArguments: flags['node-arguments']?.split(' ').filter((flag) => flag !== ''),
   // Sizes are the defaults; only the looks come more often, because the simulated provider answers within a second.
   workerEnv: { POLL_INTERVAL_MS: '250', GATHER_WINDOW_MS: '500', SWEEP_INTERVAL_MS: '500' },
 }).catch(endWith);
@@ -79,13 +69,17 @@ async function runLoad(stack: Stack): Promise<boolean> {
   process.stderr.write(
     `${runs} agents stored in ${seconds(storedAt - beginsAt)}, in bulk and past the API, which is not what is measured\n`,
   );
-  const created = await client.post<WireBatch>('/v1/messages/batches', {
+  const created = await client.post<{ readonly id: string }>('/v1/messages/batches', {
     requests: agentIds.map((id, place) => ({ agent_id: `agent-${id}`, input: inputOf(place) })),
   });
   const acceptedAt = performance.now();
   process.stderr.write(`one batch of ${runs} runs accepted over HTTP in ${seconds(acceptedAt - storedAt)}\n`);
 
-  const counts = await untilEnded(stack, () => client.get<WireBatch>(`/v1/messages/batches/${created.id}`));
+  const counts = await untilEnded(client, stack, created.id, {
+    label: 'load',
+    stepsExpected: runs * STEPS_PER_RUN,
+    logs: join(dataDir, 'logs'),
+  });
   const tookMs = performance.now() - acceptedAt;
   const peaks = [...memory.peaks()];
   memory.stop();
@@ -115,32 +109,7 @@ async function runLoad(stack: Stack): Promise<boolean> {
           : peaks.map(([, peak]) => `${peak.toFixed(0)} MB`).join(', '),
     },
   ];
-  for (const { claim, holds, detail } of checks) say(`${holds ? '✔' : '✘'} ${claim}: ${detail}`);
-  return checks.every((check) => check.holds);
-}
-
-interface WireBatch {
-  readonly id: string;
-  readonly status: string;
-  readonly metadata: BatchCounts;
-}
-
-/** Shows progress until the batch has ended. Throws when nothing moves any more. */
-async function untilEnded(stack: Stack, read: () => Promise<WireBatch>): Promise<BatchCounts> {
-  const bar = createProgressBar('load', runs * STEPS_PER_RUN);
-  let last = { steps: -1, at: performance.now() };
-  for (;;) {
-    const { status, metadata } = await read();
-    bar.show(metadata, stack.workers.filter((worker) => worker.alive()).length);
-    if (hasEnded(status)) {
-      bar.end();
-      return metadata;
-    }
-    if (metadata.steps !== last.steps) last = { steps: metadata.steps, at: performance.now() };
-    if (performance.now() - last.at > STUCK_MS)
-      throw new Error(`No step for ${seconds(STUCK_MS)}; the logs are in ${join(dataDir, 'logs')}.`);
-    await new Promise((resolve) => setTimeout(resolve, 250));
-  }
+  return showChecks(checks);
 }
 
 function seconds(ms: number): string {

@@ -79,7 +79,6 @@ function announce({ apiUrl, apiKey, workers: { length: workers }, simulatorContr
 
 async function start(): Promise<Stack> {
   const count = wholeNumber('WORKERS', given('WORKERS') ?? '1', 1, WORKERS_MAX);
-  const databaseUrl = given('DATABASE_URL');
   const queueUrl = given('QUEUE_URL');
   checkListeners(count, queueUrl);
   const wanted = wantedPort();
@@ -99,8 +98,8 @@ async function start(): Promise<Stack> {
       ...(isSimulated ? { POLL_INTERVAL_MS: '500', GATHER_WINDOW_MS: '250', MISSING_GRACE_MS: '5000' } : {}),
       ...workerSettings(process.env),
     },
-    ...(key === undefined ? {} : { anthropicApiKey: key }),
-    ...(databaseUrl === undefined ? {} : { databaseUrl }),
-    ...(queueUrl === undefined ? {} : { queueUrl }),
+    anthropicApiKey: key,
+    databaseUrl: given('DATABASE_URL'),
+    queueUrl,
   });
 }

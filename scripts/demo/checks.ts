@@ -11,6 +11,12 @@ export interface Check {
   readonly detail: string;
 }
 
+/** Prints the checks, and returns whether all of them hold. */
+export function showChecks(checks: readonly Check[]): boolean {
+  for (const { claim, holds, detail } of checks) console.log(`  ${holds ? '✔' : '✘'} ${claim}: ${detail}`);
+  return checks.every((check) => check.holds);
+}
+
 /** Runs of earlier starts that go on by themselves: the provider would bill their requests among those of the demo. */
 export async function countLeftRuns(pool: pg.Pool): Promise<number> {
   const { rows } = await pool.query<{ count: number }>(

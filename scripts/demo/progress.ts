@@ -3,6 +3,7 @@ import type { WriteStream } from 'node:tty';
 /** What a batch says of itself in its metadata. */
 export interface BatchCounts {
   readonly state: string;
+  readonly state_reason: string | null;
   readonly total: number;
   readonly completed: number;
   readonly failed: number;
@@ -10,11 +11,6 @@ export interface BatchCounts {
   readonly expired: number;
   readonly steps: number;
   readonly cost_usd: string;
-}
-
-/** Whether a batch has ended, by its status on the wire. */
-export function hasEnded(status: string): boolean {
-  return ['completed', 'failed', 'cancelled'].includes(status);
 }
 
 /** Shows the progress of one batch on stderr: a live line on a terminal, one line per 10 % elsewhere. */

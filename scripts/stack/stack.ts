@@ -17,6 +17,7 @@ import {
   providePostgres,
 } from '../../libs/services/src/index.ts';
 import type pg from 'pg';
+import { refuseOthers, type Guest } from './guest.ts';
 import { freePort } from './port.ts';
 import { startProcess, type StackProcess } from './processes.ts';
 import { toolLeftOut } from './tool-left-out.ts';
@@ -54,15 +55,15 @@ export interface StackOptions {
   /** Environment for workers beside what the stack sets. */
   readonly workerEnv?: Readonly<Record<string, string>>;
   /** Arguments for the Node of workers; default {@link WORKER_NODE_ARGUMENTS}. */
-  readonly workerNodeArguments?: readonly string[];
+  readonly workerNodeArguments?: readonly string[] | undefined;
   /** Latency of the simulated provider, as the simulator understands it. */
   readonly simulatorLatency?: string;
   /** Key of the real provider; the simulator answers when it is undefined. */
-  readonly anthropicApiKey?: string;
-  readonly databaseUrl?: string;
-  readonly queueUrl?: string;
-  /** Looks at the database before anything is changed in it: it may lack all tables. What it throws ends the start. */
-  readonly lookFirst?: (pool: pg.Pool) => Promise<void>;
+  readonly anthropicApiKey?: string | undefined;
+  readonly databaseUrl?: string | undefined;
+  readonly queueUrl?: string | undefined;
+  /** The command that may use a database of the user's own only where it holds no work of others. */
+  readonly guest?: Guest;
   /** Looks at the database when it is ready and nobody works on it yet; what it throws ends the start. */
   readonly look?: (pool: pg.Pool) => Promise<void>;
 }
@@ -106,7 +107,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   try {
     const connections = connectionsOf(options.workers, options.workerEnv, options.queueUrl);
     const postgres = await providePostgres({
-      ...(options.databaseUrl === undefined ? {} : { databaseUrl: options.databaseUrl }),
+      databaseUrl: options.databaseUrl,
       dataDir: join(dataDir, 'pg'),
       durable: true,
       settings: { max_connections: Math.max(connections, EMBEDDED_CONNECTIONS_MIN) },
@@ -117,7 +118,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     const pool = createPool({ url: postgres.url, max: 4, applicationName: 'nightshift-stack' });
     stops.push(() => pool.end());
     const db = connect(pool);
-    await options.lookFirst?.(pool);
+    if (options.guest !== undefined && options.databaseUrl !== undefined)
+      await refuseOthers(pool, options.guest);
     if (postgres.source === 'external') await checkConnections(pool, connections, options.workers);
     await checkQueue(queueUrl, { checkRedis });
     await migrate(postgres.url);

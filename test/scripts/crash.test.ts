@@ -123,6 +123,7 @@ test('while nothing moves and what the killed worker held is not taken over, the
   const bar = createProgressBar('evening', 9, stream as unknown as WriteStream);
   const counts = {
     state: 'running',
+    state_reason: null,
     total: 3,
     completed: 0,
     failed: 0,
