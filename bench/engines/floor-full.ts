@@ -1,10 +1,6 @@
-import pg from 'pg';
 import { Piscina } from 'piscina';
-import { watchEventLoop } from '../measure/event-loop.ts';
-import { countStatements } from '../measure/statements.ts';
-import { openProvider } from '../provider.ts';
 import { description, parameters } from '../tools/look_up.ts';
-import { customIdOf, MODEL, STEPS, SYSTEM_PROMPT } from '../workload.ts';
+import { customIdOf, MODEL, SYSTEM_PROMPT } from '../workload.ts';
 import type { PrepareEngine } from './engine.ts';
 import {
   acceptItems,
@@ -12,13 +8,13 @@ import {
   endProviderBatch,
   openFloorPool,
   readHistories,
-  REQUESTS_MAX,
   toolMessage,
   writeAnswers,
   writeProviderBatch,
   writeToolResults,
   type FloorLine,
 } from './floor-store.ts';
+import { eachProviderBatch, openOwnWork } from './own-work.ts';
 import { eachInFlight, parseLine, textChunks } from './result-lines.ts';
 
 const CHUNK_LINES = 1_000;
@@ -31,10 +27,10 @@ const THREADS = 2;
  * A hand-written loop with what no engine of this kind can leave out: request bodies built from the history in the
  * database and streamed, tools in Piscina threads, answers durable before their tools run. The measure of all other lines.
  */
-export const prepareFloorFull: PrepareEngine = async ({ url, dir, runs, scenario }) => {
-  const counts = { statements: 0, transactions: 0 };
-  countStatements(pg, counts);
-  const provider = openProvider({ dir, scenario });
+export const prepareFloorFull: PrepareEngine = async (context) => {
+  const { url, runs } = context;
+  const own = openOwnWork(context);
+  const { provider } = own;
   const pool = await openFloorPool(url, CHUNKS_IN_FLIGHT);
   const threads = new Piscina<readonly Record<string, unknown>[], readonly string[]>({
     filename: new URL('tool-thread.ts', import.meta.url).href,
@@ -46,8 +42,7 @@ export const prepareFloorFull: PrepareEngine = async ({ url, dir, runs, scenario
   });
   // The pool gives a task to an idle thread first. As the product's, they are up before anything is measured.
   await Promise.all(Array.from({ length: THREADS }, () => threads.run([])));
-  const loop = watchEventLoop();
-  counts.statements = counts.transactions = 0;
+  own.begin();
 
   const head = `","params":{"model":"${MODEL}","max_tokens":1024,"system":[${JSON.stringify({ type: 'text', text: SYSTEM_PROMPT, cache_control: { type: 'ephemeral', ttl: '1h' } })}],"tools":${JSON.stringify([{ name: 'look_up', description, input_schema: parameters }])},"messages":`;
   async function* body(from: number, to: number, step: number): AsyncGenerator<string, void, undefined> {
@@ -82,32 +77,18 @@ export const prepareFloorFull: PrepareEngine = async ({ url, dir, runs, scenario
 
   return {
     accept: () => acceptItems(pool, runs),
-    async run() {
-      for (let step = 1; step <= STEPS; step++) {
-        for (let from = 0; from < runs; from += REQUESTS_MAX) {
-          const to = Math.min(from + REQUESTS_MAX, runs);
-          const id = await provider.createFrom(body(from, to, step));
-          await writeProviderBatch(pool, id, to - from);
-          await eachInFlight(
-            textChunks(provider.results(id), CHUNK_LINES),
-            CHUNKS_IN_FLIGHT,
-            async (texts) => {
-              const lines = texts.map(parseLine);
-              await writeAnswers(pool, id, lines);
-              await runTools(lines);
-            },
-          );
-          await endProviderBatch(pool, id);
-        }
-      }
-    },
-    figures: () => ({
-      provider_cpu_ms: provider.counts.cpu_ms,
-      provider_calls: provider.counts.calls,
-      body_bytes: provider.counts.body_bytes,
-      counts,
-      loop: loop(),
-    }),
+    run: () =>
+      eachProviderBatch(runs, async (from, to, step) => {
+        const id = await provider.createFrom(body(from, to, step));
+        await writeProviderBatch(pool, id, to - from);
+        await eachInFlight(textChunks(provider.results(id), CHUNK_LINES), CHUNKS_IN_FLIGHT, async (texts) => {
+          const lines = texts.map(parseLine);
+          await writeAnswers(pool, id, lines);
+          await runTools(lines);
+        });
+        await endProviderBatch(pool, id);
+      }),
+    figures: own.figures,
     count: () => countFloorRows(pool),
     async close() {
       await threads.destroy();

@@ -15,7 +15,18 @@ function run(script: string, ...args: string[]) {
   return { status, stdout, stderr };
 }
 
-const commands = ['audit', 'chaos', 'demo', 'figures', 'killpoints', 'load', 'migrate', 'sabotage', 'simulate', 'start'];
+const commands = [
+  'audit',
+  'chaos',
+  'demo',
+  'figures',
+  'killpoints',
+  'load',
+  'migrate',
+  'sabotage',
+  'simulate',
+  'start',
+];
 
 test.each(commands)('%s says what it does', (script) => {
   const { status, stdout, stderr } = run(script, '--help');
