@@ -150,13 +150,11 @@ export const environment = z
       .describe(
         'Milliseconds for which a provider batch that the provider does not find any more is asked for again; then its steps are sent again.',
       ),
-    QUARANTINE_MS: positiveMs
-      .default(RECONCILE_POLICY_DEFAULT.quarantine_ms)
-      .meta({
-        description:
-          "Milliseconds before a create without a clear answer is searched for in the provider's list; CREATE_TIMEOUT_MS where that is more.",
-        rule: QUARANTINE_RULE,
-      }),
+    QUARANTINE_MS: positiveMs.default(RECONCILE_POLICY_DEFAULT.quarantine_ms).meta({
+      description:
+        "Milliseconds before a create without a clear answer is searched for in the provider's list; CREATE_TIMEOUT_MS where that is more.",
+      rule: QUARANTINE_RULE,
+    }),
     SEARCH_INTERVAL_MS: positiveMs
       .default(RECONCILE_POLICY_DEFAULT.search_interval_ms)
       .describe('Milliseconds between two searches for a create without a clear answer.'),
