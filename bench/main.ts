@@ -55,12 +55,12 @@ async function main(args: readonly string[]): Promise<void> {
       print(JSON.stringify({ bench: options.mode, ...result.figures, goals: result.goals }));
     }
   } finally {
-    // Who was told to end gives it back when its servers have ended.
+    // After a signal, `endAt` gives it back when the servers have ended.
     if (!isEnding()) release();
   }
 }
 
-/** Ends the bench before it is done. A signal may come twice: from the terminal, and from whoever started this. */
+/** Ends the bench before it is done. A signal may come twice: from the terminal, and from the parent process. */
 async function endAt(signal: 'SIGINT' | 'SIGTERM', release: () => void): Promise<void> {
   if (isEnding()) return;
   say(`${signal}: servers and processes are stopped.`);

@@ -5,7 +5,7 @@ import { findRedisServer, startEmbeddedPostgres, startRedisServer } from '../lib
 import { removeDirectory } from './directory.ts';
 import { stoppedAtEnd } from './ending.ts';
 
-/** Server settings that are measured. `stock`: what PostgreSQL does when nobody has configured it. */
+/** Server settings that are measured. `stock`: PostgreSQL's defaults. */
 export const SERVER_SETTINGS = {
   stock: {},
   tuned: {

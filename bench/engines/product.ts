@@ -28,7 +28,7 @@ const NO_AUDIT_MS = 1_900_000_000;
 /** For a worker on a prepared store, whose first audit counts as made. */
 export const NO_AUDIT = { AUDIT_INTERVAL_MS: String(NO_AUDIT_MS) };
 
-/** Without a queue the sweep is what wakes everybody. */
+/** Without a queue the sweep finds all work. */
 const SHORT_SWEEP = { SWEEP_INTERVAL_MS: '500' };
 
 /** A database of the product with one agent a run, and a batch that is ready to be taken in. */

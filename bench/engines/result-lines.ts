@@ -70,7 +70,7 @@ export async function eachInFlight<T>(
   const underWay = new Set<Promise<void>>();
   for await (const item of items) {
     const task: Promise<void> = work(item).finally(() => underWay.delete(task));
-    // Whoever awaits it below sees the error; until then it is not an unhandled one.
+    // The awaits below see the error; until then it must not count as unhandled.
     task.catch(() => undefined);
     underWay.add(task);
     if (underWay.size >= limit) await Promise.race(underWay);

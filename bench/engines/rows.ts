@@ -1,4 +1,4 @@
-/** One step a transaction, one row a statement, through Kysely: what is written when nobody thinks of chunks. */
+/** One transaction a step and one statement a row, through Kysely: the writes of an engine without chunks. */
 import { Kysely, PostgresDialect, type Generated } from 'kysely';
 import type pg from 'pg';
 import { lookUp } from '../workload.ts';

@@ -53,7 +53,7 @@ export async function startWorkerProcess(setup: WorkerSetup): Promise<WorkerProc
     },
   });
   const exit = once(child, 'exit') as Promise<[number | null]>;
-  // Whoever waits is told by its end; without a listener, a message that comes too late would end this process.
+  // Callers learn of its end from `exit`; without a listener, a late message would end this process.
   child.on('error', () => undefined);
   try {
     const first = Promise.race([once(child, 'message'), exit]);

@@ -36,7 +36,7 @@ export interface Measured {
   readonly figures: EngineFigures;
   /** By how much the database has grown, indexes included. */
   readonly disk_bytes: number;
-  /** One audit after the work; in nobody else's figures. Null for engines that have none. */
+  /** One audit after the work; in no other figure. Null for engines that have none. */
   readonly audit: { readonly postgres_cpu_ms: number; readonly steps_kept: number } | null;
 }
 

@@ -63,7 +63,7 @@ export function traceStatements(module: Pick<typeof pg, 'Client'>, costs: Map<st
       cost.rows += rows ?? 0;
       cost.sent_chars += charsOf(values);
     };
-    // A pool's own `query` hands a callback down; everybody else awaits a promise.
+    // A pool's own `query` hands a callback down; other callers await a promise.
     const last = parameters.at(-1);
     if (typeof last === 'function') {
       const callback = last as (error: unknown, result?: Answer) => void;

@@ -44,7 +44,7 @@ const UNMEASURED = [
   'Audits of the books, which read everything that is kept: none falls into what is measured of the steps. What one takes is a figure of its own, **audit us/step kept**, where the tables have it; what it comes to by the night is in [SCALING.md](SCALING.md).',
   'Autovacuum over hours, a database larger than memory, replicas, and more than two cores.',
   'Faults: every answer comes, once, in order. What recovery costs is proven elsewhere, not timed here.',
-  'Peers at their best. Each is used as its documentation shows; somebody who knows it well may do better.',
+  'Peers at their best. Each is used as its documentation shows; an expert may get more out of it.',
 ];
 
 export function documentOf(documented: Documented): string {

@@ -6,7 +6,7 @@ export interface Bench {
   readonly options: Options;
   /** Everything written at run time lies here. */
   readonly dir: string;
-  /** For whoever watches; the result goes to standard output. */
+  /** Writes progress to standard error; the result goes to standard output. */
   say(text: string): void;
 }
 

@@ -1,4 +1,4 @@
-// What most tools are like: nearly all of its time it waits for somebody else.
+// Waits for a service nearly all of its time, as most tools do.
 import { setTimeout } from 'node:timers/promises';
 import { description, parameters, run as lookUp } from './look_up.ts';
 

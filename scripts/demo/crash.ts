@@ -14,7 +14,7 @@ export interface Aftermath {
   readonly held: number;
   /** Runs that stood in those rows. */
   readonly runs_held: number;
-  /** Rows that somebody took over so far. */
+  /** Rows that another worker has taken over so far. */
   readonly taken_over: () => number;
   /** Result lines that were read a second time since, and refused because they were applied before. */
   readonly lines_refused: () => Promise<number>;

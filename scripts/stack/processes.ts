@@ -32,7 +32,7 @@ export interface StackProcess {
   readonly ended: Promise<number | null>;
   /** How it ended: a signal's name, `code 1`, or why it was never there. */
   endedBy(): string;
-  /** Resolves when it has ended, with what to tell whoever waited for it: its own words, and where its log is. */
+  /** Resolves when it has ended, with an error for the caller that waits: its own message and the path of its log. */
   readonly failure: Promise<Error>;
 }
 

@@ -102,8 +102,8 @@ export function apiSettings(env: Environment): Record<string, string> {
 }
 
 /**
- * Who answers where there is a key, for people: whoever ANTHROPIC_BASE_URL names, by the host alone, as the rest of a URL may
- * hold a secret.
+ * Names the provider of a key for people: by the host of ANTHROPIC_BASE_URL alone, since the rest of a URL may hold a
+ * secret.
  */
 export function providerWithKey(env: Environment): string {
   const url = env['ANTHROPIC_BASE_URL'] ?? '';

@@ -15,7 +15,7 @@ export function heedSignals(wish: WishToEnd, end: (signal: NodeJS.Signals) => vo
 /**
  * Starts a stack, does `work` on it and stops it. `told` is aborted when the work has ended or failed: what it has left under
  * way is to start nothing more. A signal that asks this process to end before that aborts it too, stops the stack and exits with
- * 128 and the number of the signal; what becomes of the work then, nobody hears.
+ * 128 and the number of the signal; the outcome of the work is then ignored.
  */
 export async function workOnStack<T>(
   start: () => Promise<Stack>,

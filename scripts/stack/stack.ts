@@ -64,7 +64,7 @@ export interface StackOptions {
   readonly queueUrl?: string | undefined;
   /** The command that may use a database of the user's own only where it holds no work of others. */
   readonly guest?: Guest;
-  /** Looks at the database when it is ready and nobody works on it yet; what it throws ends the start. */
+  /** Looks at the migrated database before any process works on it. Its error ends the start. */
   readonly look?: (pool: pg.Pool) => Promise<void>;
 }
 
@@ -124,7 +124,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     await checkQueue(queueUrl, { checkRedis });
     await migrate(postgres.url);
     await prepareQueue(queueUrl, { checkRedis });
-    // Before anybody works: a worker would find the same, and its log is further away than the terminal.
+    // Before the workers start: they would find the same, but in their logs and not on the terminal.
     const isSimulated = options.anthropicApiKey === undefined;
     await inTransaction(db, (trx) => declareAnswerer(trx, CREDENTIAL, isSimulated));
     await options.look?.(pool);
@@ -176,7 +176,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
         try {
           return await startApi();
         } catch (error) {
-          // Somebody took the port since it was looked at.
+          // Another program took the port after the probe.
           const isTaken = (error as Error).message.includes('EADDRINUSE');
           if (!isTaken || portIsFixed || tries === API_STARTS_MAX) throw error;
           port = await findFreePort();
@@ -351,7 +351,7 @@ function keepPreviousLogs(logs: string): void {
 /** Milliseconds that the API may take to answer. */
 const READY_MS = 60_000;
 
-/** Resolves when `api` itself is ready: before it listens, whoever else has its port may answer there. */
+/** Resolves when `api` itself is ready: before it listens, another program on its port may answer. */
 async function untilHealthy(apiUrl: string, api: StackProcess): Promise<void> {
   const settled = new AbortController();
   const signal = AbortSignal.any([settled.signal, AbortSignal.timeout(READY_MS)]);
