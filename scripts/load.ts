@@ -6,7 +6,6 @@ import { untilEnded } from './demo/until-ended.ts';
 import { inputOf, storeLoadAgents } from './load/agents.ts';
 import { watchMemory } from './load/memory.ts';
 import { emptyDataDirectory } from './stack/data-directory.ts';
-import { LISTENERS_ON_POSTGRES_MAX } from './stack/settings.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
 // One large batch through real processes: how fast steps go, and how much memory a worker takes. Every run makes three
@@ -33,7 +32,7 @@ const WORKER_MEMORY_MB_MAX = 400;
 const dataDir = resolve('.data/load');
 const say = (text = ''): void => void process.stdout.write(`${text}\n`);
 
-const queueUrl = given('QUEUE_URL') ?? (workers > LISTENERS_ON_POSTGRES_MAX ? 'none' : undefined);
+const queueUrl = given('QUEUE_URL');
 
 orEnd(() => {
   emptyDataDirectory(dataDir);

@@ -1,12 +1,12 @@
 import { connect, migrateToLatest } from '../libs/db/src/index.ts';
-import { checkQueue, prepareQueue } from '../libs/queue/src/index.ts';
+import { checkQueue } from '../libs/queue/src/index.ts';
 import { checkPostgres, checkRedis, createPool, MIGRATION_STATEMENT_MS } from '../libs/services/src/index.ts';
 import { endWith, given, readCommandLine } from './command-line.ts';
 
-// Brings the database and the queue to this release: our migrations and BullMQ's own, in one step.
+// Brings the database to this release. A queue has nothing to bring along, so it is only checked.
 readCommandLine({
   name: 'migrate',
-  what: 'Brings the database of DATABASE_URL and the queue of QUEUE_URL to this release.',
+  what: 'Checks the queue of QUEUE_URL and brings the database of DATABASE_URL to this release.',
   takes: 'seconds; longer where a large table is changed',
   flags: {},
 });
@@ -15,7 +15,7 @@ await migrate(given('DATABASE_URL'), given('QUEUE_URL') ?? 'none').catch(endWith
 async function migrate(url: string | undefined, queueUrl: string): Promise<void> {
   if (url === undefined) throw new Error('Set DATABASE_URL to the Postgres that is to be migrated.');
   await checkPostgres(url);
-  // Before anything is changed, as far as that can tell: whether the role may make the queue's tables shows when it does.
+  // Before anything is changed.
   await checkQueue(queueUrl, { checkRedis });
   const pool = createPool({
     url,
@@ -25,6 +25,5 @@ async function migrate(url: string | undefined, queueUrl: string): Promise<void>
   });
   const applied = await migrateToLatest(connect(pool));
   await pool.end();
-  await prepareQueue(queueUrl, { checkRedis });
   console.log(applied.length === 0 ? 'The database is up to date.' : `Applied: ${applied.join(', ')}.`);
 }

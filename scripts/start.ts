@@ -1,16 +1,11 @@
 import { join } from 'node:path';
+import { parseQueueUrl } from '../libs/queue/src/index.ts';
 import { createWishToEnd } from '../libs/services/src/index.ts';
 import { endWith, given, readCommandLine, wholeNumber } from './command-line.ts';
 import { dataDirectory, makeInDataDirectory } from './stack/data-directory.ts';
 import { keepRunning } from './stack/keep-running.ts';
 import { PORT_DEFAULT, wantedPort } from './stack/port.ts';
-import {
-  absolutePaths,
-  apiSettings,
-  checkListeners,
-  providerWithKey,
-  workerSettings,
-} from './stack/settings.ts';
+import { absolutePaths, apiSettings, providerWithKey, workerSettings } from './stack/settings.ts';
 import { heedSignals } from './stack/signals.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
@@ -80,7 +75,7 @@ function announce({ apiUrl, apiKey, workers: { length: workers }, simulatorContr
 async function start(): Promise<Stack> {
   const count = wholeNumber('WORKERS', given('WORKERS') ?? '1', 1, WORKERS_MAX);
   const queueUrl = given('QUEUE_URL');
-  checkListeners(count, queueUrl);
+  if (queueUrl !== undefined) parseQueueUrl(queueUrl);
   const wanted = wantedPort();
   makeInDataDirectory(dataDir);
   console.error(`Starting the database, the API and ${count === 1 ? 'a worker' : `${count} workers`} …`);

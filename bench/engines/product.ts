@@ -12,7 +12,7 @@ import {
   registerModuleTools,
   type Database,
 } from '../../libs/db/src/index.ts';
-import { prepareQueue } from '../../libs/queue/src/index.ts';
+import { checkQueue } from '../../libs/queue/src/index.ts';
 import { checkRedis, createPool } from '../../libs/services/src/index.ts';
 import { storeAgents } from '../../scripts/stack/agents.ts';
 import { mergeCosts } from '../measure/trace.ts';
@@ -51,7 +51,7 @@ export async function prepareStore(context: EngineContext): Promise<ProductStore
   const db = connect(pool);
   await migrateToLatest(db);
   const queueUrl = queueUrlOf(context);
-  await prepareQueue(queueUrl, { checkRedis });
+  await checkQueue(queueUrl, { checkRedis });
   // An audit is measured by itself: the one that is due at once is taken for done.
   await claimAudit(db, DEFAULT_PROJECT_ID, newId(), NO_AUDIT_MS);
   const agentIds = await storeToolsAndAgents(db, context.runs, context.scenario);

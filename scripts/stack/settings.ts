@@ -29,25 +29,13 @@ export function hostToAsk(listensOn: string | undefined): string {
   return listensOn.includes(':') ? `[${listensOn}]` : listensOn;
 }
 
-/** Workers that may listen to a queue on Postgres: more meet each other in deadlocks there. */
-export const LISTENERS_ON_POSTGRES_MAX = 2;
-
-/** Throws when so many workers cannot listen to the queue of `npm start`: `queueUrl`, by default its database. Also when that is no URL of a queue. */
-export function checkListeners(workers: number, queueUrl: string | undefined): void {
-  const isPostgres = queueUrl === undefined || parseQueueUrl(queueUrl).backend === 'postgres';
-  if (!isPostgres || workers <= LISTENERS_ON_POSTGRES_MAX) return;
-  throw new Error(
-    `WORKERS=${workers} is more than the ${LISTENERS_ON_POSTGRES_MAX} that may listen to a queue on Postgres. ` +
-      'Set QUEUE_URL to a Redis (redis://…), or to none: workers then look for themselves.',
-  );
-}
-
 /** What each process holds at most, beside the pool of a worker: {@link connectionsOf}. */
 const OF_THE_START = 4 + 2;
 const OF_THE_API = 20 + 10 + 1;
 const OF_AN_AUDIT = 1;
-const OF_A_BELL = 2;
-const OF_A_LISTENER = 5;
+const OF_A_BELL = 1;
+/** A second one for a moment, as it looks whether it hears. */
+const OF_A_LISTENER = 2;
 /** For people and `npm run audit`. */
 const SPARE = 8;
 

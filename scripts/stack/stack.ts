@@ -8,7 +8,7 @@ import {
   migrateToLatest,
   type Database,
 } from '../../libs/db/src/index.ts';
-import { checkQueue, prepareQueue } from '../../libs/queue/src/index.ts';
+import { checkQueue } from '../../libs/queue/src/index.ts';
 import {
   checkRedis,
   createPool,
@@ -123,7 +123,6 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     if (postgres.source === 'external') await checkConnections(pool, connections, options.workers);
     await checkQueue(queueUrl, { checkRedis });
     await migrate(postgres.url);
-    await prepareQueue(queueUrl, { checkRedis });
     // Before the workers start: they would find the same, but in their logs and not on the terminal.
     const isSimulated = options.anthropicApiKey === undefined;
     await inTransaction(db, (trx) => declareAnswerer(trx, CREDENTIAL, isSimulated));

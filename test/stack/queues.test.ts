@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { openTestDatabase } from '../../libs/db/src/testing/index.ts';
+import { openTestDatabase, type TestDatabase } from '../../libs/db/src/testing/index.ts';
 import {
   type Container,
   dockerEngineAnswers,
@@ -14,13 +14,28 @@ import {
 } from '../../libs/services/src/index.ts';
 import { createAgents, newWork, openStackHouse } from './house.ts';
 
-/** Runs a batch through a stack with this queue; `meanwhile` happens when its first steps are with the provider. */
-async function finishBatchOver(queueUrl: string, meanwhile?: () => Promise<void>): Promise<void> {
+interface Circumstances {
+  /** Happens when the first steps of the batch are with the provider. */
+  readonly meanwhile?: (database: TestDatabase) => Promise<void>;
+  /** Happens when the batch has finished. */
+  readonly after?: (database: TestDatabase) => Promise<void>;
+  readonly workers?: number;
+  readonly workerEnv?: Readonly<Record<string, string>>;
+}
+
+/** Runs a batch through a stack with this queue, by default on its database. */
+async function finishBatchOver(
+  givenQueueUrl: string | undefined,
+  { meanwhile, after, workers = 2, workerEnv = {} }: Circumstances = {},
+): Promise<void> {
   const database = await openTestDatabase(inject('postgresUrl'));
+  const queueUrl = givenQueueUrl ?? database.url;
   const house = await openStackHouse({
     simulatorLatency: 'uniform:50-200',
     databaseUrl: database.url,
     queueUrl,
+    workers,
+    workerEnv,
   });
   try {
     expect(house.stack.queueUrl).toBe(queueUrl);
@@ -28,11 +43,12 @@ async function finishBatchOver(queueUrl: string, meanwhile?: () => Promise<void>
     if (meanwhile !== undefined) {
       const isSent = `select 1 from provider_batch where state = 'submitted'`;
       while ((await database.pool.query(isSent)).rowCount === 0) await new Promise(setImmediate);
-      await meanwhile();
+      await meanwhile(database);
     }
     const batch = await house.untilStatus(batchId, 'completed', 'failed');
     expect(batch).toMatchObject({ status: 'completed', metadata: { completed: 5, steps: 15 } });
     await house.expectPaidOnce();
+    await after?.(database);
   } finally {
     await house.close();
     await database.close();
@@ -40,6 +56,37 @@ async function finishBatchOver(queueUrl: string, meanwhile?: () => Promise<void>
 }
 
 test('without a queue a batch finishes by the sweep alone', () => finishBatchOver('none'));
+
+describe('with the queue on Postgres, and no sweep in a minute', () => {
+  const workerEnv = { SWEEP_INTERVAL_MS: '60000' };
+
+  async function deadlocksOf({ pool }: TestDatabase): Promise<number | undefined> {
+    const { rows } = await pool.query<{ deadlocks: number }>(
+      'select deadlocks::int from pg_stat_database where datname = current_database()',
+    );
+    return rows[0]?.deadlocks;
+  }
+
+  test('eight workers finish a batch without a deadlock', () =>
+    finishBatchOver(undefined, {
+      workers: 8,
+      workerEnv,
+      after: async (database) => expect(await deadlocksOf(database)).toBe(0),
+    }));
+
+  test('a batch finishes although every connection of the queue is lost in the middle of it', () =>
+    finishBatchOver(undefined, {
+      workerEnv,
+      meanwhile: async ({ pool }) => {
+        const { rowCount } = await pool.query(
+          `select pg_terminate_backend(pid) from pg_stat_activity
+            where datname = current_database() and application_name = 'nightshift queue'`,
+        );
+        // A bell and a listener of each worker, the bell of the API.
+        expect(rowCount).toBe(5);
+      },
+    }));
+});
 
 /** How Redis comes about here: a container where one is asked for and can be had, else the server on the PATH. */
 async function findRedis(): Promise<((dir: string) => Promise<Container>) | null> {
@@ -67,10 +114,12 @@ describe.skipIf(startRedis === null)(
     test('a batch finishes', () => finishBatchOver(redis.url));
 
     test('FLUSHALL in the middle of a batch loses nothing', () =>
-      finishBatchOver(redis.url, async () => {
-        const client = new Redis(redis.url);
-        await client.flushall();
-        client.disconnect();
+      finishBatchOver(redis.url, {
+        meanwhile: async () => {
+          const client = new Redis(redis.url);
+          await client.flushall();
+          client.disconnect();
+        },
       }));
   },
 );

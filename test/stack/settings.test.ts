@@ -4,7 +4,6 @@ import { readConfig as readApiConfig } from '../../apps/api/src/config.ts';
 import { readConfig as readWorkerConfig } from '../../apps/worker/src/config.ts';
 import {
   apiSettings,
-  checkListeners,
   connectionsOf,
   hostToAsk,
   providerWithKey,
@@ -69,30 +68,12 @@ test.each(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])(
   },
 );
 
-test.each([
-  [2, undefined],
-  [2, 'postgres://here/db'],
-  [64, 'redis://here:6379'],
-  [64, 'none'],
-])('%i workers may listen to the queue %s', (workers, queueUrl) => {
-  expect(() => checkListeners(workers, queueUrl)).not.toThrow();
-});
-
-test.each([undefined, 'postgres://here/db', 'postgresql://here/db'])(
-  'a third worker on a queue on Postgres is refused, with what to set (%s)',
-  (queueUrl) => {
-    expect(() => checkListeners(3, queueUrl)).toThrow(
-      /^WORKERS=3 is more than the 2 .*QUEUE_URL.*redis.*none/,
-    );
-  },
-);
-
-test('every worker needs its pool, and its listener where the queue is on Postgres', () => {
+test('every worker needs its pool, and its bell and listener where the queue is on Postgres', () => {
   const more = (env: Record<string, string>, queueUrl: string | undefined): number =>
     connectionsOf(2, env, queueUrl) - connectionsOf(1, env, queueUrl);
   expect(more({}, 'none')).toBe(9);
   expect(more({ DATABASE_POOL_MAX: '20' }, 'redis://here:6379')).toBe(21);
-  expect(more({}, undefined)).toBe(16);
+  expect(more({}, undefined)).toBe(12);
   const { database_pool_max } = readWorkerConfig({
     DATABASE_URL: 'postgres://h/d',
     ANTHROPIC_API_KEY: 'key',

@@ -226,11 +226,6 @@ test.each([
   [{ WORKERS: '0' }, "WORKERS must be a whole number from 1 to 64, not '0'.\n"],
   [{ PORT: 'abc' }, "PORT must be a whole number from 0 to 65535, not 'abc'.\n"],
   [
-    { WORKERS: '3' },
-    'WORKERS=3 is more than the 2 that may listen to a queue on Postgres. ' +
-      'Set QUEUE_URL to a Redis (redis://…), or to none: workers then look for themselves.\n',
-  ],
-  [
     { QUEUE_URL: 'foo' },
     "QUEUE_URL is not usable: give redis://, rediss://, postgres:// or postgresql:// with a host, or the word 'none'\n",
   ],

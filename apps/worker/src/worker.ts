@@ -116,6 +116,7 @@ export async function startWorker(config: WorkerConfig, parts: WorkerParts): Pro
     },
     // An echo is drained like any other: meanwhile this worker takes no further signal, and another process gets it.
     onWork: (signal) => pumps.drain(signal.kind),
+    onReopened: () => pumps.look(),
     checkRedis,
     onError: (error) => parts.log.queueError(error),
   });

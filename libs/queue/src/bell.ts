@@ -5,7 +5,7 @@ import { parseQueueUrl, type QueueBackendName, type QueueTarget } from './queue-
 import { checkTimeoutMs, openRedisSender, type CheckRedis } from './redis.ts';
 import { createReopeningLink } from './reopening-link.ts';
 import { throttleErrors, type Report } from './report.ts';
-import { coalesce, type Peal, type Signal } from './signal.ts';
+import { coalesce, type Signal } from './signal.ts';
 
 /** The only thing a flow or a route may do to the queue, and only after its transaction has committed. */
 export interface Bell {
@@ -65,12 +65,12 @@ export async function openBell(options: BellOptions): Promise<Bell> {
   const underWay = new Set<Promise<void>>();
   let closed = false;
 
-  async function attempt({ byQueue }: Peal): Promise<void> {
+  async function attempt(signals: readonly Signal[]): Promise<void> {
     const used: { link: SendingLink | undefined } = { link: undefined };
 
     async function send(): Promise<void> {
       used.link = await sender.current();
-      await used.link.send(byQueue);
+      await used.link.send(signals);
     }
 
     async function sendOrReopen(): Promise<void> {
@@ -98,14 +98,14 @@ export async function openBell(options: BellOptions): Promise<Bell> {
     backend: target.backend,
     async ring(signals) {
       if (closed) return;
-      const peal = coalesce(signals);
-      if (peal.malformed > 0) report(new Error(`${peal.malformed} malformed signals were not sent`));
-      if (peal.byQueue.size === 0) return;
+      const batch = coalesce(signals);
+      if (batch.malformed > 0) report(new Error(`${batch.malformed} malformed signals were not sent`));
+      if (batch.signals.length === 0) return;
       if (underWay.size >= maxRingsUnderWay) {
         report(new Error(`${maxRingsUnderWay} rings are under way, a further one was not sent`));
         return;
       }
-      const ringing = attempt(peal);
+      const ringing = attempt(batch.signals);
       underWay.add(ringing);
       await ringing;
       underWay.delete(ringing);
@@ -123,6 +123,6 @@ async function openSender(
   checkRedis: CheckRedis | undefined,
   report: Report,
 ): Promise<SendingLink> {
-  if (target.backend === 'postgres') return openPostgresSender(target, connectTimeoutMs, report);
+  if (target.backend === 'postgres') return openPostgresSender(target, report);
   return openRedisSender(target, connectTimeoutMs, checkRedis, report);
 }

@@ -26,7 +26,3 @@ export async function settles(promise: Promise<unknown>, timeoutMs: number): Pro
     return false;
   }
 }
-
-export function pause(durationMs: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, durationMs));
-}

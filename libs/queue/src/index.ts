@@ -1,6 +1,6 @@
 export { openBell, type Bell, type BellOptions } from './bell.ts';
+export { checkQueue, type CheckOptions } from './check.ts';
 export { listen, type Listener, type ListenOptions } from './listen.ts';
-export { checkQueue, prepareQueue, type PrepareOptions } from './prepare.ts';
 export { parseQueueUrl, type QueueBackendName, type QueueTarget } from './queue-url.ts';
 export type { CheckRedis } from './redis.ts';
 export { queueOf, type QueueName, type Signal, type SignalKind } from './signal.ts';

@@ -1,10 +1,9 @@
-import type { ReceivingLink } from './port.ts';
 import { openPostgresReceiver } from './postgres.ts';
-import { parseQueueUrl, type QueueTarget } from './queue-url.ts';
+import { parseQueueUrl } from './queue-url.ts';
 import { openRedisReceiver, type CheckRedis } from './redis.ts';
 import { throttleErrors, type Report } from './report.ts';
 import { parseSignal, type Signal } from './signal.ts';
-import { createStation, type Station } from './station.ts';
+import { createStation } from './station.ts';
 import { startWatch } from './watch.ts';
 
 export interface Listener {
@@ -19,16 +18,19 @@ export interface Listener {
 }
 
 export interface ListenOptions {
-  /** `redis://`, `rediss://`, `postgres://`, `postgresql://` or `none`. On Postgres at most two processes should listen. */
+  /** `redis://`, `rediss://`, `postgres://`, `postgresql://` or `none`. */
   readonly queueUrl: string;
   /** Default `nightshift`. Bell and listener must agree on it. */
   readonly prefix?: string;
   /** Hears of every control signal and is not waited for: it should note what to look at and return. */
   onControl(signal: Signal): void | Promise<void>;
-  /** Is waited for: while it works its place takes no other signal, which then goes to another process. */
+  /**
+   * Is waited for: meanwhile this process takes no other signal. On Redis that signal goes to another process; on
+   * Postgres every process hears it, and looks when it is free, once for all signals of a kind.
+   */
   onWork(signal: Signal): Promise<void>;
-  /** How many `onWork` calls may be under way in this process. Default 1. */
-  readonly workConcurrency?: number;
+  /** Hears that signals may have been lost: the listener was away and listens again. */
+  onReopened?(): void;
   /** Hears of errors of the handlers and the backend, each kind of message at most once in ten seconds. */
   onError(error: Error): void;
   /** Says why this Redis must not be used, as one that evicts keys. Asked whenever workers are started. */
@@ -42,8 +44,8 @@ export interface ListenOptions {
 }
 
 /**
- * Listens on both queues and keeps listening: when the backend goes away, or a worker stops without a word, the workers are
- * thrown away and started again. A backend that is away at the start, or goes while it is checked, is reported and waited
+ * Listens to both kinds of signals and keeps listening: when the backend goes away, or falls silent, its connections are
+ * thrown away and opened again. A backend that is away at the start, or goes while it is checked, is reported and waited
  * for; only an unusable URL, a bad option or an objection of `checkRedis` throws. What a handler throws is reported and the
  * signal is done with, since the row it was about stays due.
  */
@@ -72,19 +74,24 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     return signal;
   }
 
-  const control = createStation('control', 1, (payload) => {
+  const control = createStation('control', (payload) => {
     const signal = receive(payload);
     if (signal !== undefined) void reporting(async () => options.onControl(signal), report);
     return Promise.resolve();
   });
-  const work = createStation('work', settings.workConcurrency, async (payload) => {
+  const work = createStation('work', async (payload) => {
     const signal = receive(payload);
     if (signal !== undefined) await reporting(() => options.onWork(signal), report);
   });
-  const stations = [control, work];
+  const stations = { control, work };
+  const { idlePollMs } = settings;
   const watch = await startWatch({
-    open: () => openReceiver(target, stations, settings.idlePollMs, options.checkRedis, report),
-    stations,
+    open: () =>
+      target.backend === 'postgres'
+        ? openPostgresReceiver(target, stations, idlePollMs, report)
+        : openRedisReceiver(target, Object.values(stations), idlePollMs, options.checkRedis, report),
+    onReopened: () => options.onReopened?.(),
+    stations: Object.values(stations),
     timings: settings,
     report,
   });
@@ -102,17 +109,13 @@ export async function listen(options: ListenOptions): Promise<Listener> {
 }
 
 interface Settings {
-  readonly workConcurrency: number;
   readonly closeTimeoutMs: number;
   readonly idlePollMs: number;
   readonly silentAfterMs: number;
 }
 
 function settingsOf(options: ListenOptions): Settings {
-  const { workConcurrency = 1, closeTimeoutMs = 5_000, idlePollMs = 5_000, silentAfterMs = 20_000 } = options;
-  if (!Number.isInteger(workConcurrency) || workConcurrency < 1) {
-    throw new Error(`workConcurrency is ${workConcurrency}: give a whole number of at least 1`);
-  }
+  const { closeTimeoutMs = 5_000, idlePollMs = 5_000, silentAfterMs = 20_000 } = options;
   if (!(idlePollMs >= 100 && idlePollMs <= 10_000)) {
     throw new Error(`idlePollMs is ${idlePollMs}: give a number from 100 to 10000`);
   }
@@ -120,18 +123,7 @@ function settingsOf(options: ListenOptions): Settings {
     throw new Error(`silentAfterMs is ${silentAfterMs}: give more than idlePollMs, which is ${idlePollMs}`);
   }
   if (!(closeTimeoutMs >= 0)) throw new Error(`closeTimeoutMs is ${closeTimeoutMs}: give 0 or more`);
-  return { workConcurrency, closeTimeoutMs, idlePollMs, silentAfterMs };
-}
-
-async function openReceiver(
-  target: QueueTarget,
-  stations: readonly Station[],
-  idlePollMs: number,
-  checkRedis: CheckRedis | undefined,
-  report: Report,
-): Promise<ReceivingLink> {
-  if (target.backend === 'postgres') return openPostgresReceiver(target, stations, idlePollMs, report);
-  return openRedisReceiver(target, stations, idlePollMs, checkRedis, report);
+  return { closeTimeoutMs, idlePollMs, silentAfterMs };
 }
 
 async function reporting(handle: () => Promise<void>, report: Report): Promise<void> {

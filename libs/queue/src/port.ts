@@ -3,8 +3,8 @@ import type { QueueName, Signal } from './signal.ts';
 
 /** One disposable set of connections that sends. Never repaired: a failed one is discarded and another is opened. */
 export interface SendingLink {
-  /** Stores the signals; rejects when the backend did not say that it has them. */
-  readonly send: (byQueue: ReadonlyMap<QueueName, readonly Signal[]>) => Promise<void>;
+  /** Sends the signals; rejects when the backend did not confirm them. */
+  readonly send: (signals: readonly Signal[]) => Promise<void>;
   /** Frees sockets and timers in bounded time, whatever state the backend is in. Never rejects. */
   discard(): Promise<void>;
 }
@@ -12,16 +12,15 @@ export interface SendingLink {
 /** What one queue's worker does with what it is handed. */
 export interface Post {
   readonly name: QueueName;
-  readonly concurrency: number;
   /** Handles one payload. Rejects only to have the queue give it to another process; whether the work went well is not told. */
   readonly handle: (payload: unknown) => Promise<void>;
   /** Called whenever the worker has proven, by an answered claim, that it still asks for signals. */
   readonly noteProgress: () => void;
 }
 
-/** One disposable set of workers. */
+/** One disposable set of connections that receives. */
 export interface ReceivingLink {
-  /** False once a worker's loop has ended by itself. */
+  /** False once it has ended by itself. */
   isRunning(): boolean;
   /** Stops taking signals and frees sockets; waits up to `graceMs` for handlers that are at work. Never rejects. */
   discard(graceMs: number): Promise<void>;

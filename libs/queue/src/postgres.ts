@@ -1,61 +1,27 @@
-import {
-  assertSchemaCompatibility,
-  createPostgresBackend,
-  runMigrations,
-  SchemaMigrationRequiredError,
-  withBackend,
-  type BackendFactory,
-  type JobProgress,
-  type PgPool,
-  type PostgresConnectionOptions,
-  type PostgresQueueBackend,
-  type Worker,
-} from 'bullmq';
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { observeClaims, queueOptions, sendThrough, workerOptions } from './bullmq.ts';
 import { settles, within } from './deadline.ts';
-import { QueueRefusedError, type Post, type ReceivingLink, type SendingLink } from './port.ts';
+import type { Post, ReceivingLink, SendingLink } from './port.ts';
 import type { QueueTarget } from './queue-url.ts';
 import type { Report } from './report.ts';
-import type { QueueName } from './signal.ts';
+import { addByKind, parseSignal, queueOf, type Signal, type SignalKind } from './signal.ts';
 
-/** Where BullMQ keeps its tables; ours are elsewhere. */
-const schema = 'bullmq';
-const readyTimeoutMs = 3_000;
-const migrateTimeoutMs = 60_000;
+const connectTimeoutMs = 2_000;
+const queryTimeoutMs = 3_000;
+const hearTimeoutMs = 2_000;
 const goodbyeMs = 1_000;
+/** How long a ring waits for others. A NOTIFY takes a lock of the whole server, so a process sends few. */
+const gatherMs = 10;
+/** The payload that a listener has sent to itself, to learn whether it hears. */
+const PROBE = '';
 
-const { Queue } = withBackend(createPostgresBackend);
-type PostgresWorker = Worker<
-  unknown,
-  void,
-  string,
-  PostgresQueueBackend,
-  JobProgress,
-  PostgresConnectionOptions
->;
-
-/** Creates or upgrades BullMQ's tables. Any number of processes may do so at once. Rejects when Postgres is not there. */
-export function migratePostgresQueue(target: QueueTarget): Promise<void> {
-  return onPostgres(target, (client) => runMigrations(client, schema));
-}
-
-/** Rejects when Postgres is not there; whether the role may create tables is only known when it does. */
-export function checkPostgresQueue(target: QueueTarget): Promise<void> {
-  return onPostgres(target, () => Promise.resolve());
-}
-
-/** Does `work` over a connection of its own. What goes wrong is said of QUEUE_URL. */
-async function onPostgres(target: QueueTarget, work: (client: pg.Client) => Promise<unknown>): Promise<void> {
+/** Rejects when Postgres does not answer. */
+export async function checkPostgresQueue(target: QueueTarget): Promise<void> {
   try {
-    await onClient(target, work);
+    const { discard } = await openClient(target, () => undefined);
+    await discard();
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    if (code === '42501')
-      throw new QueueRefusedError(
-        `the role of QUEUE_URL may not create schema "${schema}" or tables in it: grant it CREATE on the database, or choose another queue`,
-        { cause: error },
-      );
     throw new Error(
       `Cannot use the PostgreSQL of QUEUE_URL (by default that of DATABASE_URL): ${message || code}`,
       { cause: error },
@@ -63,173 +29,166 @@ async function onPostgres(target: QueueTarget, work: (client: pg.Client) => Prom
   }
 }
 
-async function onClient(target: QueueTarget, work: (client: pg.Client) => Promise<unknown>): Promise<void> {
-  const client = new pg.Client({
-    connectionString: target.url,
-    connectionTimeoutMillis: readyTimeoutMs,
-    query_timeout: migrateTimeoutMs,
-  });
-  client.on('error', () => undefined);
-  try {
-    await client.connect();
-    await work(client);
-  } finally {
-    await settles(client.end(), goodbyeMs);
-  }
-}
+/**
+ * Connects a sender. It notifies outside any transaction and gathers the rings of a few milliseconds into one statement,
+ * with at most one signal of each kind: every listener hears it, and a look finds all due rows of the kind.
+ */
+export async function openPostgresSender(target: QueueTarget, report: Report): Promise<SendingLink> {
+  const { client, discard } = await openClient(target, report);
+  const waiting = new Map<SignalKind, Signal>();
+  let sending: Promise<void> | undefined;
 
-/** Connects a sender; rejects unless Postgres answers and has the tables. */
-export async function openPostgresSender(
-  target: QueueTarget,
-  connectTimeoutMs: number,
-  report: Report,
-): Promise<SendingLink> {
-  const { pool, drain } = openPool(target, { max: 2, timeoutMs: connectTimeoutMs, report });
-  try {
-    await assertMigrated(pool);
-    const open = (name: QueueName) => {
-      const queue = new Queue(queueName(target, name), { ...queueOptions, connection: asBullmqPool(pool) });
-      queue.on('error', report);
-      return queue;
-    };
-    const queues = { control: open('control'), work: open('work') };
-    return {
-      send: sendThrough(queues, report),
-      async discard() {
-        await settles(Promise.all(Object.values(queues).map((queue) => queue.close())), goodbyeMs);
-        await drain();
-      },
-    };
-  } catch (error) {
-    await drain();
-    throw error;
+  async function sendGathered(): Promise<void> {
+    await sleep(gatherMs);
+    const payloads = [...waiting.values()].map(({ kind, id }) => JSON.stringify({ kind, id }));
+    waiting.clear();
+    sending = undefined;
+    await notify(client, target, payloads);
   }
+
+  return {
+    send(signals) {
+      for (const signal of signals) addByKind(waiting, signal);
+      return (sending ??= sendGathered());
+    },
+    discard,
+  };
 }
 
 /**
- * Starts one worker per post on a pool of their own. At most two processes should do this against one database: beyond
- * that BullMQ's statements deadlock with each other, which costs repeated signals and time.
+ * Listens on one connection and hands each notification to its post. Work that arrives while its post is busy is held, at
+ * most one signal of each kind. Says so where notifications are not heard, and goes on: the sweep finds the work.
  */
 export async function openPostgresReceiver(
   target: QueueTarget,
-  posts: readonly Post[],
+  posts: Readonly<Record<'control' | 'work', Post>>,
   idlePollMs: number,
   report: Report,
 ): Promise<ReceivingLink> {
-  // Each worker keeps one client for LISTEN; the rest is for claims, completions and lock renewals.
-  const { pool, drain } = openPool(target, { max: posts.length + 3, timeoutMs: readyTimeoutMs, report });
-  const backends: PostgresQueueBackend[] = [];
-  const workers: PostgresWorker[] = [];
-
-  async function discard(graceMs: number): Promise<void> {
-    const closed = await settles(Promise.all(workers.map((worker) => worker.close())), graceMs);
-    if (!closed) await settles(Promise.all(backends.map((backend) => backend.close(true))), goodbyeMs);
-    await drain();
-  }
-
+  const { client, discard } = await openClient(target, report);
+  const work = inTurn(posts.work);
+  const probe = Promise.withResolvers<void>();
+  let isRunning = true;
+  client.on('end', () => (isRunning = false));
+  client.on('notification', ({ payload = PROBE }) => {
+    const signal = parseSignal(parseJson(payload));
+    if (payload === PROBE) probe.resolve();
+    else if (signal !== undefined && queueOf(signal.kind) === 'work') work.take(signal);
+    else posts.control.handle(signal).catch(() => undefined);
+  });
   try {
-    // Before any Worker exists: one that meets a database without its tables eats the process.
-    await assertMigrated(pool);
-    for (const post of posts) {
-      const createBackend: BackendFactory<PostgresQueueBackend, PostgresConnectionOptions> = (...args) => {
-        const backend = observeClaims(createPostgresBackend(...args), post.noteProgress);
-        backends.push(backend);
-        return backend;
-      };
-      const { Worker } = withBackend(createBackend);
-      const worker = new Worker<unknown, void>(queueName(target, post.name), (job) => post.handle(job.data), {
-        ...workerOptions(post, idlePollMs),
-        connection: asBullmqPool(pool),
-      });
-      worker.on('error', report);
-      workers.push(worker);
-    }
-    await within(
-      Promise.all(workers.map((worker) => worker.waitUntilReady())),
-      readyTimeoutMs,
-      'starting the Postgres workers',
-    );
-    for (const worker of workers) worker.run().catch(report);
+    await client.query(`listen ${client.escapeIdentifier(target.prefix)}`);
+    const hears = await hearsItself(target, probe.promise).catch(report);
+    if (hears === false)
+      report(
+        new Error(
+          'signals are not heard; the sweep finds work. A transaction pooler such as PgBouncer drops LISTEN: ' +
+            'let QUEUE_URL name the server itself, a Redis or none',
+        ),
+      );
   } catch (error) {
-    await discard(goodbyeMs);
+    await discard();
     throw error;
   }
-  return { isRunning: () => workers.every((worker) => worker.isRunning()), discard };
+  const pulse = setInterval(() => {
+    client.query('select 1').then(
+      () => {
+        for (const { noteProgress } of Object.values(posts)) noteProgress();
+      },
+      () => (isRunning = false),
+    );
+  }, idlePollMs);
+  return {
+    isRunning: () => isRunning,
+    async discard(graceMs) {
+      clearInterval(pulse);
+      await settles(work.idle(), graceMs);
+      await discard();
+    },
+  };
 }
 
-/** There is no key prefix on Postgres, so the queue's name carries it. */
-function queueName(target: QueueTarget, name: QueueName): string {
-  return `${target.prefix}-${name}`;
-}
-
-async function assertMigrated(pool: pg.Pool): Promise<void> {
+/** Whether a notification that another connection sends is heard. A pooler would deliver one of our own by chance. */
+async function hearsItself(target: QueueTarget, heard: Promise<void>): Promise<boolean> {
+  const other = await openClient(target, () => undefined);
   try {
-    await assertSchemaCompatibility(pool, schema);
-  } catch (error) {
-    if (!(error instanceof SchemaMigrationRequiredError)) throw error;
-    throw new Error(`the queue's tables are missing in schema "${schema}": run the migrations first`, {
-      cause: error,
-    });
+    await notify(other.client, target, [PROBE]);
+    return await settles(heard, hearTimeoutMs);
+  } finally {
+    await other.discard();
   }
 }
 
-/** A pg.Pool is what BullMQ wants; only its overloaded signatures do not say so to the compiler. */
-function asBullmqPool(pool: pg.Pool): PgPool {
-  return pool as unknown as PgPool;
+async function notify(client: pg.Client, target: QueueTarget, payloads: readonly string[]): Promise<void> {
+  await client.query('select pg_notify($1, payload) from unnest($2::text[]) payload', [
+    target.prefix,
+    payloads,
+  ]);
 }
 
-interface PoolOptions {
-  readonly max: number;
-  readonly timeoutMs: number;
-  readonly report: Report;
+/** Hands signals to a post one after the other. */
+function inTurn(post: Post): { readonly take: (signal: Signal) => void; readonly idle: () => Promise<void> } {
+  const held = new Map<SignalKind, Signal>();
+  let working: Promise<void> | undefined;
+
+  async function workOff(): Promise<void> {
+    for (const [kind, signal] of held) {
+      held.delete(kind);
+      // Rejects when the post is shut: signals that are held are then turned away as well.
+      await post.handle(signal).catch(() => undefined);
+    }
+    working = undefined;
+  }
+
+  return {
+    take(signal) {
+      addByKind(held, signal);
+      working ??= workOff();
+    },
+    idle: () => working ?? Promise.resolve(),
+  };
 }
 
-/**
- * A small pool that survives its server. Every client has an error handler of its own, because the pool's does not cover
- * one that is checked out; `drain` ends it and waits until its sockets are really closed, which `end()` does not.
- */
-function openPool(
-  target: QueueTarget,
-  { max, timeoutMs, report }: PoolOptions,
-): { pool: pg.Pool; drain: () => Promise<void> } {
-  const url = new URL(target.url);
-  // Options in the URL would win over the pool's, so ours are added to them there.
-  url.searchParams.set('options', `${url.searchParams.get('options') ?? ''} -c search_path=${schema}`.trim());
-  const pool = new pg.Pool({
-    connectionString: url.href,
-    max,
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+interface OpenClient {
+  readonly client: pg.Client;
+  /** Ends the connection in bounded time. Never rejects. */
+  readonly discard: () => Promise<void>;
+}
+
+/** One connection, without a setting that a pooler would refuse at the start of a session. */
+async function openClient(target: QueueTarget, report: Report): Promise<OpenClient> {
+  const client = new pg.Client({
+    connectionString: target.url,
     application_name: 'nightshift queue',
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
-    connectionTimeoutMillis: timeoutMs,
-    query_timeout: timeoutMs,
+    query_timeout: queryTimeoutMs,
   });
-  const open = new Set<pg.PoolClient>();
-  pool.on('error', report);
-  pool.on('connect', (client) => {
-    open.add(client);
-    client.on('error', report);
-  });
-  pool.on('remove', (client) => open.delete(client));
+  client.on('error', report);
 
-  async function drain(): Promise<void> {
-    const removed = new Promise<void>((resolve) => {
-      const check = () => {
-        if (open.size === 0) resolve();
-      };
-      pool.on('remove', check);
-      check();
-    });
-    pool.end().catch(report);
-    if (await settles(removed, goodbyeMs)) return;
-    for (const client of open) destroySocket(client);
+  async function discard(): Promise<void> {
+    // A server that does not answer our goodbye leaves the socket open, which would keep the process alive.
+    if (!(await settles(client.end(), goodbyeMs))) destroySocket(client);
   }
 
-  return { pool, drain };
+  try {
+    await within(client.connect(), connectTimeoutMs, 'connecting to Postgres');
+  } catch (error) {
+    await discard();
+    throw error;
+  }
+  return { client, discard };
 }
 
-/** For a server that does not answer our goodbye: an open socket would keep the process alive. */
-function destroySocket(client: pg.PoolClient): void {
+function destroySocket(client: pg.Client): void {
   const { connection } = client as { connection?: { stream?: { destroy?: () => void } } };
   connection?.stream?.destroy?.();
 }

@@ -1,15 +1,45 @@
-import { createRedisBackend, Queue, Worker, type IRedisClient, type RedisQueueBackend } from 'bullmq';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  createRedisBackend,
+  Queue,
+  Worker,
+  type IRedisClient,
+  type JobsOptions,
+  type RedisQueueBackend,
+  type WorkerOptions,
+} from 'bullmq';
 import { Redis, type RedisOptions } from 'ioredis';
-import { observeClaims, queueOptions, sendThrough, workerOptions } from './bullmq.ts';
 import { settles, within } from './deadline.ts';
 import { QueueRefusedError, type Post, type ReceivingLink, type SendingLink } from './port.ts';
 import type { QueueTarget } from './queue-url.ts';
 import type { Report } from './report.ts';
+import { queueOf, type QueueName, type Signal } from './signal.ts';
 
 const readyTimeoutMs = 3_000;
 /** How long `checkRedis` may take. */
 export const checkTimeoutMs = 3_000;
 const goodbyeMs = 1_000;
+
+/** Signals that wait in one queue beyond this are not added to: whoever takes the first ones will look anyway. */
+const MAX_BACKLOG = 10_000;
+
+const backlogCheckMs = 1_000;
+const maxClaimPauseMs = 2_000;
+
+/**
+ * A job is gone once taken; a failed one says nothing about the work, so few are kept for a look. Attempts are for the
+ * queue's own trouble: handlers never fail a job. There is no job id of our own,
+ * because a ring for a row that is being looked at right now must not be swallowed as a duplicate.
+ */
+const jobOptions: JobsOptions = {
+  attempts: 3,
+  removeOnComplete: true,
+  removeOnFail: { count: 100 },
+  stackTraceLimit: 1,
+};
+
+/** No program reads BullMQ's event log, so little of it is kept. */
+const queueOptions = { streams: { events: { maxLen: 100 } } } as const;
 
 /**
  * Connects a sender. It neither queues commands while the connection is away nor reconnects by itself: a ring has to fail
@@ -84,13 +114,21 @@ export async function openRedisReceiver(
   try {
     await within(client.connect(), readyTimeoutMs, 'connecting to Redis');
     await assertRedisAllowed(target, checkRedis);
+    const options: Omit<WorkerOptions, 'connection'> = {
+      // `run()` is called by us, once the worker is known to be ready.
+      autorun: false,
+      drainDelay: idlePollMs / 1000,
+      lockDuration: 60_000,
+      // How long a claim waits after a refused connection; the default of 15 s would make every restart that slow.
+      runRetryDelay: 1_000,
+    };
     for (const post of posts) {
       const worker = new Worker<unknown, void>(
         post.name,
         (job) => post.handle(job.data),
-        { ...workerOptions(post, idlePollMs), connection: client, prefix: target.prefix },
-        (name, options, extra) => {
-          const backend = observeClaims(createRedisBackend(name, options, extra), post.noteProgress);
+        { ...options, connection: client, prefix: target.prefix },
+        (...args) => {
+          const backend = observeClaims(createRedisBackend(...args), post.noteProgress);
           backends.push(backend);
           return backend;
         },
@@ -148,4 +186,60 @@ function disconnectForGood(client: Pick<IRedisClient, 'status' | 'connect' | 'di
     },
     () => undefined,
   );
+}
+
+/** Sends through these two queues, with a bound on what may pile up while nobody listens. */
+function sendThrough(queues: Readonly<Record<QueueName, Queue>>, report: Report): SendingLink['send'] {
+  const backlogs = new Map<QueueName, { size: number; readAtMs: number }>();
+
+  async function backlogOf(name: QueueName): Promise<number> {
+    const known = backlogs.get(name);
+    const nowMs = performance.now();
+    if (known !== undefined && nowMs - known.readAtMs < backlogCheckMs) return known.size;
+    const size = await queues[name].getWaitingCount();
+    backlogs.set(name, { size, readAtMs: nowMs });
+    return size;
+  }
+
+  async function sendTo(name: QueueName, signals: readonly Signal[]): Promise<void> {
+    if ((await backlogOf(name)) >= MAX_BACKLOG) {
+      report(
+        new Error(
+          `${name} holds ${MAX_BACKLOG} signals or more, new ones are not added: is a worker running?`,
+        ),
+      );
+      return;
+    }
+    await queues[name].addBulk(
+      signals.map(({ kind, id }) => ({ name: kind, data: { kind, id }, opts: jobOptions })),
+    );
+  }
+
+  return async (signals) => {
+    const byQueue = Map.groupBy(signals, ({ kind }) => queueOf(kind));
+    await Promise.all([...byQueue].map(([name, ofQueue]) => sendTo(name, ofQueue)));
+  };
+}
+
+/**
+ * Makes a worker's claims visible and paces those that fail. A worker asks its backend for a job at least once per
+ * `drainDelay` while it has room, so answered claims are its pulse. And a claim that is rejected without any I/O (readiness
+ * that failed once stays failed) would otherwise be retried in a loop of microtasks that starves the process.
+ */
+function observeClaims(backend: RedisQueueBackend, noteProgress: () => void): RedisQueueBackend {
+  const claim = backend.moveToActive.bind(backend);
+  let failures = 0;
+  backend.moveToActive = async (token, name) => {
+    try {
+      const claimed: unknown[] = await claim(token, name);
+      failures = 0;
+      noteProgress();
+      return claimed;
+    } catch (error) {
+      failures += 1;
+      await sleep(Math.min(50 * 2 ** Math.min(failures, 6), maxClaimPauseMs));
+      throw error;
+    }
+  };
+  return backend;
 }

@@ -42,31 +42,26 @@ export function queueOf(kind: SignalKind): QueueName {
   return longKinds.has(kind) ? 'work' : 'control';
 }
 
-/** What one ring sends: the distinct signals by queue, and how many of the given ones were no signals at all. */
-export interface Peal {
-  readonly byQueue: ReadonlyMap<QueueName, readonly Signal[]>;
+/** The distinct signals of a ring, and the number of payloads that were no signals. */
+export interface SignalBatch {
+  readonly signals: readonly Signal[];
   readonly malformed: number;
 }
 
-/** Drops what is malformed or said twice; beyond {@link MAX_SIGNALS_PER_RING} only the kinds are kept, each with `'*'`. */
-export function coalesce(signals: readonly unknown[]): Peal {
-  const distinct = new Map<string, Signal>();
-  let malformed = 0;
-  for (const given of signals) {
-    const signal = parseSignal(given);
-    if (signal === undefined) malformed += 1;
-    else distinct.set(`${signal.kind} ${signal.id}`, signal);
-  }
-  const kept =
+/** Drops malformed and repeated signals; beyond {@link MAX_SIGNALS_PER_RING} each kind is rung once with `'*'`. */
+export function coalesce(given: readonly unknown[]): SignalBatch {
+  const parsed = given.map(parseSignal).filter((signal) => signal !== undefined);
+  const distinct = new Map(parsed.map((signal) => [`${signal.kind} ${signal.id}`, signal]));
+  const signals =
     distinct.size <= MAX_SIGNALS_PER_RING
       ? [...distinct.values()]
-      : [...new Set([...distinct.values()].map(({ kind }) => kind))].map((kind) => ({ kind, id: '*' }));
-  const byQueue = new Map<QueueName, Signal[]>();
-  for (const signal of kept) {
-    const name = queueOf(signal.kind);
-    const list = byQueue.get(name);
-    if (list === undefined) byQueue.set(name, [signal]);
-    else list.push(signal);
-  }
-  return { byQueue, malformed };
+      : [...new Set(parsed.map(({ kind }) => kind))].map((kind) => ({ kind, id: '*' }));
+  return { signals, malformed: given.length - parsed.length };
+}
+
+/** Adds a signal to at most one signal of each kind: two different rows of a kind become `'*'`. */
+export function addByKind(byKind: Map<SignalKind, Signal>, signal: Signal): void {
+  const { kind, id } = signal;
+  const other = byKind.get(kind);
+  byKind.set(kind, other === undefined || other.id === id ? signal : { kind, id: '*' });
 }

@@ -1,25 +1,21 @@
 import type { Post } from './port.ts';
 import type { QueueName } from './signal.ts';
 
-/** A post that outlives the workers that man it: it limits what is under way across them and knows their pulse. */
+/** A post that survives the connections that bring it signals: it takes one at a time and knows their pulse. */
 export interface Station extends Post {
-  /** How many signals are being handled right now. */
-  busy(): number;
-  /** New workers start with a fresh pulse. */
+  /** Whether a signal is being handled right now. */
+  isBusy(): boolean;
+  /** New connections start with a fresh pulse. */
   reset(): void;
-  /** No answered claim for this long, although there was room for another signal. */
+  /** No sign of life for this long, although the station was free for another signal. */
   isSilent(afterMs: number): boolean;
-  /** From now on what arrives is turned away, so that the queue gives it to another process. */
+  /** From now on signals are turned away, so that a queue gives them to another process. */
   shut(): void;
 }
 
 /** `take` must not reject. */
-export function createStation(
-  name: QueueName,
-  concurrency: number,
-  take: (payload: unknown) => Promise<void>,
-): Station {
-  let underWay = 0;
+export function createStation(name: QueueName, take: (payload: unknown) => Promise<void>): Station {
+  let isBusy = false;
   let isShut = false;
   let pulseAtMs = performance.now();
   const waiting: (() => void)[] = [];
@@ -30,25 +26,23 @@ export function createStation(
 
   return {
     name,
-    concurrency,
     noteProgress,
     reset: noteProgress,
-    busy: () => underWay,
-    isSilent: (afterMs) => underWay < concurrency && performance.now() - pulseAtMs > afterMs,
+    isBusy: () => isBusy,
+    isSilent: (afterMs) => !isBusy && performance.now() - pulseAtMs > afterMs,
     shut() {
       isShut = true;
       for (const wake of waiting.splice(0)) wake();
     },
     async handle(payload) {
       noteProgress();
-      // Only met when workers were replaced while a handler of theirs was still at it.
-      while (underWay >= concurrency && !isShut) await new Promise<void>((resolve) => waiting.push(resolve));
+      while (isBusy && !isShut) await new Promise<void>((resolve) => waiting.push(resolve));
       if (isShut) throw new Error(`not listening to ${name} any more`);
-      underWay += 1;
+      isBusy = true;
       try {
         await take(payload);
       } finally {
-        underWay -= 1;
+        isBusy = false;
         noteProgress();
         waiting.shift()?.();
       }

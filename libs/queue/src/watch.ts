@@ -7,12 +7,14 @@ import type { Station } from './station.ts';
 export interface WatchTimings {
   /** How long `close()` waits for handlers that are at work. */
   readonly closeTimeoutMs: number;
-  /** Workers whose pulse is older than this are replaced. */
+  /** A link whose pulse is older than this is replaced. */
   readonly silentAfterMs: number;
 }
 
 export interface WatchOptions {
   readonly open: () => Promise<ReceivingLink>;
+  /** Called after every opening but the first attempt. */
+  readonly onReopened: () => void;
   readonly stations: readonly Station[];
   readonly timings: WatchTimings;
   readonly report: Report;
@@ -26,16 +28,22 @@ export interface Watch {
 const checkEveryMs = 500;
 const reopenPauseMs = 250;
 const maxReopenPauseMs = 5_000;
-/** What workers without work get to say goodbye to a backend that may be gone. */
+/** Time without work to say goodbye to a backend that may be gone. */
 const idleGraceMs = 1_500;
 /** An attempt to open ends by its own timeouts; this only bounds the wait for it. */
 const openingGraceMs = 2_000;
 
 /**
- * Keeps the stations manned: opens workers, looks at their pulse, replaces those that fell silent, tries again while the
- * backend is away. Resolves after the first attempt; rejects only when that one was refused.
+ * Keeps a link open: looks at its pulse, replaces it when it fell silent, tries again while the backend is away.
+ * Resolves after the first attempt; rejects only when the backend was refused.
  */
-export async function startWatch({ open, stations, timings, report }: WatchOptions): Promise<Watch> {
+export async function startWatch({
+  open,
+  onReopened,
+  stations,
+  timings,
+  report,
+}: WatchOptions): Promise<Watch> {
   const closing = new AbortController();
   const { signal } = closing;
   let link: ReceivingLink | undefined;
@@ -59,10 +67,10 @@ export async function startWatch({ open, stations, timings, report }: WatchOptio
 
   async function replaceWhenSilent(): Promise<void> {
     if (link === undefined || isHealthy()) return;
-    // A process that was itself asleep finds every pulse old: let one more round pass before blaming the workers.
+    // A process that was itself asleep finds every pulse old: let one more round pass before blaming the backend.
     await sleep(checkEveryMs, undefined, { signal });
     if (isHealthy()) return;
-    report(new Error('the workers of the queue fell silent and are replaced'));
+    report(new Error('the queue fell silent; its connections are replaced'));
     const silent = link;
     link = undefined;
     await silent.discard(idleGraceMs);
@@ -72,8 +80,9 @@ export async function startWatch({ open, stations, timings, report }: WatchOptio
     while (!signal.aborted) {
       if (link === undefined) {
         const pauseMs = Math.min(reopenPauseMs * 2 ** failures, maxReopenPauseMs);
-        await sleep(failures === 0 ? 0 : pauseMs, undefined, { signal });
-        await tryOpen().catch(report);
+        // With jitter: the processes of an installation lose their connections together.
+        await sleep(pauseMs * (0.5 + Math.random() / 2), undefined, { signal });
+        await tryOpen().then(onReopened, report);
       } else {
         await sleep(checkEveryMs, undefined, { signal });
         await replaceWhenSilent();
@@ -95,7 +104,7 @@ export async function startWatch({ open, stations, timings, report }: WatchOptio
     for (const station of stations) station.shut();
     closing.abort();
     const ended = await settles(keeping, openingGraceMs);
-    const isBusy = stations.some((station) => station.busy() > 0);
+    const isBusy = stations.some((station) => station.isBusy());
     await link?.discard(isBusy ? timings.closeTimeoutMs : Math.min(timings.closeTimeoutMs, idleGraceMs));
     // A link that opens after all finds itself unwanted.
     if (!ended) void keeping.then(() => link?.discard(0));

@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { createPostgresBackend, Queue, withBackend } from 'bullmq';
+import { Queue } from 'bullmq';
 import { Redis } from 'ioredis';
 import pg from 'pg';
 import { inject } from 'vitest';
-import { prepareQueue } from '../src/index.ts';
+import { queueOf, type QueueName, type Signal } from '../src/index.ts';
+import { eventually } from './eventually.ts';
 import { hasRedis, startRedis } from './redis-server.ts';
 
 declare module 'vitest' {
@@ -17,10 +18,10 @@ export interface TestBackend {
   /** The queue URL, through another port if one is given. */
   url(port?: number): string;
   readonly port: number;
-  /** What lies in the queue, unparsed. */
-  stored(prefix: string, queue: 'control' | 'work'): Promise<unknown[]>;
-  /** Puts any payload into the queue, as a stranger with access to the store could. */
-  forge(prefix: string, queue: 'control' | 'work', payload: unknown): Promise<void>;
+  /** Begins to look at what is sent; the result reads the payloads that no listener has taken, unparsed. */
+  watch(prefix: string): Promise<(queue: QueueName) => Promise<unknown[]>>;
+  /** Sends any payload, as a stranger with access to the store could. */
+  forge(prefix: string, queue: QueueName, payload: unknown): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -43,11 +44,12 @@ async function startRedisBackend(): Promise<TestBackend> {
   return {
     port: server.port,
     url: (port = server.port) => `redis://127.0.0.1:${port}`,
-    async stored(prefix, queue) {
-      const ids = (await client.lrange(`${prefix}:${queue}:wait`, 0, -1)).reverse();
-      const payloads = await Promise.all(ids.map((id) => client.hget(`${prefix}:${queue}:${id}`, 'data')));
-      return payloads.map((payload): unknown => JSON.parse(payload ?? 'null'));
-    },
+    watch: (prefix) =>
+      Promise.resolve(async (queue) => {
+        const ids = (await client.lrange(`${prefix}:${queue}:wait`, 0, -1)).reverse();
+        const payloads = await Promise.all(ids.map((id) => client.hget(`${prefix}:${queue}:${id}`, 'data')));
+        return payloads.map((payload): unknown => JSON.parse(payload ?? 'null'));
+      }),
     async forge(prefix, name, payload) {
       const queue = new Queue(name, { connection: client, prefix });
       await queue.add('forged', payload);
@@ -62,9 +64,9 @@ async function startRedisBackend(): Promise<TestBackend> {
 
 async function startPostgresBackend(): Promise<TestBackend> {
   const database = await createDatabase();
-  await prepareQueue(database.url);
   const port = Number(new URL(database.url).port || 5432);
   const client = await connectQuietly(database.url);
+  const spies: pg.Client[] = [];
   return {
     port,
     url(through = port) {
@@ -72,26 +74,40 @@ async function startPostgresBackend(): Promise<TestBackend> {
       url.port = String(through);
       return url.href;
     },
-    async stored(prefix, queue) {
-      const { rows } = await client.query<{ data: unknown }>(
-        "select data from bullmq.job where queue = $1 and state = 'waiting' order by seq",
-        [`${prefix}-${queue}`],
-      );
-      return rows.map((row) => row.data);
+    async watch(prefix) {
+      const heard: unknown[] = [];
+      const spy = await listenRaw(database.url, prefix, (payload) => heard.push(JSON.parse(payload)));
+      spies.push(spy);
+      return async (queue) => {
+        const before = heard.length;
+        await client.query('select pg_notify($1, $2)', [prefix, 'null']);
+        await eventually(() => heard.slice(before)).toContain(null);
+        return heard.filter((signal) => signal !== null && queueOf((signal as Signal).kind) === queue);
+      };
     },
-    async forge(prefix, name, payload) {
-      const postgres = withBackend(createPostgresBackend);
-      const queue = new postgres.Queue(`${prefix}-${name}`, {
-        connection: { connectionString: database.url, max: 1 },
-      });
-      await queue.add('forged', payload);
-      await queue.close();
+    async forge(prefix, _queue, payload) {
+      await client.query('select pg_notify($1, $2)', [prefix, JSON.stringify(payload)]);
     },
     async close() {
+      for (const spy of spies) await spy.end();
       await client.end();
       await database.drop();
     },
   };
+}
+
+/** A connection that hears every payload of a channel but the probes of listeners. */
+export async function listenRaw(
+  url: string,
+  channel: string,
+  hear: (payload: string) => void,
+): Promise<pg.Client> {
+  const client = await connectQuietly(url);
+  client.on('notification', ({ payload = '' }) => {
+    if (payload !== '') hear(payload);
+  });
+  await client.query(`listen ${client.escapeIdentifier(channel)}`);
+  return client;
 }
 
 /** An empty database of the test's own. */

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { listen, openBell, parseQueueUrl, queueOf, type Signal } from '../src/index.ts';
+import { listen, openBell, parseQueueUrl, queueOf, type Signal, type SignalKind } from '../src/index.ts';
 import type { SendingLink } from '../src/port.ts';
 import { createReopeningLink } from '../src/reopening-link.ts';
 import { throttleErrors } from '../src/report.ts';
-import { coalesce, MAX_SIGNALS_PER_RING, parseSignal, SIGNAL_KINDS } from '../src/signal.ts';
+import { addByKind, coalesce, MAX_SIGNALS_PER_RING, parseSignal, SIGNAL_KINDS } from '../src/signal.ts';
 import { createStation } from '../src/station.ts';
 
 describe('a signal', () => {
@@ -42,8 +42,19 @@ describe('a signal', () => {
       kind: 'tools',
       id: randomUUID(),
     }));
-    expect(coalesce([...signals, ...signals]).byQueue.get('work')).toEqual(signals);
+    expect(coalesce([...signals, ...signals])).toEqual({ signals, malformed: 0 });
   });
+});
+
+test('of several rows of a kind the star is kept, of one row its id', () => {
+  const byKind = new Map<SignalKind, Signal>();
+  const [one, other] = [randomUUID(), randomUUID()];
+  for (const id of [one, one]) addByKind(byKind, { kind: 'poll', id });
+  for (const id of [one, other]) addByKind(byKind, { kind: 'tools', id });
+  expect([...byKind.values()]).toEqual([
+    { kind: 'poll', id: one },
+    { kind: 'tools', id: '*' },
+  ]);
 });
 
 describe('a queue URL', () => {
@@ -104,8 +115,6 @@ describe('a queue URL', () => {
   });
 
   test.each<[string, object]>([
-    ['workConcurrency', { workConcurrency: 0 }],
-    ['workConcurrency', { workConcurrency: 1.5 }],
     ['idlePollMs', { idlePollMs: 0 }],
     ['silentAfterMs', { silentAfterMs: 5_000 }],
     ['closeTimeoutMs', { closeTimeoutMs: Number.NaN }],
@@ -175,25 +184,24 @@ describe('reported errors', () => {
 });
 
 describe('a station', () => {
-  test('lets no more through than it has places, whichever workers bring it', async () => {
+  test('lets one signal through at a time, whichever connections bring them', async () => {
     const done: (() => void)[] = [];
-    const station = createStation('work', 2, () => new Promise((resolve) => void done.push(resolve)));
-    const all = Array.from({ length: 5 }, () => station.handle({}));
-    await Promise.resolve();
-    expect(done).toHaveLength(2);
-    for (let n = 0; n < 5; n += 1) {
+    const station = createStation('work', () => new Promise((resolve) => void done.push(resolve)));
+    const all = Array.from({ length: 4 }, () => station.handle({}));
+    for (let n = 0; n < 4; n += 1) {
+      await Promise.resolve();
+      expect(done).toHaveLength(n + 1);
+      expect(station.isBusy()).toBe(true);
       done[n]?.();
       await all[n];
-      await Promise.resolve();
-      expect(done).toHaveLength(Math.min(n + 3, 5));
     }
-    expect(station.busy()).toBe(0);
+    expect(station.isBusy()).toBe(false);
   });
 
   test('turns away what comes after it was shut, and what was waiting', async () => {
     let release: (() => void) | undefined;
     let taken = 0;
-    const station = createStation('work', 1, () => {
+    const station = createStation('work', () => {
       taken += 1;
       return new Promise((resolve) => (release = resolve));
     });
@@ -207,9 +215,9 @@ describe('a station', () => {
     expect(taken).toBe(1);
   });
 
-  test('that is full is never called silent', async () => {
+  test('that is busy is never called silent', async () => {
     let release: (() => void) | undefined;
-    const station = createStation('work', 1, () => new Promise((resolve) => (release = resolve)));
+    const station = createStation('work', () => new Promise((resolve) => (release = resolve)));
     expect(station.isSilent(-1)).toBe(true);
     const handling = station.handle({});
     expect(station.isSilent(-1)).toBe(false);

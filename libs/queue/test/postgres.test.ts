@@ -1,34 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { threadCpuMs } from '../../../test/cpu-time.ts';
-import { checkQueue, listen, openBell, prepareQueue, type Bell, type Signal } from '../src/index.ts';
-import { connectQuietly, createDatabase } from './backends.ts';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
+import { checkQueue, listen, openBell, type Bell, type ListenOptions, type Signal } from '../src/index.ts';
+import { connectQuietly, createDatabase, listenRaw } from './backends.ts';
 import { eventually } from './eventually.ts';
-
-/** Drops the queue's tables under whoever uses them, whose statements take their locks in another order. */
-async function dropQueue(admin: Awaited<ReturnType<typeof connectQuietly>>): Promise<void> {
-  for (;;) {
-    try {
-      await admin.query('drop schema bullmq cascade');
-      return;
-    } catch (error) {
-      if ((error as { code?: string }).code !== '40P01') throw error;
-    }
-  }
-}
-
-/** Expects that for a while the process has little to do, and its event loop time for others. */
-async function expectIdle(begin: () => Promise<void> = () => Promise.resolve()): Promise<void> {
-  const [startedAt, startedCpuMs] = [performance.now(), threadCpuMs()];
-  const elapsedMs = () => performance.now() - startedAt;
-  let ticks = 0;
-  const ticker = setInterval(() => (ticks += 1), 10);
-  await begin();
-  await eventually(elapsedMs).toBeGreaterThan(1_500);
-  await eventually(() => ticks).toBeGreaterThan(15);
-  clearInterval(ticker);
-  expect(threadCpuMs() - startedCpuMs).toBeLessThan(elapsedMs() / 2);
-}
+import { openTcpGate, withoutNotifications } from './tcp-gate.ts';
 
 describe('Postgres', () => {
   let database: Awaited<ReturnType<typeof createDatabase>>;
@@ -40,23 +15,34 @@ describe('Postgres', () => {
     await database.drop();
   });
 
-  async function openBoth(
-    errors: string[] = [],
-    queueUrl = database.url,
-  ): Promise<{ bell: Bell; heard: Signal[]; close: () => Promise<void> }> {
+  async function openListener(
+    options: Partial<ListenOptions> = {},
+  ): Promise<{ heard: Signal[]; errors: string[]; isAlive: () => boolean; close: () => Promise<void> }> {
     const heard: Signal[] = [];
-    const onError = ({ message }: Error) => void errors.push(message);
-    const listener = await listen({
-      queueUrl,
+    const errors: string[] = [];
+    const { close, isAlive } = await listen({
+      queueUrl: database.url,
       onControl: (signal) => void heard.push(signal),
       onWork: (signal) => Promise.resolve(void heard.push(signal)),
-      onError,
+      onError: ({ message }) => void errors.push(message),
+      ...options,
     });
-    const bell = await openBell({ queueUrl, onError });
-    const close = async () => {
-      await Promise.all([bell.close(), listener.close()]);
-    };
-    return { bell, heard, close };
+    onTestFinished(close);
+    return { heard, errors, isAlive, close };
+  }
+
+  async function openTestBell(queueUrl = database.url): Promise<{ bell: Bell; errors: string[] }> {
+    const errors: string[] = [];
+    const onError = ({ message }: Error) => void errors.push(message);
+    const bell = await openBell({ queueUrl, onError, ringTimeoutMs: 20_000 });
+    onTestFinished(() => bell.close());
+    return { bell, errors };
+  }
+
+  async function admin() {
+    const client = await connectQuietly(database.url);
+    onTestFinished(() => client.end());
+    return client;
   }
 
   async function ringUntilHeard(bell: Bell, heard: Signal[], kind: Signal['kind']): Promise<void> {
@@ -73,22 +59,114 @@ describe('Postgres', () => {
   test('a URL that names its host in the query carries signals', async () => {
     const { username, password, hostname, port, pathname } = new URL(database.url);
     const queueUrl = `postgres://${username}:${password}@${pathname}?host=${hostname}&port=${port}`;
-    await prepareQueue(queueUrl);
-    const { bell, heard, close } = await openBoth([], queueUrl);
+    const { heard } = await openListener({ queueUrl });
+    const { bell } = await openTestBell(queueUrl);
     await ringUntilHeard(bell, heard, 'poll');
     await ringUntilHeard(bell, heard, 'tools');
-    await close();
+  });
+
+  test('options that the URL brings are kept', async () => {
+    const url = new URL(database.url);
+    url.searchParams.set('options', '-c work_mem=4MB');
+    const { bell, errors } = await openTestBell(url.href);
+    await bell.ring([{ kind: 'poll', id: randomUUID() }]);
+    expect(errors).toEqual([]);
+  });
+
+  test('every one of eight listeners hears every ring', async () => {
+    const listeners = await Promise.all(Array.from({ length: 8 }, () => openListener()));
+    const bells = await Promise.all(Array.from({ length: 8 }, () => openTestBell()));
+    const signals = bells.map((): Signal => ({ kind: 'compose', id: randomUUID() }));
+    await Promise.all(bells.map(({ bell }, n) => bell.ring([signals[n]!])));
+    for (const { heard, errors } of listeners) {
+      await eventually(() => new Set(heard.map(({ id }) => id))).toEqual(
+        new Set(signals.map(({ id }) => id)),
+      );
+      expect(errors).toEqual([]);
+    }
+  });
+
+  test('a payload is kind and id, far below the limit, and rings of the same moment are one for each kind', async () => {
+    const heard: string[] = [];
+    const raw = await listenRaw(database.url, 'nightshift', (payload) => heard.push(payload));
+    onTestFinished(() => raw.end());
+    const { bell, errors } = await openTestBell();
+    const kinds = ['poll', 'tools'] as const;
+    const rings = Array.from({ length: 500 }, (_, n): Signal => ({ kind: kinds[n % 2]!, id: randomUUID() }));
+    const alone = { kind: 'webhook', id: randomUUID() } as const;
+    await Promise.all([...rings, alone].map((signal) => bell.ring([signal])));
+    await eventually(() => heard.map((payload): unknown => JSON.parse(payload))).toEqual(
+      expect.arrayContaining([alone]),
+    );
+    const signals = heard.map((payload) => JSON.parse(payload) as Signal);
+    expect(signals.every((signal) => Object.keys(signal).join() === 'kind,id')).toBe(true);
+    expect(new Set(signals.map(({ kind }) => kind))).toEqual(new Set([...kinds, 'webhook']));
+    expect(signals.length).toBeLessThan(20);
+    expect(Math.max(...heard.map((payload) => payload.length))).toBeLessThan(100);
+    expect(errors).toEqual([]);
+  });
+
+  test('a listener that is busy takes what arrives meanwhile when it is done, once for each kind', async () => {
+    const taken: { signal: Signal; done: () => void }[] = [];
+    const { heard } = await openListener({
+      onWork: (signal) => new Promise<void>((done) => void taken.push({ signal, done })),
+    });
+    const { bell } = await openTestBell();
+    const first: Signal = { kind: 'ingest', id: randomUUID() };
+    await bell.ring([first]);
+    await eventually(() => taken.length).toBe(1);
+    const tools: Signal = { kind: 'tools', id: randomUUID() };
+    await bell.ring([tools]);
+    for (let n = 0; n < 3; n += 1) await bell.ring([{ kind: 'ingest', id: randomUUID() }]);
+    await ringUntilHeard(bell, heard, 'poll');
+    expect(taken).toHaveLength(1);
+    for (let n = 1; n < 3; n += 1) {
+      taken[n - 1]?.done();
+      await eventually(() => taken.length).toBe(n + 1);
+    }
+    expect(taken.map(({ signal }) => signal)).toEqual([first, tools, { kind: 'ingest', id: '*' }]);
+    taken[2]?.done();
+    await ringUntilHeard(bell, heard, 'poll');
+    expect(taken).toHaveLength(3);
+  });
+
+  test('signals leave nothing behind, neither tables nor a backlog, where no program listens', async () => {
+    const { bell, errors } = await openTestBell();
+    for (let n = 0; n < 20; n += 1) await bell.ring([{ kind: 'poll', id: randomUUID() }]);
+    const client = await admin();
+    const { rows } = await client.query(
+      `select (select count(*)::int from pg_class where relnamespace::regnamespace::text !~ '^pg_|^information_schema$') as relations,
+              pg_notification_queue_usage() as backlog`,
+    );
+    expect(rows).toEqual([{ relations: 0, backlog: 0 }]);
+    expect(errors).toEqual([]);
+  });
+
+  test('a lost connection is opened again, and then everything is looked at once', async () => {
+    let reopened = 0;
+    const { heard, isAlive } = await openListener({ onReopened: () => (reopened += 1) });
+    const { bell } = await openTestBell();
+    await ringUntilHeard(bell, heard, 'poll');
+    expect(reopened).toBe(0);
+    const client = await admin();
+    await client.query(
+      'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
+    );
+    await eventually(() => reopened).toBe(1);
+    expect(isAlive()).toBe(true);
+    await ringUntilHeard(bell, heard, 'poll');
+    expect(reopened).toBe(1);
   });
 
   test('after every connection was terminated, again and again, signals arrive and the process lives', async () => {
-    await prepareQueue(database.url);
-    const { bell, heard, close } = await openBoth();
-    const admin = await connectQuietly(database.url);
+    const { heard } = await openListener();
+    const { bell } = await openTestBell();
+    const client = await admin();
     for (let round = 0; round < 5; round += 1) {
       await ringUntilHeard(bell, heard, 'poll');
       await ringUntilHeard(bell, heard, 'tools');
       await Promise.all([
-        admin.query(
+        client.query(
           'select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
         ),
         bell.ring([{ kind: 'poll', id: randomUUID() }]),
@@ -96,109 +174,58 @@ describe('Postgres', () => {
     }
     await ringUntilHeard(bell, heard, 'poll');
     await ringUntilHeard(bell, heard, 'tools');
-    await close();
-    await admin.end();
   });
 
-  test('without its tables the listener says what to do, leaves the event loop alone, and works once they are there', async () => {
-    const errors: string[] = [];
-    const { bell, heard, close } = await openBoth(errors);
-    expect(errors.join()).toMatch(/tables are missing.*run the migrations/);
-    await expectIdle();
-    await prepareQueue(database.url);
-    await ringUntilHeard(bell, heard, 'poll');
-    await ringUntilHeard(bell, heard, 'ingest');
-    await close();
-  });
-
-  test('tables that vanish under a listener do not starve the process, and come back to a working queue', async () => {
-    await prepareQueue(database.url);
-    const { bell, heard, close } = await openBoth();
-    await ringUntilHeard(bell, heard, 'poll');
-    const admin = await connectQuietly(database.url);
-    await dropQueue(admin);
-    await expectIdle(() => bell.ring([{ kind: 'poll', id: randomUUID() }]));
-    await prepareQueue(database.url);
-    await ringUntilHeard(bell, heard, 'poll');
-    await close();
-    await admin.end();
-  });
-
-  test('any number of processes may prepare at once, and again', async () => {
-    await Promise.all(Array.from({ length: 6 }, () => prepareQueue(database.url)));
-    await prepareQueue(database.url);
-  });
-
-  test('preparing survives that its connection is terminated, and says so', async () => {
-    await prepareQueue(database.url);
-    const admin = await connectQuietly(database.url);
-    const holder = await connectQuietly(database.url);
-    await holder.query('begin');
-    await holder.query('lock table bullmq.migration in access exclusive mode');
-    const outcome = prepareQueue(database.url).then(
-      () => 'prepared',
-      (error: unknown) => String(error),
-    );
-    await eventually(async () => {
-      const { rowCount } = await admin.query(
-        "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'",
-      );
-      return rowCount;
-    }).toBe(1);
-    expect(await outcome).toMatch(/terminat/);
-    await holder.end();
-    await admin.end();
-  });
-
-  test('preparing as a role without the right to create says what to grant', async () => {
-    const role = `poor_${randomUUID().slice(0, 8)}`;
-    const admin = await connectQuietly(database.url);
-    await admin.query(`create role ${role} login password 'poor'`);
+  test('a listener behind a pooler that drops notifications says so once, and stays', async () => {
+    const gate = await openTcpGate(Number(new URL(database.url).port), withoutNotifications);
+    onTestFinished(() => gate.close());
     const url = new URL(database.url);
-    url.username = role;
-    url.password = 'poor';
+    url.port = String(gate.port);
+    const { errors, isAlive } = await openListener({ queueUrl: url.href });
+    expect(errors).toEqual([expect.stringMatching(/signals are not heard; the sweep finds work.*PgBouncer/)]);
+    expect(isAlive()).toBe(true);
+    const { bell } = await openTestBell(url.href);
+    const { heard } = await openListener();
+    await ringUntilHeard(bell, heard, 'poll');
+  });
+
+  test('a role without any right in the database rings and listens', async () => {
+    const role = `poor_${randomUUID().slice(0, 8)}`;
+    const client = await admin();
+    await client.query(`create role ${role} login password 'poor'`);
+    const url = Object.assign(new URL(database.url), { username: role, password: 'poor' });
     try {
-      await expect(prepareQueue(url.href)).rejects.toThrow(/grant it CREATE/);
+      await checkQueue(url.href);
+      const { heard, close } = await openListener({ queueUrl: url.href });
+      const { bell } = await openTestBell(url.href);
+      await ringUntilHeard(bell, heard, 'poll');
+      await Promise.all([bell.close(), close()]);
     } finally {
-      await admin.query(`drop role ${role}`);
-      await admin.end();
+      await client.query(`drop role ${role}`);
     }
   });
 
-  test('checking or preparing a database that is away fails, and names QUEUE_URL', async () => {
+  test('checking a database that is away fails, and names QUEUE_URL', async () => {
     const url = new URL(database.url);
     url.pathname = '/no_such_database';
     await expect(checkQueue(url.href)).rejects.toThrow(/QUEUE_URL.*no_such_database/);
-    await expect(prepareQueue(url.href)).rejects.toThrow(/QUEUE_URL.*no_such_database/);
     // A host with two addresses, of which none answers: the driver's own error is without a message.
-    await expect(prepareQueue('postgres://localhost:1/db')).rejects.toThrow(/QUEUE_URL.*ECONNREFUSED/);
+    await expect(checkQueue('postgres://localhost:1/db')).rejects.toThrow(/QUEUE_URL.*ECONNREFUSED/);
   });
 
-  test('options that the URL brings are kept beside ours', async () => {
-    await prepareQueue(database.url);
-    const url = new URL(database.url);
-    url.searchParams.set('options', '-c work_mem=4MB');
-    const errors: Error[] = [];
-    const bell = await openBell({ queueUrl: url.href, onError: (error) => errors.push(error) });
-    await bell.ring([{ kind: 'poll', id: randomUUID() }]);
-    await bell.close();
-    expect(errors).toEqual([]);
-  });
-
-  test('a closed bell and listener leave no connection behind', async () => {
-    await prepareQueue(database.url);
-    const { bell, heard, close } = await openBoth();
+  test('a bell and a listener take one connection each, and leave none behind', async () => {
+    const { heard, close } = await openListener();
+    const { bell } = await openTestBell();
     await ringUntilHeard(bell, heard, 'tools');
-    const admin = await connectQuietly(database.url);
+    const client = await admin();
     const count = async () => {
-      const { rows } = await admin.query<{ n: number }>(
+      const { rows } = await client.query<{ n: number }>(
         "select count(*)::int as n from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'",
       );
       return rows[0]?.n;
     };
-    expect(await count()).toBeLessThanOrEqual(2 + 5);
-    await close();
+    await eventually(count).toBe(2);
+    await Promise.all([bell.close(), close()]);
     await eventually(count).toBe(0);
-    await admin.end();
   });
 });

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { inspect } from 'node:util';
 import { Redis } from 'ioredis';
 import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { checkQueue, listen, openBell, prepareQueue, type Bell, type Signal } from '../src/index.ts';
+import { checkQueue, listen, openBell, type Bell, type Signal } from '../src/index.ts';
 import { QueueRefusedError } from '../src/port.ts';
 import { eventually } from './eventually.ts';
 import { hasRedis, startRedis, type TestRedis } from './redis-server.ts';
@@ -95,12 +95,11 @@ describe.runIf(hasRedis)('Redis', () => {
     };
     const common = { queueUrl, prefix: 'refused', onError: () => undefined, checkRedis: refuse };
     await expect(checkQueue(queueUrl, { checkRedis: refuse })).rejects.toMatchObject(refused);
-    await expect(prepareQueue(queueUrl, { checkRedis: refuse })).rejects.toMatchObject(refused);
     await expect(openBell(common)).rejects.toMatchObject(refused);
     await expect(
       listen({ ...common, onControl: () => undefined, onWork: () => Promise.resolve() }),
     ).rejects.toMatchObject(refused);
-    await prepareQueue(queueUrl, { checkRedis: () => Promise.resolve(null) });
+    await checkQueue(queueUrl, { checkRedis: () => Promise.resolve(null) });
   });
 
   test('a Redis that goes away while it is checked is waited for, as one that was away before, and checked again', async () => {
@@ -127,7 +126,7 @@ describe.runIf(hasRedis)('Redis', () => {
     expect(errors[0]?.message).toContain(gone.message);
     expect(inspect(errors, { depth: null })).not.toContain('secret');
     checkRedis.mockRejectedValueOnce(gone);
-    await expect(prepareQueue(queueUrl, { checkRedis })).rejects.toEqual(new Error(gone.message));
+    await expect(checkQueue(queueUrl, { checkRedis })).rejects.toEqual(new Error(gone.message));
   });
 
   describe('a check that takes long', () => {

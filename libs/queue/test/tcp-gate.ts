@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { PassThrough, Transform } from 'node:stream';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 
 /** A TCP relay on 127.0.0.1 that can be cut, opened again on the same port, or struck dumb. */
@@ -13,7 +14,11 @@ export interface TcpGate {
   close(): Promise<void>;
 }
 
-export async function openTcpGate(targetPort: number): Promise<TcpGate> {
+export async function openTcpGate(
+  targetPort: number,
+  /** What the answers of the target go through. */
+  filter: () => Transform = () => new PassThrough(),
+): Promise<TcpGate> {
   let server: Server | undefined;
   let port = 0;
   const pairs = new Set<readonly [Socket, Socket]>();
@@ -26,7 +31,7 @@ export async function openTcpGate(targetPort: number): Promise<TcpGate> {
       near.on('error', () => undefined).on('close', () => (far.destroy(), pairs.delete(pair)));
       far.on('error', () => undefined).on('close', () => near.destroy());
       near.pipe(far);
-      far.pipe(near);
+      far.pipe(filter()).pipe(near);
     });
     server.listen(port, '127.0.0.1');
     await once(server, 'listening');
@@ -55,7 +60,7 @@ export async function openTcpGate(targetPort: number): Promise<TcpGate> {
     muteExisting() {
       for (const [near, far] of pairs) {
         near.unpipe(far).resume();
-        far.unpipe(near).resume();
+        far.unpipe().resume();
       }
     },
     close: cut,
@@ -67,4 +72,21 @@ export async function refusedPort(): Promise<number> {
   const gate = await openTcpGate(1);
   await gate.close();
   return gate.port;
+}
+
+/** Drops notifications from the messages of a PostgreSQL, as a pooler does that shares its sessions. */
+export function withoutNotifications(): Transform {
+  let rest = Buffer.alloc(0);
+  return new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      rest = Buffer.concat([rest, chunk]);
+      // A byte for the type, four for the length, which counts itself.
+      while (rest.length >= 5 && rest.length > rest.readUInt32BE(1)) {
+        const message = rest.subarray(0, 1 + rest.readUInt32BE(1));
+        if (message[0] !== 'A'.charCodeAt(0)) this.push(message);
+        rest = rest.subarray(message.length);
+      }
+      done();
+    },
+  });
 }

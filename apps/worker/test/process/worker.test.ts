@@ -179,6 +179,17 @@ test('a worker finds what is due by its own sweep, without any signal', async ()
   await expect.poll(() => wasLookedFor(id)).toBe(true);
 });
 
+test('a worker whose listener was away looks at everything once it listens again', async () => {
+  const { failures } = await start(
+    configOf('one', { QUEUE_URL: database.url, SWEEP_INTERVAL_MS: '3600000' }),
+  );
+  const looked = await insertProviderBatch('submitted');
+  const listener = `select pid from pg_stat_activity where datname = current_database() and query like 'listen %'`;
+  await database.pool.query(`select pg_terminate_backend(pid) from (${listener}) found`);
+  await expect.poll(() => wasLookedFor(looked), { timeout: 10_000 }).toBe(true);
+  expect(failures.length).toBeGreaterThan(0);
+});
+
 test('a worker that stops in the middle of work gives its leases back at once', async () => {
   const { provider, asked } = silentResults();
   const config = configOf('one');

@@ -25,6 +25,7 @@ import * as resets from './0019-resets.ts';
 import * as openBatches from './0020-open.ts';
 import * as clocks from './0021-clocks.ts';
 import * as unusable from './0023-unusable.ts';
+import * as bullmq from './0027-bullmq.ts';
 
 /** Every migration, by name, in order. Imported, not globbed: type stripping and bundling both see them. */
 export const MIGRATIONS: Readonly<Record<string, Migration>> = {
@@ -50,6 +51,7 @@ export const MIGRATIONS: Readonly<Record<string, Migration>> = {
   '0020_open': openBatches,
   '0021_clocks': clocks,
   '0023_unusable': unusable,
+  '0027_bullmq': bullmq,
 };
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...MIGRATIONS }) };
