@@ -37,13 +37,15 @@ export async function openPostgresSender(target: QueueTarget, report: Report): P
   const { client, discard } = await openClient(target, report);
   const waiting = new Map<SignalKind, Signal>();
   let sending: Promise<void> | undefined;
+  let underWay = Promise.resolve();
 
   async function sendGathered(): Promise<void> {
-    await sleep(gatherMs);
+    await Promise.all([sleep(gatherMs), underWay.catch(() => undefined)]);
     const payloads = [...waiting.values()].map(({ kind, id }) => JSON.stringify({ kind, id }));
     waiting.clear();
     sending = undefined;
-    await notify(client, target, payloads);
+    underWay = notify(client, target, payloads);
+    await underWay;
   }
 
   return {
@@ -90,18 +92,21 @@ export async function openPostgresReceiver(
     await discard();
     throw error;
   }
-  const pulse = setInterval(() => {
-    client.query('select 1').then(
-      () => {
-        for (const { noteProgress } of Object.values(posts)) noteProgress();
-      },
-      () => (isRunning = false),
-    );
-  }, idlePollMs);
+  const closing = new AbortController();
+
+  async function beat(): Promise<never> {
+    for (;;) {
+      await sleep(idlePollMs, undefined, { signal: closing.signal });
+      await client.query('select 1');
+      for (const { noteProgress } of Object.values(posts)) noteProgress();
+    }
+  }
+
+  beat().catch(() => (isRunning = false));
   return {
     isRunning: () => isRunning,
     async discard(graceMs) {
-      clearInterval(pulse);
+      closing.abort();
       await settles(work.idle(), graceMs);
       await discard();
     },

@@ -28,8 +28,8 @@ const maxClaimPauseMs = 2_000;
 
 /**
  * A job is gone once taken; a failed one says nothing about the work, so few are kept for a look. Attempts are for the
- * queue's own trouble: handlers never fail a job. There is no job id of our own,
- * because a ring for a row that is being looked at right now must not be swallowed as a duplicate.
+ * queue's own trouble: handlers never fail a job. There is no job id of our own, because a ring for a row that is being
+ * looked at right now must not be swallowed as a duplicate.
  */
 const jobOptions: JobsOptions = {
   attempts: 3,
