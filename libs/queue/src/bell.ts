@@ -1,5 +1,6 @@
+import { isError } from '@nightshift/agent-core';
 import { settles, within } from './deadline.ts';
-import { QueueRefusedError, type SendingLink } from './port.ts';
+import type { SendingLink } from './port.ts';
 import { openPostgresSender } from './postgres.ts';
 import { parseQueueUrl, type QueueBackendName, type QueueTarget } from './queue-url.ts';
 import { checkTimeoutMs, openRedisSender, type CheckRedis } from './redis.ts';
@@ -59,7 +60,7 @@ export async function openBell(options: BellOptions): Promise<Bell> {
   try {
     await within(sender.current(), openTimeoutMs, `connecting to ${target.backend}`);
   } catch (error) {
-    if (error instanceof QueueRefusedError) throw error;
+    if (isError(error, 'bad_configuration')) throw error;
     report(error);
   }
   const underWay = new Set<Promise<void>>();

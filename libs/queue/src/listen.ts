@@ -11,8 +11,6 @@ export interface Listener {
   close(): Promise<void>;
   /** Whether both queues' workers lately proved that they ask for signals. Always true for `none`, which never asks. */
   isAlive(): boolean;
-  /** When a well-formed signal last arrived. */
-  readonly lastSignalAt: Date | undefined;
   /** How many payloads were thrown away because they were no signals. */
   readonly droppedSignals: number;
 }
@@ -56,7 +54,6 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     return {
       close: () => Promise.resolve(),
       isAlive: () => true,
-      lastSignalAt: undefined,
       droppedSignals: 0,
     };
   }
@@ -64,13 +61,11 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   const report = throttleErrors((error) => {
     options.onError(error);
   });
-  let lastSignalAt: Date | undefined;
   let droppedSignals = 0;
 
   function receive(payload: unknown): Signal | undefined {
     const signal = parseSignal(payload);
     if (signal === undefined) droppedSignals += 1;
-    else lastSignalAt = new Date();
     return signal;
   }
 
@@ -89,7 +84,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     open: () =>
       target.backend === 'postgres'
         ? openPostgresReceiver(target, stations, idlePollMs, report)
-        : openRedisReceiver(target, Object.values(stations), idlePollMs, options.checkRedis, report),
+        : openRedisReceiver(target, stations, idlePollMs, options.checkRedis, report),
     onReopened: () => options.onReopened?.(),
     stations: Object.values(stations),
     timings: settings,
@@ -99,9 +94,6 @@ export async function listen(options: ListenOptions): Promise<Listener> {
   return {
     close: watch.close,
     isAlive: watch.isAlive,
-    get lastSignalAt() {
-      return lastSignalAt;
-    },
     get droppedSignals() {
       return droppedSignals;
     },

@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { settles, within } from './deadline.ts';
-import type { Post, ReceivingLink, SendingLink } from './port.ts';
+import type { ReceivingLink, SendingLink } from './port.ts';
 import type { QueueTarget } from './queue-url.ts';
 import type { Report } from './report.ts';
 import { addByKind, parseSignal, queueOf, type Signal, type SignalKind } from './signal.ts';
+import type { Station, Stations } from './station.ts';
 
 const connectTimeoutMs = 2_000;
 const queryTimeoutMs = 3_000;
@@ -58,17 +59,17 @@ export async function openPostgresSender(target: QueueTarget, report: Report): P
 }
 
 /**
- * Listens on one connection and hands each notification to its post. Work that arrives while its post is busy is held, at
+ * Listens on one connection and hands each notification to its station. Work that arrives while it is busy is held, at
  * most one signal of each kind. Says so where notifications are not heard, and goes on: the sweep finds the work.
  */
 export async function openPostgresReceiver(
   target: QueueTarget,
-  posts: Readonly<Record<'control' | 'work', Post>>,
+  stations: Stations,
   idlePollMs: number,
   report: Report,
 ): Promise<ReceivingLink> {
   const { client, discard } = await openClient(target, report);
-  const work = inTurn(posts.work);
+  const work = inTurn(stations.work);
   const probe = Promise.withResolvers<void>();
   let isRunning = true;
   client.on('end', () => (isRunning = false));
@@ -76,7 +77,7 @@ export async function openPostgresReceiver(
     const signal = parseSignal(parseJson(payload));
     if (payload === PROBE) probe.resolve();
     else if (signal !== undefined && queueOf(signal.kind) === 'work') work.take(signal);
-    else posts.control.handle(signal).catch(() => undefined);
+    else stations.control.handle(signal).catch(() => undefined);
   });
   try {
     await client.query(`listen ${client.escapeIdentifier(target.prefix)}`);
@@ -98,7 +99,7 @@ export async function openPostgresReceiver(
     for (;;) {
       await sleep(idlePollMs, undefined, { signal: closing.signal });
       await client.query('select 1');
-      for (const { noteProgress } of Object.values(posts)) noteProgress();
+      for (const { noteProgress } of Object.values(stations)) noteProgress();
     }
   }
 
@@ -131,16 +132,19 @@ async function notify(client: pg.Client, target: QueueTarget, payloads: readonly
   ]);
 }
 
-/** Hands signals to a post one after the other. */
-function inTurn(post: Post): { readonly take: (signal: Signal) => void; readonly idle: () => Promise<void> } {
+/** Hands signals to a station one after the other. */
+function inTurn(station: Station): {
+  readonly take: (signal: Signal) => void;
+  readonly idle: () => Promise<void>;
+} {
   const held = new Map<SignalKind, Signal>();
   let working: Promise<void> | undefined;
 
   async function workOff(): Promise<void> {
     for (const [kind, signal] of held) {
       held.delete(kind);
-      // Rejects when the post is shut: signals that are held are then turned away as well.
-      await post.handle(signal).catch(() => undefined);
+      // Rejects when the station is shut: signals that are held are then turned away as well.
+      await station.handle(signal).catch(() => undefined);
     }
     working = undefined;
   }

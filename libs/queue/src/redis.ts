@@ -9,11 +9,13 @@ import {
   type WorkerOptions,
 } from 'bullmq';
 import { Redis, type RedisOptions } from 'ioredis';
+import { NightshiftError } from '@nightshift/agent-core';
 import { settles, within } from './deadline.ts';
-import { QueueRefusedError, type Post, type ReceivingLink, type SendingLink } from './port.ts';
+import type { ReceivingLink, SendingLink } from './port.ts';
 import type { QueueTarget } from './queue-url.ts';
 import type { Report } from './report.ts';
 import { queueOf, type QueueName, type Signal } from './signal.ts';
+import type { Stations } from './station.ts';
 
 const readyTimeoutMs = 3_000;
 /** How long `checkRedis` may take. */
@@ -79,12 +81,12 @@ export async function openRedisSender(
 }
 
 /**
- * Starts one worker per post. Their connections come back by themselves after an outage; whether the workers do too is
+ * Starts one worker for each station. Their connections come back by themselves after an outage; whether the workers do too is
  * for the caller to watch.
  */
 export async function openRedisReceiver(
   target: QueueTarget,
-  posts: readonly Post[],
+  stations: Stations,
   idlePollMs: number,
   checkRedis: CheckRedis | undefined,
   report: Report,
@@ -122,13 +124,13 @@ export async function openRedisReceiver(
       // How long a claim waits after a refused connection; the default of 15 s would make every restart that slow.
       runRetryDelay: 1_000,
     };
-    for (const post of posts) {
+    for (const station of Object.values(stations)) {
       const worker = new Worker<unknown, void>(
-        post.name,
-        (job) => post.handle(job.data),
+        station.name,
+        (job) => station.handle(job.data),
         { ...options, connection: client, prefix: target.prefix },
         (...args) => {
-          const backend = observeClaims(createRedisBackend(...args), post.noteProgress);
+          const backend = observeClaims(createRedisBackend(...args), station.noteProgress);
           backends.push(backend);
           return backend;
         },
@@ -165,7 +167,10 @@ export async function assertRedisAllowed(
     },
   );
   if (objection !== null)
-    throw new QueueRefusedError(`QUEUE_URL names a Redis that cannot be used: ${objection}`);
+    throw new NightshiftError(
+      'bad_configuration',
+      `QUEUE_URL names a Redis that cannot be used: ${objection}`,
+    );
 }
 
 function connect(target: QueueTarget, options: RedisOptions): Redis {

@@ -1,17 +1,21 @@
-import type { Post } from './port.ts';
 import type { QueueName } from './signal.ts';
 
-/** A post that survives the connections that bring it signals: it takes one at a time and knows their pulse. */
-export interface Station extends Post {
+/** Takes the signals of one queue, one at a time; survives the connections that bring them and knows their pulse. */
+export interface Station {
+  readonly name: QueueName;
+  /** Handles one payload. Rejects only to have a queue give it to another process, whether or not the work went well. */
+  readonly handle: (payload: unknown) => Promise<void>;
+  /** Called whenever the backend has proven, by an answer, that it still brings signals. */
+  readonly noteProgress: () => void;
   /** Whether a signal is being handled right now. */
   isBusy(): boolean;
-  /** New connections start with a fresh pulse. */
-  reset(): void;
   /** No sign of life for this long, although the station was free for another signal. */
   isSilent(afterMs: number): boolean;
   /** From now on signals are turned away, so that a queue gives them to another process. */
   shut(): void;
 }
+
+export type Stations = Readonly<Record<QueueName, Station>>;
 
 /** `take` must not reject. */
 export function createStation(name: QueueName, take: (payload: unknown) => Promise<void>): Station {
@@ -27,7 +31,6 @@ export function createStation(name: QueueName, take: (payload: unknown) => Promi
   return {
     name,
     noteProgress,
-    reset: noteProgress,
     isBusy: () => isBusy,
     isSilent: (afterMs) => !isBusy && performance.now() - pulseAtMs > afterMs,
     shut() {

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { isError } from '@nightshift/agent-core';
 import { settles } from './deadline.ts';
-import { QueueRefusedError, type ReceivingLink } from './port.ts';
+import type { ReceivingLink } from './port.ts';
 import type { Report } from './report.ts';
 import type { Station } from './station.ts';
 
@@ -52,7 +53,8 @@ export async function startWatch({
   async function tryOpen(): Promise<void> {
     try {
       const opened = await open();
-      for (const station of stations) station.reset();
+      // New connections start with a fresh pulse.
+      for (const { noteProgress } of stations) noteProgress();
       failures = 0;
       link = opened;
     } catch (error) {
@@ -93,7 +95,7 @@ export async function startWatch({
   try {
     await tryOpen();
   } catch (error) {
-    if (error instanceof QueueRefusedError) throw error;
+    if (isError(error, 'bad_configuration')) throw error;
     report(error);
   }
   const keeping = keepManned().catch((error: unknown) => {

@@ -3,7 +3,6 @@ import { inspect } from 'node:util';
 import { Redis } from 'ioredis';
 import { beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { checkQueue, listen, openBell, type Bell, type Signal } from '../src/index.ts';
-import { QueueRefusedError } from '../src/port.ts';
 import { eventually } from './eventually.ts';
 import { hasRedis, startRedis, type TestRedis } from './redis-server.ts';
 import { openTcpGate } from './tcp-gate.ts';
@@ -90,7 +89,7 @@ describe.runIf(hasRedis)('Redis', () => {
 
   test('a Redis that the check refuses is refused by everything that opens it, with what the check says and no more', async () => {
     const refused = {
-      name: QueueRefusedError.name,
+      code: 'bad_configuration',
       message: expect.stringContaining('set it to noeviction') as string,
     };
     const common = { queueUrl, prefix: 'refused', onError: () => undefined, checkRedis: refuse };
@@ -154,7 +153,7 @@ describe.runIf(hasRedis)('Redis', () => {
     test('is waited for by a bell that is being opened, so that a refusal throws', async () => {
       const { opening, find } = await openingFor(2_900);
       find('maxmemory-policy is allkeys-lru');
-      await expect(opening).rejects.toMatchObject({ name: QueueRefusedError.name });
+      await expect(opening).rejects.toMatchObject({ code: 'bad_configuration' });
     });
 
     test('is given up in the end, and the Redis counts as away', async () => {
