@@ -206,7 +206,7 @@ async function rowsHeldBy(
 async function cutConnections(pool: pg.Pool): Promise<number> {
   const { rows } = await pool.query<{ count: number }>(
     `select count(pg_terminate_backend(pid))::int as count from pg_stat_activity
-      where application_name like 'nightshift-worker%' and random() < 0.3`,
+      where (application_name like 'nightshift-worker%' or application_name = 'nightshift queue') and random() < 0.3`,
   );
   return rows[0]?.count ?? 0;
 }
