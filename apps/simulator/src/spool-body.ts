@@ -53,7 +53,7 @@ function bodyIssue(body: ScannedBody, limits: BodyLimits): string | undefined {
 let nextNumber = 1;
 
 /**
- * Reads the body of a create request to a file under `dir`, checking its envelope as it comes. Holds one chunk and the
+ * Reads the body of a create request to a file under `dir`, checking its envelope as it comes. Holds one request and the
  * custom ids, never the body. Reads a body to its end even when it will be refused, so that the client can read why.
  * Throws an ApiFailure when the provider would refuse it, and an Error when the client goes away or the disk is full; the
  * file is then gone.
