@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
 
-/** A 64-bit hash as two unsigned 32-bit halves: cheap to keep in typed arrays. */
-export interface Hash64 {
+/** A 64-bit hash as two unsigned 32-bit halves. */
+interface Hash64 {
   readonly high: number;
   readonly low: number;
 }
@@ -57,11 +57,6 @@ export function idFrom(prefix: string, length: number, ...parts: readonly (strin
 /** The content hash of a request: 128 bits in hex over the exact bytes of its params. */
 export function contentHashOf(bytes: Uint8Array | string): string {
   return hash('sha256', bytes, 'hex').slice(0, 32);
-}
-
-/** The first 64 bits of a content hash. */
-export function hash64OfHex(hex: string): Hash64 {
-  return { high: Number.parseInt(hex.slice(0, 8), 16), low: Number.parseInt(hex.slice(8, 16), 16) };
 }
 
 /** The order in which 0 … count-1 are visited: a shuffle that depends on the parts and on nothing else. */

@@ -1,6 +1,3 @@
-import { contentHashOf, hash64OfHex } from './draws.ts';
-import { createBilledTable } from './hash-table.ts';
-import type { BilledRow } from './hash-table.ts';
 import type { Usage } from './usage.ts';
 
 /** Sums of what was billed. */
@@ -17,6 +14,13 @@ export interface Billing {
   readonly contentHash: string;
   readonly usage: Usage;
   readonly usd: number;
+}
+
+/** How often one key was billed. */
+export interface BilledRow {
+  times: number;
+  /** The sequence number of the batch that billed it first; 0 for a direct message. */
+  readonly first_batch_seq: number;
 }
 
 /** A request that was billed again under the same key. */
@@ -82,40 +86,43 @@ export function logicalKeyOf(customId: string, pattern: RegExp | null): string {
   return match?.[1] ?? match?.[0] ?? customId;
 }
 
-/** An empty ledger. Its memory grows by about 100 bytes per distinct request. */
+/** Counts one billing under `key` and returns the row as it is then. */
+function count(rows: Map<string, BilledRow>, key: string, billing: Billing): BilledRow {
+  let row = rows.get(key);
+  if (row === undefined) rows.set(key, (row = { times: 0, first_batch_seq: billing.batch?.seq ?? 0 }));
+  row.times++;
+  return row;
+}
+
+/** An empty ledger. Its memory grows by about 350 bytes per distinct request. */
 export function createLedger(): Ledger {
   const totals = noTotals();
   const direct = noTotals();
   const batches = new Map<string, MutableTotals>();
-  const contents = createBilledTable();
-  const logicals = createBilledTable();
+  const contents = new Map<string, BilledRow>();
+  const logicals = new Map<string, BilledRow>();
   const repeats = new Map<string, RepeatedBilling>();
   const repeated = { content_hashes: 0, logical_keys: 0 };
   let logicalKey: RegExp | null = null;
 
-  function note(
-    by: RepeatedBilling['by'],
-    key: string,
-    before: BilledRow | undefined,
-    billing: Billing,
-  ): void {
-    if (before === undefined) return;
-    if (before.times === 1) repeated[by === 'content_hash' ? 'content_hashes' : 'logical_keys']++;
+  function note(by: RepeatedBilling['by'], key: string, row: BilledRow, billing: Billing): void {
+    if (row.times === 1) return;
+    if (row.times === 2) repeated[by === 'content_hash' ? 'content_hashes' : 'logical_keys']++;
     const id = `${by} ${key}`;
     let repeat = repeats.get(id);
     if (repeat === undefined) {
       if (repeats.size >= MAX_REPEATS) return;
-      repeat = { by, key, times: before.times, first_batch_seq: before.first_batch_seq, again: [] };
+      repeat = { by, key, times: row.times, first_batch_seq: row.first_batch_seq, again: [] };
       repeats.set(id, repeat);
     }
-    repeat.times = before.times + 1;
+    repeat.times = row.times;
     if (repeat.again.length < 8)
       repeat.again.push({ batch_id: billing.batch?.id ?? null, custom_id: billing.customId });
   }
 
   return {
     bill(billing) {
-      const { usage, batch, customId, contentHash, usd } = billing;
+      const { batch, customId, contentHash } = billing;
       addTo(totals, billing);
       if (batch === null) addTo(direct, billing);
       else {
@@ -123,21 +130,14 @@ export function createLedger(): Ledger {
         if (own === undefined) batches.set(batch.id, (own = noTotals()));
         addTo(own, billing);
       }
-      const seq = batch?.seq ?? 0;
-      const tokens =
-        usage.input_tokens +
-        usage.output_tokens +
-        usage.cache_write_5m_tokens +
-        usage.cache_write_1h_tokens +
-        usage.cache_read_tokens;
-      note('content_hash', contentHash, contents.add(hash64OfHex(contentHash), tokens, usd, seq), billing);
+      note('content_hash', contentHash, count(contents, contentHash, billing), billing);
       if (customId === null) return;
       const key = logicalKeyOf(customId, logicalKey);
-      note('logical_key', key, logicals.add(hash64OfHex(contentHashOf(key)), tokens, usd, seq), billing);
+      note('logical_key', key, count(logicals, key, billing), billing);
     },
     batch: (id) => batches.get(id),
-    byContentHash: (hex) => contents.get(hash64OfHex(hex)),
-    byLogicalKey: (key) => logicals.get(hash64OfHex(contentHashOf(key))),
+    byContentHash: (hex) => contents.get(hex),
+    byLogicalKey: (key) => logicals.get(key),
     setLogicalKey: (pattern) => {
       logicalKey = pattern;
     },
@@ -145,7 +145,7 @@ export function createLedger(): Ledger {
       totals: { ...totals },
       direct_messages: { ...direct },
       batches: Object.fromEntries([...batches].map(([id, own]) => [id, { ...own }])),
-      distinct: { content_hashes: contents.size(), logical_keys: logicals.size() },
+      distinct: { content_hashes: contents.size, logical_keys: logicals.size },
       repeated: { ...repeated },
       repeats: [...repeats.values()],
     }),

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { contentHashOf, hashParts } from '../src/draws.ts';
-import { createBilledTable } from '../src/hash-table.ts';
+import { contentHashOf } from '../src/draws.ts';
 import { findModel } from '../src/models.ts';
 import { listPriceUsd, usageOf } from '../src/usage.ts';
 import { params } from './support/converse.ts';
@@ -66,25 +65,6 @@ describe('the ledger', () => {
     const started = await running();
     await roundTrip(started, [request('a', '⟦sim:refusal⟧'), request('b', '⟦sim:refusal?mid=1⟧')]);
     expect(started.simulator.control.ledger().totals.requests).toBe(1);
-  });
-});
-
-describe('the table of billed requests', () => {
-  test('keeps every key apart through its growth', () => {
-    const table = createBilledTable();
-    for (let round = 0; round < 2; round++) {
-      for (let i = 0; i < 20_000; i++) table.add(hashParts('key', i), i, i / 1000, round + 1);
-    }
-    expect(table.size()).toBe(20_000);
-    for (let i = 0; i < 20_000; i += 371) {
-      expect(table.get(hashParts('key', i))).toEqual({
-        times: 2,
-        tokens: 2 * i,
-        usd: (2 * i) / 1000,
-        first_batch_seq: 1,
-      });
-    }
-    expect(table.get(hashParts('key', -1))).toBeUndefined();
   });
 });
 
