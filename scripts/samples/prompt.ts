@@ -1,3 +1,4 @@
+import { planCalls } from './plan.ts';
 import { memoryLabels, type MemoryLabel, type ReleaseNote, type Sample } from './sample.ts';
 
 /** The system prompt that all agents of the samples share; the memory blocks are rendered after it. */
@@ -27,10 +28,7 @@ export const toolNames = [
 ] as const;
 
 export interface PromptOptions {
-  /**
-   * Begins the message with the directive that has the simulator answer as the changelog reader. Default
-   * true.
-   */
+  /** Ends the message with the calls that the simulated model makes. Default true. */
   forSimulator?: boolean;
   /** Leaves out the newest release, as on the evening before it appeared. Default false. */
   withoutLatest?: boolean;
@@ -45,12 +43,14 @@ export function buildBlocks(): { label: MemoryLabel; description: string; value:
 export function buildPrompt(sample: Sample, options: PromptOptions = {}): string {
   const notes = options.withoutLatest === true ? sample.notes.slice(1) : sample.notes;
   return [
-    ...(options.forSimulator === false ? [] : ['⟦sim:changelog⟧']),
     `These are release notes of ${sample.package}, release line ${sample.line}. Bring your memory up to date.`,
     '',
     `<release_notes package="${sample.package}" line="${sample.line}">`,
     ...notes.map(renderRelease),
     '</release_notes>',
+    ...(options.forSimulator === false
+      ? []
+      : planCalls(sample, options.withoutLatest === true).map((call) => JSON.stringify(call))),
   ].join('\n');
 }
 

@@ -1,97 +1,119 @@
 import { expect, test } from 'vitest';
-import { changelogScript } from '../../apps/simulator/src/scripts/changelog.ts';
+import { obeyScript } from '../../apps/simulator/src/scripts/obey.ts';
+import type { ContentBlock, JsonObject, Message } from '../../apps/simulator/src/scripts/script.ts';
+import { applyMemoryTool } from '../../libs/agent-core/src/memory/apply.ts';
+import { run as compareVersions } from '../../samples/tools/compare_versions.ts';
 import { checkMemories } from '../../scripts/samples/check.ts';
-import { buildPrompt } from '../../scripts/samples/prompt.ts';
-import { readExpected, readSamples } from '../../scripts/samples/sample.ts';
-import { emptyMemory, runAgent, type LoopResult } from './memory-loop.ts';
+import { buildPrompt, toolNames } from '../../scripts/samples/prompt.ts';
+import { memoryLabels, readExpected, readSamples } from '../../scripts/samples/sample.ts';
+
+type Memory = Record<string, string>;
+
+/** One run of an agent: its memory afterwards, and the names of its calls, step by step. */
+interface Run {
+  readonly memory: Memory;
+  readonly messages: Message[];
+  readonly calls: string[][];
+}
+
+/** Takes an agent to its end: the simulated model calls, and the memory tools of the workers answer. Throws when a call fails. */
+function runAgent(prompt: string, before?: Run): Run {
+  const memory = {
+    ...(before?.memory ?? Object.fromEntries(memoryLabels.map((label) => [label, ''] as const))),
+  };
+  const messages: Message[] = [...(before?.messages ?? []), { role: 'user', content: prompt }];
+  const calls: string[][] = [];
+  for (;;) {
+    const tools = toolNames.map((name) => ({ name }));
+    const params = { model: 'simulated', max_tokens: 4096, messages, tools };
+    const { content, stop_reason } = obeyScript({ params, seed: 'test', draw: () => 0.5 }, {});
+    const named = content.map((block, i): ContentBlock => ({
+      ...block,
+      id: `toolu_${messages.length}_${i}`,
+    }));
+    messages.push({ role: 'assistant', content: named });
+    if (stop_reason === 'end_turn') return { memory, messages, calls };
+    calls.push(named.map(nameOf));
+    messages.push({ role: 'user', content: named.map((use) => answer(use, memory)) });
+  }
+}
+
+function nameOf({ name }: ContentBlock): string {
+  return typeof name === 'string' ? name : '';
+}
+
+function answer(use: ContentBlock, memory: Memory): ContentBlock {
+  const name = nameOf(use);
+  const input = use.input as JsonObject;
+  const content =
+    name === 'compare_versions' ? JSON.stringify(compareVersions(input)) : write(name, input, memory);
+  return { type: 'tool_result', tool_use_id: use.id ?? '', content };
+}
+
+function write(name: string, input: JsonObject, memory: Memory): string {
+  const blocks = Object.entries(memory).map(([label, value]) => ({
+    block_id: label,
+    revision: 1,
+    label,
+    description: `About ${label}.`,
+    value,
+    char_limit: 5_000,
+    read_only: false,
+  }));
+  const { outcome, write: written } = applyMemoryTool(name, input, blocks);
+  if (!outcome.ok || written === null) throw new Error(`${name}: ${outcome.result}`);
+  memory[written.block_id] = written.value;
+  return outcome.result;
+}
 
 const samples = readSamples();
-const expected = readExpected();
-const firstRuns = new Map<string, LoopResult>(
-  samples.map((sample) => [sample.custom_id, runAgent(changelogScript, buildPrompt(sample), emptyMemory())]),
+const evenings = new Map(
+  samples.map((sample) => [sample.custom_id, runAgent(buildPrompt(sample, { withoutLatest: true }))]),
+);
+const nights = new Map(
+  samples.map((sample) => [sample.custom_id, runAgent(buildPrompt(sample), evenings.get(sample.custom_id))]),
 );
 
-function memoriesOf(runs: ReadonlyMap<string, LoopResult>): Map<string, Record<string, string>> {
-  return new Map([...runs].map(([id, run]) => [id, run.memory]));
-}
-
-function toolsUsed(runs: Iterable<LoopResult>): Set<string> {
-  return new Set([...runs].flatMap((run) => run.calls.map((call) => call.name)));
-}
-
-test('every expected fact of every sample is in the memory after the run', () => {
-  const { checked, missing } = checkMemories(samples, expected, memoriesOf(firstRuns));
-  expect(missing).toEqual([]);
+function missingFacts(runs: ReadonlyMap<string, Run>): readonly unknown[] {
+  const memories = new Map([...runs].map(([id, { memory }]) => [id, memory]));
+  const { checked, missing } = checkMemories(samples, readExpected(), memories);
   expect(checked).toBeGreaterThan(samples.length);
+  return missing;
+}
+
+test('the memory of every agent holds every expected fact after the night, and not before it', () => {
+  expect(missingFacts(evenings).length).toBeGreaterThanOrEqual(samples.length);
+  expect(missingFacts(nights)).toEqual([]);
 });
 
-test('every agent takes at least three steps, writes blocks in parallel, and no call fails', () => {
-  for (const [id, run] of firstRuns) {
-    expect(run.steps, id).toBeGreaterThanOrEqual(3);
-    expect(Math.max(...run.widths), id).toBeGreaterThanOrEqual(2);
-    expect(
-      run.calls.every((call) => !call.failed),
-      id,
-    ).toBe(true);
-    expect(run.text, id).toMatch(/^Read \d+ releases of .+\.$/);
+test('every agent compares versions, then writes every block that changes at once', () => {
+  for (const [id, { calls }] of evenings) {
+    expect(calls, id).toEqual([
+      ['compare_versions'],
+      ['memory_rethink', 'memory_insert', 'core_memory_append'],
+    ]);
   }
-  expect([...firstRuns.values()].reduce((sum, run) => sum + run.steps, 0)).toBeGreaterThanOrEqual(900);
-});
-
-test('nothing is written that the notes do not say', () => {
-  for (const sample of samples) {
-    const said = sample.notes.map((note) => note.text.replaceAll('\t', ' ')).join('\n');
-    const { breaking_changes = '', security = '' } = firstRuns.get(sample.custom_id)?.memory ?? {};
-    for (const line of `${breaking_changes}\n${security}`.split('\n')) {
-      const isFrame = /^#|^$|^- A new major version;|^The notes read so far name none\.$/.test(line);
-      if (!isFrame) expect(said, sample.custom_id).toContain(line.replace(/^- |^ {2}/, ''));
-    }
+  for (const [id, { calls }] of nights) {
+    expect(calls.length, id).toBe(2);
+    expect(calls[0], id).toEqual(['compare_versions']);
+    expect(calls[1]?.[0], id).toBe('memory_rethink');
   }
-});
-
-test('a second run over the same notes writes nothing', () => {
-  for (const sample of samples) {
-    const first = firstRuns.get(sample.custom_id);
-    const second = runAgent(changelogScript, buildPrompt(sample), first?.memory ?? {}, { lineNumbers: true });
-    expect(second.memory, sample.custom_id).toEqual(first?.memory);
-    expect(second.calls.map((call) => call.name)).toEqual(['compare_versions']);
-  }
-});
-
-test('the memory of the evening before plus the new release is the memory of all releases', () => {
-  const evening = new Map<string, LoopResult>();
-  const night = new Map<string, LoopResult>();
-  for (const sample of samples) {
-    const before = runAgent(changelogScript, buildPrompt(sample, { withoutLatest: true }), emptyMemory());
-    const after = runAgent(changelogScript, buildPrompt(sample), before.memory, { history: before.messages });
-    evening.set(sample.custom_id, before);
-    night.set(sample.custom_id, after);
-    for (const [label, value] of Object.entries(firstRuns.get(sample.custom_id)?.memory ?? {})) {
-      expect(after.memory[label]?.trim(), `${sample.custom_id} ${label}`).toBe(value.trim());
-    }
-    expect(after.steps, sample.custom_id).toBeGreaterThanOrEqual(3);
-  }
-  expect(checkMemories(samples, expected, memoriesOf(evening)).missing.length).toBeGreaterThanOrEqual(
-    samples.length,
-  );
-  expect(checkMemories(samples, expected, memoriesOf(night)).missing).toEqual([]);
-  expect([...toolsUsed([...evening.values(), ...night.values()])].sort()).toEqual([
+  const atNight = new Set([...nights.values()].flatMap(({ calls }) => calls.flat()));
+  expect([...atNight].sort()).toEqual([
     'compare_versions',
-    'core_memory_append',
     'memory_insert',
     'memory_replace',
     'memory_rethink',
   ]);
 });
 
-test('the tools of an older agent do as well', () => {
-  const tools = ['rethink_memory', 'core_memory_append', 'core_memory_replace'];
-  const runs = new Map(
-    samples.map((sample) => [
-      sample.custom_id,
-      runAgent(changelogScript, buildPrompt(sample), emptyMemory(), { tools, lineNumbers: true }),
-    ]),
-  );
-  expect(checkMemories(samples, expected, memoriesOf(runs)).missing).toEqual([]);
-  for (const run of runs.values()) expect(run.widths).toEqual([1, 2]);
+test('nothing is written that the notes do not say', () => {
+  for (const sample of samples) {
+    const said = sample.notes.map((note) => note.text.replaceAll('\t', ' ')).join('\n');
+    const { breaking_changes = '', security = '' } = nights.get(sample.custom_id)?.memory ?? {};
+    for (const line of `${breaking_changes}\n${security}`.split('\n')) {
+      const isFrame = /^#|^- A new major version\.$|^The notes read so far name none\.$/.test(line);
+      if (!isFrame) expect(said, sample.custom_id).toContain(line.replace(/^- /, ''));
+    }
+  }
 });

@@ -1,4 +1,3 @@
-import { changelogScript } from './changelog.ts';
 import { obeyScript } from './obey.ts';
 import type { ModelScript } from './script.ts';
 import { mixedServerClientToolsScript, pauseTurnScript } from './server-tool-scripts.ts';
@@ -13,7 +12,6 @@ export const SCRIPTS: ReadonlyMap<string, ModelScript> = new Map<string, ModelSc
   ['assertTranscript', assertTranscriptScript],
   ['badArgs', tools.badArgsScript],
   ['blankTexts', tools.blankTextsScript],
-  ['changelog', changelogScript],
   ['contextExceeded', text.contextExceededScript],
   ['deepArgs', tools.deepArgsScript],
   ['duplicateToolUse', tools.duplicateToolUseScript],
