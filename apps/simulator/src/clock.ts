@@ -19,7 +19,6 @@ export interface SimulatorClock {
 
 interface Task {
   readonly dueMs: number;
-  readonly order: number;
   readonly run: () => void | Promise<void>;
 }
 
@@ -50,7 +49,6 @@ export function createClock(mode: ClockMode = 'real', startMs: number = Date.now
   let rate = rateOfMode(mode);
   let anchorSimMs = startMs;
   let anchorRealMs = performance.now();
-  let order = 0;
   let advancing = false;
   let timeout: NodeJS.Timeout | undefined;
   const tasks: Task[] = [];
@@ -78,18 +76,11 @@ export function createClock(mode: ClockMode = 'real', startMs: number = Date.now
   }
 
   function schedule(dueMs: number, run: () => void | Promise<void>): CancelTask {
-    const task: Task = { dueMs, order: order++, run };
-    let low = 0;
-    let high = tasks.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      const other = tasks[middle];
-      if (other !== undefined && other.dueMs <= dueMs) low = middle + 1;
-      else high = middle;
-    }
-    tasks.splice(low, 0, task);
+    const task: Task = { dueMs, run };
+    const place = tasks.findLastIndex((other) => other.dueMs <= dueMs) + 1;
+    tasks.splice(place, 0, task);
     if (rate === 0 && !advancing && dueMs <= anchorSimMs) setImmediate(runDueOnVirtual);
-    else if (low === 0) arm();
+    else if (place === 0) arm();
     return () => {
       const index = tasks.indexOf(task);
       if (index >= 0) tasks.splice(index, 1);

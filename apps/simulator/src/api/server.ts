@@ -3,7 +3,6 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { ApiFailure, apiFailure, errorBody } from '../api-error.ts';
 import type { ApiError } from '../api-error.ts';
 import { idFrom } from '../draws.ts';
-import type { Fault } from '../faults/fault.ts';
 import { journalHeaders } from '../journal.ts';
 import type { SimulatorState } from '../state.ts';
 import { timestamp } from '../wire-batch.ts';
@@ -114,101 +113,113 @@ async function handle(state: SimulatorState, exchange: Exchange): Promise<Reply>
   }
 }
 
+async function replyTo(
+  state: SimulatorState,
+  exchange: Exchange,
+  headers: Record<string, string>,
+): Promise<Reply> {
+  const { faults } = exchange;
+  for (const fault of faults) {
+    const early = await fault.before?.(exchange);
+    if (early !== undefined) return early;
+  }
+  const { headers: asked } = exchange.request;
+  let reply: Reply;
+  try {
+    const workspace = authenticate(state, asked);
+    const version = apiVersion(asked);
+    if (BATCH_OPERATIONS.has(exchange.op)) Object.assign(headers, takeFromBudget(state, workspace));
+    headers['anthropic-workspace-id'] = idFrom('wrkspc_01', 22, 'workspace', workspace);
+    reply = await handle(state, { ...exchange, workspace, version });
+  } catch (error) {
+    if (!(error instanceof ApiFailure)) throw error;
+    // Nothing was committed, so what a fault would hide behind the commit is not there to be hidden.
+    return errorReply(error.apiError, exchange.requestId);
+  }
+  for (const fault of faults) if (fault.after) reply = await fault.after(reply, exchange);
+  return reply;
+}
+
+/** Counts a request, finds its route and faults, and opens its entry in the journal. */
+function openExchange(state: SimulatorState, request: IncomingMessage, response: ServerResponse): Exchange {
+  // What is no URL, as "//", has no route either.
+  const url = URL.parse(request.url ?? '/', BASE_URL) ?? new URL(BASE_URL);
+  const { op, target } = routeOf(request.method ?? 'GET', url.pathname);
+  const opSeq = (state.opCounts.get(op) ?? 0) + 1;
+  state.opCounts.set(op, opSeq);
+  const requestId = idFrom('req_011C', 20, state.seed, state.instance, 'request', ++state.requestCount);
+  const nowMs = state.clock.now();
+  const retryHeader = request.headers['x-stainless-retry-count'];
+  const retryCount = retryHeader === undefined ? null : Number(retryHeader);
+  const batch = target === null ? undefined : state.batches.get(target);
+  const batchSeq = op === 'create' ? state.batches.all().length + 1 : (batch?.seq ?? null);
+  const found = state.rules.faultsFor({ op, opSeq, nowMs, batchId: target, batchSeq, retryCount });
+  const entry = state.journal.open({
+    at: timestamp(nowMs, state.settings),
+    op,
+    op_seq: opSeq,
+    method: request.method ?? '',
+    path: request.url ?? '',
+    headers: journalHeaders(request.headers),
+    retry_count: retryCount,
+    request_id: requestId,
+    request_bytes: 0,
+    status: null,
+    response_bytes: 0,
+    outcome: 'pending',
+    rule_id: found?.ruleId ?? null,
+    committed: null,
+    error_type: null,
+  });
+  return {
+    op,
+    url,
+    target,
+    request,
+    response,
+    requestId,
+    version: '',
+    betas: betasOf(request.headers),
+    workspace: '',
+    origin: state.settings.public_url?.replace(/\/$/, '') ?? `http://${request.headers.host ?? '127.0.0.1'}`,
+    faults: found?.faults ?? [],
+    entry,
+  };
+}
+
+async function serve(
+  state: SimulatorState,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  const exchange = openExchange(state, request, response);
+  const { op, requestId, entry } = exchange;
+  const headers: Record<string, string> = {
+    date: new Date(state.clock.now() + state.settings.timestamps.skew_ms).toUTCString(),
+    'request-id': requestId,
+    'anthropic-organization-id': '0a51d0e7-51d0-4a51-8a51-51d0e751d0e7',
+  };
+  let reply: Reply;
+  try {
+    reply = await replyTo(state, exchange, headers);
+  } catch (error) {
+    // A request that was read to its end is destroyed too, and yet waits for its answer.
+    if (response.destroyed || (request.destroyed && !request.complete)) {
+      entry.outcome = 'client_aborted';
+      return;
+    }
+    process.stderr.write(`simulator: ${op} failed: ${(error as Error).stack ?? String(error)}\n`);
+    reply = errorReply({ status: 500, type: 'api_error', message: 'Internal server error' }, requestId);
+  }
+  await drain(exchange);
+  await deliver(exchange, reply, headers);
+}
+
 /** The API port: routes, authentication, faults, replies. Not yet listening. */
 export function createApiServer(state: SimulatorState): Server {
-  async function replyTo(exchange: Exchange, headers: Record<string, string>): Promise<Reply> {
-    const { faults } = exchange;
-    for (const fault of faults) {
-      const early = await fault.before?.(exchange);
-      if (early !== undefined) return early;
-    }
-    const { headers: asked } = exchange.request;
-    let reply: Reply;
-    try {
-      const workspace = authenticate(state, asked);
-      const version = apiVersion(asked);
-      if (BATCH_OPERATIONS.has(exchange.op)) Object.assign(headers, takeFromBudget(state, workspace));
-      headers['anthropic-workspace-id'] = idFrom('wrkspc_01', 22, 'workspace', workspace);
-      reply = await handle(state, { ...exchange, workspace, version });
-    } catch (error) {
-      if (!(error instanceof ApiFailure)) throw error;
-      // Nothing was committed, so what a fault would hide behind the commit is not there to be hidden.
-      return errorReply(error.apiError, exchange.requestId);
-    }
-    for (const fault of faults) if (fault.after) reply = await fault.after(reply, exchange);
-    return reply;
-  }
-
-  async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    // What is no URL, as "//", has no route either.
-    const url = URL.parse(request.url ?? '/', BASE_URL) ?? new URL(BASE_URL);
-    const { op, target } = routeOf(request.method ?? 'GET', url.pathname);
-    const opSeq = (state.opCounts.get(op) ?? 0) + 1;
-    state.opCounts.set(op, opSeq);
-    const requestId = idFrom('req_011C', 20, state.seed, state.instance, 'request', ++state.requestCount);
-    const nowMs = state.clock.now();
-    const retryHeader = request.headers['x-stainless-retry-count'];
-    const retryCount = retryHeader === undefined ? null : Number(retryHeader);
-    const batch = target === null ? undefined : state.batches.get(target);
-    const batchSeq = op === 'create' ? state.batches.all().length + 1 : (batch?.seq ?? null);
-    const found = state.rules.faultsFor({ op, opSeq, nowMs, batchId: target, batchSeq, retryCount });
-    const faults: readonly Fault[] = found?.faults ?? [];
-    const entry = state.journal.open({
-      at: timestamp(nowMs, state.settings),
-      op,
-      op_seq: opSeq,
-      method: request.method ?? '',
-      path: request.url ?? '',
-      headers: journalHeaders(request.headers),
-      retry_count: retryCount,
-      request_id: requestId,
-      request_bytes: 0,
-      status: null,
-      response_bytes: 0,
-      outcome: 'pending',
-      rule_id: found?.ruleId ?? null,
-      committed: null,
-      error_type: null,
-    });
-    const exchange: Exchange = {
-      op,
-      url,
-      target,
-      request,
-      response,
-      requestId,
-      version: '',
-      betas: betasOf(request.headers),
-      workspace: '',
-      origin:
-        state.settings.public_url?.replace(/\/$/, '') ?? `http://${request.headers.host ?? '127.0.0.1'}`,
-      faults,
-      entry,
-    };
-    const headers: Record<string, string> = {
-      date: new Date(nowMs + state.settings.timestamps.skew_ms).toUTCString(),
-      'request-id': requestId,
-      'anthropic-organization-id': '0a51d0e7-51d0-4a51-8a51-51d0e751d0e7',
-    };
-    let reply: Reply;
-    try {
-      reply = await replyTo(exchange, headers);
-    } catch (error) {
-      // A request that was read to its end is destroyed too, and yet waits for its answer.
-      if (response.destroyed || (request.destroyed && !request.complete)) {
-        entry.outcome = 'client_aborted';
-        return;
-      }
-      process.stderr.write(`simulator: ${op} failed: ${(error as Error).stack ?? String(error)}\n`);
-      reply = errorReply({ status: 500, type: 'api_error', message: 'Internal server error' }, requestId);
-    }
-    await drain(exchange);
-    await deliver(exchange, reply, headers);
-  }
-
   const server = createServer((request, response) => {
     response.on('error', () => undefined);
-    serve(request, response).catch((error: unknown) => {
+    serve(state, request, response).catch((error: unknown) => {
       process.stderr.write(`simulator: a request could not be served: ${String(error)}\n`);
       response.destroy();
     });

@@ -90,124 +90,79 @@ function resultsUrlOf(
   return action.to === 'relative' ? pathname : action.host + pathname;
 }
 
+type Stages = Omit<Fault, 'ruleId'>;
+
+const STAGES: { readonly [T in BatchAction['type']]: (action: Extract<BatchAction, { type: T }>) => Stages } =
+  {
+    notFoundFor: ({ since, ms }) => ({
+      hides: (batch, { nowMs }) => {
+        const from = since === 'created' ? batch.created_at_ms : batch.ended_at_ms;
+        return from !== null && nowMs < from + ms;
+      },
+    }),
+    regress: () => ({
+      shown: (wire, batch) => ({
+        ...wire,
+        processing_status: 'in_progress',
+        ended_at: null,
+        results_url: null,
+        request_counts: countsAtStart(batch.count),
+      }),
+    }),
+    resultsUrl: (action) => ({
+      shown: (wire) => ({ ...wire, results_url: resultsUrlOf(wire.results_url, action) }),
+    }),
+    resultsUrlNullFor: ({ ms }) => ({
+      shown: (wire, batch, { nowMs }) =>
+        nowMs < (batch.ended_at_ms ?? 0) + ms ? { ...wire, results_url: null } : wire,
+    }),
+    countsMismatch: ({ by }) => ({
+      shown: (wire) => {
+        const { succeeded } = wire.request_counts;
+        return {
+          ...wire,
+          request_counts: { ...wire.request_counts, succeeded: Math.max(0, succeeded + by) },
+        };
+      },
+    }),
+    lag: ({ ms }) => ({
+      listed: (batches, { nowMs }) => batches.filter((batch) => nowMs >= batch.created_at_ms + ms),
+    }),
+    omit: ({ batch_id, batch_seq }) => ({
+      listed: (batches) => {
+        const newest = batch_id === undefined && batch_seq === undefined ? batches.at(-1)?.seq : undefined;
+        return batches.filter(({ id, seq }) => id !== batch_id && seq !== batch_seq && seq !== newest);
+      },
+    }),
+    smallPages: ({ size }) => ({ asked: (query) => ({ ...query, limit: Math.min(query.limit, size) }) }),
+    hasMoreLies: ({ says }) => ({ page: (page) => ({ ...page, has_more: says }) }),
+    pageShift: ({ by }) => ({
+      page: ({ batches, has_more }) => ({
+        batches: by >= 0 ? batches.slice(by) : [...batches.slice(0, -by), ...batches],
+        has_more,
+      }),
+    }),
+    foreignBatches: ({ count, requests }) => ({
+      page: ({ batches, has_more }, { seed, nowMs }) => {
+        const foreign = Array.from({ length: count }, (_, at) =>
+          foreignBatch(seed, at, requests, batches[0], nowMs),
+        );
+        return { batches: [...foreign, ...batches], has_more };
+      },
+    }),
+    latency: ({ ms }) => ({ created: (batch) => void (batch.ends_at_ms = batch.created_at_ms + ms) }),
+    neverEnds: () => ({ created: (batch) => void (batch.ends_at_ms = Number.POSITIVE_INFINITY) }),
+    lateEnd: ({ ms }) => ({ created: (batch) => void (batch.ends_at_ms += ms) }),
+    cancelDelay: ({ ms }) => ({ canceling: () => ms }),
+    cancelIgnored: () => ({ canceling: () => 'ignore' }),
+    commitLate: ({ ms }) => ({ arrivesAfterMs: ms }),
+    consoleCancel: ({ after_ms }) => ({
+      created: (batch) => void (batch.console_cancel_at_ms = batch.created_at_ms + after_ms),
+    }),
+  };
+
 /** The stages of a batch action; undefined when the action is of another family. */
 export function batchFault(action: { readonly type: string }, ruleId: string): Fault | undefined {
-  const known = action as BatchAction;
-  switch (known.type) {
-    case 'commitLate':
-      return { ruleId, arrivesAfterMs: known.ms };
-    case 'notFoundFor':
-      return {
-        ruleId,
-        hides: (batch, { nowMs }) => {
-          const since = known.since === 'created' ? batch.created_at_ms : batch.ended_at_ms;
-          return since !== null && nowMs < since + known.ms;
-        },
-      };
-    case 'regress':
-      return {
-        ruleId,
-        shown: (wire, batch) => ({
-          ...wire,
-          processing_status: 'in_progress',
-          ended_at: null,
-          results_url: null,
-          request_counts: countsAtStart(batch.count),
-        }),
-      };
-    case 'resultsUrl':
-      return { ruleId, shown: (wire) => ({ ...wire, results_url: resultsUrlOf(wire.results_url, known) }) };
-    case 'resultsUrlNullFor':
-      return {
-        ruleId,
-        shown: (wire, batch, { nowMs }) =>
-          nowMs < (batch.ended_at_ms ?? 0) + known.ms ? { ...wire, results_url: null } : wire,
-      };
-    case 'countsMismatch':
-      return {
-        ruleId,
-        shown: (wire) => {
-          const counts = wire.request_counts;
-          return {
-            ...wire,
-            request_counts: { ...counts, succeeded: Math.max(0, counts.succeeded + known.by) },
-          };
-        },
-      };
-    case 'lag':
-      return {
-        ruleId,
-        listed: (batches, { nowMs }) => batches.filter((batch) => nowMs >= batch.created_at_ms + known.ms),
-      };
-    case 'omit':
-      return {
-        ruleId,
-        listed: (batches) => {
-          const newest =
-            known.batch_id === undefined && known.batch_seq === undefined ? batches.at(-1)?.seq : undefined;
-          return batches.filter(
-            ({ id, seq }) => id !== known.batch_id && seq !== known.batch_seq && seq !== newest,
-          );
-        },
-      };
-    case 'smallPages':
-      return { ruleId, asked: (query) => ({ ...query, limit: Math.min(query.limit, known.size) }) };
-    case 'hasMoreLies':
-      return { ruleId, page: (page) => ({ ...page, has_more: known.says }) };
-    case 'pageShift':
-      return {
-        ruleId,
-        page: ({ batches, has_more }) => ({
-          batches: known.by >= 0 ? batches.slice(known.by) : [...batches.slice(0, -known.by), ...batches],
-          has_more,
-        }),
-      };
-    case 'foreignBatches':
-      return {
-        ruleId,
-        page: ({ batches, has_more }, { seed, nowMs }) => ({
-          batches: [
-            ...Array.from({ length: known.count }, (_, at) =>
-              foreignBatch(seed, at, known.requests, batches[0], nowMs),
-            ),
-            ...batches,
-          ],
-          has_more,
-        }),
-      };
-    case 'latency':
-      return {
-        ruleId,
-        created: (batch) => {
-          batch.ends_at_ms = batch.created_at_ms + known.ms;
-        },
-      };
-    case 'neverEnds':
-      return {
-        ruleId,
-        created: (batch) => {
-          batch.ends_at_ms = Number.POSITIVE_INFINITY;
-        },
-      };
-    case 'lateEnd':
-      return {
-        ruleId,
-        created: (batch) => {
-          batch.ends_at_ms += known.ms;
-        },
-      };
-    case 'consoleCancel':
-      return {
-        ruleId,
-        created: (batch) => {
-          batch.console_cancel_at_ms = batch.created_at_ms + known.after_ms;
-        },
-      };
-    case 'cancelDelay':
-      return { ruleId, canceling: () => known.ms };
-    case 'cancelIgnored':
-      return { ruleId, canceling: () => 'ignore' };
-    default:
-      return undefined;
-  }
+  const stages = STAGES[action.type as BatchAction['type']] as ((action: object) => Stages) | undefined;
+  return stages === undefined ? undefined : { ruleId, ...stages(action) };
 }
