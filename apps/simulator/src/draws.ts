@@ -17,7 +17,7 @@ function avalanche(value: number): number {
 }
 
 /** Hashes the parts, in order and with their boundaries, to 64 bits. Not cryptographic; the same everywhere and for ever. */
-export function hashParts(...parts: readonly (string | number)[]): Hash64 {
+function hashParts(...parts: readonly (string | number)[]): Hash64 {
   let a = 0x811c9dc5;
   let b = 0x9e3779b9;
   for (const part of parts) {

@@ -32,6 +32,7 @@ export interface Journal {
   since(seq: number, limit: number): { entries: JournalEntry[]; last_seq: number; dropped: number };
 }
 
+const ENTRIES_KEPT = 20_000;
 const SECRET_HEADERS = new Set(['authorization', 'x-api-key', 'cookie', 'proxy-authorization']);
 
 /** The headers of a request that may be kept. */
@@ -43,8 +44,8 @@ export function journalHeaders(headers: NodeJS.Dict<string | string[]>): Record<
   return kept;
 }
 
-/** An empty journal that keeps the last `capacity` entries. */
-export function createJournal(capacity = 20_000): Journal {
+/** An empty journal. */
+export function createJournal(): Journal {
   let entries: JournalEntry[] = [];
   let nextSeq = 1;
   let dropped = 0;
@@ -52,9 +53,9 @@ export function createJournal(capacity = 20_000): Journal {
     open(fields) {
       const entry: JournalEntry = { seq: nextSeq++, ...fields };
       entries.push(entry);
-      if (entries.length > capacity * 1.2) {
-        dropped += entries.length - capacity;
-        entries = entries.slice(-capacity);
+      if (entries.length > ENTRIES_KEPT * 1.2) {
+        dropped += entries.length - ENTRIES_KEPT;
+        entries = entries.slice(-ENTRIES_KEPT);
       }
       return entry;
     },

@@ -1,16 +1,6 @@
 export { breather } from './breathe.ts';
-export {
-  type EmbeddedPostgres,
-  type EmbeddedPostgresOptions,
-  startEmbeddedPostgres,
-} from './embedded-postgres.ts';
-export {
-  checkPostgres,
-  explainPostgres,
-  type PostgresWish,
-  type ProvidedPostgres,
-  providePostgres,
-} from './postgres.ts';
+export { startEmbeddedPostgres } from './embedded-postgres.ts';
+export { checkPostgres, explainPostgres, providePostgres } from './postgres.ts';
 export {
   AUDIT_STATEMENT_MS,
   createPool,
@@ -18,22 +8,8 @@ export {
   STATEMENT_MS,
   type PoolOptions,
 } from './pg-pool.ts';
-export {
-  checkRedis,
-  findRedisServer,
-  type RedisReport,
-  type RedisServer,
-  type RedisServerOptions,
-  startRedisServer,
-} from './redis.ts';
-export {
-  type Container,
-  dockerEngineAnswers,
-  type ServiceChoice,
-  type ServiceSource,
-  type ServiceWish,
-  startRedisContainer,
-} from './docker.ts';
+export { checkRedis, findRedisServer, type RedisServer, startRedisServer } from './redis.ts';
+export { type Container, dockerEngineAnswers, startRedisContainer } from './docker.ts';
 export { directoryOwner, DirectoryInUseError, holdDirectory } from './directory-lock.ts';
 export { findFreePort } from './free-port.ts';
 export { liveness, openFileLog, openProcessLog, type LogStatus, type LogStream } from './log-stream.ts';

@@ -58,7 +58,8 @@ export async function inspectRedis(url: string): Promise<RedisReport> {
 }
 
 function objectionTo(version: string, maxmemoryPolicy: string, place: string): string | null {
-  if (!isAtLeast(version, 6, 2))
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  if (major < 6 || (major === 6 && minor < 2))
     return `The Redis of QUEUE_URL, ${place}, is version ${version}; use 6.2 or newer.`;
   if (maxmemoryPolicy === 'noeviction') return null;
   return (
@@ -111,11 +112,6 @@ async function readMaxmemoryPolicy(redis: Redis): Promise<string> {
     // Forbidden or renamed.
   }
   return /maxmemory_policy:(\S+)/.exec(await redis.info('memory'))?.[1] ?? 'noeviction';
-}
-
-function isAtLeast(version: string, major: number, minor: number): boolean {
-  const [ownMajor = 0, ownMinor = 0] = version.split('.').map(Number);
-  return ownMajor > major || (ownMajor === major && ownMinor >= minor);
 }
 
 function unusable(reason: string, place: string): Error {

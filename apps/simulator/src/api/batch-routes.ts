@@ -51,12 +51,12 @@ export async function handleCreate(state: SimulatorState, exchange: Exchange): P
   }
   const batch = createBatch(state, accepted, faults);
   entry.committed = batch.id;
-  return jsonReply(200, shown(state, exchange, batch));
+  return jsonReply(shown(state, exchange, batch));
 }
 
 /** `GET /v1/messages/batches/{id}` */
 export function handleRetrieve(state: SimulatorState, exchange: Exchange): Reply {
-  return jsonReply(200, shown(state, exchange, findBatch(state, exchange)));
+  return jsonReply(shown(state, exchange, findBatch(state, exchange)));
 }
 
 /** `POST /v1/messages/batches/{id}/cancel` */
@@ -64,7 +64,7 @@ export function handleCancel(state: SimulatorState, exchange: Exchange): Reply {
   const batch = findBatch(state, exchange);
   cancelBatch(state, batch, exchange.faults);
   exchange.entry.committed = batch.id;
-  return jsonReply(200, shown(state, exchange, batch));
+  return jsonReply(shown(state, exchange, batch));
 }
 
 /** `DELETE /v1/messages/batches/{id}` */
@@ -72,7 +72,7 @@ export async function handleDelete(state: SimulatorState, exchange: Exchange): P
   const batch = findBatch(state, exchange);
   await deleteBatch(state, batch);
   exchange.entry.committed = batch.id;
-  return jsonReply(200, { id: batch.id, type: 'message_batch_deleted' });
+  return jsonReply({ id: batch.id, type: 'message_batch_deleted' });
 }
 
 const acceptsGzip = (header: string | string[] | undefined): boolean => /\bgzip\b/.test(String(header ?? ''));

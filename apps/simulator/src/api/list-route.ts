@@ -82,7 +82,7 @@ export function handleList(state: SimulatorState, exchange: Exchange): Reply {
       has_more: plain.has_more,
     },
   );
-  return jsonReply(200, {
+  return jsonReply({
     data: page.batches,
     has_more: page.has_more,
     first_id: page.batches[0]?.id ?? null,

@@ -80,5 +80,5 @@ export async function handleMessages(state: SimulatorState, exchange: Exchange):
 /** `POST /v1/messages/count_tokens` */
 export async function handleCountTokens(state: SimulatorState, exchange: Exchange): Promise<Reply> {
   const { bytes } = await readParams(state, exchange, 'count_tokens');
-  return jsonReply(200, { input_tokens: tokensOfBytes(bytes.length) });
+  return jsonReply({ input_tokens: tokensOfBytes(bytes.length) });
 }

@@ -16,7 +16,7 @@ export function handleListModels(exchange: Exchange): Reply {
   }
   const rest = before_id === null ? MODELS.slice(cursor + 1) : MODELS.slice(0, cursor);
   const page = before_id === null ? rest.slice(0, limit) : rest.slice(-limit);
-  return jsonReply(200, {
+  return jsonReply({
     data: page.map((model) => modelInfo(model)),
     has_more: rest.length > limit,
     first_id: page[0]?.id ?? null,
@@ -28,5 +28,5 @@ export function handleListModels(exchange: Exchange): Reply {
 export function handleRetrieveModel(exchange: Exchange): Reply {
   const model = findModel(exchange.target ?? '');
   if (model === undefined) throw apiFailure('not_found_error', `model: ${exchange.target ?? ''}`);
-  return jsonReply(200, modelInfo(model, exchange.target ?? model.id));
+  return jsonReply(modelInfo(model, exchange.target ?? model.id));
 }

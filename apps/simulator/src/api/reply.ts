@@ -25,7 +25,7 @@ export interface Reply {
   readonly results?: ResultPlan;
 }
 
-/** A reply with a JSON body. */
-export function jsonReply(status: number, value: unknown): Reply {
-  return { status, headers: { 'content-type': 'application/json' }, body: JSON.stringify(value) };
+/** A reply of status 200 with a JSON body. */
+export function jsonReply(value: unknown): Reply {
+  return { status: 200, headers: { 'content-type': 'application/json' }, body: JSON.stringify(value) };
 }

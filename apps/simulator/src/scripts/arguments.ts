@@ -15,24 +15,24 @@ export function flagIn(args: ScriptArguments, name: string): boolean {
   return value !== undefined && value !== 'false' && value !== '0';
 }
 
-/** A JSON object among the arguments; undefined when absent or not an object. */
-export function objectIn(args: ScriptArguments, name: string): JsonObject | undefined {
-  try {
-    const value: unknown = JSON.parse(args[name] ?? 'null');
-    return typeof value === 'object' && value !== null && !Array.isArray(value)
-      ? (value as JsonObject)
-      : undefined;
-  } catch {
-    return undefined;
-  }
+/** The JSON object in the argument `args`; undefined when absent or not an object. */
+export function callArgumentsIn({ args }: ScriptArguments): JsonObject | undefined {
+  const value = parse(args);
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? (value as JsonObject)
+    : undefined;
 }
 
-/** A JSON list among the arguments; empty when absent or not a list. */
-export function listIn(args: ScriptArguments, name: string): unknown[] {
+/** The JSON list in the argument `steps`; empty when absent or not a list. */
+export function stepsIn({ steps }: ScriptArguments): readonly unknown[] {
+  const value = parse(steps);
+  return Array.isArray(value) ? value : [];
+}
+
+function parse(text: string | undefined): unknown {
   try {
-    const value: unknown = JSON.parse(args[name] ?? '[]');
-    return Array.isArray(value) ? value : [];
+    return JSON.parse(text ?? 'null');
   } catch {
-    return [];
+    return undefined;
   }
 }

@@ -1,5 +1,5 @@
 import { idFrom } from '../draws.ts';
-import { flagIn, listIn, numberIn, objectIn } from './arguments.ts';
+import { callArgumentsIn, flagIn, numberIn, stepsIn } from './arguments.ts';
 import type { ScriptArguments } from './arguments.ts';
 import { plannedCall, toolUse } from './plan.ts';
 import { badArguments, sampleArguments, schemaOf } from './sample-arguments.ts';
@@ -23,7 +23,7 @@ const toolIn = ({ params }: ScriptRequest, args: ScriptArguments): string =>
 const argsFor = (request: ScriptRequest, args: ScriptArguments, tool: string, call: string): ContentBlock =>
   toolUse(
     tool,
-    objectIn(args, 'args') ??
+    callArgumentsIn(args) ??
       sampleArguments(schemaOf(request.params, tool), (purpose) => request.draw(`${call} ${purpose}`)),
   );
 
@@ -55,7 +55,7 @@ export const parallelScript: ModelScript = (request, args) => {
  */
 export const sequenceScript: ModelScript = ({ params }, args) => {
   const turn = args['since'] === 'directive' ? turnsSinceDirective(params) : taskOf(params).turn;
-  const step = listIn(args, 'steps')[turn];
+  const step = stepsIn(args)[turn];
   if (step === undefined) return done('The sequence is over.');
   const text = typeof step === 'object' && step !== null && 'text' in step ? step.text : undefined;
   if (typeof text === 'string') return done(text);
@@ -140,7 +140,7 @@ export const infiniteToolsScript: ModelScript = (request, args) => {
   const call = flagIn(args, 'same') ? 'again' : `turn ${taskOf(request.params).turn}`;
   const tool = toolIn(request, args);
   const draw = (purpose: string): number => (flagIn(args, 'same') ? 0.5 : request.draw(`${call} ${purpose}`));
-  const input = objectIn(args, 'args') ?? sampleArguments(schemaOf(request.params, tool), draw);
+  const input = callArgumentsIn(args) ?? sampleArguments(schemaOf(request.params, tool), draw);
   return calling([toolUse(tool, input)]);
 };
 
