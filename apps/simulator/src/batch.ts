@@ -1,5 +1,4 @@
 import type { CancelTask } from './clock.ts';
-import type { ItemIndex } from './item-index.ts';
 
 /** The five counts of a batch; their sum is always the number of its requests. */
 export interface RequestCounts {
@@ -8,6 +7,13 @@ export interface RequestCounts {
   errored: number;
   canceled: number;
   expired: number;
+}
+
+/** A request of a batch, and the bytes of the spooled body in which its params lie. */
+export interface BatchItem {
+  readonly customId: string;
+  readonly offset: number;
+  readonly length: number;
 }
 
 /** How a request ends. */
@@ -29,7 +35,7 @@ export interface Batch {
   /** Null once the results are written, unless bodies are kept. */
   body_path: string | null;
   /** Null once the results are written. */
-  items: ItemIndex | null;
+  items: readonly BatchItem[] | null;
   status: 'in_progress' | 'canceling' | 'ended';
   counts: RequestCounts;
   /** When the work would be done if nothing came between; Infinity when it never is. */

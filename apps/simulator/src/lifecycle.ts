@@ -1,11 +1,10 @@
 import { rm } from 'node:fs/promises';
 import { apiFailure } from './api-error.ts';
 import { countsAtStart } from './batch.ts';
-import type { Batch } from './batch.ts';
+import type { Batch, BatchItem } from './batch.ts';
 import { idFrom } from './draws.ts';
 import type { EndCause, Ending } from './fates.ts';
 import type { Fault } from './faults/fault.ts';
-import type { ItemIndex } from './item-index.ts';
 import { latencyOf } from './latency.ts';
 import { writeResults } from './results/write-results.ts';
 import type { SimulatorState } from './state.ts';
@@ -17,7 +16,7 @@ export interface AcceptedBody {
   readonly betas: readonly string[];
   readonly bodyPath: string;
   readonly bodyBytes: number;
-  readonly items: ItemIndex;
+  readonly items: readonly BatchItem[];
 }
 
 function stopTimers(batch: Batch): void {
@@ -30,7 +29,7 @@ export function createBatch(state: SimulatorState, body: AcceptedBody, faults: r
   const { clock, settings, seed, batches } = state;
   const nowMs = Math.floor(clock.now());
   const seq = batches.all().length + 1;
-  const count = body.items.count();
+  const count = body.items.length;
   const batch: Batch = {
     id: idFrom('msgbatch_01', 22, seed, state.instance, 'batch', seq),
     seq,

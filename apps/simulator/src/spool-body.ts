@@ -2,16 +2,15 @@ import { open, rm } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { apiFailure } from './api-error.ts';
+import type { BatchItem } from './batch.ts';
 import { createBodyScanner } from './body-scanner.ts';
 import type { ScannedBody, ScannedItem } from './body-scanner.ts';
-import { createItemIndex } from './item-index.ts';
-import type { ItemIndex } from './item-index.ts';
 
 /** A create body on disk. */
 export interface SpooledBody {
   readonly bodyPath: string;
   readonly bodyBytes: number;
-  readonly items: ItemIndex;
+  readonly items: readonly BatchItem[];
 }
 
 /** How large a body may be. */
@@ -64,19 +63,19 @@ export async function spoolBody(
   limits: BodyLimits,
 ): Promise<SpooledBody> {
   const bodyPath = join(dir, `body-${nextNumber++}`);
-  let items = createItemIndex();
+  let items: BatchItem[] = [];
   let ids = new Set<string>();
   let issue: string | undefined;
   const scanner = createBodyScanner((item) => {
     if (item.index === 0) {
-      items = createItemIndex();
+      items = [];
       ids = new Set();
     }
     if (issue !== undefined || item.index >= limits.maxRequests) return;
     issue = itemIssue(item, ids);
     if (issue !== undefined || typeof item.custom_id !== 'string' || item.params === undefined) return;
     ids.add(item.custom_id);
-    items.add(item.custom_id, item.params.offset, item.params.length);
+    items.push({ customId: item.custom_id, ...item.params });
   });
   const file = await open(bodyPath, 'w');
   let bodyBytes = 0;

@@ -30,7 +30,7 @@ export async function handleCreate(state: SimulatorState, exchange: Exchange): P
   const body = await spoolBody(request, state.spoolDir, limits);
   entry.request_bytes = body.bodyBytes;
   const limit = settings.limits.queued_requests;
-  if (limit !== null && state.queued + body.items.count() > limit) {
+  if (limit !== null && state.queued + body.items.length > limit) {
     await rm(body.bodyPath, { force: true });
     throw apiFailure(
       'rate_limit_error',

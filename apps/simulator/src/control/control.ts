@@ -68,8 +68,7 @@ async function itemsOf(batch: Batch): Promise<ItemTruth[]> {
       found.push({ custom_id: head?.[1] ?? '', result: head?.[2] ?? null });
     }
   } else {
-    const count = batch.items?.count() ?? 0;
-    for (let i = 0; i < count; i++) found.push({ custom_id: batch.items?.customId(i) ?? '', result: null });
+    for (const { customId } of batch.items ?? []) found.push({ custom_id: customId, result: null });
   }
   return found;
 }

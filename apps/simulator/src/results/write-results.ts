@@ -3,11 +3,10 @@ import type { FileHandle } from 'node:fs/promises';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { answerRequest } from '../answer.ts';
 import type { AnswerSettings } from '../answer.ts';
-import type { Batch, Fate, RequestCounts } from '../batch.ts';
+import type { Batch, BatchItem, Fate, RequestCounts } from '../batch.ts';
 import { contentHashOf, idFrom, shuffledIndexes } from '../draws.ts';
 import { verdictOn } from '../fates.ts';
 import type { Ending } from '../fates.ts';
-import type { ItemIndex } from '../item-index.ts';
 import type { Billing } from '../ledger.ts';
 import type { SimulatorState } from '../state.ts';
 import type { Directive } from '../scripts/directive.ts';
@@ -22,20 +21,16 @@ const WINDOW_ITEMS = 128;
 const OUTGOING_BYTES = 512 * 1024;
 const WINDOW_BYTES = 4 * 1024 * 1024;
 
-/** The first item of each window and, last, the number of items. */
-function windowStarts(items: ItemIndex): number[] {
-  const starts: number[] = [];
-  let start = -1;
-  let startOffset = 0;
-  for (let i = 0; i < items.count(); i++) {
-    const end = items.paramsOffset(i) + items.paramsLength(i);
-    if (start >= 0 && i - start < WINDOW_ITEMS && end - startOffset <= WINDOW_BYTES) continue;
-    start = i;
-    startOffset = items.paramsOffset(i);
-    starts.push(i);
+function windowsOf(items: readonly BatchItem[]): BatchItem[][] {
+  const windows: BatchItem[][] = [];
+  let window: BatchItem[] = [];
+  for (const item of items) {
+    const bytes = item.offset + item.length - (window[0]?.offset ?? 0);
+    if (window.length === 0 || window.length === WINDOW_ITEMS || bytes > WINDOW_BYTES)
+      windows.push((window = []));
+    window.push(item);
   }
-  starts.push(items.count());
-  return starts;
+  return windows;
 }
 
 const errorLine = (seed: string, customId: string, type: string, message: string): string => {
@@ -173,7 +168,7 @@ async function writeFileOfResults(
   state: SimulatorState,
   batch: Batch,
   ending: Ending,
-  items: ItemIndex,
+  items: readonly BatchItem[],
   bodyPath: string,
   path: string,
 ): Promise<Written> {
@@ -183,7 +178,7 @@ async function writeFileOfResults(
     defaultScript: { script: state.settings.default_script, args: state.settings.default_script_args },
   };
   const counts = { processing: 0, succeeded: 0, errored: 0, canceled: 0, expired: 0 };
-  const starts = windowStarts(items);
+  const windows = windowsOf(items);
   const billings: Billing[] = [];
   const body = await open(bodyPath, 'r');
   const results = await open(path, 'w');
@@ -191,26 +186,25 @@ async function writeFileOfResults(
   let reused = Buffer.alloc(0);
   const outgoing = Buffer.allocUnsafeSlow(OUTGOING_BYTES);
   try {
-    for (const window of windowOrder(state, batch, starts.length - 1)) {
-      const first = starts[window] ?? 0;
-      const end = starts[window + 1] ?? 0;
-      const offset = items.paramsOffset(first);
-      const size = items.paramsOffset(end - 1) + items.paramsLength(end - 1) - offset;
+    for (const number of windowOrder(state, batch, windows.length)) {
+      const window = windows[number] ?? [];
+      const [first, last] = [window[0], window.at(-1)];
+      const offset = first?.offset ?? 0;
+      const size = last === undefined ? 0 : last.offset + last.length - offset;
       if (reused.length < size) reused = Buffer.allocUnsafeSlow(size);
       const bytes = reused.subarray(0, size);
       await readFully(body, bytes, offset);
       const lines: string[] = [];
-      for (let i = first; i < end; i++) {
-        const start = items.paramsOffset(i) - offset;
-        const own = bytes.subarray(start, start + items.paramsLength(i));
-        const { line, fate } = settleItem(state, billings, settings, batch, ending, items.customId(i), own);
+      for (const { customId, offset: start, length } of window) {
+        const own = bytes.subarray(start - offset, start - offset + length);
+        const { line, fate } = settleItem(state, billings, settings, batch, ending, customId, own);
         counts[fate]++;
         lines.push(line);
       }
       if (state.settings.result_order === 'reversed') lines.reverse();
       else if (state.settings.result_order === 'shuffled') {
         const plain = lines.slice();
-        shuffledIndexes(lines.length, state.seed, batch.seq, window).forEach((from, to) => {
+        shuffledIndexes(lines.length, state.seed, batch.seq, number).forEach((from, to) => {
           lines[to] = plain[from] ?? '';
         });
       }
