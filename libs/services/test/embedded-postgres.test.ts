@@ -6,12 +6,8 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import pg from 'pg';
 import { afterAll, afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
-import {
-  type EmbeddedPostgres,
-  type EmbeddedPostgresOptions,
-  providePostgres,
-  startEmbeddedPostgres,
-} from '../src/index.ts';
+import type { EmbeddedPostgres, EmbeddedPostgresOptions } from '../src/embedded-postgres.ts';
+import { providePostgres, startEmbeddedPostgres } from '../src/index.ts';
 import { processIdentity } from '../src/process-identity.ts';
 
 const cleanups: (() => Promise<void> | void)[] = [];

@@ -12,11 +12,10 @@ import {
   findFreePort,
   findRedisServer,
   type RedisServer,
-  type RedisServerOptions,
   startRedisServer,
 } from '../src/index.ts';
 import { processIdentity } from '../src/process-identity.ts';
-import { inspectRedis } from '../src/redis.ts';
+import { inspectRedis, type RedisServerOptions } from '../src/redis.ts';
 
 const OWNER = new URL('./fixtures/own-redis.ts', import.meta.url).pathname;
 
