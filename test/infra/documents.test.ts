@@ -167,7 +167,7 @@ test('the README says what the API and the worker really do by default', () => {
   const readme = read('README.md');
   expect(readme).toContain(`default ${fallbackOf('API', 'PORT')}`);
   expect(readme).toContain(
-    `${/MAX_STEPS_DEFAULT = (\d+)/.exec(read('apps/api/src/schemas/batch.ts'))![1]} unless`,
+    `${/MAX_STEPS_DEFAULT = (\d+)/.exec(read('libs/intake/src/request.ts'))![1]} unless`,
   );
   expect(readme).toContain(`\`${CONFLICT_POLICY_DEFAULT}\`, the default,`);
   expect(CONFLICT_POLICIES.filter((policy) => !readme.includes(`\`${policy}\``))).toEqual([]);

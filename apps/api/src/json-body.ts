@@ -8,10 +8,10 @@ import {
   NightshiftError,
   pointerTo,
 } from '@nightshift/agent-core';
+import { BATCH_BYTES_MAX, sentence } from '@nightshift/intake';
 import { holdMore } from './body-budget.ts';
 import type { FastifyRequest } from 'fastify';
 import type { App } from './context.ts';
-import { sentence } from './errors/answer-of.ts';
 import { markLarge } from './large-bodies/hand-over.ts';
 import { handedOver } from './large-bodies/handed-over.ts';
 import { readBody, type BodyParts } from './read-body.ts';
@@ -28,8 +28,6 @@ export const SMALL_BODY_BYTES_MAX = 65_536;
 
 /** Largest body of a route that takes no batch. */
 export const BODY_LIMIT_BYTES = 16 * 1024 * 1024;
-/** Largest body that makes a batch: what Letta allows. */
-export const BATCH_BODY_LIMIT_BYTES = 256 * 1024 * 1024;
 /** Values of a body of a route that takes no batch. A value may take two bytes as text, and fifty and more once it is built. */
 const BODY_VALUES_MAX = 1_000_000;
 /** Values of a body that makes a batch: 200 for each request of the longest. */
@@ -37,7 +35,7 @@ export const BATCH_BODY_VALUES_MAX = 20_000_000;
 /** Bytes that a value takes once it is built, as they are counted: those of an empty object, which counts as two, are 64. */
 const VALUE_BYTES = 32;
 /** Bytes of all bodies that are held at once, of their values, and of the texts that templates come to: two of the largest bodies. */
-export const BODY_BYTES_TOGETHER_MAX = 2 * BATCH_BODY_LIMIT_BYTES;
+export const BODY_BYTES_TOGETHER_MAX = 2 * BATCH_BYTES_MAX;
 
 /**
  * Accepts `application/json` in UTF-8, not encoded, and nothing else. Nesting and values are measured before anything is built, and the values

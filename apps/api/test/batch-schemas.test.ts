@@ -1,6 +1,6 @@
 import { checkInputSchema, checkResultSchema } from '@nightshift/agent-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { assertSchemas } from '../src/routes/batches/assert-schemas.ts';
+import { assertSchemas } from '@nightshift/intake';
 import { batchInput } from '../src/schemas/batch.ts';
 import { countRows, createAgent, openApi, UNKNOWN_UUID, type TestApi } from './api.ts';
 

@@ -2,7 +2,6 @@ import type { Database, DB } from '@nightshift/db';
 import { Kysely, PostgresDialect } from 'kysely';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { buildServer } from '../src/index.ts';
-import { runsOf } from '../src/routes/batches/runs-of.ts';
 import { API_KEY, countRows, createAgent, openApi, UNKNOWN_UUID, type TestApi } from './api.ts';
 
 let api: TestApi;
@@ -368,21 +367,6 @@ describe('a template that cannot be filled in stores nothing', () => {
     expect([answer.status, answer.body.code]).toEqual([413, 'payload_too_large']);
     expect(await countRows(api)).toEqual(before);
   });
-});
-
-test('other requests are let through while few inputs take long to fill in', async () => {
-  let turns = 0;
-  const count = (): void => {
-    turns++;
-    next = setImmediate(count);
-  };
-  let next = setImmediate(count);
-  const inputs = Array.from({ length: 40 }, (_, index) => ({ custom_id: `${index}`, variables: {} }));
-  const input = '{% for i in (1..2000) %}{{ i }}{% endfor %}';
-  const runs = await runsOf({ template: { agent_id: UNKNOWN_UUID, input }, inputs }, () => undefined);
-  clearImmediate(next);
-  expect(runs).toHaveLength(40);
-  expect(turns).toBeGreaterThan(5);
 });
 
 test('10,000 inputs over one agent are one transaction of a bounded number of statements', async () => {

@@ -1,4 +1,5 @@
 import { NightshiftError, type FieldError } from '@nightshift/agent-core';
+import { sentence } from '@nightshift/intake';
 import type { FastifyError } from 'fastify';
 import { INTERNAL, toAnswer, type ErrorAnswer } from './problem.ts';
 import { toFieldErrors } from './field-errors.ts';
@@ -28,11 +29,6 @@ function validationError(fields: readonly FieldError[]): NightshiftError {
   // Letta answers 400, not 422, for the id of a batch.
   const code = first?.path === 'job_id' ? 'invalid_argument' : 'validation_failed';
   return new NightshiftError(code, message, { fields });
-}
-
-/** With a full stop, which some messages of fields have already. */
-export function sentence(text: string): string {
-  return text.endsWith('.') ? text : `${text}.`;
 }
 
 const busy = (): NightshiftError => new NightshiftError('not_ready', 'The database is busy with this row.');

@@ -1,4 +1,5 @@
 import { ISSUES_MAX, listOf, toStorableText } from '@nightshift/agent-core';
+import { MAX_STEPS_DEFAULT } from '@nightshift/intake';
 import { z } from 'zod';
 import { durationNs } from './duration.ts';
 import { wireId } from './ids.ts';
@@ -7,8 +8,6 @@ import { moment } from './moment.ts';
 import { sharedResponseFormat } from './response-format.ts';
 import { hasNoControls, hasNoCredentials, storedName } from './text.ts';
 
-/** Steps of a run unless its request says otherwise. Every step waits for a provider batch, so Letta's 50 would be days. */
-export const MAX_STEPS_DEFAULT = 10;
 const MAX_STEPS_MAX = 1_000;
 const CONTENT_PARTS_MAX = 10_000;
 
@@ -50,7 +49,7 @@ const imagePart = z.strictObject({
     }),
   ]),
 });
-export const contentPart = z.discriminatedUnion('type', [textPart, imagePart]);
+const contentPart = z.discriminatedUnion('type', [textPart, imagePart]);
 const content = z.union([someText, listOf(contentPart, CONTENT_PARTS_MAX).min(1, 'must not be empty')]);
 
 /** One input message. Fields that Letta does not know either are refused. */
@@ -144,7 +143,6 @@ const requestInput = z
     context.addIssue({ code: 'custom', path: ['messages', messages.length - 1, 'role'], message });
   })
   .meta({ id: 'BatchRequest' });
-export type RequestInput = z.output<typeof requestInput>;
 
 const templateInput = z
   .strictObject({

@@ -13,13 +13,13 @@ import {
   type NewAgent,
   type ToolRow,
 } from '@nightshift/db';
+import { toResultFormat } from '@nightshift/intake';
 import type { App, Context } from '../../context.ts';
 import { agentInput, agentState, type AgentInput } from '../../schemas/agent.ts';
 import { problems } from '../../schemas/answers.ts';
 import { toCompactionPolicy } from '../../wire/compaction.ts';
 import { readAgentState } from '../../wire/to-agent-state.ts';
 import { toNewBlock } from '../../wire/to-block.ts';
-import { toResultFormat } from '../../wire/to-result-format.ts';
 import { assertBlocksFit } from './block-choice.ts';
 import { echoedOf, responseFormatOf } from './echoed.ts';
 import { contextWindowOf, modelOf, modelSettingsOf } from './model-choice.ts';

@@ -7,6 +7,7 @@ import {
   type AgentChange,
   type AgentRow,
 } from '@nightshift/db';
+import { toResultFormat } from '@nightshift/intake';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { agentPatch, agentState, type AgentPatch } from '../../schemas/agent.ts';
@@ -14,7 +15,6 @@ import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { toCompactionPolicy } from '../../wire/compaction.ts';
 import { readAgentState } from '../../wire/to-agent-state.ts';
-import { toResultFormat } from '../../wire/to-result-format.ts';
 import { assertBlocksFit } from './block-choice.ts';
 import { echoedOf, responseFormatOf } from './echoed.ts';
 import { contextWindowOf, modelOf, modelSettingsOf } from './model-choice.ts';

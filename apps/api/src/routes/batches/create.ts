@@ -11,25 +11,23 @@ import {
   type NewRun,
   type Tx,
 } from '@nightshift/db';
+import { BATCH_BYTES_MAX, requestedRuns, toCap } from '@nightshift/intake';
 import { holdMore } from '../../body-budget.ts';
 import type { App, Context } from '../../context.ts';
-import { BATCH_BODY_LIMIT_BYTES } from '../../json-body.ts';
 import { elapsedMs } from '../../large-bodies/handed-over.ts';
 import { problems } from '../../schemas/answers.ts';
 import { batchInput, batchJob, type BatchInput } from '../../schemas/batch.ts';
 import { toBatchJob } from '../../wire/to-batch-job.ts';
-import { toCap } from '../../wire/to-input.ts';
 import { assertDeadlinesAhead } from './assert-deadlines.ts';
 import { assertPriced } from './assert-priced.ts';
 import { idempotencyHeaders, idempotencyOf, type Idempotency } from './idempotency.ts';
-import { runsOf } from './runs-of.ts';
 
 /** Accepts a batch: one transaction, answered at once; workers do the rest. */
 export function createBatch(app: App, context: Context, path: string, hide: boolean): void {
   app.post(
     path,
     {
-      bodyLimit: BATCH_BODY_LIMIT_BYTES,
+      bodyLimit: BATCH_BYTES_MAX,
       schema: {
         operationId: 'createBatch',
         summary: 'Submit a batch',
@@ -48,7 +46,7 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
       const idempotency = idempotencyOf(request);
       const now = await readNow(context.db);
       const arrivedAt = new Date(now.getTime() - elapsedMs(reply));
-      const runs = await runsOf(body, (bytes) => holdMore(request, bytes));
+      const runs = await requestedRuns(body, (bytes) => holdMore(request, bytes));
       const made = await inTransaction(context.db, (trx) =>
         acceptOnce(trx, context, { body, runs, now, arrivedAt }, idempotency),
       );

@@ -1,15 +1,13 @@
 import { estimateBatch as estimate, toUsd } from '@nightshift/agent-core';
 import { readNow } from '@nightshift/db';
+import { BATCH_BYTES_MAX, requestedRuns, toCap } from '@nightshift/intake';
 import { z } from 'zod';
 import { holdMore } from '../../body-budget.ts';
 import type { App, Context } from '../../context.ts';
-import { BATCH_BODY_LIMIT_BYTES } from '../../json-body.ts';
 import { problems } from '../../schemas/answers.ts';
 import { batchInput } from '../../schemas/batch.ts';
-import { toCap } from '../../wire/to-input.ts';
 import { assertDeadlinesAhead } from './assert-deadlines.ts';
 import { measureRuns } from './measure-runs.ts';
-import { runsOf } from './runs-of.ts';
 
 const range = z.object({ low: z.int(), expected: z.int(), worst: z.int() });
 const usdRange = z.object({ low: z.string(), expected: z.string(), worst: z.string() });
@@ -40,7 +38,7 @@ export function estimateBatch(app: App, context: Context, path: string, hide: bo
   app.post(
     `${path}/estimate`,
     {
-      bodyLimit: BATCH_BODY_LIMIT_BYTES,
+      bodyLimit: BATCH_BYTES_MAX,
       schema: {
         operationId: 'estimateBatch',
         summary: 'Estimate a batch',
@@ -55,7 +53,7 @@ export function estimateBatch(app: App, context: Context, path: string, hide: bo
     },
     async (request) => {
       const { body } = request;
-      const runs = await runsOf(body, (bytes) => holdMore(request, bytes));
+      const runs = await requestedRuns(body, (bytes) => holdMore(request, bytes));
       assertDeadlinesAhead(body, await readNow(context.db));
       const shared_path = body.template == null ? null : '/template';
       const groups = await measureRuns(context, { runs, shared_path });

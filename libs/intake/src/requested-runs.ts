@@ -1,32 +1,31 @@
 import { setImmediate } from 'node:timers/promises';
-import { NightshiftError, toStorableText, type FieldError } from '@nightshift/agent-core';
+import { ISSUES_MAX, NightshiftError, toStorableText, type FieldError } from '@nightshift/agent-core';
 import type { NewRun } from '@nightshift/db';
-import { actWithin } from '../../act-within.ts';
-import { HELD_MS_MAX } from '../../breathe.ts';
-import { sentence } from '../../errors/answer-of.ts';
-import { BATCH_BODY_LIMIT_BYTES } from '../../json-body.ts';
-import type { BatchInput } from '../../schemas/batch.ts';
-import { parseTemplate } from '../../template.ts';
-import { toMessages, toNewRun } from '../../wire/to-input.ts';
+import { actWithin } from './act-within.ts';
 import { assertSchemas } from './assert-schemas.ts';
+import { HELD_MS_MAX } from './held.ts';
+import { BATCH_BYTES_MAX, type RunsRequest, type TemplateInput, type TemplateRequest } from './request.ts';
+import { sentence } from './sentence.ts';
+import { parseTemplate } from './template.ts';
+import { toMessages, toNewRun } from './to-runs.ts';
 
 /** Characters that all inputs of a template may come to: what a body with them written out could hold. */
-const FILLED_CHARS_MAX = BATCH_BODY_LIMIT_BYTES;
+const FILLED_CHARS_MAX = BATCH_BYTES_MAX;
 /** Bytes that a character takes in memory where one of its text is beyond Latin-1. */
 const CHAR_BYTES = 2;
 /** Milliseconds that one input may take to fill in: a loop without end takes more, a machine that pauses for breath less. */
 const INPUT_MS_MAX = 2_000;
 /** Milliseconds that filling in may take in all, those of other requests aside. */
 const FILL_MS_MAX = 30_000;
-/** Fields named in one answer. */
-const FIELDS_MAX = 100;
-
 /**
  * The runs that a batch asks for, in order: one a request, or one an input of its template. Throws `validation_failed` or
  * `invalid_argument` naming what is wrong with which of them, and `payload_too_large` for a template that comes to more
  * than a body may hold. What a template comes to is told to `hold` as it grows, in bytes; what that throws ends the work.
  */
-export async function runsOf(body: BatchInput, hold: (bytes: number) => void): Promise<readonly NewRun[]> {
+export async function requestedRuns(
+  body: RunsRequest,
+  hold: (bytes: number) => void,
+): Promise<readonly NewRun[]> {
   const { template, inputs } = body;
   if (template != null && inputs != null) {
     assertNamedOnce(inputs, '/inputs');
@@ -44,11 +43,9 @@ export async function runsOf(body: BatchInput, hold: (bytes: number) => void): P
   return requests.map(toNewRun);
 }
 
-type TemplateInput = NonNullable<BatchInput['inputs']>[number];
-
 /** Fills in portion by portion, and lets other requests through between them. */
 async function fillTemplate(
-  template: NonNullable<BatchInput['template']>,
+  template: TemplateRequest,
   inputs: readonly TemplateInput[],
   hold: (bytes: number) => void,
 ): Promise<readonly NewRun[]> {
@@ -78,13 +75,13 @@ async function fillTemplate(
   const fillPortion = (): void => {
     const startedAt = performance.now();
     for (let input = inputs[next]; input !== undefined; input = inputs[++next]) {
-      if (fields.length >= FIELDS_MAX || performance.now() - startedAt > HELD_MS_MAX) return;
+      if (fields.length >= ISSUES_MAX || performance.now() - startedAt > HELD_MS_MAX) return;
       fillIn(`/inputs/${next}/variables`, input);
     }
   };
 
   let spentMs = 0;
-  while (next < inputs.length && fields.length < FIELDS_MAX) {
+  while (next < inputs.length && fields.length < ISSUES_MAX) {
     await setImmediate();
     if (spentMs > FILL_MS_MAX) throw tooMuch(`took more than ${FILL_MS_MAX / 1000} s`);
     const startedAt = performance.now();
@@ -101,7 +98,7 @@ async function fillTemplate(
     'validation_failed',
     `${sentence(`${first.path}: ${first.message}`)} Nothing was stored.`,
     {
-      fields: fields.slice(0, FIELDS_MAX),
+      fields: fields.slice(0, ISSUES_MAX),
     },
   );
 }

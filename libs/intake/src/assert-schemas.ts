@@ -5,9 +5,10 @@ import {
   NightshiftError,
   type FieldError,
 } from '@nightshift/agent-core';
-import { breather } from '../../breathe.ts';
-import { sentence } from '../../errors/answer-of.ts';
-import type { BatchInput } from '../../schemas/batch.ts';
+import { breather } from '@nightshift/services';
+import { HELD_MS_MAX } from './held.ts';
+import type { RunsRequest } from './request.ts';
+import { sentence } from './sentence.ts';
 
 /** Different schemas that the requests of one batch may carry; each is compiled, which takes a millisecond or more. */
 const SCHEMAS_MAX = 1_000;
@@ -25,10 +26,10 @@ const CHECKS = { tool: checkInputSchema, result: checkResultSchema };
  * that are not usable, or the first beyond the limits of different ones.
  */
 export async function assertSchemas(
-  body: Pick<BatchInput, 'requests' | 'template'>,
+  body: RunsRequest,
   checks: Readonly<Record<'tool' | 'result', SchemaCheck>> = CHECKS,
 ): Promise<void> {
-  const breathe = breather();
+  const breathe = breather(HELD_MS_MAX);
   const verdicts = new Map<string, string | null>();
   const fields: FieldError[] = [];
   let chars = 0;
@@ -56,7 +57,7 @@ export async function assertSchemas(
   throw new NightshiftError('validation_failed', sentence(`${first.path}: ${first.message}`), { fields });
 }
 
-function* schemasOf({ requests, template }: Pick<BatchInput, 'requests' | 'template'>) {
+function* schemasOf({ requests, template }: RunsRequest) {
   const all = template == null ? (requests ?? []) : [template];
   for (const [index, { client_tools, response_format }] of all.entries()) {
     const path = template == null ? `/requests/${index}` : '/template';

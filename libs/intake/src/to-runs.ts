@@ -6,14 +6,18 @@ import {
   type ToolDefinition,
 } from '@nightshift/agent-core';
 import type { InputMessage, NewRun } from '@nightshift/db';
-import type { z } from 'zod';
-import { MAX_STEPS_DEFAULT, type contentPart, type RequestInput } from '../schemas/batch.ts';
+import {
+  MAX_STEPS_DEFAULT,
+  type CapRequest,
+  type ClientTool,
+  type Content,
+  type InputRequest,
+  type RunRequest,
+} from './request.ts';
 import { toResultFormat } from './to-result-format.ts';
 
-type ContentPart = z.output<typeof contentPart>;
-
 /** A request of a batch as the run it asks for. */
-export function toNewRun(request: RequestInput): NewRun {
+export function toNewRun(request: RunRequest): NewRun {
   return {
     agent_id: request.agent_id,
     custom_id: request.custom_id ?? null,
@@ -28,7 +32,7 @@ export function toNewRun(request: RequestInput): NewRun {
   };
 }
 
-function toClientTool(tool: NonNullable<RequestInput['client_tools']>[number]): ToolDefinition {
+function toClientTool(tool: ClientTool): ToolDefinition {
   return {
     name: tool.name,
     kind: 'client',
@@ -42,11 +46,8 @@ function toClientTool(tool: NonNullable<RequestInput['client_tools']>[number]): 
   };
 }
 
-/** Caps of a request body. */
-export function toCap(input: {
-  readonly max_cost_usd?: number | null | undefined;
-  readonly max_output_tokens?: number | null | undefined;
-}): Cap {
+/** The caps of a batch or request. */
+export function toCap(input: CapRequest): Cap {
   return {
     cost_nanousd: input.max_cost_usd == null ? null : nanoUsdOf(input.max_cost_usd),
     output_tokens: input.max_output_tokens ?? null,
@@ -54,7 +55,7 @@ export function toCap(input: {
 }
 
 /** The messages of a request: its own, or the one that its input is short for. */
-export function toMessages(request: Pick<RequestInput, 'input' | 'messages'>): readonly InputMessage[] {
+export function toMessages(request: InputRequest): readonly InputMessage[] {
   if (request.input != null) {
     return [{ role: 'user', content: toBlocks(request.input), otid: null, name: null }];
   }
@@ -67,7 +68,7 @@ export function toMessages(request: Pick<RequestInput, 'input' | 'messages'>): r
 }
 
 /** Content as the provider has it: it refuses what only Letta knows of a part, and half a surrogate pair. */
-function toBlocks(content: string | readonly ContentPart[]): readonly ContentBlock[] {
+function toBlocks(content: Content): readonly ContentBlock[] {
   if (typeof content === 'string') return [{ type: 'text', text: content.toWellFormed() }];
   return content.map((part) => {
     if (part.type === 'text') return { type: 'text', text: part.text.toWellFormed() };

@@ -1,5 +1,5 @@
 import type { JsonObject, ResultFormat } from '@nightshift/agent-core';
-import type { ResponseFormat } from '../schemas/response-format.ts';
+import type { ResponseFormat } from './request.ts';
 
 /** What results must look like by one of Letta's response formats; null for `text`, which asks for nothing. */
 export function toResultFormat(format: ResponseFormat): ResultFormat | null {

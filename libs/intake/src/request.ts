@@ -1,0 +1,94 @@
+/** Bytes of the largest batch as JSON: what Letta allows. */
+export const BATCH_BYTES_MAX = 256 * 1024 * 1024;
+/** Steps of a run unless its request says otherwise. Every step waits for a provider batch, so Letta's 50 would be days. */
+export const MAX_STEPS_DEFAULT = 10;
+
+/** A response format as Letta has it. */
+export type ResponseFormat =
+  | { readonly type: 'text' | 'json_object' }
+  | {
+      readonly type: 'json_schema';
+      readonly json_schema: { readonly schema: Readonly<Record<string, unknown>> };
+    };
+
+/** A part of a message. */
+export type ContentPart =
+  | { readonly type: 'text'; readonly text: string }
+  | {
+      readonly type: 'image';
+      readonly source:
+        | { readonly type: 'base64'; readonly media_type: string; readonly data: string }
+        | { readonly type: 'url'; readonly url: string };
+    };
+
+/** Text, or parts. */
+export type Content = string | readonly ContentPart[];
+
+/** A tool that the caller carries out. */
+export interface ClientTool {
+  readonly name: string;
+  readonly description?: string | null | undefined;
+  readonly parameters?: Readonly<Record<string, unknown>> | null | undefined;
+}
+
+/** A limit on cost and output. */
+export interface CapRequest {
+  readonly max_cost_usd?: number | null | undefined;
+  readonly max_output_tokens?: number | null | undefined;
+}
+
+/** The part of a request that a template has as well. */
+interface RunOptions extends CapRequest {
+  readonly agent_id: string;
+  readonly max_steps?: number | null | undefined;
+  readonly conversation?: 'agent' | 'isolated' | null | undefined;
+  readonly client_tools?: readonly ClientTool[] | null | undefined;
+  readonly response_format?: ResponseFormat | null | undefined;
+  /** ISO time. */
+  readonly deadline?: string | null | undefined;
+}
+
+/** The input of a run: `input` is short for one user message. */
+export interface InputRequest {
+  readonly input?: Content | null | undefined;
+  readonly messages?: readonly MessageRequest[] | null | undefined;
+}
+
+interface MessageRequest {
+  readonly role: 'user' | 'assistant' | 'system';
+  readonly content: Content;
+  readonly name?: string | null | undefined;
+  readonly otid?: string | null | undefined;
+}
+
+/** One request of a batch. */
+export interface RunRequest extends RunOptions, InputRequest {
+  readonly custom_id?: string | null | undefined;
+}
+
+/** One agent and one text for all inputs. */
+export interface TemplateRequest extends RunOptions {
+  readonly input: string;
+}
+
+/** Values for a template. */
+export interface TemplateInput {
+  readonly custom_id: string;
+  readonly variables: Readonly<Record<string, unknown>>;
+}
+
+/** The runs that a batch asks for: a list of requests, or a template with its inputs. */
+export interface RunsRequest {
+  readonly requests?: readonly RunRequest[] | null | undefined;
+  readonly template?: TemplateRequest | null | undefined;
+  readonly inputs?: readonly TemplateInput[] | null | undefined;
+}
+
+/** A batch as a caller submits it, its form checked. */
+export interface BatchRequest extends RunsRequest, CapRequest {
+  readonly callback_url?: string | null | undefined;
+  /** ISO time. */
+  readonly deadline?: string | null | undefined;
+  readonly metadata?: Readonly<Record<string, unknown>> | null | undefined;
+  readonly apply?: 'auto' | 'review' | null | undefined;
+}
