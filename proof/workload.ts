@@ -1,7 +1,6 @@
 /** What a seed's users ask for: agents, batches, and scripts for the model. */
 import type { CompactionPolicy, ToolDefinition } from '../libs/agent-core/src/index.ts';
 import {
-  acceptBatch,
   createAgents,
   DEFAULT_PROJECT_ID,
   findTools,
@@ -10,6 +9,7 @@ import {
   newId,
   type Database,
 } from '../libs/db/src/index.ts';
+import { acceptBatch } from '../libs/db/src/testing/index.ts';
 import { scriptText, type Turn } from './model.ts';
 import { POISON } from './provider.ts';
 import type { Random } from './random.ts';

@@ -1,7 +1,6 @@
 /** The product itself: its worker processes, its store, its tool host. Left out are only the provider and the HTTP in front. */
 import { join } from 'node:path';
 import {
-  acceptBatch,
   auditInvariants,
   claimAudit,
   connect,
@@ -12,6 +11,7 @@ import {
   registerModuleTools,
   type Database,
 } from '../../libs/db/src/index.ts';
+import { acceptBatch } from '../../libs/db/src/testing/index.ts';
 import { checkQueue } from '../../libs/queue/src/index.ts';
 import { checkRedis, createPool } from '../../libs/services/src/index.ts';
 import { storeAgents } from '../../scripts/stack/agents.ts';

@@ -336,27 +336,6 @@ describe('a batch that cannot be accepted stores nothing', () => {
       '/requests/0/deadline',
     ],
     [
-      'a deadline that has passed',
-      (good) => ({ requests: [good], deadline: '2025-11-21T06:00:00Z' }),
-      422,
-      '/deadline',
-    ],
-    [
-      'a deadline of a request that has passed',
-      (good) => ({ requests: [good, { ...good, deadline: '2025-11-21T06:00:00+01:00' }] }),
-      422,
-      '/requests/1/deadline',
-    ],
-    [
-      'a deadline of a template that has passed',
-      (good) => ({
-        template: { ...good, deadline: '2025-11-21T06:00:00Z' },
-        inputs: [{ custom_id: 'a', variables: {} }],
-      }),
-      422,
-      '/template/deadline',
-    ],
-    [
       'very many parts of which none is right',
       () => ({ requests: [{ agent_id, input: Array(10_000).fill({ type: 'video' }) }] }),
       422,
@@ -383,12 +362,6 @@ describe('a batch that cannot be accepted stores nothing', () => {
       }),
       422,
       '/requests/0/response_format/json_schema/schema',
-    ],
-    [
-      'a client tool of the name of another tool',
-      (good) => ({ requests: [good, { ...good, client_tools: [{ name: 'memory_insert' }] }] }),
-      422,
-      '/requests/1/client_tools',
     ],
     [
       'a custom_id of nothing that is stored',

@@ -16,9 +16,9 @@ export type { DB } from './tables.ts';
 export { assertMigrated, migrateToLatest, MIGRATIONS } from './migrations/migrate.ts';
 
 // What the API stores and reads.
-export { acceptBatch, type AcceptedBatch } from './commits/accept-batch.ts';
+export { commitBatch, type AcceptedBatch } from './commits/commit-batch.ts';
 export type { InputMessage, NewBatch, NewRun } from './commits/new-batch.ts';
-export { assertAgentsExist, assertDefinitionFits, distinctWishes, wishesOf } from './commits/run-wishes.ts';
+export { distinctWishes, wishesOf } from './commits/run-wishes.ts';
 export { attachBlock, detachBlock } from './commits/attach-block.ts';
 export { attachTool, detachTool } from './commits/attach-tool.ts';
 export { changeAgent, type AgentChange } from './commits/change-agent.ts';
@@ -100,6 +100,8 @@ export {
 } from './reads/run-facts.ts';
 export {
   readAgentDefinitions,
+  readRunAgents,
+  type RunAgent,
   type AgentDefinition,
   type DefinitionWish,
 } from './reads/agent-definitions.ts';

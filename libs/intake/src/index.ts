@@ -1,4 +1,17 @@
+export { acceptBatch, type IntakeBatch } from './accept-batch.ts';
 export { assertSchemas } from './assert-schemas.ts';
+export {
+  planBatch,
+  refusePassedDeadlines,
+  refuseUnfit,
+  refuseUnknownAgents,
+  refuseUnpriced,
+  toError,
+  type BatchFacts,
+  type BatchPlan,
+  type PlannableBatch,
+  type Refusal,
+} from './plan-batch.ts';
 export { BATCH_BYTES_MAX, MAX_STEPS_DEFAULT, type BatchRequest } from './request.ts';
 export { requestedRuns } from './requested-runs.ts';
 export { sentence } from './sentence.ts';

@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SHIPPED_PRICES, type Cap } from '@nightshift/agent-core';
 import {
-  acceptBatch,
   createAgents,
   DEFAULT_PROJECT_ID,
   findTools,
@@ -20,7 +19,7 @@ import {
   type NewBatch,
 } from '@nightshift/db';
 import type { JsonObject, ResultFormat, ToolDefinition } from '@nightshift/agent-core';
-import { openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
+import { acceptBatch, openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
 import { startSimulator, type Simulator, type SimulatorOptions } from '../../../simulator/src/index.ts';
 import { createDefinitionCache } from '../../src/flows/definition-cache.ts';
 import {

@@ -40,8 +40,6 @@ export interface NewBatch {
   readonly cap?: Cap;
   /** In request order. */
   readonly runs: readonly NewRun[];
-  /** Where in the body what all runs share stands, such as `/template`; null where each request stands for itself. */
-  readonly shared_path?: string | null;
   /** Recorded with the batch, so that a repetition of the request finds it. */
   readonly idempotency: {
     readonly key: string;

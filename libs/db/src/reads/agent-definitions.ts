@@ -140,3 +140,41 @@ export async function readAgentDefinitions(
   }
   return agents;
 }
+
+/** The facts about the agent of a run that decide whether it can be accepted. */
+export interface RunAgent {
+  readonly conversation_id: string;
+  readonly definition_id: string;
+  /** The definition has a row already. */
+  readonly is_stored: boolean;
+  /** Handle. */
+  readonly model: string;
+  /** The parts of the definition that may not fit each other; null without tool rules and client tools. */
+  readonly doubts: Pick<Definition, 'tool_rules' | 'tools'> | null;
+}
+
+/**
+ * Reads the agents of runs by the keys of their wishes, and stores nothing; agents that do not exist or are deleted are
+ * missing. One statement; primary keys serve it.
+ */
+export async function readRunAgents(
+  db: Database,
+  projectId: string,
+  wishes: readonly DefinitionWish[],
+): Promise<ReadonlyMap<string, RunAgent>> {
+  const { rows } = await sql<Omit<RunAgent, 'conversation_id'> & ContentOwners>`
+    with ${agentContents(projectId, wishes)}
+    select places, conversation_ids, definition_id, model,
+           exists (select from definition d where d.id = c.definition_id) as is_stored,
+           case when json_array_length(tool_rules) > 0 or client_tools is not null
+                then json_build_object('tool_rules', tool_rules, 'tools', tools::json) end as doubts
+      from content c
+  `.execute(db);
+  const agents = new Map<string, RunAgent>();
+  for (const { places, conversation_ids, ...rest } of rows) {
+    for (const { wish, conversation_id } of ownersOf(wishes, { places, conversation_ids })) {
+      agents.set(wish.key, { conversation_id, ...rest });
+    }
+  }
+  return agents;
+}

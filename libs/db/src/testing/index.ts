@@ -1,1 +1,2 @@
 export { openTestDatabase, type TestDatabase } from './test-database.ts';
+export { acceptBatch } from './accept-batch.ts';

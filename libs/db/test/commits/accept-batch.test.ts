@@ -1,7 +1,14 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { acceptBatch, DEFAULT_PROJECT_ID, inTransaction, newId, type NewRun } from '../../src/index.ts';
-import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
+import {
+  commitBatch,
+  DEFAULT_PROJECT_ID,
+  inTransaction,
+  readRunAgents,
+  wishesOf,
+  type NewRun,
+} from '../../src/index.ts';
+import { acceptBatch, openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import { aBatch, aClientTool, aRun, createTestAgents } from '../factories.ts';
 
 let database: TestDatabase;
@@ -127,16 +134,25 @@ describe('accepting a batch', () => {
     expect(runs[1]!.conversation_id).not.toBe(agent!.conversation_id);
   });
 
-  test('B27, B54: stores nothing when one of its agents does not exist', async () => {
-    const [agent] = await createTestAgents(database.db, 1);
+  test('stores nothing when an agent was changed or deleted since it was read', async () => {
+    const [changed, deleted] = await createTestAgents(database.db, 2, { system: 'Not stored yet.' });
     const counts = () =>
       sql`select (select count(*) from batch) as b, (select count(*) from run) as r, (select count(*) from message) as m,
         (select count(*) from definition) as d`.execute(database.db);
     const before = await counts();
-    await expect(accept([aRun(agent!.id), aRun(newId())])).rejects.toMatchObject({
-      code: 'not_found',
-      fields: [{ path: '/requests/1/agent_id' }],
-    });
+    for (const [agent, change] of [
+      [changed!, sql`system = 'changed'`],
+      [deleted!, sql`deleted_at = app_now()`],
+    ] as const) {
+      const batch = aBatch([aRun(agent.id)]);
+      const wishes = wishesOf(batch.runs);
+      const agents = await readRunAgents(database.db, DEFAULT_PROJECT_ID, wishes);
+      await sql`update agent set ${change} where id = ${agent.id}`.execute(database.db);
+      const accepted = await inTransaction(database.db, (trx) =>
+        commitBatch(trx, DEFAULT_PROJECT_ID, batch, wishes, [...agents.values()]),
+      );
+      expect(accepted).toBeNull();
+    }
     expect((await counts()).rows).toEqual(before.rows);
   });
 

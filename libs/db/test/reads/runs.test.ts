@@ -8,15 +8,8 @@ import {
 import { sql } from 'kysely';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { fc } from '../../../../test/fast-check.ts';
-import {
-  acceptBatch,
-  DEFAULT_PROJECT_ID,
-  inTransaction,
-  listRuns,
-  type Page,
-  type RunFilter,
-} from '../../src/index.ts';
-import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
+import { DEFAULT_PROJECT_ID, inTransaction, listRuns, type Page, type RunFilter } from '../../src/index.ts';
+import { acceptBatch, openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import { aBatch, aRun, createTestAgents } from '../factories.ts';
 
 interface StoredRun {

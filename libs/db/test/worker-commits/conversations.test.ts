@@ -1,7 +1,6 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
 import {
-  acceptBatch,
   claimDueBatches,
   commitBlocksReleased,
   commitRunsCancelled,
@@ -16,7 +15,7 @@ import {
   requestBatchCancel,
   type Database,
 } from '../../src/index.ts';
-import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
+import { acceptBatch, openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import { aBatch, aRun, createTestAgents } from '../factories.ts';
 import {
   accept,

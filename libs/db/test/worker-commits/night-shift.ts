@@ -12,7 +12,6 @@ import {
 } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import {
-  acceptBatch,
   claimProviderBatch,
   commitDecisions,
   commitPolled,
@@ -36,6 +35,7 @@ import {
   type NewRun,
   type Tx,
 } from '../../src/index.ts';
+import { acceptBatch } from '../../src/testing/index.ts';
 import { aBatch, anAgent, aRun, createTestAgents } from '../factories.ts';
 
 /*

@@ -3,7 +3,6 @@ import { createPool } from '@nightshift/services';
 import { Kysely, PostgresDialect, sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import {
-  acceptBatch,
   claimCredential,
   claimDueBatches,
   commitBlocksReleased,
@@ -42,7 +41,7 @@ import {
   type NewBatch,
   type Tx,
 } from '../../src/index.ts';
-import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
+import { acceptBatch, openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import { planUnseen } from '../../src/commits/plan-unseen.ts';
 import { queueReadyRuns } from '../../src/commits/queue-again.ts';
 import { takeOutSteps } from '../../src/commits/take-out-steps.ts';

@@ -1,12 +1,12 @@
 import { nanoUsdOf } from '@nightshift/agent-core';
 import { changeCaps, inTransaction, readBatch, readBatchModels, type CapChange } from '@nightshift/db';
+import { refuseUnpriced, toError } from '@nightshift/intake';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
 import { batchJob, capsInput } from '../../schemas/batch.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { toBatchJob } from '../../wire/to-batch-job.ts';
-import { assertPriced } from './assert-priced.ts';
 
 /** Sets the caps of a batch; one that was paused at its cap goes on. */
 export function changeBatchCaps(app: App, context: Context, path: string, hide: boolean): void {
@@ -34,7 +34,10 @@ export function changeBatchCaps(app: App, context: Context, path: string, hide: 
         const runs = await changeCaps(trx, context.projectId, job_id, change);
         if (change.cost_nanousd != null) {
           const models = await readBatchModels(trx, job_id);
-          for (const model of models) assertPriced('/max_cost_usd', model, context.prices);
+          for (const model of models) {
+            const refusal = refuseUnpriced('/max_cost_usd', model, context.prices);
+            if (refusal !== null) throw toError(refusal);
+          }
         }
         return runs;
       });

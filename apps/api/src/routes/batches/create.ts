@@ -1,6 +1,5 @@
 import { NightshiftError } from '@nightshift/agent-core';
 import {
-  acceptBatch,
   findBatchOfRetry,
   findIdempotentBatch,
   inTransaction,
@@ -11,15 +10,13 @@ import {
   type NewRun,
   type Tx,
 } from '@nightshift/db';
-import { BATCH_BYTES_MAX, requestedRuns, toCap } from '@nightshift/intake';
+import { acceptBatch, BATCH_BYTES_MAX, requestedRuns, toCap } from '@nightshift/intake';
 import { holdMore } from '../../body-budget.ts';
 import type { App, Context } from '../../context.ts';
 import { elapsedMs } from '../../large-bodies/handed-over.ts';
 import { problems } from '../../schemas/answers.ts';
 import { batchInput, batchJob, type BatchInput } from '../../schemas/batch.ts';
 import { toBatchJob } from '../../wire/to-batch-job.ts';
-import { assertDeadlinesAhead } from './assert-deadlines.ts';
-import { assertPriced } from './assert-priced.ts';
 import { idempotencyHeaders, idempotencyOf, type Idempotency } from './idempotency.ts';
 
 /** Accepts a batch: one transaction, answered at once; workers do the rest. */
@@ -92,10 +89,8 @@ async function acceptOnce(
     return { batch_id: earlier.batch_id, ready: 0, replayed: true };
   }
   // Only now: a repetition is answered with its batch, which may have been accepted in time.
-  assertDeadlinesAhead(body, now);
-  const batch_id = newId();
-  const { ready, models } = await acceptBatch(trx, projectId, {
-    id: batch_id,
+  const batch = {
+    id: newId(),
     callback_url: body.callback_url ?? null,
     deadline: body.deadline ?? null,
     metadata: body.metadata ?? null,
@@ -104,11 +99,7 @@ async function acceptOnce(
     runs,
     shared_path: body.template == null ? null : '/template',
     idempotency: { key, request_sha256, by_retry },
-  });
-  for (const [index, model] of models.entries()) {
-    const run = body.template == null ? `/requests/${index}` : '/template';
-    if (body.max_cost_usd != null) assertPriced('/max_cost_usd', model, prices);
-    else if (runs[index]?.cap?.cost_nanousd != null) assertPriced(`${run}/max_cost_usd`, model, prices);
-  }
-  return { batch_id, ready, replayed: false };
+  };
+  const { ready } = await acceptBatch(trx, projectId, batch, { now, prices });
+  return { batch_id: batch.id, ready, replayed: false };
 }

@@ -1,12 +1,11 @@
 import { estimateBatch as estimate, toUsd } from '@nightshift/agent-core';
 import { readNow } from '@nightshift/db';
-import { BATCH_BYTES_MAX, requestedRuns, toCap } from '@nightshift/intake';
+import { BATCH_BYTES_MAX, refusePassedDeadlines, requestedRuns, toCap, toError } from '@nightshift/intake';
 import { z } from 'zod';
 import { holdMore } from '../../body-budget.ts';
 import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
 import { batchInput } from '../../schemas/batch.ts';
-import { assertDeadlinesAhead } from './assert-deadlines.ts';
 import { measureRuns } from './measure-runs.ts';
 
 const range = z.object({ low: z.int(), expected: z.int(), worst: z.int() });
@@ -54,9 +53,14 @@ export function estimateBatch(app: App, context: Context, path: string, hide: bo
     async (request) => {
       const { body } = request;
       const runs = await requestedRuns(body, (bytes) => holdMore(request, bytes));
-      assertDeadlinesAhead(body, await readNow(context.db));
-      const shared_path = body.template == null ? null : '/template';
-      const groups = await measureRuns(context, { runs, shared_path });
+      const batch = {
+        deadline: body.deadline ?? null,
+        runs,
+        shared_path: body.template == null ? null : '/template',
+      };
+      const passed = refusePassedDeadlines(batch, await readNow(context.db));
+      if (passed !== null) throw toError(passed);
+      const groups = await measureRuns(context, batch);
       const { cost_nanousd, ...rest } = estimate(context.prices, groups, toCap(body));
       return {
         runs: runs.length,

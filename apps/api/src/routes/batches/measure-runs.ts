@@ -32,8 +32,6 @@ import {
   type RunGroup,
 } from '@nightshift/agent-core';
 import {
-  assertAgentsExist,
-  assertDefinitionFits,
   distinctWishes,
   readAgentDefinitions,
   readBlocksOfAgents,
@@ -44,9 +42,9 @@ import {
   type ConversationSize,
   type Database,
   type DefinitionWish,
-  type NewBatch,
   type NewRun,
 } from '@nightshift/db';
+import { refuseUnfit, refuseUnknownAgents, toError, type PlannableBatch } from '@nightshift/intake';
 import { breather } from '../../breathe.ts';
 import type { Context } from '../../context.ts';
 
@@ -94,13 +92,14 @@ const NOTHING_SHOWN: Shown = { messages: 0, bytes: 0, media: NO_MEDIA };
  */
 export async function measureRuns(
   { db, projectId, prices }: Pick<Context, 'db' | 'projectId' | 'prices'>,
-  batch: Pick<NewBatch, 'runs' | 'shared_path'>,
+  batch: PlannableBatch,
 ): Promise<readonly RunGroup[]> {
   const { runs } = batch;
   const wishes = wishesOf(runs);
   const distinct = distinctWishes(wishes);
   const frames = await readFrames(db, projectId, distinct);
-  assertAgentsExist(batch, wishes, frames);
+  const unknown = refuseUnknownAgents(batch, wishes, frames);
+  if (unknown !== null) throw toError(unknown);
   const breathe = breather();
   const checked = new Set<string>();
   for (const [index, { key, added }] of wishes.entries()) {
@@ -109,7 +108,8 @@ export async function measureRuns(
     checked.add(key);
     if (definition.tool_rules.length === 0 && added.client_tools_json === null) continue;
     await breathe();
-    assertDefinitionFits(batch, index, definition);
+    const unfit = refuseUnfit(batch, index, definition);
+    if (unfit !== null) throw toError(unfit);
   }
   const agentIds = [...new Set(runs.map((run) => run.agent_id))];
   const history = await readRunHistory(db, agentIds.slice(0, AGENTS_WITH_HISTORY));

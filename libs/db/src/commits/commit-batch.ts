@@ -2,26 +2,22 @@ import { sql } from 'kysely';
 import { newConversationId, newRunId, type Tx } from '../connect.ts';
 import { keepAgents } from '../locks/lock-agent.ts';
 import { lockConversations } from '../locks/lock-conversations.ts';
-import type { DefinitionWish } from '../reads/agent-definitions.ts';
-import { readDefinitions } from '../reads/definitions.ts';
+import type { DefinitionWish, RunAgent } from '../reads/agent-definitions.ts';
 import { uuidArray } from '../uuid-array.ts';
 import { insertAccepted, type PlannedRun } from './accepted-rows.ts';
-import { freezeDefinitions, type FrozenAgent } from './freeze-definitions.ts';
 import type { NewBatch, NewRun } from './new-batch.ts';
-import { assertAgentsExist, assertDefinitionsFit, distinctWishes, wishesOf } from './run-wishes.ts';
+import { storeDefinitions } from './store-definitions.ts';
 
 /** What an accept did. */
 export interface AcceptedBatch {
   /** Ids of the runs, in request order. */
   readonly run_ids: readonly string[];
-  /** Handles of their models, in request order. */
-  readonly models: readonly string[];
   readonly ready: number;
   readonly queued: number;
 }
 
 /**
- * Stores a batch with its runs, all or nothing. Definitions are frozen, then in request order the first run of every free
+ * Stores a batch with its runs, whose wishes and agents are given in request order. In request order the first run of every free
  * conversation starts (`ready`, its input appended to the conversation) and the others wait (`queued`, their input in
  * `queued_input`, whose messages are rows `{role, content, otid, name}` with storable content).
  *
@@ -31,24 +27,15 @@ export interface AcceptedBatch {
  * request order and share the `created_at` of their batch, so `(created_at, id)` is the order in which the runs of one
  * conversation take turns, and open runs are looked for at the ages of open batches.
  *
- * Throws `not_found`, naming the request, for an agent that does not exist, and `validation_failed` for one that could
- * not make its first call by its tool rules.
+ * Null, with nothing inserted but definitions, if an agent was changed or deleted since it was read: read and plan again.
  */
-export async function acceptBatch(trx: Tx, projectId: string, batch: NewBatch): Promise<AcceptedBatch> {
-  const wishes = wishesOf(batch.runs);
-  const frozen = await freezeDefinitions(trx, projectId, distinctWishes(wishes));
-  assertAgentsExist(batch, wishes, frozen);
-  const agents = wishes.map(({ key }) => frozen.get(key) as FrozenAgent);
-  const doubtful = agents.filter((agent) => agent.has_rules || agent.has_client_tools);
-  const definitions = new Map(
-    (await readDefinitions(trx, [...new Set(doubtful.map(({ definition_id }) => definition_id))])).map(
-      (definition) => [definition.id, definition],
-    ),
-  );
-  assertDefinitionsFit(
-    batch,
-    agents.map(({ definition_id }) => definitions.get(definition_id)),
-  );
+export async function commitBatch(
+  trx: Tx,
+  projectId: string,
+  batch: NewBatch,
+  wishes: readonly DefinitionWish[],
+  agents: readonly RunAgent[],
+): Promise<AcceptedBatch | null> {
   const shared = new Set(
     agents
       .filter((_, ordinal) => batch.runs[ordinal]?.isolated !== true)
@@ -59,14 +46,25 @@ export async function acceptBatch(trx: Tx, projectId: string, batch: NewBatch): 
   ]);
   await lockConversations(trx, [...shared]);
   const agentIds = [...new Set(wishes.map((wish) => wish.agent_id))];
-  const { now, conversations, deleted } = await readStates(trx, [...shared], agentIds);
-  if (deleted.size > 0) assertAgentsRemain(batch, wishes, deleted);
+  const { now, conversations, is_agent_deleted } = await readStates(trx, [...shared], agentIds);
+  if (is_agent_deleted || !(await storeDefinitions(trx, projectId, freshOf(wishes, agents)))) return null;
   const plan = planRuns(batch, agents, conversations);
-
   await insertAccepted(trx, projectId, batch, plan, now);
   const ready = plan.filter((run) => run.first_seq !== null).length;
-  const models = agents.map(({ model }) => model);
-  return { run_ids: plan.map((run) => run.id), models, ready, queued: plan.length - ready };
+  return { run_ids: plan.map((run) => run.id), ready, queued: plan.length - ready };
+}
+
+/** Definitions that have no row yet, by id, each with one wish for it. */
+function freshOf(
+  wishes: readonly DefinitionWish[],
+  agents: readonly RunAgent[],
+): ReadonlyMap<string, DefinitionWish> {
+  const fresh = new Map<string, DefinitionWish>();
+  for (const [ordinal, { definition_id, is_stored }] of agents.entries()) {
+    const wish = wishes[ordinal];
+    if (!is_stored && wish !== undefined && !fresh.has(definition_id)) fresh.set(definition_id, wish);
+  }
+  return fresh;
 }
 
 interface ConversationState {
@@ -81,8 +79,8 @@ interface States {
   /** The database's time, as text because a Date would lose its microseconds. */
   readonly now: string;
   readonly conversations: ReadonlyMap<string, ConversationState>;
-  /** Agents that were deleted while the locks were waited for. */
-  readonly deleted: ReadonlySet<string>;
+  /** An agent was deleted while the locks were waited for. */
+  readonly is_agent_deleted: boolean;
 }
 
 /**
@@ -97,7 +95,7 @@ async function readStates(
 ): Promise<States> {
   const { rows } = await sql<{
     now: string;
-    deleted: string | null;
+    is_agent_deleted: boolean;
     ids: string | null;
     last_seqs: string | null;
     taken: string | null;
@@ -110,8 +108,8 @@ async function readStates(
       from conversation c where c.id = any(${uuidArray(conversationIds)}::uuid[])
     )
     select app_now()::text as now,
-      (select string_agg(a.id::text, ',') from agent a
-        where a.id = any((select ${uuidArray(agentIds)}::uuid[])::uuid[]) and a.deleted_at is not null) as deleted,
+      exists (select from agent a
+        where a.id = any((select ${uuidArray(agentIds)}::uuid[])::uuid[]) and a.deleted_at is not null) as is_agent_deleted,
       string_agg(id::text, ',') as ids, string_agg(last_seq::text, ',') as last_seqs,
       string_agg(taken::text, ',') as taken
     from state where last_seq > 0 or taken
@@ -124,29 +122,19 @@ async function readStates(
   for (const [index, id] of (lists.ids?.split(',') ?? []).entries()) {
     conversations.set(id, { last_seq: Number(lastSeqs[index]), taken: taken[index] === 'true' });
   }
-  return { now: lists.now, conversations, deleted: new Set(lists.deleted?.split(',')) };
-}
-
-/** Throws as {@link assertAgentsExist} for agents that were deleted. */
-function assertAgentsRemain(
-  batch: NewBatch,
-  wishes: readonly DefinitionWish[],
-  deleted: ReadonlySet<string>,
-): void {
-  const remaining = wishes.filter((wish) => !deleted.has(wish.agent_id));
-  assertAgentsExist(batch, wishes, new Set(remaining.map((wish) => wish.key)));
+  return { now: lists.now, conversations, is_agent_deleted: lists.is_agent_deleted };
 }
 
 function planRuns(
   batch: NewBatch,
-  agents: readonly FrozenAgent[],
+  agents: readonly RunAgent[],
   conversations: ReadonlyMap<string, ConversationState>,
 ): readonly PlannedRun[] {
   const ids = distinctSorted(newRunId, batch.runs.length);
   const started = new Set<string>();
   return ids.map((id, ordinal) => {
     const request = batch.runs[ordinal] as NewRun;
-    const agent = agents[ordinal] as FrozenAgent;
+    const agent = agents[ordinal] as RunAgent;
     const conversation_id = request.isolated ? newConversationId() : agent.conversation_id;
     const state = conversations.get(conversation_id) ?? EMPTY_AND_FREE;
     const starts = request.isolated || (!state.taken && !started.has(conversation_id));

@@ -1,0 +1,184 @@
+import {
+  checkRulesFit,
+  ISSUES_MAX,
+  modelPrice,
+  NightshiftError,
+  parseModelHandle,
+  parseToolRules,
+  type Cap,
+  type Definition,
+  type ErrorCode,
+  type FieldError,
+  type PriceTable,
+  type ToolDefinition,
+} from '@nightshift/agent-core';
+import type { DefinitionWish, NewRun, RunAgent } from '@nightshift/db';
+
+/** The part of a batch that the checks are about. */
+export interface PlannableBatch {
+  /** ISO time. */
+  readonly deadline?: string | null;
+  readonly cap?: Cap;
+  /** In request order. */
+  readonly runs: readonly NewRun[];
+  /** Pointer to the fields that all runs share, such as `/template`; null where each request has its own. */
+  readonly shared_path: string | null;
+}
+
+/** The rows and settings that a plan depends on. */
+export interface BatchFacts {
+  /** By the database's clock. */
+  readonly now: Date;
+  /** Requested definitions, in run order. */
+  readonly wishes: readonly DefinitionWish[];
+  /** Existing agents, by the key of their wish. */
+  readonly agents: ReadonlyMap<string, RunAgent>;
+  readonly prices: PriceTable;
+}
+
+/** The reason why a batch is not accepted. */
+export interface Refusal {
+  readonly code: ErrorCode;
+  readonly message: string;
+  /** With their JSON pointers; at most a hundred. */
+  readonly fields: readonly FieldError[];
+}
+
+/** A batch that can be accepted, or its refusal. */
+export type BatchPlan =
+  | { readonly kind: 'plan'; readonly agents: readonly RunAgent[] }
+  | { readonly kind: 'refusal'; readonly refusal: Refusal };
+
+/** Checks a batch against the facts: deadlines, agents, tool rules, tools, and prices for its caps, in this order. */
+export function planBatch(batch: PlannableBatch, facts: BatchFacts): BatchPlan {
+  const refusal =
+    refusePassedDeadlines(batch, facts.now) ??
+    refuseUnknownAgents(batch, facts.wishes, facts.agents) ??
+    refuseUnfitAgents(batch, facts) ??
+    refuseUnpricedCaps(batch, facts);
+  if (refusal !== null) return { kind: 'refusal', refusal };
+  return { kind: 'plan', agents: agentsOf(facts) };
+}
+
+/** The refusal as an error of the catalogue. */
+export function toError({ code, message, fields }: Refusal): NightshiftError {
+  return new NightshiftError(code, message, { fields });
+}
+
+/** Refuses deadlines that have passed by `now`: no run would take a step by them. */
+export function refusePassedDeadlines(batch: PlannableBatch, now: Date): Refusal | null {
+  const hasPassed = (deadline: string | null | undefined): boolean =>
+    deadline != null && Date.parse(deadline) <= now.getTime();
+  const paths = [
+    ...(hasPassed(batch.deadline) ? ['/deadline'] : []),
+    ...ownRuns(batch).flatMap(({ deadline }, index) =>
+      hasPassed(deadline) ? [`${pathOf(batch, index)}/deadline`] : [],
+    ),
+  ];
+  const [first] = paths;
+  if (first === undefined) return null;
+  const message = `has passed: the database's clock says ${now.toISOString()}`;
+  return {
+    code: 'validation_failed',
+    message: `${first} ${message}. Nothing was stored.`,
+    fields: paths.slice(0, ISSUES_MAX).map((path) => ({ path, message })),
+  };
+}
+
+/** Refuses agents without a wish among the `known`, by key. */
+export function refuseUnknownAgents(
+  batch: PlannableBatch,
+  wishes: readonly DefinitionWish[],
+  known: { has(key: string): boolean },
+): Refusal | null {
+  const named = batch.shared_path === null ? wishes : wishes.slice(0, 1);
+  const fields = named.flatMap(({ agent_id, key }, index) =>
+    known.has(key)
+      ? []
+      : [{ path: `${pathOf(batch, index)}/agent_id`, message: `There is no agent agent-${agent_id}.` }],
+  );
+  const [first] = fields;
+  if (first === undefined) return null;
+  const rest = fields.length === 1 ? '' : ` ${fields.length - 1} more are unknown.`;
+  return {
+    code: 'not_found',
+    message: `${first.message}${rest} Nothing was stored.`,
+    fields: fields.slice(0, ISSUES_MAX),
+  };
+}
+
+function refuseUnfitAgents(batch: PlannableBatch, facts: BatchFacts): Refusal | null {
+  const checked = new Set<string>();
+  for (const [index, agent] of agentsOf(facts).entries()) {
+    if (agent.doubts === null || checked.has(agent.definition_id)) continue;
+    checked.add(agent.definition_id);
+    const refusal = refuseUnfit(batch, index, agent.doubts);
+    if (refusal !== null) return refusal;
+  }
+  return null;
+}
+
+/**
+ * Refuses the run at `index` if it could not make its first call: its agent may have lost a tool of a rule, and a client
+ * tool may have the name of another tool. A refusal costs less than a request that fails.
+ */
+export function refuseUnfit(
+  batch: PlannableBatch,
+  index: number,
+  { tool_rules, tools }: Pick<Definition, 'tool_rules' | 'tools'>,
+): Refusal | null {
+  const [problem] = checkRulesFit(parseToolRules(tool_rules).given, tools);
+  const twin = twinIn(tools);
+  if (problem === undefined && twin === undefined) return null;
+  const path = `${pathOf(batch, index)}/${problem === undefined ? 'client_tools' : 'agent_id'}`;
+  const message =
+    problem === undefined
+      ? `has a second tool '${twin?.name ?? ''}': the agent, or the request itself, has one of that name.`
+      : `has tool rules that it cannot run by: ${problem.path}: ${problem.message}`;
+  return {
+    code: 'validation_failed',
+    message: `${path} ${message} Nothing was stored.`,
+    fields: [{ path, message }],
+  };
+}
+
+function refuseUnpricedCaps(batch: PlannableBatch, facts: BatchFacts): Refusal | null {
+  const priced = new Set<string>();
+  for (const [index, { model }] of agentsOf(facts).entries()) {
+    const isBatchCapped = batch.cap?.cost_nanousd != null;
+    if (!isBatchCapped && batch.runs[index]?.cap?.cost_nanousd == null) continue;
+    if (priced.has(model)) continue;
+    const path = `${isBatchCapped ? '' : pathOf(batch, index)}/max_cost_usd`;
+    const refusal = refuseUnpriced(path, model, facts.prices);
+    if (refusal !== null) return refusal;
+    priced.add(model);
+  }
+  return null;
+}
+
+/** Refuses the cap in dollars at `path` on a model without a price: it could not be kept. */
+export function refuseUnpriced(path: string, handle: string, prices: PriceTable): Refusal | null {
+  if (modelPrice(prices, parseModelHandle(handle)?.name ?? handle) !== null) return null;
+  const message = `cannot be kept: the model ${handle} has no price in the price table`;
+  return { code: 'validation_failed', message: `${path} ${message}.`, fields: [{ path, message }] };
+}
+
+function agentsOf({ wishes, agents }: BatchFacts): readonly RunAgent[] {
+  return wishes.flatMap(({ key }) => agents.get(key) ?? []);
+}
+
+/** The runs whose fields the caller gave: of a template all are alike. */
+function ownRuns({ runs, shared_path }: PlannableBatch): readonly NewRun[] {
+  return shared_path === null ? runs : runs.slice(0, 1);
+}
+
+/** Pointer to the request of a run. */
+function pathOf({ shared_path }: Pick<PlannableBatch, 'shared_path'>, index: number): string {
+  return shared_path ?? `/requests/${index}`;
+}
+
+/** The first tool with the name of an earlier one. */
+function twinIn(tools: readonly ToolDefinition[]): ToolDefinition | undefined {
+  const names = new Set<string>();
+  return tools.find(({ name }) => names.size === names.add(name).size);
+}

@@ -1,0 +1,119 @@
+import { SHIPPED_PRICES, type ToolDefinition } from '@nightshift/agent-core';
+import { distinctWishes, wishesOf, type NewRun, type RunAgent } from '@nightshift/db';
+import { describe, expect, test } from 'vitest';
+import { planBatch, type PlannableBatch } from '../src/index.ts';
+
+const now = new Date('2026-01-01T00:00:00Z');
+const past = '2026-01-01T01:00:00+01:00';
+const dollars = { cost_nanousd: 1_000_000_000, output_tokens: null };
+
+const run = (agent_id: string, more: Partial<NewRun> = {}): NewRun => ({
+  agent_id,
+  custom_id: null,
+  max_steps: 10,
+  messages: [],
+  isolated: true,
+  ...more,
+});
+
+const agent = (more: Partial<RunAgent> = {}): RunAgent => ({
+  conversation_id: 'conversation',
+  definition_id: 'definition',
+  is_stored: true,
+  model: 'anthropic/claude-haiku-4-5',
+  doubts: null,
+  ...more,
+});
+
+const tool = (name: string): ToolDefinition => ({
+  name,
+  kind: 'client',
+  description: '',
+  input_schema: { type: 'object' },
+  side_effects: 'none',
+  return_char_limit: 1_000,
+  timeout_ms: 1_000,
+  requires_approval: false,
+});
+
+/** Plans a batch of runs of known agents; an agent without an entry does not exist. */
+function plan(
+  runs: readonly NewRun[],
+  known: Readonly<Record<string, RunAgent>>,
+  more: Partial<PlannableBatch> = {},
+) {
+  const wishes = wishesOf(runs);
+  const agents = new Map(
+    distinctWishes(wishes).flatMap(({ key, agent_id }) => {
+      const found = known[agent_id];
+      return found === undefined ? [] : [[key, found] as const];
+    }),
+  );
+  return planBatch({ runs, shared_path: null, ...more }, { now, wishes, agents, prices: SHIPPED_PRICES });
+}
+
+function pathsOf(planned: ReturnType<typeof planBatch>): readonly string[] {
+  return planned.kind === 'plan' ? [] : planned.refusal.fields.map(({ path }) => path);
+}
+
+describe('the plan of a batch', () => {
+  test('has the agent of each run, in request order', () => {
+    const [a, b] = [agent({ definition_id: 'a' }), agent({ definition_id: 'b' })];
+    expect(plan([run('b'), run('a'), run('b')], { a, b })).toEqual({ kind: 'plan', agents: [b, a, b] });
+  });
+
+  test('is refused for each passed deadline, of the batch first, up to a hundred', () => {
+    const runs = [
+      run('a', { deadline: '2026-01-01T00:00:01Z' }),
+      ...Array<NewRun>(200).fill(run('a', { deadline: past })),
+    ];
+    const paths = pathsOf(plan(runs, { a: agent() }, { deadline: past }));
+    expect(paths).toHaveLength(100);
+    expect(paths.slice(0, 2)).toEqual(['/deadline', '/requests/1/deadline']);
+  });
+
+  test('is refused once for the deadline, agent or tool of a template', () => {
+    const shared = { shared_path: '/template' };
+    const late = run('a', { deadline: past });
+    expect(pathsOf(plan([late, late], { a: agent() }, shared))).toEqual(['/template/deadline']);
+    expect(pathsOf(plan([run('x'), run('x')], {}, shared))).toEqual(['/template/agent_id']);
+    const doubts = { tool_rules: [], tools: [tool('ask'), tool('ask')] };
+    const twins = plan([run('a'), run('a')], { a: agent({ doubts }) }, shared);
+    expect(pathsOf(twins)).toEqual(['/template/client_tools']);
+  });
+
+  test('B27, B54: is refused with the pointer of each unknown agent', () => {
+    const refused = plan([run('a'), run('x'), run('y')], { a: agent() });
+    expect(refused).toMatchObject({
+      refusal: {
+        code: 'not_found',
+        message: 'There is no agent agent-x. 1 more are unknown. Nothing was stored.',
+        fields: [{ path: '/requests/1/agent_id' }, { path: '/requests/2/agent_id' }],
+      },
+    });
+  });
+
+  test('is refused for two tools of one name, and for a rule whose tool is missing', () => {
+    const twins = agent({
+      definition_id: 'twins',
+      doubts: { tool_rules: [], tools: [tool('ask'), tool('ask')] },
+    });
+    const loose = agent({
+      definition_id: 'loose',
+      doubts: { tool_rules: [{ type: 'run_first', tool_name: 'ask' }], tools: [] },
+    });
+    const fit = agent({ doubts: { tool_rules: [], tools: [tool('ask')] } });
+    expect(pathsOf(plan([run('fit'), run('twins')], { fit, twins }))).toEqual(['/requests/1/client_tools']);
+    expect(pathsOf(plan([run('fit'), run('loose')], { fit, loose }))).toEqual(['/requests/1/agent_id']);
+  });
+
+  test('is refused for a cap in dollars on a model without a price, of the batch or of a run', () => {
+    const known = { a: agent(), b: agent({ model: 'anthropic/unpriced' }) };
+    const capped = run('b', { cap: dollars });
+    expect(pathsOf(plan([run('a'), run('b')], known, { cap: dollars }))).toEqual(['/max_cost_usd']);
+    expect(pathsOf(plan([run('a'), capped], known))).toEqual(['/requests/1/max_cost_usd']);
+    expect(pathsOf(plan([run('a'), run('b')], known))).toEqual([]);
+    const tokens = { cap: { cost_nanousd: null, output_tokens: 5 } };
+    expect(pathsOf(plan([run('b')], known, tokens))).toEqual([]);
+  });
+});
