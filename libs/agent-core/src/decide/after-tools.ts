@@ -5,7 +5,7 @@ import { detectLoop, type LoopVerdict } from '../context/loops.ts';
 import { loopAfterCalls } from '../rules/loop.ts';
 import type { ToolOutcome } from '../model/tool.ts';
 import { withText } from '../tools/results.ts';
-import { nextStep } from './after-answer.ts';
+import { nextStep } from './moves.ts';
 import { NO_CONDUCT, type Conduct } from './conduct.ts';
 import {
   cancelledMove,

@@ -1,0 +1,239 @@
+import type { StepKey } from '../base/ids.ts';
+import type { StepEvent } from '../machine/step.ts';
+import { areEchoable, type ContentBlock } from '../model/content.ts';
+import { decideAfterWords, isBlankText, isEmptyAnswer, type WordsDecision } from './after-words.ts';
+import type { Conduct } from './conduct.ts';
+import { decided } from './decided.ts';
+import {
+  cancelledMove,
+  completed,
+  failed,
+  overdueMove,
+  type AppendedMessage,
+  type RunFacts,
+  type RunMove,
+  type StepDecision,
+} from './decision.ts';
+import { afterTooLong, boosted, ifCancelling, isBoosted, isCancelling, nextStep, unusable } from './moves.ts';
+import type { StepAnswer } from './step-outcome.ts';
+import { NO_TRAIL, type Trail } from './trail.ts';
+
+/** Answers in a row that the provider may suspend before the run is given up. */
+export const PAUSES_MAX = 10;
+
+/** An answer, and the run that it is for. */
+export interface Answered {
+  readonly run: RunFacts;
+  readonly key: StepKey;
+  readonly answer: StepAnswer;
+  readonly conduct: Conduct;
+}
+
+type AfterStop = (answered: Answered) => StepDecision;
+
+/** The decision about an answer by its stop reason. */
+const AFTER_STOP: ReadonlyMap<string, AfterStop> = new Map<string, AfterStop>([
+  ['refusal', afterRefusedByModel],
+  ['max_tokens', afterCutOff],
+  ['model_context_window_exceeded', afterWindowExceeded],
+  ['tool_use', callsOr(afterMissingCall)],
+  ['pause_turn', callsOr(afterPause)],
+  ['end_turn', callsOr(afterEndOfTurn)],
+  ['stop_sequence', callsOr(afterEndOfTurn)],
+]);
+
+/**
+ * Decides about an answer of the model. In this order: it has no stop reason → its batch is being cancelled → the function
+ * of its stop reason.
+ */
+export function afterStop(answered: Answered): StepDecision {
+  const { run, answer } = answered;
+  const { stop_reason } = answer;
+  if (stop_reason === null) {
+    const error = { type: 'stop_reason', message: 'the answer has no stop reason' };
+    return discarded(answered, 'no stop reason', error, ifCancelling(run, unusable(error.message)));
+  }
+  if (isCancelling(run)) {
+    // Paid, so kept; its calls are not carried out, so later requests must not show them.
+    return settled(
+      answered,
+      'answered while the batch is being cancelled',
+      standsAlone(answer),
+      cancelledMove,
+    );
+  }
+  const decide = AFTER_STOP.get(stop_reason);
+  if (decide !== undefined) return decide(answered);
+  const message = `The provider ended its answer with '${stop_reason}', which this release does not know.`;
+  return settled(answered, 'unknown stop reason', false, failed('provider_error', message));
+}
+
+function afterRefusedByModel(answered: Answered): StepDecision {
+  return settled(answered, 'refused by the model', false, failed('refusal', 'The model refused to answer.'));
+}
+
+/** Words that are cut off end the run. A call that is cut off is asked for once more, with twice the tokens. */
+function afterCutOff(answered: Answered): StepDecision {
+  const { run, answer } = answered;
+  if (!answer.content.some(isCall)) {
+    const move = failed('max_tokens', 'The answer was cut off at max_tokens.');
+    return settled(answered, 'cut off', standsAlone(answer), move);
+  }
+  if (run.is_overdue === true) return settled(answered, 'cut off past the deadline', false, overdueMove);
+  if (run.is_at_token_limit === true) {
+    const message = 'The answer was cut off inside a tool call, and it can have no more tokens.';
+    return settled(answered, 'cut off at the limit', false, failed('max_tokens', message));
+  }
+  if (isBoosted(run)) {
+    const message = 'The answer was cut off inside a tool call, and no further try is left.';
+    return settled(answered, 'cut off inside a call again', false, failed('max_tokens', message));
+  }
+  const message = 'cut off inside a tool call; sent again with doubled max_tokens';
+  const error = { type: 'max_tokens', message };
+  return discarded(answered, 'cut off inside a call', error, boosted(run));
+}
+
+function afterWindowExceeded(answered: Answered): StepDecision {
+  const { run, key, answer, conduct } = answered;
+  const message = 'The conversation no longer fits the context window of the model.';
+  const move = afterTooLong(run, conduct, failed('context_overflow', message));
+  if (move.state !== 'ready') return settled(answered, 'context window exceeded', standsAlone(answer), move);
+  // Kept, for there may be nothing to summarise: then the run ends without another answer.
+  const error = { type: 'context_overflow', message };
+  const said = messagesOf(answered, false);
+  return decided(run, key, 'error', 'context window exceeded', { bill: answer, error }, said, move);
+}
+
+/** Has the calls of an answer carried out, if it makes any that can be answered; else decides by `withoutCalls`. */
+function callsOr(withoutCalls: AfterStop): AfterStop {
+  return (answered) => {
+    const calls = answered.answer.content.filter(isCall);
+    if (calls.length === 0) return withoutCalls(answered);
+    if (!areEchoable(calls)) {
+      const message = 'a tool call has no id of its own, no proper name, or an input that is no object';
+      return discarded(answered, 'unanswerable call', { type: 'tool_use', message }, unusable(message));
+    }
+    return applied(answered, 'answer', 'calls tools', true, { state: 'acting' });
+  };
+}
+
+function afterMissingCall(answered: Answered): StepDecision {
+  const message = 'The model announced a tool call and made none.';
+  return settled(answered, 'announced call is missing', false, failed('provider_error', message));
+}
+
+function afterPause(answered: Answered): StepDecision {
+  const { run, answer, conduct } = answered;
+  if (answer.content.every(isBlankText)) return afterEndOfTurn(answered);
+  if (run.step_number >= run.max_steps)
+    return settled(answered, 'paused at the step limit', false, pausedAtLimit(conduct));
+  if (run.is_overdue === true) return settled(answered, 'paused past the deadline', false, overdueMove);
+  const trail = run.trail ?? NO_TRAIL;
+  if (trail.pauses >= PAUSES_MAX) {
+    const message = `The provider suspended the answer ${PAUSES_MAX + 1} times in a row.`;
+    return settled(answered, 'paused too often', false, failed('loop_detected', message));
+  }
+  const paused = counting(trail, trail.reasks, trail.pauses + 1);
+  return settled(answered, 'paused by the provider', true, nextStep(run, paused));
+}
+
+function afterEndOfTurn(answered: Answered): StepDecision {
+  const { run, answer, conduct } = answered;
+  const decision = decideAfterWords(run, answer.content, conduct);
+  // The provider takes no empty text back.
+  const shown = !isEmptyAnswer(answer.content);
+  if (decision.kind === 'reask') return askedAgain(answered, decision, shown);
+  const { move, reason } = decision;
+  const isStopped = answer.stop_reason === 'stop_sequence' && 'stop_reason' in move;
+  const isWordEnd = isStopped && move.stop_reason === 'end_turn';
+  return settled(answered, reason, shown, isWordEnd ? { ...move, stop_reason: 'stop_sequence' } : move);
+}
+
+/** Tells the model in the same decision what to go on with. */
+function askedAgain(
+  answered: Answered,
+  { reason, text }: Extract<WordsDecision, { kind: 'reask' }>,
+  shown: boolean,
+): StepDecision {
+  const { run, key, answer } = answered;
+  if (run.is_overdue === true) return settled(answered, 'not done by the deadline', shown, overdueMove);
+  const said = messagesOf(answered, shown);
+  const asked: AppendedMessage = {
+    seq: run.last_seq + said.length + 1,
+    role: 'user',
+    // What is wrong with a result may name a key of the answer.
+    content_json: JSON.stringify([{ type: 'text', text: text.toWellFormed() }]),
+    shown: true,
+  };
+  const trail = run.trail ?? NO_TRAIL;
+  const move = nextStep(run, counting(trail, trail.reasks + 1, 0));
+  return decided(run, key, 'settle', reason, { bill: answer }, [...said, asked], move);
+}
+
+/** The trail with other counts, and without what was noted of a prompt that was too long. */
+function counting({ history, steps, denied, refusal }: Trail, reasks: number, pauses: number): Trail {
+  const kept = {
+    ...(denied === undefined ? {} : { denied }),
+    ...(refusal === undefined ? {} : { refusal }),
+  };
+  return { history, steps, ...kept, reasks, pauses };
+}
+
+/** The answer becomes part of the run, and ends its step. */
+function settled(answered: Answered, reason: string, shown: boolean, move: RunMove): StepDecision {
+  return applied(answered, 'settle', reason, shown, move);
+}
+
+function applied(
+  answered: Answered,
+  event: StepEvent,
+  reason: string,
+  shown: boolean,
+  move: RunMove,
+): StepDecision {
+  const { run, key, answer } = answered;
+  return decided(run, key, event, reason, { bill: answer }, messagesOf(answered, shown), move);
+}
+
+/** Paid and of no use: booked, and kept out of the conversation. */
+function discarded(
+  { run, key, answer }: Answered,
+  reason: string,
+  error: { readonly type: string; readonly message: string },
+  move: RunMove,
+): StepDecision {
+  return decided(run, key, 'error', reason, { bill: answer, error }, [], move);
+}
+
+function messagesOf({ run, answer }: Answered, shown: boolean): readonly AppendedMessage[] {
+  if (answer.content.length === 0) return [];
+  return [{ seq: run.last_seq + 1, role: 'assistant', content_json: answer.content_json, shown }];
+}
+
+function isCall({ type }: ContentBlock): boolean {
+  return type === 'tool_use';
+}
+
+function pausedAtLimit({ result }: Conduct): RunMove {
+  if (result === null) return completed('max_steps');
+  return failed('max_steps', 'The run reached its step limit before the model had given its result.');
+}
+
+/**
+ * True for an answer that a later request may show although nothing answers it: it says something, calls no tool, was
+ * neither refused nor suspended, and, where it was cut off, ends in text. The provider refuses a conversation that holds any other for
+ * as long as it lives.
+ */
+function standsAlone({ stop_reason, content }: StepAnswer): boolean {
+  if (content.some(isCall) || isEmptyAnswer(content)) return false;
+  switch (stop_reason) {
+    case 'end_turn':
+    case 'stop_sequence':
+      return true;
+    case 'max_tokens':
+    case 'model_context_window_exceeded':
+      return content.findLast((block) => !isBlankText(block))?.type === 'text';
+    default:
+      return false;
+  }
+}

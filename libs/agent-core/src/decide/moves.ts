@@ -1,0 +1,108 @@
+import { ATTEMPT_MAX } from '../base/ids.ts';
+import type { Conduct } from './conduct.ts';
+import {
+  cancelledMove,
+  failed,
+  overdueMove,
+  retryDelayMs,
+  type RetryPolicy,
+  type RunFacts,
+  type RunMove,
+} from './decision.ts';
+import { NO_TRAIL, type Trail } from './trail.ts';
+
+/** The move to the next step of a run that has steps left, to be judged by `trail`. */
+export function nextStep(run: Pick<RunFacts, 'step_number'>, trail: Trail): RunMove {
+  return {
+    state: 'ready',
+    step_number: run.step_number + 1,
+    attempt: 1,
+    failures: 0,
+    token_boost: 0,
+    delay_ms: 0,
+    trail,
+  };
+}
+
+function readyAgain(run: RunFacts, delayMs: number): Extract<RunMove, { state: 'ready' }> {
+  return {
+    state: 'ready',
+    step_number: run.step_number,
+    attempt: run.attempt + 1,
+    failures: run.failures + 1,
+    token_boost: run.token_boost,
+    delay_ms: delayMs,
+  };
+}
+
+/** The end of a run whose answer came whole and can neither be stored nor sent back. */
+export function unusable(reason: string): RunMove {
+  return failed(
+    'unusable_answer',
+    `The answer is paid for and cannot be used: ${reason}. It is not asked for again; change the request before you submit it anew.`,
+  );
+}
+
+/**
+ * A cancel of ours ends the runs, for only provider batches of batches that are being cancelled are cancelled. Any other is
+ * somebody's at the provider: its batch is paused, and the step waits for the resume. It counts as no failure.
+ */
+export function afterForeignCancel(run: RunFacts): RunMove {
+  if (isCancelling(run)) return cancelledMove;
+  if (run.is_overdue === true) return overdueMove;
+  if (run.attempt >= ATTEMPT_MAX) return cancelledMove;
+  return { ...readyAgain(run, 0), failures: run.failures };
+}
+
+/** Whether an answer that was cut off is not asked for again: it has been, or no attempt can be numbered. */
+export function isBoosted(run: RunFacts): boolean {
+  return run.token_boost > 0 || run.attempt >= ATTEMPT_MAX;
+}
+
+/** Again at once with twice the tokens, which counts as no failure. */
+export function boosted(run: RunFacts): RunMove {
+  return { ...readyAgain(run, 0), failures: run.failures, token_boost: run.token_boost + 1 };
+}
+
+/**
+ * The model knows its limit better than our estimate: what was said is summarised, once, and the step tried again. A
+ * request for a summary, and one that shows a summary made for this, has nothing left to try.
+ */
+export function afterTooLong(run: RunFacts, { compacts }: Conduct, gaveUp: RunMove): RunMove {
+  if (isCancelling(run)) return cancelledMove;
+  const trail = run.trail ?? NO_TRAIL;
+  const isLost = run.summarises_to_seq !== null || trail.too_long !== undefined || run.attempt >= ATTEMPT_MAX;
+  if (!compacts || isLost) return gaveUp;
+  if (run.is_overdue === true) return overdueMove;
+  return { ...readyAgain(run, 0), failures: run.failures, trail: { ...trail, too_long: 'refused' } };
+}
+
+/** The trail of a run whose summary is in. */
+export function summarised(trail: Trail): Trail {
+  return trail.too_long === undefined ? trail : { ...trail, too_long: 'summarised' };
+}
+
+/** Tried again for as long as attempts can be numbered, which at the usual delay is most of a day. */
+export function afterOutage(run: RunFacts, policy: RetryPolicy, gaveUp: RunMove): RunMove {
+  if (isCancelling(run)) return cancelledMove;
+  if (run.attempt >= ATTEMPT_MAX) return gaveUp;
+  return { ...readyAgain(run, policy.outage_delay_ms), failures: run.failures };
+}
+
+/** Another try after a failure, while tries are left; else `gaveUp`. */
+export function retryOr(run: RunFacts, policy: RetryPolicy, gaveUp: RunMove): RunMove {
+  if (isCancelling(run)) return cancelledMove;
+  if (run.is_overdue === true) return overdueMove;
+  if (run.failures + 1 >= policy.attempts_max || run.attempt >= ATTEMPT_MAX) return gaveUp;
+  return readyAgain(run, retryDelayMs(policy, run.failures + 1));
+}
+
+/** The end by cancel where the batch is being cancelled; else `move`. */
+export function ifCancelling(run: RunFacts, move: RunMove): RunMove {
+  return isCancelling(run) ? cancelledMove : move;
+}
+
+/** True while the batch of the run is being cancelled, and after. */
+export function isCancelling(run: RunFacts): boolean {
+  return run.batch_state === 'cancelling' || run.batch_state === 'cancelled';
+}
