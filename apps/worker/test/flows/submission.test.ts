@@ -711,7 +711,12 @@ test('a batch that the provider does not know for longer than the grace is given
   await expect(house.drive(worker, { rounds: 5 })).rejects.toThrow(/not ended/);
   expect(await house.rows('select state from provider_batch')).toEqual([{ state: 'submitted' }]);
 
+  // The database's clock alone has moved: the provider's has to as well.
   await house.rows(`update provider_batch set missing_since = missing_since - interval '61 seconds'`);
+  await expect(house.drive(worker, { rounds: 5 })).rejects.toThrow(/not ended/);
+  expect(await house.rows('select state from provider_batch')).toEqual([{ state: 'submitted' }]);
+
+  await house.rows(`update provider_batch set provider_sent_at = provider_sent_at - interval '61 seconds'`);
   await house.drive(worker, { hasten: true });
   await expectAllCompleted(batch);
   expect(await house.rows('select state, count(*)::int from step group by 1 order by 1')).toEqual([
