@@ -1,6 +1,5 @@
 import {
   awaitingCaller,
-  batchCostNanoUsd,
   billAtEnd,
   billOfOutcome,
   capResult,
@@ -9,19 +8,15 @@ import {
   fromCustomId,
   needsTokens,
   isError,
-  parseModelHandle,
   salvageCustomId,
   toolResultsMessage,
   toolUsesOf,
-  withBill,
   NO_CONDUCT,
   NO_TRAIL,
   planCalls,
   RESULT_TAKEN,
   type Conduct,
   type PlannedCall,
-  type PriceTable,
-  type StepBill,
   type StepDecision,
   type StepKey,
   type StepOutcome,
@@ -32,7 +27,6 @@ import {
   commitQuarantinedLines,
   holdLease,
   inTransaction,
-  judgeError,
   lockRuns,
   markFinishedBatches,
   newId,
@@ -54,9 +48,9 @@ import type { HeldLease } from '../leases/keeper.ts';
 import type { Line } from '../provider/line-splitter.ts';
 import { validateArguments } from './argument-validator.ts';
 import { openChunkMemory, type ChunkMemory, type RunWithCalls } from './chunk-memory.ts';
-import type { CachedDefinition } from './definition-cache.ts';
 import type { FlowDeps } from './deps.ts';
 import { outputMaxima } from './output-maxima.ts';
+import { pricedOutcome, withPriceOf } from './price-outcome.ts';
 import { ringAfterCommit } from './ring.ts';
 import { customIdOf, decodeLine, pricedBill, sortLines, toOutcome, type Entry } from './sort-result-lines.ts';
 import { tryQuickCalls, type QuickStep } from './tool-calls/quick-calls.ts';
@@ -144,9 +138,9 @@ function accountTroubleIn(
 }
 
 /**
- * The batches of which somebody has cancelled requests at the provider: only provider batches of batches that are being
- * cancelled are cancelled here. Paused before the commit, in a transaction of its own: it locks batches, which nobody does who
- * holds a provider batch.
+ * Returns the batches with requests that were cancelled at the provider's console: Nightshift cancels only provider batches of
+ * batches that are being cancelled. They are paused before the commit, in a transaction of its own, because batch locks come
+ * before provider-batch locks.
  */
 function cancelledElsewhere(
   entries: ReadonlyMap<string, Entry>,
@@ -226,7 +220,7 @@ export async function applyPoisonLine(
       await commitQuarantinedLines(trx, batch, [aside]);
       return null;
     }
-    const bill = await billFor(deps, trx, run, outcome);
+    const bill = billOfOutcome(await pricedOutcome(deps, trx, run, outcome));
     const decision = decideAfterAnswer(run, id.key, { kind: 'poison', bill }, deps.settings.retry);
     if (decision.kind === 'refuse') return 'refused' as const;
     await commitQuarantinedLines(trx, batch, [aside]);
@@ -314,35 +308,6 @@ function settle(answer: AppliedAnswer, memory: ChunkMemory): DecidedRun {
   const { calls, settled } = carryOut(answer, memory);
   const isAwaiting = planned.some(({ awaits }) => awaits !== null);
   return { run, decision: isAwaiting ? awaitingCaller(run, decision) : decision, calls, settled };
-}
-
-/** Answers name the model; where that one has no price, the definition's handle may. */
-function withPriceOf(
-  outcome: StepOutcome,
-  cached: CachedDefinition | undefined,
-  prices: PriceTable,
-): StepOutcome {
-  const bill = billOfOutcome(outcome);
-  if (bill?.cost_nanousd !== null || cached === undefined) return outcome;
-  const name = parseModelHandle(cached.definition.model)?.name ?? '';
-  return withBill(outcome, { ...bill, cost_nanousd: batchCostNanoUsd(prices, name, bill.usage) });
-}
-
-/** What is booked for a line by itself, priced as it would be among others; null for nothing. */
-async function billFor(
-  { definitions, settings }: FlowDeps,
-  trx: Tx,
-  { definition_id }: RunToDecide,
-  outcome: StepOutcome,
-): Promise<StepBill | null> {
-  const bill = billOfOutcome(outcome);
-  // Unless it must be looked at: the definition may be what is wrong.
-  if (bill?.cost_nanousd !== null) return bill;
-  const found = await definitions.get(trx, [definition_id]).catch((error: unknown) => {
-    if (judgeError(error) !== 'poison') throw error;
-    return null;
-  });
-  return billOfOutcome(withPriceOf(outcome, found?.get(definition_id), settings.prices));
 }
 
 function callsOf(run: RunToDecide, outcome: StepOutcome, conduct: Conduct): readonly PlannedCall[] {

@@ -15,6 +15,7 @@ import {
   type Tx,
 } from '@nightshift/db';
 import type { FlowDeps } from './deps.ts';
+import { pricedOutcome } from './price-outcome.ts';
 import { ringAfterCommit } from './ring.ts';
 import { pricedBill } from './sort-result-lines.ts';
 
@@ -63,7 +64,8 @@ export async function settleSteps(
     for (const { key, outcome } of settled) {
       const run = runs.get(key.run_id);
       if (run === undefined) throw new Error(`Run ${key.run_id} of a sealed step is gone.`);
-      const decision = decideAfterAnswer(run, key, outcome, settings.retry);
+      const priced = await pricedOutcome(deps, trx, run, outcome);
+      const decision = decideAfterAnswer(run, key, priced, settings.retry);
       // A sealed step whose run has moved on breaks an invariant; leaving it would loop for ever.
       if (decision.kind === 'refuse') {
         throw new Error(`Step ${key.run_id}/${key.number} is sealed and its run is ${run.state}.`);

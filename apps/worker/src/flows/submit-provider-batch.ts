@@ -212,8 +212,11 @@ async function sendClaimed(
     const both = [sealed.credential, lease];
     for (const each of both) await leases.extend(each, settings.create_timeout_ms + 2 * LEASE_MARGIN_MS);
     const startedAt = await writeAhead(deps, batch, lease, sealed.credential, {
-      ...{ bytes: body.bytes, sha256: body.sha256, request_count: body.count },
-      ...{ token_samples, batch_ids },
+      bytes: body.bytes,
+      sha256: body.sha256,
+      request_count: body.count,
+      token_samples,
+      batch_ids,
     });
     if (startedAt === 'put off') return { flow: { ...report, outcome: startedAt }, verdict: UNUSED };
     if (startedAt === 'changed') {

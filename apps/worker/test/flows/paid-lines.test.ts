@@ -137,6 +137,26 @@ describe('a line that is garbled', () => {
     expect([booked, requests]).toEqual([billed, 2]);
     await inOrder();
   });
+
+  test('that does not name its model is booked at the price of the agent’s model', async () => {
+    spoil({ type: 'unusableAnswers', how: 'garbled' }, 1);
+    house.simulator.control.addRule({
+      op: 'results',
+      match: { times: 1 },
+      action: { type: 'dropLines', at: [0] },
+    });
+    const batch = await house.submit([{ input: 'a' }]);
+    const worker = house.worker({ settings: { streams_max: 2 } });
+    const forgetModel = async (point: string): Promise<void> => {
+      if (point === 'ingest.before_end')
+        await house.rows(`update result_line set bill = (bill::jsonb || '{"model": null}')::json`);
+    };
+    await house.drive({ ...worker, hooks: forgetModel }, { hasten: true });
+    expect(await house.runsOf(batch.id)).toMatchObject([{ state: 'completed', attempt: 2 }]);
+    const { booked, billed } = await books();
+    expect(booked).toBe(billed);
+    await inOrder();
+  });
 });
 
 /** Seals and sends all that is ready. */
@@ -152,7 +172,7 @@ async function takeIn(worker: FlowDeps): Promise<void> {
   while ((await ingestResults(worker)).worked);
 }
 
-describe('requests that somebody cancels at the console of the provider', () => {
+describe('requests that are cancelled at the console of the provider', () => {
   const state = async (batchId: string) => {
     const [row] = await house.rows<{ state: string; state_reason: string | null }>(
       'select state, state_reason from batch where id = $1',
