@@ -1,4 +1,5 @@
 import {
+  NightshiftError,
   providerBatchMachine,
   transition,
   type JsonObject,
@@ -85,13 +86,15 @@ async function lockHeld(trx: Tx, nonce: string, providerId: string): Promise<rea
 /** The batch that the row had adopted is not its own: the row searches again. */
 async function letGo(trx: Tx, { id, state }: HeldRow): Promise<void> {
   const to = transition(providerBatchMachine, state, 'disprove');
-  await sql`
+  const { rows } = await sql`
     update provider_batch
        set state = ${to}, not_ours = not_ours || provider_id, provider_id = null, submitted_at = null, ended_at = null,
            expires_at = null, missing_since = null, streams = 0, failures = 0, searches = 0, next_due_at = app_now(),
            lease_epoch = lease_epoch + 1, lease_until = '-infinity', lease_owner = null
-     where id = ${id}::uuid
+     where id = ${id}::uuid and state = ${state}
+    returning 1
   `.execute(trx);
+  if (rows.length === 0) throw movedOn(id);
 }
 
 async function take(
@@ -101,14 +104,24 @@ async function take(
   { provider_id, expires_at }: ProvenBatch,
 ): Promise<void> {
   const to = transition(providerBatchMachine, from, from === 'submitting' ? 'accept' : 'adopt');
-  await sql`
+  const { rows } = await sql`
     update provider_batch
        set state = ${to}, provider_id = ${provider_id}, expires_at = ${expires_at}::timestamptz, submitted_at = submit_started_at,
            failures = 0, error = null, next_due_at = app_now(),
            lease_epoch = lease_epoch + 1, lease_until = '-infinity', lease_owner = null
-     where id = ${id}::uuid
+     where id = ${id}::uuid and state = ${from}
+    returning 1
   `.execute(trx);
+  if (rows.length === 0) throw movedOn(id);
   await markProven(trx, id);
+}
+
+/** A row came to name the batch after the locks were taken, and has changed since. */
+function movedOn(id: string): NightshiftError {
+  return new NightshiftError(
+    'fenced',
+    `Provider batch ${id} was moved by another worker; the hunt looks again.`,
+  );
 }
 
 /** From now on no line has to prove what the row has adopted. */
