@@ -40,7 +40,7 @@ export interface Ledger {
     readonly batch_id: string;
     readonly usage: LineUsage;
   }[];
-  /** Somebody cancelled a request at the console: its run may send nothing before its batch is resumed. */
+  /** A request was cancelled at the console: its run may send nothing before its batch is resumed. */
   cancelledAtConsole(customId: string, batchId: string): void;
   resumed(runIds: readonly string[]): void;
   /** A request has come. */

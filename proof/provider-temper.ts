@@ -40,7 +40,7 @@ export interface Temper {
     /** Answers that are billed and of no use: nested too deep, no list, or garbled with a usage that can be read. */
     readonly unusable: number;
   };
-  /** Batches that somebody cancels at the console. */
+  /** Batches that are cancelled at the console. */
   readonly console: number;
 }
 

@@ -29,13 +29,13 @@ export interface StoredBatch {
   readonly listedAt: number;
   readonly foundAt: number;
   readonly foreign: boolean;
-  /** Made longer after its create than anybody waits: its steps may have been sent anew. */
+  /** Made after every timeout of its create: its steps may have been sent anew. */
   readonly late: boolean;
   readonly items: readonly Item[];
   endsAt: number;
   endedAt: number | null;
   cancelAskedAt: number | null;
-  /** Somebody cancels it at the console. */
+  /** It is cancelled at the console. */
   readonly console: boolean;
   forgotten: boolean;
   /** Passes over its results so far. */

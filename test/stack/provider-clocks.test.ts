@@ -130,7 +130,7 @@ test('a database clock that jumps ahead while a create is on its way withdraws n
         `create or replace function app_now() returns timestamptz language sql volatile parallel safe as
          $$ select clock_timestamp() + interval '${minutes} minutes' $$`,
       );
-    // Longer than any lease: whoever looks finds that the sender's has run out. Then longer than the quarantine as well.
+    // Longer than any lease: the sender's lease has run out for every other worker. Then longer than the quarantine as well.
     await jump(10);
     await until(
       async () => (await database.pool.query(`select 1 from provider_batch where state = 'unknown'`)).rows,

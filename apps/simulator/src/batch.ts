@@ -41,7 +41,7 @@ export interface Batch {
   /** When the work would be done if nothing came between; Infinity when it never is. */
   ends_at_ms: number;
   cancel_initiated_at_ms: number | null;
-  /** When somebody cancels it at the console; null: nobody does. */
+  /** Time of its cancel at the console; null without a cancel. */
   console_cancel_at_ms: number | null;
   ended_at_ms: number | null;
   archived_at_ms: number | null;

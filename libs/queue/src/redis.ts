@@ -22,7 +22,7 @@ const readyTimeoutMs = 3_000;
 export const checkTimeoutMs = 3_000;
 const goodbyeMs = 1_000;
 
-/** Signals that wait in one queue beyond this are not added to: whoever takes the first ones will look anyway. */
+/** A queue with this many waiting signals takes no more: the first of them make a worker look anyway. */
 const MAX_BACKLOG = 10_000;
 
 const backlogCheckMs = 1_000;
@@ -193,7 +193,7 @@ function disconnectForGood(client: Pick<IRedisClient, 'status' | 'connect' | 'di
   );
 }
 
-/** Sends through these two queues, with a bound on what may pile up while nobody listens. */
+/** Sends through these two queues, with a bound on the signals that wait without a listener. */
 function sendThrough(queues: Readonly<Record<QueueName, Queue>>, report: Report): SendingLink['send'] {
   const backlogs = new Map<QueueName, { size: number; readAtMs: number }>();
 

@@ -371,7 +371,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       expect(errors).toEqual([]);
     });
 
-    test.runIf(name === 'redis')('signals do not pile up without end while nobody listens', async () => {
+    test.runIf(name === 'redis')('signals do not pile up without end without a listener', async () => {
       prefix = 'piled';
       const waiting = await backend.watch(prefix);
       const bell = await bellOn(backend.url());

@@ -43,7 +43,7 @@ export async function handleCreate(state: SimulatorState, exchange: Exchange): P
   if (arrivesAfterMs !== undefined) {
     const { clock, batches } = state;
     clock.schedule(clock.now() + arrivesAfterMs, async () => {
-      // After a reset it belongs to nobody.
+      // A reset has removed its workspace.
       if (state.batches === batches) createBatch(state, accepted, faults);
       else await rm(body.bodyPath, { force: true });
     });

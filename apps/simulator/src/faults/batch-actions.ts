@@ -50,7 +50,7 @@ export const batchActions = [
   z.strictObject({ type: z.literal('neverEnds') }),
   /** On create: this batch ends so much later than it would. */
   z.strictObject({ type: z.literal('lateEnd'), ms: milliseconds }),
-  /** On create: somebody cancels this batch at the provider's console so much later. */
+  /** On create: the batch is cancelled at the provider's console after this delay. */
   z.strictObject({ type: z.literal('consoleCancel'), after_ms: milliseconds.default(0) }),
   /** On cancel: it takes so long, or changes nothing. */
   z.strictObject({ type: z.literal('cancelDelay'), ms: milliseconds }),

@@ -26,7 +26,7 @@ const LINES_MAX = 20;
 /**
  * Looks for second batches of submissions that were in doubt: one that the provider shows long after it was given up,
  * or that a paused worker sent after all. Such a batch is booked as `orphan_paid` and never applied: at its end, when its
- * lines name the submission; or on sight, and then cancelled, where nobody else makes batches in the workspace. A batch whose
+ * lines name the submission; or on sight, and then cancelled, in a workspace of our own. A batch whose
  * lines name a submission that has adopted another one goes to that submission instead. Measures the provider's clock as well.
  */
 export async function huntOrphans(deps: FlowDeps): Promise<FlowReport> {
@@ -86,13 +86,13 @@ async function tellClock(deps: FlowDeps): Promise<object> {
   return offset === null ? {} : tellOffset(offset);
 }
 
-/** Cancels a batch that can be nobody's but ours, and books it. Returns null, or why the provider has not heard the cancel. */
+/** Cancels a batch in a workspace of our own, and books it. Returns null, or the reason of an unheard cancel. */
 async function bookOnSight(
   deps: FlowDeps,
   { batch, doubt }: Suspect<WatchedSubmission, RemoteBatch>,
 ): Promise<string | null> {
   const cancelled = await deps.provider.cancelBatch(batch.provider_id);
-  // Not booked before the provider has heard it: once booked, nobody looks at it again.
+  // Not booked before the provider has heard it: the hunt passes over booked batches.
   if (cancelled.outcome === 'unavailable') return cancelled.reason;
   const orphan = { ...orphanOf(doubt, false), provider_id: batch.provider_id, of: doubt };
   await inTransaction(deps.db, (trx) => commitOrphan(trx, orphan));

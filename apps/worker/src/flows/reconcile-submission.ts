@@ -71,7 +71,7 @@ async function search(
   const listed = await provider.listBatches({
     createdAfter: new Date(submission.sent_at.getTime() - settings.reconcile.clock_margin_ms),
   });
-  // What the database's clock said of the send, the provider's says nothing about.
+  // A send time by the database's clock cannot be compared with the provider's time.
   const list = { complete: listed.complete, now: batch.provider_sent_at === null ? null : listed.now };
   await hooks?.('reconcile.after_list');
   // Before the ids that are known: a submission that settles in between is then known, and no rival.

@@ -1,4 +1,4 @@
-/** A limit on work that is under way at once, whoever does it; those who wait get their turn in order. */
+/** Limits concurrent work. Waiters run in FIFO order. */
 export interface Slots {
   /** Does the work once a slot is free, and frees it however the work ends. */
   run<T>(work: () => Promise<T>): Promise<T>;

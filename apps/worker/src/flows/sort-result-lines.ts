@@ -39,9 +39,10 @@ export interface SortedLines {
 }
 
 /**
- * Decodes each line for itself and says where it belongs. `isLastPass`: a line that cannot be read is the provider's answer
- * now; before, it may read well the next time. A whole line reads no better then: its answer counts, of use or not. `isWhole`: a chunk as it came; in a part of one nobody can tell an outage, so
- * that what may be tried again counts as one.
+ * Decodes each line for itself and says where it belongs. `isLastPass`: an unreadable line is final now; in an
+ * earlier pass it may read well the next time. A complete line does not improve on a second read, so it is final in every pass.
+ * `isWhole`: the chunk is as it came. In a part of a chunk an outage cannot be told, so every failure that may be retried counts
+ * as an outage.
  */
 export function sortLines(
   batch: { readonly nonce: string },

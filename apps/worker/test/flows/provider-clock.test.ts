@@ -164,17 +164,20 @@ test('a sender that was overtaken and gets its answer books it: the batch in dou
   expect(billed()).toEqual({ requests: batch.run_ids.length, twice: 0 });
 });
 
+/** Takes the submission of a sender over and gives it up, so that its steps are to be sent anew. */
+async function withdraw(other: FlowDeps): Promise<void> {
+  for (const outcome of ['unknown', 'not found yet', 'withdrawn']) {
+    expect(await reconcileSubmission(other)).toMatchObject({ outcome });
+    await house.hasten();
+  }
+}
+
 test('a sender that was overtaken and gets its answer after its steps were sent anew books and cancels its batch', async () => {
   house.simulator.control.configure({ latency: 'fixed:10000000' });
   house.simulator.control.addRule({ op: 'list', action: { type: 'omit' } });
   await submitTexts(3);
   const other = house.worker();
-  const worker = overtaken(async () => {
-    for (const outcome of ['unknown', 'not found yet', 'withdrawn']) {
-      expect(await reconcileSubmission(other)).toMatchObject({ outcome });
-      await house.hasten();
-    }
-  });
+  const worker = overtaken(() => withdraw(other));
   await composeProviderBatch(worker);
   expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'orphan', alarm: true });
   const [first] = house.simulator.control.batches();
@@ -191,12 +194,7 @@ test('a batch whose cancel the provider has not heard is left to the hunt, which
   control.addRule({ op: 'cancel', match: { times: 1 }, action: { type: 'status', code: 529 } });
   await submitTexts(3);
   const other = house.worker();
-  const worker = overtaken(async () => {
-    for (const outcome of ['unknown', 'not found yet', 'withdrawn']) {
-      expect(await reconcileSubmission(other)).toMatchObject({ outcome });
-      await house.hasten();
-    }
-  });
+  const worker = overtaken(() => withdraw(other));
   await composeProviderBatch(worker);
   expect(await submitProviderBatch(worker)).toMatchObject({
     outcome: 'orphan',

@@ -17,7 +17,7 @@ export interface Suspect<Doubt, Batch> {
 }
 
 /**
- * Which batches of the provider nobody knows may belong to a submission that was in doubt: of its request count, and not made
+ * Returns the unbooked provider batches that may be duplicates of a doubted submission: of its request count, and not made
  * before its send. There is no last moment: a proxy may forward a create hours after it has given up. Each batch is suspected once.
  */
 export function decideOrphans<Doubt extends SettledDoubt, Batch extends Candidate>(

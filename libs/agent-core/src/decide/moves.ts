@@ -44,8 +44,8 @@ export function unusable(reason: string): RunMove {
 }
 
 /**
- * A cancel of ours ends the runs, for only provider batches of batches that are being cancelled are cancelled. Any other is
- * somebody's at the provider: its batch is paused, and the step waits for the resume. It counts as no failure.
+ * Decides after a cancelled request. In a batch that is being cancelled it ends the run. Every other cancel comes from the
+ * provider's console: the batch is paused, and the step waits for the resume. It counts as no failure.
  */
 export function afterForeignCancel(run: RunFacts): RunMove {
   if (isCancelling(run)) return cancelledMove;

@@ -298,7 +298,7 @@ test.each<[string, StepOutcome]>([
   expect(decide(outcome)).toMatchObject({ step: { usage, cost_nanousd }, run: { state: 'ready' } });
 });
 
-describe('a step that somebody cancelled at the provider', () => {
+describe('a step that was cancelled at the console of the provider', () => {
   const outcome: StepOutcome = { kind: 'canceled' };
 
   test('is ready again, which counts as no failure however often it happens', () => {

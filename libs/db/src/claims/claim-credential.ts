@@ -46,7 +46,7 @@ export type CredentialVerdict =
   | { readonly kind: 'works' }
   /** Nothing: none was made, or a body alone was at fault. */
   | { readonly kind: 'unused' }
-  /** Nothing, and nobody sends under it until the pause is over: something here has to be put right first. */
+  /** No create was tried. The credential is paused until a local fault is fixed. */
   | { readonly kind: 'rests'; readonly pause_ms: number; readonly reason: string }
   /** Nobody sends under it until the pause is over; `refused`: because the provider calls what it was sent bad. */
   | { readonly kind: 'failed' | 'refused'; readonly pause_ms: number; readonly reason: string };

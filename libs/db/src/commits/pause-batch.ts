@@ -20,7 +20,7 @@ export async function pauseBatch(trx: Tx, projectId: string, batchId: string, re
 }
 
 /**
- * Pauses batches whose requests somebody has cancelled at the provider, as {@link pauseBatch} does. Passes over those that are
+ * Pauses batches whose requests were cancelled at the provider's console, as {@link pauseBatch} does. Passes over those that are
  * paused by an operator, being cancelled, or over. Locks them in id order.
  */
 export async function pauseBatches(trx: Tx, batchIds: readonly string[], reason: string): Promise<void> {
@@ -40,7 +40,7 @@ async function stopSending(trx: Tx, batchId: string, reason: string): Promise<vo
     update batch set state = 'paused', state_reason = ${reason}, updated_at = app_now()
      where id = ${batchId} and state in ('running', 'paused')
   `.execute(trx);
-  // Whoever waits for room waits for the resume now.
+  // Runs that wait for room wait for the resume now.
   await sql`update batch_budget set room = 'open' where batch_id = ${batchId} and room <> 'open'`.execute(
     trx,
   );

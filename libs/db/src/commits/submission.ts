@@ -137,7 +137,7 @@ export async function commitPutOff(trx: Tx, lease: Lease, delayMs: number): Prom
   if (isLong) await dueWithUnsendable(trx, lease.id);
 }
 
-/** Nobody can tell whether the provider has it. `delayMs` is the quarantine, counted from now: no clock says how much is over. */
+/** Marks a submission whose outcome is unknown. `delayMs` is the whole quarantine, counted from now. */
 export async function commitUnknown(trx: Tx, lease: Lease, reason: string, delayMs: number): Promise<void> {
   const to = transition(providerBatchMachine, 'submitting', 'doubt');
   await moved(
