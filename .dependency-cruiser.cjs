@@ -32,7 +32,12 @@ const order = [
   // A verb takes the transaction or connection it is given, and never another verb's work.
   only('libs/db/src/reads', ['libs/agent-core/src', 'libs/db/src/(tables|connect|uuid-array)[.]ts$']),
 
-  // apps/worker: flows <- queues, ticks <- main
+  // apps/worker: flow-parts (what several flows use) <- flows <- queues, ticks <- main
+  only('apps/worker/src/flow-parts', [
+    'libs',
+    'apps/worker/src/(?!main|config|queues|ticks|flows)',
+    'apps/tool-host/src/index.ts',
+  ]),
   only('apps/worker/src/flows', [
     'libs',
     'apps/worker/src/(?!main|config|queues|ticks)',
@@ -78,6 +83,13 @@ module.exports = {
       to: { circular: true },
     },
     {
+      name: 'no flow imports the helper of another flow',
+      comment: 'A helper of several flows belongs in flow-parts.',
+      severity: 'error',
+      from: { path: '^apps/worker/src/flows/([^/]+)/' },
+      to: { path: '^apps/worker/src/flows/', pathNot: '^apps/worker/src/flows/$1/' },
+    },
+    {
       name: 'agent-core knows zod and ajv alone',
       severity: 'error',
       from: { path: '^libs/agent-core/src/' },
@@ -93,7 +105,7 @@ module.exports = {
       name: 'flows and routes reach nothing by themselves',
       comment: 'The provider, the tools and the bell are handed to them.',
       severity: 'error',
-      from: { path: '^apps/(worker/src/flows|api/src/routes)/' },
+      from: { path: '^apps/(worker/src/(flows|flow-parts)|api/src/routes)/' },
       to: {
         path: [
           '^(node_modules/)?(bullmq|ioredis|pg|undici|@anthropic-ai/sdk)(/|$)',
@@ -104,7 +116,7 @@ module.exports = {
     {
       name: 'config.ts is for main.ts alone',
       comment:
-        'Everybody else is handed values (whose types they may name), and never the environment. An index.ts may pass the ' +
+        'Other files receive values, whose types they may name, and never the environment. An index.ts may pass the ' +
         'parser on to scripts; the tool host has no main.ts, its two programs are child.ts and the threads.',
       severity: 'error',
       from: {

@@ -198,7 +198,7 @@ export default defineConfig(
     },
   },
   {
-    files: ['apps/worker/src/flows/**/*.ts', 'apps/api/src/routes/**/*.ts'],
+    files: ['apps/worker/src/{flows,flow-parts}/**/*.ts', 'apps/api/src/routes/**/*.ts'],
     rules: {
       'no-restricted-globals': [
         'error',

@@ -3,7 +3,7 @@
  * database, a port, a policy) and never the code itself. Each must be caught by a check that is named beforehand: a
  * proof that catches no fault proves nothing.
  */
-import type { FlowDeps, FlowSettings } from '../apps/worker/src/flows/deps.ts';
+import type { FlowDeps, FlowSettings } from '../apps/worker/src/flow-parts/deps.ts';
 import type { Random } from './random.ts';
 import type { SimulationOptions } from './simulation.ts';
 import type { Rewrite } from './sim-pool.ts';

@@ -1,5 +1,5 @@
 /** Checks at the end of a seed that compare our tables with what the outside saw: scripts, memory, the provider's books. */
-import { fromCustomId, LAPSES_MAX } from '../libs/agent-core/src/index.ts';
+import { fromCustomId, CRASHES_MAX } from '../libs/agent-core/src/index.ts';
 import type { Violation } from './invariants.ts';
 import type { Provider } from './provider.ts';
 import type { Ledger, Trouble } from './provider-ledger.ts';
@@ -153,7 +153,7 @@ export async function findStrays(
       from run r where r.ended_at is not null`);
   const ended = new Map((rows as EndedRun[]).map((row) => [row.custom_id, row]));
   const poisoned = [...ended.values()].filter((row) => row.stop_reason === 'poison').length;
-  const mayBePoison = poisoned * LAPSES_MAX <= workersLost;
+  const mayBePoison = poisoned * CRASHES_MAX <= workersLost;
   return batches
     .flatMap((batch) => batch.runs.map((run) => ({ batch, run })))
     .flatMap(({ batch, run }): readonly Violation[] => {

@@ -5,7 +5,7 @@ import type {
   ToolPort,
   ToolReply,
   ToolRequest,
-} from '../apps/worker/src/flows/deps.ts';
+} from '../apps/worker/src/flow-parts/deps.ts';
 import type { ProviderPort, ResultsOutcome } from '../apps/worker/src/provider/port.ts';
 import { createProviderClock, momentNow } from '../apps/worker/src/provider/provider-clock.ts';
 import { blobBytes } from './borrowed-globals.ts';

@@ -1,5 +1,5 @@
 /** One seed from its first request to the end of all work. */
-import type { FlowDeps, FlowSettings } from '../apps/worker/src/flows/deps.ts';
+import type { FlowDeps, FlowSettings } from '../apps/worker/src/flow-parts/deps.ts';
 import { auditInvariants } from '../libs/db/src/index.ts';
 import { clearFiles, lendGlobals } from './borrowed-globals.ts';
 import { createClocks } from './clocks.ts';

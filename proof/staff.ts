@@ -1,5 +1,5 @@
 /** The workers of a simulation: who is there, who comes after the dead, and who hears the bell. */
-import type { FlowDeps, FlowSettings } from '../apps/worker/src/flows/deps.ts';
+import type { FlowDeps, FlowSettings } from '../apps/worker/src/flow-parts/deps.ts';
 import { createBellPort, createCallbackPort, createProviderPort, createToolPort } from './ports.ts';
 import type { Provider } from './provider.ts';
 import type { Random } from './random.ts';

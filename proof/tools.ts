@@ -1,7 +1,7 @@
 /** Module tools with effects that are counted: by the key that a call carries, and by what it says. */
 import type { JsonObject } from '../libs/agent-core/src/index.ts';
 import type { ModuleTool } from '../libs/db/src/index.ts';
-import type { ToolReply, ToolRequest } from '../apps/worker/src/flows/deps.ts';
+import type { ToolReply, ToolRequest } from '../apps/worker/src/flow-parts/deps.ts';
 import type { Random } from './random.ts';
 
 const input_schema: JsonObject = {

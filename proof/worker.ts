@@ -1,19 +1,19 @@
 import type pg from 'pg';
-import { createDefinitionCache } from '../apps/worker/src/flows/definition-cache.ts';
+import { createDefinitionCache } from '../apps/worker/src/flow-parts/requests/definition-cache.ts';
 import type {
   BellPort,
   CallbackPort,
   FlowDeps,
   FlowSettings,
   ToolPort,
-} from '../apps/worker/src/flows/deps.ts';
+} from '../apps/worker/src/flow-parts/deps.ts';
 import {
   createQuickTools,
   QUICK_TOOLS_POLICY_DEFAULT,
   type QuickToolsPolicy,
-} from '../apps/worker/src/flows/quick-tools.ts';
-import { createSlots } from '../apps/worker/src/flows/slots.ts';
-import { createStrangers } from '../apps/worker/src/flows/strangers.ts';
+} from '../apps/worker/src/flow-parts/calls/quick-tools.ts';
+import { createSlots } from '../apps/worker/src/flow-parts/slots.ts';
+import { createStrangers } from '../apps/worker/src/flow-parts/strangers.ts';
 import { createLeaseKeeper } from '../apps/worker/src/leases/keeper.ts';
 import type { ProviderPort } from '../apps/worker/src/provider/port.ts';
 import { createPumps, type Pumps } from '../apps/worker/src/queues/pumps.ts';

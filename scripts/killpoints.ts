@@ -2,7 +2,7 @@
 // and last hit, and lets the house finish each time.
 // `npm run killpoints -- --every-effect`: the same at every statement, commit and call instead. Takes half an hour.
 
-import { HOOK_POINTS } from '../apps/worker/src/flows/deps.ts';
+import { HOOK_POINTS } from '../apps/worker/src/flow-parts/deps.ts';
 import { openProofDatabase } from '../proof/database.ts';
 import { sweepPoints } from '../proof/killpoints.ts';
 import { startProofServer } from '../proof/server.ts';

@@ -1,5 +1,5 @@
 // `npm run mutate -- libs/agent-core/src/money`: changes the code of a folder piece by piece and counts the changes that no
-// test notices. `npm run mutate -- apps/worker/src/flows/sweep.ts:10-40`: some lines of a file.
+// test notices. `npm run mutate -- apps/worker/src/flows/sweep/sweep.ts:10-40`: some lines of a file.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -197,10 +197,10 @@ describe('lint refuses', () => {
     'declare function inTransaction<T>(on: object, work: (trx: object) => T): T;';
 
   test.each([
-    ['apps/worker/src/flows/sweep.ts', 'inTransaction(db, (trx) => [trx, db])'],
-    ['apps/worker/src/flows/sweep.ts', 'inTransaction(deps.db, (trx) => [trx, deps.db])'],
-    ['apps/worker/src/flows/sweep.ts', 'inTransaction(db, () => inTransaction(db, (trx) => trx))'],
-    ['apps/worker/src/flows/sweep.ts', 'inTransaction(db, (trx) => [trx, pool])'],
+    ['apps/worker/src/flows/sweep/sweep.ts', 'inTransaction(db, (trx) => [trx, db])'],
+    ['apps/worker/src/flows/sweep/sweep.ts', 'inTransaction(deps.db, (trx) => [trx, deps.db])'],
+    ['apps/worker/src/flows/sweep/sweep.ts', 'inTransaction(db, () => inTransaction(db, (trx) => trx))'],
+    ['apps/worker/src/flows/sweep/sweep.ts', 'inTransaction(db, (trx) => [trx, pool])'],
     ['apps/api/src/routes/routes.ts', 'inTransaction(deps.db, function (trx) { return [trx, deps.db]; })'],
     ['apps/worker/src/main.ts', 'inTransaction(db, (trx) => [trx, db])'],
     ['scripts/audit.ts', 'inTransaction(db, (trx) => [trx, db])'],
@@ -211,11 +211,11 @@ describe('lint refuses', () => {
   test('nothing beside a transaction', async () => {
     const code = 'inTransaction(deps.db, (trx) => trx); export const y = [db, pool];';
     expect(
-      await complaints('apps/worker/src/flows/sweep.ts', `${declared} export const x = ${code}`),
+      await complaints('apps/worker/src/flows/sweep/sweep.ts', `${declared} export const x = ${code}`),
     ).toEqual([]);
   });
 
-  test.each(['apps/worker/src/flows/sweep.ts', 'apps/api/src/routes/routes.ts'])(
+  test.each(['apps/worker/src/flows/sweep/sweep.ts', 'apps/api/src/routes/routes.ts'])(
     'the network in %s',
     async (file) => {
       const code = (name: string): string => `export const x = ${name};`;
@@ -298,6 +298,18 @@ describe('the import order refuses', () => {
       'apps/worker/src/flows/a.ts',
       '../queues/b.ts',
       'apps/worker/src/queues/b.ts',
+    ],
+    [
+      'a flow that imports the helper of another flow',
+      'apps/worker/src/flows/one/a.ts',
+      '../two/b.ts',
+      'apps/worker/src/flows/two/b.ts',
+    ],
+    [
+      'a part of flows that knows a flow',
+      'apps/worker/src/flow-parts/a.ts',
+      '../flows/two/c.ts',
+      'apps/worker/src/flows/two/c.ts',
     ],
     ['a flow that opens sockets', 'apps/worker/src/flows/socket.ts', 'node:net'],
     ['a route that knows its server', 'apps/api/src/routes/a.ts', '../server.ts', 'apps/api/src/server.ts'],

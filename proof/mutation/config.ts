@@ -6,6 +6,7 @@ const TESTS: Readonly<Record<string, string>> = {
   'libs/agent-core/src/machine': 'libs/agent-core/test',
   'libs/agent-core/src/money': 'libs/agent-core/test',
   'apps/worker/src/flows': 'apps/worker/test/flows',
+  'apps/worker/src/flow-parts': 'apps/worker/test/flows',
   'apps/worker/src/provider': 'apps/worker/test/provider',
 };
 

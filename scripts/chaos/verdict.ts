@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import type pg from 'pg';
 import type { LedgerSnapshot } from '../../apps/simulator/src/index.ts';
-import { callKey } from '../../apps/worker/src/flows/tool-calls/call.ts';
+import { callKey } from '../../apps/worker/src/flow-parts/calls/call.ts';
 import { auditInvariants, type Database } from '../../libs/db/src/index.ts';
 import type { Toll } from './killer.ts';
 

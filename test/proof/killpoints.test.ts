@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
-import { HOOK_POINTS } from '../../apps/worker/src/flows/deps.ts';
+import { HOOK_POINTS } from '../../apps/worker/src/flow-parts/deps.ts';
 import { openProofDatabase, type ProofDatabase } from '../../proof/database.ts';
 import { recordPoints, SCENARIOS, strikeAt, STRIKES } from '../../proof/killpoints.ts';
 import { CALM } from '../../proof/provider-temper.ts';

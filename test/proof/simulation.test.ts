@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, inject, test, vi } from 'vitest';
-import type { ToolRequest } from '../../apps/worker/src/flows/deps.ts';
+import type { ToolRequest } from '../../apps/worker/src/flow-parts/deps.ts';
 import { claimCredential, releaseCredential } from '../../libs/db/src/index.ts';
 import { openProofDatabase, type ProofDatabase } from '../../proof/database.ts';
 import { findStrays } from '../../proof/oracles.ts';

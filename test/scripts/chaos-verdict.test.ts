@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, inject, test } from 'vitest';
-import { callKey } from '../../apps/worker/src/flows/tool-calls/call.ts';
+import { callKey } from '../../apps/worker/src/flow-parts/calls/call.ts';
 import { DEFAULT_PROJECT_ID, newRunId } from '../../libs/db/src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../libs/db/src/testing/index.ts';
 import { submitLoad } from '../../scripts/chaos/load.ts';

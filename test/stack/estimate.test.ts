@@ -1,8 +1,8 @@
 import { auditInvariants, readReadyBacklog } from '@nightshift/db';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { buildServer } from '../../apps/api/src/index.ts';
-import { composeProviderBatch } from '../../apps/worker/src/flows/compose-provider-batch.ts';
-import { submitProviderBatch } from '../../apps/worker/src/flows/submit-provider-batch.ts';
+import { composeProviderBatch } from '../../apps/worker/src/flows/compose-provider-batch/compose-provider-batch.ts';
+import { submitProviderBatch } from '../../apps/worker/src/flows/submit-provider-batch/submit-provider-batch.ts';
 import { call, openHouse, type House } from '../../apps/worker/test/flows/house.ts';
 
 const KEY = 'ns_key_of_the_estimate_test';

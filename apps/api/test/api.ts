@@ -116,7 +116,7 @@ export async function countRows(api: TestApi): Promise<Record<string, number>> {
 }
 
 /** Waits until a statement waits for a lock. */
-export async function untilSomebodyWaits(api: TestApi): Promise<void> {
+export async function untilLockIsAwaited(api: TestApi): Promise<void> {
   for (;;) {
     const { rows } = await api.database.pool.query<{ waits: boolean }>(
       `select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock') as waits`,

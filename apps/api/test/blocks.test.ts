@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { createAgent, openApi, UNKNOWN_UUID, untilSomebodyWaits, type TestApi } from './api.ts';
+import { createAgent, openApi, UNKNOWN_UUID, untilLockIsAwaited, type TestApi } from './api.ts';
 
 let api: TestApi;
 beforeAll(async () => {
@@ -234,7 +234,7 @@ describe('writing a block', () => {
       await client.query('begin');
       await client.query(`update block set label = 'new' where id = $1`, [id.slice(6)]);
       const changed = api.call('PATCH', `/v1/blocks/${id}`, change);
-      await untilSomebodyWaits(api);
+      await untilLockIsAwaited(api);
       await client.query('commit');
       expect((await changed).body).toMatchObject({ label: 'new', ...change });
     } finally {
@@ -249,7 +249,7 @@ describe('writing a block', () => {
       await client.query('begin');
       await client.query('update block set deleted_at = app_now() where id = $1', [id.slice(6)]);
       const changed = api.call('PATCH', `/v1/blocks/${id}`, { value: 'y' });
-      await untilSomebodyWaits(api);
+      await untilLockIsAwaited(api);
       await client.query('commit');
       expect((await changed).status).toBe(404);
     } finally {
@@ -269,7 +269,7 @@ describe('writing a block', () => {
       await client.query('begin');
       await client.query('select from block where id = $1 for update', [id.slice(6)]);
       const changed = api.call('PATCH', path, { value: 'lost' });
-      await untilSomebodyWaits(api);
+      await untilLockIsAwaited(api);
       await client.query(change, [id.slice(6)]);
       await client.query('commit');
       expect((await changed).status).toBe(404);

@@ -11,7 +11,7 @@ import {
   createAgent,
   openApi,
   UNKNOWN_UUID,
-  untilSomebodyWaits,
+  untilLockIsAwaited,
   type TestApi,
 } from './api.ts';
 
@@ -86,7 +86,7 @@ describe('the same request again', () => {
         `${project_id} ${key}`,
       ]);
       const first = submit(body, { 'x-stainless-retry-count': '0' });
-      await untilSomebodyWaits(api);
+      await untilLockIsAwaited(api);
       await client.query('update idempotency_key set created_at = app_now() where key = $1', [key]);
       await client.query('commit');
       expect((await first).body.id).toBe(made.id);

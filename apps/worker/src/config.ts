@@ -21,8 +21,8 @@ import {
 } from '@nightshift/tool-host';
 import { z } from 'zod';
 import type { CallbackOptions } from './callbacks/post-callback.ts';
-import type { FlowSettings } from './flows/deps.ts';
-import { QUICK_TOOLS_POLICY_DEFAULT, type QuickToolsPolicy } from './flows/quick-tools.ts';
+import type { FlowSettings } from './flow-parts/deps.ts';
+import { QUICK_TOOLS_POLICY_DEFAULT, type QuickToolsPolicy } from './flow-parts/calls/quick-tools.ts';
 
 const positive = z.coerce.number().int().positive();
 const natural = z.coerce.number().int().nonnegative();

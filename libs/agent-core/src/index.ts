@@ -121,7 +121,7 @@ export {
   type CallerAnswer,
   type TakenAnswer,
 } from './decide/caller-answer.ts';
-export { conductOf, NO_CONDUCT, type Conduct, type ResultDemand } from './decide/conduct.ts';
+export { toolPolicyOf, NO_TOOL_POLICY, type ToolPolicy, type ResultDemand } from './decide/tool-policy.ts';
 export { checkResultSchema, FINISH_TOOL, RESULT_TAKEN } from './tools/finish.ts';
 export { planCalls, type PlannedCall } from './decide/plan-calls.ts';
 export { NO_TRAIL, type Trail } from './decide/trail.ts';
@@ -152,7 +152,7 @@ export {
   type SearchedList,
   type UnknownSubmission,
 } from './decide/after-search.ts';
-export { LAPSES_MAX, linesAfterLapses } from './decide/after-lapses.ts';
+export { CRASHES_MAX, linesAfterCrashes } from './decide/after-crashes.ts';
 export {
   ACCOUNT_TROUBLE,
   decideAfterRefusal,

@@ -1,8 +1,8 @@
 import {
   commitBatch,
-  distinctWishes,
+  distinctDefinitions,
   readRunAgents,
-  wishesOf,
+  requestedDefinitions,
   type AcceptedBatch,
   type NewBatch,
   type Tx,
@@ -23,8 +23,8 @@ export async function acceptBatch(
   batch: IntakeBatch,
   settings: Pick<BatchFacts, 'now' | 'prices'>,
 ): Promise<AcceptedBatch> {
-  const wishes = wishesOf(batch.runs);
-  const distinct = distinctWishes(wishes);
+  const wishes = requestedDefinitions(batch.runs);
+  const distinct = distinctDefinitions(wishes);
   for (;;) {
     const agents = await readRunAgents(trx, projectId, distinct);
     const plan = planBatch(batch, { ...settings, wishes, agents });

@@ -5,7 +5,7 @@ import {
   NightshiftError,
   type FieldError,
 } from '@nightshift/agent-core';
-import { breather } from '@nightshift/services';
+import { yieldEvery } from '@nightshift/services';
 import { HELD_MS_MAX } from './held.ts';
 import type { RunsRequest } from './request.ts';
 import { sentence } from './sentence.ts';
@@ -29,7 +29,7 @@ export async function assertSchemas(
   body: RunsRequest,
   checks: Readonly<Record<'tool' | 'result', SchemaCheck>> = CHECKS,
 ): Promise<void> {
-  const breathe = breather(HELD_MS_MAX);
+  const breathe = yieldEvery(HELD_MS_MAX);
   const verdicts = new Map<string, string | null>();
   const fields: FieldError[] = [];
   let chars = 0;

@@ -12,7 +12,7 @@ import {
   type PriceTable,
   type ToolDefinition,
 } from '@nightshift/agent-core';
-import type { DefinitionWish, NewRun, RunAgent } from '@nightshift/db';
+import type { RequestedDefinition, NewRun, RunAgent } from '@nightshift/db';
 
 /** The part of a batch that the checks are about. */
 export interface PlannableBatch {
@@ -30,7 +30,7 @@ export interface BatchFacts {
   /** By the database's clock. */
   readonly now: Date;
   /** Requested definitions, in run order. */
-  readonly wishes: readonly DefinitionWish[];
+  readonly wishes: readonly RequestedDefinition[];
   /** Existing agents, by the key of their wish. */
   readonly agents: ReadonlyMap<string, RunAgent>;
   readonly prices: PriceTable;
@@ -88,7 +88,7 @@ export function refusePassedDeadlines(batch: PlannableBatch, now: Date): Refusal
 /** Refuses agents without a wish among the `known`, by key. */
 export function refuseUnknownAgents(
   batch: PlannableBatch,
-  wishes: readonly DefinitionWish[],
+  wishes: readonly RequestedDefinition[],
   known: { has(key: string): boolean },
 ): Refusal | null {
   const named = batch.shared_path === null ? wishes : wishes.slice(0, 1);

@@ -1,5 +1,5 @@
 import { SHIPPED_PRICES, type ToolDefinition } from '@nightshift/agent-core';
-import { distinctWishes, wishesOf, type NewRun, type RunAgent } from '@nightshift/db';
+import { distinctDefinitions, requestedDefinitions, type NewRun, type RunAgent } from '@nightshift/db';
 import { describe, expect, test } from 'vitest';
 import { planBatch, type PlannableBatch } from '../src/index.ts';
 
@@ -42,9 +42,9 @@ function plan(
   known: Readonly<Record<string, RunAgent>>,
   more: Partial<PlannableBatch> = {},
 ) {
-  const wishes = wishesOf(runs);
+  const wishes = requestedDefinitions(runs);
   const agents = new Map(
-    distinctWishes(wishes).flatMap(({ key, agent_id }) => {
+    distinctDefinitions(wishes).flatMap(({ key, agent_id }) => {
       const found = known[agent_id];
       return found === undefined ? [] : [[key, found] as const];
     }),

@@ -3,7 +3,7 @@ import { parseQueueUrl } from './queue-url.ts';
 import { openRedisReceiver, type CheckRedis } from './redis.ts';
 import { throttleErrors, type Report } from './report.ts';
 import { parseSignal, type Signal } from './signal.ts';
-import { createStation } from './station.ts';
+import { createConsumer } from './consumer.ts';
 import { startWatch } from './watch.ts';
 
 export interface Listener {
@@ -69,24 +69,24 @@ export async function listen(options: ListenOptions): Promise<Listener> {
     return signal;
   }
 
-  const control = createStation('control', (payload) => {
+  const control = createConsumer('control', (payload) => {
     const signal = receive(payload);
     if (signal !== undefined) void reporting(async () => options.onControl(signal), report);
     return Promise.resolve();
   });
-  const work = createStation('work', async (payload) => {
+  const work = createConsumer('work', async (payload) => {
     const signal = receive(payload);
     if (signal !== undefined) await reporting(() => options.onWork(signal), report);
   });
-  const stations = { control, work };
+  const consumers = { control, work };
   const { idlePollMs } = settings;
   const watch = await startWatch({
     open: () =>
       target.backend === 'postgres'
-        ? openPostgresReceiver(target, stations, idlePollMs, report)
-        : openRedisReceiver(target, stations, idlePollMs, options.checkRedis, report),
+        ? openPostgresReceiver(target, consumers, idlePollMs, report)
+        : openRedisReceiver(target, consumers, idlePollMs, options.checkRedis, report),
     onReopened: () => options.onReopened?.(),
-    stations: Object.values(stations),
+    consumers: Object.values(consumers),
     timings: settings,
     report,
   });

@@ -5,7 +5,7 @@ import type { ReceivingLink, SendingLink } from './port.ts';
 import type { QueueTarget } from './queue-url.ts';
 import type { Report } from './report.ts';
 import { addByKind, parseSignal, queueOf, type Signal, type SignalKind } from './signal.ts';
-import type { Station, Stations } from './station.ts';
+import type { Consumer, Consumers } from './consumer.ts';
 
 const connectTimeoutMs = 2_000;
 const queryTimeoutMs = 3_000;
@@ -59,17 +59,17 @@ export async function openPostgresSender(target: QueueTarget, report: Report): P
 }
 
 /**
- * Listens on one connection and hands each notification to its station. Work that arrives while it is busy is held, at
+ * Listens on one connection and hands each notification to its consumer. Work that arrives while it is busy is held, at
  * most one signal of each kind. Says so where notifications are not heard, and goes on: the sweep finds the work.
  */
 export async function openPostgresReceiver(
   target: QueueTarget,
-  stations: Stations,
+  consumers: Consumers,
   idlePollMs: number,
   report: Report,
 ): Promise<ReceivingLink> {
   const { client, discard } = await openClient(target, report);
-  const work = inTurn(stations.work);
+  const work = inTurn(consumers.work);
   const probe = Promise.withResolvers<void>();
   let isRunning = true;
   client.on('end', () => (isRunning = false));
@@ -77,7 +77,7 @@ export async function openPostgresReceiver(
     const signal = parseSignal(parseJson(payload));
     if (payload === PROBE) probe.resolve();
     else if (signal !== undefined && queueOf(signal.kind) === 'work') work.take(signal);
-    else stations.control.handle(signal).catch(() => undefined);
+    else consumers.control.handle(signal).catch(() => undefined);
   });
   try {
     await client.query(`listen ${client.escapeIdentifier(target.prefix)}`);
@@ -99,7 +99,7 @@ export async function openPostgresReceiver(
     for (;;) {
       await sleep(idlePollMs, undefined, { signal: closing.signal });
       await client.query('select 1');
-      for (const { noteProgress } of Object.values(stations)) noteProgress();
+      for (const { noteProgress } of Object.values(consumers)) noteProgress();
     }
   }
 
@@ -132,8 +132,8 @@ async function notify(client: pg.Client, target: QueueTarget, payloads: readonly
   ]);
 }
 
-/** Hands signals to a station one after the other. */
-function inTurn(station: Station): {
+/** Hands signals to a consumer one after the other. */
+function inTurn(consumer: Consumer): {
   readonly take: (signal: Signal) => void;
   readonly idle: () => Promise<void>;
 } {
@@ -143,8 +143,8 @@ function inTurn(station: Station): {
   async function workOff(): Promise<void> {
     for (const [kind, signal] of held) {
       held.delete(kind);
-      // Rejects when the station is shut: signals that are held are then turned away as well.
-      await station.handle(signal).catch(() => undefined);
+      // Rejects when the consumer is shut: signals that are held are then turned away as well.
+      await consumer.handle(signal).catch(() => undefined);
     }
     working = undefined;
   }

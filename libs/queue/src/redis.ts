@@ -15,7 +15,7 @@ import type { ReceivingLink, SendingLink } from './port.ts';
 import type { QueueTarget } from './queue-url.ts';
 import type { Report } from './report.ts';
 import { queueOf, type QueueName, type Signal } from './signal.ts';
-import type { Stations } from './station.ts';
+import type { Consumers } from './consumer.ts';
 
 const readyTimeoutMs = 3_000;
 /** How long `checkRedis` may take. */
@@ -81,12 +81,12 @@ export async function openRedisSender(
 }
 
 /**
- * Starts one worker for each station. Their connections come back by themselves after an outage; whether the workers do too is
+ * Starts one worker for each consumer. Their connections come back by themselves after an outage; whether the workers do too is
  * for the caller to watch.
  */
 export async function openRedisReceiver(
   target: QueueTarget,
-  stations: Stations,
+  consumers: Consumers,
   idlePollMs: number,
   checkRedis: CheckRedis | undefined,
   report: Report,
@@ -124,13 +124,13 @@ export async function openRedisReceiver(
       // How long a claim waits after a refused connection; the default of 15 s would make every restart that slow.
       runRetryDelay: 1_000,
     };
-    for (const station of Object.values(stations)) {
+    for (const consumer of Object.values(consumers)) {
       const worker = new Worker<unknown, void>(
-        station.name,
-        (job) => station.handle(job.data),
+        consumer.name,
+        (job) => consumer.handle(job.data),
         { ...options, connection: client, prefix: target.prefix },
         (...args) => {
-          const backend = observeClaims(createRedisBackend(...args), station.noteProgress);
+          const backend = observeClaims(createRedisBackend(...args), consumer.noteProgress);
           backends.push(backend);
           return backend;
         },

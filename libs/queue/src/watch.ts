@@ -3,7 +3,7 @@ import { isError } from '@nightshift/agent-core';
 import { settles } from './deadline.ts';
 import type { ReceivingLink } from './port.ts';
 import type { Report } from './report.ts';
-import type { Station } from './station.ts';
+import type { Consumer } from './consumer.ts';
 
 export interface WatchTimings {
   /** How long `close()` waits for handlers that are at work. */
@@ -16,7 +16,7 @@ export interface WatchOptions {
   readonly open: () => Promise<ReceivingLink>;
   /** Called after every opening but the first attempt. */
   readonly onReopened: () => void;
-  readonly stations: readonly Station[];
+  readonly consumers: readonly Consumer[];
   readonly timings: WatchTimings;
   readonly report: Report;
 }
@@ -41,7 +41,7 @@ const openingGraceMs = 2_000;
 export async function startWatch({
   open,
   onReopened,
-  stations,
+  consumers,
   timings,
   report,
 }: WatchOptions): Promise<Watch> {
@@ -54,7 +54,7 @@ export async function startWatch({
     try {
       const opened = await open();
       // New connections start with a fresh pulse.
-      for (const { noteProgress } of stations) noteProgress();
+      for (const { noteProgress } of consumers) noteProgress();
       failures = 0;
       link = opened;
     } catch (error) {
@@ -64,7 +64,9 @@ export async function startWatch({
   }
 
   function isHealthy(): boolean {
-    return link?.isRunning() === true && !stations.some((station) => station.isSilent(timings.silentAfterMs));
+    return (
+      link?.isRunning() === true && !consumers.some((consumer) => consumer.isSilent(timings.silentAfterMs))
+    );
   }
 
   async function replaceWhenSilent(): Promise<void> {
@@ -103,10 +105,10 @@ export async function startWatch({
   });
 
   async function end(): Promise<void> {
-    for (const station of stations) station.shut();
+    for (const consumer of consumers) consumer.shut();
     closing.abort();
     const ended = await settles(keeping, openingGraceMs);
-    const isBusy = stations.some((station) => station.isBusy());
+    const isBusy = consumers.some((consumer) => consumer.isBusy());
     await link?.discard(isBusy ? timings.closeTimeoutMs : Math.min(timings.closeTimeoutMs, idleGraceMs));
     // A link that opens after all finds itself unwanted.
     if (!ended) void keeping.then(() => link?.discard(0));

@@ -5,7 +5,7 @@ import type { SendingLink } from '../src/port.ts';
 import { createReopeningLink } from '../src/reopening-link.ts';
 import { throttleErrors } from '../src/report.ts';
 import { addByKind, coalesce, MAX_SIGNALS_PER_RING, parseSignal, SIGNAL_KINDS } from '../src/signal.ts';
-import { createStation } from '../src/station.ts';
+import { createConsumer } from '../src/consumer.ts';
 
 describe('a signal', () => {
   const id = randomUUID();
@@ -183,33 +183,33 @@ describe('reported errors', () => {
   });
 });
 
-describe('a station', () => {
+describe('a consumer', () => {
   test('lets one signal through at a time, whichever connections bring them', async () => {
     const done: (() => void)[] = [];
-    const station = createStation('work', () => new Promise((resolve) => void done.push(resolve)));
-    const all = Array.from({ length: 4 }, () => station.handle({}));
+    const consumer = createConsumer('work', () => new Promise((resolve) => void done.push(resolve)));
+    const all = Array.from({ length: 4 }, () => consumer.handle({}));
     for (let n = 0; n < 4; n += 1) {
       await Promise.resolve();
       expect(done).toHaveLength(n + 1);
-      expect(station.isBusy()).toBe(true);
+      expect(consumer.isBusy()).toBe(true);
       done[n]?.();
       await all[n];
     }
-    expect(station.isBusy()).toBe(false);
+    expect(consumer.isBusy()).toBe(false);
   });
 
   test('turns away what comes after it was shut, and what was waiting', async () => {
     let release: (() => void) | undefined;
     let taken = 0;
-    const station = createStation('work', () => {
+    const consumer = createConsumer('work', () => {
       taken += 1;
       return new Promise((resolve) => (release = resolve));
     });
-    const first = station.handle({});
-    const second = station.handle({});
-    station.shut();
+    const first = consumer.handle({});
+    const second = consumer.handle({});
+    consumer.shut();
     await expect(second).rejects.toThrow(/not listening/);
-    await expect(station.handle({})).rejects.toThrow(/not listening/);
+    await expect(consumer.handle({})).rejects.toThrow(/not listening/);
     release?.();
     await first;
     expect(taken).toBe(1);
@@ -217,14 +217,14 @@ describe('a station', () => {
 
   test('that is busy is never called silent', async () => {
     let release: (() => void) | undefined;
-    const station = createStation('work', () => new Promise((resolve) => (release = resolve)));
-    expect(station.isSilent(-1)).toBe(true);
-    const handling = station.handle({});
-    expect(station.isSilent(-1)).toBe(false);
+    const consumer = createConsumer('work', () => new Promise((resolve) => (release = resolve)));
+    expect(consumer.isSilent(-1)).toBe(true);
+    const handling = consumer.handle({});
+    expect(consumer.isSilent(-1)).toBe(false);
     release?.();
     await handling;
-    expect(station.isSilent(-1)).toBe(true);
-    expect(station.isSilent(60_000)).toBe(false);
+    expect(consumer.isSilent(-1)).toBe(true);
+    expect(consumer.isSilent(60_000)).toBe(false);
   });
 });
 

@@ -1,4 +1,4 @@
-export { breather } from './breathe.ts';
+export { yieldEvery } from './breathe.ts';
 export { startEmbeddedPostgres } from './embedded-postgres.ts';
 export { checkPostgres, explainPostgres, providePostgres } from './postgres.ts';
 export {

@@ -1,7 +1,7 @@
 import type { BatchState, ProviderBatchState } from '@nightshift/agent-core';
 import { readDueWork } from '@nightshift/db';
-import type { FlowDeps } from './deps.ts';
-import { IDEMPOTENCY_KEY_DAYS } from './sweep.ts';
+import type { FlowDeps } from '../flow-parts/deps.ts';
+import { IDEMPOTENCY_KEY_DAYS } from './sweep/sweep.ts';
 
 /** The flows that look for rows which are due. */
 export type DueFlow =

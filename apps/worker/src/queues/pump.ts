@@ -1,5 +1,5 @@
 import { isError } from '@nightshift/agent-core';
-import type { FlowReport } from '../flows/deps.ts';
+import type { FlowReport } from '../flow-parts/deps.ts';
 
 /** A flow with a place to stand: run until it finds nothing, then until somebody asks again. */
 export interface Pump {

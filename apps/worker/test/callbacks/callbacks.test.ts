@@ -11,7 +11,7 @@ import type {} from '../../../../test/global-setup.ts';
 import { isPrivateAddress } from '../../src/callbacks/address-guard.ts';
 import { SPECIAL_BLOCKS } from '../../src/callbacks/special-addresses.ts';
 import { postCallback } from '../../src/callbacks/post-callback.ts';
-import { deliverWebhooks } from '../../src/flows/deliver-webhooks.ts';
+import { deliverWebhooks } from '../../src/flows/deliver-webhooks/deliver-webhooks.ts';
 import { openHouse, type House } from '../flows/house.ts';
 
 interface Received {

@@ -11,7 +11,7 @@ import {
   type NewBatch,
 } from '@nightshift/db';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
-import type { FlowDeps } from '../../src/flows/deps.ts';
+import type { FlowDeps } from '../../src/flow-parts/deps.ts';
 import {
   call,
   openHouse,

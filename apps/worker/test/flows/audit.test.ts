@@ -6,8 +6,8 @@ import {
   resumeCredential,
 } from '@nightshift/db';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { auditBooks } from '../../src/flows/audit-books.ts';
-import type { FlowReport } from '../../src/flows/deps.ts';
+import { auditBooks } from '../../src/flows/audit-books/audit-books.ts';
+import type { FlowReport } from '../../src/flow-parts/deps.ts';
 import { call, openHouse, type House } from './house.ts';
 
 let house: House;

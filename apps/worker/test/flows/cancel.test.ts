@@ -1,13 +1,13 @@
 import type {} from '../../../../test/global-setup.ts';
 import { afterEach, beforeEach, expect, inject, test, vi } from 'vitest';
-import { cancelBatch } from '../../src/flows/cancel-batch.ts';
-import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
-import type { FlowDeps, FlowReport, ToolPort } from '../../src/flows/deps.ts';
-import { finishBatch } from '../../src/flows/finish-batch.ts';
-import { ingestResults } from '../../src/flows/ingest-results.ts';
-import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
-import { reconcileSubmission } from '../../src/flows/reconcile-submission.ts';
-import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { cancelBatch } from '../../src/flows/cancel-batch/cancel-batch.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
+import type { FlowDeps, FlowReport, ToolPort } from '../../src/flow-parts/deps.ts';
+import { finishBatch } from '../../src/flows/finish-batch/finish-batch.ts';
+import { ingestResults } from '../../src/flows/ingest-results/ingest-results.ts';
+import { pollProviderBatches } from '../../src/flows/poll-provider-batches/poll-provider-batches.ts';
+import { reconcileSubmission } from '../../src/flows/reconcile-submission/reconcile-submission.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submit-provider-batch.ts';
 import type { ProviderPort } from '../../src/provider/port.ts';
 import { call, openHouse, type House, type SubmittedBatch } from './house.ts';
 

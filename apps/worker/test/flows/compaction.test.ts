@@ -1,7 +1,7 @@
 import type {} from '../../../../test/global-setup.ts';
 import { auditInvariants, inTransaction, resetMessages, DEFAULT_PROJECT_ID } from '@nightshift/db';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
-import type { HookPoint } from '../../src/flows/deps.ts';
+import type { HookPoint } from '../../src/flow-parts/deps.ts';
 import { anthropicProvider } from '../../src/provider/anthropic.ts';
 import type { ProviderPort } from '../../src/provider/port.ts';
 import { call, openHouse, type House, type SubmittedRun } from './house.ts';

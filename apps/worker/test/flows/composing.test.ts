@@ -1,7 +1,7 @@
 import type {} from '../../../../test/global-setup.ts';
 import { inTransaction } from '@nightshift/db';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
-import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
 import { openHouse, type House } from './house.ts';
 
 let house: House;

@@ -1,7 +1,7 @@
 import type {} from '../../../../test/global-setup.ts';
 import { DEFAULT_PROJECT_ID, inTransaction, revertBatch } from '@nightshift/db';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
-import type { FlowDeps } from '../../src/flows/deps.ts';
+import type { FlowDeps } from '../../src/flow-parts/deps.ts';
 import { call, openHouse, type House } from './house.ts';
 
 const RUNS = 1_000;

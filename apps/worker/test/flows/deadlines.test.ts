@@ -1,9 +1,9 @@
 import type {} from '../../../../test/global-setup.ts';
 import { auditInvariants } from '@nightshift/db';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
-import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
-import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
-import { sweep } from '../../src/flows/sweep.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submit-provider-batch.ts';
+import { sweep } from '../../src/flows/sweep/sweep.ts';
 import { answering, openHouse, recording, script, type House } from './house.ts';
 
 let house: House;

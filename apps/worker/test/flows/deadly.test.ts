@@ -1,10 +1,10 @@
 import type {} from '../../../../test/global-setup.ts';
 import { releaseAllLeases } from '@nightshift/db';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
-import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
-import type { FlowDeps, FlowReport } from '../../src/flows/deps.ts';
-import { ingestResults } from '../../src/flows/ingest-results.ts';
-import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
+import type { FlowDeps, FlowReport } from '../../src/flow-parts/deps.ts';
+import { ingestResults } from '../../src/flows/ingest-results/ingest-results.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submit-provider-batch.ts';
 import { ResultsInterrupted, type ResultsOutcome } from '../../src/provider/port.ts';
 import { openHouse, type House, type SubmittedBatch } from './house.ts';
 

@@ -1,6 +1,6 @@
 import type {} from '../../../../test/global-setup.ts';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
-import type { FlowDeps, HookPoint, ToolPort, ToolRequest } from '../../src/flows/deps.ts';
+import type { FlowDeps, HookPoint, ToolPort, ToolRequest } from '../../src/flow-parts/deps.ts';
 import { call, openHouse, type House, type SubmittedBatch } from './house.ts';
 
 let house: House;

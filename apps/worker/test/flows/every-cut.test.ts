@@ -1,11 +1,11 @@
 import type {} from '../../../../test/global-setup.ts';
 import { decodeResultLine, toCustomId } from '@nightshift/agent-core';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { ingestResults } from '../../src/flows/ingest-results.ts';
-import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
-import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
-import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
-import type { FlowDeps } from '../../src/flows/deps.ts';
+import { ingestResults } from '../../src/flows/ingest-results/ingest-results.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
+import { pollProviderBatches } from '../../src/flows/poll-provider-batches/poll-provider-batches.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submit-provider-batch.ts';
+import type { FlowDeps } from '../../src/flow-parts/deps.ts';
 import { ResultsInterrupted, type ProviderPort } from '../../src/provider/port.ts';
 import { createLeaseKeeper } from '../../src/leases/keeper.ts';
 import { openHouse, type House } from './house.ts';

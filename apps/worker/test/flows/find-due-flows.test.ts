@@ -1,18 +1,18 @@
 import type {} from '../../../../test/global-setup.ts';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
-import { auditBooks } from '../../src/flows/audit-books.ts';
-import { cancelBatch } from '../../src/flows/cancel-batch.ts';
-import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
-import { deliverWebhooks } from '../../src/flows/deliver-webhooks.ts';
-import type { FlowDeps, FlowReport } from '../../src/flows/deps.ts';
+import { auditBooks } from '../../src/flows/audit-books/audit-books.ts';
+import { cancelBatch } from '../../src/flows/cancel-batch/cancel-batch.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
+import { deliverWebhooks } from '../../src/flows/deliver-webhooks/deliver-webhooks.ts';
+import type { FlowDeps, FlowReport } from '../../src/flow-parts/deps.ts';
 import { findDueFlows, type DueFlow } from '../../src/flows/find-due-flows.ts';
-import { finishBatch } from '../../src/flows/finish-batch.ts';
-import { ingestResults } from '../../src/flows/ingest-results.ts';
-import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
-import { reconcileSubmission } from '../../src/flows/reconcile-submission.ts';
-import { runToolCalls } from '../../src/flows/run-tool-calls.ts';
-import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
-import { sweep } from '../../src/flows/sweep.ts';
+import { finishBatch } from '../../src/flows/finish-batch/finish-batch.ts';
+import { ingestResults } from '../../src/flows/ingest-results/ingest-results.ts';
+import { pollProviderBatches } from '../../src/flows/poll-provider-batches/poll-provider-batches.ts';
+import { reconcileSubmission } from '../../src/flows/reconcile-submission/reconcile-submission.ts';
+import { runToolCalls } from '../../src/flows/run-tool-calls/run-tool-calls.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submit-provider-batch.ts';
+import { sweep } from '../../src/flows/sweep/sweep.ts';
 import { openHouse, script, type House, type SubmittedBatch } from './house.ts';
 
 const FLOWS: Readonly<Record<DueFlow, (deps: FlowDeps) => Promise<FlowReport>>> = {

@@ -21,13 +21,13 @@ import {
 import type { JsonObject, ResultFormat, ToolDefinition } from '@nightshift/agent-core';
 import { acceptBatch, openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
 import { startSimulator, type Simulator, type SimulatorOptions } from '../../../simulator/src/index.ts';
-import { createDefinitionCache } from '../../src/flows/definition-cache.ts';
+import { createDefinitionCache } from '../../src/flow-parts/requests/definition-cache.ts';
 import {
   createQuickTools,
   QUICK_TOOLS_POLICY_DEFAULT,
   type QuickToolsPolicy,
-} from '../../src/flows/quick-tools.ts';
-import { createStrangers } from '../../src/flows/strangers.ts';
+} from '../../src/flow-parts/calls/quick-tools.ts';
+import { createStrangers } from '../../src/flow-parts/strangers.ts';
 import type {
   FlowDeps,
   FlowReport,
@@ -35,20 +35,20 @@ import type {
   Hooks,
   ToolPort,
   ToolRequest,
-} from '../../src/flows/deps.ts';
-import { createSlots } from '../../src/flows/slots.ts';
+} from '../../src/flow-parts/deps.ts';
+import { createSlots } from '../../src/flow-parts/slots.ts';
 import { createLeaseKeeper } from '../../src/leases/keeper.ts';
 import { anthropicProvider } from '../../src/provider/anthropic.ts';
 import type { ProviderPort } from '../../src/provider/port.ts';
-import { cancelBatch } from '../../src/flows/cancel-batch.ts';
-import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
-import { finishBatch } from '../../src/flows/finish-batch.ts';
-import { ingestResults } from '../../src/flows/ingest-results.ts';
-import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
-import { reconcileSubmission } from '../../src/flows/reconcile-submission.ts';
-import { runToolCalls } from '../../src/flows/run-tool-calls.ts';
-import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
-import { sweep } from '../../src/flows/sweep.ts';
+import { cancelBatch } from '../../src/flows/cancel-batch/cancel-batch.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
+import { finishBatch } from '../../src/flows/finish-batch/finish-batch.ts';
+import { ingestResults } from '../../src/flows/ingest-results/ingest-results.ts';
+import { pollProviderBatches } from '../../src/flows/poll-provider-batches/poll-provider-batches.ts';
+import { reconcileSubmission } from '../../src/flows/reconcile-submission/reconcile-submission.ts';
+import { runToolCalls } from '../../src/flows/run-tool-calls/run-tool-calls.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submit-provider-batch.ts';
+import { sweep } from '../../src/flows/sweep/sweep.ts';
 
 /** A database, a simulator and the means to drive workers by hand: no queue, no timers, nothing waits. */
 export interface House {

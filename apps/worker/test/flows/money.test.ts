@@ -10,9 +10,9 @@ import {
 } from '@nightshift/db';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import type { SettingsChange } from '../../../simulator/src/index.ts';
-import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
-import type { FlowDeps, FlowReport } from '../../src/flows/deps.ts';
-import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
+import type { FlowDeps, FlowReport } from '../../src/flow-parts/deps.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submit-provider-batch.ts';
 import { call, openHouse, type House, type SubmittedRun } from './house.ts';
 
 const USD = 1e9;

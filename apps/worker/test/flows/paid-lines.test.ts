@@ -1,11 +1,11 @@
 import type {} from '../../../../test/global-setup.ts';
 import { auditInvariants, DEFAULT_PROJECT_ID, inTransaction, pauseBatch, resumeBatch } from '@nightshift/db';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
-import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
-import type { FlowDeps } from '../../src/flows/deps.ts';
-import { ingestResults } from '../../src/flows/ingest-results.ts';
-import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
-import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
+import type { FlowDeps } from '../../src/flow-parts/deps.ts';
+import { ingestResults } from '../../src/flows/ingest-results/ingest-results.ts';
+import { pollProviderBatches } from '../../src/flows/poll-provider-batches/poll-provider-batches.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submit-provider-batch.ts';
 import type { RuleInput } from '../../../simulator/src/index.ts';
 import { openHouse, script, type House } from './house.ts';
 

@@ -3,11 +3,11 @@ import Anthropic from '@anthropic-ai/sdk';
 import { PAUSE_REASONS } from '@nightshift/agent-core';
 import { inTransaction, resumeCredential } from '@nightshift/db';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
-import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
-import type { FlowDeps } from '../../src/flows/deps.ts';
-import { huntOrphans } from '../../src/flows/hunt-orphans.ts';
-import { reconcileSubmission } from '../../src/flows/reconcile-submission.ts';
-import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
+import type { FlowDeps } from '../../src/flow-parts/deps.ts';
+import { huntOrphans } from '../../src/flows/hunt-orphans/hunt-orphans.ts';
+import { reconcileSubmission } from '../../src/flows/reconcile-submission/reconcile-submission.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submit-provider-batch.ts';
 import { openHouse, type House, type SubmittedBatch } from './house.ts';
 
 let house: House;

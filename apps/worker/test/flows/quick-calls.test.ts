@@ -2,12 +2,12 @@ import type {} from '../../../../test/global-setup.ts';
 import { longestStretchOf } from '../../../../test/cpu-time.ts';
 import { toWireId } from '@nightshift/agent-core';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
-import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
-import type { FlowDeps, ToolPort, ToolReply, ToolRequest } from '../../src/flows/deps.ts';
-import { ingestResults } from '../../src/flows/ingest-results.ts';
-import { QUICK_TOOLS_POLICY_DEFAULT } from '../../src/flows/quick-tools.ts';
-import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
-import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
+import type { FlowDeps, ToolPort, ToolReply, ToolRequest } from '../../src/flow-parts/deps.ts';
+import { ingestResults } from '../../src/flows/ingest-results/ingest-results.ts';
+import { QUICK_TOOLS_POLICY_DEFAULT } from '../../src/flow-parts/calls/quick-tools.ts';
+import { pollProviderBatches } from '../../src/flows/poll-provider-batches/poll-provider-batches.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submit-provider-batch.ts';
 import { call, LONG_CHECK, openHouse, type House, type SubmittedBatch, type WorkerParts } from './house.ts';
 
 let house: House;

@@ -4,7 +4,7 @@ import {
   QUICK_TOOLS_POLICY_DEFAULT,
   type ObservedCall,
   type QuickTools,
-} from '../../src/flows/quick-tools.ts';
+} from '../../src/flow-parts/calls/quick-tools.ts';
 
 const POLICY = { ...QUICK_TOOLS_POLICY_DEFAULT, calls_min: 4, mean_ms_max: 2, call_ms_max: 100 };
 const QUICK: ObservedCall = { status: 'succeeded', duration_ms: 0.1, started: true, result: 'here' };

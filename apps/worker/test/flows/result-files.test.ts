@@ -1,7 +1,7 @@
 import type {} from '../../../../test/global-setup.ts';
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest';
 import type { RuleInput } from '../../../simulator/src/index.ts';
-import type { FlowDeps } from '../../src/flows/deps.ts';
+import type { FlowDeps } from '../../src/flow-parts/deps.ts';
 import { anthropicProvider } from '../../src/provider/anthropic.ts';
 import { ResultsInterrupted, type ProviderPort } from '../../src/provider/port.ts';
 import { createPumps } from '../../src/queues/pumps.ts';

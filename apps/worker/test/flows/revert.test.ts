@@ -1,7 +1,7 @@
 import type {} from '../../../../test/global-setup.ts';
 import { auditInvariants, DEFAULT_PROJECT_ID, deleteAgent, inTransaction, revertBatch } from '@nightshift/db';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
-import type { FlowDeps } from '../../src/flows/deps.ts';
+import type { FlowDeps } from '../../src/flow-parts/deps.ts';
 import { call, openHouse, type House, type SubmittedBatch, type SubmittedRun } from './house.ts';
 
 let house: House;

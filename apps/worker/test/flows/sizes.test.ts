@@ -2,10 +2,10 @@ import type {} from '../../../../test/global-setup.ts';
 import { BATCH_REQUESTS_MAX } from '@nightshift/agent-core';
 import { claimDueProviderBatches, newId } from '@nightshift/db';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
-import type { FlowDeps } from '../../src/flows/deps.ts';
-import { encodeRequests } from '../../src/flows/encode-requests.ts';
-import { openPageSizes } from '../../src/flows/page-sizes.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
+import type { FlowDeps } from '../../src/flow-parts/deps.ts';
+import { encodeRequests } from '../../src/flows/submit-provider-batch/encode-requests.ts';
+import { openPageSizes } from '../../src/flow-parts/requests/page-sizes.ts';
 import { openBodyFile, type BodyFile } from '../../src/provider/body-file.ts';
 import { openHouse, type House, type SubmittedBatch } from './house.ts';
 

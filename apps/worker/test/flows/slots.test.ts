@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createSlots } from '../../src/flows/slots.ts';
+import { createSlots } from '../../src/flow-parts/slots.ts';
 
 test('no more work is under way than there are slots, the next begins in order, and a failure frees its slot', async () => {
   const slots = createSlots(2);

@@ -1,6 +1,6 @@
 import { SHIPPED_PRICES, toCustomId } from '@nightshift/agent-core';
 import { expect, test } from 'vitest';
-import { sortLines } from '../../src/flows/sort-result-lines.ts';
+import { sortLines } from '../../src/flow-parts/results/sort-result-lines.ts';
 import type { Line } from '../../src/provider/line-splitter.ts';
 
 const OURS = { nonce: 'aaaaaaaaaa' };

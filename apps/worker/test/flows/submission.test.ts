@@ -12,12 +12,12 @@ import {
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
 import { anthropicProvider } from '../../src/provider/anthropic.ts';
 import type { ProviderPort } from '../../src/provider/port.ts';
-import { cancelBatch } from '../../src/flows/cancel-batch.ts';
-import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
-import type { FlowDeps } from '../../src/flows/deps.ts';
-import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
-import { reconcileSubmission } from '../../src/flows/reconcile-submission.ts';
-import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { cancelBatch } from '../../src/flows/cancel-batch/cancel-batch.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
+import type { FlowDeps } from '../../src/flow-parts/deps.ts';
+import { pollProviderBatches } from '../../src/flows/poll-provider-batches/poll-provider-batches.ts';
+import { reconcileSubmission } from '../../src/flows/reconcile-submission/reconcile-submission.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submit-provider-batch.ts';
 import { createLeaseKeeper } from '../../src/leases/keeper.ts';
 import { call, openHouse, type House, type SubmittedBatch } from './house.ts';
 

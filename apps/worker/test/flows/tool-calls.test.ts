@@ -4,12 +4,12 @@ import { stepUuid, toWireId } from '@nightshift/agent-core';
 import { connect, type Lease } from '@nightshift/db';
 import { ToolHostUnavailableError } from '@nightshift/tool-host';
 import { afterEach, beforeEach, describe, expect, inject, test, vi } from 'vitest';
-import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
-import type { FlowDeps, ToolPort, ToolReply, ToolRequest } from '../../src/flows/deps.ts';
-import { ingestResults } from '../../src/flows/ingest-results.ts';
-import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
-import { runToolCalls } from '../../src/flows/run-tool-calls.ts';
-import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
+import type { FlowDeps, ToolPort, ToolReply, ToolRequest } from '../../src/flow-parts/deps.ts';
+import { ingestResults } from '../../src/flows/ingest-results/ingest-results.ts';
+import { pollProviderBatches } from '../../src/flows/poll-provider-batches/poll-provider-batches.ts';
+import { runToolCalls } from '../../src/flows/run-tool-calls/run-tool-calls.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submit-provider-batch.ts';
 import { createLeaseKeeper, type HeldLease } from '../../src/leases/keeper.ts';
 import { call, LONG_CHECK, openHouse, type House, type SubmittedBatch } from './house.ts';
 

@@ -1,11 +1,11 @@
 import type {} from '../../../../test/global-setup.ts';
 import { auditInvariants } from '@nightshift/db';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
-import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
-import { ingestResults } from '../../src/flows/ingest-results.ts';
-import { pollProviderBatches } from '../../src/flows/poll-provider-batches.ts';
-import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
-import { sweep } from '../../src/flows/sweep.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
+import { ingestResults } from '../../src/flows/ingest-results/ingest-results.ts';
+import { pollProviderBatches } from '../../src/flows/poll-provider-batches/poll-provider-batches.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submit-provider-batch.ts';
+import { sweep } from '../../src/flows/sweep/sweep.ts';
 import { openHouse, type House, type SubmittedBatch } from './house.ts';
 
 let house: House;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createUtf8Blocks } from '../../src/flows/utf8-blocks.ts';
+import { createUtf8Blocks } from '../../src/flows/submit-provider-batch/utf8-blocks.ts';
 
 const TEXTS: readonly (readonly string[])[] = [
   ['plain'],

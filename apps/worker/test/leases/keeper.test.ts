@@ -11,7 +11,7 @@ import {
 } from '@nightshift/db';
 import { openTestDatabase, type TestDatabase } from '@nightshift/db/testing';
 import { afterAll, beforeAll, expect, inject, onTestFinished, test, vi } from 'vitest';
-import { newNonce } from '../../src/flows/nonce.ts';
+import { newNonce } from '../../src/flow-parts/nonce.ts';
 import { createLeaseKeeper, type HeldLease, type LeaseKeeper } from '../../src/leases/keeper.ts';
 
 const LEASE_MS = 60_000;

@@ -10,7 +10,7 @@ import type { ToolManifest } from '@nightshift/tool-host';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
 import { startSimulator, type Simulator } from '../../../simulator/src/index.ts';
 import { readConfig, type WorkerConfig } from '../../src/config.ts';
-import { newNonce } from '../../src/flows/nonce.ts';
+import { newNonce } from '../../src/flow-parts/nonce.ts';
 import { anthropicProvider } from '../../src/provider/anthropic.ts';
 import type { ProviderPort } from '../../src/provider/port.ts';
 import { startWorker, type Worker, type WorkerParts } from '../../src/worker.ts';

@@ -1,6 +1,6 @@
 import { NightshiftError } from '@nightshift/agent-core';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import type { FlowReport } from '../../src/flows/deps.ts';
+import type { FlowReport } from '../../src/flow-parts/deps.ts';
 import { createPump, type PumpLog } from '../../src/queues/pump.ts';
 
 const IDLE: FlowReport = { flow: 'test', worked: false };

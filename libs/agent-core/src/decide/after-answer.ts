@@ -4,7 +4,7 @@ import { transition } from '../machine/machine.ts';
 import { isRunEnded, runMachine } from '../machine/run.ts';
 import type { StepEvent } from '../machine/step.ts';
 import { afterStop } from './after-stop.ts';
-import { NO_CONDUCT, type Conduct } from './conduct.ts';
+import { NO_TOOL_POLICY, type ToolPolicy } from './tool-policy.ts';
 import { decided, EVENT_OF_MOVE } from './decided.ts';
 import {
   cancelledMove,
@@ -43,16 +43,16 @@ export function decideAfterAnswer(
   key: StepKey,
   outcome: StepOutcome,
   policy: RetryPolicy,
-  conduct: Conduct = NO_CONDUCT,
+  toolPolicy: ToolPolicy = NO_TOOL_POLICY,
 ): StepDecision | Refusal {
   if (run.state !== 'in_flight') {
     return { kind: 'refuse', key, reason: isRunEnded(run.state) ? 'ended' : 'stale' };
   }
   if (run.step_number !== key.number || run.attempt !== key.attempt)
     return { kind: 'refuse', key, reason: 'stale' };
-  if (outcome.kind !== 'answered') return afterNoAnswer(run, key, outcome, policy, conduct);
+  if (outcome.kind !== 'answered') return afterNoAnswer(run, key, outcome, policy, toolPolicy);
   return run.summarises_to_seq === null
-    ? afterStop({ run, key, answer: outcome.answer, conduct })
+    ? afterStop({ run, key, answer: outcome.answer, toolPolicy })
     : afterSummary(run, key, outcome.answer, policy);
 }
 
@@ -109,7 +109,7 @@ function afterNoAnswer(
   key: StepKey,
   outcome: Exclude<StepOutcome, { kind: 'answered' }>,
   policy: RetryPolicy,
-  conduct: Conduct,
+  toolPolicy: ToolPolicy,
 ): StepDecision {
   const bill = 'bill' in outcome ? outcome.bill : null;
   const because = (
@@ -158,7 +158,7 @@ function afterNoAnswer(
   }
   if (outcome.error_class === 'too_long') {
     const move = failed('context_overflow', outcome.message, { type: outcome.error_type });
-    return because('error', 'too long for the model', error, afterTooLong(run, conduct, move));
+    return because('error', 'too long for the model', error, afterTooLong(run, toolPolicy, move));
   }
   const gaveUp = failed('provider_error', outcome.message, { type: outcome.error_type });
   if (outcome.error_class === 'outage')

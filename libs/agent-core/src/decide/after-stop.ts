@@ -2,7 +2,7 @@ import type { StepKey } from '../base/ids.ts';
 import type { StepEvent } from '../machine/step.ts';
 import { areEchoable, type ContentBlock } from '../model/content.ts';
 import { decideAfterWords, isBlankText, isEmptyAnswer, type WordsDecision } from './after-words.ts';
-import type { Conduct } from './conduct.ts';
+import type { ToolPolicy } from './tool-policy.ts';
 import { decided } from './decided.ts';
 import {
   cancelledMove,
@@ -26,7 +26,7 @@ export interface Answered {
   readonly run: RunFacts;
   readonly key: StepKey;
   readonly answer: StepAnswer;
-  readonly conduct: Conduct;
+  readonly toolPolicy: ToolPolicy;
 }
 
 type AfterStop = (answered: Answered) => StepDecision;
@@ -94,9 +94,9 @@ function afterCutOff(answered: Answered): StepDecision {
 }
 
 function afterWindowExceeded(answered: Answered): StepDecision {
-  const { run, key, answer, conduct } = answered;
+  const { run, key, answer, toolPolicy } = answered;
   const message = 'The conversation no longer fits the context window of the model.';
-  const move = afterTooLong(run, conduct, failed('context_overflow', message));
+  const move = afterTooLong(run, toolPolicy, failed('context_overflow', message));
   if (move.state !== 'ready') return settled(answered, 'context window exceeded', standsAlone(answer), move);
   // Kept, for there may be nothing to summarise: then the run ends without another answer.
   const error = { type: 'context_overflow', message };
@@ -123,10 +123,10 @@ function afterMissingCall(answered: Answered): StepDecision {
 }
 
 function afterPause(answered: Answered): StepDecision {
-  const { run, answer, conduct } = answered;
+  const { run, answer, toolPolicy } = answered;
   if (answer.content.every(isBlankText)) return afterEndOfTurn(answered);
   if (run.step_number >= run.max_steps)
-    return settled(answered, 'paused at the step limit', false, pausedAtLimit(conduct));
+    return settled(answered, 'paused at the step limit', false, pausedAtLimit(toolPolicy));
   if (run.is_overdue === true) return settled(answered, 'paused past the deadline', false, overdueMove);
   const trail = run.trail ?? NO_TRAIL;
   if (trail.pauses >= PAUSES_MAX) {
@@ -138,8 +138,8 @@ function afterPause(answered: Answered): StepDecision {
 }
 
 function afterEndOfTurn(answered: Answered): StepDecision {
-  const { run, answer, conduct } = answered;
-  const decision = decideAfterWords(run, answer.content, conduct);
+  const { run, answer, toolPolicy } = answered;
+  const decision = decideAfterWords(run, answer.content, toolPolicy);
   // The provider takes no empty text back.
   const shown = !isEmptyAnswer(answer.content);
   if (decision.kind === 'reask') return askedAgain(answered, decision, shown);
@@ -214,7 +214,7 @@ function isCall({ type }: ContentBlock): boolean {
   return type === 'tool_use';
 }
 
-function pausedAtLimit({ result }: Conduct): RunMove {
+function pausedAtLimit({ result }: ToolPolicy): RunMove {
   if (result === null) return completed('max_steps');
   return failed('max_steps', 'The run reached its step limit before the model had given its result.');
 }

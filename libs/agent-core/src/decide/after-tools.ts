@@ -6,7 +6,7 @@ import { loopAfterCalls } from '../rules/loop.ts';
 import type { ToolOutcome } from '../model/tool.ts';
 import { withText } from '../tools/results.ts';
 import { nextStep } from './moves.ts';
-import { NO_CONDUCT, type Conduct } from './conduct.ts';
+import { NO_TOOL_POLICY, type ToolPolicy } from './tool-policy.ts';
 import {
   cancelledMove,
   completed,
@@ -47,9 +47,9 @@ export function decideAfterTools(
   assistantSeq: number,
   resultsJson: string,
   calls: readonly SettledCall[] = [],
-  conduct: Conduct = NO_CONDUCT,
+  toolPolicy: ToolPolicy = NO_TOOL_POLICY,
 ): ToolsDecision {
-  const [reason, event, move, reask] = moveAfterTools(run, calls, conduct);
+  const [reason, event, move, reask] = moveAfterTools(run, calls, toolPolicy);
   transition(runMachine, run.state, event);
   const message: AppendedMessage = {
     seq: assistantSeq + 1,
@@ -86,7 +86,7 @@ export function decidePoisonedTools(
 function moveAfterTools(
   run: Pick<RunFacts, 'batch_state' | 'step_number' | 'max_steps' | 'trail' | 'is_overdue'>,
   settled: readonly SettledCall[],
-  conduct: Conduct,
+  toolPolicy: ToolPolicy,
 ): readonly [reason: string, event: RunEvent, move: RunMove, reask: string | null] {
   if (run.batch_state === 'cancelling' || run.batch_state === 'cancelled') {
     return ['batch is being cancelled', 'cancel', cancelledMove, null];
@@ -103,7 +103,7 @@ function moveAfterTools(
     prefill_error: planned.prefill_error,
   }));
   const before = run.trail ?? NO_TRAIL;
-  const { rules, available } = conduct;
+  const { rules, available } = toolPolicy;
   const { step_number, max_steps } = run;
   const trail = rememberRefusal(afterCallsOf(before, rules, calls), before, refusalIn(settled));
   const loop = loopAfterCalls({ rules, available, history: before.history, step_number, max_steps }, calls);
@@ -111,7 +111,7 @@ function moveAfterTools(
     const { stop_reason, reason, error } = loop;
     if (error !== null) return [reason, 'fail', failed(stop_reason, error), null];
     const result = stop_reason === 'tool_rule' ? finishedWith(settled) : undefined;
-    if (conduct.result !== null && result === undefined) {
+    if (toolPolicy.result !== null && result === undefined) {
       const message = withRefusal(`The run ended without the result that it owes: ${reason}.`, trail);
       return [reason, 'fail', failed(stop_reason, message), null];
     }

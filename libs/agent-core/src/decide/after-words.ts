@@ -1,7 +1,7 @@
 import { isThought, type ContentBlock } from '../model/content.ts';
 import { AUTOMATED_PREFIX, loopAfterWords, REASKS_MAX } from '../rules/loop.ts';
 import { FINISH_TOOL } from '../tools/finish.ts';
-import type { Conduct, ResultDemand } from './conduct.ts';
+import type { ToolPolicy, ResultDemand } from './tool-policy.ts';
 import { completed, failed, type RunFacts, type RunMove } from './decision.ts';
 import { resultOf } from './result-of.ts';
 import { NO_TRAIL, withRefusal } from './trail.ts';
@@ -32,7 +32,7 @@ export function isEmptyAnswer(content: readonly ContentBlock[]): boolean {
 export function decideAfterWords(
   run: Pick<RunFacts, 'step_number' | 'max_steps' | 'trail'>,
   content: readonly ContentBlock[],
-  conduct: Conduct,
+  toolPolicy: ToolPolicy,
 ): WordsDecision {
   const trail = run.trail ?? NO_TRAIL;
   const mayBeDone = trail.steps.prints.length > 0 || trail.pauses > 0;
@@ -48,12 +48,13 @@ export function decideAfterWords(
     return { kind: 'reask', reason: 'empty answer', text: EMPTY };
   }
   const { history, reasks, denied } = trail;
-  const { rules, available } = conduct;
+  const { rules, available } = toolPolicy;
   const { step_number, max_steps } = run;
   const facts = { rules, available, history, denied, step_number, max_steps };
   const decision = loopAfterWords(facts, reasks);
   if (decision.kind === 'stop') {
-    if (conduct.result !== null && decision.error === null) return afterResult(run, content, conduct.result);
+    if (toolPolicy.result !== null && decision.error === null)
+      return afterResult(run, content, toolPolicy.result);
     const { stop_reason, reason, error } = decision;
     return {
       kind: 'end',

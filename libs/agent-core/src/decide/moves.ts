@@ -1,5 +1,5 @@
 import { ATTEMPT_MAX } from '../base/ids.ts';
-import type { Conduct } from './conduct.ts';
+import type { ToolPolicy } from './tool-policy.ts';
 import {
   cancelledMove,
   failed,
@@ -68,7 +68,7 @@ export function boosted(run: RunFacts): RunMove {
  * The model knows its limit better than our estimate: what was said is summarised, once, and the step tried again. A
  * request for a summary, and one that shows a summary made for this, has nothing left to try.
  */
-export function afterTooLong(run: RunFacts, { compacts }: Conduct, gaveUp: RunMove): RunMove {
+export function afterTooLong(run: RunFacts, { compacts }: ToolPolicy, gaveUp: RunMove): RunMove {
   if (isCancelling(run)) return cancelledMove;
   const trail = run.trail ?? NO_TRAIL;
   const isLost = run.summarises_to_seq !== null || trail.too_long !== undefined || run.attempt >= ATTEMPT_MAX;

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../base/json.ts';
 import { forcedToolChoice } from '../rules/force.ts';
 import { allowedTools, mustForce } from '../rules/solver.ts';
-import type { Conduct } from './conduct.ts';
+import type { ToolPolicy } from './tool-policy.ts';
 import { NO_TRAIL, type Trail } from './trail.ts';
 
 /**
@@ -9,10 +9,10 @@ import { NO_TRAIL, type Trail } from './trail.ts';
  * due is forced where the model takes that. Where it does not, the answer is checked, as every answer is. None is forced once
  * the caller has denied it.
  */
-export function nextToolChoice(conduct: Conduct, trail: Trail | null): JsonObject | null {
-  const { rules, available } = conduct;
+export function nextToolChoice(toolPolicy: ToolPolicy, trail: Trail | null): JsonObject | null {
+  const { rules, available } = toolPolicy;
   if (rules.length === 0) return null;
   const { history, denied } = trail ?? NO_TRAIL;
   if (denied === true || !mustForce(rules, history)) return null;
-  return forcedToolChoice({ ...conduct, allowed: allowedTools(rules, history, available) });
+  return forcedToolChoice({ ...toolPolicy, allowed: allowedTools(rules, history, available) });
 }

@@ -8,7 +8,7 @@ import type { ToolRule } from '../rules/rule.ts';
 import { requiresApproval, uncalledRequired } from '../rules/solver.ts';
 import { inexactIn } from '../tools/inexact.ts';
 import type { ArgumentValidator } from '../tools/validate.ts';
-import type { Conduct } from './conduct.ts';
+import type { ToolPolicy } from './tool-policy.ts';
 
 /** A tool use of an answer, and who is to carry it out. */
 export interface PlannedCall {
@@ -47,16 +47,16 @@ const WITHHELD = 'The call was not made: the run ends because of another call of
  */
 export function planCalls(
   uses: readonly ToolUseBlock[],
-  conduct: Conduct,
+  toolPolicy: ToolPolicy,
   history: RuleHistory,
   validate: ArgumentValidator,
 ): readonly PlannedCall[] {
-  const by = { conduct, history, validate };
+  const by = { toolPolicy, history, validate };
   const judged = distinctOf(uses).map(({ index, use }) => planCall(index, use, by));
   const calls =
-    conduct.rules.length === 0
+    toolPolicy.rules.length === 0
       ? judged
-      : withoutEarlyFinish(withoutForbidden(judged, conduct, history), conduct, history);
+      : withoutEarlyFinish(withoutForbidden(judged, toolPolicy, history), toolPolicy, history);
   if (calls.every((call) => call.prefill_error === null)) return calls;
   return calls.map((call) => ({
     ...call,
@@ -72,7 +72,7 @@ export function planCalls(
  */
 function withoutForbidden(
   calls: readonly PlannedCall[],
-  { rules, available }: Conduct,
+  { rules, available }: ToolPolicy,
   history: RuleHistory,
 ): readonly PlannedCall[] {
   const flawed = new Set([...calls.keys()].filter((place) => calls[place]?.kind === 'rejected'));
@@ -88,7 +88,7 @@ function withoutForbidden(
 
 function withoutEarlyFinish(
   calls: readonly PlannedCall[],
-  { rules, available }: Conduct,
+  { rules, available }: ToolPolicy,
   history: RuleHistory,
 ): readonly PlannedCall[] {
   if (!calls.some(({ kind }) => kind === 'finish')) return calls;
@@ -119,9 +119,13 @@ function distinctOf(
 function planCall(
   index: number,
   use: ToolUseBlock,
-  by: { readonly conduct: Conduct; readonly history: RuleHistory; readonly validate: ArgumentValidator },
+  by: {
+    readonly toolPolicy: ToolPolicy;
+    readonly history: RuleHistory;
+    readonly validate: ArgumentValidator;
+  },
 ): PlannedCall {
-  const { tools, rules, available } = by.conduct;
+  const { tools, rules, available } = by.toolPolicy;
   const tool = tools.find(({ name }) => name === use.name) ?? null;
   if (tool === null) return rejected(index, use, null, unknownTool(use.name, available));
   const fixed = rules.length === 0 ? null : prefilledArgs(rules, by.history, available, tool.name);

@@ -1,7 +1,7 @@
 import { JSON_DEPTH_MAX, nestsTooDeep, type Json } from '../base/json.ts';
 import type { ContentBlock } from '../model/content.ts';
 import { inexactInText } from '../tools/inexact.ts';
-import type { ResultDemand } from './conduct.ts';
+import type { ResultDemand } from './tool-policy.ts';
 
 /** A result that an answer in words holds, or what is wrong with it, for the model. */
 export type ReadResult =

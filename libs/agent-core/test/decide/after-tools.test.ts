@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { isError } from '../../src/base/errors.ts';
 import { decideAfterTools, decidePoisonedTools, type SettledCall } from '../../src/decide/after-tools.ts';
-import { NO_CONDUCT } from '../../src/decide/conduct.ts';
+import { NO_TOOL_POLICY } from '../../src/decide/tool-policy.ts';
 import { nextToolChoice } from '../../src/decide/next-tool-choice.ts';
 import { NO_TRAIL, type Trail } from '../../src/decide/trail.ts';
 import { canTake } from '../../src/machine/machine.ts';
@@ -55,8 +55,8 @@ describe('results of a step', () => {
     },
   );
 
-  const conduct = {
-    ...NO_CONDUCT,
+  const toolPolicy = {
+    ...NO_TOOL_POLICY,
     available: ['lookup', 'done'],
     rules: makeRules(terminal('done'), required('lookup')),
   };
@@ -82,7 +82,7 @@ describe('results of a step', () => {
         5,
         RESULTS,
         [settled('lookup'), settled('done')],
-        conduct,
+        toolPolicy,
       );
       expect(run).toEqual({ state: 'completed', stop_reason: 'tool_rule', error: null });
       expect(message).toMatchObject({ shown: true, content_json: RESULTS });
@@ -95,24 +95,28 @@ describe('results of a step', () => {
       5,
       RESULTS,
       [settled('lookup')],
-      conduct,
+      toolPolicy,
     );
     expect(run).toMatchObject({ state: 'failed', stop_reason: 'deadline' });
     expect(message.content_json).toBe(RESULTS);
     const done = [settled('lookup'), settled('done')];
-    expect(decideAfterTools(acting({ is_overdue: true }), 5, RESULTS, done, conduct).run).toMatchObject({
+    expect(decideAfterTools(acting({ is_overdue: true }), 5, RESULTS, done, toolPolicy).run).toMatchObject({
       stop_reason: 'tool_rule',
     });
   });
 
   test('of a call that the caller denied count for no rule', () => {
     const denied = { ...settled('done', { ok: false }), denied: true };
-    const { run } = decideAfterTools(acting(), 5, RESULTS, [settled('lookup'), denied], conduct);
+    const { run } = decideAfterTools(acting(), 5, RESULTS, [settled('lookup'), denied], toolPolicy);
     expect(run).toMatchObject({ state: 'ready', trail: { history: { calls: ['lookup'] } } });
   });
 
   test('of a call that the rules force are not followed by another that is forced, once the caller has denied it', () => {
-    const forcing = { ...conduct, model_name: 'claude-haiku-4-5', rules: makeRules(child('lookup', 'done')) };
+    const forcing = {
+      ...toolPolicy,
+      model_name: 'claude-haiku-4-5',
+      rules: makeRules(child('lookup', 'done')),
+    };
     const history = { calls: ['lookup'], last_result: null };
     const denied = { ...settled('done', { ok: false }), denied: true };
     const refused = settled('lookup', { ok: false });
@@ -139,20 +143,20 @@ describe('results of a step', () => {
   });
 
   test('of a terminal tool that came too early go on, with what is missing behind the results', () => {
-    const { run, message } = decideAfterTools(acting(), 5, RESULTS, [settled('done')], conduct);
+    const { run, message } = decideAfterTools(acting(), 5, RESULTS, [settled('done')], toolPolicy);
     expect(run).toMatchObject({ state: 'ready', trail: { history: { calls: ['done'], last_result: null } } });
     expect(JSON.parse(message.content_json)).toEqual([
       { type: 'tool_result', tool_use_id: 'a', content: '42' },
       { type: 'text', text: expect.stringContaining('You must call lookup at least once') as string },
     ]);
-    expect(decideAfterTools(acting(), 5, '[]', [settled('done')], conduct).message.content_json).toMatch(
+    expect(decideAfterTools(acting(), 5, '[]', [settled('done')], toolPolicy).message.content_json).toMatch(
       /^\[\{"type":"text"/,
     );
   });
 
   test('of a batch that is being cancelled end the run as cancelled, whatever a rule says', () => {
     const run = acting({ batch_state: 'cancelling' });
-    expect(decideAfterTools(run, 5, RESULTS, [settled('done')], conduct).run.state).toBe('cancelled');
+    expect(decideAfterTools(run, 5, RESULTS, [settled('done')], toolPolicy).run.state).toBe('cancelled');
   });
 
   test('that come over and over end the run as loop_detected, with the results stored (B137)', () => {
@@ -208,7 +212,7 @@ describe('results of a step', () => {
   test('after which no tool may be called although one is due end the run as no_valid_tools (B79a)', () => {
     const rules = makeRules(child('lookup', 'zzz'));
     expect(
-      decideAfterTools(acting(), 5, RESULTS, [settled('lookup')], { ...conduct, rules }).run,
+      decideAfterTools(acting(), 5, RESULTS, [settled('lookup')], { ...toolPolicy, rules }).run,
     ).toMatchObject({ state: 'failed', stop_reason: 'no_valid_tools' });
   });
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { awaitingCaller, decideAfterAnswer } from '../../src/decide/after-answer.ts';
-import { NO_CONDUCT } from '../../src/decide/conduct.ts';
+import { NO_TOOL_POLICY } from '../../src/decide/tool-policy.ts';
 import {
   RETRY_POLICY_DEFAULT,
   type RunFacts,
@@ -189,8 +189,14 @@ describe('an answer that fills the context window', () => {
   const exceed = (content: readonly ContentBlock[], compacts: boolean, rest: Partial<RunFacts> = {}) => {
     const run = makeRun({ attempt: 2, failures: 1, ...rest });
     const answer = makeAnswer('model_context_window_exceeded', content);
-    const conduct = { ...NO_CONDUCT, compacts };
-    return decideAfterAnswer(run, keyOf(run), { kind: 'answered', answer }, policy, conduct) as StepDecision;
+    const toolPolicy = { ...NO_TOOL_POLICY, compacts };
+    return decideAfterAnswer(
+      run,
+      keyOf(run),
+      { kind: 'answered', answer },
+      policy,
+      toolPolicy,
+    ) as StepDecision;
   };
 
   test('is kept and not shown, and the step tried again after a summary, which counts as no failure', () => {
@@ -230,13 +236,13 @@ describe('whatever the answer', () => {
     { summarises_to_seq: 3 },
     { summarises_to_seq: 3, attempt: 255 },
   ];
-  const decisions = [NO_CONDUCT, { ...NO_CONDUCT, compacts: true }].flatMap((conduct) =>
+  const decisions = [NO_TOOL_POLICY, { ...NO_TOOL_POLICY, compacts: true }].flatMap((toolPolicy) =>
     situations.flatMap((rest) =>
       stopReasons.flatMap((stopReason) =>
         contents.map((content) => {
           const run = makeRun(rest);
           const outcome = { kind: 'answered', answer: makeAnswer(stopReason, content) } as const;
-          return decideAfterAnswer(run, keyOf(run), outcome, policy, conduct);
+          return decideAfterAnswer(run, keyOf(run), outcome, policy, toolPolicy);
         }),
       ),
     ),
@@ -369,12 +375,12 @@ describe('an empty answer', () => {
 });
 
 describe('an answer in words', () => {
-  const conduct = { ...NO_CONDUCT, available: ['a'], rules: makeRules(required('a')) };
+  const toolPolicy = { ...NO_TOOL_POLICY, available: ['a'], rules: makeRules(required('a')) };
 
   test('is asked for again where a rule demands a call, in a message of its own behind it', () => {
     const run = makeRun();
     const outcome = { kind: 'answered', answer: makeAnswer('stop_sequence', saying) } as const;
-    const decision = decideAfterAnswer(run, keyOf(run), outcome, policy, conduct);
+    const decision = decideAfterAnswer(run, keyOf(run), outcome, policy, toolPolicy);
     expect(decision).toMatchObject({
       kind: 'apply',
       step: { state: 'done', applies: true },
@@ -385,11 +391,11 @@ describe('an answer in words', () => {
       run: { state: 'ready', step_number: 2, trail: { reasks: 1, pauses: 0 } },
     });
     const given = { ...run, trail: { ...NO_TRAIL, reasks: 3 } };
-    expect(decideAfterAnswer(given, keyOf(given), outcome, policy, conduct)).toMatchObject({
+    expect(decideAfterAnswer(given, keyOf(given), outcome, policy, toolPolicy)).toMatchObject({
       run: { state: 'failed', stop_reason: 'loop_detected' },
     });
     const met = { ...run, trail: { ...NO_TRAIL, history: { calls: ['a'], last_result: null } } };
-    expect(decideAfterAnswer(met, keyOf(met), outcome, policy, conduct)).toMatchObject({
+    expect(decideAfterAnswer(met, keyOf(met), outcome, policy, toolPolicy)).toMatchObject({
       run: { state: 'completed', stop_reason: 'stop_sequence' },
     });
   });

@@ -1,7 +1,7 @@
 import { toCustomId, type StepKey } from '../../src/base/ids.ts';
 import { decideAfterAnswer } from '../../src/decide/after-answer.ts';
 import { decideAfterTools, type SettledCall } from '../../src/decide/after-tools.ts';
-import { NO_CONDUCT } from '../../src/decide/conduct.ts';
+import { NO_TOOL_POLICY } from '../../src/decide/tool-policy.ts';
 import { planCalls } from '../../src/decide/plan-calls.ts';
 import type {
   AppendedMessage,
@@ -34,7 +34,7 @@ export const TOOLS: readonly ToolDefinition[] = [
   makeTool('lookup', { type: 'object', properties: { q: { type: 'string' } }, required: ['q'] }),
 ];
 const validate = createArgumentValidator();
-const CONDUCT = { ...NO_CONDUCT, tools: TOOLS, available: TOOLS.map((tool) => tool.name) };
+const CONDUCT = { ...NO_TOOL_POLICY, tools: TOOLS, available: TOOLS.map((tool) => tool.name) };
 
 export interface StepRow {
   readonly key: StepKey;

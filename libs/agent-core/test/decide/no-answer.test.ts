@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { decideAfterAnswer } from '../../src/decide/after-answer.ts';
-import { NO_CONDUCT } from '../../src/decide/conduct.ts';
+import { NO_TOOL_POLICY } from '../../src/decide/tool-policy.ts';
 import {
   RETRY_POLICY_DEFAULT,
   retryDelayMs,
@@ -125,8 +125,8 @@ describe.each(FINAL)('a step $what', ({ outcome, gaveUp: [state, stop_reason] })
 describe('a prompt that is too long for the model, of an agent whose conversation may be summarised', () => {
   const tooLong = (rest: Partial<RunFacts> = {}): RunMove => {
     const run = makeRun(rest);
-    const conduct = { ...NO_CONDUCT, compacts: true };
-    const decision = decideAfterAnswer(run, keyOf(run), errored('too_long'), policy, conduct);
+    const toolPolicy = { ...NO_TOOL_POLICY, compacts: true };
+    const decision = decideAfterAnswer(run, keyOf(run), errored('too_long'), policy, toolPolicy);
     if (decision.kind === 'refuse') throw new Error(`refused as ${decision.reason}`);
     return decision.run;
   };

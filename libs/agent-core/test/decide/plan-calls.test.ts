@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Json } from '../../src/base/json.ts';
 import type { ToolUseBlock } from '../../src/model/content.ts';
 import type { ToolDefinition } from '../../src/model/tool.ts';
-import { NO_CONDUCT } from '../../src/decide/conduct.ts';
+import { NO_TOOL_POLICY } from '../../src/decide/tool-policy.ts';
 import { planCalls } from '../../src/decide/plan-calls.ts';
 import { NO_HISTORY, type RuleHistory } from '../../src/rules/history.ts';
 import type { ToolRule } from '../../src/rules/rule.ts';
@@ -26,8 +26,8 @@ function assignCalls(
   rules: readonly ToolRule[] = [],
   history: RuleHistory = NO_HISTORY,
 ) {
-  const conduct = { ...NO_CONDUCT, tools: from, available: from.map((tool) => tool.name), rules };
-  return planCalls(uses, conduct, history, validate);
+  const toolPolicy = { ...NO_TOOL_POLICY, tools: from, available: from.map((tool) => tool.name), rules };
+  return planCalls(uses, toolPolicy, history, validate);
 }
 
 const use = (id: string, name: string, input: Json): ToolUseBlock => ({ type: 'tool_use', id, name, input });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { decideAfterAnswer } from '../../src/decide/after-answer.ts';
 import { decideAfterTools, type SettledCall } from '../../src/decide/after-tools.ts';
-import { conductOf } from '../../src/decide/conduct.ts';
+import { toolPolicyOf } from '../../src/decide/tool-policy.ts';
 import { RETRY_POLICY_DEFAULT, type RunFacts } from '../../src/decide/decision.ts';
 import { planCalls } from '../../src/decide/plan-calls.ts';
 import { NO_TRAIL } from '../../src/decide/trail.ts';
@@ -33,30 +33,30 @@ const definition = (
   result_format: rest.result_format ?? null,
   compaction: { mode: 'none' as const },
 });
-const typed = conductOf(definition({ result_format: { schema: SCHEMA } }));
-const spoken = conductOf(definition({ result_format: { schema: SCHEMA }, finish: false }));
-const free = conductOf(definition());
+const typed = toolPolicyOf(definition({ result_format: { schema: SCHEMA } }));
+const spoken = toolPolicyOf(definition({ result_format: { schema: SCHEMA }, finish: false }));
+const free = toolPolicyOf(definition());
 
-function say(conduct: typeof typed, said: string, rest: Partial<RunFacts> = {}) {
+function say(toolPolicy: typeof typed, said: string, rest: Partial<RunFacts> = {}) {
   const run = makeRun(rest);
   const outcome = { kind: 'answered', answer: makeAnswer('end_turn', [text(said)]) } as const;
-  const decision = decideAfterAnswer(run, keyOf(run), outcome, RETRY_POLICY_DEFAULT, conduct);
+  const decision = decideAfterAnswer(run, keyOf(run), outcome, RETRY_POLICY_DEFAULT, toolPolicy);
   if (decision.kind === 'refuse') throw new Error('refused');
   return decision;
 }
 
-function callFinish(conduct: typeof typed, input: JsonObject, rest: Partial<RunFacts> = {}) {
+function callFinish(toolPolicy: typeof typed, input: JsonObject, rest: Partial<RunFacts> = {}) {
   const uses = [
     { type: 'tool_use', id: '1', name: 'look', input: {} },
     { type: 'tool_use', id: '2', name: 'finish', input },
   ] as const;
-  const settled = planCalls(uses, conduct, NO_HISTORY, createArgumentValidator()).map(
+  const settled = planCalls(uses, toolPolicy, NO_HISTORY, createArgumentValidator()).map(
     (planned): SettledCall => ({
       planned,
       outcome: { ok: planned.rejection === null, result: planned.rejection ?? 'ok' },
     }),
   );
-  return decideAfterTools(makeRun({ state: 'acting', ...rest }), 5, '[]', settled, conduct).run;
+  return decideAfterTools(makeRun({ state: 'acting', ...rest }), 5, '[]', settled, toolPolicy).run;
 }
 
 describe('a whole number too long to be kept to its last digit', () => {
@@ -79,7 +79,7 @@ describe('a whole number too long to be kept to its last digit', () => {
   });
 
   test('is not altered either where it is the whole result', () => {
-    const bare = conductOf(definition({ result_format: { schema: { type: 'integer' } }, finish: false }));
+    const bare = toolPolicyOf(definition({ result_format: { schema: { type: 'integer' } }, finish: false }));
     const { run, messages } = say(bare, ID);
     expect(run).toMatchObject({ state: 'ready' });
     expect(messages[1]?.content_json).toContain('near 12345678901234567000');
@@ -101,7 +101,7 @@ describe('a whole number too long to be kept to its last digit', () => {
 });
 
 describe('an answer in words that nests deeper than what is stored', () => {
-  const bare = conductOf(definition({ result_format: { schema: TREE }, finish: false }));
+  const bare = toolPolicyOf(definition({ result_format: { schema: TREE }, finish: false }));
   const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
 
   test.each([129, 3_000, 7_000, 1_000_000])('%i deep, is no result: the model is asked again', (depth) => {
@@ -154,7 +154,9 @@ describe('the tool finish', () => {
   });
 
   describe('where another tool is required', () => {
-    const careful = conductOf(definition({ result_format: { schema: SCHEMA }, rules: [required('look')] }));
+    const careful = toolPolicyOf(
+      definition({ result_format: { schema: SCHEMA }, rules: [required('look')] }),
+    );
     const finish = { type: 'tool_use', id: '1', name: 'finish', input: { result: { n: 7 } } } as const;
     const look = (input: Json) => ({ type: 'tool_use', id: '2', name: 'look', input }) as const;
     const plan = (uses: Parameters<typeof planCalls>[0], calls: readonly string[] = []) =>
@@ -237,7 +239,7 @@ describe('an answer that is the result', () => {
   });
 
   test('and has half a surrogate pair for a key is asked for again in words that the provider takes', () => {
-    const strict = conductOf(
+    const strict = toolPolicyOf(
       definition({ result_format: { schema: { additionalProperties: false } }, finish: false }),
     );
     const [, asked] = say(strict, '{"\\ud83d":1}').messages;
@@ -265,10 +267,10 @@ describe('an answer that is the result', () => {
 
 test.each([typed, spoken])(
   'a run that owes a result and is paused on its last step has failed',
-  (conduct) => {
+  (toolPolicy) => {
     const run = makeRun({ step_number: 10 });
     const outcome = { kind: 'answered', answer: makeAnswer('pause_turn', [text('so')]) } as const;
-    expect(decideAfterAnswer(run, keyOf(run), outcome, RETRY_POLICY_DEFAULT, conduct)).toMatchObject({
+    expect(decideAfterAnswer(run, keyOf(run), outcome, RETRY_POLICY_DEFAULT, toolPolicy)).toMatchObject({
       run: {
         state: 'failed',
         stop_reason: 'max_steps',

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { decideAfterAnswer } from '../../src/decide/after-answer.ts';
 import { decideAfterTools } from '../../src/decide/after-tools.ts';
-import { NO_CONDUCT } from '../../src/decide/conduct.ts';
+import { NO_TOOL_POLICY } from '../../src/decide/tool-policy.ts';
 import { RETRY_POLICY_DEFAULT, type RunFacts } from '../../src/decide/decision.ts';
 import { planCalls } from '../../src/decide/plan-calls.ts';
 import { NO_TRAIL } from '../../src/decide/trail.ts';
@@ -27,7 +27,7 @@ function takeThrough(
   resultOf: (tool: string) => string = () => 'ok',
 ): readonly string[] {
   const tools = available.map((name) => makeTool(name, { type: 'object' }));
-  const conduct = { ...NO_CONDUCT, rules, available, tools };
+  const toolPolicy = { ...NO_TOOL_POLICY, rules, available, tools };
   const trace: string[] = [];
   let run: RunFacts = makeRun();
   for (const [index, names] of answers.entries()) {
@@ -41,10 +41,10 @@ function takeThrough(
       keyOf(run),
       { kind: 'answered', answer },
       RETRY_POLICY_DEFAULT,
-      conduct,
+      toolPolicy,
     );
     if (decision.kind === 'refuse') throw new Error('The answer was refused.');
-    const planned = planCalls(toolUsesOf(content), conduct, history, validate);
+    const planned = planCalls(toolUsesOf(content), toolPolicy, history, validate);
     const settled = planned.map((plan) => ({
       planned: plan,
       outcome:
@@ -57,7 +57,7 @@ function takeThrough(
     );
     const move =
       decision.run.state === 'acting'
-        ? decideAfterTools(run, 0, results, settled, conduct).run
+        ? decideAfterTools(run, 0, results, settled, toolPolicy).run
         : decision.run;
     const done = planned
       .map(({ kind, tool_name }) => (kind === 'rejected' ? `(${tool_name})` : tool_name))

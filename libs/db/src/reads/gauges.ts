@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
-import { pauseCauseOf, type PauseCause } from './paused-credentials.ts';
+import { pauseCauseOf, type PauseCause } from './provider-batch/paused-credentials.ts';
 
 /** How the house stands, in numbers that cost a few index look-ups. */
 export interface Gauges {

@@ -1,13 +1,13 @@
-import { commitBatch, type AcceptedBatch } from '../commits/commit-batch.ts';
-import type { NewBatch } from '../commits/new-batch.ts';
-import { distinctWishes, wishesOf } from '../commits/run-wishes.ts';
+import { commitBatch, type AcceptedBatch } from '../commits/batch/commit-batch.ts';
+import type { NewBatch } from '../commits/batch/new-batch.ts';
+import { distinctDefinitions, requestedDefinitions } from '../commits/batch/requested-definitions.ts';
 import type { Tx } from '../connect.ts';
-import { readRunAgents } from '../reads/agent-definitions.ts';
+import { readRunAgents } from '../reads/catalog/agent-definitions.ts';
 
 /** Accepts a batch without the checks of an intake. Throws if an agent does not exist, or changes meanwhile. */
 export async function acceptBatch(trx: Tx, projectId: string, batch: NewBatch): Promise<AcceptedBatch> {
-  const wishes = wishesOf(batch.runs);
-  const known = await readRunAgents(trx, projectId, distinctWishes(wishes));
+  const wishes = requestedDefinitions(batch.runs);
+  const known = await readRunAgents(trx, projectId, distinctDefinitions(wishes));
   const agents = wishes.flatMap(({ key }) => known.get(key) ?? []);
   const accepted =
     agents.length === wishes.length ? await commitBatch(trx, projectId, batch, wishes, agents) : null;

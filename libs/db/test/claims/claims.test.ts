@@ -39,7 +39,7 @@ import {
   later,
   leaseOf,
   newNonce,
-  untilSomebodyWaits,
+  untilLockIsAwaited,
 } from '../worker-commits/night-shift.ts';
 
 let database: TestDatabase;
@@ -206,7 +206,7 @@ describe.each(KINDS)('a lease on a $table', (kind) => {
       passed_over: new Set([locked]),
     });
     const all = renewLeases(db, kind.table, leases, ALICE, 'wait');
-    await untilSomebodyWaits(db);
+    await untilLockIsAwaited(db);
     over.open();
     expect(await all).toEqual({ renewed: new Set([free, locked]), passed_over: new Set() });
     await holder;
@@ -503,7 +503,7 @@ describe('a credential', () => {
     });
     await putOff.opened;
     const resuming = inTransaction(db, (trx) => resumeCredential(trx, 'default'));
-    await untilSomebodyWaits(db);
+    await untilLockIsAwaited(db);
     resumed.open();
     await putting;
     expect(await resuming).toMatch(/two for one$/);
@@ -525,7 +525,7 @@ describe('a credential', () => {
     });
     await looked.opened;
     const halting = haltCredential(db, 'default', 'two for one');
-    await untilSomebodyWaits(db);
+    await untilLockIsAwaited(db);
     committed.open();
     expect(await looking).toBe(true);
     await halting;

@@ -5,7 +5,7 @@ import {
   DEFAULT_PROJECT_ID,
   inTransaction,
   readRunAgents,
-  wishesOf,
+  requestedDefinitions,
   type NewRun,
 } from '../../src/index.ts';
 import { acceptBatch, openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
@@ -145,7 +145,7 @@ describe('accepting a batch', () => {
       [deleted!, sql`deleted_at = app_now()`],
     ] as const) {
       const batch = aBatch([aRun(agent.id)]);
-      const wishes = wishesOf(batch.runs);
+      const wishes = requestedDefinitions(batch.runs);
       const agents = await readRunAgents(database.db, DEFAULT_PROJECT_ID, wishes);
       await sql`update agent set ${change} where id = ${agent.id}`.execute(database.db);
       const accepted = await inTransaction(database.db, (trx) =>

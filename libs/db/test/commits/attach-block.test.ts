@@ -16,7 +16,7 @@ import {
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import { aBlock, anAgent, createTestAgents } from '../factories.ts';
-import { gate, untilSomebodyWaits } from '../worker-commits/night-shift.ts';
+import { gate, untilLockIsAwaited } from '../worker-commits/night-shift.ts';
 
 let database: TestDatabase;
 let db: Database;
@@ -57,7 +57,7 @@ async function meet(
   });
   await done.opened;
   const other = inTransaction(db, second);
-  await untilSomebodyWaits(db);
+  await untilLockIsAwaited(db);
   goOn.open();
   return Promise.allSettled([one, other]);
 }

@@ -12,7 +12,7 @@ import {
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import { createTestAgents } from '../factories.ts';
-import { untilSomebodyWaits } from '../worker-commits/night-shift.ts';
+import { untilLockIsAwaited } from '../worker-commits/night-shift.ts';
 
 let database: TestDatabase;
 let db: Database;
@@ -52,9 +52,9 @@ test('an agent whose tools are replaced while one of them is deleted does not de
   const both = await inTransaction(db, async (trx) => {
     await sql`select from agent_tool where tool_id = ${id} for update`.execute(trx);
     const changed = attempt((own) => changeAgent(own, DEFAULT_PROJECT_ID, agent!.id, { tool_ids: [id] }));
-    await untilSomebodyWaits(db);
+    await untilLockIsAwaited(db);
     const deleted = attempt((own) => deleteTool(own, DEFAULT_PROJECT_ID, id));
-    await untilSomebodyWaits(db, 2);
+    await untilLockIsAwaited(db, 2);
     return [changed, deleted];
   });
   expect(await Promise.allSettled(both)).toMatchObject([{ status: 'fulfilled' }, { status: 'fulfilled' }]);

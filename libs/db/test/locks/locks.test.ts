@@ -13,7 +13,7 @@ import {
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import { aBlock } from '../factories.ts';
-import { acceptFleet, gate, untilSomebodyWaits } from '../worker-commits/night-shift.ts';
+import { acceptFleet, gate, untilLockIsAwaited } from '../worker-commits/night-shift.ts';
 
 let database: TestDatabase;
 let db: Database;
@@ -51,7 +51,7 @@ describe('locking runs', () => {
     });
     await locked.opened;
     const second = inTransaction(db, (trx) => lockRuns(trx, fleet.run_ids));
-    await untilSomebodyWaits(db);
+    await untilLockIsAwaited(db);
     written.open();
     await first;
     expect([...(await second).values()][0]).toMatchObject({ attempt: 2 });
@@ -115,7 +115,7 @@ describe('locking blocks', () => {
     });
     await locked.opened;
     const reader = inTransaction(db, (trx) => lockBlocksOfAgents(trx, fleet.agent_ids));
-    await untilSomebodyWaits(db);
+    await untilLockIsAwaited(db);
     written.open();
     await writer;
     expect((await reader).map((block) => [block.block_id, block.revision, block.value])).toEqual([
@@ -169,7 +169,7 @@ describe('locking blocks', () => {
     });
     await locked.opened;
     const waiting = inTransaction(db, (trx) => lockBlocksOfAgents(trx, [agentId]));
-    await untilSomebodyWaits(db);
+    await untilLockIsAwaited(db);
     await inTransaction(db, (trx) => attachBlock(trx, DEFAULT_PROJECT_ID, agentId, late));
     attached.open();
     await holder;

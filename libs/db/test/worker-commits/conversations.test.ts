@@ -26,7 +26,7 @@ import {
   leaseOf,
   seal,
   sealAndEnd,
-  untilSomebodyWaits,
+  untilLockIsAwaited,
 } from './night-shift.ts';
 
 let database: TestDatabase;
@@ -185,7 +185,7 @@ describe('the runs of one conversation', () => {
     await deleted.opened;
     const accepting = accept(db, [{ ...aRun(agent.id), isolated }]);
     const refused = expect(accepting).rejects.toThrow('does not exist or was changed');
-    await untilSomebodyWaits(db);
+    await untilLockIsAwaited(db);
     committed.open();
     await deleting;
     await refused;
@@ -205,7 +205,7 @@ describe('the runs of one conversation', () => {
     });
     await stored.opened;
     const deleting = inTransaction(db, (trx) => deleteAgent(trx, DEFAULT_PROJECT_ID, agent.id));
-    await untilSomebodyWaits(db);
+    await untilLockIsAwaited(db);
     committed.open();
     await Promise.all([accepting, deleting]);
     const keepsBlocks = async () =>
@@ -255,7 +255,7 @@ describe('the runs of one conversation', () => {
     });
     await stored.opened;
     const ending = ingest(db, lease, DONE);
-    await untilSomebodyWaits(db);
+    await untilLockIsAwaited(db);
     committed.open();
     const { run_ids } = await accepting;
     expect(await ending).toMatchObject({ ready: true });
@@ -306,7 +306,7 @@ describe('the sweep', () => {
     });
     await locked.opened;
     const second = sweep();
-    await untilSomebodyWaits(db);
+    await untilLockIsAwaited(db);
     written.open();
     expect(await first).toBe(1);
     expect(await second).toBe(0);

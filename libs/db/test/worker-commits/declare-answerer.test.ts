@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest';
 import { declareAnswerer, inTransaction, newId, type Database } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import { explain, rowsReadOf } from '../plans.ts';
-import { acceptFleet, clear, gate, untilSomebodyWaits } from './night-shift.ts';
+import { acceptFleet, clear, gate, untilLockIsAwaited } from './night-shift.ts';
 
 let database: TestDatabase;
 let db: Database;
@@ -95,7 +95,7 @@ test('of two that start at once with different providers the second is told what
   await said.opened;
   const second = declare(false);
   const refused = expect(second).rejects.toMatchObject({ code: 'other_provider' });
-  await untilSomebodyWaits(db);
+  await untilLockIsAwaited(db);
   open();
   await first;
   await refused;

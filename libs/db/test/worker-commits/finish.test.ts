@@ -33,7 +33,7 @@ import {
   seal,
   sealAndEnd,
   submit,
-  untilSomebodyWaits,
+  untilLockIsAwaited,
   clear,
 } from './night-shift.ts';
 
@@ -127,7 +127,7 @@ describe('the end of a batch', () => {
     await looked.opened;
     // A slot that exists: a new one would wait for the batch row, which is as good.
     const ended = ingest(db, lease, DONE).then((report) => markFinishedBatches(db, report.ended_batch_ids));
-    await untilSomebodyWaits(db);
+    await untilLockIsAwaited(db);
     committed.open();
     expect(await early).toBeNull();
     expect(await ended).toEqual([fleet.id]);
@@ -147,7 +147,7 @@ describe('the end of a batch', () => {
     });
     await marked.opened;
     const looking = inTransaction(db, (trx) => lockForFinish(trx, leaseOf('batch', claimed!)));
-    await untilSomebodyWaits(db);
+    await untilLockIsAwaited(db);
     await ingest(db, lease, DONE);
     committed.open();
     await marking;

@@ -81,7 +81,7 @@ export function gate(): { readonly opened: Promise<void>; readonly open: () => v
 }
 
 /** Waits until a statement of this database waits for a lock. */
-export async function untilSomebodyWaits(db: Database, count = 1): Promise<void> {
+export async function untilLockIsAwaited(db: Database, count = 1): Promise<void> {
   for (;;) {
     const { rows } = await sql<{ waiting: number }>`
       select count(*)::int as waiting from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'

@@ -42,9 +42,9 @@ import {
   type Tx,
 } from '../../src/index.ts';
 import { acceptBatch, openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
-import { planUnseen } from '../../src/commits/plan-unseen.ts';
-import { queueReadyRuns } from '../../src/commits/queue-again.ts';
-import { takeOutSteps } from '../../src/commits/take-out-steps.ts';
+import { forceGenericPlan } from '../../src/commits/force-generic-plan.ts';
+import { queueReadyRuns } from '../../src/commits/run/queue-again.ts';
+import { takeOutSteps } from '../../src/commits/run/take-out-steps.ts';
 import { aBatch, aClientTool, anAgent, aRun, createTestAgents } from '../factories.ts';
 import { countNearlyNone, explain, leaveUncounted, nodesOf, rowsReadOf, type PlanNode } from '../plans.ts';
 import {
@@ -276,7 +276,7 @@ describe.each(['never counted', 'counted before the last step', 'counted while n
     test('a list that is gone through row by row, because its statement is planned unseen, would be noticed', async () => {
       const runIds = await someOpen();
       const [counted] = await explain(database.url, async (trx) => {
-        await planUnseen(trx);
+        await forceGenericPlan(trx);
         await sql`select count(*) from run where state = 'in_flight' and coalesce(batch_id <> all(${runIds}::uuid[]), false)`.execute(
           trx,
         );
@@ -439,7 +439,7 @@ test('what caps turn away is told and taken out by hash, whatever was counted', 
   const { id } = await seal(db);
   const runIds = (await db.selectFrom('run').select('id').execute()).map((run) => run.id);
   const plans = await explain(database.url, async (trx) => {
-    await planUnseen(trx);
+    await forceGenericPlan(trx);
     await readAskingRuns(trx, id, [batchId, ...Array.from({ length: 1_000 }, newId)]);
     await takeOutSteps(trx, id, runIds);
   });
@@ -500,7 +500,7 @@ test.each(['never counted', 'counted while nearly none could be seen'])(
     const reserved = run_ids.map((run_id) => ({ run_id, batch_id, amount }));
     const verdict = { reserved, turned_away: [], left: null, short_batch_ids: [], paused: [] };
     const plans = await explain(database.url, async (trx) => {
-      await planUnseen(trx);
+      await forceGenericPlan(trx);
       await commitReservations(trx, id, verdict);
       const { rows } = await sql`
         select count(*)::int as steps, sum(reserved_nanousd)::int as held, sum(reserved_output_tokens)::int as tokens

@@ -36,7 +36,7 @@ import {
   newNonce,
   seal,
   sealAndEnd,
-  untilSomebodyWaits,
+  untilLockIsAwaited,
 } from './night-shift.ts';
 
 let database: TestDatabase;
@@ -158,7 +158,7 @@ describe('sealing ready runs', () => {
     });
     await asked.opened;
     const sealing = seal(db);
-    await untilSomebodyWaits(db);
+    await untilLockIsAwaited(db);
     committed.open();
     await cancel;
     expect((await sealing).count).toBe(0);
@@ -371,7 +371,7 @@ describe('taking sealed steps back', () => {
     await inTransaction(db, async (trx) => {
       expect(await resumeBatch(trx, DEFAULT_PROJECT_ID, fleet.id)).toBe(0);
       unsealing = inTransaction(db, (other) => commitUnsealed(other, lease, 0, newId()));
-      await Promise.race([unsealing, untilSomebodyWaits(db)]);
+      await Promise.race([unsealing, untilLockIsAwaited(db)]);
     });
     expect(await unsealing).toBe(0);
     expect(await statesOf(fleet.run_ids)).toEqual(['ready', 'ready', 'ready']);
@@ -388,7 +388,7 @@ describe('taking sealed steps back', () => {
     await inTransaction(db, async (trx) => {
       expect(await commitUnsealed(trx, lease, 0, newId())).toBe(0);
       resuming = inTransaction(db, (other) => resumeBatch(other, DEFAULT_PROJECT_ID, fleet.id));
-      await Promise.race([resuming, untilSomebodyWaits(db)]);
+      await Promise.race([resuming, untilLockIsAwaited(db)]);
     });
     expect(await resuming).toBe(3);
     expect((await seal(db)).count).toBe(3);

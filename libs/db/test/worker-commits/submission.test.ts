@@ -43,7 +43,7 @@ import {
   seal,
   sealAndEnd,
   submit,
-  untilSomebodyWaits,
+  untilLockIsAwaited,
   writeAhead,
 } from './night-shift.ts';
 
@@ -113,7 +113,7 @@ describe('what is about to be sent', () => {
     await inTransaction(db, async (trx) => {
       expect(await lockSendable(trx, lease, [fleet.id])).toBe(true);
       pausing = pause();
-      await untilSomebodyWaits(db);
+      await untilLockIsAwaited(db);
     });
     await pausing;
     await sql`update batch set state = 'running', state_reason = null`.execute(db);
@@ -127,7 +127,7 @@ describe('what is about to be sent', () => {
     });
     await paused;
     const sendable = inTransaction(db, (trx) => lockSendable(trx, lease, [fleet.id]));
-    await untilSomebodyWaits(db);
+    await untilLockIsAwaited(db);
     open();
     expect(await sendable).toBe(false);
     await first;
@@ -173,7 +173,7 @@ describe('who waits for a batch that another transaction holds', () => {
     });
     await held.opened;
     const committed = commit(lease, fleet.id);
-    await untilSomebodyWaits(db);
+    await untilLockIsAwaited(db);
     const { renewed } = await inTransaction(db, async (trx) => {
       await sql`set local lock_timeout = '2s'`.execute(trx);
       return renewLeases(trx, 'provider_batch', [lease], ALICE, 'wait');

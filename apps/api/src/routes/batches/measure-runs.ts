@@ -1,7 +1,7 @@
 import {
   compileMemory,
   compileMemoryMetadata,
-  conductOf,
+  toolPolicyOf,
   countMedia,
   encodeDefinition,
   encodeRequest,
@@ -24,7 +24,7 @@ import {
   utf8Length,
   windowMax,
   worstInputTokens,
-  type Conduct,
+  type ToolPolicy,
   type Definition,
   type EncodedDefinition,
   type MediaCount,
@@ -32,20 +32,20 @@ import {
   type RunGroup,
 } from '@nightshift/agent-core';
 import {
-  distinctWishes,
+  distinctDefinitions,
   readAgentDefinitions,
   readBlocksOfAgents,
   readConversationSizes,
   readRunHistory,
-  wishesOf,
+  requestedDefinitions,
   type AgentDefinition,
   type ConversationSize,
   type Database,
-  type DefinitionWish,
+  type RequestedDefinition,
   type NewRun,
 } from '@nightshift/db';
 import { refuseUnfit, refuseUnknownAgents, toError, type PlannableBatch } from '@nightshift/intake';
-import { breather } from '../../breathe.ts';
+import { yieldEvery } from '../../breathe.ts';
 import type { Context } from '../../context.ts';
 
 /** Agents whose memory is read at a time. */
@@ -95,12 +95,12 @@ export async function measureRuns(
   batch: PlannableBatch,
 ): Promise<readonly RunGroup[]> {
   const { runs } = batch;
-  const wishes = wishesOf(runs);
-  const distinct = distinctWishes(wishes);
+  const wishes = requestedDefinitions(runs);
+  const distinct = distinctDefinitions(wishes);
   const frames = await readFrames(db, projectId, distinct);
   const unknown = refuseUnknownAgents(batch, wishes, frames);
   if (unknown !== null) throw toError(unknown);
-  const breathe = breather();
+  const breathe = yieldEvery();
   const checked = new Set<string>();
   for (const [index, { key, added }] of wishes.entries()) {
     const definition = frames.get(key)?.agent.definition;
@@ -151,7 +151,7 @@ export async function measureRuns(
 async function readFrames(
   db: Database,
   projectId: string,
-  wishes: readonly DefinitionWish[],
+  wishes: readonly RequestedDefinition[],
 ): Promise<ReadonlyMap<string, Frame>> {
   const frames = new Map<string, Frame>();
   const prepared = new Map<string, Prepared>();
@@ -166,8 +166,8 @@ async function readFrames(
     );
     for (const [wish, agent] of agents) {
       const { definition } = agent;
-      const { conduct, encoded } = prepared.get(definition.id) ?? prepare(definition);
-      prepared.set(definition.id, { conduct, encoded });
+      const { toolPolicy, encoded } = prepared.get(definition.id) ?? prepare(definition);
+      prepared.set(definition.id, { toolPolicy, encoded });
       const memory = compileMemory(
         (blocks.get(agent.agent_id) ?? []).map((block) => ({ ...block, block_id: block.id })),
         {
@@ -179,7 +179,7 @@ async function readFrames(
         memory: showsCounts(definition) ? `${memory}\n\n${COUNTS}` : memory,
         messages_json: '[]',
         max_tokens: definition.model_settings.max_output_tokens,
-        tool_choice: nextToolChoice(conduct, NO_TRAIL),
+        tool_choice: nextToolChoice(toolPolicy, NO_TRAIL),
       });
       const size = sizes.get(agent.conversation_id);
       frames.set(wish, {
@@ -207,14 +207,14 @@ function historyOf(size: ConversationSize | undefined): Shown {
 }
 
 interface Prepared {
-  readonly conduct: Conduct;
+  readonly toolPolicy: ToolPolicy;
   readonly encoded: EncodedDefinition;
 }
 
 function prepare(definition: Definition): Prepared {
-  const conduct = conductOf(definition);
-  const instructions = [toolUsageRules(conduct.rules), conduct.result?.instructions ?? ''];
-  return { conduct, encoded: encodeDefinition({ ...definition, tools: conduct.tools }, instructions) };
+  const toolPolicy = toolPolicyOf(definition);
+  const instructions = [toolUsageRules(toolPolicy.rules), toolPolicy.result?.instructions ?? ''];
+  return { toolPolicy, encoded: encodeDefinition({ ...definition, tools: toolPolicy.tools }, instructions) };
 }
 
 /** A first request, and an estimate of its prompt's tokens. */

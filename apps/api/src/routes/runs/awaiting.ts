@@ -1,12 +1,12 @@
 import {
-  conductOf,
+  toolPolicyOf,
   createArgumentValidator,
   fromStorable,
   isContentBlock,
   NO_TRAIL,
   planCalls,
   toolUsesOf,
-  type Conduct,
+  type ToolPolicy,
   type PlannedCall,
 } from '@nightshift/agent-core';
 import { readAwaitingRuns, readDefinitions, type AwaitingRun, type Database } from '@nightshift/db';
@@ -23,10 +23,10 @@ export async function readOpenCalls(
   runIds: readonly string[],
 ): Promise<ReadonlyMap<string, readonly PlannedCall[]>> {
   const runs = await readAwaitingRuns(db, runIds);
-  const conducts = await readConducts(db, runs);
+  const policies = await readConducts(db, runs);
   const calls = await mapWithBreath([...runs], ([id, run]) => {
     const open = new Set(run.open_tool_use_ids);
-    return [id, awaitingOf(run, conducts).filter((call) => open.has(call.tool_use_id))] as const;
+    return [id, awaitingOf(run, policies).filter((call) => open.has(call.tool_use_id))] as const;
   });
   return new Map(calls);
 }
@@ -37,26 +37,26 @@ export async function readOpenCalls(
  */
 export async function readPlannedCalls(db: Database, runId: string): Promise<readonly PlannedCall[]> {
   const runs = await readAwaitingRuns(db, [runId]);
-  const conducts = await readConducts(db, runs);
+  const policies = await readConducts(db, runs);
   const run = runs.get(runId);
-  return run === undefined ? [] : awaitingOf(run, conducts);
+  return run === undefined ? [] : awaitingOf(run, policies);
 }
 
 /** How the runs are conducted, by definition. */
 async function readConducts(
   db: Database,
   runs: ReadonlyMap<string, AwaitingRun>,
-): Promise<ReadonlyMap<string, Conduct>> {
+): Promise<ReadonlyMap<string, ToolPolicy>> {
   const ids = new Set([...runs.values()].map((run) => run.definition_id));
   const definitions = await readDefinitions(db, [...ids]);
-  return new Map(definitions.map((definition) => [definition.id, conductOf(definition)]));
+  return new Map(definitions.map((definition) => [definition.id, toolPolicyOf(definition)]));
 }
 
-function awaitingOf(run: AwaitingRun, conducts: ReadonlyMap<string, Conduct>): readonly PlannedCall[] {
-  const conduct = conducts.get(run.definition_id);
-  if (conduct === undefined) return [];
+function awaitingOf(run: AwaitingRun, policies: ReadonlyMap<string, ToolPolicy>): readonly PlannedCall[] {
+  const toolPolicy = policies.get(run.definition_id);
+  if (toolPolicy === undefined) return [];
   const content = JSON.parse(fromStorable(run.content)) as unknown;
   const uses = toolUsesOf(Array.isArray(content) ? content.filter(isContentBlock) : []);
   const { history } = run.trail ?? NO_TRAIL;
-  return planCalls(uses, conduct, history, validateArguments).filter((call) => call.awaits !== null);
+  return planCalls(uses, toolPolicy, history, validateArguments).filter((call) => call.awaits !== null);
 }

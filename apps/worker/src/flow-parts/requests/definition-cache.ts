@@ -1,0 +1,61 @@
+import {
+  toolPolicyOf,
+  encodeDefinition,
+  parseModelHandle,
+  toolUsageRules,
+  type CompileOptions,
+  type ToolPolicy,
+  type Definition,
+  type EncodedDefinition,
+} from '@nightshift/agent-core';
+import { readDefinitions, type Database } from '@nightshift/db';
+
+/** A definition, what it lets its runs do, and its encoded form. */
+export interface CachedDefinition {
+  readonly definition: Definition;
+  readonly toolPolicy: ToolPolicy;
+  readonly encoded: EncodedDefinition;
+  /** How its requests show memory. */
+  readonly memory_form: CompileOptions;
+}
+
+/** Definitions never change, so they are read and encoded once while they are in use. */
+export interface DefinitionCache {
+  /** All of these definitions; reads the missing ones with one statement, on `db` (a transaction is one). */
+  get(db: Database, ids: readonly string[]): Promise<ReadonlyMap<string, CachedDefinition>>;
+}
+
+/** A cache that keeps at most `entriesMax` definitions, least recently used out first. */
+export function createDefinitionCache(entriesMax = 2_000): DefinitionCache {
+  const cached = new Map<string, CachedDefinition>();
+  return {
+    async get(db, ids) {
+      const wanted = [...new Set(ids)];
+      const missing = wanted.filter((id) => !cached.has(id));
+      const found = new Map<string, CachedDefinition>();
+      for (const definition of await readDefinitions(db, missing)) {
+        const toolPolicy = toolPolicyOf(definition);
+        const instructions = [toolUsageRules(toolPolicy.rules), toolPolicy.result?.instructions ?? ''];
+        const encoded = encodeDefinition({ ...definition, tools: toolPolicy.tools }, instructions);
+        const memory_form = {
+          agent_type: definition.agent_type,
+          model_provider: parseModelHandle(definition.model)?.provider ?? '',
+        };
+        found.set(definition.id, { definition, toolPolicy, encoded, memory_form });
+      }
+      for (const id of wanted) {
+        const entry = cached.get(id);
+        if (entry === undefined) continue;
+        cached.delete(id);
+        cached.set(id, entry);
+        found.set(id, entry);
+      }
+      for (const [id, entry] of found) cached.set(id, entry);
+      for (const id of cached.keys()) {
+        if (cached.size <= entriesMax) break;
+        cached.delete(id);
+      }
+      return found;
+    },
+  };
+}

@@ -1,0 +1,206 @@
+import {
+  fitRequest,
+  isTight,
+  modelPrice,
+  modelTraits,
+  summaryLimits,
+  summaryMaxTokens,
+  summaryMessage,
+  TOKEN_CALIBRATION_DEFAULT,
+  utf8Length,
+  type ContentBlock,
+  type ContextLimits,
+  type Definition,
+  type FitVerdict,
+  type PriceTable,
+  type StepKey,
+  type StepOutcome,
+  type TokenCalibration,
+  type Trail,
+} from '@nightshift/agent-core';
+import {
+  commitStepsFitted,
+  holdLease,
+  inTransaction,
+  lockRuns,
+  readShownSeqs,
+  type FittedStep,
+  type Lease,
+  type SealedRequest,
+  type TokenSample,
+} from '@nightshift/db';
+import type { FlowDeps } from '../deps.ts';
+
+/** A request of a page, and what is known of its JSON in UTF-8. */
+export interface SizedRequest {
+  readonly request: SealedRequest;
+  readonly definition: Definition;
+  /** The provider's name of its model. */
+  readonly model_name: string;
+  readonly bytes: number;
+  readonly images: number;
+}
+
+/** A request of a page, and its JSON in UTF-8. */
+export interface EncodedRequest extends SizedRequest {
+  readonly body: Buffer;
+}
+
+/** What tokens of each model measure, by the provider's names. */
+export type Calibrations = ReadonlyMap<string, TokenCalibration>;
+
+/** A request that is not to be sent: it cannot be built or looked at, or does not fit its window and cannot be made to. */
+export interface UnsendableRequest {
+  readonly key: StepKey;
+  readonly outcome: Extract<StepOutcome, { kind: 'poison' | 'unfit' }>;
+  /** For the log. */
+  readonly reason: string;
+}
+
+const calibrationOf = (calibrations: Calibrations, { model_name }: SizedRequest): TokenCalibration =>
+  calibrations.get(model_name) ?? TOKEN_CALIBRATION_DEFAULT;
+
+const limitsOf = ({ context_window_limit, compaction }: Definition): ContextLimits => ({
+  window_tokens: context_window_limit,
+  compaction,
+});
+
+/** Whether a request may not fit as it is. One for a summary is short enough by its making. */
+export function mayNotFit(sized: SizedRequest, calibrations: Calibrations): boolean {
+  const { request, definition, bytes, images } = sized;
+  if (request.is_summary) return false;
+  if (isRefused(request)) return true;
+  const size = {
+    bytes,
+    images,
+    has_tools: definition.tools.length > 0,
+    messages_max: request.messages_max,
+    max_tokens: request.max_tokens,
+  };
+  return isTight(size, limitsOf(definition), calibrationOf(calibrations, sized));
+}
+
+/** The provider has refused the prompt as too long. */
+function isRefused({ trail_json }: SealedRequest): boolean {
+  if (trail_json?.includes('"too_long"') !== true) return false;
+  return (JSON.parse(trail_json) as Trail).too_long === 'refused';
+}
+
+/**
+ * Decides about tight requests, message by message, and writes what becomes of their steps under the lease of their
+ * provider batch: a shorter answer, or a request for a summary in their place. Returns those that cannot be made to fit, and
+ * those that cannot be decided about, which harm no other.
+ */
+export async function fitRequests(
+  deps: FlowDeps,
+  providerBatchId: string,
+  lease: Lease,
+  tight: readonly SizedRequest[],
+  calibrations: Calibrations,
+): Promise<readonly UnsendableRequest[]> {
+  const { db, hooks, settings } = deps;
+  const seqs = await readShownSeqs(
+    db,
+    providerBatchId,
+    tight.map(({ request }) => request.ordinal),
+  );
+  const fitted: FittedStep[] = [];
+  const unsendable: UnsendableRequest[] = [];
+  for (const sized of tight) {
+    const { run_id, number, attempt, max_tokens, ordinal, reserved_output_tokens } = sized.request;
+    const key = { run_id, number, attempt };
+    let verdict: FitVerdict;
+    try {
+      verdict = judge(sized, seqs.get(ordinal) ?? [], calibrationOf(calibrations, sized));
+    } catch (error) {
+      unsendable.push(poisonous(key, error));
+      continue;
+    }
+    if (verdict.kind === 'overflow') {
+      const { message } = verdict;
+      unsendable.push({ key, outcome: { kind: 'unfit', message }, reason: message });
+    } else if (verdict.kind === 'compact') {
+      // Less is reserved only where the estimate has changed meanwhile; the next attempt goes by the new one.
+      const most = Math.min(summaryMaxOf(sized, settings.prices), reserved_output_tokens ?? Infinity);
+      fitted.push({ ...key, max_tokens: most, summarise_to_seq: verdict.plan.to_seq });
+    } else if (verdict.max_tokens < max_tokens) {
+      fitted.push({ ...key, max_tokens: verdict.max_tokens, summarise_to_seq: null });
+    }
+  }
+  await inTransaction(db, async (trx) => {
+    await holdLease(trx, lease);
+    await lockRuns(
+      trx,
+      fitted.map(({ run_id }) => run_id),
+    );
+    await commitStepsFitted(trx, fitted);
+  });
+  await hooks?.('submit.after_fit');
+  return unsendable;
+}
+
+/** A request over which `error` was thrown: nobody can tell what it would do. */
+export function poisonous({ run_id, number, attempt }: StepKey, error: unknown): UnsendableRequest {
+  const reason = error instanceof Error ? error.message : 'unknown';
+  return { key: { run_id, number, attempt }, outcome: { kind: 'poison', bill: null }, reason };
+}
+
+/** Tokens that a request may come to write, be it that a summary is asked for in its place. */
+export function outputTokensMax(sized: SizedRequest, prices: PriceTable, calibrations: Calibrations): number {
+  const { max_tokens } = sized.request;
+  if (!mayNotFit(sized, calibrations)) return max_tokens;
+  return isCompacted(sized, calibrations) ? Math.max(max_tokens, summaryMaxOf(sized, prices)) : max_tokens;
+}
+
+/** Whether a tight request becomes one for a summary, or may: nobody can tell of one that cannot be decided about. */
+function isCompacted(sized: SizedRequest, calibrations: Calibrations): boolean {
+  try {
+    return judge(sized, [], calibrationOf(calibrations, sized)).kind === 'compact';
+  } catch {
+    return true;
+  }
+}
+
+function summaryMaxOf({ request, model_name }: SizedRequest, prices: PriceTable): number {
+  const { output_tokens_max } = modelPrice(prices, model_name) ?? { output_tokens_max: Infinity };
+  return Math.min(summaryMaxTokens(model_name, request.token_boost), output_tokens_max);
+}
+
+function judge(
+  { request, definition, model_name, bytes }: SizedRequest,
+  seqs: readonly number[],
+  calibration: TokenCalibration,
+): FitVerdict {
+  const messages = JSON.parse(request.messages_json) as readonly {
+    readonly role: string;
+    readonly content: readonly ContentBlock[];
+  }[];
+  const facts = {
+    messages: messages.map((message, index) => ({ ...message, seq: seqs[index] ?? 0 })),
+    fixed_bytes: bytes - utf8Length(request.messages_json),
+    replaced_bytes:
+      request.summary === null ? 0 : utf8Length(summaryMessage(request.summary, request.hidden ?? 0)),
+    has_tools: definition.tools.length > 0,
+    max_tokens: request.max_tokens,
+    thinking_tokens: thinkingTokensOf(definition),
+    summary_tokens: summaryLimits(definition.context_window_limit).summary_tokens,
+    binds_thinking: modelTraits(model_name).binds_thinking,
+    is_refused: isRefused(request),
+  };
+  return fitRequest(facts, limitsOf(definition), calibration);
+}
+
+function thinkingTokensOf({ model_settings: { extra } }: Definition): number {
+  const budget = (extra['thinking'] as { readonly budget_tokens?: unknown } | undefined)?.budget_tokens;
+  return typeof budget === 'number' ? budget : 0;
+}
+
+/** The largest request of each model that holds no picture: its answer will say what a token measures. */
+export function sampleTokens(
+  samples: Map<string, TokenSample>,
+  { request, model_name: model, bytes, images }: SizedRequest,
+): void {
+  if (bytes <= (samples.get(model)?.bytes ?? 0) || images > 0) return;
+  const { run_id, number, attempt } = request;
+  samples.set(model, { run_id, number, attempt, model, bytes });
+}

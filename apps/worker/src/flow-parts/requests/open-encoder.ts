@@ -1,0 +1,156 @@
+import {
+  compileMemory,
+  compileMemoryMetadata,
+  encodeDefinition,
+  encodeFrame,
+  encodeRequest,
+  nextToolChoice,
+  requestInParts,
+  summaryExtra,
+  summaryLimits,
+  summaryMessage,
+  summaryRequest,
+  toCustomId,
+  type BlockView,
+  type ContentBlock,
+  type JsonObject,
+  type Trail,
+} from '@nightshift/agent-core';
+import { readBlocksAt, type Database, type SealedRequest } from '@nightshift/db';
+import type { CachedDefinition } from './definition-cache.ts';
+import type { FlowDeps } from '../deps.ts';
+
+interface BlockRef {
+  readonly block_id: string;
+  readonly revision: number;
+}
+
+const NO_REFS: readonly BlockRef[] = [];
+
+/** A request in parts that are its text when put together, the pictures in it, and what it was made by. */
+export interface RequestText {
+  readonly parts: readonly string[];
+  readonly images: number;
+  readonly made_by: CachedDefinition;
+}
+
+/**
+ * Reads what a page of sealed requests refers to, and returns what encodes each: the same request always gives the same
+ * bytes. It throws for a request that cannot be built, which harms no other.
+ */
+export async function openEncoder(
+  deps: Pick<FlowDeps, 'definitions'>,
+  db: Database,
+  nonce: string,
+  page: readonly SealedRequest[],
+): Promise<(request: SealedRequest) => RequestText> {
+  const definitions = await deps.definitions.get(
+    db,
+    page.map((request) => request.definition_id),
+  );
+  const blocks = await readBlocksAt(db, page.flatMap(refsOf));
+  const frameOf = createFrames();
+  return (request) => {
+    const cached = definitions.get(request.definition_id);
+    if (cached === undefined) throw new Error(`Definition ${request.definition_id} is gone.`);
+    const customId = toCustomId(nonce, request);
+    if (request.is_summary) {
+      const text = encodeSummary(customId, request, cached);
+      return { parts: [text], images: countImages(text), made_by: cached };
+    }
+    const frame = frameOf(cached, memoryOf(request, cached, blocks), toolChoiceOf(request, cached));
+    const messages_json = withSummary(request);
+    const { max_tokens } = request;
+    return {
+      parts: requestInParts(customId, cached.encoded, { frame: frame.text, messages_json, max_tokens }),
+      images: frame.images + countImages(messages_json),
+      made_by: cached,
+    };
+  };
+}
+
+/** What stands around the messages of a request. */
+interface Frame {
+  readonly memory: string;
+  readonly text: string;
+  readonly images: number;
+}
+
+/** Makes frames, and keeps the last one of each definition: requests without memory have all the same. */
+function createFrames(): (cached: CachedDefinition, memory: string, toolChoice: JsonObject | null) => Frame {
+  const last = new Map<CachedDefinition, Frame>();
+  return (cached, memory, toolChoice) => {
+    const known = last.get(cached);
+    if (known !== undefined && toolChoice === null && known.memory === memory) return known;
+    const text = encodeFrame(cached.encoded, memory, toolChoice);
+    const frame = { memory, text, images: countImages(text) };
+    if (toolChoice === null) last.set(cached, frame);
+    return frame;
+  };
+}
+
+/** Without tool rules no call is forced, whatever the run has done. */
+function toolChoiceOf({ trail_json }: SealedRequest, { toolPolicy }: CachedDefinition): JsonObject | null {
+  if (toolPolicy.rules.length === 0) return null;
+  return nextToolChoice(toolPolicy, trail_json === null ? null : (JSON.parse(trail_json) as Trail));
+}
+
+function memoryOf(
+  request: SealedRequest,
+  { memory_form }: CachedDefinition,
+  blocks: ReadonlyMap<string, BlockView>,
+): string {
+  const memory = compileMemory(blocksOf(request, blocks), memory_form);
+  if (request.metadata === null) return memory;
+  const metadata = compileMemoryMetadata(request.metadata);
+  return memory === '' ? metadata : `${memory}\n\n${metadata}`;
+}
+
+/** The messages with the summary of earlier ones before them. */
+function withSummary({ messages_json, summary, hidden }: SealedRequest): string {
+  if (summary === null) return messages_json;
+  const first = summaryMessage(summary, hidden ?? 0);
+  return messages_json === '[]' ? `[${first}]` : `[${first},${messages_json.slice(1)}`;
+}
+
+/** The request for a summary: the agent's model and effort, without its tools, memory and other settings. */
+function encodeSummary(customId: string, request: SealedRequest, { definition }: CachedDefinition): string {
+  const messages = JSON.parse(request.messages_json) as readonly {
+    readonly role: string;
+    readonly content: readonly ContentBlock[];
+  }[];
+  const limits = summaryLimits(definition.context_window_limit, request.max_tokens);
+  const { system, messages_json } = summaryRequest(messages, request.summary, limits);
+  const bare = encodeDefinition({
+    ...definition,
+    system,
+    tools: [],
+    result_format: null,
+    model_settings: {
+      ...definition.model_settings,
+      extra: summaryExtra(definition.model_settings.extra),
+    },
+  });
+  return encodeRequest(customId, bare, { memory: '', messages_json, max_tokens: request.max_tokens });
+}
+
+/** The blocks that a request shows, as they were. */
+function refsOf({ block_ids, block_revisions }: SealedRequest): readonly BlockRef[] {
+  if (block_ids === null) return NO_REFS;
+  return block_ids.map((block_id, index) => ({ block_id, revision: block_revisions?.[index] ?? 0 }));
+}
+
+function blocksOf(request: SealedRequest, blocks: ReadonlyMap<string, BlockView>): readonly BlockView[] {
+  return refsOf(request).flatMap(({ block_id, revision }, index) => {
+    const block = blocks.get(`${block_id}/${revision}`);
+    if (block === undefined) return [];
+    const label = request.block_labels?.[index] ?? block.label;
+    return label === block.label ? block : { ...block, label };
+  });
+}
+
+/** Pictures in a text: text that says so counts as one too, so they are never too few. */
+function countImages(json: string): number {
+  // A search stops at every first letter: `m` is rare, and quotes are not.
+  return json.includes('mage"') ? json.split('"image"').length - 1 : 0;
+}

@@ -1,0 +1,61 @@
+import {
+  mayHoldBlankText,
+  mayHoldThoughts,
+  modelTraits,
+  parseModelHandle,
+  withAlerts,
+  withoutBlankTexts,
+  withoutThoughts,
+} from '@nightshift/agent-core';
+import { readSealedRequests, readStalePrefixes, type Database, type SealedRequest } from '@nightshift/db';
+import type { FlowDeps } from '../deps.ts';
+
+/**
+ * The requests of a provider batch with ordinals in [from, to), in order, with the messages that they are sent with: what
+ * was said, system messages as alerts of the user, but for blank texts, and for the thoughts up to the last answer that was
+ * given to another prompt, where the model binds them to it.
+ */
+export async function readRequests(
+  deps: Pick<FlowDeps, 'definitions'>,
+  db: Database,
+  providerBatchId: string,
+  from: number,
+  to: number,
+): Promise<readonly SealedRequest[]> {
+  const requests = (await readSealedRequests(db, providerBatchId, from, to)).map((request) =>
+    withoutBlanks(withUserRoles(request)),
+  );
+  const thoughtful = requests.filter(({ messages_json }) => mayHoldThoughts(messages_json));
+  if (thoughtful.length === 0) return requests;
+  const definitions = await deps.definitions.get(
+    db,
+    thoughtful.map((request) => request.definition_id),
+  );
+  const binding = thoughtful.filter(({ definition_id }) => {
+    const model = definitions.get(definition_id)?.definition.model ?? '';
+    return modelTraits(parseModelHandle(model)?.name ?? model).binds_thinking;
+  });
+  if (binding.length === 0) return requests;
+  const stale = await readStalePrefixes(
+    db,
+    providerBatchId,
+    binding.map((request) => request.ordinal),
+  );
+  if (stale.size === 0) return requests;
+  return requests.map((request) => {
+    const count = stale.get(request.ordinal);
+    if (count === undefined) return request;
+    return { ...request, messages_json: withoutThoughts(request.messages_json, count) };
+  });
+}
+
+/** A summary is made of what was said by whom. */
+function withUserRoles(request: SealedRequest): SealedRequest {
+  if (!request.has_system || request.is_summary) return request;
+  return { ...request, messages_json: withAlerts(request.messages_json) };
+}
+
+function withoutBlanks(request: SealedRequest): SealedRequest {
+  if (!mayHoldBlankText(request.messages_json)) return request;
+  return { ...request, messages_json: withoutBlankTexts(request.messages_json) };
+}

@@ -1,0 +1,39 @@
+import {
+  batchCostNanoUsd,
+  billOfOutcome,
+  parseModelHandle,
+  withBill,
+  type PriceTable,
+  type StepOutcome,
+} from '@nightshift/agent-core';
+import { judgeError, type RunToDecide, type Tx } from '@nightshift/db';
+import type { CachedDefinition } from '../requests/definition-cache.ts';
+import type { FlowDeps } from '../deps.ts';
+
+/** Prices a bill by the definition's model where the model that the line names has no price. */
+export function withPriceOf(
+  outcome: StepOutcome,
+  cached: CachedDefinition | undefined,
+  prices: PriceTable,
+): StepOutcome {
+  const bill = billOfOutcome(outcome);
+  if (bill?.cost_nanousd !== null || cached === undefined) return outcome;
+  const name = parseModelHandle(cached.definition.model)?.name ?? '';
+  return withBill(outcome, { ...bill, cost_nanousd: batchCostNanoUsd(prices, name, bill.usage) });
+}
+
+/** Prices an outcome by itself. The definition is read only where the price is missing: it may be what cannot be read. */
+export async function pricedOutcome(
+  { definitions, settings }: FlowDeps,
+  trx: Tx,
+  { definition_id }: Pick<RunToDecide, 'definition_id'>,
+  outcome: StepOutcome,
+): Promise<StepOutcome> {
+  const bill = billOfOutcome(outcome);
+  if (bill?.cost_nanousd !== null) return outcome;
+  const found = await definitions.get(trx, [definition_id]).catch((error: unknown) => {
+    if (judgeError(error) !== 'poison') throw error;
+    return null;
+  });
+  return withPriceOf(outcome, found?.get(definition_id), settings.prices);
+}

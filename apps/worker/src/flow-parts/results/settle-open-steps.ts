@@ -1,0 +1,82 @@
+import { decideAfterAnswer, toCustomId, type StepKey, type StepOutcome } from '@nightshift/agent-core';
+import {
+  commitDecisions,
+  holdLease,
+  inTransaction,
+  lockRuns,
+  markFinishedBatches,
+  newId,
+  readOpenSteps,
+  readPutAsideBills,
+  tallySlot,
+  type ClaimedProviderBatch,
+  type DecidedRun,
+  type Lease,
+  type Tx,
+} from '@nightshift/db';
+import type { FlowDeps } from '../deps.ts';
+import { pricedOutcome } from './price-outcome.ts';
+import { ringAfterCommit } from '../ring.ts';
+import { pricedBill } from './sort-result-lines.ts';
+
+/**
+ * Settles every step of a provider batch that is still sealed as one without an answer, in chunks, and books what lines that
+ * were put aside say that it cost. Returns how many steps there were.
+ */
+export async function settleOpenSteps(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  lease: Lease,
+): Promise<number> {
+  const bills = await readPutAsideBills(deps.db, batch.id);
+  const outcomeOf = (key: StepKey): StepOutcome => {
+    const bill = bills.get(toCustomId(batch.nonce, key));
+    return { kind: 'missing', bill: pricedBill(bill, deps.settings.prices) };
+  };
+  let settled = 0;
+  for (;;) {
+    const open = await readOpenSteps(deps.db, lease.id, deps.settings.chunk_lines);
+    if (open.length === 0) return settled;
+    await settleSteps(
+      deps,
+      lease,
+      open.map((key) => ({ key, outcome: outcomeOf(key) })),
+    );
+    settled += open.length;
+  }
+}
+
+/** Gives sealed steps of a provider batch their outcomes, in one transaction, together with what `also` commits. */
+export async function settleSteps(
+  deps: FlowDeps,
+  lease: Lease,
+  settled: readonly { readonly key: StepKey; readonly outcome: StepOutcome }[],
+  also: (trx: Tx) => Promise<void> = () => Promise.resolve(),
+): Promise<void> {
+  const { db, settings } = deps;
+  const report = await inTransaction(db, async (trx) => {
+    await holdLease(trx, lease);
+    const runs = await lockRuns(
+      trx,
+      settled.map(({ key }) => key.run_id),
+    );
+    const decided: DecidedRun[] = [];
+    for (const { key, outcome } of settled) {
+      const run = runs.get(key.run_id);
+      if (run === undefined) throw new Error(`Run ${key.run_id} of a sealed step is gone.`);
+      const priced = await pricedOutcome(deps, trx, run, outcome);
+      const decision = decideAfterAnswer(run, key, priced, settings.retry);
+      // A sealed step whose run has moved on breaks an invariant; leaving it would loop for ever.
+      if (decision.kind === 'refuse') {
+        throw new Error(`Step ${key.run_id}/${key.number} is sealed and its run is ${run.state}.`);
+      }
+      decided.push({ run, decision, calls: [], settled: null });
+    }
+    const ids = { chunk_ids: [newId(), newId(), newId()] as const, tally_slot: tallySlot() };
+    const committed = await commitDecisions(trx, decided, [], ids);
+    await also(trx);
+    await deps.hooks?.('settle.before_commit');
+    return committed;
+  });
+  await ringAfterCommit(deps, report, await markFinishedBatches(db, report.ended_batch_ids));
+}

@@ -1,0 +1,89 @@
+import {
+  DEFAULT_PROJECT_ID,
+  inTransaction,
+  markFinishedBatches,
+  newId,
+  readReadyBacklog,
+  sealReadyRuns,
+  type ReadyBacklog,
+} from '@nightshift/db';
+import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
+import { newNonce } from '../../flow-parts/nonce.ts';
+import { outputMaxima } from '../../flow-parts/requests/output-maxima.ts';
+import { reserveBudgets } from './reserve-budgets.ts';
+import { ringAfterCommit } from '../../flow-parts/ring.ts';
+
+const FLOW = 'compose-provider-batch';
+/** Milliseconds between two looks at runs that wait, for company or for whoever seals them: every chunk that is taken in rings. */
+const LOOK_INTERVAL_MS = 1_000;
+
+/**
+ * Seals ready runs into a provider batch: at once when they fill one, else when the oldest has waited the gather
+ * window, so that steps travel together. What steps of capped batches may cost is reserved in the same transaction. Pure
+ * database work; the sending is another flow's.
+ */
+export async function composeProviderBatch(deps: FlowDeps): Promise<FlowReport> {
+  const { db, bell, hooks, settings } = deps;
+  const backlog = await readReadyBacklog(db);
+  const full = backlog.runs >= settings.requests_max;
+  if (!full && (backlog.runs === 0 || backlog.oldest_ms < settings.gather_window_ms)) {
+    const waits = backlog.runs === 0 ? backlog.next_in_ms : settings.gather_window_ms - backlog.oldest_ms;
+    return {
+      flow: FLOW,
+      worked: false,
+      ...(waits === null ? {} : { again_in_ms: atLeastOneMs(waits) }),
+      ...(backlog.runs === 0 || waits === null ? {} : { rest_ms: Math.min(waits, LOOK_INTERVAL_MS) }),
+    };
+  }
+  const id = newId();
+  const maxima = outputMaxima(settings.prices);
+  const { requests, taken, reserved } = await inTransaction(db, async (trx) => {
+    const batch = { id, project_id: DEFAULT_PROJECT_ID, credential: settings.credential, nonce: newNonce() };
+    const sealed = await sealReadyRuns(trx, batch, settings.requests_max, maxima);
+    const { budgeted_batch_ids } = sealed;
+    const reserved =
+      budgeted_batch_ids.length === 0
+        ? null
+        : await reserveBudgets(deps, trx, { ...batch, budgeted_batch_ids, due_for_ms: backlog.oldest_ms });
+    await hooks?.('compose.before_commit');
+    const { taken_out, left } = reserved ?? { taken_out: 0, left: 0 };
+    return { ...sealed, requests: sealed.requests - taken_out - left, reserved };
+  });
+  await hooks?.('compose.after_commit');
+  if (reserved?.report != null) {
+    const { report } = reserved;
+    await ringAfterCommit(deps, report, await markFinishedBatches(db, report.ended_batch_ids));
+  }
+  const looks = nextLooks(backlog, taken, full || (reserved?.left ?? 0) > 0);
+  if (taken === 0) return { flow: FLOW, worked: false, ...looks };
+  if (requests > 0) await bell.ring([{ kind: 'submit', id }]);
+  return {
+    flow: FLOW,
+    worked: true,
+    ...(requests === 0 ? {} : { provider_batch_id: id }),
+    requests,
+    ...(reserved === null
+      ? {}
+      : { no_room: reserved.taken_out, left: reserved.left, paused: reserved.paused }),
+    ...looks,
+  };
+}
+
+/** When to look again at a backlog of which runs were taken: `more` is known to be there, or may be. */
+function nextLooks(
+  { runs, next_in_ms }: ReadyBacklog,
+  taken: number,
+  more: boolean,
+): Pick<FlowReport, 'again_in_ms' | 'rest_ms'> {
+  // Others hold it all: at once there is nothing else to find.
+  if (taken === 0) return { again_in_ms: LOOK_INTERVAL_MS, rest_ms: LOOK_INTERVAL_MS };
+  if (more) return {};
+  // No second look, unless somebody asks for one. What others hold comes back to the backlog if they fail.
+  const left = taken < runs ? LOOK_INTERVAL_MS : null;
+  const again = Math.min(left ?? Infinity, next_in_ms ?? Infinity);
+  return { rest_ms: 0, ...(again === Infinity ? {} : { again_in_ms: atLeastOneMs(again) }) };
+}
+
+function atLeastOneMs(ms: number): number {
+  return Math.max(1, Math.ceil(ms));
+}

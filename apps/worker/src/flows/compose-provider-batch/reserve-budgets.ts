@@ -1,0 +1,263 @@
+import {
+  admitRuns,
+  bodyBytesWith,
+  countMedia,
+  decideNoBudget,
+  EMPTY_BODY_BYTES,
+  modelPrice,
+  NO_AMOUNT,
+  NO_MEDIA,
+  parseModelHandle,
+  reserveAmount,
+  reserveNanoUsd,
+  tokensToReserve,
+  UNKNOWN_MEDIA,
+  utf8Length,
+  worstInputTokens,
+  type Account,
+  type AskingRun,
+  type ContentBlock,
+  type MeasuredRequest,
+  type MediaCount,
+  type PriceTable,
+} from '@nightshift/agent-core';
+import {
+  commitReservations,
+  commitRunsEnded,
+  lockBudgets,
+  lockRuns,
+  newId,
+  readAskingRuns,
+  readTokenCalibrations,
+  tallySlot,
+  type AskingRow,
+  type CommitReport,
+  type SealedRequest,
+  type Tx,
+} from '@nightshift/db';
+import type { FlowDeps } from '../../flow-parts/deps.ts';
+import {
+  outputTokensMax,
+  type Calibrations,
+  type SizedRequest,
+} from '../../flow-parts/requests/fit-requests.ts';
+import { openEncoder, type RequestText } from '../../flow-parts/requests/open-encoder.ts';
+import { openPageSizes } from '../../flow-parts/requests/page-sizes.ts';
+import { readRequests } from '../../flow-parts/requests/read-requests.ts';
+
+/** Requests that are encoded at a time to learn their size: fewer where they are long. */
+const PAGE_MAX = 100;
+
+/** What became of the sealed steps of capped batches. */
+export interface Reserved {
+  /** Steps that stay. */
+  readonly kept: number;
+  /** Steps that were taken out: no room for now, or none ever. */
+  readonly taken_out: number;
+  /** Steps that were taken out without a look at their batch's room: those before them fill a body. */
+  readonly left: number;
+  readonly paused: number;
+  readonly report: CommitReport | null;
+}
+
+/**
+ * Reserves the worst that freshly sealed steps of capped batches can cost, in the transaction that seals them, so that
+ * `spent + reserved ≤ cap` holds whoever else seals and settles. What a step can cost is measured on the request itself,
+ * byte for byte as it will be sent, and on the summary that it may have to become. Steps without room are taken out again.
+ *
+ * No more is measured than makes up one body, for no more can be sent: the steps behind it are taken out, and their runs are
+ * due as they were. The first is looked at whatever its size, so that each call gets on.
+ */
+export async function reserveBudgets(
+  deps: FlowDeps,
+  trx: Tx,
+  sealed: {
+    readonly id: string;
+    readonly project_id: string;
+    readonly nonce: string;
+    readonly budgeted_batch_ids: readonly string[];
+    /** Milliseconds that the runs have been due. */
+    readonly due_for_ms: number;
+  },
+): Promise<Reserved> {
+  const asking = await readAskingRuns(trx, sealed.id, sealed.budgeted_batch_ids);
+  const calibrations = await readTokenCalibrations(trx);
+  const accounts = new Map<string, Account>(await lockBudgets(trx, sealed.budgeted_batch_ids));
+  const reserved: { run_id: string; batch_id: string; amount: typeof NO_AMOUNT }[] = [];
+  const ended = new Map<string, string>();
+  const waiting: string[] = [];
+  const short = new Set<string>();
+  const paused: { batch_id: string; reason: string }[] = [];
+  const sizes = openPageSizes({ db: trx }, sealed.id, (asking.at(-1)?.ordinal ?? 0) + 1);
+  let body = { bytes: EMPTY_BODY_BYTES, count: 0 };
+  let behind: readonly AskingRow[] = [];
+  for (let at = 0; at < asking.length && behind.length === 0;) {
+    const from = asking[at]?.ordinal ?? 0;
+    const to = from + (await sizes.next(from));
+    const page = asking.slice(at, at + PAGE_MAX).filter(({ ordinal }) => ordinal < to);
+    at += page.length;
+    waiting.push(...page.filter((run) => short.has(run.batch_id)).map((run) => run.run_id));
+    const open = page.filter((run) => !short.has(run.batch_id));
+    if (open.length === 0) continue;
+    const runs: AskingRun[] = [];
+    for (const run of await toAskingRuns(deps, trx, sealed, open, calibrations)) {
+      const bytes = bodyBytesWith(body, run.bytes);
+      if (body.count > 0 && bytes > deps.settings.body_bytes_max) break;
+      body = { bytes, count: body.count + 1 };
+      runs.push(run);
+    }
+    if (runs.length < open.length) behind = [...open.slice(runs.length), ...asking.slice(at)];
+    const verdict = admitRuns(runs, accounts);
+    const batchOf = new Map(open.map((run) => [run.run_id, run.batch_id]));
+    for (const { run_id, amount } of verdict.admitted) {
+      const batch_id = batchOf.get(run_id) ?? '';
+      const account = accounts.get(batch_id);
+      if (account !== undefined) accounts.set(batch_id, reserveAmount(account, amount));
+      reserved.push({ run_id, batch_id, amount });
+    }
+    for (const { run_id, message } of verdict.ended) ended.set(run_id, message);
+    for (const run_id of verdict.waiting) {
+      waiting.push(run_id);
+      short.add(batchOf.get(run_id) ?? '');
+    }
+    paused.push(...verdict.paused);
+  }
+  waiting.push(...behind.filter((run) => short.has(run.batch_id)).map((run) => run.run_id));
+  const left = behind.filter((run) => !short.has(run.batch_id)).map((run) => run.run_id);
+  const turned_away = [...waiting, ...ended.keys()];
+  const { project_id, due_for_ms } = sealed;
+  await commitReservations(trx, sealed.id, {
+    reserved,
+    turned_away,
+    left: left.length === 0 ? null : { run_ids: left, project_id, first_chunk_id: newId(), due_for_ms },
+    short_batch_ids: [...short],
+    paused,
+  });
+  return {
+    kept: reserved.length,
+    taken_out: turned_away.length,
+    left: left.length,
+    paused: paused.length,
+    report: ended.size === 0 ? null : await endRuns(trx, ended),
+  };
+}
+
+async function endRuns(trx: Tx, ended: ReadonlyMap<string, string>): Promise<CommitReport> {
+  const runs = await lockRuns(trx, [...ended.keys()]);
+  const moves = [...runs.values()].map((run) => ({
+    run,
+    move: decideNoBudget(run, ended.get(run.id) ?? ''),
+  }));
+  return commitRunsEnded(trx, moves, {
+    chunk_ids: [newId(), newId(), newId()],
+    tally_slot: tallySlot(),
+  });
+}
+
+/** A run that asks, and the size of its request. */
+interface SizedRun extends AskingRun {
+  readonly bytes: number;
+}
+
+/** What the steps ask for, in order. A request that cannot be built costs nothing: it is never sent. */
+async function toAskingRuns(
+  deps: FlowDeps,
+  trx: Tx,
+  sealed: { readonly id: string; readonly nonce: string },
+  rows: readonly AskingRow[],
+  calibrations: Calibrations,
+): Promise<readonly SizedRun[]> {
+  const { prices } = deps.settings;
+  const requests = await readRequestsOf(deps, trx, sealed.id, rows);
+  const page = [...requests.values()];
+  const encode = await openEncoder(deps, trx, sealed.nonce, page);
+  return rows.map((row): SizedRun => {
+    const request = requests.get(row.ordinal);
+    const size =
+      request === undefined
+        ? null
+        : sizeOf(request, encode, (sized) => outputTokensMax(sized, prices, calibrations));
+    const spent = { cost_nanousd: row.spent_nanousd, output_tokens: row.spent_output_tokens };
+    const room = (row.cap.output_tokens ?? Infinity) - row.spent_output_tokens;
+    const output_tokens = tokensToReserve(row.max_tokens, size?.output_tokens ?? 0, room);
+    return {
+      run_id: row.run_id,
+      batch_id: row.batch_id,
+      cost_nanousd: worstCostOf(prices, row, size, output_tokens),
+      output_tokens,
+      account: { cap: row.cap, spent, reserved: NO_AMOUNT },
+      bytes: size?.bytes ?? 0,
+    };
+  });
+}
+
+/** The sealed requests with these ordinals, read as the runs of ordinals that they are. */
+async function readRequestsOf(
+  deps: FlowDeps,
+  trx: Tx,
+  providerBatchId: string,
+  rows: readonly { readonly ordinal: number }[],
+): Promise<ReadonlyMap<number, SealedRequest>> {
+  const requests = new Map<number, SealedRequest>();
+  for (let at = 0; at < rows.length;) {
+    const from = rows[at]?.ordinal ?? 0;
+    let to = from;
+    while (rows[at]?.ordinal === to) {
+      at++;
+      to++;
+    }
+    for (const request of await readRequests(deps, trx, providerBatchId, from, to)) {
+      requests.set(request.ordinal, request);
+    }
+  }
+  return requests;
+}
+
+/** What is measured on the request alone, and the tokens that it may come to write. */
+interface AskingSize extends Omit<MeasuredRequest, 'window_tokens'> {
+  readonly output_tokens: number;
+}
+
+/** Null for a request that cannot be built. */
+function sizeOf(
+  request: SealedRequest,
+  encode: (request: SealedRequest) => RequestText,
+  outputOf: (sized: SizedRequest) => number,
+): AskingSize | null {
+  let text: RequestText;
+  try {
+    text = encode(request);
+  } catch {
+    return null;
+  }
+  const { parts, images, made_by } = text;
+  const { definition, toolPolicy } = made_by;
+  const bytes = parts.reduce((sum, part) => sum + utf8Length(part), 0);
+  const output_tokens = outputOf({ request, definition, model_name: toolPolicy.model_name, bytes, images });
+  try {
+    return { bytes, output_tokens, media: mediaOf(request.messages_json) };
+  } catch {
+    return { bytes, output_tokens, media: UNKNOWN_MEDIA };
+  }
+}
+
+/** Contents are parsed only where they may hold a picture or a document. */
+function mediaOf(messagesJson: string): MediaCount {
+  if (!/"(?:image|document)"/.test(messagesJson)) return NO_MEDIA;
+  const messages = JSON.parse(messagesJson) as readonly { readonly content: readonly ContentBlock[] }[];
+  return countMedia(messages.flatMap(({ content }) => content));
+}
+
+/** Null for a model without a price. */
+function worstCostOf(
+  prices: PriceTable,
+  row: AskingRow,
+  size: AskingSize | null,
+  outputTokens: number,
+): number | null {
+  const name = parseModelHandle(row.model)?.name ?? row.model;
+  if (modelPrice(prices, name) === null) return null;
+  if (size === null) return 0;
+  const measured = { ...size, window_tokens: row.context_window_limit };
+  return reserveNanoUsd(prices, name, worstInputTokens(prices, name, measured), outputTokens);
+}

@@ -1,0 +1,69 @@
+import { decideAfterCallback, toWireId } from '@nightshift/agent-core';
+import {
+  claimDueBatches,
+  commitCallback,
+  inTransaction,
+  readEndedBatch,
+  readNow,
+  releaseLease,
+  type CallbackDelivery,
+  type EndedBatch,
+} from '@nightshift/db';
+import { withLease } from '../../leases/with-lease.ts';
+import type { CallbackPort, FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
+
+const FLOW = 'deliver-webhooks';
+
+/**
+ * Tells one caller that its batch has ended. Delivered at least once: a crash between the call and its record calls
+ * again under the same id. Failures are tried again for about three days.
+ */
+export async function deliverWebhooks(deps: FlowDeps): Promise<FlowReport> {
+  const { db, claimant } = deps;
+  const [batch] = await claimDueBatches(db, ['completed', 'failed', 'cancelled'], 1, claimant);
+  if (batch === undefined) return { flow: FLOW, worked: false };
+  const claim = { table: 'batch', id: batch.id, epoch: batch.lease_epoch } as const;
+  return withLease(deps.leases, claim, async (lease) => {
+    const ended = await readEndedBatch(db, batch.id);
+    if (ended === null) {
+      await releaseLease(db, lease, 86_400_000);
+      return { flow: FLOW, worked: true, batch_id: batch.id, outcome: 'no callback' };
+    }
+    const delivery = await deliver(deps.callbacks, ended, await readNow(db));
+    await deps.hooks?.('webhook.after_send');
+    await inTransaction(db, (trx) => commitCallback(trx, lease, delivery));
+    return {
+      flow: FLOW,
+      worked: true,
+      batch_id: batch.id,
+      delivered: delivery.delivered,
+      status: delivery.status_code,
+      error: delivery.error,
+    };
+  });
+}
+
+async function deliver(callbacks: CallbackPort, ended: EndedBatch, now: Date): Promise<CallbackDelivery> {
+  const outcome = await callbacks.post({
+    id: toWireId('job', ended.id),
+    url: ended.callback_url,
+    body: bodyOf(ended),
+    timestamp: Math.floor(now.getTime() / 1000),
+  });
+  const status_code = outcome.kind === 'answered' ? outcome.status : null;
+  const decision = decideAfterCallback(outcome, ended.callback_attempts + 1);
+  if (decision.kind === 'delivered') return { delivered: true, status_code, error: null, delay_ms: null };
+  const delay_ms = decision.kind === 'try_again' ? decision.delay_ms : null;
+  return { delivered: false, status_code, error: decision.error, delay_ms };
+}
+
+/** The four members that Letta's callbacks have. */
+function bodyOf(ended: EndedBatch): string {
+  const { total, completed, failed, cancelled, expired } = ended;
+  return JSON.stringify({
+    job_id: toWireId('job', ended.id),
+    status: ended.state,
+    completed_at: ended.completed_at.toISOString(),
+    metadata: { job_type: 'batch_messages', total, completed, failed, cancelled, expired },
+  });
+}

@@ -1,0 +1,199 @@
+import {
+  NO_TRAIL,
+  planCalls,
+  toolUsesOf,
+  type PlannedCall,
+  type StepKey,
+  type StepOutcome,
+  type ToolUseBlock,
+} from '@nightshift/agent-core';
+import type { RunToDecide } from '@nightshift/db';
+import type { HeldLease } from '../../leases/keeper.ts';
+import { validateArguments } from '../../flow-parts/calls/argument-validator.ts';
+import { yieldEvery } from '../../breathe.ts';
+import type { FlowDeps, ToolReply } from '../../flow-parts/deps.ts';
+import { callKey, isJournalled, requestOf } from '../../flow-parts/calls/call.ts';
+
+/** Calls that are under way at a time. */
+const WAVE_CALLS = 250;
+/** Characters of results of one chunk from which no further calls are made: they go into one commit. */
+const RESULT_CHARS_MAX = 4_000_000;
+
+/** The calls of one answer, and what came of those that were made. */
+export interface QuickStep {
+  /** What they were planned by; they stand for a run with this definition alone. */
+  readonly definition_id: string;
+  readonly planned: readonly PlannedCall[];
+  /** By place of the call in the plan; null for one that came to no end. */
+  readonly replies: (ToolReply | null)[];
+}
+
+interface Answered {
+  readonly key: StepKey;
+  readonly outcome: StepOutcome;
+}
+
+/** The calls of an answer, some of which are worth trying. */
+interface Asking {
+  readonly key: StepKey;
+  readonly uses: readonly ToolUseBlock[];
+}
+
+interface QuickCall {
+  readonly run: { readonly run_id: string; readonly agent_id: string };
+  readonly planned: PlannedCall;
+  readonly key: string;
+  readonly step: QuickStep;
+  /** In the plan of the step. */
+  readonly place: number;
+}
+
+/**
+ * Makes calls before the answers that ask for them are committed, so that both are one commit (ADR 0023): calls without
+ * side effects, of tools that come back at once, where an answer makes no other call that needs somebody. A crash in
+ * between loses nothing, since the provider still has the answer and the call may be made again. Whatever is not tried,
+ * comes to no end, or comes too late is left to the ordinary way; so are the calls of agents with tool rules, because what
+ * those may call depends on what they have called. By run id.
+ */
+export async function tryQuickCalls(
+  deps: FlowDeps,
+  lease: HeldLease,
+  answers: Iterable<Answered>,
+  runs: ReadonlyMap<string, RunToDecide>,
+): Promise<ReadonlyMap<string, QuickStep>> {
+  const { quickTools } = deps;
+  const isWorthTrying = ({ name }: ToolUseBlock): boolean => quickTools.worthTrying(name) > 0;
+  const asking = new Map<string, Asking>();
+  for (const { key, outcome } of answers) {
+    const uses = usesOf(outcome);
+    if (uses.some(isWorthTrying)) asking.set(key.run_id, { key, uses });
+  }
+  const steps = new Map<string, QuickStep>();
+  if (asking.size === 0 || lease.signal.aborted) return steps;
+  const calls = await planQuickCalls(deps, asking, runs, steps);
+  if (calls.length === 0) return steps;
+  const signal = AbortSignal.any([lease.signal, AbortSignal.timeout(quickTools.chunk_ms_max)]);
+  const probes = probesOf(deps, calls);
+  let chars = await make(deps, probes, signal);
+  const probed = new Set(probes);
+  const rest = calls.filter(
+    (call) => !probed.has(call) && quickTools.worthTrying(call.planned.tool_name) === Infinity,
+  );
+  for (let from = 0; from < rest.length && chars < RESULT_CHARS_MAX; from += WAVE_CALLS) {
+    if (signal.aborted) break;
+    chars += await make(deps, rest.slice(from, from + WAVE_CALLS), signal);
+  }
+  return steps;
+}
+
+/**
+ * The calls of the runs that still wait for these answers; enters the plans of their steps into `steps`. Schemas may make the
+ * check of arguments long, and the lease is to be renewed meanwhile.
+ */
+async function planQuickCalls(
+  deps: FlowDeps,
+  asking: ReadonlyMap<string, Asking>,
+  runs: ReadonlyMap<string, RunToDecide>,
+  steps: Map<string, QuickStep>,
+): Promise<readonly QuickCall[]> {
+  const { quickTools } = deps;
+  const definitions = await deps.definitions.get(
+    deps.db,
+    [...runs.values()].map((run) => run.definition_id),
+  );
+  const isDoneHere = (call: PlannedCall): boolean =>
+    endsHere(call) || (isPlain(call) && quickTools.worthTrying(call.tool_name) > 0);
+  const calls: QuickCall[] = [];
+  const breathe = yieldEvery();
+  for (const run of runs.values()) {
+    await breathe();
+    const { id: run_id, agent_id, definition_id, step_number } = run;
+    const answer = asking.get(run_id);
+    if (answer === undefined || !isAwaited(run, answer.key)) continue;
+    const toolPolicy = definitions.get(definition_id)?.toolPolicy;
+    if (toolPolicy === undefined || toolPolicy.rules.length > 0) continue;
+    const planned = planCalls(answer.uses, toolPolicy, NO_TRAIL.history, validateArguments);
+    for (const { tool, tool_name } of planned) if (tool?.kind !== 'module') quickTools.passOver(tool_name);
+    // Where a call is left to the ordinary way, the others may as well be.
+    if (!planned.every(isDoneHere)) continue;
+    const step: QuickStep = { definition_id, planned, replies: planned.map(() => null) };
+    steps.set(run_id, step);
+    for (const [place, call] of planned.entries()) {
+      if (isPlain(call))
+        calls.push({
+          run: { run_id, agent_id },
+          planned: call,
+          key: callKey(run_id, step_number, call.index),
+          step,
+          place,
+        });
+    }
+  }
+  return calls;
+}
+
+/** Whether the run waits for this answer, which is no summary, in a batch that nobody cancels. */
+function isAwaited(run: RunToDecide, { number, attempt }: StepKey): boolean {
+  const isCancelled = run.batch_state === 'cancelling' || run.batch_state === 'cancelled';
+  const isOpen = run.state === 'in_flight' && run.summarises_to_seq === null && !isCancelled;
+  return isOpen && run.step_number === number && run.attempt === attempt;
+}
+
+/** The first calls of tools that nobody knows yet. */
+function probesOf({ quickTools }: FlowDeps, calls: readonly QuickCall[]): readonly QuickCall[] {
+  return [...Map.groupBy(calls, ({ planned }) => planned.tool_name)].flatMap(([toolName, own]) => {
+    const worth = quickTools.worthTrying(toolName);
+    return worth === Infinity ? [] : own.slice(0, worth);
+  });
+}
+
+/** Makes calls and keeps the replies that come before the signal; returns how long their results are together. */
+async function make(deps: FlowDeps, calls: readonly QuickCall[], signal: AbortSignal): Promise<number> {
+  if (calls.length === 0) return 0;
+  const { chunk_ms_max } = deps.quickTools;
+  const requests = calls.map((call) => {
+    const request = requestOf(call);
+    return { ...request, timeout_ms: Math.min(request.timeout_ms, chunk_ms_max) };
+  });
+  const byKey = new Map(calls.map((call) => [call.key, call]));
+  // Without a tool host all are left to the ordinary way, which says so.
+  const replying = deps.tools.runCalls(requests, { signal }).catch(() => []);
+  // What comes too late still says how long such calls take.
+  void replying.then((replies) => {
+    for (const reply of replies) {
+      const call = byKey.get(reply.call_id);
+      if (call !== undefined) deps.quickTools.observe(call.planned.tool_name, reply);
+    }
+  });
+  let chars = 0;
+  for (const reply of await Promise.race([replying, whenAborted(signal)])) {
+    const call = byKey.get(reply.call_id);
+    if (call === undefined || (reply.status !== 'succeeded' && reply.status !== 'failed')) continue;
+    call.step.replies[call.place] = reply;
+    chars += reply.result.length;
+  }
+  return chars;
+}
+
+/** Resolves with no replies when the signal fires. */
+function whenAborted(signal: AbortSignal): Promise<readonly ToolReply[]> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve([]);
+    else signal.addEventListener('abort', () => resolve([]), { once: true });
+  });
+}
+
+function usesOf(outcome: StepOutcome): readonly ToolUseBlock[] {
+  const isCalling = outcome.kind === 'answered' && outcome.answer.stop_reason === 'tool_use';
+  return isCalling ? toolUsesOf(outcome.answer.content) : [];
+}
+
+/** A call of the operator's code that may be made twice and that nobody has to be asked for. */
+function isPlain(planned: PlannedCall): boolean {
+  return planned.kind === 'module' && planned.awaits === null && !isJournalled({ planned });
+}
+
+/** A call that is carried out, or refused, in the commit of its answer. */
+function endsHere({ kind, awaits }: PlannedCall): boolean {
+  return awaits === null && (kind === 'memory' || kind === 'finish' || kind === 'rejected');
+}

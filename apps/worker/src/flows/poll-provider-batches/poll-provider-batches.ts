@@ -1,0 +1,230 @@
+import { decideAfterPoll, isJsonObject, type PollDecision } from '@nightshift/agent-core';
+import {
+  claimDuePolls,
+  commitDisproved,
+  commitPolled,
+  commitLost,
+  inTransaction,
+  readOpenDoubts,
+  type ClaimedPolls,
+  type ClaimedProviderBatch,
+  type PolledBatch,
+} from '@nightshift/db';
+import type { RemoteBatch, Unavailable } from '../../provider/port.ts';
+import { withLease, withLeases } from '../../leases/with-lease.ts';
+import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
+import { sentMsAgo } from '../../flow-parts/provider-time.ts';
+import { settleOpenSteps } from '../../flow-parts/results/settle-open-steps.ts';
+
+const FLOW = 'poll-provider-batches';
+/** Batches looked at in one go: as many as one page of the provider's list. */
+const CLAIM_MAX = 1_000;
+/** Milliseconds after its expiry from which a batch that has not ended is something for an operator. */
+const OVERDUE_MS = 3_600_000;
+/** Milliseconds after which an operator is told again that there is no answer. */
+const TELL_AGAIN_MS = 3_600_000;
+/** Statuses of a refused key: asking again mends nothing. */
+const KEY_REFUSED: ReadonlySet<number | null> = new Set([401, 403]);
+/** Milliseconds between two looks at least. */
+const LOOK_INTERVAL_MS = 1_000;
+/** Up to this many are asked for one by one; more share a list. */
+const RETRIEVE_MAX = 3;
+
+/**
+ * Looks at every submitted provider batch that is due: one `list` serves many. What the list does not show is asked
+ * for by id. Those that have ended are due for ingest at once.
+ */
+export async function pollProviderBatches(deps: FlowDeps): Promise<FlowReport> {
+  const { db, claimant, leases } = deps;
+  const polls = await claimDuePolls(db, CLAIM_MAX, claimant);
+  const { batches: claimed } = polls;
+  if (claimed.length === 0) return { flow: FLOW, worked: false, ...untilNext(deps, polls.next_in_ms) };
+  // A look may take longer than a lease: the rows stay ours meanwhile, renewed by one statement for all.
+  const claims = claimed.map(
+    ({ id, lease_epoch }) => ({ table: 'provider_batch', id, epoch: lease_epoch }) as const,
+  );
+  return withLeases(leases, claims, () => pollClaimed(deps, polls));
+}
+
+async function pollClaimed(deps: FlowDeps, polls: ClaimedPolls): Promise<FlowReport> {
+  const { batches: claimed, now } = polls;
+  const { db, bell, settings, hooks } = deps;
+  const { seen, unanswered, calls } = await look(deps, claimed);
+  await hooks?.('poll.after_look');
+  const polled: PolledBatch[] = [];
+  const gone: ClaimedProviderBatch[] = [];
+  let newlyMissing = 0;
+  let isNews = false;
+  for (const batch of claimed) {
+    const lease = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
+    const silence = unanswered.get(batch.id);
+    if (silence !== undefined) {
+      // The provider did not answer: no sign of anything. Ask again at the usual pace, or when it wishes; burn nothing. What it
+      // said before an outage counts no longer: that it knows nothing is believed when it says so all the time.
+      const told = now.getTime() - toldAt(batch) <= TELL_AGAIN_MS;
+      isNews ||= !told;
+      polled.push({
+        lease,
+        move: 'wait',
+        delay_ms: Math.max(settings.poll.poll_interval_ms, silence.retry_after_ms ?? 0),
+        missing: false,
+        ...(told ? {} : { error: { reason: silence.reason, told_at: now.toISOString() } }),
+      });
+      continue;
+    }
+    const decision = decide(deps, batch, seen.get(batch.id) ?? null, now);
+    // An outage is over; what else a row says stands.
+    const heard = toldAt(batch) > 0 ? { error: null } : {};
+    if (decision.kind === 'lost') gone.push(batch);
+    else if (decision.kind === 'ended')
+      polled.push({ lease, move: 'ended', delay_ms: 0, missing: false, ...heard });
+    else {
+      if (decision.missing && batch.missing_since === null) newlyMissing += 1;
+      polled.push({ lease, move: 'wait', delay_ms: decision.delay_ms, missing: decision.missing, ...heard });
+    }
+  }
+  const ended = await inTransaction(db, (trx) => commitPolled(trx, polled));
+  await hooks?.('poll.after_commit');
+  await bell.ring(ended.map((id) => ({ kind: 'ingest', id })));
+  // What was adopted, and no line has proven, was not ours: that it is gone says nothing of what is.
+  const doubts = gone.length === 0 ? [] : await readOpenDoubts(db);
+  const isDoubted = ({ id }: ClaimedProviderBatch): boolean =>
+    doubts.some((doubt) => doubt.provider_batch_id === id);
+  const foreign = gone.filter(isDoubted);
+  const lost = gone.filter((batch) => !isDoubted(batch));
+  for (const { id, lease_epoch, state } of foreign) {
+    const lease = { table: 'provider_batch', id, epoch: lease_epoch } as const;
+    await inTransaction(db, (trx) => commitDisproved(trx, lease, state));
+  }
+  for (const batch of lost) await giveUp(deps, batch);
+  const overdue = claimed.filter(
+    ({ id, expires_at }) =>
+      expires_at !== null && now.getTime() - expires_at.getTime() > OVERDUE_MS && !ended.includes(id),
+  );
+  const alarm =
+    lost.length > 0
+      ? 'the provider does not know a batch any more'
+      : overdue.length > 0
+        ? 'a batch has not ended an hour after its expiry'
+        : null;
+  const silences = [...unanswered.values()];
+  const refused = silences.find(({ status }) => KEY_REFUSED.has(status));
+  const waits = polled.flatMap(({ move, delay_ms }) => (move === 'wait' ? [delay_ms] : []));
+  const earliest = [...waits, polls.next_in_ms].reduce(
+    (least, ms) => (ms === null || (least !== null && least <= ms) ? least : ms),
+    null,
+  );
+  // A full claim may have left some behind; fewer means that nobody else is due.
+  return {
+    flow: FLOW,
+    worked: claimed.length === CLAIM_MAX,
+    ...untilNext(deps, earliest),
+    looked_at: claimed.length,
+    ended: ended.length,
+    lost: lost.length,
+    ...(unanswered.size === 0
+      ? {}
+      : {
+          unanswered: unanswered.size,
+          reason: (refused ?? silences[0])?.reason,
+          ...(isNews ? { [refused === undefined ? 'warning' : 'alarm']: true } : {}),
+        }),
+    ...(newlyMissing === 0
+      ? {}
+      : {
+          missing: newlyMissing,
+          reason: 'the provider does not know a batch; it is asked again',
+          warning: true,
+        }),
+    ...(foreign.length === 0
+      ? {}
+      : {
+          not_ours: foreign.length,
+          reason: 'an adopted batch is gone before a line proved it; the search goes on',
+          warning: true,
+        }),
+    ...(alarm === null ? {} : { reason: alarm, alarm: true }),
+    calls,
+  };
+}
+
+/** When an operator was last told that there is no answer for the batch, in milliseconds since the epoch; 0 for never. */
+function toldAt({ error }: ClaimedProviderBatch): number {
+  const at = isJsonObject(error) ? error['told_at'] : undefined;
+  return typeof at === 'string' ? Date.parse(at) : 0;
+}
+
+/** When the next batch is due: nobody rings for that. Not at once, so that neighbours share a look. */
+function untilNext({ settings }: FlowDeps, nextMs: number | null): Pick<FlowReport, 'again_in_ms'> {
+  const least = Math.max(1, Math.min(LOOK_INTERVAL_MS, settings.poll.poll_interval_ms));
+  return nextMs === null ? {} : { again_in_ms: Math.max(least, Math.ceil(nextMs)) };
+}
+
+function decide(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  remote: RemoteBatch | null,
+  now: Date,
+): PollDecision {
+  const row = {
+    submitted_at: batch.submitted_at ?? now,
+    missing_since: batch.missing_since,
+    sent_ms_ago: sentMsAgo(deps, batch),
+  };
+  return decideAfterPoll(row, remote, now, deps.settings.poll);
+}
+
+interface Looked {
+  readonly seen: ReadonlyMap<string, RemoteBatch>;
+  /** Ids of rows for which the provider gave no answer at all, each with what came instead. */
+  readonly unanswered: ReadonlyMap<string, Unavailable>;
+  readonly calls: number;
+}
+
+async function look(deps: FlowDeps, claimed: readonly ClaimedProviderBatch[]): Promise<Looked> {
+  const { provider, settings } = deps;
+  const seen = new Map<string, RemoteBatch>();
+  const unanswered = new Map<string, Unavailable>();
+  let calls = 0;
+  let rest = claimed;
+  if (claimed.length > RETRIEVE_MAX) {
+    const sentAt = (batch: ClaimedProviderBatch): Date =>
+      batch.provider_sent_at ?? batch.submit_started_at ?? batch.created_at;
+    const oldest = Math.min(...claimed.map((batch) => sentAt(batch).getTime()));
+    const listed = await provider.listBatches({
+      createdAfter: new Date(oldest - settings.reconcile.clock_margin_ms),
+    });
+    calls += 1;
+    const byProviderId = new Map(listed.batches.map((remote) => [remote.provider_id, remote]));
+    for (const batch of claimed) {
+      const remote = batch.provider_id === null ? undefined : byProviderId.get(batch.provider_id);
+      if (remote !== undefined) seen.set(batch.id, remote);
+    }
+    if (listed.unavailable !== null) {
+      for (const batch of claimed) if (!seen.has(batch.id)) unanswered.set(batch.id, listed.unavailable);
+      return { seen, unanswered, calls };
+    }
+    rest = claimed.filter((batch) => !seen.has(batch.id));
+  }
+  for (const batch of rest) {
+    if (batch.provider_id === null) continue;
+    const answer = await provider.retrieveBatch(batch.provider_id);
+    calls += 1;
+    if (answer.outcome === 'found') seen.set(batch.id, answer.batch);
+    else if (answer.outcome === 'unavailable') unanswered.set(batch.id, answer);
+  }
+  return { seen, unanswered, calls };
+}
+
+/**
+ * The provider has not known the batch for longer than any lag: its steps are sent again, each within its attempts, and
+ * the hunt for orphans looks out for it.
+ */
+async function giveUp(deps: FlowDeps, batch: ClaimedProviderBatch): Promise<void> {
+  const claim = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
+  return withLease(deps.leases, claim, async (lease) => {
+    await settleOpenSteps(deps, batch, lease);
+    await deps.hooks?.('poll.before_reject');
+    await inTransaction(deps.db, (trx) => commitLost(trx, lease, batch.state));
+  });
+}

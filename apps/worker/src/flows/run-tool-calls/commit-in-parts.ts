@@ -1,0 +1,208 @@
+import {
+  capResult,
+  decideAfterTools,
+  decidePoisonedTools,
+  NO_TOOL_POLICY,
+  RESULT_TAKEN,
+  toolResultsMessage,
+  type ToolPolicy,
+} from '@nightshift/agent-core';
+import {
+  commitToolResults,
+  holdLease,
+  inTransaction,
+  isStatementTimeout,
+  judgeError,
+  lockRuns,
+  newId,
+  tallySlot,
+  NOTHING_COMMITTED,
+  type ActingRun,
+  type ClaimedRunChunk,
+  type CommitReport,
+  type ToolResultsOfRun,
+} from '@nightshift/db';
+import type { HeldLease } from '../../leases/keeper.ts';
+import { openChunkMemory, type ChunkMemory } from '../../flow-parts/memory/chunk-memory.ts';
+import type { FlowDeps } from '../../flow-parts/deps.ts';
+import type { CallReplies } from './ask-in-waves.ts';
+import {
+  callsIn,
+  isBuiltInCall,
+  settledBy,
+  type Call,
+  type SettledCall,
+} from '../../flow-parts/calls/call.ts';
+
+/** What became of the runs of a chunk. */
+export interface PartsCommitted {
+  readonly report: CommitReport;
+  /** Runs whose results cannot be stored, even alone. They are still in the chunk. */
+  readonly left: readonly string[];
+  /** Why, if any are left. */
+  readonly reason: string | null;
+}
+
+/** Two commits as one. */
+export function joinReports(one: CommitReport, other: CommitReport): CommitReport {
+  return {
+    ready: one.ready || other.ready,
+    tools: one.tools || other.tools,
+    ended_batch_ids: [...new Set([...one.ended_batch_ids, ...other.ended_batch_ids])],
+    ended_runs: one.ended_runs + other.ended_runs,
+  };
+}
+
+/**
+ * Sends runs of a chunk on with the results in hand. When that fails for a reason in the rows, or takes too long, the same results are
+ * committed by halves, until the runs that are the cause are alone: no call is made again because of a neighbour.
+ */
+export async function commitInParts(
+  deps: FlowDeps,
+  chunk: ClaimedRunChunk,
+  lease: HeldLease,
+  calls: ReadonlyMap<string, readonly Call[]>,
+  hand: CallReplies,
+  part: readonly string[] = chunk.run_ids,
+): Promise<PartsCommitted> {
+  try {
+    const report = await inTransaction(deps.db, async (trx) => {
+      await holdLease(trx, lease);
+      const runs = await lockRuns(
+        trx,
+        part.filter((id) => calls.has(id)),
+      );
+      const definitions = await deps.definitions.get(
+        trx,
+        [...runs.values()].map((run) => run.definition_id),
+      );
+      const acting = [...runs.values()].filter((run) => run.state === 'acting');
+      const memory = await openChunkMemory(
+        trx,
+        acting.flatMap((run) => {
+          const asked = (calls.get(run.id) ?? []).filter((call) => call.planned.kind === 'memory');
+          const open = asked.filter((call) => call.known === null).map((call) => call.planned);
+          const done = asked.filter((call) => call.known?.state === 'succeeded').map((call) => call.planned);
+          return open.length === 0 ? [] : [{ run, calls: open, done }];
+        }),
+      );
+      const results = acting.map((run) => {
+        const toolPolicy = definitions.get(run.definition_id)?.toolPolicy ?? NO_TOOL_POLICY;
+        return resultsOf(run, toolPolicy, calls.get(run.id) ?? [], hand, memory);
+      });
+      const whole = part.length === chunk.run_ids.length;
+      const committed = await commitToolResults(
+        trx,
+        chunk.id,
+        results,
+        commitIds(),
+        whole ? null : part,
+        memory.changes,
+      );
+      await deps.hooks?.('tools.before_commit');
+      return committed;
+    });
+    return { report, left: [], reason: null };
+  } catch (error) {
+    if (judgeError(error) !== 'poison' && !isStatementTimeout(error)) throw error;
+    if (part.length === 1) {
+      return {
+        report: NOTHING_COMMITTED,
+        left: part,
+        reason: error instanceof Error ? error.message : 'unknown',
+      };
+    }
+    const middle = Math.ceil(part.length / 2);
+    const first = await commitInParts(deps, chunk, lease, calls, hand, part.slice(0, middle));
+    const second = await commitInParts(deps, chunk, lease, calls, hand, part.slice(middle));
+    return {
+      report: joinReports(first.report, second.report),
+      left: [...first.left, ...second.left],
+      reason: first.reason ?? second.reason,
+    };
+  }
+}
+
+/** Ends a run of the chunk as poison, its calls answered with errors; the rows keep what is known of each call. */
+export async function commitPoisoned(
+  deps: FlowDeps,
+  chunk: ClaimedRunChunk,
+  lease: HeldLease,
+  acting: readonly ActingRun[],
+  part: readonly string[],
+): Promise<CommitReport> {
+  return inTransaction(deps.db, async (trx) => {
+    await holdLease(trx, lease);
+    const runs = await lockRuns(trx, part);
+    const results = acting.flatMap(({ run_id, content, calls }): readonly ToolResultsOfRun[] => {
+      const run = runs.get(run_id);
+      if (run?.state !== 'acting') return [];
+      const message = toolResultsMessage(
+        callsIn(content).map((use) => ({
+          tool_use_id: use.id,
+          outcome: { ok: false, result: 'The call could not be processed.' },
+        })),
+      );
+      return [
+        {
+          run,
+          decision: decidePoisonedTools(run, run.last_seq, message),
+          calls: calls.map(({ call_index, state }) => ({
+            call_index,
+            state: state === 'pending' ? 'failed' : state === 'running' ? 'unknown' : state,
+            duration_ms: 0,
+          })),
+        },
+      ];
+    });
+    return commitToolResults(trx, chunk.id, results, commitIds(), part);
+  });
+}
+
+function commitIds(): { readonly chunk_ids: readonly [string, string, string]; readonly tally_slot: number } {
+  return { chunk_ids: [newId(), newId(), newId()], tally_slot: tallySlot() };
+}
+
+function resultsOf(
+  run: ToolResultsOfRun['run'],
+  toolPolicy: ToolPolicy,
+  calls: readonly Call[],
+  hand: CallReplies,
+  memory: ChunkMemory,
+): ToolResultsOfRun {
+  const settled = calls.map((call): SettledCall & { readonly call: Call; readonly duration_ms: number } => {
+    if (call.known !== null) return { call, ...call.known, duration_ms: 0 };
+    if (isBuiltInCall(call)) {
+      const { ok, result } =
+        call.planned.kind === 'finish'
+          ? { ok: true, result: RESULT_TAKEN }
+          : memory.carryOut(run, call.planned, toolPolicy.tools);
+      const outcome = {
+        ok,
+        result: capResult(result, call.planned.tool?.return_char_limit ?? result.length),
+      };
+      return { call, outcome, state: ok ? 'succeeded' : 'failed', duration_ms: 0 };
+    }
+    const reply = hand.replies.get(call.key);
+    if (reply === undefined) throw new Error(`Call ${call.key} was not asked for.`);
+    return { call, ...settledBy(call, reply), duration_ms: Math.round(reply.duration_ms) };
+  });
+  const message = toolResultsMessage(
+    settled.map(({ call, outcome }) => ({ tool_use_id: call.planned.tool_use_id, outcome })),
+  );
+  return {
+    run,
+    decision: decideAfterTools(
+      run,
+      run.last_seq,
+      message,
+      settled.map(({ call: { planned }, outcome, denied = false }) => ({ planned, outcome, denied })),
+      toolPolicy,
+    ),
+    calls: settled.map(({ call, state, duration_ms }) => ({
+      call_index: call.planned.index,
+      state,
+      duration_ms,
+    })),
+  };
+}

@@ -1,0 +1,241 @@
+import { NO_TOOL_POLICY } from '@nightshift/agent-core';
+import {
+  claimToolsChunk,
+  commitChunkFailed,
+  holdLease,
+  inTransaction,
+  judgeError,
+  markFinishedBatches,
+  newId,
+  NOTHING_COMMITTED,
+  readActingRuns,
+  releaseLease,
+  type ClaimedRunChunk,
+  type CommitReport,
+} from '@nightshift/db';
+import type { HeldLease } from '../../leases/keeper.ts';
+import { withLease } from '../../leases/with-lease.ts';
+import { yieldEvery } from '../../breathe.ts';
+import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
+import { ringAfterCommit } from '../../flow-parts/ring.ts';
+import { askInWaves, keepBeforeLeaving, keepReplies, type CallReplies } from './ask-in-waves.ts';
+import { callsOf, isBuiltInCall, type Call } from '../../flow-parts/calls/call.ts';
+import { commitInParts, commitPoisoned, joinReports } from './commit-in-parts.ts';
+
+const FLOW = 'run-tool-calls';
+
+/** Characters that the results in hand may come to by the limits of their tools: a thousand results of the default length. */
+const HAND_CHARS_MAX = 50_000_000;
+
+/** Workers that end with a chunk in their hands before it counts as their end's cause. */
+const TAKEOVERS_MAX = 3;
+
+/** Failures of a run that is alone in its chunk before it ends. */
+const POISON_FAILURES = 3;
+
+/**
+ * Carries out the calls of one chunk of runs and sends each run on with all its results in one message.
+ *
+ * Calls with side effects are journalled as begun just before they run. After a crash, a call that must not run twice is
+ * `unknown`, is never run again, and the model is told so; others run again under the same idempotency key. A worker
+ * that has to let go of the chunk keeps the results that it has on the rows of the calls, for whoever takes it next; where the
+ * database is away, as soon as it answers, if that is within half a minute. Where tools may answer at length a chunk is done in
+ * portions, so that results never fill the memory. Calls of a batch that is being cancelled are not made.
+ */
+export async function runToolCalls(deps: FlowDeps): Promise<FlowReport> {
+  const { db, claimant } = deps;
+  const chunk = await claimToolsChunk(db, claimant);
+  if (chunk === null) return { flow: FLOW, worked: false };
+  const claim = { table: 'run_chunk', id: chunk.id, epoch: chunk.lease_epoch } as const;
+  return withLease(deps.leases, claim, async (lease) => {
+    if (chunk.takeovers >= TAKEOVERS_MAX) {
+      return putAside(deps, chunk, lease, `${chunk.takeovers} workers ended while they had it`);
+    }
+    try {
+      return await carryOutChunk(deps, chunk, lease);
+    } catch (error) {
+      if (judgeError(error) !== 'poison') throw error;
+      return putAside(deps, chunk, lease, error instanceof Error ? error.message : 'unknown');
+    }
+  });
+}
+
+async function carryOutChunk(deps: FlowDeps, chunk: ClaimedRunChunk, lease: HeldLease): Promise<FlowReport> {
+  await deps.hooks?.('tools.after_claim');
+  const planned = await readCalls(deps, chunk.run_ids);
+  const open: Call[] = [];
+  const hand: CallReplies = { replies: new Map(), kept: new Set() };
+  try {
+    return await carryOutPortions(deps, chunk, lease, { planned, open, hand });
+  } catch (error) {
+    // What has been done is kept whatever went wrong; if that fails too, the first error is the one to tell.
+    await keepBeforeLeaving(deps, lease, open, hand).catch(() => undefined);
+    throw error;
+  }
+}
+
+/** `open`: takes the calls that are asked for, whose replies are in the hand until they are stored. */
+async function carryOutPortions(
+  deps: FlowDeps,
+  chunk: ClaimedRunChunk,
+  lease: HeldLease,
+  {
+    planned,
+    open,
+    hand,
+  }: { readonly planned: readonly Call[]; readonly open: Call[]; readonly hand: CallReplies },
+): Promise<FlowReport> {
+  const { db, hooks } = deps;
+  const about = {
+    flow: FLOW,
+    worked: true,
+    chunk_id: chunk.id,
+    taken_over_from: chunk.taken_over_from,
+    runs: Map.groupBy(planned, (call) => call.run.run_id).size,
+    calls: planned.filter(isOpen).length,
+  };
+  let ended_runs = 0;
+  let left: readonly string[] = [];
+  let reason: string | null = null;
+  for (const part of portionsOf(chunk.run_ids, planned)) {
+    // What waited for other portions is read again: it may have been cancelled meanwhile.
+    const calls = part.length === chunk.run_ids.length ? planned : await readCalls(deps, part);
+    const asked = calls.filter(isOpen);
+    open.push(...asked);
+    await askInWaves(deps, lease, asked, hand);
+    if (lease.signal.aborted) {
+      await keepReplies(deps, lease, open, hand);
+      await inTransaction(db, async (trx) => {
+        await holdLease(trx, lease);
+        await releaseLease(trx, lease, 0);
+      });
+      return { ...about, outcome: 'given_back', kept: hand.kept.size };
+    }
+    await hooks?.('tools.after_calls');
+    const byRun = Map.groupBy(calls, (call) => call.run.run_id);
+    const committed = await commitInParts(deps, chunk, lease, byRun, hand, part);
+    const unstored = new Set(committed.left);
+    for (const call of asked) if (!unstored.has(call.run.run_id)) hand.replies.delete(call.key);
+    ended_runs += committed.report.ended_runs;
+    left = [...left, ...committed.left];
+    reason ??= committed.reason;
+    await hooks?.('tools.after_commit');
+    await ringAfterCommit(
+      deps,
+      committed.report,
+      await markFinishedBatches(db, committed.report.ended_batch_ids),
+    );
+  }
+  if (reason === null) return { ...about, ended: ended_runs };
+
+  const settled = await settleLeft(deps, chunk, lease, { open, hand, left: new Set(left) });
+  await ringAfterCommit(deps, settled, await markFinishedBatches(db, settled.ended_batch_ids));
+  return {
+    ...about,
+    ended: ended_runs + settled.ended_runs,
+    outcome: 'poison',
+    poisoned: settled.ended_runs,
+    left: left.length - settled.ended_runs,
+    reason,
+  };
+}
+
+/**
+ * The calls of those of the runs that are acting, with what is known of each. Schemas may make the check of arguments long, and
+ * the lease is to be renewed meanwhile.
+ */
+async function readCalls({ db, definitions }: FlowDeps, runIds: readonly string[]): Promise<readonly Call[]> {
+  const acting = await readActingRuns(db, runIds);
+  const cached = await definitions.get(
+    db,
+    acting.map((run) => run.definition_id),
+  );
+  const breathe = yieldEvery();
+  const calls: Call[] = [];
+  for (const run of acting) {
+    await breathe();
+    calls.push(...callsOf(run, cached.get(run.definition_id)?.toolPolicy ?? NO_TOOL_POLICY));
+  }
+  return calls;
+}
+
+/** Whether the call is for the tool host. */
+function isOpen(call: Call): boolean {
+  return call.known === null && !isBuiltInCall(call);
+}
+
+/**
+ * The runs of a chunk in portions, in order, each as many as may have their results in hand together; at least one. A run
+ * without open calls goes with its neighbours.
+ */
+function portionsOf(runIds: readonly string[], calls: readonly Call[]): readonly (readonly string[])[] {
+  const openOf = Map.groupBy(calls.filter(isOpen), (call) => call.run.run_id);
+  const portions: string[][] = [[]];
+  let chars = 0;
+  for (const id of runIds) {
+    const most = (openOf.get(id) ?? []).reduce(
+      (sum, call) => sum + (call.planned.tool?.return_char_limit ?? 0),
+      0,
+    );
+    if (chars > 0 && chars + most > HAND_CHARS_MAX) {
+      portions.push([]);
+      chars = 0;
+    }
+    portions.at(-1)?.push(id);
+    chars += most;
+  }
+  return portions;
+}
+
+/**
+ * Deals with runs whose results could not be stored. Their replies are kept call by call, and the chunk, in which they
+ * are alone now, is tried again later without a call being made. A run ends as poison when even that fails, or when it
+ * was alone often enough.
+ */
+async function settleLeft(
+  deps: FlowDeps,
+  chunk: ClaimedRunChunk,
+  lease: HeldLease,
+  parts: { readonly open: readonly Call[]; readonly hand: CallReplies; readonly left: ReadonlySet<string> },
+): Promise<CommitReport> {
+  const { left } = parts;
+  const lost = await keepReplies(
+    deps,
+    lease,
+    parts.open.filter((call) => left.has(call.run.run_id)),
+    parts.hand,
+  );
+  const lastTry = chunk.run_ids.length === 1 && chunk.failures + 1 >= POISON_FAILURES;
+  const ending = lastTry ? left : new Set(lost.map((call) => call.run.run_id));
+  let ended = NOTHING_COMMITTED;
+  if (ending.size > 0) {
+    // Read again: the rows say by now what is known of each call.
+    for (const run of await readActingRuns(deps.db, [...ending])) {
+      ended = joinReports(ended, await commitPoisoned(deps, chunk, lease, [run], [run.run_id]));
+    }
+  }
+  if (ending.size < left.size) await inTransaction(deps.db, (trx) => commitChunkFailed(trx, lease, newId()));
+  return ended;
+}
+
+/**
+ * Deals with a chunk that cannot even be read or journalled, or that ends whoever works on it: it comes back in halves, and a
+ * run that is alone and fails again ends, its calls answered with errors.
+ */
+async function putAside(
+  deps: FlowDeps,
+  chunk: ClaimedRunChunk,
+  lease: HeldLease,
+  reason: string,
+): Promise<FlowReport> {
+  const { db } = deps;
+  const about = { flow: FLOW, worked: true, chunk_id: chunk.id, runs: chunk.run_ids.length, reason };
+  if (chunk.run_ids.length > 1 || chunk.failures + 1 < POISON_FAILURES) {
+    await inTransaction(db, (trx) => commitChunkFailed(trx, lease, newId()));
+    return { ...about, outcome: 'halved' };
+  }
+  const acting = await readActingRuns(db, chunk.run_ids);
+  const ended = await commitPoisoned(deps, chunk, lease, acting, chunk.run_ids);
+  await ringAfterCommit(deps, ended, await markFinishedBatches(db, ended.ended_batch_ids));
+  return { ...about, outcome: 'poison' };
+}

@@ -1,0 +1,138 @@
+import { BATCH_REQUESTS_MAX } from '@nightshift/agent-core';
+import {
+  readTokenCalibrations,
+  type ClaimedProviderBatch,
+  type SealedRequest,
+  type TokenSample,
+} from '@nightshift/db';
+import type { HeldLease } from '../../leases/keeper.ts';
+import type { BodyFile } from '../../provider/body-file.ts';
+import type { FlowDeps } from '../../flow-parts/deps.ts';
+import {
+  fitRequests,
+  mayNotFit,
+  poisonous,
+  sampleTokens,
+  type Calibrations,
+  type EncodedRequest,
+  type UnsendableRequest,
+} from '../../flow-parts/requests/fit-requests.ts';
+import { openEncoder } from '../../flow-parts/requests/open-encoder.ts';
+import { openPageSizes, type PageSizes } from '../../flow-parts/requests/page-sizes.ts';
+import { readRequests } from '../../flow-parts/requests/read-requests.ts';
+import { createUtf8Blocks } from './utf8-blocks.ts';
+
+/** What encoding found besides the requests that are in the file. */
+export interface Encoding {
+  /** Steps that are not to be sent, each with the end of its run. */
+  readonly unsendable: readonly UnsendableRequest[];
+  readonly token_samples: readonly TokenSample[];
+  /** Whose requests are in the file. */
+  readonly batch_ids: readonly string[];
+}
+
+/** Encodes requests in order until all are in or the next would not fit into the file. */
+export async function encodeRequests(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  requests: number,
+  file: BodyFile,
+  lease: HeldLease,
+): Promise<Encoding> {
+  const samples = new Map<string, TokenSample>();
+  const sizes = openPageSizes(deps, batch.id, requests);
+  const pass: EncodingPass = {
+    batch,
+    lease,
+    file,
+    samples,
+    batches: new Set(),
+    unsendable: [],
+    calibrations: await readTokenCalibrations(deps.db),
+    sizes,
+  };
+  for (let from = 0; from < requests;) {
+    lease.signal.throwIfAborted();
+    const to = from + (await sizes.next(from));
+    const page = await readRequests(deps, deps.db, batch.id, from, to);
+    if (!(await appendPage(deps, pass, page, { from, to }))) break;
+    from = to;
+  }
+  return {
+    unsendable: pass.unsendable,
+    token_samples: [...samples.values()],
+    batch_ids: [...pass.batches],
+  };
+}
+
+interface EncodingPass {
+  readonly batch: ClaimedProviderBatch;
+  readonly lease: HeldLease;
+  readonly file: BodyFile;
+  readonly samples: Map<string, TokenSample>;
+  readonly batches: Set<string>;
+  readonly unsendable: UnsendableRequest[];
+  readonly calibrations: Calibrations;
+  readonly sizes: PageSizes;
+}
+
+/** Appends requests while they fit; false at the first that does not (one alone always goes: the provider judges it). */
+async function appendPage(
+  deps: FlowDeps,
+  pass: EncodingPass,
+  page: readonly SealedRequest[],
+  range: { readonly from: number; readonly to: number },
+): Promise<boolean> {
+  const { batch, lease, file, calibrations, sizes } = pass;
+  let encoded = await encodePage(deps, pass, page);
+  sizes.learn(
+    page.length,
+    encoded.reduce((sum, { bytes }) => sum + bytes, 0),
+  );
+  const tight = encoded.filter((each) => mayNotFit(each, calibrations));
+  if (tight.length > 0) {
+    const out = await fitRequests(deps, batch.id, lease, tight, calibrations);
+    pass.unsendable.push(...out);
+    // Some are now shorter, or ask for a summary.
+    const ends = new Set(out.map(({ key }) => key.run_id));
+    const fitted = await readRequests(deps, deps.db, batch.id, range.from, range.to);
+    const kept = new Set(encoded.map(({ request }) => request.run_id));
+    encoded = await encodePage(
+      deps,
+      pass,
+      fitted.filter(({ run_id }) => kept.has(run_id) && !ends.has(run_id)),
+    );
+  }
+  for (const each of encoded) {
+    // Whole chunks were sealed, so there may be more than were asked for, and more than the provider takes.
+    if (file.count >= BATCH_REQUESTS_MAX) return false;
+    if (file.count > 0 && file.bytesWith(each.body.length) > deps.settings.body_bytes_max) return false;
+    await file.append(each.body);
+    pass.batches.add(each.request.batch_id);
+    sampleTokens(pass.samples, each);
+  }
+  return true;
+}
+
+/** Those of the page that can be built; the others are poison. */
+async function encodePage(
+  deps: FlowDeps,
+  { batch, unsendable }: EncodingPass,
+  page: readonly SealedRequest[],
+): Promise<readonly EncodedRequest[]> {
+  const encode = await openEncoder(deps, deps.db, batch.nonce, page);
+  const toBytes = createUtf8Blocks();
+  const encoded: EncodedRequest[] = [];
+  for (const request of page) {
+    try {
+      const { parts, images, made_by } = encode(request);
+      const { definition, toolPolicy } = made_by;
+      const { model_name } = toolPolicy;
+      const body = toBytes(parts);
+      encoded.push({ request, definition, model_name, body, bytes: body.length, images });
+    } catch (error) {
+      unsendable.push(poisonous(request, error));
+    }
+  }
+  return encoded;
+}

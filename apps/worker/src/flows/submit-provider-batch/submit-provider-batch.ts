@@ -1,0 +1,426 @@
+import {
+  breakerRestMs,
+  decideAfterRefusal,
+  CRASHES_MAX,
+  PAUSE_REASONS,
+  type CredentialRest,
+  type RefusalCause,
+  type StepOutcome,
+} from '@nightshift/agent-core';
+import {
+  claimCredential,
+  claimDueSend,
+  commitPutOff,
+  commitRefused,
+  commitRejected,
+  commitSplit,
+  commitUnknown,
+  commitUnsealed,
+  commitWriteAhead,
+  inTransaction,
+  lockPauseMs,
+  lockSendable,
+  lockUsable,
+  newId,
+  noteSuspect,
+  noteTried,
+  readOpenSteps,
+  readUnsendableSteps,
+  releaseCredential,
+  type ClaimedCredential,
+  type ClaimedProviderBatch,
+  type CredentialVerdict,
+  type Tx,
+} from '@nightshift/db';
+import type { HeldLease } from '../../leases/keeper.ts';
+import { withLease } from '../../leases/with-lease.ts';
+import { openBodyFile } from '../../provider/body-file.ts';
+import type { CreateOutcome } from '../../provider/port.ts';
+import { bookCreated } from './book-created.ts';
+import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
+import { encodeRequests } from './encode-requests.ts';
+import type { UnsendableRequest } from '../../flow-parts/requests/fit-requests.ts';
+import { newNonce } from '../../flow-parts/nonce.ts';
+import {
+  measureOffset,
+  providerNow,
+  refreshProviderTime,
+  tellOffset,
+} from '../../flow-parts/provider-time.ts';
+import { settleSteps } from '../../flow-parts/results/settle-open-steps.ts';
+import { jitterDelay, TRIES_ALONE_MAX } from '../../flow-parts/alone.ts';
+
+const FLOW = 'submit-provider-batch';
+/** When to try again while another worker sends under the credential. */
+const CREDENTIAL_WAIT_MS = 500;
+/** A credential that rests longer is asked for again after so long: it may be let send again before. */
+const PAUSE_WAIT_MS_MAX = 60_000;
+/** What a lease must outlast a create by. */
+const LEASE_MARGIN_MS = 5_000;
+/** When to look again whether the clocks have come together. */
+const CLOCK_REST_MS = 30_000;
+/** What encoding may take: runs with less time than that are not encoded twice for nothing. */
+const ENCODE_MS = 60_000;
+
+/**
+ * Sends one `building` provider batch: one create at a time per credential, at most one payment per intent.
+ *
+ * 1. claim batch   2. take back steps whose batch no longer runs or whose run is past its deadline   3. claim credential, compare
+ * the clocks, encode to a file   4. write ahead, if all may still be sent: from here on a pause, halt, cancel or deadline is too late   5. check that both leases outlast the create   6. POST, once   7. commit what is known
+ *
+ * A request that ends every worker which encodes it is alone after a few rounds, as one that the provider refuses, and its
+ * run ends.
+ */
+export async function submitProviderBatch(deps: FlowDeps): Promise<FlowReport> {
+  const { db, claimant, leases } = deps;
+  const { batch, next_in_ms } = await claimDueSend(db, claimant);
+  if (batch === null)
+    return { flow: FLOW, worked: false, ...(next_in_ms === null ? {} : { again_in_ms: next_in_ms }) };
+  const claim = { table: 'provider_batch', id: batch.id, epoch: batch.lease_epoch } as const;
+  return withLease(leases, claim, async (lease) => {
+    // Before the credential is asked for, which may rest for hours: a cancel must not wait for it.
+    const requests = await takeBackUnsendable(deps, batch, lease);
+    if (requests === 0)
+      return { flow: FLOW, worked: true, provider_batch_id: batch.id, outcome: 'withdrawn' };
+    if (batch.lapses >= CRASHES_MAX) {
+      if (requests > 1) return halve(deps, batch, lease, requests);
+      await jitterDelay(deps, lease);
+    }
+    const claimed = await claimCredential(db, batch.credential, claimant);
+    if (claimed === null) {
+      const pause_ms = await inTransaction(db, (trx) => putOff(trx, batch, lease));
+      const again_in_ms = pause_ms > 0 ? 0 : CREDENTIAL_WAIT_MS;
+      return { flow: FLOW, worked: false, again_in_ms, provider_batch_id: batch.id };
+    }
+    const credential = leases.hold(claimed);
+    const giveBack = (verdict: CredentialVerdict): Promise<void> =>
+      leases.releaseBy(credential, () => releaseCredential(db, credential, verdict));
+    const sending = sendClaimed(deps, batch, lease, { requests, before: claimed, credential });
+    const sent = await sending.catch(async (error: unknown) => {
+      await giveBack(UNUSED).catch(() => undefined);
+      throw error;
+    });
+    // It is owed where that fails, and what was done is done.
+    await giveBack(sent.verdict).catch(() => undefined);
+    return sent.flow;
+  });
+}
+
+const UNUSED: CredentialVerdict = { kind: 'unused' };
+
+/**
+ * Puts a batch off that may not be sent under its credential now: out of the way of those behind it, whose steps may have to be
+ * taken back. Returns for how long the credential rests.
+ */
+async function putOff(trx: Tx, batch: ClaimedProviderBatch, lease: HeldLease): Promise<number> {
+  const restMs = await lockPauseMs(trx, batch.credential, PAUSE_WAIT_MS_MAX);
+  await commitPutOff(trx, lease, Math.max(CREDENTIAL_WAIT_MS, restMs));
+  return restMs;
+}
+
+/** Takes back steps that must not be sent any more; returns how many requests stay. */
+async function takeBackUnsendable(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  lease: HeldLease,
+): Promise<number> {
+  if (!(await readUnsendableSteps(deps.db, batch.id))) return batch.request_count;
+  return inTransaction(deps.db, (trx) => commitUnsealed(trx, lease, batch.request_count, newId()));
+}
+
+/** Halves a batch that workers did not outlive. */
+async function halve(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  lease: HeldLease,
+  requests: number,
+): Promise<FlowReport> {
+  const later = { id: newId(), nonce: newNonce() };
+  await inTransaction(deps.db, (trx) =>
+    commitSplit(trx, lease, 'building', Math.ceil(requests / 2), later, newNonce()),
+  );
+  await deps.bell.ring([{ kind: 'submit', id: batch.id }]);
+  const reason = `${batch.lapses} workers ended while they had it`;
+  return {
+    flow: FLOW,
+    worked: true,
+    provider_batch_id: batch.id,
+    requests,
+    outcome: 'split',
+    reason,
+    warning: true,
+  };
+}
+
+/** The one request of a batch, where three workers ended that had noted it before they tried it; noted now, where not. */
+async function deadlyRequest(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  lease: HeldLease,
+): Promise<readonly UnsendableRequest[]> {
+  const tries = await noteSuspect(deps.db, lease, batch, batch.nonce);
+  if (tries <= TRIES_ALONE_MAX) return [];
+  const reason = `${tries - 1} workers ended while they had it alone`;
+  const outcome = { kind: 'poison', bill: null } as const;
+  return (await readOpenSteps(deps.db, batch.id, 1)).map((key) => ({ key, outcome, reason }));
+}
+
+async function sendClaimed(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  lease: HeldLease,
+  sealed: {
+    readonly requests: number;
+    readonly before: ClaimedCredential;
+    readonly credential: HeldLease;
+  },
+): Promise<{ readonly flow: FlowReport; readonly verdict: CredentialVerdict }> {
+  const { db, hooks, settings, leases } = deps;
+  const report = {
+    flow: FLOW,
+    worked: true,
+    provider_batch_id: batch.id,
+    taken_over_from: batch.taken_over_from,
+  };
+  await hooks?.('submit.after_claim');
+
+  let { requests } = sealed;
+  const deadly = batch.lapses >= CRASHES_MAX ? await deadlyRequest(deps, batch, lease) : [];
+  if (deadly.length > 0) {
+    const taken = await takeOut(deps, lease, deadly, requests);
+    return { flow: { ...report, ...taken }, verdict: UNUSED };
+  }
+  const { told, rest } = await checkClocks(deps, lease);
+  if (rest !== null) return { flow: { ...report, ...told, outcome: 'put off' }, verdict: rest };
+  const file = await openBodyFile(settings.body_dir);
+  try {
+    if (batch.lapses > 0) await noteTried(db, lease);
+    const { unsendable, token_samples, batch_ids } = await encodeRequests(deps, batch, requests, file, lease);
+    if (unsendable.length > 0) {
+      const taken = await takeOut(deps, lease, unsendable, requests);
+      return { flow: { ...report, ...taken }, verdict: UNUSED };
+    }
+    const body = await file.finish();
+    if (body.count < requests) {
+      requests = await inTransaction(db, (trx) => commitUnsealed(trx, lease, body.count, newId()));
+      await deps.bell.ring([{ kind: 'compose', id: '*' }]);
+      if (requests !== body.count) {
+        // A batch was halted between the two looks: what is encoded no longer stands. Begin again.
+        await leases.release(lease, 0);
+        return { flow: { ...report, outcome: 'changed' }, verdict: UNUSED };
+      }
+    }
+    await hooks?.('submit.after_encode');
+
+    // The leases must cover the whole create: nobody may call this batch unknown, or send another, while it is on its way.
+    const both = [sealed.credential, lease];
+    for (const each of both) await leases.extend(each, settings.create_timeout_ms + 2 * LEASE_MARGIN_MS);
+    const startedAt = await writeAhead(deps, batch, lease, sealed.credential, {
+      bytes: body.bytes,
+      sha256: body.sha256,
+      request_count: body.count,
+      token_samples,
+      batch_ids,
+    });
+    if (startedAt === 'put off') return { flow: { ...report, outcome: startedAt }, verdict: UNUSED };
+    if (startedAt === 'changed') {
+      await inTransaction(db, (trx) => commitUnsealed(trx, lease, body.count, newId(), ENCODE_MS));
+      await leases.release(lease, 0);
+      await deps.bell.ring([{ kind: 'compose', id: '*' }]);
+      return { flow: { ...report, outcome: startedAt }, verdict: UNUSED };
+    }
+    await hooks?.('submit.after_write_ahead');
+    const blob = await body.blob();
+    await hooks?.('submit.before_post');
+    // No second extension: whoever looks for a batch in doubt looks from the time of the write-ahead on.
+    if (both.some((each) => leases.remainingMs(each) < settings.create_timeout_ms + LEASE_MARGIN_MS)) {
+      // Nothing was sent, and only this worker could have: back, if the row is still ours.
+      await inTransaction(db, (trx) => commitRefused(trx, lease, { reason: 'paused before the send' }, 0));
+      return { flow: { ...report, outcome: 'not sent' }, verdict: UNUSED };
+    }
+    const outcome = await deps.provider.createBatch(blob, { timeoutMs: settings.create_timeout_ms });
+    await hooks?.('submit.after_post');
+    const { verdict, ...detail } = await commitOutcome(deps, batch, lease, outcome, {
+      requests,
+      startedAt,
+      before: sealed.before,
+    });
+    await hooks?.('submit.after_commit');
+    return { flow: { ...report, requests, bytes: body.bytes, ...told, ...detail }, verdict };
+  } finally {
+    await file.discard();
+  }
+}
+
+/**
+ * Looks whether a search could find the batch by the provider's clock. Where the clocks are too far apart the batch is put off, and
+ * `rest` is what the credential does until they have come together.
+ */
+async function checkClocks(
+  deps: FlowDeps,
+  lease: HeldLease,
+): Promise<{ readonly told: object; readonly rest: CredentialVerdict | null }> {
+  await refreshProviderTime(deps);
+  const offset = await measureOffset(deps);
+  if (offset === null) return { told: {}, rest: null };
+  const told = tellOffset(offset);
+  if (offset.verdict !== 'stop') return { told, rest: null };
+  await inTransaction(deps.db, (trx) => commitPutOff(trx, lease, CLOCK_REST_MS));
+  // A clock of this machine may have been set: what the provider tells from now on counts.
+  await deps.provider.clock.refresh();
+  const rest = { kind: 'rests', pause_ms: CLOCK_REST_MS, reason: PAUSE_REASONS.clocks_apart } as const;
+  return { told, rest };
+}
+
+/** Writes ahead that the body goes out, unless a halt, rest or cancel has come while it was encoded. Returns the database's time. */
+async function writeAhead(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  lease: HeldLease,
+  credential: HeldLease,
+  body: Parameters<typeof commitWriteAhead>[2] & { readonly batch_ids: readonly string[] },
+): Promise<Date | 'put off' | 'changed'> {
+  return inTransaction(deps.db, async (trx) => {
+    // Encoding takes its time: a halt that came meanwhile must not be overtaken by the send, nor a cancel that was acknowledged.
+    if (!(await lockUsable(trx, credential))) {
+      await putOff(trx, batch, lease);
+      return 'put off';
+    }
+    if (!(await lockSendable(trx, lease, body.batch_ids))) return 'changed';
+    return commitWriteAhead(trx, lease, { ...body, provider_sent_at: providerNow(deps) });
+  });
+}
+
+/** Ends the runs of requests that are not to be sent, and takes those out; the rest of the batch begins again. */
+async function takeOut(
+  deps: FlowDeps,
+  lease: HeldLease,
+  unsendable: readonly UnsendableRequest[],
+  requests: number,
+): Promise<{
+  readonly outcome: string;
+  readonly poison: number;
+  readonly unfit: number;
+  readonly alarm: boolean;
+}> {
+  const unfit = unsendable.filter(({ outcome }) => outcome.kind === 'unfit');
+  const poison = unsendable.filter(({ outcome }) => outcome.kind === 'poison');
+  for (const chunk of chunksOf(unfit, deps.settings.chunk_lines)) await settleSteps(deps, lease, chunk);
+  // One by one: nobody knows what else is wrong with them.
+  for (const each of poison) await settleSteps(deps, lease, [each]);
+  await inTransaction(deps.db, (trx) => commitUnsealed(trx, lease, requests, newId()));
+  await deps.leases.release(lease, 0);
+  return {
+    outcome: poison.length > 0 ? 'poison taken out' : 'taken out',
+    poison: poison.length,
+    unfit: unfit.length,
+    ...(poison[0] === undefined ? {} : { reason: poison[0].reason }),
+    alarm: poison.length > 0,
+  };
+}
+
+function chunksOf<T>(items: readonly T[], size: number): readonly (readonly T[])[] {
+  return Array.from({ length: Math.ceil(items.length / size) }, (_, index) =>
+    items.slice(index * size, (index + 1) * size),
+  );
+}
+
+async function commitOutcome(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  lease: HeldLease,
+  outcome: CreateOutcome,
+  sent: { readonly requests: number; readonly startedAt: Date; readonly before: ClaimedCredential },
+): Promise<
+  {
+    readonly outcome: string;
+    readonly verdict: CredentialVerdict;
+    readonly message?: string;
+  } & Partial<PauseTold>
+> {
+  const { db, settings, bell } = deps;
+  if (outcome.outcome === 'created') {
+    const booked = await bookCreated(deps, batch, lease, outcome.batch);
+    return { ...booked, verdict: { kind: 'works' } };
+  }
+  if (outcome.outcome === 'unknown') {
+    const { quarantine_ms } = settings.reconcile;
+    await inTransaction(db, (trx) => commitUnknown(trx, lease, outcome.reason, quarantine_ms));
+    const pause_ms = breakerRestMs(sent.before.failures + 1, settings.breaker);
+    const verdict = { kind: 'failed', pause_ms, reason: PAUSE_REASONS.unanswered } as const;
+    return { outcome: 'unknown', verdict, message: outcome.reason };
+  }
+  const { what, message, retry_after_ms } = outcome;
+  const error = { what, message, status: outcome.status, at: sent.startedAt.toISOString() };
+  const decision = decideAfterRefusal(
+    what,
+    sent.requests,
+    batch.failures,
+    retry_after_ms,
+    settings.refusal,
+    sent.before.refusals,
+  );
+  switch (decision.kind) {
+    case 'split': {
+      const later = { id: newId(), nonce: newNonce() };
+      await inTransaction(db, (trx) => commitSplit(trx, lease, 'submitting', decision.at, later, newNonce()));
+      await bell.ring([{ kind: 'submit', id: batch.id }]);
+      return {
+        outcome: 'split',
+        verdict: refusalVerdict(what, decision.rest),
+        message,
+        ...(decision.rest === undefined ? {} : tellOf(decision.rest)),
+      };
+    }
+    case 'fail_step': {
+      const refused: StepOutcome = {
+        kind: 'errored',
+        error_class: what === 'too_large' ? 'too_long' : 'permanent',
+        error_type: 'invalid_request_error',
+        message,
+      };
+      const open = await readOpenSteps(db, batch.id, sent.requests);
+      const settled = open.map((key) => ({ key, outcome: refused }));
+      // In one commit: a submission in doubt that has no open step would take another's batch for its own, unproven.
+      await settleSteps(deps, lease, settled, (trx) => commitRejected(trx, lease, 'submitting', error));
+      return { outcome: 'rejected', verdict: refusalVerdict(what), message };
+    }
+    case 'wait': {
+      const isBad = what === 'bad_request';
+      // Behind whatever looks again while the credential rests: due with its end, it alone would be tried each time.
+      const delayMs = decision.delay_ms + (isBad ? 2 * CREDENTIAL_WAIT_MS : 0);
+      await inTransaction(db, (trx) => commitRefused(trx, lease, error, delayMs));
+      return {
+        outcome: 'refused',
+        verdict: {
+          kind: isBad ? 'refused' : 'failed',
+          pause_ms: decision.delay_ms,
+          reason: decision.pause_reason,
+        },
+        message,
+        ...tellOf(decision),
+      };
+    }
+  }
+}
+
+interface PauseTold {
+  readonly reason: string;
+  readonly alarm?: boolean;
+}
+
+/** What an operator hears of a rest: why, and an alarm where it mends nothing. One for each: nothing is sent while it lasts. */
+function tellOf({ pause_reason, needs_operator }: CredentialRest): PauseTold {
+  return { reason: pause_reason, ...(needs_operator ? { alarm: true } : {}) };
+}
+
+/** What the refusal of one body says of the credential: as bad, something when it is one of many; as too large, nothing. */
+function refusalVerdict(
+  what: RefusalCause,
+  { delay_ms, pause_reason }: Pick<CredentialRest, 'delay_ms' | 'pause_reason'> = {
+    delay_ms: 0,
+    pause_reason: 'a batch was refused',
+  },
+): CredentialVerdict {
+  return what === 'bad_request' ? { kind: 'refused', pause_ms: delay_ms, reason: pause_reason } : UNUSED;
+}

@@ -1,0 +1,66 @@
+import {
+  commitBlocksReleased,
+  commitOverdueRuns,
+  commitWaitingRunsStarted,
+  deleteOldIdempotencyKeys,
+  inTransaction,
+  markFinishedBatches,
+  markIdleBatches,
+  newId,
+  queueFreedRuns,
+  tallySlot,
+  type OverdueReport,
+  type Tx,
+} from '@nightshift/db';
+import type { FlowDeps, FlowReport } from '../../flow-parts/deps.ts';
+
+const FLOW = 'sweep';
+export const IDEMPOTENCY_KEY_DAYS = 7;
+const RUNS_PER_SWEEP = 500;
+const AGENTS_PER_SWEEP = 500;
+const NONE_OVERDUE: OverdueReport = { ended: 0, released: 0, started: 0, ended_batch_ids: [] };
+
+/**
+ * Finds what no signal and no due row names: batches whose last run ended just before a crash, runs that wait for a
+ * conversation that has become free, runs that wait for room in a budget where some was made, runs that wait although their
+ * deadline has passed, and deleted agents whose last run has ended. Each part fails by itself, and the first failure is
+ * thrown when all have had their turn.
+ */
+export async function sweep(deps: FlowDeps): Promise<FlowReport> {
+  const { db, bell, hooks, settings } = deps;
+  const failures: unknown[] = [];
+  const part = async <T>(work: () => Promise<T>, otherwise: T): Promise<T> => {
+    try {
+      return await work();
+    } catch (error) {
+      failures.push(error);
+      return otherwise;
+    }
+  };
+  const committed = <T>(work: (trx: Tx) => Promise<T>, otherwise: T): Promise<T> =>
+    part(
+      () =>
+        inTransaction(db, async (trx) => {
+          const done = await work(trx);
+          await hooks?.('sweep.before_commit');
+          return done;
+        }),
+      otherwise,
+    );
+
+  const idle = await part(() => markIdleBatches(db), []);
+  const ids = { ready_chunk_id: newId(), tools_chunk_id: newId(), tally_slot: tallySlot() };
+  const overdue = await committed((trx) => commitOverdueRuns(trx, RUNS_PER_SWEEP, ids), NONE_OVERDUE);
+  if (overdue.released > 0) await bell.ring([{ kind: 'tools', id: '*' }]);
+  const finished = await part(() => markFinishedBatches(db, overdue.ended_batch_ids), []);
+  const freed = await committed((trx) => queueFreedRuns(trx, settings.requests_max), 0);
+  const started = await committed((trx) => commitWaitingRunsStarted(trx, RUNS_PER_SWEEP, newId()), 0);
+  await part(() => inTransaction(db, (trx) => commitBlocksReleased(trx, AGENTS_PER_SWEEP)), undefined);
+  await part(() => deleteOldIdempotencyKeys(db, IDEMPOTENCY_KEY_DAYS), undefined);
+  if (started + overdue.started + freed > 0) await bell.ring([{ kind: 'compose', id: '*' }]);
+  const due = [...new Set([...idle, ...finished])];
+  if (due.length > 0) await bell.ring(due.map((id) => ({ kind: 'finish', id })));
+  if (failures.length > 0) throw failures[0];
+  const worked = started === RUNS_PER_SWEEP || overdue.ended + overdue.released === RUNS_PER_SWEEP;
+  return { flow: FLOW, worked, started, freed, idle: idle.length, overdue: overdue.ended + overdue.released };
+}

@@ -1,0 +1,44 @@
+import type { BatchState } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Database } from '../../connect.ts';
+import { IS_DUE } from '../../reads/due-conditions.ts';
+import { LAST_HOLDER, leasedTo, type Claimant } from '../lease.ts';
+
+/** A claimed batch. */
+export interface ClaimedBatch {
+  readonly id: string;
+  readonly state: BatchState;
+  readonly total: number;
+  readonly lease_epoch: number;
+  readonly taken_over_from: string | null;
+  /** Milliseconds since it was asked to stop; null where it was not. */
+  readonly stopping_ms: number | null;
+}
+
+/**
+ * Claims up to `limit` due batches in one of `states`, oldest due first. Locks with skip locked; served by batch_due.
+ * The caller ends with `commitBatchFinish`, a cancel step, or a release.
+ */
+export async function claimDueBatches(
+  db: Database,
+  states: readonly BatchState[],
+  limit: number,
+  claimant: Claimant,
+): Promise<readonly ClaimedBatch[]> {
+  const { rows } = await sql<ClaimedBatch>`
+    with due as materialized (
+      select id, ${LAST_HOLDER}
+        from batch
+       where state = any(${states}::text[]) and ${IS_DUE}
+       order by next_due_at, id
+       limit ${limit}
+         for update skip locked)
+    update batch b
+       set ${leasedTo(claimant)}
+      from due
+     where b.id = due.id
+    returning b.id, b.state, b.total, b.lease_epoch, due.holder as taken_over_from,
+              (extract(epoch from app_now() - b.cancel_requested_at) * 1000)::float8 as stopping_ms
+  `.execute(db);
+  return rows;
+}

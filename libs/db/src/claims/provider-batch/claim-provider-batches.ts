@@ -1,0 +1,175 @@
+import type { ProviderBatchState } from '@nightshift/agent-core';
+import { sql, type RawBuilder, type Selectable } from 'kysely';
+import type { Database } from '../../connect.ts';
+import { IS_DUE } from '../../reads/due-conditions.ts';
+import type { DB } from '../../tables.ts';
+import { fenced, LAST_HOLDER, leasedTo, type Claimant, type Lease } from '../lease.ts';
+
+export type ProviderBatchRow = Selectable<DB['provider_batch']>;
+
+/**
+ * What leasing a provider batch sets: it counts as well the holders in a row that let their lease run out, and forgets what one
+ * that gave it back had tried, where it had come to that. Only what is built or taken in is tried: a look is no try.
+ */
+const leasedInTurnTo = (claimant: Claimant): RawBuilder<unknown> =>
+  sql`${leasedTo(claimant)}, untried = state in ('building', 'ended'),
+      lapses = case when holder is not null then least(lapses + 1, 1000) when untried then lapses else 0 end,
+      suspect = case when holder is not null or untried then suspect end`;
+
+/** A claimed provider batch; `taken_over_from` names the last holder when that one let the lease run out. */
+export type ClaimedProviderBatch = ProviderBatchRow & { readonly taken_over_from: string | null };
+
+/**
+ * Claims up to `limit` due provider batches in one of `states`, oldest due first, and leases them to the caller.
+ * Locks the rows with skip locked (two claimants never wait for each other); served by provider_batch_due.
+ * The caller works on them and ends with a commit that carries the epoch, or releases them.
+ */
+export async function claimDueProviderBatches(
+  db: Database,
+  states: readonly ProviderBatchState[],
+  limit: number,
+  claimant: Claimant,
+): Promise<readonly ClaimedProviderBatch[]> {
+  const { rows } = await sql<ClaimedProviderBatch>`
+    with ${leasing(states, limit, claimant)} select * from claimed
+  `.execute(db);
+  return rows;
+}
+
+/** `claimed`: the due provider batches, leased, each with its last holder where that one let the lease run out. */
+function leasing(
+  states: readonly ProviderBatchState[],
+  limit: number,
+  claimant: Claimant,
+): RawBuilder<unknown> {
+  return sql`
+    due as materialized (
+      select id, ${LAST_HOLDER}
+        from provider_batch
+       where state = any(${states}::text[]) and ${IS_DUE}
+       order by next_due_at, id
+       limit ${limit}
+         for update skip locked),
+    claimed as (
+      update provider_batch p
+         set ${leasedInTurnTo(claimant)}
+        from due
+       where p.id = due.id
+      returning p.*, due.holder as taken_over_from)`;
+}
+
+/** What was claimed, and when there is more. */
+interface ClaimedAndNext {
+  readonly batches: readonly ClaimedProviderBatch[];
+  /** The database's time of the claim. */
+  readonly now: Date;
+  /** Milliseconds until the next one that is not due yet; null where none waits. */
+  readonly next_in_ms: number | null;
+}
+
+/** As {@link claimDueProviderBatches}, and says when the next one is due. One statement, whether anything is due or not. */
+async function claimDueAndNext(
+  db: Database,
+  states: readonly ProviderBatchState[],
+  limit: number,
+  claimant: Claimant,
+): Promise<ClaimedAndNext> {
+  const { rows } = await sql<
+    ClaimedProviderBatch & { claimed: boolean; now: Date; next_in_ms: number | null }
+  >`
+    with ${leasing(states, limit, claimant)},
+    clock as materialized (select app_now() as now),
+    later as (
+      select (extract(epoch from min(p.next_due_at) - min(t.now)) * 1000)::float8 as next_in_ms
+        from clock t join provider_batch p on p.state = any(${states}::text[]) and p.next_due_at > t.now)
+    select c.*, c.id is not null as claimed, t.now, l.next_in_ms from clock t cross join later l left join claimed c on true
+  `.execute(db);
+  const [first] = rows;
+  if (first === undefined) throw new Error('The database did not say its time.');
+  return {
+    batches: rows.filter(({ claimed }) => claimed),
+    now: first.now,
+    next_in_ms: first.next_in_ms,
+  };
+}
+
+/** Provider batches that are to be looked at, and when the next ones are: nobody rings for that. */
+export type ClaimedPolls = ClaimedAndNext;
+
+/** Claims up to `limit` of those at the provider that are due for a look. Index: `provider_batch_due`. */
+export function claimDuePolls(db: Database, limit: number, claimant: Claimant): Promise<ClaimedPolls> {
+  return claimDueAndNext(db, ['submitted', 'cancelling'], limit, claimant);
+}
+
+/** The provider batch that is to be sent first, and when the next one is: nobody rings when a rest is over. */
+export interface ClaimedSend {
+  readonly batch: ClaimedProviderBatch | null;
+  /** Milliseconds until the next one that is not due yet; null where none waits. */
+  readonly next_in_ms: number | null;
+}
+
+/** Claims one that is built and due to be sent. Index: `provider_batch_due`. */
+export async function claimDueSend(db: Database, claimant: Claimant): Promise<ClaimedSend> {
+  const { batches, next_in_ms } = await claimDueAndNext(db, ['building'], 1, claimant);
+  return { batch: batches[0] ?? null, next_in_ms };
+}
+
+/** Claims one provider batch by id, due or not, if it is in `state` and nobody holds it. */
+export async function claimProviderBatch(
+  db: Database,
+  id: string,
+  state: ProviderBatchState,
+  claimant: Claimant,
+): Promise<ClaimedProviderBatch | null> {
+  const { rows } = await sql<ClaimedProviderBatch>`
+    with free as materialized (
+      select id, ${LAST_HOLDER}
+        from provider_batch
+       where id = ${id}::uuid and state = ${state} and lease_until < app_now()
+         for update skip locked)
+    update provider_batch p
+       set ${leasedInTurnTo(claimant)}
+      from free
+     where p.id = free.id
+    returning p.*, free.holder as taken_over_from
+  `.execute(db);
+  return rows[0] ?? null;
+}
+
+/**
+ * Notes what is tried alone before it is tried: whoever ends now has ended over it. Returns how often in a row that is so,
+ * this time included. Throws `fenced`.
+ */
+export async function noteSuspect(
+  db: Database,
+  lease: Lease,
+  { suspect: before, suspect_tries }: Pick<ClaimedProviderBatch, 'suspect' | 'suspect_tries'>,
+  suspect: string,
+): Promise<number> {
+  const tries = suspect === before ? Math.min(suspect_tries + 1, 1_000) : 1;
+  const { rows } = await sql`
+    update provider_batch set suspect = ${suspect}, suspect_tries = ${tries}
+     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch}
+    returning 1
+  `.execute(db);
+  if (rows.length === 0) throw fenced(lease);
+  return tries;
+}
+
+/**
+ * Notes that a batch which others have not outlived is tried now: whoever gives it back from here on has outlived it, and their
+ * count begins anew. Throws `fenced`.
+ */
+export async function noteTried(db: Database, lease: Lease): Promise<void> {
+  const { rows } = await sql`
+    update provider_batch set untried = false where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} returning 1
+  `.execute(db);
+  if (rows.length === 0) throw fenced(lease);
+}
+
+/** Counts those that let their lease run out anew from here: something has been applied since. */
+export async function resetCrashCount(db: Database, lease: Lease): Promise<void> {
+  await sql`
+    update provider_batch set lapses = 0 where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch}
+  `.execute(db);
+}

@@ -1,0 +1,37 @@
+import { sql } from 'kysely';
+import type { Database } from '../../connect.ts';
+import { IS_DUE } from '../../reads/due-conditions.ts';
+import { LAST_HOLDER, leasedTo, type Claimant } from '../lease.ts';
+
+/** A claimed chunk of runs whose calls are to be carried out. */
+export interface ClaimedRunChunk {
+  readonly id: string;
+  readonly run_ids: readonly string[];
+  readonly lease_epoch: number;
+  readonly failures: number;
+  /** Holders in a row that let their lease run out since it was made or last came back in halves. */
+  readonly takeovers: number;
+  readonly taken_over_from: string | null;
+}
+
+/**
+ * Claims the chunk of runs in `acting` that has been due longest, or null. Locks it with skip locked; served by
+ * run_chunk_due. The caller carries the calls out and ends with `commitToolResults`, which deletes the chunk.
+ */
+export async function claimToolsChunk(db: Database, claimant: Claimant): Promise<ClaimedRunChunk | null> {
+  const { rows } = await sql<ClaimedRunChunk>`
+    with due as materialized (
+      select id, ${LAST_HOLDER}
+        from run_chunk
+       where kind = 'tools' and ${IS_DUE}
+       order by next_due_at, id
+       limit 1
+         for update skip locked)
+    update run_chunk c
+       set ${leasedTo(claimant, true)}
+      from due
+     where c.id = due.id
+    returning c.id, c.run_ids, c.lease_epoch, c.failures, c.takeovers, due.holder as taken_over_from
+  `.execute(db);
+  return rows[0] ?? null;
+}

@@ -1,0 +1,228 @@
+import { toStorable, type Cap } from '@nightshift/agent-core';
+import { sql, type RawBuilder } from 'kysely';
+import { newId, type Tx } from '../../connect.ts';
+import { unnestRows, textSlices } from '../unnest-rows.ts';
+import { jsonRowChunks, storableJson, storableText } from '../json-rows.ts';
+import type { InputMessage, NewBatch, NewRun } from './new-batch.ts';
+import { RUNS_PER_CHUNK } from '../run/run-chunks.ts';
+import { rowsPerStatement } from '../rows-per-statement.ts';
+
+/** A run of a batch that is accepted, and where its input goes. */
+export interface PlannedRun {
+  readonly id: string;
+  readonly request: NewRun;
+  readonly conversation_id: string;
+  readonly definition_id: string;
+  readonly ordinal: number;
+  /** First and last message of its input; null when it has to wait. */
+  readonly first_seq: number | null;
+  readonly last_seq: number | null;
+}
+
+/** Writes everything that an accepted batch is made of; `now` is the time of all its rows. The caller holds the conversations. */
+export async function insertAccepted(
+  trx: Tx,
+  projectId: string,
+  batch: NewBatch,
+  plan: readonly PlannedRun[],
+  now: string,
+): Promise<void> {
+  await insertBatch(trx, projectId, batch, now);
+  await takeConversations(trx, projectId, plan, now);
+  await insertRuns(trx, projectId, batch, plan, now);
+  await insertReadyChunks(trx, projectId, plan, now);
+  await insertMessages(trx, projectId, plan, now);
+  await insertQueuedInput(trx, projectId, plan);
+}
+
+async function insertBatch(trx: Tx, projectId: string, batch: NewBatch, now: string): Promise<void> {
+  const budgeted = isCapped(batch);
+  await sql`
+    insert into batch (id, project_id, state, total, metadata, callback_url, apply, budgeted, created_at, updated_at)
+    values (${batch.id}, ${projectId}, 'running', ${batch.runs.length},
+      ${batch.metadata === null ? null : storableJson(batch.metadata)}::json, ${batch.callback_url},
+      ${batch.apply ?? 'auto'}, ${budgeted}, ${now}, ${now})
+  `.execute(trx);
+  if (budgeted) {
+    await sql`
+      insert into batch_budget (batch_id, project_id, max_cost_nanousd, max_output_tokens)
+      values (${batch.id}, ${projectId}, ${batch.cap?.cost_nanousd ?? null}, ${batch.cap?.output_tokens ?? null})
+    `.execute(trx);
+  }
+  if (batch.idempotency === null) return;
+  const { key, request_sha256, by_retry } = batch.idempotency;
+  await sql`
+    insert into idempotency_key (project_id, key, request_sha256, batch_id, created_at, by_retry)
+    values (${projectId}, ${key}, ${request_sha256}, ${batch.id}, ${now}, ${by_retry})
+    on conflict (project_id, key) do update
+      set request_sha256 = excluded.request_sha256, batch_id = excluded.batch_id, created_at = excluded.created_at,
+          by_retry = excluded.by_retry
+  `.execute(trx);
+}
+
+function isCapped(batch: NewBatch): boolean {
+  return limits(batch.cap) || batch.runs.some(({ cap }) => limits(cap));
+}
+
+function limits(cap: Cap | undefined): boolean {
+  return cap !== undefined && (cap.cost_nanousd !== null || cap.output_tokens !== null);
+}
+
+/** Makes the isolated conversations, and gives every run that starts the conversation it goes on in. */
+async function takeConversations(
+  trx: Tx,
+  projectId: string,
+  plan: readonly PlannedRun[],
+  now: string,
+): Promise<void> {
+  const starting = plan.filter((run) => run.first_seq !== null);
+  const recordsOfHolders = (rows: readonly PlannedRun[]): RawBuilder<unknown> =>
+    unnestRows(rows, {
+      id: ['uuid', (run) => run.conversation_id],
+      run_id: ['uuid', (run) => run.id],
+    });
+  for (const rows of rowsPerStatement(starting.filter((run) => run.request.isolated))) {
+    await sql`
+      insert into conversation (id, project_id, run_id, created_at)
+      select d.id, ${projectId}::uuid, d.run_id, ${now}::timestamptz
+      from ${recordsOfHolders(rows)}
+    `.execute(trx);
+  }
+  for (const rows of rowsPerStatement(starting.filter((run) => !run.request.isolated))) {
+    await sql`
+      update conversation c set run_id = d.run_id
+      from ${recordsOfHolders(rows)}
+      where c.id = d.id and c.run_id is null
+    `.execute(trx);
+  }
+}
+
+async function insertRuns(
+  trx: Tx,
+  projectId: string,
+  batch: NewBatch,
+  plan: readonly PlannedRun[],
+  now: string,
+): Promise<void> {
+  for (const rows of rowsPerStatement(plan)) {
+    await sql`
+      insert into run (id, project_id, batch_id, agent_id, conversation_id, definition_id, ordinal, custom_id, state,
+        max_steps, max_cost_nanousd, max_output_tokens, first_seq, last_seq, deadline_at, overdue_from, created_at,
+        started_at)
+      select d.id, ${projectId}::uuid, ${batch.id}::uuid, d.agent_id, d.conversation_id, d.definition_id, d.ordinal, d.custom_id,
+        case when d.first_seq is null then 'queued' else 'ready' end, d.max_steps, d.max_cost_nanousd, d.max_output_tokens,
+        d.first_seq, d.last_seq, d.deadline_at::timestamptz, d.deadline_at::timestamptz, ${now}::timestamptz,
+        case when d.first_seq is not null then ${now}::timestamptz end
+      from ${unnestRows(rows, {
+        id: ['uuid', (run) => run.id],
+        agent_id: ['uuid', ({ request }) => request.agent_id],
+        conversation_id: ['uuid', (run) => run.conversation_id],
+        definition_id: ['uuid', (run) => run.definition_id],
+        ordinal: ['int', (run) => run.ordinal],
+        custom_id: ['text', ({ request }) => storableText(request.custom_id)],
+        max_steps: ['int', ({ request }) => request.max_steps],
+        max_cost_nanousd: ['bigint', ({ request }) => request.cap?.cost_nanousd ?? null],
+        max_output_tokens: ['bigint', ({ request }) => request.cap?.output_tokens ?? null],
+        first_seq: ['int', (run) => run.first_seq],
+        last_seq: ['int', (run) => run.last_seq],
+        deadline_at: ['text', ({ request }) => earlier(request.deadline, batch.deadline)],
+      })}
+    `.execute(trx);
+  }
+}
+
+/** Of two ISO times the earlier one; null for none. */
+function earlier(one: string | null | undefined, other: string | null | undefined): string | null {
+  if (one == null || other == null) return one ?? other ?? null;
+  return Date.parse(one) < Date.parse(other) ? one : other;
+}
+
+/** Makes the runs that start findable for the compose flow. */
+async function insertReadyChunks(
+  trx: Tx,
+  projectId: string,
+  plan: readonly PlannedRun[],
+  now: string,
+): Promise<void> {
+  const ready = plan.filter((run) => run.first_seq !== null).map((run) => run.id);
+  const chunks: object[] = [];
+  for (let from = 0; from < ready.length; from += RUNS_PER_CHUNK) {
+    chunks.push({ id: newId(), run_ids: ready.slice(from, from + RUNS_PER_CHUNK) });
+  }
+  for (const { json } of jsonRowChunks(chunks)) {
+    await sql`
+      insert into run_chunk (id, project_id, kind, run_ids, created_at, next_due_at)
+      select id, ${projectId}::uuid, 'ready', run_ids, ${now}::timestamptz, ${now}::timestamptz
+      from json_to_recordset(${json}::json) as r (id uuid, run_ids uuid[])
+    `.execute(trx);
+  }
+}
+
+interface InputRow {
+  readonly run: PlannedRun;
+  readonly seq: number;
+  readonly message: InputMessage;
+  readonly content: string;
+}
+
+/** The content of a message, as text that Postgres can take apart again. */
+function contentOf(message: InputMessage): string {
+  return toStorable(JSON.stringify(message.content));
+}
+
+function* inputRows(plan: readonly PlannedRun[]): Generator<InputRow> {
+  for (const run of plan) {
+    let seq = run.first_seq;
+    if (seq === null) continue;
+    for (const message of run.request.messages) {
+      yield { run, seq: seq++, message, content: contentOf(message) };
+    }
+  }
+}
+
+async function insertMessages(
+  trx: Tx,
+  projectId: string,
+  plan: readonly PlannedRun[],
+  now: string,
+): Promise<void> {
+  for (const rows of rowsPerStatement(inputRows(plan), ({ content }) => content.length)) {
+    const contents = textSlices(rows.map(({ content }) => content));
+    await sql`
+      insert into message (project_id, conversation_id, seq, run_id, role, content, otid, name, created_at)
+      select ${projectId}::uuid, d.conversation_id, d.seq, d.run_id, d.role,
+        convert_from(substr(${contents.bytes}::bytea, d.start, d.length), 'UTF8')::json, d.otid, d.name, ${now}::timestamptz
+      from ${unnestRows(rows, {
+        conversation_id: ['uuid', ({ run }) => run.conversation_id],
+        seq: ['int', ({ seq }) => seq],
+        run_id: ['uuid', ({ run }) => run.id],
+        role: ['word', ({ message }) => message.role],
+        start: ['int', (_row, index) => contents.startOf(index)],
+        length: ['int', (_row, index) => contents.lengthOf(index)],
+        otid: ['text', ({ message }) => storableText(message.otid)],
+        name: ['text', ({ message }) => storableText(message.name)],
+      })}
+    `.execute(trx);
+  }
+}
+
+function* queuedRows(plan: readonly PlannedRun[]): Generator<object> {
+  for (const run of plan) {
+    if (run.first_seq !== null) continue;
+    const messages = run.request.messages.map((message) => {
+      const row = { role: message.role, otid: storableText(message.otid), name: storableText(message.name) };
+      return `{"content":${contentOf(message)},${JSON.stringify(row).slice(1)}`;
+    });
+    yield { run_id: run.id, messages: `[${messages.join(',')}]` };
+  }
+}
+
+async function insertQueuedInput(trx: Tx, projectId: string, plan: readonly PlannedRun[]): Promise<void> {
+  for (const { json } of jsonRowChunks(queuedRows(plan))) {
+    await sql`
+      insert into queued_input (run_id, project_id, messages)
+      select run_id, ${projectId}::uuid, messages::json
+      from json_to_recordset(${json}::json) as r (run_id uuid, messages text)
+    `.execute(trx);
+  }
+}

@@ -1,0 +1,113 @@
+import { sql } from 'kysely';
+import type { Lease } from '../../claims/lease.ts';
+import type { Tx } from '../../connect.ts';
+import { passConversationsOn } from '../run/pass-conversations.ts';
+import { putChunk } from '../run/run-chunks.ts';
+
+/** How many runs a cancel step has ended, and where more may be waiting. */
+export interface CancelReport {
+  readonly cancelled: number;
+  readonly started: boolean;
+  /** Place in the batch from which the next step looks; null: to the end nobody waits. */
+  readonly next_ordinal: number | null;
+}
+
+/**
+ * Ends up to `limit` runs of a batch, from a place on, that wait for nobody outside (`queued`, `ready`) as cancelled.
+ * Runs at the provider or in a tool end when those have answered. Locks the runs in request order, which is that of their
+ * ids, then conversations. Served by run_batch_id_ordinal_key.
+ */
+export async function commitRunsCancelled(
+  trx: Tx,
+  batch: Lease,
+  { from_ordinal, limit }: { readonly from_ordinal: number; readonly limit: number },
+  ids: { readonly chunk_id: string; readonly tally_slot: number },
+): Promise<CancelReport> {
+  const { rows } = await sql<{ id: string; ordinal: number; conversation_id: string; held: boolean }>`
+    with waiting as materialized (
+      select id, started_at is not null as held from run
+       where batch_id = ${batch.id}::uuid and ordinal >= ${from_ordinal} and state in ('queued', 'ready')
+       order by ordinal limit ${limit}
+         for no key update),
+    gone as (delete from queued_input q using waiting w where q.run_id = w.id),
+    ended as (
+      update run r set state = 'cancelled', stop_reason = 'cancelled', ended_at = app_now(), overdue_from = null
+        from waiting w where r.id = w.id
+      returning r.id, r.ordinal, r.conversation_id, w.held),
+    counted as (
+      insert into batch_tally as t (batch_id, slot, project_id, cancelled)
+      select b.id, ${ids.tally_slot}::int, b.project_id, (select count(*) from ended) from batch b where b.id = ${batch.id}::uuid
+      on conflict (batch_id, slot) do update set cancelled = t.cancelled + excluded.cancelled)
+    select id, ordinal, conversation_id, held from ended
+  `.execute(trx);
+  const holders = rows.filter((row) => row.held);
+  const started =
+    holders.length > 0
+      ? await passConversationsOn(
+          trx,
+          holders.map((run) => run.conversation_id),
+          holders.map((run) => run.id),
+          ids.chunk_id,
+        )
+      : 0;
+  return { cancelled: rows.length, started: started > 0, next_ordinal: nextOrdinal(rows, limit) };
+}
+
+/**
+ * Hands up to `limit` runs of a batch that wait for their caller to the workers, who answer their open calls and end them:
+ * what they have said and done stays usable. From a place on, as {@link commitRunsCancelled}; says how many and where more may
+ * be waiting. Locks the runs in request order, which is that of their ids.
+ */
+export async function commitParkedRunsReleased(
+  trx: Tx,
+  batch: Lease,
+  { from_ordinal, limit }: { readonly from_ordinal: number; readonly limit: number },
+  ids: { readonly chunk_id: string; readonly tally_slot: number },
+): Promise<{ readonly released: number; readonly next_ordinal: number | null }> {
+  const { rows } = await sql<{ id: string; ordinal: number; project_id: string }>`
+    with parked as materialized (
+      select id from run
+       where batch_id = ${batch.id}::uuid and ordinal >= ${from_ordinal} and state = 'requires_action'
+       order by ordinal limit ${limit}
+         for no key update),
+    released as (
+      update run r set state = 'acting' from parked p where r.id = p.id
+      returning r.id, r.ordinal, r.project_id),
+    counted as (
+      insert into batch_tally as t (batch_id, slot, project_id, requires_action)
+      select b.id, ${ids.tally_slot}::int, b.project_id, -(select count(*) from released)
+        from batch b where b.id = ${batch.id}::uuid
+      on conflict (batch_id, slot) do update set requires_action = t.requires_action + excluded.requires_action)
+    select id, ordinal, project_id from released
+  `.execute(trx);
+  const [first] = rows;
+  if (first === undefined) return { released: 0, next_ordinal: null };
+  const runIds = rows.map((run) => run.id);
+  await putChunk(trx, { id: ids.chunk_id, project: first.project_id, kind: 'tools', runIds, delayMs: 0 });
+  return { released: rows.length, next_ordinal: nextOrdinal(rows, limit) };
+}
+
+/** The place behind the last row of a full page; null behind the last page. */
+function nextOrdinal(rows: readonly { readonly ordinal: number }[], limit: number): number | null {
+  if (rows.length < limit) return null;
+  return rows.reduce((last, { ordinal }) => Math.max(last, ordinal), 0) + 1;
+}
+
+/** The provider batches that hold open steps of a batch, with their states; `exclusive`: nothing but steps of cancelled ones. */
+export async function readProviderBatchesOf(
+  trx: Tx,
+  batchId: string,
+): Promise<readonly { readonly id: string; readonly state: string; readonly exclusive: boolean }[]> {
+  const { rows } = await sql<{ id: string; state: string; exclusive: boolean }>`
+    with mine as (
+      select distinct s.provider_batch_id as id
+        from run r join step s on s.run_id = r.id and s.number = r.step_number and s.attempt = r.attempt
+       where r.batch_id = ${batchId}::uuid and r.ended_at is null and s.state = 'sealed')
+    select p.id, p.state,
+           not exists (select 1 from step s join run r on r.id = s.run_id join batch b on b.id = r.batch_id
+                        where s.provider_batch_id = p.id and s.state = 'sealed' and b.state <> 'cancelling') as exclusive
+      from mine join provider_batch p on p.id = mine.id
+     order by p.id
+  `.execute(trx);
+  return rows;
+}

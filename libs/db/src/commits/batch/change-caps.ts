@@ -1,0 +1,56 @@
+import { NightshiftError, type Amount, type Cap } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Tx } from '../../connect.ts';
+import { lockBatchState } from '../../locks/batch/lock-batch.ts';
+import { lockBudgets } from '../../locks/batch/lock-budgets.ts';
+import { goOn } from './pause-batch.ts';
+
+/** Caps to set; null lifts one, absent keeps it. */
+export type CapChange = { readonly [K in keyof Cap]?: Cap[K] | undefined };
+
+const FIELDS = { cost_nanousd: 'max_cost_usd', output_tokens: 'max_output_tokens' } as const;
+
+/**
+ * Sets the caps of a batch. One that was at its cap goes on, and its runs that wait are queued again; one that an operator
+ * paused stays paused. Returns how many runs were queued.
+ *
+ * Throws `not_found`; `conflict` for a batch that is over, or that was accepted without a cap: nothing was reserved for
+ * its requests, so none could be kept; and `validation_failed` for a cap below what is spent and reserved.
+ */
+export async function changeCaps(
+  trx: Tx,
+  projectId: string,
+  batchId: string,
+  change: CapChange,
+): Promise<number> {
+  const state = await lockBatchState(trx, projectId, batchId);
+  if (state !== 'running' && state !== 'paused') {
+    throw new NightshiftError('conflict', `The batch is ${state}; its caps no longer matter.`);
+  }
+  const budget = (await lockBudgets(trx, [batchId])).get(batchId);
+  if (budget === undefined) {
+    const message =
+      'The batch was submitted without a cap and cannot get one: nothing was reserved for its requests.';
+    throw new NightshiftError('conflict', message);
+  }
+  const { spent, reserved } = budget;
+  const cap: Cap = {
+    cost_nanousd: change.cost_nanousd === undefined ? budget.cap.cost_nanousd : change.cost_nanousd,
+    output_tokens: change.output_tokens === undefined ? budget.cap.output_tokens : change.output_tokens,
+  };
+  for (const kind of ['cost_nanousd', 'output_tokens'] as const satisfies readonly (keyof Amount)[]) {
+    const used = spent[kind] + reserved[kind];
+    const limit = cap[kind];
+    if (limit === null || limit >= used) continue;
+    const path = `/${FIELDS[kind]}`;
+    const figure = kind === 'cost_nanousd' ? `${used / 1e9} dollars` : `${used} tokens`;
+    const message = `must not be below what is spent and reserved: ${figure}`;
+    throw new NightshiftError('validation_failed', `${path} ${message}.`, { fields: [{ path, message }] });
+  }
+  await sql`
+    update batch_budget set max_cost_nanousd = ${cap.cost_nanousd}, max_output_tokens = ${cap.output_tokens}
+     where batch_id = ${batchId}
+  `.execute(trx);
+  await sql`update batch set updated_at = app_now() where id = ${batchId}`.execute(trx);
+  return budget.room === 'open' ? 0 : goOn(trx, batchId);
+}

@@ -1,0 +1,159 @@
+import { sql } from 'kysely';
+import { newConversationId, newRunId, type Tx } from '../../connect.ts';
+import { shareLockAgents } from '../../locks/catalog/lock-agent.ts';
+import { lockConversations } from '../../locks/run/lock-conversations.ts';
+import type { RequestedDefinition, RunAgent } from '../../reads/catalog/agent-definitions.ts';
+import { uuidArray } from '../../uuid-array.ts';
+import { insertAccepted, type PlannedRun } from './accepted-rows.ts';
+import type { NewBatch, NewRun } from './new-batch.ts';
+import { storeDefinitions } from './store-definitions.ts';
+
+/** What an accept did. */
+export interface AcceptedBatch {
+  /** Ids of the runs, in request order. */
+  readonly run_ids: readonly string[];
+  readonly ready: number;
+  readonly queued: number;
+}
+
+/**
+ * Stores a batch with its runs, whose wishes and agents are given in request order. In request order the first run of every free
+ * conversation starts (`ready`, its input appended to the conversation) and the others wait (`queued`, their input in
+ * `queued_input`, whose messages are rows `{role, content, otid, name}` with storable content).
+ *
+ * Locks the agents of isolated runs, then the conversations of the other runs, each in id order (see `shareLockAgents` and
+ * `lockConversations`), so that meanwhile no agent is deleted, and whether a run holds a conversation does not change; then
+ * writes new rows only. Statements: about ten for up to 5,000 runs, and five more per further 5,000. Run ids ascend in
+ * request order and share the `created_at` of their batch, so `(created_at, id)` is the order in which the runs of one
+ * conversation take turns, and open runs are looked for at the ages of open batches.
+ *
+ * Null, with nothing inserted but definitions, if an agent was changed or deleted since it was read: read and plan again.
+ */
+export async function commitBatch(
+  trx: Tx,
+  projectId: string,
+  batch: NewBatch,
+  wishes: readonly RequestedDefinition[],
+  agents: readonly RunAgent[],
+): Promise<AcceptedBatch | null> {
+  const shared = new Set(
+    agents
+      .filter((_, ordinal) => batch.runs[ordinal]?.isolated !== true)
+      .map((agent) => agent.conversation_id),
+  );
+  await shareLockAgents(trx, [
+    ...new Set(batch.runs.flatMap(({ isolated, agent_id }) => (isolated ? [agent_id] : []))),
+  ]);
+  await lockConversations(trx, [...shared]);
+  const agentIds = [...new Set(wishes.map((wish) => wish.agent_id))];
+  const { now, conversations, is_agent_deleted } = await readStates(trx, [...shared], agentIds);
+  if (is_agent_deleted || !(await storeDefinitions(trx, projectId, freshOf(wishes, agents)))) return null;
+  const plan = planRuns(batch, agents, conversations);
+  await insertAccepted(trx, projectId, batch, plan, now);
+  const ready = plan.filter((run) => run.first_seq !== null).length;
+  return { run_ids: plan.map((run) => run.id), ready, queued: plan.length - ready };
+}
+
+/** Definitions that have no row yet, by id, each with one wish for it. */
+function freshOf(
+  wishes: readonly RequestedDefinition[],
+  agents: readonly RunAgent[],
+): ReadonlyMap<string, RequestedDefinition> {
+  const fresh = new Map<string, RequestedDefinition>();
+  for (const [ordinal, { definition_id, is_stored }] of agents.entries()) {
+    const wish = wishes[ordinal];
+    if (!is_stored && wish !== undefined && !fresh.has(definition_id)) fresh.set(definition_id, wish);
+  }
+  return fresh;
+}
+
+interface ConversationState {
+  readonly last_seq: number;
+  /** Some run holds it or waits for it. */
+  readonly taken: boolean;
+}
+
+const EMPTY_AND_FREE: ConversationState = { last_seq: 0, taken: false };
+
+interface States {
+  /** The database's time, as text because a Date would lose its microseconds. */
+  readonly now: string;
+  readonly conversations: ReadonlyMap<string, ConversationState>;
+  /** An agent was deleted while the locks were waited for. */
+  readonly is_agent_deleted: boolean;
+}
+
+/**
+ * The conversations in which something stands or that are taken; all others are empty and free. Sent as lists: of a fleet's
+ * rows the reading alone would cost as much. Served by `run_queued` and the primary keys of `conversation`, `message` and
+ * `agent`.
+ */
+async function readStates(
+  trx: Tx,
+  conversationIds: readonly string[],
+  agentIds: readonly string[],
+): Promise<States> {
+  const { rows } = await sql<{
+    now: string;
+    is_agent_deleted: boolean;
+    ids: string | null;
+    last_seqs: string | null;
+    taken: string | null;
+  }>`
+    with state as materialized (
+      select c.id,
+        coalesce((select m.seq from message m where m.conversation_id = c.id order by m.seq desc limit 1), 0) as last_seq,
+        c.run_id is not null or exists (
+          select from run r where r.conversation_id = c.id and r.started_at is null and r.ended_at is null) as taken
+      from conversation c where c.id = any(${uuidArray(conversationIds)}::uuid[])
+    )
+    select app_now()::text as now,
+      exists (select from agent a
+        where a.id = any((select ${uuidArray(agentIds)}::uuid[])::uuid[]) and a.deleted_at is not null) as is_agent_deleted,
+      string_agg(id::text, ',') as ids, string_agg(last_seq::text, ',') as last_seqs,
+      string_agg(taken::text, ',') as taken
+    from state where last_seq > 0 or taken
+  `.execute(trx);
+  const [lists] = rows;
+  if (lists === undefined) throw new Error('The database did not say its time.');
+  const conversations = new Map<string, ConversationState>();
+  const lastSeqs = lists.last_seqs?.split(',') ?? [];
+  const taken = lists.taken?.split(',') ?? [];
+  for (const [index, id] of (lists.ids?.split(',') ?? []).entries()) {
+    conversations.set(id, { last_seq: Number(lastSeqs[index]), taken: taken[index] === 'true' });
+  }
+  return { now: lists.now, conversations, is_agent_deleted: lists.is_agent_deleted };
+}
+
+function planRuns(
+  batch: NewBatch,
+  agents: readonly RunAgent[],
+  conversations: ReadonlyMap<string, ConversationState>,
+): readonly PlannedRun[] {
+  const ids = distinctSorted(newRunId, batch.runs.length);
+  const started = new Set<string>();
+  return ids.map((id, ordinal) => {
+    const request = batch.runs[ordinal] as NewRun;
+    const agent = agents[ordinal] as RunAgent;
+    const conversation_id = request.isolated ? newConversationId() : agent.conversation_id;
+    const state = conversations.get(conversation_id) ?? EMPTY_AND_FREE;
+    const starts = request.isolated || (!state.taken && !started.has(conversation_id));
+    started.add(conversation_id);
+    return {
+      id,
+      request,
+      conversation_id,
+      definition_id: agent.definition_id,
+      ordinal,
+      first_seq: starts ? state.last_seq + 1 : null,
+      last_seq: starts ? state.last_seq + request.messages.length : null,
+    };
+  });
+}
+
+/** Ids of one millisecond are random among themselves: sorted, they give the runs of a batch their order. */
+function distinctSorted(make: () => string, count: number): readonly string[] {
+  const ids = new Set<string>();
+  while (ids.size < count) ids.add(make());
+  return [...ids].sort();
+}

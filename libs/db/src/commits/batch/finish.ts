@@ -1,0 +1,74 @@
+import type { BatchState } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import { fenced, type Lease } from '../../claims/lease.ts';
+import type { Database, Tx } from '../../connect.ts';
+import { OPEN_RUNS } from '../../reads/due-conditions.ts';
+
+/** How the runs of a batch stand, read under the lock of the batch row. */
+export interface FinishFacts {
+  readonly state: BatchState;
+  readonly total: number;
+  readonly open_runs: number;
+  readonly completed_runs: number;
+}
+
+/** Locks a batch under its lease, then counts its open runs and its completed ones. Throws `fenced`. */
+export async function lockForFinish(trx: Tx, lease: Lease): Promise<FinishFacts> {
+  const locked = await sql`
+    select 1 from batch where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} for update
+  `.execute(trx);
+  // A statement sees what was committed before it began: one that waited for the lock would count what stood before it waited.
+  const { rows } = await sql<FinishFacts>`
+    select b.state, b.total, ${OPEN_RUNS} as open_runs,
+           (select coalesce(sum(completed), 0)::int from batch_tally where batch_id = b.id) as completed_runs
+      from batch b where b.id = ${lease.id}::uuid
+  `.execute(trx);
+  const row = rows[0];
+  if (locked.rows.length === 0 || row === undefined) throw fenced(lease);
+  return row;
+}
+
+/** Ends a batch, or leaves it until somebody makes it due again, and gives the lease back. Throws `fenced`. */
+export async function commitBatchFinish(
+  trx: Tx,
+  lease: Lease,
+  state: BatchState | null,
+  lookAgainMs: number,
+): Promise<void> {
+  const { rows } = await sql`
+    update batch
+       set state = coalesce(${state}, state), updated_at = app_now(),
+           state_reason = case when ${state}::text is null then state_reason end,
+           completed_at = case when ${state}::text is null then completed_at else app_now() end,
+           next_due_at = case when ${state}::text is null
+                              then app_now() + ${lookAgainMs} * interval '1 millisecond'
+                              when callback_url is not null then app_now() end,
+           lease_until = '-infinity', lease_owner = null
+     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch}
+    returning 1
+  `.execute(trx);
+  if (rows.length === 0) throw fenced(lease);
+}
+
+/**
+ * Makes batches due whose last run has ended. Called after the commit that ended runs, so that of two commits that end
+ * the last two runs at once the later one sees both. Locks them in id order. Returns the ids that are due.
+ */
+export async function markFinishedBatches(
+  db: Database,
+  batchIds: readonly string[],
+): Promise<readonly string[]> {
+  if (batchIds.length === 0) return [];
+  const { rows } = await sql<{ id: string }>`
+    with idle as materialized (
+      select b.id from batch b
+       where b.id = any(${batchIds}::uuid[]) and b.state in ('running', 'paused', 'cancelling')
+         and ${OPEN_RUNS} <= 0
+       order by b.id
+         for no key update)
+    update batch b set next_due_at = least(coalesce(b.next_due_at, 'infinity'), app_now())
+      from idle where b.id = idle.id
+    returning b.id
+  `.execute(db);
+  return rows.map((row) => row.id);
+}

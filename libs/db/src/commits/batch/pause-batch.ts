@@ -1,0 +1,73 @@
+import { batchMachine, canTake, NightshiftError, transition } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Tx } from '../../connect.ts';
+import { lockBatchState } from '../../locks/batch/lock-batch.ts';
+import { uuidArray } from '../../uuid-array.ts';
+import { queueReadyRuns } from '../run/queue-again.ts';
+import { commitUnsentDue } from '../provider-batch/unsent-due.ts';
+
+/**
+ * Pauses a batch at an operator's wish: no step is sealed or sent after it, what is at the provider is taken in, and what was
+ * sealed and waits to be sent is taken back at the next look, with what is reserved for it. One that is paused at its cap is from now on paused by the operator, so that a raised cap does not resume it. Throws `not_found`,
+ * and `conflict` for a batch that has ended or is being cancelled.
+ */
+export async function pauseBatch(trx: Tx, projectId: string, batchId: string, reason: string): Promise<void> {
+  const state = await lockBatchState(trx, projectId, batchId);
+  if (state !== 'paused' && !canTake(batchMachine, state, 'pause')) {
+    throw new NightshiftError('conflict', `The batch is ${state}; only a running one can be paused.`);
+  }
+  await stopSending(trx, batchId, reason);
+}
+
+/**
+ * Pauses batches whose requests were cancelled at the provider's console, as {@link pauseBatch} does. Passes over those that are
+ * paused by an operator, being cancelled, or over. Locks them in id order.
+ */
+export async function pauseBatches(trx: Tx, batchIds: readonly string[], reason: string): Promise<void> {
+  const { rows } = await sql<{ id: string }>`
+    select b.id from batch b
+     where b.id = any(${uuidArray(batchIds)}::uuid[])
+       and (b.state = 'running' or (b.state = 'paused' and exists (
+             select from batch_budget g where g.batch_id = b.id and g.room <> 'open')))
+     order by b.id
+       for no key update
+  `.execute(trx);
+  for (const { id } of rows) await stopSending(trx, id, reason);
+}
+
+async function stopSending(trx: Tx, batchId: string, reason: string): Promise<void> {
+  await sql`
+    update batch set state = 'paused', state_reason = ${reason}, updated_at = app_now()
+     where id = ${batchId} and state in ('running', 'paused')
+  `.execute(trx);
+  // Runs that wait for room wait for the resume now.
+  await sql`update batch_budget set room = 'open' where batch_id = ${batchId} and room <> 'open'`.execute(
+    trx,
+  );
+  await commitUnsentDue(trx, batchId);
+}
+
+/**
+ * Resumes a paused batch: its ready runs are queued again, each once. A running batch stays as it is. Returns how many
+ * runs were queued. Throws `not_found`, and `conflict` for a batch that has ended or is being cancelled.
+ */
+export async function resumeBatch(trx: Tx, projectId: string, batchId: string): Promise<number> {
+  const state = await lockBatchState(trx, projectId, batchId);
+  if (state === 'running') return 0;
+  if (!canTake(batchMachine, state, 'resume')) {
+    throw new NightshiftError('conflict', `The batch is ${state}; only a paused one can be resumed.`);
+  }
+  return goOn(trx, batchId);
+}
+
+/** Sets a paused batch running, or a running one whose runs wait for room, and queues all of them. */
+export async function goOn(trx: Tx, batchId: string): Promise<number> {
+  const to = transition(batchMachine, 'paused', 'resume');
+  await sql`
+    update batch set state = ${to}, state_reason = null, updated_at = app_now() where id = ${batchId} and state = 'paused'
+  `.execute(trx);
+  await sql`update batch_budget set room = 'open' where batch_id = ${batchId} and room <> 'open'`.execute(
+    trx,
+  );
+  return queueReadyRuns(trx, batchId, null);
+}

@@ -1,0 +1,20 @@
+import { batchMachine, canTake, transition } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Tx } from '../../connect.ts';
+import { lockBatchState } from '../../locks/batch/lock-batch.ts';
+
+/**
+ * Asks for the cancellation of a batch: `cancelling`, due at once for the cancel flow. Locks the batch row, so that it is
+ * decided from the state that is changed. Returns false, and changes nothing, for a batch that has ended or is being
+ * cancelled already. Throws `not_found`. Index: primary key.
+ */
+export async function requestBatchCancel(trx: Tx, projectId: string, batchId: string): Promise<boolean> {
+  const state = await lockBatchState(trx, projectId, batchId);
+  if (!canTake(batchMachine, state, 'cancel')) return false;
+  await sql`
+    update batch set state = ${transition(batchMachine, state, 'cancel')}, state_reason = null,
+      cancel_requested_at = app_now(), next_due_at = app_now(), updated_at = app_now()
+    where id = ${batchId} and state = ${state}
+  `.execute(trx);
+  return true;
+}

@@ -1,0 +1,153 @@
+import { batchMachine, transition, type Amount, type StepKey } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Tx } from '../../connect.ts';
+import { uuidArray } from '../../uuid-array.ts';
+import { lockBudgets } from '../../locks/batch/lock-budgets.ts';
+import { putTakenOut, type TakenOutRuns } from '../run/run-chunks.ts';
+import { takeOutSteps } from '../run/take-out-steps.ts';
+
+/*
+ * Money that is held for requests under way. A step of a capped batch carries what was reserved for it from its sealing
+ * on; `batch_budget` holds the sum over the sealed ones. Lock order: runs → budgets → counts.
+ */
+
+/** What was decided about the sealed steps of capped batches. */
+export interface ReservationVerdict {
+  readonly reserved: readonly {
+    readonly run_id: string;
+    readonly batch_id: string;
+    readonly amount: Amount;
+  }[];
+  /** Runs whose step is taken out again: they wait for room, or end. */
+  readonly turned_away: readonly string[];
+  /** Runs whose step is taken out again because others fill the provider batch. Null: none. */
+  readonly left: TakenOutRuns | null;
+  /** Batches with runs that wait for room. */
+  readonly short_batch_ids: readonly string[];
+  readonly paused: readonly { readonly batch_id: string; readonly reason: string }[];
+}
+
+/**
+ * Reserves for steps that were sealed in this transaction, takes out the others, whose runs are ready again, in chunks
+ * where they are left and else in none, and pauses batches at their cap.
+ *
+ * The caller holds the batches, the runs and the budgets (`lockBudgets`). A reservation beyond a cap, which the verdict
+ * must not contain, makes the whole transaction fail.
+ */
+export async function commitReservations(
+  trx: Tx,
+  providerBatchId: string,
+  verdict: ReservationVerdict,
+): Promise<void> {
+  const { reserved, turned_away, left, short_batch_ids, paused } = verdict;
+  if (reserved.length > 0) {
+    const amounts = Object.fromEntries(reserved.map(({ run_id, amount }) => [run_id, amount]));
+    // Looked up by run, not joined: all of it is gone through for each step where steps were never counted.
+    await sql`
+      update step s set reserved_nanousd = (a.of -> s.run_id::text -> 'cost_nanousd')::bigint,
+                        reserved_output_tokens = (a.of -> s.run_id::text -> 'output_tokens')::int
+        from (select ${JSON.stringify(amounts)}::jsonb as of) a
+       where s.provider_batch_id = ${providerBatchId}::uuid and s.state = 'sealed' and a.of ? s.run_id::text
+    `.execute(trx);
+    const sums = sumByBatch(reserved);
+    const { numAffectedRows } = await sql`
+      with d as materialized (
+        select * from json_to_recordset(${JSON.stringify(sums)}::json) as d(b uuid, c bigint, o bigint))
+      update batch_budget g
+         set reserved_nanousd = g.reserved_nanousd + d.c, reserved_output_tokens = g.reserved_output_tokens + d.o
+        from d
+       where g.batch_id = d.b
+         and (g.max_cost_nanousd is null or g.spent_nanousd + g.reserved_nanousd + d.c <= g.max_cost_nanousd)
+         and (g.max_output_tokens is null
+              or g.spent_output_tokens + g.reserved_output_tokens + d.o <= g.max_output_tokens)
+    `.execute(trx);
+    if (Number(numAffectedRows ?? 0) !== sums.length) {
+      throw new Error('A reservation would exceed the cap of its batch: nothing is kept.');
+    }
+  }
+  const out = [...turned_away, ...(left?.run_ids ?? [])];
+  if (out.length > 0) await takeOutSteps(trx, providerBatchId, out);
+  if (left !== null) await putTakenOut(trx, left);
+  if (short_batch_ids.length > 0) {
+    await sql`update batch_budget set room = 'short' where batch_id = any(${uuidArray(short_batch_ids)}::uuid[])`.execute(
+      trx,
+    );
+  }
+  const to = transition(batchMachine, 'running', 'pause');
+  for (const { batch_id, reason } of paused) {
+    await sql`
+      update batch set state = ${to}, state_reason = ${reason}, updated_at = app_now()
+       where id = ${batch_id}::uuid and state = 'running'
+    `.execute(trx);
+  }
+}
+
+/** A step of a capped batch that has an outcome, and what its answer cost: nothing where none came. */
+export interface SettledStep {
+  readonly batch_id: string;
+  readonly key: StepKey;
+  readonly billed: Amount;
+}
+
+/**
+ * Frees what was reserved for steps that have just been settled, and books what they cost. Locks the budgets. Runs that
+ * wait for room are queued again by the sweep.
+ */
+export async function settleReservations(trx: Tx, settled: readonly SettledStep[]): Promise<void> {
+  if (settled.length === 0) return;
+  await lockBudgets(trx, [...new Set(settled.map(({ batch_id }) => batch_id))]);
+  const payload = settled.map(({ batch_id, key, billed }) => ({
+    b: batch_id,
+    r: key.run_id,
+    n: key.number,
+    a: key.attempt,
+    c: billed.cost_nanousd,
+    o: billed.output_tokens,
+  }));
+  await sql`
+    with d as materialized (
+      select * from json_to_recordset(${JSON.stringify(payload)}::json)
+        as d(b uuid, r uuid, n int, a int, c bigint, o bigint)),
+    sums as materialized (
+      select d.b, coalesce(sum(s.reserved_nanousd), 0)::bigint as held,
+             coalesce(sum(s.reserved_output_tokens), 0)::bigint as held_tokens,
+             sum(d.c)::bigint as cost, sum(d.o)::bigint as tokens
+        from d join step s on s.run_id = d.r and s.number = d.n and s.attempt = d.a
+       group by d.b)
+    update batch_budget g
+       set reserved_nanousd = g.reserved_nanousd - s.held,
+           reserved_output_tokens = g.reserved_output_tokens - s.held_tokens,
+           spent_nanousd = g.spent_nanousd + s.cost, spent_output_tokens = g.spent_output_tokens + s.tokens,
+           room = case g.room when 'short' then 'freed' else g.room end
+      from sums s
+     where g.batch_id = s.b
+  `.execute(trx);
+}
+
+/** Frees what was reserved for steps that were taken out before they were sent. Locks the budgets. */
+export async function releaseReservations(
+  trx: Tx,
+  released: readonly { readonly batch_id: string; readonly amount: Amount }[],
+): Promise<void> {
+  if (released.length === 0) return;
+  await lockBudgets(trx, [...new Set(released.map(({ batch_id }) => batch_id))]);
+  await sql`
+    with d as materialized (
+      select * from json_to_recordset(${JSON.stringify(sumByBatch(released))}::json) as d(b uuid, c bigint, o bigint))
+    update batch_budget g
+       set reserved_nanousd = g.reserved_nanousd - d.c, reserved_output_tokens = g.reserved_output_tokens - d.o,
+           room = case g.room when 'short' then 'freed' else g.room end
+      from d
+     where g.batch_id = d.b
+  `.execute(trx);
+}
+
+function sumByBatch(
+  parts: readonly { readonly batch_id: string; readonly amount: Amount }[],
+): readonly { readonly b: string; readonly c: number; readonly o: number }[] {
+  return [...Map.groupBy(parts, ({ batch_id }) => batch_id)].map(([b, of]) => ({
+    b,
+    c: of.reduce((sum, { amount }) => sum + amount.cost_nanousd, 0),
+    o: of.reduce((sum, { amount }) => sum + amount.output_tokens, 0),
+  }));
+}

@@ -1,0 +1,35 @@
+import { sql } from 'kysely';
+import type { Tx } from '../../connect.ts';
+import { agentContents, type RequestedDefinition } from '../../reads/catalog/agent-definitions.ts';
+
+/**
+ * Stores the definitions that `wishes` name, by the ids under which `readRunAgents` has read them. A definition's id is the
+ * head of the SHA-256 of its content, so equal agents share one row. Rows are inserted in id order: two accepts cannot
+ * deadlock on them. False if an agent was changed or deleted since it was read: another definition would be stored.
+ *
+ * `tools` is an array of tool definitions in the order in which they are attached. One statement; primary keys serve it.
+ */
+export async function storeDefinitions(
+  trx: Tx,
+  projectId: string,
+  wishes: ReadonlyMap<string, RequestedDefinition>,
+): Promise<boolean> {
+  if (wishes.size === 0) return true;
+  const ids = [...wishes.keys()];
+  const { rows } = await sql<{ found: number }>`
+    with ${agentContents(projectId, [...wishes.values()])}, stored as (
+      insert into definition (id, project_id, agent_type, system, model, model_settings, tool_rules, tools, result_format,
+        context_window_limit, compaction, shows_counts)
+      select * from (
+        select distinct on (definition_id) definition_id, ${projectId}::uuid, agent_type, system, model, model_settings,
+          tool_rules, tools::json, result_format::json, context_window_limit, compaction, shows_counts
+        from content c
+        where c.definition_id = any(${ids}::uuid[]) and not exists (select from definition d where d.id = c.definition_id)
+        order by definition_id
+      ) fresh
+      on conflict (id) do nothing
+    )
+    select count(distinct definition_id)::int as found from content where definition_id = any(${ids}::uuid[])
+  `.execute(trx);
+  return rows[0]?.found === ids.length;
+}

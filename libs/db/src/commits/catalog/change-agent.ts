@@ -1,0 +1,106 @@
+import {
+  NightshiftError,
+  toStorableText,
+  type CompactionPolicy,
+  type ResultFormat,
+} from '@nightshift/agent-core';
+import { sql, type RawBuilder } from 'kysely';
+import type { Tx } from '../../connect.ts';
+import { shareLockBlocks } from '../../locks/memory/lock-blocks.ts';
+import { storableJson } from '../json-rows.ts';
+
+/** What may be changed of an agent; what is left out stays. The lists replace. */
+export interface AgentChange {
+  readonly name?: string;
+  readonly description?: string;
+  readonly system?: string;
+  readonly model?: string;
+  readonly model_settings?: object;
+  readonly tool_rules?: readonly object[];
+  readonly metadata?: object;
+  readonly tags?: readonly string[];
+  readonly timezone?: string;
+  readonly message_buffer_autoclear?: boolean;
+  readonly context_window_limit?: number;
+  readonly compaction?: CompactionPolicy;
+  readonly result_format?: ResultFormat | null;
+  readonly hidden?: boolean;
+  readonly echoed?: object;
+  readonly block_ids?: readonly string[];
+  readonly tool_ids?: readonly string[];
+}
+
+/**
+ * Changes an agent that is not deleted, for batches accepted from now on; runs under way keep their definition. Locks the
+ * agent's row first, so that changes of one agent follow each other, then keeps the blocks, and the tools, that it is to have.
+ * Throws `not_found`, also for a block or tool.
+ */
+export async function changeAgent(
+  trx: Tx,
+  projectId: string,
+  agentId: string,
+  change: AgentChange,
+): Promise<void> {
+  const assignments = toAssignments(change);
+  const { numAffectedRows } = await sql`
+    update agent set ${sql.join([...assignments, sql`updated_at = app_now()`])}
+    where id = ${agentId} and project_id = ${projectId} and deleted_at is null
+  `.execute(trx);
+  if (Number(numAffectedRows) === 0) {
+    throw new NightshiftError('not_found', `There is no agent agent-${agentId}.`);
+  }
+  if (change.block_ids !== undefined) await replaceBlocks(trx, projectId, agentId, change.block_ids);
+  if (change.tool_ids !== undefined) await replaceTools(trx, projectId, agentId, change.tool_ids);
+}
+
+function toAssignments(change: AgentChange): readonly RawBuilder<unknown>[] {
+  const { block_ids, tool_ids, ...columns } = change;
+  return Object.entries(columns).flatMap(([column, value]: [string, unknown]) => {
+    if (value === undefined) return [];
+    if (column === 'tags') return [sql`tags = ${(value as readonly string[]).map(toStorableText)}::text[]`];
+    if (value !== null && typeof value === 'object')
+      return [sql`${sql.ref(column)} = ${storableJson(value)}::json`];
+    return [sql`${sql.ref(column)} = ${typeof value === 'string' ? toStorableText(value) : value}`];
+  });
+}
+
+async function replaceBlocks(
+  trx: Tx,
+  projectId: string,
+  agentId: string,
+  ids: readonly string[],
+): Promise<void> {
+  // Before the rows of the old list are held, which who deletes a block wants after it.
+  const kept = await shareLockBlocks(trx, projectId, ids);
+  if (!ids.every((id) => kept.has(id))) {
+    throw new NightshiftError('not_found', 'A block of block_ids does not exist.');
+  }
+  await sql`delete from agent_block where agent_id = ${agentId}`.execute(trx);
+  await sql`
+    insert into agent_block (agent_id, block_id, label, project_id, position)
+    select ${agentId}::uuid, b.id, b.label, b.project_id, u.position
+    from unnest(${[...ids]}::uuid[]) with ordinality as u (id, position) join block b on b.id = u.id
+  `.execute(trx);
+}
+
+async function replaceTools(
+  trx: Tx,
+  projectId: string,
+  agentId: string,
+  ids: readonly string[],
+): Promise<void> {
+  // Before the rows of the old list are held, which who deletes a tool wants after it.
+  await sql`
+    select from tool where id = any(${[...ids]}::uuid[]) and project_id = ${projectId} order by id for key share
+  `.execute(trx);
+  await sql`delete from agent_tool where agent_id = ${agentId}`.execute(trx);
+  const { numAffectedRows } = await sql`
+    insert into agent_tool (agent_id, tool_id, project_id, position)
+    select ${agentId}::uuid, t.id, t.project_id, u.position
+    from unnest(${[...ids]}::uuid[]) with ordinality as u (id, position)
+    join tool t on t.id = u.id and t.project_id = ${projectId}
+  `.execute(trx);
+  if (Number(numAffectedRows) !== ids.length) {
+    throw new NightshiftError('not_found', 'A tool of tool_ids does not exist.');
+  }
+}

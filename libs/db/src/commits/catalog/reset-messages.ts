@@ -1,0 +1,34 @@
+import { NightshiftError, toWireId } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Tx } from '../../connect.ts';
+import { lockConversations } from '../../locks/run/lock-conversations.ts';
+
+/**
+ * Makes an agent forget its conversation: later requests show nothing of what was said so far and do not count it, no search
+ * finds it, and the agent's list of messages begins behind it. The rows stay, for the runs and batches that they belong to.
+ * Throws `not_found`, and `conflict` while a run holds the conversation. Locks the conversation. Index: primary keys.
+ */
+export async function resetMessages(trx: Tx, projectId: string, agentId: string): Promise<void> {
+  const { rows: agents } = await sql<{ conversation_id: string }>`
+    select conversation_id from agent where id = ${agentId} and project_id = ${projectId} and deleted_at is null
+  `.execute(trx);
+  const [agent] = agents;
+  if (agent === undefined) throw new NightshiftError('not_found', `There is no agent agent-${agentId}.`);
+  await lockConversations(trx, [agent.conversation_id]);
+  // A later statement: it sees who took the conversation while its lock was waited for.
+  const { rows } = await sql<{ run_id: string | null }>`
+    with free as (
+      update conversation c
+         set reset_seq = l.seq, context_from_seq = l.seq + 1, summary_to_seq = null
+        from (select coalesce((select seq from message where conversation_id = ${agent.conversation_id}
+                                order by seq desc limit 1), 0) as seq) l
+       where c.id = ${agent.conversation_id} and c.run_id is null)
+    select run_id from conversation where id = ${agent.conversation_id}
+  `.execute(trx);
+  const holder = rows[0]?.run_id ?? null;
+  if (holder === null) return;
+  throw new NightshiftError(
+    'conflict',
+    `The run ${toWireId('run', holder)} goes on in the conversation of agent-${agentId}. Wait for its end, or cancel its batch.`,
+  );
+}

@@ -1,0 +1,56 @@
+import { NightshiftError } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Tx } from '../../connect.ts';
+import { lockAgent } from '../../locks/catalog/lock-agent.ts';
+import { shareLockBlocks } from '../../locks/memory/lock-blocks.ts';
+import { labelTaken } from '../../reads/memory/labels-beside.ts';
+
+/**
+ * Gives an agent a block, after those it has; nothing happens when it has it. Locks the agent's row, then keeps the block.
+ * Throws `not_found` for either, `conflict` when the agent has another block of that label. Index: primary keys, the unique
+ * (agent, label).
+ */
+export async function attachBlock(
+  trx: Tx,
+  projectId: string,
+  agentId: string,
+  blockId: string,
+): Promise<void> {
+  await lockAgent(trx, projectId, agentId);
+  const kept = await shareLockBlocks(trx, projectId, [blockId]);
+  if (!kept.has(blockId)) throw new NightshiftError('not_found', `There is no block block-${blockId}.`);
+  const { rows } = await sql<{ label: string; attached: boolean; taken: boolean }>`
+    select b.label,
+      exists (select from agent_block k where k.agent_id = ${agentId} and k.block_id = b.id) as attached,
+      exists (select from agent_block k where k.agent_id = ${agentId} and k.label = b.label) as taken
+    from block b where b.id = ${blockId}
+  `.execute(trx);
+  const [block] = rows;
+  if (block === undefined || block.attached) return;
+  if (block.taken) throw labelTaken(agentId, block.label);
+  await sql`
+    insert into agent_block (agent_id, block_id, label, project_id, position)
+    select ${agentId}::uuid, b.id, b.label, b.project_id,
+      (select coalesce(max(k.position) + 1, 0) from agent_block k where k.agent_id = ${agentId})
+    from block b where b.id = ${blockId}
+  `.execute(trx);
+}
+
+/** Takes a block from an agent. Locks the agent's row. Throws `not_found` when the agent does not have it. */
+export async function detachBlock(
+  trx: Tx,
+  projectId: string,
+  agentId: string,
+  blockId: string,
+): Promise<void> {
+  await lockAgent(trx, projectId, agentId);
+  const { numAffectedRows } = await sql`
+    delete from agent_block where agent_id = ${agentId} and block_id = ${blockId}
+  `.execute(trx);
+  if (Number(numAffectedRows) === 0) {
+    throw new NightshiftError(
+      'not_found',
+      `The agent agent-${agentId} does not have the block block-${blockId}.`,
+    );
+  }
+}

@@ -1,0 +1,64 @@
+import { toStorableText } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Tx } from '../../connect.ts';
+import type { KeptPassage } from './block-change.ts';
+import { jsonRowChunks } from '../json-rows.ts';
+
+/** Stores passages of archival memory. New rows only; no statement where there are none. */
+export async function insertPassages(trx: Tx, kept: readonly KeptPassage[]): Promise<void> {
+  const rows = kept.map((passage) => ({
+    id: passage.passage_id,
+    p: passage.project_id,
+    a: passage.agent_id,
+    c: passage.content,
+    g: passage.tags,
+    j: passage.batch_id,
+    r: passage.run_id,
+    n: passage.step_number,
+    u: toStorableText(passage.tool_use_id),
+    h: passage.held ? passage.batch_id : null,
+  }));
+  for (const { json } of jsonRowChunks(rows)) {
+    await sql`
+      insert into passage (id, project_id, agent_id, content, words, tags, batch_id, run_id, step_number, tool_use_id,
+                           held_by_batch_id)
+      select id, p, a, c, to_tsvector('english', c), g, j, r, n, u, h
+        from json_to_recordset(${json}::json)
+          as d(id uuid, p uuid, a uuid, c text, g text[], j uuid, r uuid, n int, u text, h uuid)
+    `.execute(trx);
+  }
+}
+
+/** Lets every run of their agents find the passages of a batch that were held. Index: `passage_by_batch`. */
+export async function acceptPassages(
+  trx: Tx,
+  batchId: string,
+  agentIds: readonly string[] | null,
+): Promise<number> {
+  const { numAffectedRows } = await sql`
+    update passage set held_by_batch_id = null
+     where batch_id = ${batchId} and held_by_batch_id is not null and ${ofAgents(agentIds)}
+  `.execute(trx);
+  return Number(numAffectedRows ?? 0);
+}
+
+/**
+ * Deletes passages of a batch: those that are held for review, or those that every run of their agents finds. Index:
+ * `passage_by_batch`.
+ */
+export async function deletePassages(
+  trx: Tx,
+  batchId: string,
+  which: { readonly held: boolean; readonly agent_ids: readonly string[] | null },
+): Promise<number> {
+  const { numAffectedRows } = await sql`
+    delete from passage
+     where batch_id = ${batchId} and (held_by_batch_id is not null) = ${which.held}
+       and ${ofAgents(which.agent_ids)}
+  `.execute(trx);
+  return Number(numAffectedRows ?? 0);
+}
+
+function ofAgents(agentIds: readonly string[] | null) {
+  return agentIds === null ? sql`true` : sql`agent_id = any(${[...agentIds]}::uuid[])`;
+}

@@ -1,0 +1,289 @@
+import { decideRevert, refuseClashes, type LabelInUse, type RevertFacts } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Tx } from '../../connect.ts';
+import { deletePassages } from './passages.ts';
+import { lockAgents } from '../../locks/catalog/lock-agent.ts';
+import { lockEndedBatch } from '../../locks/batch/lock-ended-batch.ts';
+import { readLabelsBeside } from '../../reads/memory/labels-beside.ts';
+
+/** Why a change of a batch was not taken back. */
+export type RevertRefusal = 'edited' | 'deleted' | 'label_taken';
+
+export interface RevertedBlock {
+  readonly block_id: string;
+  readonly label: string;
+}
+
+/** What a revert did. Blocks that already stood as before the batch are in none of the lists. */
+export interface RevertReport {
+  /** Blocks that hold again what stood before. */
+  readonly restored: readonly RevertedBlock[];
+  /** Blocks that the batch had made, deleted. */
+  readonly deleted: readonly RevertedBlock[];
+  /** Blocks whose edits or labels by others were written over, each once, with the label that it had. */
+  readonly forced: readonly RevertedBlock[];
+  readonly renamed: readonly RevertedBlock[];
+  /** Blocks that agents had given up and have again. */
+  readonly attached: readonly (RevertedBlock & { readonly agent_id: string })[];
+  /** What is left as it is, each block once for each reason. */
+  readonly refused: readonly (RevertedBlock & { readonly reason: RevertRefusal })[];
+  /** Passages of archival memory that it had kept, deleted. */
+  readonly passages: number;
+}
+
+interface WrittenBlock extends RevertFacts, RevertedBlock {}
+
+/**
+ * Takes all changes back that a batch made to blocks: texts, labels, new blocks and given up ones. A block that no longer
+ * holds what the batch left, that another batch wrote last, or that others wrote between its writes, is left alone and
+ * reported, its label included, and so is a label that others have given since; unless `force`. The texts come back as new
+ * revisions, so this can be taken back too. What is still held for review was never in force, and stays held. Throws
+ * `not_found`, and `batch_running` for a batch that has not ended.
+ *
+ * Locks the batch, then the agents and the blocks concerned, in id order. A few statements, whatever the
+ * number of blocks. Index: `block_revision_by_batch`, `block_event_by_batch`.
+ */
+export async function revertBatch(
+  trx: Tx,
+  projectId: string,
+  batchId: string,
+  force: boolean,
+): Promise<RevertReport> {
+  await lockEndedBatch(trx, projectId, batchId);
+  await lockConcerned(trx, batchId);
+  const written = await readWritten(trx, batchId);
+  const decided = written.map((block) => ({ block, decision: decideRevert(block, force) }));
+  const named = ({ block_id, label }: RevertedBlock): RevertedBlock => ({ block_id, label });
+
+  const restored = decided.flatMap(({ block, decision }) =>
+    decision.kind === 'restore' ? [{ ...named(block), revision: decision.revision }] : [],
+  );
+  const deleted = decided.flatMap(({ block, decision }) =>
+    decision.kind === 'delete' ? [named(block)] : [],
+  );
+  const forced = decided.flatMap(({ block, decision }) =>
+    'forced' in decision && decision.forced ? [named(block)] : [],
+  );
+  const edited = decided.flatMap(({ block, decision }) =>
+    decision.kind === 'refuse' ? [{ ...named(block), reason: decision.reason }] : [],
+  );
+  if (restored.length > 0) await restore(trx, restored);
+  if (deleted.length > 0) await remove(trx, deleted);
+  const labels = await renameBack(trx, batchId, new Set(edited.map(({ block_id }) => block_id)), force);
+  const attachments = await attachAgain(trx, batchId);
+  const passages = await deletePassages(trx, batchId, { held: false, agent_ids: null });
+  return {
+    passages,
+    restored: restored.map(named),
+    deleted,
+    forced: onceEach([...forced, ...labels.forced], ({ block_id }) => block_id),
+    renamed: labels.renamed,
+    attached: attachments.attached,
+    refused: onceEach(
+      [...edited, ...labels.refused, ...attachments.refused],
+      ({ block_id, reason }) => `${block_id}/${reason}`,
+    ),
+  };
+}
+
+async function lockConcerned(trx: Tx, batchId: string): Promise<void> {
+  const { rows } = await sql<{ agent_id: string }>`
+    select distinct agent_id from block_event where batch_id = ${batchId}
+  `.execute(trx);
+  await lockAgents(
+    trx,
+    rows.map((row) => row.agent_id),
+  );
+  await sql`
+    select 1 from block
+     where id in (select block_id from block_revision where batch_id = ${batchId}
+                  union select block_id from block_event where batch_id = ${batchId})
+     order by id for no key update
+  `.execute(trx);
+}
+
+async function readWritten(trx: Tx, batchId: string): Promise<readonly WrittenBlock[]> {
+  const { rows } = await sql<WrittenBlock>`
+    with mine as (
+      select block_id, min(revision) as first, max(revision) as last, count(*)::int as writes
+        from block_revision where batch_id = ${batchId}
+       group by block_id)
+    select m.block_id, b.label, m.first, m.last, m.writes, b.deleted_at is not null as is_deleted,
+           head.value = left_so.value and head.description is not distinct from left_so.description
+             and head.char_limit = left_so.char_limit and head.read_only = left_so.read_only as is_as_written,
+           coalesce(head.value = before.value and head.description is not distinct from before.description, false)
+             as is_as_before,
+           -- A batch that ended where it began has written nothing.
+           coalesce(head.batch_id <> ${batchId} and not exists (
+             select from block_revision found
+              where found.block_id = b.id and found.value = head.value
+                and found.description is not distinct from head.description
+                and found.revision = (select min(revision) - 1 from block_revision theirs
+                                       where theirs.block_id = b.id and theirs.batch_id = head.batch_id)), false)
+             as is_anothers
+      from mine m
+      join block b on b.id = m.block_id and b.held_by_batch_id is null
+      join block_revision head on head.block_id = b.id and head.revision = b.head_revision
+      join block_revision left_so on left_so.block_id = b.id and left_so.revision = m.last
+      left join block_revision before on before.block_id = b.id and before.revision = m.first - 1
+     order by m.block_id
+  `.execute(trx);
+  return rows;
+}
+
+/** Makes an old revision the content of a block again, as its next one. */
+async function restore(
+  trx: Tx,
+  blocks: readonly { readonly block_id: string; readonly revision: number }[],
+): Promise<void> {
+  const payload = JSON.stringify(blocks.map(({ block_id, revision }) => ({ b: block_id, v: revision })));
+  await sql`
+    with moved as (
+      update block b set head_revision = b.head_revision + 1, updated_at = app_now()
+        from json_to_recordset(${payload}::json) as d(b uuid, v int) where b.id = d.b
+      returning b.id, b.head_revision, d.v)
+    insert into block_revision (block_id, revision, project_id, description, value, char_limit, read_only, based_on)
+    select m.id, m.head_revision, o.project_id, o.description, o.value, o.char_limit, o.read_only, m.head_revision - 1
+      from moved m join block_revision o on o.block_id = m.id and o.revision = m.v
+  `.execute(trx);
+}
+
+async function remove(trx: Tx, blocks: readonly RevertedBlock[]): Promise<void> {
+  const ids = blocks.map((block) => block.block_id);
+  await sql`
+    update block set deleted_at = app_now(), updated_at = app_now() where id = any(${ids}::uuid[])
+  `.execute(trx);
+  await sql`delete from agent_block where block_id = any(${ids}::uuid[])`.execute(trx);
+}
+
+interface LabelsBack {
+  readonly renamed: readonly RevertedBlock[];
+  /** Those that had the label of others, with that. */
+  readonly forced: readonly RevertedBlock[];
+  readonly refused: RevertReport['refused'];
+}
+
+/**
+ * Gives blocks the label back that they had, where no agent of theirs uses it; unless `force`, only where they still have the
+ * batch's and are none of `edited`.
+ */
+async function renameBack(
+  trx: Tx,
+  batchId: string,
+  edited: ReadonlySet<string>,
+  force: boolean,
+): Promise<LabelsBack> {
+  const { rows } = await sql<RevertedBlock & { old_label: string; is_edited: boolean }>`
+    with moves as (
+      select distinct e.block_id, first_value(e.created_at) over w as created_at, first_value(e.place) over w as place,
+             first_value(e.label) over w as old_label, last_value(e.new_label) over w as new_label
+        from block_event e where e.batch_id = ${batchId} and e.kind = 'renamed'
+      window w as (partition by e.block_id order by e.created_at, e.place
+                   rows between unbounded preceding and unbounded following))
+    select b.id as block_id, b.label, m.old_label, b.label <> m.new_label as is_edited
+      from moves m join block b on b.id = m.block_id
+     where b.deleted_at is null and b.label <> m.old_label
+     order by m.created_at, m.place, b.id
+  `.execute(trx);
+  if (rows.length === 0) return { renamed: [], forced: [], refused: [] };
+  const verdicts = refuseClashes(
+    rows.map(({ block_id, label, old_label }) => ({
+      agent_id: '',
+      block_id,
+      kind: 'revised' as const,
+      label: old_label,
+      base_label: label,
+    })),
+    rows.map(({ block_id, is_edited }) => (!force && (is_edited || edited.has(block_id)) ? 'edited' : null)),
+    await readLabelsBeside(
+      trx,
+      rows.map((row) => row.block_id),
+    ),
+  );
+  const free = rows.filter((_row, index) => verdicts[index] === null);
+  if (free.length > 0) {
+    const payload = JSON.stringify(free.map(({ block_id, old_label }) => ({ b: block_id, l: old_label })));
+    await sql`set constraints agent_block_agent_id_label_key deferred`.execute(trx);
+    await sql`
+      update block b set label = d.l, updated_at = app_now()
+        from json_to_recordset(${payload}::json) as d(b uuid, l text) where b.id = d.b
+    `.execute(trx);
+  }
+  return {
+    renamed: free.map(({ block_id, old_label }) => ({ block_id, label: old_label })),
+    forced: free.flatMap(({ block_id, label, is_edited }) => (is_edited ? [{ block_id, label }] : [])),
+    refused: refusedOf(rows, verdicts),
+  };
+}
+
+interface AttachedAgain {
+  readonly attached: RevertReport['attached'];
+  readonly refused: RevertReport['refused'];
+}
+
+/**
+ * Gives agents the blocks back that they gave up, where those still are and the label is free: the first of a label. A
+ * deleted agent has let go of its blocks for good.
+ */
+async function attachAgain(trx: Tx, batchId: string): Promise<AttachedAgain> {
+  const { rows } = await sql<RevertedBlock & { agent_id: string; is_deleted: boolean }>`
+    with lost as (
+      select distinct on (e.agent_id, e.block_id) e.agent_id, e.block_id, e.created_at, e.place
+        from block_event e join agent a on a.id = e.agent_id and a.deleted_at is null
+       where e.batch_id = ${batchId} and e.kind = 'detached'
+         and not exists (select from block_event c
+                          where c.batch_id = ${batchId} and c.kind = 'created' and c.block_id = e.block_id)
+         and not exists (select from agent_block k where k.agent_id = e.agent_id and k.block_id = e.block_id)
+       order by e.agent_id, e.block_id, e.created_at, e.place)
+    select l.agent_id, l.block_id, b.label, b.deleted_at is not null as is_deleted
+      from lost l join block b on b.id = l.block_id
+     order by l.agent_id, l.created_at, l.place, l.block_id
+  `.execute(trx);
+  if (rows.length === 0) return { attached: [], refused: [] };
+  const { rows: labels } = await sql<LabelInUse>`
+    select agent_id, block_id, label from agent_block
+     where agent_id = any(${[...new Set(rows.map((row) => row.agent_id))]}::uuid[])
+  `.execute(trx);
+  const verdicts = refuseClashes(
+    rows.map(({ agent_id, block_id, label }) => ({
+      agent_id,
+      block_id,
+      kind: 'created' as const,
+      label,
+      base_label: null,
+    })),
+    rows.map(({ is_deleted }) => (is_deleted ? 'deleted' : null)),
+    labels,
+  );
+  const free = rows.filter((_row, index) => verdicts[index] === null);
+  if (free.length > 0) {
+    const payload = JSON.stringify(
+      free.map(({ agent_id, block_id }, n) => ({ a: agent_id, b: block_id, n })),
+    );
+    await sql`
+      insert into agent_block (agent_id, block_id, label, project_id, position)
+      select d.a, b.id, b.label, b.project_id,
+             d.n + coalesce((select max(k.position) + 1 from agent_block k where k.agent_id = d.a), 0)
+        from json_to_recordset(${payload}::json) as d(a uuid, b uuid, n int) join block b on b.id = d.b
+    `.execute(trx);
+  }
+  return {
+    attached: free.map(({ agent_id, block_id, label }) => ({ agent_id, block_id, label })),
+    refused: refusedOf(rows, verdicts),
+  };
+}
+
+function refusedOf(
+  rows: readonly RevertedBlock[],
+  verdicts: readonly (RevertRefusal | null)[],
+): RevertReport['refused'] {
+  return rows.flatMap(({ block_id, label }, index) => {
+    const reason = verdicts[index] ?? null;
+    return reason === null ? [] : [{ block_id, label, reason }];
+  });
+}
+
+/** The first of each key. */
+function onceEach<Item>(items: readonly Item[], keyOf: (item: Item) => string): readonly Item[] {
+  return [...Map.groupBy(items, keyOf).values()].flatMap(([first]) => first ?? []);
+}

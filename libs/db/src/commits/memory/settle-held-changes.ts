@@ -1,0 +1,314 @@
+import {
+  ISSUES_MAX,
+  NightshiftError,
+  planAccept,
+  type HeldFacts,
+  type StaleReason,
+} from '@nightshift/agent-core';
+import { sql, type RawBuilder } from 'kysely';
+import type { Tx } from '../../connect.ts';
+import { acceptPassages, deletePassages } from './passages.ts';
+import { lockAgents } from '../../locks/catalog/lock-agent.ts';
+import { lockEndedBatch } from '../../locks/batch/lock-ended-batch.ts';
+import { readLabelsBeside } from '../../reads/memory/labels-beside.ts';
+import { uuidArray } from '../../uuid-array.ts';
+
+/** Which of a batch's held changes are meant; null: all. */
+export interface HeldFilter {
+  readonly agent_ids: readonly string[] | null;
+  readonly block_ids: readonly string[] | null;
+}
+
+/** A held change that cannot come into force. It stays held, and may be rejected. */
+export interface StaleChange {
+  readonly agent_id: string;
+  /** Null for a new block. */
+  readonly block_id: string | null;
+  readonly label: string;
+  readonly reason: StaleReason;
+}
+
+export interface AcceptReport {
+  readonly accepted: number;
+  /** Passages of archival memory. */
+  readonly passages: number;
+  readonly stale: readonly StaleChange[];
+}
+
+interface HeldRow extends HeldFacts {
+  readonly draft_id: string;
+}
+
+function toConditions(batchId: string, { agent_ids, block_ids }: HeldFilter) {
+  return sql`h.batch_id = ${batchId} and h.state = 'held'
+    and ${agent_ids === null ? sql`true` : sql`h.agent_id = any(${[...agent_ids]}::uuid[])`}
+    and ${block_ids === null ? sql`true` : sql`h.block_id = any(${[...block_ids]}::uuid[])`}`;
+}
+
+/**
+ * Puts held changes of a batch in force, all at once: those whose block is still what they were worked out from, and still takes
+ * them. The others are reported and stay held. Texts become revisions that name the call which wrote them. Throws `not_found`, also
+ * for an id of the filter that names no agent of the batch, or no block that the batch has changed; and `batch_running` for a
+ * batch that has not ended. To settle what is settled does nothing.
+ *
+ * Locks the batch, the agents, then the blocks, in id order. A few statements, whatever the number of changes.
+ */
+export async function acceptHeldChanges(
+  trx: Tx,
+  projectId: string,
+  batchId: string,
+  filter: HeldFilter,
+): Promise<AcceptReport> {
+  await lockEndedBatch(trx, projectId, batchId);
+  await lockConcerned(trx, batchId, filter);
+  const held = await readHeld(trx, batchId, filter);
+  await assertNamesOfBatch(trx, batchId, filter, held);
+  const isRearranging = held.some(
+    ({ kind, label, base_label }) => kind === 'created' || label !== base_label,
+  );
+  const labels = isRearranging ? await readLabels(trx, held) : [];
+  const verdicts = planAccept(held, labels);
+  const accepted = held.filter((_change, index) => verdicts[index] === null);
+
+  await writeTexts(trx, batchId, accepted);
+  await moveLabels(trx, accepted);
+  await detach(trx, accepted);
+  await bringToLife(trx, accepted);
+  await noteEvents(trx, batchId, accepted);
+  await settle(
+    trx,
+    accepted.map((change) => change.draft_id),
+    'accepted',
+  );
+  return {
+    accepted: accepted.length,
+    passages: filter.block_ids === null ? await acceptPassages(trx, batchId, filter.agent_ids) : 0,
+    stale: held.flatMap(({ agent_id, block_id, label, kind }, index) => {
+      const reason = verdicts[index] ?? null;
+      if (reason === null) return [];
+      return [{ agent_id, block_id: kind === 'created' ? null : block_id, label, reason }];
+    }),
+  };
+}
+
+/** Gives held changes of a batch up, and says how many. Nothing else changes. Throws as {@link acceptHeldChanges}. */
+export async function rejectHeldChanges(
+  trx: Tx,
+  projectId: string,
+  batchId: string,
+  filter: HeldFilter,
+): Promise<number> {
+  await lockEndedBatch(trx, projectId, batchId);
+  const { rows } = await sql<{ draft_id: string; agent_id: string; block_id: string }>`
+    select h.draft_id, h.agent_id, h.block_id from held_change h where ${toConditions(batchId, filter)}
+  `.execute(trx);
+  await assertNamesOfBatch(trx, batchId, filter, rows);
+  await settle(
+    trx,
+    rows.map((row) => row.draft_id),
+    'rejected',
+  );
+  if (filter.block_ids === null) {
+    await deletePassages(trx, batchId, { held: true, agent_ids: filter.agent_ids });
+  }
+  return rows.length;
+}
+
+/**
+ * Throws `not_found` for ids of a filter that mean nothing in the batch: a slip would pass for done. An agent is known by its
+ * runs, as what it kept in archival memory leaves no trace once it is rejected.
+ *
+ * Looks only for ids without a change that is held. `except` reads the batch once, whatever the statistics say. Indexes:
+ * `run_batch_id_ordinal_key`, and the primary key of `held_change`.
+ */
+async function assertNamesOfBatch(
+  trx: Tx,
+  batchId: string,
+  { agent_ids, block_ids }: HeldFilter,
+  held: readonly { readonly agent_id: string; readonly block_id: string }[],
+): Promise<void> {
+  const agents = await readUnknown(trx, agent_ids ?? [], {
+    found: new Set(held.map((change) => change.agent_id)),
+    known: sql`select agent_id from run where batch_id = ${batchId}`,
+  });
+  const blocks = await readUnknown(trx, block_ids ?? [], {
+    found: new Set(held.map((change) => change.block_id)),
+    known: sql`select block_id from held_change where batch_id = ${batchId}`,
+  });
+  const fields = [
+    ...agents.map(({ id, index }) => ({
+      path: `/agent_ids/${index}`,
+      message: `job-${batchId} has no run of agent-${id}`,
+    })),
+    ...blocks.map(({ id, index }) => ({
+      path: `/block_ids/${index}`,
+      message: `job-${batchId} has held no change to block-${id}`,
+    })),
+  ];
+  const [first] = fields;
+  if (first === undefined) return;
+  throw new NightshiftError('not_found', `${first.path}: ${first.message}. Nothing was settled.`, {
+    fields: fields.slice(0, ISSUES_MAX),
+  });
+}
+
+/** Those ids, and their places, that are neither among `found` nor answered by the query `known`. */
+async function readUnknown(
+  trx: Tx,
+  ids: readonly string[],
+  { found, known }: { readonly found: ReadonlySet<string>; readonly known: RawBuilder<unknown> },
+): Promise<readonly { readonly id: string; readonly index: number }[]> {
+  const sought = ids.filter((id) => !found.has(id));
+  if (sought.length === 0) return [];
+  const { rows } = await sql<{ id: string }>`
+    select id from unnest(${uuidArray(sought)}::uuid[]) as sought(id) except ${known}
+  `.execute(trx);
+  const unknown = new Set(rows.map((row) => row.id));
+  return ids.flatMap((id, index) => (unknown.has(id) ? [{ id, index }] : []));
+}
+
+async function lockConcerned(trx: Tx, batchId: string, filter: HeldFilter): Promise<void> {
+  const { rows } = await sql<{ agent_id: string }>`
+    select distinct h.agent_id from held_change h where ${toConditions(batchId, filter)}
+  `.execute(trx);
+  await lockAgents(
+    trx,
+    rows.map((row) => row.agent_id),
+  );
+  await sql`
+    select 1 from block where id in (select h.block_id from held_change h where ${toConditions(batchId, filter)})
+     order by id for no key update
+  `.execute(trx);
+}
+
+async function readHeld(trx: Tx, batchId: string, filter: HeldFilter): Promise<readonly HeldRow[]> {
+  const { rows } = await sql<HeldRow>`
+    select h.agent_id, h.block_id, h.draft_id, h.kind, d.label, h.base_label,
+           h.base_revision is not null and b.deleted_at is not null as is_deleted,
+           h.base_revision is null or (head.value = base.value
+             and head.description is not distinct from base.description and b.label = h.base_label) as is_unchanged,
+           h.base_revision is not null and head.read_only as is_read_only,
+           h.base_revision is not null and now.value <> base.value and char_length(now.value) > head.char_limit
+             as is_over_limit,
+           -- A copy that nobody has written to may differ all the same: old ones have the description of their own time.
+           h.base_revision is not null and now.run_id is not null
+             and (now.value <> base.value or now.description is distinct from base.description) as is_written
+      from held_change h
+      join block d on d.id = h.draft_id
+      join block_revision now on now.block_id = d.id and now.revision = d.head_revision
+      join block b on b.id = h.block_id
+      join block_revision head on head.block_id = b.id and head.revision = b.head_revision
+      left join block_revision base on base.block_id = b.id and base.revision = h.base_revision
+     where ${toConditions(batchId, filter)}
+     order by h.agent_id, h.draft_id
+  `.execute(trx);
+  return rows;
+}
+
+/** All labels of the agents whose changes these are, and of the agents that share their blocks. */
+async function readLabels(trx: Tx, held: readonly HeldRow[]) {
+  const { rows: own } = await sql<{ agent_id: string; block_id: string; label: string }>`
+    select agent_id, block_id, label from agent_block
+     where agent_id = any(${[...new Set(held.map((change) => change.agent_id))]}::uuid[])
+  `.execute(trx);
+  const beside = await readLabelsBeside(
+    trx,
+    held.map((change) => change.block_id),
+  );
+  const all = new Map([...own, ...beside].map((used) => [`${used.agent_id}/${used.block_id}`, used]));
+  return [...all.values()];
+}
+
+async function writeTexts(trx: Tx, batchId: string, accepted: readonly HeldRow[]): Promise<void> {
+  const drafts = accepted.filter(({ kind, is_written }) => kind === 'revised' && is_written);
+  if (drafts.length === 0) return;
+  await sql`
+    with moved as (
+      update block b set head_revision = b.head_revision + 1, updated_at = app_now()
+        from held_change h
+       where h.batch_id = ${batchId} and h.draft_id = any(${drafts.map((change) => change.draft_id)}::uuid[])
+         and b.id = h.block_id
+      returning b.id, b.head_revision, h.draft_id, h.base_revision)
+    insert into block_revision (block_id, revision, project_id, description, value, char_limit, read_only, based_on,
+                                batch_id, run_id, step_number, tool_use_id, resolution)
+    select m.id, m.head_revision, n.project_id, n.description, n.value, o.char_limit, o.read_only, m.base_revision,
+           n.batch_id, n.run_id, n.step_number, n.tool_use_id, 'clean'
+      from moved m
+      join block d on d.id = m.draft_id
+      join block_revision n on n.block_id = d.id and n.revision = d.head_revision
+      join block_revision o on o.block_id = m.id and o.revision = m.head_revision - 1
+  `.execute(trx);
+}
+
+async function moveLabels(trx: Tx, accepted: readonly HeldRow[]): Promise<void> {
+  const payload = accepted
+    .filter(({ kind, label, base_label }) => kind === 'revised' && label !== base_label)
+    .map(({ block_id, label }) => ({ b: block_id, l: label }));
+  if (payload.length === 0) return;
+  await sql`set constraints agent_block_agent_id_label_key deferred`.execute(trx);
+  await sql`
+    update block b set label = d.l, updated_at = app_now()
+      from json_to_recordset(${JSON.stringify(payload)}::json) as d(b uuid, l text) where b.id = d.b
+  `.execute(trx);
+}
+
+async function detach(trx: Tx, accepted: readonly HeldRow[]): Promise<void> {
+  const payload = accepted
+    .filter(({ kind }) => kind === 'detached')
+    .map(({ agent_id, block_id }) => ({ a: agent_id, b: block_id }));
+  if (payload.length === 0) return;
+  await sql`
+    delete from agent_block k using json_to_recordset(${JSON.stringify(payload)}::json) as d(a uuid, b uuid)
+     where k.agent_id = d.a and k.block_id = d.b
+  `.execute(trx);
+}
+
+/** New blocks are everybody's to see from now on, and their agents have them, but those that are deleted. */
+async function bringToLife(trx: Tx, accepted: readonly HeldRow[]): Promise<void> {
+  const payload = accepted
+    .filter(({ kind }) => kind === 'created')
+    .map(({ agent_id, block_id }, n) => ({ a: agent_id, b: block_id, n }));
+  if (payload.length === 0) return;
+  const json = JSON.stringify(payload);
+  await sql`
+    update block b set deleted_at = null, held_by_batch_id = null, updated_at = app_now()
+      from json_to_recordset(${json}::json) as d(b uuid) where b.id = d.b
+  `.execute(trx);
+  await sql`
+    insert into agent_block (agent_id, block_id, label, project_id, position)
+    select d.a, b.id, b.label, b.project_id,
+           d.n + coalesce((select max(k.position) + 1 from agent_block k where k.agent_id = d.a), 0)
+      from json_to_recordset(${json}::json) as d(a uuid, b uuid, n int) join block b on b.id = d.b
+      join agent a on a.id = d.a and a.deleted_at is null
+  `.execute(trx);
+}
+
+/** So that the changes of a batch under review are found, and taken back, like those of any other. */
+async function noteEvents(trx: Tx, batchId: string, accepted: readonly HeldRow[]): Promise<void> {
+  const draftIds = accepted
+    .filter(
+      ({ kind, label, base_label }) =>
+        kind === 'created' || kind === 'detached' || (kind === 'revised' && label !== base_label),
+    )
+    .map((change) => change.draft_id);
+  if (draftIds.length === 0) return;
+  await sql`
+    insert into block_event (project_id, block_id, agent_id, kind, label, new_label, batch_id, run_id, step_number, place,
+                             tool_use_id)
+    select h.project_id, h.block_id, h.agent_id, case h.kind when 'revised' then 'renamed' else h.kind end,
+           coalesce(h.base_label, d.label), case h.kind when 'revised' then d.label end, h.batch_id, h.run_id, h.step_number,
+           row_number() over (partition by h.run_id, h.step_number order by h.draft_id)
+             + coalesce((select max(e.place) from block_event e
+                          where e.run_id = h.run_id and e.step_number = h.step_number), -1), h.tool_use_id
+      from held_change h join block d on d.id = h.draft_id
+     where h.batch_id = ${batchId} and h.draft_id = any(${draftIds}::uuid[])
+  `.execute(trx);
+}
+
+async function settle(trx: Tx, draftIds: readonly string[], state: 'accepted' | 'rejected'): Promise<void> {
+  if (draftIds.length === 0) return;
+  await sql`
+    update held_change set state = ${state}, settled_at = app_now()
+     where draft_id = any(${[...draftIds]}::uuid[]) and state = 'held'
+  `.execute(trx);
+}

@@ -1,0 +1,56 @@
+import { PAUSE_REASONS } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Database, Tx } from '../../connect.ts';
+import { HALT } from '../../reads/provider-batch/paused-credentials.ts';
+
+/** Stops all sending under a credential for a while, held or not; a longer pause that is on already stays. */
+export async function pauseCredential(
+  db: Database,
+  name: string,
+  pauseMs: number,
+  reason: string,
+): Promise<void> {
+  await sql`
+    update credential
+       set paused_until = app_now() + ${pauseMs}::float8 * interval '1 millisecond', pause_reason = ${reason}
+     where name = ${name} and coalesce(paused_until, '-infinity') < app_now() + ${pauseMs}::float8 * interval '1 millisecond'
+  `.execute(db);
+}
+
+/** Stops all sending under a credential until {@link resumeCredential}. */
+export async function haltCredential(db: Database, name: string, why: string): Promise<void> {
+  await sql`
+    update credential set paused_until = 'infinity', pause_reason = ${HALT + why} where name = ${name}
+  `.execute(db);
+}
+
+/** Reasons of rests that the provider asked for: no operator knows better. */
+const KEPT_REASONS: readonly string[] = [PAUSE_REASONS.rate_limited, PAUSE_REASONS.overloaded];
+
+/**
+ * Ends the halt of a credential, or a rest that the provider did not ask for, and makes due what waits to be sent under it.
+ * Returns why nothing was sent; null, and nothing changed, where there was nothing to end. Locks the credential, then those
+ * provider batches in id order. Index: provider_batch_due.
+ */
+export async function resumeCredential(trx: Tx, name: string): Promise<string | null> {
+  const { rows } = await sql<{ reason: string }>`
+    with paused as materialized (
+      select id, coalesce(pause_reason, '') as reason from credential
+       where name = ${name} and paused_until > app_now() and coalesce(pause_reason, '') <> all(${KEPT_REASONS}::text[])
+         for no key update)
+    update credential c set paused_until = null, pause_reason = null from paused p where c.id = p.id
+    returning p.reason
+  `.execute(trx);
+  const [row] = rows;
+  if (row === undefined) return null;
+  // A statement of its own: it sees what was put off by whoever held the lock before.
+  await sql`
+    with waiting as materialized (
+      select id from provider_batch
+       where state = 'building' and next_due_at > app_now() and credential = ${name}
+       order by id
+         for no key update)
+    update provider_batch p set next_due_at = app_now() from waiting w where p.id = w.id
+  `.execute(trx);
+  return row.reason;
+}

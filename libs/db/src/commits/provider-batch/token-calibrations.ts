@@ -1,0 +1,57 @@
+import { calibrate, promptTokens, TOKEN_CALIBRATION_DEFAULT, type Usage } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Tx } from '../../connect.ts';
+
+/** A request whose size is kept until its answer says how many tokens it was. */
+export interface TokenSample {
+  readonly run_id: string;
+  readonly number: number;
+  readonly attempt: number;
+  /** The provider's name of the model that was asked. */
+  readonly model: string;
+  /** Of its JSON; pictures are in none of them. */
+  readonly bytes: number;
+}
+
+type MeasuredSample = Usage & {
+  readonly model: string;
+  readonly bytes: number;
+  readonly bytes_per_token: number | null;
+  readonly samples: number | null;
+};
+
+/**
+ * Learns from answered samples what a token of their models measures. Two workers that learn at once may lose what one of
+ * them has: an estimate is none the worse for it. Locks the calibrations, one a model.
+ */
+export async function learnTokens(trx: Tx, samples: readonly TokenSample[]): Promise<void> {
+  if (samples.length === 0) return;
+  const { rows } = await sql<MeasuredSample>`
+    select d.model, d.bytes, c.bytes_per_token, c.samples, s.input_tokens, s.output_tokens, s.cache_write_5m_tokens,
+           s.cache_write_1h_tokens, s.cache_read_tokens
+      from json_to_recordset(${JSON.stringify(samples)}::json)
+             as d(run_id uuid, number int, attempt int, model text, bytes int)
+      join step s on s.run_id = d.run_id and s.number = d.number and s.attempt = d.attempt
+      left join token_calibration c on c.model = d.model
+     order by d.model
+  `.execute(trx);
+  const learnt = rows.flatMap((row) => {
+    const { model, bytes, bytes_per_token, samples: count } = row;
+    const present =
+      bytes_per_token === null || count === null
+        ? TOKEN_CALIBRATION_DEFAULT
+        : { bytes_per_token, samples: count };
+    const next = calibrate(present, { bytes, tokens: promptTokens(row) });
+    return next === present ? [] : [{ model, ...next }];
+  });
+  if (learnt.length === 0) return;
+  await sql`
+    insert into token_calibration (model, project_id, bytes_per_token, samples)
+    select d.model, p.id, d.bytes_per_token, d.samples
+      from json_to_recordset(${JSON.stringify(learnt)}::json) as d(model text, bytes_per_token float8, samples int),
+           (select id from project limit 1) p
+     order by d.model
+    on conflict (model) do update
+       set bytes_per_token = excluded.bytes_per_token, samples = excluded.samples, updated_at = app_now()
+  `.execute(trx);
+}

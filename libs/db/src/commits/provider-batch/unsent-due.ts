@@ -1,0 +1,20 @@
+import { sql } from 'kysely';
+import type { Tx } from '../../connect.ts';
+
+/**
+ * Makes the provider batches due that hold steps of a batch, were not sent and wait to be: whoever looks takes its steps
+ * back. Passes over those that somebody else has locked, who waits for this batch or will look at it next.
+ * Served by provider_batch_due and step_by_provider_batch.
+ */
+export async function commitUnsentDue(trx: Tx, batchId: string): Promise<void> {
+  await sql`
+    with waiting as materialized (
+      select p.id from provider_batch p
+       where p.state = 'building' and p.next_due_at > app_now()
+         and exists (select 1 from step s join run r on r.id = s.run_id
+                      where s.provider_batch_id = p.id and r.batch_id = ${batchId}::uuid)
+       order by p.id
+         for no key update of p skip locked)
+    update provider_batch p set next_due_at = app_now() from waiting w where p.id = w.id
+  `.execute(trx);
+}

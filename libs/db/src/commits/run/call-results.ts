@@ -1,0 +1,42 @@
+import { toStorableText } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Tx } from '../../connect.ts';
+
+/** What a call came to, while other calls of its step are open. */
+export interface CallResult {
+  readonly run_id: string;
+  readonly step_number: number;
+  readonly call_index: number;
+  /** `pending`: it was journalled as begun and certainly was not entered. It has no result then. */
+  readonly state: 'pending' | 'succeeded' | 'failed' | 'unknown';
+  readonly held_result: string | null;
+  readonly duration_ms: number;
+}
+
+/**
+ * Keeps the results of calls on their rows until all results of the step go into one message. Whoever takes the chunk
+ * over finds them there and does not make these calls again. A call that has ended already stays as it is. The caller
+ * holds the lease of the chunk (`holdLease`); locks the rows of the calls. Served by the primary key.
+ */
+export async function commitCallResults(trx: Tx, results: readonly CallResult[]): Promise<void> {
+  if (results.length === 0) return;
+  const payload = results.map(({ run_id, step_number, call_index, state, held_result, duration_ms }) => ({
+    r: run_id,
+    n: step_number,
+    x: call_index,
+    s: state,
+    h: state === 'pending' || held_result === null ? null : toStorableText(held_result),
+    d: state === 'pending' ? null : duration_ms,
+  }));
+  await sql`
+    with d as materialized (
+      select * from json_to_recordset(${JSON.stringify(payload)}::json)
+        as d(r uuid, n int, x int, s text, h text, d int))
+    update tool_call c
+       set state = d.s, held_result = d.h, duration_ms = d.d,
+           started_at = case when d.s <> 'pending' then coalesce(c.started_at, app_now()) end,
+           ended_at = case when d.s <> 'pending' then app_now() end
+      from d
+     where c.run_id = d.r and c.step_number = d.n and c.call_index = d.x and c.state in ('pending', 'running')
+  `.execute(trx);
+}

@@ -1,0 +1,65 @@
+import { toStorableText, type TakenAnswer } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Tx } from '../../connect.ts';
+import type { RunToDecide } from '../../reads/run/runs-to-decide.ts';
+import { putChunk } from './run-chunks.ts';
+
+/** An answer of the caller to one call of a run's present step. */
+export interface NewCallerAnswer extends TakenAnswer {
+  readonly call_index: number;
+  readonly answer_sha256: string;
+}
+
+/**
+ * Writes answers to calls of a run in `requires_action`, whose lock the caller holds, and, when no call of its step awaits
+ * one any more, hands the run to the workers: `acting`, in a chunk of its own. Says whether it did. An answer to a call
+ * that has one makes the whole commit fail.
+ */
+export async function commitCallerAnswers(
+  trx: Tx,
+  run: RunToDecide,
+  answers: readonly NewCallerAnswer[],
+  ids: { readonly chunk_id: string; readonly tally_slot: number },
+): Promise<boolean> {
+  const payload = answers.map(({ call_index, state, result, verdict, answer_sha256 }) => ({
+    x: call_index,
+    s: state,
+    h: result === null ? null : toStorableText(result),
+    v: verdict,
+    a: answer_sha256,
+  }));
+  const { numAffectedRows } = await sql`
+    update tool_call c
+       set state = d.s, held_result = d.h, verdict = d.v, answer_sha256 = d.a,
+           started_at = case when d.s <> 'pending' then app_now() end,
+           ended_at = case when d.s <> 'pending' then app_now() end,
+           duration_ms = case when d.s <> 'pending' then 0 end
+      from json_to_recordset(${JSON.stringify(payload)}::json) as d(x int, s text, h text, v text, a text)
+     where c.run_id = ${run.id}::uuid and c.step_number = ${run.step_number} and c.call_index = d.x
+       and c.state = 'pending' and c.awaits is not null and c.verdict is null
+  `.execute(trx);
+  if (Number(numAffectedRows ?? 0) !== answers.length) {
+    throw new Error(`Not every answer of run ${run.id} met a call that awaits one: nothing is kept.`);
+  }
+  const { rows } = await sql`
+    update run r set state = 'acting'
+     where r.id = ${run.id}::uuid and r.state = 'requires_action' and not exists (
+       select 1 from tool_call c
+        where c.run_id = r.id and c.step_number = r.step_number and c.awaits is not null and c.verdict is null)
+    returning 1
+  `.execute(trx);
+  if (rows.length === 0) return false;
+  await putChunk(trx, {
+    id: ids.chunk_id,
+    project: run.project_id,
+    kind: 'tools',
+    runIds: [run.id],
+    delayMs: 0,
+  });
+  await sql`
+    insert into batch_tally as t (batch_id, slot, project_id, requires_action)
+    values (${run.batch_id}::uuid, ${ids.tally_slot}::int, ${run.project_id}::uuid, -1)
+    on conflict (batch_id, slot) do update set requires_action = t.requires_action + excluded.requires_action
+  `.execute(trx);
+  return true;
+}

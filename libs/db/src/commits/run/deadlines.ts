@@ -1,0 +1,95 @@
+import { sql } from 'kysely';
+import type { Tx } from '../../connect.ts';
+import { IS_OVERDUE } from '../../reads/due-conditions.ts';
+import { passConversationsOn } from './pass-conversations.ts';
+import { putChunk } from './run-chunks.ts';
+
+/** What a look for runs past their deadline has done. */
+export interface OverdueReport {
+  readonly ended: number;
+  /** Handed to whoever carries calls out. */
+  readonly released: number;
+  /** Runs that got a conversation. */
+  readonly started: number;
+  readonly ended_batch_ids: readonly string[];
+}
+
+/**
+ * Deals with up to `limit` runs past their deadline that wait: `queued` and `ready` ones end as failed for `deadline`,
+ * those that wait for their caller are handed to the workers, who make the calls that were approved, answer the others as
+ * not made, and end them. Runs at the provider or in a tool end with what comes of that. Locks runs in id order, skipping
+ * locked ones (the next look finds them), then conversations. Served by run_by_deadline.
+ */
+export async function commitOverdueRuns(
+  trx: Tx,
+  limit: number,
+  ids: { readonly ready_chunk_id: string; readonly tools_chunk_id: string; readonly tally_slot: number },
+): Promise<OverdueReport> {
+  const { rows } = await sql<Overdue>`
+    with due as materialized (
+      -- In the order of its index, which ends at the first that is not due: in the order of ids it reads every run.
+      select id from run
+       where ${IS_OVERDUE}
+       order by overdue_from limit ${limit}),
+    overdue as materialized (
+      select id, state, started_at is not null as held from run
+       where id = any(array(select id from due))
+         and ${IS_OVERDUE}
+       order by id
+         for no key update skip locked),
+    gone as (delete from queued_input q using overdue o where q.run_id = o.id),
+    moved as (
+      update run r
+         set state = case o.state when 'requires_action' then 'acting' else 'failed' end,
+             stop_reason = case o.state when 'requires_action' then null else 'deadline' end,
+             error = case o.state when 'requires_action' then null
+                     else json_build_object('message', 'The run passed its deadline before it was done.') end,
+             ended_at = case o.state when 'requires_action' then null else app_now() end,
+             overdue_from = case o.state when 'requires_action' then r.deadline_at end
+        from overdue o where r.id = any(array(select id from overdue)) and r.id = o.id
+      returning r.id, r.project_id, r.batch_id, r.conversation_id, o.held, r.state),
+    counted as (
+      insert into batch_tally as t (batch_id, slot, project_id, failed, requires_action)
+      select batch_id, ${ids.tally_slot}::int, project_id, count(*) filter (where state = 'failed'),
+             -count(*) filter (where state = 'acting')
+        from moved group by batch_id, project_id order by batch_id
+      on conflict (batch_id, slot) do update
+         set failed = t.failed + excluded.failed, requires_action = t.requires_action + excluded.requires_action)
+    select id, project_id, batch_id, conversation_id, held, state from moved
+  `.execute(trx);
+  const [first] = rows;
+  if (first === undefined) return { ended: 0, released: 0, started: 0, ended_batch_ids: [] };
+  const released = rows.filter((run) => run.state === 'acting').map((run) => run.id);
+  if (released.length > 0) {
+    const { project_id } = first;
+    await putChunk(trx, {
+      id: ids.tools_chunk_id,
+      project: project_id,
+      kind: 'tools',
+      runIds: released,
+      delayMs: 0,
+    });
+  }
+  const ended = rows.filter((run) => run.state === 'failed');
+  const holders = ended.filter((run) => run.held);
+  const started =
+    holders.length === 0
+      ? 0
+      : await passConversationsOn(
+          trx,
+          holders.map((run) => run.conversation_id),
+          holders.map((run) => run.id),
+          ids.ready_chunk_id,
+        );
+  const ended_batch_ids = [...new Set(ended.map((run) => run.batch_id))];
+  return { ended: ended.length, released: released.length, started, ended_batch_ids };
+}
+
+interface Overdue {
+  readonly id: string;
+  readonly project_id: string;
+  readonly batch_id: string;
+  readonly conversation_id: string;
+  readonly held: boolean;
+  readonly state: 'failed' | 'acting';
+}

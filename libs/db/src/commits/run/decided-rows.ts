@@ -1,0 +1,273 @@
+import {
+  NightshiftError,
+  toStorable,
+  toStorableText,
+  type AppendedMessage,
+  type StepDecision,
+  type ToolKind,
+  type ToolsDecision,
+} from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Tx } from '../../connect.ts';
+import type { RunToDecide } from '../../reads/run/runs-to-decide.ts';
+import { unnestRows, textSlices } from '../unnest-rows.ts';
+import { storableJson, storableText } from '../json-rows.ts';
+
+/** A call of an answer, as its row is first written. Memory calls and rejected ones come with their result. */
+export interface NewToolCall {
+  readonly call_index: number;
+  readonly tool_use_id: string;
+  readonly tool_name: string;
+  readonly kind: ToolKind | 'rejected';
+  readonly state: 'pending' | 'succeeded' | 'failed';
+  /** Kept only while other calls of the step are pending; null once all results are in a message. */
+  readonly held_result: string | null;
+  /** What only the caller can give; default: nothing. */
+  readonly awaits?: 'approval' | 'answer' | null;
+  /** Of a call that is over; default 0. */
+  readonly duration_ms?: number;
+}
+
+/** One run's part of a commit: its row as read, what was decided, and what its calls came to. */
+export interface DecidedRun {
+  readonly run: RunToDecide;
+  readonly decision: StepDecision;
+  readonly calls: readonly NewToolCall[];
+  /** Set when every call has its result already: the step is settled in the same commit. */
+  readonly settled: ToolsDecision | null;
+}
+
+/** Writes a statement's rows and insists on their number: fewer means that a guard refused one. Throws `stale`. */
+export async function expectRows(
+  what: string,
+  count: number,
+  statement: ReturnType<typeof sql>,
+  trx: Tx,
+): Promise<void> {
+  const { numAffectedRows } = await statement.execute(trx);
+  if (Number(numAffectedRows ?? 0) !== count) {
+    throw new NightshiftError(
+      'stale',
+      `Expected to write ${count} rows of ${what}, wrote ${String(numAffectedRows)}: nothing is kept.`,
+    );
+  }
+}
+
+/** Writes what came of decided steps, each as it was decided about and no other. */
+export async function writeSteps(trx: Tx, decided: readonly DecidedRun[]): Promise<void> {
+  const rows = decided.map(({ decision: { key, step }, settled }) => ({ key, step, settled }));
+  await expectRows(
+    'step',
+    rows.length,
+    sql`
+    with d as materialized (
+      select * from ${unnestRows(rows, {
+        run_id: ['uuid', ({ key }) => key.run_id],
+        number: ['int', ({ key }) => key.number],
+        attempt: ['int', ({ key }) => key.attempt],
+        was: ['word', ({ step }) => step.from],
+        state: ['word', ({ step, settled }) => (settled === null ? step.state : 'done')],
+        applies: ['boolean', ({ step }) => step.applies],
+        stop_reason: ['text', ({ step }) => storableText(step.stop_reason)],
+        model: ['text', ({ step }) => storableText(step.model)],
+        message_id: ['text', ({ step }) => storableText(step.message_id)],
+        error: ['text', ({ step }) => jsonOf(step.error)],
+        input_tokens: ['int', ({ step }) => step.usage.input_tokens],
+        output_tokens: ['int', ({ step }) => step.usage.output_tokens],
+        cache_write_5m_tokens: ['int', ({ step }) => step.usage.cache_write_5m_tokens],
+        cache_write_1h_tokens: ['int', ({ step }) => step.usage.cache_write_1h_tokens],
+        cache_read_tokens: ['int', ({ step }) => step.usage.cache_read_tokens],
+        cost_nanousd: ['bigint', ({ step }) => step.cost_nanousd],
+      })})
+    update step t
+       set state = d.state, stop_reason = d.stop_reason, model = d.model, provider_message_id = d.message_id,
+           error = d.error::json, input_tokens = d.input_tokens, output_tokens = d.output_tokens,
+           cache_write_5m_tokens = d.cache_write_5m_tokens, cache_write_1h_tokens = d.cache_write_1h_tokens,
+           cache_read_tokens = d.cache_read_tokens, cost_nanousd = d.cost_nanousd,
+           applied_at = case when d.applies then (select app_now()) end,
+           ended_at = case when d.state <> 'answered' then (select app_now()) end
+      from d
+     where t.run_id = d.run_id and t.number = d.number and t.attempt = d.attempt and t.state = d.was
+    `,
+    trx,
+  );
+}
+
+/** A message of a run, as its row is written. */
+export interface MessageRow extends AppendedMessage {
+  readonly run: RunToDecide;
+  /** Null: of an attempt that was put aside. Another attempt of its step may yet be applied. */
+  readonly step_number: number | null;
+}
+
+/** The row of a decided message. */
+export function messageRow(
+  run: RunToDecide,
+  stepNumber: number | null,
+  message: AppendedMessage,
+): MessageRow {
+  return { run, step_number: stepNumber, ...message };
+}
+
+/** Writes messages, their contents verbatim. */
+export async function writeMessages(trx: Tx, rows: readonly MessageRow[]): Promise<void> {
+  if (rows.length === 0) return;
+  const contents = textSlices(rows.map((row) => toStorable(row.content_json)));
+  await expectRows(
+    'message',
+    rows.length,
+    sql`
+    insert into message (project_id, conversation_id, seq, run_id, step_number, role, content, shown, created_at)
+    select d.project_id, d.conversation_id, d.seq, d.run_id, d.step_number, d.role,
+           convert_from(substr(${contents.bytes}::bytea, d.start, d.length), 'UTF8')::json, d.shown, (select app_now())
+      from ${unnestRows(rows, {
+        project_id: ['uuid', ({ run }) => run.project_id],
+        conversation_id: ['uuid', ({ run }) => run.conversation_id],
+        seq: ['int', ({ seq }) => seq],
+        run_id: ['uuid', ({ run }) => run.id],
+        step_number: ['int', ({ step_number }) => step_number],
+        role: ['word', ({ role }) => role],
+        start: ['int', (_row, index) => contents.startOf(index)],
+        length: ['int', (_row, index) => contents.lengthOf(index)],
+        shown: ['boolean', ({ shown }) => shown],
+      })}
+    `,
+    trx,
+  );
+}
+
+/** Writes the calls of decided answers, those that are over with their time. */
+export async function writeToolCalls(trx: Tx, decided: readonly DecidedRun[]): Promise<void> {
+  const rows = decided.flatMap(({ run, decision: { key }, calls }) =>
+    calls.map((call) => ({ run, key, call })),
+  );
+  if (rows.length === 0) return;
+  await sql`
+    insert into tool_call (project_id, run_id, step_number, call_index, tool_use_id, tool_name, kind, state, held_result,
+                           awaits, started_at, ended_at, duration_ms)
+    select d.project_id, d.run_id, d.number, d.call_index, d.tool_use_id, d.tool_name, d.kind, d.state, d.held_result, d.awaits,
+           case when d.state <> 'pending' then (select app_now()) end, case when d.state <> 'pending' then (select app_now()) end,
+           d.duration_ms
+      from ${unnestRows(rows, {
+        project_id: ['uuid', ({ run }) => run.project_id],
+        run_id: ['uuid', ({ run }) => run.id],
+        number: ['int', ({ key }) => key.number],
+        call_index: ['int', ({ call }) => call.call_index],
+        tool_use_id: ['text', ({ call }) => toStorableText(call.tool_use_id)],
+        tool_name: ['text', ({ call }) => toStorableText(call.tool_name)],
+        kind: ['word', ({ call }) => call.kind],
+        state: ['word', ({ call }) => call.state],
+        held_result: ['text', ({ call }) => storableText(call.held_result)],
+        awaits: ['word', ({ call }) => call.awaits ?? null],
+        duration_ms: ['int', ({ call }) => (call.state === 'pending' ? null : (call.duration_ms ?? 0))],
+      })}
+  `.execute(trx);
+}
+
+/** How a call ended. */
+export interface EndedCall {
+  readonly call_index: number;
+  readonly state: 'succeeded' | 'failed' | 'unknown';
+  readonly duration_ms: number;
+}
+
+/** Ends the calls of runs' present steps; what was held of them is in a message now. */
+export async function endToolCalls(
+  trx: Tx,
+  ended: readonly { readonly run: RunToDecide; readonly call: EndedCall }[],
+): Promise<void> {
+  await sql`
+    with d as materialized (
+      select * from ${unnestRows(ended, {
+        run_id: ['uuid', ({ run }) => run.id],
+        step_number: ['int', ({ run }) => run.step_number],
+        call_index: ['int', ({ call }) => call.call_index],
+        state: ['word', ({ call }) => call.state],
+        duration_ms: ['int', ({ call }) => call.duration_ms],
+      })})
+    update tool_call c
+       set state = d.state, held_result = null, duration_ms = coalesce(c.duration_ms, d.duration_ms),
+           started_at = coalesce(c.started_at, (select app_now())), ended_at = coalesce(c.ended_at, (select app_now()))
+      from d
+     where c.run_id = d.run_id and c.step_number = d.step_number and c.call_index = d.call_index
+  `.execute(trx);
+}
+
+/** Ends runs' present steps, whose calls all have their results. */
+export async function endAnsweredSteps(trx: Tx, runs: readonly RunToDecide[]): Promise<void> {
+  await expectRows(
+    'step',
+    runs.length,
+    sql`
+    with d as materialized (
+      select * from ${unnestRows(runs, {
+        run_id: ['uuid', (run) => run.id],
+        number: ['int', (run) => run.step_number],
+        attempt: ['int', (run) => run.attempt],
+      })})
+    update step s set state = 'done', ended_at = (select app_now())
+      from d
+     where s.run_id = d.run_id and s.number = d.number and s.attempt = d.attempt and s.state = 'answered'
+    `,
+    trx,
+  );
+}
+
+/** A run that goes from the state it was read in to the next. */
+export interface RunMoved {
+  readonly run: RunToDecide;
+  readonly move: StepDecision['run'];
+  readonly last_seq: number;
+}
+
+/**
+ * Moves runs on, each from the state it was decided about. Throws `stale`, also for one that another transaction writes while
+ * this waits for it: its row then has another place than the one that was looked up.
+ */
+export async function moveRuns(trx: Tx, moves: readonly RunMoved[]): Promise<void> {
+  const rows = moves.map(({ run, move, last_seq }) => ({
+    ...{ run, move, last_seq },
+    next: move.state === 'ready' ? move : run,
+    end: 'stop_reason' in move ? move : null,
+  }));
+  const trails = textSlices(moves.map(({ move }) => (move.state === 'ready' ? jsonOf(move.trail) : null)));
+  await expectRows(
+    'run',
+    rows.length,
+    sql`
+    with d as materialized (
+      select * from ${unnestRows(rows, {
+        id: ['uuid', ({ run }) => run.id],
+        was: ['word', ({ run }) => run.state],
+        state: ['word', ({ move }) => move.state],
+        last_seq: ['int', ({ last_seq }) => last_seq],
+        step_number: ['int', ({ next }) => next.step_number],
+        attempt: ['int', ({ next }) => next.attempt],
+        failures: ['int', ({ next }) => next.failures],
+        token_boost: ['int', ({ next }) => next.token_boost],
+        trail_start: ['int', (_row, index) => trails.startOf(index)],
+        trail_length: ['int', (_row, index) => trails.lengthOf(index)],
+        result: ['text', ({ end }) => jsonOf(end?.result)],
+        stop_reason: ['word', ({ end }) => end?.stop_reason ?? null],
+        error: ['text', ({ end }) => jsonOf(end?.error)],
+      })})
+    update run t
+       set state = d.state, step_number = d.step_number, attempt = d.attempt, failures = d.failures,
+           token_boost = d.token_boost, last_seq = d.last_seq,
+           trail = case when d.trail_start is null then t.trail
+                        else convert_from(substr(${trails.bytes}::bytea, d.trail_start, d.trail_length), 'UTF8')::json end,
+           result = d.result::json, stop_reason = d.stop_reason, error = d.error::json,
+           ended_at = case when d.stop_reason is not null then (select app_now()) end,
+           overdue_from = case when d.stop_reason is null then t.deadline_at end
+      from d
+      cross join lateral (select ctid as place from run where id = d.id and state = d.was offset 0) r
+     where t.ctid = r.place
+    `,
+    trx,
+  );
+}
+
+/** JSON text of a value for a column; null for none. */
+function jsonOf(value: unknown): string | null {
+  return value === undefined || value === null ? null : storableJson(value);
+}

@@ -1,0 +1,242 @@
+import type { StepDecision, StepKey, ToolsDecision } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Tx } from '../../connect.ts';
+import type { BlockChange } from '../memory/block-change.ts';
+import { writeBlockChanges } from '../memory/block-changes.ts';
+import {
+  endAnsweredSteps,
+  endToolCalls,
+  messageRow,
+  moveRuns,
+  writeMessages,
+  writeSteps,
+  writeToolCalls,
+  type DecidedRun,
+  type EndedCall,
+  type RunMoved,
+} from './decided-rows.ts';
+import type { RunToDecide } from '../../reads/run/runs-to-decide.ts';
+import { passConversationsOn } from './pass-conversations.ts';
+import { forceGenericPlan } from '../force-generic-plan.ts';
+import { settleReservations } from '../batch/reservations.ts';
+import { putChunk, putReadyChunks } from './run-chunks.ts';
+import { countSummaries, writeSummaries } from './summaries.ts';
+import { addToTallies } from '../batch/tallies.ts';
+
+/** What a commit set in motion: what the caller rings the bell for. */
+export interface CommitReport {
+  readonly ready: boolean;
+  readonly tools: boolean;
+  readonly ended_batch_ids: readonly string[];
+  readonly ended_runs: number;
+}
+
+/** A commit of nothing. */
+export const NOTHING_COMMITTED: CommitReport = {
+  ready: false,
+  tools: false,
+  ended_batch_ids: [],
+  ended_runs: 0,
+};
+
+/**
+ * Applies decided result lines: steps, messages, tool calls, changes of blocks, runs, counts, chunks and conversations,
+ * one statement a kind whatever the number of runs. The caller holds the lease of the provider batch (`holdLease`), which
+ * is what keeps others from runs in flight (ADR 0026), and the locks of the blocks. Throws `stale`, and keeps nothing, when a
+ * step or run is no longer as it was decided about.
+ *
+ * Lock order: provider batch → agents → blocks → steps → runs → budgets of capped batches → batch tallies → conversations.
+ * Who locks runs in flight first, to settle them, locks no blocks.
+ */
+export async function commitDecisions(
+  trx: Tx,
+  decided: readonly DecidedRun[],
+  changes: readonly BlockChange[],
+  ids: { readonly chunk_ids: readonly [string, string, string]; readonly tally_slot: number },
+): Promise<CommitReport> {
+  if (decided.length === 0) return NOTHING_COMMITTED;
+  await forceGenericPlan(trx);
+  await writeSteps(trx, decided);
+  await writeMessages(
+    trx,
+    decided.flatMap(({ run, decision, settled }) => [
+      ...decision.messages.map((message) =>
+        messageRow(run, decision.step.applies ? decision.key.number : null, message),
+      ),
+      ...(settled === null ? [] : [messageRow(run, decision.key.number, settled.message)]),
+    ]),
+  );
+  await writeToolCalls(trx, decided);
+  await writeBlockChanges(trx, changes);
+  await countSummaries(trx, decided);
+  const moves = decided.map(({ run, decision, settled }) => ({
+    run,
+    move: settled?.run ?? decision.run,
+    last_seq: run.last_seq + decision.messages.length + (settled === null ? 0 : 1),
+  }));
+  await moveRuns(trx, moves);
+  await settleReservations(
+    trx,
+    decided.flatMap(({ run, decision: { key, step } }) =>
+      run.budgeted
+        ? [
+            {
+              batch_id: run.batch_id,
+              key,
+              billed: { cost_nanousd: step.cost_nanousd ?? 0, output_tokens: step.usage.output_tokens },
+            },
+          ]
+        : [],
+    ),
+  );
+  await addToTallies(
+    trx,
+    decided.map(({ run, decision, settled, calls }) => ({
+      run,
+      move: settled?.run ?? decision.run,
+      steps: decision.step.applies ? 1 : 0,
+      tool_calls: calls.length,
+      step: decision.step,
+    })),
+    ids.tally_slot,
+  );
+  await writeSummaries(trx, decided);
+  return settleMoves(trx, moves, ids.chunk_ids);
+}
+
+/** One run's part of a commit of tool results. */
+export interface ToolResultsOfRun {
+  readonly run: RunToDecide;
+  readonly decision: ToolsDecision;
+  readonly calls: readonly EndedCall[];
+}
+
+/**
+ * Applies the results of all calls of a chunk of runs and deletes the chunk, or does so for the runs of `part` alone:
+ * they leave the chunk, which is deleted with its last run. The caller holds the lease of the chunk and the locks of
+ * the runs, and those of the blocks that are changed.
+ *
+ * Lock order: chunk → runs → agents → blocks → batch tallies → conversations. Runs come first here, since callers, cancels and
+ * deadlines move acting ones too, and last in {@link commitDecisions}: the two never hold the same run.
+ */
+export async function commitToolResults(
+  trx: Tx,
+  chunkId: string,
+  results: readonly ToolResultsOfRun[],
+  ids: { readonly chunk_ids: readonly [string, string, string]; readonly tally_slot: number },
+  part: readonly string[] | null = null,
+  changes: readonly BlockChange[] = [],
+): Promise<CommitReport> {
+  await sql`
+    with over as (
+      delete from run_chunk
+       where id = ${chunkId}::uuid and (${part}::uuid[] is null or run_ids <@ ${part}::uuid[]))
+    update run_chunk
+       set run_ids = array(select u.id from unnest(run_ids) with ordinality as u(id, place)
+                            where u.id <> all(${part}::uuid[]) order by u.place)
+     where id = ${chunkId}::uuid and ${part}::uuid[] is not null and not run_ids <@ ${part}::uuid[]
+  `.execute(trx);
+  if (results.length === 0) return NOTHING_COMMITTED;
+  await forceGenericPlan(trx);
+  await endToolCalls(
+    trx,
+    results.flatMap(({ run, calls }) => calls.map((call) => ({ run, call }))),
+  );
+  await endAnsweredSteps(
+    trx,
+    results.map(({ run }) => run),
+  );
+  await writeMessages(
+    trx,
+    results.map(({ run, decision }) => messageRow(run, decision.step_number, decision.message)),
+  );
+  await writeBlockChanges(trx, changes);
+  const moves = results.map(({ run, decision }) => ({
+    run,
+    move: decision.run,
+    last_seq: decision.message.seq,
+  }));
+  await moveRuns(trx, moves);
+  await addToTallies(
+    trx,
+    results
+      .filter(({ decision }) => decision.run.state !== 'ready')
+      .map(({ run, decision }) => ({ run, move: decision.run, steps: 0, tool_calls: 0, step: null })),
+    ids.tally_slot,
+  );
+  return settleMoves(trx, moves, ids.chunk_ids);
+}
+
+/**
+ * Ends runs whose next step may not be sent. The caller holds their locks and has taken their steps out; they are in no
+ * chunk. Lock order: runs → batch tallies → conversations.
+ */
+export async function commitRunsEnded(
+  trx: Tx,
+  ended: readonly { readonly run: RunToDecide; readonly move: StepDecision['run'] }[],
+  ids: { readonly chunk_ids: readonly [string, string, string]; readonly tally_slot: number },
+): Promise<CommitReport> {
+  const moves = ended.map(({ run, move }) => ({ run, move, last_seq: run.last_seq }));
+  await moveRuns(trx, moves);
+  await addToTallies(
+    trx,
+    moves.map(({ run, move }) => ({ run, move, steps: 0, tool_calls: 0, step: null })),
+    ids.tally_slot,
+  );
+  return settleMoves(trx, moves, ids.chunk_ids);
+}
+
+async function settleMoves(
+  trx: Tx,
+  moves: readonly RunMoved[],
+  [readyId, toolsId, startedId]: readonly [string, string, string],
+): Promise<CommitReport> {
+  const project = moves[0]?.run.project_id ?? '';
+  const ready = moves.flatMap(({ run, move }) =>
+    move.state === 'ready' ? [{ id: run.id, delay: move.delay_ms }] : [],
+  );
+  const acting = moves.filter(({ move }) => move.state === 'acting').map(({ run }) => run.id);
+  await putReadyChunks(trx, project, ready, readyId);
+  if (acting.length > 0)
+    await putChunk(trx, { id: toolsId, project, kind: 'tools', runIds: acting, delayMs: 0 });
+  const ended = moves.filter(({ move }) => 'stop_reason' in move);
+  const started =
+    ended.length > 0
+      ? await passConversationsOn(
+          trx,
+          ended.map(({ run }) => run.conversation_id),
+          ended.map(({ run }) => run.id),
+          startedId,
+        )
+      : 0;
+  return {
+    ready: ready.length > 0 || started > 0,
+    tools: acting.length > 0,
+    ended_batch_ids: [...new Set(ended.map(({ run }) => run.batch_id))],
+    ended_runs: ended.length,
+  };
+}
+
+/**
+ * Marks calls with side effects as begun, before they run: after a crash they are known to be in doubt. Calls of a batch
+ * that was cancelled meanwhile are passed over. Returns the calls that may be made. The caller holds the lease of the
+ * chunk; locks the rows of the calls.
+ */
+export async function commitCallsBegun(
+  trx: Tx,
+  calls: readonly { readonly key: Pick<StepKey, 'run_id' | 'number'>; readonly call_index: number }[],
+): Promise<readonly { readonly run_id: string; readonly call_index: number }[]> {
+  if (calls.length === 0) return [];
+  const { rows } = await sql<{ run_id: string; call_index: number }>`
+    with d as materialized (
+      select * from json_to_recordset(${JSON.stringify(
+        calls.map(({ key, call_index }) => ({ r: key.run_id, n: key.number, x: call_index })),
+      )}::json) as d(r uuid, n int, x int))
+    update tool_call c set state = 'running', started_at = app_now()
+      from d join run on run.id = d.r join batch b on b.id = run.batch_id
+     where c.run_id = d.r and c.step_number = d.n and c.call_index = d.x and c.state in ('pending', 'running')
+       and b.state not in ('cancelling', 'cancelled')
+    returning c.run_id, c.call_index
+  `.execute(trx);
+  return rows;
+}

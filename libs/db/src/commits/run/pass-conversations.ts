@@ -1,0 +1,139 @@
+import { sql } from 'kysely';
+import type { Tx } from '../../connect.ts';
+import { lockConversations } from '../../locks/run/lock-conversations.ts';
+import { uuidArray } from '../../uuid-array.ts';
+import { expectRows } from './decided-rows.ts';
+import { putChunk } from './run-chunks.ts';
+
+/**
+ * Gives conversations that nobody holds, or that one of the given runs held until it ended, to the run that has waited
+ * longest for each, or leaves them free, and says how many runs it started. Locks the conversations in id order, after
+ * runs. Runs whose batch is being cancelled are passed over: they will not be answered. So is a waiting run that another
+ * transaction has locked; the sweep finds it. Says first what later requests see of the ended runs. Served by run_queued.
+ */
+export async function passConversationsOn(
+  trx: Tx,
+  conversationIds: readonly string[],
+  endedRunIds: readonly string[],
+  chunkId: string,
+): Promise<number> {
+  await lockConversations(trx, conversationIds);
+  await endContexts(trx, endedRunIds, conversationIds);
+  const ids = uuidArray(conversationIds);
+  // A later statement: it sees who took or joined a conversation while its lock was waited for.
+  const { rows } = await sql<NextRun>`
+    with freed as materialized (
+      select c.id from conversation c
+       where c.id = any(${ids}::uuid[])
+         and (c.run_id is null or c.run_id in (select unnest(${uuidArray(endedRunIds)}::uuid[])))),
+    next_runs as materialized (
+      select f.id as conversation_id, n.id as run_id, n.project_id
+        from freed f
+        left join lateral (
+          select r.id, r.project_id from run r join batch b on b.id = r.batch_id
+           where r.conversation_id = f.id and r.started_at is null and r.ended_at is null and b.state <> 'cancelling'
+           order by r.created_at, r.id limit 1 for no key update of r skip locked) n on true),
+    handed as (
+      update conversation c set run_id = h.run_id
+        from next_runs h where c.id = any(${ids}::uuid[]) and c.id = h.conversation_id)
+    select conversation_id, run_id, project_id from next_runs where run_id is not null
+  `.execute(trx);
+  const [first] = rows;
+  if (first === undefined) return 0;
+  await startNextRuns(trx, rows);
+  const runIds = rows.map((row) => row.run_id);
+  await putChunk(trx, { id: chunkId, project: first.project_id, kind: 'ready', runIds, delayMs: 0 });
+  return rows.length;
+}
+
+/**
+ * What ended runs leave to the requests of later ones: nothing where the agent clears its message buffer; not its own
+ * messages where a run failed for what they hold, or every later request would fail for the same; not a turn that the
+ * provider suspended and nobody finished, which may hold a call of its own tools without a result.
+ */
+async function endContexts(
+  trx: Tx,
+  endedRunIds: readonly string[],
+  conversationIds: readonly string[],
+): Promise<void> {
+  if (endedRunIds.length === 0) return;
+  // Most runs leave their conversation as it is: only the others are looked at closely. Agents are looked up one by one, and
+  // how many runs these are is hidden from the planner: it would scan both tables for a chunk.
+  const { rows: leaving } = await sql<{ id: string }>`
+    select r.id from run r
+     where r.id = any((select ${uuidArray(endedRunIds)}::uuid[])::uuid[]) and r.first_seq is not null
+       and ((r.state = 'failed' and r.stop_reason in ('context_overflow', 'invalid_request', 'poison'))
+            or (r.trail ->> 'pauses')::int > 0
+            or (select a.message_buffer_autoclear from agent a where a.id = r.agent_id))
+  `.execute(trx);
+  if (leaving.length === 0) return;
+  await sql`
+    with ended as materialized (
+      select r.id, r.conversation_id, r.last_seq, a.message_buffer_autoclear,
+             case when r.state = 'failed' and r.stop_reason in ('context_overflow', 'invalid_request', 'poison')
+                  then r.first_seq else p.from_seq end as hide_from_seq
+        from run r join agent a on a.id = r.agent_id
+        left join lateral (
+          select coalesce(max(m.seq) filter (where m.role <> 'assistant'), 0) + 1 as from_seq
+            from message m
+           where (r.trail ->> 'pauses')::int > 0 and r.stop_reason not in ('end_turn', 'stop_sequence')
+             and m.conversation_id = r.conversation_id and m.seq between r.first_seq and r.last_seq and m.shown
+          having exists (select from step s
+                          where s.run_id = r.id and s.number = (array_agg(m.step_number order by m.seq desc))[1]
+                            and s.stop_reason = 'pause_turn')
+          ) p on true
+       where r.id = any(${uuidArray(leaving.map(({ id }) => id))}::uuid[])),
+    hidden as (
+      -- By ctid, and looked up run by run: joined, a table that was never counted is scanned. Nobody else updates messages.
+      update message m set shown = false
+       where m.ctid = any (array(
+         select x.ctid from ended e cross join lateral (
+           select y.ctid from message y
+            where y.conversation_id = e.conversation_id and y.seq between e.hide_from_seq and e.last_seq and y.shown
+           offset 0) x
+          where e.hide_from_seq is not null)))
+    update conversation c set context_from_seq = e.last_seq + 1, summary_to_seq = null
+      from ended e
+     where c.id = any(${uuidArray(conversationIds)}::uuid[]) and c.id = e.conversation_id and c.run_id = e.id
+       and e.message_buffer_autoclear
+  `.execute(trx);
+}
+
+interface NextRun {
+  readonly conversation_id: string;
+  readonly run_id: string;
+  readonly project_id: string;
+}
+
+/** Appends the input of runs that have waited to their conversations and makes them ready. */
+async function startNextRuns(trx: Tx, nextRuns: readonly NextRun[]): Promise<void> {
+  // The state they leave comes with them: written out, it makes a planner that has counted no run in it expect one row.
+  const payload = nextRuns.map(({ conversation_id, run_id }) => ({
+    c: conversation_id,
+    r: run_id,
+    f: 'queued',
+  }));
+  await expectRows(
+    'run',
+    nextRuns.length,
+    sql`
+    with tops as materialized (
+      select d.c, d.r, d.f,
+             coalesce((select m.seq from message m where m.conversation_id = d.c order by m.seq desc limit 1), 0) as seq,
+             coalesce((select json_array_length(q.messages) from queued_input q where q.run_id = d.r), 0) as messages
+        from json_to_recordset(${JSON.stringify(payload)}::json) as d(c uuid, r uuid, f text)),
+    input as (
+      insert into message (project_id, conversation_id, seq, run_id, role, content, otid, name)
+      select q.project_id, t.c, t.seq + e.place::int, t.r, e.value->>'role', e.value->'content', e.value->>'otid',
+             e.value->>'name'
+        from tops t join queued_input q on q.run_id = t.r
+       cross join lateral json_array_elements(q.messages) with ordinality e(value, place)),
+    used as (delete from queued_input q using tops t where q.run_id = t.r)
+    update run r
+       set state = 'ready', started_at = app_now(), first_seq = t.seq + 1, last_seq = t.seq + t.messages
+      from tops t
+     where r.id = t.r and r.state = t.f
+    `,
+    trx,
+  );
+}

@@ -1,0 +1,59 @@
+import { sql } from 'kysely';
+import type { Tx } from '../../connect.ts';
+import { FREED_BUDGETS } from '../../reads/due-conditions.ts';
+import { RUNS_PER_CHUNK } from './run-chunks.ts';
+
+/** Batches that one sweep queues runs of. */
+const BATCHES_PER_SWEEP = 20;
+
+/**
+ * Puts up to `limit` ready runs of a batch that are in no chunk into chunks, in request order, and says how many. A run
+ * that is in one already, because it waits for its next attempt, stays there. The caller holds the batch's lock, which a
+ * sealing waits for: so no run is queued twice. Served by run_batch_id_ordinal_key.
+ */
+export async function queueReadyRuns(trx: Tx, batchId: string, limit: number | null): Promise<number> {
+  const { rows } = await sql<{ runs: number }>`
+    with queued as materialized (
+      -- Looked up by run, not joined: all of it is gone through for each run where runs were hardly counted.
+      select coalesce(jsonb_object_agg(id, true), '{}') as ids
+        from (select unnest(run_ids) as id from run_chunk where kind = 'ready') q),
+    left_out as (
+      select r.id, r.project_id, row_number() over (order by r.ordinal) - 1 as place
+        from run r
+       where r.batch_id = ${batchId}::uuid and r.ended_at is null and r.state = 'ready'
+         and not (select ids from queued) ? r.id::text
+       order by r.ordinal
+       limit ${limit}),
+    chunks as (
+      insert into run_chunk (id, project_id, kind, run_ids, next_due_at)
+      select gen_random_uuid(), project_id, 'ready', array_agg(id order by place), app_now()
+        from left_out group by project_id, place / ${RUNS_PER_CHUNK}
+      returning cardinality(run_ids) as runs)
+    select coalesce(sum(runs), 0)::int as runs from chunks
+  `.execute(trx);
+  return rows[0]?.runs ?? 0;
+}
+
+/**
+ * Queues runs again that wait for room in the budget of their batch, where something was given back: up to `limit` of a
+ * batch, so that a large one is not taken apart and put together for a few. Locks the batches, passing over those that
+ * somebody else holds. Returns how many runs.
+ */
+export async function queueFreedRuns(trx: Tx, limit: number): Promise<number> {
+  const { rows } = await sql<{ batch_id: string }>`
+    select g.batch_id ${FREED_BUDGETS}
+     order by g.batch_id
+     limit ${BATCHES_PER_SWEEP}
+       for no key update of b skip locked
+  `.execute(trx);
+  let queued = 0;
+  for (const { batch_id } of rows) {
+    const runs = await queueReadyRuns(trx, batch_id, limit);
+    queued += runs;
+    if (runs === limit) continue;
+    await sql`update batch_budget set room = 'open' where batch_id = ${batch_id}::uuid and room = 'freed'`.execute(
+      trx,
+    );
+  }
+  return queued;
+}

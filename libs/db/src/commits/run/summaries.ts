@@ -1,0 +1,73 @@
+import { toStorableText, type StepDecision, type ToolsDecision } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Tx } from '../../connect.ts';
+import { lockConversations } from '../../locks/run/lock-conversations.ts';
+import type { RunToDecide } from '../../reads/run/runs-to-decide.ts';
+import { uuidArray } from '../../uuid-array.ts';
+
+interface Summarised {
+  readonly run: RunToDecide;
+  readonly decision: StepDecision;
+  readonly settled: ToolsDecision | null;
+}
+
+/** Has the summaries among decided answers come on top of their runs' limit of steps, before the runs move on to the next. */
+export async function countSummaries(trx: Tx, decided: readonly Summarised[]): Promise<void> {
+  const runIds = decided.flatMap(({ run, decision }) => (decision.summary === null ? [] : [run.id]));
+  if (runIds.length === 0) return;
+  await sql`
+    update run set summary_steps = summary_steps + 1 where id = any((select ${uuidArray(runIds)}::uuid[])::uuid[])
+  `.execute(trx);
+}
+
+/**
+ * Puts the summaries among decided answers in the place of what they summarise: from now on the conversations are shown from
+ * the message after. A summary is written once, by the run that holds the conversation, or the whole commit fails. Costs
+ * nothing where no step has summarised.
+ *
+ * Locks the conversations in id order, those of ended runs among `decided` with them, because the commit will come to
+ * them next.
+ */
+export async function writeSummaries(trx: Tx, decided: readonly Summarised[]): Promise<void> {
+  const summarised = decided.filter(({ decision }) => decision.summary !== null);
+  if (summarised.length === 0) return;
+  await lockConversations(
+    trx,
+    decided
+      .filter(
+        ({ decision, settled }) =>
+          decision.summary !== null || 'stop_reason' in (settled?.run ?? decision.run),
+      )
+      .map(({ run }) => run.conversation_id),
+  );
+  const payload = summarised.map(({ run, decision: { key, summary } }) => ({
+    p: run.project_id,
+    c: run.conversation_id,
+    r: run.id,
+    n: key.number,
+    a: key.attempt,
+    q: run.summarises_to_seq,
+    t: toStorableText(summary ?? ''),
+  }));
+  const { numAffectedRows } = await sql`
+    with d as materialized (
+      select * from json_to_recordset(${JSON.stringify(payload)}::json)
+        as d(p uuid, c uuid, r uuid, n int, a int, q int, t text)),
+    made as (
+      insert into conversation_summary (conversation_id, to_seq, project_id, hidden, summary, run_id, step_number)
+      select d.c, d.q, d.p, coalesce(o.hidden, 0) + (
+               select count(*) from message m
+                where m.conversation_id = d.c and m.seq between s.context_from_seq and d.q and m.shown),
+             d.t, d.r, d.n
+        from d
+        join step s on s.run_id = d.r and s.number = d.n and s.attempt = d.a
+        left join conversation_summary o on o.conversation_id = d.c and o.to_seq = s.summary_to_seq)
+    update conversation c set context_from_seq = d.q + 1, summary_to_seq = d.q
+      from d where c.id = d.c and c.run_id = d.r
+  `.execute(trx);
+  if (Number(numAffectedRows ?? 0) !== summarised.length) {
+    throw new Error(
+      `Expected to write ${summarised.length} summaries, wrote ${String(numAffectedRows)}: nothing is kept.`,
+    );
+  }
+}

@@ -1,0 +1,53 @@
+import { sql } from 'kysely';
+import type { Database, Tx } from '../../connect.ts';
+import { IS_IDLE, isOldKey } from '../../reads/due-conditions.ts';
+import { passConversationsOn } from './pass-conversations.ts';
+
+/**
+ * Makes batches due that have no open run left: a crash between a commit and its bell leaves them so. Locks them
+ * with skip locked: whoever has one is making it due, or ending it.
+ */
+export async function markIdleBatches(db: Database): Promise<readonly string[]> {
+  const { rows } = await sql<{ id: string }>`
+    with idle as materialized (
+      select b.id from batch b
+       where ${IS_IDLE}
+       order by b.id
+         for no key update skip locked)
+    update batch b set next_due_at = app_now() from idle where b.id = idle.id
+    returning b.id
+  `.execute(db);
+  return rows.map((row) => row.id);
+}
+
+/** Waiting runs that one look of the sweep goes through. */
+const WAITING_RUNS_LOOKED_AT = 5_000;
+
+/**
+ * Starts runs that wait for a conversation which nobody holds, up to `limit`. Returns how many. They are those with queued
+ * input: `run_queued` also holds whoever was cancelled while it waited. Where very many wait, as a night's batch does for the
+ * last one's, each look goes through some thousands of them, others every time.
+ */
+export async function commitWaitingRunsStarted(trx: Tx, limit: number, chunkId: string): Promise<number> {
+  const { rows } = await sql<{ id: string }>`
+    -- Input by input, by keys: joined, conversations and runs are scanned, though hardly any has somebody waiting.
+    select distinct c.id
+      from queued_input q tablesample system (
+        least(100, 100.0 * ${WAITING_RUNS_LOOKED_AT} / (
+          select greatest(reltuples, 1) from pg_class where oid = 'queued_input'::regclass)))
+     cross join lateral (
+       select conversation_id, batch_id from run
+        where id = q.run_id and started_at is null and ended_at is null offset 0) r
+     cross join lateral (
+       select id from conversation where id = r.conversation_id and run_id is null offset 0) c
+     cross join lateral (select from batch where id = r.batch_id and state <> 'cancelling' offset 0) b
+     limit ${limit}
+  `.execute(trx);
+  const ids = rows.map((row) => row.id);
+  return ids.length === 0 ? 0 : passConversationsOn(trx, ids, [], chunkId);
+}
+
+/** Forgets idempotency keys older than `days`. */
+export async function deleteOldIdempotencyKeys(db: Database, days: number): Promise<void> {
+  await sql`delete from idempotency_key where ${isOldKey(days)}`.execute(db);
+}

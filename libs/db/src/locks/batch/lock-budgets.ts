@@ -1,0 +1,49 @@
+import type { Account } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Tx } from '../../connect.ts';
+import { uuidArray } from '../../uuid-array.ts';
+
+/** What a capped batch may spend, has spent and holds. */
+export interface LockedBudget extends Account {
+  readonly batch_id: string;
+  /** Whether ready runs of it wait for room; see the table. */
+  readonly room: 'open' | 'short' | 'freed';
+}
+
+/**
+ * Locks the budgets of batches, in batch id order: after runs, before counts and conversations. Batches without a cap
+ * have none and are left out.
+ */
+export async function lockBudgets(
+  trx: Tx,
+  batchIds: readonly string[],
+): Promise<ReadonlyMap<string, LockedBudget>> {
+  const { rows } = await sql<{
+    batch_id: string;
+    room: LockedBudget['room'];
+    max_cost_nanousd: number | null;
+    max_output_tokens: number | null;
+    spent_nanousd: number;
+    spent_output_tokens: number;
+    reserved_nanousd: number;
+    reserved_output_tokens: number;
+  }>`
+    select batch_id, room, max_cost_nanousd, max_output_tokens, spent_nanousd, spent_output_tokens, reserved_nanousd,
+           reserved_output_tokens
+      from batch_budget where batch_id = any(${uuidArray(batchIds)}::uuid[])
+     order by batch_id
+       for no key update
+  `.execute(trx);
+  return new Map(
+    rows.map((row) => [
+      row.batch_id,
+      {
+        batch_id: row.batch_id,
+        room: row.room,
+        cap: { cost_nanousd: row.max_cost_nanousd, output_tokens: row.max_output_tokens },
+        spent: { cost_nanousd: row.spent_nanousd, output_tokens: row.spent_output_tokens },
+        reserved: { cost_nanousd: row.reserved_nanousd, output_tokens: row.reserved_output_tokens },
+      },
+    ]),
+  );
+}

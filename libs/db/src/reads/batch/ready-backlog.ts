@@ -1,0 +1,24 @@
+import { sql } from 'kysely';
+import type { Database } from '../../connect.ts';
+
+/** How many runs wait to be sent, and for how long the first has. */
+export interface ReadyBacklog {
+  readonly runs: number;
+  /** Milliseconds since the oldest chunk became due; 0 when there is none. */
+  readonly oldest_ms: number;
+  /** Milliseconds until the next chunk becomes due; null when none waits. */
+  readonly next_in_ms: number | null;
+}
+
+/** Reads the backlog of ready runs: as many rows as there are chunks, served by run_chunk_due. */
+export async function readReadyBacklog(db: Database): Promise<ReadyBacklog> {
+  const { rows } = await sql<ReadyBacklog>`
+    with n as (select app_now() as now)
+    select coalesce(sum(cardinality(run_ids)) filter (where next_due_at <= n.now), 0)::int as runs,
+           coalesce(extract(epoch from n.now - min(next_due_at) filter (where next_due_at <= n.now)) * 1000, 0)::float8 as oldest_ms,
+           (extract(epoch from min(next_due_at) filter (where next_due_at > n.now) - n.now) * 1000)::float8 as next_in_ms
+      from n left join run_chunk on kind = 'ready'
+     group by n.now
+  `.execute(db);
+  return rows[0] ?? { runs: 0, oldest_ms: 0, next_in_ms: null };
+}

@@ -1,0 +1,183 @@
+import { STORE_TOOLS, type Definition } from '@nightshift/agent-core';
+import { sql, type RawBuilder } from 'kysely';
+import type { Database } from '../../connect.ts';
+
+/** What requests add to the definitions of their agents. */
+export interface Added {
+  /** Among all that wishes made together add. */
+  readonly place: number;
+  /** Null for nothing. */
+  readonly client_tools_json: string | null;
+  /** What a request says of its result in place of the agent; `none`: it may be anything. */
+  readonly result_format_json: string | null;
+}
+
+/** An agent as a request wants it. */
+export interface RequestedDefinition {
+  /** Equal for equal wishes, among those that were made together. */
+  readonly key: string;
+  readonly agent_id: string;
+  /** One object for all wishes that add the same. */
+  readonly added: Added;
+}
+
+const STORE_NAMES = STORE_TOOLS.map((tool) => tool.name);
+
+/**
+ * What runs of agents are frozen from, as common table expressions that end with `content`: a row for each content, with the
+ * wishes that come to it (see {@link ownersOf}).
+ */
+export function agentContents(
+  projectId: string,
+  wishes: readonly RequestedDefinition[],
+): RawBuilder<unknown> {
+  const added = [...new Set(wishes.map((wish) => wish.added))];
+  const agentIds = `{${wishes.map((wish) => wish.agent_id).join(',')}}`;
+  const addedPlaces = `{${wishes.map((wish) => wish.added.place).join(',')}}`;
+  return sql`
+    added as materialized (
+      select place, client_tools_json as client_tools, result_format_json as result_format
+      from json_to_recordset(${JSON.stringify(added)}::json)
+        as r (place int, client_tools_json text, result_format_json text)
+    ), alike as (
+      -- Agents of a fleet are mostly alike: a digest of what they hold tells them apart, and each content is printed once.
+      -- Of their ids any will do; any_value() is not there before PostgreSQL 16.
+      select (array_agg(w.agent_id))[1] as agent_id, w.added, w.tool_ids,
+        string_agg(w.place::text, ',') as places, string_agg(w.conversation_id::text, ',') as conversation_ids
+      from (
+        select w.place, w.added, a.id as agent_id, a.conversation_id,
+          array(select k.tool_id from agent_tool k where k.agent_id = a.id order by k.position, k.tool_id) as tool_ids,
+          sha256(record_send(row(a.agent_type, a.system, a.model, a.model_settings, a.tool_rules, a.result_format,
+            a.context_window_limit, a.compaction))) as digest
+        from unnest((select ${agentIds}::uuid[]), (select ${addedPlaces}::int[]))
+          with ordinality as w (agent_id, added, place)
+        join agent a on a.id = w.agent_id
+        -- Wrapped, because for plain conditions stale statistics promise a single agent.
+        where coalesce(a.project_id = ${projectId}::uuid and a.deleted_at is null, false)
+      ) w
+      group by w.digest, w.tool_ids, w.added
+    ), toolbox as materialized (
+      -- Those that are not alike mostly have the same tools: each list is printed once, and holds its agents, because a
+      -- join with the lists would compare each with each where statistics promise few.
+      select s.*, coalesce((
+        select json_agg(json_build_object('name', t.name, 'kind', t.kind, 'description', t.description,
+          'input_schema', t.input_schema, 'side_effects', t.side_effects, 'return_char_limit', t.return_char_limit,
+          'timeout_ms', t.timeout_ms, 'requires_approval', t.requires_approval) order by u.position)
+        from unnest(s.tool_ids) with ordinality as u (id, position) join tool t on t.id = u.id
+      ), '[]')::text as tools,
+      exists (select from tool t where t.id = any(s.tool_ids) and t.kind = 'memory' and t.name = any(${STORE_NAMES})) as shows_counts
+      from (
+        select tool_ids, array_agg(agent_id) as agent_ids, array_agg(added) as added, array_agg(places) as places,
+          array_agg(conversation_ids) as conversation_ids
+        from alike group by tool_ids
+      ) s
+    ), equipped as (
+      select s.places, s.conversation_ids, d.client_tools, nullif(coalesce(d.result_format, a.result_format::text), 'none') as result_format,
+        a.project_id, a.agent_type, a.system, a.model, a.model_settings, a.tool_rules, a.context_window_limit, a.compaction,
+        -- Two arrays as text, made one.
+        case when d.client_tools is null then b.tools when b.tools = '[]' then d.client_tools
+             else left(b.tools, -1) || ', ' || substr(d.client_tools, 2) end as tools,
+        b.shows_counts
+      from toolbox b
+      cross join unnest(b.agent_ids, b.added, b.places, b.conversation_ids) as s (agent_id, added, places, conversation_ids)
+      join added d on d.place = s.added
+      join agent a on a.id = s.agent_id
+    ), content as (
+      select places, conversation_ids, client_tools, result_format, agent_type, system, model, model_settings, tool_rules,
+        tools, context_window_limit, compaction, shows_counts,
+        encode(substr(sha256(convert_to(json_build_array(project_id, agent_type, system, model,
+          model_settings::text, tool_rules::text, tools, result_format,
+          context_window_limit, compaction::text)::text, 'UTF8')), 1, 16), 'hex')::uuid as definition_id
+      from equipped
+    )`;
+}
+
+/** The wishes that come to one content, as `content` has them: two lists of equal length. */
+export interface ContentOwners {
+  /** Places of the wishes, from 1. */
+  readonly places: string;
+  /** The conversations of their agents. */
+  readonly conversation_ids: string;
+}
+
+/** The wishes that come to a content, each with its agent's conversation. */
+export function ownersOf(
+  wishes: readonly RequestedDefinition[],
+  { places, conversation_ids }: ContentOwners,
+): readonly { readonly wish: RequestedDefinition; readonly conversation_id: string }[] {
+  const conversations = conversation_ids.split(',');
+  return places.split(',').map((place, index) => ({
+    wish: wishes[Number(place) - 1] as RequestedDefinition,
+    conversation_id: conversations[index] as string,
+  }));
+}
+
+/** An agent as a batch that is accepted now would freeze it. */
+export interface AgentDefinition {
+  readonly agent_id: string;
+  readonly conversation_id: string;
+  readonly definition: Definition;
+}
+
+/**
+ * The definitions that an accept would freeze, by the keys of the wishes, without storing them; agents that do not exist or
+ * are deleted are missing.
+ */
+export async function readAgentDefinitions(
+  db: Database,
+  projectId: string,
+  wishes: readonly RequestedDefinition[],
+): Promise<ReadonlyMap<string, AgentDefinition>> {
+  const { rows } = await sql<Omit<Definition, 'id'> & ContentOwners & { definition_id: string }>`
+    with ${agentContents(projectId, wishes)}
+    select places, conversation_ids, definition_id, agent_type, system, model, model_settings, tool_rules, tools::json as tools,
+           result_format::json as result_format, context_window_limit, compaction
+      from content
+  `.execute(db);
+  const agents = new Map<string, AgentDefinition>();
+  for (const { places, conversation_ids, definition_id, ...rest } of rows) {
+    const definition = { id: definition_id, ...rest };
+    for (const { wish, conversation_id } of ownersOf(wishes, { places, conversation_ids })) {
+      agents.set(wish.key, { agent_id: wish.agent_id, conversation_id, definition });
+    }
+  }
+  return agents;
+}
+
+/** The facts about the agent of a run that decide whether it can be accepted. */
+export interface RunAgent {
+  readonly conversation_id: string;
+  readonly definition_id: string;
+  /** The definition has a row already. */
+  readonly is_stored: boolean;
+  /** Handle. */
+  readonly model: string;
+  /** The parts of the definition that may not fit each other; null without tool rules and client tools. */
+  readonly doubts: Pick<Definition, 'tool_rules' | 'tools'> | null;
+}
+
+/**
+ * Reads the agents of runs by the keys of their wishes, and stores nothing; agents that do not exist or are deleted are
+ * missing. One statement; primary keys serve it.
+ */
+export async function readRunAgents(
+  db: Database,
+  projectId: string,
+  wishes: readonly RequestedDefinition[],
+): Promise<ReadonlyMap<string, RunAgent>> {
+  const { rows } = await sql<Omit<RunAgent, 'conversation_id'> & ContentOwners>`
+    with ${agentContents(projectId, wishes)}
+    select places, conversation_ids, definition_id, model,
+           exists (select from definition d where d.id = c.definition_id) as is_stored,
+           case when json_array_length(tool_rules) > 0 or client_tools is not null
+                then json_build_object('tool_rules', tool_rules, 'tools', tools::json) end as doubts
+      from content c
+  `.execute(db);
+  const agents = new Map<string, RunAgent>();
+  for (const { places, conversation_ids, ...rest } of rows) {
+    for (const { wish, conversation_id } of ownersOf(wishes, { places, conversation_ids })) {
+      agents.set(wish.key, { conversation_id, ...rest });
+    }
+  }
+  return agents;
+}

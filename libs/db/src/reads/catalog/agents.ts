@@ -1,0 +1,129 @@
+import { NightshiftError, type CompactionPolicy, type ModelSettings } from '@nightshift/agent-core';
+import { sql, type RawBuilder } from 'kysely';
+import type { Database } from '../../connect.ts';
+import { containsText } from '../contains-text.ts';
+import { readCutPage, type Listed } from '../cut-page.ts';
+import { toKeyset, type Page } from '../keyset.ts';
+
+/** An agent as it is stored. */
+export interface AgentRow {
+  readonly id: string;
+  readonly conversation_id: string;
+  readonly name: string;
+  readonly description: string | null;
+  readonly agent_type: string;
+  readonly system: string;
+  readonly model: string;
+  readonly model_settings: ModelSettings;
+  readonly tool_rules: readonly Record<string, unknown>[];
+  readonly metadata: Record<string, unknown> | null;
+  readonly tags: readonly string[];
+  readonly timezone: string;
+  readonly message_buffer_autoclear: boolean;
+  readonly context_window_limit: number;
+  readonly compaction: CompactionPolicy;
+  readonly hidden: boolean;
+  readonly echoed: Record<string, unknown>;
+  readonly created_at: Date;
+  readonly updated_at: Date;
+}
+
+/** Messages that an agent's `message_ids` name at most: the newest. */
+export const MESSAGE_IDS_MAX = 1_000;
+/** Bytes of one of them in an answer: prefix, uuid, quotes and comma. */
+const MESSAGE_ID_BYTES = 47;
+
+/** What agents a list shows; null and empty lists do not filter. */
+export interface AgentFilter {
+  readonly name: string | null;
+  /** Part of the name, whatever the case. */
+  readonly name_part: string | null;
+  readonly tags: readonly string[];
+  /** Whether an agent must have all of `tags`, or one of them. */
+  readonly all_tags: boolean;
+  readonly block_id: string | null;
+}
+
+/** What of an agent's relations is answered with it, and takes room on its page. */
+export interface AgentRelations {
+  readonly blocks: boolean;
+  readonly tools: boolean;
+}
+
+const columns = sql`a.id, a.conversation_id, a.name, a.description, a.agent_type, a.system, a.model, a.model_settings,
+  a.tool_rules, a.metadata, a.tags, a.timezone, a.message_buffer_autoclear, a.context_window_limit, a.compaction, a.hidden,
+  a.echoed,
+  a.created_at, a.updated_at`;
+
+/** One agent that is not deleted; throws `not_found`. Index: primary key. */
+export async function readAgent(db: Database, projectId: string, agentId: string): Promise<AgentRow> {
+  const { rows } = await sql<AgentRow>`
+    select ${columns} from agent a where a.id = ${agentId} and a.project_id = ${projectId} and a.deleted_at is null
+  `.execute(db);
+  const [agent] = rows;
+  if (agent === undefined) throw new NightshiftError('not_found', `There is no agent agent-${agentId}.`);
+  return agent;
+}
+
+/**
+ * A page of agents by age (or by last change), deleted ones left out, and hidden ones where it is not of those that have a
+ * block. Index: `agent_by_age`, or `agent_by_name`, `agent_by_tag` or `agent_block_by_block` where the filter is the better
+ * way in.
+ */
+export async function listAgents(
+  db: Database,
+  projectId: string,
+  page: Page,
+  filter: AgentFilter,
+  orderBy: 'created_at' | 'updated_at' = 'created_at',
+  relations: AgentRelations = { blocks: false, tools: false },
+): Promise<Listed<AgentRow>> {
+  const keyset = await toKeyset(db, page, 'agent', 'a', orderBy);
+  const conditions = [
+    ...(filter.name === null ? [] : [sql`a.name = ${filter.name}`]),
+    ...(filter.name_part === null ? [] : [containsText('a.name', filter.name_part)]),
+    ...(filter.tags.length === 0
+      ? []
+      : [filter.all_tags ? sql`a.tags @> ${filter.tags}::text[]` : sql`a.tags && ${filter.tags}::text[]`]),
+    filter.block_id === null
+      ? sql`not a.hidden`
+      : sql`a.id in (select k.agent_id from agent_block k where k.block_id = ${filter.block_id})`,
+  ];
+  const { rows, is_cut } = await readCutPage<AgentRow>(
+    db,
+    sql`
+    select ${columns} from agent a
+    where a.project_id = ${projectId} and a.deleted_at is null and ${keyset.where}
+      and ${sql.join(conditions, sql` and `)}
+    order by ${keyset.orderBy} limit ${page.limit}
+  `,
+    sizeOf(relations),
+  );
+  return { rows: keyset.inOrder(rows), is_cut };
+}
+
+/** The size of the agent `p`, the ids of its messages included; its blocks are answered twice. */
+function sizeOf({ blocks, tools }: AgentRelations): RawBuilder<unknown> {
+  const ofBlocks = sql`
+    + (select 2 * coalesce(sum(octet_length(v.value) + octet_length(concat(v.description, b.metadata))), 0)
+         from agent_block k join block b on b.id = k.block_id
+         join block_revision v on v.block_id = b.id and v.revision = b.head_revision where k.agent_id = p.id)`;
+  const ofTools = sql`
+    + (select coalesce(sum(octet_length(concat(t.source_code, t.description, t.input_schema, t.metadata))), 0)
+         from agent_tool k join tool t on t.id = k.tool_id where k.agent_id = p.id)`;
+  const ofMessageIds = sql`
+    + (select ${MESSAGE_ID_BYTES} * least(${MESSAGE_IDS_MAX}, l.seq - greatest(c.context_from_seq, 1) + 1)
+         from conversation c,
+              lateral (select coalesce(max(m.seq), 0) as seq from message m where m.conversation_id = c.id) l
+        where c.id = p.conversation_id)`;
+  return sql`octet_length(p.system) + octet_length(concat(p.description, p.metadata, p.tool_rules, p.echoed))
+    ${ofMessageIds} ${blocks ? ofBlocks : sql``} ${tools ? ofTools : sql``}`;
+}
+
+/** Every tag that some agent has, in order. Reads the tags of all agents. */
+export async function listTags(db: Database, projectId: string): Promise<readonly string[]> {
+  const { rows } = await sql<{ tag: string }>`
+    select distinct tag from agent, unnest(tags) as tag where project_id = ${projectId} and deleted_at is null order by tag
+  `.execute(db);
+  return rows.map((row) => row.tag);
+}

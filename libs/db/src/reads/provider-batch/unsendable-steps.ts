@@ -1,0 +1,23 @@
+import { sql } from 'kysely';
+import type { Database } from '../../connect.ts';
+
+/**
+ * True when a provider batch that was not sent holds a step that must not be: of a batch that no longer runs (paused,
+ * being cancelled), of a run past its deadline, or one that has ended already because its request cannot be built. All its
+ * runs are looked at only where some batch is halted, or some deadline has passed. Served by step_by_provider_batch,
+ * batch_open, run_by_deadline and the primary keys.
+ */
+export async function readUnsendableSteps(db: Database, providerBatchId: string): Promise<boolean> {
+  const { rows } = await sql<{ unsendable: boolean }>`
+    select exists (select 1 from step where provider_batch_id = ${providerBatchId}::uuid and state <> 'sealed')
+        or ((exists (select 1 from batch where state in ('receiving', 'paused', 'cancelling') and completed_at is null)
+             or coalesce((select min(overdue_from) from run) <= (select app_now()), false))
+            and exists (
+              select 1 from step s
+               cross join lateral (select batch_id, overdue_from from run where id = s.run_id offset 0) r
+                join batch b on b.id = r.batch_id
+               where s.provider_batch_id = ${providerBatchId}::uuid
+                 and (b.state <> 'running' or r.overdue_from <= (select app_now())))) as unsendable
+  `.execute(db);
+  return rows[0]?.unsendable ?? false;
+}

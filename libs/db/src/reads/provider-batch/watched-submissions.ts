@@ -1,0 +1,25 @@
+import { sql } from 'kysely';
+import type { Database } from '../../connect.ts';
+
+/** A submission that was in doubt and is still watched. */
+export interface WatchedSubmission {
+  readonly nonce: string;
+  readonly project_id: string;
+  readonly provider_batch_id: string;
+  readonly credential: string;
+  readonly request_count: number;
+  /** When it was sent: in the provider's time where that was measured, else in the database's. */
+  readonly sent_at: Date;
+}
+
+/** The submissions that are watched, oldest first. Served by doubted_submission_watched. */
+export async function readWatchedSubmissions(db: Database): Promise<readonly WatchedSubmission[]> {
+  const { rows } = await sql<WatchedSubmission>`
+    select d.nonce, d.project_id, d.provider_batch_id, p.credential, d.request_count,
+           coalesce(d.provider_sent_at, d.submit_started_at) as sent_at
+      from doubted_submission d join provider_batch p on p.id = d.provider_batch_id
+     where d.watched_until > app_now()
+     order by d.submit_started_at
+  `.execute(db);
+  return rows;
+}

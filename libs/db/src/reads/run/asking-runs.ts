@@ -1,0 +1,47 @@
+import type { Cap } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Database } from '../../connect.ts';
+import { uuidArray } from '../../uuid-array.ts';
+
+/** A run of a capped batch whose step was sealed, before anything is reserved for it. */
+export interface AskingRow {
+  readonly run_id: string;
+  readonly batch_id: string;
+  readonly ordinal: number;
+  readonly max_tokens: number;
+  /** Handle. */
+  readonly model: string;
+  readonly context_window_limit: number;
+  /** The run's own caps, and what its answers came to so far: nothing where it has no cap. */
+  readonly cap: Cap;
+  readonly spent_nanousd: number;
+  readonly spent_output_tokens: number;
+}
+
+/** The runs of the given batches in a provider batch, by ordinal. Served by step_by_provider_batch. */
+export async function readAskingRuns(
+  db: Database,
+  providerBatchId: string,
+  batchIds: readonly string[],
+): Promise<readonly AskingRow[]> {
+  const { rows } = await sql<
+    Omit<AskingRow, 'cap'> & { cap_nanousd: number | null; cap_tokens: number | null }
+  >`
+    select s.run_id, r.batch_id, s.ordinal, s.max_tokens, d.model, d.context_window_limit, r.max_cost_nanousd as cap_nanousd,
+           r.max_output_tokens as cap_tokens, coalesce(p.cost, 0)::bigint as spent_nanousd,
+           coalesce(p.tokens, 0)::bigint as spent_output_tokens
+      from step s
+      cross join lateral (select * from run where id = s.run_id offset 0) r
+      join definition d on d.id = r.definition_id
+      left join lateral (
+        select sum(e.cost_nanousd) as cost, sum(e.output_tokens) as tokens from step e where e.run_id = r.id) p
+        on r.max_cost_nanousd is not null or r.max_output_tokens is not null
+     where s.provider_batch_id = ${providerBatchId}::uuid and s.state = 'sealed'
+       and coalesce(r.batch_id in (select unnest(${uuidArray(batchIds)}::uuid[])), false)
+     order by s.ordinal
+  `.execute(db);
+  return rows.map(({ cap_nanousd, cap_tokens, ...row }) => ({
+    ...row,
+    cap: { cost_nanousd: cap_nanousd, output_tokens: cap_tokens },
+  }));
+}

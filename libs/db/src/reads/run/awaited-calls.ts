@@ -1,0 +1,51 @@
+import type { Trail } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Database } from '../../connect.ts';
+
+/** A call that awaits the caller, or did, with what its arguments can be worked out from. */
+export interface AwaitedCallRow {
+  readonly step_number: number;
+  readonly call_index: number;
+  readonly tool_use_id: string;
+  readonly tool_name: string;
+  readonly awaits: 'approval' | 'answer';
+  readonly verdict: 'approved' | 'denied' | 'answered' | null;
+  readonly answer_sha256: string | null;
+}
+
+/** What the calls of a run were planned from: its definition, its trail, and its answer as stored. */
+export interface AwaitingRun {
+  readonly definition_id: string;
+  readonly step_number: number;
+  readonly trail: Trail | null;
+  /** The stored content of the run's last message. */
+  readonly content: string;
+  /** Calls that the caller has not answered yet. */
+  readonly open_tool_use_ids: readonly string[];
+}
+
+/** All calls of a run that await the caller or did, in order. Index: primary key. */
+export async function readAwaitedCalls(db: Database, runId: string): Promise<readonly AwaitedCallRow[]> {
+  const { rows } = await sql<AwaitedCallRow>`
+    select step_number, call_index, tool_use_id, tool_name, awaits, verdict, answer_sha256
+      from tool_call where run_id = ${runId}::uuid and awaits is not null
+     order by step_number, call_index
+  `.execute(db);
+  return rows;
+}
+
+/** Those of the runs that are in `requires_action`, by id. Index: primary keys. */
+export async function readAwaitingRuns(
+  db: Database,
+  runIds: readonly string[],
+): Promise<ReadonlyMap<string, AwaitingRun>> {
+  if (runIds.length === 0) return new Map();
+  const { rows } = await sql<AwaitingRun & { id: string }>`
+    select r.id, r.definition_id, r.step_number, r.trail, m.content::text as content,
+           array(select c.tool_use_id from tool_call c
+                  where c.run_id = r.id and c.awaits is not null and c.verdict is null) as open_tool_use_ids
+      from run r join message m on m.conversation_id = r.conversation_id and m.seq = r.last_seq
+     where r.id = any(${runIds}::uuid[]) and r.state = 'requires_action'
+  `.execute(db);
+  return new Map(rows.map((row) => [row.id, row]));
+}

@@ -1,0 +1,183 @@
+import { messageKeyOf, toStorableText, type ContentBlock } from '@nightshift/agent-core';
+import { sql, type RawBuilder } from 'kysely';
+import type { Database } from '../../connect.ts';
+import { readCutPage, type Listed } from '../cut-page.ts';
+import { readDirection, type Page } from '../keyset.ts';
+
+/** A message as it is stored, with the step attempt that wrote it. */
+export interface MessageRow {
+  readonly conversation_id: string;
+  readonly seq: number;
+  readonly run_id: string | null;
+  readonly step_number: number | null;
+  /** The attempt that was applied, and the provider's name of its model; null for messages of no step. */
+  readonly attempt: number | null;
+  readonly model: string | null;
+  readonly role: 'user' | 'assistant' | 'system';
+  readonly content: readonly ContentBlock[];
+  readonly otid: string | null;
+  readonly name: string | null;
+  readonly created_at: Date;
+}
+
+/** A message of a batch, with the agent whose run it belongs to and the caller's name for that run. */
+export interface BatchMessageRow extends MessageRow {
+  readonly agent_id: string;
+  readonly custom_id: string | null;
+}
+
+/** What messages of a batch a list shows; null does not filter. */
+export interface BatchMessageFilter {
+  readonly agent_id: string | null;
+  readonly custom_id: string | null;
+}
+
+type Stored<Row extends MessageRow> = Omit<Row, 'content'> & {
+  readonly content: readonly ContentBlock[] | string;
+};
+
+const columns = sql`m.conversation_id, m.seq, m.run_id, m.step_number, s.attempt, s.model, m.role, m.content, m.otid,
+  m.name, m.created_at`;
+const step = sql`step s on s.run_id = m.run_id and s.number = m.step_number and s.applied_at is not null`;
+
+/** Which messages of a conversation are wanted. They come in chronological order, however they are cut. */
+export interface MessageRange {
+  readonly limit: number;
+  /** Message numbers that bound the range, themselves outside it. */
+  readonly above: number | null;
+  readonly below: number | null;
+  /** The end of the range at which `limit` counts. */
+  readonly from: 'oldest' | 'newest';
+}
+
+/** Messages of a conversation, chronological. Index: primary key. */
+export async function listConversationMessages(
+  db: Database,
+  conversationId: string,
+  range: MessageRange,
+): Promise<Listed<MessageRow>> {
+  const { rows, is_cut } = await readCutPage<Stored<MessageRow>>(
+    db,
+    sql`
+    select ${columns} from message m left join ${step}
+    where m.conversation_id = ${conversationId}
+      and m.seq > ${range.above ?? -1} and m.seq < ${range.below ?? 2 ** 31 - 1}
+    order by m.seq ${range.from === 'oldest' ? sql`asc` : sql`desc`} limit ${range.limit}
+  `,
+    sql`octet_length(p.content::text)`,
+  );
+  const messages = rows.map(unwrap);
+  return { rows: range.from === 'oldest' ? messages : messages.reverse(), is_cut };
+}
+
+/** From which message on requests show a conversation, the last one before its latest reset, and its last one; 0 for none. */
+export interface ContextSeqs {
+  readonly from_seq: number;
+  readonly reset_seq: number;
+  readonly last_seq: number;
+}
+
+export async function readContextSeqs(db: Database, conversationId: string): Promise<ContextSeqs> {
+  const seqs = await readContextSeqsOf(db, [conversationId]);
+  return seqs.get(conversationId) ?? { from_seq: 0, reset_seq: 0, last_seq: 0 };
+}
+
+/** Those of each conversation that there is. Index: primary keys, two look-ups for each. */
+export async function readContextSeqsOf(
+  db: Database,
+  conversationIds: readonly string[],
+): Promise<ReadonlyMap<string, ContextSeqs>> {
+  const { rows } = await sql<ContextSeqs & { id: string }>`
+    select c.id, c.context_from_seq as from_seq, c.reset_seq,
+           coalesce((select m.seq from message m where m.conversation_id = c.id order by m.seq desc limit 1), 0) as last_seq
+      from conversation c where c.id = any(${[...conversationIds]}::uuid[])
+  `.execute(db);
+  return new Map(rows.map(({ id, ...seqs }) => [id, seqs]));
+}
+
+/**
+ * A page of all messages of a batch, its inputs too: by the place of their run in the batch, then as they were written. Index:
+ * the unique (batch, ordinal), then the primary key of `message`; nothing is sorted but the messages of one run.
+ */
+export async function listBatchMessages(
+  db: Database,
+  batchId: string,
+  page: Page,
+  filter: BatchMessageFilter,
+): Promise<Listed<BatchMessageRow>> {
+  const ascends = page.order === 'asc';
+  const reads = readDirection(page);
+  const direction = reads === 'asc' ? sql`asc` : sql`desc`;
+  const conditions = [
+    ...(await toCursorCondition(db, batchId, page.after, ascends)),
+    ...(await toCursorCondition(db, batchId, page.before, !ascends)),
+    ...(filter.agent_id === null ? [] : [sql`r.agent_id = ${filter.agent_id}`]),
+    ...(filter.custom_id === null ? [] : [sql`r.custom_id = ${toStorableText(filter.custom_id)}`]),
+  ];
+  const { rows, is_cut } = await readCutPage<Stored<BatchMessageRow>>(
+    db,
+    sql`
+    select ${columns}, r.agent_id, r.custom_id
+    from run r join message m on m.conversation_id = r.conversation_id and m.seq between r.first_seq and r.last_seq
+    left join ${step}
+    where r.batch_id = ${batchId} and ${sql.join([sql`true`, ...conditions], sql` and `)}
+    order by r.ordinal ${direction}, m.seq ${direction} limit ${page.limit}
+  `,
+    sql`octet_length(p.content::text)`,
+  );
+  const messages = rows.map(unwrap);
+  return { rows: reads === page.order ? messages : messages.reverse(), is_cut };
+}
+
+/** Messages beyond (`up`: above) the cursor; no condition for one that is not of this batch. */
+async function toCursorCondition(
+  db: Database,
+  batchId: string,
+  cursor: string | null,
+  up: boolean,
+): Promise<readonly RawBuilder<unknown>[]> {
+  if (cursor === null) return [];
+  const key = messageKeyOf(cursor);
+  const { rows } = await sql<{ ordinal: number }>`
+    select r.ordinal from message m join run r on r.id = m.run_id
+    where m.conversation_id = ${key.conversation_id} and m.seq = ${key.seq} and r.batch_id = ${batchId}
+  `.execute(db);
+  const [run] = rows;
+  if (run === undefined) return [];
+  // The first condition is what the index of runs can use; the second is exact.
+  return up
+    ? [
+        sql`r.ordinal >= ${run.ordinal}`,
+        sql`(r.ordinal, m.seq) > (${run.ordinal}::integer, ${key.seq}::integer)`,
+      ]
+    : [
+        sql`r.ordinal <= ${run.ordinal}`,
+        sql`(r.ordinal, m.seq) < (${run.ordinal}::integer, ${key.seq}::integer)`,
+      ];
+}
+
+/** Content that was wrapped to be storable is text; see `toStorable`. */
+function unwrap<Row extends MessageRow>(row: Stored<Row>): Row {
+  const { content } = row;
+  const blocks = typeof content === 'string' ? (JSON.parse(content) as readonly ContentBlock[]) : content;
+  return { ...row, content: blocks } as unknown as Row;
+}
+
+/**
+ * Names of the tools whose results these messages hold, by tool use id: results do not name them, and the calls may be on
+ * another page. Index: the primary key of `tool_call`.
+ */
+export async function readToolNames(
+  db: Database,
+  messages: readonly MessageRow[],
+): Promise<ReadonlyMap<string, string>> {
+  const answering = messages.filter((message) => message.role === 'user' && message.step_number !== null);
+  if (answering.length === 0) return new Map();
+  const { rows } = await sql<{ tool_use_id: string; tool_name: string }>`
+    select t.tool_use_id, t.tool_name
+    from unnest(${answering.map((message) => message.run_id)}::uuid[], ${answering.map((message) => message.step_number)}::integer[])
+      as s (run_id, number)
+    join tool_call t on t.run_id = s.run_id and t.step_number = s.number
+  `.execute(db);
+  return new Map(rows.map((row) => [row.tool_use_id, row.tool_name]));
+}

@@ -1,0 +1,199 @@
+import {
+  isRunEnded,
+  NightshiftError,
+  toStorableText,
+  type Json,
+  type JsonObject,
+  type RunState,
+  type StopReason,
+} from '@nightshift/agent-core';
+import { sql, type RawBuilder } from 'kysely';
+import type { Database } from '../../connect.ts';
+import { readCutPage, type Listed } from '../cut-page.ts';
+import { readDirection, toKeyset, type Keyset, type Page } from '../keyset.ts';
+
+/** A run as it is stored. */
+export interface RunRow {
+  readonly id: string;
+  readonly batch_id: string;
+  readonly agent_id: string;
+  readonly conversation_id: string;
+  readonly ordinal: number;
+  readonly custom_id: string | null;
+  readonly state: RunState;
+  readonly stop_reason: StopReason | null;
+  readonly error: JsonObject | null;
+  /** What it came to; null for nothing. */
+  readonly result: Json;
+  readonly max_steps: number;
+  readonly deadline_at: Date | null;
+  readonly step_number: number;
+  readonly attempt: number;
+  readonly first_seq: number | null;
+  readonly last_seq: number | null;
+  readonly created_at: Date;
+  readonly started_at: Date | null;
+  readonly ended_at: Date | null;
+  readonly max_cost_nanousd: number | null;
+  readonly max_output_tokens: number | null;
+  /** Who holds the conversation that it is queued for; null where nobody does for the moment, and in every other state. */
+  readonly waits_for_run_id: string | null;
+}
+
+/** What runs a list shows; null does not filter, an empty list lets none through. */
+export interface RunFilter {
+  readonly batch_id: string | null;
+  readonly custom_id: string | null;
+  readonly agent_ids: readonly string[] | null;
+  readonly states: readonly RunState[] | null;
+  readonly stop_reasons: readonly StopReason[] | null;
+}
+
+const columns = sql`r.id, r.batch_id, r.agent_id, r.conversation_id, r.ordinal, r.custom_id, r.state, r.stop_reason,
+  r.error, r.result, r.deadline_at, r.max_steps, r.step_number, r.attempt, r.first_seq, r.last_seq, r.created_at, r.started_at, r.ended_at,
+  r.max_cost_nanousd, r.max_output_tokens`;
+const holder = sql`case when r.state = 'queued'
+  then (select c.run_id from conversation c where c.id = r.conversation_id) end as waits_for_run_id`;
+
+/** One run; throws `not_found`. Index: primary keys. */
+export async function readRun(db: Database, projectId: string, runId: string): Promise<RunRow> {
+  const { rows } = await sql<RunRow>`
+    select ${columns}, ${holder} from run r where r.id = ${runId} and r.project_id = ${projectId}
+  `.execute(db);
+  const [run] = rows;
+  if (run === undefined) throw new NightshiftError('not_found', `There is no run run-${runId}.`);
+  return run;
+}
+
+/**
+ * A page of runs by age; those of one batch by their place in it, which is the same order. One that awaits the caller takes
+ * the room of the message that it is answered from too. Index: `run_by_age`, `run_by_agent`, or the unique (batch, ordinal);
+ * for each queued one of the page the primary key of `conversation`. Where runs that have not ended are wanted, of
+ * `run_by_age` and `run_by_agent` only what is as old as an open batch.
+ */
+export async function listRuns(
+  db: Database,
+  projectId: string,
+  page: Page,
+  filter: RunFilter,
+): Promise<Listed<RunRow>> {
+  const keyset =
+    filter.batch_id === null
+      ? await toKeyset(db, page, 'run', 'r')
+      : await toOrdinalKeyset(db, page, filter.batch_id);
+  const ages = openAges(projectId, keyset, filter);
+  const runs = sql`select ${columns} from run r where ${toConditions(projectId, filter)} and ${keyset.where}`;
+  const inPage = sql`order by ${keyset.orderBy} limit ${page.limit}`;
+  const direction = readDirection(page) === 'asc' ? sql`asc` : sql`desc`;
+  // Of a range, even of one moment, the planner expects so little that it does not scan the table for it, whatever was counted.
+  const pageOfRuns =
+    ages === null
+      ? sql`${runs} ${inPage}`
+      : sql`
+    select r.* from (${ages} order by created_at ${direction} offset 0) age
+     cross join lateral (${runs} and r.created_at between age.created_at and age.created_at ${inPage}) r
+     order by age.created_at ${direction}, r.id ${direction} limit ${page.limit}
+  `;
+  const { rows, is_cut } = await readCutPage<RunRow>(
+    db,
+    // Outside of the limit, so that the look-ups have no say in how the page is found.
+    sql`select r.*, ${holder} from (${pageOfRuns}) r`,
+    sql`octet_length(concat(p.result, p.error)) + case when p.state = 'requires_action' then coalesce((
+      select octet_length(m.content::text) from message m
+       where m.conversation_id = p.conversation_id and m.seq = p.last_seq), 0) else 0 end`,
+  );
+  return { rows: keyset.inOrder(rows), is_cut };
+}
+
+/**
+ * The moments at which all runs that are wanted were accepted, each with its batch: where an end is not wanted, those of the
+ * batches that are open, and of them, for runs that await the caller, those whose counts say that some do. Null where any
+ * moment may be one, and for runs of a batch. Index: `batch_due` and `batch_not_due`.
+ */
+function openAges(
+  projectId: string,
+  keyset: Keyset,
+  { batch_id, states }: RunFilter,
+): RawBuilder<unknown> | null {
+  if (batch_id !== null || states === null || states.some(isRunEnded)) return null;
+  const holdsSome = states.every((state) => state === 'requires_action')
+    ? sql`(select sum(requires_action) from batch_tally where batch_id = b.id) > 0`
+    : sql`true`;
+  const ages = sql`
+    select b.created_at from batch b
+     where b.project_id = ${projectId} and ${keyset.spans(sql`b.created_at`)}
+       and b.state in ('running', 'paused', 'cancelling') and ${holdsSome}`;
+  return sql`${ages} and b.next_due_at is not null union ${ages} and b.next_due_at is null`;
+}
+
+function toConditions(projectId: string, filter: RunFilter): RawBuilder<unknown> {
+  const conditions = [
+    toOwners(projectId, filter.agent_ids),
+    ...(filter.batch_id === null ? [] : [sql`r.batch_id = ${filter.batch_id}`]),
+    ...(filter.custom_id === null ? [] : [sql`r.custom_id = ${toStorableText(filter.custom_id)}`]),
+    ...(filter.states === null ? [] : [sql`r.state = any(${[...filter.states]}::text[])`]),
+    ...(filter.stop_reasons === null ? [] : [sql`r.stop_reason = any(${[...filter.stop_reasons]}::text[])`]),
+  ];
+  return sql.join(conditions, sql` and `);
+}
+
+/**
+ * Whose runs. Those of one agent are in order in `run_by_agent`: the planner is not to look for them among all of the project,
+ * of which most are others'.
+ */
+function toOwners(projectId: string, agentIds: readonly string[] | null): RawBuilder<unknown> {
+  const isOurs = sql`r.project_id = ${projectId}`;
+  if (agentIds === null) return isOurs;
+  const [agentId, ...others] = agentIds;
+  return others.length === 0 && agentId !== undefined
+    ? sql`r.agent_id = ${agentId} and coalesce(${isOurs}, false)`
+    : sql`${isOurs} and r.agent_id = any(${[...agentIds]}::uuid[])`;
+}
+
+async function toOrdinalKeyset(db: Database, page: Page, batchId: string): Promise<Keyset> {
+  const cursors = [page.after, page.before].filter((cursor) => cursor !== null);
+  const { rows } = await sql<{ id: string; ordinal: number }>`
+    select id, ordinal from run where id = any(${cursors}::uuid[]) and batch_id = ${batchId}
+  `.execute(db);
+  const ordinalOf = (id: string | null): number | undefined => rows.find((row) => row.id === id)?.ordinal;
+  const after = ordinalOf(page.after);
+  const before = ordinalOf(page.before);
+  const ascends = page.order === 'asc';
+  const reads = readDirection(page);
+  const conditions = [
+    ...(after === undefined ? [] : [ascends ? sql`r.ordinal > ${after}` : sql`r.ordinal < ${after}`]),
+    ...(before === undefined ? [] : [ascends ? sql`r.ordinal < ${before}` : sql`r.ordinal > ${before}`]),
+  ];
+  return {
+    where: sql.join([sql`true`, ...conditions], sql` and `),
+    spans: () => sql`true`,
+    orderBy: reads === 'asc' ? sql`r.ordinal asc` : sql`r.ordinal desc`,
+    inOrder: (found) => (reads === page.order ? found : [...found].reverse()),
+  };
+}
+
+/** Tokens and cost of a run, all its paid attempts together. */
+export interface RunUsage {
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+  readonly cache_write_tokens: number;
+  readonly cache_read_tokens: number;
+  /** Null once an answer came whose model has no price. */
+  readonly cost_nanousd: number | null;
+  readonly steps: number;
+}
+
+/** What a run has used so far. Index: the primary key of `step`. */
+export async function readRunUsage(db: Database, runId: string): Promise<RunUsage> {
+  const { rows } = await sql<RunUsage>`
+    select coalesce(sum(input_tokens), 0)::bigint as input_tokens, coalesce(sum(output_tokens), 0)::bigint as output_tokens,
+      coalesce(sum(cache_write_5m_tokens + cache_write_1h_tokens), 0)::bigint as cache_write_tokens,
+      coalesce(sum(cache_read_tokens), 0)::bigint as cache_read_tokens,
+      case when count(*) = count(cost_nanousd) then coalesce(sum(cost_nanousd), 0)::bigint end as cost_nanousd,
+      count(*) filter (where applied_at is not null) as steps
+    from step where run_id = ${runId}
+  `.execute(db);
+  const [usage] = rows;
+  if (usage === undefined) throw new Error('A sum over no rows is still one row.');
+  return usage;
+}

@@ -1,0 +1,155 @@
+import type { BlockView, MemoryMetadata } from '@nightshift/agent-core';
+import { sql } from 'kysely';
+import type { Database } from '../../connect.ts';
+import { showsTheSame } from './stale-prefixes.ts';
+
+/** What one request is encoded from. */
+export interface SealedRequest {
+  readonly ordinal: number;
+  readonly run_id: string;
+  readonly number: number;
+  readonly attempt: number;
+  readonly batch_id: string;
+  /** As asked for, as many as the window leaves, or a summary's own. */
+  readonly max_tokens: number;
+  /** Times that these were doubled. */
+  readonly token_boost: number;
+  /** What its answer may take of the cap of its batch; null where there is none, and before it is reserved. */
+  readonly reserved_output_tokens: number | null;
+  readonly definition_id: string;
+  /** JSON of what the run has done so far, a `Trail`, which few requests need; it stands still while the step is sealed. */
+  readonly trail_json: string | null;
+  /** Messages that it may show at most. */
+  readonly messages_max: number;
+  /** It asks for a summary of the messages. */
+  readonly is_summary: boolean;
+  /** What stands for messages before these, and how many those are; null for none. */
+  readonly summary: string | null;
+  readonly hidden: number | null;
+  /** JSON text of the messages array, stored contents spliced in untouched. */
+  readonly messages_json: string;
+  /** Whether there are system messages among them. */
+  readonly has_system: boolean;
+  /** Null, both, where there are none: an empty array costs more to read. */
+  readonly block_ids: readonly string[] | null;
+  readonly block_revisions: readonly number[] | null;
+  /** Null, too, for a request that was sealed before labels were kept with it. */
+  readonly block_labels: readonly string[] | null;
+  /** What it says of messages and passages that it does not show; null for nothing. */
+  readonly metadata: MemoryMetadata | null;
+}
+
+/**
+ * The requests of a provider batch with ordinals in [from, to), in order: what was fixed when they were sealed, so the
+ * same rows give the same bytes at any time. Served by step_by_provider_batch and the primary keys of message and conversation.
+ */
+export async function readSealedRequests(
+  db: Database,
+  providerBatchId: string,
+  from: number,
+  to: number,
+): Promise<readonly SealedRequest[]> {
+  const { rows } = await sql<SealedRequest>`
+    select s.ordinal, s.run_id, s.number, s.attempt, coalesce(s.max_tokens_fitted, s.max_tokens) as max_tokens,
+           r.token_boost, s.reserved_output_tokens, r.batch_id, r.definition_id, r.trail::text as trail_json, s.context_to_seq - s.context_from_seq + 1 as messages_max, s.is_summary, o.summary, o.hidden,
+           nullif(s.block_ids, '{}') as block_ids, nullif(s.block_revisions, '{}') as block_revisions, s.block_labels,
+           case when s.passages is not null then json_build_object(
+             'agent_id', r.agent_id, 'messages', (
+                -- Its run holds the conversation: no reset comes before the request is built again.
+                select greatest(0, s.context_from_seq - 1 - c.reset_seq) from conversation c where c.id = r.conversation_id),
+             'passages', s.passages, 'tags', s.passage_tags,
+             'compiled_at', extract(epoch from date_trunc('second', coalesce((
+                -- Of the first answer since the last one that was given to another prompt: as long as nothing changes, nor does this.
+                select p.sealed_at from step p
+                 where p.run_id = s.run_id and p.number < s.number and p.applied_at is not null
+                   and p.number > coalesce((select max(q.number) from step q
+                                             where q.run_id = s.run_id and q.number < s.number and q.applied_at is not null
+                                               and not (${showsTheSame('q', 's')})), 0)
+                 order by p.number limit 1), s.sealed_at)))::bigint,
+             'conversation_id', (select nullif(r.conversation_id, a.conversation_id) from agent a where a.id = r.agent_id)
+           ) end as metadata,
+           coalesce(t.messages_json, '[]') as messages_json, coalesce(t.has_system, false) as has_system
+      from step s
+     cross join lateral (select * from run where id = s.run_id offset 0) r
+     cross join lateral (
+        -- A content that is long is stored compressed: the inner select has it unpacked once.
+        select '[' || string_agg('{"role":"' || m.role || '","content":'
+                    || case when ascii(m.content) = 34 then m.content::json #>> '{}' else m.content end,
+                    '},' order by m.seq) || '}]' as messages_json,
+               bool_or(m.role = 'system') as has_system
+          from (select seq, role, content::text from message
+                 where conversation_id = r.conversation_id and shown
+                   and seq between s.context_from_seq and s.context_to_seq
+                 order by seq offset 0) m) t
+      left join lateral (
+        select summary, hidden from conversation_summary
+         where conversation_id = r.conversation_id and to_seq = s.summary_to_seq offset 0) o on true
+     where s.provider_batch_id = ${providerBatchId}::uuid and s.ordinal >= ${from} and s.ordinal < ${to}
+     order by s.ordinal
+  `.execute(db);
+  return rows;
+}
+
+/**
+ * About the bytes of requests with these ordinals, in their order: messages, the summary of earlier ones, blocks and system
+ * prompt. Served as the requests are, and by the primary keys of block_revision and definition.
+ */
+export async function readRequestBytes(
+  db: Database,
+  providerBatchId: string,
+  ordinals: readonly number[],
+): Promise<readonly number[]> {
+  const { rows } = await sql<{ bytes: number }>`
+    select (coalesce((select sum(octet_length(content::text)) from message
+                       where conversation_id = r.conversation_id and shown
+                         and seq between s.context_from_seq and s.context_to_seq), 0)
+          + coalesce((select octet_length(summary) from conversation_summary
+                       where conversation_id = r.conversation_id and to_seq = s.summary_to_seq), 0)
+          + coalesce((select sum((select octet_length(value) + coalesce(octet_length(description), 0) from block_revision
+                                   where block_id = ref.id and revision = ref.revision))
+                        from unnest(s.block_ids, s.block_revisions) as ref(id, revision)), 0)
+          + coalesce((select octet_length(system) from definition where id = r.definition_id), 0))::float8 as bytes
+      from step s
+     cross join lateral (select * from run where id = s.run_id offset 0) r
+     where s.provider_batch_id = ${providerBatchId}::uuid and s.ordinal = any(${[...ordinals]}::int[])
+     order by s.ordinal
+  `.execute(db);
+  return rows.map((row) => row.bytes);
+}
+
+/** The numbers of the messages that requests show, in order, by the requests' ordinals. Served as the requests are. */
+export async function readShownSeqs(
+  db: Database,
+  providerBatchId: string,
+  ordinals: readonly number[],
+): Promise<ReadonlyMap<number, readonly number[]>> {
+  const { rows } = await sql<{ ordinal: number; seqs: readonly number[] }>`
+    select s.ordinal, coalesce((select array_agg(m.seq order by m.seq)
+              from message m
+             where m.conversation_id = r.conversation_id and m.shown
+               and m.seq between s.context_from_seq and s.context_to_seq), '{}') as seqs
+      from step s join run r on r.id = s.run_id
+     where s.provider_batch_id = ${providerBatchId}::uuid and s.ordinal = any(${[...ordinals]}::int[])
+  `.execute(db);
+  return new Map(rows.map((row) => [row.ordinal, row.seqs]));
+}
+
+/**
+ * Blocks at given revisions, keyed `<block id>/<revision>`; no revision keeps a label, so each has its present one. One that is
+ * named many times is sent once.
+ */
+export async function readBlocksAt(
+  db: Database,
+  refs: readonly { readonly block_id: string; readonly revision: number }[],
+): Promise<ReadonlyMap<string, BlockView>> {
+  if (refs.length === 0) return new Map();
+  const { rows } = await sql<BlockView>`
+    select b.id as block_id, r.revision, b.label, r.description, r.value, r.char_limit, r.read_only
+      from (select distinct id, revision
+              from unnest(${refs.map((ref) => ref.block_id)}::uuid[], ${refs.map((ref) => ref.revision)}::int[])
+                as given(id, revision)) ref
+      join block b on b.id = ref.id
+      join block_revision r on r.block_id = ref.id and r.revision = ref.revision
+  `.execute(db);
+  return new Map(rows.map((row) => [`${row.block_id}/${row.revision}`, row]));
+}

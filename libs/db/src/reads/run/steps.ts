@@ -1,0 +1,126 @@
+import { NightshiftError, stepKeyOf, type JsonObject, type StepState } from '@nightshift/agent-core';
+import { sql, type RawBuilder } from 'kysely';
+import type { Database } from '../../connect.ts';
+import { readDirection, type Page } from '../keyset.ts';
+
+/** One attempt of a step, with what its run and definition say of it. */
+export interface StepRow {
+  readonly run_id: string;
+  readonly number: number;
+  readonly attempt: number;
+  readonly agent_id: string;
+  readonly conversation_id: string;
+  readonly state: StepState;
+  readonly stop_reason: string | null;
+  /** The handle that was asked for, and the provider's name of the model that answered. */
+  readonly model_handle: string;
+  readonly model: string | null;
+  readonly provider_message_id: string | null;
+  readonly input_tokens: number;
+  readonly output_tokens: number;
+  readonly cache_write_5m_tokens: number;
+  readonly cache_write_1h_tokens: number;
+  readonly cache_read_tokens: number;
+  /** Null where an answer came whose model has no price. */
+  readonly cost_nanousd: number | null;
+  readonly error: JsonObject | null;
+  /** It asked for a summary of the conversation. */
+  readonly is_summary: boolean;
+  readonly context_window_limit: number;
+  readonly sealed_at: Date;
+  readonly ended_at: Date | null;
+}
+
+/** What steps a list shows; null does not filter. */
+export interface StepFilter {
+  readonly run_id: string | null;
+  readonly agent_id: string | null;
+  readonly model: string | null;
+  /** Sealed at or after, and before or at; ISO 8601. */
+  readonly from: string | null;
+  readonly to: string | null;
+}
+
+const columns = sql`s.run_id, s.number, s.attempt, r.agent_id, r.conversation_id, s.state, s.stop_reason,
+  d.model as model_handle, s.model, s.provider_message_id, s.input_tokens, s.output_tokens, s.cache_write_5m_tokens,
+  s.cache_write_1h_tokens, s.cache_read_tokens, s.cost_nanousd, s.error, s.is_summary,
+  d.context_window_limit, s.sealed_at, s.ended_at`;
+const tables = sql`run r join step s on s.run_id = r.id join definition d on d.id = r.definition_id`;
+
+/** The attempt that a step's uuid names; throws `not_found`. Index: primary key. */
+export async function readStep(db: Database, projectId: string, stepUuid: string): Promise<StepRow> {
+  const key = stepKeyOf(stepUuid);
+  const { rows } = await sql<StepRow>`
+    select ${columns} from ${tables}
+    where s.run_id = ${key.run_id} and s.number = ${key.number} and s.attempt = ${key.attempt}
+      and r.project_id = ${projectId}
+  `.execute(db);
+  const [step] = rows;
+  if (step === undefined) throw new NightshiftError('not_found', `There is no step step-${stepUuid}.`);
+  return step;
+}
+
+/**
+ * A page of steps: by the age of their run, then by number and attempt, because that order has an index (`run_by_age` or
+ * `run_by_agent`, then the primary key) and a list of millions must not be sorted.
+ */
+export async function listSteps(
+  db: Database,
+  projectId: string,
+  page: Page,
+  filter: StepFilter,
+): Promise<readonly StepRow[]> {
+  const ascends = page.order === 'asc';
+  const reads = readDirection(page);
+  const direction = reads === 'asc' ? sql`asc` : sql`desc`;
+  const conditions = [
+    ...(await toCursorCondition(db, page.after, ascends)),
+    ...(await toCursorCondition(db, page.before, !ascends)),
+    ...toConditions(filter),
+  ];
+  const { rows } = await sql<StepRow>`
+    select ${columns} from ${tables}
+    where r.project_id = ${projectId} and ${sql.join([sql`true`, ...conditions], sql` and `)}
+    order by r.created_at ${direction}, r.id ${direction}, s.number ${direction}, s.attempt ${direction}
+    limit ${page.limit}
+  `.execute(db);
+  return reads === page.order ? rows : [...rows].reverse();
+}
+
+function toConditions(filter: StepFilter): readonly RawBuilder<unknown>[] {
+  return [
+    ...(filter.run_id === null ? [] : [sql`r.id = ${filter.run_id}`]),
+    ...(filter.agent_id === null ? [] : [sql`r.agent_id = ${filter.agent_id}`]),
+    ...(filter.model === null
+      ? []
+      : [sql`${filter.model} in (s.model, d.model, split_part(d.model, '/', 2))`]),
+    ...(filter.from === null ? [] : [sql`s.sealed_at >= ${filter.from}::timestamptz`]),
+    ...(filter.to === null ? [] : [sql`s.sealed_at <= ${filter.to}::timestamptz`]),
+  ];
+}
+
+/** Steps beyond (`up`: above) the cursor; nothing for a cursor whose run is unknown. */
+async function toCursorCondition(
+  db: Database,
+  cursor: string | null,
+  up: boolean,
+): Promise<readonly RawBuilder<unknown>[]> {
+  if (cursor === null) return [];
+  const key = stepKeyOf(cursor);
+  const { rows } = await sql<{ time: string }>`
+    select created_at::text as time from run where id = ${key.run_id}
+  `.execute(db);
+  const [run] = rows;
+  if (run === undefined) return [];
+  // The first condition is what an index of runs can use; the second is exact.
+  const position = sql`(${run.time}::timestamptz, ${key.run_id}::uuid, ${key.number}::integer, ${key.attempt}::smallint)`;
+  return up
+    ? [
+        sql`(r.created_at, r.id) >= (${run.time}::timestamptz, ${key.run_id}::uuid)`,
+        sql`(r.created_at, r.id, s.number, s.attempt) > ${position}`,
+      ]
+    : [
+        sql`(r.created_at, r.id) <= (${run.time}::timestamptz, ${key.run_id}::uuid)`,
+        sql`(r.created_at, r.id, s.number, s.attempt) < ${position}`,
+      ];
+}
