@@ -9,7 +9,7 @@ import type { SimulationOptions } from './simulation.ts';
 import type { Rewrite } from './sim-pool.ts';
 import { AGREEING } from './clocks.ts';
 import { CALM, type Temper } from './provider-temper.ts';
-import { SETTINGS } from './worker.ts';
+import { LEASE_MS, SETTINGS } from './worker.ts';
 import { drawWorkload, type Workload } from './workload.ts';
 
 export interface Mutant {
@@ -51,6 +51,19 @@ const JUMPS: Temper = {
   create: { ...CALM.create, slow: 0.8, dropBefore: 0.1 },
   listLagMs: 14_000,
   clocks: { ...AGREEING, databaseJumps: 0.6 },
+};
+/**
+ * Every third sender pauses right before its POST, until its submission has been withdrawn and sent again. The lease of a create,
+ * the quarantine and two searches take 48 seconds. Random pauses of this length rarely hit this point.
+ */
+const STALLED: Partial<SimulationOptions> = {
+  striker: ({ isFaulty }) => {
+    let passes = 0;
+    return ({ label }) => {
+      if (label !== 'submit.before_post' || !isFaulty() || passes++ % 3 !== 0) return null;
+      return { kind: 'pause', ms: 12 * LEASE_MS, performed: false };
+    };
+  },
 };
 const PAID: readonly string[] = ['paid_twice', 'orphaned_batch', 'nonce_sent_twice'];
 
@@ -217,7 +230,7 @@ export const MUTANTS: readonly Mutant[] = [
       },
     })),
     caughtBy: PAID,
-    world: { ...ZOMBIES, temper: CALM },
+    world: { ...STALLED, temper: CALM },
   },
   {
     name: 'a client that repeats creates',
