@@ -2,6 +2,7 @@ import type {} from '../../../../test/global-setup.ts';
 import Anthropic from '@anthropic-ai/sdk';
 import { PAUSE_REASONS } from '@nightshift/agent-core';
 import { inTransaction, resumeCredential } from '@nightshift/db';
+import type { Signal } from '@nightshift/queue';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
 import type { FlowDeps } from '../../src/flow-parts/deps.ts';
@@ -134,6 +135,58 @@ test('a lease that a jump of the database’s clock ended begins a whole quarant
   expect(await reconcileSubmission(worker)).toMatchObject({ outcome: 'withdrawn' });
 });
 
+/** The signals that a worker rings. */
+function listening(worker: FlowDeps): { readonly worker: FlowDeps; readonly rung: Signal[] } {
+  const rung: Signal[] = [];
+  const ring: FlowDeps['bell']['ring'] = (signals) => {
+    rung.push(...signals);
+    return Promise.resolve();
+  };
+  return { worker: { ...worker, bell: { ring } }, rung };
+}
+
+test.each([
+  [20, 20],
+  [600, 30],
+])('where a look is due every %d s, a created batch is looked at first after %d s', async (every, first) => {
+  house.simulator.control.configure({ latency: 'fixed:10000000' });
+  await submitTexts(1);
+  const poll_interval_ms = every * 1_000;
+  const poll = { poll_interval_ms, poll_interval_ms_max: poll_interval_ms, missing_grace_ms: 0 };
+  const { worker, rung } = listening(house.worker({ settings: { poll } }));
+  await composeProviderBatch(worker);
+  expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'submitted' });
+  const [row] = await house.rows<{ id: string; wait: number }>(
+    'select id, extract(epoch from next_due_at - submitted_at)::float8 as wait from provider_batch',
+  );
+  expect(row?.wait).toBeCloseTo(first, 2);
+  expect(rung).toContainEqual({ kind: 'poll', id: row?.id });
+});
+
+test('a created batch whose booking fails stays in doubt, and is found: it is not booked past its lease', async () => {
+  // The first booking fails for a reason that has nothing to do with the lease.
+  await house.rows('create sequence bookings');
+  await house.rows(`
+    create function fail_first_booking() returns trigger language plpgsql as $$
+    begin
+      if nextval('bookings') = 1 then raise exception 'the disk is full'; end if;
+      return new;
+    end $$`);
+  await house.rows(`
+    create trigger fail_first_booking before update on provider_batch
+       for each row when (new.state = 'submitted') execute function fail_first_booking()`);
+  const batch = await submitTexts(2);
+  const worker = house.worker();
+  await composeProviderBatch(worker);
+  await expect(submitProviderBatch(worker)).rejects.toThrow('the disk is full');
+  expect(await house.rows('select state, provider_id from provider_batch')).toEqual([
+    { state: 'submitting', provider_id: null },
+  ]);
+  await house.bury(worker);
+  await house.drive(house.worker(), { hasten: true });
+  expect(billed()).toEqual({ requests: batch.run_ids.length, twice: 0 });
+});
+
 /** A worker whose create is answered only after `meanwhile`, when others have taken its batch over. */
 function overtaken(meanwhile: () => Promise<unknown>): FlowDeps {
   const worker = house.worker();
@@ -156,10 +209,12 @@ function overtaken(meanwhile: () => Promise<unknown>): FlowDeps {
 test('a sender that was overtaken and gets its answer books it: the batch in doubt takes it at once', async () => {
   const batch = await submitTexts(3);
   const other = house.worker();
-  const worker = overtaken(() => reconcileSubmission(other));
+  const { worker, rung } = listening(overtaken(() => reconcileSubmission(other)));
   await composeProviderBatch(worker);
   expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'submitted late' });
-  expect(await house.rows('select state from provider_batch')).toEqual([{ state: 'submitted' }]);
+  const [row] = await house.rows<{ id: string }>('select id, state from provider_batch');
+  expect(row).toMatchObject({ state: 'submitted' });
+  expect(rung).toContainEqual({ kind: 'poll', id: row?.id });
   await house.drive(other, { hasten: true });
   expect(billed()).toEqual({ requests: batch.run_ids.length, twice: 0 });
 });
@@ -182,8 +237,13 @@ test('a sender that was overtaken and gets its answer after its steps were sent 
   expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'orphan', alarm: true });
   const [first] = house.simulator.control.batches();
   expect(first?.status).toBe('canceling');
-  expect(await house.rows(`select provider_id from provider_batch where state = 'orphan_paid'`)).toEqual([
-    { provider_id: first?.id },
+  const [given] = await house.rows<{ nonce: string; of: string }>(
+    'select nonce, provider_batch_id as of from doubted_submission',
+  );
+  expect(
+    await house.rows(`select provider_id, error as detail from provider_batch where state = 'orphan_paid'`),
+  ).toEqual([
+    { provider_id: first?.id, detail: { ...given, proven: true, reason: expect.any(String) as string } },
   ]);
 });
 
