@@ -63,7 +63,6 @@ const OUTPUT_TOKENS_EXPECTED = 600;
 const STEPS_EXPECTED = 2;
 /** Tokens that results and their frame add between two steps. */
 const RESULT_TOKENS_EXPECTED = 300;
-const RESULT_TOKENS_LOW = 20;
 /** An answer that is cut off inside a call, or a summary that is, is paid and asked for once more, with twice the tokens. */
 const CUT_OFF_FACTOR = 3;
 
@@ -128,7 +127,7 @@ export function estimateBatch(prices: PriceTable, groups: readonly RunGroup[], c
         steps: 1,
         first_input: first,
         output_per_step: outputLow,
-        growth_per_step: outputLow + RESULT_TOKENS_LOW,
+        growth_per_step: 0,
         window: window_tokens,
       },
       expected: {

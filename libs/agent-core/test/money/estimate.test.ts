@@ -72,7 +72,10 @@ describe('the estimate of a batch', () => {
     const history = { steps: 2.5, output_tokens_per_step: 100 };
     expect(estimateBatch([group({ history })], null)).toMatchObject({
       requests: { expected: 250 },
+      // The last half step has half of its prompt.
+      input_tokens: { expected: 100 * (1_000 + 1_400 + 1_800 / 2) },
       output_tokens: { expected: 25_000 },
+      cost_nanousd: { expected: (330_000 * 1_000 + 25_000 * 5_000) / 2 },
     });
     const wild = { steps: 99, output_tokens_per_step: 9e9 };
     expect(estimateBatch([group({ history: wild })], null)).toMatchObject({
@@ -112,7 +115,10 @@ describe('the estimate of a batch', () => {
     expect(verdict(worst - 1)).toBe('may_pause');
     expect(verdict(expected)).toBe('may_pause');
     expect(verdict(expected - 1)).toBe('will_pause');
-    expect(verdict(1)).toBe('cannot_start');
+    // What the first request reserves.
+    const first = (5_000 * 2_000 + 1_000 * 5_000) / 2;
+    expect(verdict(first)).toBe('will_pause');
+    expect(verdict(first - 1)).toBe('cannot_start');
   });
 
   test('judges tokens like money, and says the graver', () => {
@@ -122,6 +128,7 @@ describe('the estimate of a batch', () => {
     expect(verdict(worst)).toBe('fits');
     expect(verdict(worst - 1)).toBe('may_pause');
     expect(verdict(expected - 1)).toBe('will_pause');
+    expect(verdict(1_000)).toBe('will_pause');
     expect(verdict(999)).toBe('cannot_start');
     expect(verdict(worst, 1)).toBe('cannot_start');
     expect(verdict(999, 1e15)).toBe('cannot_start');
@@ -149,6 +156,7 @@ describe('the estimate of a batch', () => {
     expect(verdict([tooLow!])).toBe('cannot_start');
     expect(verdict([tooLow!], 1e15)).toBe('cannot_start');
     expect(verdict([{ cost_nanousd: null, output_tokens: 999 }])).toBe('cannot_start');
+    expect(verdict([{ cost_nanousd: null, output_tokens: 1_000 }])).toBeNull();
     expect(verdict([tooLow!, enough!])).toBeNull();
     expect(verdict([tooLow!, enough!], 1e15)).toBe('fits');
   });
