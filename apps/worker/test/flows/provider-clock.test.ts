@@ -284,7 +284,7 @@ test('in a shared workspace a stranger of our size that goes on for hours does n
     });
   control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'commitThenDrop' } });
   const batch = await submitTexts(3);
-  const worker = house.worker({ settings: { workspace_is_ours: false } });
+  const { worker, rung } = listening(house.worker({ settings: { workspace_is_ours: false } }));
   await composeProviderBatch(worker);
   await submitProviderBatch(worker);
   const [ours] = control.batches();
@@ -298,7 +298,9 @@ test('in a shared workspace a stranger of our size that goes on for hours does n
   await control.command(ours?.id ?? '', 'end');
   const resultsRead = () =>
     control.journal(0, 10_000).entries.filter((entry) => entry.op === 'results').length;
+  rung.length = 0;
   expect(await huntOrphans(worker)).toMatchObject({ corrected: 1, booked: 0 });
+  expect(rung).toEqual([{ kind: 'poll', id: expect.any(String) as string }]);
   await house.drive(worker, { hasten: true });
   expect(await house.runsOf(batch.id)).toMatchObject(batch.run_ids.map(() => ({ stop_reason: 'end_turn' })));
   expect(billed()).toEqual({ requests: 3, twice: 0 });
