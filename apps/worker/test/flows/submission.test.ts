@@ -1,14 +1,5 @@
 import type {} from '../../../../test/global-setup.ts';
-import { PAUSE_REASONS } from '@nightshift/agent-core';
-import {
-  type Database,
-  haltCredential,
-  inTransaction,
-  type Lease,
-  pauseCredential,
-  readGauges,
-  resumeCredential,
-} from '@nightshift/db';
+import { readGauges } from '@nightshift/db';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
 import { anthropicProvider } from '../../src/provider/anthropic.ts';
 import type { ProviderPort } from '../../src/provider/port.ts';
@@ -361,74 +352,6 @@ async function composeTexts(worker: FlowDeps, count: number): Promise<void> {
     await composeProviderBatch(worker);
   }
 }
-
-test('nobody else sends under a credential while a create is under way, however long its worker stands still', async () => {
-  const neighbour = house.worker();
-  const standStill = async (point: string): Promise<void> => {
-    if (point !== 'submit.before_post') return;
-    for (const table of ['provider_batch', 'credential'])
-      await house.rows(
-        `update ${table} set lease_until = lease_until - interval '1 minute' where lease_owner is not null`,
-      );
-    expect(await submitProviderBatch(neighbour)).toMatchObject({ worked: false });
-    expect(requestsTo('create')).toEqual([]);
-  };
-  const worker = house.worker({ hooks: standStill });
-  await composeTexts(worker, 2);
-  expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'submitted' });
-  await house.hasten();
-  expect(await submitProviderBatch(neighbour)).toMatchObject({ outcome: 'submitted' });
-});
-
-test.each(['provider_batch', 'credential'] as const)(
-  'nothing is sent when the lease of the %s may end before the create does, and it is sent once that lasts again',
-  async (table) => {
-    const worker = house.worker();
-    const stalled = house.worker();
-    const hurried = {
-      ...stalled,
-      leases: {
-        ...stalled.leases,
-        remainingMs: (lease: Lease) => (lease.table === table ? 100_000 : stalled.leases.remainingMs(lease)),
-      },
-    };
-    const batch = await submitTexts(1);
-    await composeProviderBatch(worker);
-    expect(await submitProviderBatch(hurried)).toMatchObject({ outcome: 'not sent' });
-    expect(requestsTo('create')).toEqual([]);
-    await house.drive(worker, { hasten: true });
-    await expectAllCompleted(batch);
-    expect(billed()).toEqual({ requests: 1, twice: 0 });
-  },
-);
-
-test.each([
-  ['a halt', (db: Database) => haltCredential(db, 'default', 'two for one')],
-  ['a rest', (db: Database) => pauseCredential(db, 'default', 60_000, PAUSE_REASONS.unauthorized)],
-] as const)(
-  '%s that comes while a body is encoded is not overtaken by the send, and lasts until it is ended',
-  async (_what, stop) => {
-    const { db } = house.database;
-    await composeTexts(house.worker(), 1);
-    const halted = house.worker({
-      hooks: (point) => (point === 'submit.after_encode' ? stop(db) : undefined),
-    });
-    expect(await submitProviderBatch(halted)).toMatchObject({ outcome: 'put off' });
-    expect(requestsTo('create')).toEqual([]);
-    expect(
-      await house.rows(
-        'select state, failures, lease_owner, next_due_at > app_now() as waits from provider_batch',
-      ),
-    ).toEqual([{ state: 'building', failures: 0, lease_owner: null, waits: true }]);
-    expect(
-      await house.rows('select failures, lease_owner, paused_until > app_now() as paused from credential'),
-    ).toEqual([{ failures: 0, lease_owner: null, paused: true }]);
-    const worker = house.worker();
-    expect(await submitProviderBatch(worker)).toMatchObject({ worked: false });
-    await inTransaction(db, (trx) => resumeCredential(trx, 'default'));
-    expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'submitted' });
-  },
-);
 
 test.each([
   ['rests', `interval '20 seconds'`, [15, 20]],
