@@ -38,14 +38,36 @@ describe('a batch', () => {
   });
 
   test.each([
+    ['in_progress', 'in_progress'],
+    ['canceling', 'canceling'],
+    ['ended', 'ended'],
+  ])('that is %s is read as such', (processing_status, expected) => {
+    expect(parseRemoteBatch(wireBatch({ processing_status }))?.processing_status).toBe(expected);
+  });
+
+  test('has each time that it names, and no place for results that is empty or none', () => {
+    const [expires_at, ended_at, archived_at] = [1, 2, 3].map((hour) => `2026-11-20T0${hour}:00:00.000Z`);
+    const times = { expires_at, ended_at, archived_at };
+    const read = parseRemoteBatch(wireBatch(times));
+    expect(JSON.parse(JSON.stringify(read))).toMatchObject(times);
+    expect(
+      parseRemoteBatch(wireBatch({ expires_at: null, ended_at: null, archived_at: 'soon' })),
+    ).toMatchObject({ expires_at: null, ended_at: null, archived_at: null });
+    for (const results_url of ['', null, 5])
+      expect(parseRemoteBatch(wireBatch({ results_url }))?.has_results).toBe(false);
+  });
+
+  test.each([
     null,
     [],
     'batch',
     wireBatch({ id: '' }),
+    wireBatch({ id: 5 }),
     wireBatch({ processing_status: null }),
     wireBatch({ request_counts: null }),
     wireBatch({ request_counts: { processing: 1.5 } }),
     wireBatch({ request_counts: { processing: '1' } }),
+    wireBatch({ request_counts: { expired: -1 } }),
     wireBatch({ created_at: 'yesterday' }),
     wireBatch({ created_at: 5 }),
   ])('is not read from %j', (value) => {

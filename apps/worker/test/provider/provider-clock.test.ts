@@ -79,3 +79,63 @@ test.each([
   expect(errorMs()).toBeGreaterThan(-1_000);
   expect(clock.read()?.uncertainty_ms).toBeGreaterThan(299_000);
 });
+
+/** A clock that noted answers whose headers were off by so much and which took so long, and what it reads at once after. */
+function afterAnswers(...answers: readonly { readonly off: number; readonly took: number }[]) {
+  const { clock, at, ask } = machine();
+  for (const { off, took } of answers) {
+    // Headers name whole seconds: half of one is added, so an answer in the middle of a second is off by nothing.
+    at.true_ms = Math.ceil(at.true_ms / 1_000) * 1_000 + 500 - took / 2;
+    at.ahead = off;
+    ask(took);
+  }
+  const read = clock.read();
+  return { off: (read?.now_ms ?? Number.NaN) - at.true_ms, uncertainty: read?.uncertainty_ms };
+}
+
+test.each([
+  ['half its time and half a second', [{ off: 0, took: 400 }], 0, 700],
+  ['its deviation as well', [0, 1_000, 3_000].map((off) => ({ off, took: 0 })), 1_000, 1_500],
+  ['the later of two that differ', [0, 2_000].map((off) => ({ off, took: 0 })), 2_000, 2_500],
+  [
+    'that of the quick ones, and one that took little longer is quick',
+    [
+      { off: 0, took: 0 },
+      { off: 8_000, took: 4_000 },
+    ],
+    8_000,
+    10_500,
+  ],
+  [
+    'that of the quick ones, and one that took long is not',
+    [
+      { off: 0, took: 0 },
+      { off: 8_000, took: 4_002 },
+    ],
+    0,
+    500,
+  ],
+  ['that of the last five', [9_000, 9_000, 9_000, 0, 0, 0].map((off) => ({ off, took: 0 })), 0, 500],
+])('the uncertainty of a read is %s', (_what, answers, off, uncertainty) => {
+  expect(afterAnswers(...answers)).toEqual({ off, uncertainty });
+});
+
+test.each([
+  ['neither clock was set', {}, 60_000],
+  ['the monotonic clock stood still', { monotonic_off: -NOON - 30_000 }, 60_000],
+  ['the wall clock was set back', { wall_off: -30_000 }, 60_000],
+  ['both were set back past it', { monotonic_off: -NOON - 90_000, wall_off: -90_000 }, 0],
+])('the age of a time is told by whichever clock says more: %s', (_what, change, age_ms) => {
+  const { clock, at, ask } = machine();
+  ask();
+  at.true_ms += 60_000;
+  Object.assign(at, change);
+  expect(clock.read()?.age_ms).toBe(age_ms);
+});
+
+test('clocks that differ by so much make the time uncertain by so much', () => {
+  const { clock, at, ask } = machine();
+  ask(0);
+  at.wall_off = -300_000;
+  expect(clock.read()?.uncertainty_ms).toBe(300_500);
+});
