@@ -60,7 +60,7 @@ const requestsTo = (op: string): number =>
 
 const lineOf = (custom_id: string): string =>
   `${JSON.stringify({ custom_id, result: { type: 'expired' } })}\n`;
-const THEIRS = lineOf(`abcdef-${'0'.repeat(8)}00004000800000000000000000-1`);
+const THEIRS = lineOf(`abcdef-${'0'.repeat(12)}40008${'0'.repeat(15)}-1`);
 
 /** A result file that comes in these pieces, and perhaps breaks off after them. */
 function fileOf(pieces: readonly string[], breaks = false): ResultsOutcome {
@@ -94,7 +94,9 @@ describe('an ended batch of the size of a submission that was given up', () => {
     const honest = house.worker({ settings: { line_bytes_max: 300 } });
     const { nonce, of, custom_id, hidden } = await giveUp(honest);
     const { worker } = reading(honest, () => fileOf(pieces(custom_id)));
-    expect(await huntOrphans(worker)).toMatchObject({ worked: false, watched: 1, booked: 1, alarm: true });
+    const clock_offset_ms = expect.any(Number) as number;
+    const report = { worked: false, watched: 1, booked: 1, alarm: true, clock_offset_ms };
+    expect(await huntOrphans(worker)).toMatchObject(report);
     const detail = { reason: expect.any(String) as string, of, nonce, proven: true };
     expect(await orphans()).toEqual([{ provider_id: hidden, request_count: RUNS, detail }]);
     expect(await huntOrphans(worker)).toMatchObject({ suspected: 0, booked: 0 });
@@ -112,7 +114,7 @@ describe('an ended batch of the size of a submission that was given up', () => {
     for (let hunt = 0; hunt < 5; hunt++) {
       const report = await huntOrphans(worker);
       expect(report).toMatchObject({ suspected: 1, booked: 0 });
-      expect(report).not.toHaveProperty('alarm');
+      for (const told of ['alarm', 'warning', 'reason', 'corrected']) expect(report).not.toHaveProperty(told);
     }
     expect(asked).toHaveLength(3);
     expect(await orphans()).toEqual([]);
@@ -130,6 +132,32 @@ describe('an ended batch of the size of a submission that was given up', () => {
     expect(asked).toHaveLength(4);
     expect(await huntOrphans(honest)).toMatchObject({ booked: 1, alarm: true });
     expect(await orphans()).toMatchObject([{ provider_id: hidden }]);
+  });
+
+  test('is not counted again where another hunt has booked it meanwhile', async () => {
+    const honest = house.worker();
+    const { custom_id } = await giveUp(honest);
+    const rung: unknown[] = [];
+    const worker: FlowDeps = {
+      ...honest,
+      bell: {
+        ring: (signals) => {
+          rung.push(...signals);
+          return Promise.resolve();
+        },
+      },
+      provider: {
+        ...honest.provider,
+        async streamResults() {
+          expect(await huntOrphans(honest)).toMatchObject({ booked: 1 });
+          return fileOf([lineOf(custom_id)]);
+        },
+      },
+    };
+    const report = await huntOrphans(worker);
+    expect(report).toMatchObject({ suspected: 1, booked: 0 });
+    expect(report).not.toHaveProperty('corrected');
+    expect([rung, (await orphans()).length]).toEqual([[], 1]);
   });
 
   test('is listed although a younger submission is watched too', async () => {
@@ -182,6 +210,24 @@ test.each([
   ]);
 });
 
+test('a second batch is not booked before the provider has heard its cancel, and why is told', async () => {
+  const worker = house.worker();
+  const { hidden } = await giveUp(worker, 'fixed:10000000');
+  await submitProviderBatch(worker);
+  house.simulator.control.addRule({
+    op: 'cancel',
+    match: { times: 1 },
+    action: { type: 'status', code: 529 },
+  });
+  const reason = expect.stringMatching(/^HTTP 529: /) as string;
+  const unheard = await huntOrphans(worker);
+  expect(unheard).toMatchObject({ suspected: 1, booked: 0, reason, warning: true });
+  expect(unheard).not.toHaveProperty('alarm');
+  expect(await orphans()).toEqual([]);
+  expect(await huntOrphans(worker)).toMatchObject({ suspected: 1, booked: 1, alarm: true });
+  expect(await orphans()).toMatchObject([{ provider_id: hidden }]);
+});
+
 test('a batch that a submission in doubt may own is not cancelled for a second one, whosever the workspace is', async () => {
   const { control } = house.simulator;
   const worker = house.worker();
@@ -194,8 +240,10 @@ test('a batch that a submission in doubt may own is not cancelled for a second o
   expect(await orphans()).toEqual([]);
 });
 
-test('without a submission in doubt no list is asked for', async () => {
+test('without a submission in doubt no list is asked for, and the provider’s clock is told', async () => {
   const worker = house.worker();
   expect(await huntOrphans(worker)).toEqual({ flow: 'hunt-orphans', worked: false });
   expect(requestsTo('list')).toBe(0);
+  await worker.provider.clock.refresh();
+  expect(await huntOrphans(worker)).toMatchObject({ clock_offset_ms: expect.any(Number) as number });
 });
