@@ -50,6 +50,8 @@ describe('an outcome that is priced by itself', () => {
     () =>
       Promise.reject(error);
 
+  const away = Object.assign(new Error('the database is away'), { code: '57P01' });
+
   test('has the price of its own definition', async () => {
     expect(await price(missing(null), found)).toEqual(missing(PRICE));
   });
@@ -57,7 +59,7 @@ describe('an outcome that is priced by itself', () => {
   test.each([missing(7), missing(0), { kind: 'expired' } as const])(
     'needs no definition where its price is known: %o',
     async (outcome) => {
-      expect(await price(outcome, failing(new Error('not to be read')))).toBe(outcome);
+      expect(await price(outcome, failing(away))).toBe(outcome);
     },
   );
 
@@ -67,7 +69,6 @@ describe('an outcome that is priced by itself', () => {
   });
 
   test('waits where the database is away: a price that is there must not be missed', async () => {
-    const away = Object.assign(new Error('gone'), { code: '57P01' });
     await expect(price(missing(null), failing(away))).rejects.toBe(away);
   });
 });
