@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createProviderClock, type ProviderClock } from '../../src/provider/provider-clock.ts';
+import { createProviderClock, momentNow, type ProviderClock } from '../../src/provider/provider-clock.ts';
 
 const NOON = Date.parse('2026-11-20T12:00:00Z');
 
@@ -138,4 +138,27 @@ test('clocks that differ by so much make the time uncertain by so much', () => {
   ask(0);
   at.wall_off = -300_000;
   expect(clock.read()?.uncertainty_ms).toBe(300_500);
+});
+
+test.each([
+  ['wall clock', 'wall_off', 0],
+  ['monotonic clock', 'monotonic_off', -NOON],
+] as const)(
+  'a %s that is set between answers makes the time uncertain by its deviation',
+  (_which, off, base) => {
+    const { clock, at, ask, errorMs } = machine();
+    for (const set of [0, 1_000, 3_000]) {
+      at[off] = base + set;
+      ask(0);
+    }
+    // It says two seconds more than the other one, and its offsets lie a second around their median.
+    expect([errorMs(), clock.read()?.uncertainty_ms]).toEqual([2_500, 500 + 1_000 + 2_000]);
+  },
+);
+
+test('by itself it goes by the clocks of this machine', () => {
+  const clock = createProviderClock();
+  clock.note(momentNow(), new Date().toUTCString());
+  expect(Math.abs((clock.read()?.now_ms ?? 0) - Date.now())).toBeLessThan(30_000);
+  expect(clock.read()?.uncertainty_ms).toBeLessThan(30_000);
 });
