@@ -1,5 +1,6 @@
 import type {} from '../../../../test/global-setup.ts';
 import { createHash } from 'node:crypto';
+import { readdir } from 'node:fs/promises';
 import { PAUSE_REASONS } from '@nightshift/agent-core';
 import {
   type Database,
@@ -52,8 +53,10 @@ async function expectPaidOnce(batch: SubmittedBatch): Promise<void> {
 
 test('nobody else sends under a credential while a create is under way, however long its worker stands still', async () => {
   const neighbour = house.worker();
+  let stood = 0;
   const standStill = async (point: string): Promise<void> => {
     if (point !== 'submit.before_post') return;
+    stood += 1;
     for (const table of ['provider_batch', 'credential'])
       await house.rows(
         `update ${table} set lease_until = lease_until - interval '1 minute' where lease_owner is not null`,
@@ -64,6 +67,7 @@ test('nobody else sends under a credential while a create is under way, however 
   const worker = house.worker({ hooks: standStill });
   await composeTexts(worker, 2);
   expect(await submitProviderBatch(worker)).toMatchObject({ outcome: 'submitted' });
+  expect(stood).toBe(1);
   await house.hasten();
   expect(await submitProviderBatch(neighbour)).toMatchObject({ outcome: 'submitted' });
 });
@@ -90,10 +94,21 @@ test.each([
     await composeProviderBatch(worker);
     expect(await submitProviderBatch(hurried)).toMatchObject({ outcome: 'not sent' });
     expect(requestsTo('create')).toEqual([]);
+    expect(await house.rows('select state, error from provider_batch')).toEqual([
+      { state: 'building', error: { reason: expect.any(String) as string } },
+    ]);
+    expect(await readdir(worker.settings.body_dir)).toEqual([]);
     await house.drive(worker, { hasten: true });
     await expectPaidOnce(batch);
   },
 );
+
+test('a create is sent where both leases outlast it by just the margin', async () => {
+  const worker = house.worker();
+  const leases = { ...worker.leases, remainingMs: () => worker.settings.create_timeout_ms + 5_000 };
+  await composeTexts(worker, 1);
+  expect(await submitProviderBatch({ ...worker, leases })).toMatchObject({ outcome: 'submitted' });
+});
 
 test.each([
   ['a halt', (db: Database) => haltCredential(db, 'default', 'two for one')],
@@ -149,6 +164,7 @@ test('what is sent was written ahead: its bytes, their hash, their number and th
   const [{ body, options, row } = expect.fail('nothing was sent')] = sent;
   expect(report).toMatchObject({ outcome: 'submitted', requests: 3, bytes: body.length });
   expect(options).toEqual({ timeoutMs: worker.settings.create_timeout_ms });
+  expect(await readdir(worker.settings.body_dir)).toEqual([]);
   expect(row).toEqual({
     state: 'submitting',
     request_count: 3,
