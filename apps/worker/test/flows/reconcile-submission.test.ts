@@ -1,4 +1,5 @@
 import type {} from '../../../../test/global-setup.ts';
+import Anthropic from '@anthropic-ai/sdk';
 import type { Signal } from '@nightshift/queue';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
 import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
@@ -89,6 +90,20 @@ describe('a create without an answer', () => {
     const { nonce, provider_sent_at } = await rowOf(id);
     rung.length = 0;
     const [theirs] = house.simulator.control.batches();
+    // Somebody else's, which is listed before it.
+    await new Anthropic({ apiKey: 'test-key', baseURL: house.simulator.apiUrl }).messages.batches.create({
+      requests: [
+        {
+          custom_id: 'theirs',
+          params: {
+            model: 'claude-haiku-4-5',
+            max_tokens: 100,
+            messages: [{ role: 'user', content: 'theirs' }],
+          },
+        },
+      ],
+    });
+    const found = await worker.provider.retrieveBatch(theirs?.id ?? '');
     const report = { worked: true, provider_batch_id: id, outcome: 'adopted', provider_id: theirs?.id };
     expect(await searchFor(worker, id)).toMatchObject(report);
     expect(rung).toEqual([{ kind: 'poll', id }]);
@@ -98,7 +113,7 @@ describe('a create without an answer', () => {
       provider_id: theirs?.id,
       kept: nonce,
     });
-    expect(expires_at?.getTime()).toBeGreaterThan(Date.now() + 20 * 60 * MINUTE_MS);
+    expect(found).toMatchObject({ batch: { expires_at } });
     // Searched for from the margin of the clocks before the send on.
     const margin = worker.settings.reconcile.clock_margin_ms;
     expect(lists.map(({ createdAfter }) => createdAfter.getTime())).toEqual([
