@@ -1,11 +1,11 @@
 import type {} from '../../../../test/global-setup.ts';
 import { toCustomId } from '@nightshift/agent-core';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
-import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
-import type { FlowDeps } from '../../src/flows/deps.ts';
-import { huntOrphans } from '../../src/flows/hunt-orphans.ts';
-import { reconcileSubmission } from '../../src/flows/reconcile-submission.ts';
-import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
+import type { FlowDeps } from '../../src/flow-parts/deps.ts';
+import { huntOrphans } from '../../src/flows/hunt-orphans/hunt-orphans.ts';
+import { reconcileSubmission } from '../../src/flows/reconcile-submission/reconcile-submission.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submit-provider-batch.ts';
 import type { ProviderPort, ResultsOutcome } from '../../src/provider/port.ts';
 import { openHouse, type House } from './house.ts';
 

@@ -7,9 +7,9 @@ import {
 } from '@nightshift/agent-core';
 import type { Tx } from '@nightshift/db';
 import { describe, expect, test } from 'vitest';
-import type { CachedDefinition, DefinitionCache } from '../../src/flows/definition-cache.ts';
-import type { FlowDeps } from '../../src/flows/deps.ts';
-import { pricedOutcome, withPriceOf } from '../../src/flows/price-outcome.ts';
+import type { CachedDefinition, DefinitionCache } from '../../src/flow-parts/requests/definition-cache.ts';
+import type { FlowDeps } from '../../src/flow-parts/deps.ts';
+import { pricedOutcome, withPriceOf } from '../../src/flow-parts/results/price-outcome.ts';
 
 const USAGE = { ...NO_USAGE, input_tokens: 1_000, output_tokens: 100 };
 /** Haiku 4.5 in a batch: a million tokens for half a dollar in, and for 2.50 out. */

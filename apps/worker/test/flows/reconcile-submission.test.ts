@@ -1,10 +1,10 @@
 import type {} from '../../../../test/global-setup.ts';
 import type { Signal } from '@nightshift/queue';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
-import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
-import type { FlowDeps, FlowReport } from '../../src/flows/deps.ts';
-import { reconcileSubmission } from '../../src/flows/reconcile-submission.ts';
-import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
+import type { FlowDeps, FlowReport } from '../../src/flow-parts/deps.ts';
+import { reconcileSubmission } from '../../src/flows/reconcile-submission/reconcile-submission.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submit-provider-batch.ts';
 import type { ProviderPort } from '../../src/provider/port.ts';
 import { openHouse, type House, type WorkerParts } from './house.ts';
 

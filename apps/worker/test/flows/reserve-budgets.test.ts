@@ -9,8 +9,8 @@ import {
 } from '@nightshift/agent-core';
 import { auditInvariants } from '@nightshift/db';
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest';
-import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
-import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submit-provider-batch.ts';
 import { openHouse, type House } from './house.ts';
 
 let house: House;

@@ -14,9 +14,9 @@ import {
 } from '@nightshift/db';
 import type { Signal } from '@nightshift/queue';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
-import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
-import type { FlowDeps } from '../../src/flows/deps.ts';
-import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
+import type { FlowDeps } from '../../src/flow-parts/deps.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submit-provider-batch.ts';
 import type { ProviderPort } from '../../src/provider/port.ts';
 import { openHouse, type House, type SubmittedBatch } from './house.ts';
 

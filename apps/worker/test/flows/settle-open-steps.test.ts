@@ -2,10 +2,10 @@ import type {} from '../../../../test/global-setup.ts';
 import { newId, type ClaimedProviderBatch, type Lease } from '@nightshift/db';
 import type { Signal } from '@nightshift/queue';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
-import { composeProviderBatch } from '../../src/flows/compose-provider-batch.ts';
-import type { FlowDeps } from '../../src/flows/deps.ts';
-import { settleOpenSteps, settleSteps } from '../../src/flows/settle-open-steps.ts';
-import { submitProviderBatch } from '../../src/flows/submit-provider-batch.ts';
+import { composeProviderBatch } from '../../src/flows/compose-provider-batch/compose-provider-batch.ts';
+import type { FlowDeps } from '../../src/flow-parts/deps.ts';
+import { settleOpenSteps, settleSteps } from '../../src/flow-parts/results/settle-open-steps.ts';
+import { submitProviderBatch } from '../../src/flows/submit-provider-batch/submit-provider-batch.ts';
 import { openHouse, type House } from './house.ts';
 
 let house: House;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { decideAfterTools, decidePoisonedTools, type SettledCall } from '../../src/decide/after-tools.ts';
-import { NO_CONDUCT } from '../../src/decide/conduct.ts';
+import { NO_TOOL_POLICY } from '../../src/decide/tool-policy.ts';
 import { NO_TRAIL } from '../../src/decide/trail.ts';
 import type { Json } from '../../src/base/json.ts';
 import { FINISH_TOOL } from '../../src/tools/finish.ts';
@@ -70,14 +70,14 @@ describe('a run that ends by its calls of finish', () => {
       },
       { ok, result },
     );
-  const conduct = {
-    ...NO_CONDUCT,
+  const toolPolicy = {
+    ...NO_TOOL_POLICY,
     available: ['lookup', 'finish'],
     rules: makeRules(terminal('finish')),
     result: { by: 'finish', instructions: '', check: () => null } as const,
   };
   const endOf = (...calls: SettledCall[]) =>
-    decideAfterTools(makeRun({ state: 'acting', step_number: 10 }), 5, RESULTS, calls, conduct).run;
+    decideAfterTools(makeRun({ state: 'acting', step_number: 10 }), 5, RESULTS, calls, toolPolicy).run;
   const missed = 'The run ended without the result that it owes: step limit reached.';
   const told = (refusal: string) => `${missed} Its last call to hand it over was refused: ${refusal}.`;
 
@@ -119,7 +119,7 @@ describe('a run that ends by its calls of finish', () => {
 
   test('owes none where the step limit ends it and no result is asked for', () => {
     const run = makeRun({ state: 'acting', step_number: 10 });
-    const { run: end } = decideAfterTools(run, 5, RESULTS, [settled({ kind: 'finish' })], NO_CONDUCT);
+    const { run: end } = decideAfterTools(run, 5, RESULTS, [settled({ kind: 'finish' })], NO_TOOL_POLICY);
     expect(end).toEqual({ state: 'completed', stop_reason: 'max_steps', error: null });
   });
 });
