@@ -10,9 +10,9 @@ import { read, root } from './repository.ts';
 
 const programs = ['bash', 'curl'];
 
-/** The commands that take long or need Docker, each with the test of its own. */
+/** The commands that take long or need Docker, each with its own test. */
 const TESTED_ELSEWHERE: readonly (readonly [command: RegExp, testFile: string])[] = [
-  [/^npm run demo$/, 'test/stack/start.test.ts'],
+  [/^npm run demo$/, 'test/infra/readme-example.test.ts'],
   [/^(WORKERS=8 )?npm start$/, 'test/stack/start.test.ts'],
   [/^\S+ docker compose --profile simulated up /, 'test/infra/compose.test.ts'],
   [/^\S+ \S+ docker compose up --build$/, 'test/infra/compose.test.ts'],
@@ -62,7 +62,7 @@ test('the session of the README does what it says', async (context) => {
 
   // The address and the key of the service differ from those of a reader.
   const script = session.replace(/^URL=\S+ KEY=\S+ \S+/, `URL=${stack.apiUrl} KEY=${stack.apiKey}`);
-  const { output, errors, code } = await run(script);
+  const { output, errors, code } = await run(['bash', '-c', script]);
   expect({ errors, code }).toEqual({ errors: '', code: 0 });
 
   expect(output).toMatch(/^running$/m);
@@ -76,22 +76,42 @@ test('the session of the README does what it says', async (context) => {
   expect(output).toContain("'second: assistant'");
 });
 
+test('a small demo ends well and prints the lines that the README shows', async () => {
+  const database = await openTestDatabase(inject('postgresUrl'));
+  onTestFinished(() => database.close());
+  const dataDir = mkdtempSync(join(tmpdir(), 'nightshift-readme-'));
+  onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
+  const env = { DATA_DIR: dataDir, DATABASE_URL: database.url, PORT: '0' };
+  const { output, code } = await run([process.execPath, 'scripts/demo.ts', '--agents', '8', '--no-chaos'], env);
+  const [picture = ''] = fencesOf('text');
+  const shape = (line: string): string => line.replaceAll(/[\d.,]+/g, '#').replace(/:.*/, '');
+  const printed = new Set(output.split('\n').map(shape));
+  const checks = picture.split('\n').filter((line) => /^(Model|  ✔)/.test(line));
+  expect(checks).toHaveLength(4);
+  expect(checks.map(shape).filter((line) => !printed.has(line))).toEqual([]);
+  expect(code).toBe(0);
+});
+
 interface Ended {
   readonly output: string;
   readonly errors: string;
   readonly code: number | null;
 }
 
-async function run(script: string): Promise<Ended> {
+async function run(
+  [program = '', ...args]: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Ended> {
   const path = [dirname(process.execPath), process.env.PATH ?? ''].join(delimiter);
-  const shell = spawn('bash', ['-c', script], {
-    env: { PATH: path, NO_COLOR: '1' },
+  const child = spawn(program, args, {
+    cwd: root,
+    env: { PATH: path, NO_COLOR: '1', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let output = '';
   let errors = '';
-  shell.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
-  shell.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()));
-  const code = await new Promise<number | null>((resolve) => shell.once('close', resolve));
+  child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  child.stderr.on('data', (chunk: Buffer) => (errors += chunk.toString()));
+  const code = await new Promise<number | null>((resolve) => child.once('close', resolve));
   return { output, errors, code };
 }
