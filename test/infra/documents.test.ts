@@ -168,7 +168,9 @@ test('the documents state the real defaults', () => {
   expect(read('README.md')).toContain(`\`max_steps\` (default ${maxSteps})`);
   expect(read('docs/batches.md')).toContain(`| \`${CONFLICT_POLICY_DEFAULT}\` (the default) |`);
   for (const policy of CONFLICT_POLICIES) expect(read('docs/batches.md')).toContain(`| \`${policy}\``);
-  expect(read('docs/OPERATING.md')).toMatch(new RegExp(`\\| \`PORT\` .* \\| ${fallbackOf('API', 'PORT')} \\|`));
+  expect(read('docs/OPERATING.md')).toMatch(
+    new RegExp(`\\| \`PORT\` .* \\| ${fallbackOf('API', 'PORT')} \\|`),
+  );
 });
 
 test('how many connections a worker holds is told with the one for audits', () => {

@@ -82,7 +82,10 @@ test('a small demo ends well and prints the lines that the README shows', async 
   const dataDir = mkdtempSync(join(tmpdir(), 'nightshift-readme-'));
   onTestFinished(() => rmSync(dataDir, { recursive: true, force: true }));
   const env = { DATA_DIR: dataDir, DATABASE_URL: database.url, PORT: '0' };
-  const { output, code } = await run([process.execPath, 'scripts/demo.ts', '--agents', '8', '--no-chaos'], env);
+  const { output, code } = await run(
+    [process.execPath, 'scripts/demo.ts', '--agents', '8', '--no-chaos'],
+    env,
+  );
   const [picture = ''] = fencesOf('text');
   const shape = (line: string): string => line.replaceAll(/[\d.,]+/g, '#').replace(/:.*/, '');
   const printed = new Set(output.split('\n').map(shape));
