@@ -2,6 +2,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { CONFLICT_POLICIES, CONFLICT_POLICY_DEFAULT } from '../../libs/agent-core/src/index.ts';
+import { bannedWords } from '../../scripts/lint/plain-words.ts';
 import { readPrograms } from '../../scripts/docs/configuration-page.ts';
 import { read, root, variablesReadBy } from './repository.ts';
 
@@ -128,6 +129,16 @@ describe.each(documents)('%s', (document) => {
     );
     expect(named.filter((name) => !(name in scripts))).toEqual([]);
   });
+});
+
+test('no document hides its subject behind a pronoun', () => {
+  const all = globSync('**/*.md', {
+    cwd: root,
+    exclude: (name) => /(^|\/)(node_modules|\.\w+)(\/|$)/.test(name),
+  });
+  expect(all).toContain('docs/reference/states.md');
+  const found = all.flatMap((path) => bannedWords(read(path)).map((word) => `${path}: ${word}`));
+  expect(found).toEqual([]);
 });
 
 test('the list of decisions has them all, by their titles', () => {
