@@ -8,7 +8,7 @@ const config: Linter.Config = {
 };
 
 test.each([
-  ['a comment', '// Nobo' + 'dy acts.\nconst state = 1;'],
+  ['a comment', '// No' + 'body acts.\nconst state = 1;'],
   ['a doc comment', '/** Tells some' + 'body. */\nconst state = 1;'],
   ['a string', "const next = 'Who" + "ever waits';"],
   ['a template', 'const next = `any' + 'body of ${state}`;'],
