@@ -126,7 +126,7 @@ module.exports = {
       to: { path: '^apps/[^/]+/src/config[.]ts$', dependencyTypesNot: ['type-only'] },
     },
     {
-      name: 'main.ts is imported by nobody',
+      name: 'no file imports main.ts',
       severity: 'error',
       from: { path: '^(apps|libs)/[^/]+/src/' },
       to: { path: '/src/main[.]tsx?$' },
@@ -155,7 +155,7 @@ module.exports = {
     },
     {
       name: 'no orphans',
-      comment: 'A file that imports nothing and that nobody imports is left over.',
+      comment: 'A file without imports that no file imports is left over.',
       severity: 'error',
       from: {
         orphan: true,

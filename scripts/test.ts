@@ -36,6 +36,10 @@ const CHECKS_OF_THE_REST: readonly Check[] = [
     ],
   },
   { name: 'formatting', command: ['prettier', '--check', '--log-level=warn', '.'] },
+  {
+    name: 'spelling of documents and comments',
+    command: ['cspell', 'lint', '--no-progress', '--no-summary'],
+  },
   { name: 'types of scripts and tests', command: ['tsc', '-p', '.'] },
   {
     name: 'import order',

@@ -17,7 +17,7 @@ const FLOOR_LEAVES_OUT =
 export const ENGINES = {
   nightshift: {
     about:
-      'the product: its worker processes, provider called in the process; its tool comes back at once, so that answer and result are one commit (ADR 0023)',
+      'the product: its worker processes, provider called in the process; its tool returns at once, so answer and result are one commit (ADR 0023)',
     leaves_out: '',
     load: async () => (await import('./product.ts')).prepareProduct,
     runs_max: 1_000_000,

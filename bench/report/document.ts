@@ -30,20 +30,18 @@ export interface Documented {
 }
 
 const ABOUT_GOALS = [
-  'The goals were set for the engine; with each stands the size at which it is judged.',
-  'What is missed has no single cause: [SCALING.md](SCALING.md), "Where it goes", takes a step apart. It writes seven rows or versions where',
-  'the floor writes four, and does what the floor leaves out. The distances to the peers that work row by row follow from the same figure.',
-  'Two workers are judged at the largest size that was measured with one and with two; the limit is told from the processes that kept the',
-  'cores busy.',
+  'Each goal names the size at which it is judged. The missed goals have no single cause: [SCALING.md](SCALING.md#where-it-goes) takes a step apart.',
+  'A step writes seven rows or versions where the floor writes four, and does the work that the floor leaves out. Two workers are judged at the',
+  'largest size that was measured with one and with two; the limit is read from the processes that kept the cores busy.',
 ];
 
 const UNMEASURED = [
-  "A model's time and a provider's hours: results are there at once, so what is measured is only what the engine adds.",
-  'The network to PostgreSQL: it is on the same machine, over loopback. Engines that ask row by row would lose more by a real one.',
-  'HTTP in front: runs are taken in through the store, as the API does it, without the request around it. Uploads and downloads are not measured either.',
-  'Audits of the books, which read everything that is kept: none falls into what is measured of the steps. What one takes is a figure of its own, **audit us/step kept**, where the tables have it; what it comes to by the night is in [SCALING.md](SCALING.md).',
+  "The model's time and the provider's hours: results are there at once.",
+  'The network to PostgreSQL: it is on the same machine. A real network would cost the engines that work row by row more.',
+  'HTTP: runs are accepted through the store, as the API does it, without the request. Uploads and downloads are not measured either.',
+  'Audits of the books, which read all rows: no audit runs during the measured steps. **audit us/step kept** is its cost, and [SCALING.md](SCALING.md#the-audit-by-size) its cost by the night.',
   'Autovacuum over hours, a database larger than memory, replicas, and more than two cores.',
-  'Faults: every answer comes, once, in order. What recovery costs is proven elsewhere, not timed here.',
+  'Faults: every answer comes, once, in order. The [proofs](../proof/README.md) show recovery.',
   'Peers at their best. Each is used as its documentation shows; an expert may get more out of it.',
 ];
 
@@ -51,21 +49,21 @@ export function documentOf(documented: Documented): string {
   const { machine, lines, others, goals, notes, options, date, command } = documented;
   const sections: string[] = [
     '# Benchmarks',
-    `The engine's cost, beside a hand-written floor and beside peers. Written by \`${command}\` on ${date}; every figure below is of that run.`,
+    `The cost of the engine, beside a hand-written floor and peers. Written by \`${command}\` on ${date}; all figures are from that run.`,
     '## Reading it',
     [
-      `- **The work**: runs of ${STEPS} steps, ${STEPS - 1} of them with a tool call. A result line has ${LINE_BYTES.toLocaleString('en-US')} bytes (${TEXT_CHARS} of text), a tool's result ${TOOL_RESULT_CHARS} characters. A finished run has ${STEPS} steps and ${MESSAGES_PER_RUN} messages in the database, in the product ${STEPS - 1} tool calls as well. What an engine has stored is counted before its figures are.`,
-      '- **A step** is one answer taken in, its tool call carried out, and the next request made. The figure that travels between machines is CPU a step, and of that the ratio: steps a second are those of one machine on one day.',
-      "- **CPU** is that of the engine (its process, threads and children), of the whole PostgreSQL and of Redis, apart, from the kernel's books; min..max is of their sum. CPU and WAL include that the runs are taken in, **steps/s** do not: their clock starts when the work does. The provider answers from prepared lines; its work is left out.",
-      '- **stmts/step** and **tx/step** are what the engine sends; of the product what its workers send, without the one transaction in which the runs are taken in. **disk** is by how much the database has grown from before the runs were taken in to their end, indexes included and nothing vacuumed by hand.',
-      "- **audit us/step kept** is PostgreSQL's CPU for one audit of the books, divided by the steps that lie in the database: made once, when the work is done and the workers have ended. It is in no other figure, and empty for engines that have none.",
-      "- **RSS MB** is the most memory that one process of the engine held; **KB/run** is what all of its processes have grown by, each from idle to its peak, divided by the runs. Of the product these are the workers and their tool hosts. **loop** is how long the event loop of the engine's main thread was held up, and **foreign** how many cores were busy with something else.",
-      `- Every engine runs in a process of its own on a fresh database after a checkpoint, in turns, ${repetitions(options.reps)}. \`fsync\` is on everywhere.`,
-      `- The product's waits are cut short, since the provider answers at once: its runs gather for ${SHORT_WAITS.GATHER_WINDOW_MS} ms and the provider is asked every ${SHORT_WAITS.POLL_INTERVAL_MS} ms. It does so by default every 2 s and every minute.`,
-      '- **floor-full** does the durable writes, a thousand results a statement, and the work that cannot be left out: request bodies from the history, tools in threads, answers durable before their tools run. The product is measured against it.',
+      `- **The work**: runs of ${STEPS} steps, ${STEPS - 1} with a tool call. A result line has ${LINE_BYTES.toLocaleString('en-US')} bytes (${TEXT_CHARS} of text), a tool's result ${TOOL_RESULT_CHARS} characters. A finished run has ${STEPS} steps and ${MESSAGES_PER_RUN} messages in the database, and in the product ${STEPS - 1} tool calls. The stored rows are counted first.`,
+      '- **A step** is one answer read, its tool call carried out, and the next request made. Compare the ratios of CPU a step: steps a second belong to one machine on one day.',
+      '- **CPU** comes from the kernel, apart for the engine (its process, threads and children), PostgreSQL and Redis; min..max is of their sum. CPU and WAL include accepting the runs; **steps/s** starts after it. The provider answers from prepared lines; its work is left out.',
+      "- **stmts/step** and **tx/step** count the engine's statements and transactions; for the product those of its workers, without the transaction that accepts the runs. **disk** is the growth of the database from start to end, indexes included, without a manual vacuum.",
+      "- **audit us/step kept** is PostgreSQL's CPU for one audit after the work, divided by the steps in the database. No other figure includes it.",
+      "- **RSS MB** is the peak memory of the engine's largest process. **KB/run** is the growth of all its processes from idle to peak, divided by the runs; the product's processes are workers and tool hosts. **loop** is the delay of the main thread's event loop. **foreign** is the number of cores that other programs kept busy.",
+      `- Every engine runs in its own process, on a fresh database after a checkpoint, in turns, ${repetitions(options.reps)}. \`fsync\` is on everywhere.`,
+      `- The product's waits are shortened, because the provider answers at once: runs gather for ${SHORT_WAITS.GATHER_WINDOW_MS} ms, and the provider is polled every ${SHORT_WAITS.POLL_INTERVAL_MS} ms. The defaults are 2 s and a minute.`,
+      '- **floor-full** is the yardstick. It does the durable writes, a thousand results a statement, and the work that is always needed: request bodies from the history, tools in threads, answers durable before their tools run.',
     ].join('\n'),
     '## Machine',
-    `${machine.cpu}, ${machine.cores} cores, ${machine.memory_gib} GiB; a synced 8 KB write takes ${machine.fsync_us} us. Node ${machine.node}, PostgreSQL ${machine.postgres}, commit ${machine.commit}. Signals over ${options.queue}. The product's workers run with \`${WORKER_NODE_ARGUMENTS.join(' ')}\`, as \`npm start\` starts them, all other engines with Node's defaults.`,
+    `${machine.cpu}, ${machine.cores} cores, ${machine.memory_gib} GiB; a synced 8 KB write takes ${machine.fsync_us} us. Node ${machine.node}, PostgreSQL ${machine.postgres}, commit ${machine.commit}. Signals over ${options.queue}. The product's workers run with \`${WORKER_NODE_ARGUMENTS.join(' ')}\`, as \`npm start\` starts them; all other engines use Node's defaults.`,
   ];
   for (const server of options.servers) {
     for (const runs of new Set(lines.map((line) => line.runs))) {
@@ -91,8 +89,8 @@ export function documentOf(documented: Documented): string {
     UNMEASURED.map((item) => `- ${item}`).join('\n'),
     '## Other measurements',
     [
-      'Of the same run; each alone by `npm run bench -- --tools`, `--status`, `--compose`. `--trace` shows the cost of each statement,',
-      '`--against <git ref>` measures this tree and an older one in turns.',
+      'From the same run. `npm run bench -- --tools`, `--status` and `--compose` run each alone. `--trace` shows the cost of each statement,',
+      '`--against <git ref>` measures this tree and an older tree in turns.',
     ].join('\n'),
     ...others.flatMap(({ title, table, notes: own }) => [
       `### ${title}`,

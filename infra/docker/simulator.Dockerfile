@@ -1,7 +1,7 @@
 # The simulated provider: Anthropic's message batches without a model and without a bill. For development and tests.
 #   docker build -f infra/docker/simulator.Dockerfile -t nightshift-simulator .
 #   docker run --init --read-only -p 127.0.0.1:8290:8290 nightshift-simulator
-# Whoever reaches its control port (8291) can make it fail on purpose: keep it inside the network.
+# Its control port (8291) can make it fail on purpose: keep it inside the network.
 
 FROM node:24.21-bookworm-slim AS dependencies
 WORKDIR /app

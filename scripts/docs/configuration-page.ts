@@ -99,9 +99,8 @@ export function configurationPage(): string {
   return page([
     '# Configuration',
     generatedFrom(programs.map(({ file }) => code(file))),
-    'Each program reads its environment once, when it starts, and does not start with a value it cannot use: the message ' +
-      'names every variable that is wrong. Leave out what you do not set. The programs of one installation share ' +
-      '`DATABASE_URL` and `QUEUE_URL`.',
+    'Each program reads its environment once, at its start. With an unusable value it does not start, and names every wrong ' +
+      'variable. The programs of one installation share `DATABASE_URL` and `QUEUE_URL`.',
     ...programs.flatMap(({ title, variables }) => [
       `## ${title}`,
       table(

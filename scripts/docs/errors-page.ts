@@ -13,16 +13,16 @@ export function errorsPage(): string {
   return page([
     '# Errors',
     generatedFrom(['`libs/agent-core/src/base/errors.ts`']),
-    'An error is told apart by its `code`, which is stable; its text is for people and may change. The text names the ' +
-      'field or the row, and ends with what to do next.',
+    'The `code` of an error is stable. Its text is for people and may change: it names the field or the row, and ends with ' +
+      'the next action.',
     '## Answered by the API',
-    'The body has the members of RFC 9457 (`type`, `title`, `status`, `detail`) and besides them `code`, `message` (the ' +
-      'same as `detail`), `errors` (the offending fields, each with a `path` and a `message`) and `request_id`. A `path` is a ' +
-      'JSON Pointer into the body, `?name` for a query parameter (`?name.0` for one of several), or the name of a part of ' +
-      'the path. Its `type` is `urn:nightshift:error:<code>`.',
+    'The body has the members of RFC 9457: `type` (`urn:nightshift:error:<code>`), `title`, `status`, `detail`. It also has ' +
+      '`code`, `message` (the same as `detail`), `errors` (the wrong fields, each with `path` and `message`) and `request_id`. ' +
+      'A `path` is a JSON Pointer into the body, `?name` for a query parameter (`?name.0` in a list), or the name of a part ' +
+      'of the URL.',
     table(['Code', 'Status', 'Title', 'What to do next'], answered),
     '## Seen in logs and at start',
-    'These never reach a client. Where one of them ends a request all the same, the answer is `internal`.',
+    'These never reach a client. If such an error ends a request, the answer is `internal`.',
     table(['Code', 'Title', 'What to do next'], internal),
   ]);
 }

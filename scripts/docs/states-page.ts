@@ -29,9 +29,8 @@ export function statesPage(): string {
   return page([
     '# States',
     generatedFrom(['`libs/agent-core/src/machine`']),
-    'Every row that somebody must act on is in one of these states. The core refuses a transition that is not listed, ' +
-      'the statement that writes one names the state it expects, and the constraints of the table say what each state ' +
-      'must carry.',
+    'Every row that needs action is in one of these states. The core refuses a transition that is not listed. The statement ' +
+      'that writes a transition names the expected state. Constraints of the table say which columns each state needs.',
     ...MACHINES.flatMap(({ machine, intro }) => machineSection(machine, intro)),
     ...stopReasonsSection(),
   ]);
@@ -43,7 +42,7 @@ function machineSection(machine: Machine<string, string>, intro: string): readon
     intro,
     stateDiagram(machine),
     table(
-      ['State', 'What is true', 'Who acts next', 'What wakes it, and how long it may last'],
+      ['State', 'What is true', 'Who acts next', 'What wakes it, and how long it lasts'],
       Object.entries<StateDoc>(machine.states).map(([state, doc]) => [
         code(state),
         doc.meaning,
@@ -92,9 +91,9 @@ function stopReasonsSection(): readonly string[] {
   const reserved = rows(true);
   return [
     '## Stop reasons',
-    'Every run that has ended has one, and a failed one has an error beside it that says more. On the wire it is ' +
-      '`metadata.stop_reason` of the run; the `stop_reason` at its top level is the nearest name that the clients of Letta ' +
-      '(1.6.4) know, `error` for most failures. The filter `stop_reason` of `GET /v1/runs` takes either.',
+    'Every ended run has a stop reason; a failed run also has an error with details. On the wire it is the `ended_reason` of ' +
+      'the run. `stop_reason` is the nearest name in the clients of Letta (1.6.4), `error` for most failures. The filter ' +
+      '`stop_reason` of `GET /v1/runs` takes both.',
     table(['Stop reason', 'The run is', 'When'], rows(false)),
     ...(reserved.length === 0
       ? []

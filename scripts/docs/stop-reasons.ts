@@ -13,57 +13,57 @@ export const STOP_REASON_DOCS: Readonly<Record<StopReason, StopReasonDoc>> = {
   end_turn: { ends_as: 'completed', when: 'The model finished its answer and called no tool.' },
   tool_rule: {
     ends_as: 'completed',
-    when: 'A tool was called with success whose `exit_loop` rule ends the run, or `finish`. Failed where the run owes another result.',
+    when: 'A successful call of `finish`, or of a tool whose `exit_loop` rule ends the run. `failed` if the run owes another result.',
   },
   max_steps: {
     ends_as: 'completed',
-    when: 'The step limit was reached. The calls of the last step were carried out and their results are stored. Failed where the last answer was empty, no word and no call, and where the run still owes its result.',
+    when: 'The step limit was reached. The calls of the last step were carried out, and their results are stored. `failed` if the last answer was empty, or if the run owes its result.',
   },
   max_tokens: {
     ends_as: 'failed',
-    when: 'The answer was cut off at `max_tokens`; inside a tool call, also after one try with twice as many.',
+    when: 'The answer was cut off at `max_tokens`. A cut inside a tool call is tried once more with twice as many tokens.',
   },
   stop_sequence: {
     ends_as: 'completed',
-    when: 'The model came to one of the stop sequences of its definition.',
+    when: 'The model wrote a stop sequence of its definition.',
   },
   refusal: {
     ends_as: 'failed',
-    when: 'The model refused. What it said is stored and not shown to later requests.',
+    when: 'The model refused. Its answer is stored, and later requests do not show it.',
   },
   budget_exceeded: {
     ends_as: 'failed',
-    when: 'Its next step could exceed a cap of the run, `max_cost_usd` or `max_output_tokens`; it was not sent.',
+    when: 'The next step could exceed a cap of the run, `max_cost_usd` or `max_output_tokens`. It was not sent.',
   },
   loop_detected: {
     ends_as: 'failed',
-    when: 'The run got nowhere: the same steps over and over, results it had before, pauses or re-asks without end.',
+    when: 'The run repeated itself: the same steps, no new results, or too many pauses or repeated questions.',
   },
   context_overflow: {
     ends_as: 'failed',
     when: 'The conversation no longer fits the context window of the model.',
   },
-  no_valid_tools: { ends_as: 'failed', when: 'A call was due, or tried, and the tool rules allow none.' },
+  no_valid_tools: { ends_as: 'failed', when: 'A call was due or tried, and the tool rules allow no tool.' },
   invalid_request: {
     ends_as: 'failed',
-    when: 'The provider refused the request of a step for good, or a tool rule fixes arguments that its tool does not take.',
+    when: 'The provider refused a request, or a tool rule fixes arguments that its tool does not accept.',
   },
   provider_error: {
     ends_as: 'failed',
-    when: 'The provider failed, or sent nothing that can be read, in every attempt of a step; or it ended an answer in a way that is not known here.',
+    when: 'Every attempt of a step failed at the provider or came back unreadable. Or an answer has an unknown stop reason.',
   },
   unusable_answer: {
     ends_as: 'failed',
-    when: 'An answer came whole and can neither be stored nor sent back: nested deeper than 128 levels, no list of blocks, without a stop reason, or with a call that has no proper name or input. It is booked and not asked for again.',
+    when: 'A whole answer cannot be stored or sent back: nested deeper than 128 levels, no list of blocks, no stop reason, or a call without a valid name or input. It is booked, and not asked for again.',
   },
   expired: { ends_as: 'expired', when: 'The provider let every attempt of a step expire.' },
   cancelled: {
     ends_as: 'cancelled',
-    when: 'The batch was cancelled, or every attempt of a step was cancelled at the provider.',
+    when: 'The batch was cancelled. Or every attempt of a step was cancelled at the provider.',
   },
-  deadline: { ends_as: 'failed', when: 'It had further steps to take when its deadline passed.' },
+  deadline: { ends_as: 'failed', when: 'Its deadline passed before its last step.' },
   poison: {
     ends_as: 'failed',
-    when: 'Its request could not be built, its answer or results not stored, or work on it ended worker after worker.',
+    when: 'Its request could not be built, its answer could not be stored, or it ended several workers.',
   },
 };

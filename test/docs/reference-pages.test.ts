@@ -52,12 +52,14 @@ test('the pages say that a provider batch is asked for less often after an hour,
   const variable = lines.find((line) => line.startsWith('| `POLL_INTERVAL_MS` |'));
   expect(variable).toContain('hour');
   expect(variable).toContain(` ${POLL_POLICY_DEFAULT.poll_interval_ms_max.toLocaleString('en')}`);
-  const states = lines.filter((line) => line.includes('next_due_at, the poll interval'));
+  const states = lines.filter((line) => line.includes('next_due_at: the poll interval'));
   expect(states).toHaveLength(2);
   for (const state of states) expect(state).toContain('hour');
 });
 
 test('the page of variables says that there are more threads of tools than TOOL_THREADS', () => {
   const { text = '' } = referencePages().find(({ file }) => file === 'configuration.md') ?? {};
-  expect(text).toMatch(/^\| `TOOL_THREADS` \|[^|]*\bquick calls\b[^|]*\btwice as many more, at least two\b/m);
+  expect(text).toMatch(
+    /^\| `TOOL_THREADS` \|[^|]*\bquick calls\b[^|]*\btwice as many are added, and at least two\b/m,
+  );
 });

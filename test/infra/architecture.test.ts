@@ -20,7 +20,7 @@ test('every kind of signal that is rung stands among those that wake, and no oth
 test('where a transaction opens outside flows and routes is said', () => {
   const elsewhere = globSync('apps/*/src/**/*.ts', {
     cwd: root,
-    exclude: (path) => /\/(flows|routes)$/.test(path),
+    exclude: (path) => /\/(flows|flow-parts|routes)$/.test(path),
   }).filter((path) => read(path).includes('inTransaction('));
   const named = [...sectionOf('Where transactions open').matchAll(/`(apps\/[\w/.-]+\.ts)`/g)];
   expect(named.map(([, path]) => path).toSorted()).toEqual(elsewhere.toSorted());
@@ -28,7 +28,7 @@ test('where a transaction opens outside flows and routes is said', () => {
 
 test('locks take a transaction, and so do commits but for those that are named', () => {
   const takesConnection = /^export (?:async )?function (\w+)\(\s*\w+: Database\b/gm;
-  const outside = globSync('libs/db/src/{locks,commits}/*.ts', { cwd: root }).flatMap((path) =>
+  const outside = globSync('libs/db/src/{locks,commits}/**/*.ts', { cwd: root }).flatMap((path) =>
     [...read(path).matchAll(takesConnection)].map(([, name]) => name),
   );
   const [, named = ''] = /take the connection: (.+?)\./s.exec(sectionOf('The house')) ?? [];

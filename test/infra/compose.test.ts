@@ -32,7 +32,7 @@ const SOURCE_OF_SERVICE: Readonly<Record<string, string>> = {
 
 /** What an operator of containers cannot set without editing the file, on purpose. */
 const LEFT_OUT: Readonly<Record<'api' | 'worker', readonly string[]>> = {
-  // A file that would have to be mounted; nobody's standard input is held open.
+  // The first needs a mounted file; the second an open standard input.
   api: ['PRICES_FILE', 'EXIT_WITH_PARENT'],
   worker: [
     'PRICES_FILE',
@@ -168,7 +168,7 @@ test('with a key and an address the worker talks to the real provider, and each 
   expect(environmentOfService(services.redis!, variables).REDISCLI_AUTH).toBe('two');
 });
 
-test('whoever asks for the simulated model by a command that is told gets it, also beside a file with key and address', () => {
+test('a documented command for the simulated model gets it, also beside a file with key and address', () => {
   const told = [text, read('README.md'), read('docs/OPERATING.md')].flatMap((page) =>
     page.split('\n').filter((line) => /docker compose .*--profile simulated/.test(line)),
   );
@@ -226,7 +226,7 @@ describe('services', () => {
     expect(Object.entries(services).filter(([, { profiles }]) => profiles !== undefined)).toHaveLength(1);
   });
 
-  test('whoever waits for a service to be healthy, it can tell', () => {
+  test('a service that others wait for reports its health', () => {
     for (const { depends_on } of Object.values(services)) {
       for (const [name, { condition }] of Object.entries(depends_on ?? {})) {
         if (condition !== 'service_healthy') continue;

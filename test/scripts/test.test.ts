@@ -30,7 +30,7 @@ function makeRepository(quick: readonly string[] = []): {
   for (const file of copied) cpSync(join(root, file), join(directory, file));
   const calls = join(directory, 'calls');
   const toolOf = (name: string): string => join(directory, 'node_modules/.bin', name);
-  for (const name of ['nx', 'tsc', 'eslint', 'depcruise', 'prettier', 'vitest']) {
+  for (const name of ['nx', 'tsc', 'eslint', 'depcruise', 'prettier', 'cspell', 'vitest']) {
     const tool = toolOf(name);
     mkdirSync(dirname(tool), { recursive: true });
     const then = quick.includes(name) ? '' : 'exec sleep 60\n';
@@ -74,7 +74,7 @@ test('SIGTERM ends two checks side by side, and nothing more is started', async 
 });
 
 test('every check is made, two that fail side by side are both counted, and then the tests are run', async () => {
-  const tools = ['nx', 'tsc', 'eslint', 'depcruise', 'prettier', 'vitest'];
+  const tools = ['nx', 'tsc', 'eslint', 'depcruise', 'prettier', 'cspell', 'vitest'];
   const { script, begun, fail } = makeRepository(tools);
   fail('eslint');
   fail('prettier');

@@ -4,7 +4,7 @@ export interface JournalEntry {
   /** RFC 3339, on the simulator's clock. */
   readonly at: string;
   readonly op: string;
-  /** The how-manieth request of this operation. */
+  /** The number of this request among those of its operation, from 1. */
   readonly op_seq: number;
   readonly method: string;
   readonly path: string;

@@ -53,148 +53,137 @@ export const environment = z
     ANTHROPIC_BASE_URL: z
       .url()
       .default('https://api.anthropic.com')
-      .describe("Base URL of the provider; the simulator's, or the real one."),
+      .describe('Base URL of the provider, or of the simulator.'),
     SIMULATOR_URL: z
       .url()
       .optional()
       .describe(
-        'Base URL of the simulator, where one runs. A worker whose provider has this URL marks its answers as simulated.',
+        'Base URL of a running simulator. A worker whose provider has this URL marks its answers as simulated.',
       ),
     TOOLS_DIR: z
       .string()
       .default('')
-      .describe('Folders with tool modules, separated as in PATH: by `:`, on Windows by `;`.'),
+      .describe('Folders with tool modules, separated by `:`, on Windows by `;`.'),
     TOOL_THREADS: natural
       .max(TOOL_THREADS_MAX)
       .default(0)
       .describe(
-        'Threads of the tool host for quick calls; 0: one per core, at most 4. Up to twice as many more, at least two, come while slow calls wait.',
+        'Threads of the tool host for quick calls; 0: one per core, at most 4. While slow calls wait, twice as many are added, and at least two.',
       ),
     TOOL_THREAD_MEMORY_MB: positive
       .min(TOOL_THREAD_MEMORY_MB_MIN)
       .max(TOOL_THREAD_MEMORY_MB_MAX)
       .default(TOOL_THREAD_MEMORY_MB_DEFAULT)
       .describe(
-        'Megabytes that one thread of the tool host may take: heap and buffers, uncollected garbage included. A thread that takes more is ended.',
+        'Maximum megabytes of a thread of the tool host: heap, buffers and garbage. A larger thread is ended.',
       ),
     DATA_DIR: z.string().default('.data').describe('Directory of all files written at run time.'),
     LOG_LEVEL: z
       .enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])
       .default('info')
-      .describe('Least severe level of a log line that is written.'),
+      .describe('Minimum level of written log lines.'),
     HEALTH_PORT: natural
       .max(65_535)
       .optional()
       .describe(
-        'Port on which the worker answers `/livez`, so that a supervisor can replace a worker that hangs; 0 takes a free port. Without it a worker listens nowhere.',
+        'Port of `/livez`, by which a supervisor finds a hanging worker; 0 takes a free port. Without it the worker does not listen.',
       ),
     HEALTH_HOST: z
       .string()
       .min(1)
       .default('127.0.0.1')
-      .describe('Address for `HEALTH_PORT`; 127.0.0.1 is this machine alone.'),
+      .describe('Address for `HEALTH_PORT`; 127.0.0.1 accepts connections from this machine only.'),
     LEASE_MS: positiveMs
       .default(10_000)
-      .describe(
-        "Milliseconds for which a worker's lease on a row holds without renewal. It is renewed after every third of that.",
-      ),
+      .describe('Duration of a lease without renewal. A worker renews its leases every third of it.'),
     SWEEP_INTERVAL_MS: positiveMs
       .default(2_000)
-      .describe('Milliseconds between two sweeps over all due rows, which find work without a signal.'),
+      .describe('Interval of sweeps, which find due rows without a signal.'),
     HUNT_INTERVAL_MS: positiveMs
       .default(60_000)
       .describe(
-        'Milliseconds between two searches for second provider batches of submissions with an unknown outcome; one provider call each.',
+        'Interval of searches for second provider batches of doubtful submissions; one provider call each.',
       ),
     GATHER_WINDOW_MS: naturalMs
       .default(2_000)
-      .describe(
-        'Milliseconds that ready runs wait for more runs before a provider batch that is not full is composed.',
-      ),
+      .describe('Time that ready runs wait for more runs before a provider batch is composed.'),
     REQUESTS_MAX: positive
       .max(BATCH_REQUESTS_MAX)
       .default(10_000)
       .describe(
-        'Requests at which a provider batch is full. Runs are claimed in whole chunks, so it may hold more; the provider allows 100,000.',
+        'Requests of a full provider batch. Runs are claimed in chunks, so it may hold more; the provider allows 100,000.',
       ),
     BODY_BYTES_MAX: positive
       .max(240_000_000)
       .default(64_000_000)
-      .describe('Bytes of one provider batch; the provider allows 256 MB.'),
+      .describe('Maximum bytes of a provider batch; the provider allows 256 MB.'),
     CREATE_TIMEOUT_MS: positiveMs
       .default(120_000)
-      .describe('Milliseconds that one create of a provider batch may take, upload included.'),
+      .describe('Timeout of a create of a provider batch, upload included.'),
     RESULTS_IDLE_TIMEOUT_MS: positiveMs
       .default(120_000)
-      .describe('Milliseconds without a byte after which a result stream is closed and read again later.'),
+      .describe('Timeout without a byte, after which a result stream is closed and read again later.'),
     RESULTS_BYTES_PER_SECOND_MIN: natural
       .max(1_000_000)
       .default(1_000)
       .describe(
-        'Bytes a second below which a result stream is closed and read again later, on average over RESULTS_RATE_WINDOW_MS; 0 allows every rate.',
+        'Minimum rate of a result stream, on average over RESULTS_RATE_WINDOW_MS. A slower stream is closed and read again later; 0 allows every rate.',
       ),
     RESULTS_RATE_WINDOW_MS: positiveMs
       .default(300_000)
-      .describe('Milliseconds of waiting for a result stream over which its rate is averaged.'),
-    INGEST_LANES: positive
-      .max(16)
-      .default(2)
-      .describe('Result files that a worker reads side by side: a slow file holds up no other.'),
+      .describe('Waiting time over which the rate of a result stream is averaged.'),
+    INGEST_LANES: positive.max(16).default(2).describe('Result files that a worker reads side by side.'),
     POLL_INTERVAL_MS: positiveMs
       .default(POLL_POLICY_DEFAULT.poll_interval_ms)
       .describe(
-        'Milliseconds between two polls of a provider batch in its first hour; later 300,000, or this value where it is more.',
+        'Poll interval of a provider batch in its first hour; later 300,000, or this value if it is larger.',
       ),
     MISSING_GRACE_MS: positiveMs
       .default(POLL_POLICY_DEFAULT.missing_grace_ms)
-      .describe(
-        'Milliseconds for which a provider batch that the provider does not find any more is asked for again; then its steps are sent again.',
-      ),
+      .describe('Time before the steps of a provider batch that the provider does not find are sent again.'),
     QUARANTINE_MS: positiveMs.default(RECONCILE_POLICY_DEFAULT.quarantine_ms).meta({
       description:
-        "Milliseconds before a create without a clear answer is searched for in the provider's list; CREATE_TIMEOUT_MS where that is more.",
+        "Quarantine before a create without a clear answer is searched for in the provider's list; CREATE_TIMEOUT_MS if that is larger.",
       rule: QUARANTINE_RULE,
     }),
     SEARCH_INTERVAL_MS: positiveMs
       .default(RECONCILE_POLICY_DEFAULT.search_interval_ms)
-      .describe('Milliseconds between two searches for a create without a clear answer.'),
+      .describe('Interval of searches for a create without a clear answer.'),
     RETRY_DELAY_MS: positiveMs
       .default(RETRY_POLICY_DEFAULT.retry_delay_ms)
-      .describe('Milliseconds before the second attempt of a step that failed at the provider.'),
+      .describe('Delay of the second attempt of a step that failed at the provider.'),
     OUTAGE_DELAY_MS: positiveMs
       .default(RETRY_POLICY_DEFAULT.outage_delay_ms)
-      .describe(
-        'Milliseconds before a step is sent again that failed in an outage of the provider; such an attempt does not count.',
-      ),
+      .describe('Delay of a retry after an outage of the provider; such an attempt does not count.'),
     AUDIT_INTERVAL_MS: positiveMs
       .default(600_000)
       .describe(
-        'Milliseconds between two audits of the whole database, all workers together; at least twenty times the duration of the last audit, at most a day.',
+        'Interval of audits of the whole database, by all workers together; at least twenty times the duration of the last audit, at most a day.',
       ),
     WORKSPACE_SHARED: z
       .enum(['0', '1'])
       .default('1')
       .describe(
-        '0 where no other program makes batches in the provider workspace: a batch that looks like a second submission of a worker is then cancelled before its results prove it.',
+        '0 if no other program creates batches in the provider workspace. A suspected second batch is then cancelled before its results prove it.',
       ),
     PRICES_FILE: z
       .string()
       .optional()
       .describe(
-        'File with the prices of models, in the shape of `libs/agent-core/src/model/prices.json`, which applies without it. API and workers need the same.',
+        'File with the prices of models, like `libs/agent-core/src/model/prices.json`, which is the default. API and workers need the same.',
       ),
     CHUNK_LINES: positive.max(5_000).default(1_000).describe('Result lines of one transaction.'),
     QUICK_CALLS_MS: natural
       .max(60_000)
       .default(1_000)
       .describe(
-        'Milliseconds that calls without side effects may delay the commit of their answers, to be committed with them; 0: every call is made after its answer is committed.',
+        'Maximum delay of a commit by calls without side effects, whose results are committed with their answers; 0: calls are made after the commit.',
       ),
     CALLBACK_SECRET: z
       .string()
       .regex(/^whsec_[A-Za-z0-9+/=]{32,}$/, 'must look like whsec_<base64 of at least 24 bytes>')
       .optional()
-      .describe('Key that signs callbacks, `whsec_<base64>`; without it they are unsigned.'),
+      .describe('Key that signs callbacks, `whsec_<base64>`. Without it callbacks are unsigned.'),
     CALLBACK_ALLOW_PRIVATE: z
       .enum(['0', '1'])
       .default('0')
@@ -204,15 +193,13 @@ export const environment = z
       .enum(['0', '1'])
       .default('0')
       .describe(
-        'Ends the worker when its standard input closes, so that it does not outlive a killed parent.',
+        '1 ends the worker when its standard input closes, so that it does not outlive a killed parent.',
       ),
     WORKER_NAME: z
       .string()
       .min(1)
       .optional()
-      .describe(
-        'Name of this worker in logs and, for operators, in its leases; host and process id without it.',
-      ),
+      .describe('Name of this worker in logs and leases; by default host and process id.'),
   })
   .superRefine((env, context) => {
     if (env.QUARANTINE_MS < env.LEASE_MS) {

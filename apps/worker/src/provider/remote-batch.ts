@@ -3,7 +3,7 @@ import type { RemoteBatch, RequestCounts } from './port.ts';
 
 /**
  * Reads the API's batch object. Null when it lacks what no batch can lack: id, status, counts, time of creation.
- * Timestamps come with `Z` or with an offset, in milli- or microseconds.
+ * Timestamps come with `Z` or with an offset, in milliseconds or microseconds.
  */
 export function parseRemoteBatch(value: unknown): RemoteBatch | null {
   if (!isJsonObject(value)) return null;

@@ -29,7 +29,11 @@ export const ERROR_CATALOGUE = {
     title: 'Method not allowed',
     next: 'See GET /openapi.json for the methods of this path.',
   },
-  conflict: { status: 409, title: 'Conflict', next: 'Read the resource again and decide anew.' },
+  conflict: {
+    status: 409,
+    title: 'Conflict',
+    next: 'Read the resource again, then repeat or change the request.',
+  },
   batch_running: {
     status: 409,
     title: 'Batch has not ended',
@@ -48,7 +52,7 @@ export const ERROR_CATALOGUE = {
   validation_failed: {
     status: 422,
     title: 'Validation failed',
-    next: 'Correct what is named, and send it again.',
+    next: 'Correct the named fields and send the request again.',
   },
   idempotency_mismatch: {
     status: 422,
@@ -60,17 +64,17 @@ export const ERROR_CATALOGUE = {
   too_slow: {
     status: 504,
     title: 'Takes too long',
-    next: 'Narrow it, by `batch_id` or `agent_id` for example: the same again would take as long.',
+    next: 'Narrow the request, for example by `batch_id` or `agent_id`. Retrying unchanged will time out again.',
   },
   fenced: {
     status: null,
     title: 'Lease lost',
-    next: 'Nothing: another worker has taken the row over and goes on from what is committed.',
+    next: 'Nothing: another worker has taken the row over, and continues from the last commit.',
   },
   stale: {
     status: null,
     title: 'Row has moved on',
-    next: 'Nothing: what was decided about it is not kept; a result line is read and decided about again.',
+    next: 'Nothing: the decision is dropped. The row is read and decided again.',
   },
   illegal_transition: {
     status: null,
@@ -80,7 +84,7 @@ export const ERROR_CATALOGUE = {
   database_from_future: {
     status: null,
     title: 'Database is newer than this program',
-    next: 'Start the newer release, or restore the backup made before it migrated: docs/OPERATING.md says what that may cost.',
+    next: 'Start the newer release, or restore the backup from before its migration. docs/OPERATING.md names the cost.',
   },
   database_from_past: {
     status: null,
@@ -90,7 +94,7 @@ export const ERROR_CATALOGUE = {
   database_unreachable: {
     status: 503,
     title: 'Database unreachable',
-    next: 'Check that the server of DATABASE_URL runs, that it takes writes, and that its max_connections suffices.',
+    next: 'Check that the server of DATABASE_URL runs and takes writes, and that its max_connections is large enough.',
   },
   bad_configuration: {
     status: null,
@@ -100,7 +104,7 @@ export const ERROR_CATALOGUE = {
   other_provider: {
     status: null,
     title: 'Work is under way at another provider',
-    next: 'Start as before, with or without ANTHROPIC_API_KEY, until the work has ended or is cancelled; then change.',
+    next: 'Start as before, with or without ANTHROPIC_API_KEY, until the work has ended or is cancelled. Then change the key.',
   },
   tool_host_unavailable: {
     status: null,

@@ -17,33 +17,37 @@ export const batchMachine: Machine<BatchState, BatchEvent> = {
   initial: ['receiving'],
   states: {
     receiving: {
-      meaning: 'Its runs are still being stored; none is visible to a worker.',
-      next: 'The API, in the transaction or upload that brings the runs.',
-      wakes: 'The request itself; an upload that is never finished is failed after a day.',
+      meaning: 'Its runs are being stored. No worker sees them yet.',
+      next: 'The API, in the transaction that stores the runs.',
+      wakes: 'The request itself.',
     },
     running: {
-      meaning: 'Every run is stored; at least one has not ended.',
-      next: 'Workers, through its runs; the finish flow once the last run has ended.',
-      wakes: 'The commit that ends a run makes the batch due; at most the provider window per step.',
+      meaning: 'All runs are stored, and at least one run has not ended.',
+      next: 'Workers, through its runs. After the last run: the finish flow.',
+      wakes: 'The commit that ends a run. At most the provider window per step.',
     },
     paused: {
-      meaning: 'No new step is sent; steps at the provider are still taken in. The reason is on the row.',
-      next: 'An operator, or the cap being raised; the finish flow if the steps at the provider were its last.',
-      wakes: 'A resume request; it may last for ever.',
+      meaning:
+        'No new step is sent. Results of steps at the provider are still ingested. The row has the reason.',
+      next: 'The user, who resumes it or raises its cap. After the last run: the finish flow.',
+      wakes: 'A resume request. No time limit.',
     },
     cancelling: {
-      meaning:
-        'No new step is sent; waiting runs have ended as cancelled; steps at the provider are awaited.',
+      meaning: 'No new step is sent. Waiting runs are cancelled. Steps at the provider are awaited.',
       next: 'The cancel and ingest flows, then the finish flow.',
-      wakes: 'Ends of provider batches; at most the provider window.',
+      wakes: 'The end of a provider batch. At most the provider window.',
     },
     completed: {
-      meaning: 'Every run has ended and at least one completed. Failed runs show in its counts.',
-      next: 'Nobody.',
+      meaning: 'All runs have ended, and at least one run completed. The counts show failed runs.',
+      next: 'No action.',
       wakes: 'Final.',
     },
-    cancelled: { meaning: 'Every run has ended after a cancel request.', next: 'Nobody.', wakes: 'Final.' },
-    failed: { meaning: 'Every run has ended and none completed.', next: 'Nobody.', wakes: 'Final.' },
+    cancelled: {
+      meaning: 'All runs have ended after a cancel request.',
+      next: 'No action.',
+      wakes: 'Final.',
+    },
+    failed: { meaning: 'All runs have ended, and no run completed.', next: 'No action.', wakes: 'Final.' },
   },
   events: {
     accept: { from: ['receiving'], to: 'running' },

@@ -39,50 +39,48 @@ export const providerBatchMachine: Machine<ProviderBatchState, ProviderBatchEven
   initial: ['building', 'orphan_paid'],
   states: {
     building: {
-      meaning: 'Its steps are sealed under its nonce; the provider has accepted nothing under that nonce.',
+      meaning: 'Its steps are sealed under its nonce. The provider has accepted nothing under that nonce.',
       next: 'The submit flow.',
-      wakes: 'next_due_at; lasts as long as the credential is busy, paused or backing off.',
+      wakes: 'next_due_at. As long as the credential is busy, paused or in backoff.',
     },
     submitting: {
-      meaning: 'Count, size and hash are written; the request may be on its way.',
-      next: 'The worker whose lease it is; after its lease the reconcile flow.',
+      meaning: 'Count, size and hash are stored. The request may be on its way.',
+      next: 'The worker that holds the lease. After the lease: the reconcile flow.',
       wakes: 'The end of the lease.',
     },
     submitted: {
       meaning: 'The provider has it under provider_id.',
       next: 'The poll flow.',
-      wakes: 'next_due_at, the poll interval, which is longer after an hour; at most the provider window.',
+      wakes: 'next_due_at: the poll interval, which grows after an hour. At most the provider window.',
     },
     ended: {
-      meaning: 'The provider has finished; results are waiting to be streamed.',
+      meaning: 'The provider has finished. The results are not read yet.',
       next: 'The ingest flow.',
-      wakes: 'next_due_at; lasts until every step has its line.',
+      wakes: 'next_due_at. Until every step has its line.',
     },
     ingested: {
-      meaning: 'Every step of it has left the state sealed.',
-      next: 'Nobody.',
+      meaning: 'No step of it is sealed any more.',
+      next: 'No action.',
       wakes: 'Final.',
     },
     unknown: {
-      meaning: 'A create was sent and we cannot tell whether the provider has it.',
+      meaning: 'A create was sent without a clear answer. The provider may have the batch.',
       next: 'The reconcile flow, after the quarantine.',
-      wakes: 'next_due_at, the end of the quarantine.',
+      wakes: 'next_due_at: the end of the quarantine.',
     },
     rejected: {
-      meaning:
-        'The provider refused it for good or lost it, or all its steps were taken back. It has no open step.',
-      next: 'Nobody.',
+      meaning: 'The provider refused or lost it, or all its steps were taken out. It has no open step.',
+      next: 'No action.',
       wakes: 'Final.',
     },
     cancelling: {
-      meaning: 'The provider was asked to cancel it and still finishes what it had begun.',
+      meaning: 'The provider was asked to cancel it, and still finishes started requests.',
       next: 'The poll flow.',
-      wakes: 'next_due_at, the poll interval, which is longer after an hour.',
+      wakes: 'next_due_at: the poll interval, which grows after an hour.',
     },
     orphan_paid: {
-      meaning:
-        'Found at the provider, of a submission that had adopted another one, was sent anew or was given up for lost. Booked, never applied.',
-      next: 'Nobody.',
+      meaning: 'A second batch at the provider for one submission. Booked, never applied.',
+      next: 'No action.',
       wakes: 'Final.',
     },
   },

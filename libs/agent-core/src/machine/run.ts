@@ -57,39 +57,50 @@ export const runMachine: Machine<RunState, RunEvent> = {
   initial: ['queued'],
   states: {
     queued: {
-      meaning: 'Another run holds its conversation; its input is not yet part of it.',
+      meaning: 'Another run holds its conversation. Its input is not yet in the conversation.',
       next: 'The commit that ends the holding run, or the sweep.',
-      wakes: 'The end of the holder.',
+      wakes: 'The end of the holding run.',
     },
     ready: {
-      meaning: 'It holds its conversation; step_number and attempt name the step to be sent next.',
+      meaning: 'It holds its conversation. step_number and attempt name its next step.',
       next: 'The compose flow of any worker.',
-      wakes: 'next_due_at; lasts the gather window, or the back-off of a retry.',
+      wakes: 'next_due_at: the gather window, or the backoff of a retry.',
     },
     in_flight: {
-      meaning: 'Its current step is sealed into a provider batch that has not been ingested.',
+      meaning: 'Its current step is sealed into a provider batch that is not ingested yet.',
       next: 'The submit, poll and ingest flows, through the provider batch.',
-      wakes: 'The provider batch; at most the provider window.',
+      wakes: 'The provider batch. At most the provider window.',
     },
     acting: {
-      meaning: 'Its answer is stored, and whatever its calls still need is to be done by a worker.',
+      meaning: 'Its answer is stored. A worker must carry out its open calls.',
       next: 'The run-tool-calls flow of any worker, through a run chunk.',
-      wakes: 'Its run chunk; at most the lease plus the deadline of its calls.',
+      wakes: 'Its run chunk. At most the lease plus the deadline of its calls.',
     },
     requires_action: {
-      meaning: 'Its answer calls a client tool or a tool that needs approval; nobody here can go on.',
-      next: 'The caller, through POST /v1/runs/{run_id}/tool-results; the cancel flow; or, past its deadline, the sweep.',
-      wakes:
-        'The answer to the last call that awaits one, a cancel request, or its deadline; without one it may last for ever.',
+      meaning: 'Its answer calls a client tool, or a tool that needs approval.',
+      next: 'The caller, through POST /v1/runs/{run_id}/tool-results. Or the cancel flow. After its deadline: the sweep.',
+      wakes: 'The last missing answer, a cancel request, or its deadline. Without a deadline no time limit.',
     },
-    completed: { meaning: 'It ended well; the stop reason says how.', next: 'Nobody.', wakes: 'Final.' },
-    failed: {
-      meaning: 'It ended without success; stop reason and error say why.',
-      next: 'Nobody.',
+    completed: {
+      meaning: 'It ended with success. The stop reason says how.',
+      next: 'No action.',
       wakes: 'Final.',
     },
-    cancelled: { meaning: 'It ended by request; what was paid is stored.', next: 'Nobody.', wakes: 'Final.' },
-    expired: { meaning: 'The provider let its step expire too often.', next: 'Nobody.', wakes: 'Final.' },
+    failed: {
+      meaning: 'It ended without success. Stop reason and error say why.',
+      next: 'No action.',
+      wakes: 'Final.',
+    },
+    cancelled: {
+      meaning: 'It ended by request. Paid answers are stored.',
+      next: 'No action.',
+      wakes: 'Final.',
+    },
+    expired: {
+      meaning: 'The provider let every attempt of a step expire.',
+      next: 'No action.',
+      wakes: 'Final.',
+    },
   },
   events: {
     start: { from: ['queued'], to: 'ready' },

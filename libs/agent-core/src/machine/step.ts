@@ -19,28 +19,27 @@ export const stepMachine: Machine<StepState, StepEvent> = {
       wakes: 'The provider batch.',
     },
     answered: {
-      meaning: 'Its answer is applied and paid; calls for the tool host are open.',
+      meaning: 'Its answer is applied and paid. Calls for the tool host are open.',
       next: 'The run-tool-calls flow.',
       wakes: 'Its run chunk.',
     },
     done: {
-      meaning: 'Its answer is applied and every call has its result.',
-      next: 'Nobody.',
+      meaning: 'Its answer is applied, and every call has a result.',
+      next: 'No action.',
       wakes: 'Final.',
     },
-    lost: { meaning: 'It never got an answer and never will.', next: 'Nobody.', wakes: 'Final.' },
+    lost: { meaning: 'It will never get an answer.', next: 'No action.', wakes: 'Final.' },
     errored: {
-      meaning:
-        'The provider answered with an error, or with nothing that can be used; what it cost is booked.',
-      next: 'Nobody.',
+      meaning: 'The provider answered with an error or an unusable answer. Its cost is booked.',
+      next: 'No action.',
       wakes: 'Final.',
     },
     expired: {
       meaning: 'The provider window closed before it was processed.',
-      next: 'Nobody.',
+      next: 'No action.',
       wakes: 'Final.',
     },
-    canceled: { meaning: 'It was cancelled at the provider, unpaid.', next: 'Nobody.', wakes: 'Final.' },
+    canceled: { meaning: 'It was cancelled at the provider, unpaid.', next: 'No action.', wakes: 'Final.' },
   },
   events: {
     answer: { from: ['sealed'], to: 'answered' },

@@ -10,20 +10,20 @@ export const toolCallMachine: Machine<ToolCallState, ToolCallEvent> = {
   initial: ['pending'],
   states: {
     pending: {
-      meaning: 'It is stored with its answer and nobody has begun it.',
+      meaning: 'It is stored with its answer, and has not started.',
       next: 'The run-tool-calls flow, through a run chunk.',
       wakes: 'Its run chunk.',
     },
     running: {
-      meaning: 'It has side effects and is journalled as begun; it may or may not have happened.',
-      next: 'The worker whose lease the chunk is; after that the worker that takes the chunk over.',
+      meaning: 'It has side effects, and its start is stored. It may or may not have happened.',
+      next: 'The worker that holds the lease of the chunk. After the lease: the worker that takes the chunk over.',
       wakes: 'The end of the lease.',
     },
-    succeeded: { meaning: 'It has a result.', next: 'Nobody.', wakes: 'Final.' },
-    failed: { meaning: 'It has an error result, which the model reads.', next: 'Nobody.', wakes: 'Final.' },
+    succeeded: { meaning: 'It has a result.', next: 'No action.', wakes: 'Final.' },
+    failed: { meaning: 'It has an error result. The model reads it.', next: 'No action.', wakes: 'Final.' },
     unknown: {
-      meaning: 'A crash interrupted a call that must not run twice; the model is told so.',
-      next: 'Nobody.',
+      meaning: 'A crash interrupted a call that must not run twice. The model is told so.',
+      next: 'No action.',
       wakes: 'Final.',
     },
   },

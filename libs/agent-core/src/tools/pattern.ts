@@ -237,7 +237,7 @@ function toProgram(node: Node): Program {
 interface Matching {
   readonly text: readonly string[];
   readonly budget: PatternBudget;
-  /** Look-aheads run from many positions; the states of a run are marked with its number instead of cleared. */
+  /** Lookaheads run from many positions; the states of a run are marked with its number instead of cleared. */
   runNumber: number;
   readonly marks: Map<Program, Uint32Array>;
 }

@@ -130,7 +130,7 @@ describe.each(machines)('a $name', (machine) => {
     for (const [state, doc] of Object.entries(machine.states)) {
       expect([doc.next, doc.wakes], state).toEqual(
         ends?.includes(state)
-          ? ['Nobody.', 'Final.']
+          ? ['No action.', 'Final.']
           : [expect.not.stringMatching(/^Nobody/), expect.not.stringMatching(/Final/)],
       );
     }
