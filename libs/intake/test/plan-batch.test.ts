@@ -82,7 +82,7 @@ describe('the plan of a batch', () => {
     expect(pathsOf(twins)).toEqual(['/template/client_tools']);
   });
 
-  test('B27, B54: is refused with the pointer of each unknown agent', () => {
+  test('is refused with the pointer of each unknown agent', () => {
     const refused = plan([run('a'), run('x'), run('y')], { a: agent() });
     expect(refused).toMatchObject({
       refusal: {

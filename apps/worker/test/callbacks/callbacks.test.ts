@@ -67,7 +67,7 @@ describe('an address inside a network is not called', () => {
     'http://[::a9fe:a9fe]/',
     'http://[fec0::1]/',
     'http://localhost/',
-  ])('B108: %s', async (url) => {
+  ])('%s', async (url) => {
     const outcome = await postCallback({ ...callback, url }, { ...OPTIONS, allow_private: false });
     expect(outcome).toMatchObject({ kind: 'unreachable', permanent: true });
   });
@@ -115,7 +115,7 @@ describe('an address inside a network is not called', () => {
 });
 
 describe('one delivery', () => {
-  test('B40: is signed over id, time and body', async () => {
+  test('is signed over id, time and body', async () => {
     const receiver = await startReceiver(204);
     const secret = `whsec_${Buffer.from('0123456789abcdef0123456789abcdef').toString('base64')}`;
     const outcome = await postCallback({ ...callback, url: receiver.url }, { ...OPTIONS, secret });
@@ -268,7 +268,7 @@ describe('the callback of a batch', () => {
     receiver.server.close();
   });
 
-  test('B40: is delivered for a batch that was cancelled, and for none that asked for no callback', async () => {
+  test('is delivered for a batch that was cancelled, and for none that asked for no callback', async () => {
     const receiver = await startReceiver(200);
     const worker = house.worker();
     const callbacks = { post: (one: Parameters<typeof postCallback>[0]) => postCallback(one, OPTIONS) };
@@ -285,7 +285,7 @@ describe('the callback of a batch', () => {
     receiver.server.close();
   });
 
-  test('B40: is tried again later when the receiver fails, under the same id', async () => {
+  test('is tried again later when the receiver fails, under the same id', async () => {
     const receiver = await startReceiver(500, 200);
     const id = await endedBatch(receiver.url);
     const worker = house.worker();

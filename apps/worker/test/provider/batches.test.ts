@@ -31,7 +31,7 @@ describe('a batch', () => {
     });
   });
 
-  test('B23: in a status that is not known yet is looked at again', () => {
+  test('in a status that is not known yet is looked at again', () => {
     expect(parseRemoteBatch(wireBatch({ processing_status: 'queued' }))?.processing_status).toBe(
       'in_progress',
     );

@@ -132,7 +132,7 @@ describe('one create is one POST and stays unknown', () => {
     ]),
   ];
 
-  test.each(cases)('B10: %s', async (_name, answer, reason) => {
+  test.each(cases)('%s', async (_name, answer, reason) => {
     const { outcome, requests } = await create(answer);
     expect(outcome).toMatchObject({ outcome: 'unknown', reason: expect.stringMatching(reason) as unknown });
     expect(requests.map(({ method }) => method)).toEqual(['POST']);
