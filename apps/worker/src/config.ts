@@ -27,21 +27,21 @@ import { QUICK_TOOLS_POLICY_DEFAULT, type QuickToolsPolicy } from './flow-parts/
 const positive = z.coerce.number().int().positive();
 const natural = z.coerce.number().int().nonnegative();
 
-/** What a timer is set to must stay below 2^31 ms, a tenth that the sweep adds at random included: beyond, it fires at once. */
+/** Timers beyond 2^31 ms fire at once; the limit leaves room for the tenth that the sweep adds as jitter. */
 const TOO_LONG = 'must be at most 1900000000 (22 days)';
 const positiveMs = positive.max(1_900_000_000, TOO_LONG);
 const naturalMs = natural.max(1_900_000_000, TOO_LONG);
 
 /**
- * Tells this process from every other: a stop gives back what is leased to its name, so two that bore one would free each
- * other's work. Host and pid are for people; containers may share both.
+ * Identifies this process in leases. A stop releases all leases of its owner, so two processes of one name would release each
+ * other's. Containers may share host and pid, so a random suffix follows.
  */
 const HOST_AND_PID = `${hostname()}:${process.pid}`;
 const PROCESS = `${HOST_AND_PID}-${randomBytes(3).toString('hex')}`;
 
 const QUARANTINE_RULE = 'must be at least LEASE_MS';
 
-/** Every environment variable of the worker. Read once, by `main.ts`; the page of variables is made of it. */
+/** The environment variables of the worker, read once by `main.ts`. Source of docs/reference/configuration.md. */
 export const environment = z
   .object({
     DATABASE_URL: z.string().min(1).describe('URL of the Postgres that the API and all workers share.'),
@@ -58,7 +58,7 @@ export const environment = z
       .url()
       .optional()
       .describe(
-        'Base URL of the simulator, where one runs. A worker whose provider has this URL marks its answers as simulated.',
+        'Base URL of the simulator, if it runs. A worker whose provider has this URL marks its answers as simulated.',
       ),
     TOOLS_DIR: z
       .string()
@@ -68,91 +68,93 @@ export const environment = z
       .max(TOOL_THREADS_MAX)
       .default(0)
       .describe(
-        'Threads of the tool host for quick calls; 0: one per core, at most 4. Up to twice as many more, at least two, come while slow calls wait.',
+        'Threads of the tool host for quick calls; 0: one per core, at most 4. While slow calls wait, up to twice as many threads are added, at least two.',
       ),
     TOOL_THREAD_MEMORY_MB: positive
       .min(TOOL_THREAD_MEMORY_MB_MIN)
       .max(TOOL_THREAD_MEMORY_MB_MAX)
       .default(TOOL_THREAD_MEMORY_MB_DEFAULT)
       .describe(
-        'Megabytes that one thread of the tool host may take: heap and buffers, uncollected garbage included. A thread that takes more is ended.',
+        'Memory limit of one thread of the tool host in megabytes: heap and buffers, including uncollected garbage. A thread that exceeds it is ended.',
       ),
     DATA_DIR: z.string().default('.data').describe('Directory of all files written at run time.'),
     LOG_LEVEL: z
       .enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])
       .default('info')
-      .describe('Least severe level of a log line that is written.'),
+      .describe('Lowest level of log lines that are written.'),
     HEALTH_PORT: natural
       .max(65_535)
       .optional()
       .describe(
-        'Port on which the worker answers `/livez`, so that a supervisor can replace a worker that hangs; 0 takes a free port. Without it a worker listens nowhere.',
+        'Port of `/livez`, by which a supervisor can detect a worker that hangs; 0 takes a free port. Without it the worker opens no port.',
       ),
     HEALTH_HOST: z
       .string()
       .min(1)
       .default('127.0.0.1')
-      .describe('Address for `HEALTH_PORT`; 127.0.0.1 is this machine alone.'),
+      .describe('Address for `HEALTH_PORT`; 127.0.0.1 accepts this machine only.'),
     LEASE_MS: positiveMs
       .default(10_000)
       .describe(
-        "Milliseconds for which a worker's lease on a row holds without renewal. It is renewed after every third of that.",
+        'Duration of a lease on a row without renewal, in milliseconds. The worker renews it after each third.',
       ),
     SWEEP_INTERVAL_MS: positiveMs
       .default(2_000)
-      .describe('Milliseconds between two sweeps over all due rows, which find work without a signal.'),
+      .describe('Milliseconds between two sweeps, which find all due rows without a signal.'),
     HUNT_INTERVAL_MS: positiveMs
       .default(60_000)
       .describe(
-        'Milliseconds between two searches for second provider batches of submissions with an unknown outcome; one provider call each.',
+        'Milliseconds between two searches for duplicate provider batches of submissions with an unknown outcome. Each search is one provider call.',
       ),
     GATHER_WINDOW_MS: naturalMs
       .default(2_000)
       .describe(
-        'Milliseconds that ready runs wait for more runs before a provider batch that is not full is composed.',
+        'Milliseconds that ready runs wait for more runs before a partly filled provider batch is composed.',
       ),
     REQUESTS_MAX: positive
       .max(BATCH_REQUESTS_MAX)
       .default(10_000)
       .describe(
-        'Requests at which a provider batch is full. Runs are claimed in whole chunks, so it may hold more; the provider allows 100,000.',
+        'Requests at which a provider batch counts as full. Runs are claimed in whole chunks, so it may hold more; the provider allows 100,000.',
       ),
     BODY_BYTES_MAX: positive
       .max(240_000_000)
       .default(64_000_000)
-      .describe('Bytes of one provider batch; the provider allows 256 MB.'),
+      .describe('Maximum bytes of one provider batch; the provider allows 256 MB.'),
     CREATE_TIMEOUT_MS: positiveMs
       .default(120_000)
-      .describe('Milliseconds that one create of a provider batch may take, upload included.'),
+      .describe('Timeout of one create of a provider batch in milliseconds, including the upload.'),
     RESULTS_IDLE_TIMEOUT_MS: positiveMs
       .default(120_000)
-      .describe('Milliseconds without a byte after which a result stream is closed and read again later.'),
+      .describe('Milliseconds without a byte after which a result stream is closed and retried later.'),
     RESULTS_BYTES_PER_SECOND_MIN: natural
       .max(1_000_000)
       .default(1_000)
       .describe(
-        'Bytes a second below which a result stream is closed and read again later, on average over RESULTS_RATE_WINDOW_MS; 0 allows every rate.',
+        'Bytes per second, averaged over RESULTS_RATE_WINDOW_MS, below which a result stream is closed and retried later; 0 allows every rate.',
       ),
     RESULTS_RATE_WINDOW_MS: positiveMs
       .default(300_000)
-      .describe('Milliseconds of waiting for a result stream over which its rate is averaged.'),
+      .describe('Milliseconds of waiting over which the rate of a result stream is averaged.'),
     INGEST_LANES: positive
       .max(16)
       .default(2)
-      .describe('Result files that a worker reads side by side: a slow file holds up no other.'),
+      .describe(
+        'Result files that a worker reads in parallel, so that a slow file does not delay the others.',
+      ),
     POLL_INTERVAL_MS: positiveMs
       .default(POLL_POLICY_DEFAULT.poll_interval_ms)
       .describe(
-        'Milliseconds between two polls of a provider batch in its first hour; later 300,000, or this value where it is more.',
+        'Milliseconds between two polls of a provider batch in its first hour; later 300,000, or this value if it is greater.',
       ),
     MISSING_GRACE_MS: positiveMs
       .default(POLL_POLICY_DEFAULT.missing_grace_ms)
       .describe(
-        'Milliseconds for which a provider batch that the provider does not find any more is asked for again; then its steps are sent again.',
+        'Milliseconds for which the worker keeps polling a provider batch that the provider no longer finds; then its steps are sent again.',
       ),
     QUARANTINE_MS: positiveMs.default(RECONCILE_POLICY_DEFAULT.quarantine_ms).meta({
       description:
-        "Milliseconds before a create without a clear answer is searched for in the provider's list; CREATE_TIMEOUT_MS where that is more.",
+        "Milliseconds before the provider's list is searched for a create without a clear answer; CREATE_TIMEOUT_MS if that is greater.",
       rule: QUARANTINE_RULE,
     }),
     SEARCH_INTERVAL_MS: positiveMs
@@ -164,37 +166,37 @@ export const environment = z
     OUTAGE_DELAY_MS: positiveMs
       .default(RETRY_POLICY_DEFAULT.outage_delay_ms)
       .describe(
-        'Milliseconds before a step is sent again that failed in an outage of the provider; such an attempt does not count.',
+        'Milliseconds before a step that failed in an outage of the provider is sent again; such an attempt does not count.',
       ),
     AUDIT_INTERVAL_MS: positiveMs
       .default(600_000)
       .describe(
-        'Milliseconds between two audits of the whole database, all workers together; at least twenty times the duration of the last audit, at most a day.',
+        'Milliseconds between two audits of the whole database, across all workers; at least twenty times the duration of the last audit, at most a day.',
       ),
     WORKSPACE_SHARED: z
       .enum(['0', '1'])
       .default('1')
       .describe(
-        '0 where no other program makes batches in the provider workspace: a batch that looks like a second submission of a worker is then cancelled before its results prove it.',
+        '0: no other program creates batches in the provider workspace. A batch that looks like a duplicate submission is then cancelled before its results prove it.',
       ),
     PRICES_FILE: z
       .string()
       .optional()
       .describe(
-        'File with the prices of models, in the shape of `libs/agent-core/src/model/prices.json`, which applies without it. API and workers need the same.',
+        'Price table of models, in the shape of `libs/agent-core/src/model/prices.json`, which is the default. API and workers need the same table.',
       ),
-    CHUNK_LINES: positive.max(5_000).default(1_000).describe('Result lines of one transaction.'),
+    CHUNK_LINES: positive.max(5_000).default(1_000).describe('Result lines per transaction.'),
     QUICK_CALLS_MS: natural
       .max(60_000)
       .default(1_000)
       .describe(
-        'Milliseconds that calls without side effects may delay the commit of their answers, to be committed with them; 0: every call is made after its answer is committed.',
+        'Milliseconds that tool calls without side effects may delay the commit of their answers, so that both are committed together; 0: every call starts after its answer is committed.',
       ),
     CALLBACK_SECRET: z
       .string()
       .regex(/^whsec_[A-Za-z0-9+/=]{32,}$/, 'must look like whsec_<base64 of at least 24 bytes>')
       .optional()
-      .describe('Key that signs callbacks, `whsec_<base64>`; without it they are unsigned.'),
+      .describe('Key that signs callbacks, `whsec_<base64>`; without it callbacks are unsigned.'),
     CALLBACK_ALLOW_PRIVATE: z
       .enum(['0', '1'])
       .default('0')
@@ -204,15 +206,13 @@ export const environment = z
       .enum(['0', '1'])
       .default('0')
       .describe(
-        'Ends the worker when its standard input closes, so that it does not outlive a killed parent.',
+        '1: the worker ends when its standard input closes, so that it does not outlive a killed parent.',
       ),
     WORKER_NAME: z
       .string()
       .min(1)
       .optional()
-      .describe(
-        'Name of this worker in logs and, for operators, in its leases; host and process id without it.',
-      ),
+      .describe('Name of this worker in logs and leases; default: host and process id.'),
   })
   .superRefine((env, context) => {
     if (env.QUARANTINE_MS < env.LEASE_MS) {
@@ -220,7 +220,6 @@ export const environment = z
     }
   });
 
-/** The names of all variables that the worker knows. */
 export const VARIABLES: readonly string[] = Object.keys(environment.shape);
 
 export interface WorkerConfig {
@@ -228,22 +227,21 @@ export interface WorkerConfig {
   readonly database_pool_max: number;
   readonly queue_url: string;
   readonly provider: { readonly apiKey: string; readonly baseURL: string };
-  /** Whether the simulator is the provider. */
+  /** True when the provider is the simulator. */
   readonly simulated: boolean;
   readonly tools_dirs: readonly string[];
   readonly tool_threads: number;
   readonly tool_thread_memory_mb: number;
   readonly log_level: string;
-  /** For logs. */
   readonly name: string;
-  /** Of leases: the name, and what tells this process from any other. */
+  /** Owner in leases: the name and a unique suffix. */
   readonly owner: string;
   readonly lease_duration_ms: number;
   readonly sweep_interval_ms: number;
   readonly hunt_interval_ms: number;
   readonly exit_with_parent: boolean;
   readonly health_host: string;
-  /** Null: the worker answers no liveness checks. */
+  /** Null: no liveness endpoint. */
   readonly health_port: number | null;
   readonly callbacks: CallbackOptions;
   readonly quick_tools: QuickToolsPolicy;
@@ -251,8 +249,9 @@ export interface WorkerConfig {
 }
 
 /**
- * Reads the environment; throws `bad_configuration` that names every variable that is wrong and shows no value. An
- * empty variable counts as left out: that is what `${NAME:-}` of a compose file makes of one.
+ * Reads the environment. An empty variable counts as absent, as `${NAME:-}` in a compose file sets it.
+ *
+ * Throws: `bad_configuration`, which names every invalid variable and shows no value.
  */
 export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {
   const parsed = environment.safeParse(
@@ -320,7 +319,7 @@ export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {
       },
       reconcile: {
         ...RECONCILE_POLICY_DEFAULT,
-        // A create that may still arrive must fall into the time that is searched, or it is paid twice.
+        // The search must start after the last moment at which a create may arrive, or the batch is paid twice.
         quarantine_ms: Math.max(e.QUARANTINE_MS, e.CREATE_TIMEOUT_MS),
         search_interval_ms: e.SEARCH_INTERVAL_MS,
       },

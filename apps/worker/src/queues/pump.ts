@@ -1,20 +1,17 @@
 import { isError } from '@nightshift/agent-core';
 import type { FlowReport } from '../flow-parts/deps.ts';
 
-/** A flow with a place to stand: run until it finds nothing, then until somebody asks again. */
+/** Runs a flow until it finds no work, and again after each kick. */
 export interface Pump {
-  /**
-   * Asks for a run: it begins in a free lane at once. While all are taken, one more follows; asking a thousand times is the
-   * same as once.
-   */
+  /** Starts a run in a free lane at once. While all lanes are busy, any number of kicks leads to one more run. */
   kick(): void;
-  /** Asks for a run and resolves when the pump has found nothing left to do, at once while its flow rests. */
+  /** As `kick`; resolves when the flow finds no more work, at once while it rests. */
   drain(): Promise<void>;
-  /** Takes no more work; resolves when what is under way has ended. */
+  /** Starts no more runs; resolves when the running ones have ended. */
   stop(): Promise<void>;
 }
 
-/** Where reports and failures of flows go: one wide line a job. */
+/** Receives reports and failures of flows, one wide log line for each job. */
 export interface PumpLog {
   report(report: FlowReport): void;
   failure(flow: string, error: unknown): void;
@@ -22,25 +19,26 @@ export interface PumpLog {
 
 const FAILURE_PAUSE_MS = 1_000;
 const FAILURE_PAUSE_MS_MAX = 30_000;
-/** Leases lost one after the other that pass for the chance of a busy house; one more is a failure. */
+/** Consecutive lost leases that count as chance among busy workers; one more is a failure. */
 const FENCED_MAX = 5;
-/** The longest time that a timer can count. */
+/** Longest timer; above 2^31 ms a timer fires at once. */
 const TIMER_MS_MAX = 2_000_000_000;
 
 /**
- * Makes a pump with `lanes` runs side by side. A flow that throws is tried again after a pause that grows and that no
- * kick cuts short: when the database is away, asking more often helps nobody. A lost lease is no failure, unless a flow
- * does nothing but lose them. A flow may ask for rest, whether it found work or not: kicks that came
- * while it ran, or come meanwhile, are one look at the end of it.
+ * Creates a pump with at most `lanes` parallel runs of its flow.
+ *
+ * - After an error the flow pauses with exponential backoff, which kicks do not shorten.
+ * - A lost lease is no error, unless more than {@link FENCED_MAX} are lost in a row.
+ * - A flow may request rest (`rest_ms`). Kicks during the run or the rest lead to one run after the rest.
  */
 export function createPump(name: string, flow: () => Promise<FlowReport>, log: PumpLog, lanes = 1): Pump {
-  // An object, because these change while a lane waits. `asks` counts kicks: a lane that saw fewer looks once more.
+  // An object, because lanes change it while others wait. `asks` counts kicks: after a missed kick a lane runs once more.
   const at = { stopped: false, running: 0, asks: 0, failures: 0, fenced: 0, restsUntil: 0 };
   let alarm: { readonly timer: NodeJS.Timeout; readonly dueAt: number } | undefined;
   let pause: NodeJS.Timeout | undefined;
   let idle: (() => void)[] = [];
 
-  /** Looks again after `delayMs`; of several wishes the earliest stands, since every look finds all there is. */
+  /** Schedules a run after `delayMs`. The earliest of several times wins, since each run finds all due work. */
   const later = (delayMs: number): void => {
     const dueAt = performance.now() + delayMs;
     if (at.stopped || (alarm !== undefined && alarm.dueAt <= dueAt)) return;
@@ -80,7 +78,7 @@ export function createPump(name: string, flow: () => Promise<FlowReport>, log: P
             break;
           }
           if (!report.worked && at.asks === asks) break;
-          // Others may have work too: one finding is a reason to fill the lanes.
+          // More work is likely: fill the other lanes.
           if (report.worked && at.running < lanes && pause === undefined) void lane();
         } catch (error) {
           if (isError(error, 'fenced') && at.fenced < FENCED_MAX) {

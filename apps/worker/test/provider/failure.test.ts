@@ -4,7 +4,7 @@ import { beginExchange, type Exchange } from '../../src/provider/exchange.ts';
 import { failureOf, reasonOf, redact } from '../../src/provider/failure.ts';
 import { API_KEY, errorBody } from './scripted-server.ts';
 
-/** What the SDK throws for an answer. */
+/** Builds the SDK's error for an answer. */
 const answered = (status: number, body: unknown, headers?: Headers): APIError =>
   new APIError(status, body as object, undefined, headers);
 const withCode = (message: string, code: string): Error => Object.assign(new Error(message), { code });
@@ -35,7 +35,7 @@ describe('an answer has the shape of the provider', () => {
     expect(failed(answered(status, body))).toMatchObject({ status, has_provider_shape });
   });
 
-  test('and names its type, its code, its words, and the wait that it asks for', () => {
+  test('and yields its type, code, message and wait', () => {
     const body = errorBody('rate_limit_error', { error_code: 'enforced_spend_limit_reached' });
     expect(failed(answered(429, body, new Headers({ 'retry-after': '7' })))).toEqual({
       status: 429,
@@ -56,13 +56,13 @@ describe('an answer has the shape of the provider', () => {
     ],
     ['a body that is no object', [404], '[404]'],
     ['no body at all', undefined, 'status code (no body)'],
-  ])('%s is told as it came, its status beside it', (_what, body, message) => {
+  ])('%s becomes the message, without its status', (_what, body, message) => {
     expect(failed(answered(404, body))).toMatchObject({ status: 404, message });
   });
 });
 
 describe('a call without an answer', () => {
-  test('has no status, no shape and no wait, and says why', () => {
+  test('has no status, shape or wait, but a reason', () => {
     const none = {
       status: null,
       error_type: null,
@@ -75,11 +75,11 @@ describe('a call without an answer', () => {
     expect(failed(withCode('gone', 'ENOENT'))).toEqual({ ...none, message: 'gone: ENOENT' });
   });
 
-  test('that its caller gave up says so, whatever was thrown', () => {
+  test('aborted by the caller is described so, whatever the error', () => {
     const caller = new AbortController();
     const exchange = beginExchange(60_000, caller.signal);
     caller.abort();
-    expect(failureOf(new Error('aborted'), exchange, API_KEY).message).toBe('given up by the caller');
+    expect(failureOf(new Error('aborted'), exchange, API_KEY).message).toBe('aborted by the caller');
     const late = beginExchange(60_000, caller.signal);
     expect(late.signal.aborted).toBe(true);
     for (const each of [exchange, late]) each.close();
@@ -107,7 +107,7 @@ describe('a reason', () => {
     expect(reasonOf(error)).toBe(reason);
   });
 
-  test('ends with the fifth cause: a chain may lead to itself', () => {
+  test('ends with the fifth cause, since a chain may be circular', () => {
     const chain = [6, 5, 4, 3, 2, 1].reduce<Error | undefined>(
       (cause, at) => new Error(`cause ${at}`, { cause }),
       undefined,
@@ -116,7 +116,7 @@ describe('a reason', () => {
   });
 });
 
-test('a text is cut to 500 characters once the key is out of it, and can be stored', () => {
+test('a text is cut to 500 characters after the key is removed, and can be stored', () => {
   expect(redact(`${'x'.repeat(490)}${API_KEY}${'y'.repeat(100)}`, API_KEY)).toBe(
     `${'x'.repeat(490)}[key]${'y'.repeat(5)}`,
   );

@@ -3,7 +3,7 @@ import { createProviderClock, momentNow, type ProviderClock } from '../../src/pr
 
 const NOON = Date.parse('2026-11-20T12:00:00Z');
 
-/** A machine whose clocks a test sets, and the clock of a provider that is `ahead` of its true time. */
+/** A machine with adjustable clocks, and a provider whose clock is `ahead` of the true time. */
 function machine(): {
   readonly clock: ProviderClock;
   readonly at: { true_ms: number; monotonic_off: number; wall_off: number; ahead: number };
@@ -49,7 +49,7 @@ test.each([-900_000, 0, 900_000])('a provider %d ms ahead is known within its un
   expect(clock.read()?.age_ms).toBe(60_000);
 });
 
-test('an answer that took minutes does not outweigh a quick one', () => {
+test('an answer that took minutes does not outweigh a fast one', () => {
   const { clock, ask, errorMs } = machine();
   ask();
   ask(110_000);
@@ -57,7 +57,7 @@ test('an answer that took minutes does not outweigh a quick one', () => {
   expect(clock.read()?.uncertainty_ms).toBeLessThan(1_500);
 });
 
-test('one wild answer changes nothing, and after a jump the third answer tells the new time', () => {
+test('one outlier changes nothing, and after a jump the third answer shows the new time', () => {
   const { at, ask, errorMs } = machine();
   for (let asked = 0; asked < 5; asked++) ask();
   at.ahead = 3_600_000;
