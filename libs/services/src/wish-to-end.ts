@@ -1,15 +1,15 @@
-/** Milliseconds for which the same wish may arrive again: a signal to a process group comes from the group and from the parent. */
+/** Time in which a repeated signal is a duplicate: a signal to a process group also arrives from the parent. Unit: ms. */
 const REPEAT_MS = 1_000;
 
-/** What a process knows of being told to end. */
+/** Tracks requests to shut down. */
 export interface WishToEnd {
-  /** Whether it has been told. */
+  /** True after the first request. */
   isTold(): boolean;
-  /** Notes that it is told now: for the first time, to end in order; the same `again`; or to end at once, since it is meant twice. */
+  /** Records a request: `first` shuts down gracefully, `again` is a duplicate signal, `at once` is a second request. */
   tell(): 'first' | 'again' | 'at once';
 }
 
-/** Tells a second wish to end, which is one to hurry, from the first that arrives twice. */
+/** Distinguishes a second shutdown request from a duplicate signal. */
 export function createWishToEnd(now: () => number = () => performance.now()): WishToEnd {
   let toldAt: number | null = null;
   return {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { createWishToEnd } from '../src/index.ts';
 
-test('a wish that arrives twice within a second is one; a later one is to end at once', () => {
+test('a repeat within a second is a duplicate; a later request ends at once', () => {
   let now = 5;
   const wish = createWishToEnd(() => now);
   expect(wish.isTold()).toBe(false);
