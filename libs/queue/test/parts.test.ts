@@ -21,7 +21,7 @@ describe('a signal', () => {
     ['a string', 'poll'],
     ['an array', ['poll', id]],
     ['an empty object', {}],
-    ['a kind nobody knows', { kind: 'launch', id }],
+    ['an unknown kind', { kind: 'launch', id }],
     ['a kind from the prototype', { kind: 'constructor', id }],
     ['no id', { kind: 'poll' }],
     ['a numeric id', { kind: 'poll', id: 7 }],

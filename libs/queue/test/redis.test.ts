@@ -7,7 +7,7 @@ import { eventually } from './eventually.ts';
 import { hasRedis, startRedis, type TestRedis } from './redis-server.ts';
 import { openTcpGate } from './tcp-gate.ts';
 
-if (!hasRedis) console.warn('skipping what only Redis can do: redis-server is not on the PATH');
+if (!hasRedis) console.warn('skipped: the tests of Redis need redis-server on PATH');
 
 describe.runIf(hasRedis)('Redis', () => {
   let redis: TestRedis;

@@ -213,9 +213,9 @@ describe('list', () => {
       0,
     ],
     ['partly unreadable', { data: [batchOf(0), { id: 'odd' }], has_more: false }, false, 1],
-    ['leading to itself', { data: [batchOf(0)], has_more: true, last_id: 'b0' }, false, 1],
+    ['with a cursor to itself', { data: [batchOf(0)], has_more: true, last_id: 'b0' }, false, 1],
     ['without a last id', { data: [batchOf(0)], has_more: true }, false, 1],
-    ['silent on whether there is more', { data: [batchOf(0)] }, false, 1],
+    ['without has_more', { data: [batchOf(0)] }, false, 1],
     ['no list', { data: {} }, false, 0],
     ['no object', 'x', false, 0],
   ])('of a page that is %s', async (_name, body, complete, count) => {

@@ -21,12 +21,12 @@ const failed = (error: unknown) => during((exchange) => failureOf(error, exchang
 
 describe('an answer has the shape of the provider', () => {
   test.each<[string, number, unknown, boolean]>([
-    ['in its own words', 400, errorBody('invalid_request_error'), true],
-    ['in the shorter words of its edge', 413, { error: { type: 'request_too_large' } }, true],
-    ['not in those with another status', 400, { error: { type: 'request_too_large' } }, false],
-    ['not where another type stands outside', 400, { type: 'message', error: { type: 'x' } }, false],
-    ['not where the inner type is no text', 400, { type: 'error', error: { type: 5 } }, false],
-    ['not where the error is a text', 400, { type: 'error', error: 'no' }, false],
+    ['in its own shape', 400, errorBody('invalid_request_error'), true],
+    ['in the shorter shape of its edge', 413, { error: { type: 'request_too_large' } }, true],
+    ['not in the shorter shape with another status', 400, { error: { type: 'request_too_large' } }, false],
+    ['not with another outer type', 400, { type: 'message', error: { type: 'x' } }, false],
+    ['not with an inner type that is no text', 400, { type: 'error', error: { type: 5 } }, false],
+    ['not with a text as error', 400, { type: 'error', error: 'no' }, false],
     ['not without an error', 413, { type: 'error' }, false],
     ['not as a list', 413, [{ error: { type: 'x' } }], false],
     ['not as a text', 413, 'no', false],
@@ -55,7 +55,7 @@ describe('an answer has the shape of the provider', () => {
       '{"type":"error","error":{"type":"x"}}',
     ],
     ['a body that is no object', [404], '[404]'],
-    ['no body at all', undefined, 'status code (no body)'],
+    ['no body', undefined, 'status code (no body)'],
   ])('%s becomes the message, without its status', (_what, body, message) => {
     expect(failed(answered(404, body))).toMatchObject({ status: 404, message });
   });
@@ -99,10 +99,10 @@ describe('a reason', () => {
       'fetch failed: read ECONNRESET',
     ],
     ['repeats no message', new Error('lost', { cause: new Error('lost') }), 'lost'],
-    ['is a code where there is no message', withCode('', 'EPIPE'), 'EPIPE'],
-    ['is a name where there is neither', new TypeError(), 'TypeError'],
+    ['is the code without a message', withCode('', 'EPIPE'), 'EPIPE'],
+    ['is the name without code and message', new TypeError(), 'TypeError'],
     ['keeps a dot in the middle', new Error('a. b.'), 'a. b'],
-    ['is whatever was thrown', 'no error', 'no error'],
+    ['is a thrown value as text', 'no error', 'no error'],
   ])('%s', (_what, error, reason) => {
     expect(reasonOf(error)).toBe(reason);
   });

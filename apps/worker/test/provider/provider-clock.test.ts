@@ -70,7 +70,7 @@ test('one outlier changes nothing, and after a jump the third answer shows the n
 });
 
 test.each([
-  ['a monotonic clock that stood still in a sleeping machine', { monotonic_off: -NOON - 300_000 }],
+  ['a monotonic clock that stopped during a sleep', { monotonic_off: -NOON - 300_000 }],
   ['a wall clock that was set back', { wall_off: -300_000 }],
 ])('%s makes the provider’s time uncertain, never too early', (_what, change) => {
   const { clock, at, ask, errorMs } = machine();

@@ -124,9 +124,9 @@ describe('a result file', () => {
   });
 
   test.each([
-    ['keeps to the rate, however long it takes', { bytesPerSecond: 1, windowMs: 1 }, 1],
-    ['comes however slowly where no rate is asked', { bytesPerSecond: 0, windowMs: 1 }, 60_000],
-    ['is over before a window is', { bytesPerSecond: 1_000_000, windowMs: 3_600_000 }, 60_000],
+    ['keeps the rate, however long it takes', { bytesPerSecond: 1, windowMs: 1 }, 1],
+    ['is slow without a minimum rate', { bytesPerSecond: 0, windowMs: 1 }, 60_000],
+    ['ends before the first window', { bytesPerSecond: 1_000_000, windowMs: 3_600_000 }, 60_000],
   ])('that %s is read to its end', async (_what, rate, stepMs) => {
     const server = await scriptedServer((_seen, response) => response.end(FILE));
     let ms = 0;
