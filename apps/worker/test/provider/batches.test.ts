@@ -41,11 +41,11 @@ describe('a batch', () => {
     ['in_progress', 'in_progress'],
     ['canceling', 'canceling'],
     ['ended', 'ended'],
-  ])('that is %s is read as such', (processing_status, expected) => {
+  ])('with the status %s keeps it', (processing_status, expected) => {
     expect(parseRemoteBatch(wireBatch({ processing_status }))?.processing_status).toBe(expected);
   });
 
-  test('has each time that it names, and no place for results that is empty or none', () => {
+  test('keeps its times, and has no results with an empty or missing results URL', () => {
     const [expires_at, ended_at, archived_at] = [1, 2, 3].map((hour) => `2026-11-20T0${hour}:00:00.000Z`);
     const times = { expires_at, ended_at, archived_at };
     const read = parseRemoteBatch(wireBatch(times));
