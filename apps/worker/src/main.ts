@@ -2,7 +2,7 @@ import { isError, NightshiftError } from '@nightshift/agent-core';
 import {
   AUDIT_STATEMENT_MS,
   createPool,
-  createWishToEnd,
+  createShutdown,
   openProcessLog,
   startFailure,
 } from '@nightshift/services';
@@ -86,11 +86,11 @@ const starting = startWorker(config, {
   },
 });
 
-const wish = createWishToEnd();
+const shutdown = createShutdown();
 async function stop(signal: string): Promise<void> {
-  const told = wish.tell();
-  if (told === 'at once') process.exit(1);
-  if (told === 'again') return;
+  const outcome = shutdown.request();
+  if (outcome === 'at once') process.exit(1);
+  if (outcome === 'again') return;
   log.info({ signal }, 'worker stops');
   setTimeout(() => {
     log.error('the stop timed out; leases lapse by themselves');
@@ -112,7 +112,7 @@ if (config.exit_with_parent) {
   // A parent that ends during a stop is no second request, which would skip the rest of the stop.
   process.stdin
     .on('end', () => {
-      if (!wish.isTold()) void stop('end of standard input');
+      if (!shutdown.isRequested()) void stop('end of standard input');
     })
     .resume();
 }

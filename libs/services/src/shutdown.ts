@@ -2,21 +2,21 @@
 const REPEAT_MS = 1_000;
 
 /** Tracks requests to shut down. */
-export interface WishToEnd {
+export interface Shutdown {
   /** True after the first request. */
-  isTold(): boolean;
+  isRequested(): boolean;
   /** Records a request: `first` shuts down gracefully, `again` is a duplicate signal, `at once` is a second request. */
-  tell(): 'first' | 'again' | 'at once';
+  request(): 'first' | 'again' | 'at once';
 }
 
 /** Distinguishes a second shutdown request from a duplicate signal. */
-export function createWishToEnd(now: () => number = () => performance.now()): WishToEnd {
-  let toldAt: number | null = null;
+export function createShutdown(now: () => number = () => performance.now()): Shutdown {
+  let requestedAt: number | null = null;
   return {
-    isTold: () => toldAt !== null,
-    tell() {
-      if (toldAt !== null) return now() - toldAt > REPEAT_MS ? 'at once' : 'again';
-      toldAt = now();
+    isRequested: () => requestedAt !== null,
+    request() {
+      if (requestedAt !== null) return now() - requestedAt > REPEAT_MS ? 'at once' : 'again';
+      requestedAt = now();
       return 'first';
     },
   };
