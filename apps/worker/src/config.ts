@@ -68,7 +68,7 @@ export const environment = z
       .max(TOOL_THREADS_MAX)
       .default(0)
       .describe(
-        'Threads of the tool host for quick calls; 0: one per core, at most 4. While slow calls wait, up to twice as many threads are added, at least two.',
+        'Threads of the tool host for quick calls; 0: one per core, at most 4. Up to twice as many more, at least two, are added while slow calls wait.',
       ),
     TOOL_THREAD_MEMORY_MB: positive
       .min(TOOL_THREAD_MEMORY_MB_MIN)
