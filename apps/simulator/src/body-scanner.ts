@@ -24,13 +24,11 @@ export interface ScannedBody {
 export interface BodyScanner {
   /**
    * Adds a chunk. Its bytes are kept until the end of their element.
-   *
    * Throws: SyntaxError for an element that is no JSON.
    */
   push(bytes: Uint8Array): void;
   /**
    * Completes the scan.
-   *
    * Throws: SyntaxError when the body is incomplete, or no JSON outside of `requests`.
    */
   end(): ScannedBody;
@@ -220,7 +218,6 @@ const ESCAPE_CHARS = 6;
 
 /**
  * Checks for escaped lone surrogates; `offset` is the position of the text in the body.
- *
  * Throws: SyntaxError.
  */
 function refuseHalfPairs(text: string, offset: number): void {

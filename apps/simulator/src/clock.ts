@@ -11,7 +11,6 @@ export interface SimulatorClock {
   advance(ms: number): Promise<void>;
   /**
    * Advances to a time.
-   *
    * Throws: RangeError for a time in the past.
    */
   advanceTo(targetMs: number): Promise<void>;
@@ -33,7 +32,6 @@ const LONGEST_TIMEOUT_MS = 1_000_000_000;
 
 /**
  * Returns the speed factor of a clock mode.
- *
  * Throws: RangeError that names an unknown mode.
  */
 export function rateOfMode(mode: string): number {

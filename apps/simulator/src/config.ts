@@ -41,7 +41,6 @@ export interface Config {
 
 /**
  * Reads the configuration. An empty variable counts as absent.
- *
  * Throws: ZodError that names the variable.
  */
 export function readConfig(variables: NodeJS.ProcessEnv): Config {

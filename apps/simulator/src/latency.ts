@@ -12,7 +12,6 @@ const Z90 = 1.2815515655446004;
 /**
  * Parses `fixed:400`, `uniform:200-2000` or `lognormal:<median>:<p90>`, all in ms.
  * Users of the provider report about `lognormal:420000:3600000`: half of all batches within 7 minutes, 90 % within an hour.
- *
  * Throws: an Error that names the accepted forms.
  */
 export function parseLatency(text: string): Latency {

@@ -108,7 +108,6 @@ const END_AGAIN_MS = 5_000;
 
 /**
  * Ends a batch: writes its results, then shows `ended`. For a batch that is ending or has ended it only waits.
- *
  * Throws: when the results cannot be written; they are retried later.
  */
 export async function endBatch(state: SimulatorState, batch: Batch, cause: EndCause): Promise<void> {
@@ -130,7 +129,6 @@ export async function endBatch(state: SimulatorState, batch: Batch, cause: EndCa
 
 /**
  * Starts to cancel a batch. Idempotent.
- *
  * Throws: ApiFailure for an ended batch, if so configured.
  */
 export function cancelBatch(state: SimulatorState, batch: Batch, faults: readonly Fault[]): void {
@@ -150,7 +148,6 @@ export function cancelBatch(state: SimulatorState, batch: Batch, faults: readonl
 
 /**
  * Deletes the results; the batch itself stays visible.
- *
  * Throws: RangeError when it has not ended.
  */
 export async function archiveBatch(state: SimulatorState, batch: Batch): Promise<void> {
@@ -162,7 +159,6 @@ export async function archiveBatch(state: SimulatorState, batch: Batch): Promise
 
 /**
  * Deletes an ended batch.
- *
  * Throws: ApiFailure when it has not ended.
  */
 export async function deleteBatch(state: SimulatorState, batch: Batch): Promise<void> {

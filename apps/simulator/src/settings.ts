@@ -37,7 +37,6 @@ const pattern = z.string().refine((text) => {
 
 /**
  * The settings of `POST /config`, which apply at run time. Absent members keep their value.
- *
  * Unit: ms of the simulator's clock.
  */
 const settingsSchema = z
@@ -147,7 +146,6 @@ export const DEFAULT_SETTINGS: Settings = {
 
 /**
  * Returns the settings after a change.
- *
  * Throws: ZodError that names the member.
  */
 export function changeSettings(settings: Settings, change: unknown): Settings {

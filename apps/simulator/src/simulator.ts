@@ -58,7 +58,6 @@ async function listen(server: Server, host: string, port: number): Promise<strin
 
 /**
  * Starts an Anthropic-compatible message-batch server and its control port in this process.
- *
  * Throws: when a port is in use, a setting is invalid (ZodError that names it), or the data folder cannot be written.
  */
 export async function startSimulator(options: SimulatorOptions = {}): Promise<Simulator> {

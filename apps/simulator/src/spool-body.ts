@@ -54,7 +54,6 @@ let nextNumber = 1;
 /**
  * Writes the body of a create to a file under `dir` and checks its envelope on the way. It holds one request and the custom
  * ids in memory. An invalid body is still read to its end, so that the client can read the refusal.
- *
  * Throws: ApiFailure for an invalid body; Error when the client disconnects or the disk is full. The file is then deleted.
  */
 export async function spoolBody(

@@ -74,7 +74,6 @@ function applyLogicalKey(state: SimulatorState): void {
 
 /**
  * Changes the settings.
- *
  * Throws: ZodError that names the member, before any change.
  */
 export function configure(state: SimulatorState, change: unknown): void {

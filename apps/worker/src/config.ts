@@ -250,7 +250,6 @@ export interface WorkerConfig {
 
 /**
  * Reads the environment. An empty variable counts as absent, as `${NAME:-}` in a compose file sets it.
- *
  * Throws: `bad_configuration`, which names every invalid variable and shows no value.
  */
 export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {

@@ -7,7 +7,6 @@ import type { AddressInfo } from 'node:net';
 /**
  * Serves `GET /livez` until the process ends, and returns its URL; does nothing when `port` is null.
  * The answer depends only on the event loop: a database outage is no reason to replace a worker.
- *
  * Throws: `bad_configuration` when the address cannot be bound.
  */
 export async function answerLivez(host: string, port: number | null, log: LogStream): Promise<string | null> {

@@ -48,7 +48,6 @@ export interface Worker {
   /**
    * Stops taking work, waits up to `graceMs` for running flows, cuts them off, and releases all leases, except those of a
    * provider batch under submission and its credential. Takes at most a few seconds longer than the grace.
-   *
    * Default: 8,000 ms.
    */
   stop(graceMs?: number): Promise<void>;
@@ -56,7 +55,6 @@ export interface Worker {
 
 /**
  * Starts a worker: registers its tools, listens for signals, sweeps.
- *
  * Throws: `other_provider`, and changes nothing, when work is under way at another provider.
  */
 export async function startWorker(config: WorkerConfig, parts: WorkerParts): Promise<Worker> {

@@ -13,7 +13,6 @@ export type IntakeBatch = NewBatch & PlannableBatch;
 
 /**
  * Accepts a batch: reads its agents, plans, commits. If an agent changes between read and commit, it plans again.
- *
  * Throws: the refusal of `planBatch`, before anything is stored.
  */
 export async function acceptBatch(

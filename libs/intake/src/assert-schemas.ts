@@ -23,7 +23,6 @@ const CHECKS = { tool: checkInputSchema, result: checkResultSchema };
 
 /**
  * Checks the schemas in the requests of a batch, equal ones once.
- *
  * Throws: `validation_failed` for invalid schemas, or for the first schema above the limits.
  */
 export async function assertSchemas(

@@ -21,7 +21,6 @@ const FILL_MS_MAX = 30_000;
 /**
  * Builds the runs of a batch in order: one per request, or one per input of its template.
  * `hold` gets the bytes of each filled template and may throw to end the work.
- *
  * Throws: `validation_failed` or `invalid_argument` with the invalid fields; `payload_too_large` when the filled templates
  * exceed the limit of a body.
  */

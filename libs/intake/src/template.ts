@@ -116,14 +116,12 @@ function toJson(value: object | null, memoryLimit: Context['memoryLimit']): stri
 
 /**
  * Fills in a template with variables; `path` is their JSON pointer. It may run for ever, so callers need a timeout.
- *
  * Throws: `validation_failed` with `path`.
  */
 export type TextTemplate = (variables: Readonly<Record<string, unknown>>, path: string) => string;
 
 /**
  * Parses a Liquid template at the JSON pointer `path`. A missing variable or an unknown filter is an error, never an empty text.
- *
  * Throws: `validation_failed` with `path`.
  */
 export function parseTemplate(text: string, path: string): TextTemplate {

@@ -43,7 +43,6 @@ const maxRingsUnderWay = 1_000;
 /**
  * Opens a bell. An unreachable backend is reported and not thrown, so that accepting work never depends on it; the bell
  * reconnects by itself. Takes at most two seconds, and three more to check a Redis.
- *
  * Throws: for an unusable URL, and when `checkRedis` refuses.
  */
 export async function openBell(options: BellOptions): Promise<Bell> {

@@ -8,7 +8,6 @@ export interface CheckOptions {
 
 /**
  * Checks that the queue can be used.
- *
  * Throws: for an unusable URL, an unreachable backend, or a refused Redis.
  */
 export async function checkQueue(queueUrl: string, options: CheckOptions = {}): Promise<void> {

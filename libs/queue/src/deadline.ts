@@ -1,6 +1,5 @@
 /**
  * Waits for a promise with a timeout. The promise itself continues; a late rejection is ignored.
- *
  * Throws: an error that names the `action` when it times out.
  */
 export async function within<T>(promise: Promise<T>, timeoutMs: number, action: string): Promise<T> {

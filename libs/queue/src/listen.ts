@@ -45,7 +45,6 @@ export interface ListenOptions {
  * Listens to both queues, and reconnects when the backend is away or silent, also at the start.
  *
  * An error of a handler is reported, and its signal counts as handled: the row stays due.
- *
  * Throws: for an unusable URL, a bad option, or when `checkRedis` refuses.
  */
 export async function listen(options: ListenOptions): Promise<Listener> {

@@ -18,7 +18,6 @@ const PROBE = '';
 
 /**
  * Checks that Postgres answers.
- *
  * Throws: an error that names QUEUE_URL.
  */
 export async function checkPostgresQueue(target: QueueTarget): Promise<void> {

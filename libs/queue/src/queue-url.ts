@@ -21,7 +21,6 @@ const backendOfProtocol: ReadonlyMap<string, QueueBackendName> = new Map([
 
 /**
  * Parses a queue URL: `redis://`, `rediss://`, `postgres://`, `postgresql://` or `none`.
- *
  * Throws: an error that names the field and never quotes the URL, which may hold a password.
  */
 export function parseQueueUrl(queueUrl: string, prefix: string = defaultPrefix): QueueTarget {

@@ -152,7 +152,6 @@ export type CheckRedis = (url: string) => Promise<string | null>;
 
 /**
  * Checks a Redis. A refusal is not retried; a check that fails or times out counts as an outage.
- *
  * Throws: `bad_configuration` when the check refuses, another error when it fails.
  */
 export async function assertRedisAllowed(

@@ -37,7 +37,6 @@ const openingGraceMs = 2_000;
 /**
  * Keeps a link open: checks its heartbeat, replaces a silent link, and reconnects with backoff.
  * Resolves after the first attempt to connect.
- *
  * Throws: `bad_configuration` when the backend is refused.
  */
 export async function startWatch({

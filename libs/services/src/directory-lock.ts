@@ -35,7 +35,6 @@ export class DirectoryInUseError extends Error {
  *
  * Processes in other containers or on other machines cannot be seen. Each holder therefore touches its lock every few
  * seconds, and a lock from elsewhere is stale when it is not touched for `silenceMs`, which this function waits for.
- *
  * Throws: {@link DirectoryInUseError} when a living process, this one included, holds the lock.
  */
 export function holdDirectory(directory: string, silenceMs = SILENCE_MS): () => void {

@@ -45,7 +45,6 @@ const FOREIGN_CONNECTIONS_GRACE_MS = 500;
  * - For root it runs as an unprivileged user, who need not have access to the directories above `dataDir`.
  *
  * It installs neither exit hooks nor signal handlers: the owner calls `stop()` at the end of its own shutdown.
- *
  * Throws: an error with the next step, for a directory in use, data of another major version, missing binaries or permissions.
  */
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
@@ -71,7 +70,6 @@ const JOIN_DEADLINE_MS = 30_000;
 /**
  * Waits for the server that another process runs on `dataDir` and returns its URL; null when no process holds the directory.
  * The server ends with its owner.
- *
  * Throws: {@link DirectoryInUseError} when the directory is held but no server answers in time.
  */
 export async function joinEmbeddedPostgres(dataDir: string): Promise<string | null> {
@@ -98,7 +96,6 @@ async function answeringServer(home: string): Promise<string | null> {
 
 /**
  * Removes the pid file of an ended server. PostgreSQL refuses to start while any process has the pid in it.
- *
  * Throws: when a server still answers, whose process may be invisible in another container.
  */
 async function removeStalePidFile(home: string): Promise<void> {

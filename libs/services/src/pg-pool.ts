@@ -115,7 +115,6 @@ function columnTypes(): pg.CustomTypesConfig {
 
 /**
  * Converts an integer to a number.
- *
  * Throws: `RangeError` when a number cannot hold the value exactly.
  */
 function safeInteger(text: string): number {

@@ -133,7 +133,6 @@ function copyToRunnablePlace(native: string, version: string): string {
 
 /**
  * Checks that a copy exists and belongs to this user: another user could plant binaries under its predictable name.
- *
  * Throws: when another user owns the directory or can write it.
  */
 function isOwnDirectory(path: string, ownUid: number): boolean {

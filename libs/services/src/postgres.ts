@@ -41,7 +41,6 @@ const CONNECT_TIMEOUT_MS = 10_000;
 
 /**
  * Provides a running PostgreSQL: the user's own, else a requested and possible container, else the embedded server.
- *
  * Throws: an error with the next step when the server cannot be used.
  */
 export async function providePostgres(request: PostgresRequest): Promise<ProvidedPostgres> {
@@ -86,7 +85,6 @@ export async function providePostgres(request: PostgresRequest): Promise<Provide
 
 /**
  * Checks the server at `databaseUrl`: reachable, PostgreSQL 15 or newer, UTF-8, not a read-only standby.
- *
  * Throws: an error that names the problem and the next step, never the password.
  */
 export async function checkPostgres(databaseUrl: string): Promise<void> {

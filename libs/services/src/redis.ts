@@ -23,7 +23,6 @@ export interface RedisReport {
 
 /**
  * Returns the reason why the Redis at `url` must not carry signals; null when it may.
- *
  * Throws: like {@link inspectRedis}.
  */
 export async function checkRedis(url: string): Promise<string | null> {
@@ -34,7 +33,6 @@ export async function checkRedis(url: string): Promise<string | null> {
 /**
  * Inspects the Redis at `url`. It objects to versions before 6.2, to a missing database of the URL, and to an evicting
  * `maxmemory-policy`, which silently drops signals and the queue's own records.
- *
  * Throws: when Redis cannot be reached or gives no version.
  */
 export async function inspectRedis(url: string): Promise<RedisReport> {
@@ -154,7 +152,6 @@ export interface RedisServer {
 
 /**
  * Starts a private Redis on 127.0.0.1 and resolves once it answers. It ends with this process.
- *
  * Throws: when no server is installed (see {@link findRedisServer}), or it does not start.
  */
 export async function startRedisServer(options: RedisServerOptions): Promise<RedisServer> {

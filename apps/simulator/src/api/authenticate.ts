@@ -6,7 +6,6 @@ const VERSIONS = ['2023-06-01', '2026-10-21'];
 
 /**
  * Returns the workspace of a request's key.
- *
  * Throws: the provider's 401.
  */
 export function authenticate(state: SimulatorState, headers: IncomingHttpHeaders): string {
@@ -23,7 +22,6 @@ export function authenticate(state: SimulatorState, headers: IncomingHttpHeaders
 
 /**
  * Returns the API version of a request.
- *
  * Throws: the provider's 400.
  */
 export function apiVersion(headers: IncomingHttpHeaders): string {

@@ -11,7 +11,6 @@ export function faultContext(state: SimulatorState, ruleId: string): FaultContex
 
 /**
  * Returns the batch in the path.
- *
  * Throws: the provider's 404 when the caller's workspace does not have it.
  */
 export function findBatch(state: SimulatorState, exchange: Exchange): Batch {

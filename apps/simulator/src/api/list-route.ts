@@ -14,7 +14,6 @@ const PARAMETERS = new Set(['limit', 'after_id', 'before_id']);
 
 /**
  * Parses the paging parameters of a list.
- *
  * Throws: an ApiFailure that names the parameter.
  */
 export function listQueryOf(

@@ -4,7 +4,6 @@ import type { SimulatorState } from '../state.ts';
 /**
  * Takes one request from a workspace's token bucket, which follows the simulator's clock.
  * Returns the rate-limit headers of the reply, none without a limit.
- *
  * Throws: the provider's 429 when the bucket is empty.
  */
 export function takeFromBudget(state: SimulatorState, workspace: string): Record<string, string> {

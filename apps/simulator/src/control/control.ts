@@ -30,13 +30,11 @@ export interface Control {
   settings(): Settings;
   /**
    * Changes settings.
-   *
    * Throws: ZodError that names the member.
    */
   configure(change: SettingsChange): Settings;
   /**
    * Appends a rule, or replaces the rule with its id.
-   *
    * Throws: ZodError that names the member.
    */
   addRule(rule: RuleInput): string;
@@ -50,7 +48,6 @@ export interface Control {
   advanceTo(ms: number): Promise<void>;
   /**
    * Changes the clock mode.
-   *
    * Throws: RangeError that names the accepted modes.
    */
   setClockMode(mode: ClockMode): void;
@@ -61,7 +58,6 @@ export interface Control {
   items(id: string): Promise<ItemTruth[]>;
   /**
    * Carries out a command; undefined for an unknown batch.
-   *
    * Throws: RangeError when a batch to archive has not ended.
    */
   command(id: string, command: (typeof BATCH_COMMANDS)[number]): Promise<BatchTruth | undefined>;

@@ -39,7 +39,6 @@ export interface RuleStatus {
 export interface Rules {
   /**
    * Appends a rule and returns its id.
-   *
    * Throws: ZodError that names the member.
    */
   add(input: unknown): string;

@@ -222,7 +222,6 @@ async function writeFileOfResults(
 /**
  * Validates, answers and bills all requests of a batch and writes its result file. On the batch it sets only the counts and
  * the path of the results. It holds one window of requests at a time and yields between windows.
- *
  * Throws: when the simulator stops or the disk is full; nothing is billed then, and the file is deleted.
  */
 export async function writeResults(state: SimulatorState, batch: Batch, ending: Ending): Promise<void> {

@@ -46,7 +46,6 @@ export function params(text: string, more: Partial<MessageParams> = {}): Message
 
 /**
  * Validates and answers a request like the simulator.
- *
  * Throws: the refusal.
  */
 export function answer(asked: MessageParams): Answered {

@@ -13,7 +13,6 @@ export interface LeaseKeeper {
   hold(lease: Lease): HeldLease;
   /**
    * Renews the lease now and sets the duration of later renewals.
-   *
    * Throws: `fenced` when another process took the lease.
    */
   extend(lease: Lease, durationMs: number): Promise<void>;
@@ -23,7 +22,6 @@ export interface LeaseKeeper {
   forget(lease: Lease): void;
   /**
    * Ends the renewal and gives the row back, due at once or after `dueInMs`.
-   *
    * Throws: the database's error. The release is then retried until it succeeds, so that the row does not count as a crash.
    */
   release(lease: Lease, dueInMs?: number): Promise<void>;

@@ -68,7 +68,6 @@ interface Connection {
 
 /**
  * Makes the Anthropic port: one POST per create, one request per call, no retries and no redirects.
- *
  * Throws: `bad_configuration` for an unusable key or URL.
  */
 export function anthropicProvider(options: AnthropicOptions): ProviderPort {

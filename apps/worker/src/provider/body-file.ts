@@ -59,7 +59,6 @@ const PROCESS = `${process.pid}.${randomUUID()}`;
 
 /**
  * Creates a body file in `dir`, readable by this user only, since it holds users' messages. Creates `dir` if it is missing.
- *
  * Throws: disk errors, here and from the methods. The caller still has to call `discard`.
  */
 export async function openBodyFile(dir: string): Promise<BodyFile> {

@@ -45,7 +45,6 @@ function hasProviderShape(status: number, body: unknown): boolean {
 
 /**
  * Reads the wait from `retry-after-ms`, or from `retry-after` in seconds or as a date; null without a valid header.
- *
  * Unit: ms, from 0 to {@link RETRY_AFTER_MS_MAX}.
  */
 export function retryAfterMsOf(headers: Headers, now: number = Date.now()): number | null {

@@ -35,7 +35,6 @@ export type Line =
  *
  * Accepts CRLF and a byte order mark; skips blank lines, but counts them. Of a line longer than `maxLineBytes` only head and
  * tail are kept. Leaving the loop early returns `chunks`, which closes its connection.
- *
  * Throws: the errors of `chunks`, after all complete lines; the cut line is dropped.
  */
 export async function* splitLines(

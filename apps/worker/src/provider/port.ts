@@ -77,7 +77,6 @@ export type ResultsOutcome =
   /**
    * The bytes of the result file, decompressed. The caller must iterate it, since only that closes the connection.
    * A stream that ends without error may still be incomplete; only the set of answered ids proves completeness.
-   *
    * Throws: {@link ResultsInterrupted} when the stream breaks, after all bytes that arrived.
    */
   | { readonly outcome: 'open'; readonly chunks: AsyncIterable<Buffer> }
@@ -123,7 +122,6 @@ export interface ProviderPort {
 
   /**
    * Lists the batches of all applications created at or after `createdAfter`.
-   *
    * Default: at most 20 pages of 1,000.
    */
   listBatches(options: {

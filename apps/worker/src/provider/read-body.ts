@@ -4,7 +4,6 @@ import { ResultsInterrupted, type MinimalRate } from './port.ts';
 
 /**
  * Reads a whole body as text.
- *
  * Throws: when the body is longer than `maxBytes`, or is cut.
  */
 export async function readText(response: Response, maxBytes: number): Promise<string> {
@@ -29,7 +28,6 @@ export interface BodyPace {
 /**
  * Yields a body chunk by chunk, and closes the exchange at its end, on an error, or when the consumer stops.
  * The time that the consumer takes between two chunks counts neither as idle nor against the rate.
- *
  * Throws: {@link ResultsInterrupted} when the body is cut, silent for `idleTimeoutMs`, or slower than `rate`. Node's fetch
  * itself gives up after 300 s of silence, so a longer `idleTimeoutMs` has no effect.
  */

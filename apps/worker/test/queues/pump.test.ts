@@ -98,6 +98,20 @@ test('a kick during a run that finds nothing is not lost', async () => {
   expect(script.underWay).toHaveLength(1);
 });
 
+test.each([1, 2, 3, 4, 5, 6])(
+  'a kick %i microtasks after the last report is not lost',
+  async (microtasks) => {
+    const script = scripted();
+    const pump = createPump('test', script.flow, recorded());
+    pump.kick();
+    script.underWay[0]!.end(IDLE);
+    for (let passed = 0; passed < microtasks; passed++) await Promise.resolve();
+    pump.kick();
+    await settled();
+    expect(script.underWay).toHaveLength(1);
+  },
+);
+
 test('found work fills the lanes, and there are never more runs than lanes', async () => {
   const script = scripted();
   const pump = createPump('test', script.flow, recorded(), 3);
