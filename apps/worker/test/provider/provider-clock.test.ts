@@ -96,7 +96,12 @@ function afterAnswers(...answers: readonly { readonly off: number; readonly took
 test.each([
   ['half the duration and half a second', [{ off: 0, took: 400 }], 0, 700],
   ['also the deviation', [0, 1_000, 3_000].map((off) => ({ off, took: 0 })), 1_000, 1_500],
-  ['taken from the later of two different offsets', [0, 2_000].map((off) => ({ off, took: 0 })), 2_000, 2_500],
+  [
+    'taken from the later of two different offsets',
+    [0, 2_000].map((off) => ({ off, took: 0 })),
+    2_000,
+    2_500,
+  ],
   [
     'taken from the fast answers, with a slightly slower one',
     [
@@ -115,7 +120,12 @@ test.each([
     0,
     500,
   ],
-  ['taken from the last five answers', [9_000, 9_000, 9_000, 0, 0, 0].map((off) => ({ off, took: 0 })), 0, 500],
+  [
+    'taken from the last five answers',
+    [9_000, 9_000, 9_000, 0, 0, 0].map((off) => ({ off, took: 0 })),
+    0,
+    500,
+  ],
 ])('the uncertainty of a read is %s', (_what, answers, off, uncertainty) => {
   expect(afterAnswers(...answers)).toEqual({ off, uncertainty });
 });
@@ -143,18 +153,15 @@ test('the difference of both clocks adds to the uncertainty', () => {
 test.each([
   ['wall clock', 'wall_off', 0],
   ['monotonic clock', 'monotonic_off', -NOON],
-] as const)(
-  'a %s that is set between answers adds its deviation to the uncertainty',
-  (_which, off, base) => {
-    const { clock, at, ask, errorMs } = machine();
-    for (const set of [0, 1_000, 3_000]) {
-      at[off] = base + set;
-      ask(0);
-    }
-    // It is two seconds ahead of the other clock, and its offsets deviate by a second from their median.
-    expect([errorMs(), clock.read()?.uncertainty_ms]).toEqual([2_500, 500 + 1_000 + 2_000]);
-  },
-);
+] as const)('a %s that is set between answers adds its deviation to the uncertainty', (_which, off, base) => {
+  const { clock, at, ask, errorMs } = machine();
+  for (const set of [0, 1_000, 3_000]) {
+    at[off] = base + set;
+    ask(0);
+  }
+  // It is two seconds ahead of the other clock, and its offsets deviate by a second from their median.
+  expect([errorMs(), clock.read()?.uncertainty_ms]).toEqual([2_500, 500 + 1_000 + 2_000]);
+});
 
 test('by default it uses the clocks of this machine', () => {
   const clock = createProviderClock();
