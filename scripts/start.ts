@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { parseQueueUrl } from '../libs/queue/src/index.ts';
-import { createWishToEnd } from '../libs/services/src/index.ts';
+import { createShutdown } from '../libs/services/src/index.ts';
 import { endWith, given, readCommandLine, wholeNumber } from './command-line.ts';
 import {
   dataDirectory,
@@ -31,19 +31,19 @@ const isSimulated = key === undefined;
 const dataDir = dataDirectory();
 
 // Before anything is started: from then on there is something to stop.
-const wish = createWishToEnd();
+const shutdown = createShutdown();
 let leaveAlone = (): void => undefined;
-heedSignals(wish, () => void stop(0));
+heedSignals(shutdown, () => void stop(0));
 const starting = start();
-const stack = await starting.catch((error: unknown) => (wish.isTold() ? undefined : endWith(error)));
-if (stack !== undefined && !wish.isTold()) {
+const stack = await starting.catch((error: unknown) => (shutdown.isRequested() ? undefined : endWith(error)));
+if (stack !== undefined && !shutdown.isRequested()) {
   leaveAlone = keepRunning(stack, {
     say: (line) => {
       console.error(line);
     },
     giveUp: ({ message }) => {
       console.error(message);
-      if (wish.tell() === 'first') void stop(1);
+      if (shutdown.request() === 'first') void stop(1);
     },
   });
   announce(stack);

@@ -1,14 +1,14 @@
 import { constants } from 'node:os';
-import { createWishToEnd, type WishToEnd } from '../../libs/services/src/index.ts';
+import { createShutdown, type Shutdown } from '../../libs/services/src/index.ts';
 import type { Stack } from './stack.ts';
 
 /** Calls `end` with the first signal that asks this process to end; one that is meant again ends it at once. */
-export function heedSignals(wish: WishToEnd, end: (signal: NodeJS.Signals) => void): void {
+export function heedSignals(shutdown: Shutdown, end: (signal: NodeJS.Signals) => void): void {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
     process.on(signal, () => {
-      const told = wish.tell();
-      if (told === 'at once') process.exit(1);
-      if (told === 'first') end(signal);
+      const outcome = shutdown.request();
+      if (outcome === 'at once') process.exit(1);
+      if (outcome === 'first') end(signal);
     });
 }
 
@@ -21,7 +21,7 @@ export async function workOnStack<T>(
   start: () => Promise<Stack>,
   work: (stack: Stack, told: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const wish = createWishToEnd();
+  const shutdown = createShutdown();
   const told = new AbortController();
   let stopping: Promise<void> | undefined;
   const stop = async (): Promise<void> => {
@@ -29,7 +29,7 @@ export async function workOnStack<T>(
     const stack = await starting.catch(() => undefined);
     await (stopping ??= stack?.stop());
   };
-  heedSignals(wish, (signal) => {
+  heedSignals(shutdown, (signal) => {
     told.abort();
     // What the work has left under way fails from here on, which is no news.
     process.on('unhandledRejection', () => undefined);
@@ -42,7 +42,7 @@ export async function workOnStack<T>(
   } finally {
     told.abort();
     // The end that is under way is that of the process.
-    if (wish.isTold()) await new Promise(() => undefined);
+    if (shutdown.isRequested()) await new Promise(() => undefined);
     await stop();
   }
 }

@@ -5,7 +5,7 @@ import {
   AUDIT_STATEMENT_MS,
   checkRedis,
   createPool,
-  createWishToEnd,
+  createShutdown,
   openProcessLog,
   startFailure,
 } from '@nightshift/services';
@@ -73,11 +73,11 @@ async function start(config: Config): Promise<void> {
     await bell.close();
     await Promise.all([db.destroy(), auditDb.destroy()]);
   };
-  const wish = createWishToEnd();
+  const shutdown = createShutdown();
   const onSignal = (): void => {
-    const told = wish.tell();
-    if (told === 'at once') process.exit(1);
-    if (told === 'again') return;
+    const outcome = shutdown.request();
+    if (outcome === 'at once') process.exit(1);
+    if (outcome === 'again') return;
     const deadline = setTimeout(() => process.exit(1), SHUTDOWN_MS);
     deadline.unref();
     stop().then(
@@ -99,8 +99,8 @@ async function start(config: Config): Promise<void> {
     always.info(`Nightshift API at ${address}, model: ${config.model}`);
     // Not before: an API that cannot listen would be kept alive by its standard input.
     if (config.exitWithParent) {
-      // A parent that goes while this stops is no second wish to hurry.
-      const onEnd = (): void => (wish.isTold() ? undefined : onSignal());
+      // A parent that goes while this stops is no second shutdown request.
+      const onEnd = (): void => (shutdown.isRequested() ? undefined : onSignal());
       process.stdin.once('end', onEnd).resume();
     }
     // Not the key itself: logs are collected.

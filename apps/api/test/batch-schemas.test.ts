@@ -85,7 +85,7 @@ describe('the schemas that requests bring along', () => {
       422,
       '/requests/1000/client_tools/0/parameters',
     ]);
-    expect(answer.body.detail).toMatch(/1000 different ones\. Let requests share theirs/);
+    expect(answer.body.detail).toMatch(/1000 different schemas\. Use the same schemas/);
     expect(await countRows(api)).toEqual(before);
     expect((await api.call('POST', '/v1/batches', { requests: requests.slice(1) })).status).toBe(200);
   });
@@ -104,7 +104,7 @@ describe('the schemas that requests bring along', () => {
     const refused = assertSchemas(batchInput.parse({ requests }), { tool: count, result: count });
     await expect(refused).rejects.toMatchObject({
       code: 'validation_failed',
-      message: expect.stringMatching(/2000000 characters together\. Let requests share theirs/),
+      message: expect.stringMatching(/2000000 characters together\. Use the same schemas/),
       fields: [{ path: '/requests/19/client_tools/1/parameters' }],
     });
     expect(compiled).toBe(20);

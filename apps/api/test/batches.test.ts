@@ -430,7 +430,7 @@ describe('a batch that cannot be accepted stores nothing', () => {
   test('a client tool of the name of another tool, also to an estimate', async () => {
     const requests = [ok(), { ...ok(), client_tools: [{ name: 'memory_insert' }] }];
     const message =
-      "has a second tool 'memory_insert': the agent, or the request itself, has one of that name.";
+      "has a duplicate tool 'memory_insert': the agent, or the request itself, has a tool of that name.";
     for (const path of ['/v1/batches', '/v1/batches/estimate']) {
       const { status, body } = await api.call('POST', path, { requests });
       expect([status, body.errors]).toEqual([422, [{ path: '/requests/1/client_tools', message }]]);
@@ -449,7 +449,7 @@ describe('a batch that cannot be accepted stores nothing', () => {
     await api.call('PATCH', `/v1/agents/${loose}/tools/detach/${tool.id}`);
     const before = await countRows(api);
     const message =
-      'has tool rules that it cannot run by: /tool_rules/2/tool_name: The tool that must run first, ' +
+      'has unusable tool rules: /tool_rules/2/tool_name: The tool that must run first, ' +
       "'memory_insert', is not attached; attach it or drop the rule.";
     const template = { agent_id: loose, input: 'x' };
     for (const path of ['/v1/batches', '/v1/batches/estimate']) {

@@ -9,23 +9,23 @@ import { addMessage, createConversationHash, isThinking, signatureOf, signThinki
 import { outputTokensOf, usageJson, usageOf } from './usage.ts';
 import type { Usage } from './usage.ts';
 
-/** What a request is answered with. */
+/** The answer to one request. */
 export type Answer =
   | {
       readonly kind: 'message';
-      /** The message as it goes over the wire. */
+      /** The message as JSON. */
       readonly json: string;
       readonly model: Model;
       readonly usage: Usage;
-      /** A refusal before the first word is free; everything else is paid for. */
+      /** False for a refusal before the first token; everything else is billed. */
       readonly billable: boolean;
     }
   | { readonly kind: 'error'; readonly type: string; readonly message: string };
 
-/** What an answer depends on besides the request. */
+/** The inputs of an answer besides the request. */
 export interface AnswerSettings {
   readonly seed: string;
-  /** The fraction of requests with cache marks that find their shared prefix cached. */
+  /** Fraction of requests with cache marks that hit the cache. */
   readonly cacheHitFraction: number;
   readonly defaultScript: Directive;
 }
@@ -35,18 +35,18 @@ export interface ValidRequest {
   readonly params: MessageParams;
   readonly paramsBytes: number;
   readonly contentHash: string;
-  /** What the message id is derived from besides the content. */
+  /** Input of the message id besides the content. */
   readonly identity: string;
   readonly serviceTier: 'batch' | 'standard';
-  /** The script of a rule, which wins over what the request asks for. */
+  /** The script of a rule, which overrides the request's directive. */
   readonly script?: Directive | undefined;
 }
 
-/** `block` over `defaults`, with the members in the order of `defaults`. */
+/** Merges `block` over `defaults`, with the members in the order of `defaults`. */
 const withDefaults = (defaults: ContentBlock, block: ContentBlock): ContentBlock =>
   Object.assign(defaults, block);
 
-/** The signature of the last thinking block that a request shows. */
+/** Returns the signature of the last thinking block in a request. */
 function lastSignature({ messages }: MessageParams): string | undefined {
   const thoughts = messages.flatMap(({ content }) =>
     typeof content === 'string' ? [] : content.filter(isThinking),
@@ -55,7 +55,7 @@ function lastSignature({ messages }: MessageParams): string | undefined {
   return last === undefined ? undefined : signatureOf(last);
 }
 
-/** Fills in what scripts leave out: ids, signatures, and the members that are always present. */
+/** Adds the members that scripts omit: ids, signatures, and defaults. */
 function complete(content: readonly ContentBlock[], request: ValidRequest, seed: string): ContentBlock[] {
   const { contentHash, params } = request;
   const conversation = content.some(isThinking) ? createConversationHash(params) : undefined;
@@ -85,7 +85,7 @@ function complete(content: readonly ContentBlock[], request: ValidRequest, seed:
   });
 }
 
-/** Answers a request by its script: a pure function of the seed, the settings and the content of the request. */
+/** Answers a request by its script. A pure function of the seed, the settings and the request's content. */
 export function answerRequest(request: ValidRequest, settings: AnswerSettings): Answer {
   const { params, contentHash } = request;
   const { seed } = settings;

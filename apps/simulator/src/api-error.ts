@@ -1,4 +1,4 @@
-/** What the provider says when it refuses: thrown by handlers, answered in the provider's envelope. */
+/** A refusal of the provider: thrown by handlers, sent in the provider's error envelope. */
 export interface ApiError {
   readonly status: number;
   readonly type: string;
@@ -36,7 +36,7 @@ export class ApiFailure extends Error {
   }
 }
 
-/** An ApiFailure of the given error type with the status that belongs to it. */
+/** Creates an ApiFailure of an error type with its status. */
 export function apiFailure(
   type: string,
   message: string,
@@ -46,12 +46,12 @@ export function apiFailure(
   return new ApiFailure({ status, type, message, ...(headers ? { headers } : {}) });
 }
 
-/** The error type that belongs to an HTTP status; `api_error` for an unknown one. */
+/** Returns the error type of an HTTP status; `api_error` for an unknown status. */
 export function typeOfStatus(status: number): string {
   return TYPE_OF_STATUS[status] ?? 'api_error';
 }
 
-/** The error envelope as JSON. The edge answers 413 itself, in a shorter shape. */
+/** Formats the error envelope as JSON. The edge answers 413 itself, in a shorter shape. */
 export function errorBody(error: ApiError, requestId: string): string {
   if (error.status === 413) return JSON.stringify({ error: { type: error.type, message: error.message } });
   const details = error.error_code === undefined ? {} : { details: { error_code: error.error_code } };

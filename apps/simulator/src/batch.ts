@@ -1,6 +1,6 @@
 import type { CancelTask } from './clock.ts';
 
-/** The five counts of a batch; their sum is always the number of its requests. */
+/** Request counts of a batch by state; their sum is the number of its requests. */
 export interface RequestCounts {
   processing: number;
   succeeded: number;
@@ -9,39 +9,38 @@ export interface RequestCounts {
   expired: number;
 }
 
-/** A request of a batch, and the bytes of the spooled body in which its params lie. */
+/** A request of a batch, and the position of its params in the spooled body. */
 export interface BatchItem {
   readonly customId: string;
   readonly offset: number;
   readonly length: number;
 }
 
-/** How a request ends. */
 export type Fate = 'succeeded' | 'errored' | 'canceled' | 'expired';
 
-/** A message batch as the simulator knows it. Times are milliseconds on its clock. */
+/** A message batch. Times are ms of the simulator's clock. */
 export interface Batch {
   readonly id: string;
-  /** From 1, in the order of creation, over all workspaces. */
+  /** From 1 in the order of creation, across all workspaces. */
   readonly seq: number;
   readonly workspace: string;
   readonly created_at_ms: number;
   readonly expires_at_ms: number;
   readonly count: number;
-  /** The `anthropic-version` it was created with, by whose rules its requests are judged. */
+  /** The `anthropic-version` of its create, whose rules apply to its requests. */
   readonly version: string;
   readonly betas: readonly string[];
   readonly body_bytes: number;
-  /** Null once the results are written, unless bodies are kept. */
+  /** Null after the results are written, unless bodies are kept. */
   body_path: string | null;
-  /** Null once the results are written. */
+  /** Null after the results are written. */
   items: readonly BatchItem[] | null;
   status: 'in_progress' | 'canceling' | 'ended';
   counts: RequestCounts;
-  /** When the work would be done if nothing came between; Infinity when it never is. */
+  /** Time at which all requests would be done without interruption; Infinity for a batch that never ends. */
   ends_at_ms: number;
   cancel_initiated_at_ms: number | null;
-  /** Time of its cancel at the console; null without a cancel. */
+  /** Time of a cancel at the console; null without one. */
   console_cancel_at_ms: number | null;
   ended_at_ms: number | null;
   archived_at_ms: number | null;
@@ -53,7 +52,7 @@ export interface Batch {
   ending: Promise<void> | null;
 }
 
-/** The wire shape of a batch: all ten members are always there. */
+/** The wire shape of a batch, always with all ten members. */
 export interface WireBatch {
   id: string;
   type: 'message_batch';
@@ -67,7 +66,7 @@ export interface WireBatch {
   results_url: string | null;
 }
 
-/** Batches by id and in the order of creation. Deleted ones stay as tombstones, so that cursors into the list work. */
+/** Batches by id and in the order of creation. Deleted batches stay as tombstones for list cursors. */
 export interface BatchStore {
   add(batch: Batch): void;
   get(id: string): Batch | undefined;
@@ -75,7 +74,6 @@ export interface BatchStore {
   all(): readonly Batch[];
 }
 
-/** An empty store. */
 export function createBatchStore(): BatchStore {
   const batches: Batch[] = [];
   const byId = new Map<string, Batch>();
@@ -89,7 +87,7 @@ export function createBatchStore(): BatchStore {
   };
 }
 
-/** No request done yet. */
+/** Returns the counts of a new batch. */
 export function countsAtStart(count: number): RequestCounts {
   return { processing: count, succeeded: 0, errored: 0, canceled: 0, expired: 0 };
 }

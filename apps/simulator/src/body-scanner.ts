@@ -1,47 +1,53 @@
-/** One element of `requests`: what its envelope says, and where its params lie in the body. Offsets are bytes. */
+/** The envelope of one element of `requests`, and the position of its params in the body. Unit: bytes. */
 export interface ScannedItem {
   readonly index: number;
-  /** Undefined when absent, null when it is not a string. */
+  /** Undefined if absent, null if it is no string. */
   readonly custom_id: string | null | undefined;
-  /** Undefined when absent or not an object; may lie elsewhere in an element with an unknown key. */
+  /** Undefined if absent or no object; may be another object in an element with an unknown key. */
   readonly params: { readonly offset: number; readonly length: number } | undefined;
-  /** The first member that an element may not have. */
+  /** The first unknown member. */
   readonly unknown_key: string | undefined;
-  /** False when the element is not an object. */
+  /** False if the element is no object. */
   readonly is_object: boolean;
 }
 
 /** The envelope of the whole body. */
 export interface ScannedBody {
   readonly is_object: boolean;
-  /** Undefined when the body has no `requests`. */
+  /** Undefined without `requests`. */
   readonly requests: 'list' | 'other' | undefined;
   readonly count: number;
   readonly unknown_key: string | undefined;
 }
 
-/** Takes the body in pieces of any size. */
+/** Receives the body in chunks of any size. */
 export interface BodyScanner {
-  /** Keeps the bytes until the element they belong to ends. Throws a SyntaxError for an element that is no JSON text. */
+  /**
+   * Adds a chunk. Its bytes are kept until the end of their element.
+   * Throws: SyntaxError for an element that is no JSON.
+   */
   push(bytes: Uint8Array): void;
-  /** Throws a SyntaxError when the text is incomplete, or no JSON text outside of `requests`. */
+  /**
+   * Completes the scan.
+   * Throws: SyntaxError when the body is incomplete, or no JSON outside of `requests`.
+   */
   end(): ScannedBody;
 }
 
-/** Position in the text, and the part of it that is gathered until JSON.parse can take it. */
+/** Position in the body, and the part that is gathered for JSON.parse. */
 interface Scan {
   readonly onItem: (item: ScannedItem) => void;
-  /** Offset of the piece at hand. */
+  /** Offset of the current chunk. */
   base: number;
   depth: number;
   inString: boolean;
   isEscaped: boolean;
   inRequests: boolean;
   count: number;
-  /** Pieces of the part before the one at hand, and the part's offset. */
+  /** Earlier chunks of the gathered part, and its offset. */
   gathered: Uint8Array[];
   partOffset: number;
-  /** Offsets of the last object that is a member of the element at hand. */
+  /** Offsets of the last object among the members of the current element. */
   memberStart: number;
   memberEnd: number;
   /** The body without the elements of `requests`. */
@@ -62,10 +68,11 @@ const ELEMENTS = 2;
 const ELEMENT_MEMBERS = 3;
 
 /**
- * Cuts a body of hundreds of megabytes into its requests without holding it: brackets and strings are followed byte by byte,
- * and each element of the top-level list `requests` is parsed by itself, as is the rest of the body at its end. Calls
- * `onItem` for each element, in order; an index of 0 for a second time begins a second list of that name. Refuses an
- * escaped half of a surrogate pair, which `JSON.parse` takes.
+ * Splits a body of hundreds of megabytes into its requests without buffering it.
+ *
+ * It follows brackets and strings byte by byte and parses each element of the top-level list `requests` separately, and the
+ * rest of the body at its end. `onItem` gets each element in order; a second index 0 starts a second list of that name.
+ * Unlike `JSON.parse`, it refuses escaped lone surrogates.
  */
 export function createBodyScanner(onItem: (item: ScannedItem) => void): BodyScanner {
   const scan: Scan = {
@@ -101,7 +108,7 @@ function scanPiece(scan: Scan, bytes: Uint8Array): void {
   scan.base += bytes.length;
 }
 
-/** Where the string at hand ends, or the piece. */
+/** Returns the end of the current string, or of the chunk. */
 function endOfString(scan: Scan, bytes: Uint8Array, from: number): number {
   let { isEscaped } = scan;
   let at = from;
@@ -144,7 +151,7 @@ function separate(scan: Scan, bytes: Uint8Array, at: number): void {
   } else if (scan.depth === MEMBERS) scan.frame += takePart(scan, bytes, at);
 }
 
-/** The text that was gathered up to the byte `at` of the piece at hand, where the next part begins. */
+/** Takes the gathered text up to byte `at` of the current chunk, where the next part starts. */
 function takePart(scan: Scan, bytes: Uint8Array, at: number): string {
   const { gathered, partOffset } = scan;
   gathered.push(bytes.subarray(Math.max(0, partOffset - scan.base), at));
@@ -164,7 +171,7 @@ function endItem(scan: Scan, bytes: Uint8Array, at: number, mayBeBlank: boolean)
   scan.onItem({
     index: scan.count++,
     custom_id: custom_id === undefined || typeof custom_id === 'string' ? custom_id : null,
-    // The last object among the members: without an unknown key there is no other.
+    // The last object among the members is `params`, since only an unknown key could hold another.
     params: isObject(params)
       ? { offset: scan.memberStart, length: scan.memberEnd - scan.memberStart }
       : undefined,
@@ -196,7 +203,7 @@ function parse(text: string, place: string): unknown {
   }
 }
 
-/** The name in `{"name":[` or `,"name":[`; undefined for a list that is no member. */
+/** Returns the name in `{"name":[` or `,"name":[`; undefined for a list without a name. */
 function nameOf(member: string): string | undefined {
   try {
     return Object.keys(JSON.parse(`{${member.replace(/^\s*,/, '')}]}`) as object)[0];
@@ -205,11 +212,14 @@ function nameOf(member: string): string | undefined {
   }
 }
 
-/** Escapes: a pair of surrogates, its first half alone, its second half alone, any other. */
+/** Matches escapes: a surrogate pair, a lone high surrogate, a lone low surrogate, any other. */
 const ESCAPES = /\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|u([dD][89abAB]..)|u([dD][c-fC-F]..)|[^])/g;
 const ESCAPE_CHARS = 6;
 
-/** Throws a SyntaxError for an escaped half of a surrogate pair; `offset` is where the text begins in the body. */
+/**
+ * Checks for escaped lone surrogates; `offset` is the position of the text in the body.
+ * Throws: SyntaxError.
+ */
 function refuseHalfPairs(text: string, offset: number): void {
   if (!/\\u[dD]/.test(text)) return;
   const byteAt = (index: number): number => offset + Buffer.byteLength(text.slice(0, index));

@@ -1,19 +1,22 @@
-/** Cancels a scheduled task; harmless when it has run. */
+/** Cancels a scheduled task; without effect after its run. */
 export type CancelTask = () => void;
 
-/** The time on which batches live: real, scaled, or moved by hand. */
+/** The clock of batches: real, scaled, or virtual. */
 export interface SimulatorClock {
-  /** Milliseconds since the epoch, on this clock. */
+  /** Milliseconds since the epoch by this clock. */
   now(): number;
-  /** Runs `task` once the clock shows `dueMs`; at once, but never synchronously, when it already does. */
+  /** Runs `task` at `dueMs`, or as soon as possible if that has passed; never synchronously. */
   schedule(dueMs: number, task: () => void | Promise<void>): CancelTask;
-  /** Moves the clock forward, running the tasks that fall due in their order, each at its own due time, and awaiting each. */
+  /** Advances the clock; runs and awaits the due tasks in order, each at its own due time. */
   advance(ms: number): Promise<void>;
-  /** Like `advance`, to a point in time. A point in the past is refused with a RangeError. */
+  /**
+   * Advances to a time.
+   * Throws: RangeError for a time in the past.
+   */
   advanceTo(targetMs: number): Promise<void>;
-  /** 0 for a virtual clock, 1 for real time, k for time that runs k times as fast. */
+  /** Speed factor: 0 virtual, 1 real, k scaled. */
   setRate(rate: number): void;
-  /** Drops every task. */
+  /** Cancels all tasks. */
   close(): void;
 }
 
@@ -27,7 +30,10 @@ export type ClockMode = 'real' | 'virtual' | `scaled:${number}`;
 
 const LONGEST_TIMEOUT_MS = 1_000_000_000;
 
-/** The rate of a clock mode. Throws a RangeError that names the mode when it is none. */
+/**
+ * Returns the speed factor of a clock mode.
+ * Throws: RangeError that names an unknown mode.
+ */
 export function rateOfMode(mode: string): number {
   if (mode === 'real') return 1;
   if (mode === 'virtual') return 0;
@@ -36,7 +42,7 @@ export function rateOfMode(mode: string): number {
   return rate;
 }
 
-/** Runs a task that nobody awaits: when it fails, standard error says so and the rest goes on. */
+/** Runs a task without awaiting it; a failure is written to standard error. */
 function start(task: Task | undefined): void {
   const running = async (): Promise<void> => task?.run();
   running().catch((error: unknown) => {
@@ -44,7 +50,7 @@ function start(task: Task | undefined): void {
   });
 }
 
-/** Starts a clock at `startMs` (default: the machine's time). */
+/** Creates a clock at `startMs`. Default: the machine's time. */
 export function createClock(mode: ClockMode = 'real', startMs: number = Date.now()): SimulatorClock {
   let rate = rateOfMode(mode);
   let anchorSimMs = startMs;

@@ -26,7 +26,7 @@ const environment = z.object({
   SIMULATOR_EXIT_WITH_PARENT: z.enum(['0', '1']).default('0'),
 });
 
-/** What the environment says. */
+/** The configuration from the environment. */
 export interface Config {
   readonly host: string;
   readonly apiPort: number;
@@ -39,7 +39,10 @@ export interface Config {
   readonly exitWithParent: boolean;
 }
 
-/** Reads the configuration. Throws a ZodError that names the variable. An empty variable counts as absent. */
+/**
+ * Reads the configuration. An empty variable counts as absent.
+ * Throws: ZodError that names the variable.
+ */
 export function readConfig(variables: NodeJS.ProcessEnv): Config {
   const present = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== ''));
   const parsed = environment.parse(present);

@@ -16,7 +16,7 @@ function avalanche(value: number): number {
   return (h ^ (h >>> 16)) >>> 0;
 }
 
-/** Hashes the parts, in order and with their boundaries, to 64 bits. Not cryptographic; the same everywhere and for ever. */
+/** Hashes the parts, with order and boundaries, to 64 bits. Not cryptographic; stable across machines and versions. */
 function hashParts(...parts: readonly (string | number)[]): Hash64 {
   let a = 0x811c9dc5;
   let b = 0x9e3779b9;
@@ -34,13 +34,13 @@ function hashParts(...parts: readonly (string | number)[]): Hash64 {
   return { high, low: avalanche(b + high) };
 }
 
-/** A number in [0, 1) that depends on the parts and on nothing else. */
+/** Derives a number in [0, 1) from the parts alone. */
 export function drawFrom(...parts: readonly (string | number)[]): number {
   const { high, low } = hashParts(...parts);
   return ((high >>> 5) * 67108864 + (low >>> 6)) / 9007199254740992;
 }
 
-/** `prefix` followed by `length` base58 characters derived from the parts. */
+/** Derives an id from the parts: `prefix` and `length` base58 characters. */
 export function idFrom(prefix: string, length: number, ...parts: readonly (string | number)[]): string {
   const { high, low } = hashParts(prefix, ...parts);
   let a = high;
@@ -54,12 +54,12 @@ export function idFrom(prefix: string, length: number, ...parts: readonly (strin
   return id;
 }
 
-/** The content hash of a request: 128 bits in hex over the exact bytes of its params. */
+/** Hashes the exact bytes of a request's params to 128 bits in hex. */
 export function contentHashOf(bytes: Uint8Array | string): string {
   return hash('sha256', bytes, 'hex').slice(0, 32);
 }
 
-/** The order in which 0 … count-1 are visited: a shuffle that depends on the parts and on nothing else. */
+/** Shuffles 0 … count-1 by the parts alone. */
 export function shuffledIndexes(count: number, ...parts: readonly (string | number)[]): Uint32Array {
   const order = new Uint32Array(count);
   for (let i = 0; i < count; i++) order[i] = i;

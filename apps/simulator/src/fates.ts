@@ -4,10 +4,9 @@ import { logicalKeyOf } from './ledger.ts';
 import type { SimulatorState } from './state.ts';
 import type { Directive } from './scripts/directive.ts';
 
-/** Why a batch ends. */
 export type EndCause = 'done' | 'canceled' | 'expired';
 
-/** What happens to a request before a model sees it, or that one does. */
+/** The decision about a request: an end without an answer, or an answer by a model. */
 export type Verdict =
   | { readonly kind: 'answer'; readonly script?: Directive }
   | { readonly kind: 'errored'; readonly type: string; readonly message: string }
@@ -17,7 +16,7 @@ export type Verdict =
 /** The circumstances under which the requests of one batch end. */
 export interface Ending {
   readonly cause: EndCause;
-  /** How much of its work the batch had done when it was interrupted: 0 … 1. */
+  /** Fraction of the batch that was done at its interruption: 0 … 1. */
   readonly progress: number;
 }
 
@@ -56,8 +55,8 @@ function byOutcome(
 }
 
 /**
- * Decides what happens to one request. A rule decides alone; without one a request that the interruption of its batch
- * found unfinished is canceled or expired, and of the rest the configured fractions fail.
+ * Decides the fate of one request. A rule decides alone. Without a rule, unfinished requests of an interrupted batch are
+ * canceled or expired, and the configured fractions of the others fail.
  */
 export function verdictOn(
   state: SimulatorState,

@@ -1,41 +1,41 @@
-/** One request to the API port, as it went. */
+/** A record of one request to the API port. */
 export interface JournalEntry {
   readonly seq: number;
-  /** RFC 3339, on the simulator's clock. */
+  /** Time by the simulator's clock, as RFC 3339. */
   readonly at: string;
   readonly op: string;
-  /** The number of this request among those of its operation, from 1. */
+  /** Ordinal of this request among those of its operation. */
   readonly op_seq: number;
   readonly method: string;
   readonly path: string;
   /** Without credentials. */
   readonly headers: Readonly<Record<string, string>>;
-  /** What the official client says of its own retries; null from other clients. */
+  /** Retry count sent by the official client; null from other clients. */
   readonly retry_count: number | null;
   readonly request_id: string;
   request_bytes: number;
-  /** Null while it is being handled, or when no status line was sent. */
+  /** Null under work, or without a status line. */
   status: number | null;
   response_bytes: number;
   outcome: 'pending' | 'answered' | 'dropped' | 'hung' | 'cut' | 'client_aborted';
-  /** The rule that acted, if one did. */
+  /** The rule that acted; null without one. */
   rule_id: string | null;
-  /** The batch that this request created or changed, whatever the client was told. */
+  /** The batch that this request created or changed, whatever the answer was. */
   committed: string | null;
   error_type: string | null;
 }
 
-/** The last requests, oldest first; a fixed number of them is kept. */
+/** The last requests, oldest first, up to a fixed number. */
 export interface Journal {
   open(entry: Omit<JournalEntry, 'seq'>): JournalEntry;
-  /** The entries with a greater `seq`. */
+  /** Returns the entries with a greater `seq`. */
   since(seq: number, limit: number): { entries: JournalEntry[]; last_seq: number; dropped: number };
 }
 
 const ENTRIES_KEPT = 20_000;
 const SECRET_HEADERS = new Set(['authorization', 'x-api-key', 'cookie', 'proxy-authorization']);
 
-/** The headers of a request that may be kept. */
+/** Copies the request headers without credentials. */
 export function journalHeaders(headers: NodeJS.Dict<string | string[]>): Record<string, string> {
   const kept: Record<string, string> = {};
   for (const [name, value] of Object.entries(headers)) {
@@ -44,7 +44,6 @@ export function journalHeaders(headers: NodeJS.Dict<string | string[]>): Record<
   return kept;
 }
 
-/** An empty journal. */
 export function createJournal(): Journal {
   let entries: JournalEntry[] = [];
   let nextSeq = 1;

@@ -1,6 +1,6 @@
 import { drawFrom } from './draws.ts';
 
-/** How long a batch takes from its creation to its end, in milliseconds on the simulator's clock. */
+/** Duration of a batch from creation to end. Unit: ms of the simulator's clock. */
 export type Latency =
   | { readonly kind: 'fixed'; readonly ms: number }
   | { readonly kind: 'uniform'; readonly min_ms: number; readonly max_ms: number }
@@ -10,9 +10,9 @@ export type Latency =
 const Z90 = 1.2815515655446004;
 
 /**
- * Reads `fixed:400`, `uniform:200-2000` or `lognormal:<median>:<p90>` (all in milliseconds). What users of the provider
- * report is about `lognormal:420000:3600000`: half of all batches within 7 minutes, nine in ten within an hour.
- * Throws an Error that shows the accepted forms.
+ * Parses `fixed:400`, `uniform:200-2000` or `lognormal:<median>:<p90>`, all in ms.
+ * Users of the provider report about `lognormal:420000:3600000`: half of all batches within 7 minutes, 90 % within an hour.
+ * Throws: an Error that names the accepted forms.
  */
 export function parseLatency(text: string): Latency {
   const fixed = /^fixed:(\d+)$/.exec(text);
@@ -28,7 +28,7 @@ export function parseLatency(text: string): Latency {
   throw new Error(`latency "${text}" is not fixed:<ms>, uniform:<min>-<max> or lognormal:<median>:<p90>`);
 }
 
-/** The latency of one batch in milliseconds, drawn from the parts. */
+/** Draws the latency of one batch from the parts. Unit: ms. */
 export function latencyOf(latency: Latency, ...parts: readonly (string | number)[]): number {
   if (latency.kind === 'fixed') return latency.ms;
   if (latency.kind === 'uniform') {

@@ -1,14 +1,13 @@
 import type { Usage } from './usage.ts';
 
-/** Sums of what was billed. */
+/** Sums of billed amounts. */
 export interface BilledTotals extends Usage {
   readonly requests: number;
   readonly usd: number;
 }
 
-/** One billing. */
 export interface Billing {
-  /** Null for a direct message, which is not part of a batch. */
+  /** Null for a direct message outside of batches. */
   readonly batch: { readonly id: string; readonly seq: number } | null;
   readonly customId: string | null;
   readonly contentHash: string;
@@ -16,30 +15,30 @@ export interface Billing {
   readonly usd: number;
 }
 
-/** How often one key was billed. */
+/** Billing counts of one key. */
 export interface BilledRow {
   times: number;
-  /** The sequence number of the batch that billed it first; 0 for a direct message. */
+  /** Sequence number of the batch that first billed the key; 0 for a direct message. */
   readonly first_batch_seq: number;
 }
 
-/** A request that was billed again under the same key. */
+/** A key that was billed more than once. */
 export interface RepeatedBilling {
   readonly by: 'content_hash' | 'logical_key';
   readonly key: string;
   times: number;
   readonly first_batch_seq: number;
-  /** The later billings, at most the first eight of them. */
+  /** The later billings, at most eight. */
   readonly again: { batch_id: string | null; custom_id: string | null }[];
 }
 
-/** What the provider would put on the invoice: by batch, by request content, by custom id. */
+/** The provider's invoice: by batch, by request content, by custom id. */
 export interface Ledger {
   bill(billing: Billing): void;
   batch(id: string): BilledTotals | undefined;
   byContentHash(hex: string): BilledRow | undefined;
   byLogicalKey(key: string): BilledRow | undefined;
-  /** Takes the part of a custom id that names the logical request; default: all of it. Applies to later billings. */
+  /** Sets the part of a custom id that names the logical request, for later billings. Default: the whole id. */
   setLogicalKey(pattern: RegExp | null): void;
   snapshot(): LedgerSnapshot;
 }
@@ -50,9 +49,9 @@ export interface LedgerSnapshot {
   readonly direct_messages: BilledTotals;
   readonly batches: Readonly<Record<string, BilledTotals>>;
   readonly distinct: { readonly content_hashes: number; readonly logical_keys: number };
-  /** How many keys were billed more than once. */
+  /** Number of keys billed more than once. */
   readonly repeated: { readonly content_hashes: number; readonly logical_keys: number };
-  /** The first repeats, at most ten thousand. */
+  /** The first repeats, at most 10,000. */
   readonly repeats: readonly RepeatedBilling[];
 }
 
@@ -80,13 +79,13 @@ function addTo(totals: MutableTotals, { usage, usd }: Billing): void {
   totals.cache_read_tokens += usage.cache_read_tokens;
 }
 
-/** The key under which a custom id is booked: the pattern's first group, its whole match, or the id itself. */
+/** Returns the key of a custom id: the pattern's first group, its whole match, or the id itself. */
 export function logicalKeyOf(customId: string, pattern: RegExp | null): string {
   const match = pattern?.exec(customId);
   return match?.[1] ?? match?.[0] ?? customId;
 }
 
-/** Counts one billing under `key` and returns the row as it is then. */
+/** Counts one billing under `key` and returns its row. */
 function count(rows: Map<string, BilledRow>, key: string, billing: Billing): BilledRow {
   let row = rows.get(key);
   if (row === undefined) rows.set(key, (row = { times: 0, first_batch_seq: billing.batch?.seq ?? 0 }));
@@ -94,7 +93,7 @@ function count(rows: Map<string, BilledRow>, key: string, billing: Billing): Bil
   return row;
 }
 
-/** An empty ledger. Its memory grows by about 350 bytes per distinct request. */
+/** Creates an empty ledger. Its memory grows by about 350 bytes per distinct request. */
 export function createLedger(): Ledger {
   const totals = noTotals();
   const direct = noTotals();

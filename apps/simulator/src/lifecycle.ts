@@ -9,7 +9,7 @@ import { latencyOf } from './latency.ts';
 import { writeResults } from './results/write-results.ts';
 import type { SimulatorState } from './state.ts';
 
-/** A body that passed the envelope rules. */
+/** A body with a valid envelope. */
 export interface AcceptedBody {
   readonly workspace: string;
   readonly version: string;
@@ -24,7 +24,7 @@ function stopTimers(batch: Batch): void {
   batch.timers = [];
 }
 
-/** Makes a batch of an accepted body and starts its life. */
+/** Creates a batch from an accepted body and schedules its end. */
 export function createBatch(state: SimulatorState, body: AcceptedBody, faults: readonly Fault[]): Batch {
   const { clock, settings, seed, batches } = state;
   const nowMs = Math.floor(clock.now());
@@ -78,18 +78,18 @@ function progressOf(batch: Batch, atMs: number): number {
 async function settle(state: SimulatorState, batch: Batch, ending: Ending): Promise<void> {
   await writeResults(state, batch, ending);
   stopTimers(batch);
-  // After a reset nobody knows this batch any more.
+  // A reset has deleted this batch.
   if (state.batches.get(batch.id) !== batch) return removeFiles(batch);
   batch.status = 'ended';
   batch.ended_at_ms = Math.floor(state.clock.now());
   state.queued -= batch.count;
   const archiveAtMs = batch.created_at_ms + state.settings.archive_after_ms;
   batch.timers.push(state.clock.schedule(archiveAtMs, () => archiveBatch(state, batch)));
-  // Last: it is ended and billed, whatever becomes of its body.
+  // Last, since a failure must not prevent the end and the billing.
   if (!state.settings.keep_bodies) await removeBody(batch);
 }
 
-/** Removes a body that is not needed any more. One that cannot be removed is told, and goes with the results. */
+/** Deletes a body after its use. A failure is written to standard error; the body is then deleted with the results. */
 async function removeBody(batch: Batch): Promise<void> {
   batch.items = null;
   if (batch.body_path === null) return;
@@ -103,12 +103,12 @@ async function removeBody(batch: Batch): Promise<void> {
   }
 }
 
-/** Milliseconds on the simulator's clock until an end that has failed, as on a full disk, is tried again. */
+/** Pause before a failed end is retried, for example after a full disk. Unit: ms of the simulator's clock. */
 const END_AGAIN_MS = 5_000;
 
 /**
- * Ends a batch: its results are written, then it shows `ended`. Ending a batch that is ended or just ending only waits.
- * Throws when the results cannot be written; that is tried again later.
+ * Ends a batch: writes its results, then shows `ended`. For a batch that is ending or has ended it only waits.
+ * Throws: when the results cannot be written; they are retried later.
  */
 export async function endBatch(state: SimulatorState, batch: Batch, cause: EndCause): Promise<void> {
   if (batch.status === 'ended') return;
@@ -128,7 +128,8 @@ export async function endBatch(state: SimulatorState, batch: Batch, cause: EndCa
 }
 
 /**
- * Starts to cancel a batch; once more is harmless. Throws an ApiFailure when it has ended, if so configured.
+ * Starts to cancel a batch. Idempotent.
+ * Throws: ApiFailure for an ended batch, if so configured.
  */
 export function cancelBatch(state: SimulatorState, batch: Batch, faults: readonly Fault[]): void {
   const { cancel } = state.settings;
@@ -145,7 +146,10 @@ export function cancelBatch(state: SimulatorState, batch: Batch, faults: readonl
   batch.timers.push(state.clock.schedule(dueMs, () => endBatch(state, batch, 'canceled')));
 }
 
-/** Makes the results unavailable; the batch itself stays visible. Throws a RangeError when it has not ended. */
+/**
+ * Deletes the results; the batch itself stays visible.
+ * Throws: RangeError when it has not ended.
+ */
 export async function archiveBatch(state: SimulatorState, batch: Batch): Promise<void> {
   if (batch.status !== 'ended') throw new RangeError(`batch ${batch.id} has not ended`);
   if (batch.archived_at_ms !== null || batch.deleted_at_ms !== null) return;
@@ -153,7 +157,10 @@ export async function archiveBatch(state: SimulatorState, batch: Batch): Promise
   await removeFiles(batch);
 }
 
-/** Deletes an ended batch. Throws an ApiFailure when it has not ended. */
+/**
+ * Deletes an ended batch.
+ * Throws: ApiFailure when it has not ended.
+ */
 export async function deleteBatch(state: SimulatorState, batch: Batch): Promise<void> {
   if (batch.status !== 'ended') {
     throw apiFailure(
@@ -165,7 +172,7 @@ export async function deleteBatch(state: SimulatorState, batch: Batch): Promise<
   await removeFiles(batch);
 }
 
-/** Keeps a batch from ending by itself: neither its latency nor its expiry does. */
+/** Cancels the scheduled end and expiry of a batch. */
 export function stallBatch(batch: Batch): void {
   if (batch.status !== 'ended') {
     stopTimers(batch);
@@ -173,7 +180,7 @@ export function stallBatch(batch: Batch): void {
   }
 }
 
-/** Removes what a batch has on disk and stops its timers. */
+/** Deletes a batch's files and cancels its timers. */
 export async function removeFiles(batch: Batch): Promise<void> {
   stopTimers(batch);
   const paths = [batch.body_path, batch.results_path].filter((path) => path !== null);

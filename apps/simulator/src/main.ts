@@ -21,7 +21,7 @@ const simulator = await startSimulator({
   seed,
   clock,
   dataDir,
-  // Databases outlive the simulator; its ids must not come back in its next life.
+  // A database may outlive the simulator, so ids must not repeat after a restart.
   instance: new Date().toISOString(),
   settings: { latency },
   ...(apiKey === undefined ? {} : { apiKey }),
@@ -38,7 +38,7 @@ async function stop(): Promise<void> {
 process.once('SIGTERM', () => void stop());
 process.once('SIGINT', () => void stop());
 if (exitWithParent) {
-  // The parent holds the other end of stdin; it closes when the parent dies, however it does.
+  // The parent holds the other end of stdin, which closes at the parent's end, even by SIGKILL.
   process.stdin.resume();
   process.stdin.once('end', () => void stop());
   process.stdin.once('error', () => void stop());

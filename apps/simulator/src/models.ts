@@ -9,7 +9,7 @@ export interface Prices {
   readonly output: number;
 }
 
-/** What the simulator knows about one model. */
+/** The properties of one model. */
 export interface Model extends Prices {
   readonly id: string;
   readonly display_name: string;
@@ -17,16 +17,16 @@ export interface Model extends Prices {
   readonly created_at: string;
   readonly context_window: number;
   readonly max_output: number;
-  /** The generation whose request rules the model follows. */
+  /** The generation that decides the request rules. */
   readonly generation: '4.5' | '4.6' | '4.7' | '5' | '5.5';
-  /** Whether thinking blocks are good after what they were made after alone: system, tools and earlier messages. */
+  /** True when thinking blocks are bound to the system prompt, tools and messages before them. */
   readonly binds_thinking?: boolean;
-  /** Whether `messages` may hold some of the role `system`. */
+  /** True when `messages` may hold the role `system`. */
   readonly system_messages?: boolean;
-  /** Set where thinking can only be reduced, not disabled. */
+  /** Set for models whose thinking can only be reduced, not disabled. */
   readonly thinking_disabled_as?: string;
   readonly prefill: boolean;
-  /** Whether the 300,000-token output beta applies. */
+  /** True when the beta for 300,000 output tokens applies. */
   readonly extended_output: boolean;
   readonly min_cacheable_tokens: number;
   readonly long_prompt?: Prices & { readonly above_tokens: number };
@@ -37,19 +37,19 @@ export const MODELS: readonly Model[] = table.models as Model[];
 
 const byId = new Map(MODELS.map((model) => [model.id, model]));
 
-/** The model with this id; a dated id (`…-20251001`) means its undated model. */
+/** Finds a model by its id; a dated id (`…-20251001`) means the undated model. */
 export function findModel(id: string): Model | undefined {
   return byId.get(id) ?? byId.get(id.replace(/-20\d{6}$/, ''));
 }
 
-/** Whether `output_config` may hold an effort. */
+/** True when `output_config` may hold an effort. */
 export function takesEffort({ generation, line }: Model): boolean {
   return generation !== '4.5' || line === 'opus';
 }
 
 const support = (supported: boolean): { supported: boolean } => ({ supported });
 
-/** The wire shape of a model. */
+/** Converts a model to its wire shape. */
 export function modelInfo(model: Model, id: string = model.id): Record<string, unknown> {
   const adaptive = model.generation !== '4.5';
   const enabled = model.generation === '4.5' || model.generation === '4.6';

@@ -36,14 +36,14 @@ const pattern = z.string().refine((text) => {
 }, 'is not a regular expression');
 
 /**
- * What may be changed while the simulator runs, `POST /config`. Members that are left out keep their value.
- * Times of the batches' life are milliseconds on the simulator's clock.
+ * The settings of `POST /config`, which apply at run time. Absent members keep their value.
+ * Unit: ms of the simulator's clock.
  */
 const settingsSchema = z
   .strictObject({
-    /** From creation to end: `fixed:<ms>`, `uniform:<min>-<max>`, `lognormal:<median>:<p90>`, or the same as an object. */
+    /** Time from creation to end: `fixed:<ms>`, `uniform:<min>-<max>`, `lognormal:<median>:<p90>`, or an object. */
     latency,
-    /** Fractions of requests, drawn by custom id, that end without an answer although nothing is wrong with them. */
+    /** Fractions of valid requests, drawn by custom id, that end without an answer. */
     outcomes: z
       .strictObject({
         errored: fraction,
@@ -54,22 +54,22 @@ const settingsSchema = z
       .partial(),
     cancel: z
       .strictObject({
-        /** From the cancel request to the end of the batch. */
+        /** Time from the cancel request to the end of the batch. */
         delay_ms: milliseconds,
-        /** The chance that a request which was being worked on when the cancel came succeeds after all. */
+        /** Probability that a request under work at the cancel still succeeds. */
         started_succeed: fraction,
-        /** The fraction of a batch that is being worked on at any moment. */
+        /** Fraction of a batch that is under work at any time. */
         in_work: fraction,
-        /** `ignored`: the batch shows `canceling` but every request runs to its end. */
+        /** `ignored`: the batch shows `canceling`, but every request runs to its end. */
         behaviour: z.enum(['normal', 'ignored']),
-        /** What a cancel of an ended batch is answered with. */
+        /** The answer to a cancel of an ended batch. */
         after_end: z.enum(['error', 'unchanged']),
       })
       .partial(),
-    /** What `request_counts` shows before the end. `lagging`: for `counts_lag_ms` after the end it still shows `processing`. */
+    /** The `request_counts` before the end. `lagging`: they show `processing` for `counts_lag_ms` after the end. */
     counts: z.enum(['at_end', 'progressive', 'lagging', 'frozen']),
     counts_lag_ms: milliseconds,
-    /** The order of result lines in files written from now on. */
+    /** Order of result lines in files that are written later. */
     result_order: z.enum(['shuffled', 'reversed', 'submitted']),
     results_gzip: z.boolean(),
     /** Null: no content type at all, as the provider did until 2026. */
@@ -80,27 +80,27 @@ const settingsSchema = z
     max_requests: z.number().int().positive(),
     limits: z
       .strictObject({
-        /** Requests per minute to all batch endpoints together; null: no limit. */
+        /** Requests per minute to all batch endpoints; null: no limit. */
         requests_per_minute: z.number().positive().nullable(),
-        /** Message requests that may be in processing at once; null: no limit. */
+        /** Maximum message requests in processing; null: no limit. */
         queued_requests: z.number().positive().nullable(),
       })
       .partial(),
-    /** The fraction of requests with cache marks whose shared prefix is found in the cache. */
+    /** Fraction of requests with cache marks that hit the cache. */
     cache_hit: fraction,
     default_script: z.string().refine((name) => SCRIPTS.has(name), 'is not the name of a script'),
     default_script_args: z.record(z.string(), z.string()),
-    /** How the provider's time differs from the machine's, in `Date` headers and batches, and how it is written. */
+    /** Offset of the provider's time in `Date` headers and batches, and its format. */
     timestamps: z
       .strictObject({ skew_ms: z.number(), format: z.enum(['z', 'offset', 'whole_seconds']) })
       .partial(),
-    /** The part of a custom id that names the logical request in the ledger: first group, else whole match. */
+    /** Pattern for the part of a custom id that names the logical request in the ledger: first group, else whole match. */
     logical_key: pattern.nullable(),
-    /** API keys that belong to a workspace of their own; all others share the workspace `default`. */
+    /** API keys with their own workspace; all others share the workspace `default`. */
     workspaces: z.record(z.string(), z.string()),
-    /** Null: taken from the Host header of each request. */
+    /** Null: the Host header of each request. */
     public_url: z.url().nullable(),
-    /** Keep the bodies of ended batches on disk. */
+    /** Keeps the bodies of ended batches on disk. */
     keep_bodies: z.boolean(),
   })
   .partial();
@@ -111,7 +111,6 @@ export type SettingsChange = z.input<typeof settingsSchema>;
 type Complete<T> = { [K in keyof T]-?: Exclude<T[K], undefined> };
 type Parsed = Complete<z.output<typeof settingsSchema>>;
 
-/** The settings in force. */
 export type Settings = {
   [K in keyof Parsed]: K extends 'outcomes' | 'cancel' | 'limits' | 'timestamps'
     ? Complete<Parsed[K]>
@@ -120,7 +119,7 @@ export type Settings = {
 
 const HOUR_MS = 3_600_000;
 
-/** The settings of a fresh simulator. */
+/** The default settings. */
 export const DEFAULT_SETTINGS: Settings = {
   latency: { kind: 'uniform', min_ms: 200, max_ms: 2000 },
   outcomes: { errored: 0, errored_type: 'api_error', errored_message: 'Internal server error', expired: 0 },
@@ -145,7 +144,10 @@ export const DEFAULT_SETTINGS: Settings = {
   keep_bodies: false,
 };
 
-/** The settings after a change. Throws a ZodError that names the member. */
+/**
+ * Returns the settings after a change.
+ * Throws: ZodError that names the member.
+ */
 export function changeSettings(settings: Settings, change: unknown): Settings {
   const parsed = settingsSchema.parse(change);
   return {

@@ -1,15 +1,15 @@
 import { createHash, createHmac } from 'node:crypto';
 import type { ContentBlock, Message, MessageParams } from './scripts/script.ts';
 
-/** The running fingerprint of what thoughts were made after, block by block, whatever the boundaries of messages. */
+/** A running fingerprint of the conversation before a thinking block, independent of message boundaries. */
 export interface ConversationHash {
-  /** Adds a block; thinking blocks are not part of what later ones are bound to. */
+  /** Adds a block; thinking blocks are left out. */
   add(role: string, block: ContentBlock): void;
-  /** The fingerprint of what was added so far. */
+  /** Returns the present fingerprint. */
   value(): string;
 }
 
-/** The same text for the same content: members sorted, nulls and cache marks left out. */
+/** Formats a value canonically: members sorted, without nulls and cache marks. */
 function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value);
@@ -19,7 +19,7 @@ function canonical(value: unknown): string {
   return `{${members.map(([name, member]) => `${JSON.stringify(name)}:${canonical(member)}`).join(',')}}`;
 }
 
-/** The beginning of a conversation: the system prompt, and the tools in whatever order. */
+/** Starts a fingerprint with the system prompt and the tools in any order. */
 export function createConversationHash({ system, tools = [] }: MessageParams): ConversationHash {
   const hash = createHash('sha256');
   const prompt = typeof system === 'string' ? [{ type: 'text', text: system }] : (system ?? []);
@@ -32,14 +32,14 @@ export function createConversationHash({ system, tools = [] }: MessageParams): C
   };
 }
 
-/** Adds the whole of a message to a conversation. */
+/** Adds all blocks of a message. */
 export function addMessage(conversation: ConversationHash, message: Message): void {
   if (typeof message.content === 'string')
     conversation.add(message.role, { type: 'text', text: message.content });
   else for (const block of message.content) conversation.add(message.role, block);
 }
 
-/** Whether a block carries thoughts and therefore a signature. */
+/** True for a thinking block, which has a signature. */
 export function isThinking(block: ContentBlock): boolean {
   return block.type === 'thinking' || block.type === 'redacted_thinking';
 }
@@ -49,20 +49,20 @@ const mac = (seed: string, purpose: string, text: string): string =>
 
 const MAC_LENGTH = 28;
 
-/** What was signed of a thinking block: its text, or for a redacted one a nonce that stands before the signature. */
+/** Returns the signed part of a thinking block: its text, or the nonce of a redacted block. */
 const signedText = (block: ContentBlock): string =>
   block.type === 'thinking' ? JSON.stringify(block['thinking'] ?? null) : 'redacted';
 
-/** What a thinking block is bound to besides its text. */
+/** The context that a thinking block is bound to, besides its text. */
 export interface ThoughtBinding {
   readonly model: string;
-  /** The fingerprint of what came before it. */
+  /** Fingerprint of the conversation before it. */
   readonly conversation: string;
-  /** The signature of the thinking block before it; undefined for the first of a request. */
+  /** Signature of the thinking block before it; undefined for the first. */
   readonly previous: string | undefined;
 }
 
-/** The signature of a thinking block: of its text, of the model and what came before it, and of the thought before it. */
+/** Signs a thinking block: its text, its model and conversation, and the thinking block before it. */
 export function signThinking(seed: string, binding: ThoughtBinding, block: ContentBlock): string {
   const { model, conversation, previous } = binding;
   return (
@@ -72,18 +72,18 @@ export function signThinking(seed: string, binding: ThoughtBinding, block: Conte
   );
 }
 
-/** The signature that a thinking block carries. */
+/** Returns the signature of a thinking block. */
 export function signatureOf(block: ContentBlock): string | undefined {
   const signature = block.type === 'thinking' ? block['signature'] : block['data'];
   return typeof signature === 'string' ? signature : undefined;
 }
 
-/** How a thinking block that comes back relates to what was signed. */
+/** The result of the check of a returned thinking block. */
 export type SignatureCheck = 'intact' | 'modified' | 'foreign';
 
 /**
- * `modified`: the text or the signature is not ours. `foreign`: it is, but from another model, or something before it has
- * changed. The oldest thoughts may be left out; a gap between later ones is a change.
+ * Checks a returned thinking block. `modified`: text or signature are not ours. `foreign`: another model, or a change in the
+ * conversation before it. The oldest thinking blocks may be left out; a gap between later ones is a change.
  */
 export function checkThinking(seed: string, binding: ThoughtBinding, block: ContentBlock): SignatureCheck {
   const signature = signatureOf(block);

@@ -13,15 +13,14 @@ import type { SettingsChange } from './settings.ts';
 import { createSpoolDir } from './spool-dir.ts';
 import { createState } from './state.ts';
 
-/** How to start a simulator. */
 export interface SimulatorOptions {
-  /** All ids and all chance derive from it. Default `nightshift`. */
+  /** Seed of all ids and random draws. Default: `nightshift`. */
   readonly seed?: string;
-  /** Tells the ids of batches of one simulator from those of another with the same seed. Default: empty. */
+  /** Distinguishes the batch ids of simulators with the same seed. Default: empty. */
   readonly instance?: string;
   /** Default `real`. */
   readonly clock?: ClockMode;
-  /** Where the clock starts, in milliseconds since the epoch. Default: now. */
+  /** Start of the clock, in ms since the epoch. Default: now. */
   readonly startMs?: number;
   /** Default `127.0.0.1`. */
   readonly host?: string;
@@ -29,11 +28,11 @@ export interface SimulatorOptions {
   readonly apiPort?: number;
   /** Default 0: any free port. */
   readonly controlPort?: number;
-  /** Bodies and results are spooled to a folder of their own in here. Default `.data/simulator`. */
+  /** Directory for the spool folder of bodies and results. Default: `.data/simulator`. */
   readonly dataDir?: string;
-  /** The only API key that is accepted. Default: any that is not empty. */
+  /** The only accepted API key. Default: any non-empty key. */
   readonly apiKey?: string;
-  /** What differs from the default settings. */
+  /** Changes to the default settings. */
   readonly settings?: SettingsChange;
 }
 
@@ -43,9 +42,9 @@ export interface Simulator {
   readonly apiUrl: string;
   /** The base URL of the control port. */
   readonly controlUrl: string;
-  /** The control port's surface without the port. */
+  /** The control surface without the port. */
   readonly control: Control;
-  /** Ends all connections, stops, and removes what was spooled. */
+  /** Closes all connections, stops, and deletes the spool folder. */
   close(): Promise<void>;
 }
 
@@ -58,8 +57,8 @@ async function listen(server: Server, host: string, port: number): Promise<strin
 }
 
 /**
- * Starts an Anthropic-compatible message-batch server and its control port in this process. Rejects when a port is
- * taken, a setting is out of range (a ZodError that names it), or the data folder cannot be written.
+ * Starts an Anthropic-compatible message-batch server and its control port in this process.
+ * Throws: when a port is in use, a setting is invalid (ZodError that names it), or the data folder cannot be written.
  */
 export async function startSimulator(options: SimulatorOptions = {}): Promise<Simulator> {
   const { seed = 'nightshift', host = '127.0.0.1', dataDir = '.data/simulator' } = options;

@@ -13,7 +13,7 @@ export interface SpooledBody {
   readonly items: readonly BatchItem[];
 }
 
-/** How large a body may be. */
+/** Limits of a body. */
 export interface BodyLimits {
   readonly maxBytes: number;
   readonly maxRequests: number;
@@ -52,10 +52,9 @@ function bodyIssue(body: ScannedBody, limits: BodyLimits): string | undefined {
 let nextNumber = 1;
 
 /**
- * Reads the body of a create request to a file under `dir`, checking its envelope as it comes. Holds one request and the
- * custom ids, never the body. Reads a body to its end even when it will be refused, so that the client can read why.
- * Throws an ApiFailure when the provider would refuse it, and an Error when the client goes away or the disk is full; the
- * file is then gone.
+ * Writes the body of a create to a file under `dir` and checks its envelope on the way. It holds one request and the custom
+ * ids in memory. An invalid body is still read to its end, so that the client can read the refusal.
+ * Throws: ApiFailure for an invalid body; Error when the client disconnects or the disk is full. The file is then deleted.
  */
 export async function spoolBody(
   request: IncomingMessage,

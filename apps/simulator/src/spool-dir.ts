@@ -3,7 +3,7 @@ import { basename, join } from 'node:path';
 
 const SPOOL_NAME = /^spool-(\d+)-/;
 
-/** Names of the folders that this process has made. */
+/** Folders created by this process. */
 const own = new Set<string>();
 
 function isAlive(pid: number): boolean {
@@ -15,13 +15,13 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Makes a fresh spool folder under `dataDir` and removes those that processes which no longer run left behind. */
+/** Creates a spool folder under `dataDir` and deletes those of ended processes. */
 export async function createSpoolDir(dataDir: string): Promise<string> {
   await mkdir(dataDir, { recursive: true });
   for (const name of await readdir(dataDir)) {
     const pid = Number(SPOOL_NAME.exec(name)?.[1]);
     if (Number.isNaN(pid)) continue;
-    // Our own number was a predecessor's, as in a container that was started again.
+    // An earlier process had our pid, as in a restarted container.
     if (pid === process.pid ? !own.has(name) : !isAlive(pid))
       await rm(join(dataDir, name), { recursive: true, force: true });
   }

@@ -10,40 +10,40 @@ import type { Ledger } from './ledger.ts';
 import { changeSettings } from './settings.ts';
 import type { Settings } from './settings.ts';
 
-/** Everything a running simulator knows. One object, passed to whoever needs a part of it. */
+/** The whole state of a running simulator. */
 export interface SimulatorState {
   readonly clock: SimulatorClock;
   /** The folder for spooled bodies and results. */
   readonly spoolDir: string;
-  /** The only key that is accepted; null: any that is not empty. */
+  /** The only accepted key; null: any non-empty key. */
   readonly apiKey: string | null;
   readonly rules: Rules;
-  /** Part of the ids of batches and HTTP requests, so that a simulator that is started again does not repeat them. */
+  /** Part of the ids of batches and HTTP requests, so that they differ after a restart. */
   readonly instance: string;
-  /** Aborted when the simulator stops: whatever takes long then ends early. */
+  /** Aborted when the simulator stops; ends long work early. */
   readonly stopped: AbortSignal;
   seed: string;
   settings: Settings;
   batches: BatchStore;
   ledger: Ledger;
   journal: Journal;
-  /** How often each request content or logical key was errored by a rule, by rule. */
+  /** Errors by rule, and by request content or logical key. */
   errorCounts: Map<string, number>;
   requestCount: number;
   readonly opCounts: Map<string, number>;
-  /** Message requests in processing, all workspaces together. */
+  /** Message requests in processing, across all workspaces. */
   queued: number;
-  /** What is left of the requests per minute, by workspace. */
+  /** Rate-limit buckets by workspace. */
   readonly budgets: Map<string, Budget>;
 }
 
-/** A token bucket as it stood at `atMs` on the simulator's clock. */
+/** The level of a token bucket at `atMs` of the simulator's clock. */
 export interface Budget {
   tokens: number;
   atMs: number;
 }
 
-/** A state in which nothing has happened yet. */
+/** Creates an empty state. */
 export function createState(
   fixed: Pick<SimulatorState, 'clock' | 'spoolDir' | 'apiKey' | 'stopped' | 'instance'>,
   seed: string,
@@ -72,15 +72,18 @@ function applyLogicalKey(state: SimulatorState): void {
   state.ledger.setLogicalKey(pattern === null ? null : new RegExp(pattern));
 }
 
-/** Changes the settings. Throws a ZodError that names the member, and then changes nothing. */
+/**
+ * Changes the settings.
+ * Throws: ZodError that names the member, before any change.
+ */
 export function configure(state: SimulatorState, change: unknown): void {
   state.settings = changeSettings(state.settings, change);
   applyLogicalKey(state);
 }
 
 /**
- * Forgets every batch, rule, journal entry and billing, and starts again from `seed`. Settings and clock stay.
- * Returns the batches there were.
+ * Deletes all batches, rules, journal entries and billings, and restarts from `seed`. Settings and clock stay.
+ * Returns the deleted batches.
  */
 export function resetState(state: SimulatorState, seed: string): readonly Batch[] {
   const forgotten = state.batches.all();

@@ -1,7 +1,7 @@
 import type { Model, Prices } from './models.ts';
 import type { ContentBlock, MessageParams } from './scripts/script.ts';
 
-/** The tokens of one answer, as the provider bills them. */
+/** The billed tokens of one answer. */
 export interface Usage {
   readonly input_tokens: number;
   readonly output_tokens: number;
@@ -13,16 +13,16 @@ export interface Usage {
 /** Bytes per token of the simulator's tokenizer. */
 const BYTES_PER_TOKEN = 4;
 
-/** The tokens of `bytes` bytes of JSON. */
+/** Estimates the tokens of `bytes` bytes of JSON. */
 export function tokensOfBytes(bytes: number): number {
   return Math.ceil(bytes / BYTES_PER_TOKEN);
 }
 
 interface Breakpoint {
-  /** Tokens from the start of the prompt to here. */
+  /** Tokens from the start of the prompt to this point. */
   readonly tokens: number;
   readonly ttl: '5m' | '1h';
-  /** In the tools, in the system prompt, or in a message that an earlier request of the conversation already had. */
+  /** True in the tools, the system prompt, or a message of an earlier request of the conversation. */
   readonly shared: boolean;
 }
 
@@ -33,7 +33,7 @@ const ttlOf = (control: unknown): '5m' | '1h' | undefined => {
 
 const sizeOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value));
 
-/** The cache breakpoints of a request in prompt order: tools, system, messages. */
+/** Lists the cache breakpoints of a request in prompt order: tools, system, messages. */
 function breakpointsOf(params: MessageParams): Breakpoint[] {
   const found: Breakpoint[] = [];
   let bytes = 0;
@@ -56,9 +56,10 @@ function breakpointsOf(params: MessageParams): Breakpoint[] {
 }
 
 /**
- * The usage of a request of `paramsBytes` bytes. Without `cache_control` everything is plain input. With it, a request
- * that hits the cache (`hitDraw` below `hitFraction`) reads up to the last shared breakpoint and writes the rest up to
- * the last one; a request that misses writes all of it. Prefixes below the model's minimum are not cached.
+ * Computes the usage of a request of `paramsBytes` bytes. Without `cache_control` all tokens are plain input.
+ *
+ * A cache hit (`hitDraw` below `hitFraction`) reads up to the last shared breakpoint and writes from there to the last
+ * breakpoint. A miss writes up to the last breakpoint. Prefixes below the model's minimum are not cached.
  */
 export function usageOf(
   params: MessageParams,
@@ -99,7 +100,7 @@ export function usageOf(
   };
 }
 
-/** A cheap look for any `cache_control`, so that requests without one are not measured piece by piece. */
+/** Checks cheaply for `cache_control`, since measuring each part is expensive. */
 function mayCache(params: MessageParams): boolean {
   const marked = (block: unknown): boolean =>
     typeof block === 'object' &&
@@ -113,12 +114,12 @@ function mayCache(params: MessageParams): boolean {
   );
 }
 
-/** The tokens that `content` would have taken to write. */
+/** Estimates the output tokens of `content`. */
 export function outputTokensOf(contentJson: string): number {
   return Math.max(1, tokensOfBytes(Buffer.byteLength(contentJson)));
 }
 
-/** What a usage costs in USD, before the batch discount. */
+/** Prices a usage in USD, before the batch discount. */
 export function listPriceUsd(model: Model, usage: Usage): number {
   const prompt =
     usage.input_tokens + usage.cache_write_5m_tokens + usage.cache_write_1h_tokens + usage.cache_read_tokens;
@@ -134,7 +135,7 @@ export function listPriceUsd(model: Model, usage: Usage): number {
   );
 }
 
-/** The wire shape of a usage. */
+/** Formats the wire shape of a usage as JSON. */
 export function usageJson(
   usage: Usage,
   serviceTier: 'batch' | 'standard',

@@ -2,7 +2,7 @@ import type { Batch, RequestCounts, WireBatch } from './batch.ts';
 import { drawFrom } from './draws.ts';
 import type { Settings } from './settings.ts';
 
-/** A moment as the provider writes it: microseconds and `Z`, or in one of the forms it has also been seen in. */
+/** Formats a time like the provider: microseconds and `Z`, or one of its other observed formats. */
 export function timestamp(ms: number, settings: Settings, micros = 0): string {
   const iso = new Date(ms + settings.timestamps.skew_ms).toISOString();
   if (settings.timestamps.format === 'whole_seconds') return `${iso.slice(0, 19)}Z`;
@@ -25,7 +25,7 @@ function shownCounts(batch: Batch, settings: Settings, nowMs: number): RequestCo
   return { ...none, processing: batch.count - succeeded, succeeded };
 }
 
-/** A batch as the API shows it at `nowMs`; `origin` is the base of its results URL. */
+/** Converts a batch to its wire shape at `nowMs`; `origin` is the base of its results URL. */
 export function wireBatch(batch: Batch, settings: Settings, nowMs: number, origin: string): WireBatch {
   const micros = Math.floor(drawFrom('micros', batch.id) * 1000);
   const at = (ms: number | null): string | null => (ms === null ? null : timestamp(ms, settings, micros));

@@ -20,7 +20,7 @@ const body = Buffer.from(`{ "other" : [{"requests":[1]}, "x"],
 describe('the body scanner', () => {
   const whole = scanInPieces([body]);
 
-  test('finds every element of the top-level list, and nothing that only looks like one', () => {
+  test('finds exactly the elements of the top-level list', () => {
     expect(whole.count).toBe(8);
     expect(whole.items.map(({ custom_id }) => custom_id)).toEqual([
       'a-1',
@@ -51,13 +51,13 @@ describe('the body scanner', () => {
     ]);
   });
 
-  test('finds the same whatever byte the body is split at', () => {
+  test('finds the same elements wherever the body is split', () => {
     for (let at = 0; at <= body.length; at++) {
       expect(scanInPieces([body.subarray(0, at), body.subarray(at)])).toEqual(whole);
     }
   });
 
-  test('finds the same when the body comes byte by byte', () => {
+  test('finds the same elements when the body arrives byte by byte', () => {
     expect(scanInPieces(Array.from(body, (_, at) => body.subarray(at, at + 1)))).toEqual(whole);
   });
 
@@ -131,7 +131,7 @@ describe('the body scanner', () => {
     },
   );
 
-  test('takes the last of two lists of the same name, as JSON.parse does', () => {
+  test('uses the last of two lists of the same name, like JSON.parse', () => {
     const { items, count } = scanInPieces([Buffer.from('{"requests":[1,2],"requests":[{"custom_id":"x"}]}')]);
     expect(count).toBe(1);
     expect(items.at(-1)).toMatchObject({ index: 0, custom_id: 'x' });

@@ -17,7 +17,7 @@ async function call(
   return { status: response.status, body: (await response.json()) as never };
 }
 
-test('the control port drives a batch through its life and tells the truth about it', async () => {
+test('the control port drives a batch to its end and shows its true state', async () => {
   const { simulator, client } = await running();
   const control = (method: string, path: string, body?: object): ReturnType<typeof call> =>
     call(simulator.controlUrl, method, path, body);
@@ -48,7 +48,7 @@ test('the control port drives a batch through its life and tells the truth about
   expect(await control('GET', '/batches')).toMatchObject({ body: { batches: [] } });
 });
 
-test('a batch can be ended, expired and stalled by hand', async () => {
+test('a batch can be ended, expired and stalled by command', async () => {
   const { simulator, client } = await running();
   const ids: string[] = [];
   for (let i = 0; i < 3; i++) ids.push((await client.messages.batches.create({ requests: requests(4) })).id);
@@ -61,7 +61,7 @@ test('a batch can be ended, expired and stalled by hand', async () => {
   expect((await client.messages.batches.retrieve(ids[2] ?? '')).processing_status).toBe('in_progress');
 });
 
-test('a batch that has not ended has no results to archive, and goes on', async () => {
+test('a batch that has not ended cannot be archived and continues', async () => {
   const { simulator, client } = await running();
   const { id } = await client.messages.batches.create({ requests: requests(2) });
   expect(await call(simulator.controlUrl, 'POST', `/batches/${id}/archive`)).toMatchObject({
@@ -76,7 +76,7 @@ test('a batch that has not ended has no results to archive, and goes on', async 
   });
 });
 
-test('rules come and go over the control port', async () => {
+test('rules are added and removed over the control port', async () => {
   const { simulator, client } = await running();
   const rule = { op: 'list', action: { type: 'status', code: 503 } };
   expect(await call(simulator.controlUrl, 'POST', '/rules', rule)).toEqual({
@@ -91,13 +91,13 @@ test('rules come and go over the control port', async () => {
   await client.messages.batches.list();
 });
 
-test('a letter that comes in two pieces is read as one', async () => {
+test('a character split over two chunks is read correctly', async () => {
   const { simulator } = await running();
   const text = Buffer.from('{"id":"é","op":"list","action":{"type":"dropBefore"}}');
   const sending = request(`${simulator.controlUrl}/rules`, { method: 'POST' });
   const half = text.indexOf('é') + 1;
   sending.write(text.subarray(0, half));
-  // The first piece is read before the second is on its way.
+  // The first chunk is read before the second is sent.
   await call(simulator.controlUrl, 'GET', '/healthz');
   await call(simulator.controlUrl, 'GET', '/healthz');
   sending.end(text.subarray(half));
@@ -132,14 +132,14 @@ test.each([
   ['GET', '/batches/none', undefined, 404],
   ['GET', '/nothing', undefined, 404],
   ['GET', '/journal?since=x', undefined, 400],
-])('%s %s %j is answered with %i and what is wrong', async (method, path, body, status) => {
+])('%s %s %j is answered with %i and the problem', async (method, path, body, status) => {
   const { simulator } = await running();
   const answered = await call(simulator.controlUrl, method, path, body);
   expect(answered.status).toBe(status);
   expect(answered.body).toMatchObject({ error: { message: expect.stringMatching(/.+/) } });
 });
 
-test('a change of settings keeps what it does not name', async () => {
+test('a change of settings keeps the other settings', async () => {
   const { simulator } = await running();
   await call(simulator.controlUrl, 'POST', '/config', { latency: 'fixed:5', outcomes: { errored: 0.5 } });
   expect(simulator.control.settings()).toMatchObject({
@@ -149,7 +149,7 @@ test('a change of settings keeps what it does not name', async () => {
   });
 });
 
-test('a virtual clock can be set running', async () => {
+test('a virtual clock can be started', async () => {
   const { simulator, client } = await running();
   const { id } = await client.messages.batches.create({ requests: requests(1) });
   await call(simulator.controlUrl, 'POST', '/clock/mode', { mode: 'scaled:1000' });

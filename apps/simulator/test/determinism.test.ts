@@ -54,7 +54,7 @@ test('another seed gives other ids and other fates', async () => {
   expect(await fates('one')).not.toBe(await fates('two'));
 });
 
-test('result lines come shuffled, in the same way every time', async () => {
+test('result lines are shuffled in the same way every time', async () => {
   const order = async (): Promise<string[]> =>
     (await roundTrip(await running(), items)).map(({ custom_id }) => custom_id);
   const first = await order();
@@ -82,7 +82,7 @@ test('after a reset a rule without an id fires on the same requests again', asyn
   expect(await statuses()).toEqual(first);
 });
 
-test('after a reset the rate limit has its whole budget again', async () => {
+test('after a reset the rate limit has its full budget', async () => {
   const { simulator } = await running({ settings: { limits: { requests_per_minute: 1 } } });
   const list = async (): Promise<number> =>
     (await fetch(`${simulator.apiUrl}/v1/messages/batches`, { headers: plainHeaders })).status;

@@ -6,7 +6,7 @@ import { params } from './support/converse.ts';
 import { messageOf, request, requests, roundTrip, running } from './support/running.ts';
 
 describe('the ledger', () => {
-  test('bills what succeeded, by batch, at half the list price', async () => {
+  test('bills succeeded requests by batch, at half the list price', async () => {
     const started = await running();
     const { control } = started.simulator;
     control.addRule({ op: 'request', match: { custom_id: '^r-0$' }, outcome: { type: 'errored' } });
@@ -22,7 +22,7 @@ describe('the ledger', () => {
     expect(Object.values(batches)).toEqual([totals]);
   });
 
-  test('knows each request by its content and by its custom id', async () => {
+  test('finds each request by its content and by its custom id', async () => {
     const started = await running();
     const item = request('a');
     await roundTrip(started, [item]);
@@ -49,7 +49,7 @@ describe('the ledger', () => {
     });
   });
 
-  test('books direct messages apart, at list price', async () => {
+  test('bills direct messages separately, at list price', async () => {
     const { simulator, client } = await running();
     const { usage } = await client.messages.create({
       model: 'claude-opus-5',
@@ -61,7 +61,7 @@ describe('the ledger', () => {
     expect(batches).toEqual({});
   });
 
-  test('does not bill a refusal before the first word, but one in the middle', async () => {
+  test('bills a refusal inside a text, but not before the first token', async () => {
     const started = await running();
     await roundTrip(started, [request('a', '⟦sim:refusal⟧'), request('b', '⟦sim:refusal?mid=1⟧')]);
     expect(started.simulator.control.ledger().totals.requests).toBe(1);
@@ -82,7 +82,7 @@ describe('usage', () => {
   });
   const bytes = Buffer.byteLength(JSON.stringify(cached));
 
-  test('a miss writes up to the last mark, each part for its own time', () => {
+  test('a miss writes up to the last mark, each part with its own lifetime', () => {
     const usage = usageOf(cached, bytes, 5, model, 0, () => 0.5);
     expect(usage.cache_write_1h_tokens).toBeGreaterThan(1250);
     expect(usage.cache_write_5m_tokens).toBeGreaterThan(1250);
@@ -91,7 +91,7 @@ describe('usage', () => {
     expect(input_tokens + cache_write_1h_tokens + cache_write_5m_tokens).toBe(Math.ceil(bytes / 4));
   });
 
-  test('a hit reads what a miss had written', () => {
+  test('a hit reads the tokens that a miss has written', () => {
     const miss = usageOf(cached, bytes, 5, model, 0, () => 0.5);
     const hit = usageOf(cached, bytes, 5, model, 1, () => 0.5);
     expect(hit.cache_read_tokens).toBe(miss.cache_write_1h_tokens + miss.cache_write_5m_tokens);
@@ -109,7 +109,7 @@ describe('usage', () => {
     });
   });
 
-  test('a long prompt has its own price where the table says so', () => {
+  test('a long prompt has its own price if the table has one', () => {
     const haiku = findModel('claude-haiku-5-5');
     if (haiku === undefined) throw new Error('the model table lacks claude-haiku-5-5');
     const priced = (input_tokens: number): number =>

@@ -11,7 +11,7 @@ const fates = (lines: readonly ResultLine[]): Record<string, number> => {
 };
 
 describe('the life of a batch', () => {
-  test('one that never ends expires after 24 hours, all of it unpaid', async () => {
+  test('a batch that never ends expires after 24 hours, without a charge', async () => {
     const { simulator, client } = await running();
     simulator.control.addRule({ op: 'create', action: { type: 'neverEnds' } });
     const { id } = await client.messages.batches.create({ requests: requests(5) });
@@ -25,7 +25,7 @@ describe('the life of a batch', () => {
     expect(simulator.control.ledger().totals.requests).toBe(0);
   });
 
-  test('one that is too slow keeps what it had done when it expires', async () => {
+  test('a slow batch keeps its finished requests when it expires', async () => {
     const { simulator, client } = await running({ settings: { latency: `fixed:${48 * HOUR_MS}` } });
     const { id } = await client.messages.batches.create({ requests: requests(100) });
     await simulator.control.advance(24 * HOUR_MS);
@@ -36,7 +36,7 @@ describe('the life of a batch', () => {
     expect(simulator.control.ledger().totals.requests).toBe(counts.succeeded);
   });
 
-  test('the clock runs the ends in their order, each at its own time', async () => {
+  test('the clock runs due ends in order, each at its own time', async () => {
     const { simulator, client } = await running({ settings: { latency: 'uniform:1000-50000' } });
     const ids: string[] = [];
     for (let i = 0; i < 5; i++)
@@ -59,7 +59,7 @@ describe('the life of a batch', () => {
     expect(simulator.control.now()).toBeGreaterThan(Date.now() + HOUR_MS / 2);
   });
 
-  test('a cancel may come too early for anything, or be ignored', async () => {
+  test('a cancel may stop all requests, or be ignored', async () => {
     const { simulator, client } = await running({ settings: { cancel: { in_work: 0 } } });
     const early = await client.messages.batches.create({ requests: requests(5) });
     await client.messages.batches.cancel(early.id);
@@ -86,7 +86,7 @@ describe('the life of a batch', () => {
     expect(errored?.result).toMatchObject({ error: { type: 'error', error: { type: 'overloaded_error' } } });
   });
 
-  test('a request with invalid params is errored, its neighbours are not', async () => {
+  test('invalid params error only their own request', async () => {
     const started = await running();
     const lines = await roundTrip(started, [
       request('good'),
@@ -102,7 +102,7 @@ describe('the life of a batch', () => {
     expect(byId['odd']).toMatchObject({ type: 'errored', error: { error: { type: 'not_found_error' } } });
   });
 
-  test('a request that its script cannot answer is errored, its neighbours are not', async () => {
+  test('a failing script errors only its own request', async () => {
     const said = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
     onTestFinished(() => said.mockRestore());
     const started = await running();
@@ -122,7 +122,7 @@ describe('the life of a batch', () => {
     );
   });
 
-  test('rules decide about single requests', async () => {
+  test('rules decide the fate of single requests', async () => {
     const started = await running();
     const { control } = started.simulator;
     control.addRule({
@@ -142,7 +142,7 @@ describe('the life of a batch', () => {
     expect(JSON.stringify(lines.find(({ custom_id }) => custom_id === 'r-3'))).toContain('"yes"');
   });
 
-  test('a request errs so many times and then succeeds, under whatever custom id', async () => {
+  test('a request errs a number of times and then succeeds, under any custom id', async () => {
     const started = await running();
     started.simulator.control.addRule({
       op: 'request',
@@ -155,7 +155,7 @@ describe('the life of a batch', () => {
     expect(types).toEqual(['errored', 'errored', 'succeeded']);
   });
 
-  test('a reset forgets everything, settings included, and starts the ids again', async () => {
+  test('a reset deletes all state, also the settings, and restarts the ids', async () => {
     const { simulator, client } = await running();
     const first = await client.messages.batches.create({ requests: requests(3) });
     simulator.control.configure({ cache_hit: 0.1 });
@@ -173,7 +173,7 @@ describe('latencies', () => {
   const drawn = (text: string): number[] =>
     Array.from({ length: 4000 }, (_, i) => latencyOf(parseLatency(text), 's', i)).sort((a, b) => a - b);
 
-  test('have the distribution they name', () => {
+  test('follow their distribution', () => {
     expect(new Set(drawn('fixed:400'))).toEqual(new Set([400]));
     const uniform = drawn('uniform:200-2000');
     expect(uniform[0]).toBeGreaterThanOrEqual(200);

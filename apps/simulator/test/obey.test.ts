@@ -8,7 +8,7 @@ const plan = `Please do this:
  {"tool": "look", "args": {"where": "there"}}
 Thank you.`;
 
-test('the lines of a plan are called in order, parallel ones in one turn, and then it ends', () => {
+test('the calls of a plan come in order, parallel calls in one turn, then the turn ends', () => {
   const answers = converse(params(plan));
   expect(answers.map(({ stop_reason }) => stop_reason)).toEqual(['tool_use', 'tool_use', 'end_turn']);
   expect(callsOf(answers[0]).map(({ name, input }) => [name, input])).toEqual([
@@ -37,7 +37,7 @@ test('an error among the results is mentioned', () => {
   );
 });
 
-test('a new message starts a new plan, whatever the old one was', () => {
+test('a new message starts a new plan', () => {
   const messages = [
     { role: 'user', content: plan },
     { role: 'assistant', content: [{ type: 'text', text: 'Done.' }] },
@@ -68,7 +68,7 @@ test('a plan inside a JSON envelope is found', () => {
   expect(callsOf(answer(params(wrapped)))).toHaveLength(2);
 });
 
-test('lines that are not plans are left alone', () => {
+test('other lines are ignored', () => {
   const text = '{"tool": 5}\n{"tool":"x"\n[{"tool":"x"}]\n"tool"';
   expect(answer(params(text)).stop_reason).toBe('end_turn');
 });
@@ -83,7 +83,7 @@ test('the tool choice of the request is respected', () => {
   ]);
 });
 
-test('a tool that the request forces is called first, with the arguments of its line, and the plan goes on after it', () => {
+test('a forced tool is called first, with the arguments of its line, then the plan continues', () => {
   const forced = (messages: Message[], name: string) =>
     answer(params('', { messages, tool_choice: { type: 'tool', name } }));
   const asked = {
@@ -104,19 +104,19 @@ test('a tool that the request forces is called first, with the arguments of its 
   expect(callsOf(unplanned).map(({ name }) => name)).toEqual(['add']);
 });
 
-test('a line with an answer is answered with its JSON, after the calls of the plan', () => {
+test('the JSON of an answer line is the text after the calls of the plan', () => {
   const answers = converse(params('Sort this ticket.\n{"tool":"look"}\n{"answer":{"team":"billing"}}'));
   expect(answers.map((answered) => textIn(answered))).toEqual(['', '{"team":"billing"}']);
 });
 
-test('with thinking on, a thought comes first and may be echoed through the whole loop', () => {
+test('with thinking enabled, a thinking block comes first and can be echoed through the whole loop', () => {
   const answers = converse(params(plan, { thinking: { type: 'adaptive' }, model: 'claude-opus-5-5' }));
   expect(answers).toHaveLength(3);
   for (const { content } of answers)
     expect(content[0]).toMatchObject({ type: 'thinking', signature: expect.any(String) });
 });
 
-test('tools that the request does not offer are called if the plan says so', () => {
+test('a plan may call tools that the request does not offer', () => {
   expect(callsOf(answer(params('{"tool":"ghost"}', { tools: tools.slice(0, 1) })))).toMatchObject([
     { name: 'ghost', input: {} },
   ]);

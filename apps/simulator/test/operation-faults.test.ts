@@ -16,7 +16,7 @@ const caught = (promise: Promise<unknown>): Promise<unknown> =>
     (error: unknown) => error,
   );
 
-describe('a create whose answer is lost', () => {
+describe('a create with a lost answer', () => {
   test('is committed although the connection drops', async () => {
     const started = await running();
     started.simulator.control.addRule({
@@ -36,7 +36,7 @@ describe('a create whose answer is lost', () => {
     expect((await started.client.messages.batches.list()).data).toHaveLength(1);
   });
 
-  test('is committed long after a proxy has given up on it', async () => {
+  test('is committed long after the 504 of a proxy', async () => {
     const started = await running();
     const { control } = started.simulator;
     control.addRule({ op: 'create', match: { nth: 1 }, action: { type: 'commitLate', ms: 3_600_000 } });
@@ -50,7 +50,7 @@ describe('a create whose answer is lost', () => {
     expect(control.ledger().totals.requests).toBe(2);
   });
 
-  test('a provider whose clock is off tells its own time in every answer', async () => {
+  test('a provider with a wrong clock shows its own time in every answer', async () => {
     const { simulator, client } = await running({ settings: { timestamps: { skew_ms: 600_000 } } });
     const { data, response } = await client.messages.batches.create({ requests: requests(1) }).withResponse();
     const told = Date.parse(response.headers.get('date') ?? '');
@@ -58,7 +58,7 @@ describe('a create whose answer is lost', () => {
     expect(told).toBeGreaterThan(simulator.control.now() + 590_000);
   });
 
-  test('makes three batches in the hands of a client that retries', async () => {
+  test('creates three batches through a client that retries', async () => {
     const { simulator, client } = await running();
     simulator.control.addRule({ op: 'create', match: { times: 2 }, action: { type: 'commitThenDrop' } });
     await client.withOptions({ maxRetries: 2 }).messages.batches.create({ requests: requests(1) });
@@ -89,7 +89,7 @@ describe('a create whose answer is lost', () => {
     expect(started.simulator.control.batches()).toHaveLength(2);
   });
 
-  test('hangs until the client gives up', async () => {
+  test('hangs until the client disconnects', async () => {
     const started = await running();
     started.simulator.control.addRule({ op: 'create', action: { type: 'commitThenHang' } });
     const giveUp = new AbortController();
@@ -110,7 +110,7 @@ describe('a create whose answer is lost', () => {
     expect(started.simulator.control.batches()).toEqual([]);
   });
 
-  test('a refusal is a refusal even where a commit would have been hidden', async () => {
+  test('a refusal is sent although a rule would hide a commit', async () => {
     const { simulator, client } = await running();
     simulator.control.addRule({ op: 'create', action: { type: 'commitThenDrop' } });
     const error = await caught(client.messages.batches.create({ requests: [request('not a valid id')] }));
@@ -118,7 +118,7 @@ describe('a create whose answer is lost', () => {
   });
 });
 
-describe('answers that come late or are held', () => {
+describe('late and held answers', () => {
   test('a held request waits for its rule to be deleted', async () => {
     const started = await running();
     started.simulator.control.addRule({
@@ -149,7 +149,7 @@ describe('answers that come late or are held', () => {
 
   test('an idle connection may be closed after a reply', async () => {
     const { simulator } = await running();
-    // One connection at a time, kept for the next request unless the other side ends it.
+    // One connection at a time, reused unless the server closes it.
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     onTestFinished(() => {
       agent.destroy();
@@ -177,7 +177,7 @@ describe('answers that come late or are held', () => {
   });
 });
 
-describe('a provider that does not read its own writes', () => {
+describe('a provider without read-your-writes', () => {
   test('does not find a new batch for a while', async () => {
     const started = await running();
     started.simulator.control.addRule({ op: 'retrieve', action: { type: 'notFoundFor', ms: 500 } });
@@ -214,7 +214,7 @@ describe('a provider that does not read its own writes', () => {
     expect(statuses).toEqual(['ended', 'in_progress', 'ended']);
   });
 
-  test('lists pages that are small, shifted, foreign, or lie about their end', async () => {
+  test('lists pages that are small, shifted, with foreign batches, or with a wrong has_more', async () => {
     const started = await running();
     for (let i = 0; i < 5; i++) await create(started);
     const { control } = started.simulator;
@@ -231,7 +231,7 @@ describe('a provider that does not read its own writes', () => {
     expect(await all(started.client.messages.batches.list({ limit: 2 }))).toHaveLength(2);
   });
 
-  test('shows counts that move early, late, or do not add up', async () => {
+  test('shows counts that change early, change late, or do not add up', async () => {
     const started = await running();
     const { control } = started.simulator;
     const { id } = await started.client.messages.batches.create({ requests: requests(10) });
@@ -254,7 +254,7 @@ describe('a provider that does not read its own writes', () => {
 });
 
 describe('limits', () => {
-  test('too many HTTP requests a minute are refused with the time to wait', async () => {
+  test('too many HTTP requests per minute are refused with the wait', async () => {
     const { simulator, client } = await running({ settings: { limits: { requests_per_minute: 2 } } });
     await client.messages.batches.list();
     await client.messages.batches.list();
@@ -277,7 +277,7 @@ describe('limits', () => {
 });
 
 describe('rules', () => {
-  test('fire on the nth, on every nth, so many times, or by chance', async () => {
+  test('fire on the nth request, on every nth, a number of times, or at random', async () => {
     const { simulator, client } = await running();
     const statuses = async (match: object): Promise<string> => {
       simulator.control.clearRules();
@@ -296,7 +296,7 @@ describe('rules', () => {
     expect(simulator.control.rules()).toMatchObject([{ candidates: 0, fired: 0 }]);
   });
 
-  test('say what is wrong with them', async () => {
+  test('are refused with their problem', async () => {
     const { simulator } = await running();
     expect(() => simulator.control.addRule({ op: 'list' })).toThrow();
     expect(() => simulator.control.addRule({ op: 'list', action: { type: 'nonsense' } } as never)).toThrow();
@@ -306,7 +306,7 @@ describe('rules', () => {
   });
 });
 
-test('a target that is no URL is not found, in the shape of an error', async () => {
+test('an invalid URL is answered with a 404 error envelope', async () => {
   const { simulator } = await running();
   const { port } = new URL(simulator.apiUrl);
   const asking = get({ port, host: '127.0.0.1', path: '//', headers: plainHeaders });

@@ -49,7 +49,7 @@ async function started(environment: Record<string, string> = {}): Promise<Starte
   return { child, apiUrl: listening.api_url, dataDir };
 }
 
-test('the process says where it listens, ends on SIGTERM, and leaves nothing behind', async () => {
+test('the process prints its URLs, ends on SIGTERM, and leaves no files', async () => {
   const { child, apiUrl, dataDir } = await started();
   expect((await fetch(`${apiUrl}/v1/models`, { headers: plainHeaders })).status).toBe(200);
   expect(await readdir(dataDir)).toHaveLength(1);
@@ -58,13 +58,13 @@ test('the process says where it listens, ends on SIGTERM, and leaves nothing beh
   expect(await readdir(dataDir)).toEqual([]);
 });
 
-test('the process ends when its parent lets go of it', async () => {
+test('the process ends when its standard input closes', async () => {
   const { child } = await started();
   child.stdin?.end();
   expect(await once(child, 'exit')).toEqual([0, null]);
 });
 
-test('what a killed process left behind is removed by the next', async () => {
+test('the next process deletes the files of a killed one', async () => {
   const { child, dataDir } = await started();
   child.kill('SIGKILL');
   await once(child, 'exit');
@@ -75,7 +75,7 @@ test('what a killed process left behind is removed by the next', async () => {
   expect(others).toEqual([]);
 });
 
-test('an unusable environment is refused with the name of the variable', () => {
+test('an invalid environment is refused with the name of the variable', () => {
   expect(() => readConfig({ SIMULATOR_PORT: 'x' })).toThrow(/SIMULATOR_PORT/);
   expect(() => readConfig({ SIMULATOR_LATENCY_MS: 'later' })).toThrow(/fixed:<ms>/);
   expect(() => readConfig({ SIMULATOR_CLOCK: 'warp' })).toThrow(/real, virtual/);
@@ -90,24 +90,24 @@ test('an unusable environment is refused with the name of the variable', () => {
 const COUNT = Number(process.env['SIMULATOR_LOAD_REQUESTS'] ?? 100_000);
 const PAD_BYTES = Number(process.env['SIMULATOR_LOAD_PAD_BYTES'] ?? 1_200);
 /**
- * Above what the idle process takes, which depends on the runtime. What is garbage is collected late on a busy machine, 136 MB
- * were seen on one; the body alone, were it kept, would be 138 MB more.
+ * Memory above that of the idle process. Garbage is collected late on a busy machine: 136 MB were measured. A buffered body
+ * would add 138 MB.
  */
 const MAX_GROWTH_MB = 180;
-/** Far below what it does in a second of its own CPU time, of which other processes take nothing. */
+/** Far below the measured rate per second of its own CPU time, which does not depend on other processes. */
 const MIN_LINES_PER_CPU_SECOND = 5_000;
 
-/** The most memory a process ever had resident; undefined where the system does not say. */
+/** Reads the peak resident memory of a process; undefined where the system does not report it. */
 async function peakRssMb({ pid = 0 }: ChildProcess): Promise<number | undefined> {
   if (process.platform !== 'linux') return undefined;
   const kilobytes = /VmHWM:\s+(\d+)/.exec(await readFile(`/proc/${pid}/status`, 'utf8'))?.[1];
   return Number(kilobytes) / 1024;
 }
 
-/** Seconds of CPU time that a process has taken; undefined where the system does not say. */
+/** Reads the CPU seconds of a process; undefined where the system does not report them. */
 async function cpuSecondsOf({ pid = 0 }: ChildProcess): Promise<number | undefined> {
   if (process.platform !== 'linux') return undefined;
-  // Behind the name: the state is the first of them, and the times are in hundredths.
+  // The fields after the name start with the state; times are in hundredths of a second.
   const fields = (await readFile(`/proc/${pid}/stat`, 'utf8')).replace(/^.*\) /s, '').split(' ');
   return (Number(fields[11]) + Number(fields[12])) / 100;
 }

@@ -11,7 +11,7 @@ interface Read {
   readonly error: unknown;
 }
 
-/** A batch of ten that has ended, its results sent as the actions say and read with the official client. */
+/** Ends a batch of ten and reads its results, changed by the actions, with the official client. */
 async function read(actions: readonly Action[], started?: Running): Promise<Read> {
   const { simulator, client } = started ?? (await running({ settings: { result_order: 'submitted' } }));
   const { id } = await client.messages.batches.create({ requests: requests(10) });
@@ -26,16 +26,16 @@ async function read(actions: readonly Action[], started?: Running): Promise<Read
   return { lines, error: undefined };
 }
 
-describe('what the official client makes of a result file', () => {
+describe('a result file read by the official client', () => {
   test.each<[string, Action[]]>([
-    ['a normal one', []],
-    ['one without a final line break', [{ type: 'noFinalNewline' }]],
-    ['one with Windows line breaks', [{ type: 'crlf' }]],
-    ['a compressed one', [{ type: 'gzip', on: true }]],
-    ['one in pieces of one byte', [{ type: 'chunks', bytes: 1 }]],
-    ['one without a content type', [{ type: 'contentType', value: null }]],
-    ['one that pauses', [{ type: 'stall', at_bytes: 700, ms: 30 }]],
-    ['a slow one', [{ type: 'trickle', bytes_per_second: 200_000 }]],
+    ['a normal file', []],
+    ['a file without a final line break', [{ type: 'noFinalNewline' }]],
+    ['a file with Windows line breaks', [{ type: 'crlf' }]],
+    ['a compressed file', [{ type: 'gzip', on: true }]],
+    ['a file in chunks of one byte', [{ type: 'chunks', bytes: 1 }]],
+    ['a file without a content type', [{ type: 'contentType', value: null }]],
+    ['a file with a pause', [{ type: 'stall', at_bytes: 700, ms: 30 }]],
+    ['a slow file', [{ type: 'trickle', bytes_per_second: 200_000 }]],
   ])('%s is read whole', async (_name, actions) => {
     const { lines, error } = await read(actions);
     expect(error).toBeUndefined();
@@ -87,7 +87,7 @@ describe('what the official client makes of a result file', () => {
     expect(error).toBeDefined();
   });
 
-  test('a foreign line, a null line, a byte order mark and duplicates are delivered as they are', async () => {
+  test('a foreign line, a null line, a byte order mark and duplicates arrive unchanged', async () => {
     expect((await read([{ type: 'foreignLine', at: 0 }])).lines[0]?.custom_id).toBe('not-in-this-batch');
     expect((await read([{ type: 'nullLine', at: 2 }])).lines[2]).toBeNull();
     expect((await read([{ type: 'duplicateLines' }])).lines).toHaveLength(20);
@@ -98,7 +98,7 @@ describe('what the official client makes of a result file', () => {
     expect(marked.lines.length === 10 || marked.error instanceof SyntaxError).toBe(true);
   });
 
-  test('lines come in another order when told to', async () => {
+  test('lines can be reordered', async () => {
     const plain = (await read([])).lines.map(({ custom_id }) => custom_id);
     expect(
       (await read([{ type: 'reorder', how: 'reverse' }])).lines.map(({ custom_id }) => custom_id),
@@ -160,7 +160,7 @@ describe('what the official client makes of a result file', () => {
     expect(response.status).toBe(404);
   });
 
-  test('a client that stops reading does not disturb the next one', async () => {
+  test('a client that stops reading does not affect the next', async () => {
     const started = await running();
     const { simulator, client } = started;
     const { id } = await client.messages.batches.create({ requests: requests(3000) });

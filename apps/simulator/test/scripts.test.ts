@@ -22,7 +22,7 @@ describe('every script', () => {
 });
 
 describe('directives', () => {
-  test('are found in the metadata, else in the latest message that has one', () => {
+  test('are found in the metadata, else in the latest message with a directive', () => {
     const messages = [
       { role: 'user', content: '⟦sim:fixed?text=old⟧' },
       { role: 'assistant', content: 'old' },
@@ -42,7 +42,7 @@ describe('directives', () => {
     expect(parseDirective('echo')).toEqual({ script: 'echo', args: {} });
   });
 
-  test('that name no script are answered with the names there are', () => {
+  test('with an unknown name are answered with the known names', () => {
     expect(() => answer(sim('nonsense'))).toThrow(/there is no script "nonsense"; there are obey, /);
   });
 });
@@ -84,7 +84,7 @@ describe('tool scripts', () => {
     expect(answers).toHaveLength(3);
   });
 
-  test('unknownTool, hugeArgs and duplicateToolUse do what they are called', () => {
+  test('unknownTool, hugeArgs and duplicateToolUse do what their names say', () => {
     expect(callsOf(answer(sim('unknownTool')))[0]).toMatchObject({ name: 'summon_daemon' });
     expect(JSON.stringify(callsOf(answer(sim('hugeArgs?bytes=5000')))[0]?.['input']).length).toBeGreaterThan(
       5000,
@@ -95,7 +95,7 @@ describe('tool scripts', () => {
     expect(distinct[0]).not.toBe(distinct[1]);
   });
 
-  test('blankTexts says nothing around its call and its words', () => {
+  test('blankTexts puts blank texts around its call and its text', () => {
     const texts = (directive: string, more: object) =>
       answer(sim(directive, more)).content.map(({ type, text }) => (type === 'text' ? text : type));
     expect(texts('blankTexts', {})).toEqual(['', 'tool_use', '\n']);
@@ -111,7 +111,7 @@ describe('tool scripts', () => {
     expect(new Set(varied.map((input) => JSON.stringify(input))).size).toBe(4);
   });
 
-  test('reactsToIsError tries again until a result is no error', () => {
+  test('reactsToIsError retries until a result is no error', () => {
     const answers = converse(sim('reactsToIsError'), 9, (_call, turn) => ({
       content: 'x',
       is_error: turn < 3,
@@ -147,7 +147,7 @@ describe('stop reasons', () => {
     expect(answer(sim('maxTokensText')).usage['output_tokens']).toBe(1000);
   });
 
-  test('errored answers with the error it is told', () => {
+  test('errored answers with the given error', () => {
     expect(() => answer(sim('errored?type=overloaded_error&message=Full'))).toThrow('overloaded_error: Full');
   });
 });
@@ -158,7 +158,7 @@ describe('content', () => {
     for (const odd of ['\u2028', '😀', '\ud83d end', '\u0000', '\ufeff']) expect(text).toContain(odd);
   });
 
-  test('unknown blocks come through as they are', () => {
+  test('unknown blocks arrive unchanged', () => {
     expect(answer(sim('unknownBlockType')).content[1]).toMatchObject({ type: 'hologram', payload: { z: 1 } });
   });
 
@@ -167,7 +167,7 @@ describe('content', () => {
     expect(textIn(answer(sim('echo')))).toBe('⟦sim:echo⟧ go');
   });
 
-  test('a search that pauses brings its results, or leaves them open', () => {
+  test('a pausing search gives its results, or leaves them open', () => {
     const paired = answer(sim('pauseTurn'));
     expect(paired.content.at(-1)).toMatchObject({
       type: 'web_search_tool_result',
@@ -183,7 +183,7 @@ describe('content', () => {
     ]);
   });
 
-  test('a transcript with results out of order is told so', () => {
+  test('a transcript with results out of order is refused', () => {
     const first = answer(sim('parallel?k=2'));
     const results = callsOf(first).map((call) => ({
       type: 'tool_result',
@@ -222,7 +222,7 @@ describe('thinking blocks', () => {
     return () => answer({ ...asked, messages: messages as never });
   };
 
-  test('pass unchanged, whatever the order of their members and the cache marks around them', () => {
+  test('pass when unchanged, whatever the order of their members and the cache marks around them', () => {
     expect(loop((content) => content)).not.toThrow();
     expect(
       loop(([thought, ...rest]) => [Object.fromEntries(Object.entries(thought ?? {}).reverse()), ...rest]),
@@ -261,7 +261,7 @@ describe('thinking blocks', () => {
     const asked = sim('thinking?n=3', { model: 'claude-opus-5-5', system: 'Be kind.', tools });
     const replies = converse(asked, 3);
     const answers = replies.map(({ content }) => content);
-    /** The conversation goes on behind the answers. */
+    /** Continues the conversation after the answers. */
     const goOn = (contents: readonly object[][], rest: object = {}): (() => unknown) => {
       const messages = contents.flatMap((content, at) => [
         { role: 'assistant', content },
@@ -279,7 +279,7 @@ describe('thinking blocks', () => {
     const without = ([, ...rest]: readonly object[]): object[] => rest;
     const [first = [], second = [], third = []] = answers;
 
-    test('are good as long as the system prompt and the tools stand as they were', () => {
+    test('are valid while the system prompt and the tools are unchanged', () => {
       expect(goOn(answers)).not.toThrow();
       const marked = [{ type: 'text', text: 'Be kind.', cache_control: { type: 'ephemeral' } }];
       expect(goOn(answers, { system: marked, tools: tools.toReversed(), max_tokens: 99 })).not.toThrow();
@@ -290,7 +290,7 @@ describe('thinking blocks', () => {
       expect(goOn(answers.map(without), { system: 'Be brief.' })).not.toThrow();
     });
 
-    test('may be left out from the oldest on, or all of them, but not in between', () => {
+    test('may be left out from the oldest on, or all, but not in between', () => {
       expect(goOn([without(first), second, third])).not.toThrow();
       expect(goOn([without(first), without(second), third])).not.toThrow();
       expect(goOn([first, second, without(third)])).not.toThrow();

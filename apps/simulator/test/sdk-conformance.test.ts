@@ -145,7 +145,7 @@ describe('through the official client', () => {
     expect(input_tokens).toBe(Math.ceil(JSON.stringify(params).length / 4));
   });
 
-  test('what the server fails on is answered with a 500', async () => {
+  test('an error in the server is answered with 500', async () => {
     const said = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
     onTestFinished(() => said.mockRestore());
     const { simulator, client } = await running();
@@ -200,7 +200,7 @@ describe('through the official client', () => {
     expect(simulator.control.batches()).toEqual([]);
   });
 
-  test('the headers of a reply are those of the provider', async () => {
+  test('a reply has the headers of the provider', async () => {
     const { simulator } = await running();
     const response = await fetch(`${simulator.apiUrl}/v1/messages/batches`, { headers: plainHeaders });
     expect(response.headers.get('request-id')).toMatch(/^req_011C/);
@@ -224,7 +224,7 @@ describe('through the official client', () => {
   });
 });
 
-describe('what a client must not send', () => {
+describe('an invalid request', () => {
   test.each([
     ['no key', { 'anthropic-version': '2026-10-21' }, 401],
     ['no version', { 'x-api-key': 'k' }, 400],

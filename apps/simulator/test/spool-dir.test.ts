@@ -4,12 +4,12 @@ import { basename, join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { createSpoolDir } from '../src/spool-dir.ts';
 
-test('folders of processes that are gone are removed, one that had our number too; those of the living stay', async () => {
+test('folders of ended processes are deleted, also with our pid; those of live processes stay', async () => {
   const dataDir = await mkdtemp(join(tmpdir(), 'nightshift-spool-'));
   onTestFinished(() => rm(dataDir, { recursive: true, force: true }));
   const first = await createSpoolDir(dataDir);
   const living = `spool-${process.ppid}-living`;
-  // Larger than any process id Linux hands out.
+  // Above the highest process id of Linux.
   for (const name of [living, `spool-${process.pid}-before`, 'spool-999999999-gone', 'notes'])
     await mkdir(join(dataDir, name));
   const second = await createSpoolDir(dataDir);

@@ -17,7 +17,7 @@ async function withDataDir(): Promise<Running & { folder: string; files: () => P
   return { ...started, folder, files: () => readdir(folder) };
 }
 
-test('a client that goes away in the middle of an upload leaves no batch and no file', async () => {
+test('a client that disconnects during an upload leaves no batch and no file', async () => {
   const { simulator, files } = await withDataDir();
   const sending = httpRequest(`${simulator.apiUrl}/v1/messages/batches`, {
     method: 'POST',
@@ -34,7 +34,7 @@ test('a client that goes away in the middle of an upload leaves no batch and no 
   ]);
 });
 
-test('a body of unknown length, in many pieces, is as good as any', async () => {
+test('a body of unknown length in many chunks is accepted', async () => {
   const { simulator } = await running();
   const sending = httpRequest(`${simulator.apiUrl}/v1/messages/batches`, {
     method: 'POST',
@@ -49,7 +49,7 @@ test('a body of unknown length, in many pieces, is as good as any', async () => 
   expect(simulator.control.batches()).toMatchObject([{ count: 20, body_bytes: body.length }]);
 });
 
-test('the body is removed when the batch ends, the results when it is deleted', async () => {
+test('the body is deleted when the batch ends, the results when it is deleted', async () => {
   const { simulator, client, files } = await withDataDir();
   const { id } = await client.messages.batches.create({ requests: requests(5) });
   expect(await files()).toEqual([expect.stringMatching(/^body-\d+$/)]);
@@ -65,7 +65,7 @@ test('a refused body is not kept', async () => {
   expect(await files()).toEqual([]);
 });
 
-test('a reset in the middle of everything leaves no file', async () => {
+test('a reset during uploads and answers leaves no file', async () => {
   const { simulator, client, files } = await withDataDir();
   await client.messages.batches.create({ requests: requests(2000) });
   const ended = await client.messages.batches.create({ requests: requests(5) });
@@ -77,9 +77,7 @@ test('a reset in the middle of everything leaves no file', async () => {
   expect(simulator.control.ledger().totals.requests).toBe(0);
 });
 
-test('a disk that is full as a body comes is answered with 500, and the next create is served', async ({
-  skip,
-}) => {
+test('a full disk during an upload is answered with 500, and the next create is served', async ({ skip }) => {
   if (!existsSync('/dev/full')) return skip('no /dev/full');
   const { simulator, client, folder, files } = await withDataDir();
   await client.messages.batches.create({ requests: requests(1) });
@@ -95,14 +93,14 @@ test('a disk that is full as a body comes is answered with 500, and the next cre
   expect(simulator.control.batches()).toHaveLength(2);
 });
 
-test('results for which the disk has no room are written when it has, and billed once', async ({ skip }) => {
+test('results that meet a full disk are written once it has space, and billed once', async ({ skip }) => {
   if (!existsSync('/dev/full')) return skip('no /dev/full');
   const { simulator, client, folder, files } = await withDataDir();
   const { id } = await client.messages.batches.create({ requests: requests(5) });
   const [body = ''] = await files();
   await symlink('/dev/full', join(folder, `${body}.results`));
   await expect(simulator.control.command(id, 'end')).rejects.toMatchObject({ code: 'ENOSPC' });
-  // What was written of them makes room, and with it goes the way to the full disk.
+  // Frees space by deleting the partial results, and removes the link to the full disk.
   expect(await files()).toEqual([body]);
   expect(simulator.control.ledger().totals.requests).toBe(0);
   await simulator.control.advance(5_000);
@@ -110,7 +108,7 @@ test('results for which the disk has no room are written when it has, and billed
   expect(simulator.control.ledger().totals.requests).toBe(5);
 });
 
-test('a reset while results find no room on the disk is answered, and leaves no file', async ({ skip }) => {
+test('a reset during a full disk is answered and leaves no file', async ({ skip }) => {
   if (!existsSync('/dev/full')) return skip('no /dev/full');
   const { simulator, client, folder, files } = await withDataDir();
   const { id } = await client.messages.batches.create({ requests: requests(5) });
@@ -122,14 +120,14 @@ test('a reset while results find no room on the disk is answered, and leaves no 
   expect(await files()).toEqual([]);
 });
 
-test('a batch whose body cannot be removed has ended, is billed once, and takes the body with it later', async () => {
+test('a batch whose body cannot be deleted ends, is billed once, and deletes the body later', async () => {
   const { simulator, client, folder, files } = await withDataDir();
   const { id } = await client.messages.batches.create({
     requests: [...requests(4), request('too-much', '⟦sim:hugeText?bytes=10000000000⟧')],
   });
   const [body = ''] = await files();
   const path = join(folder, body);
-  // The simulator has the body open when it says what it cannot answer; a folder is in the way of removing it then.
+  // The simulator reports failed requests while the body is open; a folder in its place then prevents the deletion.
   const said = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
   onTestFinished(() => said.mockRestore());
   said.mockImplementationOnce(() => {

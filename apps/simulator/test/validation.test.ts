@@ -27,7 +27,7 @@ function issueOf(change: object, context: Partial<ValidationContext> = {}): stri
   return issue && `${issue.type}: ${issue.message}`;
 }
 
-describe('params that are refused, one by one, when the batch ends', () => {
+describe('invalid params, refused one by one when the batch ends', () => {
   test.each<[string, object, RegExp]>([
     ['an unknown member', { extra_body: 1 }, /extra_body: Extra inputs are not permitted/],
     ['temperature', { temperature: 1 }, /temperature: Extra inputs are not permitted/],
@@ -209,9 +209,9 @@ describe('params that are refused, one by one, when the batch ends', () => {
   });
 });
 
-describe('params that pass', () => {
+describe('valid params', () => {
   test.each<[string, object]>([
-    ['the least there can be', {}],
+    ['the minimum', {}],
     [
       'a call and its result, then words',
       { tools: [tool()], messages: [user(), assistant([text(), call('t1')]), user([result('t1'), text()])] },

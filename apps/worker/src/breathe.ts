@@ -1,7 +1,6 @@
-import { yieldEvery as createBreather } from '@nightshift/services';
+import { yieldEvery as yieldEveryMs } from '@nightshift/services';
 
-/** Milliseconds that one flow may hold the thread, on which the leases of all are renewed. */
+/** Longest time that one flow may block the thread, which also renews leases. Unit: ms. */
 const HELD_MS_MAX = 50;
 
-/** As that of services, for a flow. */
-export const yieldEvery = (): (() => Promise<void> | null) => createBreather(HELD_MS_MAX);
+export const yieldEvery = (): (() => Promise<void> | null) => yieldEveryMs(HELD_MS_MAX);

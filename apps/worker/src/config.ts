@@ -27,21 +27,21 @@ import { QUICK_TOOLS_POLICY_DEFAULT, type QuickToolsPolicy } from './flow-parts/
 const positive = z.coerce.number().int().positive();
 const natural = z.coerce.number().int().nonnegative();
 
-/** What a timer is set to must stay below 2^31 ms, a tenth that the sweep adds at random included: beyond, it fires at once. */
+/** Timers beyond 2^31 ms fire at once; the limit leaves room for the tenth that the sweep adds as jitter. */
 const TOO_LONG = 'must be at most 1900000000 (22 days)';
 const positiveMs = positive.max(1_900_000_000, TOO_LONG);
 const naturalMs = natural.max(1_900_000_000, TOO_LONG);
 
 /**
- * Tells this process from every other: a stop gives back what is leased to its name, so two that bore one would free each
- * other's work. Host and pid are for people; containers may share both.
+ * Identifies this process in leases. A stop releases all leases of its owner, so two processes of one name would release each
+ * other's. Containers may share host and pid, so a random suffix follows.
  */
 const HOST_AND_PID = `${hostname()}:${process.pid}`;
 const PROCESS = `${HOST_AND_PID}-${randomBytes(3).toString('hex')}`;
 
 const QUARANTINE_RULE = 'must be at least LEASE_MS';
 
-/** Every environment variable of the worker. Read once, by `main.ts`; the page of variables is made of it. */
+/** The environment variables of the worker, read once by `main.ts`. Source of docs/reference/configuration.md. */
 export const environment = z
   .object({
     DATABASE_URL: z.string().min(1).describe('URL of the Postgres that the API and all workers share.'),
@@ -53,137 +53,150 @@ export const environment = z
     ANTHROPIC_BASE_URL: z
       .url()
       .default('https://api.anthropic.com')
-      .describe('Base URL of the provider, or of the simulator.'),
+      .describe("Base URL of the provider; the simulator's, or the real one."),
     SIMULATOR_URL: z
       .url()
       .optional()
       .describe(
-        'Base URL of a running simulator. A worker whose provider has this URL marks its answers as simulated.',
+        'Base URL of the simulator, if it runs. A worker whose provider has this URL marks its answers as simulated.',
       ),
     TOOLS_DIR: z
       .string()
       .default('')
-      .describe('Folders with tool modules, separated by `:`, on Windows by `;`.'),
+      .describe('Folders with tool modules, separated as in PATH: by `:`, on Windows by `;`.'),
     TOOL_THREADS: natural
       .max(TOOL_THREADS_MAX)
       .default(0)
       .describe(
-        'Threads of the tool host for quick calls; 0: one per core, at most 4. While slow calls wait, twice as many are added, and at least two.',
+        'Threads of the tool host for quick calls; 0: one per core, at most 4. Up to twice as many more, at least two, are added while slow calls wait.',
       ),
     TOOL_THREAD_MEMORY_MB: positive
       .min(TOOL_THREAD_MEMORY_MB_MIN)
       .max(TOOL_THREAD_MEMORY_MB_MAX)
       .default(TOOL_THREAD_MEMORY_MB_DEFAULT)
       .describe(
-        'Maximum megabytes of a thread of the tool host: heap, buffers and garbage. A larger thread is ended.',
+        'Memory limit of one thread of the tool host in megabytes: heap and buffers, including uncollected garbage. A thread that exceeds it is ended.',
       ),
     DATA_DIR: z.string().default('.data').describe('Directory of all files written at run time.'),
     LOG_LEVEL: z
       .enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])
       .default('info')
-      .describe('Minimum level of written log lines.'),
+      .describe('Lowest level of log lines that are written.'),
     HEALTH_PORT: natural
       .max(65_535)
       .optional()
       .describe(
-        'Port of `/livez`, by which a supervisor finds a hanging worker; 0 takes a free port. Without it the worker does not listen.',
+        'Port of `/livez`, by which a supervisor can detect a worker that hangs; 0 takes a free port. Without it the worker opens no port.',
       ),
     HEALTH_HOST: z
       .string()
       .min(1)
       .default('127.0.0.1')
-      .describe('Address for `HEALTH_PORT`; 127.0.0.1 accepts connections from this machine only.'),
+      .describe('Address for `HEALTH_PORT`; 127.0.0.1 accepts this machine only.'),
     LEASE_MS: positiveMs
       .default(10_000)
-      .describe('Duration of a lease without renewal. A worker renews its leases every third of it.'),
+      .describe(
+        'Duration of a lease on a row without renewal, in milliseconds. The worker renews it after each third.',
+      ),
     SWEEP_INTERVAL_MS: positiveMs
       .default(2_000)
-      .describe('Interval of sweeps, which find due rows without a signal.'),
+      .describe('Milliseconds between two sweeps, which find all due rows without a signal.'),
     HUNT_INTERVAL_MS: positiveMs
       .default(60_000)
       .describe(
-        'Interval of searches for second provider batches of doubtful submissions; one provider call each.',
+        'Milliseconds between two searches for duplicate provider batches of submissions with an unknown outcome. Each search is one provider call.',
       ),
     GATHER_WINDOW_MS: naturalMs
       .default(2_000)
-      .describe('Time that ready runs wait for more runs before a provider batch is composed.'),
+      .describe(
+        'Milliseconds that ready runs wait for more runs before a partly filled provider batch is composed.',
+      ),
     REQUESTS_MAX: positive
       .max(BATCH_REQUESTS_MAX)
       .default(10_000)
       .describe(
-        'Requests of a full provider batch. Runs are claimed in chunks, so it may hold more; the provider allows 100,000.',
+        'Requests at which a provider batch counts as full. Runs are claimed in whole chunks, so it may hold more; the provider allows 100,000.',
       ),
     BODY_BYTES_MAX: positive
       .max(240_000_000)
       .default(64_000_000)
-      .describe('Maximum bytes of a provider batch; the provider allows 256 MB.'),
+      .describe('Maximum bytes of one provider batch; the provider allows 256 MB.'),
     CREATE_TIMEOUT_MS: positiveMs
       .default(120_000)
-      .describe('Timeout of a create of a provider batch, upload included.'),
+      .describe('Timeout of one create of a provider batch in milliseconds, including the upload.'),
     RESULTS_IDLE_TIMEOUT_MS: positiveMs
       .default(120_000)
-      .describe('Timeout without a byte, after which a result stream is closed and read again later.'),
+      .describe('Milliseconds without a byte after which a result stream is closed and retried later.'),
     RESULTS_BYTES_PER_SECOND_MIN: natural
       .max(1_000_000)
       .default(1_000)
       .describe(
-        'Minimum rate of a result stream, on average over RESULTS_RATE_WINDOW_MS. A slower stream is closed and read again later; 0 allows every rate.',
+        'Bytes per second, averaged over RESULTS_RATE_WINDOW_MS, below which a result stream is closed and retried later; 0 allows every rate.',
       ),
     RESULTS_RATE_WINDOW_MS: positiveMs
       .default(300_000)
-      .describe('Waiting time over which the rate of a result stream is averaged.'),
-    INGEST_LANES: positive.max(16).default(2).describe('Result files that a worker reads side by side.'),
+      .describe('Milliseconds of waiting over which the rate of a result stream is averaged.'),
+    INGEST_LANES: positive
+      .max(16)
+      .default(2)
+      .describe(
+        'Result files that a worker reads in parallel, so that a slow file does not delay the others.',
+      ),
     POLL_INTERVAL_MS: positiveMs
       .default(POLL_POLICY_DEFAULT.poll_interval_ms)
       .describe(
-        'Poll interval of a provider batch in its first hour; later 300,000, or this value if it is larger.',
+        'Milliseconds between two polls of a provider batch in its first hour; later 300,000, or this value if it is greater.',
       ),
     MISSING_GRACE_MS: positiveMs
       .default(POLL_POLICY_DEFAULT.missing_grace_ms)
-      .describe('Time before the steps of a provider batch that the provider does not find are sent again.'),
+      .describe(
+        'Milliseconds for which the worker keeps polling a provider batch that the provider no longer finds; then its steps are sent again.',
+      ),
     QUARANTINE_MS: positiveMs.default(RECONCILE_POLICY_DEFAULT.quarantine_ms).meta({
       description:
-        "Quarantine before a create without a clear answer is searched for in the provider's list; CREATE_TIMEOUT_MS if that is larger.",
+        "Milliseconds before the provider's list is searched for a create without a clear answer; CREATE_TIMEOUT_MS if that is greater.",
       rule: QUARANTINE_RULE,
     }),
     SEARCH_INTERVAL_MS: positiveMs
       .default(RECONCILE_POLICY_DEFAULT.search_interval_ms)
-      .describe('Interval of searches for a create without a clear answer.'),
+      .describe('Milliseconds between two searches for a create without a clear answer.'),
     RETRY_DELAY_MS: positiveMs
       .default(RETRY_POLICY_DEFAULT.retry_delay_ms)
-      .describe('Delay of the second attempt of a step that failed at the provider.'),
+      .describe('Milliseconds before the second attempt of a step that failed at the provider.'),
     OUTAGE_DELAY_MS: positiveMs
       .default(RETRY_POLICY_DEFAULT.outage_delay_ms)
-      .describe('Delay of a retry after an outage of the provider; such an attempt does not count.'),
+      .describe(
+        'Milliseconds before a step that failed in an outage of the provider is sent again; such an attempt does not count.',
+      ),
     AUDIT_INTERVAL_MS: positiveMs
       .default(600_000)
       .describe(
-        'Interval of audits of the whole database, by all workers together; at least twenty times the duration of the last audit, at most a day.',
+        'Milliseconds between two audits of the whole database, across all workers; at least twenty times the duration of the last audit, at most a day.',
       ),
     WORKSPACE_SHARED: z
       .enum(['0', '1'])
       .default('1')
       .describe(
-        '0 if no other program creates batches in the provider workspace. A suspected second batch is then cancelled before its results prove it.',
+        '0: no other program creates batches in the provider workspace. A batch that looks like a duplicate submission is then cancelled before its results prove it.',
       ),
     PRICES_FILE: z
       .string()
       .optional()
       .describe(
-        'File with the prices of models, like `libs/agent-core/src/model/prices.json`, which is the default. API and workers need the same.',
+        'Price table of models, in the shape of `libs/agent-core/src/model/prices.json`, which is the default. API and workers need the same table.',
       ),
-    CHUNK_LINES: positive.max(5_000).default(1_000).describe('Result lines of one transaction.'),
+    CHUNK_LINES: positive.max(5_000).default(1_000).describe('Result lines per transaction.'),
     QUICK_CALLS_MS: natural
       .max(60_000)
       .default(1_000)
       .describe(
-        'Maximum delay of a commit by calls without side effects, whose results are committed with their answers; 0: calls are made after the commit.',
+        'Milliseconds that tool calls without side effects may delay the commit of their answers, so that both are committed together; 0: every call starts after its answer is committed.',
       ),
     CALLBACK_SECRET: z
       .string()
       .regex(/^whsec_[A-Za-z0-9+/=]{32,}$/, 'must look like whsec_<base64 of at least 24 bytes>')
       .optional()
-      .describe('Key that signs callbacks, `whsec_<base64>`. Without it callbacks are unsigned.'),
+      .describe('Key that signs callbacks, `whsec_<base64>`; without it callbacks are unsigned.'),
     CALLBACK_ALLOW_PRIVATE: z
       .enum(['0', '1'])
       .default('0')
@@ -193,13 +206,13 @@ export const environment = z
       .enum(['0', '1'])
       .default('0')
       .describe(
-        '1 ends the worker when its standard input closes, so that it does not outlive a killed parent.',
+        '1: the worker ends when its standard input closes, so that it does not outlive a killed parent.',
       ),
     WORKER_NAME: z
       .string()
       .min(1)
       .optional()
-      .describe('Name of this worker in logs and leases; by default host and process id.'),
+      .describe('Name of this worker in logs and leases; default: host and process id.'),
   })
   .superRefine((env, context) => {
     if (env.QUARANTINE_MS < env.LEASE_MS) {
@@ -207,7 +220,6 @@ export const environment = z
     }
   });
 
-/** The names of all variables that the worker knows. */
 export const VARIABLES: readonly string[] = Object.keys(environment.shape);
 
 export interface WorkerConfig {
@@ -215,22 +227,21 @@ export interface WorkerConfig {
   readonly database_pool_max: number;
   readonly queue_url: string;
   readonly provider: { readonly apiKey: string; readonly baseURL: string };
-  /** Whether the simulator is the provider. */
+  /** True when the provider is the simulator. */
   readonly simulated: boolean;
   readonly tools_dirs: readonly string[];
   readonly tool_threads: number;
   readonly tool_thread_memory_mb: number;
   readonly log_level: string;
-  /** For logs. */
   readonly name: string;
-  /** Of leases: the name, and what tells this process from any other. */
+  /** Owner in leases: the name and a unique suffix. */
   readonly owner: string;
   readonly lease_duration_ms: number;
   readonly sweep_interval_ms: number;
   readonly hunt_interval_ms: number;
   readonly exit_with_parent: boolean;
   readonly health_host: string;
-  /** Null: the worker answers no liveness checks. */
+  /** Null: no liveness endpoint. */
   readonly health_port: number | null;
   readonly callbacks: CallbackOptions;
   readonly quick_tools: QuickToolsPolicy;
@@ -238,8 +249,8 @@ export interface WorkerConfig {
 }
 
 /**
- * Reads the environment; throws `bad_configuration` that names every variable that is wrong and shows no value. An
- * empty variable counts as left out: that is what `${NAME:-}` of a compose file makes of one.
+ * Reads the environment. An empty variable counts as absent, as `${NAME:-}` in a compose file sets it.
+ * Throws: `bad_configuration`, which names every invalid variable and shows no value.
  */
 export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {
   const parsed = environment.safeParse(
@@ -307,7 +318,7 @@ export function readConfig(env: NodeJS.ProcessEnv): WorkerConfig {
       },
       reconcile: {
         ...RECONCILE_POLICY_DEFAULT,
-        // A create that may still arrive must fall into the time that is searched, or it is paid twice.
+        // The search must start after the last moment at which a create may arrive, or the batch is paid twice.
         quarantine_ms: Math.max(e.QUARANTINE_MS, e.CREATE_TIMEOUT_MS),
         search_interval_ms: e.SEARCH_INTERVAL_MS,
       },

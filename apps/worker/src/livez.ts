@@ -5,10 +5,9 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 /**
- * Answers `GET /livez` until the process ends, and returns its URL; does nothing where `port` is null. It depends on the event
- * loop alone: a database that is away is no reason to replace a worker.
- *
- * Throws `bad_configuration` where the address cannot be had.
+ * Serves `GET /livez` until the process ends, and returns its URL; does nothing when `port` is null.
+ * The answer depends only on the event loop: a database outage is no reason to replace a worker.
+ * Throws: `bad_configuration` when the address cannot be bound.
  */
 export async function answerLivez(host: string, port: number | null, log: LogStream): Promise<string | null> {
   if (port === null) return null;
@@ -17,7 +16,7 @@ export async function answerLivez(host: string, port: number | null, log: LogStr
     const isKnown = request.url === '/livez';
     response.writeHead(isKnown ? 200 : 404, { 'content-type': 'application/json' });
     response.end(
-      JSON.stringify(isKnown ? liveness(log.status()) : { detail: 'Only /livez is answered here.' }),
+      JSON.stringify(isKnown ? liveness(log.status()) : { detail: 'Only /livez is served here.' }),
     );
   });
   server.listen(port, host);

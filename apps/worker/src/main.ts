@@ -2,7 +2,7 @@ import { isError, NightshiftError } from '@nightshift/agent-core';
 import {
   AUDIT_STATEMENT_MS,
   createPool,
-  createWishToEnd,
+  createShutdown,
   openProcessLog,
   startFailure,
 } from '@nightshift/services';
@@ -15,9 +15,9 @@ import { anthropicProvider } from './provider/anthropic.ts';
 import { removeStaleBodyFiles } from './provider/body-file.ts';
 import { startWorker } from './worker.ts';
 
-/** Milliseconds that a stop may take before leases are left to run out. */
+/** Timeout of a stop; leases then lapse by themselves. Unit: ms. */
 const STOP_DEADLINE_MS = 20_000;
-/** Milliseconds for what no longer matters once the leases are back: tool threads, connections. */
+/** Timeout for closing tool threads and connections after all leases are released. Unit: ms. */
 const TIDY_MS = 3_000;
 
 const config = configOrExit();
@@ -26,7 +26,7 @@ const log = pino(
   {
     level: config.log_level,
     base: { app: 'worker', worker: config.name },
-    // The database's `detail` quotes rows: users' texts have no place in a log.
+    // Without the database's `detail`, which quotes rows: users' texts must not reach a log.
     serializers: {
       err: ({ name, message, stack, code }: Error & { code?: unknown }) => ({ name, message, stack, code }),
     },
@@ -34,7 +34,7 @@ const log = pino(
   logStream,
 );
 
-/** For lines that whoever started the worker waits for, whatever LOG_LEVEL leaves out. */
+/** Logs the lines that the starting program waits for, whatever LOG_LEVEL is. */
 const always = log.child({}, { level: 'info' });
 
 const livezUrl = await answerLivez(config.health_host, config.health_port, logStream).catch(endWith);
@@ -44,7 +44,7 @@ const pool = createPool({
   max: config.database_pool_max,
   applicationName: `nightshift-worker ${config.name}`,
 });
-// An audit reads every table: on a large database its statements take longer than any of a flow may.
+// An audit reads whole tables, so its statements need a longer timeout than those of flows.
 const auditPool = createPool({
   url: config.database_url,
   max: 1,
@@ -58,12 +58,12 @@ const tools = await startToolHost({
   toolsDirs: [...config.tools_dirs],
   ...(config.tool_threads > 0 ? { threads: config.tool_threads } : {}),
   threadMemoryMb: config.tool_thread_memory_mb,
-  // What a tool prints may be anybody's data: only who asks for it gets it.
+  // The output of tools may hold private data, so it is logged at level debug only.
   onLog: (line, source) => log[source === 'host' ? 'warn' : 'debug'](line),
 }).catch(endWith);
 for (const problem of tools.listProblems()) always.warn({ ...problem }, 'tool module left out');
 
-// Work may begin before all of it has started: from here on a signal finds leases to give back.
+// Not awaited before the signal handlers are set: flows may hold leases before the start completes.
 const starting = startWorker(config, {
   pool,
   auditPool,
@@ -71,34 +71,34 @@ const starting = startWorker(config, {
   tools,
   log: {
     report: (report) => {
-      // Of a tool that is left out or missing whoever starts the worker hears as of a module that is.
-      const teller = report.flow === 'register-tools' ? always : log;
-      if (report['alarm'] === true) teller.error(report, report.flow);
-      else if (report['warning'] === true) teller.warn(report, report.flow);
+      // Problems with tools are logged at every LOG_LEVEL, like those with modules above.
+      const target = report.flow === 'register-tools' ? always : log;
+      if (report['alarm'] === true) target.error(report, report.flow);
+      else if (report['warning'] === true) target.warn(report, report.flow);
       else log.info(report, report.flow);
     },
     failure: (flow, error) => {
-      log.error({ flow, err: error }, 'flow failed; it is tried again');
+      log.error({ flow, err: error }, 'flow failed; it will be retried');
     },
     queueError: (error) => {
-      log.warn({ err: error }, 'queue trouble; the sweep goes on');
+      log.warn({ err: error }, 'queue error; the sweep still finds all work');
     },
   },
 });
 
-const wish = createWishToEnd();
+const shutdown = createShutdown();
 async function stop(signal: string): Promise<void> {
-  const told = wish.tell();
-  if (told === 'at once') process.exit(1);
-  if (told === 'again') return;
+  const outcome = shutdown.request();
+  if (outcome === 'at once') process.exit(1);
+  if (outcome === 'again') return;
   log.info({ signal }, 'worker stops');
   setTimeout(() => {
-    log.error('the stop took too long; leases run out by themselves');
+    log.error('the stop timed out; leases lapse by themselves');
     process.exit(1);
   }, STOP_DEADLINE_MS).unref();
   const worker = await starting;
   await worker.stop().catch((error: unknown) => {
-    log.error({ err: error }, 'the stop failed; leases run out by themselves');
+    log.error({ err: error }, 'the stop failed; leases lapse by themselves');
     process.exitCode = 1;
   });
   const tidied = Promise.allSettled([tools.close(), pool.end(), auditPool.end()]);
@@ -109,17 +109,17 @@ async function stop(signal: string): Promise<void> {
 process.on('SIGTERM', (signal) => void stop(signal));
 process.on('SIGINT', (signal) => void stop(signal));
 if (config.exit_with_parent) {
-  // A parent that goes while this stops is no second wish to hurry.
+  // A parent that ends during a stop is no second request, which would skip the rest of the stop.
   process.stdin
     .on('end', () => {
-      if (!wish.isTold()) void stop('end of standard input');
+      if (!shutdown.isRequested()) void stop('end of standard input');
     })
     .resume();
 }
 await starting.catch((error: unknown) => endWith(explained(error, config.database_url)));
 always.info({ tools: tools.listTools().map((tool) => tool.name), livez: livezUrl }, 'worker is at work');
 
-/** Ends a worker that cannot start: in a sentence where there is one, else with the stack in one line. */
+/** Exits with an error's message, or with one JSON line that holds the stack of an unexpected error. */
 function endWith(error: unknown): never {
   console.error(error instanceof NightshiftError ? error.message : startFailure(error));
   process.exit(1);

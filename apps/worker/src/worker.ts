@@ -20,21 +20,21 @@ import { createSlots } from './flow-parts/slots.ts';
 import { createStrangers } from './flow-parts/strangers.ts';
 import { createLeaseKeeper } from './leases/keeper.ts';
 import type { ProviderPort } from './provider/port.ts';
-import { createHouseBell } from './queues/house-bell.ts';
+import { createWorkerBell } from './queues/worker-bell.ts';
 import { createPumps, type Pumps } from './queues/pumps.ts';
 import type { PumpLog } from './queues/pump.ts';
 import { registerTools } from './register-tools.ts';
 import { startSweepTimer } from './ticks/sweep-timer.ts';
 
-/** Milliseconds that flows under way have to end before they are cut off at their next step. */
+/** Grace period for running flows before they are cut off at their next step. Unit: ms. */
 const STOP_GRACE_MS = 8_000;
-/** Milliseconds that they have from then on at most; what hangs for longer (a create on its way) is left to its lease. */
+/** Further time to end after the cut. A flow that hangs longer (a create under way) keeps its lease. Unit: ms. */
 const STOP_CUT_MS = 3_000;
 
-/** What a worker is made of, beside its configuration. */
+/** The effects that a worker needs besides its configuration. */
 export interface WorkerParts {
   readonly pool: pg.Pool;
-  /** For audits; default `pool`. */
+  /** Pool for audits. Default: `pool`. */
   readonly auditPool?: pg.Pool;
   readonly provider: ProviderPort;
   readonly tools: ToolPort & { listTools(): readonly ToolManifest[] };
@@ -42,19 +42,20 @@ export interface WorkerParts {
   readonly hooks?: Hooks;
 }
 
-/** A worker that is at work. */
+/** A running worker. */
 export interface Worker {
   readonly db: Database;
   /**
-   * Takes no more work, lets what is under way end for `graceMs` (default 8,000) and cuts it off then, gives back every
-   * lease but those of a batch on its way to the provider and of its credential. Takes a few seconds longer than the grace at most.
+   * Stops taking work, waits up to `graceMs` for running flows, cuts them off, and releases all leases, except those of a
+   * provider batch under submission and its credential. Takes at most a few seconds longer than the grace.
+   * Default: 8,000 ms.
    */
   stop(graceMs?: number): Promise<void>;
 }
 
 /**
- * Puts a worker to work: registers its tools, listens for the bell, sweeps. Throws `other_provider`, and does nothing,
- * where work is under way that another provider than its own answers.
+ * Starts a worker: registers its tools, listens for signals, sweeps.
+ * Throws: `other_provider`, and changes nothing, when work is under way at another provider.
  */
 export async function startWorker(config: WorkerConfig, parts: WorkerParts): Promise<Worker> {
   const db = connect(parts.pool);
@@ -80,7 +81,7 @@ export async function startWorker(config: WorkerConfig, parts: WorkerParts): Pro
       warning: true,
       outcome: 'missing',
       tools: missing.join(', '),
-      reason: 'agents have tools of which this worker has no usable module; their calls fail',
+      reason: 'this worker has no usable module for these tools of agents; calls to them fail',
     });
   }
   const bell = await openBell({
@@ -89,14 +90,14 @@ export async function startWorker(config: WorkerConfig, parts: WorkerParts): Pro
     onError: (error) => parts.log.queueError(error),
   });
   const leases = createLeaseKeeper(db, claimant);
-  const houseBell = createHouseBell(bell, (kind) => pumps.kick(kind));
+  const workerBell = createWorkerBell(bell, (kind) => pumps.kick(kind));
   const pumps: Pumps = createPumps(
     {
       db,
       ...(parts.auditPool === undefined ? {} : { audit_db: connect(parts.auditPool) }),
       provider: parts.provider,
       tools: parts.tools,
-      bell: houseBell,
+      bell: workerBell,
       callbacks: { post: (callback) => postCallback(callback, config.callbacks) },
       leases,
       claimant,
@@ -112,9 +113,9 @@ export async function startWorker(config: WorkerConfig, parts: WorkerParts): Pro
   const listener = await listen({
     queueUrl: config.queue_url,
     onControl: (signal) => {
-      if (!houseBell.takeEcho(signal)) pumps.kick(signal.kind);
+      if (!workerBell.takeOwnSignal(signal)) pumps.kick(signal.kind);
     },
-    // An echo is drained like any other: meanwhile this worker takes no further signal, and another process gets it.
+    // An own signal is drained too: meanwhile the queue gives further signals to other processes.
     onWork: (signal) => pumps.drain(signal.kind),
     onReopened: () => pumps.look(),
     checkRedis,
@@ -130,16 +131,16 @@ export async function startWorker(config: WorkerConfig, parts: WorkerParts): Pro
       stopHunt();
       const quiet = Promise.all([listener.close(), pumps.stop()]);
       await settlesWithin(quiet, graceMs);
-      // Whatever is still under way is told that its leases are gone, which it survives.
+      // Aborts the lease signals of flows that still run; they end at their next step.
       leases.close();
       await settlesWithin(quiet, Math.min(graceMs, STOP_CUT_MS));
-      // Side by side: neither waits for the other's backend, which may not answer.
-      await Promise.all([releaseAllLeases(db, config.owner), houseBell.close()]);
+      // In parallel: neither waits for the other's backend, which may not answer.
+      await Promise.all([releaseAllLeases(db, config.owner), workerBell.close()]);
     },
   };
 }
 
-/** Waits for `work`, but no longer than `ms`. */
+/** Waits for `work`, at most `ms`. */
 async function settlesWithin(work: Promise<unknown>, ms: number): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const deadline = new Promise<void>((resolve) => {

@@ -9,13 +9,11 @@ import {
 } from '@nightshift/db';
 import { planBatch, toError, type BatchFacts, type PlannableBatch } from './plan-batch.ts';
 
-/** A batch to accept. */
 export type IntakeBatch = NewBatch & PlannableBatch;
 
 /**
- * Accepts a batch: reads its agents, plans, commits. A change of an agent between reading and commit leads to a new plan.
- *
- * Throws the refusal of `planBatch`; nothing is stored then.
+ * Accepts a batch: reads its agents, plans, commits. If an agent changes between read and commit, it plans again.
+ * Throws: the refusal of `planBatch`, before anything is stored.
  */
 export async function acceptBatch(
   trx: Tx,
@@ -23,13 +21,13 @@ export async function acceptBatch(
   batch: IntakeBatch,
   settings: Pick<BatchFacts, 'now' | 'prices'>,
 ): Promise<AcceptedBatch> {
-  const wishes = requestedDefinitions(batch.runs);
-  const distinct = distinctDefinitions(wishes);
+  const requested = requestedDefinitions(batch.runs);
+  const distinct = distinctDefinitions(requested);
   for (;;) {
     const agents = await readRunAgents(trx, projectId, distinct);
-    const plan = planBatch(batch, { ...settings, wishes, agents });
+    const plan = planBatch(batch, { ...settings, requested, agents });
     if (plan.kind === 'refusal') throw toError(plan.refusal);
-    const accepted = await commitBatch(trx, projectId, batch, wishes, plan.agents);
+    const accepted = await commitBatch(trx, projectId, batch, requested, plan.agents);
     if (accepted !== null) return accepted;
   }
 }

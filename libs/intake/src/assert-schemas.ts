@@ -10,41 +10,41 @@ import { HELD_MS_MAX } from './held.ts';
 import type { RunsRequest } from './request.ts';
 import { sentence } from './sentence.ts';
 
-/** Different schemas that the requests of one batch may carry; each is compiled, which takes a millisecond or more. */
+/** Maximum number of different schemas in one batch; compiling each takes a millisecond or more. */
 const SCHEMAS_MAX = 1_000;
-/** Characters of all of them together: large ones take seconds each. */
+/** Maximum characters of all different schemas together; a large schema takes seconds to compile. */
 const SCHEMAS_CHARS_MAX = 2_000_000;
 
-/** What is wrong with a schema, as a sentence, or null. */
+/** Returns the problem of a schema as a sentence; null without one. */
 type SchemaCheck = (schema: unknown) => string | null;
 
-/** How the two kinds of schemas are checked: those of client tools, and those of results. */
+/** The checks of schemas of client tools and of results. */
 const CHECKS = { tool: checkInputSchema, result: checkResultSchema };
 
 /**
- * Checks the schemas that the requests of a batch bring along, equal ones once. Throws `validation_failed` naming those
- * that are not usable, or the first beyond the limits of different ones.
+ * Checks the schemas in the requests of a batch, equal ones once.
+ * Throws: `validation_failed` for invalid schemas, or for the first schema above the limits.
  */
 export async function assertSchemas(
   body: RunsRequest,
   checks: Readonly<Record<'tool' | 'result', SchemaCheck>> = CHECKS,
 ): Promise<void> {
-  const breathe = yieldEvery(HELD_MS_MAX);
+  const yieldIfDue = yieldEvery(HELD_MS_MAX);
   const verdicts = new Map<string, string | null>();
   const fields: FieldError[] = [];
   let chars = 0;
   for (const { path, kind, schema } of schemasOf(body)) {
-    await breathe();
+    await yieldIfDue();
     const key = `${kind} ${JSON.stringify(schema)}`;
     let message = verdicts.get(key);
     if (message === undefined) {
       chars += key.length;
       if (verdicts.size === SCHEMAS_MAX)
-        throw tooMany(path, `the requests of a batch may have ${SCHEMAS_MAX} different ones`);
+        throw tooMany(path, `the requests of a batch may have ${SCHEMAS_MAX} different schemas`);
       if (chars > SCHEMAS_CHARS_MAX)
         throw tooMany(
           path,
-          `the different ones of a batch may have ${SCHEMAS_CHARS_MAX} characters together`,
+          `the different schemas of a batch may have ${SCHEMAS_CHARS_MAX} characters together`,
         );
       message = checks[kind](schema);
       verdicts.set(key, message);
@@ -75,6 +75,6 @@ function* schemasOf({ requests, template }: RunsRequest) {
 function tooMany(path: string, limit: string): NightshiftError {
   const message =
     `is one schema too many: ${limit}. ` +
-    'Let requests share theirs, give the agents tools or a response_format of their own, or split the batch.';
+    'Use the same schemas in several requests, move them to tools or response_format of the agents, or split the batch.';
   return new NightshiftError('validation_failed', `${path} ${message}`, { fields: [{ path, message }] });
 }

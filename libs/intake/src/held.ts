@@ -1,2 +1,2 @@
-/** Milliseconds that a batch may hold the thread before others get their turn. */
+/** Longest time that a batch may block the thread. Unit: ms. */
 export const HELD_MS_MAX = 20;

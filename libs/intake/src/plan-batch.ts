@@ -14,24 +14,24 @@ import {
 } from '@nightshift/agent-core';
 import type { RequestedDefinition, NewRun, RunAgent } from '@nightshift/db';
 
-/** The part of a batch that the checks are about. */
+/** The part of a batch that is checked. */
 export interface PlannableBatch {
   /** ISO time. */
   readonly deadline?: string | null;
   readonly cap?: Cap;
   /** In request order. */
   readonly runs: readonly NewRun[];
-  /** Pointer to the fields that all runs share, such as `/template`; null where each request has its own. */
+  /** Pointer to the fields shared by all runs, such as `/template`; null when each request has its own. */
   readonly shared_path: string | null;
 }
 
 /** The rows and settings that a plan depends on. */
 export interface BatchFacts {
-  /** By the database's clock. */
+  /** The database's time. */
   readonly now: Date;
   /** Requested definitions, in run order. */
-  readonly wishes: readonly RequestedDefinition[];
-  /** Existing agents, by the key of their wish. */
+  readonly requested: readonly RequestedDefinition[];
+  /** Existing agents, by the key of their requested definition. */
   readonly agents: ReadonlyMap<string, RunAgent>;
   readonly prices: PriceTable;
 }
@@ -40,7 +40,7 @@ export interface BatchFacts {
 export interface Refusal {
   readonly code: ErrorCode;
   readonly message: string;
-  /** With their JSON pointers; at most a hundred. */
+  /** Invalid fields with their JSON pointers, at most a hundred. */
   readonly fields: readonly FieldError[];
 }
 
@@ -53,19 +53,19 @@ export type BatchPlan =
 export function planBatch(batch: PlannableBatch, facts: BatchFacts): BatchPlan {
   const refusal =
     refusePassedDeadlines(batch, facts.now) ??
-    refuseUnknownAgents(batch, facts.wishes, facts.agents) ??
+    refuseUnknownAgents(batch, facts.requested, facts.agents) ??
     refuseUnfitAgents(batch, facts) ??
     refuseUnpricedCaps(batch, facts);
   if (refusal !== null) return { kind: 'refusal', refusal };
   return { kind: 'plan', agents: agentsOf(facts) };
 }
 
-/** The refusal as an error of the catalogue. */
+/** Converts a refusal to an error of the catalogue. */
 export function toError({ code, message, fields }: Refusal): NightshiftError {
   return new NightshiftError(code, message, { fields });
 }
 
-/** Refuses deadlines that have passed by `now`: no run would take a step by them. */
+/** Refuses deadlines that have passed by `now`. */
 export function refusePassedDeadlines(batch: PlannableBatch, now: Date): Refusal | null {
   const hasPassed = (deadline: string | null | undefined): boolean =>
     deadline != null && Date.parse(deadline) <= now.getTime();
@@ -85,13 +85,13 @@ export function refusePassedDeadlines(batch: PlannableBatch, now: Date): Refusal
   };
 }
 
-/** Refuses agents without a wish among the `known`, by key. */
+/** Refuses agents whose key is not among the `known`. */
 export function refuseUnknownAgents(
   batch: PlannableBatch,
-  wishes: readonly RequestedDefinition[],
+  requested: readonly RequestedDefinition[],
   known: { has(key: string): boolean },
 ): Refusal | null {
-  const named = batch.shared_path === null ? wishes : wishes.slice(0, 1);
+  const named = batch.shared_path === null ? requested : requested.slice(0, 1);
   const fields = named.flatMap(({ agent_id, key }, index) =>
     known.has(key)
       ? []
@@ -119,8 +119,8 @@ function refuseUnfitAgents(batch: PlannableBatch, facts: BatchFacts): Refusal | 
 }
 
 /**
- * Refuses the run at `index` if it could not make its first call: its agent may have lost a tool of a rule, and a client
- * tool may have the name of another tool. A refusal costs less than a request that fails.
+ * Refuses the run at `index` if its first request would fail: a tool rule names a missing tool, or a client tool has the
+ * name of another tool.
  */
 export function refuseUnfit(
   batch: PlannableBatch,
@@ -128,13 +128,13 @@ export function refuseUnfit(
   { tool_rules, tools }: Pick<Definition, 'tool_rules' | 'tools'>,
 ): Refusal | null {
   const [problem] = checkRulesFit(parseToolRules(tool_rules).given, tools);
-  const twin = twinIn(tools);
-  if (problem === undefined && twin === undefined) return null;
+  const duplicate = duplicateIn(tools);
+  if (problem === undefined && duplicate === undefined) return null;
   const path = `${pathOf(batch, index)}/${problem === undefined ? 'client_tools' : 'agent_id'}`;
   const message =
     problem === undefined
-      ? `has a second tool '${twin?.name ?? ''}': the agent, or the request itself, has one of that name.`
-      : `has tool rules that it cannot run by: ${problem.path}: ${problem.message}`;
+      ? `has a duplicate tool '${duplicate?.name ?? ''}': the agent, or the request itself, has a tool of that name.`
+      : `has unusable tool rules: ${problem.path}: ${problem.message}`;
   return {
     code: 'validation_failed',
     message: `${path} ${message} Nothing was stored.`,
@@ -156,29 +156,29 @@ function refuseUnpricedCaps(batch: PlannableBatch, facts: BatchFacts): Refusal |
   return null;
 }
 
-/** Refuses the cap in dollars at `path` on a model without a price: it could not be kept. */
+/** Refuses a cap in dollars at `path` on a model without a price. */
 export function refuseUnpriced(path: string, handle: string, prices: PriceTable): Refusal | null {
   if (modelPrice(prices, parseModelHandle(handle)?.name ?? handle) !== null) return null;
   const message = `cannot be kept: the model ${handle} has no price in the price table`;
   return { code: 'validation_failed', message: `${path} ${message}.`, fields: [{ path, message }] };
 }
 
-function agentsOf({ wishes, agents }: BatchFacts): readonly RunAgent[] {
-  return wishes.flatMap(({ key }) => agents.get(key) ?? []);
+function agentsOf({ requested, agents }: BatchFacts): readonly RunAgent[] {
+  return requested.flatMap(({ key }) => agents.get(key) ?? []);
 }
 
-/** The runs whose fields the caller gave: of a template all are alike. */
+/** The runs to check: all runs of a template are alike, so the first is enough. */
 function ownRuns({ runs, shared_path }: PlannableBatch): readonly NewRun[] {
   return shared_path === null ? runs : runs.slice(0, 1);
 }
 
-/** Pointer to the request of a run. */
+/** Returns the pointer to the request of a run. */
 function pathOf({ shared_path }: Pick<PlannableBatch, 'shared_path'>, index: number): string {
   return shared_path ?? `/requests/${index}`;
 }
 
-/** The first tool with the name of an earlier one. */
-function twinIn(tools: readonly ToolDefinition[]): ToolDefinition | undefined {
+/** Returns the first tool with the name of an earlier tool. */
+function duplicateIn(tools: readonly ToolDefinition[]): ToolDefinition | undefined {
   const names = new Set<string>();
   return tools.find(({ name }) => names.size === names.add(name).size);
 }

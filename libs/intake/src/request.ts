@@ -1,9 +1,9 @@
-/** Bytes of the largest batch as JSON: what Letta allows. */
+/** Maximum size of a batch as JSON in bytes, as in Letta. */
 export const BATCH_BYTES_MAX = 256 * 1024 * 1024;
-/** Steps of a run unless its request says otherwise. Every step waits for a provider batch, so Letta's 50 would be days. */
+/** Default of `max_steps`. Every step waits for a provider batch, so Letta's 50 would take days. */
 export const MAX_STEPS_DEFAULT = 10;
 
-/** A response format as Letta has it. */
+/** Letta's response format. */
 export type ResponseFormat =
   | { readonly type: 'text' | 'json_object' }
   | {
@@ -11,7 +11,6 @@ export type ResponseFormat =
       readonly json_schema: { readonly schema: Readonly<Record<string, unknown>> };
     };
 
-/** A part of a message. */
 export type ContentPart =
   | { readonly type: 'text'; readonly text: string }
   | {
@@ -21,23 +20,22 @@ export type ContentPart =
         | { readonly type: 'url'; readonly url: string };
     };
 
-/** Text, or parts. */
 export type Content = string | readonly ContentPart[];
 
-/** A tool that the caller carries out. */
+/** A tool whose calls the caller answers. */
 export interface ClientTool {
   readonly name: string;
   readonly description?: string | null | undefined;
   readonly parameters?: Readonly<Record<string, unknown>> | null | undefined;
 }
 
-/** A limit on cost and output. */
+/** Limits on cost and output. */
 export interface CapRequest {
   readonly max_cost_usd?: number | null | undefined;
   readonly max_output_tokens?: number | null | undefined;
 }
 
-/** The part of a request that a template has as well. */
+/** The options shared by requests and templates. */
 interface RunOptions extends CapRequest {
   readonly agent_id: string;
   readonly max_steps?: number | null | undefined;
@@ -48,7 +46,7 @@ interface RunOptions extends CapRequest {
   readonly deadline?: string | null | undefined;
 }
 
-/** The input of a run: `input` is short for one user message. */
+/** The input of a run; `input` is shorthand for one user message. */
 export interface InputRequest {
   readonly input?: Content | null | undefined;
   readonly messages?: readonly MessageRequest[] | null | undefined;
@@ -66,7 +64,7 @@ export interface RunRequest extends RunOptions, InputRequest {
   readonly custom_id?: string | null | undefined;
 }
 
-/** One agent and one text for all inputs. */
+/** One agent and one text template for all inputs. */
 export interface TemplateRequest extends RunOptions {
   readonly input: string;
 }
@@ -77,14 +75,14 @@ export interface TemplateInput {
   readonly variables: Readonly<Record<string, unknown>>;
 }
 
-/** The runs that a batch asks for: a list of requests, or a template with its inputs. */
+/** The requested runs: a list of requests, or a template with its inputs. */
 export interface RunsRequest {
   readonly requests?: readonly RunRequest[] | null | undefined;
   readonly template?: TemplateRequest | null | undefined;
   readonly inputs?: readonly TemplateInput[] | null | undefined;
 }
 
-/** A batch as a caller submits it, its form checked. */
+/** A submitted batch, validated against the API's schema. */
 export interface BatchRequest extends RunsRequest, CapRequest {
   readonly callback_url?: string | null | undefined;
   /** ISO time. */

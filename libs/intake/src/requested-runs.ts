@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { ISSUES_MAX, NightshiftError, toStorableText, type FieldError } from '@nightshift/agent-core';
 import type { NewRun } from '@nightshift/db';
-import { actWithin } from './act-within.ts';
+import { runWithTimeout } from './run-with-timeout.ts';
 import { assertSchemas } from './assert-schemas.ts';
 import { HELD_MS_MAX } from './held.ts';
 import { BATCH_BYTES_MAX, type RunsRequest, type TemplateInput, type TemplateRequest } from './request.ts';
@@ -9,18 +9,20 @@ import { sentence } from './sentence.ts';
 import { parseTemplate } from './template.ts';
 import { toMessages, toNewRun } from './to-runs.ts';
 
-/** Characters that all inputs of a template may come to: what a body with them written out could hold. */
+/** Maximum characters of all filled templates of a batch: the limit of a request body. */
 const FILLED_CHARS_MAX = BATCH_BYTES_MAX;
-/** Bytes that a character takes in memory where one of its text is beyond Latin-1. */
+/** Bytes of a character in memory, if the text holds any beyond Latin-1. */
 const CHAR_BYTES = 2;
-/** Milliseconds that one input may take to fill in: a loop without end takes more, a machine that pauses for breath less. */
+/** Timeout of filling in one input: above a pause of the machine, below an endless loop. Unit: ms. */
 const INPUT_MS_MAX = 2_000;
-/** Milliseconds that filling in may take in all, those of other requests aside. */
+/** Timeout of filling in all inputs, without the time of other requests. Unit: ms. */
 const FILL_MS_MAX = 30_000;
+
 /**
- * The runs that a batch asks for, in order: one a request, or one an input of its template. Throws `validation_failed` or
- * `invalid_argument` naming what is wrong with which of them, and `payload_too_large` for a template that comes to more
- * than a body may hold. What a template comes to is told to `hold` as it grows, in bytes; what that throws ends the work.
+ * Builds the runs of a batch in order: one per request, or one per input of its template.
+ * `hold` gets the bytes of each filled template and may throw to end the work.
+ * Throws: `validation_failed` or `invalid_argument` with the invalid fields; `payload_too_large` when the filled templates
+ * exceed the limit of a body.
  */
 export async function requestedRuns(
   body: RunsRequest,
@@ -28,7 +30,7 @@ export async function requestedRuns(
 ): Promise<readonly NewRun[]> {
   const { template, inputs } = body;
   if (template != null && inputs != null) {
-    assertNamedOnce(inputs, '/inputs');
+    assertUniqueIds(inputs, '/inputs');
     await assertSchemas(body);
     return fillTemplate(template, inputs, hold);
   }
@@ -38,12 +40,12 @@ export async function requestedRuns(
       fields: [{ path: '/requests', message: 'must not be empty' }],
     });
   }
-  assertNamedOnce(requests, '/requests');
+  assertUniqueIds(requests, '/requests');
   await assertSchemas(body);
   return requests.map(toNewRun);
 }
 
-/** Fills in portion by portion, and lets other requests through between them. */
+/** Fills in the inputs in portions, and serves other requests between them. */
 async function fillTemplate(
   template: TemplateRequest,
   inputs: readonly TemplateInput[],
@@ -64,9 +66,9 @@ async function fillTemplate(
       return;
     }
     if (text.trim() === '')
-      fields.push(named({ path, message: 'leave the template without any text' }, custom_id));
+      fields.push(named({ path, message: 'fill the template to an empty text' }, custom_id));
     chars += text.length;
-    if (chars > FILLED_CHARS_MAX) throw tooMuch(`came to more than ${FILLED_CHARS_MAX} characters`);
+    if (chars > FILLED_CHARS_MAX) throw tooMuch(`gave more than ${FILLED_CHARS_MAX} characters`);
     hold(text.length * CHAR_BYTES);
     runs.push({ ...shared, custom_id, messages: toMessages({ input: text }) });
   };
@@ -85,7 +87,7 @@ async function fillTemplate(
     await setImmediate();
     if (spentMs > FILL_MS_MAX) throw tooMuch(`took more than ${FILL_MS_MAX / 1000} s`);
     const startedAt = performance.now();
-    const inTime = actWithin(INPUT_MS_MAX, fillPortion);
+    const inTime = runWithTimeout(INPUT_MS_MAX, fillPortion);
     spentMs += performance.now() - startedAt;
     const input = inputs[next];
     if (inTime || input === undefined) continue;
@@ -103,21 +105,21 @@ async function fillTemplate(
   );
 }
 
-/** Inputs are many: their own names say more than their places. */
+/** Adds the custom id to an error: among many inputs it says more than an index. */
 function named({ path, message }: FieldError, customId: string): FieldError {
   return { path, message: `${message} (custom_id '${customId}')` };
 }
 
-function tooMuch(what: string): NightshiftError {
+function tooMuch(problem: string): NightshiftError {
   return new NightshiftError(
     'payload_too_large',
-    `Filling in the template ${what}. Split the inputs over several batches.`,
-    { fields: [{ path: '/inputs', message: what }] },
+    `Filling in the template ${problem}. Split the inputs over several batches.`,
+    { fields: [{ path: '/inputs', message: problem }] },
   );
 }
 
-/** Names are compared as they are stored. */
-function assertNamedOnce(
+/** Refuses duplicate custom ids, compared as they are stored. */
+function assertUniqueIds(
   named: readonly { readonly custom_id?: string | null | undefined }[],
   list: string,
 ): void {
@@ -128,7 +130,7 @@ function assertNamedOnce(
     const first = places.get(name);
     if (first !== undefined) {
       const path = `${list}/${index}/custom_id`;
-      const message = `is the same as that of ${list}/${first}`;
+      const message = `is the same as the custom_id of ${list}/${first}`;
       throw new NightshiftError('validation_failed', `${path} ${message}.`, { fields: [{ path, message }] });
     }
     places.set(name, index);

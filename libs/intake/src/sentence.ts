@@ -1,4 +1,4 @@
-/** With a full stop, which some messages of fields have already. */
+/** Adds a full stop to a text without one. */
 export function sentence(text: string): string {
   return text.endsWith('.') ? text : `${text}.`;
 }

@@ -8,21 +8,21 @@ import {
   type Operators,
   type Template,
 } from 'liquidjs';
-import { actWithin } from './act-within.ts';
+import { runWithTimeout } from './run-with-timeout.ts';
 
-/** Milliseconds that parsing may take, which for very many tags grows with their square. */
+/** Timeout of parsing, whose time grows with the square of the number of tags. Unit: ms. */
 const PARSE_MS_MAX = 2_000;
-/** What one fill-in may take of memory, in characters and list items together, those of what it writes among them. */
+/** Memory limit of filling in one input, in characters and list items, including the output. */
 const RENDER_MEMORY_MAX = 16_000_000;
-/** Characters of a text times those of what is looked for in it: at worst a second or two, in which nothing ends it. */
+/** Limit of text length times pattern length of a search: at worst two seconds, which no timeout can interrupt. */
 const SEARCH_MAX = 1_000_000_000;
-/** Characters that are told of what the engine says. */
+/** Maximum characters of an engine's message in an error. */
 const MESSAGE_CHARS_MAX = 200;
 
-/** Tags that read other templates: there are none. */
+/** Tags that read other templates, which do not exist here. */
 const FOREIGN_TAGS = ['include', 'render', 'layout', 'block'];
 
-/** Filters that work an expression out for each element of a list. */
+/** Filters that evaluate an expression for each element of a list. */
 const EXPRESSION_FILTERS = [
   'where_exp',
   'reject_exp',
@@ -32,7 +32,7 @@ const EXPRESSION_FILTERS = [
   'find_index_exp',
 ];
 
-/** Filters that look for one text in another. */
+/** Filters that search a text. */
 const SEARCH_FILTERS = [
   'split',
   'remove',
@@ -52,14 +52,14 @@ function makeEngine(): Liquid {
   const liquid = new Liquid({
     strictVariables: true,
     strictFilters: true,
-    // Variables come from a caller: what their prototypes hold is not theirs.
+    // Callers give the variables, so properties of prototypes must not be readable.
     ownPropertyOnly: true,
     templates: {},
     memoryLimit: RENDER_MEMORY_MAX,
     operators: {
       ...defaultOperators,
       contains: (text: unknown, pattern: unknown, context: Context) => {
-        // In a list it is looked for element by element.
+        // The limit is for texts only: a list is searched element by element.
         if (typeof text === 'string') assertSearchable(text, pattern);
         return (defaultOperators['contains'] as BinaryOperator)(text, pattern, context);
       },
@@ -76,24 +76,24 @@ function makeEngine(): Liquid {
   }
   const { renderer } = liquid;
   const renderTemplates = renderer.renderTemplates.bind(renderer);
-  // The engine makes an emitter for the text and for each capture, and counts nothing of what they hold.
+  // The engine makes an emitter for the text and for each capture, and does not count their memory.
   renderer.renderTemplates = (templates, context, emitter = countedEmitter(context)) =>
     renderTemplates(templates, context, emitter);
   return liquid;
 }
 
-/** Node looks for a text in another in one go, in which a timeout ends nothing. */
+/** Limits a search, because a timeout cannot interrupt Node's native search. */
 function assertSearchable(text: unknown, pattern: unknown): void {
   if (charsOf(text) * charsOf(pattern) > SEARCH_MAX) throw new Error('search limit exceeded');
 }
 
-/** At least the characters that a value is written in. */
+/** Returns at least the length of a value as text. */
 function charsOf(value: unknown): number {
   if (Array.isArray(value)) return value.reduce<number>((chars, part) => chars + charsOf(part) + 1, 0);
   return String(value).length;
 }
 
-/** Takes what is written to it from the memory of the fill-in, before it is held. */
+/** Creates an emitter that counts its output against the memory limit before it stores it. */
 function countedEmitter({ memoryLimit }: Context): Emitter {
   return {
     buffer: '',
@@ -105,7 +105,7 @@ function countedEmitter({ memoryLimit }: Context): Emitter {
   };
 }
 
-/** Structures would print as [object Object], and lists without anything between their items. */
+/** Writes structures as JSON: the engine prints [object Object], and lists without separators. */
 function toJson(value: object | null, memoryLimit: Context['memoryLimit']): string {
   if (value === null) return '';
   return JSON.stringify(value, (key, part: unknown) => {
@@ -115,18 +115,18 @@ function toJson(value: object | null, memoryLimit: Context['memoryLimit']): stri
 }
 
 /**
- * Fills a template in with variables, any number of times. Throws `validation_failed` naming `path`, where they stand. It may
- * take for ever: whoever calls it looks at the clock.
+ * Fills in a template with variables; `path` is their JSON pointer. It may run for ever, so callers need a timeout.
+ * Throws: `validation_failed` with `path`.
  */
 export type TextTemplate = (variables: Readonly<Record<string, unknown>>, path: string) => string;
 
 /**
- * Parses a Liquid template. Variables and filters are strict: one that is not given, or not known, is an error and never
- * an empty text. Throws `validation_failed` naming `path`, where the template stands.
+ * Parses a Liquid template at the JSON pointer `path`. A missing variable or an unknown filter is an error, never an empty text.
+ * Throws: `validation_failed` with `path`.
  */
 export function parseTemplate(text: string, path: string): TextTemplate {
   let parsed: Template[] = [];
-  const inTime = actWithin(PARSE_MS_MAX, () => {
+  const inTime = runWithTimeout(PARSE_MS_MAX, () => {
     parsed = explain(path, () => engine.parse(text));
   });
   if (!inTime) throw unusable(path, `takes more than ${PARSE_MS_MAX / 1000} s to parse`);
@@ -150,7 +150,7 @@ function unusable(path: string, message: string): NightshiftError {
   return new NightshiftError('validation_failed', `${path}: ${message}.`, { fields: [{ path, message }] });
 }
 
-/** The engine's message, without the excerpt of the template that it adds; names are whole in it, however long they are. */
+/** Returns the first line of an engine's message, without its excerpt of the template, cut to a maximum. */
 function firstLine(message: string): string {
   const line = message.split('\n', 1)[0] ?? message;
   return line.length <= MESSAGE_CHARS_MAX ? line : `${line.slice(0, MESSAGE_CHARS_MAX)}…`.toWellFormed();

@@ -1,7 +1,7 @@
 import type { JsonObject, ResultFormat } from '@nightshift/agent-core';
 import type { ResponseFormat } from './request.ts';
 
-/** What results must look like by one of Letta's response formats; null for `text`, which asks for nothing. */
+/** Converts Letta's response format to a result format; null for `text`. */
 export function toResultFormat(format: ResponseFormat): ResultFormat | null {
   switch (format.type) {
     case 'text':

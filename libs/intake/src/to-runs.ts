@@ -16,7 +16,7 @@ import {
 } from './request.ts';
 import { toResultFormat } from './to-result-format.ts';
 
-/** A request of a batch as the run it asks for. */
+/** Converts a request to a new run. */
 export function toNewRun(request: RunRequest): NewRun {
   return {
     agent_id: request.agent_id,
@@ -38,7 +38,7 @@ function toClientTool(tool: ClientTool): ToolDefinition {
     kind: 'client',
     description: tool.description ?? '',
     input_schema: (tool.parameters ?? { type: 'object' }) as JsonObject,
-    // What a caller does with a call is theirs to repeat or not.
+    // The caller carries out the call and decides about its repetition.
     side_effects: 'none',
     return_char_limit: 50_000,
     timeout_ms: 60_000,
@@ -46,7 +46,7 @@ function toClientTool(tool: ClientTool): ToolDefinition {
   };
 }
 
-/** The caps of a batch or request. */
+/** Converts the caps of a batch or request. */
 export function toCap(input: CapRequest): Cap {
   return {
     cost_nanousd: input.max_cost_usd == null ? null : nanoUsdOf(input.max_cost_usd),
@@ -54,7 +54,7 @@ export function toCap(input: CapRequest): Cap {
   };
 }
 
-/** The messages of a request: its own, or the one that its input is short for. */
+/** Returns the messages of a request; `input` becomes one user message. */
 export function toMessages(request: InputRequest): readonly InputMessage[] {
   if (request.input != null) {
     return [{ role: 'user', content: toBlocks(request.input), otid: null, name: null }];
@@ -67,7 +67,7 @@ export function toMessages(request: InputRequest): readonly InputMessage[] {
   }));
 }
 
-/** Content as the provider has it: it refuses what only Letta knows of a part, and half a surrogate pair. */
+/** Converts content to the provider's blocks, without fields that only Letta knows and without lone surrogates. */
 function toBlocks(content: Content): readonly ContentBlock[] {
   if (typeof content === 'string') return [{ type: 'text', text: content.toWellFormed() }];
   return content.map((part) => {

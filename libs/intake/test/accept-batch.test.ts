@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => database.close());
 
-/** Accepts a batch of one run whose agent changes after it was read. */
+/** Accepts a batch of one run whose agent changes after the read. */
 function acceptDuring(agentId: string, change: { system: string } | { deleted_at: Date }) {
   const batch = { ...aBatch([aRun(agentId)]), shared_path: null };
   let reads = 0;
@@ -34,7 +34,7 @@ function acceptDuring(agentId: string, change: { system: string } | { deleted_at
   return { batch, accepted };
 }
 
-test('an agent that changes after it was read is planned again: its run takes the new definition', async () => {
+test('an agent that changes after the read is planned again, so that its run has the new definition', async () => {
   const [agent] = await createTestAgents(database.db, 1);
   const { batch, accepted } = acceptDuring(agent!.id, { system: 'Changed.' });
   expect(await accepted).toMatchObject({ ready: 1, queued: 0 });
@@ -47,7 +47,7 @@ test('an agent that changes after it was read is planned again: its run takes th
   expect(runs).toEqual([{ system: 'Changed.' }]);
 });
 
-test('an agent that is deleted after it was read is refused, and nothing is stored', async () => {
+test('an agent that is deleted after the read is refused, and nothing is stored', async () => {
   const [agent] = await createTestAgents(database.db, 1);
   const { batch, accepted } = acceptDuring(agent!.id, { deleted_at: new Date(0) });
   await expect(accepted).rejects.toMatchObject({

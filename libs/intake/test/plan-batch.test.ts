@@ -36,20 +36,20 @@ const tool = (name: string): ToolDefinition => ({
   requires_approval: false,
 });
 
-/** Plans a batch of runs of known agents; an agent without an entry does not exist. */
+/** Plans a batch of runs; an agent without an entry does not exist. */
 function plan(
   runs: readonly NewRun[],
   known: Readonly<Record<string, RunAgent>>,
   more: Partial<PlannableBatch> = {},
 ) {
-  const wishes = requestedDefinitions(runs);
+  const requested = requestedDefinitions(runs);
   const agents = new Map(
-    distinctDefinitions(wishes).flatMap(({ key, agent_id }) => {
+    distinctDefinitions(requested).flatMap(({ key, agent_id }) => {
       const found = known[agent_id];
       return found === undefined ? [] : [[key, found] as const];
     }),
   );
-  return planBatch({ runs, shared_path: null, ...more }, { now, wishes, agents, prices: SHIPPED_PRICES });
+  return planBatch({ runs, shared_path: null, ...more }, { now, requested, agents, prices: SHIPPED_PRICES });
 }
 
 function pathsOf(planned: ReturnType<typeof planBatch>): readonly string[] {
@@ -62,7 +62,7 @@ describe('the plan of a batch', () => {
     expect(plan([run('b'), run('a'), run('b')], { a, b })).toEqual({ kind: 'plan', agents: [b, a, b] });
   });
 
-  test('is refused for each passed deadline, of the batch first, up to a hundred', () => {
+  test('is refused for up to a hundred passed deadlines, that of the batch first', () => {
     const runs = [
       run('a', { deadline: '2026-01-01T00:00:01Z' }),
       ...Array<NewRun>(200).fill(run('a', { deadline: past })),
@@ -82,7 +82,7 @@ describe('the plan of a batch', () => {
     expect(pathsOf(twins)).toEqual(['/template/client_tools']);
   });
 
-  test('B27, B54: is refused with the pointer of each unknown agent', () => {
+  test('is refused with the pointer of each unknown agent', () => {
     const refused = plan([run('a'), run('x'), run('y')], { a: agent() });
     expect(refused).toMatchObject({
       refusal: {
@@ -93,7 +93,7 @@ describe('the plan of a batch', () => {
     });
   });
 
-  test('is refused for two tools of one name, and for a rule whose tool is missing', () => {
+  test('is refused for a duplicate tool, and for a rule with a missing tool', () => {
     const twins = agent({
       definition_id: 'twins',
       doubts: { tool_rules: [], tools: [tool('ask'), tool('ask')] },
@@ -107,7 +107,7 @@ describe('the plan of a batch', () => {
     expect(pathsOf(plan([run('fit'), run('loose')], { fit, loose }))).toEqual(['/requests/1/agent_id']);
   });
 
-  test('is refused for a cap in dollars on a model without a price, of the batch or of a run', () => {
+  test('is refused for a cap in dollars, of the batch or a run, on a model without a price', () => {
     const known = { a: agent(), b: agent({ model: 'anthropic/unpriced' }) };
     const capped = run('b', { cap: dollars });
     expect(pathsOf(plan([run('a'), run('b')], known, { cap: dollars }))).toEqual(['/max_cost_usd']);

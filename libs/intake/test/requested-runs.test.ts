@@ -3,7 +3,7 @@ import { requestedRuns } from '../src/index.ts';
 
 const agent_id = '01890000-0000-7000-8000-000000000000';
 
-test('other requests are let through while few inputs take long to fill in', async () => {
+test('other requests are served while slow inputs are filled in', async () => {
   let turns = 0;
   const count = (): void => {
     turns++;

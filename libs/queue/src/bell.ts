@@ -8,42 +8,42 @@ import { createReopeningLink } from './reopening-link.ts';
 import { throttleErrors, type Report } from './report.ts';
 import { coalesce, type Signal } from './signal.ts';
 
-/** The only thing a flow or a route may do to the queue, and only after its transaction has committed. */
+/** The sender of signals. Flows and routes ring it only after their transaction has committed. */
 export interface Bell {
   readonly backend: QueueBackendName;
   /**
-   * Says "look again" for these rows. Never rejects and never waits longer than `ringTimeoutMs`: a signal that could not
-   * be sent is lost, which costs latency only. Equal signals are sent once; very many become one `'*'` per kind.
+   * Sends the signals, equal ones once; very many become one `'*'` per kind. Never rejects and never takes longer than
+   * `ringTimeoutMs`: a failed signal is lost, which costs only latency.
    */
   ring(signals: readonly Signal[]): Promise<void>;
-  /** Lets rings under way end, then frees all connections; takes a few seconds at most. Never rejects. */
+  /** Waits for rings under way, then closes all connections; takes at most a few seconds. Never rejects. */
   close(): Promise<void>;
 }
 
 export interface BellOptions {
   /** `redis://`, `rediss://`, `postgres://`, `postgresql://` or `none`. */
   readonly queueUrl: string;
-  /** Default `nightshift`. Bell and listener must agree on it. */
+  /** Prefix of queue names, the same for bell and listener. Default: `nightshift`. */
   readonly prefix?: string;
-  /** Hears of lost signals and trouble with the backend, each kind of message at most once in ten seconds. */
+  /** Receives errors of the backend and of lost signals, each kind of message at most once in ten seconds. */
   onError(error: Error): void;
-  /** Says why this Redis must not be used, as one that evicts keys. Asked whenever a connection was opened. */
+  /** Checks each opened Redis and may refuse it, for example because it evicts keys. */
   readonly checkRedis?: CheckRedis | undefined;
-  /** What a ring may cost its caller. Default 1,000 ms. */
+  /** Timeout of a ring. Default: 1,000 ms. */
   readonly ringTimeoutMs?: number;
 }
 
 const connectTimeoutMs = 2_000;
 const defaultRingTimeoutMs = 1_000;
-/** What a ring may cost its caller while the backend is known to be away. */
+/** Timeout of a ring while the backend is known to be away. */
 const ringTimeoutWhenAwayMs = 100;
 const reopenPauseMs = 250;
 const maxRingsUnderWay = 1_000;
 
 /**
- * Opens a bell. A backend that is away is no error here, so that accepting work never depends on it: the bell reports it,
- * and is heard as soon as the backend is back. Throws on an unusable URL, and when `checkRedis` objects. Takes two seconds
- * at most, and three more while a Redis is checked.
+ * Opens a bell. An unreachable backend is reported and not thrown, so that accepting work never depends on it; the bell
+ * reconnects by itself. Takes at most two seconds, and three more to check a Redis.
+ * Throws: for an unusable URL, and when `checkRedis` refuses.
  */
 export async function openBell(options: BellOptions): Promise<Bell> {
   const target = parseQueueUrl(options.queueUrl, options.prefix);
@@ -79,7 +79,7 @@ export async function openBell(options: BellOptions): Promise<Bell> {
         await send();
       } catch (error) {
         if (used.link === undefined) throw error;
-        // Most often a connection that died while nobody rang. A new one usually works, and sending twice is harmless.
+        // Most often the connection died while idle. A new one usually works, and a duplicate signal is harmless.
         sender.replace(used.link);
         used.link = undefined;
         await send();
@@ -103,7 +103,7 @@ export async function openBell(options: BellOptions): Promise<Bell> {
       if (batch.malformed > 0) report(new Error(`${batch.malformed} malformed signals were not sent`));
       if (batch.signals.length === 0) return;
       if (underWay.size >= maxRingsUnderWay) {
-        report(new Error(`${maxRingsUnderWay} rings are under way, a further one was not sent`));
+        report(new Error(`${maxRingsUnderWay} rings are under way; a further ring was dropped`));
         return;
       }
       const ringing = attempt(batch.signals);

@@ -3,11 +3,13 @@ import { parseQueueUrl } from './queue-url.ts';
 import { assertRedisAllowed, type CheckRedis } from './redis.ts';
 
 export interface CheckOptions {
-  /** Says why this Redis must not be used. */
   readonly checkRedis?: CheckRedis | undefined;
 }
 
-/** Rejects when the queue cannot be used: an unusable URL, a backend that is away, a Redis that is refused. */
+/**
+ * Checks that the queue can be used.
+ * Throws: for an unusable URL, an unreachable backend, or a refused Redis.
+ */
 export async function checkQueue(queueUrl: string, options: CheckOptions = {}): Promise<void> {
   const target = parseQueueUrl(queueUrl);
   if (target.backend === 'postgres') await checkPostgresQueue(target);

@@ -1,17 +1,16 @@
 import type { QueueName } from './signal.ts';
 
-/** Takes the signals of one queue, one at a time; survives the connections that bring them and knows their pulse. */
+/** Handles the signals of one queue, one at a time, across reconnects, and tracks when the backend last answered. */
 export interface Consumer {
   readonly name: QueueName;
-  /** Handles one payload. Rejects only to have a queue give it to another process, whether or not the work went well. */
+  /** Handles one payload. Rejects only when shut, so that the queue gives the payload to another process. */
   readonly handle: (payload: unknown) => Promise<void>;
-  /** Called whenever the backend has proven, by an answer, that it still brings signals. */
+  /** Called at each answer of the backend, which proves that it still delivers signals. */
   readonly noteProgress: () => void;
-  /** Whether a signal is being handled right now. */
   isBusy(): boolean;
-  /** No sign of life for this long, although the consumer was free for another signal. */
+  /** True when the backend has not answered for `afterMs` although the consumer is free. */
   isSilent(afterMs: number): boolean;
-  /** From now on signals are turned away, so that a queue gives them to another process. */
+  /** Rejects all further and waiting signals, so that the queue gives them to another process. */
   shut(): void;
 }
 

@@ -1,10 +1,13 @@
-/** The promise's value, or an error saying what took too long. The promise itself goes on; a late rejection is swallowed. */
-export async function within<T>(promise: Promise<T>, timeoutMs: number, what: string): Promise<T> {
+/**
+ * Waits for a promise with a timeout. The promise itself continues; a late rejection is ignored.
+ * Throws: an error that names the `action` when it times out.
+ */
+export async function within<T>(promise: Promise<T>, timeoutMs: number, action: string): Promise<T> {
   promise.catch(() => undefined);
   let timer: NodeJS.Timeout | undefined;
   const expiry = new Promise<never>((_resolve, reject) => {
     timer = setTimeout(() => {
-      reject(new Error(`${what} took longer than ${timeoutMs} ms`));
+      reject(new Error(`${action} took longer than ${timeoutMs} ms`));
     }, timeoutMs);
   });
   try {
@@ -14,7 +17,7 @@ export async function within<T>(promise: Promise<T>, timeoutMs: number, what: st
   }
 }
 
-/** Waits for the promise to settle, whichever way, but no longer than this. True when it did. */
+/** Waits for a promise to settle; true when it did within `timeoutMs`. */
 export async function settles(promise: Promise<unknown>, timeoutMs: number): Promise<boolean> {
   const settled = promise.then(
     () => true,

@@ -7,45 +7,45 @@ import { createConsumer } from './consumer.ts';
 import { startWatch } from './watch.ts';
 
 export interface Listener {
-  /** Takes no more signals, waits for work handlers up to `closeTimeoutMs`, frees all connections. Never rejects. */
+  /** Stops taking signals, waits up to `closeTimeoutMs` for work handlers, closes all connections. Never rejects. */
   close(): Promise<void>;
-  /** Whether both queues' workers lately proved that they ask for signals. Always true for `none`, which never asks. */
+  /** True when both queues have answered recently. Always true for `none`. */
   isAlive(): boolean;
-  /** How many payloads were thrown away because they were no signals. */
+  /** Number of malformed payloads that were dropped. */
   readonly droppedSignals: number;
 }
 
 export interface ListenOptions {
   /** `redis://`, `rediss://`, `postgres://`, `postgresql://` or `none`. */
   readonly queueUrl: string;
-  /** Default `nightshift`. Bell and listener must agree on it. */
+  /** Prefix of queue names, the same for bell and listener. Default: `nightshift`. */
   readonly prefix?: string;
-  /** Hears of every control signal and is not waited for: it should note what to look at and return. */
+  /** Handles a control signal. It is not awaited, and should return quickly. */
   onControl(signal: Signal): void | Promise<void>;
   /**
-   * Is waited for: meanwhile this process takes no other signal. On Redis that signal goes to another process; on
-   * Postgres every process hears it, and looks when it is free, once for all signals of a kind.
+   * Handles a work signal. It is awaited: meanwhile this process takes no other work signal. On Redis further signals go to
+   * other processes; on Postgres every process receives them, and handles them when it is free, once for each kind.
    */
   onWork(signal: Signal): Promise<void>;
-  /** Hears that signals may have been lost: the listener was away and listens again. */
+  /** Called after each reconnect, since signals may have been lost. */
   onReopened?(): void;
-  /** Hears of errors of the handlers and the backend, each kind of message at most once in ten seconds. */
+  /** Receives errors of the handlers and the backend, each kind of message at most once in ten seconds. */
   onError(error: Error): void;
-  /** Says why this Redis must not be used, as one that evicts keys. Asked whenever workers are started. */
+  /** Checks each opened Redis and may refuse it, for example because it evicts keys. */
   readonly checkRedis?: CheckRedis | undefined;
-  /** How long `close()` waits for work handlers. Default 5,000 ms. */
+  /** Maximum wait of `close()` for work handlers. Default: 5,000 ms. */
   readonly closeTimeoutMs?: number;
-  /** How long an idle worker waits before it asks again unrung; also its pulse. Default 5,000 ms. */
+  /** Poll interval of an idle worker, also its heartbeat. Default: 5,000 ms. */
   readonly idlePollMs?: number;
-  /** Workers whose pulse is older than this are replaced. Default 20,000 ms; must exceed `idlePollMs`. */
+  /** Age of the last answer at which a connection is replaced; must exceed `idlePollMs`. Default: 20,000 ms. */
   readonly silentAfterMs?: number;
 }
 
 /**
- * Listens to both kinds of signals and keeps listening: when the backend goes away, or falls silent, its connections are
- * thrown away and opened again. A backend that is away at the start, or goes while it is checked, is reported and waited
- * for; only an unusable URL, a bad option or an objection of `checkRedis` throws. What a handler throws is reported and the
- * signal is done with, since the row it was about stays due.
+ * Listens to both queues, and reconnects when the backend is away or silent, also at the start.
+ *
+ * An error of a handler is reported, and its signal counts as handled: the row stays due.
+ * Throws: for an unusable URL, a bad option, or when `checkRedis` refuses.
  */
 export async function listen(options: ListenOptions): Promise<Listener> {
   const target = parseQueueUrl(options.queueUrl, options.prefix);

@@ -1,17 +1,17 @@
 import type { Signal } from './signal.ts';
 
-/** One disposable set of connections that sends. Never repaired: a failed one is discarded and another is opened. */
+/** A disposable set of sending connections. After a failure it is discarded and another is opened. */
 export interface SendingLink {
-  /** Sends the signals; rejects when the backend did not confirm them. */
+  /** Sends the signals; rejects unless the backend confirms them. */
   readonly send: (signals: readonly Signal[]) => Promise<void>;
-  /** Frees sockets and timers in bounded time, whatever state the backend is in. Never rejects. */
+  /** Closes sockets and timers in bounded time, even if the backend hangs. Never rejects. */
   discard(): Promise<void>;
 }
 
-/** One disposable set of connections that receives. */
+/** A disposable set of receiving connections. */
 export interface ReceivingLink {
-  /** False once it has ended by itself. */
+  /** False once the connections have failed. */
   isRunning(): boolean;
-  /** Stops taking signals and frees sockets; waits up to `graceMs` for handlers that are at work. Never rejects. */
+  /** Stops taking signals, waits up to `graceMs` for running handlers, and closes sockets. Never rejects. */
   discard(graceMs: number): Promise<void>;
 }

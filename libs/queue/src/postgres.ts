@@ -9,14 +9,17 @@ import type { Consumer, Consumers } from './consumer.ts';
 
 const connectTimeoutMs = 2_000;
 const queryTimeoutMs = 3_000;
-const hearTimeoutMs = 2_000;
-const goodbyeMs = 1_000;
-/** How long a ring waits for others. A NOTIFY takes a lock of the whole server, so a process sends few. */
+const probeTimeoutMs = 2_000;
+const disconnectTimeoutMs = 1_000;
+/** Time in which rings are gathered into one. NOTIFY takes a server-wide lock, so a process should send few. Unit: ms. */
 const gatherMs = 10;
-/** The payload that a listener has sent to itself, to learn whether it hears. */
+/** Payload that a listener sends to itself to check that notifications arrive. */
 const PROBE = '';
 
-/** Rejects when Postgres does not answer. */
+/**
+ * Checks that Postgres answers.
+ * Throws: an error that names QUEUE_URL.
+ */
 export async function checkPostgresQueue(target: QueueTarget): Promise<void> {
   try {
     const { discard } = await openClient(target, () => undefined);
@@ -31,8 +34,8 @@ export async function checkPostgresQueue(target: QueueTarget): Promise<void> {
 }
 
 /**
- * Connects a sender. It notifies outside any transaction and gathers the rings of a few milliseconds into one statement,
- * with at most one signal of each kind: every listener hears it, and a look finds all due rows of the kind.
+ * Connects a sender. It notifies outside any transaction and gathers the rings of {@link gatherMs} into one statement, with
+ * at most one signal of each kind: every listener receives it, and finds all due rows of the kind.
  */
 export async function openPostgresSender(target: QueueTarget, report: Report): Promise<SendingLink> {
   const { client, discard } = await openClient(target, report);
@@ -59,8 +62,8 @@ export async function openPostgresSender(target: QueueTarget, report: Report): P
 }
 
 /**
- * Listens on one connection and hands each notification to its consumer. Work that arrives while it is busy is held, at
- * most one signal of each kind. Says so where notifications are not heard, and goes on: the sweep finds the work.
+ * Listens on one connection and passes each notification to its consumer. While the consumer is busy, work signals are held,
+ * at most one of each kind. Reports when notifications do not arrive, and continues: the sweep finds the work.
  */
 export async function openPostgresReceiver(
   target: QueueTarget,
@@ -69,7 +72,7 @@ export async function openPostgresReceiver(
   report: Report,
 ): Promise<ReceivingLink> {
   const { client, discard } = await openClient(target, report);
-  const work = inTurn(consumers.work);
+  const work = oneAtATime(consumers.work);
   const probe = Promise.withResolvers<void>();
   let isRunning = true;
   client.on('end', () => (isRunning = false));
@@ -81,11 +84,11 @@ export async function openPostgresReceiver(
   });
   try {
     await client.query(`listen ${client.escapeIdentifier(target.prefix)}`);
-    const hears = await hearsItself(target, probe.promise).catch(report);
-    if (hears === false)
+    const arrives = await probeArrives(target, probe.promise).catch(report);
+    if (arrives === false)
       report(
         new Error(
-          'signals are not heard; the sweep finds work. A transaction pooler such as PgBouncer drops LISTEN: ' +
+          'signals do not arrive; the sweep still finds all work. A transaction pooler such as PgBouncer drops LISTEN: ' +
             'let QUEUE_URL name the server itself, a Redis or none',
         ),
       );
@@ -114,12 +117,12 @@ export async function openPostgresReceiver(
   };
 }
 
-/** Whether a notification that another connection sends is heard. A pooler would deliver one of our own by chance. */
-async function hearsItself(target: QueueTarget, heard: Promise<void>): Promise<boolean> {
+/** Tests that a notification of another connection arrives. A pooler may deliver one of the same connection by chance. */
+async function probeArrives(target: QueueTarget, arrived: Promise<void>): Promise<boolean> {
   const other = await openClient(target, () => undefined);
   try {
     await notify(other.client, target, [PROBE]);
-    return await settles(heard, hearTimeoutMs);
+    return await settles(arrived, probeTimeoutMs);
   } finally {
     await other.discard();
   }
@@ -132,18 +135,18 @@ async function notify(client: pg.Client, target: QueueTarget, payloads: readonly
   ]);
 }
 
-/** Hands signals to a consumer one after the other. */
-function inTurn(consumer: Consumer): {
+/** Passes signals to a consumer one after another. */
+function oneAtATime(consumer: Consumer): {
   readonly take: (signal: Signal) => void;
   readonly idle: () => Promise<void>;
 } {
   const held = new Map<SignalKind, Signal>();
   let working: Promise<void> | undefined;
 
-  async function workOff(): Promise<void> {
+  async function handleHeld(): Promise<void> {
     for (const [kind, signal] of held) {
       held.delete(kind);
-      // Rejects when the consumer is shut: signals that are held are then turned away as well.
+      // Rejects when the consumer is shut; all held signals are then dropped.
       await consumer.handle(signal).catch(() => undefined);
     }
     working = undefined;
@@ -152,7 +155,7 @@ function inTurn(consumer: Consumer): {
   return {
     take(signal) {
       addByKind(held, signal);
-      working ??= workOff();
+      working ??= handleHeld();
     },
     idle: () => working ?? Promise.resolve(),
   };
@@ -172,7 +175,7 @@ interface OpenClient {
   readonly discard: () => Promise<void>;
 }
 
-/** One connection, without a setting that a pooler would refuse at the start of a session. */
+/** Opens one connection, without startup parameters that a pooler refuses. */
 async function openClient(target: QueueTarget, report: Report): Promise<OpenClient> {
   const client = new pg.Client({
     connectionString: target.url,
@@ -184,8 +187,8 @@ async function openClient(target: QueueTarget, report: Report): Promise<OpenClie
   client.on('error', report);
 
   async function discard(): Promise<void> {
-    // A server that does not answer our goodbye leaves the socket open, which would keep the process alive.
-    if (!(await settles(client.end(), goodbyeMs))) destroySocket(client);
+    // An unanswered goodbye leaves the socket open, which would keep the process alive.
+    if (!(await settles(client.end(), disconnectTimeoutMs))) destroySocket(client);
   }
 
   try {

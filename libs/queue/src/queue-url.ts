@@ -1,12 +1,12 @@
 import { NightshiftError } from '@nightshift/agent-core';
 
-/** Which store carries the signals. `none` carries none: everything is then found by looking at due rows. */
+/** The store that carries signals. With `none` the sweep finds all work. */
 export type QueueBackendName = 'redis' | 'postgres' | 'none';
 
 export interface QueueTarget {
   readonly backend: QueueBackendName;
   readonly url: string;
-  /** Leads every queue name, so that installations and tests can share a store. */
+  /** Prefix of every queue name, so that installations and tests can share a store. */
   readonly prefix: string;
 }
 
@@ -20,8 +20,8 @@ const backendOfProtocol: ReadonlyMap<string, QueueBackendName> = new Map([
 ]);
 
 /**
- * Reads a queue URL (`redis://`, `rediss://`, `postgres://`, `postgresql://` or `none`).
- * Throws an error that names the field and never repeats the URL, which may hold a password.
+ * Parses a queue URL: `redis://`, `rediss://`, `postgres://`, `postgresql://` or `none`.
+ * Throws: an error that names the field and never quotes the URL, which may hold a password.
  */
 export function parseQueueUrl(queueUrl: string, prefix: string = defaultPrefix): QueueTarget {
   if (!prefixPattern.test(prefix)) {
@@ -31,7 +31,7 @@ export function parseQueueUrl(queueUrl: string, prefix: string = defaultPrefix):
   }
   if (queueUrl === 'none') return { backend: 'none', url: queueUrl, prefix };
   const url = withoutEmptyHost(queueUrl);
-  // Clients would take the user and the password of a misspelt URL for a path or a database, and quote it.
+  // Clients would read the password of a misspelt URL as a path or a database name, and quote it in errors.
   const isPlain = /^[a-z]+:\/\/[^/]*(\/[^@:?#]*)?([?#][^@]*)?$/i.test(url) && URL.canParse(url);
   const backend = isPlain ? backendOfProtocol.get(new URL(url).protocol) : undefined;
   if (backend === undefined) {
@@ -44,8 +44,9 @@ export function parseQueueUrl(queueUrl: string, prefix: string = defaultPrefix):
 }
 
 /**
- * `postgres://user:password@/database?host=/var/run/postgresql` is what drivers read and no URL, which must have a host
- * where it has a user: user and password are moved to the query, where drivers read them too.
+ * Moves user and password of a URL without a host to its query, where drivers read them too.
+ *
+ * `postgres://user:password@/database?host=/var/run/postgresql` is accepted by drivers, but is not a valid URL.
  */
 function withoutEmptyHost(queueUrl: string): string {
   const [, scheme, user, rest] = /^(postgres(?:ql)?:\/\/)([^/?#]*@)(\/.*)$/.exec(queueUrl) ?? [];

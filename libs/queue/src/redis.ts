@@ -18,20 +18,19 @@ import { queueOf, type QueueName, type Signal } from './signal.ts';
 import type { Consumers } from './consumer.ts';
 
 const readyTimeoutMs = 3_000;
-/** How long `checkRedis` may take. */
+/** Timeout of `checkRedis`. */
 export const checkTimeoutMs = 3_000;
-const goodbyeMs = 1_000;
+const disconnectTimeoutMs = 1_000;
 
-/** A queue with this many waiting signals takes no more: the first of them make a worker look anyway. */
+/** Number of waiting signals at which a queue takes no more: the first of them already wake the workers. */
 const MAX_BACKLOG = 10_000;
 
 const backlogCheckMs = 1_000;
 const maxClaimPauseMs = 2_000;
 
 /**
- * A job is gone once taken; a failed one says nothing about the work, so few are kept for a look. Attempts are for the
- * queue's own trouble: handlers never fail a job. There is no job id of our own, because a ring for a row that is being
- * looked at right now must not be swallowed as a duplicate.
+ * A job is deleted once taken. Handlers never fail a job, so attempts cover only failures of the queue itself, and few failed
+ * jobs are kept. Jobs have no id of ours: a signal for a row under work must not be dropped as a duplicate.
  */
 const jobOptions: JobsOptions = {
   attempts: 3,
@@ -40,12 +39,12 @@ const jobOptions: JobsOptions = {
   stackTraceLimit: 1,
 };
 
-/** No program reads BullMQ's event log, so little of it is kept. */
+/** Limits BullMQ's event log, which no program reads. */
 const queueOptions = { streams: { events: { maxLen: 100 } } } as const;
 
 /**
- * Connects a sender. It neither queues commands while the connection is away nor reconnects by itself: a ring has to fail
- * at once, and the bell then opens another link.
+ * Connects a sender. It neither queues commands offline nor reconnects: a ring must fail at once, and the bell then opens
+ * another link.
  */
 export async function openRedisSender(
   target: QueueTarget,
@@ -69,8 +68,8 @@ export async function openRedisSender(
     return {
       send: sendThrough(queues, report),
       async discard() {
-        // The queues do not own the connection, so closing them says nothing to Redis.
-        await settles(Promise.all(Object.values(queues).map((queue) => queue.close())), goodbyeMs);
+        // The queues do not own the connection, so `close` sends nothing to Redis.
+        await settles(Promise.all(Object.values(queues).map((queue) => queue.close())), disconnectTimeoutMs);
         client.disconnect();
       },
     };
@@ -80,10 +79,7 @@ export async function openRedisSender(
   }
 }
 
-/**
- * Starts one worker for each consumer. Their connections come back by themselves after an outage; whether the workers do too is
- * for the caller to watch.
- */
+/** Starts one worker for each consumer. Connections recover by themselves after an outage; the caller watches the workers. */
 export async function openRedisReceiver(
   target: QueueTarget,
   consumers: Consumers,
@@ -95,7 +91,7 @@ export async function openRedisReceiver(
   const client = connect(target, {
     connectTimeout: readyTimeoutMs,
     maxRetriesPerRequest: null,
-    // The workers' blocking connections are copies of this one, options and all.
+    // The workers' blocking connections copy this connection with its options.
     retryStrategy: (attempt) => (discarded ? null : Math.min(attempt * 100, 1_000)),
   });
   client.on('error', report);
@@ -106,22 +102,22 @@ export async function openRedisReceiver(
     discarded = true;
     const closing = Promise.all(workers.map((worker) => worker.close()));
     const closed = await settles(closing, graceMs);
-    // A worker does not end while its blocking connection does not, which it never does while Redis is away.
+    // A worker waits for its blocking connection to end, which never happens while Redis is away.
     if (!closed)
       for (const { blockingClient } of backends) blockingClient?.then(disconnectForGood, () => undefined);
     disconnectForGood(client);
-    await settles(closing, goodbyeMs);
+    await settles(closing, disconnectTimeoutMs);
   }
 
   try {
     await within(client.connect(), readyTimeoutMs, 'connecting to Redis');
     await assertRedisAllowed(target, checkRedis);
     const options: Omit<WorkerOptions, 'connection'> = {
-      // `run()` is called by us, once the worker is known to be ready.
+      // `run()` is called below, once the workers are ready.
       autorun: false,
       drainDelay: idlePollMs / 1000,
       lockDuration: 60_000,
-      // How long a claim waits after a refused connection; the default of 15 s would make every restart that slow.
+      // Pause of a claim after a refused connection; the default of 15 s would delay every restart.
       runRetryDelay: 1_000,
     };
     for (const consumer of Object.values(consumers)) {
@@ -145,16 +141,19 @@ export async function openRedisReceiver(
     );
     for (const worker of workers) worker.run().catch(report);
   } catch (error) {
-    await discard(goodbyeMs);
+    await discard(disconnectTimeoutMs);
     throw error;
   }
   return { isRunning: () => workers.every((worker) => worker.isRunning()), discard };
 }
 
-/** Resolves with what speaks against this Redis, null when it may carry the queue. Rejects when it could not be asked. */
+/** Returns the reason why a Redis must not carry signals, null when it may. Rejects when Redis does not answer. */
 export type CheckRedis = (url: string) => Promise<string | null>;
 
-/** Turns the check's objection into a refusal, which is not retried; a check that fails or takes too long is an outage. */
+/**
+ * Checks a Redis. A refusal is not retried; a check that fails or times out counts as an outage.
+ * Throws: `bad_configuration` when the check refuses, another error when it fails.
+ */
 export async function assertRedisAllowed(
   target: QueueTarget,
   checkRedis: CheckRedis | undefined,
@@ -162,7 +161,7 @@ export async function assertRedisAllowed(
   if (checkRedis === undefined) return;
   const objection = await within(checkRedis(target.url), checkTimeoutMs, 'checking Redis').catch(
     (error: unknown) => {
-      // Only what it says: on the errors of clients hangs the failed command, AUTH with its password included.
+      // The message only: client errors hold the failed command, for example AUTH with its password.
       throw new Error(error instanceof Error ? error.message : String(error));
     },
   );
@@ -178,9 +177,8 @@ function connect(target: QueueTarget, options: RedisOptions): Redis {
 }
 
 /**
- * A client that is told to disconnect while it waits for its next attempt stays "reconnecting" for ever: it neither ends nor
- * fails its commands, and a worker that waits for either keeps its timers, and so the process. One more attempt, after
- * which no other follows, gets it out of there.
+ * Disconnects a client, also between two reconnects. Without the extra attempt such a client stays "reconnecting" for ever:
+ * it neither ends nor fails its commands, and its worker keeps the process alive.
  */
 function disconnectForGood(client: Pick<IRedisClient, 'status' | 'connect' | 'disconnect'>): void {
   client.disconnect();
@@ -193,7 +191,7 @@ function disconnectForGood(client: Pick<IRedisClient, 'status' | 'connect' | 'di
   );
 }
 
-/** Sends through these two queues, with a bound on the signals that wait without a listener. */
+/** Creates the `send` function, which limits the backlog of each queue. */
 function sendThrough(queues: Readonly<Record<QueueName, Queue>>, report: Report): SendingLink['send'] {
   const backlogs = new Map<QueueName, { size: number; readAtMs: number }>();
 
@@ -210,7 +208,7 @@ function sendThrough(queues: Readonly<Record<QueueName, Queue>>, report: Report)
     if ((await backlogOf(name)) >= MAX_BACKLOG) {
       report(
         new Error(
-          `${name} holds ${MAX_BACKLOG} signals or more, new ones are not added: is a worker running?`,
+          `${name} holds ${MAX_BACKLOG} signals or more, so new signals are dropped: is a worker running?`,
         ),
       );
       return;
@@ -227,9 +225,8 @@ function sendThrough(queues: Readonly<Record<QueueName, Queue>>, report: Report)
 }
 
 /**
- * Makes a worker's claims visible and paces those that fail. A worker asks its backend for a job at least once per
- * `drainDelay` while it has room, so answered claims are its pulse. And a claim that is rejected without any I/O (readiness
- * that failed once stays failed) would otherwise be retried in a loop of microtasks that starves the process.
+ * Reports a worker's claims as its heartbeat and delays failed claims. A free worker claims at least once per `drainDelay`.
+ * A claim that fails without I/O would otherwise be retried in a loop of microtasks that starves the process.
  */
 function observeClaims(backend: RedisQueueBackend, noteProgress: () => void): RedisQueueBackend {
   const claim = backend.moveToActive.bind(backend);

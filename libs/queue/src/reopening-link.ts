@@ -1,14 +1,14 @@
 import { settles } from './deadline.ts';
 import type { SendingLink } from './port.ts';
 
-/** Holds one sending link at a time, opens it on demand and never keeps one that failed. */
+/** Opens a sending link on demand, and another after it fails. */
 export interface ReopeningLink {
-  /** The open link, or the one being opened. Rejects at once while a failed opening is too fresh to be tried again. */
+  /** Returns the open link, or opens it. Rejects at once within `reopenPauseMs` of a failed attempt. */
   current(): Promise<SendingLink>;
-  /** This link failed: throws it away, and the next `current()` opens another without delay. */
+  /** Discards a failed link; the next `current()` opens another without delay. */
   replace(link: SendingLink): void;
   isOpen(): boolean;
-  /** Ends in bounded time; a link that opens later is thrown away. */
+  /** Ends in bounded time; a link that opens later is discarded. */
   close(): Promise<void>;
 }
 

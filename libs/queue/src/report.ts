@@ -9,9 +9,10 @@ const quietMs = 10_000;
 const maxTopics = 32;
 
 /**
- * Hands errors on, each kind of message at most once in ten seconds with the number held back in between, so that an
- * absent Redis is one line in the log and not a flood. What comes out is a fresh error: client libraries hang the
- * failed command, passwords of AUTH included, on theirs. A throwing `onError` is ignored.
+ * Passes errors to `onError`, each kind of message at most once in ten seconds, with the number of suppressed ones.
+ *
+ * `onError` gets a new error: those of client libraries hold the failed command, for example AUTH with its password. An error
+ * that `onError` throws is ignored.
  */
 export function throttleErrors(
   onError: (error: Error) => void,
@@ -43,7 +44,7 @@ export function throttleErrors(
 function messageOf(given: unknown): string {
   if (!(given instanceof Error)) return String(given);
   if (given.message !== '') return given.message;
-  // Node's connection attempts to several addresses fail together in an AggregateError without a message.
+  // A failed connection to several addresses is an AggregateError without a message.
   const code = (given as NodeJS.ErrnoException).code;
   return code ?? given.name;
 }

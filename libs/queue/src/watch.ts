@@ -6,15 +6,15 @@ import type { Report } from './report.ts';
 import type { Consumer } from './consumer.ts';
 
 export interface WatchTimings {
-  /** How long `close()` waits for handlers that are at work. */
+  /** Maximum wait of `close()` for running handlers. */
   readonly closeTimeoutMs: number;
-  /** A link whose pulse is older than this is replaced. */
+  /** Age of the last answer at which a link is replaced. */
   readonly silentAfterMs: number;
 }
 
 export interface WatchOptions {
   readonly open: () => Promise<ReceivingLink>;
-  /** Called after every opening but the first attempt. */
+  /** Called after each reconnect. */
   readonly onReopened: () => void;
   readonly consumers: readonly Consumer[];
   readonly timings: WatchTimings;
@@ -29,14 +29,15 @@ export interface Watch {
 const checkEveryMs = 500;
 const reopenPauseMs = 250;
 const maxReopenPauseMs = 5_000;
-/** Time without work to say goodbye to a backend that may be gone. */
+/** Time for idle connections to close; the backend may be gone. Unit: ms. */
 const idleGraceMs = 1_500;
-/** An attempt to open ends by its own timeouts; this only bounds the wait for it. */
+/** Maximum wait for an opening attempt, which has its own timeouts. Unit: ms. */
 const openingGraceMs = 2_000;
 
 /**
- * Keeps a link open: looks at its pulse, replaces it when it fell silent, tries again while the backend is away.
- * Resolves after the first attempt; rejects only when the backend was refused.
+ * Keeps a link open: checks its heartbeat, replaces a silent link, and reconnects with backoff.
+ * Resolves after the first attempt to connect.
+ * Throws: `bad_configuration` when the backend is refused.
  */
 export async function startWatch({
   open,
@@ -53,7 +54,7 @@ export async function startWatch({
   async function tryOpen(): Promise<void> {
     try {
       const opened = await open();
-      // New connections start with a fresh pulse.
+      // New connections start with a fresh heartbeat.
       for (const { noteProgress } of consumers) noteProgress();
       failures = 0;
       link = opened;
@@ -71,20 +72,20 @@ export async function startWatch({
 
   async function replaceWhenSilent(): Promise<void> {
     if (link === undefined || isHealthy()) return;
-    // A process that was itself asleep finds every pulse old: let one more round pass before blaming the backend.
+    // After a stall of this process every heartbeat is old: wait one more round before the backend is to blame.
     await sleep(checkEveryMs, undefined, { signal });
     if (isHealthy()) return;
-    report(new Error('the queue fell silent; its connections are replaced'));
+    report(new Error('the queue is silent; its connections are replaced'));
     const silent = link;
     link = undefined;
     await silent.discard(idleGraceMs);
   }
 
-  async function keepManned(): Promise<void> {
+  async function keepOpen(): Promise<void> {
     while (!signal.aborted) {
       if (link === undefined) {
         const pauseMs = Math.min(reopenPauseMs * 2 ** failures, maxReopenPauseMs);
-        // With jitter: the processes of an installation lose their connections together.
+        // With jitter, since all processes of an installation lose their connections together.
         await sleep(pauseMs * (0.5 + Math.random() / 2), undefined, { signal });
         await tryOpen().then(onReopened, report);
       } else {
@@ -100,7 +101,7 @@ export async function startWatch({
     if (isError(error, 'bad_configuration')) throw error;
     report(error);
   }
-  const keeping = keepManned().catch((error: unknown) => {
+  const keeping = keepOpen().catch((error: unknown) => {
     if (!signal.aborted) report(error);
   });
 
@@ -110,7 +111,7 @@ export async function startWatch({
     const ended = await settles(keeping, openingGraceMs);
     const isBusy = consumers.some((consumer) => consumer.isBusy());
     await link?.discard(isBusy ? timings.closeTimeoutMs : Math.min(timings.closeTimeoutMs, idleGraceMs));
-    // A link that opens after all finds itself unwanted.
+    // A link that opens later is discarded at once.
     if (!ended) void keeping.then(() => link?.discard(0));
   }
 

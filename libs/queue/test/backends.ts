@@ -13,14 +13,14 @@ declare module 'vitest' {
   }
 }
 
-/** A store to carry signals, as the tests need to see it. */
+/** A store of signals with access for tests. */
 export interface TestBackend {
-  /** The queue URL, through another port if one is given. */
+  /** The queue URL, optionally through another port. */
   url(port?: number): string;
   readonly port: number;
-  /** Begins to look at what is sent; the result reads the payloads that no listener has taken, unparsed. */
+  /** Starts to record; the returned function reads the raw payloads that no listener has taken. */
   watch(prefix: string): Promise<(queue: QueueName) => Promise<unknown[]>>;
-  /** Sends any payload, as a stranger with access to the store could. */
+  /** Sends any payload, as another program with access to the store could. */
   forge(prefix: string, queue: QueueName, payload: unknown): Promise<void>;
   close(): Promise<void>;
 }
@@ -96,7 +96,7 @@ async function startPostgresBackend(): Promise<TestBackend> {
   };
 }
 
-/** A connection that hears every payload of a channel but the probes of listeners. */
+/** Listens to every payload of a channel except the probes of listeners. */
 export async function listenRaw(
   url: string,
   channel: string,
@@ -110,7 +110,7 @@ export async function listenRaw(
   return client;
 }
 
-/** An empty database of the test's own. */
+/** Creates an empty database for a test. */
 export async function createDatabase(): Promise<{ url: string; drop: () => Promise<void> }> {
   const name = `queue_${randomUUID().replaceAll('-', '')}`;
   const admin = await connectQuietly(inject('postgresUrl'));

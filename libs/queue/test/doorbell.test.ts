@@ -9,12 +9,12 @@ import { backendStarters, type TestBackend } from './backends.ts';
 import { eventually } from './eventually.ts';
 import { openTcpGate, refusedPort, type TcpGate } from './tcp-gate.ts';
 
-/** As long as a ring may take by default: for tests of what happens when the backend is away. */
+/** The default timeout of a ring, for tests without a backend. */
 const RING_TIMEOUT_MS = 1_000;
 const quick = { idlePollMs: 500, silentAfterMs: 10_000 };
-/** Where silence is what the test is about: elsewhere a busy machine may take longer. */
+/** A short time without answers, for tests of silence; other tests allow for a busy machine. */
 const SOON_SILENT = { silentAfterMs: 2_000 };
-/** Longer than what is bounded by a few seconds takes on a busy machine. */
+/** Upper limit for operations that are bounded by a few seconds, on a busy machine. */
 const NO_HANG_MS = 30_000;
 
 for (const { name, missing } of backendStarters) {
@@ -40,7 +40,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       for (const close of closers.splice(0).reverse()) await close();
     });
 
-    /** A bell, a log of what it reported. On a machine that is busy with other tests a ring may take its time. */
+    /** Opens a bell with a log of its errors. Its timeout allows for a busy machine. */
     async function bellOn(
       queueUrl: string,
       ringTimeoutMs = 20_000,
@@ -81,7 +81,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       return { gate, url: backend.url(gate.port) };
     }
 
-    /** Rings for a new row again and again until one ring was heard. */
+    /** Rings for new rows until a signal is received. */
     async function expectHeard(bell: Bell, heard: Signal[], kind: Signal['kind'] = 'poll'): Promise<void> {
       await eventually(
         async () => {
@@ -93,10 +93,10 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       ).toBe(true);
     }
 
-    test('every ring arrives, each on the side its kind belongs to', async () => {
+    test('every signal arrives at the handler of its kind', async () => {
       prefix = 'arrives';
       const waiting = await backend.watch(prefix);
-      // On Postgres alike signals that are sent at once are one for their kind.
+      // On Postgres simultaneous signals of one kind become one.
       const missing = (taken: Signal[], rung: Signal[]): Signal[] =>
         rung.filter(
           ({ kind, id }) =>
@@ -110,7 +110,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       const short = Array.from({ length: 60 }, (): Signal => ({ kind: 'submit', id: randomUUID() }));
       const long = Array.from({ length: 20 }, (): Signal => ({ kind: 'ingest', id: randomUUID() }));
       const rings = [short.slice(0, 30), long, ...short.slice(30).map((one) => [one])];
-      // More at a time than a bell has connections, and few enough that none waits for one too long.
+      // More parallel rings than connections, but few enough that none waits too long.
       while (rings.length > 0) await Promise.all(rings.splice(0, 8).map((signals) => bell.ring(signals)));
       await eventually(() => missing(control, short)).toEqual([]);
       await eventually(() => missing(heard, long)).toEqual([]);
@@ -122,7 +122,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       if (name === 'redis') expect(await waiting('control')).toEqual([]);
     });
 
-    test('a payload is kind and id and nothing else, once for equal signals', async () => {
+    test('a payload holds only kind and id, and equal signals are sent once', async () => {
       prefix = 'payload';
       const sent = await backend.watch(prefix);
       const bell = await bellOn(backend.url());
@@ -135,7 +135,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       expect(bell.errors.map(({ message }) => message)).toEqual(['queue: 1 malformed signals were not sent']);
     });
 
-    test('very many signals become one for each kind', async () => {
+    test('very many signals become one per kind', async () => {
       prefix = 'many';
       const sent = await backend.watch(prefix);
       const bell = await bellOn(backend.url());
@@ -150,7 +150,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       ]);
     });
 
-    test('a payload that is no signal is dropped and counted, and the next signal arrives', async () => {
+    test('a malformed payload is dropped and counted, and the next signal arrives', async () => {
       prefix = 'forged';
       const { listener, heard, errors } = await listenOn(backend.url());
       await backend.forge(prefix, 'control', { kind: 'launch', id: randomUUID() });
@@ -164,7 +164,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       expect(errors).toEqual([]);
     });
 
-    test('a handler that throws is reported and stops nothing', async () => {
+    test('an error of a handler is reported, and later signals arrive', async () => {
       prefix = 'throws';
       let controls = 0;
       let works = 0;
@@ -192,7 +192,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       ]);
     });
 
-    test('a control handler is not waited for', async () => {
+    test('a control handler is not awaited', async () => {
       prefix = 'unawaited';
       const heard: Signal[] = [];
       await listenOn(backend.url(), {
@@ -223,7 +223,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
         const ingest = (): Signal => ({ kind: 'ingest', id: randomUUID() });
         await bell.ring([ingest(), ingest(), ingest(), ingest()]);
         await eventually(() => taken.map(({ by }) => by).sort()).toEqual(['first', 'second']);
-        // Both go on hearing control signals, and ask for nothing more to do, for longer than an idle poll.
+        // For longer than an idle poll both receive control signals and take no further work signal.
         const until = performance.now() + 2 * quick.idlePollMs;
         while (performance.now() < until) {
           const before = controls.length;
@@ -242,7 +242,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       },
     );
 
-    test('ringing neither throws nor hangs when nobody answers at the address', async () => {
+    test('ringing neither throws nor hangs when the connection is refused', async () => {
       prefix = 'refused';
       const bell = await bellOn(backend.url(await refusedPort()), RING_TIMEOUT_MS);
       const startedAt = performance.now();
@@ -253,7 +253,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       expect(bell.errors.map(({ message }) => message).join()).toMatch(/ECONNREFUSED/);
     });
 
-    test('ringing, listening and closing are bounded when the address accepts and never says a word', async () => {
+    test('ringing, listening and closing end in bounded time when the server never answers', async () => {
       prefix = 'mute';
       const mute = createServer((socket) => void socket.on('error', () => undefined).resume());
       mute.listen(0, '127.0.0.1');
@@ -279,7 +279,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       expect(performance.now() - closeAt).toBeLessThan(NO_HANG_MS);
     });
 
-    test('after an outage signals arrive again, to a listener and from a bell that lived through it', async () => {
+    test('after an outage signals arrive again, with the same bell and listener', async () => {
       prefix = 'outage';
       const { gate, url } = await gated();
       const { listener, heard } = await listenOn(url, SOON_SILENT);
@@ -295,7 +295,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       await eventually(() => listener.isAlive(), { timeout: 10_000 }).toBe(true);
     });
 
-    test('a listener and a bell that started during an outage work after it', async () => {
+    test('a listener and a bell opened during an outage work after it', async () => {
       prefix = 'late';
       const { gate, url } = await gated();
       await gate.cut();
@@ -308,7 +308,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       await expectHeard(bell, heard, 'ingest');
     });
 
-    test('connections that died without a word are noticed and replaced', async () => {
+    test('silently dead connections are detected and replaced', async () => {
       prefix = 'silence';
       const { gate, url } = await gated();
       const { heard, errors } = await listenOn(url, SOON_SILENT);
@@ -322,10 +322,10 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       heard.length = 0;
       await expectHeard(bell, heard, 'poll');
       await expectHeard(bell, heard, 'tools');
-      expect(errors.map(({ message }) => message).join()).toContain('fell silent');
+      expect(errors.map(({ message }) => message).join()).toContain('is silent');
     });
 
-    test('closing is bounded when the backend is gone and when a handler never ends', async () => {
+    test('closing ends in bounded time without a backend, and with a handler that hangs', async () => {
       prefix = 'closing';
       const { gate, url } = await gated();
       let busy = false;
@@ -347,7 +347,7 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       await bell.ring([{ kind: 'poll', id: randomUUID() }]);
     });
 
-    test('closing waits for a work handler and takes nothing new', async () => {
+    test('closing waits for a work handler and takes no new signal', async () => {
       prefix = 'drain';
       const waiting = await backend.watch(prefix);
       const done: (() => void)[] = [];
@@ -371,16 +371,16 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       expect(errors).toEqual([]);
     });
 
-    test.runIf(name === 'redis')('signals do not pile up without end without a listener', async () => {
+    test.runIf(name === 'redis')('without a listener the backlog of signals is limited', async () => {
       prefix = 'piled';
       const waiting = await backend.watch(prefix);
       const bell = await bellOn(backend.url());
       const some = () => Array.from({ length: 250 }, (): Signal => ({ kind: 'poll', id: randomUUID() }));
-      // The size of the pile is looked at once a second, so it may exceed its bound by what a second brings.
+      // The backlog is measured once a second, so it may exceed its limit by the signals of a second.
       const until = performance.now() + 60_000;
       while (bell.errors.length === 0 && performance.now() < until) await bell.ring(some());
       expect(bell.errors.map(({ message }) => message)).toEqual([
-        'queue: control holds 10000 signals or more, new ones are not added: is a worker running?',
+        'queue: control holds 10000 signals or more, so new signals are dropped: is a worker running?',
       ]);
       const piled = (await waiting('control')).length;
       await bell.ring(some());
@@ -423,20 +423,20 @@ describe.each(backendStarters.filter(({ missing }) => missing === undefined))(
       },
     );
 
-    test(`the bell says that it rings through ${name}`, async () => {
+    test(`the bell names its backend, ${name}`, async () => {
       prefix = 'named';
       expect((await bellOn(backend.url())).backend).toBe(name);
     });
   },
 );
 
-/** Whether this signal stands for every row of a kind. */
+/** True for a signal for all rows of its kind. */
 function isStarOf(kind: Signal['kind'], signal: Signal): boolean {
   return signal.kind === kind && signal.id === '*';
 }
 
 describe('with the queue switched off', () => {
-  test('ringing does nothing, listening hears nothing, and both end', async () => {
+  test('ringing does nothing, listening receives nothing, and both close', async () => {
     const onError = (error: Error) => {
       throw error;
     };

@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 
-/** Asserts on what is read once it comes true; patient, because the machine may be busy with other tests. */
+/** Polls until an assertion holds, with a timeout for a busy machine. */
 export function eventually<T>(
   read: () => T,
   { timeout = 10_000, interval = 50 }: { timeout?: number; interval?: number } = {},

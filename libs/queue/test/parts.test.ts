@@ -10,7 +10,7 @@ import { createConsumer } from '../src/consumer.ts';
 describe('a signal', () => {
   const id = randomUUID();
 
-  test.each(SIGNAL_KINDS)('%s is one with a uuid or a star', (kind) => {
+  test.each(SIGNAL_KINDS)('%s is valid with a uuid or a star', (kind) => {
     expect(parseSignal({ kind, id })).toEqual({ kind, id });
     expect(parseSignal({ kind, id: '*' })).toEqual({ kind, id: '*' });
   });
@@ -21,7 +21,7 @@ describe('a signal', () => {
     ['a string', 'poll'],
     ['an array', ['poll', id]],
     ['an empty object', {}],
-    ['a kind nobody knows', { kind: 'launch', id }],
+    ['an unknown kind', { kind: 'launch', id }],
     ['a kind from the prototype', { kind: 'constructor', id }],
     ['no id', { kind: 'poll' }],
     ['a numeric id', { kind: 'poll', id: 7 }],
@@ -29,15 +29,15 @@ describe('a signal', () => {
     ['an id with a line break', { kind: 'poll', id: `${id}\n` }],
     ['an id that is too long', { kind: 'poll', id: id.repeat(2) }],
     ['more than kind and id', { kind: 'poll', id, data: 1 }],
-  ])('%s is none', (_what, payload) => {
+  ])('%s is malformed', (_case, payload) => {
     expect(parseSignal(payload)).toBeUndefined();
   });
 
-  test('only ingesting and tool calls are long work', () => {
+  test('only ingest and tools are work signals', () => {
     expect(SIGNAL_KINDS.filter((kind) => queueOf(kind) === 'work')).toEqual(['ingest', 'tools']);
   });
 
-  test('as many signals as allowed are sent one by one', () => {
+  test('the maximum of signals is sent individually', () => {
     const signals = Array.from({ length: MAX_SIGNALS_PER_RING }, (): Signal => ({
       kind: 'tools',
       id: randomUUID(),
@@ -46,7 +46,7 @@ describe('a signal', () => {
   });
 });
 
-test('of several rows of a kind the star is kept, of one row its id', () => {
+test('signals for several rows of a kind become a star; a single row keeps its id', () => {
   const byKind = new Map<SignalKind, Signal>();
   const [one, other] = [randomUUID(), randomUUID()];
   for (const id of [one, one]) addByKind(byKind, { kind: 'poll', id });
@@ -64,7 +64,7 @@ describe('a queue URL', () => {
     ['postgres://localhost/db', 'postgres'],
     ['postgresql://u:p@host:5432/db?sslmode=require', 'postgres'],
     ['none', 'none'],
-  ])('%s means %s', (url, backend) => {
+  ])('%s selects %s', (url, backend) => {
     expect(parseQueueUrl(url)).toMatchObject({ url, backend, prefix: 'nightshift' });
   });
 
@@ -73,15 +73,15 @@ describe('a queue URL', () => {
     'postgres:u:S3CRET@h',
     'postgres:///u:S3CRET@h/db',
     'redis://u:1/S3CRET@h',
-  ])('the misspelt %s is refused, and not shown', (url) => {
+  ])('the misspelt %s is refused and not quoted', (url) => {
     expect(() => parseQueueUrl(url)).toThrow(/^QUEUE_URL is not usable: (?!.*S3CRET)/);
   });
 
-  test('a user without a host whose password cannot be read is refused by the name of the variable', () => {
+  test('an undecodable password without a host is refused by the name of the variable', () => {
     expect(() => parseQueueUrl('postgres://me:p%ss@/app?host=/tmp')).toThrow('QUEUE_URL is not usable');
   });
 
-  test('a user without a host, as with a socket, is given in the query', () => {
+  test('a user without a host, as for a socket, is moved to the query', () => {
     const { backend, url } = parseQueueUrl(
       'postgres://me:p%40ss@/app?host=/var/run/postgresql&sslmode=disable',
     );
@@ -131,7 +131,7 @@ describe('a queue URL', () => {
 });
 
 describe('reported errors', () => {
-  test('are said once in ten seconds, whatever number they mention, then with how many were held back', () => {
+  test('are passed on once in ten seconds, whatever their numbers, then with the count of suppressed ones', () => {
     let nowMs = 0;
     const said: string[] = [];
     const report = throttleErrors(
@@ -149,7 +149,7 @@ describe('reported errors', () => {
     ]);
   });
 
-  test('carry no properties of the client library, which may hold a password', () => {
+  test('have no properties of the client library, which may hold a password', () => {
     const said: Error[] = [];
     const report = throttleErrors((error) => said.push(error));
     report(Object.assign(new Error('WRONGPASS'), { command: { name: 'auth', args: ['user', 'topsecret'] } }));
@@ -157,7 +157,7 @@ describe('reported errors', () => {
     expect(said[0]?.stack).toMatch(/^Error: queue: WRONGPASS\n {4}at /);
   });
 
-  test('name the code when Node gives several failed addresses and no message', () => {
+  test('use the code when several addresses failed without a message', () => {
     const said: string[] = [];
     const report = throttleErrors(({ message }) => said.push(message));
     report(Object.assign(new AggregateError([]), { code: 'ECONNREFUSED' }));
@@ -165,7 +165,7 @@ describe('reported errors', () => {
     expect(said).toEqual(['queue: ECONNREFUSED', 'queue: just words']);
   });
 
-  test('do no harm when the log itself throws', () => {
+  test('are harmless when `onError` throws', () => {
     const report = throttleErrors(() => {
       throw new Error('disk full');
     });
@@ -174,7 +174,7 @@ describe('reported errors', () => {
     }).not.toThrow();
   });
 
-  test('of ever new kinds do not fill the memory', () => {
+  test('of ever new kinds use bounded memory', () => {
     let said = 0;
     const report = throttleErrors(() => (said += 1));
     const word = (n: number) => n.toString(2).replaceAll('0', 'a').replaceAll('1', 'b');
@@ -184,7 +184,7 @@ describe('reported errors', () => {
 });
 
 describe('a consumer', () => {
-  test('lets one signal through at a time, whichever connections bring them', async () => {
+  test('handles one signal at a time across all connections', async () => {
     const done: (() => void)[] = [];
     const consumer = createConsumer('work', () => new Promise((resolve) => void done.push(resolve)));
     const all = Array.from({ length: 4 }, () => consumer.handle({}));
@@ -198,7 +198,7 @@ describe('a consumer', () => {
     expect(consumer.isBusy()).toBe(false);
   });
 
-  test('turns away what comes after it was shut, and what was waiting', async () => {
+  test('rejects waiting and later signals once it is shut', async () => {
     let release: (() => void) | undefined;
     let taken = 0;
     const consumer = createConsumer('work', () => {
@@ -215,7 +215,7 @@ describe('a consumer', () => {
     expect(taken).toBe(1);
   });
 
-  test('that is busy is never called silent', async () => {
+  test('is never silent while it is busy', async () => {
     let release: (() => void) | undefined;
     const consumer = createConsumer('work', () => new Promise((resolve) => (release = resolve)));
     expect(consumer.isSilent(-1)).toBe(true);
@@ -241,7 +241,7 @@ describe('the link of a bell', () => {
     return link;
   }
 
-  test('is opened once for everybody, and anew after it failed', async () => {
+  test('is opened once for all callers, and again after it failed', async () => {
     const opened: ReturnType<typeof fakeLink>[] = [];
     const holder = createReopeningLink(() => {
       opened.push(fakeLink());
@@ -259,7 +259,7 @@ describe('the link of a bell', () => {
     await expect(holder.current()).rejects.toThrow(/closed/);
   });
 
-  test('is not tried again at once after a failure to open', async () => {
+  test('is not retried at once after a failure to open', async () => {
     let attempts = 0;
     const holder = createReopeningLink(() => {
       attempts += 1;
@@ -269,7 +269,7 @@ describe('the link of a bell', () => {
     expect(attempts).toBe(1);
   });
 
-  test('that opens after the bell was closed is thrown away', async () => {
+  test('is discarded when it opens after the bell was closed', async () => {
     const link = fakeLink();
     let finish: ((link: SendingLink) => void) | undefined;
     const holder = createReopeningLink(() => new Promise((resolve) => (finish = resolve)), 0);

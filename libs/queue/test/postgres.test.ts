@@ -56,7 +56,7 @@ describe('Postgres', () => {
     ).toBe(true);
   }
 
-  test('a URL that names its host in the query carries signals', async () => {
+  test('a URL with its host in the query works', async () => {
     const { username, password, hostname, port, pathname } = new URL(database.url);
     const queueUrl = `postgres://${username}:${password}@${pathname}?host=${hostname}&port=${port}`;
     const { heard } = await openListener({ queueUrl });
@@ -65,7 +65,7 @@ describe('Postgres', () => {
     await ringUntilHeard(bell, heard, 'tools');
   });
 
-  test('options that the URL brings are kept', async () => {
+  test('the options of the URL are kept', async () => {
     const url = new URL(database.url);
     url.searchParams.set('options', '-c work_mem=4MB');
     const { bell, errors } = await openTestBell(url.href);
@@ -73,7 +73,7 @@ describe('Postgres', () => {
     expect(errors).toEqual([]);
   });
 
-  test('every one of eight listeners hears every ring', async () => {
+  test('each of eight listeners receives every signal', async () => {
     const listeners = await Promise.all(Array.from({ length: 8 }, () => openListener()));
     const bells = await Promise.all(Array.from({ length: 8 }, () => openTestBell()));
     const signals = bells.map((): Signal => ({ kind: 'compose', id: randomUUID() }));
@@ -86,7 +86,7 @@ describe('Postgres', () => {
     }
   });
 
-  test('a payload is kind and id, far below the limit, and rings of the same moment are one for each kind', async () => {
+  test('a payload holds kind and id, far below the size limit, and simultaneous rings send one signal per kind', async () => {
     const heard: string[] = [];
     const raw = await listenRaw(database.url, 'nightshift', (payload) => heard.push(payload));
     onTestFinished(() => raw.end());
@@ -106,7 +106,7 @@ describe('Postgres', () => {
     expect(errors).toEqual([]);
   });
 
-  test('a listener that is busy takes what arrives meanwhile when it is done, once for each kind', async () => {
+  test('a busy listener handles the signals of the meantime afterwards, once for each kind', async () => {
     const taken: { signal: Signal; done: () => void }[] = [];
     const { heard } = await openListener({
       onWork: (signal) => new Promise<void>((done) => void taken.push({ signal, done })),
@@ -130,7 +130,7 @@ describe('Postgres', () => {
     expect(taken).toHaveLength(3);
   });
 
-  test('signals leave nothing behind, neither tables nor a backlog, where no program listens', async () => {
+  test('without a listener signals leave neither tables nor a backlog', async () => {
     const { bell, errors } = await openTestBell();
     for (let n = 0; n < 20; n += 1) await bell.ring([{ kind: 'poll', id: randomUUID() }]);
     const client = await admin();
@@ -142,7 +142,7 @@ describe('Postgres', () => {
     expect(errors).toEqual([]);
   });
 
-  test('a lost connection is opened again, and then everything is looked at once', async () => {
+  test('a lost connection is reopened, and onReopened is called once', async () => {
     let reopened = 0;
     const { heard, isAlive } = await openListener({ onReopened: () => (reopened += 1) });
     const { bell } = await openTestBell();
@@ -158,7 +158,7 @@ describe('Postgres', () => {
     expect(reopened).toBe(1);
   });
 
-  test('after every connection was terminated, again and again, signals arrive and the process lives', async () => {
+  test('signals arrive after all connections were terminated several times', async () => {
     const { heard } = await openListener();
     const { bell } = await openTestBell();
     const client = await admin();
@@ -176,20 +176,22 @@ describe('Postgres', () => {
     await ringUntilHeard(bell, heard, 'tools');
   });
 
-  test('a listener behind a pooler that drops notifications says so once, and stays', async () => {
+  test('a listener behind a pooler that drops notifications reports it once and stays open', async () => {
     const gate = await openTcpGate(Number(new URL(database.url).port), withoutNotifications);
     onTestFinished(() => gate.close());
     const url = new URL(database.url);
     url.port = String(gate.port);
     const { errors, isAlive } = await openListener({ queueUrl: url.href });
-    expect(errors).toEqual([expect.stringMatching(/signals are not heard; the sweep finds work.*PgBouncer/)]);
+    expect(errors).toEqual([
+      expect.stringMatching(/signals do not arrive; the sweep still finds all work.*PgBouncer/),
+    ]);
     expect(isAlive()).toBe(true);
     const { bell } = await openTestBell(url.href);
     const { heard } = await openListener();
     await ringUntilHeard(bell, heard, 'poll');
   });
 
-  test('a role without any right in the database rings and listens', async () => {
+  test('a role without rights in the database can ring and listen', async () => {
     const role = `poor_${randomUUID().slice(0, 8)}`;
     const client = await admin();
     await client.query(`create role ${role} login password 'poor'`);
@@ -205,15 +207,15 @@ describe('Postgres', () => {
     }
   });
 
-  test('checking a database that is away fails, and names QUEUE_URL', async () => {
+  test('the check of an unreachable database fails and names QUEUE_URL', async () => {
     const url = new URL(database.url);
     url.pathname = '/no_such_database';
     await expect(checkQueue(url.href)).rejects.toThrow(/QUEUE_URL.*no_such_database/);
-    // A host with two addresses, of which none answers: the driver's own error is without a message.
+    // A host with two unreachable addresses: the driver's error has no message.
     await expect(checkQueue('postgres://localhost:1/db')).rejects.toThrow(/QUEUE_URL.*ECONNREFUSED/);
   });
 
-  test('a bell and a listener take one connection each, and leave none behind', async () => {
+  test('a bell and a listener use one connection each, and close it', async () => {
     const { heard, close } = await openListener();
     const { bell } = await openTestBell();
     await ringUntilHeard(bell, heard, 'tools');

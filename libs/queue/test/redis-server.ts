@@ -7,12 +7,12 @@ import { refusedPort } from './tcp-gate.ts';
 
 export const hasRedis = spawnSync('redis-server', ['--version']).status === 0;
 
-/** A Redis of the test's own that forgets everything when it stops. */
+/** A private Redis without persistence. */
 export interface TestRedis {
   readonly port: number;
-  /** SIGKILL. */
+  /** Ends it with SIGKILL. */
   kill(): Promise<void>;
-  /** Starts again on the same port, empty. */
+  /** Restarts it empty on the same port. */
   start(): Promise<void>;
   close(): Promise<void>;
 }

@@ -7,7 +7,7 @@ import { eventually } from './eventually.ts';
 import { hasRedis, startRedis, type TestRedis } from './redis-server.ts';
 import { openTcpGate } from './tcp-gate.ts';
 
-if (!hasRedis) console.warn('skipping what only Redis can do: redis-server is not on the PATH');
+if (!hasRedis) console.warn('skipped: the tests of Redis need redis-server on PATH');
 
 describe.runIf(hasRedis)('Redis', () => {
   let redis: TestRedis;
@@ -44,7 +44,7 @@ describe.runIf(hasRedis)('Redis', () => {
     ).toBe(true);
   }
 
-  test('after FLUSHALL the very next ring arrives', async () => {
+  test('after FLUSHALL the next signal arrives', async () => {
     const { bell, heard } = await openBoth('flush');
     await ringUntilHeard(bell, heard, 'poll');
     await ringUntilHeard(bell, heard, 'tools');
@@ -59,7 +59,7 @@ describe.runIf(hasRedis)('Redis', () => {
     await eventually(() => heard).toEqual(expect.arrayContaining(signals));
   });
 
-  test('after SIGKILL and a restart, empty, signals arrive again within seconds', async () => {
+  test('after SIGKILL and an empty restart, signals arrive within seconds', async () => {
     const { bell, heard } = await openBoth('restart');
     await ringUntilHeard(bell, heard, 'poll');
     await redis.kill();
@@ -71,7 +71,7 @@ describe.runIf(hasRedis)('Redis', () => {
     await ringUntilHeard(bell, heard, 'tools');
   });
 
-  test('a Redis that is full loses the signal and tells why', async () => {
+  test('a full Redis loses the signal, and the reason is reported', async () => {
     const client = new Redis(queueUrl);
     onTestFinished(() => client.disconnect());
     const errors: string[] = [];
@@ -87,7 +87,7 @@ describe.runIf(hasRedis)('Redis', () => {
 
   const refuse = () => Promise.resolve('maxmemory-policy is allkeys-lru, set it to noeviction');
 
-  test('a Redis that the check refuses is refused by everything that opens it, with what the check says and no more', async () => {
+  test('bell, listener and check refuse a Redis with the reason of the check and nothing else', async () => {
     const refused = {
       code: 'bad_configuration',
       message: expect.stringContaining('set it to noeviction') as string,
@@ -101,7 +101,7 @@ describe.runIf(hasRedis)('Redis', () => {
     await checkQueue(queueUrl, { checkRedis: () => Promise.resolve(null) });
   });
 
-  test('a Redis that goes away while it is checked is waited for, as one that was away before, and checked again', async () => {
+  test('a Redis that goes away during its check is retried and checked again', async () => {
     const gone = Object.assign(new Error('ERR max number of clients reached'), { command: 'AUTH secret' });
     const checkRedis = vi.fn(() => Promise.resolve(null)).mockRejectedValueOnce(gone);
     const errors: Error[] = [];
@@ -128,8 +128,8 @@ describe.runIf(hasRedis)('Redis', () => {
     await expect(checkQueue(queueUrl, { checkRedis })).rejects.toEqual(new Error(gone.message));
   });
 
-  describe('a check that takes long', () => {
-    /** A bell that is being opened, `ms` after its check began. */
+  describe('a slow check', () => {
+    /** Returns a bell under opening, `ms` after its check began. */
     async function openingFor(ms: number) {
       vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
       onTestFinished(() => void vi.useRealTimers());
@@ -150,13 +150,13 @@ describe.runIf(hasRedis)('Redis', () => {
       return { opening, errors, find: found.resolve };
     }
 
-    test('is waited for by a bell that is being opened, so that a refusal throws', async () => {
+    test('is awaited when a bell is opened, so that a refusal throws', async () => {
       const { opening, find } = await openingFor(2_900);
       find('maxmemory-policy is allkeys-lru');
       await expect(opening).rejects.toMatchObject({ code: 'bad_configuration' });
     });
 
-    test('is given up in the end, and the Redis counts as away', async () => {
+    test('times out, and the Redis counts as away', async () => {
       const { opening, errors } = await openingFor(3_000);
       const bell = await opening;
       vi.useRealTimers();
@@ -165,7 +165,7 @@ describe.runIf(hasRedis)('Redis', () => {
     });
   });
 
-  test('a bell opened while Redis was away has it checked when it is back, and does not ring a refused one', async () => {
+  test('a bell opened during an outage checks Redis after it, and does not use a refused one', async () => {
     const gate = await openTcpGate(redis.port);
     onTestFinished(() => gate.close());
     await gate.cut();

@@ -2,21 +2,21 @@ import { once } from 'node:events';
 import { PassThrough, Transform } from 'node:stream';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 
-/** A TCP relay on 127.0.0.1 that can be cut, opened again on the same port, or struck dumb. */
+/** A TCP relay on 127.0.0.1 that can be cut, reopened on the same port, or silenced. */
 export interface TcpGate {
   readonly port: number;
   /** Ends all connections and refuses new ones. */
   cut(): Promise<void>;
   /** Accepts connections again. */
   open(): Promise<void>;
-  /** Connections that exist stay open and carry nothing any more; new ones work. */
+  /** Keeps existing connections open but silent; new connections work. */
   muteExisting(): void;
   close(): Promise<void>;
 }
 
 export async function openTcpGate(
   targetPort: number,
-  /** What the answers of the target go through. */
+  /** Transforms the answers of the target. */
   filter: () => Transform = () => new PassThrough(),
 ): Promise<TcpGate> {
   let server: Server | undefined;
@@ -67,20 +67,20 @@ export async function openTcpGate(
   };
 }
 
-/** A port on which nobody listens. */
+/** Returns a port without a listener. */
 export async function refusedPort(): Promise<number> {
   const gate = await openTcpGate(1);
   await gate.close();
   return gate.port;
 }
 
-/** Drops notifications from the messages of a PostgreSQL, as a pooler does that shares its sessions. */
+/** Drops notifications from the messages of a PostgreSQL, like a pooler with shared sessions. */
 export function withoutNotifications(): Transform {
   let rest = Buffer.alloc(0);
   return new Transform({
     transform(chunk: Buffer, _encoding, done) {
       rest = Buffer.concat([rest, chunk]);
-      // A byte for the type, four for the length, which counts itself.
+      // One byte for the type, four for the length, which includes itself.
       while (rest.length >= 5 && rest.length > rest.readUInt32BE(1)) {
         const message = rest.subarray(0, 1 + rest.readUInt32BE(1));
         if (message[0] !== 'A'.charCodeAt(0)) this.push(message);

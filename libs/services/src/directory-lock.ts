@@ -3,18 +3,17 @@ import { linkSync, readFileSync, renameSync, rmSync, statSync, utimesSync, write
 import { join } from 'node:path';
 import { processIdentity, processPlace } from './process-identity.ts';
 
-/** How often the holder of a lock, and the watchdog of its server, touch the file. */
+/** Interval at which the holder of a lock, and the watchdog of its server, touch the file. Unit: ms. */
 export const BEAT_MS = 2_000;
-/** A lock that nobody has touched for so long has no holder left. */
+/** Age of the last touch at which a lock is stale. Unit: ms. */
 const SILENCE_MS = 10_000;
 
 export interface DirectoryOwner {
   readonly pid: number;
-  /** The place in which `pid` counts, when that is not ours: a container or another machine. */
+  /** The container or machine of `pid`, if it is not ours. */
   readonly elsewhere?: string;
 }
 
-/** Raised when a living process holds the directory. */
 export class DirectoryInUseError extends Error {
   override readonly name = 'DirectoryInUseError';
   readonly pid: number;
@@ -31,13 +30,12 @@ export class DirectoryInUseError extends Error {
 }
 
 /**
- * Takes `directory` for this process and returns the function that gives it back. A lock whose process has died (its
- * pid may have been reused since) is taken over; at most one of several starters gets it.
+ * Locks `directory` for this process and returns the function that unlocks it. The lock of a dead process is taken over, even
+ * if its pid is in use again; of several starters at most one gets it.
  *
- * What holds it in another container or on another machine cannot be seen from here. So whoever holds a lock touches it
- * every few seconds, and one from elsewhere is watched, for `silenceMs` at most, which this waits for: it is dead when
- * nobody touches it.
- * @throws {DirectoryInUseError} when a living process, this one included, holds it.
+ * Processes in other containers or on other machines cannot be seen. Each holder therefore touches its lock every few
+ * seconds, and a lock from elsewhere is stale when it is not touched for `silenceMs`, which this function waits for.
+ * Throws: {@link DirectoryInUseError} when a living process, this one included, holds the lock.
  */
 export function holdDirectory(directory: string, silenceMs = SILENCE_MS): () => void {
   const lockFile = join(directory, 'owner.lock');
@@ -46,7 +44,7 @@ export function holdDirectory(directory: string, silenceMs = SILENCE_MS): () => 
   const draft = join(directory, `owner.${randomUUID()}.tmp`);
   writeFileSync(draft, mine, { mode: 0o600 });
   try {
-    // A hard link appears with its content already in it, so that nobody ever reads half a lock.
+    // A hard link appears together with its content, so that no process reads half a lock.
     while (!linked(draft, lockFile)) takeOverIfDead(directory, lockFile, silenceMs);
   } finally {
     rmSync(draft, { force: true });
@@ -58,20 +56,20 @@ export function holdDirectory(directory: string, silenceMs = SILENCE_MS): () => 
   };
 }
 
-/** The living process that holds `directory`; null when there is none. Waits as `holdDirectory` does. */
+/** Returns the living process that holds `directory`, or null. Waits like `holdDirectory`. */
 export function directoryOwner(directory: string, silenceMs = SILENCE_MS): DirectoryOwner | null {
   const lockFile = join(directory, 'owner.lock');
   const held = readLock(lockFile);
   return held === undefined ? null : livingOwner(lockFile, held, silenceMs);
 }
 
-/** Shows that whoever wrote `mine` into the lock still needs it; a lock of somebody else is left alone. */
+/** Touches a lock that holds `mine`; a lock of another process is left alone. */
 export function touchLock(lockFile: string, mine: string): void {
   try {
     const now = new Date();
     if (readLock(lockFile) === mine) utimesSync(lockFile, now, now);
   } catch {
-    // The disk is full or away: its other users have more to say about that.
+    // The disk is full or away; its other users report that.
   }
 }
 
@@ -82,7 +80,7 @@ function livingOwner(lockFile: string, held: string, silenceMs: number): Directo
   return isTouched(lockFile, silenceMs) ? { pid, elsewhere: place } : null;
 }
 
-/** Two looks are compared, and not a look with our clock: that of another machine may be another. */
+/** Waits for a touch of the lock. It compares two times of the file, since the clocks of two machines may differ. */
 function isTouched(lockFile: string, silenceMs: number): boolean {
   const touchedAt = (): number | undefined => statSync(lockFile, { throwIfNoEntry: false })?.mtimeMs;
   const first = touchedAt();
@@ -101,8 +99,8 @@ function takeOverIfDead(directory: string, lockFile: string, silenceMs: number):
   if (held === undefined) return;
   const owner = livingOwner(lockFile, held, silenceMs);
   if (owner !== null) throw new DirectoryInUseError(directory, owner);
-  // Moved aside under a name of our own: a second starter that judged the same dead lock cannot remove a fresh one
-  // unnoticed, because what was moved is compared with what was judged.
+  // Renamed before it is deleted: another starter may have replaced the dead lock by its own, so the content is checked
+  // again after the rename.
   const aside = join(directory, `owner.${randomUUID()}.dead`);
   try {
     renameSync(lockFile, aside);
@@ -124,7 +122,7 @@ function linked(existing: string, path: string): boolean {
   }
 }
 
-/** What is written in a lock; undefined when there is none. */
+/** Reads the content of a lock; undefined without a lock. */
 export function readLock(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8');

@@ -2,32 +2,32 @@ import { request } from 'node:http';
 
 export type ServiceSource = 'external' | 'docker' | 'embedded';
 
-export interface ServiceWish {
-  /** Whether the user named a server (DATABASE_URL). */
+export interface ServiceRequest {
+  /** True when DATABASE_URL is set. */
   readonly hasUrl: boolean;
-  /** Whether the user asked for containers (NIGHTSHIFT_USE_DOCKER=1). */
+  /** True with NIGHTSHIFT_USE_DOCKER=1. */
   readonly wantsDocker: boolean;
   readonly engineAnswers: boolean;
-  /** Whether the data must outlive the run. */
+  /** True when the data must outlive the run. */
   readonly durable: boolean;
 }
 
 export interface ServiceChoice {
   readonly source: ServiceSource;
-  /** One clause for the user; says why a wish was not met. */
+  /** One clause for the user, also why another source was not chosen. */
   readonly reason: string;
 }
 
-/** Decides where PostgreSQL comes from. A named server always wins; containers serve runs whose data may go. */
-export function chooseServiceSource(wish: ServiceWish): ServiceChoice {
-  if (wish.hasUrl) return { source: 'external', reason: 'DATABASE_URL is set' };
-  if (!wish.wantsDocker) return { source: 'embedded', reason: 'DATABASE_URL is not set' };
-  if (wish.durable)
+/** Chooses the source of PostgreSQL. DATABASE_URL always wins; containers are for runs with disposable data. */
+export function chooseServiceSource(request: ServiceRequest): ServiceChoice {
+  if (request.hasUrl) return { source: 'external', reason: 'DATABASE_URL is set' };
+  if (!request.wantsDocker) return { source: 'embedded', reason: 'DATABASE_URL is not set' };
+  if (request.durable)
     return {
       source: 'embedded',
-      reason: 'test containers are thrown away with their data, which must be kept',
+      reason: 'test containers are deleted with their data, which must be kept',
     };
-  if (!wish.engineAnswers)
+  if (!request.engineAnswers)
     return { source: 'embedded', reason: 'NIGHTSHIFT_USE_DOCKER is set but no Docker engine answers' };
   return { source: 'docker', reason: 'NIGHTSHIFT_USE_DOCKER is set and a Docker engine answers' };
 }
@@ -35,7 +35,7 @@ export function chooseServiceSource(wish: ServiceWish): ServiceChoice {
 const DEFAULT_DOCKER_HOST = 'unix:///var/run/docker.sock';
 const PING_TIMEOUT_MS = 2_000;
 
-/** Asks the Docker engine at `dockerHost` (as DOCKER_HOST is written) whether it is there. Never rejects. */
+/** Pings the Docker engine at `dockerHost`, written like DOCKER_HOST. Never rejects. */
 export async function dockerEngineAnswers(dockerHost: string = DEFAULT_DOCKER_HOST): Promise<boolean> {
   const address = engineAddress(dockerHost);
   if (address === undefined) return false;
@@ -68,15 +68,15 @@ export interface Container {
   readonly stop: () => Promise<void>;
 }
 
-/** Starts PostgreSQL 18 in a container that is removed, with its data, by `stop()` or when this process ends. */
+/** Starts PostgreSQL 18 in a container, which is removed with its data by `stop()` or at the end of this process. */
 export async function startPostgresContainer(): Promise<Container> {
-  // Loaded only here: it is large, and most users never need it.
+  // Loaded on demand, because the package is large and rarely needed.
   const { GenericContainer, Wait } = await import('testcontainers');
   const container = await new GenericContainer('postgres:18')
     .withEnvironment({ POSTGRES_PASSWORD: 'test', POSTGRES_INITDB_ARGS: '--locale=C --encoding=UTF8' })
     .withCommand(['postgres', '-c', 'fsync=off', '-c', 'max_connections=300'])
     .withExposedPorts(5432)
-    // The image starts its server twice: once to set itself up, once to serve.
+    // The image starts its server twice: first for its own setup.
     .withWaitStrategy(Wait.forLogMessage(/database system is ready to accept connections/, 2))
     .start();
   return {
@@ -87,7 +87,7 @@ export async function startPostgresContainer(): Promise<Container> {
   };
 }
 
-/** Starts Redis 8 in a container that is removed by `stop()` or when this process ends. */
+/** Starts Redis 8 in a container, which is removed by `stop()` or at the end of this process. */
 export async function startRedisContainer(): Promise<Container> {
   const { GenericContainer, Wait } = await import('testcontainers');
   const container = await new GenericContainer('redis:8')

@@ -6,29 +6,29 @@ import pg from 'pg';
 import { DirectoryInUseError, directoryOwner, holdDirectory } from './directory-lock.ts';
 import { findFreePort } from './free-port.ts';
 import { locatePostgresBinaries, type RunAs } from './postgres-binaries.ts';
-import { clusterUser, endOrphan, initializeCluster, readLines, spellingFor } from './postgres-cluster.ts';
+import { clusterUser, endOrphan, initializeCluster, readLines, pathFor } from './postgres-cluster.ts';
 import { startWatchdog } from './watchdog.ts';
 
 export interface EmbeddedPostgresOptions {
   /**
-   * Everything of the server lies here and nowhere else: `cluster/` (its data directory), `password` and
-   * `postgres.log`. Made when missing; remove it, while the server is stopped, to start afresh.
+   * Directory of all files of the server: `cluster/` (its data), `password` and `postgres.log`. Created if missing.
+   * Remove it while the server is stopped to start with an empty database.
    */
   readonly dataDir: string;
-  /** False trades every guarantee about crashes for speed: tests only. */
+  /** False gives up all crash safety for speed; only for tests. */
   readonly durable: boolean;
-  /** More server settings, for instance `{ max_connections: 300 }`; they win over ours. */
+  /** Further server settings, such as `{ max_connections: 300 }`, which override the defaults. */
   readonly settings?: Readonly<Record<string, string | number>>;
 }
 
 export interface EmbeddedPostgres {
-  /** Connection URL of the superuser and the database `postgres`, for the driver `pg`; holds the password. */
+  /** URL of the superuser and the database `postgres`, with the password, for the driver `pg`. */
   readonly url: string;
   readonly port: number;
   readonly pid: number;
-  /** Resolves when the server ends, by `stop` or by itself, with how: an exit code or a signal, and where its log is. */
+  /** Resolves at the end of the server, also after `stop`, with its exit code or signal and the path of its log. */
   readonly ended: Promise<string>;
-  /** Ends the server as soon as other connections are gone, at the latest after half a second. May be called twice. */
+  /** Stops the server once other connections are closed, at the latest after half a second. Idempotent. */
   readonly stop: () => Promise<void>;
 }
 
@@ -40,12 +40,12 @@ const FOREIGN_CONNECTIONS_GRACE_MS = 500;
  * Starts a private PostgreSQL 18 on a free port of 127.0.0.1 and resolves once it accepts connections.
  *
  * - The data and the password of an earlier start are kept.
- * - A server that outlived its killed owner is stopped first; one whose owner lives makes this reject.
- * - The server ends when this process ends, however it ends; it does not keep this process alive.
- * - As root it runs as `nobody`, also when that user may not enter the directories above `dataDir`.
+ * - A server that outlived its killed owner is stopped first.
+ * - The server ends with this process, also after SIGKILL, and does not keep this process alive.
+ * - For root it runs as an unprivileged user, who need not have access to the directories above `dataDir`.
  *
- * Neither exit hooks nor signal handlers are installed: call `stop()` at the end of the owner's own shutdown.
- * @throws with what to do next: directory in use, data of another major version, no binaries, no permission.
+ * It installs neither exit hooks nor signal handlers: the owner calls `stop()` at the end of its own shutdown.
+ * Throws: an error with the next step, for a directory in use, data of another major version, missing binaries or permissions.
  */
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
   const home = resolve(options.dataDir);
@@ -54,7 +54,7 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   try {
     const cluster = join(home, 'cluster');
     await endOrphan(cluster);
-    await forgetEndedServer(home);
+    await removeStalePidFile(home);
     if (!existsSync(cluster)) await initializeCluster(home, binDir, options.durable);
     const server = await launch(home, binDir, options);
     return { ...server, stop: onceOnly(() => server.stop().finally(release)) };
@@ -64,13 +64,13 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   }
 }
 
-/** Milliseconds that a server which another process has begun to start is waited for. */
+/** Maximum wait for a server that another process is starting. Unit: ms. */
 const JOIN_DEADLINE_MS = 30_000;
 
 /**
- * The URL of the server that another living process runs on `dataDir`, once it accepts connections; null when nobody
- * holds the directory. The server stays the other's: it ends when its owner does.
- * @throws {DirectoryInUseError} when whoever holds the directory has no server there in time.
+ * Waits for the server that another process runs on `dataDir` and returns its URL; null when no process holds the directory.
+ * The server ends with its owner.
+ * Throws: {@link DirectoryInUseError} when the directory is held but no server answers in time.
  */
 export async function joinEmbeddedPostgres(dataDir: string): Promise<string | null> {
   const home = resolve(dataDir);
@@ -85,7 +85,7 @@ export async function joinEmbeddedPostgres(dataDir: string): Promise<string | nu
   }
 }
 
-/** The URL of the server that accepts connections to the data in `home`; null when none does. */
+/** Returns the URL of the server that answers for the data in `home`, or null. */
 async function answeringServer(home: string): Promise<string | null> {
   const [, , , port, , , , status] = readLines(join(home, 'cluster', 'postmaster.pid'));
   const [password] = readLines(join(home, 'password'));
@@ -95,10 +95,10 @@ async function answeringServer(home: string): Promise<string | null> {
 }
 
 /**
- * PostgreSQL would take any living process with the number in its pid file for a server, and refuse to start. The file
- * is removed, unless the server answers all the same: in another container its process cannot be seen from here.
+ * Removes the pid file of an ended server. PostgreSQL refuses to start while any process has the pid in it.
+ * Throws: when a server still answers, whose process may be invisible in another container.
  */
-async function forgetEndedServer(home: string): Promise<void> {
+async function removeStalePidFile(home: string): Promise<void> {
   const pidFile = join(home, 'cluster', 'postmaster.pid');
   const url = await answeringServer(home);
   if (url !== null)
@@ -124,14 +124,14 @@ async function accepts(url: string): Promise<boolean> {
 }
 
 /**
- * Says that there is no TLS, and no negotiation that presumes it: variables (PGSSLMODE, PGSSLNEGOTIATION) that are meant
- * for another server count where a URL says nothing. A libpq before 17 refuses `sslnegotiation`; nothing here has one.
+ * Builds a URL that disables TLS explicitly, since PGSSLMODE and PGSSLNEGOTIATION may be set for another server.
+ * A libpq before 17 refuses `sslnegotiation`, but no client here uses one.
  */
 function serverUrl(password: string, port: number): string {
   return `postgres://postgres:${password}@127.0.0.1:${port}/postgres?sslmode=disable&sslnegotiation=postgres`;
 }
 
-/** Makes the directory if need be and takes it for this process; the result gives it back. */
+/** Creates the directory if it is missing and locks it; the returned function unlocks it. */
 function openHome(home: string): () => void {
   try {
     mkdirSync(home, { recursive: true, mode: 0o700 });
@@ -156,7 +156,7 @@ async function launch(
   const [password] = readLines(join(home, 'password'));
   if (password === undefined)
     throw new Error(
-      `${join(home, 'password')} is missing, and without it nobody gets into the data beside it. ` +
+      `${join(home, 'password')} is missing, and without it the data beside it is inaccessible. ` +
         `Put it back, or move ${home} away to start with an empty database.`,
     );
   const deadline = performance.now() + START_DEADLINE_MS;
@@ -169,14 +169,14 @@ async function launch(
     if (failure === undefined && child.pid !== undefined) {
       const url = serverUrl(password, port);
       const stop = (): Promise<void> => stopServer(child, ended, url).finally(dismissWatchdog);
-      const told = ended.then((how) => `${how}, log in ${join(home, 'postgres.log')}`);
-      return { url, port, pid: child.pid, ended: told, stop };
+      const endedWithLog = ended.then((how) => `${how}, log in ${join(home, 'postgres.log')}`);
+      return { url, port, pid: child.pid, ended: endedWithLog, stop };
     }
     dismissWatchdog();
     const log = tail(join(home, 'postgres.log'));
-    // Somebody took the port since we looked, or the last processes of a killed server are still ending.
-    const passing = /could not bind|could not create any TCP|pre-existing shared memory block/.test(log);
-    if (!passing || performance.now() > deadline)
+    // Another process took the port meanwhile, or the last processes of a killed server are still ending.
+    const isTransient = /could not bind|could not create any TCP|pre-existing shared memory block/.test(log);
+    if (!isTransient || performance.now() > deadline)
       throw new Error(
         `PostgreSQL did not start: ${failure ?? 'no process'}. Its log, ${join(home, 'postgres.log')}, ends with:\n` +
           `${log}\nSet DATABASE_URL to use another server, or move ${home} away to start with an empty one.`,
@@ -208,15 +208,15 @@ function spawnServer(
   const cluster = join(home, 'cluster');
   const logFile = join(home, 'postgres.log');
   if (existsSync(logFile)) renameSync(logFile, join(home, 'postgres.previous.log'));
-  // A file and not a pipe: the server must be able to speak after its owner was killed.
+  // A file, not a pipe: the server must be able to log after its owner was killed.
   const log = openSync(logFile, 'w', 0o600);
   try {
-    const child = spawn(join(binDir, 'postgres'), ['-D', spellingFor(user, cluster), ...settings], {
+    const child = spawn(join(binDir, 'postgres'), ['-D', pathFor(user, cluster), ...settings], {
       ...user,
       cwd: cluster,
       env: { LC_ALL: 'C', TZ: 'UTC' },
       stdio: ['ignore', 'ignore', log],
-      // A session of its own: Ctrl-C in a terminal is for the owner, which stops the server when it has drained.
+      // In its own session: Ctrl-C in a terminal must reach only the owner, which stops the server after its drain.
       detached: true,
     });
     child.unref();
@@ -226,7 +226,7 @@ function spawnServer(
   }
 }
 
-/** How the process ends; never rejects. Asked for as soon as it is there: an end that is past is told to nobody. */
+/** Resolves with a process's exit code or signal; never rejects. Must be called right after `spawn`, before the exit event. */
 function endOf(child: ChildProcess): Promise<string> {
   return new Promise((resolve) => {
     child.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`));
@@ -234,7 +234,7 @@ function endOf(child: ChildProcess): Promise<string> {
   });
 }
 
-/** Resolves with undefined when the server accepts connections, with the reason when it never will. */
+/** Waits until the server accepts connections; resolves with the reason if it fails to start, else undefined. */
 async function untilReady(
   child: ChildProcess,
   ended: Promise<string>,
@@ -257,7 +257,7 @@ async function untilReady(
 
 async function stopServer(child: ChildProcess, ended: Promise<string>, url: string): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
-  await untilOthersHaveLeft(url);
+  await waitForOtherConnections(url);
   child.ref();
   child.kill('SIGINT');
   const timeout = AbortSignal.timeout(FAST_SHUTDOWN_DEADLINE_MS);
@@ -266,10 +266,10 @@ async function stopServer(child: ChildProcess, ended: Promise<string>, url: stri
 }
 
 /**
- * A client whose `end()` has resolved may still have its socket open; a server that stops in that moment sends it an
- * error that nobody listens for. So the connections are given a moment to go. Never rejects: the server is to end either way.
+ * Waits briefly until other connections are closed. Never rejects, so that the server stops in any case.
+ * After `end()` of a client its socket may still be open, and a stopping server would send it an unhandled error.
  */
-async function untilOthersHaveLeft(url: string): Promise<void> {
+async function waitForOtherConnections(url: string): Promise<void> {
   let client: pg.Client | undefined;
   try {
     client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2_000, query_timeout: 2_000 });
@@ -284,7 +284,7 @@ async function untilOthersHaveLeft(url: string): Promise<void> {
       await delay(20);
     }
   } catch {
-    // No connection to be had: all the more reason to stop the server.
+    // No connection is possible: the server is stopped at once.
   } finally {
     await client?.end().catch(() => undefined);
   }

@@ -1,10 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
-/**
- * A TCP port of 127.0.0.1 that nobody listened on a moment ago. Somebody may take it before it is used: who starts a
- * server on it must be ready to ask again.
- */
+/** Finds a free TCP port of 127.0.0.1. Another process may take it first, so callers must be ready to retry. */
 export async function findFreePort(): Promise<number> {
   const server = createServer();
   server.listen(0, '127.0.0.1');

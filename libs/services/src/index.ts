@@ -1,4 +1,4 @@
-export { yieldEvery } from './breathe.ts';
+export { yieldEvery } from './yield-every.ts';
 export { startEmbeddedPostgres } from './embedded-postgres.ts';
 export { checkPostgres, explainPostgres, providePostgres } from './postgres.ts';
 export {
@@ -15,4 +15,4 @@ export { findFreePort } from './free-port.ts';
 export { liveness, openFileLog, openProcessLog, type LogStatus, type LogStream } from './log-stream.ts';
 export { safeUrl } from './safe-url.ts';
 export { startFailure } from './start-failure.ts';
-export { createWishToEnd, type WishToEnd } from './wish-to-end.ts';
+export { createShutdown, type Shutdown } from './shutdown.ts';

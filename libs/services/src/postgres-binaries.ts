@@ -16,15 +16,15 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 
-/** A user a server may run as. PostgreSQL refuses to run as root. */
+/** A user for the server process. PostgreSQL refuses to run as root. */
 export interface RunAs {
   readonly uid: number;
   readonly gid: number;
 }
 
 /**
- * The user that root starts PostgreSQL as: number 65534, `nobody` on nearly every system, else whoever bears that name
- * or `daemon`. One that the system lists, because initdb insists on knowing its user's name; none is created.
+ * Finds the user that runs PostgreSQL for root: uid 65534, else the user named as below, else `daemon`.
+ * It must be listed in /etc/passwd, because initdb needs the name of its user; none is created.
  */
 export function unprivilegedUser(): RunAs {
   const users = readUsers();
@@ -43,17 +43,16 @@ function readUsers(): (RunAs & { name: string })[] {
     .map(([name = '', , uid, gid]) => ({ name, uid: Number(uid), gid: Number(gid) }));
 }
 
-/** True when this process is root and therefore must start PostgreSQL as somebody else. */
+/** True when this process is root and must start PostgreSQL as another user. */
 export function runsAsRoot(): boolean {
   return process.getuid?.() === 0;
 }
 
 /**
- * The `bin` directory of the PostgreSQL binaries that npm installed for this machine, ready to run.
+ * Returns the `bin` directory of the PostgreSQL binaries from npm, ready to run.
  *
- * The package's links between library versions are made here, because npm may have been told to run no install
- * scripts. Where they cannot be made in place, and for root always, the binaries are copied once to a directory below
- * the temporary one: a checkout below `/root` is closed to the user that the server runs as.
+ * It creates the package's library links, because npm may skip install scripts. If that is impossible, and always for root, it
+ * copies the binaries once to a temporary directory: the server's user cannot read a checkout below `/root`.
  */
 export function locatePostgresBinaries(): string {
   const packageDir = resolvePackage();
@@ -94,7 +93,7 @@ function linkLibraries(native: string): void {
   }
 }
 
-/** False when the packages were installed by somebody else, or the disk cannot be written. */
+/** Creates the links; false without permission to write, or on a read-only disk. */
 function linksInPlace(native: string): boolean {
   try {
     linkLibraries(native);
@@ -125,14 +124,17 @@ function copyToRunnablePlace(native: string, version: string): string {
       refusals.push(`${copy}: ${(error as Error).message}`);
     }
   }
-  const who = runsAsRoot() ? 'an ordinary user (and PostgreSQL refuses to run as root)' : 'this user';
+  const user = runsAsRoot() ? 'an ordinary user (and PostgreSQL refuses to run as root)' : 'this user';
   throw new Error(
-    `The embedded PostgreSQL cannot be run by ${who}. Set DATABASE_URL to a running server, or set TMPDIR to a ` +
+    `The embedded PostgreSQL cannot be run by ${user}. Set DATABASE_URL to a running server, or set TMPDIR to a ` +
       `directory that every user may enter and run programs from.\n${refusals.join('\n')}`,
   );
 }
 
-/** A directory that somebody else made under this predictable name must never be run from. */
+/**
+ * Checks that a copy exists and belongs to this user: another user could plant binaries under its predictable name.
+ * Throws: when another user owns the directory or can write it.
+ */
 function isOwnDirectory(path: string, ownUid: number): boolean {
   const stat = lstatSync(path, { throwIfNoEntry: false });
   if (stat === undefined) return false;
@@ -141,7 +143,7 @@ function isOwnDirectory(path: string, ownUid: number): boolean {
   return true;
 }
 
-/** Cleaners of temporary directories remove single files by their age, so each one is looked for. */
+/** Compares all files of a copy, since cleaners of temporary directories delete single old files. */
 function sameFiles(native: string, copy: string): boolean {
   return readdirSync(native, { recursive: true, withFileTypes: true }).every((entry) => {
     if (!entry.isFile()) return true;
@@ -165,7 +167,7 @@ function install(native: string, copy: string): void {
     try {
       renameSync(draft, copy);
     } catch (error) {
-      // Another process was quicker; its copy is as good, and is probed like ours would be.
+      // Another process was faster; its copy is equal and is probed next.
       if (!existsSync(copy)) throw error;
       isOwnDirectory(copy, process.getuid?.() ?? 0);
     }
@@ -174,7 +176,7 @@ function install(native: string, copy: string): void {
   }
 }
 
-/** Whatever the umask of whoever ran npm was. */
+/** Makes all files readable for every user, whatever the umask of the installation was. */
 function openToAll(directory: string): void {
   chmodSync(directory, 0o755);
   for (const entry of readdirSync(directory, { recursive: true, withFileTypes: true })) {

@@ -18,10 +18,10 @@ import { isPostgresOf, processIdentity } from './process-identity.ts';
 
 const MAJOR_VERSION = '18';
 
-/** Makes the data directory in a place of its own and then renames it, so that a killed attempt leaves nothing half. */
+/** Creates the data directory under a temporary name and renames it, so that it is never incomplete. */
 export async function initializeCluster(home: string, binDir: string, durable: boolean): Promise<void> {
   for (const name of readdirSync(home))
-    // With retries: an initdb whose parent was killed may still be writing.
+    // With retries: the initdb of a killed parent may still be writing.
     if (name.startsWith('initdb-'))
       rmSync(join(home, name), { recursive: true, force: true, maxRetries: 10 });
   const staging = mkdtempSync(join(home, 'initdb-'));
@@ -39,7 +39,7 @@ export async function initializeCluster(home: string, binDir: string, durable: b
     [
       ...[
         '-D',
-        spellingFor(user, cluster),
+        pathFor(user, cluster),
         '--username=postgres',
         '--pwfile=../password',
         '--auth=scram-sha-256',
@@ -52,7 +52,7 @@ export async function initializeCluster(home: string, binDir: string, durable: b
       cwd: cluster,
       env: { LC_ALL: 'C', TZ: 'UTC' },
       stdio: ['ignore', 'pipe', 'pipe'],
-      // Ctrl-C in a terminal is for whoever started this and waits for it: half a data directory helps nobody.
+      // Ctrl-C in a terminal must reach only the parent, which waits for initdb to complete.
       detached: process.platform !== 'win32',
     },
   );
@@ -64,15 +64,15 @@ export async function initializeCluster(home: string, binDir: string, durable: b
   });
   if (failure !== undefined) {
     rmSync(staging, { recursive: true, force: true });
-    const said = Buffer.concat(output).toString().trim();
-    const advice = said.includes('could not look up effective user ID')
+    const initdbOutput = Buffer.concat(output).toString().trim();
+    const advice = initdbOutput.includes('could not look up effective user ID')
       ? 'This user has no entry in /etc/passwd, which PostgreSQL asks for: add one, run as another user, or set DATABASE_URL.'
       : 'Check that the disk has room and can be written, choose another directory, or set DATABASE_URL.';
     throw new Error(
-      `PostgreSQL could not make its data directory in ${home}: ${failure}\n${said}\n${advice}`,
+      `PostgreSQL could not make its data directory in ${home}: ${failure}\n${initdbOutput}\n${advice}`,
     );
   }
-  // The password first: with it and no data the next start begins again; with data and no password nobody gets in.
+  // The password first: without data the next start begins again, but without a password the data is inaccessible.
   const ownPasswordFile = join(home, 'password');
   rmSync(ownPasswordFile, { force: true });
   writeFileSync(ownPasswordFile, password, { mode: 0o600, flush: true });
@@ -80,7 +80,7 @@ export async function initializeCluster(home: string, binDir: string, durable: b
   rmSync(staging, { recursive: true, force: true });
 }
 
-/** The user the server must run as: whoever owns its data. Undefined means: as ourselves. */
+/** Returns the user that the server must run as, the owner of its data; undefined for the present user. */
 export function clusterUser(cluster: string): RunAs | undefined {
   const version = readLines(join(cluster, 'PG_VERSION'))[0];
   if (version !== MAJOR_VERSION)
@@ -98,36 +98,36 @@ export function clusterUser(cluster: string): RunAs | undefined {
   return undefined;
 }
 
-/** Stops a server of this very data directory that is still there although nobody owns the directory any more. */
+/** Stops a server of this data directory that outlived its owner. */
 export async function endOrphan(cluster: string): Promise<void> {
   const pid = Number(readLines(join(cluster, 'postmaster.pid'))[0]);
   if (!Number.isSafeInteger(pid) || pid <= 0) return;
   const identity = processIdentity(pid);
-  const stillThere = (): boolean => processIdentity(pid) === identity && isPostgresOf(pid, cluster);
+  const isRunning = (): boolean => processIdentity(pid) === identity && isPostgresOf(pid, cluster);
   for (const [signal, deadlineMs] of [
     ['SIGINT', 10_000],
     ['SIGQUIT', 10_000],
   ] as const) {
-    if (identity === undefined || !stillThere()) break;
+    if (identity === undefined || !isRunning()) break;
     process.kill(pid, signal);
     const deadline = performance.now() + deadlineMs;
-    while (stillThere() && performance.now() < deadline) await delay(15);
+    while (isRunning() && performance.now() < deadline) await delay(15);
   }
-  if (identity !== undefined && stillThere())
+  if (identity !== undefined && isRunning())
     throw new Error(
       `An earlier PostgreSQL, process ${pid}, still uses ${cluster} and does not stop. End it by hand.`,
     );
 }
 
 /**
- * As root on Linux the data directory is named through the working directory, which the server has been placed in:
- * the one name that works although the server's user may not enter the directories above, such as /root.
+ * Returns the path of the data directory for the server. For root on Linux that is its working directory in /proc, because
+ * the server's user may not enter the directories above, such as /root.
  */
-export function spellingFor(user: RunAs | undefined, directory: string): string {
+export function pathFor(user: RunAs | undefined, directory: string): string {
   return user !== undefined && process.platform === 'linux' ? '/proc/self/cwd' : directory;
 }
 
-/** The lines of a small file; none when there is no such file. */
+/** Reads the lines of a small file; none if it is missing. */
 export function readLines(path: string): string[] {
   try {
     return readFileSync(path, 'utf8').split('\n');

@@ -3,8 +3,8 @@ import { readFileSync, readlinkSync, realpathSync } from 'node:fs';
 import { hostname } from 'node:os';
 
 /**
- * Names a running process in a way that survives the reuse of its pid: boot id and start time on Linux, start time
- * elsewhere. Undefined when no such process runs (a zombie does not run). On Windows only the pid is known.
+ * Identifies a running process even if its pid is reused: by boot id and start time on Linux, by start time elsewhere.
+ * On Windows only the pid is known. Undefined when no such process runs; a zombie does not run.
  */
 export function processIdentity(pid: number): string | undefined {
   if (!Number.isSafeInteger(pid) || pid <= 0) return undefined;
@@ -14,7 +14,7 @@ export function processIdentity(pid: number): string | undefined {
     case 'win32':
       return isAlive(pid) ? `${pid}` : undefined;
     default: {
-      // ps writes the time for its reader; owner, watchdog and the next owner may be readers of different kinds.
+      // A fixed locale and time zone, because ps formats the time by its environment.
       const started = spawnSync('ps', ['-o', 'lstart=', '-p', `${pid}`], {
         encoding: 'utf8',
         env: { LC_ALL: 'C', TZ: 'UTC' },
@@ -24,10 +24,7 @@ export function processIdentity(pid: number): string | undefined {
   }
 }
 
-/**
- * Where pids mean what they mean here: the machine and, on Linux, the pid namespace, of which each container has its own.
- * Elsewhere the same number is another process, or none.
- */
+/** Identifies the machine and, on Linux, the pid namespace: in another one the same pid is another process. */
 export function processPlace(): string {
   try {
     return `${hostname()} ${readlinkSync('/proc/self/ns/pid')}`;
@@ -36,11 +33,11 @@ export function processPlace(): string {
   }
 }
 
-/** True when `pid` is a PostgreSQL server whose data directory is `clusterDir`; never true by its name alone. */
+/** True when `pid` is a PostgreSQL server with the data directory `clusterDir`. */
 export function isPostgresOf(pid: number, clusterDir: string): boolean {
   try {
     if (process.platform === 'linux') {
-      // A server's working directory is its data directory, however its command line spells it.
+      // The working directory of a server is its data directory; the command line may use another path.
       const name = readFileSync(`/proc/${pid}/comm`, 'utf8').trim();
       return name === 'postgres' && readlinkSync(`/proc/${pid}/cwd`) === realpathSync(clusterDir);
     }
@@ -54,7 +51,7 @@ export function isPostgresOf(pid: number, clusterDir: string): boolean {
 function linuxIdentity(pid: number): string | undefined {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The command in parentheses may hold spaces and parentheses; what follows the last one is regular (proc(5)).
+    // The command in parentheses may itself hold spaces and parentheses; regular fields follow the last one (proc(5)).
     const [state, ...rest] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
     if (state === 'Z' || state === 'X') return undefined;
     const bootId = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();

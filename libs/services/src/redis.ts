@@ -8,22 +8,22 @@ import { findFreePort } from './free-port.ts';
 import { safeReason, safeUrl } from './safe-url.ts';
 import { startWatchdog } from './watchdog.ts';
 
-/** Less than the queue gives a check: what the client says of a connection names more than that it took too long. */
+/** Below the queue's timeout of a check, because the client's own error says more than a timeout. Unit: ms. */
 const ANSWER_TIMEOUT_MS = 2_500;
 const START_DEADLINE_MS = 15_000;
 const SHUTDOWN_DEADLINE_MS = 10_000;
 
 export interface RedisReport {
-  /** Redis's own version, or the one that a compatible server claims. */
+  /** Version of Redis, or the version that a compatible server reports. */
   readonly version: string;
   readonly maxmemoryPolicy: string;
-  /** Why it may not carry signals, and what to do about that; null when it may. */
+  /** Reason why the server must not carry signals, with the next step; null when it may. */
   readonly objection: string | null;
 }
 
 /**
- * Says why the Redis at `url` may not carry signals; null when it may.
- * @throws as `inspectRedis` does.
+ * Returns the reason why the Redis at `url` must not carry signals; null when it may.
+ * Throws: like {@link inspectRedis}.
  */
 export async function checkRedis(url: string): Promise<string | null> {
   const { objection } = await inspectRedis(url);
@@ -31,10 +31,9 @@ export async function checkRedis(url: string): Promise<string | null> {
 }
 
 /**
- * Tells what the Redis at `url` is. One that is older than 6.2 is objected to, and one with an evicting `maxmemory-policy`:
- * such a server drops queued signals, and parts of the queue's own bookkeeping, without telling anyone. So is one that
- * does not have the database of the URL.
- * @throws when it cannot be reached, or does not say what it is.
+ * Inspects the Redis at `url`. It objects to versions before 6.2, to a missing database of the URL, and to an evicting
+ * `maxmemory-policy`, which silently drops signals and the queue's own records.
+ * Throws: when Redis cannot be reached or gives no version.
  */
 export async function inspectRedis(url: string): Promise<RedisReport> {
   const place = safeUrl(url);
@@ -43,12 +42,12 @@ export async function inspectRedis(url: string): Promise<RedisReport> {
     await redis.connect();
     const version = /redis_version:(\S+)/.exec(await redis.info('server'))?.[1] ?? '0';
     const maxmemoryPolicy = await readMaxmemoryPolicy(redis);
-    const lacking = await selectDatabase(redis);
+    const missing = await selectDatabase(redis);
     const objection =
-      lacking === null
+      missing === null
         ? objectionTo(version, maxmemoryPolicy, place)
-        : `The Redis of QUEUE_URL, ${place}, cannot use the database that ends this URL: ${lacking}. ` +
-          'Name one that it has, or none for database 0.';
+        : `The Redis of QUEUE_URL, ${place}, cannot use the database at the end of this URL: ${missing}. ` +
+          'Name an existing database, or none for database 0.';
     return { version, maxmemoryPolicy, objection };
   } catch (error) {
     throw unusable(safeReason(explain(error as Error), url), place);
@@ -69,10 +68,7 @@ function objectionTo(version: string, maxmemoryPolicy: string, place: string): s
   );
 }
 
-/**
- * One attempt, no reconnects: a check must end. `explain` gives the cause of a rejection that says no more than that
- * the connection is closed.
- */
+/** Connects without retries. `explain` returns the cause of an error that says only "Connection is closed". */
 function connectOnce(url: string): { redis: Redis; explain: (error: Error) => Error } {
   const redis = new Redis(url, {
     lazyConnect: true,
@@ -89,7 +85,7 @@ function connectOnce(url: string): { redis: Redis; explain: (error: Error) => Er
   };
 }
 
-/** Why the server does not have the database of the URL; null when it does. The client goes on in another one, and tells nobody. */
+/** Selects the database of the URL and returns the error if it is missing; the client alone would silently use another. */
 async function selectDatabase(redis: Redis): Promise<string | null> {
   const { db = 0 } = redis.options;
   if (db === 0) return null;
@@ -103,7 +99,7 @@ async function selectDatabase(redis: Redis): Promise<string | null> {
   }
 }
 
-/** Managed services forbid CONFIG; INFO tells the same. */
+/** Reads the policy from CONFIG, or from INFO where a managed service forbids CONFIG. */
 async function readMaxmemoryPolicy(redis: Redis): Promise<string> {
   try {
     const [, policy] = (await redis.config('GET', 'maxmemory-policy')) as [string?, string?];
@@ -115,7 +111,7 @@ async function readMaxmemoryPolicy(redis: Redis): Promise<string> {
 }
 
 function unusable(reason: string, place: string): Error {
-  // The reason alone: the client hangs the failed command on its errors, AUTH with its password included.
+  // The message only: the client's errors hold the failed command, for example AUTH with its password.
   const hint = place.startsWith('rediss:')
     ? 'A server without TLS has a URL that begins with redis://. '
     : '';
@@ -125,7 +121,7 @@ function unusable(reason: string, place: string): Error {
   );
 }
 
-/** The path of a Redis server on this machine (Valkey is one too), or null when there is none. */
+/** Finds a Redis or Valkey server on PATH; null without one. */
 export function findRedisServer(): string | null {
   if (process.platform === 'win32') return null;
   for (const name of ['redis-server', 'valkey-server']) {
@@ -136,13 +132,13 @@ export function findRedisServer(): string | null {
 }
 
 export interface RedisServerOptions {
-  /** Holds the server's files and its log; made when missing. */
+  /** Directory of the server's files and log, created if missing. */
   readonly dir: string;
-  /** Keep what is written in an append-only file, synced every second; default false. */
+  /** Keeps data in an append-only file, synced every second. Default: false. */
   readonly appendOnly?: boolean;
-  /** The port of an earlier server that this one replaces; default: a free one. */
+  /** Port of an earlier server to replace. Default: a free port. */
   readonly port?: number;
-  /** More directives, for instance `{ 'maxmemory-policy': 'allkeys-lru' }`. */
+  /** Further directives, such as `{ 'maxmemory-policy': 'allkeys-lru' }`. */
   readonly settings?: Readonly<Record<string, string | number>>;
 }
 
@@ -150,13 +146,13 @@ export interface RedisServer {
   readonly url: string;
   readonly port: number;
   readonly pid: number;
-  /** Ends the server in order. May be called twice, and after the server was killed. */
+  /** Stops the server gracefully. Idempotent, also after a kill. */
   readonly stop: () => Promise<void>;
 }
 
 /**
- * Starts a Redis of our own on 127.0.0.1 and resolves once it answers. It ends when this process ends.
- * @throws when there is no server on this machine (see `findRedisServer`) or it does not start.
+ * Starts a private Redis on 127.0.0.1 and resolves once it answers. It ends with this process.
+ * Throws: when no server is installed (see {@link findRedisServer}), or it does not start.
  */
 export async function startRedisServer(options: RedisServerOptions): Promise<RedisServer> {
   const executable = findRedisServer();
@@ -220,7 +216,7 @@ async function untilItAnswers(child: ChildProcess, url: string, deadline: number
     const { redis } = connectOnce(url);
     try {
       await redis.connect();
-      // Somebody else's server may have been quicker to take the port.
+      // Another server may have taken the port first.
       if (new RegExp(`process_id:${child.pid}\\s`).test(await redis.info('server'))) return true;
     } catch {
       // Not yet.

@@ -1,13 +1,13 @@
-/** A URL whose parts stand where they belong: scheme, userinfo up to its last `@`, host and port, path, query. */
+/** A well-formed URL: scheme, userinfo up to its last `@`, host and port, path, query. */
 const PLAIN =
   /^([a-z][a-z0-9+.-]*):\/\/(?:[^/?#\s]*@)?((?:[\w.-]+|\[[0-9a-f:.]+\])?(?::\d{0,5})?)((?:\/[\w.%~-]*)?)(?:[?#][^@]*)?$/i;
-/** As PLAIN; the path, in which callbacks and gateways have tokens, is not looked at. */
+/** As PLAIN, without its path, which may hold tokens of callbacks and gateways. */
 const PLAIN_HTTP = /^(https?):\/\/(?:[^/?#\s]*@)?((?:[\w.-]+|\[[0-9a-f:.]+\])(?::\d{0,5})?)(?:[/?#][^@]*)?$/i;
 const KNOWN_SCHEME = /^(postgres|postgresql|redis|rediss|https?):/i;
 
 /**
- * A URL fit for logs and errors: scheme, host, port, and the path of a database. Never user and password, nor the query, which
- * may hold one too; of a URL that is misspelt only the scheme, as a password may stand anywhere in it.
+ * Reduces a URL to the parts that logs and errors may show: scheme, host, port, and the path of a database.
+ * User, password and query are removed. Of a misspelt URL only the scheme is kept, since a password may stand anywhere in it.
  */
 export function safeUrl(url: string): string {
   const [, scheme, place, path = ''] = (/^https?:/i.test(url) ? PLAIN_HTTP : PLAIN).exec(url) ?? [];
@@ -16,7 +16,7 @@ export function safeUrl(url: string): string {
   return known === undefined ? '(not a URL)' : `${known}:(misspelt)`;
 }
 
-/** The message of a client that failed at `url`; of a URL that is misspelt only the code, as clients quote what they take for its parts. */
+/** Returns the message of a client's error; for a misspelt URL only the code, since clients quote its parts. */
 export function safeReason(error: unknown, url: string): string {
   const { code, message } = error as NodeJS.ErrnoException;
   const isPlain = safeUrl(url).includes('://');

@@ -1,19 +1,18 @@
 import { BEAT_MS, readLock, touchLock } from './directory-lock.ts';
 import { processIdentity } from './process-identity.ts';
 
-// Started by watchdog.ts as `node watchdog-process.ts <identity of the server> [lock file]`, with a pipe from the process
-// that owns the server as its input. The pipe closes when that process ends in whatever way, SIGKILL included; the server
-// is then asked to stop, unless the owner has said before that it stopped the server itself. Until the server has ended
-// the lock is touched, so that nobody in another container takes the directory for free.
+// Started by watchdog.ts as `node watchdog-process.ts <identity of the server> [lock file]`, with a pipe from the server's
+// owner as standard input. The pipe closes at the owner's end, even by SIGKILL; the server then gets a SIGINT, unless the
+// owner has sent a release. While the server runs, the lock is touched, so that no other container takes the directory.
 
 const [, , identity = '', lockFile = ''] = process.argv;
 const pid = Number.parseInt(identity, 10);
-const isThere = (): boolean => processIdentity(pid) === identity;
+const isRunning = (): boolean => processIdentity(pid) === identity;
 const lock = lockFile === '' ? undefined : readLock(lockFile);
 let released = false;
 
 const beating = setInterval(() => {
-  if (!isThere()) clearInterval(beating);
+  if (!isRunning()) clearInterval(beating);
   else if (lock !== undefined) touchLock(lockFile, lock);
 }, BEAT_MS);
 
@@ -21,6 +20,6 @@ process.stdin.on('data', () => {
   released = true;
 });
 process.stdin.on('close', () => {
-  if (!released && isThere()) process.kill(pid, 'SIGINT');
+  if (!released && isRunning()) process.kill(pid, 'SIGINT');
   else clearInterval(beating);
 });

@@ -3,11 +3,10 @@ import { fileURLToPath } from 'node:url';
 import { processIdentity } from './process-identity.ts';
 
 /**
- * Sees to it that the server `pid` gets a SIGINT when this process ends, even by SIGKILL, and returns the function that
- * says that this is no longer needed. A tiny process of its own, because a killed process runs no code; it does not
- * keep this process alive, and it never signals another process that got the same number later.
+ * Starts a process that sends the server `pid` a SIGINT when this process ends, even by SIGKILL. Returns a function that
+ * dismisses it. The watchdog does not keep this process alive, and never signals another process with the same pid.
  *
- * While the server lives it touches `lockFile`, the lock of this process, which may be frozen or dead by then.
+ * While the server runs, the watchdog also touches `lockFile`, since this process may be frozen or dead.
  */
 export function startWatchdog(pid: number | undefined, lockFile = ''): () => void {
   const identity = pid === undefined ? undefined : processIdentity(pid);
@@ -18,7 +17,7 @@ export function startWatchdog(pid: number | undefined, lockFile = ''): () => voi
     stdio: ['pipe', 'ignore', 'ignore'],
     detached: true,
   });
-  // Without a watchdog the server runs on after a SIGKILL, and the next start ends it.
+  // Without a watchdog the server survives a SIGKILL, and the next start ends it.
   watchdog.on('error', () => undefined);
   watchdog.stdin.on('error', () => undefined);
   watchdog.unref();

@@ -14,14 +14,14 @@ function newDirectory(): string {
   return directory;
 }
 
-/** As a container leaves it: the number of its process is nobody's here. */
+/** The lock of another container, whose pid has no process here. */
 function lockFromElsewhere(directory: string): string {
   const lockFile = join(directory, 'owner.lock');
   writeFileSync(lockFile, '4194305 17 of-this-boot\nsome-uuid\nbox pid:[1]\n');
   return lockFile;
 }
 
-/** Touches a file every 50 ms, as its holder does in longer. */
+/** Touches a file every 50 ms, like a holder with a shorter interval. */
 async function beatFromOutside(file: string): Promise<void> {
   const code = `setInterval(() => fs.utimesSync(process.argv[1], new Date(), new Date()), 50); console.log('beating')`;
   const beating = spawn(process.execPath, ['-e', code, file], { stdio: ['ignore', 'pipe', 'inherit'] });
@@ -29,7 +29,7 @@ async function beatFromOutside(file: string): Promise<void> {
   await once(beating.stdout, 'data');
 }
 
-test('a lock from another container holds while somebody there gives signs of life', async () => {
+test('a lock from another container holds while it is touched', async () => {
   const directory = newDirectory();
   const lockFile = lockFromElsewhere(directory);
   const before = readFileSync(lockFile, 'utf8');
@@ -43,7 +43,7 @@ test('a lock from another container holds while somebody there gives signs of li
   expect(readFileSync(lockFile, 'utf8')).toBe(before);
 });
 
-test('one from another container that has fallen silent is taken over', () => {
+test('a lock from another container is taken over once it is no longer touched', () => {
   const directory = newDirectory();
   const lockFile = lockFromElsewhere(directory);
   expect(directoryOwner(directory, SILENCE_MS)).toBeNull();
@@ -53,7 +53,7 @@ test('one from another container that has fallen silent is taken over', () => {
   expect(existsSync(lockFile)).toBe(false);
 });
 
-test('a lock gives signs of life for those who cannot see its process, until it is given back', () => {
+test('a lock is touched until it is released, for containers that cannot see its process', () => {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'Date'] });
   onTestFinished(() => {
     vi.useRealTimers();
@@ -64,7 +64,7 @@ test('a lock gives signs of life for those who cannot see its process, until it 
   const first = utimes();
   vi.advanceTimersByTime(5_000);
   expect(utimes()).toBeGreaterThan(first);
-  // Somebody else's lock is left alone.
+  // The lock of another process is left alone.
   lockFromElsewhere(directory);
   const theirs = utimes();
   vi.advanceTimersByTime(5_000);

@@ -16,7 +16,7 @@ afterEach(async () => {
   for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
 });
 
-/** One data directory for all tests that do not ask for an empty one: making it takes most of a start's time. */
+/** Data directory shared by the tests that need no empty one: initdb takes most of a start's time. */
 const usedDirectory = mkdtempSync(join(tmpdir(), 'nightshift-services-'));
 afterAll(() => rmSync(usedDirectory, { recursive: true, force: true }));
 
@@ -53,7 +53,7 @@ interface Owner {
   readonly pid: number;
 }
 
-/** Starts a server that belongs to another process, which can then be killed. */
+/** Starts a server owned by another process, which the test can kill. */
 function startOwner(dataDir: string, ...args: string[]): Promise<Owner> {
   return startOwnerBy([process.execPath], dataDir, ...args);
 }
@@ -70,7 +70,7 @@ async function untilEnded(pid: number): Promise<void> {
 }
 
 describe('an embedded PostgreSQL', () => {
-  test('is a PostgreSQL 18 in UTF-8 with checksums, on 127.0.0.1 alone, behind a password', async () => {
+  test('is a PostgreSQL 18 in UTF-8 with checksums, only on 127.0.0.1, with a password', async () => {
     const { url, port } = await start(usedDirectory);
     const [settings] = await ask(
       url,
@@ -93,7 +93,7 @@ describe('an embedded PostgreSQL', () => {
     await expect(ask(wrong.href, 'select 1')).rejects.toMatchObject({ code: '28P01' });
   });
 
-  test('is reached, and stopped, whatever PGSSLMODE and PGSSLNEGOTIATION ask of other servers', async () => {
+  test('starts and stops whatever PGSSLMODE and PGSSLNEGOTIATION are', async () => {
     vi.stubEnv('PGSSLMODE', 'require');
     vi.stubEnv('PGSSLNEGOTIATION', 'direct');
     onTestFinished(() => void vi.unstubAllEnvs());
@@ -115,7 +115,7 @@ describe('an embedded PostgreSQL', () => {
     expect(new URL(second.url).password).toBe(new URL(first.url).password);
   });
 
-  test('keeps its password where only its user reads it', async () => {
+  test('stores its password in a file that only its user can read', async () => {
     const dataDir = usedDirectory;
     const { url } = await start(dataDir);
     const file = join(dataDir, 'password');
@@ -124,7 +124,7 @@ describe('an embedded PostgreSQL', () => {
     expect(readFileSync(join(dataDir, 'postgres.log'), 'utf8')).not.toContain(new URL(url).password);
   });
 
-  test('writes through to the disk when durable, and only then', async () => {
+  test('syncs to disk only when durable', async () => {
     const sql = `select name, setting from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit')
                  order by name`;
     const valuesWhen = async (durable: boolean) => {
@@ -137,12 +137,12 @@ describe('an embedded PostgreSQL', () => {
     expect(await valuesWhen(false)).toEqual(['off', 'off', 'off']);
   });
 
-  test('takes settings', async () => {
+  test('accepts settings', async () => {
     const { url } = await start(usedDirectory, { settings: { max_connections: 17 } });
     expect(await ask(url, 'show max_connections')).toEqual([{ max_connections: '17' }]);
   });
 
-  test('stops once, however often it is asked, and frees its directory', async () => {
+  test('stops once after several calls and unlocks its directory', async () => {
     const dataDir = usedDirectory;
     const postgres = await start(dataDir);
     await Promise.all([postgres.stop(), postgres.stop()]);
@@ -151,7 +151,7 @@ describe('an embedded PostgreSQL', () => {
     expect(existsSync(join(dataDir, 'owner.lock'))).toBe(false);
   });
 
-  test('says when it has ended, and how: stopped or by itself', async () => {
+  test('resolves `ended` with the reason, after stop or a crash', async () => {
     const stopped = await start(usedDirectory);
     await stopped.stop();
     expect(await stopped.ended).toMatch(/^exit code 0, log in .*postgres\.log$/);
@@ -160,7 +160,7 @@ describe('an embedded PostgreSQL', () => {
     expect(await struck.ended).toMatch(/^SIGKILL, log in /);
   });
 
-  test('lets connections that are just closing go before it stops', async () => {
+  test('waits for closing connections before it stops', async () => {
     const { url, stop } = await start(usedDirectory);
     const client = new pg.Client({ connectionString: url });
     await client.connect();
@@ -172,7 +172,7 @@ describe('an embedded PostgreSQL', () => {
     expect(errors).toEqual([]);
   });
 
-  test('stops although somebody stays connected', async () => {
+  test('stops although a client stays connected', async () => {
     const { url, pid, stop } = await start(usedDirectory);
     const client = new pg.Client({ connectionString: url });
     const cut = new Promise((settle) => client.on('error', settle));
@@ -182,7 +182,7 @@ describe('an embedded PostgreSQL', () => {
     expect(processIdentity(pid)).toBeUndefined();
   });
 
-  test('stops although the driver makes no client to ask who is connected', async () => {
+  test('stops although the driver cannot create a client to count connections', async () => {
     const { pid, stop } = await start(usedDirectory);
     const making = vi.spyOn(pg, 'Client').mockImplementation(function () {
       throw new Error('no client');
@@ -193,7 +193,7 @@ describe('an embedded PostgreSQL', () => {
     expect(processIdentity(pid)).toBeUndefined();
   });
 
-  test('is not shared: a second owner is refused while the first lives', async () => {
+  test('refuses a second owner while the first lives', async () => {
     const dataDir = usedDirectory;
     await start(dataDir);
     await expect(start(dataDir)).rejects.toThrow(
@@ -201,7 +201,7 @@ describe('an embedded PostgreSQL', () => {
     );
   });
 
-  test("is joined by those who may, and stays its owner's", async () => {
+  test('can be joined by processes that allow it, and ends with its owner', async () => {
     const dataDir = newDirectory();
     const wish = { dataDir, durable: false, mayJoin: true };
     const owner = await startOwner(dataDir);
@@ -217,7 +217,7 @@ describe('an embedded PostgreSQL', () => {
     expect(own.url).not.toBe(owner.url);
   });
 
-  test('is not shared with another container on the same directory, until that is gone', async ({ skip }) => {
+  test('is not started on a directory that another container uses', async ({ skip }) => {
     const newNamespace = ['--pid', '--ipc', '--fork', '--mount-proc', '--kill-child'];
     if (spawnSync('unshare', [...newNamespace, 'true']).status !== 0)
       skip('no pid namespace can be made here');
@@ -234,7 +234,7 @@ describe('an embedded PostgreSQL', () => {
     expect(await ask(url, 'select 1 as one')).toEqual([{ one: 1 }]);
   });
 
-  test('is left alone, and its pid file too, while it answers although nobody sees its process', async () => {
+  test('is left alone with its pid file while it answers, although its process is invisible', async () => {
     const dataDir = usedDirectory;
     const { url } = await start(dataDir);
     const pidFile = join(dataDir, 'cluster', 'postmaster.pid');
@@ -253,7 +253,7 @@ describe('an embedded PostgreSQL', () => {
     }
   });
 
-  test('of several that start on one directory at once exactly one gets it', async () => {
+  test('is started by exactly one of several simultaneous starters', async () => {
     const dataDir = usedDirectory;
     const outcomes = await Promise.allSettled([1, 2, 3].map(() => start(dataDir)));
     expect(outcomes.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected', 'rejected']);
@@ -288,7 +288,7 @@ describe('when its owner is killed', () => {
     expect(await ask(url, 'select one from survivor')).toEqual([{ one: 1 }]);
   });
 
-  test('a server that is only just starting ends too', async () => {
+  test('a starting server ends too', async () => {
     const pidFile = join(usedDirectory, 'cluster', 'postmaster.pid');
     const owner = spawn(process.execPath, [OWNER, usedDirectory, 'die-while-it-starts'], {
       stdio: 'inherit',
@@ -297,7 +297,7 @@ describe('when its owner is killed', () => {
     await vi.waitFor(() => expect(existsSync(pidFile)).toBe(false), { timeout: 120_000, interval: 20 });
   });
 
-  test('a server that lives on all the same is ended by the next start', async () => {
+  test('a surviving server is ended by the next start', async () => {
     const dataDir = usedDirectory;
     const owner = await startOwner(dataDir, 'without-watchdog');
     owner.child.kill('SIGKILL');
@@ -309,7 +309,7 @@ describe('when its owner is killed', () => {
     expect(await ask(url, 'select 1 as one')).toEqual([{ one: 1 }]);
   });
 
-  test('a stale pid file that names a stranger harms neither the stranger nor the start', async () => {
+  test('a stale pid file with the pid of another process affects neither that process nor the start', async () => {
     const dataDir = usedDirectory;
     const first = await start(dataDir);
     await first.stop();
@@ -317,13 +317,13 @@ describe('when its owner is killed', () => {
     cleanups.push(() => void stranger.kill('SIGKILL'));
     await once(stranger, 'spawn');
     writeFileSync(join(dataDir, 'cluster', 'postmaster.pid'), `${stranger.pid}\n`);
-    writeFileSync(join(dataDir, 'owner.lock'), `${stranger.pid} 1 somebody-else\nx\n`);
+    writeFileSync(join(dataDir, 'owner.lock'), `${stranger.pid} 1 other-process\nx\n`);
     const second = await start(dataDir);
     expect(await ask(second.url, 'select 1 as one')).toEqual([{ one: 1 }]);
     expect(stranger.exitCode ?? stranger.signalCode).toBeNull();
   });
 
-  test('a watchdog leaves a process alone that only has the number of its server', async () => {
+  test('a watchdog signals no other process with the pid of its server', async () => {
     const stranger = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'ignore' });
     cleanups.push(() => void stranger.kill('SIGKILL'));
     await once(stranger, 'spawn');
@@ -336,7 +336,7 @@ describe('when its owner is killed', () => {
     expect(stranger.exitCode ?? stranger.signalCode).toBeNull();
   });
 
-  test('an initialization that was cut off is begun again', async () => {
+  test('an interrupted initialization is repeated', async () => {
     const dataDir = newDirectory();
     mkdirSync(join(dataDir, 'initdb-half', 'cluster', 'base'), { recursive: true });
     writeFileSync(join(dataDir, 'password'), 'of an earlier attempt');
@@ -347,21 +347,21 @@ describe('when its owner is killed', () => {
 });
 
 describe('its owner', () => {
-  test('ends with its own exit code when it forgets to stop the server, which ends too', async () => {
+  test('exits with its own code without stopping the server, which ends too', async () => {
     const owner = await startOwner(usedDirectory, 'exit-with-7');
     const [code] = (await once(owner.child, 'exit')) as [number];
     expect(code).toBe(7);
     await untilEnded(owner.pid);
   });
 
-  test('ends by itself when it has nothing left to do', async () => {
+  test('exits by itself when it has no work left', async () => {
     const owner = await startOwner(usedDirectory, 'do-nothing');
     const [code] = (await once(owner.child, 'exit')) as [number];
     expect(code).toBe(0);
     await untilEnded(owner.pid);
   });
 
-  test('drains undisturbed after a SIGTERM, with the server still there', async () => {
+  test('drains after a SIGTERM while the server still runs', async () => {
     const owner = await startOwner(usedDirectory, 'drain');
     owner.child.kill('SIGTERM');
     const [code] = (await once(owner.child, 'exit')) as [number];
@@ -370,7 +370,7 @@ describe('its owner', () => {
   });
 });
 
-describe('a start that cannot work says what to do', () => {
+describe('a failed start names the next step', () => {
   test('data of another major version', async () => {
     const dataDir = newDirectory();
     mkdirSync(join(dataDir, 'cluster'));
@@ -378,14 +378,14 @@ describe('a start that cannot work says what to do', () => {
     await expect(start(dataDir)).rejects.toThrow(/data of PostgreSQL 15.*PostgreSQL 18.*DATABASE_URL/s);
   });
 
-  test('a password that is gone', async () => {
+  test('a missing password', async () => {
     const dataDir = newDirectory();
     mkdirSync(join(dataDir, 'cluster'));
     writeFileSync(join(dataDir, 'cluster', 'PG_VERSION'), '18\n');
     await expect(start(dataDir)).rejects.toThrow(/password is missing.*Put it back/);
   });
 
-  test('a directory that cannot be', async () => {
+  test('an impossible directory', async () => {
     const file = join(newDirectory(), 'file');
     writeFileSync(file, '');
     await expect(start(join(file, 'pg'))).rejects.toThrow(/cannot keep its data.*Choose a directory/);
@@ -396,7 +396,7 @@ describe('a start that cannot work says what to do', () => {
     await expect(start(dataDir, { settings: { max_connections: 'many' } })).rejects.toThrow(
       /did not start.*invalid value for parameter "max_connections".*DATABASE_URL/s,
     );
-    // and the directory is not left locked
+    // The directory must not stay locked.
     await start(dataDir);
   });
 });

@@ -3,7 +3,7 @@ import { createLogStream, type LogStream, type LogSystem } from '../src/log-stre
 
 type Answer = number | string;
 
-/** A disk whose writes are answered by the test, in order: with the bytes taken, or with an error's code. */
+/** A disk whose writes the test answers in order, with a number of bytes or an error code. */
 function scriptedDisk(): {
   system: LogSystem;
   written: () => string;
@@ -43,7 +43,7 @@ function scriptedDisk(): {
 
 const ALL = Infinity;
 
-test('lines are written in order, one write at a time, whatever part of one the system takes', () => {
+test('lines are written in order, one write at a time, also after partial writes', () => {
   const disk = scriptedDisk();
   const log = createLogStream(disk.system);
   for (const line of ['one\n', 'two\n', 'three\n']) log.write(line);
@@ -54,7 +54,7 @@ test('lines are written in order, one write at a time, whatever part of one the 
   expect(log.status()).toEqual({ dropped_lines: 0, failing: null });
 });
 
-test('a full disk loses no line while they fit in memory, and the log goes on by itself when there is room', () => {
+test('a full disk loses no line that fits in memory, and writes resume when there is space', () => {
   vi.useFakeTimers();
   try {
     const disk = scriptedDisk();
@@ -82,7 +82,7 @@ function writeMany(log: LogStream, count: number): void {
   for (let line = 0; line < count; line++) log.write(`${'x'.repeat(999)}\n`);
 }
 
-test('lines beyond what fits in memory are dropped and counted, and the log says where they are missing', () => {
+test('lines beyond the limit are dropped and counted, and a line marks the gap', () => {
   vi.useFakeTimers({ now: 0 });
   try {
     const disk = scriptedDisk();
@@ -111,7 +111,7 @@ test('lines beyond what fits in memory are dropped and counted, and the log says
   }
 });
 
-test('a reader that takes nothing costs lines, and neither time nor memory without bound', () => {
+test('a reader that stops causes dropped lines, not unbounded time or memory', () => {
   vi.useFakeTimers();
   try {
     const disk = scriptedDisk();
@@ -129,7 +129,7 @@ test('a reader that takes nothing costs lines, and neither time nor memory witho
   }
 });
 
-test('a line that is longer than all that may wait is written all the same', () => {
+test('a line longer than the limit is written when no other line waits', () => {
   const disk = scriptedDisk();
   const log = createLogStream(disk.system);
   log.write('one\n');
@@ -140,7 +140,7 @@ test('a line that is longer than all that may wait is written all the same', () 
   expect(disk.written()).toBe(`one\n${long}`);
 });
 
-test.each(['ENOSPC', 'EAGAIN'])('the flush at the end gives up on %s, and counts the lines', (code) => {
+test.each(['ENOSPC', 'EAGAIN'])('the final flush gives up on %s and counts the dropped lines', (code) => {
   let tries = 0;
   const log = createLogStream({
     open: () => 1,
@@ -157,7 +157,7 @@ test.each(['ENOSPC', 'EAGAIN'])('the flush at the end gives up on %s, and counts
   expect(log.status().dropped_lines).toBe(2);
 });
 
-test('the flush at the end writes what waits behind a failed write, from where that stopped', () => {
+test('the final flush continues a failed write where it stopped', () => {
   const disk = scriptedDisk();
   const log = createLogStream(disk.system);
   log.write('one\n');
@@ -168,7 +168,7 @@ test('the flush at the end writes what waits behind a failed write, from where t
   expect(disk.written()).toBe('one\ntwo\n');
 });
 
-test('a file that cannot be opened is opened when it can be, and both are told once', () => {
+test('an open that fails is retried; failure and success are each reported once', () => {
   vi.useFakeTimers();
   try {
     const disk = scriptedDisk();
@@ -191,7 +191,7 @@ test('a file that cannot be opened is opened when it can be, and both are told o
   }
 });
 
-test('a file is closed when its last line is written, or cannot be', () => {
+test('a file is closed after its last line is written or dropped', () => {
   for (const answers of [[ALL, ALL], [ALL, 'ENOSPC'], ['ENOSPC']] as const) {
     const disk = scriptedDisk();
     const log = createLogStream(disk.system);

@@ -21,7 +21,7 @@ function open(options: Partial<PoolOptions> = {}): pg.Pool {
 }
 
 describe('values', () => {
-  test('int8 is a number as long as a number can hold it', async () => {
+  test('int8 is a number up to the largest safe integer', async () => {
     const { rows } = await open().query(
       `select count(*) as few, ${Number.MAX_SAFE_INTEGER}::int8 as most, -5::int8 as less, null::int8 as none,
               array[1, null, 3]::int8[] as list, array[[1, 2], [3, 4]]::int8[] as table`,
@@ -50,7 +50,7 @@ describe('values', () => {
     },
   );
 
-  test('arrays of uuids are lists of texts, empty ones, nulls and tables included', async () => {
+  test('arrays of uuids are lists of strings, also empty, with nulls, or of two dimensions', async () => {
     const [a, b] = ['01890000-0000-7000-8000-000000000000', 'ffffffff-ffff-7fff-bfff-ffff00000000'];
     const { rows } = await open().query(
       `select array['${a}', '${b}']::uuid[] as list, array['${a}']::uuid[] as one, '{}'::uuid[] as empty,
@@ -75,11 +75,11 @@ describe('values', () => {
   });
 });
 
-/** Silence is noticed after three seconds, which nothing else that is asked takes. */
+/** Silence is detected after three seconds, longer than any other query here. */
 const SOON = { statementTimeoutMs: 2_000, answerGraceMs: 1_000 };
 
 describe('limits', () => {
-  test('a session carries the time limits and the name it was given', async () => {
+  test('a session has the given timeouts and name', async () => {
     const pool = open({
       applicationName: 'pool-test',
       statementTimeoutMs: 4_000,
@@ -93,7 +93,7 @@ describe('limits', () => {
     expect(rows).toEqual([{ statement: '4s', lock: '3s', idle: '2s', name: 'pool-test' }]);
   });
 
-  test('options that the URL brings are kept, and sessions run in UTC all the same', async () => {
+  test('the options of the URL are kept, and sessions use UTC', async () => {
     const own = new URL(url);
     own.searchParams.set('options', '-c timezone=Asia/Tokyo -c work_mem=5MB');
     const { rows } = await open({ url: own.href }).query(
@@ -102,7 +102,7 @@ describe('limits', () => {
     expect(rows).toEqual([{ zone: 'UTC', memory: '5MB' }]);
   });
 
-  test('how a role is shown its dates changes nothing: timestamptz is a Date', async () => {
+  test('timestamptz is a Date whatever the date style of the role is', async () => {
     const own = new URL(url);
     const role = `dates_${process.pid}`;
     await open().query(`create role ${role} login superuser password 'of-${role}'`);
@@ -120,23 +120,23 @@ describe('limits', () => {
     }
   });
 
-  test('a statement that takes too long is ended by the server, and the connection serves the next', async () => {
+  test('the server ends a slow statement, and the connection stays usable', async () => {
     const pool = open({ max: 1, statementTimeoutMs: 1_000 });
     await expect(pool.query('select pg_sleep(60)')).rejects.toMatchObject({ code: '57014' });
     expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
   });
 
-  test('a caller gets an error, and not silence, when every connection is taken for too long', async () => {
+  test('a caller gets an error when all connections are busy for too long', async () => {
     const pool = open({ max: 1 });
     const taken = await pool.connect();
-    // Not before: the wait for a new connection has the same limit.
+    // Set late, because the wait for a new connection has the same limit.
     pool.options.connectionTimeoutMillis = 100;
     await expect(pool.query('select 1')).rejects.toThrow(/timeout/);
     taken.release();
     expect((await pool.query('select 1 as one')).rows).toEqual([{ one: 1 }]);
   });
 
-  test('a connection that goes silent amid a query rejects it, however it was asked, and is not kept', async () => {
+  test('a connection that becomes silent during a query rejects it and is dropped', async () => {
     const relay = await openRelay(url);
     const errors: Error[] = [];
     const pool = open({
@@ -164,7 +164,7 @@ describe('limits', () => {
     }
   });
 
-  test('a connection of which nothing is asked may be silent for as long as it likes, and not once it is asked', async () => {
+  test('an idle connection may be silent without limit, a connection with a query may not', async () => {
     const relay = await openRelay(url);
     const pool = open({ url: relay.url, max: 2, ...SOON });
     try {
@@ -182,7 +182,7 @@ describe('limits', () => {
     }
   });
 
-  test('a connection that is given back with a transaction open serves nobody else', async () => {
+  test('a connection released with an open transaction is not used again', async () => {
     const pool = open({ max: 1 });
     const client = await pool.connect();
     await client.query('begin');
@@ -192,7 +192,7 @@ describe('limits', () => {
     expect(after.rows).not.toEqual(before.rows);
   });
 
-  test('a connection that comes too late for its caller serves the next', async () => {
+  test('a connection that opens after its caller timed out serves the next caller', async () => {
     const relay = await openRelay(url);
     const pool = open({ url: relay.url, max: 1, connectionTimeoutMs: 6_000 });
     let made = 0;
@@ -201,7 +201,7 @@ describe('limits', () => {
       const first = await pool.connect();
       const late = pool.connect();
       late.catch(() => undefined);
-      // What is made for it has three seconds more than it has patience left.
+      // The connection takes three seconds longer than its caller waits.
       await first.query('select pg_sleep(3)');
       relay.holdAll();
       first.release(new Error('it broke'));
@@ -216,7 +216,7 @@ describe('limits', () => {
   });
 });
 
-describe('a connection that is cut', () => {
+describe('a cut connection', () => {
   test.each(['idle in the pool', 'idle in a transaction', 'amid a query'])(
     '%s: the process lives, the next query on it rejects, others work',
     (moment) => {
@@ -229,7 +229,7 @@ describe('a connection that is cut', () => {
     },
   );
 
-  test('is reported once per loss, with what the server said', async () => {
+  test('is reported once per loss, with the message of the server', async () => {
     const errors: Error[] = [];
     const pool = open({ onConnectionError: (error) => errors.push(error) });
     const client = await pool.connect();

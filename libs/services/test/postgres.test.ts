@@ -29,13 +29,13 @@ function changed(change: (url: URL) => void): string {
   return copy.href;
 }
 
-describe('where PostgreSQL comes from', () => {
-  const wish = { hasUrl: false, wantsDocker: false, engineAnswers: false, durable: false };
+describe('the source of PostgreSQL', () => {
+  const request = { hasUrl: false, wantsDocker: false, engineAnswers: false, durable: false };
 
   test.each([
     ['a named server wins', { hasUrl: true, wantsDocker: true, engineAnswers: true }, 'external'],
-    ['without a wish it is embedded', {}, 'embedded'],
-    ['an engine nobody asked for is left alone', { engineAnswers: true }, 'embedded'],
+    ['without a request it is embedded', {}, 'embedded'],
+    ['an engine is not used without a request', { engineAnswers: true }, 'embedded'],
     ['a container is used when wanted and possible', { wantsDocker: true, engineAnswers: true }, 'docker'],
     ['without an engine it is embedded', { wantsDocker: true }, 'embedded'],
     [
@@ -44,17 +44,17 @@ describe('where PostgreSQL comes from', () => {
       'embedded',
     ],
   ])('%s', (_, more, source) => {
-    expect(chooseServiceSource({ ...wish, ...more }).source).toBe(source);
+    expect(chooseServiceSource({ ...request, ...more }).source).toBe(source);
   });
 
-  test('a wish that is not met is explained', () => {
-    expect(chooseServiceSource({ ...wish, wantsDocker: true }).reason).toMatch(/no Docker engine answers/);
+  test('an unmet request is explained', () => {
+    expect(chooseServiceSource({ ...request, wantsDocker: true }).reason).toMatch(/no Docker engine answers/);
     expect(
-      chooseServiceSource({ ...wish, wantsDocker: true, engineAnswers: true, durable: true }).reason,
-    ).toMatch(/thrown away/);
+      chooseServiceSource({ ...request, wantsDocker: true, engineAnswers: true, durable: true }).reason,
+    ).toMatch(/are deleted/);
   });
 
-  test('a Docker engine is one that answers a ping, on a socket or over TCP', async () => {
+  test('a Docker engine is detected by its ping, on a socket or over TCP', async () => {
     const engine = createHttpServer((request, response) => {
       response.statusCode = request.url === '/_ping' ? 200 : 404;
       response.end('OK');
@@ -76,7 +76,7 @@ describe('where PostgreSQL comes from', () => {
     expect(await dockerEngineAnswers('nonsense')).toBe(false);
   });
 
-  test('a container serves when NIGHTSHIFT_USE_DOCKER=1 and an engine answers', async ({ skip }) => {
+  test('a container is used with NIGHTSHIFT_USE_DOCKER=1 when an engine answers', async ({ skip }) => {
     const dockerHost = process.env.DOCKER_HOST || undefined;
     if (process.env.NIGHTSHIFT_USE_DOCKER !== '1' || !(await dockerEngineAnswers(dockerHost)))
       skip('NIGHTSHIFT_USE_DOCKER is not 1, or no Docker engine answers');
@@ -96,7 +96,7 @@ describe('where PostgreSQL comes from', () => {
 });
 
 describe('providing PostgreSQL', () => {
-  test('a server of the user is checked, used and left running', async () => {
+  test('the server of the user is checked, used and left running', async () => {
     const provided = await providePostgres({ databaseUrl: url, dataDir: '/nonexistent', durable: true });
     expect(provided).toMatchObject({ url, source: 'external' });
     expect(provided.description).not.toContain(new URL(url).password);
@@ -104,7 +104,7 @@ describe('providing PostgreSQL', () => {
     await checkPostgres(url);
   });
 
-  test('without one it is embedded, and gone after stop()', async () => {
+  test('without it the server is embedded, and ends with stop()', async () => {
     const provided = await providePostgres({ databaseUrl: '', dataDir: newDirectory(), durable: false });
     expect(provided.source).toBe('embedded');
     expect(provided.description).not.toContain(new URL(provided.url).password);
@@ -114,7 +114,7 @@ describe('providing PostgreSQL', () => {
   });
 });
 
-describe('a server that cannot be used is named together with the next step, without its password', () => {
+describe('the error of an unusable server names it and the next step, without its password', () => {
   const password = 'd0-not-show-this';
 
   const withPassword = (given: string): string => {
@@ -133,7 +133,7 @@ describe('a server that cannot be used is named together with the next step, wit
     ['no such database', changed((u) => (u.pathname = '/no_such_database')), /Create that database/],
     ['another scheme', withPassword(url).replace(/^postgres/, 'mysql'), /must look like/],
     ['no URL at all', 'localhost', /must look like/],
-    ['no password', changed((u) => (u.password = '')), /DATABASE_URL, .*SASL.*put one in DATABASE_URL/],
+    ['no password', changed((u) => (u.password = '')), /DATABASE_URL, .*SASL.*set it in DATABASE_URL/],
     [
       'a server without TLS',
       withPassword(changed((u) => (u.search = '?sslmode=verify-full'))),
@@ -154,9 +154,11 @@ describe('a server that cannot be used is named together with the next step, wit
     expect(error?.message).not.toContain(new URL(url).password);
   });
 
-  test('nobody listens', async () => {
+  test('a refused connection', async () => {
     const port = await findFreePort();
-    await expect(checkPostgres(changed((u) => (u.port = `${port}`)))).rejects.toThrow(/ECONNREFUSED.*unset/);
+    await expect(checkPostgres(changed((u) => (u.port = `${port}`)))).rejects.toThrow(
+      /ECONNREFUSED.*without DATABASE_URL/,
+    );
   });
 
   test('an encoding that cannot hold every text', async () => {
@@ -172,13 +174,13 @@ describe('a server that cannot be used is named together with the next step, wit
   });
 });
 
-test('a host may stand in the query, where that of a socket does', async () => {
+test('the host may stand in the query, like that of a socket', async () => {
   const { username, password, hostname, port, pathname } = new URL(url);
   const place = `postgres://${username}:${password}@${pathname}?host=${hostname}&port=${port}`;
   await expect(checkPostgres(place)).resolves.toBeUndefined();
 });
 
-test('a URL made safe shows neither user nor password nor query', () => {
+test('a safe URL shows neither user nor password nor query', () => {
   expect(safeUrl('postgres://me:secret@db.example:6432/app?password=other&sslmode=require')).toBe(
     'postgres://db.example:6432/app',
   );
@@ -189,7 +191,7 @@ test('a URL made safe shows neither user nor password nor query', () => {
   expect(safeUrl('secret')).toBe('(not a URL)');
 });
 
-/** Every text that one slip of the finger makes of another: a character left out, doubled, replaced, or one too many. */
+/** Returns all texts with one typo: a character missing, doubled, replaced, or added. */
 function typosOf(text: string): string[] {
   const slips = ['', ':', '/', '@', '?', '#', '%', '&', ' ', '=', '.', '\\', '"'];
   return [...text].flatMap((character, at) => {

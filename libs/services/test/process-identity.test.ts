@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { processIdentity } from '../src/process-identity.ts';
 
-test('where ps tells it, a process is the same one in every time zone and language', ({ skip }) => {
+test('the identity of a process by ps does not depend on time zone and language', ({ skip }) => {
   if (spawnSync('ps', ['-p', `${process.pid}`]).status !== 0) skip('no ps on PATH');
   onTestFinished(() => {
     vi.unstubAllEnvs();
@@ -17,7 +17,7 @@ test('where ps tells it, a process is the same one in every time zone and langua
   const identity = seenFrom('Europe/Vienna', 'de_AT.UTF-8');
   expect(identity).toMatch(new RegExp(`^${process.pid} .*\\d\\d:\\d\\d:\\d\\d`));
   expect(seenFrom('America/New_York', 'en_US.UTF-8')).toBe(identity);
-  // The watchdog has no environment at all.
+  // The watchdog has an empty environment.
   vi.stubEnv('PATH', undefined);
   expect(seenFrom(undefined, undefined)).toBe(identity);
 });

@@ -45,7 +45,7 @@ describe('with a Redis server on this machine', () => {
     if (findRedisServer() === null) skip('no redis-server on PATH');
   });
 
-  test('a server of our own answers on 127.0.0.1 until it is stopped', async () => {
+  test('a private server answers on 127.0.0.1 until it is stopped', async () => {
     const { url, pid, stop } = await start();
     expect(new URL(url).hostname).toBe('127.0.0.1');
     expect(await ask(url, 'PING')).toBe('PONG');
@@ -53,7 +53,7 @@ describe('with a Redis server on this machine', () => {
     expect(processIdentity(pid)).toBeUndefined();
   });
 
-  test('what it holds outlives a restart on the same port when it keeps a file', async () => {
+  test('its data survives a restart on the same port with an append-only file', async () => {
     const dir = newDirectory();
     const first = await start({ dir, appendOnly: true });
     await ask(first.url, 'SET', 'kept', 'yes');
@@ -70,7 +70,7 @@ describe('with a Redis server on this machine', () => {
     expect(processIdentity(pid)).toBeUndefined();
   });
 
-  test('it ends with its owner, even one that is killed while it waits for the first answer', async () => {
+  test('it ends with its owner, even if that is killed during the start', async () => {
     const dir = newDirectory();
     const owner = spawn(process.execPath, [OWNER, dir], { stdio: 'inherit' });
     onTestFinished(() => void owner.kill('SIGKILL'));
@@ -85,12 +85,12 @@ describe('with a Redis server on this machine', () => {
     await vi.waitFor(() => expect(processIdentity(pid)).toBeUndefined(), { timeout: 120_000, interval: 20 });
   });
 
-  test('a port that is taken is an error that shows the log', async () => {
+  test('a busy port is an error with the log', async () => {
     const { port } = await start();
     await expect(start({ port })).rejects.toThrow(/did not start.*Address already in use/s);
   });
 
-  test('a server that evicts nothing is accepted', async () => {
+  test('a server without eviction is accepted', async () => {
     const { url } = await start();
     expect(await checkRedis(url)).toBeNull();
     expect(await inspectRedis(url)).toMatchObject({
@@ -110,14 +110,14 @@ describe('with a Redis server on this machine', () => {
     },
   );
 
-  test('one that evicts is refused too where CONFIG is forbidden, as on managed services', async () => {
+  test('an evicting server is also refused without CONFIG, as on managed services', async () => {
     const { url } = await start({ settings: { 'maxmemory-policy': 'allkeys-lfu' } });
     await ask(url, 'ACL', 'SETUSER', 'default', '-config');
     await expect(ask(url, 'CONFIG', 'GET', 'maxmemory-policy')).rejects.toThrow(/NOPERM/);
     expect(await checkRedis(url)).toMatch(/maxmemory-policy allkeys-lfu/);
   });
 
-  test('one that lacks the database of the URL is refused, by what it says', async () => {
+  test('a server without the database of the URL is refused with its own message', async () => {
     const { url } = await start({ settings: { databases: 4 } });
     expect(await checkRedis(`${url}/3`)).toBeNull();
     expect(await checkRedis(`${url}/99`)).toMatch(
@@ -125,7 +125,7 @@ describe('with a Redis server on this machine', () => {
     );
   });
 
-  test('a password that is missing is said so, and one that is given is not shown', async () => {
+  test('a missing password is named, and a given password is not shown', async () => {
     const { url, port } = await start({ settings: { requirepass: 'right-one' } });
     await expect(checkRedis(`redis://127.0.0.1:${port}`)).rejects.toThrow(/NOAUTH/);
     const error = await checkRedis(`redis://:wrong-one@127.0.0.1:${port}`).catch((reason: unknown) => reason);
@@ -135,14 +135,14 @@ describe('with a Redis server on this machine', () => {
   });
 });
 
-test('a Redis that nobody runs is an error, not an objection, that names the place and the way out', async () => {
+test('an unreachable Redis is an error, not an objection, and names its place and the next step', async () => {
   const port = await findFreePort();
   await expect(checkRedis(`redis://127.0.0.1:${port}`)).rejects.toThrow(
     new RegExp(`redis://127.0.0.1:${port}.*ECONNREFUSED.*set QUEUE_URL to a PostgreSQL`, 's'),
   );
 });
 
-test('a server that never answers TLS is told by its name, with that it may speak none', async () => {
+test('the error of a server that never answers TLS names it and suggests a URL without TLS', async () => {
   const silent = createServer((socket) => void socket.on('error', () => undefined).resume());
   silent.listen(0, '127.0.0.1');
   await once(silent, 'listening');
@@ -158,8 +158,8 @@ test('a server that never answers TLS is told by its name, with that it may spea
 test.each([
   ['6.0.16', /version 6.0.16; use 6.2/],
   ['5.0.7', /version 5.0.7; use 6.2/],
-])('a server that says it is version %s is refused', async (version, expected) => {
-  // As much of a server as the check talks to.
+])('a server of version %s is refused', async (version, expected) => {
+  // The part of a server that the check uses.
   const server = createServer((socket) => {
     socket.on('error', () => undefined);
     socket.on('data', (chunk) => {

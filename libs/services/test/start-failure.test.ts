@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { startFailure } from '../src/index.ts';
 
-test('an error without a sentence is one JSON line with its stack, and nothing that hangs on it', () => {
+test('an unexpected error becomes one JSON line with its stack and without its other properties', () => {
   const line = startFailure(Object.assign(new TypeError('odd'), { command: 'AUTH hidden' }));
   expect(line).not.toMatch(/\n|hidden/);
   expect(JSON.parse(line)).toMatchObject({

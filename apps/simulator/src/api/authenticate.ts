@@ -4,7 +4,10 @@ import type { SimulatorState } from '../state.ts';
 
 const VERSIONS = ['2023-06-01', '2026-10-21'];
 
-/** The workspace of the key in the request. Throws the provider's 401. */
+/**
+ * Returns the workspace of a request's key.
+ * Throws: the provider's 401.
+ */
 export function authenticate(state: SimulatorState, headers: IncomingHttpHeaders): string {
   const bearer = /^Bearer (.+)$/i.exec(headers.authorization ?? '')?.[1];
   const key = bearer ?? headers['x-api-key'];
@@ -17,7 +20,10 @@ export function authenticate(state: SimulatorState, headers: IncomingHttpHeaders
   return (Object.hasOwn(workspaces, key) ? workspaces[key] : undefined) ?? 'default';
 }
 
-/** The API version of the request. Throws the provider's 400. */
+/**
+ * Returns the API version of a request.
+ * Throws: the provider's 400.
+ */
 export function apiVersion(headers: IncomingHttpHeaders): string {
   const version = headers['anthropic-version'];
   if (typeof version !== 'string')
@@ -28,7 +34,7 @@ export function apiVersion(headers: IncomingHttpHeaders): string {
   return version;
 }
 
-/** The betas that the request asks for. */
+/** Returns the requested betas. */
 export function betasOf(headers: IncomingHttpHeaders): string[] {
   const header = headers['anthropic-beta'];
   return header === undefined

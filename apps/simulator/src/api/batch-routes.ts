@@ -11,7 +11,7 @@ import type { Exchange } from './exchange.ts';
 import type { Reply } from './reply.ts';
 import { faultContext, findBatch } from './find-batch.ts';
 
-/** A batch as this request shows it, faults included. */
+/** Shows a batch in this request, with the effects of faults. */
 function shown(state: SimulatorState, exchange: Exchange, batch: Batch): WireBatch {
   const plain = wireBatch(batch, state.settings, state.clock.now(), exchange.origin);
   return exchange.faults.reduce(
@@ -43,7 +43,7 @@ export async function handleCreate(state: SimulatorState, exchange: Exchange): P
   if (arrivesAfterMs !== undefined) {
     const { clock, batches } = state;
     clock.schedule(clock.now() + arrivesAfterMs, async () => {
-      // A reset has removed its workspace.
+      // After a reset the batch is dropped.
       if (state.batches === batches) createBatch(state, accepted, faults);
       else await rm(body.bodyPath, { force: true });
     });

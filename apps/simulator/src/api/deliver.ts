@@ -4,7 +4,7 @@ import { sendResults } from '../results/send-results.ts';
 import type { Exchange } from './exchange.ts';
 import type { Reply } from './reply.ts';
 
-/** Waits on real time, but not for a client that has gone. */
+/** Waits in real time, and ends early when the client disconnects. */
 async function pause(exchange: Exchange, ms: number): Promise<void> {
   const controller = new AbortController();
   const stop = (): void => controller.abort();
@@ -40,7 +40,7 @@ async function sendBody(exchange: Exchange, reply: Reply, headers: Record<string
   setTimeout(() => socket?.destroy(), closeAfterMs).unref();
 }
 
-/** Sends a reply as its delivery says and notes in the journal how that went. Never throws. */
+/** Sends a reply by its delivery options and records the result in the journal. Never throws. */
 export async function deliver(
   exchange: Exchange,
   reply: Reply,

@@ -17,14 +17,13 @@ export const OPERATIONS = [
   'unknown',
 ] as const;
 
-/** One of them. */
 export type Operation = (typeof OPERATIONS)[number];
 
-/** One request to the API port while it is handled. */
+/** A request to the API port under work. */
 export interface Exchange {
   readonly op: Operation;
   readonly url: URL;
-  /** The batch or model that the path names. */
+  /** The id of a batch or model in the path. */
   readonly target: string | null;
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
@@ -32,7 +31,7 @@ export interface Exchange {
   readonly version: string;
   readonly betas: readonly string[];
   readonly workspace: string;
-  /** Scheme, host and port as the client knows them. */
+  /** Scheme, host and port from the client's view. */
   readonly origin: string;
   readonly faults: readonly Fault[];
   readonly entry: JournalEntry;

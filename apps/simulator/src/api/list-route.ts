@@ -12,7 +12,10 @@ const DEFAULT_LIMIT = 20;
 const MAX_LIMIT = 1000;
 const PARAMETERS = new Set(['limit', 'after_id', 'before_id']);
 
-/** The paging parameters of a list. Throws an ApiFailure that names the parameter. */
+/**
+ * Parses the paging parameters of a list.
+ * Throws: an ApiFailure that names the parameter.
+ */
 export function listQueryOf(
   parameters: URLSearchParams,
   allowed: ReadonlySet<string> = PARAMETERS,
@@ -33,7 +36,7 @@ export function listQueryOf(
   return { limit, after_id, before_id };
 }
 
-/** The place of a cursor in the order of creation; a deleted batch still has one. */
+/** Returns the position of a cursor in the order of creation; a deleted batch keeps its position. */
 function seqOfCursor(state: SimulatorState, workspace: string, name: string, id: string): number {
   const batch = state.batches.get(id);
   if (batch?.workspace !== workspace) {
@@ -42,7 +45,7 @@ function seqOfCursor(state: SimulatorState, workspace: string, name: string, id:
   return batch.seq;
 }
 
-/** Newest first, `limit` of those after or before the cursor; `batches` is oldest first. */
+/** Selects a page, newest first, after or before the cursor; `batches` is oldest first. */
 function pageOf(
   batches: readonly Batch[],
   query: ListQuery,

@@ -11,7 +11,7 @@ import { jsonReply } from './reply.ts';
 import type { Exchange } from './exchange.ts';
 import type { Reply } from './reply.ts';
 
-/** The largest body of a single request. */
+/** Maximum body of a single request in bytes. */
 const MAX_MESSAGE_BYTES = 32_000_000;
 
 async function readBody(request: IncomingMessage): Promise<Buffer> {
@@ -53,7 +53,7 @@ async function readParams(
   return { params: params as MessageParams, bytes };
 }
 
-/** `POST /v1/messages`, not streamed: the same models as in batches, at list price. */
+/** `POST /v1/messages` without streaming: the models of batches, at list price. */
 export async function handleMessages(state: SimulatorState, exchange: Exchange): Promise<Reply> {
   const { params, bytes } = await readParams(state, exchange, 'messages');
   if (params['stream'] === true) {

@@ -2,8 +2,9 @@ import { apiFailure } from '../api-error.ts';
 import type { SimulatorState } from '../state.ts';
 
 /**
- * Takes one request from the budget of a workspace: a token bucket on the simulator's clock. Returns the rate-limit
- * headers of the reply (none without a limit) and throws the provider's 429 when the bucket is empty.
+ * Takes one request from a workspace's token bucket, which follows the simulator's clock.
+ * Returns the rate-limit headers of the reply, none without a limit.
+ * Throws: the provider's 429 when the bucket is empty.
  */
 export function takeFromBudget(state: SimulatorState, workspace: string): Record<string, string> {
   const limit = state.settings.limits.requests_per_minute;

@@ -1,20 +1,20 @@
 import type { ResultPlan } from '../results/result-plan.ts';
 
-/** How a reply goes out when not simply whole. */
+/** Delivery options of a reply; without them it is sent whole and at once. */
 export interface Delivery {
   /** Real milliseconds before the status line. */
   readonly headers_after_ms?: number;
   /** Real milliseconds between the headers and the body. */
   readonly body_after_ms?: number;
-  /** `drop`: the connection is closed without a byte. `hang`: nothing is sent until the client gives up. */
+  /** `drop`: closes the connection without a byte. `hang`: sends nothing until the client disconnects. */
   readonly instead?: 'drop' | 'hang';
-  /** Close the connection after this many bytes of the body, the Content-Length promising all. */
+  /** Closes the connection after this many bytes of the body; Content-Length still names the full size. */
   readonly cut_after_bytes?: number;
-  /** Close the idle connection this long after the reply. */
+  /** Closes the idle connection this long after the reply. */
   readonly close_after_ms?: number;
 }
 
-/** What a handler answers. */
+/** The reply of a handler. */
 export interface Reply {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -25,7 +25,7 @@ export interface Reply {
   readonly results?: ResultPlan;
 }
 
-/** A reply of status 200 with a JSON body. */
+/** Creates a reply of status 200 with a JSON body. */
 export function jsonReply(value: unknown): Reply {
   return { status: 200, headers: { 'content-type': 'application/json' }, body: JSON.stringify(value) };
 }

@@ -72,14 +72,14 @@ function errorReply(error: ApiError, requestId: string): Reply {
   };
 }
 
-/** Reads what is left of a request, so that the client gets to read the reply. */
+/** Discards the unread request body, so that the client can read the reply. */
 async function drain(exchange: Exchange): Promise<void> {
   if (exchange.request.readableEnded || exchange.request.destroyed) return;
   try {
     for await (const chunk of exchange.request as AsyncIterable<Buffer>)
       exchange.entry.request_bytes += chunk.length;
   } catch {
-    // The client has gone; there is nothing left to read.
+    // The client has disconnected.
   }
 }
 
@@ -133,16 +133,16 @@ async function replyTo(
     reply = await handle(state, { ...exchange, workspace, version });
   } catch (error) {
     if (!(error instanceof ApiFailure)) throw error;
-    // Nothing was committed, so what a fault would hide behind the commit is not there to be hidden.
+    // Nothing was committed, so faults after the commit do not apply.
     return errorReply(error.apiError, exchange.requestId);
   }
   for (const fault of faults) if (fault.after) reply = await fault.after(reply, exchange);
   return reply;
 }
 
-/** Counts a request, finds its route and faults, and opens its entry in the journal. */
+/** Counts a request, finds its route and faults, and opens its journal entry. */
 function openExchange(state: SimulatorState, request: IncomingMessage, response: ServerResponse): Exchange {
-  // What is no URL, as "//", has no route either.
+  // An invalid URL, such as "//", has no route.
   const url = URL.parse(request.url ?? '/', BASE_URL) ?? new URL(BASE_URL);
   const { op, target } = routeOf(request.method ?? 'GET', url.pathname);
   const opSeq = (state.opCounts.get(op) ?? 0) + 1;
@@ -203,7 +203,7 @@ async function serve(
   try {
     reply = await replyTo(state, exchange, headers);
   } catch (error) {
-    // A request that was read to its end is destroyed too, and yet waits for its answer.
+    // A fully read request is destroyed too, although it still waits for its answer.
     if (response.destroyed || (request.destroyed && !request.complete)) {
       entry.outcome = 'client_aborted';
       return;
@@ -215,7 +215,7 @@ async function serve(
   await deliver(exchange, reply, headers);
 }
 
-/** The API port: routes, authentication, faults, replies. Not yet listening. */
+/** Creates the API server with routes, authentication, faults and replies. The caller starts it. */
 export function createApiServer(state: SimulatorState): Server {
   const server = createServer((request, response) => {
     response.on('error', () => undefined);
@@ -224,7 +224,7 @@ export function createApiServer(state: SimulatorState): Server {
       response.destroy();
     });
   });
-  // Uploads of hundreds of megabytes and deliberately slow replies are the normal case here.
+  // No timeouts: uploads of hundreds of megabytes and slow replies are normal here.
   server.requestTimeout = 0;
   server.headersTimeout = 60_000;
   server.keepAliveTimeout = 30_000;

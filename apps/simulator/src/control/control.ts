@@ -11,43 +11,55 @@ import { configure, resetState } from '../state.ts';
 import type { SimulatorState } from '../state.ts';
 import type { Settings, SettingsChange } from '../settings.ts';
 
-/** The truth about a batch, which the API keeps to itself in part. */
+/** The state of a batch, with details that the API hides. */
 export type BatchTruth = Omit<Batch, 'items' | 'timers' | 'ending'>;
 
-/** One request of a batch: its fate is null until the batch has ended. */
+/** One request of a batch; its fate is null until the batch has ended. */
 export interface ItemTruth {
   readonly custom_id: string;
   readonly result: string | null;
 }
 
-/** What may be done to a batch from outside; `cancel`: as at the provider's console. */
+/** Commands for a batch; `cancel` acts like the provider's console. */
 export const BATCH_COMMANDS = ['end', 'expire', 'archive', 'stall', 'cancel'] as const;
 
-/** What tests and operators may do and see; the same in the process as over the control port. */
+/** The control surface for tests and operators, in the process and over the control port. */
 export interface Control {
-  /** Forgets everything, restores the settings the simulator started with, and starts again from `seed`. */
+  /** Deletes all state, restores the initial settings, and restarts from `seed`. */
   reset(seed?: string): Promise<void>;
   settings(): Settings;
-  /** Throws a ZodError that names the member. */
+  /**
+   * Changes settings.
+   * Throws: ZodError that names the member.
+   */
   configure(change: SettingsChange): Settings;
-  /** Adds a rule behind the others; one of the same id is replaced. Throws a ZodError that names the member. */
+  /**
+   * Appends a rule, or replaces the rule with its id.
+   * Throws: ZodError that names the member.
+   */
   addRule(rule: RuleInput): string;
   removeRule(id: string): boolean;
   clearRules(): void;
   rules(): RuleStatus[];
   /** Milliseconds since the epoch. */
   now(): number;
-  /** Moves the clock; all that falls due has happened when the promise resolves. */
+  /** Advances the clock; resolves after all due tasks have run. */
   advance(ms: number): Promise<void>;
   advanceTo(ms: number): Promise<void>;
-  /** Throws a RangeError that shows the accepted modes. */
+  /**
+   * Changes the clock mode.
+   * Throws: RangeError that names the accepted modes.
+   */
   setClockMode(mode: ClockMode): void;
-  /** Oldest first, deleted ones too. */
+  /** All batches, oldest first, also deleted ones. */
   batches(): BatchTruth[];
   batch(id: string): BatchTruth | undefined;
-  /** The requests of a batch; empty once its files are gone. */
+  /** The requests of a batch; empty after its files are deleted. */
   items(id: string): Promise<ItemTruth[]>;
-  /** Undefined when there is no such batch. Throws a RangeError when one is to be archived that has not ended. */
+  /**
+   * Carries out a command; undefined for an unknown batch.
+   * Throws: RangeError when a batch to archive has not ended.
+   */
   command(id: string, command: (typeof BATCH_COMMANDS)[number]): Promise<BatchTruth | undefined>;
   journal(sinceSeq?: number, limit?: number): { entries: JournalEntry[]; last_seq: number; dropped: number };
   ledger(): LedgerSnapshot;
@@ -73,7 +85,7 @@ async function itemsOf(batch: Batch): Promise<ItemTruth[]> {
   return found;
 }
 
-/** The control surface of a simulator. */
+/** Creates the control surface of a simulator. */
 export function createControl(state: SimulatorState): Control {
   const { seed: firstSeed, settings: firstSettings } = state;
   const { clock, rules } = state;
@@ -85,7 +97,7 @@ export function createControl(state: SimulatorState): Control {
       configure(state, {});
       await Promise.all(
         forgotten.map(async (batch) => {
-          // How it ends is nobody's business any more, only that it writes no more.
+          // Awaited only so that it writes no more files; its outcome no longer matters.
           await batch.ending?.catch(() => undefined);
           await removeFiles(batch);
         }),

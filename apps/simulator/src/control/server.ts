@@ -113,7 +113,7 @@ function statusOf(error: unknown): number {
   return 500;
 }
 
-/** The control port: the control surface as JSON over HTTP. Not yet listening. */
+/** Creates the control server: the control surface as JSON over HTTP. The caller starts it. */
 export function createControlServer(control: Control): Server {
   return createServer((request, response) => {
     const send = (status: number, value: unknown): void => {

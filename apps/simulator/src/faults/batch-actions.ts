@@ -6,7 +6,7 @@ import type { Fault } from './fault.ts';
 
 const milliseconds = z.number().nonnegative();
 
-/** Actions on how batches are shown, listed, timed and canceled. Times are on the simulator's clock. */
+/** Actions on showing, listing, timing and cancelling batches. Times are ms of the simulator's clock. */
 export const batchActions = [
   /** 404 until `ms` after the creation (or the end) of the batch. */
   z.strictObject({
@@ -14,7 +14,7 @@ export const batchActions = [
     ms: milliseconds,
     since: z.enum(['created', 'ended']).default('created'),
   }),
-  /** An ended batch is shown in progress, as a stale replica would. */
+  /** Shows an ended batch as in progress, like a stale replica. */
   z.strictObject({ type: z.literal('regress') }),
   z.strictObject({
     type: z.literal('resultsUrl'),
@@ -25,9 +25,9 @@ export const batchActions = [
   z.strictObject({ type: z.literal('resultsUrlNullFor'), ms: milliseconds }),
   /** `request_counts` that do not add up. */
   z.strictObject({ type: z.literal('countsMismatch'), by: z.number().int().default(1) }),
-  /** A new batch is listed `ms` after its creation. */
+  /** Lists a new batch only `ms` after its creation. */
   z.strictObject({ type: z.literal('lag'), ms: milliseconds }),
-  /** The list leaves out one batch, or the newest. */
+  /** Omits one batch, or the newest, from the list. */
   z.strictObject({
     type: z.literal('omit'),
     batch_id: z.string().optional(),
@@ -35,24 +35,24 @@ export const batchActions = [
   }),
   z.strictObject({ type: z.literal('smallPages'), size: z.number().int().min(1) }),
   z.strictObject({ type: z.literal('hasMoreLies'), says: z.boolean() }),
-  /** The page begins this many batches too late, or (negative) repeats as many of the page before. */
+  /** Starts the page this many batches too late, or (negative) repeats as many of the page before. */
   z.strictObject({ type: z.literal('pageShift'), by: z.number().int() }),
-  /** Batches of another application on the page, each of so many requests. */
+  /** Adds batches of another application to the page, each with this many requests. */
   z.strictObject({
     type: z.literal('foreignBatches'),
     count: z.number().int().min(1).default(1),
     requests: z.number().int().min(1).default(1),
   }),
-  /** On create: a proxy answers 504 and forwards the body `ms` later. */
+  /** On create: answers 504 as a proxy, which forwards the body `ms` later. */
   z.strictObject({ type: z.literal('commitLate'), ms: milliseconds }),
-  /** On create: this batch takes so long, or never ends. */
+  /** On create: sets the batch's latency, or makes it never end. */
   z.strictObject({ type: z.literal('latency'), ms: milliseconds }),
   z.strictObject({ type: z.literal('neverEnds') }),
-  /** On create: this batch ends so much later than it would. */
+  /** On create: delays the end of the batch. */
   z.strictObject({ type: z.literal('lateEnd'), ms: milliseconds }),
-  /** On create: the batch is cancelled at the provider's console after this delay. */
+  /** On create: cancels the batch at the provider's console after this delay. */
   z.strictObject({ type: z.literal('consoleCancel'), after_ms: milliseconds.default(0) }),
-  /** On cancel: it takes so long, or changes nothing. */
+  /** On cancel: sets its duration, or ignores it. */
   z.strictObject({ type: z.literal('cancelDelay'), ms: milliseconds }),
   z.strictObject({ type: z.literal('cancelIgnored') }),
 ] as const;
@@ -161,7 +161,7 @@ const STAGES: { readonly [T in BatchAction['type']]: (action: Extract<BatchActio
     }),
   };
 
-/** The stages of a batch action; undefined when the action is of another family. */
+/** Returns the stages of a batch action; undefined for another family. */
 export function batchFault(action: { readonly type: string }, ruleId: string): Fault | undefined {
   const stages = STAGES[action.type as BatchAction['type']] as ((action: object) => Stages) | undefined;
   return stages === undefined ? undefined : { ruleId, ...stages(action) };

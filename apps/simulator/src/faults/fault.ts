@@ -2,54 +2,54 @@ import type { Reply } from '../api/reply.ts';
 import type { Batch, WireBatch } from '../batch.ts';
 import type { ResultPlan } from '../results/result-plan.ts';
 
-/** A page of the list of batches before it is written. */
+/** A page of the batch list before it is written. */
 export interface ListPage {
   readonly batches: readonly WireBatch[];
   readonly has_more: boolean;
 }
 
-/** What the request asks of the list. */
+/** The query of a list request. */
 export interface ListQuery {
   readonly limit: number;
   readonly after_id: string | null;
   readonly before_id: string | null;
 }
 
-/** The circumstances a fault may look at. */
+/** The circumstances that a fault may inspect. */
 export interface FaultContext {
   readonly nowMs: number;
   readonly seed: string;
   readonly ruleId: string;
 }
 
-/** What a fault may know of the request it acts on. */
+/** The request data that a fault may use. */
 export interface Acted {
   readonly requestId: string;
 }
 
-/** One action of a rule: what it does at each stage of a request. Stages it leaves out go their way. */
+/** One action of a rule, by stages of a request. Absent stages have no effect. */
 export interface Fault {
   readonly ruleId: string;
-  /** Before the request is handled, its body already read. A reply takes the place of the handling. */
+  /** Before the request is handled, after its body was read. A reply replaces the handling. */
   readonly before?: (acted: Acted) => Promise<Reply | undefined> | Reply | undefined;
-  /** A proxy gives up on this create, and forwards it so many milliseconds later. */
+  /** Milliseconds after which a proxy that has answered 504 forwards this create. */
   readonly arrivesAfterMs?: number;
-  /** When a batch has just been created by this request. */
+  /** After this request has created a batch. */
   readonly created?: (batch: Batch) => void;
-  /** When a cancel is about to be carried out; returns the delay to use, or `ignore`. */
+  /** Before a cancel is carried out; returns its delay, or `ignore`. */
   readonly canceling?: (batch: Batch) => number | 'ignore' | undefined;
-  /** Whether the named batch is there at all. */
+  /** True when the batch in the path is visible. */
   readonly hides?: (batch: Batch, context: FaultContext) => boolean;
-  /** How a single batch is shown. */
+  /** Changes the wire shape of a single batch. */
   readonly shown?: (wire: WireBatch, batch: Batch, context: FaultContext) => WireBatch;
-  /** Which batches the list knows; oldest first. */
+  /** Filters the batches of the list, oldest first. */
   readonly listed?: (batches: readonly Batch[], context: FaultContext) => readonly Batch[];
-  /** The query that is answered instead of the one asked. */
+  /** Replaces the query of a list request. */
   readonly asked?: (query: ListQuery) => ListQuery;
-  /** How a page of the list is shown. */
+  /** Changes a page of the list. */
   readonly page?: (page: ListPage, context: FaultContext) => ListPage;
-  /** How the results are sent. */
+  /** Changes the plan for sending results. */
   readonly results?: (plan: ResultPlan, context: FaultContext) => ResultPlan;
-  /** After the request was handled and its effect is committed. */
+  /** After the request was handled and committed. */
   readonly after?: (reply: Reply, acted: Acted) => Promise<Reply> | Reply;
 }

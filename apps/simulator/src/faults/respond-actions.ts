@@ -5,24 +5,24 @@ import type { Fault } from './fault.ts';
 
 const reply = {
   code: z.number().int().min(200).max(599),
-  /** The `type` in the error envelope; default: the one that belongs to the code. */
+  /** The `type` in the error envelope. Default: by the status code. */
   error_type: z.string().optional(),
   message: z.string().default('injected by a rule'),
   error_code: z.string().optional(),
   headers: z.record(z.string(), z.string()).default({}),
-  /** Sent instead of an error envelope. */
+  /** Replaces the error envelope. */
   body: z.string().optional(),
   content_type: z.string().default('application/json'),
 };
 
-/** Actions on the answer of any operation. `commitThen…`: the request takes effect, the client is not told so. */
+/** Actions on the answer of any operation. `commitThen…`: the request takes effect, but its answer is lost. */
 export const respondActions = [
   z.strictObject({ type: z.literal('status'), ...reply }),
   z.strictObject({ type: z.literal('dropBefore') }),
   z.strictObject({ type: z.literal('hangBefore') }),
   z.strictObject({ type: z.literal('delayHeaders'), ms: z.number().nonnegative() }),
   z.strictObject({ type: z.literal('delayBody'), ms: z.number().nonnegative() }),
-  /** Waits until the rule is deleted: a crash point on the provider's side. */
+  /** Holds the request until the rule is deleted: a crash point at the provider. */
   z.strictObject({ type: z.literal('hold'), at: z.enum(['before', 'committed']).default('before') }),
   z.strictObject({ type: z.literal('closeIdle'), after_ms: z.number().nonnegative().default(0) }),
   z.strictObject({ type: z.literal('commitThenDrop') }),
@@ -71,7 +71,7 @@ function withoutId(body: string): string {
   return JSON.stringify(rest);
 }
 
-/** The stages of a respond action; undefined when the action is of another family. `released`: the rule is gone. */
+/** Returns the stages of a respond action; undefined for another family. `released` resolves when the rule is deleted. */
 export function respondFault(
   action: { readonly type: string },
   ruleId: string,

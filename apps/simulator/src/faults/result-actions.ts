@@ -6,9 +6,9 @@ import type { Fault, FaultContext } from './fault.ts';
 const probability = z.number().min(0).max(1);
 const line = z.number().int().nonnegative();
 
-/** Actions on the stream of result lines. `at` is the number of lines that come before. */
+/** Actions on the stream of result lines. `at` is the number of lines before the action. */
 export const resultActions = [
-  /** Ends the stream early, after so many lines, bytes, or a fraction of the lines. */
+  /** Ends the stream after a number of lines or bytes, or a fraction of the lines. */
   z.strictObject({
     type: z.literal('cut'),
     at_lines: line.optional(),
@@ -45,8 +45,8 @@ export const resultActions = [
     at: z.array(line).optional(),
   }),
   /**
-   * Answers of which nothing but the usage is of use: nested too deep, no list of blocks, a block without a type; `garbled`: a
-   * line that is no JSON, though its usage can be read.
+   * Answers with a readable usage but unusable content: nested too deep, no list of blocks, a block without a type, or
+   * (`garbled`) a line that is no JSON.
    */
   z.strictObject({
     type: z.literal('unusableAnswers'),
@@ -54,7 +54,7 @@ export const resultActions = [
     how: z.enum(['deep', 'no_array', 'odd_block', 'garbled']).default('deep'),
     levels: z.number().int().min(1).max(1_000_000).default(200),
   }),
-  /** The whole file in memory, so for small batches. */
+  /** Holds the whole file in memory, so only for small batches. */
   z.strictObject({ type: z.literal('reorder'), how: z.enum(['shuffle', 'reverse']) }),
   z.strictObject({
     type: z.literal('stall'),
@@ -80,7 +80,7 @@ const mapped = (change: (line: ResultLine, at: number) => readonly ResultLine[])
     for await (const one of lines) yield* change(one, at++);
   };
 
-/** Puts a line behind the first `at` lines, or at the end of a shorter file. */
+/** Inserts a line after the first `at` lines, or at the end of a shorter file. */
 const inserted = (at: number, text: string): Edit =>
   async function* (lines) {
     let seen = 0;
@@ -124,7 +124,7 @@ const reordered = (how: 'shuffle' | 'reverse', context: FaultContext): Edit =>
       for (const at of shuffledIndexes(all.length, context.seed, context.ruleId)) yield all[at] ?? asLine('');
   };
 
-/** The same request answered otherwise: another message id, or an error instead of no message. */
+/** Creates a conflicting answer to the same request: another message id, or an error instead of no message. */
 function conflicting(original: ResultLine): ResultLine {
   const text = original.bytes.toString();
   const other = text.replace(/"id":"msg_01.{22}"/, `"id":"${idFrom('msg_01', 22, 'conflicting', text)}"`);
@@ -134,7 +134,7 @@ function conflicting(original: ResultLine): ResultLine {
   return asLine(JSON.stringify({ custom_id, result: { type: 'errored', error } }));
 }
 
-/** The line of an answer with other content, its usage as it was; any other line as it is. */
+/** Replaces the content of an answer and keeps its usage; other lines are unchanged. */
 function spoiled(
   original: ResultLine,
   action: Extract<ResultAction, { type: 'unusableAnswers' }>,
@@ -240,7 +240,7 @@ function edited(action: ResultAction, plan: ResultPlan, context: FaultContext): 
 
 const TYPES = new Set<string>(resultActions.map((schema) => schema.shape.type.value));
 
-/** The stages of a result action; undefined when the action is of another family. */
+/** Returns the stages of a result action; undefined for another family. */
 export function resultFault(action: { readonly type: string }, ruleId: string): Fault | undefined {
   if (!TYPES.has(action.type)) return undefined;
   return { ruleId, results: (plan, context) => edited(action as ResultAction, plan, context) };

@@ -14,15 +14,15 @@ const regularExpression = z.string().refine((text) => {
   }
 }, 'is not a regular expression');
 
-/** Which requests a rule is for. All members given must hold; `nth` and `every` count those for which the others do. */
+/** The conditions of a rule. All must hold; `nth` and `every` count the requests that meet the others. */
 const match = z
   .strictObject({
     nth: z.union([z.number().int().min(1), z.array(z.number().int().min(1))]),
     every: z.number().int().min(1),
     probability: z.number().min(0).max(1),
-    /** The rule is used up after so many firings. */
+    /** Maximum number of firings. */
     times: z.number().int().min(1),
-    /** The time on the simulator's clock, in milliseconds since the epoch. */
+    /** Time by the simulator's clock, in ms since the epoch. */
     after_ms: z.number(),
     until_ms: z.number(),
     batch_id: z.string(),
@@ -35,13 +35,13 @@ const match = z
 const requestMatch = match.omit({ retry_count: true, after_ms: true, until_ms: true }).extend({
   /** A regular expression. */
   custom_id: regularExpression.optional(),
-  /** A text that occurs in the params as sent. */
+  /** A substring of the params as sent. */
   contains: z.string().optional(),
   content_hash: z.string().optional(),
 });
 
 const outcome = z.discriminatedUnion('type', [
-  /** It runs its course, whatever the configured fractions, a cancel or the expiry say. */
+  /** Ends normally, whatever the configured fractions, a cancel or an expiry. */
   z.strictObject({ type: z.literal('succeed') }),
   z.strictObject({
     type: z.literal('errored'),
@@ -50,7 +50,7 @@ const outcome = z.discriminatedUnion('type', [
   }),
   z.strictObject({ type: z.literal('expire') }),
   z.strictObject({ type: z.literal('cancel') }),
-  /** The first `times` requests with this content (or this logical key) are errored, later ones succeed. */
+  /** Errors the first `times` requests with this content or logical key; later ones succeed. */
   z.strictObject({
     type: z.literal('errorTimesThenSucceed'),
     times: z.number().int().min(1),
@@ -68,7 +68,7 @@ const outcome = z.discriminatedUnion('type', [
 /** One action of an operation rule. */
 const actionSchema = z.discriminatedUnion('type', [...respondActions, ...batchActions, ...resultActions]);
 
-/** Actions on a body that is sent in one piece. */
+/** Actions on unstreamed bodies. */
 const ON_PLAIN_BODIES: ReadonlySet<string> = new Set([
   'delayBody',
   'closeIdle',
@@ -107,14 +107,10 @@ const operationRule = z
     `results are a stream: ${[...ON_PLAIN_BODIES].join(', ')} do nothing to it; take cut, stall, trickle or delayHeaders`,
   );
 
-/** What `POST /rules` takes: a rule for single requests of batches (`op: "request"`) or for an operation of the API. */
+/** A rule of `POST /rules`: for single requests of batches (`op: "request"`) or for an API operation. */
 export const ruleSchema = z.union([requestRule, operationRule]);
 
-/** A rule as it is posted. */
 export type RuleInput = z.input<typeof ruleSchema>;
-/** A rule for single requests. */
 export type RequestRule = z.output<typeof requestRule>;
-/** A rule for an operation. */
 export type OperationRule = z.output<typeof operationRule>;
-/** What a request rule does. */
 export type Outcome = z.output<typeof outcome>;

@@ -7,7 +7,7 @@ import { resultFault } from './result-actions.ts';
 import { ruleSchema } from './rule-schema.ts';
 import type { OperationRule, Outcome, RequestRule } from './rule-schema.ts';
 
-/** What a rule may look at of an API request. */
+/** The data of an API request that rules may match. */
 export interface OperationFacts {
   readonly op: Operation;
   readonly opSeq: number;
@@ -17,17 +17,17 @@ export interface OperationFacts {
   readonly retryCount: number | null;
 }
 
-/** What a rule may look at of one message request of a batch. */
+/** The data of a batch's request that rules may match. */
 export interface RequestFacts {
   readonly batchId: string;
   readonly batchSeq: number;
   readonly customId: string;
   readonly contentHash: string;
-  /** The params as sent; asked for only by rules that search them. */
+  /** Reads the params as sent; called only by rules that search them. */
   readonly text: () => string;
 }
 
-/** A rule and how often it was looked at and fired. */
+/** A rule with its counts of candidates and firings. */
 export interface RuleStatus {
   readonly id: string;
   readonly rule: RequestRule | OperationRule;
@@ -35,11 +35,14 @@ export interface RuleStatus {
   readonly fired: number;
 }
 
-/** The rules in force. The first that matches acts. */
+/** The active rules. The first match acts. */
 export interface Rules {
-  /** Adds a rule behind the others and returns its id. Throws a ZodError that names the member. */
+  /**
+   * Appends a rule and returns its id.
+   * Throws: ZodError that names the member.
+   */
   add(input: unknown): string;
-  /** Whether there was one. Releases what it holds. */
+  /** Removes a rule and releases the requests that it holds; false for an unknown id. */
   remove(id: string): boolean;
   clear(): void;
   list(): RuleStatus[];
@@ -47,7 +50,7 @@ export interface Rules {
     facts: OperationFacts,
   ): { readonly ruleId: string; readonly faults: readonly Fault[] } | undefined;
   outcomeFor(facts: RequestFacts): { readonly ruleId: string; readonly outcome: Outcome } | undefined;
-  /** Whether there is any rule for single requests. */
+  /** True when any rule is for single requests. */
   judgeRequests(): boolean;
 }
 
@@ -63,7 +66,7 @@ interface Entry {
 
 type Counters = Pick<RequestRule['match'], 'nth' | 'every' | 'probability' | 'times'>;
 
-/** Counts a candidate and says whether the rule fires on it. */
+/** Counts a candidate and decides whether the rule fires. */
 function fires(entry: Entry, match: Counters, draw: () => number): boolean {
   if (match.times !== undefined && entry.fired >= match.times) return false;
   entry.candidates++;
@@ -85,7 +88,7 @@ function compile(rule: OperationRule, ruleId: string, released: Promise<void>): 
   });
 }
 
-/** No rules yet. Probabilities are drawn from `seed()`. */
+/** Creates an empty rule set. Probabilities derive from `seed()`. */
 export function createRules(seed: () => string): Rules {
   const entries: Entry[] = [];
   let nextNumber = 1;
@@ -119,7 +122,7 @@ export function createRules(seed: () => string): Rules {
     remove,
     clear() {
       for (const entry of entries.splice(0)) entry.release();
-      // Chance is drawn by id: the same rules must have the same ids again.
+      // Draws use the rule's id, so the same rules must get the same ids again.
       nextNumber = 1;
     },
     list: () => entries.map(({ id, rule, candidates, fired }) => ({ id, rule, candidates, fired })),

@@ -1,10 +1,10 @@
 import { createReadStream } from 'node:fs';
 import type { ResultLine } from './result-plan.ts';
 
-/** How much of a result file is read at a time. */
+/** Read buffer of a result file in bytes. */
 export const READ_BYTES = 64 * 1024;
 
-/** The lines of a file, one at a time, however they fall into the pieces that are read. */
+/** Yields the lines of a file one by one. */
 export async function* linesOf(path: string): AsyncIterable<ResultLine> {
   let rest: Buffer = Buffer.alloc(0);
   for await (const chunk of createReadStream(path, { highWaterMark: READ_BYTES }) as AsyncIterable<Buffer>) {

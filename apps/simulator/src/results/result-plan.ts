@@ -1,26 +1,26 @@
-/** A line of a result file without its line break, and the line break. */
+/** A line of a result file and its line break. */
 export interface ResultLine {
   readonly bytes: Buffer;
   readonly terminator: string;
 }
 
-/** How a stream of result lines ends early. */
+/** The early end of a stream of result lines. */
 export type CutManner = 'clean' | 'fin' | 'rst' | 'short_content_length' | 'close_delimited' | 'gzip';
 
-/** How the results of a batch are to be sent; faults replace its members. */
+/** The plan for sending the results of a batch; faults replace its members. */
 export interface ResultPlan {
   readonly path: string;
   readonly totalBytes: number;
   readonly totalLines: number;
   readonly contentType: string | null;
   readonly gzip: boolean;
-  /** Each changes the lines, in this order; none: the file is sent as it is. */
+  /** Edits of the lines, in this order; without edits the file is sent unchanged. */
   readonly edits: readonly ((lines: AsyncIterable<ResultLine>) => AsyncIterable<ResultLine>)[];
-  /** Bytes to stop after, counted behind all edits. */
+  /** Bytes, after all edits, at which the stream stops. */
   readonly stopAfterBytes: number | null;
-  /** How it ends when an edit or `stopAfterBytes` stopped it early; null: it never does. */
+  /** The end of a stream that an edit or `stopAfterBytes` has stopped; null: it stays open. */
   readonly cut: CutManner | null;
-  /** The size of the pieces written; null: whatever is convenient. */
+  /** Size of the chunks written; null: any size. */
   readonly chunkBytes: number | null;
   readonly bytesPerSecond: number | null;
   readonly stall: { readonly atBytes: number; readonly ms: number } | null;

@@ -70,7 +70,7 @@ function chunksOf(plan: ResultPlan): AsyncIterable<Buffer> {
   return plan.bytesPerSecond === null ? chunks : trickled(plan.bytesPerSecond, chunks);
 }
 
-/** Compresses without holding more than one chunk; a cut stream lacks its end. */
+/** Compresses chunk by chunk; a cut stream lacks its end. */
 async function* gzipped(chunks: AsyncIterable<Buffer>, isCut: boolean): AsyncIterable<Buffer> {
   const gzip = createGzip({ level: 1 });
   const compressed: Buffer[] = [];
@@ -94,7 +94,7 @@ function finish(response: ServerResponse, cut: CutManner | null): void {
   else response.end();
 }
 
-/** Resolves when the client has read enough, or has gone. */
+/** Resolves when the client has read enough, or has disconnected. */
 function drained(response: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {
@@ -107,16 +107,13 @@ function drained(response: ServerResponse): Promise<void> {
   });
 }
 
-/** What became of a reply. */
+/** The result of a reply. */
 export interface SendReport {
   readonly bytes: number;
   readonly outcome: 'answered' | 'cut' | 'client_aborted';
 }
 
-/**
- * Streams results as planned, no faster than the client reads them. The headers named in `headers` are sent besides
- * those that the plan asks for.
- */
+/** Streams results by the plan, no faster than the client reads, with `headers` besides those of the plan. */
 export async function sendResults(
   response: ServerResponse,
   plan: ResultPlan,
@@ -141,7 +138,7 @@ export async function sendResults(
     await drained(response);
   }
   if (response.destroyed) return { bytes, outcome: 'client_aborted' };
-  // What was written must reach the client before its connection is cut.
+  // The written bytes must reach the client before the connection is cut.
   if (plan.cut === 'rst') await new Promise((resolve) => response.write('', resolve));
   finish(response, plan.cut);
   if (!response.closed && plan.cut !== 'rst') await once(response, 'close').catch(() => undefined);

@@ -14,9 +14,9 @@ import type { MessageParams } from '../scripts/script.ts';
 import { listPriceUsd } from '../usage.ts';
 import { paramsIssue } from '../validate/params.ts';
 
-/** A batch pays this part of the list price. */
+/** Price of a batch as a fraction of the list price. */
 const BATCH_PRICE = 0.5;
-/** Requests are read and answered in windows, so that memory does not grow with the batch. */
+/** Requests of one window; windows keep the memory independent of the batch size. */
 const WINDOW_ITEMS = 128;
 const OUTGOING_BYTES = 512 * 1024;
 const WINDOW_BYTES = 4 * 1024 * 1024;
@@ -39,13 +39,13 @@ const errorLine = (seed: string, customId: string, type: string, message: string
   return `{"custom_id":"${customId}","result":{"type":"errored","error":${JSON.stringify(error)}}}`;
 };
 
-/** A line of the result file and what became of its request. */
+/** A line of the result file and the fate of its request. */
 interface Settled {
   readonly line: string;
   readonly fate: Fate;
 }
 
-/** Ends one request: its line of the result file, its fate, and what it costs. What fails here fails it alone. */
+/** Ends one request with its result line, fate and cost. An error here affects only this request. */
 function settleItem(
   state: SimulatorState,
   billings: Billing[],
@@ -123,12 +123,12 @@ async function readFully(file: FileHandle, buffer: Buffer, position: number): Pr
   }
 }
 
-/** Appends the lines by way of one buffer, so that no garbage of a window's size is left behind. */
+/** Appends the lines through one reused buffer, to avoid garbage of a window's size. */
 async function writeLines(file: FileHandle, lines: readonly string[], outgoing: Buffer): Promise<number> {
   let written = 0;
   let filled = 0;
   const flush = async (): Promise<void> => {
-    // The whole of it, in as many system calls as it takes.
+    // Writes the whole buffer, with several system calls if necessary.
     await file.writeFile(outgoing.subarray(0, filled));
     written += filled;
     filled = 0;
@@ -156,14 +156,14 @@ function windowOrder(state: SimulatorState, batch: Batch, windows: number): Uint
   return order === 'reversed' ? inOrder.reverse() : inOrder;
 }
 
-/** A result file that is whole, and what it comes to. */
+/** A complete result file with its counts and billings. */
 interface Written {
   readonly counts: RequestCounts;
   readonly billings: readonly Billing[];
   readonly bytes: number;
 }
 
-/** Answers the requests that lie in `bodyPath` and writes their lines to `path`. Bills nothing. */
+/** Answers the requests in `bodyPath` and writes their lines to `path`. Bills nothing. */
 async function writeFileOfResults(
   state: SimulatorState,
   batch: Batch,
@@ -220,16 +220,15 @@ async function writeFileOfResults(
 }
 
 /**
- * Ends every request of a batch: validates, answers and bills it, and writes the result file. Sets the counts and the
- * path of the results on the batch, nothing else. Reads each request once, holds one window of them at a time, and lets
- * other work in between windows. Throws when the simulator stops meanwhile or the disk is full; nothing is billed then,
- * and no part of the file stays.
+ * Validates, answers and bills all requests of a batch and writes its result file. On the batch it sets only the counts and
+ * the path of the results. It holds one window of requests at a time and yields between windows.
+ * Throws: when the simulator stops or the disk is full; nothing is billed then, and the file is deleted.
  */
 export async function writeResults(state: SimulatorState, batch: Batch, ending: Ending): Promise<void> {
   const { items, body_path: bodyPath } = batch;
   if (items === null || bodyPath === null) throw new Error(`batch ${batch.id} has no body to answer`);
   const path = `${bodyPath}.results`;
-  // A reset replaces the ledger; what was begun before it is booked in the old one.
+  // Taken now: after a reset this batch must be billed in the old ledger.
   const { ledger } = state;
   let written: Written;
   try {
@@ -238,7 +237,7 @@ export async function writeResults(state: SimulatorState, batch: Batch, ending: 
     await rm(path, { force: true }).catch(() => undefined);
     throw error;
   }
-  // Not before: what has failed here is tried again, and is not billed twice for it.
+  // Only now, because a failed attempt is retried and must not be billed twice.
   for (const billing of written.billings) ledger.bill(billing);
   batch.counts = written.counts;
   batch.results_path = path;

@@ -3,19 +3,19 @@ import type { JsonObject } from './script.ts';
 /** The arguments of a directive. */
 export type ScriptArguments = Readonly<Record<string, string>>;
 
-/** A whole number among the arguments; `fallback` when absent or not a number. */
+/** Returns an integer argument; `fallback` when it is absent or invalid. */
 export function numberIn(args: ScriptArguments, name: string, fallback: number): number {
   const value = Number(args[name] ?? Number.NaN);
   return Number.isFinite(value) && value >= 0 ? Math.floor(value) : fallback;
 }
 
-/** Whether an argument is present and not `false` or `0`. */
+/** True when an argument is present and neither `false` nor `0`. */
 export function flagIn(args: ScriptArguments, name: string): boolean {
   const value = args[name];
   return value !== undefined && value !== 'false' && value !== '0';
 }
 
-/** The JSON object in the argument `args`; undefined when absent or not an object. */
+/** Returns the JSON object in the argument `args`; undefined when it is absent or invalid. */
 export function callArgumentsIn({ args }: ScriptArguments): JsonObject | undefined {
   const value = parse(args);
   return typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -23,7 +23,7 @@ export function callArgumentsIn({ args }: ScriptArguments): JsonObject | undefin
     : undefined;
 }
 
-/** The JSON list in the argument `steps`; empty when absent or not a list. */
+/** Returns the JSON list in the argument `steps`; empty when it is absent or invalid. */
 export function stepsIn({ steps }: ScriptArguments): readonly unknown[] {
   const value = parse(steps);
   return Array.isArray(value) ? value : [];

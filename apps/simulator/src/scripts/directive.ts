@@ -1,7 +1,7 @@
 import type { MessageParams } from './script.ts';
 import { textOf } from './turns.ts';
 
-/** Which script a request asks for, and with which arguments. */
+/** The script that a request selects, and its arguments. */
 export interface Directive {
   readonly script: string;
   readonly args: Readonly<Record<string, string>>;
@@ -9,7 +9,7 @@ export interface Directive {
 
 const OPENING = '⟦sim:';
 
-/** Reads `<script>?key=value&key=value`; values are URL-encoded where they hold `&`, `%` or `+`. */
+/** Parses `<script>?key=value&key=value`; values with `&`, `%` or `+` are URL-encoded. */
 export function parseDirective(text: string): Directive {
   const mark = text.indexOf('?');
   if (mark < 0) return { script: text.trim(), args: {} };
@@ -19,8 +19,8 @@ export function parseDirective(text: string): Directive {
 }
 
 /**
- * The directive of a request: `metadata.user_id` that starts with `sim:`, else `⟦sim:…⟧` in the latest user message that
- * has one, so that a conversation of several tasks follows its newest.
+ * Returns the directive of a request: a `metadata.user_id` that starts with `sim:`, else `⟦sim:…⟧` in the latest user message
+ * with a directive, so that a conversation of several tasks follows its newest.
  */
 export function directiveOf(params: MessageParams): Directive | undefined {
   const userId = (params['metadata'] as { user_id?: unknown } | null | undefined)?.user_id;

@@ -37,9 +37,9 @@ function thoughtsOf({ params }: ScriptRequest): ContentBlock[] {
 }
 
 /**
- * The default model: it does what the user's last message says. Lines that are JSON objects with a `tool` are called one
- * per turn, in order, those of a tool that the request forces first; after that, or without any, it ends its turn: with
- * the JSON of a line's `answer`, or with a short text.
+ * The default script: it carries out the plan in the user's last message. Lines that are JSON objects with a `tool` are called
+ * in order, one per turn, a tool forced by the request first. Then it ends the turn with the JSON of a line's `answer`, or
+ * with a short text.
  */
 export const obeyScript: ModelScript = (request) => {
   const { params } = request;
@@ -72,7 +72,7 @@ export const obeyScript: ModelScript = (request) => {
   return { content: [...thoughts, { type: 'text', text }], stop_reason: 'end_turn' };
 };
 
-/** The planned calls for a turn that must call `name`: the turn that is due where it does, or else that call by itself. */
+/** Returns the calls of a turn that must call `name`: the next planned turn if it calls it, else that call alone. */
 function forcedTurn(
   left: readonly (readonly PlannedCall[])[],
   name: unknown,

@@ -1,6 +1,6 @@
 import type { ContentBlock, JsonObject, Message } from './script.ts';
 
-/** One call that a task asks for. */
+/** One call of a task's plan. */
 export interface PlannedCall {
   readonly tool: string;
   readonly args: JsonObject;
@@ -12,7 +12,7 @@ interface PlanLine {
   parallel?: unknown;
 }
 
-/** Reads a plan entry; undefined when the value is none. */
+/** Parses a plan entry; undefined for any other value. */
 export function plannedCall(value: unknown): (PlannedCall & { readonly parallel: boolean }) | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   const { tool, args, parallel } = value as PlanLine;
@@ -22,8 +22,8 @@ export function plannedCall(value: unknown): (PlannedCall & { readonly parallel:
 }
 
 /**
- * The plan in a text: each line that is a JSON object with a `tool` is a call, one per turn; `"parallel": true` puts it
- * into the turn of the call before it. Other lines say nothing.
+ * Parses the plan in a text: each line that is a JSON object with a `tool` is a call, one per turn. `"parallel": true` adds a
+ * call to the turn of the call before it. Other lines are ignored.
  */
 export function planIn(text: string): PlannedCall[][] {
   const turns: PlannedCall[][] = [];
@@ -46,7 +46,7 @@ export function planIn(text: string): PlannedCall[][] {
   return turns;
 }
 
-/** What is left of a plan after the calls that the assistant's `messages` have made; a message without any counts as a turn. */
+/** Returns the rest of a plan after the calls in the assistant's `messages`; a message without calls counts as a turn. */
 export function planLeft(
   turns: readonly (readonly PlannedCall[])[],
   messages: readonly Message[],
@@ -68,7 +68,7 @@ export function planLeft(
   return left;
 }
 
-/** The value of the last line in a text that is a JSON object with an `answer`; undefined without one. */
+/** Returns the `answer` of the last line that is a JSON object with one; undefined without such a line. */
 export function answerIn(text: string): unknown {
   if (!text.includes('"answer"')) return undefined;
   for (const line of text.split('\n').toReversed()) {
@@ -76,13 +76,13 @@ export function answerIn(text: string): unknown {
       const value = JSON.parse(line) as { answer?: unknown } | null;
       if (value?.answer !== undefined) return value.answer;
     } catch {
-      // A line of words.
+      // The line is no JSON.
     }
   }
   return undefined;
 }
 
-/** A tool call; its id is filled in when the answer is written. */
+/** Creates a tool call; its id is added when the answer is written. */
 export function toolUse(tool: string, args: JsonObject): ContentBlock {
   return { type: 'tool_use', name: tool, input: args };
 }

@@ -6,7 +6,7 @@ import { textBetweenToolsAsThinkingScript, thinkingScript } from './thinking-scr
 import * as tools from './tool-scripts.ts';
 import { assertTranscriptScript } from './transcript-script.ts';
 
-/** The scripts by the name that a directive, a rule or the configuration selects them with. */
+/** The scripts by the name used in directives, rules and the configuration. */
 export const SCRIPTS: ReadonlyMap<string, ModelScript> = new Map<string, ModelScript>([
   ['obey', obeyScript],
   ['assertTranscript', assertTranscriptScript],

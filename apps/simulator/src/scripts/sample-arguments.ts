@@ -43,7 +43,7 @@ function sample(schema: Schema, name: string, draw: (purpose: string) => number)
   }
 }
 
-/** Arguments that satisfy the required part of a plain JSON schema, the same for the same request. */
+/** Creates arguments for the required part of a plain JSON schema, the same for the same request. */
 export function sampleArguments(schema: unknown, draw: (purpose: string) => number, path = ''): JsonObject {
   const { properties = {}, required = [] } = (schema ?? {}) as Schema;
   return Object.fromEntries(
@@ -51,7 +51,7 @@ export function sampleArguments(schema: unknown, draw: (purpose: string) => numb
   );
 }
 
-/** Arguments that break the schema: the first required one has the wrong type and the others are missing. */
+/** Creates arguments that break the schema: the first required one has the wrong type, the others are missing. */
 export function badArguments(schema: unknown): JsonObject {
   const { properties = {}, required = [] } = (schema ?? {}) as Schema;
   const name = required[0];
@@ -61,12 +61,12 @@ export function badArguments(schema: unknown): JsonObject {
   };
 }
 
-/** A property that the schema has itself: an object would know `constructor` as well. */
+/** Returns an own property of the schema; a plain lookup would also find `constructor`. */
 function ownOf(properties: Readonly<Record<string, Schema>>, name: string): Schema | undefined {
   return Object.hasOwn(properties, name) ? properties[name] : undefined;
 }
 
-/** The input schema of a named tool, or undefined. */
+/** Returns the input schema of a named tool, or undefined. */
 export function schemaOf(params: MessageParams, tool: string): unknown {
   return params.tools?.find((candidate) => candidate.name === tool)?.['input_schema'];
 }

@@ -2,7 +2,7 @@
 export type JsonValue = null | boolean | number | string | JsonValue[] | { [key: string]: JsonValue };
 export type JsonObject = { [key: string]: JsonValue };
 
-/** One block of message content, known or unknown to us. */
+/** One block of message content, of any type. */
 export type ContentBlock = { type: string } & JsonObject;
 
 /** One message of a request, as parsed. */
@@ -12,8 +12,8 @@ export type Message = { role: string; content: string | ContentBlock[] } & JsonO
 export type ToolDefinition = { name: string } & JsonObject;
 
 /**
- * The `params` of one request, as parsed. Only the members that scripts look at are named; the rest is reachable by its
- * key. A script sees params only after they passed validation, so the named members have these types.
+ * The parsed `params` of one request. Only the members that scripts use are named; others are reachable by key.
+ * Scripts get params after validation, so the named members have these types.
  */
 export type MessageParams = {
   model: string;
@@ -24,32 +24,32 @@ export type MessageParams = {
   [key: string]: unknown;
 };
 
-/** What a script may know. Everything here is a pure function of the seed and of the content of the request. */
+/** The inputs of a script, all pure functions of the seed and the request's content. */
 export interface ScriptRequest {
   readonly params: MessageParams;
   /** The seed of the simulator. */
   readonly seed: string;
-  /** A number in [0, 1) that depends on the seed, the content of `params` and `purpose`, and on nothing else. */
+  /** Draws a number in [0, 1) from the seed, the content of `params` and `purpose` alone. */
   readonly draw: (purpose: string) => number;
 }
 
-/** What a script answers. */
+/** The answer of a script. */
 export interface ScriptReply {
-  /** A `tool_use` block without an `id` gets one that is a pure function of seed, content and position. */
+  /** A `tool_use` block without an `id` gets one derived from seed, content and position. */
   readonly content: ContentBlock[];
   readonly stop_reason: string;
   /** Default null. */
   readonly stop_sequence?: string | null;
   /** Default null. */
   readonly stop_details?: JsonValue;
-  /** Tokens billed as output; default: the size of `content` in bytes divided by four. */
+  /** Tokens billed as output. Default: the bytes of `content` divided by four. */
   readonly outputTokens?: number;
-  /** When present the request is answered with this error instead of a message, and is not billed. */
+  /** Replaces the message by this error, which is not billed. */
   readonly error?: { readonly type: string; readonly message: string };
 }
 
 /**
- * A model: a stateless function of one request, so that a request that is sent again is answered in the same way.
- * `args` are those of the directive that selected the script (`sim:<script>?key=value&…`).
+ * A scripted model: a stateless function of one request, so that a repeated request gets the same answer.
+ * `args` come from the directive that selected the script (`sim:<script>?key=value&…`).
  */
 export type ModelScript = (request: ScriptRequest, args: Readonly<Record<string, string>>) => ScriptReply;

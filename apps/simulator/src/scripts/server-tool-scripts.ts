@@ -10,7 +10,7 @@ const search = (query: string): ContentBlock => ({
   input: { query },
 });
 
-/** The result block takes the id of the server tool use before it when the answer is written. */
+/** Creates a result block; it gets the id of the server tool use before it when the answer is written. */
 const searchResult = (query: string): ContentBlock => ({
   type: 'web_search_tool_result',
   content: [
@@ -38,7 +38,7 @@ export const pauseTurnScript: ModelScript = ({ params }, args) => {
   };
 };
 
-/** A server tool use still open beside a call of a client tool: the reply must be tool results only. Then the end. */
+/** Leaves a server tool use open beside a client tool call, so that the reply must hold only tool results; then ends. */
 export const mixedServerClientToolsScript: ModelScript = ({ params, draw }, args) => {
   if (lastToolResults(params).length > 0) {
     return {

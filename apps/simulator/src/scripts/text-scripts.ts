@@ -4,13 +4,13 @@ import { taskOf } from './turns.ts';
 
 const text = (value: string): { type: 'text'; text: string } => ({ type: 'text', text: value });
 
-/** Repeats what the user said. */
+/** Repeats the user's text. */
 export const echoScript: ModelScript = ({ params }) => ({
   content: [text(taskOf(params).text || '(nothing)')],
   stop_reason: 'end_turn',
 });
 
-/** `fixed?text=…`: always says the same. */
+/** `fixed?text=…`: always answers the same text. */
 export const fixedScript: ModelScript = (_request, args) => ({
   content: [text(args['text'] ?? 'ok')],
   stop_reason: 'end_turn',
@@ -37,21 +37,21 @@ export const unicodeScript: ModelScript = () => ({
   stop_reason: 'end_turn',
 });
 
-/** Ends the turn without a word, as models do after text behind tool results. */
+/** Ends the turn without content, as models do after text behind tool results. */
 export const emptyEndTurnScript: ModelScript = () => ({
   content: [],
   stop_reason: 'end_turn',
   outputTokens: 2,
 });
 
-/** Cut short in the middle of a text. */
+/** Stops at max_tokens inside a text. */
 export const maxTokensTextScript: ModelScript = ({ params }) => ({
   content: [text('This answer was longer than the request allowed, so it stops in the middle of a sen')],
   stop_reason: 'max_tokens',
   outputTokens: params.max_tokens,
 });
 
-/** `stopSequence?sequence=…`: stops at a stop sequence, by default the first of the request. */
+/** `stopSequence?sequence=…`: stops at a stop sequence. Default: the first of the request. */
 export const stopSequenceScript: ModelScript = ({ params }, args) => {
   const sequences = params['stop_sequences'];
   const first = Array.isArray(sequences) && typeof sequences[0] === 'string' ? sequences[0] : 'STOP';
@@ -62,13 +62,13 @@ export const stopSequenceScript: ModelScript = ({ params }, args) => {
   };
 };
 
-/** Runs out of context in the middle of a text. */
+/** Reaches the context window inside a text. */
 export const contextExceededScript: ModelScript = () => ({
   content: [text('The context window is full, so this is where it en')],
   stop_reason: 'model_context_window_exceeded',
 });
 
-/** `refusal?category=cyber&mid=1`: refuses, before the first word or (mid) in the middle. */
+/** `refusal?category=cyber&mid=1`: refuses, before the first token or (mid) inside a text. */
 export const refusalScript: ModelScript = (_request, args) => ({
   content: args['mid'] === undefined ? [] : [text('Certainly. First you need')],
   stop_reason: 'refusal',
@@ -79,13 +79,13 @@ export const refusalScript: ModelScript = (_request, args) => ({
   },
 });
 
-/** `unknownStopReason?reason=…`: a stop reason of the future. */
+/** `unknownStopReason?reason=…`: ends with an unknown stop reason. */
 export const unknownStopReasonScript: ModelScript = (_request, args) => ({
   content: [text('Something new happened.')],
   stop_reason: args['reason'] ?? 'quantum_decoherence',
 });
 
-/** `unknownBlockType?type=…`: a content block of the future between two texts. */
+/** `unknownBlockType?type=…`: puts a block of an unknown type between two texts. */
 export const unknownBlockTypeScript: ModelScript = (_request, args) => ({
   content: [
     text('Before.'),

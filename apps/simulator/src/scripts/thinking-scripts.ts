@@ -4,7 +4,7 @@ import { sampleArguments } from './sample-arguments.ts';
 import type { ContentBlock, ModelScript } from './script.ts';
 import { clientTools, taskOf } from './turns.ts';
 
-/** A thinking block; its signature is filled in when the answer is written. */
+/** Creates a thinking block; its signature is added when the answer is written. */
 function thinkingBlock(display: string | undefined): ContentBlock {
   if (display === 'redacted') return { type: 'redacted_thinking' };
   return {
@@ -27,7 +27,7 @@ export const thinkingScript: ModelScript = ({ params, draw }, args) => {
   };
 };
 
-/** What newer models do: the words between two tool calls come back as thinking blocks without text. */
+/** Answers like newer models: texts between two tool calls are thinking blocks without text. */
 export const textBetweenToolsAsThinkingScript: ModelScript = ({ params, draw }, args) => {
   const { turn } = taskOf(params);
   const tool = clientTools(params)[0];

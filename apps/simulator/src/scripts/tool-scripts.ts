@@ -16,7 +16,7 @@ import { clientTools, lastToolResults, taskOf, textOf } from './turns.ts';
 const done = (text: string): ScriptReply => ({ content: [{ type: 'text', text }], stop_reason: 'end_turn' });
 const calling = (content: ContentBlock[]): ScriptReply => ({ content, stop_reason: 'tool_use' });
 
-/** The tool a script works with: the argument `tool`, else the first of the request, else a name. */
+/** Returns the tool of a script: the argument `tool`, else the first of the request, else a fixed name. */
 const toolIn = ({ params }: ScriptRequest, args: ScriptArguments): string =>
   args['tool'] ?? clientTools(params)[0]?.name ?? 'no_tool_given';
 
@@ -49,9 +49,9 @@ export const parallelScript: ModelScript = (request, args) => {
 };
 
 /**
- * `sequence?steps=[…]&since=directive`: a JSON list with one entry per turn: `{"tool","args"}`, a list of those for
- * parallel calls, or `{"text"}`, which ends the turn. Turns are counted from the last text of the user, or from the
- * message that holds the directive, so that a later remark of the agent does not begin the sequence anew.
+ * `sequence?steps=[…]&since=directive`: a JSON list with one entry per turn: `{"tool","args"}`, a list of such entries for
+ * parallel calls, or `{"text"}`, which ends the turn. Turns are counted from the user's last text, or from the message
+ * with the directive, so that a later remark does not restart the sequence.
  */
 export const sequenceScript: ModelScript = ({ params }, args) => {
   const turn = args['since'] === 'directive' ? turnsSinceDirective(params) : taskOf(params).turn;
@@ -101,7 +101,7 @@ export const hugeArgsScript: ModelScript = (request, args) => {
   return calling([toolUse(tool, { ...sampled, [name]: 'x'.repeat(numberIn(args, 'bytes', 1_000_000)) })]);
 };
 
-/** `duplicateToolUse?ids=same|distinct`: the same call twice in one turn, by default even under the same id. */
+/** `duplicateToolUse?ids=same|distinct`: the same call twice in one turn. Default: with the same id. */
 export const duplicateToolUseScript: ModelScript = (request, args) => {
   if (taskOf(request.params).turn > 0) return done('Once would have been enough.');
   const call = argsFor(request, args, toolIn(request, args), 'twice');
@@ -112,7 +112,7 @@ export const duplicateToolUseScript: ModelScript = (request, args) => {
   ]);
 };
 
-/** `deepArgs?levels=200`: one call whose arguments nest so deep, then the end. */
+/** `deepArgs?levels=200`: one call with arguments of this nesting depth, then the end. */
 export const deepArgsScript: ModelScript = (request, args) => {
   if (taskOf(request.params).turn > 0) return done('That was deep enough.');
   let deep: JsonValue = 'the end';
@@ -120,7 +120,7 @@ export const deepArgsScript: ModelScript = (request, args) => {
   return calling([toolUse(toolIn(request, args), { deep })]);
 };
 
-/** Calls a tool, if there is one, then ends, with blank texts around its words: no client may send those back. */
+/** Calls a tool, if any, then ends, with blank texts around its content, which no client may send back. */
 export const blankTextsScript: ModelScript = (request, args) => {
   const blank = (text: string): ContentBlock => ({ type: 'text', text });
   if (clientTools(request.params).length === 0 || taskOf(request.params).turn > 0)
@@ -128,7 +128,7 @@ export const blankTextsScript: ModelScript = (request, args) => {
   return calling([blank(''), argsFor(request, args, toolIn(request, args), 'call'), blank('\n')]);
 };
 
-/** Cut short in the middle of a tool call: its input is incomplete and must not be executed. */
+/** Stops at max_tokens inside a tool call, whose incomplete input must not be executed. */
 export const maxTokensMidToolUseScript: ModelScript = (request, args) => ({
   content: [{ type: 'text', text: 'Let me look.' }, toolUse(toolIn(request, args), {})],
   stop_reason: 'max_tokens',
@@ -144,7 +144,7 @@ export const infiniteToolsScript: ModelScript = (request, args) => {
   return calling([toolUse(tool, input)]);
 };
 
-/** `reactsToIsError?tool=…`: calls a tool until a result is no error, saying what it saw. At most five times. */
+/** `reactsToIsError?tool=…`: calls a tool until a result is no error, at most five times, with a remark on each error. */
 export const reactsToIsErrorScript: ModelScript = (request, args) => {
   const { turn } = taskOf(request.params);
   const results = lastToolResults(request.params);

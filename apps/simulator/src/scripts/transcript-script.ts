@@ -39,8 +39,8 @@ function flawIn(params: MessageParams, args: ScriptArguments): string | undefine
 }
 
 /**
- * `assertTranscript?contains=…&max_turn=…`: answers with an error when the transcript is not exactly what a careful
- * client sends; otherwise it obeys.
+ * `assertTranscript?contains=…&max_turn=…`: answers with an error for a transcript that a correct client would not send;
+ * otherwise it obeys.
  */
 export const assertTranscriptScript: ModelScript = (request, args) => {
   const flaw = flawIn(request.params, args);

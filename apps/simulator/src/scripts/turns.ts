@@ -1,6 +1,6 @@
 import type { ContentBlock, Message, MessageParams } from './script.ts';
 
-/** The text of a message: its string, or its text blocks joined by line breaks. */
+/** Returns the text of a message: its string, or its text blocks joined by line breaks. */
 export function textOf(message: Message): string {
   const { content } = message;
   if (typeof content === 'string') return unwrap(content);
@@ -12,7 +12,7 @@ export function textOf(message: Message): string {
   return text;
 }
 
-/** Some agents wrap what the user said in a JSON envelope with the time; what was said is its `message`. */
+/** Unwraps a user text from the JSON envelope of some agents, whose `message` holds it. */
 function unwrap(text: string): string {
   if (!text.startsWith('{"type":')) return text;
   try {
@@ -23,17 +23,17 @@ function unwrap(text: string): string {
   }
 }
 
-/** The blocks of a message; a string is one text block. */
+/** Returns the blocks of a message; a string is one text block. */
 export function blocksOf(message: Message): readonly ContentBlock[] {
   return typeof message.content === 'string' ? [{ type: 'text', text: message.content }] : message.content;
 }
 
-/** Where the current task begins, what it says, and how far it has come. */
+/** The current task: its text and its progress. */
 export interface Task {
   readonly text: string;
-  /** The number of assistant messages since. */
+  /** Number of assistant messages since its start. */
   readonly turn: number;
-  /** The messages since, without the one that holds `text`. */
+  /** Messages after the message with `text`. */
   readonly messages: readonly Message[];
 }
 
@@ -41,8 +41,8 @@ const holdsToolResult = (message: Message): boolean =>
   Array.isArray(message.content) && message.content.some((block) => block.type === 'tool_result');
 
 /**
- * The task a request is about: the last user message with text that carries no tool results. A message that carries
- * both starts a task only if its text is a plan or a directive, since agents add remarks to tool results.
+ * Finds the current task: the last user message with text and without tool results. A message with both starts a task only if
+ * its text is a plan or a directive, since agents add remarks to tool results.
  */
 export function taskOf(params: MessageParams): Task {
   const { messages } = params;
@@ -60,14 +60,14 @@ export function taskOf(params: MessageParams): Task {
   return { text: '', turn, messages };
 }
 
-/** The tool results of the last message. */
+/** Returns the tool results of the last message. */
 export function lastToolResults(params: MessageParams): readonly ContentBlock[] {
   const last = params.messages.at(-1);
   if (last?.role !== 'user') return [];
   return blocksOf(last).filter((block) => block.type === 'tool_result');
 }
 
-/** The tools the model may call: those that this side executes. */
+/** Returns the client tools, which the client executes. */
 export function clientTools(params: MessageParams): readonly { name: string; input_schema?: unknown }[] {
   return (params.tools ?? []).filter((tool) => tool['type'] === undefined || tool['type'] === 'custom');
 }

@@ -4,7 +4,7 @@ import type { Issue } from './issue.ts';
 
 const MAX_BREAKPOINTS = 4;
 
-/** Judges the cache marks: their form, that there are at most four, and that one-hour marks precede five-minute ones. */
+/** Validates cache marks: their form, at most four, and one-hour marks before five-minute ones. */
 export function cacheControlIssue(params: MessageParams): Issue | undefined {
   const ttls: string[] = [];
   const visit = (owner: unknown, path: string): Issue | undefined => {

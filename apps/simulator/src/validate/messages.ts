@@ -104,7 +104,7 @@ function messageIssue(
   return undefined;
 }
 
-/** Judges where system messages stand: right behind a user's turn or a server tool's result, and never before a user's. */
+/** Validates system messages: they follow a user message or a server tool's result, and precede no user message. */
 function systemIssue(messages: readonly Record<string, unknown>[], model: Model): Issue | undefined {
   for (const [at, { role }] of messages.entries()) {
     if (role !== 'system') continue;
@@ -127,7 +127,7 @@ function endsWithServerTool(message: Record<string, unknown> | undefined): boole
   return isObject(last) && typeof last['type'] === 'string' && last['type'].endsWith('_tool_result');
 }
 
-/** Judges the shape of `messages`: roles, content, and the members of the block types we know; others pass. */
+/** Validates `messages`: roles, content, and the members of known block types. */
 export function messagesIssue(
   messages: unknown,
   model: Model,

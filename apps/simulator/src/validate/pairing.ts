@@ -12,7 +12,7 @@ const isServerToolUse = (block: ContentBlock): boolean =>
 const isServerToolResult = (block: ContentBlock): boolean =>
   block.type !== 'tool_result' && block.type.endsWith('tool_result');
 
-/** The server tool uses of a message without a result beside them. */
+/** Returns the server tool uses of a message without a result in it. */
 function openServerUses(message: Message): readonly ContentBlock[] {
   const answered = new Set(
     blocks(message)
@@ -77,7 +77,7 @@ function lastMessageIssue(message: Message | undefined, model: Model): Issue | u
   return undefined;
 }
 
-/** Judges that every tool use is answered, once, in the message after it, and nothing else is. */
+/** Validates that every tool use has exactly one result, in the next message, and every result a tool use. */
 export function pairingIssue(params: MessageParams, model: Model): Issue | undefined {
   const { messages } = params;
   const seen = new Set<unknown>();

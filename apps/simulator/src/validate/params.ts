@@ -43,7 +43,7 @@ const KNOWN: Readonly<Record<ValidationContext['endpoint'], ReadonlySet<string>>
 
 const BETA_PARAMS = new Set(['mcp_servers', 'context_management', 'betas']);
 const SAMPLING = ['temperature', 'top_p', 'top_k'];
-/** The version from which on sampling parameters are refused whatever their value. */
+/** First version that refuses sampling parameters of any value. */
 const VERSION_WITHOUT_SAMPLING = '2026-10-21';
 const NOT_IN_BATCHES = [
   'fallbacks',
@@ -107,7 +107,7 @@ function smallFieldsIssue(params: Record<string, unknown>): Issue | undefined {
   if (metadata !== undefined && !isObject(metadata))
     return invalid('metadata: Input should be a valid dictionary');
   const userId = isObject(metadata) ? metadata['user_id'] : undefined;
-  // A directive to the simulator may be longer than what the provider stores.
+  // A directive to the simulator may exceed the provider's limit.
   const isDirective = typeof userId === 'string' && userId.startsWith('sim:');
   if (userId != null && !isDirective && (typeof userId !== 'string' || userId.length > 256)) {
     return invalid('metadata.user_id: String should have at most 256 characters');
@@ -133,7 +133,7 @@ function systemIssue(system: unknown): Issue | undefined {
   return undefined;
 }
 
-/** The first thing wrong with the params of a request, or undefined when a model may see them as MessageParams. */
+/** Returns the first problem of a request's params; undefined when they are valid MessageParams. */
 export function paramsIssue(params: unknown, context: ValidationContext): Issue | undefined {
   if (!isObject(params)) return invalid('params: Input should be a valid dictionary');
   const keys = keyIssue(params, context) ?? samplingIssue(params) ?? smallFieldsIssue(params);

@@ -6,7 +6,7 @@ import type { Issue, ValidationContext } from './issue.ts';
 
 const MIN_BUDGET_TOKENS = 1024;
 
-/** What may stand beside each type. */
+/** The allowed members of each type. */
 const MEMBERS = new Map<unknown, readonly string[]>([
   ['adaptive', ['display', 'block_binding']],
   ['between_tools', []],
@@ -14,7 +14,7 @@ const MEMBERS = new Map<unknown, readonly string[]>([
   ['enabled', ['budget_tokens', 'display', 'block_binding']],
 ]);
 
-/** Judges `thinking` by what the model's generation accepts. */
+/** Validates `thinking` by the model's generation. */
 export function thinkingIssue(params: MessageParams, model: Model): Issue | undefined {
   const thinking = params['thinking'];
   if (thinking === undefined) return undefined;
@@ -56,7 +56,7 @@ export function thinkingIssue(params: MessageParams, model: Model): Issue | unde
   }
 }
 
-/** Judges `output_config.effort`, which some models do not know. */
+/** Validates `output_config.effort`, which some models do not support. */
 export function effortIssue(params: MessageParams, model: Model): Issue | undefined {
   const config = params['output_config'];
   if (!isObject(config) || config['effort'] == null || takesEffort(model)) return undefined;
@@ -69,9 +69,9 @@ const INVALID = 'Invalid `signature` in `thinking` block';
 const FOREIGN = `${INVALID}. The block is bound to a different conversation. Remove the block, or set \`thinking.block_binding.prefix_mismatch_behavior\` to "drop_block".`;
 
 /**
- * Judges that thinking blocks came back as they were sent. Every model notices a changed one; those that bind them also one
- * from another model, or with something before it edited. The provider leaves such a block and all that follow it out of
- * its prompt where the request of a batch does not ask for an error; here it is always an error, so that it is seen.
+ * Validates that thinking blocks came back unchanged. All models detect a modified block. Models with bound blocks also detect
+ * another model, or a change in the conversation before a block. The provider may silently drop such a block and the
+ * following ones; the simulator always answers with an error, so that the mistake is visible.
  */
 export function signatureIssue(
   params: MessageParams,

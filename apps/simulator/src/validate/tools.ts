@@ -7,7 +7,7 @@ const TOOL_NAME = /^[a-zA-Z0-9_-]{1,64}$/;
 const PROPERTY_KEY = /^[a-zA-Z0-9_.-]{1,64}$/;
 const MAX_STRICT_TOOLS = 20;
 
-/** Judges `tools`: a list of uniquely and well named tools, client tools with an object schema of plain keys. */
+/** Validates `tools`: unique and valid names, and for client tools an object schema with plain keys. */
 export function toolsIssue(tools: unknown): Issue | undefined {
   if (tools === undefined) return undefined;
   if (!Array.isArray(tools)) return invalid('tools: Input should be a valid list');
@@ -49,7 +49,7 @@ export function toolsIssue(tools: unknown): Issue | undefined {
   return undefined;
 }
 
-/** Judges `tool_choice` against the tools and the model. */
+/** Validates `tool_choice` against the tools and the model. */
 export function toolChoiceIssue(params: MessageParams, model: Model): Issue | undefined {
   const choice = params['tool_choice'];
   if (choice === undefined || choice === null) return undefined;

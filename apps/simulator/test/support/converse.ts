@@ -33,7 +33,7 @@ export interface Answered {
   usage: Record<string, unknown>;
 }
 
-/** Params with one user message. */
+/** Creates params with one user message. */
 export function params(text: string, more: Partial<MessageParams> = {}): MessageParams {
   return {
     model: 'claude-opus-5',
@@ -44,7 +44,10 @@ export function params(text: string, more: Partial<MessageParams> = {}): Message
   };
 }
 
-/** Validates and answers a request as the simulator does. Throws what it would refuse it with. */
+/**
+ * Validates and answers a request like the simulator.
+ * Throws: the refusal.
+ */
 export function answer(asked: MessageParams): Answered {
   const bytes = Buffer.from(JSON.stringify(asked));
   const issue = paramsIssue(JSON.parse(bytes.toString()), {
@@ -71,7 +74,7 @@ export function answer(asked: MessageParams): Answered {
 
 type Executed = { content: string; is_error?: boolean };
 
-/** The answers of a conversation in which every tool call is executed by `run`, up to its end or so many turns. */
+/** Runs a conversation to its end or a number of turns, with tool calls executed by `run`; returns the answers. */
 export function converse(
   asked: MessageParams,
   maxTurns = 8,

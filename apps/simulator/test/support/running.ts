@@ -6,7 +6,7 @@ import { onTestFinished } from 'vitest';
 import { startSimulator } from '../../src/index.ts';
 import type { Simulator, SimulatorOptions } from '../../src/index.ts';
 
-/** A simulator on a virtual clock and a client of it, both gone when the test is. */
+/** Starts a simulator on a virtual clock with a client; both end with the test. */
 export interface Running {
   readonly simulator: Simulator;
   readonly client: Anthropic;
@@ -36,7 +36,7 @@ export async function running(options: SimulatorOptions = {}): Promise<Running> 
 export type BatchRequest = Anthropic.Messages.Batches.BatchCreateParams.Request;
 export type ResultLine = Anthropic.Messages.Batches.MessageBatchIndividualResponse;
 
-/** A request with one user message. */
+/** Creates a request with one user message. */
 export function request(
   custom_id: string,
   content = `hello from ${custom_id}`,
@@ -57,7 +57,7 @@ export async function all<T>(source: AsyncIterable<T>): Promise<T[]> {
   return found;
 }
 
-/** Creates a batch, lets it end, and reads its results with the official client. */
+/** Creates a batch, ends it, and reads its results with the official client. */
 export async function roundTrip(
   { simulator, client }: Running,
   items: BatchRequest[],
@@ -67,10 +67,10 @@ export async function roundTrip(
   return all(await client.messages.batches.results(id));
 }
 
-/** Headers for requests that the official client would not send. */
+/** Headers for requests without the official client. */
 export const plainHeaders = { 'x-api-key': 'test-key', 'anthropic-version': '2026-10-21' };
 
-/** The content of a line that succeeded. */
+/** Returns the content of a succeeded line. */
 export function messageOf(line: ResultLine | undefined): Anthropic.Messages.Message {
   if (line?.result.type !== 'succeeded') throw new Error(`expected a success, not ${JSON.stringify(line)}`);
   return line.result.message;

@@ -5,40 +5,40 @@ import { request as httpsRequest } from 'node:https';
 import { Webhook } from 'standardwebhooks';
 import { isPrivateAddress, literalAddress } from './address-guard.ts';
 
-/** How callbacks are sent. */
 export interface CallbackOptions {
-  /** Key of the signature, as `whsec_<base64>`; unsigned when it is undefined. */
+  /** Signing key, as `whsec_<base64>`; undefined: callbacks are unsigned. */
   readonly secret?: string | undefined;
-  /** True where receivers inside the operator's own network may be called. */
+  /** Allows receivers inside private networks. */
   readonly allow_private: boolean;
-  /** Milliseconds for the whole exchange. */
+  /** Timeout of the whole exchange. */
   readonly timeout_ms: number;
 }
 
-/** One delivery: `id` stays the same for every try, so that the receiver can tell repeats. */
+/** One delivery. All attempts share `id`, so that the receiver can detect duplicates. */
 export interface Callback {
   readonly id: string;
   readonly url: string;
   readonly body: string;
-  /** Seconds since the epoch, part of the signature. */
+  /** Seconds since the epoch, included in the signature. */
   readonly timestamp: number;
 }
 
 /**
- * Posts a callback once and says what came back; never throws for anything a URL, receiver or network does. Redirects are
- * not followed and the answer's body is not read. Addresses inside a network are refused when they are written in the
- * URL, when the name resolves to them, and when the connection turns out to lead there.
+ * Posts a callback once and returns the outcome; a bad URL, receiver or network never makes it throw.
+ *
+ * It follows no redirects and reads no response body. Private addresses are refused in the URL, after the name lookup, and
+ * again on the open connection.
  */
 export async function postCallback(callback: Callback, options: CallbackOptions): Promise<CallbackOutcome> {
   try {
     return await exchange(callback, options);
   } catch (error) {
-    // A URL that cannot be read, or one whose parts cannot be sent.
+    // The URL cannot be parsed, or its parts cannot be sent.
     return refused(error instanceof Error ? error.message : 'the URL cannot be called');
   }
 }
 
-/** As {@link postCallback}, but throws where the URL is none that a request can be made of. */
+/** As {@link postCallback}, but throws for an unusable URL. */
 function exchange(callback: Callback, options: CallbackOptions): Promise<CallbackOutcome> {
   const url = new URL(callback.url);
   const isHttps = url.protocol === 'https:';
@@ -57,7 +57,7 @@ function exchange(callback: Callback, options: CallbackOptions): Promise<Callbac
         'user-agent': 'Nightshift',
       },
       signal: AbortSignal.timeout(options.timeout_ms),
-      // Node's own agents may go through a proxy, which looks the name up by itself: `lookup` would not be asked.
+      // Node's own agents may use a proxy, which resolves the name itself and would bypass `lookup`.
       agent: false,
       ...(options.allow_private ? {} : { lookup: lookupPublic }),
     };
@@ -66,7 +66,7 @@ function exchange(callback: Callback, options: CallbackOptions): Promise<Callbac
       response.destroy();
       resolve({ kind: 'answered', status: response.statusCode ?? 0 });
     });
-    // An answer of its own kind: without this, Node closes the connection and says nothing.
+    // Without this listener Node closes the connection of an upgrade without any event.
     request.on('upgrade', (response, socket) => {
       socket.destroy();
       resolve({ kind: 'answered', status: response.statusCode ?? 101 });
@@ -82,7 +82,7 @@ function exchange(callback: Callback, options: CallbackOptions): Promise<Callbac
         error.name === 'TimeoutError' || error.name === 'AbortError' ? 'no answer in time' : error.message;
       resolve({ kind: 'unreachable', reason, permanent: error.message === PRIVATE });
     });
-    // Comes last, whatever came before it: no exchange is without an outcome.
+    // 'close' always fires last, so that every exchange has an outcome; after another outcome it has no effect.
     request.on('close', () => {
       resolve({
         kind: 'unreachable',
@@ -100,7 +100,7 @@ function refused(reason: string): CallbackOutcome {
   return { kind: 'unreachable', reason, permanent: true };
 }
 
-/** Resolves a name and refuses it if any of its addresses is private: the one that is picked may be any of them. */
+/** Resolves a name and refuses it if any of its addresses is private: the connection may use any of them. */
 const lookupPublic: NonNullable<RequestOptions['lookup']> = (hostname, options, done) => {
   lookup(hostname, { ...options, all: true }, (error, addresses: LookupAddress[] | undefined) => {
     const first = addresses?.[0];
@@ -116,11 +116,11 @@ const lookupPublic: NonNullable<RequestOptions['lookup']> = (hostname, options, 
   });
 };
 
-/** Headers of the Standard Webhooks specification: id, time, and a signature over both and the body. */
+/** Builds the Standard Webhooks headers: id, time, and a signature over both and the body. */
 export function signatureHeaders(callback: Callback, secret: string | undefined): Record<string, string> {
   const headers = { 'webhook-id': callback.id, 'webhook-timestamp': String(callback.timestamp) };
   if (secret === undefined) return headers;
-  // The library's decoder throws on '=' inside of a secret, which the configuration accepts.
+  // The library's decoder throws on '=' inside a secret, which the configuration accepts.
   const key = Buffer.from(secret.replace(/^whsec_/, ''), 'base64');
   const sentAt = new Date(callback.timestamp * 1000);
   const signature = new Webhook(key, { format: 'raw' }).sign(callback.id, sentAt, callback.body);

@@ -67,7 +67,7 @@ const V6: readonly Row[] = [
   ['fe80::/10', 'Link-Local Unicast', 'RFC 4291', false],
 ];
 
-/** Blocks without a row there that lead to no public receiver either. */
+/** Further blocks without public receivers, absent from both registries. */
 const BESIDE: readonly Row[] = [
   ['224.0.0.0/4', 'Multicast', 'RFC 5771', false],
   ['::/96', 'IPv4-compatible Address, deprecated', 'RFC 4291', false],
@@ -76,7 +76,7 @@ const BESIDE: readonly Row[] = [
   ['ff00::/8', 'Multicast', 'RFC 4291', false],
 ];
 
-/** The IANA IPv4 and IPv6 special-purpose registries, and the blocks that go with them. */
+/** The IANA IPv4 and IPv6 special-purpose registries, and the further blocks. */
 export const SPECIAL_BLOCKS: readonly SpecialBlock[] = [...V4, ...V6, ...BESIDE].map(
   ([block, name, rfc, reachable]) => ({ block, name, rfc, reachable }),
 );

@@ -1,12 +1,12 @@
 import type { Lease } from '@nightshift/db';
 import type { HeldLease, LeaseKeeper } from './keeper.ts';
 
-/** Milliseconds before a row whose flow failed is tried again. */
+/** Pause before a failed flow's row is due again. Unit: ms. */
 const AFTER_FAILURE_MS = 1_000;
 
 /**
- * Works under a claim. Done: the commit has given the row back, and the renewal ends. Failed: the row is given back for
- * a later try, so that it does not wait for the lease to run out; where the database is away, as soon as it answers.
+ * Runs `work` under a renewed lease. On success the commit has released the row, and only the renewal ends.
+ * On failure it releases the row for a later try; while the database is away, the keeper retries the release.
  */
 export async function withLease<T>(
   leases: LeaseKeeper,
@@ -24,7 +24,7 @@ export async function withLease<T>(
   }
 }
 
-/** As {@link withLease}, under several claims of one table: a failure gives back whatever no commit has given back. */
+/** As {@link withLease}, for several claims of one table: a failure releases the rows that no commit has released. */
 export async function withLeases<T>(
   leases: LeaseKeeper,
   claims: readonly Lease[],

@@ -1,8 +1,8 @@
 /**
- * Create bodies as files. A body of tens of megabytes is written page by page and sent from disk, so that memory
- * stays flat, its size and hash are known before it is sent, and the upload has a Content-Length.
+ * Request bodies of creates, as files. A body of tens of megabytes is written page by page and sent from disk: memory stays
+ * flat, size and hash are known before the upload, and the upload has a Content-Length.
  *
- * A body file can be rebuilt from the database at any time; it is neither synced nor kept.
+ * A body file can be rebuilt from the database at any time, so it is neither synced nor kept.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { openAsBlob } from 'node:fs';
@@ -17,21 +17,18 @@ import {
   EMPTY_BODY_BYTES,
 } from '@nightshift/agent-core';
 
-/** Bytes that are gathered before they are written. */
+/** Write buffer size in bytes. */
 const WRITE_BYTES = 256 * 1024;
 
-/** A body file that is complete. */
 export interface FinishedBody {
   readonly path: string;
-  /** Exact size of the file. */
   readonly bytes: number;
-  /** Requests in it. */
   readonly count: number;
   /** Hex digest of the file. */
   readonly sha256: string;
-  /** The file as a Blob of type `application/json`, read when it is sent. */
+  /** Opens the file as a Blob of type `application/json`, read while it is sent. */
   blob(): Promise<Blob>;
-  /** Deletes the file. May be called again. */
+  /** Deletes the file. Idempotent. */
   discard(): Promise<void>;
 }
 
@@ -39,15 +36,15 @@ export interface BodyFile {
   readonly path: string;
   /** Requests appended so far. */
   readonly count: number;
-  /** Exact size that the file would have if it were finished now. */
+  /** Exact file size if it were finished now. */
   readonly bytes: number;
-  /** Exact size that the file would have if it were finished right after a request of `requestBytes`. */
+  /** Exact file size if it were finished after one more request of `requestBytes`. */
   bytesWith(requestBytes: number): number;
-  /** Adds one request, as `encodeRequest` made it, in UTF-8. Waits for the disk when enough has gathered. */
+  /** Appends one request from `encodeRequest`, in UTF-8. Waits for the disk when the write buffer is full. */
   append(request: Uint8Array): Promise<void>;
-  /** Completes and closes the file. Nothing can be appended afterwards. */
+  /** Completes and closes the file. `append` then throws. */
   finish(): Promise<FinishedBody>;
-  /** Closes and deletes the file, finished or not. May be called again. */
+  /** Closes and deletes the file, finished or not. Idempotent. */
   discard(): Promise<void>;
 }
 
@@ -57,12 +54,12 @@ const [START, SEPARATOR, END] = [BODY_START, BODY_SEPARATOR, BODY_END].map((text
   Buffer,
 ];
 const SUFFIX = '.body.json';
-/** Tells the files of this process from those of a predecessor with its number, as in a container that was started again. */
+/** Distinguishes this process from an earlier one with the same pid, as in a restarted container. */
 const PROCESS = `${process.pid}.${randomUUID()}`;
 
 /**
- * Opens a new body file in `dir`, which is made if need be. Readable by this user alone: it holds users' messages.
- * Errors of the disk (no space, no right) are thrown by the call that met them; `discard` is still due then.
+ * Creates a body file in `dir`, readable by this user only, since it holds users' messages. Creates `dir` if it is missing.
+ * Throws: disk errors, here and from the methods. The caller still has to call `discard`.
  */
 export async function openBodyFile(dir: string): Promise<BodyFile> {
   await mkdir(dir, { recursive: true, mode: 0o700 });
@@ -80,7 +77,7 @@ export async function openBodyFile(dir: string): Promise<BodyFile> {
     gathered = [];
     gatheredBytes = 0;
     hash.update(page);
-    // Writes the whole page from where the file stands, in as many system calls as it takes.
+    // Appends the whole page at the current position, with several system calls if necessary.
     await file.writeFile(page);
   };
   const close = async (): Promise<void> => {
@@ -137,12 +134,12 @@ export async function openBodyFile(dir: string): Promise<BodyFile> {
   };
 }
 
-/** Age from which a body file is stale whoever made it, in milliseconds: no upload lasts an hour. */
+/** Age at which any body file is stale: no upload lasts an hour. Unit: ms. */
 const STALE_AFTER_MS = 60 * 60 * 1000;
 
 /**
- * Deletes body files that a crash has left in `dir`: those of processes of this host that are gone, and any that are
- * older than an hour. Files of live processes stay. Returns how many it deleted; a missing `dir` holds none.
+ * Deletes body files that a crash has left in `dir` and returns their number; 0 when `dir` is missing.
+ * A file is stale when its process, on this host, has ended, or when it is older than an hour.
  */
 export async function removeStaleBodyFiles(dir: string, now: Date = new Date()): Promise<number> {
   let removed = 0;
@@ -175,11 +172,11 @@ function isOfDeadProcess(name: string): boolean {
 
 function isAlive(pid: number): boolean {
   try {
-    // Signal 0 reaches nobody; it only asks whether there is somebody.
+    // Signal 0 is not delivered; it only checks that the process exists.
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // EPERM: somebody else's process. Only ESRCH says that there is none.
+    // EPERM: the process belongs to another user. Only ESRCH means that no such process exists.
     return (error as NodeJS.ErrnoException).code !== 'ESRCH';
   }
 }

@@ -1,15 +1,15 @@
-/** The life of one HTTP exchange: it ends when its time is up, when its caller gives up, or when it is closed. */
+/** One HTTP exchange. It ends by its timeout, by the caller's signal, or when it is closed. */
 export interface Exchange {
   readonly signal: AbortSignal;
   readonly timeoutMs: number;
   hasTimedOut(): boolean;
-  /** From here on time no longer matters; the caller's signal still does. */
+  /** Cancels the timeout; the caller's signal still ends the exchange. */
   stopTimer(): void;
-  /** Ends it and lets go of the caller's signal. What was not read by then never will be. */
+  /** Aborts the exchange, with any unread response, and detaches the caller's signal. */
   close(): void;
 }
 
-/** Begins an exchange of at most `timeoutMs` that ends earlier when `callerSignal` is aborted. */
+/** Starts an exchange with a timeout; an abort of `callerSignal` ends it earlier. */
 export function beginExchange(timeoutMs: number, callerSignal?: AbortSignal): Exchange {
   const controller = new AbortController();
   const abort = (): void => controller.abort();

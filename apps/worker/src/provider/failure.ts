@@ -1,11 +1,11 @@
-/** What can be told of a call that failed, in words that are safe to log. */
+/** Failures of provider calls, described in texts that are safe to log. */
 import { APIError } from '@anthropic-ai/sdk';
 import { isJsonObject, RETRY_AFTER_MS_MAX, toStorableText, type CreateFailure } from '@nightshift/agent-core';
 import type { Exchange } from './exchange.ts';
 
 const REASON_CHARS_MAX = 500;
 
-/** Reads what the SDK threw. The credential never shows, whoever put it into a message. */
+/** Converts an error of the SDK. The message never holds the credential, wherever the text comes from. */
 export function failureOf(error: unknown, exchange: Exchange, apiKey: string): CreateFailure {
   const message = redact(describe(error, exchange), apiKey);
   if (!(error instanceof APIError) || error.status === undefined) {
@@ -18,7 +18,7 @@ export function failureOf(error: unknown, exchange: Exchange, apiKey: string): C
       message,
     };
   }
-  // The SDK types these by what its callers say; here nothing is said.
+  // The SDK's types for these fields depend on type parameters that are unset here.
   const status = error.status as number;
   const headers = error.headers as Headers | undefined;
   const body: unknown = error.error;
@@ -32,20 +32,20 @@ export function failureOf(error: unknown, exchange: Exchange, apiKey: string): C
   };
 }
 
-/** The headers of the answer that the SDK threw; undefined where there was none. */
+/** Returns the response headers of an SDK error; undefined without a response. */
 export function headersOf(error: unknown): Headers | undefined {
   return error instanceof APIError ? (error.headers as Headers | undefined) : undefined;
 }
 
-/** `{"type":"error","error":{"type":…}}`; a 413 comes from the edge, which leaves the outer type out. */
+/** Checks for `{"type":"error","error":{"type":…}}`. The edge answers 413 without the outer type. */
 function hasProviderShape(status: number, body: unknown): boolean {
   if (!isJsonObject(body) || !isJsonObject(body['error'])) return false;
   return typeof body['error']['type'] === 'string' && (body['type'] === 'error' || status === 413);
 }
 
 /**
- * The wait that a response asks for (`retry-after-ms`, or `retry-after` in seconds or as a date), in milliseconds
- * from 0 to {@link RETRY_AFTER_MS_MAX}; null when it asks for none that can be read.
+ * Reads the wait from `retry-after-ms`, or from `retry-after` in seconds or as a date; null without a valid header.
+ * Unit: ms, from 0 to {@link RETRY_AFTER_MS_MAX}.
  */
 export function retryAfterMsOf(headers: Headers, now: number = Date.now()): number | null {
   const inMs = numberOf(headers.get('retry-after-ms'));
@@ -65,7 +65,7 @@ function numberOf(text: string | null): number | null {
 
 function describe(error: unknown, exchange: Exchange): string {
   if (exchange.hasTimedOut()) return `no complete answer within ${exchange.timeoutMs} ms`;
-  if (exchange.signal.aborted) return 'given up by the caller';
+  if (exchange.signal.aborted) return 'aborted by the caller';
   if (error instanceof APIError && error.status !== undefined) {
     const body: unknown = error.error;
     const inner = isJsonObject(body) && isJsonObject(body['error']) ? body['error']['message'] : undefined;
@@ -74,19 +74,19 @@ function describe(error: unknown, exchange: Exchange): string {
   return reasonOf(error);
 }
 
-/** Messages and codes along the chain of causes: `fetch failed: read ECONNRESET`. */
+/** Joins messages and codes along the chain of causes: `fetch failed: read ECONNRESET`. */
 export function reasonOf(error: unknown): string {
   const parts: string[] = [];
   for (let cause = error, depth = 0; cause instanceof Error && depth < 5; cause = cause.cause, depth++) {
     const { code } = cause as NodeJS.ErrnoException;
     const part = (cause.message || code || cause.name).replace(/\.$/, '');
     if (!parts.includes(part)) parts.push(part);
-    if (code !== undefined && !parts.some((said) => said.includes(code))) parts.push(code);
+    if (code !== undefined && !parts.some((part) => part.includes(code))) parts.push(code);
   }
   return parts.length === 0 ? String(error) : parts.join(': ');
 }
 
-/** Takes the credential out of a text, makes it storable and cuts it to a length that suits a log line. */
+/** Replaces the credential in a text, makes it storable and cuts it to the length of a log line. */
 export function redact(text: string, apiKey: string): string {
   return toStorableText(text.replaceAll(apiKey, '[key]').slice(0, REASON_CHARS_MAX));
 }

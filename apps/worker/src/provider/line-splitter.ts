@@ -1,22 +1,22 @@
-/** Lines of a byte stream, found in the bytes: linear in the stream's length, and bounded in memory by one line. */
+/** Splits a byte stream into lines, in linear time and with the memory of one line. */
 
 const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 const SPACE = 0x20;
 const BYTE_ORDER_MARK = '\uFEFF';
 
-/** Bytes of either end of an over-long line that are kept, enough to tell whose line it was and what it cost. */
+/** Bytes kept of both ends of an overlong line, enough to read its custom id and its usage. */
 const HEAD_BYTES = 1024;
 const TAIL_BYTES = 4096;
 
 export type Line =
   | {
       readonly kind: 'line';
-      /** Counts from 1; blank lines count too. */
+      /** From 1; blank lines count. */
       readonly number: number;
-      /** Without line end and byte order mark. Bytes that are no UTF-8 have become U+FFFD. */
+      /** Without line end and byte order mark. Invalid UTF-8 is replaced by U+FFFD. */
       readonly text: string;
-      /** False for a last line without line end: the stream may have been cut within it. */
+      /** False for a last line without line end: the stream may have been cut inside it. */
       readonly terminated: boolean;
     }
   | {
@@ -24,19 +24,18 @@ export type Line =
       readonly number: number;
       /** Length of the whole line, line end excluded. */
       readonly byte_length: number;
-      /** Its first characters, and its last. */
+      /** The first and the last characters. */
       readonly head: string;
       readonly tail: string;
       readonly terminated: boolean;
     };
 
 /**
- * Splits a stream of bytes at line feeds and yields the lines that each chunk completes, so a consumer is called once
- * per chunk and not once per line. Tolerates CRLF and a byte order mark; blank lines are left out but counted.
- * A line of more than `maxLineBytes` is passed on as its head and tail alone and never held.
+ * Splits a stream of bytes at line feeds and yields the lines that each chunk completes, as one array.
  *
- * What `chunks` throws is thrown after all lines before it; the line it broke off is dropped. Leaving the loop early
- * returns `chunks`, which is how a connection behind it is closed.
+ * Accepts CRLF and a byte order mark; skips blank lines, but counts them. Of a line longer than `maxLineBytes` only head and
+ * tail are kept. Leaving the loop early returns `chunks`, which closes its connection.
+ * Throws: the errors of `chunks`, after all complete lines; the cut line is dropped.
  */
 export async function* splitLines(
   chunks: AsyncIterable<Buffer>,
@@ -70,11 +69,11 @@ export async function* splitLines(
   }
 }
 
-/** The bytes since the last line feed. Its buffer doubles, so a line in many small chunks still costs linear time. */
+/** The bytes since the last line feed. The buffer doubles, so that a line in many small chunks takes linear time. */
 class UnfinishedLine {
   byteLength = 0;
   #buffer = Buffer.alloc(0);
-  /** The end of a line that has become too long. */
+  /** The end of an overlong line. */
   #tail: Buffer = Buffer.alloc(0);
   readonly #maxBytes: number;
 
@@ -90,7 +89,7 @@ class UnfinishedLine {
       const later = chunk.subarray(Math.max(start, end - TAIL_BYTES), end);
       this.#tail = Buffer.concat([earlier.subarray(-TAIL_BYTES), later]).subarray(-TAIL_BYTES);
     }
-    // Of a line that has become too long no more than its ends will be asked for.
+    // Only the two ends of an overlong line are needed.
     const keep = Math.min(this.byteLength, Math.max(this.#maxBytes, HEAD_BYTES));
     if (before >= keep) return;
     if (this.#buffer.length < keep) {
@@ -101,12 +100,12 @@ class UnfinishedLine {
     chunk.copy(this.#buffer, before, start, start + keep - before);
   }
 
-  /** The line that the bytes make, or null for a blank one; begins anew. */
+  /** Returns the line, or null if it is blank, and resets the buffer. */
   take(number: number, terminated: boolean): Line | null {
     const byteLength = this.byteLength;
     const buffer = this.#buffer;
     this.byteLength = 0;
-    // A single giant line must not keep its memory for the rest of the stream.
+    // Frees the memory of a giant line for the rest of the stream.
     if (buffer.length > 1024 * 1024) this.#buffer = Buffer.alloc(0);
     return byteLength > this.#maxBytes
       ? tooLong(number, byteLength, buffer.subarray(0, byteLength), this.#tail, terminated)
@@ -125,12 +124,12 @@ function textLine(
   if (end === start) return null;
   let text = bytes.toString('utf8', start, end);
   if (number === 1 && text.startsWith(BYTE_ORDER_MARK)) text = text.slice(1);
-  // Only a line that begins with space can be blank.
+  // Cheap check first: only a line that begins with white space can be blank.
   if (text.charCodeAt(0) <= SPACE && text.trim() === '') return null;
   return text === '' ? null : { kind: 'line', number, text, terminated };
 }
 
-/** A line of which `begin` and `end` hold at least the first and last bytes. */
+/** Builds an overlong line; `begin` and `end` hold at least its first and last bytes. */
 function tooLong(number: number, byte_length: number, begin: Buffer, end: Buffer, terminated: boolean): Line {
   const head = begin.toString('utf8', 0, HEAD_BYTES);
   return {

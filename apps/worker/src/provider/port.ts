@@ -1,11 +1,11 @@
 /**
- * What the flows know of a provider. Implementations never throw for anything a provider or a network does before
- * a result stream has begun: every such end is a value that the caller must look at.
+ * The provider port, as flows see it. Implementations do not throw for failures of the provider or the network: each
+ * outcome is a value. Only an open result stream throws.
  */
 import type { RefusalCause } from '@nightshift/agent-core';
 import type { ProviderTime } from './provider-clock.ts';
 
-/** How many requests of a batch stand where. Their sum is the number of requests that were accepted. */
+/** Request counts of a provider batch by state. Their sum is the number of accepted requests. */
 export interface RequestCounts {
   readonly processing: number;
   readonly succeeded: number;
@@ -14,39 +14,38 @@ export interface RequestCounts {
   readonly expired: number;
 }
 
-/** A batch as the provider shows it. It carries nothing of ours: no name, no metadata, no request ids. */
+/** A provider batch as the provider shows it. It holds no name, metadata or request ids of ours. */
 export interface RemoteBatch {
   readonly provider_id: string;
-  /** A status that is not known yet is read as `in_progress`: it is looked at again. */
+  /** An unknown status is read as `in_progress`, so that the batch is polled again. */
   readonly processing_status: 'in_progress' | 'canceling' | 'ended';
-  /** Not a measure of progress: all but `processing` may stay 0 until the whole batch has ended. */
+  /** No measure of progress: all counts but `processing` may stay 0 until the whole batch has ended. */
   readonly counts: RequestCounts;
-  /** Sum of all counts. */
   readonly request_count: number;
   readonly created_at: Date;
   readonly expires_at: Date | null;
   readonly ended_at: Date | null;
-  /** When the results became unavailable; null while they are not. */
+  /** Time at which the results became unavailable; null while they are available. */
   readonly archived_at: Date | null;
-  /** True once the provider names a place for the results. The place itself is never followed. */
+  /** True once the provider names a results URL. The URL itself is never used. */
   readonly has_results: boolean;
 }
 
-/** The provider, or the way to it, did not answer usefully; ask again later. */
+/** The provider or the network gave no usable answer; the caller retries later. */
 export interface Unavailable {
   readonly outcome: 'unavailable';
-  /** For the log and the operator; holds no credential. */
+  /** For logs and operators; holds no credential. */
   readonly reason: string;
-  /** HTTP status, or null when there was none. */
+  /** HTTP status; null without a response. */
   readonly status: number | null;
-  /** What the provider asked us to wait, in milliseconds, at most an hour; null when it did not. */
+  /** The wait that the provider asks for, at most an hour; null without one. Unit: ms. */
   readonly retry_after_ms: number | null;
 }
 
 export type CreateOutcome =
-  /** The provider has it. */
+  /** The provider accepted the batch. */
   | { readonly outcome: 'created'; readonly batch: RemoteBatch }
-  /** The provider says that it has not taken it, and why. */
+  /** The provider did not accept the batch. */
   | {
       readonly outcome: 'refused';
       readonly what: RefusalCause;
@@ -54,77 +53,77 @@ export type CreateOutcome =
       readonly message: string;
       readonly retry_after_ms: number | null;
     }
-  /** The provider may or may not have it. Sending it again may pay twice. */
+  /** The provider may have accepted the batch. Sending it again may pay twice. */
   | { readonly outcome: 'unknown'; readonly reason: string; readonly status: number | null };
 
 export type RetrieveOutcome =
   | { readonly outcome: 'found'; readonly batch: RemoteBatch }
-  /** Not final: providers have answered so for batches that existed, seconds to minutes after their creation. */
+  /** Not final: providers also answer 404 for existing batches, seconds to minutes after their creation. */
   | { readonly outcome: 'not_found' }
   | Unavailable;
 
 export interface ListOutcome {
-  /** Batches created at or after the asked time, newest first, each once. */
+  /** Provider batches created at or after the given time, newest first, without duplicates. */
   readonly batches: readonly RemoteBatch[];
-  /** True only if the listing reached the asked time or the provider's last page, and every entry was readable. */
+  /** True only if the listing reached the given time or the last page, and every entry was readable. */
   readonly complete: boolean;
-  /** Why it stopped early, when the provider was the reason. */
+  /** The failure that ended the listing early; null otherwise. */
   readonly unavailable: Unavailable | null;
-  /** The provider's time when it answered first, as it said itself; null where it did not. */
+  /** The provider's own time in its first answer; null without a `Date` header. */
   readonly now: Date | null;
 }
 
 export type ResultsOutcome =
   /**
-   * The raw bytes of the result file, decompressed. Iterate it (even if only to leave at once): that closes the
-   * connection. It throws {@link ResultsInterrupted} when the stream breaks, after all bytes that came before.
-   * A stream that ends without error may still be short; only the set of ids it answered tells.
+   * The bytes of the result file, decompressed. The caller must iterate it, since only that closes the connection.
+   * A stream that ends without error may still be incomplete; only the set of answered ids proves completeness.
+   * Throws: {@link ResultsInterrupted} when the stream breaks, after all bytes that arrived.
    */
   | { readonly outcome: 'open'; readonly chunks: AsyncIterable<Buffer> }
-  /** Not ended yet, or ended and the file not there yet. */
+  /** The batch has not ended, or its file is not ready. */
   | { readonly outcome: 'not_ready' }
-  /** The provider does not know the batch. As fleeting as in {@link RetrieveOutcome}. */
+  /** The provider does not find the batch. Not final, as in {@link RetrieveOutcome}. */
   | { readonly outcome: 'not_found' }
-  /** The batch is known and its results are gone for good. */
+  /** The batch exists, and its results are deleted. */
   | { readonly outcome: 'archived'; readonly archived_at: Date }
   | Unavailable;
 
-/** A result stream broke off. What was read before it stands; the rest is had by streaming again from the top. */
+/** A result stream broke. The bytes before remain valid; reading again from the start gives the rest. */
 export class ResultsInterrupted extends Error {
   constructor(reason: string) {
-    super(`The result stream broke off: ${reason}. Stream it again from the top.`);
+    super(`The result stream broke: ${reason}. Read it again from the start.`);
     this.name = 'ResultsInterrupted';
   }
 }
 
-/** The slowest accepted rate of a result stream, on average over windows of `windowMs`; 0 accepts every rate. */
+/** Minimum rate of a result stream, averaged over windows of `windowMs`; 0 accepts every rate. */
 export interface MinimalRate {
   readonly bytesPerSecond: number;
   readonly windowMs: number;
 }
 
 export interface ProviderPort {
-  /** Name as it stands before the slash of a model handle. */
+  /** The name before the slash of a model handle. */
   readonly provider: string;
 
-  /** The provider's clock, told by every answer. */
+  /** The provider's clock, updated by every answer. */
   readonly clock: {
-    /** The provider's time now; null while it has not told any. */
+    /** Returns the provider's present time; null before the first answer. */
     read(): ProviderTime | null;
-    /** Asks the provider for as little as possible, so that it tells the time. */
+    /** Sends a minimal request to update the clock. */
     refresh(): Promise<void>;
   };
 
-  /**
-   * Sends one create, once: exactly one POST, never repeated whatever happens to it.
-   * `timeoutMs` bounds the whole exchange, upload and answer.
-   */
+  /** Sends exactly one POST, which is never repeated. `timeoutMs` limits the whole exchange, upload and answer. */
   createBatch(
     body: Blob,
     options: { readonly timeoutMs: number; readonly signal?: AbortSignal },
   ): Promise<CreateOutcome>;
 
-  /** Batches created at or after `createdAfter`, other applications' included. At most `limitPages` (20) pages of 1,000. */
+  /**
+   * Lists the batches of all applications created at or after `createdAfter`.
+   * Default: at most 20 pages of 1,000.
+   */
   listBatches(options: {
     readonly createdAfter: Date;
     readonly limitPages?: number;
@@ -133,12 +132,12 @@ export interface ProviderPort {
 
   retrieveBatch(providerId: string, options?: { readonly signal?: AbortSignal }): Promise<RetrieveOutcome>;
 
-  /** Asks for cancellation and answers with the batch as it then stands; one that had already ended is no error. */
+  /** Requests cancellation and returns the batch after it; a batch that has ended is no error. */
   cancelBatch(providerId: string, options?: { readonly signal?: AbortSignal }): Promise<RetrieveOutcome>;
 
   /**
-   * Opens the result file. A body that is silent for `idleTimeoutMs`, or comes slower than `rate` (default: any), is given up
-   * with {@link ResultsInterrupted}.
+   * Opens the result file. The stream breaks with {@link ResultsInterrupted} when it is silent for `idleTimeoutMs` or slower
+   * than `rate`.
    */
   streamResults(
     providerId: string,

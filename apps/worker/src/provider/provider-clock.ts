@@ -1,4 +1,4 @@
-/** The provider's clock, as the `Date` headers of its answers tell it. */
+/** The provider's clock, estimated from the `Date` headers of its answers. */
 
 /** A moment by both clocks of this machine. */
 export interface Moment {
@@ -6,46 +6,43 @@ export interface Moment {
   readonly wall_ms: number;
 }
 
-/** The provider's time now. */
 export interface ProviderTime {
   readonly now_ms: number;
-  /** By how much `now_ms` may be wrong. */
+  /** Maximum error of `now_ms`. */
   readonly uncertainty_ms: number;
-  /** Milliseconds since the last answer that told the time. */
+  /** Milliseconds since the last answer with a date. */
   readonly age_ms: number;
 }
 
 export interface ProviderClock {
-  /** Notes the `Date` header of an answer to a request that began at `begun`. Anything but a date is passed over. */
+  /** Records the `Date` header of the answer to a request that began at `begun`; ignores an invalid header. */
   note(begun: Moment, header: string | null | undefined): void;
-  /** The provider's time now; null before the first answer with a date. */
+  /** Returns the provider's present time; null before the first answer with a date. */
   read(): ProviderTime | null;
 }
 
 interface Sample {
-  /** The provider's time minus the time of each clock, in the middle of the exchange. */
+  /** Offset of the provider's time from each clock, in the middle of the exchange. */
   readonly monotonic_ms: number;
   readonly wall_ms: number;
   readonly uncertainty_ms: number;
   readonly taken: Moment;
 }
 
-/** Answers that are remembered: after a jump the third tells the new time. */
+/** Number of samples kept: after a jump of the clock, the third answer shows the new time. */
 const SAMPLES_MAX = 5;
-/** A header names a whole second: its middle is meant, and may be wrong by half of it. */
+/** A `Date` header has whole seconds, so its middle is right within half a second. */
 const HALF_SECOND_MS = 500;
-/** Answers that took so much longer than the fastest say less than it does. */
+/** Samples slower than the fastest by more than this are ignored. */
 const SLOWER_MS = 2_000;
 
-/** The present moment. */
 export function momentNow(): Moment {
   return { monotonic_ms: performance.now(), wall_ms: Date.now() };
 }
 
 /**
- * A clock that has not been told any time yet. It runs by both clocks of this machine and believes whichever says more: the
- * monotonic clock may stand still while a machine sleeps, and the wall clock may be set back. A time that is too late only
- * makes others wait longer.
+ * Creates a clock without samples. It uses both clocks of this machine and returns the later time: the monotonic clock may
+ * stop while the machine sleeps, and the wall clock may be set back. A time that is too late only delays work.
  */
 export function createProviderClock(now: () => Moment = momentNow): ProviderClock {
   let samples: readonly Sample[] = [];
@@ -86,7 +83,7 @@ export function createProviderClock(now: () => Moment = momentNow): ProviderCloc
   };
 }
 
-/** The median, and the median distance from it: two wild values among five change neither much. */
+/** Returns the median and the median deviation: robust against two outliers among five values. */
 function estimate(values: readonly number[]): { readonly median: number; readonly deviation: number } {
   const middle = median(values);
   return { median: middle, deviation: median(values.map((value) => Math.abs(value - middle))) };

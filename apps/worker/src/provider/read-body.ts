@@ -2,7 +2,10 @@ import type { Exchange } from './exchange.ts';
 import { reasonOf, redact } from './failure.ts';
 import { ResultsInterrupted, type MinimalRate } from './port.ts';
 
-/** The whole body as text; throws when it is longer than `maxBytes` or breaks off. */
+/**
+ * Reads a whole body as text.
+ * Throws: when the body is longer than `maxBytes`, or is cut.
+ */
 export async function readText(response: Response, maxBytes: number): Promise<string> {
   const pieces: Uint8Array[] = [];
   let bytes = 0;
@@ -16,18 +19,17 @@ export async function readText(response: Response, maxBytes: number): Promise<st
 
 export interface BodyPace {
   readonly idleTimeoutMs: number;
-  /** Default: any. */
+  /** Default: any rate. */
   readonly rate?: MinimalRate | undefined;
-  /** Monotonic milliseconds; default `performance.now`. */
+  /** Monotonic clock in ms. Default: `performance.now`. */
   readonly now?: (() => number) | undefined;
 }
 
 /**
- * The body as it comes. Ends the exchange when it is through, when it breaks off, when it has been silent for
- * `idleTimeoutMs`, when it comes slower than its rate, and when the loop over it is left. Time the consumer takes for itself
- * counts as neither.
- *
- * Node's fetch gives a body up by itself after 300 s of silence, so a longer `idleTimeoutMs` has no effect.
+ * Yields a body chunk by chunk, and closes the exchange at its end, on an error, or when the consumer stops.
+ * The time that the consumer takes between two chunks counts neither as idle nor against the rate.
+ * Throws: {@link ResultsInterrupted} when the body is cut, silent for `idleTimeoutMs`, or slower than `rate`. Node's fetch
+ * itself gives up after 300 s of silence, so a longer `idleTimeoutMs` has no effect.
  */
 export async function* readBodyChunks(
   body: ReadableStream<Uint8Array>,
@@ -36,7 +38,7 @@ export async function* readBodyChunks(
   const { exchange, idleTimeoutMs, apiKey, rate, now = () => performance.now() } = options;
   const isTooSlow = createRateCheck(rate);
   const reader = body.getReader();
-  // Widened, because the timer sets it where the compiler does not look.
+  // Widened, because the compiler does not see the assignment in the timer.
   let isIdle = false as boolean;
   try {
     for (;;) {
@@ -44,19 +46,19 @@ export async function* readBodyChunks(
         isIdle = true;
         exchange.close();
       }, idleTimeoutMs);
-      const asked = now();
+      const askedAt = now();
       let read: Awaited<ReturnType<typeof reader.read>>;
       try {
         read = await reader.read();
       } catch (error) {
         if (isIdle) throw new ResultsInterrupted(`silent for ${idleTimeoutMs} ms`);
-        if (exchange.signal.aborted) throw new ResultsInterrupted('given up by the caller');
+        if (exchange.signal.aborted) throw new ResultsInterrupted('aborted by the caller');
         throw new ResultsInterrupted(redact(reasonOf(error), apiKey));
       } finally {
         clearTimeout(timer);
       }
       if (read.done) return;
-      if (rate !== undefined && isTooSlow(read.value.byteLength, now() - asked)) {
+      if (rate !== undefined && isTooSlow(read.value.byteLength, now() - askedAt)) {
         throw new ResultsInterrupted(
           `slower than ${rate.bytesPerSecond} bytes a second over ${rate.windowMs} ms`,
         );
@@ -66,12 +68,12 @@ export async function* readBodyChunks(
     }
   } finally {
     exchange.close();
-    // Already broken or aborted: there is nobody left to tell.
+    // Fails when the body is already broken or aborted.
     await reader.cancel().catch(() => undefined);
   }
 }
 
-/** Adds what came and how long it was waited for; true where a window was waited through for fewer bytes than the rate asks. */
+/** Returns a function that sums bytes and waiting time per window; true when a full window was below the rate. */
 function createRateCheck(rate: MinimalRate | undefined): (bytes: number, waitedMs: number) => boolean {
   let windowBytes = 0;
   let windowMs = 0;

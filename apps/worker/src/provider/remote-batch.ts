@@ -2,8 +2,8 @@ import { isJsonObject } from '@nightshift/agent-core';
 import type { RemoteBatch, RequestCounts } from './port.ts';
 
 /**
- * Reads the API's batch object. Null when it lacks what no batch can lack: id, status, counts, time of creation.
- * Timestamps come with `Z` or with an offset, in milliseconds or microseconds.
+ * Parses the API's batch object; null without a valid id, status, counts or creation time.
+ * Timestamps have `Z` or an offset, and milliseconds or microseconds.
  */
 export function parseRemoteBatch(value: unknown): RemoteBatch | null {
   if (!isJsonObject(value)) return null;

@@ -1,20 +1,17 @@
 import { isError } from '@nightshift/agent-core';
 import type { FlowReport } from '../flow-parts/deps.ts';
 
-/** A flow with a place to stand: run until it finds nothing, then until somebody asks again. */
+/** Runs a flow until it finds no work, and again after each kick. */
 export interface Pump {
-  /**
-   * Asks for a run: it begins in a free lane at once. While all are taken, one more follows; asking a thousand times is the
-   * same as once.
-   */
+  /** Starts a run in a free lane at once. While all lanes are busy, any number of kicks leads to one more run. */
   kick(): void;
-  /** Asks for a run and resolves when the pump has found nothing left to do, at once while its flow rests. */
+  /** As `kick`; resolves when the flow finds no more work, at once while it rests. */
   drain(): Promise<void>;
-  /** Takes no more work; resolves when what is under way has ended. */
+  /** Starts no more runs; resolves when the running ones have ended. */
   stop(): Promise<void>;
 }
 
-/** Where reports and failures of flows go: one wide line a job. */
+/** Receives reports and failures of flows, one wide log line for each job. */
 export interface PumpLog {
   report(report: FlowReport): void;
   failure(flow: string, error: unknown): void;
@@ -22,108 +19,134 @@ export interface PumpLog {
 
 const FAILURE_PAUSE_MS = 1_000;
 const FAILURE_PAUSE_MS_MAX = 30_000;
-/** Leases lost one after the other that pass for the chance of a busy house; one more is a failure. */
+/** Consecutive lost leases that count as chance among busy workers; one more is a failure. */
 const FENCED_MAX = 5;
-/** The longest time that a timer can count. */
+/** Longest timer; above 2^31 ms a timer fires at once. */
 const TIMER_MS_MAX = 2_000_000_000;
 
+interface State {
+  readonly name: string;
+  readonly flow: () => Promise<FlowReport>;
+  readonly log: PumpLog;
+  readonly lanes: number;
+  isStopped: boolean;
+  running: number;
+  /** Number of kicks: a lane that missed a kick runs once more. */
+  kicks: number;
+  failures: number;
+  /** Leases lost in a row. */
+  fenced: number;
+  restsUntil: number;
+  /** The next scheduled run. */
+  alarm: { readonly timer: NodeJS.Timeout; readonly dueAt: number } | undefined;
+  /** The pause after a failure. */
+  pause: NodeJS.Timeout | undefined;
+  /** Resolves the callers that wait for all lanes to end. */
+  whenIdle: (() => void)[];
+}
+
 /**
- * Makes a pump with `lanes` runs side by side. A flow that throws is tried again after a pause that grows and that no
- * kick cuts short: when the database is away, asking more often helps nobody. A lost lease is no failure, unless a flow
- * does nothing but lose them. A flow may ask for rest, whether it found work or not: kicks that came
- * while it ran, or come meanwhile, are one look at the end of it.
+ * Creates a pump with at most `lanes` parallel runs of its flow.
+ *
+ * - After an error the flow pauses with exponential backoff, which kicks do not shorten.
+ * - A lost lease is no error, unless more than {@link FENCED_MAX} are lost in a row.
+ * - A flow may request rest (`rest_ms`). Kicks during the run or the rest lead to one run after the rest.
  */
 export function createPump(name: string, flow: () => Promise<FlowReport>, log: PumpLog, lanes = 1): Pump {
-  // An object, because these change while a lane waits. `asks` counts kicks: a lane that saw fewer looks once more.
-  const at = { stopped: false, running: 0, asks: 0, failures: 0, fenced: 0, restsUntil: 0 };
-  let alarm: { readonly timer: NodeJS.Timeout; readonly dueAt: number } | undefined;
-  let pause: NodeJS.Timeout | undefined;
-  let idle: (() => void)[] = [];
-
-  /** Looks again after `delayMs`; of several wishes the earliest stands, since every look finds all there is. */
-  const later = (delayMs: number): void => {
-    const dueAt = performance.now() + delayMs;
-    if (at.stopped || (alarm !== undefined && alarm.dueAt <= dueAt)) return;
-    clearTimeout(alarm?.timer);
-    const ring = (): void => {
-      alarm = undefined;
-      kick();
-    };
-    alarm = { timer: setTimeout(ring, Math.min(delayMs, TIMER_MS_MAX)).unref(), dueAt };
-  };
-
-  const fail = (error: unknown): void => {
-    log.failure(name, error);
-    if (at.stopped || pause !== undefined) return;
-    const resume = (): void => {
-      pause = undefined;
-      kick();
-    };
-    pause = setTimeout(resume, Math.min(FAILURE_PAUSE_MS * 2 ** at.failures, FAILURE_PAUSE_MS_MAX)).unref();
-    at.failures += 1;
-  };
-
-  const lane = async (): Promise<void> => {
-    at.running += 1;
-    try {
-      while (!at.stopped) {
-        const asks = at.asks;
-        try {
-          const report = await flow();
-          at.failures = 0;
-          at.fenced = 0;
-          if (report.worked || report['alarm'] === true || report['warning'] === true) log.report(report);
-          if (report.again_in_ms !== undefined) later(report.again_in_ms);
-          if (report.rest_ms !== undefined) {
-            at.restsUntil = performance.now() + report.rest_ms;
-            if (at.asks !== asks) later(report.rest_ms);
-            break;
-          }
-          if (!report.worked && at.asks === asks) break;
-          // Others may have work too: one finding is a reason to fill the lanes.
-          if (report.worked && at.running < lanes && pause === undefined) void lane();
-        } catch (error) {
-          if (isError(error, 'fenced') && at.fenced < FENCED_MAX) {
-            at.fenced += 1;
-            continue;
-          }
-          at.fenced = 0;
-          fail(error);
-          break;
-        }
-      }
-    } finally {
-      at.running -= 1;
-      if (at.running === 0) {
-        const waiting = idle;
-        idle = [];
-        for (const resolve of waiting) resolve();
-      }
-    }
-  };
-
-  function kick(): void {
-    if (at.stopped) return;
-    at.asks += 1;
-    const restMs = at.restsUntil - performance.now();
-    if (restMs > 0) later(restMs);
-    else if (at.running < lanes && pause === undefined) void lane();
-  }
-
-  const whenIdle = (): Promise<void> =>
-    at.running === 0 ? Promise.resolve() : new Promise((resolve) => idle.push(resolve));
-
+  const counts = { running: 0, kicks: 0, failures: 0, fenced: 0, restsUntil: 0 };
+  const timers = { alarm: undefined, pause: undefined };
+  const state: State = { name, flow, log, lanes, isStopped: false, ...counts, ...timers, whenIdle: [] };
+  const idle = (): Promise<void> =>
+    state.running === 0 ? Promise.resolve() : new Promise((resolve) => state.whenIdle.push(resolve));
   return {
-    kick,
+    kick: () => kick(state),
     drain() {
-      kick();
-      return whenIdle();
+      kick(state);
+      return idle();
     },
     stop() {
-      at.stopped = true;
-      clearTimeout(alarm?.timer);
-      clearTimeout(pause);
-      return whenIdle();
+      state.isStopped = true;
+      clearTimeout(state.alarm?.timer);
+      clearTimeout(state.pause);
+      return idle();
     },
   };
+}
+
+function kick(state: State): void {
+  if (state.isStopped) return;
+  state.kicks += 1;
+  const restMs = state.restsUntil - performance.now();
+  if (restMs > 0) schedule(state, restMs);
+  else startLane(state);
+}
+
+function startLane(state: State): void {
+  if (state.running < state.lanes && state.pause === undefined) void runLane(state);
+}
+
+/** Schedules a run after `delayMs`. The earliest of several times wins, since each run finds all due work. */
+function schedule(state: State, delayMs: number): void {
+  const dueAt = performance.now() + delayMs;
+  if (state.isStopped || (state.alarm !== undefined && state.alarm.dueAt <= dueAt)) return;
+  clearTimeout(state.alarm?.timer);
+  const ring = (): void => {
+    state.alarm = undefined;
+    kick(state);
+  };
+  state.alarm = { timer: setTimeout(ring, Math.min(delayMs, TIMER_MS_MAX)).unref(), dueAt };
+}
+
+async function runLane(state: State): Promise<void> {
+  const { flow } = state;
+  state.running += 1;
+  // No await between the last look at `kicks` and the end of the lane: a kick between them would be lost.
+  try {
+    for (let goesOn = true; goesOn && !state.isStopped;) {
+      const { kicks } = state;
+      try {
+        goesOn = afterReport(state, await flow(), kicks);
+      } catch (error) {
+        goesOn = afterFailure(state, error);
+      }
+    }
+  } finally {
+    state.running -= 1;
+    if (state.running === 0) for (const resolve of state.whenIdle.splice(0)) resolve();
+  }
+}
+
+/** Handles the report of a run that began after `kicks` kicks; true when the lane goes on. */
+function afterReport(state: State, report: FlowReport, kicks: number): boolean {
+  state.failures = 0;
+  state.fenced = 0;
+  if (report.worked || report['alarm'] === true || report['warning'] === true) state.log.report(report);
+  if (report.again_in_ms !== undefined) schedule(state, report.again_in_ms);
+  if (report.rest_ms !== undefined) {
+    state.restsUntil = performance.now() + report.rest_ms;
+    if (state.kicks !== kicks) schedule(state, report.rest_ms);
+    return false;
+  }
+  // More work is likely: fill the other lanes.
+  if (report.worked) startLane(state);
+  return report.worked || state.kicks !== kicks;
+}
+
+/** Handles the error of a run; true when the lane goes on. */
+function afterFailure(state: State, error: unknown): boolean {
+  if (isError(error, 'fenced') && state.fenced < FENCED_MAX) {
+    state.fenced += 1;
+    return true;
+  }
+  state.fenced = 0;
+  state.log.failure(state.name, error);
+  if (state.isStopped || state.pause !== undefined) return false;
+  const resume = (): void => {
+    state.pause = undefined;
+    kick(state);
+  };
+  const pauseMs = Math.min(FAILURE_PAUSE_MS * 2 ** state.failures, FAILURE_PAUSE_MS_MAX);
+  state.pause = setTimeout(resume, pauseMs).unref();
+  state.failures += 1;
+  return false;
 }

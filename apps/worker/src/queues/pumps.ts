@@ -26,7 +26,7 @@ const FLOWS: Readonly<
   submit: { flow: submitProviderBatch, lanes: 1 },
   reconcile: { flow: reconcileSubmission, lanes: 1 },
   poll: { flow: pollProviderBatches, lanes: 1 },
-  // One file may come slowly, and holds up no other.
+  // Several lanes, so that a slow result file does not delay the others.
   ingest: { flow: ingestResults, lanes: ({ settings }) => settings.ingest_lanes },
   tools: { flow: runToolCalls, lanes: 2 },
   finish: { flow: finishBatch, lanes: 1 },
@@ -37,19 +37,18 @@ const FLOWS: Readonly<
   hunt: { flow: huntOrphans, lanes: 1 },
 };
 
-/** A pump for every flow of a worker. */
+/** One pump for each flow of a worker. */
 export interface Pumps {
-  /** Asks the pump of this kind to look. */
+  /** Requests a run of this flow. */
   kick(kind: FlowKind): void;
-  /** As `kick`, and resolves when that pump has found nothing left to do, or rests. */
+  /** As `kick`; resolves when the flow finds no more work, or rests. */
   drain(kind: SignalKind): Promise<void>;
-  /** Asks the database which flows would find work, and kicks their pumps. Not the hunt: it asks the provider, at a pace of its own. */
+  /** Queries the flows with due work and kicks their pumps, except the hunt, which has its own timer. */
   look(): void;
-  /** Takes no more work and waits for what is under way. */
+  /** Stops all pumps and waits for running flows. */
   stop(): Promise<void>;
 }
 
-/** Makes the pumps of a worker. */
 export function createPumps(deps: FlowDeps, log: PumpLog): Pumps {
   const pumps = Object.fromEntries(
     Object.entries(FLOWS).map(([kind, { flow, lanes }]) => [
@@ -57,7 +56,7 @@ export function createPumps(deps: FlowDeps, log: PumpLog): Pumps {
       createPump(kind, () => flow(deps), log, typeof lanes === 'number' ? lanes : lanes(deps)),
     ]),
   ) as Readonly<Record<FlowKind, Pump>>;
-  const lookout = createPump(
+  const lookForWork = createPump(
     'look',
     async () => {
       for (const kind of await findDueFlows(deps)) pumps[kind].kick();
@@ -68,9 +67,9 @@ export function createPumps(deps: FlowDeps, log: PumpLog): Pumps {
   return {
     kick: (kind) => pumps[kind].kick(),
     drain: (kind) => pumps[kind].drain(),
-    look: () => lookout.kick(),
+    look: () => lookForWork.kick(),
     async stop() {
-      await Promise.all([lookout, ...Object.values(pumps)].map((pump) => pump.stop()));
+      await Promise.all([lookForWork, ...Object.values(pumps)].map((pump) => pump.stop()));
     },
   };
 }

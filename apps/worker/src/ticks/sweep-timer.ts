@@ -1,7 +1,4 @@
-/**
- * Calls `sweep` every `intervalMs`, jittered by a fifth so that workers started together do not look together.
- * Returns a function that ends it.
- */
+/** Calls `sweep` every `intervalMs`, with 10 % jitter either way between workers. Returns a function that ends it. */
 export function startSweepTimer(intervalMs: number, sweep: () => void): () => void {
   let timer: NodeJS.Timeout;
   const next = (): void => {

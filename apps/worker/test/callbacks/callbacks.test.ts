@@ -19,7 +19,7 @@ interface Received {
   readonly body: string;
 }
 
-/** A receiver that answers with the statuses given, in turn, and keeps what it got. */
+/** Starts a receiver that answers with the given statuses in turn and records the requests. */
 async function startReceiver(
   ...statuses: number[]
 ): Promise<{ readonly url: string; readonly received: Received[]; readonly server: Server }> {
@@ -37,11 +37,11 @@ async function startReceiver(
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`, received, server };
 }
 
-/** What is to be answered has a minute, on a machine that is busy with other tests. */
+/** A generous timeout, for a busy machine. */
 const OPTIONS = { allow_private: true, timeout_ms: 60_000 };
 const callback = { id: 'job-1', url: 'http://127.0.0.1:9/', body: '{}', timestamp: 1_700_000_000 };
 
-describe('an address inside a network is not called', () => {
+describe('a private address is not called', () => {
   test.each([
     'http://127.0.0.1/',
     'http://2130706433/',
@@ -67,7 +67,7 @@ describe('an address inside a network is not called', () => {
     'http://[::a9fe:a9fe]/',
     'http://[fec0::1]/',
     'http://localhost/',
-  ])('B108: %s', async (url) => {
+  ])('%s', async (url) => {
     const outcome = await postCallback({ ...callback, url }, { ...OPTIONS, allow_private: false });
     expect(outcome).toMatchObject({ kind: 'unreachable', permanent: true });
   });
@@ -108,14 +108,14 @@ describe('an address inside a network is not called', () => {
     expect([isPrivateAddress(special), isPrivateAddress(beside)]).toEqual([true, false]);
   });
 
-  test('while public addresses are not taken for one', () => {
+  test('public addresses are not refused', () => {
     const addresses = ['1.1.1.1', '93.184.216.34', '2606:4700::1111', '::ffff:1.1.1.1', '64:ff9b:2::1'];
     expect(addresses.filter(isPrivateAddress)).toEqual([]);
   });
 });
 
 describe('one delivery', () => {
-  test('B40: is signed over id, time and body', async () => {
+  test('is signed over id, time and body', async () => {
     const receiver = await startReceiver(204);
     const secret = `whsec_${Buffer.from('0123456789abcdef0123456789abcdef').toString('base64')}`;
     const outcome = await postCallback({ ...callback, url: receiver.url }, { ...OPTIONS, secret });
@@ -160,7 +160,7 @@ describe('one delivery', () => {
     },
   );
 
-  test('gives up on a receiver that never answers', async () => {
+  test('times out when the receiver never answers', async () => {
     const server = createServer(() => undefined);
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
@@ -174,7 +174,7 @@ describe('one delivery', () => {
   });
 });
 
-/** Posts as a process does that is told of a proxy, and says what came of it. */
+/** Posts from a process with proxy variables and returns the outcome. */
 async function postBesideProxy(url: string, proxy: string, allow_private: boolean): Promise<unknown> {
   const program = `
     import { postCallback } from '${new URL('../../src/callbacks/post-callback.ts', import.meta.url).href}';
@@ -191,7 +191,7 @@ async function postBesideProxy(url: string, proxy: string, allow_private: boolea
   return JSON.parse(await text(child.stdout));
 }
 
-describe('where a proxy is set, a callback goes past it', () => {
+describe('a callback bypasses a configured proxy', () => {
   let seen: string[];
   let proxy: Server;
   beforeAll(async () => {
@@ -212,7 +212,7 @@ describe('where a proxy is set, a callback goes past it', () => {
   afterAll(() => proxy.close());
   const proxyUrl = (): string => `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
 
-  test.each(['http', 'https'])('to no %s address inside a network', async (scheme) => {
+  test.each(['http', 'https'])('and is not sent to a private %s address', async (scheme) => {
     expect(await postBesideProxy(`${scheme}://localhost:9/`, proxyUrl(), false)).toEqual({
       kind: 'unreachable',
       reason: expect.stringContaining('private network') as string,
@@ -221,7 +221,7 @@ describe('where a proxy is set, a callback goes past it', () => {
     expect(seen).toEqual([]);
   });
 
-  test('to its receiver', async () => {
+  test('and reaches its receiver', async () => {
     const receiver = await startReceiver(204);
     expect(await postBesideProxy(receiver.url, proxyUrl(), true)).toEqual({ kind: 'answered', status: 204 });
     expect(receiver.received).toHaveLength(1);
@@ -247,7 +247,7 @@ describe('the callback of a batch', () => {
     return id;
   };
 
-  test('is delivered once, with the members Letta sends', async () => {
+  test('is delivered once, with the fields that Letta sends', async () => {
     const receiver = await startReceiver(200);
     const id = await endedBatch(receiver.url);
     const worker = house.worker();
@@ -268,7 +268,7 @@ describe('the callback of a batch', () => {
     receiver.server.close();
   });
 
-  test('B40: is delivered for a batch that was cancelled, and for none that asked for no callback', async () => {
+  test('is delivered for a cancelled batch, and not without a callback URL', async () => {
     const receiver = await startReceiver(200);
     const worker = house.worker();
     const callbacks = { post: (one: Parameters<typeof postCallback>[0]) => postCallback(one, OPTIONS) };
@@ -285,7 +285,7 @@ describe('the callback of a batch', () => {
     receiver.server.close();
   });
 
-  test('B40: is tried again later when the receiver fails, under the same id', async () => {
+  test('is retried with the same id when the receiver fails', async () => {
     const receiver = await startReceiver(500, 200);
     const id = await endedBatch(receiver.url);
     const worker = house.worker();

@@ -6,7 +6,7 @@ import { readConfig, VARIABLES } from '../../src/config.ts';
 
 const NEEDED = { DATABASE_URL: 'postgres://localhost/nightshift', ANTHROPIC_API_KEY: 'key' };
 
-/** The message of the error that an environment is refused with. */
+/** Returns the error message for an invalid environment. */
 function refusalOf(env: Readonly<Record<string, string>>): string {
   try {
     readConfig(env);
@@ -17,7 +17,7 @@ function refusalOf(env: Readonly<Record<string, string>>): string {
   throw new Error('The environment was accepted.');
 }
 
-test('every variable that is left out has its documented default', () => {
+test('every absent variable has its documented default', () => {
   expect(readConfig(NEEDED)).toEqual({
     database_url: 'postgres://localhost/nightshift',
     database_pool_max: 8,
@@ -83,7 +83,7 @@ test('every variable that is left out has its documented default', () => {
   });
 });
 
-test('an empty variable is one that is left out', () => {
+test('an empty variable counts as absent', () => {
   const names = [
     'QUEUE_URL',
     'ANTHROPIC_BASE_URL',
@@ -96,7 +96,7 @@ test('an empty variable is one that is left out', () => {
   expect(readConfig({ ...NEEDED, ...empty })).toEqual(readConfig(NEEDED));
 });
 
-test('a time that no timer can keep is refused under its name', () => {
+test('a time too long for a timer is refused by the name of its variable', () => {
   const times = VARIABLES.filter((name) => name.endsWith('_MS'));
   expect(times).toHaveLength(15);
   for (const name of times) {
@@ -105,13 +105,13 @@ test('a time that no timer can keep is refused under its name', () => {
   expect(refusalOf({ ...NEEDED, SWEEP_INTERVAL_MS: '1900000001' })).toContain(
     'SWEEP_INTERVAL_MS: must be at most 1900000000 (22 days)',
   );
-  // The longest that a sweep takes, with what is added at random, is still below 2^31 ms.
+  // The longest sweep interval, with its jitter, is below 2^31 ms.
   expect(readConfig({ ...NEEDED, SWEEP_INTERVAL_MS: '1900000000' }).sweep_interval_ms * 1.1).toBeLessThan(
     2 ** 31,
   );
 });
 
-test('folders of tools are separated as this system separates those of PATH', async () => {
+test('tool folders are separated like those in PATH', async () => {
   onTestFinished(() => {
     vi.doUnmock('node:path');
     vi.resetModules();
@@ -129,7 +129,7 @@ const SECRET = `whsec_${'c2VjcmV0'.repeat(4)}`;
 
 const PRICES_FILE = join(import.meta.dirname, 'prices.json');
 
-/** Each variable with a value other than its default, and where that is found. */
+/** Each variable with a value other than its default, and its place in the configuration. */
 const GIVEN: readonly (readonly [
   string,
   string,
@@ -207,7 +207,7 @@ test.each([
   ['CALLBACK_ALLOW_PRIVATE', 'yes'],
   ['DATABASE_POOL_MAX', '0'],
   ['TOOL_THREADS', '-1'],
-  // More than the tool host takes, which would say so without the variable's name.
+  // Above the tool host's own maximum, whose error lacks the variable's name.
   ['TOOL_THREADS', '65'],
   ['TOOL_THREAD_MEMORY_MB', '31'],
   ['TOOL_THREAD_MEMORY_MB', '65537'],
@@ -219,7 +219,7 @@ test.each([
   expect(refusalOf({ ...NEEDED, [name]: value })).toContain(`${name}:`);
 });
 
-test('answers are simulated where the simulator is the one that is asked, and nowhere else', () => {
+test('answers count as simulated only when the provider is the simulator', () => {
   const simulatedAt = (ANTHROPIC_BASE_URL: string): boolean =>
     readConfig({ ...NEEDED, ANTHROPIC_BASE_URL, SIMULATOR_URL: 'http://simulator:8290' }).simulated;
   expect(['http://simulator:8290/', 'https://gateway.example', ''].map(simulatedAt)).toEqual([
@@ -229,12 +229,12 @@ test('answers are simulated where the simulator is the one that is asked, and no
   ]);
 });
 
-test('a price table that is not there, or none, ends the start', () => {
+test('a missing or invalid price table is refused', () => {
   expect(refusalOf({ ...NEEDED, PRICES_FILE: '/nowhere' })).toBe('PRICES_FILE: /nowhere cannot be read.');
   expect(refusalOf({ ...NEEDED, PRICES_FILE: import.meta.filename })).toContain('is not JSON');
 });
 
-test('everything that is wrong is named at once, and no value is shown', () => {
+test('one error names all invalid variables and shows no value', () => {
   const message = refusalOf({ LEASE_MS: 'secret-1', CHUNK_LINES: 'secret-2' });
   for (const name of ['DATABASE_URL', 'ANTHROPIC_API_KEY', 'LEASE_MS', 'CHUNK_LINES']) {
     expect(message).toContain(`${name}:`);
@@ -252,23 +252,23 @@ describe('settings that must fit together', () => {
     );
   });
 
-  test('a create that may still arrive is never searched for too early: the quarantine covers its time', () => {
+  test('the quarantine is never shorter than the timeout of a create', () => {
     const config = readConfig({ ...NEEDED, CREATE_TIMEOUT_MS: '600000', QUARANTINE_MS: '150000' });
     expect(config.settings.reconcile.quarantine_ms).toBe(600_000);
   });
 
-  test('a poll interval above the usual longest one is kept for old batches too', () => {
+  test('a poll interval above the usual maximum also applies to old batches', () => {
     const config = readConfig({ ...NEEDED, POLL_INTERVAL_MS: '400000' });
     expect(config.settings.poll).toMatchObject({ poll_interval_ms: 400_000, poll_interval_ms_max: 400_000 });
   });
 
-  test('a first retry that waits longer than the usual longest one is kept', () => {
+  test('a first retry delay above the usual maximum is kept', () => {
     const config = readConfig({ ...NEEDED, RETRY_DELAY_MS: '900000' });
     expect(config.settings.retry).toMatchObject({ retry_delay_ms: 900_000, retry_delay_ms_max: 900_000 });
   });
 });
 
-test('every variable of the schema is among those tested here', async () => {
+test('these tests cover every variable of the schema', async () => {
   const { readFile } = await import('node:fs/promises');
   const source = await readFile(new URL('../../src/config.ts', import.meta.url), 'utf8');
   const names = [...source.matchAll(/^ {4}([A-Z][A-Z_]+):/gm)].map(([, name]) => name);

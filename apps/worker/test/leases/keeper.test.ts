@@ -31,7 +31,7 @@ interface LeaseRow {
   readonly owner: string | null;
 }
 
-/** A fresh row under a fresh lease of ours. */
+/** Creates a row with a fresh lease of ours. */
 async function claimFresh(claimant = ME): Promise<Lease> {
   const id = newId();
   await database.pool.query(
@@ -42,13 +42,13 @@ async function claimFresh(claimant = ME): Promise<Lease> {
   return (await claim(id, claimant))!;
 }
 
-/** A lease on the row, or null while somebody holds it. */
+/** Claims the row; null while another lease holds. */
 async function claim(id: string, claimant: Claimant): Promise<Lease | null> {
   const row = await claimProviderBatch(database.db, id, 'building', claimant);
   return row === null ? null : { table: 'provider_batch', id, epoch: row.lease_epoch };
 }
 
-/** When the lease ends and what time it is there, in milliseconds of the database. */
+/** Reads the end of the lease and the present time, by the database's clock in ms. */
 async function readLease(lease: Lease): Promise<LeaseRow> {
   const { rows } = await database.pool.query<LeaseRow>(
     `select coalesce(nullif(extract(epoch from lease_until), '-infinity'), 0)::float8 * 1000 as until,
@@ -63,11 +63,11 @@ interface Line {
   state: 'up' | 'cut' | 'dead';
   refused: number;
   answered: number;
-  /** Keeps answers back until the result is called. */
+  /** Holds back answers until the returned function is called. */
   hold(): () => void;
 }
 
-/** The database behind a line that can be cut (statements fail) or go dead (answers never come). */
+/** A database whose connection can be cut (statements fail) or dead (no answers). */
 function behindLine(): { db: Database; line: Line; statements: string[] } {
   let arrival = Promise.resolve();
   const line: Line = {
@@ -100,7 +100,7 @@ function behindLine(): { db: Database; line: Line; statements: string[] } {
   return { db, line, statements };
 }
 
-/** A keeper for which time passes when the test says so, and not while the machine is busy. */
+/** Creates a keeper on fake timers, independent of a busy machine. */
 function openKeeper(db = database.db): LeaseKeeper {
   vi.useFakeTimers({ toFake: ['performance', 'Date', 'setInterval', 'clearInterval'] });
   const keeper = createLeaseKeeper(db, ME);
@@ -111,12 +111,12 @@ function openKeeper(db = database.db): LeaseKeeper {
   return keeper;
 }
 
-/** How often the keeper looks at its leases. It renews them four ticks after the last time, and trusts them for eight. */
+/** The keeper's tick. It renews leases after four ticks and trusts them for eight. */
 const TICK_MS = LEASE_MS / 12;
 
 const passTicks = (count: number): Promise<unknown> => vi.advanceTimersByTimeAsync(count * TICK_MS);
 
-/** As `expect.poll`, which would let time pass for the keeper too. */
+/** As `expect.poll`, but without advancing the fake timers. */
 function soon<T>(read: () => T): ReturnType<typeof expect.poll<T>> {
   return expect.poll(read, { interval: 0 });
 }
@@ -127,7 +127,7 @@ function aborted(lease: HeldLease): Promise<unknown> {
   });
 }
 
-test('a held lease is renewed before it ends, again and again', async () => {
+test('a held lease is renewed repeatedly before it ends', async () => {
   const keeper = openKeeper();
   const lease = await claimFresh();
   const held = keeper.hold(lease);
@@ -142,7 +142,7 @@ test('a held lease is renewed before it ends, again and again', async () => {
   expect(held.signal.aborted).toBe(false);
 });
 
-test('a takeover aborts the signal, as fenced', async () => {
+test('a takeover aborts the signal with `fenced`', async () => {
   const keeper = openKeeper();
   const lease = await claimFresh();
   const held = keeper.hold(lease);
@@ -156,7 +156,7 @@ test('a takeover aborts the signal, as fenced', async () => {
   expect((await readLease(lease)).owner).toBe('other');
 });
 
-test('a claim of the same row under a later epoch ends the trust in the earlier one', async () => {
+test('a claim of the same row under a later epoch ends the earlier lease', async () => {
   const keeper = openKeeper();
   const early = await claimFresh();
   const held = keeper.hold(early);
@@ -184,7 +184,7 @@ test.each(['cut', 'dead'] as const)(
   },
 );
 
-test('after a stall longer than two thirds of the lease nothing is renewed: the lease is given up first', async () => {
+test('after a stall longer than two thirds of the lease it is lost and not renewed', async () => {
   const brief: Claimant = { ...ME, lease_duration_ms: 600 };
   const keeper = createLeaseKeeper(database.db, brief);
   onTestFinished(() => keeper.close());
@@ -198,7 +198,7 @@ test('after a stall longer than two thirds of the lease nothing is renewed: the 
   expect((await readLease(lease)).until).toBe(before.until);
 });
 
-test('a renewal that failed is made good in time', async () => {
+test('a failed renewal is retried in time', async () => {
   const { db, line } = behindLine();
   const keeper = openKeeper(db);
   const lease = await claimFresh();
@@ -214,7 +214,7 @@ test('a renewal that failed is made good in time', async () => {
   expect(held.signal.aborted).toBe(false);
 });
 
-test('many leases of a table are renewed by one statement', async () => {
+test('one statement renews many leases of a table', async () => {
   const { db, line, statements } = behindLine();
   const keeper = openKeeper(db);
   const leases = await Promise.all(Array.from({ length: 40 }, () => claimFresh()));
@@ -227,7 +227,7 @@ test('many leases of a table are renewed by one statement', async () => {
   expect(statements).toHaveLength(1);
 });
 
-test('an extension lasts as long as asked, and later renewals keep to it', async () => {
+test('an extension sets the duration of later renewals too', async () => {
   const keeper = openKeeper();
   const lease = await claimFresh();
   keeper.hold(lease);
@@ -242,7 +242,7 @@ test('an extension lasts as long as asked, and later renewals keep to it', async
   expect((await readLease(lease)).until).toBeGreaterThanOrEqual(extended.now + 600_000);
 });
 
-test('an extension that the database did not grant lengthens nothing', async () => {
+test('a failed extension leaves the duration unchanged', async () => {
   const { db, line } = behindLine();
   const keeper = openKeeper(db);
   const lease = await claimFresh();
@@ -265,7 +265,7 @@ async function lockRow(lease: Lease): Promise<{ readonly free: () => Promise<voi
   };
 }
 
-test('a renewal that is under way does not shorten an extension', async () => {
+test('a renewal under way does not shorten an extension', async () => {
   const { db, line, statements } = behindLine();
   const keeper = openKeeper(db);
   const lease = await claimFresh();
@@ -281,7 +281,7 @@ test('a renewal that is under way does not shorten an extension', async () => {
   expect((await readLease(lease)).until).toBeGreaterThanOrEqual(before.now + 600_000);
 });
 
-test('a row that somebody has locked holds up no other lease, and is no longer trusted when its time is over', async () => {
+test('a locked row delays no other lease, and its own lease is lost when it is overdue', async () => {
   const keeper = openKeeper();
   const [locked, other] = [await claimFresh(), await claimFresh()];
   const lock = await lockRow(locked);
@@ -303,7 +303,7 @@ test('a row that somebody has locked holds up no other lease, and is no longer t
   }
 });
 
-test('a lease that was passed over is renewed in time when its row is free again', async () => {
+test('a skipped lease is renewed in time once its row is unlocked', async () => {
   const { db, line } = behindLine();
   const keeper = openKeeper(db);
   const lease = await claimFresh();
@@ -320,7 +320,7 @@ test('a lease that was passed over is renewed in time when its row is free again
   expect(held.signal.aborted).toBe(false);
 });
 
-test('an extension waits for its row', async () => {
+test('an extension waits for a locked row', async () => {
   const keeper = openKeeper();
   const lease = await claimFresh();
   const lock = await lockRow(lease);
@@ -346,7 +346,7 @@ test('an extension of a lost lease throws fenced', async () => {
   expect((await readLease(lease)).owner).toBe('other');
 });
 
-test('what remains of a lease never grows by itself and ends at nothing', async () => {
+test('the remaining time of a lease only falls, down to 0', async () => {
   const { db, line } = behindLine();
   const keeper = openKeeper(db);
   const lease = await claimFresh();
@@ -361,7 +361,7 @@ test('what remains of a lease never grows by itself and ends at nothing', async 
   expect(keeper.remainingMs(lease)).toBe(0);
 });
 
-test('a released row is free for others at once, a forgotten one keeps its time', async () => {
+test('a released row is free at once, and a forgotten row keeps its lease', async () => {
   const { db, statements } = behindLine();
   const keeper = openKeeper(db);
   const released = await claimFresh();
@@ -376,7 +376,7 @@ test('a released row is free for others at once, a forgotten one keeps its time'
   expect(statements, 'the release, and no renewal').toHaveLength(1);
 });
 
-test('what could not be given back is given back as soon as the database answers, so that its holder never counts as ended', async () => {
+test('a failed release is retried until the database answers, so that it does not count as a crash', async () => {
   const { db, line } = behindLine();
   const keeper = openKeeper(db);
   const id = newId();
@@ -399,7 +399,7 @@ test('what could not be given back is given back as soon as the database answers
   });
 });
 
-test('rows of one table are given back in one statement, and together as soon as the database answers', async () => {
+test('rows of one table are released in one statement, and retried together', async () => {
   const { db, line, statements } = behindLine();
   const keeper = openKeeper(db);
   const leases = [await claimFresh(), await claimFresh(), await claimFresh()];
@@ -415,7 +415,7 @@ test('rows of one table are given back in one statement, and together as soon as
   expect(statements).toHaveLength(1);
 });
 
-test('a row that cannot be given back at all keeps no other from being given back', async () => {
+test('a release that always fails does not block the others', async () => {
   const { db, line } = behindLine();
   const keeper = openKeeper(db);
   const [odd, plain] = [await claimFresh(), await claimFresh()];
@@ -429,7 +429,7 @@ test('a row that cannot be given back at all keeps no other from being given bac
   expect((await readLease(plain)).owner).toBeNull();
 });
 
-test('a closed keeper renews nothing and tells whoever still works under a lease', async () => {
+test('a closed keeper renews nothing and aborts the signals of held leases', async () => {
   const { db, statements } = behindLine();
   const keeper = openKeeper(db);
   const lease = await claimFresh();

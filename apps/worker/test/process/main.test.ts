@@ -9,7 +9,7 @@ import { expect, inject, test } from 'vitest';
 
 const MAIN = new URL('../../src/main.ts', import.meta.url).pathname;
 
-test('a database or a queue that cannot be used ends a worker in the sentence of the migrate step', async () => {
+test('an unusable database or queue ends a worker with the message of the migrate step', async () => {
   const database = await openTestDatabase(inject('postgresUrl'));
   const wrong = Object.assign(new URL(database.url), { password: 'hidden' }).href;
   const start = (env: Record<string, string>): { status: number | null; shown: string } => {
@@ -35,7 +35,7 @@ test('a database or a queue that cannot be used ends a worker in the sentence of
   }
 });
 
-test('request bodies that cannot be read end a worker in one line', async () => {
+test('an unreadable body directory ends a worker with one line', async () => {
   const database = await openTestDatabase(inject('postgresUrl'));
   const dir = await mkdtemp(join(tmpdir(), 'nightshift-worker-'));
   try {
@@ -57,7 +57,7 @@ test('request bodies that cannot be read end a worker in one line', async () => 
   }
 });
 
-test('a worker that is stopped while its database is gone says so in its log, and ends', async () => {
+test('a worker that stops without its database logs the failure and exits', async () => {
   const database = await openTestDatabase(inject('postgresUrl'));
   const dir = await mkdtemp(join(tmpdir(), 'nightshift-worker-'));
   const worker = spawn(process.execPath, [MAIN], {
@@ -74,7 +74,7 @@ test('a worker that is stopped while its database is gone says so in its log, an
     expect(await ended).toEqual([1, null]);
     const lines = shown.trimEnd().split('\n');
     expect(lines.map((line) => (JSON.parse(line) as { msg: string }).msg)).toEqual(
-      expect.arrayContaining(['the stop failed; leases run out by themselves', 'worker has stopped']),
+      expect.arrayContaining(['the stop failed; leases lapse by themselves', 'worker has stopped']),
     );
   } finally {
     worker.kill('SIGKILL');

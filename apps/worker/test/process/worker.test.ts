@@ -76,7 +76,7 @@ async function start(
   return { worker, failures, reports };
 }
 
-/** A provider batch that stands in the given state and is due. */
+/** Creates a due provider batch in the given state. */
 async function insertProviderBatch(
   state: 'building' | 'submitting' | 'submitted' | 'ended',
   lease?: { readonly owner: string; readonly until: string },
@@ -103,7 +103,7 @@ async function ownersOf(ids: readonly string[]): Promise<(string | null)[]> {
   return rows.map((row) => row.lease_owner);
 }
 
-/** Whether a poll found out, and wrote, that the provider does not know the batch. */
+/** Reads whether a poll has recorded that the provider does not find the batch. */
 async function wasLookedFor(id: string): Promise<boolean | undefined> {
   const { rows } = await database.pool.query<{ looked: boolean }>(
     'select missing_since is not null as looked from provider_batch where id = $1',
@@ -112,7 +112,7 @@ async function wasLookedFor(id: string): Promise<boolean | undefined> {
   return rows[0]?.looked;
 }
 
-/** Under which name another process holds leases that was given this one. */
+/** Returns the lease owner of another process with the given name. */
 async function ownerInAnotherProcess(name: string): Promise<string> {
   const config = new URL('../../src/config.ts', import.meta.url).href;
   const script = `import { readConfig } from ${JSON.stringify(config)}; console.log(readConfig(process.env).owner)`;
@@ -123,7 +123,7 @@ async function ownerInAnotherProcess(name: string): Promise<string> {
   return stdout.trim();
 }
 
-/** A provider whose results never come and whose other answers are those of the simulator. */
+/** A provider whose result streams hang; the simulator gives the other answers. */
 function silentResults(): { provider: ProviderPort; asked: () => number } {
   let asked = 0;
   const real = anthropicProvider({ apiKey: 'test-key', baseURL: simulator.apiUrl });
@@ -141,7 +141,7 @@ function silentResults(): { provider: ProviderPort; asked: () => number } {
   };
 }
 
-test('a module tool whose schema the provider would refuse is left out, and the operator is told why', async () => {
+test('a module tool with a schema that the provider refuses is left out, and the log gives the reason', async () => {
   const odd = { ...SHOUT, name: 'odd', parameters: { type: 'object', anyOf: [{}] }, file: 'odd.js' };
   const { reports } = await start(configOf('one'), {
     tools: { listTools: () => [odd, SHOUT], runCalls: () => Promise.resolve([]) },
@@ -154,7 +154,7 @@ test('a module tool whose schema the provider would refuse is left out, and the 
   );
 });
 
-test('the module tools of the tool host are there once the worker is at work', async () => {
+test('the module tools of the tool host are registered once the worker has started', async () => {
   await start(configOf('one'), {
     tools: { listTools: () => [SHOUT], runCalls: () => Promise.resolve([]) },
   });
@@ -173,13 +173,13 @@ test('the module tools of the tool host are there once the worker is at work', a
   ]);
 });
 
-test('a worker finds what is due by its own sweep, without any signal', async () => {
+test('a worker finds due rows by its sweep, without any signal', async () => {
   await start(configOf('one'));
   const id = await insertProviderBatch('submitted');
   await expect.poll(() => wasLookedFor(id)).toBe(true);
 });
 
-test('a worker whose listener was away looks at everything once it listens again', async () => {
+test('a worker looks for all due work once its listener reconnects', async () => {
   const { failures } = await start(
     configOf('one', { QUEUE_URL: database.url, SWEEP_INTERVAL_MS: '3600000' }),
   );
@@ -190,7 +190,7 @@ test('a worker whose listener was away looks at everything once it listens again
   expect(failures.length).toBeGreaterThan(0);
 });
 
-test('a worker that stops in the middle of work gives its leases back at once', async () => {
+test('a worker that stops during work releases its leases at once', async () => {
   const { provider, asked } = silentResults();
   const config = configOf('one');
   const { worker, failures } = await start(config, { provider });
@@ -204,7 +204,7 @@ test('a worker that stops in the middle of work gives its leases back at once', 
     [id],
   );
   expect(rows).toEqual([{ free: true }]);
-  // Cut off is not failed: nobody is to be alarmed.
+  // A cut flow is no failure and must not be logged as one.
   expect(failures).toEqual([]);
 });
 
@@ -226,7 +226,7 @@ test('a flow that ends within the grace is not cut off', async () => {
   expect(await wasLookedFor(id)).toBe(true);
 });
 
-test('a stop does not wait for what hears nothing', async () => {
+test('a stop does not wait for a flow that ignores its signal', async () => {
   const inside = Promise.withResolvers<void>();
   const { worker } = await start(configOf('one'), {
     hooks: (point) => {
@@ -241,7 +241,7 @@ test('a stop does not wait for what hears nothing', async () => {
   expect(await ownersOf([id])).toEqual([null]);
 });
 
-test('after a stop nothing is claimed any more', async () => {
+test('after a stop no row is claimed', async () => {
   const { worker, reports } = await start(configOf('one'));
   await worker.stop();
   const before = reports.length;
@@ -252,7 +252,7 @@ test('after a stop nothing is claimed any more', async () => {
   expect(rows).toEqual([{ lease_epoch: 1 }]);
 });
 
-test('a start under a name that another process bears takes nothing from it, and takes over what it let lapse', async () => {
+test('a start takes over only the lapsed leases of its own name', async () => {
   const config = configOf('one');
   const lease = { owner: config.owner, until: '2999-01-01' };
   const sending = await insertProviderBatch('submitting', lease);
@@ -273,7 +273,7 @@ test('a start under a name that another process bears takes nothing from it, and
   ]);
 });
 
-test('a stop keeps the lease of a batch on its way: whoever sent it counts on that', async () => {
+test('a stop keeps the lease of a provider batch under submission', async () => {
   const config = configOf('one');
   const sending = await insertProviderBatch('submitting', { owner: config.owner, until: '2999-01-01' });
   const { worker } = await start(config);
@@ -281,7 +281,7 @@ test('a stop keeps the lease of a batch on its way: whoever sent it counts on th
   expect(await ownersOf([sending])).toEqual([config.owner]);
 });
 
-test('a stop takes nothing from another process that was given the same name', async () => {
+test('a stop releases no leases of another process with the same name', async () => {
   const other = await ownerInAnotherProcess('one');
   const held = await insertProviderBatch('ended', { owner: other, until: '2999-01-01' });
   const { worker } = await start(configOf('one'));
@@ -289,7 +289,7 @@ test('a stop takes nothing from another process that was given the same name', a
   expect(await ownersOf([held])).toEqual([other]);
 });
 
-test('a worker of another provider than that of the work under way does nothing, and says what to do', async () => {
+test('a worker refuses to start while work is under way at another provider, and names the next step', async () => {
   await start(configOf('one', { SIMULATOR_URL: simulator.apiUrl }));
   await insertProviderBatch('submitted', { owner: 'one', until: '2999-01-01' });
   await expect(start(configOf('two'))).rejects.toMatchObject({

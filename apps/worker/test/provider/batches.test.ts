@@ -12,13 +12,13 @@ describe('a batch', () => {
     expect(parseRemoteBatch(wireBatch({ created_at }))?.created_at.toISOString()).toBe(expected);
   });
 
-  test('sums all five counts and treats missing ones as none', () => {
+  test('sums all five counts, missing counts as 0', () => {
     const request_counts = { processing: 1, succeeded: 2, errored: 4, canceled: 8 };
     const batch = parseRemoteBatch(wireBatch({ request_counts }));
     expect(batch).toMatchObject({ request_count: 15, counts: { expired: 0 } });
   });
 
-  test('has results once a place for them is named', () => {
+  test('has results once it names a results URL', () => {
     const ended = {
       processing_status: 'ended',
       ended_at: '2026-11-20T11:00:00Z',
@@ -31,7 +31,7 @@ describe('a batch', () => {
     });
   });
 
-  test('B23: in a status that is not known yet is looked at again', () => {
+  test('with an unknown status counts as in progress', () => {
     expect(parseRemoteBatch(wireBatch({ processing_status: 'queued' }))?.processing_status).toBe(
       'in_progress',
     );
@@ -41,11 +41,11 @@ describe('a batch', () => {
     ['in_progress', 'in_progress'],
     ['canceling', 'canceling'],
     ['ended', 'ended'],
-  ])('that is %s is read as such', (processing_status, expected) => {
+  ])('with the status %s keeps it', (processing_status, expected) => {
     expect(parseRemoteBatch(wireBatch({ processing_status }))?.processing_status).toBe(expected);
   });
 
-  test('has each time that it names, and no place for results that is empty or none', () => {
+  test('keeps its times, and has no results with an empty or missing results URL', () => {
     const [expires_at, ended_at, archived_at] = [1, 2, 3].map((hour) => `2026-11-20T0${hour}:00:00.000Z`);
     const times = { expires_at, ended_at, archived_at };
     const read = parseRemoteBatch(wireBatch(times));
@@ -87,7 +87,7 @@ describe('retrieve', () => {
     expect(server.requests[0]).toMatchObject({ method: 'GET', url: '/v1/messages/batches/m%2F1' });
   });
 
-  test('tells a batch the provider does not know from a page some proxy made', async () => {
+  test('distinguishes an unknown batch from the 404 page of a proxy', async () => {
     const api = await scriptedServer((_seen, response) =>
       sendJson(response, 404, errorBody('not_found_error')),
     );
@@ -120,7 +120,7 @@ describe('retrieve', () => {
 });
 
 describe('cancel', () => {
-  test('answers with the batch as it then stands', async () => {
+  test('returns the batch after the cancel', async () => {
     const server = await scriptedServer((_seen, response) => {
       sendJson(response, 200, wireBatch({ processing_status: 'canceling' }));
     });
@@ -138,7 +138,7 @@ describe('cancel', () => {
     expect(await server.provider.cancelBatch('m')).toMatchObject({ batch: { processing_status: 'ended' } });
   });
 
-  test('may find nothing, or nobody', async () => {
+  test('reports an unknown batch and an unreachable provider', async () => {
     const none = await scriptedServer((_seen, response) =>
       sendJson(response, 404, errorBody('not_found_error')),
     );
@@ -154,7 +154,7 @@ describe('list', () => {
   const batchOf = (n: number) => wireBatch({ id: `b${n}`, created_at: hour(n).toISOString() });
   const all = Array.from({ length: 10 }, (_, n) => batchOf(n));
 
-  /** The newest first, three to a page. */
+  /** Newest first, three per page. */
   const paged: Answerer = (seen, response) => {
     const after = new URL(seen.url, 'http://x').searchParams.get('after_id');
     const from = after === null ? 0 : all.findIndex((batch) => batch['id'] === after) + 1;
@@ -168,7 +168,7 @@ describe('list', () => {
     });
   };
 
-  test('pages back to the asked time and not beyond', async () => {
+  test('pages back to the given time and not beyond', async () => {
     const server = await scriptedServer(paged);
     const listed = await server.provider.listBatches({ createdAfter: hour(4) });
     expect(listed.batches.map((batch) => batch.provider_id)).toEqual(['b0', 'b1', 'b2', 'b3', 'b4']);
@@ -179,21 +179,21 @@ describe('list', () => {
     ]);
   });
 
-  test('is complete when it reaches the last page first', async () => {
+  test('is complete when the last page comes before the given time', async () => {
     const server = await scriptedServer(paged);
     const listed = await server.provider.listBatches({ createdAfter: hour(1000) });
     expect(listed.batches).toHaveLength(10);
     expect(listed.complete).toBe(true);
   });
 
-  test('is not complete when the pages ran out', async () => {
+  test('is incomplete when the page limit is reached', async () => {
     const server = await scriptedServer(paged);
     const listed = await server.provider.listBatches({ createdAfter: hour(1000), limitPages: 2 });
     expect(listed).toMatchObject({ complete: false, unavailable: null });
     expect(listed.batches).toHaveLength(6);
   });
 
-  test('keeps what it had when the provider fails on a later page', async () => {
+  test('keeps the earlier pages when the provider fails on a later one', async () => {
     const server = await scriptedServer((seen, response, request) => {
       if (seen.url.includes('after_id'))
         sendJson(response, 529, errorBody('overloaded_error'), { 'retry-after': '3' });
@@ -213,9 +213,9 @@ describe('list', () => {
       0,
     ],
     ['partly unreadable', { data: [batchOf(0), { id: 'odd' }], has_more: false }, false, 1],
-    ['leading to itself', { data: [batchOf(0)], has_more: true, last_id: 'b0' }, false, 1],
+    ['with a cursor to itself', { data: [batchOf(0)], has_more: true, last_id: 'b0' }, false, 1],
     ['without a last id', { data: [batchOf(0)], has_more: true }, false, 1],
-    ['silent on whether there is more', { data: [batchOf(0)] }, false, 1],
+    ['without has_more', { data: [batchOf(0)] }, false, 1],
     ['no list', { data: {} }, false, 0],
     ['no object', 'x', false, 0],
   ])('of a page that is %s', async (_name, body, complete, count) => {
@@ -229,7 +229,7 @@ describe('list', () => {
     const stop = new AbortController();
     const server = await scriptedServer(() => stop.abort());
     const listed = await server.provider.listBatches({ createdAfter: hour(5), signal: stop.signal });
-    expect(listed).toMatchObject({ complete: false, unavailable: { reason: 'given up by the caller' } });
+    expect(listed).toMatchObject({ complete: false, unavailable: { reason: 'aborted by the caller' } });
   });
 });
 

@@ -13,7 +13,7 @@ beforeEach(async () => {
 });
 
 describe('a body file', () => {
-  test('holds the requests, and tells its size, count and hash exactly', async () => {
+  test('holds the requests and knows its exact size, count and hash', async () => {
     const file = await openBodyFile(join(dir, 'made', 'on', 'demand'));
     const requests = ['{"a":"é"}', '{"b":"😀"}', '{"c":3}'];
     for (const request of requests) {
@@ -45,19 +45,19 @@ describe('a body file', () => {
     expect(body.sha256).toBe(createHash('sha256').update(bytes).digest('hex'));
   });
 
-  test('without requests is still a body', async () => {
+  test('without requests is a valid body', async () => {
     const body = await (await openBodyFile(dir)).finish();
     expect(await readFile(body.path, 'utf8')).toBe('{"requests":[]}');
     expect(body).toMatchObject({ bytes: 15, count: 0 });
   });
 
-  test('can be read by its owner alone', async () => {
+  test('is readable by its owner only', async () => {
     const file = await openBodyFile(dir);
     expect((await stat(file.path)).mode & 0o777).toBe(0o600);
     await file.discard();
   });
 
-  test('is gone after it was discarded, finished or not, once or twice', async () => {
+  test('is deleted by discard, finished or not, once or twice', async () => {
     const open = await openBodyFile(dir);
     await open.append(Buffer.from('{}'));
     await open.discard();
@@ -69,14 +69,14 @@ describe('a body file', () => {
     expect(await readdir(dir)).toEqual([]);
   });
 
-  test('takes nothing more once it is finished', async () => {
+  test('refuses further requests once it is finished', async () => {
     const file = await openBodyFile(dir);
     await file.finish();
     await expect(file.append(Buffer.from('{}'))).rejects.toThrow(/finished/);
     await expect(file.finish()).rejects.toThrow(/finished/);
   });
 
-  test('is sent from disk, with its length', async () => {
+  test('is sent from disk with a Content-Length', async () => {
     const server = await scriptedServer((_seen, response) => sendJson(response, 200, wireBatch()));
     const file = await openBodyFile(dir);
     const request = JSON.stringify({ text: 'x'.repeat(3000) });
@@ -90,14 +90,14 @@ describe('a body file', () => {
 });
 
 describe('stale body files', () => {
-  test('of dead processes and of another age are removed, those of the living stay', async () => {
+  test('of dead processes, and older than an hour, are removed; those of live processes stay', async () => {
     const live = await openBodyFile(dir);
     onTestFinished(() => live.discard());
     const old = await openBodyFile(dir);
     onTestFinished(() => old.discard());
     const twoHoursAgo = new Date(Date.now() - 2 * 3_600_000);
     await utimes(old.path, twoHoursAgo, twoHoursAgo);
-    // Larger than any process id Linux hands out.
+    // Above the highest process id of Linux.
     await writeFile(join(dir, `${hostname()}.999999999.dead.body.json`), 'x');
     await writeFile(join(dir, `${hostname()}.${process.pid}.of-the-last-container.body.json`), 'x');
     await writeFile(join(dir, 'elsewhere.999999999.young.body.json'), 'x');
@@ -109,7 +109,7 @@ describe('stale body files', () => {
     expect(left).toHaveLength(3);
   });
 
-  test('in a directory that is not there are none', async () => {
+  test('are none in a missing directory', async () => {
     expect(await removeStaleBodyFiles(join(dir, 'missing'))).toBe(0);
   });
 });

@@ -18,7 +18,7 @@ function html(response: ServerResponse, status: number): void {
   response.end('<html>nope</html>');
 }
 
-describe('a create that is answered', () => {
+describe('an answered create', () => {
   test('sends the body once, with its length, version and key, and returns the batch', async () => {
     const { outcome, requests } = await create((_seen, response) => sendJson(response, 200, wireBatch()));
     expect(outcome).toEqual({
@@ -51,7 +51,7 @@ describe('a create that is answered', () => {
     expect(requests[0]!.headers).not.toHaveProperty('transfer-encoding');
   });
 
-  test('is read whatever content type the answer claims', async () => {
+  test('accepts any content type of the answer', async () => {
     const { outcome } = await create((_seen, response) => response.end(JSON.stringify(wireBatch())));
     expect(outcome.outcome).toBe('created');
   });
@@ -108,7 +108,7 @@ describe('one create is one POST and stays unknown', () => {
       },
       new RegExp(`^HTTP ${status}: the api_error`),
     ]),
-    // Fetch would send a body that it holds a second time on the first, and to another place on the others.
+    // Fetch would resend a buffered body: on a 421 to the same server, on a redirect to another.
     ['on 421', (_seen, response) => sendJson(response, 421, {}), /^HTTP 421/],
     ...[301, 302, 307, 308].map((status): [string, Answerer, RegExp] => [
       `on a redirect with ${status}`,
@@ -123,7 +123,7 @@ describe('one create is one POST and stays unknown', () => {
       (_seen, response) => html(response, status),
       new RegExp(`^HTTP ${status}: <html>nope`),
     ]),
-    // A gateway may speak JSON as well, and have forwarded the body. Only the edge leaves the outer type out, on a 413.
+    // A gateway may answer JSON too, after forwarding the body. Only the edge omits the outer type, on a 413.
     ...[400, 401, 403, 404, 422, 429, 529].map((status): [string, Answerer, RegExp] => [
       `on ${status} with the error object of a gateway`,
       (_seen, response) =>
@@ -132,7 +132,7 @@ describe('one create is one POST and stays unknown', () => {
     ]),
   ];
 
-  test.each(cases)('B10: %s', async (_name, answer, reason) => {
+  test.each(cases)('%s', async (_name, answer, reason) => {
     const { outcome, requests } = await create(answer);
     expect(outcome).toMatchObject({ outcome: 'unknown', reason: expect.stringMatching(reason) as unknown });
     expect(requests.map(({ method }) => method)).toEqual(['POST']);
@@ -148,7 +148,7 @@ describe('one create is one POST and stays unknown', () => {
     expect(requests).toHaveLength(1);
   });
 
-  test('when the answer begins in time and does not end', async () => {
+  test('when the answer starts in time and does not end', async () => {
     const { outcome } = await create((_seen, response) => void response.write('{"id":'), {
       timeoutMs: 1_000,
     });
@@ -164,14 +164,14 @@ describe('one create is one POST and stays unknown', () => {
     expect(outcome).toMatchObject({ outcome: 'unknown', status: 400 });
   });
 
-  test('when the caller gives up', async () => {
+  test('when the caller aborts', async () => {
     const giveUp = new AbortController();
     const { outcome, requests } = await create(() => giveUp.abort(), { signal: giveUp.signal });
-    expect(outcome).toEqual({ outcome: 'unknown', reason: 'given up by the caller', status: null });
+    expect(outcome).toEqual({ outcome: 'unknown', reason: 'aborted by the caller', status: null });
     expect(requests).toHaveLength(1);
   });
 
-  test('when nobody listens', async () => {
+  test('when the connection is refused', async () => {
     const server = createTcpServer();
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const { port } = server.address() as AddressInfo;
@@ -185,7 +185,7 @@ describe('one create is one POST and stays unknown', () => {
     });
   });
 
-  test('when the file behind the body is gone', async () => {
+  test('when the body file is missing', async () => {
     const server = await scriptedServer((_seen, response) => sendJson(response, 200, wireBatch()));
     const gone = new Blob(['x']);
     gone.stream = () => new ReadableStream({ pull: (controller) => controller.error(new Error('ENOENT')) });
@@ -194,7 +194,7 @@ describe('one create is one POST and stays unknown', () => {
   });
 });
 
-describe('a create that is refused', () => {
+describe('a refused create', () => {
   test.each([
     [400, 'invalid_request_error', 'bad_request'],
     [401, 'authentication_error', 'unauthorized'],
@@ -213,19 +213,19 @@ describe('a create that is refused', () => {
     expect(requests).toHaveLength(1);
   });
 
-  test('by the edge, in its shorter words, is too large', async () => {
+  test('by the edge, in its shorter shape, is too large', async () => {
     const body = { error: { type: 'request_too_large', message: 'Request exceeds the maximum size' } };
     const { outcome } = await create((_seen, response) => sendJson(response, 413, body));
     expect(outcome).toMatchObject({ outcome: 'refused', what: 'too_large' });
   });
 
-  test('for a spend limit says so', async () => {
+  test('names a spend limit', async () => {
     const body = errorBody('rate_limit_error', { error_code: 'enforced_spend_limit_reached' });
     const { outcome } = await create((_seen, response) => sendJson(response, 429, body));
     expect(outcome).toMatchObject({ outcome: 'refused', what: 'spend_limit', retry_after_ms: null });
   });
 
-  test('is never told to wait for weeks', async () => {
+  test('limits the wait that the provider asks for', async () => {
     const { outcome } = await create((_seen, response) => {
       sendJson(response, 429, errorBody('rate_limit_error'), { 'retry-after': '2147483' });
     });
@@ -234,7 +234,7 @@ describe('a create that is refused', () => {
 });
 
 describe('the key', () => {
-  test('is taken out of whatever the provider says', async () => {
+  test('is removed from every text of the provider', async () => {
     const body = { type: 'error', error: { type: 'authentication_error', message: `bad key ${API_KEY}!` } };
     const { outcome } = await create((_seen, response) => sendJson(response, 401, body));
     expect(outcome).toMatchObject({ message: 'bad key [key]!' });

@@ -4,7 +4,7 @@ import { beginExchange, type Exchange } from '../../src/provider/exchange.ts';
 import { failureOf, reasonOf, redact } from '../../src/provider/failure.ts';
 import { API_KEY, errorBody } from './scripted-server.ts';
 
-/** What the SDK throws for an answer. */
+/** Builds the SDK's error for an answer. */
 const answered = (status: number, body: unknown, headers?: Headers): APIError =>
   new APIError(status, body as object, undefined, headers);
 const withCode = (message: string, code: string): Error => Object.assign(new Error(message), { code });
@@ -21,12 +21,12 @@ const failed = (error: unknown) => during((exchange) => failureOf(error, exchang
 
 describe('an answer has the shape of the provider', () => {
   test.each<[string, number, unknown, boolean]>([
-    ['in its own words', 400, errorBody('invalid_request_error'), true],
-    ['in the shorter words of its edge', 413, { error: { type: 'request_too_large' } }, true],
-    ['not in those with another status', 400, { error: { type: 'request_too_large' } }, false],
-    ['not where another type stands outside', 400, { type: 'message', error: { type: 'x' } }, false],
-    ['not where the inner type is no text', 400, { type: 'error', error: { type: 5 } }, false],
-    ['not where the error is a text', 400, { type: 'error', error: 'no' }, false],
+    ['in its own shape', 400, errorBody('invalid_request_error'), true],
+    ['in the shorter shape of its edge', 413, { error: { type: 'request_too_large' } }, true],
+    ['not in the shorter shape with another status', 400, { error: { type: 'request_too_large' } }, false],
+    ['not with another outer type', 400, { type: 'message', error: { type: 'x' } }, false],
+    ['not with an inner type that is no text', 400, { type: 'error', error: { type: 5 } }, false],
+    ['not with a text as error', 400, { type: 'error', error: 'no' }, false],
     ['not without an error', 413, { type: 'error' }, false],
     ['not as a list', 413, [{ error: { type: 'x' } }], false],
     ['not as a text', 413, 'no', false],
@@ -35,7 +35,7 @@ describe('an answer has the shape of the provider', () => {
     expect(failed(answered(status, body))).toMatchObject({ status, has_provider_shape });
   });
 
-  test('and names its type, its code, its words, and the wait that it asks for', () => {
+  test('and yields its type, code, message and wait', () => {
     const body = errorBody('rate_limit_error', { error_code: 'enforced_spend_limit_reached' });
     expect(failed(answered(429, body, new Headers({ 'retry-after': '7' })))).toEqual({
       status: 429,
@@ -55,14 +55,14 @@ describe('an answer has the shape of the provider', () => {
       '{"type":"error","error":{"type":"x"}}',
     ],
     ['a body that is no object', [404], '[404]'],
-    ['no body at all', undefined, 'status code (no body)'],
-  ])('%s is told as it came, its status beside it', (_what, body, message) => {
+    ['no body', undefined, 'status code (no body)'],
+  ])('%s becomes the message, without its status', (_what, body, message) => {
     expect(failed(answered(404, body))).toMatchObject({ status: 404, message });
   });
 });
 
 describe('a call without an answer', () => {
-  test('has no status, no shape and no wait, and says why', () => {
+  test('has no status, shape or wait, but a reason', () => {
     const none = {
       status: null,
       error_type: null,
@@ -75,11 +75,11 @@ describe('a call without an answer', () => {
     expect(failed(withCode('gone', 'ENOENT'))).toEqual({ ...none, message: 'gone: ENOENT' });
   });
 
-  test('that its caller gave up says so, whatever was thrown', () => {
+  test('aborted by the caller is described so, whatever the error', () => {
     const caller = new AbortController();
     const exchange = beginExchange(60_000, caller.signal);
     caller.abort();
-    expect(failureOf(new Error('aborted'), exchange, API_KEY).message).toBe('given up by the caller');
+    expect(failureOf(new Error('aborted'), exchange, API_KEY).message).toBe('aborted by the caller');
     const late = beginExchange(60_000, caller.signal);
     expect(late.signal.aborted).toBe(true);
     for (const each of [exchange, late]) each.close();
@@ -99,15 +99,15 @@ describe('a reason', () => {
       'fetch failed: read ECONNRESET',
     ],
     ['repeats no message', new Error('lost', { cause: new Error('lost') }), 'lost'],
-    ['is a code where there is no message', withCode('', 'EPIPE'), 'EPIPE'],
-    ['is a name where there is neither', new TypeError(), 'TypeError'],
+    ['is the code without a message', withCode('', 'EPIPE'), 'EPIPE'],
+    ['is the name without code and message', new TypeError(), 'TypeError'],
     ['keeps a dot in the middle', new Error('a. b.'), 'a. b'],
-    ['is whatever was thrown', 'no error', 'no error'],
+    ['is a thrown value as text', 'no error', 'no error'],
   ])('%s', (_what, error, reason) => {
     expect(reasonOf(error)).toBe(reason);
   });
 
-  test('ends with the fifth cause: a chain may lead to itself', () => {
+  test('ends with the fifth cause, since a chain may be circular', () => {
     const chain = [6, 5, 4, 3, 2, 1].reduce<Error | undefined>(
       (cause, at) => new Error(`cause ${at}`, { cause }),
       undefined,
@@ -116,7 +116,7 @@ describe('a reason', () => {
   });
 });
 
-test('a text is cut to 500 characters once the key is out of it, and can be stored', () => {
+test('a text is cut to 500 characters after the key is removed, and can be stored', () => {
   expect(redact(`${'x'.repeat(490)}${API_KEY}${'y'.repeat(100)}`, API_KEY)).toBe(
     `${'x'.repeat(490)}[key]${'y'.repeat(5)}`,
   );

@@ -5,7 +5,7 @@ async function* chunks(...pieces: readonly Buffer[]): AsyncGenerator<Buffer> {
   yield* pieces;
 }
 
-/** More than any line here has that is not to be cut. */
+/** Longer than the uncut lines of these tests. */
 const LINE_BYTES_MAX = 32_000_000;
 
 async function linesOf(source: AsyncIterable<Buffer>, maxLineBytes = LINE_BYTES_MAX): Promise<Line[]> {
@@ -24,7 +24,7 @@ const line = (number: number, text: string, terminated = true): Line => ({
   terminated,
 });
 
-/** Twenty lines with multi-byte characters and blank ones among them. */
+/** Twenty lines, some blank, some with multi-byte characters. */
 const TEXTS = Array.from({ length: 20 }, (_, n) =>
   n % 7 === 3 ? '' : `{"custom_id":"é${n}","x":"😀\u2028"}`,
 );
@@ -54,7 +54,7 @@ describe('twenty lines cut in two at every byte come out the same', () => {
 describe('a line that is too long', () => {
   const long = `{"custom_id":"big","x":"${'y'.repeat(5000)}"}`;
 
-  test('is passed on as its head and tail, whatever the cuts, and its neighbours are whole', async () => {
+  test('yields its head and tail wherever the chunks end, and its neighbours are whole', async () => {
     const bytes = Buffer.from(`first\n${long}\nlast\n`);
     for (let cut = 0; cut <= bytes.length; cut += 13) {
       const lines = await linesOf(chunks(bytes.subarray(0, cut), bytes.subarray(cut)), 2000);
@@ -73,7 +73,7 @@ describe('a line that is too long', () => {
     }
   });
 
-  test('is told with its own tail, however many pieces and long lines there are', async () => {
+  test('yields its own tail, whatever the number of chunks and long lines', async () => {
     const ends = ['a', 'b', 'c'].map((end) => `${end.repeat(5000)}${'0123456789'.repeat(500)}${end}`);
     const bytes = Buffer.from(ends.join('\n'));
     for (const size of [1, 7, 4096, 9_000, 50_000]) {
@@ -87,7 +87,7 @@ describe('a line that is too long', () => {
     }
   });
 
-  test('is told from one that just fits', async () => {
+  test('is distinguished from a line of exactly the maximum', async () => {
     const bytes = Buffer.from(`${'a'.repeat(100)}\n${'b'.repeat(101)}`);
     for (let cut = 0; cut <= bytes.length; cut++) {
       expect(await linesOf(chunks(bytes.subarray(0, cut), bytes.subarray(cut)), 100)).toEqual([
@@ -104,7 +104,7 @@ describe('a line that is too long', () => {
     }
   });
 
-  test('is not held: a gigabyte without a line end passes through', async () => {
+  test('is not buffered: a gigabyte without a line end passes', async () => {
     const megabyte = Buffer.alloc(1024 * 1024, 'z');
     async function* endless(): AsyncGenerator<Buffer> {
       yield Buffer.from('\ufeff{"custom_id":"big"');
@@ -127,7 +127,7 @@ describe('a line that is too long', () => {
   });
 });
 
-test('a line in very many small chunks takes linear time', async () => {
+test('a line in many small chunks takes linear time', async () => {
   const small = Buffer.alloc(64, 'a');
   async function* many(): AsyncGenerator<Buffer> {
     for (let n = 0; n < 250_000; n++) yield small;
@@ -137,7 +137,7 @@ test('a line in very many small chunks takes linear time', async () => {
   expect(only?.kind === 'line' && only.text.length).toBe(16_000_000);
 });
 
-test('bytes that are no UTF-8 spoil no other line', async () => {
+test('invalid UTF-8 affects no other line', async () => {
   const bytes = Buffer.concat([
     Buffer.from('a\n'),
     Buffer.from([0x78, 0xff, 0xc3, 0x0a]),
@@ -146,13 +146,13 @@ test('bytes that are no UTF-8 spoil no other line', async () => {
   expect(await linesOf(chunks(bytes))).toEqual([line(1, 'a'), line(2, 'x\ufffd\ufffd'), line(3, 'b')]);
 });
 
-test('an empty stream, and one of blank lines, have no lines', async () => {
+test('an empty stream and blank lines yield no lines', async () => {
   expect(await linesOf(chunks())).toEqual([]);
   expect(await linesOf(chunks(Buffer.from('\n\r\n \n\n')))).toEqual([]);
   expect(await linesOf(chunks(Buffer.from('\ufeff')))).toEqual([]);
 });
 
-test('what the source throws comes after the lines before it', async () => {
+test('an error of the source is thrown after the lines before it', async () => {
   async function* breaking(): AsyncGenerator<Buffer> {
     yield Buffer.from('one\ntwo\nthr');
     throw new Error('cut');
@@ -165,7 +165,7 @@ test('what the source throws comes after the lines before it', async () => {
   expect(seen).toEqual([line(1, 'one'), line(2, 'two')]);
 });
 
-test('a stream that breaks off at any byte has given exactly the lines that were whole', async () => {
+test('a stream cut at any byte has yielded exactly the complete lines', async () => {
   const bytes = Buffer.from(TEXTS.join('\n') + '\n');
   for (let cut = 0; cut <= bytes.length; cut++) {
     async function* breaking(): AsyncGenerator<Buffer> {

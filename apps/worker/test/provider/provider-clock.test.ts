@@ -3,7 +3,7 @@ import { createProviderClock, momentNow, type ProviderClock } from '../../src/pr
 
 const NOON = Date.parse('2026-11-20T12:00:00Z');
 
-/** A machine whose clocks a test sets, and the clock of a provider that is `ahead` of its true time. */
+/** A machine with adjustable clocks, and a provider whose clock is `ahead` of the true time. */
 function machine(): {
   readonly clock: ProviderClock;
   readonly at: { true_ms: number; monotonic_off: number; wall_off: number; ahead: number };
@@ -49,7 +49,7 @@ test.each([-900_000, 0, 900_000])('a provider %d ms ahead is known within its un
   expect(clock.read()?.age_ms).toBe(60_000);
 });
 
-test('an answer that took minutes does not outweigh a quick one', () => {
+test('an answer that took minutes does not outweigh a fast one', () => {
   const { clock, ask, errorMs } = machine();
   ask();
   ask(110_000);
@@ -57,7 +57,7 @@ test('an answer that took minutes does not outweigh a quick one', () => {
   expect(clock.read()?.uncertainty_ms).toBeLessThan(1_500);
 });
 
-test('one wild answer changes nothing, and after a jump the third answer tells the new time', () => {
+test('one outlier changes nothing, and after a jump the third answer shows the new time', () => {
   const { at, ask, errorMs } = machine();
   for (let asked = 0; asked < 5; asked++) ask();
   at.ahead = 3_600_000;
@@ -70,7 +70,7 @@ test('one wild answer changes nothing, and after a jump the third answer tells t
 });
 
 test.each([
-  ['a monotonic clock that stood still in a sleeping machine', { monotonic_off: -NOON - 300_000 }],
+  ['a monotonic clock that stopped during a sleep', { monotonic_off: -NOON - 300_000 }],
   ['a wall clock that was set back', { wall_off: -300_000 }],
 ])('%s makes the provider’s time uncertain, never too early', (_what, change) => {
   const { clock, at, ask, errorMs } = machine();
@@ -80,11 +80,11 @@ test.each([
   expect(clock.read()?.uncertainty_ms).toBeGreaterThan(299_000);
 });
 
-/** A clock that noted answers whose headers were off by so much and which took so long, and what it reads at once after. */
+/** Records answers with these offsets and durations, and reads the clock's offset and uncertainty. */
 function afterAnswers(...answers: readonly { readonly off: number; readonly took: number }[]) {
   const { clock, at, ask } = machine();
   for (const { off, took } of answers) {
-    // Headers name whole seconds: half of one is added, so an answer in the middle of a second is off by nothing.
+    // Headers have whole seconds and count as their middle, so an answer in the middle of a second has no offset.
     at.true_ms = Math.ceil(at.true_ms / 1_000) * 1_000 + 500 - took / 2;
     at.ahead = off;
     ask(took);
@@ -94,11 +94,16 @@ function afterAnswers(...answers: readonly { readonly off: number; readonly took
 }
 
 test.each([
-  ['half its time and half a second', [{ off: 0, took: 400 }], 0, 700],
-  ['its deviation as well', [0, 1_000, 3_000].map((off) => ({ off, took: 0 })), 1_000, 1_500],
-  ['the later of two that differ', [0, 2_000].map((off) => ({ off, took: 0 })), 2_000, 2_500],
+  ['half the duration and half a second', [{ off: 0, took: 400 }], 0, 700],
+  ['also the deviation', [0, 1_000, 3_000].map((off) => ({ off, took: 0 })), 1_000, 1_500],
   [
-    'that of the quick ones, and one that took little longer is quick',
+    'taken from the later of two different offsets',
+    [0, 2_000].map((off) => ({ off, took: 0 })),
+    2_000,
+    2_500,
+  ],
+  [
+    'taken from the fast answers, with a slightly slower one',
     [
       { off: 0, took: 0 },
       { off: 8_000, took: 4_000 },
@@ -107,7 +112,7 @@ test.each([
     10_500,
   ],
   [
-    'that of the quick ones, and one that took long is not',
+    'taken from the fast answers, without a slow one',
     [
       { off: 0, took: 0 },
       { off: 8_000, took: 4_002 },
@@ -115,17 +120,22 @@ test.each([
     0,
     500,
   ],
-  ['that of the last five', [9_000, 9_000, 9_000, 0, 0, 0].map((off) => ({ off, took: 0 })), 0, 500],
+  [
+    'taken from the last five answers',
+    [9_000, 9_000, 9_000, 0, 0, 0].map((off) => ({ off, took: 0 })),
+    0,
+    500,
+  ],
 ])('the uncertainty of a read is %s', (_what, answers, off, uncertainty) => {
   expect(afterAnswers(...answers)).toEqual({ off, uncertainty });
 });
 
 test.each([
   ['neither clock was set', {}, 60_000],
-  ['the monotonic clock stood still', { monotonic_off: -NOON - 30_000 }, 60_000],
+  ['the monotonic clock stopped', { monotonic_off: -NOON - 30_000 }, 60_000],
   ['the wall clock was set back', { wall_off: -30_000 }, 60_000],
-  ['both were set back past it', { monotonic_off: -NOON - 90_000, wall_off: -90_000 }, 0],
-])('the age of a time is told by whichever clock says more: %s', (_what, change, age_ms) => {
+  ['both were set back beyond it', { monotonic_off: -NOON - 90_000, wall_off: -90_000 }, 0],
+])('the age of a time is the greater one of both clocks: %s', (_what, change, age_ms) => {
   const { clock, at, ask } = machine();
   ask();
   at.true_ms += 60_000;
@@ -133,7 +143,7 @@ test.each([
   expect(clock.read()?.age_ms).toBe(age_ms);
 });
 
-test('clocks that differ by so much make the time uncertain by so much', () => {
+test('the difference of both clocks adds to the uncertainty', () => {
   const { clock, at, ask } = machine();
   ask(0);
   at.wall_off = -300_000;
@@ -143,20 +153,17 @@ test('clocks that differ by so much make the time uncertain by so much', () => {
 test.each([
   ['wall clock', 'wall_off', 0],
   ['monotonic clock', 'monotonic_off', -NOON],
-] as const)(
-  'a %s that is set between answers makes the time uncertain by its deviation',
-  (_which, off, base) => {
-    const { clock, at, ask, errorMs } = machine();
-    for (const set of [0, 1_000, 3_000]) {
-      at[off] = base + set;
-      ask(0);
-    }
-    // It says two seconds more than the other one, and its offsets lie a second around their median.
-    expect([errorMs(), clock.read()?.uncertainty_ms]).toEqual([2_500, 500 + 1_000 + 2_000]);
-  },
-);
+] as const)('a %s that is set between answers adds its deviation to the uncertainty', (_which, off, base) => {
+  const { clock, at, ask, errorMs } = machine();
+  for (const set of [0, 1_000, 3_000]) {
+    at[off] = base + set;
+    ask(0);
+  }
+  // It is two seconds ahead of the other clock, and its offsets deviate by a second from their median.
+  expect([errorMs(), clock.read()?.uncertainty_ms]).toEqual([2_500, 500 + 1_000 + 2_000]);
+});
 
-test('by itself it goes by the clocks of this machine', () => {
+test('by default it uses the clocks of this machine', () => {
   const clock = createProviderClock();
   clock.note(momentNow(), new Date().toUTCString());
   expect(Math.abs((clock.read()?.now_ms ?? 0) - Date.now())).toBeLessThan(30_000);

@@ -14,7 +14,7 @@ function chunksOf(outcome: ResultsOutcome): AsyncIterable<Buffer> {
   return outcome.chunks;
 }
 
-/** The lines that arrived and what ended them. */
+/** Reads the lines of a stream and the error that ended it. */
 async function readLines(outcome: ResultsOutcome): Promise<{ texts: string[]; error: unknown }> {
   const texts: string[] = [];
   try {
@@ -33,7 +33,7 @@ async function stream(answer: Answerer, idleTimeoutMs = 2_000) {
 }
 
 describe('a result file', () => {
-  test('is fetched by path from our own host, never from where the batch points', async () => {
+  test('is fetched by path from the configured host, never from results_url', async () => {
     const foreign = await scriptedServer((_seen, response) => response.end(FILE));
     const { server, outcome } = await stream((seen, response) => {
       if (seen.url.endsWith('/results')) response.end(FILE);
@@ -45,7 +45,7 @@ describe('a result file', () => {
     expect(foreign.requests).toEqual([]);
   });
 
-  test('is not followed to another host either', async () => {
+  test('is not fetched by a redirect to another host', async () => {
     const foreign = await scriptedServer((_seen, response) => response.end(FILE));
     const { outcome } = await stream((_seen, response) => {
       response.writeHead(302, { location: `${foreign.url}/r` });
@@ -63,7 +63,7 @@ describe('a result file', () => {
     expect(await readLines(outcome)).toEqual({ texts: LINES, error: null });
   });
 
-  test('that is cut within a line gives the lines before and then says so', async () => {
+  test('that is cut inside a line yields the lines before, then throws', async () => {
     const { outcome } = await stream((_seen, response) => {
       response.writeHead(200, { 'content-length': String(Buffer.byteLength(FILE)) });
       response.write(FILE.slice(0, FILE.indexOf('"é"')), () => response.destroy());
@@ -73,7 +73,7 @@ describe('a result file', () => {
     expect(error).toBeInstanceOf(ResultsInterrupted);
   });
 
-  test('that falls silent is given up, and the connection with it', async () => {
+  test('that falls silent is closed with its connection', async () => {
     let closed: Promise<unknown> = Promise.reject(new Error('never asked'));
     closed.catch(() => {});
     const { outcome } = await stream((_seen, response) => {
@@ -86,7 +86,7 @@ describe('a result file', () => {
     await closed;
   });
 
-  test('may take its reader any time between two chunks', async () => {
+  test('may be read slowly: the time between two chunks has no limit', async () => {
     const { outcome } = await stream((_seen, response) => {
       response.write(LINES[0]);
       response.end(LINES[1]);
@@ -94,13 +94,13 @@ describe('a result file', () => {
     let bytes = 0;
     for await (const chunk of chunksOf(outcome)) {
       bytes += chunk.length;
-      // Longer than the idle timeout: the work of the consumer is not the provider's silence.
+      // Longer than the idle timeout, which does not count the consumer's time.
       await new Promise((resolve) => setTimeout(resolve, 600));
     }
     expect(bytes).toBe(Buffer.byteLength(LINES[0]! + LINES[1]!));
   });
 
-  test('that drips is given up when a whole window brought less than the rate, however short its silences', async () => {
+  test('is closed when a whole window is slower than the rate, however short the pauses', async () => {
     let closed: Promise<unknown> = Promise.reject(new Error('never asked'));
     closed.catch(() => {});
     const server = await scriptedServer((_seen, response) => {
@@ -109,7 +109,7 @@ describe('a result file', () => {
       const drip = setInterval(() => response.write('x'), 5);
       response.once('close', () => clearInterval(drip));
     });
-    // Each wait for a byte takes two minutes by the clock that is handed in.
+    // Each wait for a byte takes two minutes by the injected clock.
     let ms = 0;
     const provider = anthropicProvider({ apiKey: API_KEY, baseURL: server.url, now: () => (ms += 60_000) });
     const rate = { bytesPerSecond: 1_000, windowMs: 300_000 };
@@ -124,9 +124,9 @@ describe('a result file', () => {
   });
 
   test.each([
-    ['keeps to the rate, however long it takes', { bytesPerSecond: 1, windowMs: 1 }, 1],
-    ['comes however slowly where no rate is asked', { bytesPerSecond: 0, windowMs: 1 }, 60_000],
-    ['is over before a window is', { bytesPerSecond: 1_000_000, windowMs: 3_600_000 }, 60_000],
+    ['keeps the rate, however long it takes', { bytesPerSecond: 1, windowMs: 1 }, 1],
+    ['is slow without a minimum rate', { bytesPerSecond: 0, windowMs: 1 }, 60_000],
+    ['ends before the first window', { bytesPerSecond: 1_000_000, windowMs: 3_600_000 }, 60_000],
   ])('that %s is read to its end', async (_what, rate, stepMs) => {
     const server = await scriptedServer((_seen, response) => response.end(FILE));
     let ms = 0;
@@ -135,7 +135,7 @@ describe('a result file', () => {
     expect(await readLines(outcome)).toEqual({ texts: LINES, error: null });
   });
 
-  test('that is left early is closed', async () => {
+  test('is closed when the reader stops early', async () => {
     let closed: Promise<unknown> | undefined;
     const { outcome } = await stream((_seen, response) => {
       closed = once(response, 'close');
@@ -145,7 +145,7 @@ describe('a result file', () => {
     await closed;
   });
 
-  test('ends when the caller gives up', async () => {
+  test('ends when the caller aborts', async () => {
     const giveUp = new AbortController();
     const server = await scriptedServer((_seen, response) => void response.write(FILE));
     const outcome = await server.provider.streamResults('m', { idleTimeoutMs: 5_000, signal: giveUp.signal });
@@ -153,7 +153,7 @@ describe('a result file', () => {
     expect((await iterator.next()).value?.toString()).toBe(FILE);
     const next = iterator.next();
     giveUp.abort();
-    await expect(next).rejects.toThrow(/given up by the caller/);
+    await expect(next).rejects.toThrow(/aborted by the caller/);
   });
 
   test('that never sends headers is unavailable', async () => {
@@ -162,7 +162,7 @@ describe('a result file', () => {
     expect(outcome).toMatchObject({ outcome: 'unavailable', reason: 'no complete answer within 100 ms' });
   });
 
-  test('that is a page of HTML, as a proxy answers, is no result file', async () => {
+  test('that is the HTML page of a proxy is refused', async () => {
     let closed: Promise<unknown> | undefined;
     const { outcome } = await stream((_seen, response) => {
       closed = once(response, 'close');

@@ -11,7 +11,7 @@ export interface SeenRequest {
   /** Path and query. */
   readonly url: string;
   readonly headers: IncomingMessage['headers'];
-  /** Filled while the body arrives. */
+  /** Grows while the body arrives. */
   body: string;
 }
 
@@ -20,11 +20,11 @@ export type Answerer = (seen: SeenRequest, response: ServerResponse, request: In
 export interface ScriptedServer {
   readonly url: string;
   readonly requests: SeenRequest[];
-  /** A port that speaks to this server. */
+  /** A provider port for this server. */
   readonly provider: ProviderPort;
 }
 
-/** A real HTTP server on a free port that answers as the test says, once the request's body is there. */
+/** Starts an HTTP server on a free port with scripted answers, sent once the request's body has arrived. */
 export async function scriptedServer(answer: Answerer, requestTimeoutMs = 5_000): Promise<ScriptedServer> {
   const requests: SeenRequest[] = [];
   const server = createServer((request, response) => {
@@ -44,7 +44,7 @@ export async function scriptedServer(answer: Answerer, requestTimeoutMs = 5_000)
   return { url, requests, provider: anthropicProvider({ apiKey: API_KEY, baseURL: url, requestTimeoutMs }) };
 }
 
-/** A batch as the API shows it. */
+/** Builds a batch in the API's shape. */
 export function wireBatch(given: Record<string, unknown> = {}): Record<string, unknown> {
   return {
     id: 'msgbatch_01',

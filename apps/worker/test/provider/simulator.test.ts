@@ -100,7 +100,7 @@ function idOf(outcome: CreateOutcome): string {
   return outcome.batch.provider_id;
 }
 
-/** The decoded lines of a batch's results, with the error that broke them off and whether the last was cut. */
+/** Reads a batch's decoded result lines, the error that ended them, and whether the last was cut. */
 async function resultsOf(provider: ProviderPort, id: string) {
   const opened = await provider.streamResults(id, { idleTimeoutMs: 5_000 });
   if (opened.outcome !== 'open') throw new Error(JSON.stringify(opened));
@@ -119,7 +119,7 @@ async function resultsOf(provider: ProviderPort, id: string) {
 }
 
 describe('against the simulator', () => {
-  test('a conversation goes out, comes back and is echoed to the character, over two steps', async () => {
+  test('a conversation of two steps is sent back unchanged to the character', async () => {
     const { simulator, provider, create } = await house({ default_script: 'thinking' });
     const id = idOf(await create(simple(3)));
     expect(await provider.streamResults(id, { idleTimeoutMs: 5_000 })).toEqual({ outcome: 'not_ready' });
@@ -134,7 +134,7 @@ describe('against the simulator', () => {
     const first = await resultsOf(provider, id);
     expect(first).toMatchObject({ error: null, isLastTerminated: true });
 
-    // The simulator signs its thinking blocks and refuses a transcript that was changed anywhere.
+    // The simulator signs its thinking blocks and refuses a changed transcript.
     const second = new Map<string, string>();
     for (const line of first.decoded) {
       if (line.kind !== 'answered') throw new Error(JSON.stringify(line));
@@ -170,7 +170,7 @@ describe('against the simulator', () => {
     'commitThenTruncatedJson',
     'commitThenHtml200',
     'commitThenNoId',
-  ] as const)('a create whose answer is lost (%s) was sent once and is found in the list', async (type) => {
+  ] as const)('a create with a lost answer (%s) was sent once and is found in the list', async (type) => {
     const { simulator, provider, create } = await house({}, [{ op: 'create', action: { type } }]);
     expect(await create(simple(4), 500)).toMatchObject({ outcome: 'unknown' });
     const sent = simulator.control.journal().entries.filter((entry) => entry.op === 'create');
@@ -181,7 +181,7 @@ describe('against the simulator', () => {
     });
   });
 
-  test('a create that the API refuses left nothing behind', async () => {
+  test('a refused create creates no batch', async () => {
     const { simulator, create } = await house({ max_body_bytes: 1000 });
     expect(await create(new Map([['bad id', '[]']]))).toMatchObject({
       outcome: 'refused',
@@ -191,7 +191,7 @@ describe('against the simulator', () => {
     expect(simulator.control.batches()).toEqual([]);
   });
 
-  test('every kind of end of a single request is told apart', async () => {
+  test('all outcomes of a single request are distinguished', async () => {
     const errored = { type: 'errored', error_type: 'overloaded_error', message: 'Overloaded' } as const;
     const { simulator, provider, create } = await house({}, [
       { op: 'request', match: { custom_id: '-0-' }, outcome: errored },
@@ -230,7 +230,7 @@ describe('against the simulator', () => {
     },
   );
 
-  test('a cut that looks like an end shows in its last line, or in what is missing', async () => {
+  test('a cut that looks like an end shows in the last line or in the missing ids', async () => {
     const { simulator, provider, create } = await house();
     const id = idOf(await create(simple(6)));
     await simulator.control.advance(60_000);
@@ -245,7 +245,7 @@ describe('against the simulator', () => {
     expect(between.decoded).toHaveLength(3);
   });
 
-  test('bad lines cost themselves alone', async () => {
+  test('a bad line affects no other line', async () => {
     const { simulator, provider, create } = await house({ results_gzip: true, results_content_type: null }, [
       {
         op: 'results',
@@ -277,7 +277,7 @@ describe('against the simulator', () => {
     expect((await resultsOf(provider, id)).decoded).toHaveLength(2);
   });
 
-  test('results that are archived are gone for good, and an unknown batch is not found', async () => {
+  test('archived results are reported as archived, and an unknown batch as not found', async () => {
     const { simulator, provider, create } = await house();
     const id = idOf(await create(simple(2)));
     await simulator.control.advance(30 * DAY_MS);
@@ -300,7 +300,7 @@ describe('against the simulator', () => {
     });
   });
 
-  test('the list is paged back to a time, foreign batches included', async () => {
+  test('the list goes back to a given time and includes batches of other applications', async () => {
     const { simulator, provider, create } = await house({ timestamps: { format: 'offset' } }, [
       { op: 'list', action: { type: 'smallPages', size: 2 } },
     ]);

@@ -6,10 +6,10 @@ import { createPump, type PumpLog } from '../../src/queues/pump.ts';
 const IDLE: FlowReport = { flow: 'test', worked: false };
 const WORKED: FlowReport = { flow: 'test', worked: true };
 
-/** A flow whose every run waits until the test ends it. */
+/** A flow whose runs end when the test says so. */
 function scripted(): {
   flow: () => Promise<FlowReport>;
-  /** Runs that have begun and not ended, oldest first. */
+  /** Running runs, oldest first. */
   underWay: { end(report: FlowReport): void; fail(error: Error): void }[];
   runs: () => number;
 } {
@@ -52,7 +52,7 @@ afterEach(() => vi.useRealTimers());
 
 const settled = (): Promise<unknown> => vi.advanceTimersByTimeAsync(0);
 
-/** Lets every run that is under way, and those that follow, find nothing. */
+/** Ends all present and later runs without work. */
 async function drainAll(script: ReturnType<typeof scripted>): Promise<void> {
   while (script.underWay.length > 0) {
     script.underWay[0]!.end(IDLE);
@@ -60,7 +60,7 @@ async function drainAll(script: ReturnType<typeof scripted>): Promise<void> {
   }
 }
 
-test('a thousand kicks while a run is under way are one more run', async () => {
+test('a thousand kicks during a run lead to one more run', async () => {
   const script = scripted();
   const pump = createPump('test', script.flow, recorded());
   pump.kick();
@@ -74,7 +74,7 @@ test('a thousand kicks while a run is under way are one more run', async () => {
   expect(script.runs()).toBe(2);
 });
 
-test('a flow that worked is called again at once, and rests when it finds nothing', async () => {
+test('a flow that found work runs again at once, and stops when it finds none', async () => {
   const script = scripted();
   const log = recorded();
   const pump = createPump('test', script.flow, log);
@@ -88,7 +88,7 @@ test('a flow that worked is called again at once, and rests when it finds nothin
   expect(log.reports).toEqual([WORKED, WORKED]);
 });
 
-test('a kick that comes while the last run is finding nothing is not lost', async () => {
+test('a kick during a run that finds nothing is not lost', async () => {
   const script = scripted();
   const pump = createPump('test', script.flow, recorded());
   pump.kick();
@@ -98,7 +98,21 @@ test('a kick that comes while the last run is finding nothing is not lost', asyn
   expect(script.underWay).toHaveLength(1);
 });
 
-test('a finding fills the lanes, and there are never more than those', async () => {
+test.each([1, 2, 3, 4, 5, 6])(
+  'a kick %i microtasks after the last report is not lost',
+  async (microtasks) => {
+    const script = scripted();
+    const pump = createPump('test', script.flow, recorded());
+    pump.kick();
+    script.underWay[0]!.end(IDLE);
+    for (let passed = 0; passed < microtasks; passed++) await Promise.resolve();
+    pump.kick();
+    await settled();
+    expect(script.underWay).toHaveLength(1);
+  },
+);
+
+test('found work fills the lanes, and there are never more runs than lanes', async () => {
   const script = scripted();
   const pump = createPump('test', script.flow, recorded(), 3);
   pump.kick();
@@ -113,7 +127,7 @@ test('a finding fills the lanes, and there are never more than those', async () 
   expect(script.runs()).toBeLessThan(12);
 });
 
-test('a kick uses a free lane, however long the work of the others goes on', async () => {
+test('a kick uses a free lane while the others are busy', async () => {
   const script = scripted();
   const pump = createPump('test', script.flow, recorded(), 2);
   pump.kick();
@@ -126,7 +140,7 @@ test('a kick uses a free lane, however long the work of the others goes on', asy
   await drainAll(script);
 });
 
-test('a flow that throws is reported and tried again after pauses that grow up to half a minute', async () => {
+test('a failed flow is reported and retried with backoff up to half a minute', async () => {
   const script = scripted();
   const log = recorded();
   const pump = createPump('test', script.flow, log);
@@ -139,7 +153,7 @@ test('a flow that throws is reported and tried again after pauses that grow up t
     await vi.advanceTimersByTimeAsync(1);
   }
   expect(log.failures).toHaveLength(7);
-  // A run that ends well makes the next pause short again.
+  // A success resets the backoff.
   script.underWay[0]!.end(WORKED);
   await settled();
   script.underWay[0]!.fail(new Error('once more'));
@@ -147,7 +161,7 @@ test('a flow that throws is reported and tried again after pauses that grow up t
   expect(script.underWay).toHaveLength(1);
 });
 
-test('kicks do not cut the pause after a failure short, and are made good after it', async () => {
+test('kicks do not shorten the pause after a failure, and take effect after it', async () => {
   const script = scripted();
   const pump = createPump('test', script.flow, recorded());
   pump.kick();
@@ -170,7 +184,7 @@ test('a drain during the pause after a failure does not wait for it', async () =
   expect(script.runs()).toBe(1);
 });
 
-test('a lost lease is nothing to report: the flow looks for other work at once', async () => {
+test('a lost lease is not reported, and the flow looks for other work at once', async () => {
   const script = scripted();
   const log = recorded();
   const pump = createPump('test', script.flow, log);
@@ -181,7 +195,7 @@ test('a lost lease is nothing to report: the flow looks for other work at once',
   expect(log.failures).toEqual([]);
 });
 
-test('a flow that does nothing but lose its leases does not spin', async () => {
+test('a flow that keeps losing its leases does not spin', async () => {
   const log = recorded();
   let runs = 0;
   const pump = createPump(
@@ -200,7 +214,7 @@ test('a flow that does nothing but lose its leases does not spin', async () => {
   await pump.stop();
 });
 
-test('drain resolves when nothing is left to do, not before', async () => {
+test('drain resolves only when no work is left', async () => {
   const script = scripted();
   const pump = createPump('test', script.flow, recorded());
   let drained = false;
@@ -215,7 +229,7 @@ test('drain resolves when nothing is left to do, not before', async () => {
   expect(script.runs()).toBe(2);
 });
 
-test('a drain that joins a run under way waits for the look that follows it', async () => {
+test('a drain during a run waits for the run after it', async () => {
   const script = scripted();
   const pump = createPump('test', script.flow, recorded());
   pump.kick();
@@ -231,7 +245,7 @@ test('a drain that joins a run under way waits for the look that follows it', as
   expect(script.runs()).toBe(2);
 });
 
-test('stop waits for what is under way, and nothing begins after it', async () => {
+test('stop waits for running flows, and no run starts after it', async () => {
   const script = scripted();
   const pump = createPump('test', script.flow, recorded(), 2);
   pump.kick();
@@ -254,7 +268,7 @@ test('stop waits for what is under way, and nothing begins after it', async () =
   expect(script.runs()).toBe(3);
 });
 
-test('a stopped pump forgets what it wanted to look at later', async () => {
+test('a stopped pump drops its scheduled runs', async () => {
   const script = scripted();
   const pump = createPump('test', script.flow, recorded());
   pump.kick();
@@ -266,7 +280,7 @@ test('a stopped pump forgets what it wanted to look at later', async () => {
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test('a flow that names a time is called again then', async () => {
+test('a flow that returns a time runs again at that time', async () => {
   const script = scripted();
   const pump = createPump('test', script.flow, recorded());
   pump.kick();
@@ -277,7 +291,7 @@ test('a flow that names a time is called again then', async () => {
   expect(script.runs()).toBe(2);
 });
 
-test('of two times that were named the earlier is kept', async () => {
+test('the earlier of two times is kept', async () => {
   const script = scripted();
   const pump = createPump('test', script.flow, recorded());
   pump.kick();
@@ -289,7 +303,7 @@ test('of two times that were named the earlier is kept', async () => {
   expect(script.runs()).toBe(3);
 });
 
-test('a time further away than a timer can count is not now', async () => {
+test('a time beyond the range of a timer does not fire at once', async () => {
   const script = scripted();
   const pump = createPump('test', script.flow, recorded());
   pump.kick();
@@ -298,7 +312,7 @@ test('a time further away than a timer can count is not now', async () => {
   expect(script.runs()).toBe(1);
 });
 
-test('kicks while a flow rests, or that come as it asks for rest, are one look at the end of it', async () => {
+test('kicks before and during a rest lead to one run after it', async () => {
   const script = scripted();
   const pump = createPump('test', script.flow, recorded());
   pump.kick();
@@ -318,7 +332,7 @@ test('kicks while a flow rests, or that come as it asks for rest, are one look a
   expect(script.runs()).toBe(3);
 });
 
-test('a flow that worked and asks for no rest at all is called again only when asked, or at its time', async () => {
+test('after a rest of 0 ms a flow runs again only on a kick or at its time', async () => {
   const script = scripted();
   const pump = createPump('test', script.flow, recorded());
   pump.kick();

@@ -4,7 +4,7 @@ import { startSweepTimer } from '../../src/ticks/sweep-timer.ts';
 beforeEach(() => vi.useFakeTimers());
 afterEach(() => vi.useRealTimers());
 
-test('sweeps come at the interval, give or take a tenth, for as long as it runs', async () => {
+test('sweeps come at the interval, within 10 %', async () => {
   const at: number[] = [];
   const stop = startSweepTimer(1_000, () => void at.push(performance.now()));
   const startedAt = performance.now();
@@ -16,11 +16,11 @@ test('sweeps come at the interval, give or take a tenth, for as long as it runs'
     expect(gap).toBeGreaterThanOrEqual(899);
     expect(gap).toBeLessThanOrEqual(1_101);
   }
-  // Workers that were started together must not go on looking together.
+  // Workers started together must not sweep together.
   expect(new Set(gaps).size).toBeGreaterThan(5);
 });
 
-test('a timer that was stopped sweeps no more and holds nothing', async () => {
+test('a stopped timer sweeps no more and keeps no handle', async () => {
   const sweep = vi.fn();
   const stop = startSweepTimer(1_000, sweep);
   await vi.advanceTimersByTimeAsync(1_200);

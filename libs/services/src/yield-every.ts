@@ -1,8 +1,8 @@
 import { setImmediate } from 'node:timers/promises';
 
 /**
- * A check for long loops: awaited in each round, it lets others through when the loop has held the thread for `heldMsMax`. Not
- * within a transaction, whose locks others would wait for.
+ * Returns a function for long loops that yields to the event loop when the thread was blocked for `heldMsMax`.
+ * Must not be used inside a transaction, whose locks would be held longer.
  */
 export function yieldEvery(heldMsMax: number): () => Promise<void> | null {
   let since = performance.now();

@@ -1,6 +1,6 @@
 import type { Bell, Signal } from '@nightshift/queue';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { createHouseBell, RING_INTERVAL_MS } from '../../src/queues/house-bell.ts';
+import { createWorkerBell, RING_INTERVAL_MS } from '../../src/queues/worker-bell.ts';
 
 const COMPOSE: Signal = { kind: 'compose', id: '*' };
 const TOOLS: Signal = { kind: 'tools', id: '*' };
@@ -8,7 +8,7 @@ const TOOLS: Signal = { kind: 'tools', id: '*' };
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-/** A queue that notes what it is given. */
+/** A bell that records its signals. */
 function queue(backend: Bell['backend'] = 'postgres'): Bell & {
   readonly sent: (readonly Signal[])[];
   readonly at: { closed: boolean };
@@ -31,26 +31,26 @@ function queue(backend: Bell['backend'] = 'postgres'): Bell & {
 }
 
 describe('the bell of a worker', () => {
-  test.each(['postgres', 'none'] as const)('is heard in its own house at once (%s)', async (backend) => {
+  test.each(['postgres', 'none'] as const)('kicks its own pumps at once (%s)', async (backend) => {
     const kicked: string[] = [];
-    const bell = createHouseBell(queue(backend), (kind) => kicked.push(kind));
+    const bell = createWorkerBell(queue(backend), (kind) => kicked.push(kind));
     await bell.ring([COMPOSE, TOOLS]);
     await bell.ring([COMPOSE]);
     expect(kicked).toEqual(['compose', 'tools', 'compose']);
   });
 
-  test('rings the neighbours at once after a silence', async () => {
+  test('rings other workers at once after a pause', async () => {
     const outside = queue();
-    const bell = createHouseBell(outside, () => undefined);
+    const bell = createWorkerBell(outside, () => undefined);
     await bell.ring([COMPOSE]);
     await vi.advanceTimersByTimeAsync(RING_INTERVAL_MS * 2);
     await bell.ring([TOOLS]);
     expect(outside.sent).toEqual([[COMPOSE], [TOOLS]]);
   });
 
-  test('says within the interval, in one ring, whatever was rung for meanwhile', async () => {
+  test('sends the signals of an interval in one ring', async () => {
     const outside = queue();
-    const bell = createHouseBell(outside, () => undefined);
+    const bell = createWorkerBell(outside, () => undefined);
     await bell.ring([COMPOSE]);
     for (let i = 0; i < 50; i++) await bell.ring([COMPOSE, TOOLS]);
     expect(outside.sent).toHaveLength(1);
@@ -61,9 +61,9 @@ describe('the bell of a worker', () => {
     expect(outside.sent).toHaveLength(2);
   });
 
-  test('rings for up to eight of a kind, so that as many neighbours wake, and once for each', async () => {
+  test('sends up to eight distinct signals of a kind, so that as many workers wake', async () => {
     const outside = queue();
-    const bell = createHouseBell(outside, () => undefined);
+    const bell = createWorkerBell(outside, () => undefined);
     await bell.ring([COMPOSE]);
     const ended = Array.from({ length: 20 }, (_, index): Signal => ({
       kind: 'ingest',
@@ -74,25 +74,25 @@ describe('the bell of a worker', () => {
     expect(outside.sent[1]).toEqual(ended.slice(0, 8));
   });
 
-  test('knows the signals of its last ring when they come back, each once, and none that names no row', async () => {
-    const bell = createHouseBell(queue(), () => undefined);
+  test('recognizes each signal of its last ring once, and never a `*`', async () => {
+    const bell = createWorkerBell(queue(), () => undefined);
     const ours: Signal = { kind: 'submit', id: 'batch-1' };
     await bell.ring([ours, COMPOSE]);
-    expect(bell.takeEcho({ kind: 'submit', id: 'batch-2' })).toBe(false);
-    expect(bell.takeEcho({ kind: 'poll', id: 'batch-1' })).toBe(false);
-    expect(bell.takeEcho(COMPOSE)).toBe(false);
-    expect(bell.takeEcho(ours)).toBe(true);
-    expect(bell.takeEcho(ours)).toBe(false);
+    expect(bell.takeOwnSignal({ kind: 'submit', id: 'batch-2' })).toBe(false);
+    expect(bell.takeOwnSignal({ kind: 'poll', id: 'batch-1' })).toBe(false);
+    expect(bell.takeOwnSignal(COMPOSE)).toBe(false);
+    expect(bell.takeOwnSignal(ours)).toBe(true);
+    expect(bell.takeOwnSignal(ours)).toBe(false);
 
     await bell.ring([ours]);
-    expect(bell.takeEcho(ours)).toBe(false);
+    expect(bell.takeOwnSignal(ours)).toBe(false);
     await vi.advanceTimersByTimeAsync(RING_INTERVAL_MS * 2);
-    expect(bell.takeEcho(ours)).toBe(false);
+    expect(bell.takeOwnSignal(ours)).toBe(false);
   });
 
-  test('sends what waits before it closes', async () => {
+  test('sends the waiting signals before it closes', async () => {
     const outside = queue();
-    const bell = createHouseBell(outside, () => undefined);
+    const bell = createWorkerBell(outside, () => undefined);
     await bell.ring([COMPOSE]);
     await bell.ring([TOOLS]);
     await bell.close();

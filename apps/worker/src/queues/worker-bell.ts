@@ -1,27 +1,26 @@
 import type { Bell, Signal, SignalKind } from '@nightshift/queue';
 
-/** Milliseconds between two rings to the neighbours, who look for themselves meanwhile. */
+/** Minimum interval between two rings to other workers, whose sweeps find the work meanwhile. Unit: ms. */
 export const RING_INTERVAL_MS = 10_000;
-/** Signals of a kind in one ring: each wakes a worker, which looks for all that is due. */
+/** Maximum signals of one kind in a ring: each wakes one worker, which finds all due rows. */
 const ALIKE_MAX = 8;
 
-/** The bell of a worker. */
-export interface HouseBell extends Bell {
+/** The bell of a worker, which also kicks the worker's own pumps. */
+export interface WorkerBell extends Bell {
   /**
-   * Whether a signal that came through the queue is one of the last ring's: its own house was asked to look then, and need
-   * not be again. Each counts once. A neighbour's ring for the same row may pass for ours, which costs latency only.
+   * Tells whether a received signal is one that this worker sent in its last ring, and so has kicked already. Each signal
+   * counts once. Another worker's signal for the same row may be mistaken for it, which costs only latency.
    */
-  takeEcho(signal: Signal): boolean;
+  takeOwnSignal(signal: Signal): boolean;
 }
 
 /**
- * A bell that is heard in its own house at once, without the queue, and by the other workers at once or, when they have
- * just been rung for, within {@link RING_INTERVAL_MS}: a worker that commits chunk after chunk sends few signals.
- * `ring` resolves when nothing is left for its caller to wait for; what waits when the bell closes is sent first.
+ * Wraps a bell: kicks this worker's pumps at once, and rings other workers at most every {@link RING_INTERVAL_MS}.
+ * So a worker that commits chunk after chunk sends few signals. `close` sends the waiting signals first.
  */
-export function createHouseBell(bell: Bell, kick: (kind: SignalKind) => void): HouseBell {
+export function createWorkerBell(bell: Bell, kick: (kind: SignalKind) => void): WorkerBell {
   let waiting: Signal[] = [];
-  /** Of the last ring, those that name a row: of the others nobody can tell whose they are. */
+  /** Signals of the last ring that name a row: the sender of a `'*'` cannot be recognized. */
   let sent = new Set<string>();
   let pause: NodeJS.Timeout | undefined;
 
@@ -53,7 +52,7 @@ export function createHouseBell(bell: Bell, kick: (kind: SignalKind) => void): H
       }
       if (pause === undefined) await send();
     },
-    takeEcho: (signal) => sent.delete(keyOf(signal)),
+    takeOwnSignal: (signal) => sent.delete(keyOf(signal)),
     async close() {
       clearTimeout(pause);
       await send();

@@ -4,10 +4,10 @@ const context = createContext({ act: () => undefined });
 const call = new Script('act()');
 
 /**
- * Does something that waits for nothing, for so many milliseconds at most: whatever it is at, it is ended then. Says whether
- * it came to its end. A call costs some tenths of a millisecond: Node starts a thread that looks at the clock.
+ * Runs a synchronous function with a timeout in ms, which interrupts it anywhere; true when the function completed.
+ * A call costs some tenths of a millisecond, because Node starts a watchdog thread.
  */
-export function actWithin(timeout: number, act: () => void): boolean {
+export function runWithTimeout(timeout: number, act: () => void): boolean {
   context['act'] = act;
   try {
     call.runInContext(context, { timeout });
@@ -16,7 +16,7 @@ export function actWithin(timeout: number, act: () => void): boolean {
     if ((error as NodeJS.ErrnoException).code === 'ERR_SCRIPT_EXECUTION_TIMEOUT') return false;
     throw error;
   } finally {
-    // What it holds is not to outlive it.
+    // Frees the memory of the closure.
     delete context['act'];
   }
 }
