@@ -2,7 +2,12 @@ import { join } from 'node:path';
 import { parseQueueUrl } from '../libs/queue/src/index.ts';
 import { createWishToEnd } from '../libs/services/src/index.ts';
 import { endWith, given, readCommandLine, wholeNumber } from './command-line.ts';
-import { dataDirectory, makeInDataDirectory } from './stack/data-directory.ts';
+import {
+  dataDirectory,
+  emptyDataDirectory,
+  makeInDataDirectory,
+  refuseOthersDirectory,
+} from './stack/data-directory.ts';
 import { keepRunning } from './stack/keep-running.ts';
 import { PORT_DEFAULT, wantedPort } from './stack/port.ts';
 import { absolutePaths, apiSettings, providerWithKey, workerSettings } from './stack/settings.ts';
@@ -13,12 +18,14 @@ import { startStack, type Stack } from './stack/stack.ts';
 // ANTHROPIC_API_KEY is set, the API and one worker (WORKERS for more). Stays up until Ctrl-C.
 const WORKERS_MAX = 64;
 
-readCommandLine({
+const { flags, refuse } = readCommandLine({
   name: 'start',
   what: 'The service: database, API and workers, until Ctrl-C. Told by environment variables, see README.md.',
   takes: 'a few seconds until it is up',
-  flags: {},
+  flags: { fresh: { what: 'remove the data of earlier starts first, the embedded database included' } },
 });
+if (flags.fresh && given('DATABASE_URL') !== undefined)
+  refuse('--fresh removes the embedded database, but DATABASE_URL names another.');
 const key = given('ANTHROPIC_API_KEY');
 const isSimulated = key === undefined;
 const dataDir = dataDirectory();
@@ -78,6 +85,10 @@ async function start(): Promise<Stack> {
   if (queueUrl !== undefined) parseQueueUrl(queueUrl);
   const wanted = wantedPort();
   makeInDataDirectory(dataDir);
+  if (flags.fresh) {
+    refuseOthersDirectory(dataDir);
+    emptyDataDirectory(dataDir);
+  }
   console.error(`Starting the database, the API and ${count === 1 ? 'a worker' : `${count} workers`} …`);
   return startStack({
     dataDir,

@@ -4,13 +4,10 @@ import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createPostgresBackend, runMigrations, withBackend } from 'bullmq';
 import pg from 'pg';
 import { afterEach, beforeEach, expect, inject, onTestFinished, test } from 'vitest';
 import { findFreePort, findRedisServer, startRedisServer } from '../../libs/services/src/index.ts';
 import { startStack } from '../../scripts/stack/stack.ts';
-
-const { Queue } = withBackend(createPostgresBackend);
 
 let url: string;
 
@@ -64,29 +61,6 @@ test('the migrate step may take its time over a large table', async () => {
   const { status, stderr } = migrate(url, 'none');
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
   await expectTimeEnough();
-});
-
-/** Makes the tables of the former queue, and these queues in them, as its own code did. */
-async function makeFormerQueues(...names: string[]): Promise<void> {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  await runMigrations(client, 'bullmq');
-  await client.end();
-  for (const name of names) {
-    const queue = new Queue(name, { connection: { connectionString: url, max: 1 } });
-    await queue.getVersion();
-    await queue.close();
-  }
-}
-
-test.each([
-  [['nightshift-control', 'nightshift-work'], 0],
-  [['nightshift-control', 'nightshift-work', 'mails'], 1],
-  [['mails'], 1],
-])('of the tables of the former queue with %j, %i schema stays', async (names, left) => {
-  await makeFormerQueues(...names);
-  expect(migrate(url, 'none')).toMatchObject({ status: 0, stderr: '' });
-  expect(await ask(url, `select from pg_namespace where nspname = 'bullmq'`)).toHaveLength(left);
 });
 
 test.each([

@@ -278,6 +278,32 @@ test('a fresh demo leaves a directory alone in which nothing was started', async
   expect(readdirSync(dir)).toEqual(['logs']);
 });
 
+test('a fresh start refuses a database of the user', async () => {
+  const service = start(await elsewhere(), [process.execPath, 'scripts/start.ts', '--fresh']);
+  expect(await service.ended).toBe(2);
+  expect(service.shown()).toMatch(
+    /^--fresh removes the embedded database, but DATABASE_URL names another\.\n/,
+  );
+});
+
+test('a database of an earlier development state is refused with the command that removes it', async () => {
+  const { url, stop } = await providePostgres({ dataDir: join(dir, 'pg'), durable: true });
+  const pool = createPool({ url, max: 1 });
+  await pool.query(
+    `create table kysely_migration (name text); insert into kysely_migration values ('0001_initial')`,
+  );
+  await pool.end();
+  await stop();
+  const refused = start();
+  expect(await refused.ended).toBe(1);
+  expect(refused.shown()).toMatch(
+    /^The database was made by an earlier development state .*: npm start -- --fresh\./m,
+  );
+  const fresh = start({}, [process.execPath, 'scripts/start.ts', '--fresh']);
+  await untilUp(fresh);
+  await end(fresh);
+});
+
 test('paths that are relative are so to where the service is started', async () => {
   await mkdir(join(dir, 'tools'));
   const service = start(
@@ -599,7 +625,7 @@ test('an audit of a database that no start has made ready says so in one line', 
     const audit = start({ DATABASE_URL: url, DATA_DIR: '' }, [process.execPath, 'scripts/audit.ts']);
     expect(await audit.ended).toBe(1);
     expect(audit.shown()).toMatch(
-      /^The database lacks the migrations 0001_initial, .*: run the migrate step, node scripts\/migrate\.ts\.\n$/,
+      /^The database lacks the migrations 0001-initial: run the migrate step, node scripts\/migrate\.ts\.\n$/,
     );
   } finally {
     await stop();

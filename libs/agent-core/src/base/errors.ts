@@ -82,6 +82,11 @@ export const ERROR_CATALOGUE = {
     title: 'Database is newer than this program',
     next: 'Start the newer release, or restore the backup made before it migrated: docs/OPERATING.md says what that may cost.',
   },
+  database_from_past: {
+    status: null,
+    title: 'Database of an earlier development state',
+    next: 'Remove its data with `npm start -- --fresh`, or name an empty database in DATABASE_URL.',
+  },
   database_unreachable: {
     status: 503,
     title: 'Database unreachable',

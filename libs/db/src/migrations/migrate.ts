@@ -1,58 +1,21 @@
+import { readFileSync } from 'node:fs';
 import { NightshiftError } from '@nightshift/agent-core';
 import { Migrator, type Migration, type MigrationProvider } from 'kysely/migration';
 import { sql } from 'kysely';
 import type { Database } from '../connect.ts';
 import { explainDenied } from '../grants.ts';
-import * as initial from './0001-initial.ts';
-import * as toolRules from './0002-tool-rules.ts';
-import * as memory from './0003-memory.ts';
-import * as context from './0004-context.ts';
-import * as money from './0005-money.ts';
-import * as counts from './0006-counts.ts';
-import * as agentResults from './0007-agent-results.ts';
-import * as hotPath from './0008-hot-path.ts';
-import * as holders from './0009-holders.ts';
-import * as ends from './0010-ends.ts';
-import * as leavers from './0011-leavers.ts';
-import * as refusals from './0012-refusals.ts';
-import * as retries from './0013-retries.ts';
-import * as lapses from './0014-lapses.ts';
-import * as answerers from './0015-answerers.ts';
-import * as shownLabels from './0016-shown-labels.ts';
-import * as idle from './0017-idle.ts';
-import * as untried from './0018-untried.ts';
-import * as resets from './0019-resets.ts';
-import * as openBatches from './0020-open.ts';
-import * as clocks from './0021-clocks.ts';
-import * as unusable from './0023-unusable.ts';
-import * as bullmq from './0027-bullmq.ts';
 
-/** Every migration, by name, in order. Imported, not globbed: type stripping and bundling both see them. */
-export const MIGRATIONS: Readonly<Record<string, Migration>> = {
-  '0001_initial': initial,
-  '0002_tool_rules': toolRules,
-  '0003_memory': memory,
-  '0004_context': context,
-  '0005_money': money,
-  '0006_counts': counts,
-  '0007_agent_results': agentResults,
-  '0008_hot_path': hotPath,
-  '0009_holders': holders,
-  '0010_ends': ends,
-  '0011_leavers': leavers,
-  '0012_refusals': refusals,
-  '0013_retries': retries,
-  '0014_lapses': lapses,
-  '0015_answerers': answerers,
-  '0016_shown_labels': shownLabels,
-  '0017_idle': idle,
-  '0018_untried': untried,
-  '0019_resets': resets,
-  '0020_open': openBatches,
-  '0021_clocks': clocks,
-  '0023_unusable': unusable,
-  '0027_bullmq': bullmq,
-};
+/** The first migration. Databases of earlier development states lack it, and have others. */
+const FIRST = '0001-initial';
+
+/** Every migration, by name, in order; each is an SQL file beside this one. */
+export const MIGRATIONS: Readonly<Record<string, Migration>> = Object.fromEntries(
+  [FIRST].map((name) => [name, { up: (db: Database) => runFile(db, name) }]),
+);
+
+async function runFile(db: Database, name: string): Promise<void> {
+  await sql.raw(readFileSync(new URL(`./${name}.sql`, import.meta.url), 'utf8')).execute(db);
+}
 
 const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...MIGRATIONS }) };
 
@@ -62,8 +25,8 @@ const LOCK_TIMEOUT = '55P03';
 
 /**
  * Brings the database to this program's schema, under Kysely's advisory lock, so that several starters may call it
- * at once. Throws `database_from_future` when the database knows migrations that this program does not, and `not_ready`,
- * naming who to stop, when others hold the locks that it needs: an audit holds them for minutes. Nothing is changed then.
+ * at once. Throws `database_from_future` and `database_from_past` as {@link assertMigrated} does, and `not_ready`, naming
+ * the programs to stop, when others hold the locks that it needs: an audit holds them for minutes. Nothing is changed then.
  * A right that is missing throws `database_unreachable` with its grant. Returns the names that were applied now.
  */
 export async function migrateToLatest(db: Database): Promise<readonly string[]> {
@@ -75,7 +38,7 @@ export async function migrateToLatest(db: Database): Promise<readonly string[]> 
 }
 
 async function migrate(db: Database): Promise<readonly string[]> {
-  await refuseFutureDatabase(db);
+  await readApplied(db);
   for (let attempt = 1; ; attempt++) {
     const { error, results } = await new Migrator({ db, provider }).migrateToLatest();
     if (error === undefined) return (results ?? []).map((result) => result.migrationName);
@@ -105,9 +68,12 @@ async function readHolders(db: Database): Promise<string> {
   return named.length === 0 ? 'nobody any more' : named.join(', ');
 }
 
-/** Throws `database_from_future` when the database is ahead of this program, `not_ready` when it is behind. */
+/**
+ * Throws `database_from_future` when the database is ahead of this program, `not_ready` when it is behind, and
+ * `database_from_past` when it is of an earlier development state.
+ */
 export async function assertMigrated(db: Database): Promise<void> {
-  const applied = await refuseFutureDatabase(db);
+  const applied = await readApplied(db);
   const missing = Object.keys(MIGRATIONS).filter((name) => !applied.includes(name));
   if (missing.length > 0) {
     throw new NightshiftError(
@@ -117,13 +83,21 @@ export async function assertMigrated(db: Database): Promise<void> {
   }
 }
 
-async function refuseFutureDatabase(db: Database): Promise<readonly string[]> {
+/** The names of the applied migrations. Throws when they are not a beginning of {@link MIGRATIONS}. */
+async function readApplied(db: Database): Promise<readonly string[]> {
   const { rows: tables } = await sql<{
     name: string | null;
   }>`select to_regclass('kysely_migration') as name`.execute(db);
   if (tables[0]?.name == null) return [];
   const { rows } = await sql<{ name: string }>`select name from kysely_migration order by name`.execute(db);
   const applied = rows.map((row) => row.name);
+  if (applied.length > 0 && !applied.includes(FIRST)) {
+    throw new NightshiftError(
+      'database_from_past',
+      'The database was made by an earlier development state of this program, which no migration brings up to date. ' +
+        'Remove the embedded one with: npm start -- --fresh. In place of your own, name an empty one in DATABASE_URL.',
+    );
+  }
   const unknown = applied.filter((name) => !(name in MIGRATIONS));
   if (unknown.length > 0) {
     throw new NightshiftError(

@@ -79,7 +79,7 @@ export function readyz(app: App, context: Context): void {
     async () => {
       if (!context.isOpen()) throw new NightshiftError('not_ready', 'The server is shutting down.');
       await assertMigrated(context.db).catch((error: unknown) => {
-        throw isError(error, 'database_from_future')
+        throw isError(error, 'database_from_future') || isError(error, 'database_from_past')
           ? new NightshiftError('not_ready', error.message)
           : error;
       });
