@@ -409,7 +409,7 @@ create table provider_batch (
   lease_epoch integer not null default 0,
   takeovers integer not null default 0,
   token_samples json,
-  lapses smallint not null default 0,
+  crash_count smallint not null default 0,
   suspect text,
   suspect_tries smallint not null default 0,
   untried boolean not null default false,

@@ -340,7 +340,7 @@ export interface ProviderBatchTable extends LeaseColumns {
   token_samples: JsonColumn<unknown> | null;
   created_at: Stamped;
   takeovers: Generated<number>;
-  lapses: Generated<number>;
+  crash_count: Generated<number>;
   suspect: string | null;
   suspect_tries: Generated<number>;
   untried: Generated<boolean>;

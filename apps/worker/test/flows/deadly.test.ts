@@ -199,7 +199,7 @@ test('where nearly every line fails alone, a pass in small chunks ends as soon a
   );
   const worker = house.worker({ settings: { chunk_lines: 20 } });
   await untilEnded(worker);
-  await lapse(4);
+  await crash(4);
   let asked = 0;
   const end = await ingestResults({
     ...worker,
@@ -251,13 +251,13 @@ test.each([
     const batch = await submitOneAmong(1, 0);
     if (state === 'building') await composeProviderBatch(house.worker());
     else await untilEnded(house.worker());
-    await lapse(8);
+    await crash(8);
     const patient = house.worker({ settings: { alone_delay_ms_max: 1e9 } });
     const trying = flow(patient);
-    await expect.poll(marks).toEqual({ lapses: 8, suspect_tries: 0 });
+    await expect.poll(marks).toEqual({ crash_count: 8, suspect_tries: 0 });
     patient.leases.abandon();
     await expect(trying).rejects.toThrow('was lost');
-    expect(await marks()).toEqual({ lapses: 8, suspect_tries: 0 });
+    expect(await marks()).toEqual({ crash_count: 8, suspect_tries: 0 });
     expect(await house.rows('select 1 from credential where lease_owner is not null')).toEqual([]);
     await house.drive(house.worker());
     expect((await house.runsOf(batch.id)).map((run) => run.stop_reason)).toEqual(['end_turn']);
@@ -274,7 +274,7 @@ test.each([
   // Three that had it among others, one that had noted it.
   expect(await dieOf(submitProviderBatch, worker, 4)).toMatchObject({ deaths: 4, end: null });
   const before = await marks();
-  expect(before).toEqual({ lapses: 3, suspect_tries: 1 });
+  expect(before).toEqual({ crash_count: 3, suspect_tries: 1 });
   await house.rows(`update credential set ${busy}`);
   expect(await submitProviderBatch(worker)).toMatchObject({ worked: false });
   await house.hasten();
@@ -333,24 +333,24 @@ test.each([
 );
 
 /** As if worker after worker had ended with the results, the last just now. */
-function lapse(lapses: number): Promise<unknown> {
+function crash(crashes: number): Promise<unknown> {
   return house.rows(
-    `update provider_batch set lease_owner = 'dead', lease_until = app_now() - interval '1 second', lapses = $1,
+    `update provider_batch set lease_owner = 'dead', lease_until = app_now() - interval '1 second', crash_count = $1,
             next_due_at = app_now()`,
-    [lapses - 1],
+    [crashes - 1],
   );
 }
 
 const marks = async (): Promise<unknown> =>
-  (await house.rows('select lapses, suspect_tries from provider_batch'))[0];
+  (await house.rows('select crash_count, suspect_tries from provider_batch'))[0];
 
 test('workers that end before they come to a line, however many, cost no run', async () => {
   const batch = await submitOneAmong(8, 3);
   const worker = house.worker({ settings: { chunk_lines: 4 } });
   await untilEnded(worker);
-  await lapse(50);
+  await crash(50);
   expect(await ingestResults(worker)).toMatchObject({ outcome: 'ingested', applied: 8, quarantined: 0 });
-  expect(await marks()).toEqual({ lapses: 0, suspect_tries: 1 });
+  expect(await marks()).toEqual({ crash_count: 0, suspect_tries: 1 });
   await house.drive(worker);
   expect((await house.runsOf(batch.id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
 });
@@ -359,22 +359,22 @@ test('what is given back in order is counted anew', async () => {
   await submitOneAmong(8, 3);
   const worker = house.worker();
   await untilEnded(worker);
-  await lapse(4);
+  await crash(4);
   const away = { ...worker.provider, streamResults: () => Promise.resolve(AWAY) };
   await ingestResults({ ...worker, provider: away });
-  expect(await marks()).toEqual({ lapses: 4, suspect_tries: 0 });
+  expect(await marks()).toEqual({ crash_count: 4, suspect_tries: 0 });
   await house.hasten();
   await ingestResults({ ...worker, provider: away });
-  expect(await marks()).toEqual({ lapses: 0, suspect_tries: 0 });
+  expect(await marks()).toEqual({ crash_count: 0, suspect_tries: 0 });
 });
 
 test.each([3, 4])(
   'lines that merely fail after %i deaths are left for a pass that sees how many do',
-  async (lapses) => {
+  async (crashes) => {
     const batch = await submitOneAmong(8, 3);
     const worker = house.worker();
     await untilEnded(worker);
-    await lapse(lapses);
+    await crash(crashes);
     const odd = await mortal(batch.run_ids[3]!, new TypeError('a fault of ours'));
     const reason = expect.stringMatching(/^line \d: a fault of ours/) as string;
     expect(await ingestResults(odd)).toMatchObject({ outcome: 'again', applied: 7, alarm: true, reason });

@@ -395,7 +395,7 @@ test('what could not be given back is given back as soon as the database answers
   await soon(() => line.answered).toBe(1);
   expect(await claimProviderBatch(database.db, id, 'building', OTHER)).toMatchObject({
     taken_over_from: null,
-    lapses: 0,
+    crash_count: 0,
   });
 });
 

@@ -4,7 +4,7 @@ export const CRASHES_MAX = 3;
 /** By how much chunks shrink with each of them. */
 const CHUNK_DIVISOR = 10;
 
-/** Lines of results that are taken together after `lapses` workers did not outlive them, of `chunkLines`: at last one. */
-export function linesAfterCrashes(lapses: number, chunkLines: number): number {
-  return Math.max(1, Math.floor(chunkLines / CHUNK_DIVISOR ** Math.max(0, lapses - CRASHES_MAX + 1)));
+/** Returns the result lines of a chunk after `crashes` worker crashes: at first `chunkLines`, at last one. */
+export function linesAfterCrashes(crashes: number, chunkLines: number): number {
+  return Math.max(1, Math.floor(chunkLines / CHUNK_DIVISOR ** Math.max(0, crashes - CRASHES_MAX + 1)));
 }

@@ -648,11 +648,11 @@ create table provider_batch (
   -- Some requests with their sizes, [{run_id, number, attempt, model, bytes}]: their answers calibrate bytes per token.
   token_samples json,
   -- Consecutive holders that let their lease run out, since one gave it back or applied a line.
-  lapses smallint not null default 0,
+  crash_count smallint not null default 0,
   -- The request or line last tried alone after such crashes, and the consecutive crashes over it.
   suspect text,
   suspect_tries smallint not null default 0,
-  -- Whether its holder, or the last one, has not begun to work on it: giving it back then keeps lapses and suspect.
+  -- Whether its holder, or the last one, has not begun to work on it: giving it back then keeps crash_count and suspect.
   untried boolean not null default false,
   -- The provider's time of the last write-ahead; null: not measured.
   provider_sent_at timestamptz,

@@ -597,14 +597,14 @@ test('a claim of what is to be sent says when the next one is due: a rest of its
 
 test('who looks at a batch and ends counts until somebody has looked at it in order: looking is no trial of what it holds', async () => {
   const id = await putSubmitted(-1);
-  const lapses = async (claimant: Claimant): Promise<number> =>
-    (await claimProviderBatch(db, id, 'submitted', claimant))!.lapses;
-  expect(await lapses(ALICE)).toBe(0);
+  const crashes = async (claimant: Claimant): Promise<number> =>
+    (await claimProviderBatch(db, id, 'submitted', claimant))!.crash_count;
+  expect(await crashes(ALICE)).toBe(0);
   await sql`update provider_batch set lease_until = app_now() - interval '1 second' where id = ${id}::uuid`.execute(
     db,
   );
   const taken = (await claimProviderBatch(db, id, 'submitted', BOB))!;
-  expect(taken.lapses).toBe(1);
+  expect(taken.crash_count).toBe(1);
   await releaseLease(db, { table: 'provider_batch', id, epoch: taken.lease_epoch }, 0);
-  expect(await lapses(ALICE)).toBe(0);
+  expect(await crashes(ALICE)).toBe(0);
 });

@@ -59,7 +59,7 @@ export async function ingestResults(deps: FlowDeps): Promise<FlowReport> {
   };
   return withLease(deps.leases, claim, async (lease) => {
     await hooks?.('ingest.after_claim');
-    if (linesAfterCrashes(batch.lapses, settings.chunk_lines) === 1) await jitterDelay(deps, lease);
+    if (linesAfterCrashes(batch.crash_count, settings.chunk_lines) === 1) await jitterDelay(deps, lease);
     const isAdopted = (await readOpenDoubts(db)).some((doubt) => doubt.provider_batch_id === batch.id);
     const pass = await streamOnce(deps, batch, lease, isAdopted);
     const isMissing = pass.missing && (await missingForTooLong(deps, batch));
@@ -162,7 +162,7 @@ async function streamOnce(
     ...{ complete: false, ended: false, archived: false, missing: false, alarm: false, foreign: false },
     ...{ retry_after_ms: null, proven: !isAdopted, noticed: null },
   };
-  if (batch.lapses > 0) await noteTried(deps.db, lease);
+  if (batch.crash_count > 0) await noteTried(deps.db, lease);
   // What ended a worker may have been put aside since, and is not to be read again. Read first: once the stream is open,
   // nothing may fail before it is iterated, which alone closes it.
   const open = batch.takeovers > 0 ? await readOpenIds(deps, batch) : null;
@@ -194,12 +194,12 @@ async function streamOnce(
   };
   const ends = { cut: false };
   const { chunk_lines, chunks_in_flight } = deps.settings;
-  let { lapses } = batch;
-  const smallChunk = linesAfterCrashes(lapses, chunk_lines);
+  let crashes = batch.crash_count;
+  const smallChunk = linesAfterCrashes(crashes, chunk_lines);
   // What was too large for three is too large behind that as well.
-  const largeChunk = linesAfterCrashes(Math.min(lapses, CRASHES_MAX), chunk_lines);
+  const largeChunk = linesAfterCrashes(Math.min(crashes, CRASHES_MAX), chunk_lines);
   /** Lines that are still to be applied in small chunks. */
-  let careful = lapses >= CRASHES_MAX ? chunk_lines : 0;
+  let careful = crashes >= CRASHES_MAX ? chunk_lines : 0;
   const left: string[] = [];
   /** How the pass ends, and besides that of what in it an operator should hear. */
   const ending = (end: Partial<Pass> & Pick<Pass, 'reason'>): Pass => {
@@ -238,8 +238,8 @@ async function streamOnce(
       careful -= chunk.applied;
       ends.cut ||= chunk.cut;
       add(chunk);
-      if (lapses > 0 && chunk.applied > 0 && careful <= 0) {
-        lapses = 0;
+      if (crashes > 0 && chunk.applied > 0 && careful <= 0) {
+        crashes = 0;
         await resetCrashCount(deps.db, lease);
       }
       await deps.hooks?.('ingest.after_commit');

@@ -82,7 +82,7 @@ export async function submitProviderBatch(deps: FlowDeps): Promise<FlowReport> {
     const requests = await takeBackUnsendable(deps, batch, lease);
     if (requests === 0)
       return { flow: FLOW, worked: true, provider_batch_id: batch.id, outcome: 'withdrawn' };
-    if (batch.lapses >= CRASHES_MAX) {
+    if (batch.crash_count >= CRASHES_MAX) {
       if (requests > 1) return halve(deps, batch, lease, requests);
       await jitterDelay(deps, lease);
     }
@@ -140,7 +140,7 @@ async function halve(
     commitSplit(trx, lease, 'building', Math.ceil(requests / 2), later, newNonce()),
   );
   await deps.bell.ring([{ kind: 'submit', id: batch.id }]);
-  const reason = `${batch.lapses} workers ended while they had it`;
+  const reason = `${batch.crash_count} workers ended while they had it`;
   return {
     flow: FLOW,
     worked: true,
@@ -185,7 +185,7 @@ async function sendClaimed(
   await hooks?.('submit.after_claim');
 
   let { requests } = sealed;
-  const deadly = batch.lapses >= CRASHES_MAX ? await deadlyRequest(deps, batch, lease) : [];
+  const deadly = batch.crash_count >= CRASHES_MAX ? await deadlyRequest(deps, batch, lease) : [];
   if (deadly.length > 0) {
     const taken = await takeOut(deps, lease, deadly, requests);
     return { flow: { ...report, ...taken }, verdict: UNUSED };
@@ -194,7 +194,7 @@ async function sendClaimed(
   if (rest !== null) return { flow: { ...report, ...told, outcome: 'put off' }, verdict: rest };
   const file = await openBodyFile(settings.body_dir);
   try {
-    if (batch.lapses > 0) await noteTried(db, lease);
+    if (batch.crash_count > 0) await noteTried(db, lease);
     const { unsendable, token_samples, batch_ids } = await encodeRequests(deps, batch, requests, file, lease);
     if (unsendable.length > 0) {
       const taken = await takeOut(deps, lease, unsendable, requests);

@@ -8,12 +8,12 @@ import { fenced, LAST_HOLDER, leasedTo, type Claimant, type Lease } from '../lea
 export type ProviderBatchRow = Selectable<DB['provider_batch']>;
 
 /**
- * What leasing a provider batch sets: it counts as well the holders in a row that let their lease run out, and forgets what one
- * that gave it back had tried, where it had come to that. Only what is built or taken in is tried: a look is no try.
+ * Leases a provider batch and counts consecutive crashes: holders whose lease ran out. A holder that gave it back after it
+ * had begun to work resets the count and the suspect. Only building and ingesting count as work; a look does not.
  */
 const leasedInTurnTo = (claimant: Claimant): RawBuilder<unknown> =>
   sql`${leasedTo(claimant)}, untried = state in ('building', 'ended'),
-      lapses = case when holder is not null then least(lapses + 1, 1000) when untried then lapses else 0 end,
+      crash_count = case when holder is not null then least(crash_count + 1, 1000) when untried then crash_count else 0 end,
       suspect = case when holder is not null or untried then suspect end`;
 
 /** A claimed provider batch; `taken_over_from` names the last holder when that one let the lease run out. */
@@ -137,8 +137,8 @@ export async function claimProviderBatch(
 }
 
 /**
- * Notes what is tried alone before it is tried: whoever ends now has ended over it. Returns how often in a row that is so,
- * this time included. Throws `fenced`.
+ * Notes a request or line before a worker tries it alone: a crash from here on counts against it. Returns its consecutive
+ * tries, this one included. Throws `fenced`.
  */
 export async function noteSuspect(
   db: Database,
@@ -157,8 +157,8 @@ export async function noteSuspect(
 }
 
 /**
- * Notes that a batch which others have not outlived is tried now: whoever gives it back from here on has outlived it, and their
- * count begins anew. Throws `fenced`.
+ * Notes that the holder begins to work on a provider batch that crashed others: giving it back from here on resets the crash
+ * count. Throws `fenced`.
  */
 export async function noteTried(db: Database, lease: Lease): Promise<void> {
   const { rows } = await sql`
@@ -167,9 +167,9 @@ export async function noteTried(db: Database, lease: Lease): Promise<void> {
   if (rows.length === 0) throw fenced(lease);
 }
 
-/** Counts those that let their lease run out anew from here: something has been applied since. */
+/** Resets the crash count after progress: a line was applied. */
 export async function resetCrashCount(db: Database, lease: Lease): Promise<void> {
   await sql`
-    update provider_batch set lapses = 0 where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch}
+    update provider_batch set crash_count = 0 where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch}
   `.execute(db);
 }
