@@ -30,7 +30,10 @@ const order = [
   only('libs/db/src', ['libs/agent-core/src', 'libs/services/src']),
   only('libs/intake/src', ['libs/agent-core/src', 'libs/db/src', 'libs/queue/src', 'libs/services/src']),
   // A verb takes the transaction or connection it is given, and never another verb's work.
-  only('libs/db/src/reads', ['libs/agent-core/src', 'libs/db/src/(tables|connect|uuid-array)[.]ts$']),
+  only('libs/db/src/reads', [
+    'libs/agent-core/src',
+    'libs/db/src/(tables|connect|uuid-array|fragments)[.]ts$',
+  ]),
 
   // apps/worker: flow-parts (what several flows use) <- flows <- queues, ticks <- main
   only('apps/worker/src/flow-parts', [

@@ -1,10 +1,19 @@
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { ClosingLineReporter } from './test/reporter.ts';
 import { Sequencer } from './test/sequencer.ts';
 
+/** Compares the statements that the other tests have run with their row types. */
+const ROW_TYPES = 'libs/db/test/row-types/row-types.test.ts';
+
+/** Where these statements are recorded. */
+const STATEMENTS = { NIGHTSHIFT_STATEMENTS: join(tmpdir(), `nightshift-statements-${process.pid}`) };
+
 export default defineConfig({
   test: {
     exclude: ['**/node_modules/**', 'test/fixtures/**'],
+    env: STATEMENTS,
     globalSetup: ['./test/global-setup.ts'],
     reporters: ['default', new ClosingLineReporter()],
     pool: 'forks',
@@ -21,7 +30,17 @@ export default defineConfig({
         test: {
           name: 'rest',
           include: ['{apps,libs}/*/test/**/*.test.ts', 'test/**/*.test.ts', 'bench/test/**/*.test.ts'],
-          exclude: ['libs/agent-core/**'],
+          exclude: ['libs/agent-core/**', ROW_TYPES],
+          setupFiles: ['./test/record-statements.ts'],
+        },
+      },
+      {
+        test: {
+          name: 'after',
+          include: [ROW_TYPES],
+          env: STATEMENTS,
+          testTimeout: 120_000,
+          sequence: { groupOrder: 1 },
         },
       },
     ],

@@ -18,6 +18,15 @@ const PREFIX = 'nightshift-test-';
  * a container where a Docker engine answers.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const stop = await provideDatabase(project);
+  const statements = project.config.env['NIGHTSHIFT_STATEMENTS'];
+  return async () => {
+    await stop();
+    if (typeof statements === 'string') rmSync(statements, { recursive: true, force: true });
+  };
+}
+
+async function provideDatabase(project: TestProject): Promise<() => Promise<void>> {
   const given = process.env.TEST_DATABASE_URL;
   if (given !== undefined && given !== '') {
     project.provide('postgresUrl', given);

@@ -1,14 +1,19 @@
 import type { ColumnType, Generated } from 'kysely';
 import type {
   BatchState,
+  CompactionPolicy,
   ConflictPolicy,
   DecodedBill,
+  JsonObject,
+  ModelSettings,
   ProviderBatchState,
+  ResultFormat,
   RunState,
   SideEffects,
   StepState,
   StopReason,
   ToolCallState,
+  ToolDefinition,
   ToolKind,
   WriteResolution,
 } from '@nightshift/agent-core';
@@ -57,16 +62,16 @@ export interface AgentTable {
   agent_type: string;
   system: string;
   model: string;
-  model_settings: JsonColumn<unknown>;
-  tool_rules: JsonColumn<unknown>;
-  metadata: JsonColumn<unknown> | null;
+  model_settings: JsonColumn<ModelSettings>;
+  tool_rules: JsonColumn<readonly JsonObject[]>;
+  metadata: JsonColumn<Record<string, unknown>> | null;
   tags: Generated<string[]>;
   timezone: Generated<string>;
   message_buffer_autoclear: Generated<boolean>;
   context_window_limit: number;
-  compaction: JsonDefaulted<unknown>;
+  compaction: JsonDefaulted<CompactionPolicy>;
   hidden: Generated<boolean>;
-  echoed: JsonDefaulted<unknown>;
+  echoed: JsonDefaulted<Record<string, unknown>>;
   created_at: Stamped;
   updated_at: Stamped;
   deleted_at: Timestamp | null;
@@ -80,7 +85,7 @@ export interface BlockTable {
   label: string;
   head_revision: number;
   conflict_policy: Generated<ConflictPolicy>;
-  metadata: JsonDefaulted<unknown>;
+  metadata: JsonDefaulted<Record<string, unknown>>;
   tags: Generated<string[]>;
   is_template: Generated<boolean>;
   hidden: Generated<boolean>;
@@ -137,7 +142,7 @@ export interface ToolTable {
   kind: ToolKind;
   tool_type: string;
   description: string;
-  input_schema: JsonColumn<unknown>;
+  input_schema: JsonColumn<JsonObject>;
   side_effects: SideEffects;
   return_char_limit: number;
   timeout_ms: number;
@@ -145,7 +150,7 @@ export interface ToolTable {
   source_type: string;
   source_code: string | null;
   tags: Generated<string[]>;
-  metadata: JsonDefaulted<unknown>;
+  metadata: JsonDefaulted<Record<string, unknown>>;
   created_at: Stamped;
   updated_at: Stamped;
 }
@@ -163,12 +168,12 @@ export interface DefinitionTable {
   agent_type: string;
   system: string;
   model: string;
-  model_settings: JsonColumn<unknown>;
-  tool_rules: JsonColumn<unknown>;
-  tools: JsonColumn<unknown>;
-  result_format: JsonColumn<unknown> | null;
+  model_settings: JsonColumn<ModelSettings>;
+  tool_rules: JsonColumn<readonly JsonObject[]>;
+  tools: JsonColumn<readonly ToolDefinition[]>;
+  result_format: JsonColumn<ResultFormat> | null;
   context_window_limit: Generated<number>;
-  compaction: JsonDefaulted<unknown>;
+  compaction: JsonDefaulted<CompactionPolicy>;
   shows_counts: Generated<boolean>;
   created_at: Stamped;
 }
@@ -384,7 +389,7 @@ export interface StepTable {
   cache_write_1h_tokens: Generated<number>;
   cache_read_tokens: Generated<number>;
   cost_nanousd: number | null;
-  error: JsonColumn<unknown> | null;
+  error: JsonColumn<JsonObject> | null;
   sealed_at: Timestamp;
   applied_at: Timestamp | null;
   ended_at: Timestamp | null;

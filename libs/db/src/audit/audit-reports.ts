@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Database, Tx } from '../connect.ts';
+import { NOW } from '../fragments.ts';
 import { isAuditDue } from '../reads/due-conditions.ts';
 import type { Violation } from './audit-invariants.ts';
 
@@ -45,10 +46,15 @@ export async function claimAudit(
 
 /** Keeps what an audit found, and forgets reports older than a week. */
 export async function commitAudit(trx: Tx, id: string, violations: readonly Violation[]): Promise<void> {
-  await sql`
-    update audit_report set finished_at = app_now(), violations = ${JSON.stringify(violations)}::json where id = ${id}::uuid
-  `.execute(trx);
-  await sql`delete from audit_report where started_at < app_now() - interval '7 days'`.execute(trx);
+  await trx
+    .updateTable('audit_report')
+    .set({ finished_at: NOW, violations: JSON.stringify(violations) })
+    .where('id', '=', id)
+    .execute();
+  await trx
+    .deleteFrom('audit_report')
+    .where('started_at', '<', sql<Date>`app_now() - interval '7 days'`)
+    .execute();
 }
 
 /** The last finished audit; null when there was none. */

@@ -1,6 +1,7 @@
 import { NightshiftError } from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Database, Tx } from '../connect.ts';
+import { AS_FIRST } from '../fragments.ts';
 
 /** The tables whose rows are leased: coarse ones only, never a run or a step. */
 export type LeasedTable = 'batch' | 'provider_batch' | 'run_chunk' | 'credential';
@@ -21,6 +22,12 @@ export interface Claimant {
 
 /** Of a row that is to be leased, as `holder`: who let its lease run out, or null where it was given back. */
 export const LAST_HOLDER = sql`case when lease_until > '-infinity' then lease_owner end as holder`;
+
+/**
+ * Gives a lease back in the update that ends the work on a row. Never null, so that claims compare one column with the time;
+ * `-infinity` distinguishes it from a lease that ran out, whose holder {@link LAST_HOLDER} names.
+ */
+export const GIVE_LEASE_BACK = sql`lease_until = '-infinity', lease_owner = null`;
 
 /**
  * What leasing a row sets, in an update from rows with {@link LAST_HOLDER}: a new epoch, and one takeover more where there is
@@ -73,12 +80,12 @@ export async function renewLeases(
 ): Promise<Renewal> {
   if (leases.length === 0) return { renewed: new Set(), passed_over: new Set() };
   const { rows } = await sql<{ id: string; is_renewed: boolean }>`
-    with ours as materialized (
+    with ours ${AS_FIRST} (
       select t.id, t.lease_epoch from ${sql.table(table)} t
         join unnest(${leases.map((lease) => lease.id)}::uuid[], ${leases.map((lease) => lease.epoch)}::int[]) as m(id, epoch)
           on t.id = m.id and t.lease_epoch = m.epoch
        where t.lease_owner = ${claimant.owner}),
-    free as materialized (
+    free ${AS_FIRST} (
       select t.id from ${sql.table(table)} t join ours o on o.id = t.id and o.lease_epoch = t.lease_epoch
        where t.lease_owner = ${claimant.owner}
        order by t.id
@@ -113,7 +120,7 @@ export async function releaseLeases(
   // Nobody waits for a credential by a time of its own.
   const isDue = table !== 'credential' && dueInMs !== null;
   await sql`
-    with ours as materialized (
+    with ours ${AS_FIRST} (
       select t.id, t.lease_epoch from ${sql.table(table)} t
         join unnest(${leases.map((lease) => lease.id)}::uuid[], ${leases.map((lease) => lease.epoch)}::int[]) as m(id, epoch)
           on t.id = m.id and t.lease_epoch = m.epoch
@@ -121,7 +128,7 @@ export async function releaseLeases(
        order by t.id
          for no key update of t)
     update ${sql.table(table)} t
-       set lease_until = '-infinity', lease_owner = null
+       set ${GIVE_LEASE_BACK}
            ${isDue ? sql`, next_due_at = case when t.next_due_at is not null then app_now() + ${dueInMs} * interval '1 millisecond' end` : sql``}
       from ours
      where t.id = ours.id and t.lease_epoch = ours.lease_epoch and t.lease_owner is not null
@@ -146,7 +153,7 @@ const GIVEN_BACK: Readonly<Record<LeasedTable, RawBuilder<unknown>>> = {
 export async function releaseAllLeases(db: Database, owner: string): Promise<void> {
   for (const table of ['batch', 'provider_batch', 'run_chunk', 'credential'] as const) {
     await sql`
-      update ${sql.table(table)} t set lease_until = '-infinity', lease_owner = null
+      update ${sql.table(table)} t set ${GIVE_LEASE_BACK}
        where lease_owner = ${owner} ${GIVEN_BACK[table]}
     `.execute(db);
   }

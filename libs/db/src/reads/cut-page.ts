@@ -1,4 +1,4 @@
-import { sql, type RawBuilder } from 'kysely';
+import { sql, type Expression, type RawBuilder } from 'kysely';
 import type { Database } from '../connect.ts';
 
 /** Bytes after which a page takes no further row: an answer must be one string, of which the engine has a longest. */
@@ -17,7 +17,7 @@ export interface Listed<Row> {
  */
 export async function readCutPage<Row extends object>(
   db: Database,
-  query: RawBuilder<unknown>,
+  query: Expression<Row> | RawBuilder<unknown>,
   bytes: RawBuilder<unknown>,
 ): Promise<Listed<Row>> {
   const { rows } = await sql<Row & { page_rows: number; bytes_before: string }>`

@@ -1,4 +1,4 @@
-import { sql, type RawBuilder, type Sql } from 'kysely';
+import { sql, type RawBuilder, type Sql, type SqlBool } from 'kysely';
 import type { Database } from '../connect.ts';
 
 /** Which part of a list is wanted. `after` and `before` are ids of items of the list. */
@@ -20,9 +20,9 @@ interface Position {
 
 /** A page as SQL: `where ${where} order by ${orderBy} limit …`, then `inOrder(rows)`. */
 export interface Keyset {
-  readonly where: RawBuilder<unknown>;
+  readonly where: RawBuilder<SqlBool>;
   /** What `where` says of the times alone: false of a `time` that no item of the page has. */
-  spans(time: RawBuilder<unknown>): RawBuilder<unknown>;
+  spans(time: RawBuilder<unknown>): RawBuilder<SqlBool>;
   readonly orderBy: RawBuilder<unknown>;
   inOrder<Row>(rows: readonly Row[]): readonly Row[];
 }
@@ -77,7 +77,7 @@ export function readDirection(page: Page): 'asc' | 'desc' {
   return page.order === 'asc' ? 'desc' : 'asc';
 }
 
-function allOf(conditions: readonly RawBuilder<unknown>[]): RawBuilder<unknown> {
+function allOf(conditions: readonly RawBuilder<unknown>[]): RawBuilder<SqlBool> {
   return conditions.length === 0 ? sql`true` : sql.join(conditions, sql` and `);
 }
 

@@ -174,10 +174,7 @@ describe('accepting a batch', () => {
       .orderBy('ordinal')
       .execute();
     expect(new Set(runs.map((run) => run.id)).size).toBe(2);
-    expect((runs[0]!.tools as { name: string }[]).map((tool) => tool.name)).toEqual([
-      'memory_replace',
-      'memory_insert',
-    ]);
+    expect(runs[0]!.tools.map((tool) => tool.name)).toEqual(['memory_replace', 'memory_insert']);
     expect(Object.keys((runs[0]!.tools as object[])[0]!)).toEqual([
       'name',
       'kind',

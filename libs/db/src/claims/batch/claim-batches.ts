@@ -1,6 +1,7 @@
 import type { BatchState } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
+import { AS_FIRST } from '../../fragments.ts';
 import { IS_DUE } from '../../reads/due-conditions.ts';
 import { LAST_HOLDER, leasedTo, type Claimant } from '../lease.ts';
 
@@ -26,7 +27,7 @@ export async function claimDueBatches(
   claimant: Claimant,
 ): Promise<readonly ClaimedBatch[]> {
   const { rows } = await sql<ClaimedBatch>`
-    with due as materialized (
+    with due ${AS_FIRST} (
       select id, ${LAST_HOLDER}
         from batch
        where state = any(${states}::text[]) and ${IS_DUE}

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
-import type { Claimant, Lease } from '../lease.ts';
+import { GIVE_LEASE_BACK, type Claimant, type Lease } from '../lease.ts';
 
 /**
  * The right to send one create at a time. `failures` counts those in a row that got no answer or were put off; `refusals` those
@@ -63,7 +63,7 @@ export async function releaseCredential(
   const failed = 'pause_ms' in verdict ? verdict : null;
   await sql`
     update credential
-       set lease_until = '-infinity', lease_owner = null,
+       set ${GIVE_LEASE_BACK},
            failures = case when ${verdict.kind === 'failed'} then least(failures + 1, 1000)
                            when ${verdict.kind === 'unused' || verdict.kind === 'rests'} then failures else 0 end,
            refusals = case when ${verdict.kind === 'works'} then 0

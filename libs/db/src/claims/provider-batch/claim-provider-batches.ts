@@ -1,6 +1,7 @@
 import type { ProviderBatchState } from '@nightshift/agent-core';
 import { sql, type RawBuilder, type Selectable } from 'kysely';
 import type { Database } from '../../connect.ts';
+import { AS_FIRST } from '../../fragments.ts';
 import { IS_DUE } from '../../reads/due-conditions.ts';
 import type { DB } from '../../tables.ts';
 import { fenced, LAST_HOLDER, leasedTo, type Claimant, type Lease } from '../lease.ts';
@@ -43,7 +44,7 @@ function leasing(
   claimant: Claimant,
 ): RawBuilder<unknown> {
   return sql`
-    due as materialized (
+    due ${AS_FIRST} (
       select id, ${LAST_HOLDER}
         from provider_batch
        where state = any(${states}::text[]) and ${IS_DUE}
@@ -67,6 +68,8 @@ interface ClaimedAndNext {
   readonly next_in_ms: number | null;
 }
 
+type MaybeClaimed = ClaimedProviderBatch | Record<keyof ClaimedProviderBatch, null>;
+
 /** As {@link claimDueProviderBatches}, and says when the next one is due. One statement, whether anything is due or not. */
 async function claimDueAndNext(
   db: Database,
@@ -74,20 +77,18 @@ async function claimDueAndNext(
   limit: number,
   claimant: Claimant,
 ): Promise<ClaimedAndNext> {
-  const { rows } = await sql<
-    ClaimedProviderBatch & { claimed: boolean; now: Date; next_in_ms: number | null }
-  >`
+  const { rows } = await sql<MaybeClaimed & { now: Date; next_in_ms: number | null }>`
     with ${leasing(states, limit, claimant)},
-    clock as materialized (select app_now() as now),
+    clock ${AS_FIRST} (select app_now() as now),
     later as (
       select (extract(epoch from min(p.next_due_at) - min(t.now)) * 1000)::float8 as next_in_ms
         from clock t join provider_batch p on p.state = any(${states}::text[]) and p.next_due_at > t.now)
-    select c.*, c.id is not null as claimed, t.now, l.next_in_ms from clock t cross join later l left join claimed c on true
+    select c.*, t.now, l.next_in_ms from clock t cross join later l left join claimed c on true
   `.execute(db);
   const [first] = rows;
   if (first === undefined) throw new Error('The database did not say its time.');
   return {
-    batches: rows.filter(({ claimed }) => claimed),
+    batches: rows.filter((row) => row.id !== null),
     now: first.now,
     next_in_ms: first.next_in_ms,
   };
@@ -122,7 +123,7 @@ export async function claimProviderBatch(
   claimant: Claimant,
 ): Promise<ClaimedProviderBatch | null> {
   const { rows } = await sql<ClaimedProviderBatch>`
-    with free as materialized (
+    with free ${AS_FIRST} (
       select id, ${LAST_HOLDER}
         from provider_batch
        where id = ${id}::uuid and state = ${state} and lease_until < app_now()
@@ -147,12 +148,10 @@ export async function noteSuspect(
   suspect: string,
 ): Promise<number> {
   const tries = suspect === before ? Math.min(suspect_tries + 1, 1_000) : 1;
-  const { rows } = await sql`
-    update provider_batch set suspect = ${suspect}, suspect_tries = ${tries}
-     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch}
-    returning 1
-  `.execute(db);
-  if (rows.length === 0) throw fenced(lease);
+  const { numUpdatedRows } = await updateHeld(db, lease)
+    .set({ suspect, suspect_tries: tries })
+    .executeTakeFirst();
+  if (numUpdatedRows === 0n) throw fenced(lease);
   return tries;
 }
 
@@ -161,15 +160,15 @@ export async function noteSuspect(
  * count. Throws `fenced`.
  */
 export async function noteTried(db: Database, lease: Lease): Promise<void> {
-  const { rows } = await sql`
-    update provider_batch set untried = false where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} returning 1
-  `.execute(db);
-  if (rows.length === 0) throw fenced(lease);
+  const { numUpdatedRows } = await updateHeld(db, lease).set({ untried: false }).executeTakeFirst();
+  if (numUpdatedRows === 0n) throw fenced(lease);
 }
 
 /** Resets the crash count after progress: a line was applied. */
 export async function resetCrashCount(db: Database, lease: Lease): Promise<void> {
-  await sql`
-    update provider_batch set crash_count = 0 where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch}
-  `.execute(db);
+  await updateHeld(db, lease).set({ crash_count: 0 }).execute();
 }
+
+/** An update of a provider batch that is still the caller's. */
+const updateHeld = (db: Database, lease: Lease) =>
+  db.updateTable('provider_batch').where('id', '=', lease.id).where('lease_epoch', '=', lease.epoch);

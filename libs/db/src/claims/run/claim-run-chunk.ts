@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
+import { AS_FIRST } from '../../fragments.ts';
 import { IS_DUE } from '../../reads/due-conditions.ts';
 import { LAST_HOLDER, leasedTo, type Claimant } from '../lease.ts';
 
@@ -20,7 +21,7 @@ export interface ClaimedRunChunk {
  */
 export async function claimToolsChunk(db: Database, claimant: Claimant): Promise<ClaimedRunChunk | null> {
   const { rows } = await sql<ClaimedRunChunk>`
-    with due as materialized (
+    with due ${AS_FIRST} (
       select id, ${LAST_HOLDER}
         from run_chunk
        where kind = 'tools' and ${IS_DUE}

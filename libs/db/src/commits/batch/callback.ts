@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { fenced, type Lease } from '../../claims/lease.ts';
 import type { Tx } from '../../connect.ts';
+import { NOW } from '../../fragments.ts';
 
 /** What one delivery came to. `delay_ms` null: there will be no further one. */
 export interface CallbackDelivery {
@@ -12,16 +13,22 @@ export interface CallbackDelivery {
 
 /** Books one delivery and gives the batch back, due for the next one or for nobody. */
 export async function commitCallback(trx: Tx, lease: Lease, delivery: CallbackDelivery): Promise<void> {
-  const { rows } = await sql`
-    update batch
-       set callback_attempts = callback_attempts + 1,
-           callback_sent_at = case when ${delivery.delivered} then app_now() else callback_sent_at end,
-           callback_status_code = ${delivery.status_code}::int,
-           callback_error = ${delivery.error},
-           next_due_at = app_now() + ${delivery.delay_ms}::float8 * interval '1 millisecond',
-           lease_until = '-infinity', lease_owner = null
-     where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and completed_at is not null
-    returning 1
-  `.execute(trx);
-  if (rows.length === 0) throw fenced(lease);
+  const { delivered, status_code, error, delay_ms } = delivery;
+  const { numUpdatedRows } = await trx
+    .updateTable('batch')
+    .set(({ eb }) => ({
+      callback_attempts: eb('callback_attempts', '+', 1),
+      ...(delivered ? { callback_sent_at: NOW } : {}),
+      callback_status_code: status_code,
+      callback_error: error,
+      next_due_at:
+        delay_ms === null ? null : sql<Date>`app_now() + ${delay_ms}::float8 * interval '1 millisecond'`,
+      lease_until: '-infinity',
+      lease_owner: null,
+    }))
+    .where('id', '=', lease.id)
+    .where('lease_epoch', '=', lease.epoch)
+    .where('completed_at', 'is not', null)
+    .executeTakeFirst();
+  if (numUpdatedRows === 0n) throw fenced(lease);
 }

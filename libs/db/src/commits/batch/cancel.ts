@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Lease } from '../../claims/lease.ts';
 import type { Tx } from '../../connect.ts';
+import { AS_FIRST } from '../../fragments.ts';
 import { passConversationsOn } from '../run/pass-conversations.ts';
 import { putChunk } from '../run/run-chunks.ts';
 
@@ -24,7 +25,7 @@ export async function commitRunsCancelled(
   ids: { readonly chunk_id: string; readonly tally_slot: number },
 ): Promise<CancelReport> {
   const { rows } = await sql<{ id: string; ordinal: number; conversation_id: string; held: boolean }>`
-    with waiting as materialized (
+    with waiting ${AS_FIRST} (
       select id, started_at is not null as held from run
        where batch_id = ${batch.id}::uuid and ordinal >= ${from_ordinal} and state in ('queued', 'ready')
        order by ordinal limit ${limit}
@@ -65,7 +66,7 @@ export async function commitParkedRunsReleased(
   ids: { readonly chunk_id: string; readonly tally_slot: number },
 ): Promise<{ readonly released: number; readonly next_ordinal: number | null }> {
   const { rows } = await sql<{ id: string; ordinal: number; project_id: string }>`
-    with parked as materialized (
+    with parked ${AS_FIRST} (
       select id from run
        where batch_id = ${batch.id}::uuid and ordinal >= ${from_ordinal} and state = 'requires_action'
        order by ordinal limit ${limit}

@@ -1,6 +1,6 @@
 import { NightshiftError, type Amount, type Cap } from '@nightshift/agent-core';
-import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
+import { NOW } from '../../fragments.ts';
 import { lockBatchState } from '../../locks/batch/lock-batch.ts';
 import { lockBudgets } from '../../locks/batch/lock-budgets.ts';
 import { goOn } from './pause-batch.ts';
@@ -47,10 +47,11 @@ export async function changeCaps(
     const message = `must not be below what is spent and reserved: ${figure}`;
     throw new NightshiftError('validation_failed', `${path} ${message}.`, { fields: [{ path, message }] });
   }
-  await sql`
-    update batch_budget set max_cost_nanousd = ${cap.cost_nanousd}, max_output_tokens = ${cap.output_tokens}
-     where batch_id = ${batchId}
-  `.execute(trx);
-  await sql`update batch set updated_at = app_now() where id = ${batchId}`.execute(trx);
+  await trx
+    .updateTable('batch_budget')
+    .set({ max_cost_nanousd: cap.cost_nanousd, max_output_tokens: cap.output_tokens })
+    .where('batch_id', '=', batchId)
+    .execute();
+  await trx.updateTable('batch').set({ updated_at: NOW }).where('id', '=', batchId).execute();
   return budget.room === 'open' ? 0 : goOn(trx, batchId);
 }

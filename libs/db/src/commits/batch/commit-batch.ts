@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { newConversationId, newRunId, type Tx } from '../../connect.ts';
+import { AS_FIRST } from '../../fragments.ts';
 import { shareLockAgents } from '../../locks/catalog/lock-agent.ts';
 import { lockConversations } from '../../locks/run/lock-conversations.ts';
 import type { RequestedDefinition, RunAgent } from '../../reads/catalog/agent-definitions.ts';
@@ -100,7 +101,7 @@ async function readStates(
     last_seqs: string | null;
     taken: string | null;
   }>`
-    with state as materialized (
+    with state ${AS_FIRST} (
       select c.id,
         coalesce((select m.seq from message m where m.conversation_id = c.id order by m.seq desc limit 1), 0) as last_seq,
         c.run_id is not null or exists (

@@ -1,7 +1,8 @@
 import type { BatchState } from '@nightshift/agent-core';
 import { sql } from 'kysely';
-import { fenced, type Lease } from '../../claims/lease.ts';
+import { fenced, GIVE_LEASE_BACK, type Lease } from '../../claims/lease.ts';
 import type { Database, Tx } from '../../connect.ts';
+import { AS_FIRST } from '../../fragments.ts';
 import { OPEN_RUNS } from '../../reads/due-conditions.ts';
 
 /** How the runs of a batch stand, read under the lock of the batch row. */
@@ -43,7 +44,7 @@ export async function commitBatchFinish(
            next_due_at = case when ${state}::text is null
                               then app_now() + ${lookAgainMs} * interval '1 millisecond'
                               when callback_url is not null then app_now() end,
-           lease_until = '-infinity', lease_owner = null
+           ${GIVE_LEASE_BACK}
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch}
     returning 1
   `.execute(trx);
@@ -60,7 +61,7 @@ export async function markFinishedBatches(
 ): Promise<readonly string[]> {
   if (batchIds.length === 0) return [];
   const { rows } = await sql<{ id: string }>`
-    with idle as materialized (
+    with idle ${AS_FIRST} (
       select b.id from batch b
        where b.id = any(${batchIds}::uuid[]) and b.state in ('running', 'paused', 'cancelling')
          and ${OPEN_RUNS} <= 0

@@ -1,6 +1,7 @@
 import { batchMachine, canTake, NightshiftError, transition } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
+import { NOW } from '../../fragments.ts';
 import { lockBatchState } from '../../locks/batch/lock-batch.ts';
 import { uuidArray } from '../../uuid-array.ts';
 import { queueReadyRuns } from '../run/queue-again.ts';
@@ -36,14 +37,14 @@ export async function pauseBatches(trx: Tx, batchIds: readonly string[], reason:
 }
 
 async function stopSending(trx: Tx, batchId: string, reason: string): Promise<void> {
-  await sql`
-    update batch set state = 'paused', state_reason = ${reason}, updated_at = app_now()
-     where id = ${batchId} and state in ('running', 'paused')
-  `.execute(trx);
+  await trx
+    .updateTable('batch')
+    .set({ state: 'paused', state_reason: reason, updated_at: NOW })
+    .where('id', '=', batchId)
+    .where('state', 'in', ['running', 'paused'])
+    .execute();
   // Runs that wait for room wait for the resume now.
-  await sql`update batch_budget set room = 'open' where batch_id = ${batchId} and room <> 'open'`.execute(
-    trx,
-  );
+  await openRoom(trx, batchId);
   await commitUnsentDue(trx, batchId);
 }
 
@@ -63,11 +64,22 @@ export async function resumeBatch(trx: Tx, projectId: string, batchId: string): 
 /** Sets a paused batch running, or a running one whose runs wait for room, and queues all of them. */
 export async function goOn(trx: Tx, batchId: string): Promise<number> {
   const to = transition(batchMachine, 'paused', 'resume');
-  await sql`
-    update batch set state = ${to}, state_reason = null, updated_at = app_now() where id = ${batchId} and state = 'paused'
-  `.execute(trx);
-  await sql`update batch_budget set room = 'open' where batch_id = ${batchId} and room <> 'open'`.execute(
-    trx,
-  );
+  await trx
+    .updateTable('batch')
+    .set({ state: to, state_reason: null, updated_at: NOW })
+    .where('id', '=', batchId)
+    .where('state', '=', 'paused')
+    .execute();
+  await openRoom(trx, batchId);
   return queueReadyRuns(trx, batchId, null);
+}
+
+/** Notes that no ready run of the batch waits for room in its budget. */
+async function openRoom(trx: Tx, batchId: string): Promise<void> {
+  await trx
+    .updateTable('batch_budget')
+    .set({ room: 'open' })
+    .where('batch_id', '=', batchId)
+    .where('room', '<>', 'open')
+    .execute();
 }

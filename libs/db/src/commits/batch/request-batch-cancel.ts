@@ -1,6 +1,6 @@
 import { batchMachine, canTake, transition } from '@nightshift/agent-core';
-import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
+import { NOW } from '../../fragments.ts';
 import { lockBatchState } from '../../locks/batch/lock-batch.ts';
 
 /**
@@ -11,10 +11,17 @@ import { lockBatchState } from '../../locks/batch/lock-batch.ts';
 export async function requestBatchCancel(trx: Tx, projectId: string, batchId: string): Promise<boolean> {
   const state = await lockBatchState(trx, projectId, batchId);
   if (!canTake(batchMachine, state, 'cancel')) return false;
-  await sql`
-    update batch set state = ${transition(batchMachine, state, 'cancel')}, state_reason = null,
-      cancel_requested_at = app_now(), next_due_at = app_now(), updated_at = app_now()
-    where id = ${batchId} and state = ${state}
-  `.execute(trx);
+  await trx
+    .updateTable('batch')
+    .set({
+      state: transition(batchMachine, state, 'cancel'),
+      state_reason: null,
+      cancel_requested_at: NOW,
+      next_due_at: NOW,
+      updated_at: NOW,
+    })
+    .where('id', '=', batchId)
+    .where('state', '=', state)
+    .execute();
   return true;
 }

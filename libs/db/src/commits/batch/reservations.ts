@@ -1,6 +1,7 @@
 import { batchMachine, transition, type Amount, type StepKey } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
+import { AS_FIRST } from '../../fragments.ts';
 import { uuidArray } from '../../uuid-array.ts';
 import { lockBudgets } from '../../locks/batch/lock-budgets.ts';
 import { putTakenOut, type TakenOutRuns } from '../run/run-chunks.ts';
@@ -51,7 +52,7 @@ export async function commitReservations(
     `.execute(trx);
     const sums = sumByBatch(reserved);
     const { numAffectedRows } = await sql`
-      with d as materialized (
+      with d ${AS_FIRST} (
         select * from json_to_recordset(${JSON.stringify(sums)}::json) as d(b uuid, c bigint, o bigint))
       update batch_budget g
          set reserved_nanousd = g.reserved_nanousd + d.c, reserved_output_tokens = g.reserved_output_tokens + d.o
@@ -105,10 +106,10 @@ export async function settleReservations(trx: Tx, settled: readonly SettledStep[
     o: billed.output_tokens,
   }));
   await sql`
-    with d as materialized (
+    with d ${AS_FIRST} (
       select * from json_to_recordset(${JSON.stringify(payload)}::json)
         as d(b uuid, r uuid, n int, a int, c bigint, o bigint)),
-    sums as materialized (
+    sums ${AS_FIRST} (
       select d.b, coalesce(sum(s.reserved_nanousd), 0)::bigint as held,
              coalesce(sum(s.reserved_output_tokens), 0)::bigint as held_tokens,
              sum(d.c)::bigint as cost, sum(d.o)::bigint as tokens
@@ -132,7 +133,7 @@ export async function releaseReservations(
   if (released.length === 0) return;
   await lockBudgets(trx, [...new Set(released.map(({ batch_id }) => batch_id))]);
   await sql`
-    with d as materialized (
+    with d ${AS_FIRST} (
       select * from json_to_recordset(${JSON.stringify(sumByBatch(released))}::json) as d(b uuid, c bigint, o bigint))
     update batch_budget g
        set reserved_nanousd = g.reserved_nanousd - d.c, reserved_output_tokens = g.reserved_output_tokens - d.o,

@@ -9,24 +9,38 @@ import { lockAgent } from '../../locks/catalog/lock-agent.ts';
  */
 export async function attachTool(trx: Tx, projectId: string, agentId: string, toolId: string): Promise<void> {
   await lockAgent(trx, projectId, agentId);
-  const { rows } = await sql`
-    select 1 from tool where id = ${toolId} and project_id = ${projectId} for key share
-  `.execute(trx);
-  if (rows.length === 0) throw new NightshiftError('not_found', `There is no tool tool-${toolId}.`);
-  await sql`
-    insert into agent_tool (agent_id, tool_id, project_id, position)
-    values (${agentId}, ${toolId}, ${projectId},
-      (select coalesce(max(k.position) + 1, 0) from agent_tool k where k.agent_id = ${agentId}))
-    on conflict (agent_id, tool_id) do nothing
-  `.execute(trx);
+  const tool = await trx
+    .selectFrom('tool')
+    .select('id')
+    .where('id', '=', toolId)
+    .where('project_id', '=', projectId)
+    .forKeyShare()
+    .executeTakeFirst();
+  if (tool === undefined) throw new NightshiftError('not_found', `There is no tool tool-${toolId}.`);
+  await trx
+    .insertInto('agent_tool')
+    .values((eb) => ({
+      agent_id: agentId,
+      tool_id: toolId,
+      project_id: projectId,
+      position: eb
+        .selectFrom('agent_tool as k')
+        .select(sql<number>`coalesce(max(k.position) + 1, 0)`.as('position'))
+        .where('k.agent_id', '=', agentId),
+    }))
+    .onConflict((conflict) => conflict.columns(['agent_id', 'tool_id']).doNothing())
+    .execute();
 }
 
 /** Takes a tool from an agent; nothing happens when it does not have it, as in Letta. Locks the agent's row. Throws `not_found`. */
 export async function detachTool(trx: Tx, projectId: string, agentId: string, toolId: string): Promise<void> {
   await lockAgent(trx, projectId, agentId);
-  const { rows } = await sql`select 1 from tool where id = ${toolId} and project_id = ${projectId}`.execute(
-    trx,
-  );
-  if (rows.length === 0) throw new NightshiftError('not_found', `There is no tool tool-${toolId}.`);
-  await sql`delete from agent_tool where agent_id = ${agentId} and tool_id = ${toolId}`.execute(trx);
+  const tool = await trx
+    .selectFrom('tool')
+    .select('id')
+    .where('id', '=', toolId)
+    .where('project_id', '=', projectId)
+    .executeTakeFirst();
+  if (tool === undefined) throw new NightshiftError('not_found', `There is no tool tool-${toolId}.`);
+  await trx.deleteFrom('agent_tool').where('agent_id', '=', agentId).where('tool_id', '=', toolId).execute();
 }

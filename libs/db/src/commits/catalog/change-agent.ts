@@ -4,9 +4,11 @@ import {
   type CompactionPolicy,
   type ResultFormat,
 } from '@nightshift/agent-core';
-import { sql, type RawBuilder } from 'kysely';
+import { sql, type Updateable } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { shareLockBlocks } from '../../locks/memory/lock-blocks.ts';
+import { anyUuid, NOW } from '../../fragments.ts';
+import type { DB } from '../../tables.ts';
 import { storableJson } from '../json-rows.ts';
 
 /** What may be changed of an agent; what is left out stays. The lists replace. */
@@ -41,27 +43,27 @@ export async function changeAgent(
   agentId: string,
   change: AgentChange,
 ): Promise<void> {
-  const assignments = toAssignments(change);
-  const { numAffectedRows } = await sql`
-    update agent set ${sql.join([...assignments, sql`updated_at = app_now()`])}
-    where id = ${agentId} and project_id = ${projectId} and deleted_at is null
-  `.execute(trx);
-  if (Number(numAffectedRows) === 0) {
-    throw new NightshiftError('not_found', `There is no agent agent-${agentId}.`);
-  }
+  const { numUpdatedRows } = await trx
+    .updateTable('agent')
+    .set({ ...toColumns(change), updated_at: NOW })
+    .where('id', '=', agentId)
+    .where('project_id', '=', projectId)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirst();
+  if (numUpdatedRows === 0n) throw new NightshiftError('not_found', `There is no agent agent-${agentId}.`);
   if (change.block_ids !== undefined) await replaceBlocks(trx, projectId, agentId, change.block_ids);
   if (change.tool_ids !== undefined) await replaceTools(trx, projectId, agentId, change.tool_ids);
 }
 
-function toAssignments(change: AgentChange): readonly RawBuilder<unknown>[] {
+function toColumns(change: AgentChange): Updateable<DB['agent']> {
   const { block_ids, tool_ids, ...columns } = change;
-  return Object.entries(columns).flatMap(([column, value]: [string, unknown]) => {
+  const entries = Object.entries(columns).flatMap(([column, value]: [string, unknown]) => {
     if (value === undefined) return [];
-    if (column === 'tags') return [sql`tags = ${(value as readonly string[]).map(toStorableText)}::text[]`];
-    if (value !== null && typeof value === 'object')
-      return [sql`${sql.ref(column)} = ${storableJson(value)}::json`];
-    return [sql`${sql.ref(column)} = ${typeof value === 'string' ? toStorableText(value) : value}`];
+    if (column === 'tags') return [[column, (value as readonly string[]).map(toStorableText)]];
+    if (value !== null && typeof value === 'object') return [[column, storableJson(value)]];
+    return [[column, typeof value === 'string' ? toStorableText(value) : value]];
   });
+  return Object.fromEntries(entries) as Updateable<DB['agent']>;
 }
 
 async function replaceBlocks(
@@ -75,7 +77,7 @@ async function replaceBlocks(
   if (!ids.every((id) => kept.has(id))) {
     throw new NightshiftError('not_found', 'A block of block_ids does not exist.');
   }
-  await sql`delete from agent_block where agent_id = ${agentId}`.execute(trx);
+  await trx.deleteFrom('agent_block').where('agent_id', '=', agentId).execute();
   await sql`
     insert into agent_block (agent_id, block_id, label, project_id, position)
     select ${agentId}::uuid, b.id, b.label, b.project_id, u.position
@@ -90,10 +92,14 @@ async function replaceTools(
   ids: readonly string[],
 ): Promise<void> {
   // Before the rows of the old list are held, which who deletes a tool wants after it.
-  await sql`
-    select from tool where id = any(${[...ids]}::uuid[]) and project_id = ${projectId} order by id for key share
-  `.execute(trx);
-  await sql`delete from agent_tool where agent_id = ${agentId}`.execute(trx);
+  await trx
+    .selectFrom('tool')
+    .where('id', '=', anyUuid(ids))
+    .where('project_id', '=', projectId)
+    .orderBy('id')
+    .forKeyShare()
+    .execute();
+  await trx.deleteFrom('agent_tool').where('agent_id', '=', agentId).execute();
   const { numAffectedRows } = await sql`
     insert into agent_tool (agent_id, tool_id, project_id, position)
     select ${agentId}::uuid, t.id, t.project_id, u.position

@@ -1,6 +1,6 @@
 import { NightshiftError, toStorableText } from '@nightshift/agent-core';
-import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
+import { NOW } from '../../fragments.ts';
 import { storableJson } from '../json-rows.ts';
 
 /** What a caller may change of a tool whose code and text are not theirs; null leaves it. */
@@ -18,18 +18,20 @@ export async function changeTool(
   toolId: string,
   change: ToolChange,
 ): Promise<void> {
-  const { numAffectedRows } = await sql`
-    update tool set
-      return_char_limit = coalesce(${change.return_char_limit}::integer, return_char_limit),
-      requires_approval = coalesce(${change.requires_approval}::boolean, requires_approval),
-      tags = coalesce(${change.tags === null ? null : change.tags.map(toStorableText)}::text[], tags),
-      metadata = coalesce(${change.metadata === null ? null : storableJson(change.metadata)}::json, metadata),
-      updated_at = app_now()
-    where id = ${toolId} and project_id = ${projectId}
-  `.execute(trx);
-  if (Number(numAffectedRows) === 0) {
-    throw new NightshiftError('not_found', `There is no tool tool-${toolId}.`);
-  }
+  const { return_char_limit, requires_approval, tags, metadata } = change;
+  const { numUpdatedRows } = await trx
+    .updateTable('tool')
+    .set({
+      ...(return_char_limit === null ? {} : { return_char_limit }),
+      ...(requires_approval === null ? {} : { requires_approval }),
+      ...(tags === null ? {} : { tags: tags.map(toStorableText) }),
+      ...(metadata === null ? {} : { metadata: storableJson(metadata) }),
+      updated_at: NOW,
+    })
+    .where('id', '=', toolId)
+    .where('project_id', '=', projectId)
+    .executeTakeFirst();
+  if (numUpdatedRows === 0n) throw new NightshiftError('not_found', `There is no tool tool-${toolId}.`);
 }
 
 /**
@@ -37,10 +39,10 @@ export async function changeTool(
  * back when it is next registered. Throws `not_found`. Index: primary key, `agent_tool_by_tool`.
  */
 export async function deleteTool(trx: Tx, projectId: string, toolId: string): Promise<void> {
-  const { numAffectedRows } = await sql`
-    delete from tool where id = ${toolId} and project_id = ${projectId}
-  `.execute(trx);
-  if (Number(numAffectedRows) === 0) {
-    throw new NightshiftError('not_found', `There is no tool tool-${toolId}.`);
-  }
+  const { numDeletedRows } = await trx
+    .deleteFrom('tool')
+    .where('id', '=', toolId)
+    .where('project_id', '=', projectId)
+    .executeTakeFirst();
+  if (numDeletedRows === 0n) throw new NightshiftError('not_found', `There is no tool tool-${toolId}.`);
 }

@@ -1,6 +1,7 @@
 import { NightshiftError } from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Tx } from '../../connect.ts';
+import { AS_FIRST, NOW, UNMERGED } from '../../fragments.ts';
 import { lockConversations } from '../../locks/run/lock-conversations.ts';
 
 /**
@@ -10,14 +11,16 @@ import { lockConversations } from '../../locks/run/lock-conversations.ts';
  * the agent deleted. Its place in lists stays where it was, for who pages on from it. Throws `not_found`.
  */
 export async function deleteAgent(trx: Tx, projectId: string, agentId: string): Promise<void> {
-  const { rows } = await sql<{ conversation_id: string }>`
-    update agent set deleted_at = app_now(), keeps_blocks = true
-    where id = ${agentId} and project_id = ${projectId} and deleted_at is null
-    returning conversation_id
-  `.execute(trx);
-  const [agent] = rows;
+  const agent = await trx
+    .updateTable('agent')
+    .set({ deleted_at: NOW, keeps_blocks: true })
+    .where('id', '=', agentId)
+    .where('project_id', '=', projectId)
+    .where('deleted_at', 'is', null)
+    .returning('conversation_id')
+    .executeTakeFirst();
   if (agent === undefined) throw new NightshiftError('not_found', `There is no agent agent-${agentId}.`);
-  await sql`delete from agent_tool where agent_id = ${agentId}`.execute(trx);
+  await trx.deleteFrom('agent_tool').where('agent_id', '=', agentId).execute();
   await lockConversations(trx, [agent.conversation_id]);
   await releaseBlocks(trx, sql`select id from agent a where id = ${agentId} and ${HAS_NO_OPEN_RUN}`);
 }
@@ -39,14 +42,14 @@ export async function commitBlocksReleased(trx: Tx, limit: number): Promise<void
  */
 const HAS_NO_OPEN_RUN = sql`
   not exists (
-    select from (select created_at from batch where completed_at is null offset 0) b
+    select from (select created_at from batch where completed_at is null ${UNMERGED}) b
      where exists (select from run r
                     where r.agent_id = a.id and r.created_at between b.created_at and b.created_at
-                      and r.ended_at is null offset 0) offset 0)`;
+                      and r.ended_at is null ${UNMERGED}) ${UNMERGED})`;
 
 async function releaseBlocks(trx: Tx, leavers: RawBuilder<unknown>): Promise<void> {
   await sql`
-    with gone as materialized (
+    with gone ${AS_FIRST} (
       select id from agent
        where id = any(array(${leavers}))
        order by id for no key update skip locked),

@@ -9,10 +9,13 @@ import { lockConversations } from '../../locks/run/lock-conversations.ts';
  * Throws `not_found`, and `conflict` while a run holds the conversation. Locks the conversation. Index: primary keys.
  */
 export async function resetMessages(trx: Tx, projectId: string, agentId: string): Promise<void> {
-  const { rows: agents } = await sql<{ conversation_id: string }>`
-    select conversation_id from agent where id = ${agentId} and project_id = ${projectId} and deleted_at is null
-  `.execute(trx);
-  const [agent] = agents;
+  const agent = await trx
+    .selectFrom('agent')
+    .select('conversation_id')
+    .where('id', '=', agentId)
+    .where('project_id', '=', projectId)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirst();
   if (agent === undefined) throw new NightshiftError('not_found', `There is no agent agent-${agentId}.`);
   await lockConversations(trx, [agent.conversation_id]);
   // A later statement: it sees who took the conversation while its lock was waited for.

@@ -44,10 +44,12 @@ export async function detachBlock(
   blockId: string,
 ): Promise<void> {
   await lockAgent(trx, projectId, agentId);
-  const { numAffectedRows } = await sql`
-    delete from agent_block where agent_id = ${agentId} and block_id = ${blockId}
-  `.execute(trx);
-  if (Number(numAffectedRows) === 0) {
+  const { numDeletedRows } = await trx
+    .deleteFrom('agent_block')
+    .where('agent_id', '=', agentId)
+    .where('block_id', '=', blockId)
+    .executeTakeFirst();
+  if (numDeletedRows === 0n) {
     throw new NightshiftError(
       'not_found',
       `The agent agent-${agentId} does not have the block block-${blockId}.`,

@@ -1,6 +1,7 @@
 import { toStorableText } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
+import { AS_FIRST } from '../../fragments.ts';
 import { ofKind, type BlockChange, type Change } from './block-change.ts';
 import { writeHeldBlocks } from './held-blocks.ts';
 import { insertPassages } from './passages.ts';
@@ -111,7 +112,7 @@ async function insertRevisions(trx: Tx, revised: readonly Change<'revised'>[]): 
     u: toStorableText(write.tool_use_id),
   }));
   const { numAffectedRows } = await sql`
-    with d as materialized (
+    with d ${AS_FIRST} (
       select * from json_to_recordset(${JSON.stringify(payload)}::json)
         as d(b uuid, v int, o int, t text, d text, s text, j uuid, r uuid, n int, u text))
     insert into block_revision (block_id, revision, project_id, description, value, char_limit, read_only, based_on,

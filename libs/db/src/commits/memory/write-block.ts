@@ -1,6 +1,7 @@
 import { toStorableText, type ConflictPolicy } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
+import { NOW } from '../../fragments.ts';
 import { storableJson } from '../json-rows.ts';
 
 /** A block as it is to be. */
@@ -56,12 +57,20 @@ export async function relabelBlock(
   basedOn: number,
   content: BlockContent,
 ): Promise<boolean> {
-  const { numAffectedRows } = await sql`
-    update block set label = ${toStorableText(content.label)}, conflict_policy = ${content.conflict_policy},
-      metadata = ${storableJson(content.metadata)}::json,
-      tags = ${content.tags.map(toStorableText)}::text[], is_template = ${content.is_template}, hidden = ${content.hidden},
-      updated_at = app_now()
-    where id = ${blockId} and head_revision = ${basedOn} and deleted_at is null
-  `.execute(trx);
-  return Number(numAffectedRows) > 0;
+  const { numUpdatedRows } = await trx
+    .updateTable('block')
+    .set({
+      label: toStorableText(content.label),
+      conflict_policy: content.conflict_policy,
+      metadata: storableJson(content.metadata),
+      tags: content.tags.map(toStorableText),
+      is_template: content.is_template,
+      hidden: content.hidden,
+      updated_at: NOW,
+    })
+    .where('id', '=', blockId)
+    .where('head_revision', '=', basedOn)
+    .where('deleted_at', 'is', null)
+    .executeTakeFirst();
+  return numUpdatedRows > 0n;
 }

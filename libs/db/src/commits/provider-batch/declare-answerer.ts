@@ -13,13 +13,16 @@ import { OPEN_RUNS } from '../../reads/due-conditions.ts';
  * is open. Index: `batch_open` and `provider_batch_due`.
  */
 export async function declareAnswerer(trx: Tx, credential: string, simulated: boolean): Promise<void> {
-  const { rows } = await sql<{ simulated: boolean | null }>`
-    select simulated from credential where name = ${credential} for no key update
-  `.execute(trx);
-  const before = rows[0]?.simulated;
+  const row = await trx
+    .selectFrom('credential')
+    .select('simulated')
+    .where('name', '=', credential)
+    .forNoKeyUpdate()
+    .executeTakeFirst();
+  const before = row?.simulated;
   if (before === simulated) return;
   if (before === !simulated) await refuseUnfinished(trx, credential, simulated);
-  await sql`update credential set simulated = ${simulated} where name = ${credential}`.execute(trx);
+  await trx.updateTable('credential').set({ simulated }).where('name', '=', credential).execute();
 }
 
 async function refuseUnfinished(trx: Tx, credential: string, simulated: boolean): Promise<void> {

@@ -1,5 +1,4 @@
 import type { JsonObject } from '@nightshift/agent-core';
-import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import type { WatchedSubmission } from '../../reads/provider-batch/watched-submissions.ts';
 
@@ -17,12 +16,19 @@ export async function commitOrphan(
     readonly detail: JsonObject;
   },
 ): Promise<boolean> {
-  const { rows } = await sql`
-    insert into provider_batch (id, project_id, credential, state, nonce, request_count, provider_id, error)
-    values (${orphan.id}::uuid, ${orphan.of.project_id}::uuid, ${orphan.of.credential}, 'orphan_paid', ${orphan.nonce},
-            ${orphan.of.request_count}, ${orphan.provider_id}, ${JSON.stringify(orphan.detail)}::json)
-    on conflict (provider_id) do nothing
-    returning 1
-  `.execute(trx);
-  return rows.length === 1;
+  const { numInsertedOrUpdatedRows } = await trx
+    .insertInto('provider_batch')
+    .values({
+      id: orphan.id,
+      project_id: orphan.of.project_id,
+      credential: orphan.of.credential,
+      state: 'orphan_paid',
+      nonce: orphan.nonce,
+      request_count: orphan.of.request_count,
+      provider_id: orphan.provider_id,
+      error: JSON.stringify(orphan.detail),
+    })
+    .onConflict((conflict) => conflict.column('provider_id').doNothing())
+    .executeTakeFirst();
+  return numInsertedOrUpdatedRows === 1n;
 }

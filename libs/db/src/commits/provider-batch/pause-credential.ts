@@ -1,6 +1,7 @@
 import { PAUSE_REASONS } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database, Tx } from '../../connect.ts';
+import { AS_FIRST } from '../../fragments.ts';
 import { HALT } from '../../reads/provider-batch/paused-credentials.ts';
 
 /** Stops all sending under a credential for a while, held or not; a longer pause that is on already stays. */
@@ -19,9 +20,11 @@ export async function pauseCredential(
 
 /** Stops all sending under a credential until {@link resumeCredential}. */
 export async function haltCredential(db: Database, name: string, why: string): Promise<void> {
-  await sql`
-    update credential set paused_until = 'infinity', pause_reason = ${HALT + why} where name = ${name}
-  `.execute(db);
+  await db
+    .updateTable('credential')
+    .set({ paused_until: 'infinity', pause_reason: HALT + why })
+    .where('name', '=', name)
+    .execute();
 }
 
 /** Reasons of rests that the provider asked for: no operator knows better. */
@@ -34,7 +37,7 @@ const KEPT_REASONS: readonly string[] = [PAUSE_REASONS.rate_limited, PAUSE_REASO
  */
 export async function resumeCredential(trx: Tx, name: string): Promise<string | null> {
   const { rows } = await sql<{ reason: string }>`
-    with paused as materialized (
+    with paused ${AS_FIRST} (
       select id, coalesce(pause_reason, '') as reason from credential
        where name = ${name} and paused_until > app_now() and coalesce(pause_reason, '') <> all(${KEPT_REASONS}::text[])
          for no key update)
@@ -45,7 +48,7 @@ export async function resumeCredential(trx: Tx, name: string): Promise<string | 
   if (row === undefined) return null;
   // A statement of its own: it sees what was put off by whoever held the lock before.
   await sql`
-    with waiting as materialized (
+    with waiting ${AS_FIRST} (
       select id from provider_batch
        where state = 'building' and next_due_at > app_now() and credential = ${name}
        order by id

@@ -1,7 +1,8 @@
 import { sql } from 'kysely';
 import { providerBatchMachine, transition, type JsonObject } from '@nightshift/agent-core';
-import { fenced, type Lease } from '../../claims/lease.ts';
+import { fenced, GIVE_LEASE_BACK, type Lease } from '../../claims/lease.ts';
 import type { Tx } from '../../connect.ts';
+import { AS_FIRST } from '../../fragments.ts';
 import { learnTokens, type TokenSample } from './token-calibrations.ts';
 
 /** What a look at the provider showed of one batch. */
@@ -30,10 +31,10 @@ export async function commitPolled(trx: Tx, polled: readonly PolledBatch[]): Pro
     error: error ?? null,
   }));
   const { rows } = await sql<{ id: string; state: string }>`
-    with d as materialized (
+    with d ${AS_FIRST} (
       select * from json_to_recordset(${JSON.stringify(payload)}::json)
         as d(id uuid, epoch int, ended boolean, delay_ms float8, missing boolean, says boolean, error json)),
-    mine as materialized (
+    mine ${AS_FIRST} (
       select p.id from provider_batch p join d on d.id = p.id order by p.id for update of p)
     update provider_batch p
        set state = case when d.ended then 'ended' else p.state end,
@@ -41,7 +42,7 @@ export async function commitPolled(trx: Tx, polled: readonly PolledBatch[]): Pro
            missing_since = case when d.missing then coalesce(p.missing_since, app_now()) end,
            error = case when d.says then d.error else p.error end,
            next_due_at = app_now() + d.delay_ms * interval '1 millisecond',
-           lease_until = '-infinity', lease_owner = null
+           ${GIVE_LEASE_BACK}
       from d, mine
      where p.id = d.id and p.id = mine.id and p.lease_epoch = d.epoch and p.state in ('submitted', 'cancelling')
     returning p.id, p.state
@@ -54,7 +55,7 @@ export async function commitCancelRequested(trx: Tx, lease: Lease): Promise<void
   const to = transition(providerBatchMachine, 'submitted', 'cancel');
   const { rows } = await sql`
     update provider_batch
-       set state = ${to}, next_due_at = app_now(), lease_until = '-infinity', lease_owner = null
+       set state = ${to}, next_due_at = app_now(), ${GIVE_LEASE_BACK}
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'submitted'
     returning 1
   `.execute(trx);
@@ -77,7 +78,7 @@ export async function commitIngested(trx: Tx, lease: Lease, linesRefused: number
   const { rows: ingested } = await sql<{ token_samples: readonly TokenSample[] | null }>`
     update provider_batch
        set state = ${to}, ingested_at = app_now(), next_due_at = null, streams = streams + 1,
-           lines_refused = lines_refused + ${linesRefused}, lease_until = '-infinity', lease_owner = null
+           lines_refused = lines_refused + ${linesRefused}, ${GIVE_LEASE_BACK}
      where id = ${lease.id}::uuid
     returning token_samples
   `.execute(trx);
@@ -105,7 +106,7 @@ export async function commitStreamAgain(
            missing_since = case when ${pass.missing} then coalesce(missing_since, app_now()) end,
            error = ${JSON.stringify({ reason: pass.reason })}::json,
            next_due_at = app_now() + ${pass.delay_ms} * interval '1 millisecond',
-           lease_until = '-infinity', lease_owner = null
+           ${GIVE_LEASE_BACK}
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'ended'
     returning 1
   `.execute(trx);

@@ -6,6 +6,7 @@ import {
   type ProviderBatchState,
 } from '@nightshift/agent-core';
 import { sql } from 'kysely';
+import { GIVE_LEASE_BACK } from '../../claims/lease.ts';
 import type { Tx } from '../../connect.ts';
 import type { WatchedSubmission } from '../../reads/provider-batch/watched-submissions.ts';
 import { commitOrphan } from './orphans.ts';
@@ -90,7 +91,7 @@ async function letGo(trx: Tx, { id, state }: HeldRow): Promise<void> {
     update provider_batch
        set state = ${to}, not_ours = not_ours || provider_id, provider_id = null, submitted_at = null, ended_at = null,
            expires_at = null, missing_since = null, streams = 0, failures = 0, searches = 0, next_due_at = app_now(),
-           lease_epoch = lease_epoch + 1, lease_until = '-infinity', lease_owner = null
+           lease_epoch = lease_epoch + 1, ${GIVE_LEASE_BACK}
      where id = ${id}::uuid and state = ${state}
     returning 1
   `.execute(trx);
@@ -108,7 +109,7 @@ async function take(
     update provider_batch
        set state = ${to}, provider_id = ${provider_id}, expires_at = ${expires_at}::timestamptz, submitted_at = submit_started_at,
            failures = 0, error = null, next_due_at = app_now(),
-           lease_epoch = lease_epoch + 1, lease_until = '-infinity', lease_owner = null
+           lease_epoch = lease_epoch + 1, ${GIVE_LEASE_BACK}
      where id = ${id}::uuid and state = ${from}
     returning 1
   `.execute(trx);

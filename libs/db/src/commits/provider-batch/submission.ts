@@ -5,8 +5,9 @@ import {
   type JsonObject,
   type ProviderBatchState,
 } from '@nightshift/agent-core';
-import { fenced, type Lease } from '../../claims/lease.ts';
+import { fenced, GIVE_LEASE_BACK, type Lease } from '../../claims/lease.ts';
 import type { Tx } from '../../connect.ts';
+import { AS_FIRST, PLACE, UNMERGED } from '../../fragments.ts';
 import { lockRunsOf } from '../../locks/run/lock-runs.ts';
 import { shareBatchesOf } from '../../locks/provider-batch/lock-sendable.ts';
 import { releaseReservations } from '../batch/reservations.ts';
@@ -68,7 +69,7 @@ export async function commitSubmitted(
     update provider_batch
        set state = ${to}, provider_id = ${remote.provider_id}, expires_at = ${remote.expires_at}::timestamptz,
            submitted_at = app_now(), failures = 0, error = null,
-           next_due_at = app_now() + ${pollDelayMs} * interval '1 millisecond', lease_until = '-infinity', lease_owner = null
+           next_due_at = app_now() + ${pollDelayMs} * interval '1 millisecond', ${GIVE_LEASE_BACK}
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'submitting'
        and not exists (select 1 from provider_batch o where o.provider_id = ${remote.provider_id})
     returning 1`,
@@ -94,7 +95,7 @@ export async function commitRefused(
     sql`
     update provider_batch
        set state = ${to}, error = ${JSON.stringify(error)}::json, failures = least(failures + 1, 1000),
-           next_due_at = app_now() + ${delayMs} * interval '1 millisecond', lease_until = '-infinity', lease_owner = null
+           next_due_at = app_now() + ${delayMs} * interval '1 millisecond', ${GIVE_LEASE_BACK}
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'submitting'
     returning 1`,
     trx,
@@ -108,7 +109,7 @@ async function dueWithUnsendable(trx: Tx, providerBatchId: string): Promise<void
     update provider_batch p set next_due_at = least(p.next_due_at, s.unsendable_from)
       from (select min(case when b.state = 'running' then r.overdue_from else app_now() end) as unsendable_from
               from step s
-             cross join lateral (select batch_id, overdue_from from run where id = s.run_id offset 0) r
+             cross join lateral (select batch_id, overdue_from from run where id = s.run_id ${UNMERGED}) r
               join batch b on b.id = r.batch_id
              where s.provider_batch_id = ${providerBatchId}::uuid) s
      where p.id = ${providerBatchId}::uuid
@@ -129,7 +130,7 @@ export async function commitPutOff(trx: Tx, lease: Lease, delayMs: number): Prom
     lease,
     sql`
     update provider_batch
-       set next_due_at = app_now() + ${delayMs} * interval '1 millisecond', lease_until = '-infinity', lease_owner = null
+       set next_due_at = app_now() + ${delayMs} * interval '1 millisecond', ${GIVE_LEASE_BACK}
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'building'
     returning 1`,
     trx,
@@ -145,7 +146,7 @@ export async function commitUnknown(trx: Tx, lease: Lease, reason: string, delay
     sql`
     update provider_batch
        set state = ${to}, error = ${JSON.stringify({ reason })}::json, searches = 0,
-           next_due_at = app_now() + ${delayMs} * interval '1 millisecond', lease_until = '-infinity', lease_owner = null
+           next_due_at = app_now() + ${delayMs} * interval '1 millisecond', ${GIVE_LEASE_BACK}
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'submitting'
     returning 1`,
     trx,
@@ -191,7 +192,7 @@ export async function commitAdopted(
     update provider_batch
        set state = ${to}, provider_id = ${remote.provider_id}, expires_at = ${remote.expires_at}::timestamptz,
            submitted_at = submit_started_at, failures = 0, next_due_at = app_now(),
-           lease_until = '-infinity', lease_owner = null
+           ${GIVE_LEASE_BACK}
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'unknown'
        and not exists (select 1 from provider_batch o where o.provider_id = ${remote.provider_id})
     returning 1`,
@@ -211,7 +212,7 @@ export async function commitDisproved(trx: Tx, lease: Lease, from: ProviderBatch
     update provider_batch
        set state = ${to}, not_ours = not_ours || provider_id, provider_id = null, submitted_at = null, ended_at = null,
            expires_at = null, missing_since = null, streams = 0, failures = 0, searches = 0,
-           next_due_at = app_now(), lease_until = '-infinity', lease_owner = null
+           next_due_at = app_now(), ${GIVE_LEASE_BACK}
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = ${from}
     returning 1`,
     trx,
@@ -230,7 +231,7 @@ export async function commitSearchedAgain(
     sql`
     update provider_batch
        set searches = searches + ${counts ? 1 : 0},
-           next_due_at = app_now() + ${delayMs} * interval '1 millisecond', lease_until = '-infinity', lease_owner = null
+           next_due_at = app_now() + ${delayMs} * interval '1 millisecond', ${GIVE_LEASE_BACK}
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'unknown'
     returning 1`,
     trx,
@@ -252,7 +253,7 @@ export async function commitWithdrawn(trx: Tx, lease: Lease, newNonce: string): 
     update provider_batch
        set state = case when s.open then ${to} else ${rejected} end, nonce = ${newNonce}, submission = submission + 1,
            searches = 0, error = null, next_due_at = case when s.open then app_now() end,
-           lease_until = '-infinity', lease_owner = null
+           ${GIVE_LEASE_BACK}
       from (select exists (select 1 from step where provider_batch_id = ${lease.id}::uuid and state = 'sealed') as open) s
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = 'unknown'
     returning 1`,
@@ -266,9 +267,9 @@ export async function commitWithdrawn(trx: Tx, lease: Lease, newNonce: string): 
     update run r set attempt = taken.attempt
       from (select s.attempt, t.place
               from step s
-              cross join lateral (select ctid as place from run where id = s.run_id and state = 'in_flight' offset 0) t
+              cross join lateral (select ${PLACE} as place from run where id = s.run_id and state = 'in_flight' ${UNMERGED}) t
              where s.provider_batch_id = ${lease.id}::uuid and s.state = 'sealed') taken
-     where r.ctid = taken.place
+     where r.${PLACE} = taken.place
   `.execute(trx);
 }
 
@@ -291,7 +292,7 @@ export async function commitSplit(
     with half as (
       update provider_batch
          set state = ${to}, nonce = ${newNonce}, request_count = ${at}, next_due_at = app_now(), untried = false,
-             lease_until = '-infinity', lease_owner = null
+             ${GIVE_LEASE_BACK}
        where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = ${from} and request_count > ${at}
       returning project_id, credential)
     insert into provider_batch (id, project_id, credential, state, nonce, request_count, next_due_at)
@@ -345,16 +346,16 @@ export async function commitUnsealed(
          and (s.ordinal >= ${from} or s.state <> 'sealed'
               or (select b.state <> 'running'
                          or coalesce(r.overdue_from <= (select app_now()) + ${leadMs} * interval '1 millisecond', false)
-                    from (select batch_id, overdue_from from run where id = s.run_id offset 0) r
+                    from (select batch_id, overdue_from from run where id = s.run_id ${UNMERGED}) r
                     join batch b on b.id = r.batch_id))
       returning s.run_id, s.reserved_nanousd, s.reserved_output_tokens),
-    taken as materialized (
+    taken ${AS_FIRST} (
       select g.*, r.place, r.batch_id, b.state = 'running' and coalesce(r.overdue_from > (select app_now()), true) as sendable
         from gone g
        cross join lateral (
-         select ctid as place, batch_id, overdue_from from run where id = g.run_id and state = 'in_flight' offset 0) r
-       cross join lateral (select state from batch where id = r.batch_id offset 0) b)
-    update run r set state = 'ready' from taken where r.ctid = taken.place
+         select ${PLACE} as place, batch_id, overdue_from from run where id = g.run_id and state = 'in_flight' ${UNMERGED}) r
+       cross join lateral (select state from batch where id = r.batch_id ${UNMERGED}) b)
+    update run r set state = 'ready' from taken where r.${PLACE} = taken.place
     returning r.id, taken.batch_id, taken.sendable, taken.reserved_nanousd, taken.reserved_output_tokens
   `.execute(trx);
   await releaseReservations(
@@ -395,7 +396,7 @@ export async function commitRejected(
     lease,
     sql`
     update provider_batch
-       set state = ${to}, error = ${JSON.stringify(error)}::json, next_due_at = null, lease_until = '-infinity', lease_owner = null
+       set state = ${to}, error = ${JSON.stringify(error)}::json, next_due_at = null, ${GIVE_LEASE_BACK}
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = ${from}
     returning 1`,
     trx,
@@ -414,7 +415,7 @@ export async function commitLost(trx: Tx, lease: Lease, from: ProviderBatchState
     sql`
     update provider_batch
        set state = ${to}, error = json_build_object('reason', 'the provider lost it', 'provider_id', provider_id),
-           provider_id = null, next_due_at = null, lease_until = '-infinity', lease_owner = null
+           provider_id = null, next_due_at = null, ${GIVE_LEASE_BACK}
      where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} and state = ${from}
     returning 1`,
     trx,

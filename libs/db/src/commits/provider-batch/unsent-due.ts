@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
+import { AS_FIRST } from '../../fragments.ts';
 
 /**
  * Makes the provider batches due that hold steps of a batch, were not sent and wait to be: whoever looks takes its steps
@@ -8,7 +9,7 @@ import type { Tx } from '../../connect.ts';
  */
 export async function commitUnsentDue(trx: Tx, batchId: string): Promise<void> {
   await sql`
-    with waiting as materialized (
+    with waiting ${AS_FIRST} (
       select p.id from provider_batch p
        where p.state = 'building' and p.next_due_at > app_now()
          and exists (select 1 from step s join run r on r.id = s.run_id

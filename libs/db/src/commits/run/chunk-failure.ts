@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { fenced, type Lease } from '../../claims/lease.ts';
+import { fenced, GIVE_LEASE_BACK, type Lease } from '../../claims/lease.ts';
 import type { Tx } from '../../connect.ts';
 
 /** Milliseconds before a chunk that failed is tried again; doubled for each further failure. */
@@ -22,7 +22,7 @@ export async function commitChunkFailed(trx: Tx, lease: Lease, halfId: string): 
            failures = case when w.size > 1 then 0 else w.failures end,
            next_due_at = case when w.size > 1 then app_now()
                               else app_now() + ${AGAIN_MS} * least(power(2, w.failures - 1), 64) * interval '1 millisecond' end,
-           takeovers = 0, lease_until = '-infinity', lease_owner = null
+           takeovers = 0, ${GIVE_LEASE_BACK}
       from whole w where c.id = w.id
     returning w.failures
   `.execute(trx);

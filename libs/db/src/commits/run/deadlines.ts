@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
+import { AS_FIRST } from '../../fragments.ts';
 import { IS_OVERDUE } from '../../reads/due-conditions.ts';
 import { passConversationsOn } from './pass-conversations.ts';
 import { putChunk } from './run-chunks.ts';
@@ -26,12 +27,12 @@ export async function commitOverdueRuns(
   ids: { readonly ready_chunk_id: string; readonly tools_chunk_id: string; readonly tally_slot: number },
 ): Promise<OverdueReport> {
   const { rows } = await sql<Overdue>`
-    with due as materialized (
+    with due ${AS_FIRST} (
       -- In the order of its index, which ends at the first that is not due: in the order of ids it reads every run.
       select id from run
        where ${IS_OVERDUE}
        order by overdue_from limit ${limit}),
-    overdue as materialized (
+    overdue ${AS_FIRST} (
       select id, state, started_at is not null as held from run
        where id = any(array(select id from due))
          and ${IS_OVERDUE}

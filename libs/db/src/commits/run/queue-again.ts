@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
+import { AS_FIRST } from '../../fragments.ts';
 import { FREED_BUDGETS } from '../../reads/due-conditions.ts';
 import { RUNS_PER_CHUNK } from './run-chunks.ts';
 
@@ -13,7 +14,7 @@ const BATCHES_PER_SWEEP = 20;
  */
 export async function queueReadyRuns(trx: Tx, batchId: string, limit: number | null): Promise<number> {
   const { rows } = await sql<{ runs: number }>`
-    with queued as materialized (
+    with queued ${AS_FIRST} (
       -- Looked up by run, not joined: all of it is gone through for each run where runs were hardly counted.
       select coalesce(jsonb_object_agg(id, true), '{}') as ids
         from (select unnest(run_ids) as id from run_chunk where kind = 'ready') q),

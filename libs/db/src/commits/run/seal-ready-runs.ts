@@ -1,6 +1,7 @@
 import { SHOWN_TAGS_MAX } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
+import { AS_FIRST, UNMERGED } from '../../fragments.ts';
 import { outputMaxOf, type OutputMaxima } from '../../reads/run/output-max.ts';
 import { uuidArray } from '../../uuid-array.ts';
 import { forceGenericPlan } from '../force-generic-plan.ts';
@@ -53,10 +54,10 @@ export async function sealReadyRuns(
   const ids = uuidArray(runIds);
 
   const { rows: batches } = await sql<{ id: string; budgeted: boolean; apply: 'auto' | 'review' }>`
-    with theirs as materialized (select distinct batch_id as id from run where id = any(${ids}::uuid[])),
-    shared as materialized (
+    with theirs ${AS_FIRST} (select distinct batch_id as id from run where id = any(${ids}::uuid[])),
+    shared ${AS_FIRST} (
       select b.id, b.apply from batch b where b.id in (select id from theirs) and not b.budgeted order by b.id for share),
-    bound as materialized (
+    bound ${AS_FIRST} (
       select b.id, b.apply from batch b where b.id in (select id from theirs) and b.budgeted order by b.id for no key update)
     select id, apply, false as budgeted from shared union all select id, apply, true from bound
   `.execute(trx);
@@ -94,7 +95,7 @@ export async function sealReadyRuns(
          select array_agg(ab.block_id order by ab.position) as ids, array_agg(b.head_revision order by ab.position) as revisions,
                 array_agg(ab.label order by ab.position) as labels
            from agent_block ab
-          cross join lateral (select head_revision from block where id = ab.block_id offset 0) b
+          cross join lateral (select head_revision from block where id = ab.block_id ${UNMERGED}) b
           where ab.agent_id = s.agent_id) m),
     steps as (
       insert into step (project_id, run_id, number, attempt, provider_batch_id, ordinal, state,
@@ -114,9 +115,13 @@ export async function sealReadyRuns(
   if (batches.some(({ apply }) => apply === 'review')) await showHeldBlocks(trx, batch.id);
   if (rows[0]?.shows_counts === true) await countPassages(trx, batch.id);
   if (count === 0) {
-    await sql`delete from provider_batch where id = ${batch.id}::uuid`.execute(trx);
+    await trx.deleteFrom('provider_batch').where('id', '=', batch.id).execute();
   } else {
-    await sql`update provider_batch set request_count = ${count} where id = ${batch.id}::uuid`.execute(trx);
+    await trx
+      .updateTable('provider_batch')
+      .set({ request_count: count })
+      .where('id', '=', batch.id)
+      .execute();
   }
   return {
     requests: count,
@@ -134,7 +139,7 @@ async function takeDueChunks(trx: Tx, limit: number): Promise<readonly string[]>
   let runs = 0;
   for (let wanted = Math.ceil(limit / CHUNK_RUNS_LARGE); ;) {
     const { rows } = await sql<{ run_ids: readonly string[] }>`
-      with due as materialized (
+      with due ${AS_FIRST} (
         select id, run_ids, next_due_at from run_chunk
          where kind = 'ready' and next_due_at <= app_now()
          order by next_due_at, id
@@ -207,7 +212,7 @@ async function countPassages(trx: Tx, providerBatchId: string): Promise<void> {
         join definition d on d.id = r.definition_id and d.shows_counts
        where st.provider_batch_id = ${providerBatchId}::uuid
        group by r.agent_id, r.batch_id),
-    counted as materialized (
+    counted ${AS_FIRST} (
       select o.*, c.passages, c.tags
         from told o
        cross join lateral (

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Database, Tx } from '../../connect.ts';
+import { AS_FIRST, UNMERGED } from '../../fragments.ts';
 import { IS_IDLE, isOldKey } from '../../reads/due-conditions.ts';
 import { passConversationsOn } from './pass-conversations.ts';
 
@@ -9,7 +10,7 @@ import { passConversationsOn } from './pass-conversations.ts';
  */
 export async function markIdleBatches(db: Database): Promise<readonly string[]> {
   const { rows } = await sql<{ id: string }>`
-    with idle as materialized (
+    with idle ${AS_FIRST} (
       select b.id from batch b
        where ${IS_IDLE}
        order by b.id
@@ -37,10 +38,10 @@ export async function commitWaitingRunsStarted(trx: Tx, limit: number, chunkId: 
           select greatest(reltuples, 1) from pg_class where oid = 'queued_input'::regclass)))
      cross join lateral (
        select conversation_id, batch_id from run
-        where id = q.run_id and started_at is null and ended_at is null offset 0) r
+        where id = q.run_id and started_at is null and ended_at is null ${UNMERGED}) r
      cross join lateral (
-       select id from conversation where id = r.conversation_id and run_id is null offset 0) c
-     cross join lateral (select from batch where id = r.batch_id and state <> 'cancelling' offset 0) b
+       select id from conversation where id = r.conversation_id and run_id is null ${UNMERGED}) c
+     cross join lateral (select from batch where id = r.batch_id and state <> 'cancelling' ${UNMERGED}) b
      limit ${limit}
   `.execute(trx);
   const ids = rows.map((row) => row.id);

@@ -18,22 +18,21 @@ export async function lockBudgets(
   trx: Tx,
   batchIds: readonly string[],
 ): Promise<ReadonlyMap<string, LockedBudget>> {
-  const { rows } = await sql<{
-    batch_id: string;
-    room: LockedBudget['room'];
-    max_cost_nanousd: number | null;
-    max_output_tokens: number | null;
-    spent_nanousd: number;
-    spent_output_tokens: number;
-    reserved_nanousd: number;
-    reserved_output_tokens: number;
-  }>`
-    select batch_id, room, max_cost_nanousd, max_output_tokens, spent_nanousd, spent_output_tokens, reserved_nanousd,
-           reserved_output_tokens
-      from batch_budget where batch_id = any(${uuidArray(batchIds)}::uuid[])
-     order by batch_id
-       for no key update
-  `.execute(trx);
+  const rows = await trx
+    .selectFrom('batch_budget')
+    .select([
+      'batch_id',
+      'room',
+      'max_cost_nanousd',
+      'max_output_tokens',
+      'spent_nanousd',
+      'spent_output_tokens',
+    ])
+    .select(['reserved_nanousd', 'reserved_output_tokens'])
+    .where('batch_id', '=', sql<string>`any(${uuidArray(batchIds)}::uuid[])`)
+    .orderBy('batch_id')
+    .forNoKeyUpdate()
+    .execute();
   return new Map(
     rows.map((row) => [
       row.batch_id,

@@ -1,5 +1,4 @@
 import { NightshiftError } from '@nightshift/agent-core';
-import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 
 /**
@@ -7,13 +6,15 @@ import type { Tx } from '../../connect.ts';
  * turns). Throws `not_found`, and `batch_running` for one whose runs may still write. Index: primary key.
  */
 export async function lockEndedBatch(trx: Tx, projectId: string, batchId: string): Promise<void> {
-  const { rows } = await sql<{ ended: boolean }>`
-    select completed_at is not null as ended from batch
-     where id = ${batchId} and project_id = ${projectId} for no key update
-  `.execute(trx);
-  const [batch] = rows;
+  const batch = await trx
+    .selectFrom('batch')
+    .select('completed_at')
+    .where('id', '=', batchId)
+    .where('project_id', '=', projectId)
+    .forNoKeyUpdate()
+    .executeTakeFirst();
   if (batch === undefined) throw new NightshiftError('not_found', `There is no batch job-${batchId}.`);
-  if (batch.ended) return;
+  if (batch.completed_at !== null) return;
   throw new NightshiftError(
     'batch_running',
     `The batch job-${batchId} has not ended: its runs may still write.`,

@@ -16,10 +16,15 @@ export interface LockedBlock extends BlockView {
  * Throws `not_found`, also where the block was deleted meanwhile. Index: primary key.
  */
 export async function lockBlock(trx: Tx, projectId: string, blockId: string): Promise<void> {
-  const { rows } = await sql`
-    select 1 from block where id = ${blockId} and project_id = ${projectId} and deleted_at is null for no key update
-  `.execute(trx);
-  if (rows.length === 0) throw new NightshiftError('not_found', `There is no block block-${blockId}.`);
+  const block = await trx
+    .selectFrom('block')
+    .select('id')
+    .where('id', '=', blockId)
+    .where('project_id', '=', projectId)
+    .where('deleted_at', 'is', null)
+    .forNoKeyUpdate()
+    .executeTakeFirst();
+  if (block === undefined) throw new NightshiftError('not_found', `There is no block block-${blockId}.`);
 }
 
 /**

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { fenced, type Lease } from '../../claims/lease.ts';
 import type { Tx } from '../../connect.ts';
+import { AS_FIRST, UNMERGED } from '../../fragments.ts';
 import { readUnsendableSteps } from '../../reads/provider-batch/unsendable-steps.ts';
 import { uuidArray } from '../../uuid-array.ts';
 
@@ -11,10 +12,10 @@ import { uuidArray } from '../../uuid-array.ts';
  */
 export async function shareBatchesOf(trx: Tx, providerBatchId: string): Promise<void> {
   await sql`
-    with theirs as materialized (
+    with theirs ${AS_FIRST} (
       select distinct r.batch_id
         from step s
-        cross join lateral (select batch_id from run where id = s.run_id offset 0) r
+        cross join lateral (select batch_id from run where id = s.run_id ${UNMERGED}) r
        where s.provider_batch_id = ${providerBatchId}::uuid)
     select 1 from batch where id in (select batch_id from theirs) order by id for share
   `.execute(trx);

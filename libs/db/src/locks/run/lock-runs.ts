@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
+import { AS_FIRST } from '../../fragments.ts';
 import { selectRuns, type RunToDecide } from '../../reads/run/runs-to-decide.ts';
 
 /**
@@ -22,7 +23,7 @@ export async function lockRuns(
  */
 export async function lockRunsOf(trx: Tx, providerBatchId: string): Promise<void> {
   await sql`
-    with sealed as materialized (
+    with sealed ${AS_FIRST} (
       select run_id from step where provider_batch_id = ${providerBatchId}::uuid order by run_id)
     select count(*)
       from sealed s

@@ -1,4 +1,4 @@
-import { sql, type RawBuilder } from 'kysely';
+import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database } from '../../connect.ts';
 
 /** The batch that a request made under a key. */
@@ -40,11 +40,14 @@ async function find(
   db: Database,
   projectId: string,
   key: string,
-  condition: RawBuilder<unknown>,
+  condition: RawBuilder<SqlBool>,
 ): Promise<IdempotentBatch | null> {
-  const { rows } = await sql<IdempotentBatch>`
-    select batch_id, request_sha256 from idempotency_key
-     where project_id = ${projectId} and key = ${key} and ${condition}
-  `.execute(db);
-  return rows[0] ?? null;
+  const found = await db
+    .selectFrom('idempotency_key')
+    .select(['batch_id', 'request_sha256'])
+    .where('project_id', '=', projectId)
+    .where('key', '=', key)
+    .where(condition)
+    .executeTakeFirst();
+  return found ?? null;
 }

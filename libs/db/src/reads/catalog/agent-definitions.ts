@@ -1,6 +1,7 @@
 import { STORE_TOOLS, type Definition } from '@nightshift/agent-core';
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../connect.ts';
+import { AS_FIRST } from '../../fragments.ts';
 
 /** What requests add to the definitions of their agents. */
 export interface Added {
@@ -35,7 +36,7 @@ export function agentContents(
   const agentIds = `{${wishes.map((wish) => wish.agent_id).join(',')}}`;
   const addedPlaces = `{${wishes.map((wish) => wish.added.place).join(',')}}`;
   return sql`
-    added as materialized (
+    added ${AS_FIRST} (
       select place, client_tools_json as client_tools, result_format_json as result_format
       from json_to_recordset(${JSON.stringify(added)}::json)
         as r (place int, client_tools_json text, result_format_json text)
@@ -56,7 +57,7 @@ export function agentContents(
         where coalesce(a.project_id = ${projectId}::uuid and a.deleted_at is null, false)
       ) w
       group by w.digest, w.tool_ids, w.added
-    ), toolbox as materialized (
+    ), toolbox ${AS_FIRST} (
       -- Those that are not alike mostly have the same tools: each list is printed once, and holds its agents, because a
       -- join with the lists would compare each with each where statistics promise few.
       select s.*, coalesce((

@@ -1,5 +1,5 @@
 import { NightshiftError, type CompactionPolicy, type ModelSettings } from '@nightshift/agent-core';
-import { sql, type RawBuilder } from 'kysely';
+import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { containsText } from '../contains-text.ts';
 import { readCutPage, type Listed } from '../cut-page.ts';
@@ -50,17 +50,36 @@ export interface AgentRelations {
   readonly tools: boolean;
 }
 
-const columns = sql`a.id, a.conversation_id, a.name, a.description, a.agent_type, a.system, a.model, a.model_settings,
-  a.tool_rules, a.metadata, a.tags, a.timezone, a.message_buffer_autoclear, a.context_window_limit, a.compaction, a.hidden,
-  a.echoed,
-  a.created_at, a.updated_at`;
+const columns = [
+  ...([
+    'a.id',
+    'a.conversation_id',
+    'a.name',
+    'a.description',
+    'a.agent_type',
+    'a.system',
+    'a.model',
+  ] as const),
+  ...(['a.model_settings', 'a.tool_rules', 'a.metadata', 'a.tags', 'a.timezone'] as const),
+  ...([
+    'a.message_buffer_autoclear',
+    'a.context_window_limit',
+    'a.compaction',
+    'a.hidden',
+    'a.echoed',
+  ] as const),
+  ...(['a.created_at', 'a.updated_at'] as const),
+] as const;
 
 /** One agent that is not deleted; throws `not_found`. Index: primary key. */
 export async function readAgent(db: Database, projectId: string, agentId: string): Promise<AgentRow> {
-  const { rows } = await sql<AgentRow>`
-    select ${columns} from agent a where a.id = ${agentId} and a.project_id = ${projectId} and a.deleted_at is null
-  `.execute(db);
-  const [agent] = rows;
+  const agent = await db
+    .selectFrom('agent as a')
+    .select(columns)
+    .where('a.id', '=', agentId)
+    .where('a.project_id', '=', projectId)
+    .where('a.deleted_at', 'is', null)
+    .executeTakeFirst();
   if (agent === undefined) throw new NightshiftError('not_found', `There is no agent agent-${agentId}.`);
   return agent;
 }
@@ -80,25 +99,29 @@ export async function listAgents(
 ): Promise<Listed<AgentRow>> {
   const keyset = await toKeyset(db, page, 'agent', 'a', orderBy);
   const conditions = [
-    ...(filter.name === null ? [] : [sql`a.name = ${filter.name}`]),
+    keyset.where,
+    ...(filter.name === null ? [] : [sql<SqlBool>`a.name = ${filter.name}`]),
     ...(filter.name_part === null ? [] : [containsText('a.name', filter.name_part)]),
     ...(filter.tags.length === 0
       ? []
-      : [filter.all_tags ? sql`a.tags @> ${filter.tags}::text[]` : sql`a.tags && ${filter.tags}::text[]`]),
+      : [
+          filter.all_tags
+            ? sql<SqlBool>`a.tags @> ${filter.tags}::text[]`
+            : sql<SqlBool>`a.tags && ${filter.tags}::text[]`,
+        ]),
     filter.block_id === null
-      ? sql`not a.hidden`
-      : sql`a.id in (select k.agent_id from agent_block k where k.block_id = ${filter.block_id})`,
+      ? sql<SqlBool>`not a.hidden`
+      : sql<SqlBool>`a.id in (select k.agent_id from agent_block k where k.block_id = ${filter.block_id})`,
   ];
-  const { rows, is_cut } = await readCutPage<AgentRow>(
-    db,
-    sql`
-    select ${columns} from agent a
-    where a.project_id = ${projectId} and a.deleted_at is null and ${keyset.where}
-      and ${sql.join(conditions, sql` and `)}
-    order by ${keyset.orderBy} limit ${page.limit}
-  `,
-    sizeOf(relations),
-  );
+  const agents = db
+    .selectFrom('agent as a')
+    .select(columns)
+    .where('a.project_id', '=', projectId)
+    .where('a.deleted_at', 'is', null)
+    .where((eb) => eb.and(conditions))
+    .orderBy(keyset.orderBy)
+    .limit(page.limit);
+  const { rows, is_cut } = await readCutPage(db, agents, sizeOf(relations));
   return { rows: keyset.inOrder(rows), is_cut };
 }
 

@@ -1,6 +1,7 @@
 import { NightshiftError, type JsonObject, type SideEffects, type ToolKind } from '@nightshift/agent-core';
-import { sql, type RawBuilder } from 'kysely';
+import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database } from '../../connect.ts';
+import { anyText, anyUuid } from '../../fragments.ts';
 import { containsText } from '../contains-text.ts';
 import { readCutPage, type Listed } from '../cut-page.ts';
 import { toKeyset, type Page } from '../keyset.ts';
@@ -39,15 +40,37 @@ export interface ToolFilter {
   readonly excluded_tool_types: readonly string[] | null;
 }
 
-const columns = sql`t.id, t.name, t.kind, t.tool_type, t.description, t.input_schema, t.side_effects, t.return_char_limit,
-  t.timeout_ms, t.requires_approval, t.source_type, t.source_code, t.tags, t.metadata, t.created_at, t.updated_at`;
+const columns = [
+  ...([
+    't.id',
+    't.name',
+    't.kind',
+    't.tool_type',
+    't.description',
+    't.input_schema',
+    't.side_effects',
+  ] as const),
+  ...([
+    't.return_char_limit',
+    't.timeout_ms',
+    't.requires_approval',
+    't.source_type',
+    't.source_code',
+  ] as const),
+  ...(['t.tags', 't.metadata', 't.created_at', 't.updated_at'] as const),
+] as const;
+
+/** The size of the tool `p`. */
+const BYTES = sql`octet_length(concat(p.source_code, p.description, p.input_schema, p.metadata))`;
 
 /** One tool; throws `not_found`. Index: primary key. */
 export async function readTool(db: Database, projectId: string, toolId: string): Promise<ToolRow> {
-  const { rows } = await sql<ToolRow>`
-    select ${columns} from tool t where t.id = ${toolId} and t.project_id = ${projectId}
-  `.execute(db);
-  const [tool] = rows;
+  const tool = await db
+    .selectFrom('tool as t')
+    .select(columns)
+    .where('t.id', '=', toolId)
+    .where('t.project_id', '=', projectId)
+    .executeTakeFirst();
   if (tool === undefined) throw new NightshiftError('not_found', `There is no tool tool-${toolId}.`);
   return tool;
 }
@@ -59,11 +82,12 @@ export async function findTools(
   wanted: { readonly ids: readonly string[]; readonly names: readonly string[] },
 ): Promise<readonly ToolRow[]> {
   if (wanted.ids.length === 0 && wanted.names.length === 0) return [];
-  const { rows } = await sql<ToolRow>`
-    select ${columns} from tool t
-    where t.project_id = ${projectId} and (t.id = any(${[...wanted.ids]}::uuid[]) or t.name = any(${[...wanted.names]}::text[]))
-  `.execute(db);
-  return rows;
+  return db
+    .selectFrom('tool as t')
+    .select(columns)
+    .where('t.project_id', '=', projectId)
+    .where((eb) => eb.or([eb('t.id', '=', anyUuid(wanted.ids)), eb('t.name', '=', anyText(wanted.names))]))
+    .execute();
 }
 
 /** A page of tools by age. Index: `tool_by_age`. */
@@ -74,27 +98,26 @@ export async function listTools(
   filter: ToolFilter,
 ): Promise<Listed<ToolRow>> {
   const keyset = await toKeyset(db, page, 'tool', 't');
-  const { rows, is_cut } = await readCutPage<ToolRow>(
-    db,
-    sql`
-    select ${columns} from tool t
-    where t.project_id = ${projectId} and ${keyset.where} and ${sql.join([sql`true`, ...toConditions(filter)], sql` and `)}
-    order by ${keyset.orderBy} limit ${page.limit}
-  `,
-    sql`octet_length(concat(p.source_code, p.description, p.input_schema, p.metadata))`,
-  );
+  const tools = db
+    .selectFrom('tool as t')
+    .select(columns)
+    .where('t.project_id', '=', projectId)
+    .where((eb) => eb.and([keyset.where, ...toConditions(filter)]))
+    .orderBy(keyset.orderBy)
+    .limit(page.limit);
+  const { rows, is_cut } = await readCutPage(db, tools, BYTES);
   return { rows: keyset.inOrder(rows), is_cut };
 }
 
-function toConditions(filter: ToolFilter): readonly RawBuilder<unknown>[] {
+function toConditions(filter: ToolFilter): readonly RawBuilder<SqlBool>[] {
   return [
-    ...(filter.names === null ? [] : [sql`t.name = any(${[...filter.names]}::text[])`]),
-    ...(filter.ids === null ? [] : [sql`t.id = any(${[...filter.ids]}::uuid[])`]),
+    ...(filter.names === null ? [] : [sql<SqlBool>`t.name = ${anyText(filter.names)}`]),
+    ...(filter.ids === null ? [] : [sql<SqlBool>`t.id = ${anyUuid(filter.ids)}`]),
     ...(filter.name_part === null ? [] : [containsText('t.name', filter.name_part)]),
-    ...(filter.tool_types === null ? [] : [sql`t.tool_type = any(${[...filter.tool_types]}::text[])`]),
+    ...(filter.tool_types === null ? [] : [sql<SqlBool>`t.tool_type = ${anyText(filter.tool_types)}`]),
     ...(filter.excluded_tool_types === null
       ? []
-      : [sql`not t.tool_type = any(${[...filter.excluded_tool_types]}::text[])`]),
+      : [sql<SqlBool>`not t.tool_type = ${anyText(filter.excluded_tool_types)}`]),
   ];
 }
 
@@ -104,11 +127,15 @@ export async function readToolsOfAgents(
   agentIds: readonly string[],
 ): Promise<readonly AgentToolRow[]> {
   if (agentIds.length === 0) return [];
-  const { rows } = await sql<AgentToolRow>`
-    select k.agent_id, ${columns} from agent_tool k join tool t on t.id = k.tool_id
-    where k.agent_id = any(${[...agentIds]}::uuid[]) order by k.agent_id, k.position, t.id
-  `.execute(db);
-  return rows;
+  return db
+    .selectFrom('agent_tool as k')
+    .innerJoin('tool as t', 't.id', 'k.tool_id')
+    .select(['k.agent_id', ...columns])
+    .where('k.agent_id', '=', anyUuid(agentIds))
+    .orderBy('k.agent_id')
+    .orderBy('k.position')
+    .orderBy('t.id')
+    .execute();
 }
 
 /**
@@ -120,25 +147,29 @@ export async function readMissingModuleTools(
   projectId: string,
   present: readonly string[],
 ): Promise<readonly string[]> {
-  const { rows } = await sql<{ readonly name: string }>`
-    select t.name from tool t
-    where t.project_id = ${projectId} and t.kind = 'module' and not t.name = any(${[...present]}::text[])
-      and exists (select from agent_tool k where k.tool_id = t.id)
-    order by t.name
-  `.execute(db);
+  const rows = await db
+    .selectFrom('tool as t')
+    .select('t.name')
+    .where('t.project_id', '=', projectId)
+    .where('t.kind', '=', 'module')
+    .where((eb) => eb.not(eb('t.name', '=', anyText(present))))
+    .where((eb) => eb.exists(eb.selectFrom('agent_tool as k').whereRef('k.tool_id', '=', 't.id')))
+    .orderBy('t.name')
+    .execute();
   return rows.map(({ name }) => name);
 }
 
 /** A page of one agent's tools by age. */
 export async function listAgentTools(db: Database, agentId: string, page: Page): Promise<Listed<ToolRow>> {
   const keyset = await toKeyset(db, page, 'tool', 't');
-  const { rows, is_cut } = await readCutPage<ToolRow>(
-    db,
-    sql`
-    select ${columns} from agent_tool k join tool t on t.id = k.tool_id
-    where k.agent_id = ${agentId} and ${keyset.where} order by ${keyset.orderBy} limit ${page.limit}
-  `,
-    sql`octet_length(concat(p.source_code, p.description, p.input_schema, p.metadata))`,
-  );
+  const tools = db
+    .selectFrom('agent_tool as k')
+    .innerJoin('tool as t', 't.id', 'k.tool_id')
+    .select(columns)
+    .where('k.agent_id', '=', agentId)
+    .where(keyset.where)
+    .orderBy(keyset.orderBy)
+    .limit(page.limit);
+  const { rows, is_cut } = await readCutPage(db, tools, BYTES);
   return { rows: keyset.inOrder(rows), is_cut };
 }

@@ -1,5 +1,5 @@
 import { NightshiftError, SHRINK_POLICY_DEFAULT, type WriteResolution } from '@nightshift/agent-core';
-import { sql } from 'kysely';
+import { sql, type NotNull, type SqlBool } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { readCutPage, type Listed } from '../cut-page.ts';
 import { readDirection } from '../keyset.ts';
@@ -44,6 +44,12 @@ export interface MemoryChangeRow extends BlockRevisionRow {
   readonly value_before: string | null;
 }
 
+/** The columns that every write of a run has. */
+type Written = Record<
+  'run_id' | 'agent_id' | 'step_number' | 'attempt' | 'tool_use_id' | 'resolution',
+  NotNull
+>;
+
 /** Which writes of a batch a list shows; null does not filter. */
 export interface MemoryChangeFilter {
   readonly agent_id: string | null;
@@ -58,10 +64,24 @@ export interface RevisionKey {
   readonly revision: number;
 }
 
-const columns = sql`r.block_id, r.revision, b.label, r.description, r.char_limit, r.read_only, r.based_on, r.resolution,
-  r.batch_id, r.run_id, run.agent_id, r.step_number, s.attempt, r.tool_use_id, r.created_at`;
-const tables = sql`block_revision r join block b on b.id = r.block_id left join run on run.id = r.run_id
-  left join step s on s.run_id = r.run_id and s.number = r.step_number and s.applied_at is not null`;
+const columns = [
+  ...(['r.block_id', 'r.revision', 'b.label', 'r.description', 'r.char_limit', 'r.read_only'] as const),
+  ...(['r.based_on', 'r.resolution', 'r.batch_id', 'r.run_id', 'run.agent_id', 'r.step_number'] as const),
+  ...(['s.attempt', 'r.tool_use_id', 'r.created_at'] as const),
+] as const;
+
+const selectRevisions = (db: Database) =>
+  db
+    .selectFrom('block_revision as r')
+    .innerJoin('block as b', 'b.id', 'r.block_id')
+    .leftJoin('run', 'run.id', 'r.run_id')
+    .leftJoin('step as s', (join) =>
+      join
+        .onRef('s.run_id', '=', 'r.run_id')
+        .onRef('s.number', '=', 'r.step_number')
+        .on('s.applied_at', 'is not', null),
+    )
+    .select(columns);
 
 /** A page of the revisions of a block, without their texts. Index: primary key of `block_revision`. */
 export async function listBlockRevisions(
@@ -71,15 +91,14 @@ export async function listBlockRevisions(
 ): Promise<Listed<Omit<BlockRevisionRow, 'value'>>> {
   const reads = readDirection({ ...page, after: null, before: page.before === null ? null : '' });
   const [above, below] = page.order === 'asc' ? [page.after, page.before] : [page.before, page.after];
-  const { rows, is_cut } = await readCutPage<Omit<BlockRevisionRow, 'value'>>(
-    db,
-    sql`
-    select ${columns} from ${tables}
-     where r.block_id = ${blockId} and r.revision > ${above ?? 0} and r.revision < ${below ?? 2_147_483_647}
-     order by r.revision ${reads === 'asc' ? sql`asc` : sql`desc`} limit ${page.limit}
-  `,
-    sql`coalesce(octet_length(p.description), 0)`,
-  );
+  const revisions = selectRevisions(db)
+    .where('r.block_id', '=', blockId)
+    .where('r.revision', '>', above ?? 0)
+    .where('r.revision', '<', below ?? 2_147_483_647)
+    .orderBy('r.revision', reads)
+    .limit(page.limit);
+  const bytes = sql`coalesce(octet_length(p.description), 0)`;
+  const { rows, is_cut } = await readCutPage(db, revisions, bytes);
   return { rows: reads === page.order ? rows : rows.toReversed(), is_cut };
 }
 
@@ -89,10 +108,11 @@ export async function readBlockRevisions(
   blockId: string,
   revisions: readonly number[],
 ): Promise<ReadonlyMap<number, BlockRevisionRow>> {
-  const { rows } = await sql<BlockRevisionRow>`
-    select ${columns}, r.value from ${tables}
-     where r.block_id = ${blockId} and r.revision = any(${[...revisions]}::int[])
-  `.execute(db);
+  const rows = await selectRevisions(db)
+    .select('r.value')
+    .where('r.block_id', '=', blockId)
+    .where('r.revision', '=', sql<number>`any(${[...revisions]}::int[])`)
+    .execute();
   const found = new Map(rows.map((row) => [row.revision, row]));
   const missing = revisions.find((revision) => !found.has(revision));
   if (missing === undefined) return found;
@@ -116,30 +136,32 @@ export async function listMemoryChanges(
 ): Promise<Listed<MemoryChangeRow>> {
   const isAscending = page.order === 'asc';
   const readsAscending = page.before === null ? isAscending : !isAscending;
-  const direction = readsAscending ? sql`asc` : sql`desc`;
   const beyond = (key: RevisionKey | null, greater: boolean) =>
     key === null
-      ? sql`true`
-      : sql`(r.block_id, r.revision) ${greater ? sql`>` : sql`<`} (${key.block_id}::uuid, ${key.revision}::int)`;
+      ? sql<SqlBool>`true`
+      : sql<SqlBool>`(r.block_id, r.revision) ${greater ? sql`>` : sql`<`} (${key.block_id}::uuid, ${key.revision}::int)`;
   const { loss_ratio, chars_min } = SHRINK_POLICY_DEFAULT;
-  const { rows, is_cut } = await readCutPage<MemoryChangeRow>(
-    db,
-    sql`
-    select ${columns}, r.value, p.value as value_before
-      from ${tables} left join block_revision p on p.block_id = r.block_id and p.revision = r.revision - 1
-     where r.batch_id = ${batchId} and b.held_by_batch_id is null
-       and ${beyond(page.after, isAscending)} and ${beyond(page.before, !isAscending)}
-       and ${filter.block_id === null ? sql`true` : sql`r.block_id = ${filter.block_id}::uuid`}
-       and ${filter.agent_id === null ? sql`true` : sql`run.agent_id = ${filter.agent_id}::uuid`}
-       and ${
-         filter.shrunk
-           ? sql`char_length(p.value) >= ${chars_min}
-               and char_length(p.value) - char_length(r.value) >= char_length(p.value) * ${loss_ratio}::float8`
-           : sql`true`
-       }
-     order by r.block_id ${direction}, r.revision ${direction} limit ${page.limit}
-  `,
-    sql`octet_length(p.value) + octet_length(concat(p.value_before, p.description))`,
-  );
+  const { block_id, agent_id, shrunk } = filter;
+  const isShrunk = sql<SqlBool>`char_length(p.value) >= ${chars_min}
+    and char_length(p.value) - char_length(r.value) >= char_length(p.value) * ${loss_ratio}::float8`;
+  const direction = readsAscending ? 'asc' : 'desc';
+  const changes = selectRevisions(db)
+    .leftJoin('block_revision as p', (join) =>
+      join.onRef('p.block_id', '=', 'r.block_id').on('p.revision', '=', sql<number>`r.revision - 1`),
+    )
+    .select(['r.value', 'p.value as value_before'])
+    .where('r.batch_id', '=', batchId)
+    .where('b.held_by_batch_id', 'is', null)
+    .where(beyond(page.after, isAscending))
+    .where(beyond(page.before, !isAscending))
+    .$if(block_id !== null, (query) => query.where('r.block_id', '=', block_id))
+    .$if(agent_id !== null, (query) => query.where('run.agent_id', '=', agent_id))
+    .$if(shrunk, (query) => query.where(isShrunk))
+    .orderBy('r.block_id', direction)
+    .orderBy('r.revision', direction)
+    .limit(page.limit)
+    .$narrowType<Written>();
+  const bytes = sql`octet_length(p.value) + octet_length(concat(p.value_before, p.description))`;
+  const { rows, is_cut } = await readCutPage(db, changes, bytes);
   return { rows: readsAscending === isAscending ? rows : rows.toReversed(), is_cut };
 }

@@ -1,6 +1,7 @@
 import { NightshiftError, type ConflictPolicy } from '@nightshift/agent-core';
-import { sql, type RawBuilder } from 'kysely';
+import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database } from '../../connect.ts';
+import { anyUuid } from '../../fragments.ts';
 import { containsText } from '../contains-text.ts';
 import { readCutPage, type Listed } from '../cut-page.ts';
 import { toKeyset, type Page } from '../keyset.ts';
@@ -39,9 +40,31 @@ export interface BlockFilter {
   readonly agents_equal: readonly number[];
 }
 
-const columns = sql`b.id, b.label, b.head_revision as revision, v.value, v.description, v.char_limit, v.read_only, b.conflict_policy,
-  b.metadata, b.tags, b.is_template, b.hidden`;
-const tables = sql`block b join block_revision v on v.block_id = b.id and v.revision = b.head_revision`;
+const columns = [
+  ...([
+    'b.id',
+    'b.label',
+    'b.head_revision as revision',
+    'v.value',
+    'v.description',
+    'v.char_limit',
+  ] as const),
+  ...(['v.read_only', 'b.conflict_policy', 'b.metadata', 'b.tags', 'b.is_template', 'b.hidden'] as const),
+] as const;
+
+const selectBlocks = (db: Database) =>
+  db
+    .selectFrom('block as b')
+    .innerJoin('block_revision as v', (join) =>
+      join.onRef('v.block_id', '=', 'b.id').onRef('v.revision', '=', 'b.head_revision'),
+    )
+    .select(columns);
+
+const selectAttachedBlocks = (db: Database) =>
+  selectBlocks(db).innerJoin('agent_block as k', 'k.block_id', 'b.id');
+
+/** The size of the block `p`. */
+const BYTES = sql`octet_length(p.value) + octet_length(concat(p.description, p.metadata))`;
 
 /** One block; throws `not_found`. Index: primary keys. */
 export async function readBlock(db: Database, projectId: string, blockId: string): Promise<BlockRow> {
@@ -57,11 +80,11 @@ export async function readBlocks(
   blockIds: readonly string[],
 ): Promise<readonly BlockRow[]> {
   if (blockIds.length === 0) return [];
-  const { rows } = await sql<BlockRow>`
-    select ${columns} from ${tables}
-    where b.id = any(${[...blockIds]}::uuid[]) and b.project_id = ${projectId} and b.deleted_at is null
-  `.execute(db);
-  return rows;
+  return selectBlocks(db)
+    .where('b.id', '=', anyUuid(blockIds))
+    .where('b.project_id', '=', projectId)
+    .where('b.deleted_at', 'is', null)
+    .execute();
 }
 
 /** A page of blocks by age. Index: `block_by_age`, or `block_by_label`. */
@@ -72,33 +95,31 @@ export async function listBlocks(
   filter: BlockFilter,
 ): Promise<Listed<BlockRow>> {
   const keyset = await toKeyset(db, page, 'block', 'b');
-  const { rows, is_cut } = await readCutPage<BlockRow>(
-    db,
-    sql`
-    select ${columns} from ${tables}
-    where b.project_id = ${projectId} and b.deleted_at is null and not b.hidden and ${keyset.where}
-      and ${sql.join([sql`true`, ...toConditions(filter)], sql` and `)}
-    order by ${keyset.orderBy} limit ${page.limit}
-  `,
-    sql`octet_length(p.value) + octet_length(concat(p.description, p.metadata))`,
-  );
+  const blocks = selectBlocks(db)
+    .where('b.project_id', '=', projectId)
+    .where('b.deleted_at', 'is', null)
+    .where((eb) => eb.not('b.hidden'))
+    .where((eb) => eb.and([keyset.where, ...toConditions(filter)]))
+    .orderBy(keyset.orderBy)
+    .limit(page.limit);
+  const { rows, is_cut } = await readCutPage(db, blocks, BYTES);
   return { rows: keyset.inOrder(rows), is_cut };
 }
 
-function toConditions(filter: BlockFilter): readonly RawBuilder<unknown>[] {
+function toConditions(filter: BlockFilter): readonly RawBuilder<SqlBool>[] {
   const agents = sql`(select count(*) from agent_block k join agent a on a.id = k.agent_id and a.deleted_at is null
     where k.block_id = b.id)`;
   return [
-    ...(filter.label === null ? [] : [sql`b.label = ${filter.label}`]),
+    ...(filter.label === null ? [] : [sql<SqlBool>`b.label = ${filter.label}`]),
     ...(filter.label_part === null ? [] : [containsText('b.label', filter.label_part)]),
     ...(filter.value_part === null ? [] : [containsText('v.value', filter.value_part)]),
     ...(filter.description_part === null ? [] : [containsText('v.description', filter.description_part)]),
-    ...(filter.is_template === null ? [] : [sql`b.is_template = ${filter.is_template}`]),
-    ...(filter.agents_above === null ? [] : [sql`${agents} > ${filter.agents_above}`]),
-    ...(filter.agents_below === null ? [] : [sql`${agents} < ${filter.agents_below}`]),
+    ...(filter.is_template === null ? [] : [sql<SqlBool>`b.is_template = ${filter.is_template}`]),
+    ...(filter.agents_above === null ? [] : [sql<SqlBool>`${agents} > ${filter.agents_above}`]),
+    ...(filter.agents_below === null ? [] : [sql<SqlBool>`${agents} < ${filter.agents_below}`]),
     ...(filter.agents_equal.length === 0
       ? []
-      : [sql`${agents} = any(${[...filter.agents_equal]}::bigint[])`]),
+      : [sql<SqlBool>`${agents} = any(${[...filter.agents_equal]}::bigint[])`]),
   ];
 }
 
@@ -108,34 +129,33 @@ export async function readBlocksOfAgents(
   agentIds: readonly string[],
 ): Promise<readonly AgentBlockRow[]> {
   if (agentIds.length === 0) return [];
-  const { rows } = await sql<AgentBlockRow>`
-    select k.agent_id, ${columns} from agent_block k join ${tables} on b.id = k.block_id
-    where k.agent_id = any(${[...agentIds]}::uuid[]) order by k.agent_id, k.position, b.id
-  `.execute(db);
-  return rows;
+  return selectAttachedBlocks(db)
+    .select('k.agent_id')
+    .where('k.agent_id', '=', anyUuid(agentIds))
+    .orderBy('k.agent_id')
+    .orderBy('k.position')
+    .orderBy('b.id')
+    .execute();
 }
 
 /** A page of one agent's blocks by age. */
 export async function listAgentBlocks(db: Database, agentId: string, page: Page): Promise<Listed<BlockRow>> {
   const keyset = await toKeyset(db, page, 'block', 'b');
-  const { rows, is_cut } = await readCutPage<BlockRow>(
-    db,
-    sql`
-    select ${columns} from agent_block k join ${tables} on b.id = k.block_id
-    where k.agent_id = ${agentId} and ${keyset.where} order by ${keyset.orderBy} limit ${page.limit}
-  `,
-    sql`octet_length(p.value) + octet_length(concat(p.description, p.metadata))`,
-  );
+  const blocks = selectAttachedBlocks(db)
+    .where('k.agent_id', '=', agentId)
+    .where(keyset.where)
+    .orderBy(keyset.orderBy)
+    .limit(page.limit);
+  const { rows, is_cut } = await readCutPage(db, blocks, BYTES);
   return { rows: keyset.inOrder(rows), is_cut };
 }
 
 /** The block that an agent holds under a label; throws `not_found`. Index: the unique (agent, label). */
 export async function readAgentBlock(db: Database, agentId: string, label: string): Promise<BlockRow> {
-  const { rows } = await sql<BlockRow>`
-    select ${columns} from agent_block k join ${tables} on b.id = k.block_id
-    where k.agent_id = ${agentId} and k.label = ${label}
-  `.execute(db);
-  const [block] = rows;
+  const block = await selectAttachedBlocks(db)
+    .where('k.agent_id', '=', agentId)
+    .where('k.label', '=', label)
+    .executeTakeFirst();
   if (block === undefined) {
     throw new NightshiftError('not_found', `The agent agent-${agentId} has no block labelled '${label}'.`);
   }

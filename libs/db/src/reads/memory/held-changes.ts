@@ -1,6 +1,7 @@
 import type { RunState, StopReason } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
+import { UNMERGED } from '../../fragments.ts';
 import { readCutPage, type Listed } from '../cut-page.ts';
 
 /** What an agent has changed of one block in a batch under review: before and after, all its calls together. */
@@ -58,7 +59,7 @@ export async function listHeldChanges(
            h.settled_at
       from held_change h
       join block d on d.id = h.draft_id
-     cross join lateral (select custom_id, state, stop_reason from run where id = h.run_id offset 0) r
+     cross join lateral (select custom_id, state, stop_reason from run where id = h.run_id ${UNMERGED}) r
       join block_revision n on n.block_id = d.id and n.revision = d.head_revision
       left join block_revision o on o.block_id = h.block_id and o.revision = h.base_revision
      where h.batch_id = ${batchId} and ${beyond(page.after, isAscending)} and ${beyond(page.before, !isAscending)}

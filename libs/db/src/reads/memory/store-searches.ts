@@ -6,6 +6,7 @@ import type {
 } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
+import { UNMERGED } from '../../fragments.ts';
 
 /** The step that searches. */
 interface SearchingStep {
@@ -130,7 +131,7 @@ async function searchSomeMessages(
   searches: readonly MessageSearch[],
 ): Promise<readonly (readonly ConversationHit[])[]> {
   const payload = searches.map((search, place) => ({ place, ...search }));
-  // `offset 0` keeps the planner from putting the words of a text in twice, for the match and for the rank.
+  // UNMERGED keeps the planner from putting the words of a text in twice, for the match and for the rank.
   const { rows } = await sql<ConversationHit & { place: number }>`
     select d.place, m.role, m.content, m.created_at, m.rank
       from (select x.*, ${anyWord} as words from json_to_recordset(${JSON.stringify(payload)}::json) as d(
@@ -159,7 +160,7 @@ async function searchSomeMessages(
                        with ordinality as e(value, place)
                where e.value->>'type' = 'text') t
             where coalesce(l.later_bytes, 0) < ${STORED_BYTES_MAX} and t.content is not null
-           offset 0) v
+           ${UNMERGED}) v
         where coalesce(numnode(d.words), 0) = 0 or v.words @@ d.words
         order by rank desc nulls last, v.seq desc
         limit d."limit") m

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
+import { UNMERGED } from '../../fragments.ts';
 
 /**
  * True when a provider batch that was not sent holds a step that must not be: of a batch that no longer runs (paused,
@@ -14,7 +15,7 @@ export async function readUnsendableSteps(db: Database, providerBatchId: string)
              or coalesce((select min(overdue_from) from run) <= (select app_now()), false))
             and exists (
               select 1 from step s
-               cross join lateral (select batch_id, overdue_from from run where id = s.run_id offset 0) r
+               cross join lateral (select batch_id, overdue_from from run where id = s.run_id ${UNMERGED}) r
                 join batch b on b.id = r.batch_id
                where s.provider_batch_id = ${providerBatchId}::uuid
                  and (b.state <> 'running' or r.overdue_from <= (select app_now())))) as unsendable

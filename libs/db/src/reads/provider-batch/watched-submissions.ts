@@ -1,5 +1,5 @@
-import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
+import { NOW } from '../../fragments.ts';
 
 /** A submission that was in doubt and is still watched. */
 export interface WatchedSubmission {
@@ -14,12 +14,12 @@ export interface WatchedSubmission {
 
 /** The submissions that are watched, oldest first. Served by doubted_submission_watched. */
 export async function readWatchedSubmissions(db: Database): Promise<readonly WatchedSubmission[]> {
-  const { rows } = await sql<WatchedSubmission>`
-    select d.nonce, d.project_id, d.provider_batch_id, p.credential, d.request_count,
-           coalesce(d.provider_sent_at, d.submit_started_at) as sent_at
-      from doubted_submission d join provider_batch p on p.id = d.provider_batch_id
-     where d.watched_until > app_now()
-     order by d.submit_started_at
-  `.execute(db);
-  return rows;
+  return db
+    .selectFrom('doubted_submission as d')
+    .innerJoin('provider_batch as p', 'p.id', 'd.provider_batch_id')
+    .select(['d.nonce', 'd.project_id', 'd.provider_batch_id', 'p.credential', 'd.request_count'])
+    .select(({ fn }) => fn.coalesce('d.provider_sent_at', 'd.submit_started_at').as('sent_at'))
+    .where('d.watched_until', '>', NOW)
+    .orderBy('d.submit_started_at')
+    .execute();
 }

@@ -1,6 +1,7 @@
 import type { Cap } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
+import { UNMERGED } from '../../fragments.ts';
 import { uuidArray } from '../../uuid-array.ts';
 
 /** A run of a capped batch whose step was sealed, before anything is reserved for it. */
@@ -31,7 +32,7 @@ export async function readAskingRuns(
            r.max_output_tokens as cap_tokens, coalesce(p.cost, 0)::bigint as spent_nanousd,
            coalesce(p.tokens, 0)::bigint as spent_output_tokens
       from step s
-      cross join lateral (select * from run where id = s.run_id offset 0) r
+      cross join lateral (select * from run where id = s.run_id ${UNMERGED}) r
       join definition d on d.id = r.definition_id
       left join lateral (
         select sum(e.cost_nanousd) as cost, sum(e.output_tokens) as tokens from step e where e.run_id = r.id) p

@@ -1,5 +1,5 @@
 import type { Trail } from '@nightshift/agent-core';
-import { sql } from 'kysely';
+import { sql, type NotNull } from 'kysely';
 import type { Database } from '../../connect.ts';
 
 /** A call that awaits the caller, or did, with what its arguments can be worked out from. */
@@ -26,12 +26,15 @@ export interface AwaitingRun {
 
 /** All calls of a run that await the caller or did, in order. Index: primary key. */
 export async function readAwaitedCalls(db: Database, runId: string): Promise<readonly AwaitedCallRow[]> {
-  const { rows } = await sql<AwaitedCallRow>`
-    select step_number, call_index, tool_use_id, tool_name, awaits, verdict, answer_sha256
-      from tool_call where run_id = ${runId}::uuid and awaits is not null
-     order by step_number, call_index
-  `.execute(db);
-  return rows;
+  return db
+    .selectFrom('tool_call')
+    .select(['step_number', 'call_index', 'tool_use_id', 'tool_name', 'awaits', 'verdict', 'answer_sha256'])
+    .where('run_id', '=', runId)
+    .where('awaits', 'is not', null)
+    .$narrowType<{ awaits: NotNull }>()
+    .orderBy('step_number')
+    .orderBy('call_index')
+    .execute();
 }
 
 /** Those of the runs that are in `requires_action`, by id. Index: primary keys. */

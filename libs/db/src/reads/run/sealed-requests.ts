@@ -1,6 +1,7 @@
 import type { BlockView, MemoryMetadata } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
+import { UNMERGED } from '../../fragments.ts';
 import { showsTheSame } from './stale-prefixes.ts';
 
 /** What one request is encoded from. */
@@ -70,7 +71,7 @@ export async function readSealedRequests(
            ) end as metadata,
            coalesce(t.messages_json, '[]') as messages_json, coalesce(t.has_system, false) as has_system
       from step s
-     cross join lateral (select * from run where id = s.run_id offset 0) r
+     cross join lateral (select * from run where id = s.run_id ${UNMERGED}) r
      cross join lateral (
         -- A content that is long is stored compressed: the inner select has it unpacked once.
         select '[' || string_agg('{"role":"' || m.role || '","content":'
@@ -80,10 +81,10 @@ export async function readSealedRequests(
           from (select seq, role, content::text from message
                  where conversation_id = r.conversation_id and shown
                    and seq between s.context_from_seq and s.context_to_seq
-                 order by seq offset 0) m) t
+                 order by seq ${UNMERGED}) m) t
       left join lateral (
         select summary, hidden from conversation_summary
-         where conversation_id = r.conversation_id and to_seq = s.summary_to_seq offset 0) o on true
+         where conversation_id = r.conversation_id and to_seq = s.summary_to_seq ${UNMERGED}) o on true
      where s.provider_batch_id = ${providerBatchId}::uuid and s.ordinal >= ${from} and s.ordinal < ${to}
      order by s.ordinal
   `.execute(db);
@@ -110,7 +111,7 @@ export async function readRequestBytes(
                         from unnest(s.block_ids, s.block_revisions) as ref(id, revision)), 0)
           + coalesce((select octet_length(system) from definition where id = r.definition_id), 0))::float8 as bytes
       from step s
-     cross join lateral (select * from run where id = s.run_id offset 0) r
+     cross join lateral (select * from run where id = s.run_id ${UNMERGED}) r
      where s.provider_batch_id = ${providerBatchId}::uuid and s.ordinal = any(${[...ordinals]}::int[])
      order by s.ordinal
   `.execute(db);

@@ -1,5 +1,6 @@
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../connect.ts';
+import { UNMERGED } from '../../fragments.ts';
 
 /** What a prompt shows besides messages, so far as it differs between steps of one run. */
 const SHOWN = [
@@ -38,7 +39,7 @@ export async function readStalePrefixes(
                        -- Counts say when they were taken.
                        and (s.passages is null or m.run_id = s.run_id), false) as is_stale
               from step s
-              cross join lateral (select * from run where id = s.run_id offset 0) r
+              cross join lateral (select * from run where id = s.run_id ${UNMERGED}) r
               join message m on m.conversation_id = r.conversation_id and m.shown
                             and m.seq between s.context_from_seq and s.context_to_seq
               left join run other on other.id = m.run_id

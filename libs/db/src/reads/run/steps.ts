@@ -1,5 +1,5 @@
 import { NightshiftError, stepKeyOf, type JsonObject, type StepState } from '@nightshift/agent-core';
-import { sql, type RawBuilder } from 'kysely';
+import { sql, type RawBuilder, type SqlBool } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { readDirection, type Page } from '../keyset.ts';
 
@@ -41,21 +41,48 @@ export interface StepFilter {
   readonly to: string | null;
 }
 
-const columns = sql`s.run_id, s.number, s.attempt, r.agent_id, r.conversation_id, s.state, s.stop_reason,
-  d.model as model_handle, s.model, s.provider_message_id, s.input_tokens, s.output_tokens, s.cache_write_5m_tokens,
-  s.cache_write_1h_tokens, s.cache_read_tokens, s.cost_nanousd, s.error, s.is_summary,
-  d.context_window_limit, s.sealed_at, s.ended_at`;
-const tables = sql`run r join step s on s.run_id = r.id join definition d on d.id = r.definition_id`;
+const columns = [
+  ...([
+    's.run_id',
+    's.number',
+    's.attempt',
+    'r.agent_id',
+    'r.conversation_id',
+    's.state',
+    's.stop_reason',
+  ] as const),
+  ...([
+    'd.model as model_handle',
+    's.model',
+    's.provider_message_id',
+    's.input_tokens',
+    's.output_tokens',
+  ] as const),
+  ...([
+    's.cache_write_5m_tokens',
+    's.cache_write_1h_tokens',
+    's.cache_read_tokens',
+    's.cost_nanousd',
+  ] as const),
+  ...(['s.error', 's.is_summary', 'd.context_window_limit', 's.sealed_at', 's.ended_at'] as const),
+] as const;
+
+const selectSteps = (db: Database) =>
+  db
+    .selectFrom('run as r')
+    .innerJoin('step as s', 's.run_id', 'r.id')
+    .innerJoin('definition as d', 'd.id', 'r.definition_id')
+    .select(columns);
 
 /** The attempt that a step's uuid names; throws `not_found`. Index: primary key. */
 export async function readStep(db: Database, projectId: string, stepUuid: string): Promise<StepRow> {
   const key = stepKeyOf(stepUuid);
-  const { rows } = await sql<StepRow>`
-    select ${columns} from ${tables}
-    where s.run_id = ${key.run_id} and s.number = ${key.number} and s.attempt = ${key.attempt}
-      and r.project_id = ${projectId}
-  `.execute(db);
-  const [step] = rows;
+  const step = await selectSteps(db)
+    .where('s.run_id', '=', key.run_id)
+    .where('s.number', '=', key.number)
+    .where('s.attempt', '=', key.attempt)
+    .where('r.project_id', '=', projectId)
+    .executeTakeFirst();
   if (step === undefined) throw new NightshiftError('not_found', `There is no step step-${stepUuid}.`);
   return step;
 }
@@ -72,30 +99,32 @@ export async function listSteps(
 ): Promise<readonly StepRow[]> {
   const ascends = page.order === 'asc';
   const reads = readDirection(page);
-  const direction = reads === 'asc' ? sql`asc` : sql`desc`;
   const conditions = [
     ...(await toCursorCondition(db, page.after, ascends)),
     ...(await toCursorCondition(db, page.before, !ascends)),
     ...toConditions(filter),
   ];
-  const { rows } = await sql<StepRow>`
-    select ${columns} from ${tables}
-    where r.project_id = ${projectId} and ${sql.join([sql`true`, ...conditions], sql` and `)}
-    order by r.created_at ${direction}, r.id ${direction}, s.number ${direction}, s.attempt ${direction}
-    limit ${page.limit}
-  `.execute(db);
+  const rows = await selectSteps(db)
+    .where('r.project_id', '=', projectId)
+    .where((eb) => eb.and(conditions))
+    .orderBy('r.created_at', reads)
+    .orderBy('r.id', reads)
+    .orderBy('s.number', reads)
+    .orderBy('s.attempt', reads)
+    .limit(page.limit)
+    .execute();
   return reads === page.order ? rows : [...rows].reverse();
 }
 
-function toConditions(filter: StepFilter): readonly RawBuilder<unknown>[] {
+function toConditions(filter: StepFilter): readonly RawBuilder<SqlBool>[] {
   return [
-    ...(filter.run_id === null ? [] : [sql`r.id = ${filter.run_id}`]),
-    ...(filter.agent_id === null ? [] : [sql`r.agent_id = ${filter.agent_id}`]),
+    ...(filter.run_id === null ? [] : [sql<SqlBool>`r.id = ${filter.run_id}`]),
+    ...(filter.agent_id === null ? [] : [sql<SqlBool>`r.agent_id = ${filter.agent_id}`]),
     ...(filter.model === null
       ? []
-      : [sql`${filter.model} in (s.model, d.model, split_part(d.model, '/', 2))`]),
-    ...(filter.from === null ? [] : [sql`s.sealed_at >= ${filter.from}::timestamptz`]),
-    ...(filter.to === null ? [] : [sql`s.sealed_at <= ${filter.to}::timestamptz`]),
+      : [sql<SqlBool>`${filter.model} in (s.model, d.model, split_part(d.model, '/', 2))`]),
+    ...(filter.from === null ? [] : [sql<SqlBool>`s.sealed_at >= ${filter.from}::timestamptz`]),
+    ...(filter.to === null ? [] : [sql<SqlBool>`s.sealed_at <= ${filter.to}::timestamptz`]),
   ];
 }
 
@@ -104,23 +133,24 @@ async function toCursorCondition(
   db: Database,
   cursor: string | null,
   up: boolean,
-): Promise<readonly RawBuilder<unknown>[]> {
+): Promise<readonly RawBuilder<SqlBool>[]> {
   if (cursor === null) return [];
   const key = stepKeyOf(cursor);
-  const { rows } = await sql<{ time: string }>`
-    select created_at::text as time from run where id = ${key.run_id}
-  `.execute(db);
-  const [run] = rows;
+  const run = await db
+    .selectFrom('run')
+    .select(sql<string>`created_at::text`.as('time'))
+    .where('id', '=', key.run_id)
+    .executeTakeFirst();
   if (run === undefined) return [];
   // The first condition is what an index of runs can use; the second is exact.
   const position = sql`(${run.time}::timestamptz, ${key.run_id}::uuid, ${key.number}::integer, ${key.attempt}::smallint)`;
   return up
     ? [
-        sql`(r.created_at, r.id) >= (${run.time}::timestamptz, ${key.run_id}::uuid)`,
-        sql`(r.created_at, r.id, s.number, s.attempt) > ${position}`,
+        sql<SqlBool>`(r.created_at, r.id) >= (${run.time}::timestamptz, ${key.run_id}::uuid)`,
+        sql<SqlBool>`(r.created_at, r.id, s.number, s.attempt) > ${position}`,
       ]
     : [
-        sql`(r.created_at, r.id) <= (${run.time}::timestamptz, ${key.run_id}::uuid)`,
-        sql`(r.created_at, r.id, s.number, s.attempt) < ${position}`,
+        sql<SqlBool>`(r.created_at, r.id) <= (${run.time}::timestamptz, ${key.run_id}::uuid)`,
+        sql<SqlBool>`(r.created_at, r.id, s.number, s.attempt) < ${position}`,
       ];
 }
