@@ -17,7 +17,7 @@ import {
   providePostgres,
 } from '../../libs/services/src/index.ts';
 import type pg from 'pg';
-import { refuseOthers, type Guest } from './guest.ts';
+import { refuseOthers } from './guest.ts';
 import { freePort } from './port.ts';
 import { startProcess, type StackProcess } from './processes.ts';
 import { toolLeftOut } from './tool-left-out.ts';
@@ -62,8 +62,8 @@ export interface StackOptions {
   readonly anthropicApiKey?: string | undefined;
   readonly databaseUrl?: string | undefined;
   readonly queueUrl?: string | undefined;
-  /** The command that may use a database of the user's own only where it holds no work of others. */
-  readonly guest?: Guest;
+  /** The command that refuses a `databaseUrl` with work of others. */
+  readonly guest?: 'demo';
   /** Looks at the migrated database before any process works on it. Its error ends the start. */
   readonly look?: (pool: pg.Pool) => Promise<void>;
 }
@@ -118,8 +118,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     const pool = createPool({ url: postgres.url, max: 4, applicationName: 'nightshift-stack' });
     stops.push(() => pool.end());
     const db = connect(pool);
-    if (options.guest !== undefined && options.databaseUrl !== undefined)
-      await refuseOthers(pool, options.guest);
+    if (options.guest !== undefined && options.databaseUrl !== undefined) await refuseOthers(pool);
     if (postgres.source === 'external') await checkConnections(pool, connections, options.workers);
     await checkQueue(queueUrl, { checkRedis });
     await migrate(postgres.url);

@@ -21,7 +21,6 @@ const commands = [
   'demo',
   'figures',
   'killpoints',
-  'load',
   'migrate',
   'sabotage',
   'simulate',
@@ -73,7 +72,7 @@ test.each([
   ['chaos', '--queue', 'kafka', "--queue must be one of redis, postgres, none, not 'kafka'."],
   ['chaos', '--minutes', 'soon', "--minutes must be a number above 0, not 'soon'."],
   ['chaos', '--workers', '1', '--workers must be at least 2: the last one that works is never struck.'],
-  ['load', '--runs', '1.5', "--runs must be a whole number from 1 on, not '1.5'."],
+  ['simulate', '--seeds', '1.5', "--seeds must be a whole number from 1 on, not '1.5'."],
   ['sabotage', '--only', 'zzz', "No mutant has 'zzz' in its name. There are: "],
 ])('%s %s %s is refused', (script, flag, value, reason) => {
   const { status, stdout, stderr } = run(script, flag, value);
