@@ -3,13 +3,12 @@
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { providePostgres } from '../libs/services/src/index.ts';
 import { FOLDERS, strykerConfig, testsOf } from '../proof/mutation/config.ts';
-import { scoreTable, survivorsOf, type MutationReport } from '../proof/mutation/report.ts';
 import { copyTree } from '../proof/mutation/tree.ts';
 import { reasonOf } from './command-line.ts';
 import { installOwnPackages } from './own-packages.ts';
@@ -114,11 +113,7 @@ async function mutate(postgresUrl: string): Promise<number> {
   );
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stryker.kill(signal));
   const [code] = (await once(stryker, 'exit')) as [number | null];
-  if (!existsSync(`${report}.json`)) return code === 0 ? 1 : (code ?? 1);
-  const outcome = JSON.parse(readFileSync(`${report}.json`, 'utf8')) as MutationReport;
-  const survivors = survivorsOf(outcome);
-  for (const survivor of survivors) console.log(survivor);
-  console.log(`\n${scoreTable(outcome)}`);
-  console.log(`\nReport: ${report}.html`);
+  // Without a report, no mutant was made.
+  if (code === 0 && !existsSync(`${report}.json`)) return 1;
   return code ?? 1;
 }

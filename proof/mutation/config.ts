@@ -40,7 +40,9 @@ export function strykerConfig(targets: readonly string[], report: string): objec
     dryRunTimeoutMinutes: 30,
     disableTypeChecks: false,
     allowEmpty: true,
-    reporters: ['json', 'html', 'progress-append-only'],
+    // The terminal names every mutant that survived, and the score of each file.
+    reporters: ['clear-text', 'json', 'html', 'progress-append-only'],
+    clearTextReporter: { logTests: false, reportTests: false },
     jsonReporter: { fileName: `${report}.json` },
     htmlReporter: { fileName: `${report}.html` },
     allowConsoleColors: false,

@@ -10,9 +10,8 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { FOLDERS, strykerConfig, testsOf } from '../../proof/mutation/config.ts';
-import { scoreTable, survivorsOf } from '../../proof/mutation/report.ts';
 import { copyTree } from '../../proof/mutation/tree.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -54,45 +53,4 @@ test('the copy of the repository sees its own packages, and those of others wher
   expect(readFileSync(join(tree, 'vitest.config.ts'), 'utf8')).toBe('vitest.config.ts');
   expect(realpathSync(join(tree, 'node_modules/@nightshift/db'))).toBe(join(tree, 'libs/db'));
   expect(realpathSync(join(tree, 'node_modules/pg'))).toBe(join(from, 'node_modules/pg'));
-});
-
-describe('a report', () => {
-  const mutant = (status: string, from: readonly [number, number], to: readonly [number, number]) => ({
-    mutatorName: 'ConditionalExpression',
-    replacement: 'true',
-    status,
-    location: {
-      start: { line: from[0], column: from[1] },
-      end: { line: to[0], column: to[1] },
-    },
-  });
-  const report = {
-    files: {
-      'a.ts': {
-        source: 'if (x > 1)\n  y(\n    2);\n',
-        mutants: [
-          mutant('Killed', [1, 5], [1, 10]),
-          mutant('Survived', [1, 5], [1, 10]),
-          mutant('NoCoverage', [2, 3], [3, 7]),
-          mutant('Timeout', [1, 5], [1, 10]),
-          mutant('RuntimeError', [1, 5], [1, 10]),
-        ],
-      },
-      'empty.ts': { source: '', mutants: [] },
-    },
-  };
-
-  test('names each mutant that survived by its place and its change', () => {
-    expect(survivorsOf(report)).toEqual([
-      'a.ts:1:5  x > 1  ->  true',
-      'a.ts:2:3  y( 2)  ->  true (no test reaches it)',
-    ]);
-  });
-
-  test('counts a mutant without a test that reaches it as missed, and a broken one not at all', () => {
-    expect(scoreTable(report).split('\n')).toEqual([
-      expect.stringMatching(/^a\.ts +2 of +4 +50\.0 %$/),
-      expect.stringMatching(/^together +2 of +4 +50\.0 %$/),
-    ]);
-  });
 });
