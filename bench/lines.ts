@@ -9,7 +9,6 @@ export interface Line {
   readonly scenario: EngineContext['scenario'];
   /** Largest number of runs it is asked to do. */
   readonly runs_max: number;
-  readonly about: string;
 }
 
 const ofEngine = (engine: EngineName): Line => ({
@@ -18,7 +17,6 @@ const ofEngine = (engine: EngineName): Line => ({
   name: engine,
   engine,
   runs_max: ENGINES[engine].runs_max,
-  about: ENGINES[engine].about,
 });
 
 export const LINES: readonly Line[] = [
@@ -28,7 +26,6 @@ export const LINES: readonly Line[] = [
     ...ofEngine('nightshift'),
     name: 'nightshift-2',
     workers: 2,
-    about: 'the product with two worker processes',
   },
   {
     ...ofEngine('nightshift'),
@@ -36,7 +33,6 @@ export const LINES: readonly Line[] = [
     scenario: 'waiting',
     // Its tool waits: more runs take minutes and show nothing new.
     runs_max: 10_000,
-    about: 'the product with a tool that waits 100 ms for a service before it answers',
   },
   ofEngine('pgboss-batch'),
   ofEngine('bullmq'),

@@ -17,10 +17,9 @@ export interface Options {
   readonly queue: 'postgres' | 'redis' | 'none';
   readonly workerEnv: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
-  readonly writeDocs: boolean;
 }
 
-export type Mode = 'compare' | 'against' | 'trace' | 'tools' | 'status' | 'compose';
+export type Mode = 'compare' | 'against' | 'status' | 'compose';
 
 /** What the comparison measures unless it is told. */
 export const RUNS_COMPARED: readonly number[] = [1_000, 10_000];
@@ -40,37 +39,29 @@ const SET_BY_THE_BENCH: readonly string[] = [
 /** What makes one body of all runs. */
 const SET_BY_COMPOSE: readonly string[] = ['REQUESTS_MAX', 'BODY_BYTES_MAX'];
 
-/** Lines without which docs/BENCHMARKS.md has nothing to compare. */
-const DOCUMENTED_LINES = ['floor-full', 'nightshift'];
-
-const MODES = ['against', 'trace', 'tools', 'status', 'compose'] as const;
+const MODES = ['against', 'status', 'compose'] as const;
 const OF_A_PRODUCT_SETUP = ['server', 'queue', 'env', 'timeout'];
 /** The flags that a mode looks at; any other one is a mistake. */
 const FLAGS_OF: Record<Mode, readonly string[]> = {
-  compare: ['runs', 'engines', 'reps', 'write-docs', ...OF_A_PRODUCT_SETUP],
+  compare: ['runs', 'engines', 'reps', ...OF_A_PRODUCT_SETUP],
   against: ['against', 'runs', 'engines', 'reps', ...OF_A_PRODUCT_SETUP],
-  trace: ['trace', 'runs', 'engines', ...OF_A_PRODUCT_SETUP],
-  tools: ['tools'],
   status: ['status', 'runs', ...OF_A_PRODUCT_SETUP],
   compose: ['compose', 'runs', ...OF_A_PRODUCT_SETUP],
 };
 
 export const HELP = `npm run bench -- [flags]
 
-  --runs 1k,10k,100k   runs of each measurement (default 1k,10k; --against and --trace: 10k; --status and --compose: 100k)
+  --runs 1k,10k,100k   runs of each measurement (default 1k,10k; --against: 10k; --status and --compose: 100k)
   --engines a,b        which lines, in this order (default: all); ${LINES.map((line) => line.name).join(', ')}
   --reps 3             interleaved repetitions of each
   --server stock,tuned settings of PostgreSQL (default stock)
   --queue postgres     what carries the product's signals: postgres, redis, none
   --env A=1,B=2        environment of the product's workers: names of docs/reference/configuration.md
   --timeout 900        seconds after which a run, or what a scenario waits for, counts as failed
-  --write-docs         measure tools, status and compose too, and write docs/BENCHMARKS.md from it all
 
 One at a time, instead of the comparison, each with those flags above that mean something to it:
 
   --against <git ref>  this tree and a checkout of that ref in turns, and the ratio of their CPU per step
-  --trace              CPU of the server, statement by statement
-  --tools              a call of a module tool, alone and in chunks
   --status             GET of a batch while it runs
   --compose            ready runs to one request body
 `;
@@ -88,10 +79,7 @@ export function readOptions(args: readonly string[]): Options | 'help' {
       queue: { type: 'string', default: 'postgres' },
       env: { type: 'string' },
       timeout: { type: 'string', default: '900' },
-      'write-docs': { type: 'boolean', default: false },
       against: { type: 'string' },
-      trace: { type: 'boolean', default: false },
-      tools: { type: 'boolean', default: false },
       status: { type: 'boolean', default: false },
       compose: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
@@ -104,8 +92,6 @@ export function readOptions(args: readonly string[]): Options | 'help' {
   const modes = MODES.filter((mode) => values[mode] !== undefined && values[mode] !== false);
   if (modes.length > 1) throw new Error(`--${modes.join(' and --')}: one at a time.`);
   const [mode = 'compare'] = modes;
-  if (mode !== 'compare' && values['write-docs'])
-    throw new Error('--write-docs goes with the comparison, and measures the others too.');
   const ignored = given.find((name) => !FLAGS_OF[mode].includes(name));
   if (ignored !== undefined) throw new Error(`--${ignored} means nothing to --${mode}.`);
   const options: Options = {
@@ -118,7 +104,6 @@ export function readOptions(args: readonly string[]): Options | 'help' {
     queue: queueOf(values.queue),
     workerEnv: values.env === undefined ? {} : environmentOf(values.env),
     timeoutMs: secondsOf('--timeout', values.timeout) * 1000,
-    writeDocs: values['write-docs'],
   };
   if (mode === 'compare') checkComparison(options, given);
   else checkScenario(mode, options);
@@ -127,7 +112,7 @@ export function readOptions(args: readonly string[]): Options | 'help' {
 
 /** Refuses what the comparison could only leave out without a word. */
 function checkComparison(options: Options, given: readonly string[]): void {
-  const { runs, lines, queue, writeDocs } = options;
+  const { runs, lines } = options;
   for (const size of runs ?? RUNS_COMPARED) {
     if (lines.every((line) => line.runs_max < size))
       throw new Error(`--runs: none of the lines is measured with ${size.toLocaleString('en-US')} runs.`);
@@ -135,16 +120,10 @@ function checkComparison(options: Options, given: readonly string[]): void {
   const ofProduct = ['queue', 'env'].find((name) => given.includes(name));
   if (ofProduct !== undefined && !lines.some(isOfProduct))
     throw new Error(`--${ofProduct} is for the product, and --engines names none of its lines.`);
-  if (!writeDocs) return;
-  checkEnvironmentOfCompose(options);
-  const missing = DOCUMENTED_LINES.find((name) => !lines.some((line) => line.name === name));
-  if (missing !== undefined) throw new Error(`--write-docs needs ${missing} among the --engines.`);
-  if (queue === 'redis')
-    throw new Error('--write-docs measures scenarios too, and these take --queue postgres or none.');
 }
 
 function checkScenario(mode: Exclude<Mode, 'compare'>, options: Options): void {
-  const { runs, lines, servers, queue } = options;
+  const { runs, lines, servers, queue, workerEnv } = options;
   if ((runs?.length ?? 1) > 1) throw new Error(`--${mode} takes one number of --runs.`);
   if (servers.length > 1) throw new Error(`--${mode} takes one --server.`);
   if (mode === 'compose') {
@@ -152,18 +131,14 @@ function checkScenario(mode: Exclude<Mode, 'compare'>, options: Options): void {
       throw new Error(
         `--compose makes one body, of ${BATCH_REQUESTS_MAX.toLocaleString('en-US')} requests at most.`,
       );
-    checkEnvironmentOfCompose(options);
+    const own = SET_BY_COMPOSE.find((name) => Object.hasOwn(workerEnv, name));
+    if (own !== undefined) throw new Error(`--env: ${own} is set by --compose itself.`);
   }
-  if (mode === 'trace' || mode === 'against') {
+  if (mode === 'against') {
     if (lines.length > 1) throw new Error(`--${mode} takes one of the --engines.`);
     if (!lines.every(isOfProduct))
       throw new Error(`--${mode} is of the product, and '${lines[0]?.name ?? ''}' is no line of it.`);
   } else if (queue === 'redis') throw new Error(`--${mode} takes --queue postgres or none.`);
-}
-
-function checkEnvironmentOfCompose({ workerEnv }: Options): void {
-  const own = SET_BY_COMPOSE.find((name) => Object.hasOwn(workerEnv, name));
-  if (own !== undefined) throw new Error(`--env: ${own} is --compose's own to set.`);
 }
 
 function isOfProduct(line: Line): boolean {
@@ -224,7 +199,7 @@ function secondsOf(flag: string, text: string): number {
 }
 
 function linesByDefault(mode: Mode): readonly Line[] {
-  return mode === 'trace' || mode === 'against' ? LINES.filter((line) => line.name === 'nightshift') : LINES;
+  return mode === 'against' ? LINES.filter((line) => line.name === 'nightshift') : LINES;
 }
 
 function linesOf(text: string): readonly Line[] {

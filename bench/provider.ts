@@ -8,18 +8,9 @@ import { join } from 'node:path';
 import type { ProviderPort, RemoteBatch } from '../apps/worker/src/provider/port.ts';
 import { CUSTOM_ID_CHARS, LINE_BYTES, lineTemplates, type LineTemplate, type Scenario } from './workload.ts';
 
-/** What the provider did so far, as seen from this process. */
-export interface ProviderCounts {
-  /** Milliseconds of CPU that its own work took on the engine's thread. */
-  cpu_ms: number;
-  calls: number;
-  body_bytes: number;
-  requests: number;
-  lines: number;
-}
-
 export interface BenchProvider extends ProviderPort {
-  readonly counts: ProviderCounts;
+  /** Milliseconds of CPU that the provider's work took on the engine's thread. */
+  cpuMs(): number;
   /** A create whose body is made as it is sent. Returns the provider's id. */
   createFrom(body: AsyncIterable<string | Uint8Array>): Promise<string>;
   /** A create of an engine that builds no bodies. */
@@ -41,7 +32,7 @@ export function openProvider(options: {
   const { dir } = options;
   mkdirSync(dir, { recursive: true });
   const templates = lineTemplates(options.scenario);
-  const counts: ProviderCounts = { cpu_ms: 0, calls: 0, body_bytes: 0, requests: 0, lines: 0 };
+  let cpuMs = 0;
   let made = 0;
 
   /** Runs the provider's own work and books its CPU. */
@@ -51,13 +42,11 @@ export function openProvider(options: {
       return work();
     } finally {
       const spent = process.threadCpuUsage(before);
-      counts.cpu_ms += (spent.user + spent.system) / 1000;
+      cpuMs += (spent.user + spent.system) / 1000;
     }
   }
 
   function keep(ids: readonly string[]): string {
-    counts.calls += 1;
-    counts.requests += ids.length;
     made += 1;
     const id = `msgbatch_${process.pid}_${Date.now().toString(36)}_${made}`;
     const path = join(dir, `${id}.${ids.length}.ids`);
@@ -107,7 +96,7 @@ export function openProvider(options: {
   }
 
   async function createFrom(body: AsyncIterable<string | Uint8Array>): Promise<string> {
-    const reader = idReader(counts);
+    const reader = idReader();
     for await (const chunk of body) own(() => reader.read(chunk));
     return own(() => keep(reader.ids));
   }
@@ -130,7 +119,6 @@ export function openProvider(options: {
           at += ids.copy(chunk, at, start, start + CUSTOM_ID_CHARS);
           template.tail.copy(chunk, at);
         }
-        counts.lines += lines;
         return chunk;
       });
       // As a socket would: what follows comes in a turn of its own.
@@ -138,13 +126,18 @@ export function openProvider(options: {
     }
   }
 
+  const retrieve: ProviderPort['retrieveBatch'] = async (providerId) => {
+    const found = own(() => find(providerId));
+    return found === null ? { outcome: 'not_found' } : { outcome: 'found', batch: found.batch };
+  };
+
   return {
     provider: 'anthropic',
     clock: {
       read: () => ({ now_ms: Date.now(), uncertainty_ms: 0, age_ms: 0 }),
       refresh: () => Promise.resolve(),
     },
-    counts,
+    cpuMs: () => cpuMs,
     createFrom,
     createBare: (ids) => own(() => keep(ids)),
     results,
@@ -156,22 +149,12 @@ export function openProvider(options: {
         : { outcome: 'created', batch: found.batch };
     },
     async listBatches({ createdAfter }) {
-      counts.calls += 1;
       const batches = own(() => list().filter((batch) => batch.created_at >= createdAfter));
       return { batches, complete: true, unavailable: null, now: new Date() };
     },
-    async retrieveBatch(providerId) {
-      counts.calls += 1;
-      const found = own(() => find(providerId));
-      return found === null ? { outcome: 'not_found' } : { outcome: 'found', batch: found.batch };
-    },
-    async cancelBatch(providerId) {
-      counts.calls += 1;
-      const found = own(() => find(providerId));
-      return found === null ? { outcome: 'not_found' } : { outcome: 'found', batch: found.batch };
-    },
+    retrieveBatch: retrieve,
+    cancelBatch: retrieve,
     async streamResults(providerId) {
-      counts.calls += 1;
       return { outcome: 'open', chunks: results(providerId) };
     },
   };
@@ -186,7 +169,7 @@ function templateOf(templates: readonly LineTemplate[], ids: Buffer, start: numb
 }
 
 /** Finds the custom_ids of a body that comes in pieces. */
-function idReader(counts: ProviderCounts): {
+function idReader(): {
   readonly ids: readonly string[];
   read(chunk: string | Uint8Array): void;
 } {
@@ -200,7 +183,6 @@ function idReader(counts: ProviderCounts): {
         typeof chunk === 'string'
           ? Buffer.from(chunk)
           : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length);
-      counts.body_bytes += fresh.length;
       const seam = rest.length;
       const bytes = seam === 0 ? fresh : Buffer.concat([rest, fresh]);
       let from = 0;

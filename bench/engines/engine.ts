@@ -1,6 +1,5 @@
 import type { LoopDelay } from '../measure/event-loop.ts';
 import type { StatementCounts } from '../measure/statements.ts';
-import type { StatementCost } from '../measure/trace.ts';
 import type { Scenario } from '../workload.ts';
 
 /** Where and how much an engine works. */
@@ -18,8 +17,6 @@ export interface EngineContext {
   readonly queue: string;
   /** Environment of the product's worker beside what the bench sets. */
   readonly workerEnv: Readonly<Record<string, string>>;
-  /** Whether the product's workers note what each statement costs. */
-  readonly trace: boolean;
 }
 
 /** What the rows of an engine must add up to before its figures count. */
@@ -33,12 +30,8 @@ export interface RowCounts {
 /** What an engine counts of itself. */
 export interface EngineFigures {
   readonly provider_cpu_ms: number;
-  readonly provider_calls: number;
-  readonly body_bytes: number;
   readonly counts: StatementCounts;
   readonly loop: LoopDelay;
-  /** Only where a trace was asked for. */
-  readonly costs?: readonly (readonly [statement: string, cost: StatementCost])[];
 }
 
 /** A check of everything that is stored, which an engine makes from time to time whatever it works on. */

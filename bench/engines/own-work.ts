@@ -28,9 +28,7 @@ export function openOwnWork({ dir, scenario }: EngineContext): OwnWork {
       counts.statements = counts.transactions = 0;
     },
     figures: () => ({
-      provider_cpu_ms: provider.counts.cpu_ms,
-      provider_calls: provider.counts.calls,
-      body_bytes: provider.counts.body_bytes,
+      provider_cpu_ms: provider.cpuMs(),
       counts,
       loop: loop(),
     }),

@@ -15,10 +15,9 @@ import { acceptBatch } from '../../libs/db/src/testing/index.ts';
 import { checkQueue } from '../../libs/queue/src/index.ts';
 import { checkRedis, createPool } from '../../libs/services/src/index.ts';
 import { storeAgents } from '../../scripts/stack/agents.ts';
-import { mergeCosts } from '../measure/trace.ts';
 import { description, parameters } from '../tools/look_up.ts';
 import { MODEL, SHORT_WAITS, STEPS, SYSTEM_PROMPT, toolCall, userText, type Scenario } from '../workload.ts';
-import type { EngineContext, PreparedEngine, RowCounts } from './engine.ts';
+import type { EngineContext, EngineFigures, PreparedEngine, RowCounts } from './engine.ts';
 import { addFigures, startWorkerProcess, type WorkerProcess } from './worker-processes.ts';
 
 /** Accepting 100,000 runs is one transaction. */
@@ -96,7 +95,6 @@ function startWorkers(context: EngineContext, store: ProductStore): Promise<Work
           scenario: context.scenario,
           providerDir: join(context.dir, 'provider'),
           holdOpenMs: 0,
-          trace: context.trace,
         },
         env: {
           ...NO_AUDIT,
@@ -128,10 +126,7 @@ export async function prepareProduct(context: EngineContext): Promise<PreparedEn
     },
     async figures() {
       const all = await Promise.all(workers.map((worker) => worker.figures()));
-      return {
-        ...all.reduce<EngineFiguresSum>(addFigures, NOTHING),
-        costs: mergeCosts(all.map((own) => own.costs)),
-      };
+      return all.reduce(addFigures, NOTHING);
     },
     count: () => countRows(store.db, store.batchId, context.runs),
     async prepareAudit() {
@@ -145,11 +140,8 @@ export async function prepareProduct(context: EngineContext): Promise<PreparedEn
   };
 }
 
-type EngineFiguresSum = ReturnType<typeof addFigures>;
-const NOTHING: EngineFiguresSum = {
+const NOTHING: EngineFigures = {
   provider_cpu_ms: 0,
-  provider_calls: 0,
-  body_bytes: 0,
   counts: { statements: 0, transactions: 0 },
   loop: { p99_ms: 0, max_ms: 0 },
 };

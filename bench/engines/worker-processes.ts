@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { WORKER_NODE_ARGUMENTS } from '../../scripts/stack/settings.ts';
 import { within } from '../measure/within.ts';
 import type { EngineFigures } from './engine.ts';
-import type { FromWorker, ToWorker, WorkerFigures, WorkerOptions } from './product-worker.ts';
+import type { FromWorker, ToWorker, WorkerOptions } from './product-worker.ts';
 
 export interface WorkerProcess {
   readonly pid: number;
@@ -13,7 +13,7 @@ export interface WorkerProcess {
   start(): void;
   /** Resolves with the first report of a flow that `matches`; rejects when the process ends first. */
   report(matches: (flow: string, detail: Readonly<Record<string, unknown>>) => boolean): Promise<Report>;
-  figures(): Promise<WorkerFigures>;
+  figures(): Promise<EngineFigures>;
   /** Ends it in order. */
   stop(): Promise<void>;
   /** Ends it at once. */
@@ -113,8 +113,6 @@ function hear<T>(
 export function addFigures(a: EngineFigures, b: EngineFigures): EngineFigures {
   return {
     provider_cpu_ms: a.provider_cpu_ms + b.provider_cpu_ms,
-    provider_calls: a.provider_calls + b.provider_calls,
-    body_bytes: a.body_bytes + b.body_bytes,
     counts: {
       statements: a.counts.statements + b.counts.statements,
       transactions: a.counts.transactions + b.counts.transactions,

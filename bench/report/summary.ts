@@ -18,9 +18,6 @@ export interface LineFigures {
     readonly engine_cpu_ms_per_step: number;
     readonly postgres_cpu_ms_per_step: number;
     readonly redis_cpu_ms_per_step: number;
-    /** Of the whole: what taking the runs in cost. */
-    readonly accept_cpu_ms_per_step: number;
-    readonly provider_cpu_ms_per_step: number;
     readonly statements_per_step: number;
     readonly transactions_per_step: number;
     readonly wal_bytes_per_step: number;
@@ -68,10 +65,6 @@ export function summarise(key: LineKey, results: readonly RunResult[]): LineFigu
       engine_cpu_ms_per_step: middle((one) => engineCpu(one) / steps),
       postgres_cpu_ms_per_step: middle((one) => postgresCpu(one) / steps),
       redis_cpu_ms_per_step: middle((one) => redisCpu(one) / steps),
-      accept_cpu_ms_per_step: middle(
-        ({ accept }) => (accept.engine_cpu_ms + accept.postgres_cpu_ms + accept.redis_cpu_ms) / steps,
-      ),
-      provider_cpu_ms_per_step: middle((one) => one.figures.provider_cpu_ms / steps),
       statements_per_step: middle((one) => one.figures.counts.statements / steps),
       transactions_per_step: middle((one) => one.figures.counts.transactions / steps),
       wal_bytes_per_step: middle((one) => (one.accept.wal_bytes + one.run.wal_bytes) / steps),

@@ -80,8 +80,7 @@ async function measureSize(
   );
 }
 
-/** Runs one line once. */
-export function measureLine(bench: Bench, line: Line, size: Size, trace = false): Promise<RunResult> {
+function measureLine(bench: Bench, line: Line, size: Size): Promise<RunResult> {
   const { options, dir } = bench;
   return measureRun({
     engine: line.engine,
@@ -95,7 +94,6 @@ export function measureLine(bench: Bench, line: Line, size: Size, trace = false)
       workers: line.workers,
       queue: options.queue,
       workerEnv: options.workerEnv,
-      trace,
     },
   });
 }

@@ -37,7 +37,6 @@ export async function setUpProduct(bench: Bench, runs: number): Promise<ProductS
       workers: 1,
       queue: options.queue,
       workerEnv: options.workerEnv,
-      trace: false,
     };
     const store = await prepareStore(context);
     return {
@@ -54,7 +53,6 @@ export async function setUpProduct(bench: Bench, runs: number): Promise<ProductS
             scenario: context.scenario,
             providerDir: join(dir, 'provider'),
             holdOpenMs,
-            trace: false,
           },
           env: { ...NO_AUDIT, ...env, ...options.workerEnv },
         });

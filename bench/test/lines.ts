@@ -22,8 +22,6 @@ export function lineOf(
       engine_cpu_ms_per_step: cpu / 2,
       postgres_cpu_ms_per_step: cpu / 2,
       redis_cpu_ms_per_step: 0,
-      accept_cpu_ms_per_step: 0.01,
-      provider_cpu_ms_per_step: 0,
       statements_per_step: 0.02,
       transactions_per_step: 0.01,
       wal_bytes_per_step: 2_000,

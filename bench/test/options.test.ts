@@ -46,7 +46,8 @@ test('--help wants nothing else to be right', () => {
   expect(readOptions(['--help', '--runs', 'many'])).toBe('help');
 });
 
-test.each([['--trace'], ['--against', 'HEAD']])('%s takes one line of the product', (...mode) => {
+test('--against takes one line of the product', () => {
+  const mode = ['--against', 'HEAD'];
   expect(read(...mode).lines.map((line) => line.name)).toEqual(['nightshift']);
   expect(read(...mode, '--engines', 'nightshift-waiting').lines).toHaveLength(1);
 });
@@ -74,29 +75,24 @@ test.each([
 
 test.each([
   [['--runs', '1k', '--runs', '2k'], '--runs is given twice.'],
-  [['--trace', '--tools'], '--trace and --tools: one at a time.'],
-  [['--tools', '--runs', '1k'], '--runs means nothing to --tools.'],
+  [['--status', '--compose'], '--status and --compose: one at a time.'],
   [['--status', '--reps', '3'], '--reps means nothing to --status.'],
   [['--compose', '--engines', 'nightshift'], '--engines means nothing to --compose.'],
   [['--compose', '--runs', '1k,2k'], '--compose takes one number of --runs.'],
   [['--compose', '--runs', '200k'], '--compose makes one body, of 100,000 requests at most.'],
-  [['--compose', '--env', 'REQUESTS_MAX=1000'], "--env: REQUESTS_MAX is --compose's own to set."],
+  [['--compose', '--env', 'REQUESTS_MAX=1000'], '--env: REQUESTS_MAX is set by --compose itself.'],
   [['--against', 'HEAD', '--runs', '1k,2k'], '--against takes one number of --runs.'],
   [['--status', '--server', 'stock,tuned'], '--status takes one --server.'],
   [['--status', '--queue', 'redis'], '--status takes --queue postgres or none.'],
-  [['--trace', '--engines', 'bullmq'], "--trace is of the product, and 'bullmq' is no line of it."],
-  [['--trace', '--write-docs'], '--write-docs goes with the comparison'],
+  [
+    ['--against', 'HEAD', '--engines', 'bullmq'],
+    "--against is of the product, and 'bullmq' is no line of it.",
+  ],
   [
     ['--engines', 'bullmq', '--env', 'LEASE_MS=1'],
     '--env is for the product, and --engines names none of its lines.',
   ],
   [['--engines', 'bullmq', '--runs', '1k,100k'], 'none of the lines is measured with 100,000 runs.'],
-  [['--write-docs', '--engines', 'nightshift'], '--write-docs needs floor-full among the --engines.'],
-  [
-    ['--write-docs', '--engines', 'floor-full,nightshift', '--env', 'BODY_BYTES_MAX=1000'],
-    "--env: BODY_BYTES_MAX is --compose's own to set.",
-  ],
-  [['--write-docs', '--queue', 'redis'], 'these take --queue postgres or none.'],
 ])('%j would be obeyed in part, and is refused', (args, reason) => {
   expect(() => readOptions(args)).toThrow(reason);
 });

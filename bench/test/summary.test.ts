@@ -32,8 +32,6 @@ function measured(
     peak_sum_mb: 350,
     figures: {
       provider_cpu_ms,
-      provider_calls: 3,
-      body_bytes: 1,
       counts: { statements: 60, transactions: 30 },
       loop: { p99_ms: 5, max_ms: 9 },
     },
