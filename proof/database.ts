@@ -12,7 +12,7 @@ import { createPool } from '../libs/services/src/index.ts';
 import { createRandom } from './random.ts';
 import { createSqlConnection, type SqlConnection } from './sim-pool.ts';
 import { MODULE_TOOLS } from './tools.ts';
-import { createWorld, currentActor, type Actor } from './world.ts';
+import { createActor, createWorld, currentActor } from './world.ts';
 
 /** A database for simulations: one connection, used by one simulation at a time. */
 export interface ProofDatabase {
@@ -96,16 +96,7 @@ export async function openProofDatabase(serverUrl: string): Promise<ProofDatabas
 /** Runs `work` with ids of a fixed seed. */
 function asSetUp<T>(work: () => Promise<T>): Promise<T> {
   const world = createWorld(createRandom('set-up'), Date.UTC(2026, 0, 1));
-  const actor: Actor = {
-    name: 'set-up',
-    world,
-    random: createRandom('set-up'),
-    alive: true,
-    pausedUntil: 0,
-    clockOffsetMs: 0,
-    wallOffsetMs: 0,
-  };
-  return currentActor.run(actor, work);
+  return currentActor.run(createActor(world, 'set-up', createRandom('set-up')), work);
 }
 
 function passThrough(connection: SqlConnection): object {

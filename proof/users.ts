@@ -13,7 +13,7 @@ import type { SignalKind } from './staff.ts';
 import { answerCalls, lookAround, raiseCaps, resumePaused, settleReview } from './caller.ts';
 import { storeAgents, storeBatch, type Workload } from './workload.ts';
 import { PLAIN_BATCH } from './traits.ts';
-import { currentActor, type Actor, type World } from './world.ts';
+import { createActor, currentActor, type World } from './world.ts';
 
 const LOOK_MS_MIN = 2_000;
 const LOOK_MS_MAX = 10_000;
@@ -37,15 +37,7 @@ export async function inviteUsers(
   random: Random,
   { ring, resumed }: Told,
 ): Promise<Users> {
-  const actor: Actor = {
-    name: 'user',
-    world,
-    random,
-    alive: true,
-    pausedUntil: 0,
-    clockOffsetMs: 0,
-    wallOffsetMs: 0,
-  };
+  const actor = createActor(world, 'user', random);
   const asUser = <T>(work: () => Promise<T>): Promise<T> => currentActor.run(actor, work);
   const agentIds = await asUser(() => storeAgents(db, workload));
   let open = workload.batches.length;

@@ -21,7 +21,7 @@ import { startSweepTimer } from '../apps/worker/src/ticks/sweep-timer.ts';
 import { connect, releaseAllLeases } from '../libs/db/src/index.ts';
 import { isError, SHIPPED_PRICES } from '../libs/agent-core/src/index.ts';
 import type { Random } from './random.ts';
-import { CutConnection, currentActor, type Actor, type World } from './world.ts';
+import { createActor, CutConnection, currentActor, type Actor, type World } from './world.ts';
 
 /** Times of the simulated house, in virtual milliseconds. Their order is the one that production's defaults have. */
 export const LEASE_MS = 9_000;
@@ -108,15 +108,7 @@ export function startSimulatedWorker(
   parts: WorkerParts,
 ): SimulatedWorker {
   const owner = `${name}#${incarnation}`;
-  const actor: Actor = {
-    name: owner,
-    world,
-    random: world.random.fork(owner),
-    alive: true,
-    pausedUntil: 0,
-    clockOffsetMs: 0,
-    wallOffsetMs: 0,
-  };
+  const actor = createActor(world, owner, world.random.fork(owner));
   return currentActor.run(actor, () => {
     const db = connect(parts.pool as pg.Pool);
     const claimant = { owner, lease_duration_ms: LEASE_MS };

@@ -5,11 +5,11 @@ import {
   DEFAULT_PROJECT_ID,
   findTools,
   inTransaction,
-  newConversationId,
   newId,
   type Database,
 } from '../libs/db/src/index.ts';
 import { acceptBatch } from '../libs/db/src/testing/index.ts';
+import { agentOf, emptyNotes } from '../scripts/stack/agents.ts';
 import { scriptText, type Turn } from './model.ts';
 import { POISON } from './provider.ts';
 import type { Random } from './random.ts';
@@ -134,52 +134,20 @@ export async function storeAgents(
   { agents, agentTraits = [] }: Workload,
 ): Promise<readonly string[]> {
   const tools = await findTools(db, DEFAULT_PROJECT_ID, { ids: [], names: TOOL_NAMES });
-  const traitsOf = (index: number): AgentTraits => agentTraits[index] ?? PLAIN_AGENT;
-  const ids = Array.from({ length: agents }, () => newId());
-  await inTransaction(db, (trx) =>
-    createAgents(
-      trx,
-      DEFAULT_PROJECT_ID,
-      ids.map((id, index) => ({
-        id,
-        conversation_id: newConversationId(),
-        name: `agent ${index}`,
-        description: null,
-        agent_type: 'letta_v1_agent',
-        system: 'You take notes.',
-        model: 'anthropic/claude-haiku-4-5',
-        model_settings: { max_output_tokens: 1024, parallel_tool_calls: true, extra: {} },
-        tool_rules: traitsOf(index).rules,
-        metadata: null,
-        tags: [],
-        timezone: 'UTC',
-        message_buffer_autoclear: index % 4 === 3,
-        context_window_limit: 200_000,
-        ...compactionOf(traitsOf(index)),
-        hidden: false,
-        echoed: {},
-        blocks: [
-          {
-            id: newId(),
-            label: 'notes',
-            value: '',
-            description: null,
-            char_limit: 100_000,
-            read_only: false,
-            metadata: {},
-            tags: [],
-            is_template: false,
-            hidden: false,
-          },
-        ],
-        block_ids: [],
-        tool_ids: tools
-          .filter(({ name }) => name !== ARCHIVE_TOOL || traitsOf(index).archive)
-          .map((tool) => tool.id),
-      })),
-    ),
-  );
-  return ids;
+  const rows = Array.from({ length: agents }, (_, index) => {
+    const traits = agentTraits[index] ?? PLAIN_AGENT;
+    const own = tools.filter(({ name }) => name !== ARCHIVE_TOOL || traits.archive).map(({ id }) => id);
+    return agentOf(own, {
+      name: `agent ${index}`,
+      system: 'You take notes.',
+      tool_rules: traits.rules,
+      message_buffer_autoclear: index % 4 === 3,
+      ...compactionOf(traits),
+      blocks: [emptyNotes({ char_limit: 100_000 })],
+    });
+  });
+  await inTransaction(db, (trx) => createAgents(trx, DEFAULT_PROJECT_ID, rows));
+  return rows.map(({ id }) => id);
 }
 
 function compactionOf({ buffer }: AgentTraits): { readonly compaction?: CompactionPolicy } {

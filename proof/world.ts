@@ -21,6 +21,11 @@ export interface Actor {
   wallOffsetMs: number;
 }
 
+/** A process that runs from its first moment on, with clocks that are right. */
+export function createActor(world: World, name: string, random: Random): Actor {
+  return { name, world, random, alive: true, pausedUntil: 0, clockOffsetMs: 0, wallOffsetMs: 0 };
+}
+
 /** The process that the running code belongs to. */
 export const currentActor = new AsyncLocalStorage<Actor>();
 

@@ -11,8 +11,7 @@ import {
 
 const AGENTS_PER_TRANSACTION = 2_000;
 
-/** The fields of an agent that differ from those of a plain one. */
-export type AgentTraits = Pick<NewAgent, 'name' | 'system'> & Partial<NewAgent>;
+type AgentTraits = Pick<NewAgent, 'name' | 'system'> & Partial<NewAgent>;
 
 /** An empty memory block called `notes`. */
 export function emptyNotes(traits: Partial<NewAgent['blocks'][number]> = {}): NewAgent['blocks'][number] {
@@ -54,7 +53,8 @@ export async function storeAgents(
   return ids;
 }
 
-function agentOf(tool_ids: readonly string[], traits: AgentTraits): NewAgent {
+/** Describes an agent with these tools and traits, and a plain agent's defaults for every other field. */
+export function agentOf(tool_ids: readonly string[], traits: AgentTraits): NewAgent {
   return {
     id: newId(),
     conversation_id: newConversationId(),
