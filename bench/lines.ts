@@ -1,4 +1,4 @@
-/** The lines of the comparison: an engine, and its settings. */
+/** The lines of the comparison: an engine and its settings. */
 import type { EngineContext } from './engines/engine.ts';
 import { ENGINES, type EngineName } from './engines/engines.ts';
 
@@ -7,7 +7,7 @@ export interface Line {
   readonly engine: EngineName;
   readonly workers: number;
   readonly scenario: EngineContext['scenario'];
-  /** Largest number of runs it is asked to do. */
+  /** Largest size that is worth measuring. */
   readonly runs_max: number;
 }
 
@@ -31,7 +31,7 @@ export const LINES: readonly Line[] = [
     ...ofEngine('nightshift'),
     name: 'nightshift-waiting',
     scenario: 'waiting',
-    // Its tool waits: more runs take minutes and show nothing new.
+    // The tool waits: larger sizes take minutes and show nothing new.
     runs_max: 10_000,
   },
   ofEngine('pgboss-batch'),

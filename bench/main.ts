@@ -1,4 +1,4 @@
-/** The bench, once its packages are installed: `node bench/main.ts [flags]`. Linux only, for it reads /proc. */
+/** Runs the bench: `node bench/main.ts [flags]`. Reads /proc, so it runs on Linux only. */
 import { constants } from 'node:os';
 import { join } from 'node:path';
 import { takeDirectory } from './directory.ts';
@@ -13,7 +13,7 @@ import { compare } from './scenarios/compare.ts';
 import { compose } from './scenarios/compose.ts';
 import { status } from './scenarios/status.ts';
 
-/** Milliseconds that servers and processes may take to end when the bench is told to. */
+/** Milliseconds for stopping servers and processes after a signal. */
 const STOP_MS = 30_000;
 const ROOT = join(import.meta.dirname, '..');
 const say = (text: string): void => void process.stderr.write(`${text}\n`);
@@ -34,7 +34,7 @@ async function main(args: readonly string[]): Promise<void> {
   if (process.platform !== 'linux')
     throw new Error('The bench reads CPU and memory from /proc: run it on Linux.');
   const dir = join(ROOT, '.data', 'bench');
-  // Its two benches take their own.
+  // The two benches that it starts hold the directory themselves.
   const release = options.mode === 'against' ? () => undefined : takeDirectory(dir);
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => void endAt(signal, release));
   try {
@@ -46,15 +46,15 @@ async function main(args: readonly string[]): Promise<void> {
       print(JSON.stringify({ bench: options.mode, ...result.figures, goals: result.goals }));
     }
   } finally {
-    // After a signal, `endAt` gives it back when the servers have ended.
+    // After a signal, `endAt` releases the directory once the servers have ended.
     if (!isEnding()) release();
   }
 }
 
-/** Ends the bench before it is done. A signal may come twice: from the terminal, and from the parent process. */
+/** Stops the bench early. The terminal and the parent process may both send the signal. */
 async function endAt(signal: 'SIGINT' | 'SIGTERM', release: () => void): Promise<void> {
   if (isEnding()) return;
-  say(`${signal}: servers and processes are stopped.`);
+  say(`${signal}: stopping servers and processes.`);
   await within(STOP_MS, 'Stopping', stopEverything()).catch(() => undefined);
   release();
   process.exit(128 + constants.signals[signal]);

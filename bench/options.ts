@@ -1,4 +1,4 @@
-/** The command line of the bench. */
+/** Reads the command line of the bench. */
 import { parseArgs } from 'node:util';
 import { VARIABLES } from '../apps/worker/src/config.ts';
 import { BATCH_REQUESTS_MAX } from '../libs/agent-core/src/index.ts';
@@ -7,9 +7,9 @@ import { SERVER_SETTINGS, type ServerName } from './servers.ts';
 
 export interface Options {
   readonly mode: Mode;
-  /** The git ref that `against` compares this tree with; empty in other modes. */
+  /** Git ref for `against`; empty in other modes. */
   readonly ref: string;
-  /** Numbers of runs; null: what the mode measures by default. */
+  /** Numbers of runs; null for the mode's default. */
   readonly runs: readonly number[] | null;
   readonly lines: readonly Line[];
   readonly reps: number;
@@ -21,13 +21,13 @@ export interface Options {
 
 export type Mode = 'compare' | 'against' | 'status' | 'compose';
 
-/** What the comparison measures unless it is told. */
+/** Default sizes of the comparison. */
 export const RUNS_COMPARED: readonly number[] = [1_000, 10_000];
 
-/** A day. */
+/** Seconds of a day. */
 const SECONDS_MAX = 86_400;
 
-/** Where a worker of the bench finds its parts, and who it is. */
+/** Variables of a worker that the bench sets. */
 const SET_BY_THE_BENCH: readonly string[] = [
   'DATABASE_URL',
   'QUEUE_URL',
@@ -36,12 +36,12 @@ const SET_BY_THE_BENCH: readonly string[] = [
   'DATA_DIR',
   'WORKER_NAME',
 ];
-/** What makes one body of all runs. */
+/** Variables that make `--compose` build one body of all runs. */
 const SET_BY_COMPOSE: readonly string[] = ['REQUESTS_MAX', 'BODY_BYTES_MAX'];
 
 const MODES = ['against', 'status', 'compose'] as const;
 const OF_A_PRODUCT_SETUP = ['server', 'queue', 'env', 'timeout'];
-/** The flags that a mode looks at; any other one is a mistake. */
+/** Flags that each mode takes; any other flag is an error. */
 const FLAGS_OF: Record<Mode, readonly string[]> = {
   compare: ['runs', 'engines', 'reps', ...OF_A_PRODUCT_SETUP],
   against: ['against', 'runs', 'engines', 'reps', ...OF_A_PRODUCT_SETUP],
@@ -52,21 +52,21 @@ const FLAGS_OF: Record<Mode, readonly string[]> = {
 export const HELP = `npm run bench -- [flags]
 
   --runs 1k,10k,100k   runs of each measurement (default 1k,10k; --against: 10k; --status and --compose: 100k)
-  --engines a,b        which lines, in this order (default: all); ${LINES.map((line) => line.name).join(', ')}
+  --engines a,b        lines to measure, in this order (default: all); ${LINES.map((line) => line.name).join(', ')}
   --reps 3             interleaved repetitions of each
   --server stock,tuned settings of PostgreSQL (default stock)
-  --queue postgres     what carries the product's signals: postgres, redis, none
-  --env A=1,B=2        environment of the product's workers: names of docs/reference/configuration.md
-  --timeout 900        seconds after which a run, or what a scenario waits for, counts as failed
+  --queue postgres     queue of the product: postgres, redis, none
+  --env A=1,B=2        variables of the product's workers, see docs/reference/configuration.md
+  --timeout 900        seconds after which a run or a scenario counts as failed
 
-One at a time, instead of the comparison, each with those flags above that mean something to it:
+One of these replaces the comparison; flags above that do not apply to it are refused:
 
-  --against <git ref>  this tree and a checkout of that ref in turns, and the ratio of their CPU per step
-  --status             GET of a batch while it runs
-  --compose            ready runs to one request body
+  --against <git ref>  compare the CPU per step of this tree and of that ref, in turns
+  --status             measure GET of a batch while it runs
+  --compose            measure building one request body from ready runs
 `;
 
-/** Reads the command line; throws an error that names the flag. */
+/** Reads the command line. Throws an error that names the flag. */
 export function readOptions(args: readonly string[]): Options | 'help' {
   const { values, tokens } = parseArgs({
     args: [...args],
@@ -93,7 +93,7 @@ export function readOptions(args: readonly string[]): Options | 'help' {
   if (modes.length > 1) throw new Error(`--${modes.join(' and --')}: one at a time.`);
   const [mode = 'compare'] = modes;
   const ignored = given.find((name) => !FLAGS_OF[mode].includes(name));
-  if (ignored !== undefined) throw new Error(`--${ignored} means nothing to --${mode}.`);
+  if (ignored !== undefined) throw new Error(`--${ignored} does not apply to --${mode}.`);
   const options: Options = {
     mode,
     ref: values.against ?? '',
@@ -110,7 +110,7 @@ export function readOptions(args: readonly string[]): Options | 'help' {
   return options;
 }
 
-/** Refuses what the comparison could only leave out without a word. */
+/** Refuses sizes and flags that the comparison would ignore. */
 function checkComparison(options: Options, given: readonly string[]): void {
   const { runs, lines } = options;
   for (const size of runs ?? RUNS_COMPARED) {
@@ -137,7 +137,7 @@ function checkScenario(mode: Exclude<Mode, 'compare'>, options: Options): void {
   if (mode === 'against') {
     if (lines.length > 1) throw new Error(`--${mode} takes one of the --engines.`);
     if (!lines.every(isOfProduct))
-      throw new Error(`--${mode} is of the product, and '${lines[0]?.name ?? ''}' is no line of it.`);
+      throw new Error(`--${mode} measures the product; '${lines[0]?.name ?? ''}' is another engine.`);
   } else if (queue === 'redis') throw new Error(`--${mode} takes --queue postgres or none.`);
 }
 
@@ -149,7 +149,7 @@ function listOf(flag: string, text: string): readonly string[] {
   const entries = text.split(',');
   if (entries.includes('')) throw new Error(`${flag}: '${text}' has an empty entry.`);
   const twice = firstTwice(entries);
-  if (twice !== undefined) throw new Error(`${flag}: '${twice}' is there twice.`);
+  if (twice !== undefined) throw new Error(`${flag}: '${twice}' is listed twice.`);
   return entries;
 }
 
@@ -161,40 +161,40 @@ function runsOf(text: string): readonly number[] {
   const runs = listOf('--runs', text).map((entry) => countOf('--runs', entry));
   // 1000 and 1k are one size.
   const twice = firstTwice(runs.map(String));
-  if (twice !== undefined) throw new Error(`--runs: '${twice}' is there twice.`);
+  if (twice !== undefined) throw new Error(`--runs: '${twice}' is listed twice.`);
   return runs;
 }
 
 function environmentOf(text: string): Readonly<Record<string, string>> {
   const pairs = listOf('--env', text).map((pair): readonly [string, string] => {
     const at = pair.indexOf('=');
-    if (at < 1) throw new Error(`--env: '${pair}' is no NAME=value.`);
+    if (at < 1) throw new Error(`--env: '${pair}' is not NAME=value.`);
     return [pair.slice(0, at), pair.slice(at + 1)];
   });
   const twice = firstTwice(pairs.map(([name]) => name));
-  if (twice !== undefined) throw new Error(`--env: '${twice}' is there twice.`);
+  if (twice !== undefined) throw new Error(`--env: '${twice}' is listed twice.`);
   for (const [name] of pairs) {
-    if (SET_BY_THE_BENCH.includes(name)) throw new Error(`--env: ${name} is the bench's own to set.`);
+    if (SET_BY_THE_BENCH.includes(name)) throw new Error(`--env: ${name} is set by the bench.`);
     if (!VARIABLES.includes(name))
-      throw new Error(`--env: a worker knows no '${name}'; docs/reference/configuration.md has the names.`);
+      throw new Error(`--env: there is no worker variable '${name}'; see docs/reference/configuration.md.`);
   }
   return Object.fromEntries(pairs);
 }
 
-/** `2500`, `10k`, `1m`. */
+/** Reads a count: `2500`, `10k`, `1m`. */
 function countOf(flag: string, text: string): number {
   const match = /^(\d+)([km]?)$/.exec(text);
   const count = Number(match?.[1]) * (match?.[2] === 'k' ? 1_000 : match?.[2] === 'm' ? 1_000_000 : 1);
   if (!Number.isSafeInteger(count) || count < 1)
-    throw new Error(`${flag}: '${text}' is no count such as 2500 or 10k.`);
+    throw new Error(`${flag}: '${text}' is not a count such as 2500 or 10k.`);
   return count;
 }
 
-/** Plain seconds: what a timer is set to must stay below 2^31 ms. */
+/** Reads seconds. Timers take less than 2^31 ms, so a day is the maximum. */
 function secondsOf(flag: string, text: string): number {
   const seconds = /^\d+$/.test(text) ? Number(text) : 0;
   if (seconds < 1 || seconds > SECONDS_MAX)
-    throw new Error(`${flag}: '${text}' is no number of seconds from 1 to ${SECONDS_MAX}.`);
+    throw new Error(`${flag}: '${text}' is not a number of seconds from 1 to ${SECONDS_MAX}.`);
   return seconds;
 }
 

@@ -1,7 +1,7 @@
 /**
- * A provider that answers at once from pre-generated lines. It reads every body to its last byte, as a server that takes
- * an upload must, and keeps of it the custom_ids, one file a batch, so that several processes share one provider.
- * The CPU of its own work on this thread is counted apart: an engine pays for the network, not for the model.
+ * A provider that answers at once from prepared lines. It reads every body to its last byte, as a server
+ * must, and keeps the custom_ids in one file per batch, so that several processes share one provider. Its CPU
+ * on this thread is counted apart: an engine pays for the network, not for the model.
  */
 import { mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,11 +11,11 @@ import { CUSTOM_ID_CHARS, LINE_BYTES, lineTemplates, type LineTemplate, type Sce
 export interface BenchProvider extends ProviderPort {
   /** Milliseconds of CPU that the provider's work took on the engine's thread. */
   cpuMs(): number;
-  /** A create whose body is made as it is sent. Returns the provider's id. */
+  /** Creates a batch from a streamed body and returns the provider's id. */
   createFrom(body: AsyncIterable<string | Uint8Array>): Promise<string>;
-  /** A create of an engine that builds no bodies. */
+  /** Creates a batch for an engine that builds no bodies. */
   createBare(customIds: readonly string[]): string;
-  /** Bytes of a result file, 64 KiB at a time. */
+  /** Yields a result file, 64 KiB at a time. */
   results(providerId: string): AsyncGenerator<Buffer, void, undefined>;
 }
 
@@ -23,7 +23,7 @@ const RESULT_CHUNK_BYTES = 64 * 1024;
 const CUSTOM_ID_KEY = Buffer.from('"custom_id":"');
 const NAME = /^(msgbatch_[a-z0-9_]+)\.(\d+)\.ids$/;
 
-/** Opens the provider whose batches lie in `dir`. `holdOpenMs`: how long a batch stays in progress. */
+/** Opens the provider whose batches lie in `dir`. `holdOpenMs`: time that a batch stays in progress. */
 export function openProvider(options: {
   readonly dir: string;
   readonly scenario: Scenario;
@@ -35,7 +35,7 @@ export function openProvider(options: {
   let cpuMs = 0;
   let made = 0;
 
-  /** Runs the provider's own work and books its CPU. */
+  /** Runs the provider's own work and counts its CPU. */
   function own<T>(work: () => T): T {
     const before = process.threadCpuUsage();
     try {
@@ -121,7 +121,7 @@ export function openProvider(options: {
         }
         return chunk;
       });
-      // As a socket would: what follows comes in a turn of its own.
+      // A socket would deliver the next chunk in another turn of the event loop.
       await new Promise(setImmediate);
     }
   }
@@ -160,7 +160,7 @@ export function openProvider(options: {
   };
 }
 
-/** The step is written in bits 8 to 23 of the id's last eight hex digits, before `-<attempt>`. */
+/** Finds the template of a step: bits 8 to 23 of the id's last eight hex digits, before `-<attempt>`. */
 function templateOf(templates: readonly LineTemplate[], ids: Buffer, start: number): LineTemplate {
   const step = Number.parseInt(ids.toString('latin1', start + 35, start + 43), 16) >>> 8;
   const template = templates[(step & 0xffff) - 1];
@@ -168,7 +168,7 @@ function templateOf(templates: readonly LineTemplate[], ids: Buffer, start: numb
   return template;
 }
 
-/** Finds the custom_ids of a body that comes in pieces. */
+/** Collects the custom_ids of a body that arrives in pieces. */
 function idReader(): {
   readonly ids: readonly string[];
   read(chunk: string | Uint8Array): void;

@@ -1,6 +1,6 @@
 import type { PrepareEngine } from './engine.ts';
 
-/** The engines of the comparison, each loaded in its own process alone, with the largest count of runs worth measuring. */
+/** The engines of the comparison. `runs_max`: larger sizes take hours and show nothing new. */
 export const ENGINES = {
   nightshift: { load: async () => (await import('./product.ts')).prepareProduct, runs_max: 1_000_000 },
   'floor-full': { load: async () => (await import('./floor-full.ts')).prepareFloorFull, runs_max: 1_000_000 },

@@ -1,4 +1,4 @@
-/** A worker process of the product with the bench's provider in it. Speaks with its parent over IPC. */
+/** Runs a worker of the product with the bench's provider in its process. Speaks IPC with its parent. */
 import { createRequire } from 'node:module';
 import type pgModule from 'pg';
 import { startToolHost } from '../../apps/tool-host/src/index.ts';
@@ -13,7 +13,7 @@ import type { EngineFigures } from './engine.ts';
 
 export interface WorkerOptions {
   readonly scenario: Scenario;
-  /** Where the provider's batches lie. */
+  /** Directory of the provider's batches. */
   readonly providerDir: string;
   /** Milliseconds that a batch stays in progress at the provider. */
   readonly holdOpenMs: number;
@@ -29,7 +29,7 @@ export type FromWorker =
   | { readonly kind: 'figures'; readonly figures: EngineFigures };
 
 const options = JSON.parse(process.argv[2] ?? '{}') as WorkerOptions;
-// The product's own copy of pg, not the peers'.
+// The product's own copy of pg: the other engines load another.
 const pg = createRequire(new URL('../../libs/services/package.json', import.meta.url))(
   'pg',
 ) as typeof pgModule;

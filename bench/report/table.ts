@@ -1,4 +1,4 @@
-/** Tables in Markdown whose columns line up, so that the docs take what the terminal shows. */
+/** Prints Markdown tables with aligned columns, for the terminal and for the docs. */
 
 export interface Table {
   readonly head: readonly string[];
@@ -18,7 +18,7 @@ export function toText({ head, rows }: Table): string {
   return [line(head), line(rule), ...rows.map(line)].join('\n');
 }
 
-/** A number in as many digits as say something. */
+/** Formats a number with three or four significant digits. */
 export function digits(value: number): string {
   if (!Number.isFinite(value)) return '';
   const size = Math.abs(value);

@@ -1,4 +1,4 @@
-/** The status of a batch, asked for while its runs are being carried out. */
+/** Measures reading a batch while its runs are carried out. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { startProcess } from '../../scripts/stack/processes.ts';
@@ -14,7 +14,7 @@ import type { Bench, ScenarioResult } from './bench.ts';
 const RUNS_DEFAULT = 100_000;
 const WARM_UP = 200;
 const REQUESTS = 1_000;
-/** Milliseconds that the API may take to start, to answer, and to stop. */
+/** Milliseconds for the API's start, an answer, and the API's stop. */
 const START_MS = 60_000;
 const ANSWER_MS = 30_000;
 const STOP_MS = 10_000;
@@ -102,7 +102,7 @@ async function askWhileItRuns(bench: Bench, setup: ProductSetup, api: Api): Prom
         met: apiMs + postgresMs < 5,
       },
     ],
-    notes: ["PostgreSQL's share is that of the API's own connections."],
+    notes: ["PostgreSQL's CPU is that of the API's connections."],
   };
 }
 
