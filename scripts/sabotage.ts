@@ -27,7 +27,7 @@ try {
     const { caughtBy, seeds, fault } = await runMutant(database, mutant);
     if (fault !== null) missed += 1;
     console.log(
-      `${mutant.name.padEnd(34)}${(caughtBy ?? 'NOBODY').padEnd(24)}${seeds}${fault === null ? '' : `  ${fault}`}`,
+      `${mutant.name.padEnd(34)}${(caughtBy ?? 'NONE').padEnd(24)}${seeds}${fault === null ? '' : `  ${fault}`}`,
     );
   }
   await database.close();

@@ -20,7 +20,7 @@ const WORKERS_MAX = 64;
 
 const { flags, refuse } = readCommandLine({
   name: 'start',
-  what: 'The service: database, API and workers, until Ctrl-C. Told by environment variables, see README.md.',
+  what: 'The service: database, API and workers, until Ctrl-C. UserEvents by environment variables, see README.md.',
   takes: 'a few seconds until it is up',
   flags: { fresh: { what: 'remove the data of earlier starts first, the embedded database included' } },
 });

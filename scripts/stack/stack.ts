@@ -48,7 +48,7 @@ export interface StackOptions {
   /** Whether a wanted port that is in use is an error. */
   readonly portIsFixed?: boolean;
   readonly toolsDir: string;
-  /** Told once of each tool module that the workers leave out, and of those they miss, in a line for the terminal. */
+  /** UserEvents once of each tool module that the workers leave out, and of those they miss, in a line for the terminal. */
   readonly onToolLeftOut?: (line: string) => void;
   /** Environment for the API beside what the stack sets. */
   readonly apiEnv?: Readonly<Record<string, string>>;
