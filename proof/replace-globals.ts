@@ -45,11 +45,11 @@ function replaceTimers(): void {
     const virtual: VirtualTimer = {
       timer,
       actor,
-      ref: () => replacement,
-      unref: () => replacement,
+      ref: () => virtual,
+      unref: () => virtual,
       hasRef: () => false,
     };
-    return replacement;
+    return virtual;
   };
   const isVirtual = (handle: unknown): handle is VirtualTimer =>
     typeof handle === 'object' && handle !== null && 'timer' in handle && 'actor' in handle;

@@ -16,10 +16,11 @@ import {
 import { AUDIT_STATEMENT_MS, createPool, providePostgres } from '../libs/services/src/index.ts';
 import { endWith, given, readCommandLine } from './command-line.ts';
 
-// Checks every invariant of a database and prints the rows that break one: none, and exit code 0, when all is well.
-// DATABASE_URL names the database; without it the embedded one under .data is used: that of a running service, or it is
-// started for the audit. `--resume` lets submissions go on that an audit has halted, or that rest for a reason other than the
-// provider's wish, if this one finds nothing that touches money.
+// Audits a database and prints every row that violates an invariant. The exit code is 0 when none does.
+// DATABASE_URL names the database. Without it, the embedded one under .data is used, and started when no
+// service runs.
+// `--resume` ends a halt of submissions, or a pause that the provider did not ask for, unless a violation
+// touches money.
 const { flags } = readCommandLine({
   name: 'audit',
   what: 'Checks the books of a database and prints every row that breaks an invariant.',
@@ -44,7 +45,7 @@ const postgres = await providePostgres({
   durable: true,
   mayJoin: true,
 }).catch(endWith);
-// Millions of steps take longer than a statement of the service may.
+// Millions of steps take longer than the service's statement timeout.
 const pool = createPool({
   url: postgres.url,
   max: 1,
@@ -77,7 +78,7 @@ try {
   await postgres.stop();
 }
 
-/** Ends what keeps submissions from going on, and says what that was. */
+/** Resumes submissions and describes the reason of their pause. */
 async function resume(on: Database): Promise<string> {
   const ended = await inTransaction(on, (trx) => resumeCredential(trx, 'default'));
   if (ended !== null) return `Submissions go on within a few seconds. What kept them is over: ${ended}.`;

@@ -12,8 +12,9 @@ import { WORKER_NODE_ARGUMENTS } from './stack/settings.ts';
 import { workOnStack } from './stack/signals.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
-// Real processes under fire: workers killed and frozen at random, connections cut, the queue flushed, the disk of the logs
-// full, the provider misbehaving. When the time is up everything heals, and every run must have ended, nothing applied or paid twice.
+// Runs real processes under faults: workers killed and paused, connections cut, the queue flushed, the disk
+// of the logs full, the provider failing. After healing, every run must have ended, and nothing was applied
+// or paid twice.
 const { flags, refuse } = readCommandLine({
   name: 'chaos',
   what: 'Real processes under fire; then every run must have ended, nothing applied or paid twice.',
@@ -38,16 +39,16 @@ const workers = Number(flags.workers);
 if (workers < 2) refuse('--workers must be at least 2: the last one that works is never struck.');
 const say = (text: string): void => void process.stderr.write(`${text}\n`);
 
-/** How long everything may take to end once the faults are gone. */
+/** Milliseconds for all work to end once the faults are gone. */
 const HEAL_MS = 240_000;
-/** The default lease; frozen workers wake long after it. */
+/** The default lease. Paused workers wake long after it. */
 const LEASE_MS = 10_000;
 
 const dataDir = resolve('.data/chaos');
 orEnd(() => {
   emptyDataDirectory(dataDir);
 });
-// The Redis and the journal of the tools.
+// Holds the Redis and the journal of the tools.
 rmSync(dataDir, { recursive: true, force: true });
 const effectsFile = join(dataDir, 'effects');
 const redis: RedisStorm | null =
@@ -86,7 +87,7 @@ try {
 }
 process.exit(holds ? 0 : 1);
 
-/** Lets everything loose on the stack and heals it again; whether everything held. */
+/** Runs the faults and heals. Returns whether every check holds. */
 async function storm(stack: Stack, told: AbortSignal): Promise<boolean> {
   const controlUrl = stack.simulatorControlUrl ?? '';
   const control = (method: string, path: string, body?: unknown): Promise<Response> =>
@@ -126,7 +127,7 @@ async function storm(stack: Stack, told: AbortSignal): Promise<boolean> {
     open = await ended();
   }
   const healSeconds = (performance.now() - healedAt) / 1000;
-  // Batches end and orphans are booked a look later than the last run, and the last create may still be held up.
+  // Batches end and orphans are booked after the last run, and a late create may still arrive.
   const lateMs = Math.max(0, LATE_CREATE_MS - (performance.now() - healedAt));
   await new Promise((tick) => setTimeout(tick, 8_000 + lateMs));
   const verdict = await judge(stack.db, stack.pool, {

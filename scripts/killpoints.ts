@@ -1,6 +1,6 @@
-// `npm run killpoints`: kills, throws at and pauses a worker at every named point of the flows, at its first, second
-// and last hit, and lets the house finish each time.
-// `npm run killpoints -- --every-effect`: the same at every statement, commit and call instead. Takes half an hour.
+// Kills, fails and pauses a worker at every named point of the flows, at its first, second and last hit: `npm
+// run killpoints`.
+// With `--every-effect`: at every statement, commit and call instead, in half an hour.
 
 import { HOOK_POINTS } from '../apps/worker/src/flow-parts/deps.ts';
 import { openProofDatabase } from '../proof/database.ts';

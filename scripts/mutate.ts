@@ -1,5 +1,6 @@
-// `npm run mutate -- libs/agent-core/src/money`: changes the code of a folder piece by piece and counts the changes that no
-// test notices. `npm run mutate -- apps/worker/src/flows/sweep/sweep.ts:10-40`: some lines of a file.
+// Changes the code of a folder piece by piece and lists the changes that no test notices: `npm run mutate --
+// libs/agent-core/src/money`, or some lines of a file: `npm run mutate --
+// apps/worker/src/flows/sweep/sweep.ts:10-40`.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -65,7 +66,10 @@ function readArguments(): { readonly targets: readonly string[]; readonly tests:
   }
 }
 
-/** Runs `work` with the URL of one server: the tests of a mutant that hangs are killed, and would leave theirs behind. */
+/**
+ * Runs `work` with the URL of one server: killed tests of a hanging mutant would leave their own servers
+ * running.
+ */
 async function withPostgres(work: (url: string) => Promise<number>): Promise<number> {
   const dataDir = mkdtempSync(join(tmpdir(), 'nightshift-mutation-'));
   const postgres = await providePostgres({
@@ -83,7 +87,7 @@ async function withPostgres(work: (url: string) => Promise<number>): Promise<num
   }
 }
 
-/** Runs Stryker in the tree and prints its report. */
+/** Runs Stryker in the copied tree, which prints its report. */
 async function mutate(postgresUrl: string): Promise<number> {
   mkdirSync(join(home, 'reports'), { recursive: true });
   const report = join(
@@ -106,7 +110,7 @@ async function mutate(postgresUrl: string): Promise<number> {
       env: {
         ...process.env,
         NIGHTSHIFT_MUTATION_TESTS: tests,
-        // The global setup of the tests then starts no server of its own. Tests of the core need none.
+        // With a URL, the global setup of the tests starts no server. Tests of the core need none.
         TEST_DATABASE_URL: postgresUrl,
       },
     },

@@ -1,5 +1,5 @@
-// `npm run sabotage`: takes the safety code out piece by piece and expects the simulation to notice every time.
-// `npm run sabotage -- --only fence`: the mutants whose name contains that.
+// Removes the safety code piece by piece, and expects the simulation to notice each time: `npm run sabotage`.
+// With `-- --only fence`: the mutants whose name contains "fence".
 
 import { openProofDatabase } from '../proof/database.ts';
 import { MUTANTS } from '../proof/mutants.ts';

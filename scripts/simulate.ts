@@ -1,5 +1,5 @@
-// `npm run simulate -- --seeds 1000`: that many seeds of the simulated house; each must end without a violation.
-// `npm run simulate -- --seed 17`: one seed, with the end of its trace; the whole of it goes to `.data/`.
+// Simulates many seeds, each of which must end without a violation: `npm run simulate -- --seeds 1000`.
+// With `-- --seed 17`: one seed, with the end of its trace; the whole trace goes to `.data/`.
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';

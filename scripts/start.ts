@@ -14,8 +14,8 @@ import { absolutePaths, apiSettings, providerWithKey, workerSettings } from './s
 import { heedSignals } from './stack/signals.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
-// Everything in one command: embedded Postgres unless DATABASE_URL names another, the simulator unless
-// ANTHROPIC_API_KEY is set, the API and one worker (WORKERS for more). Stays up until Ctrl-C.
+// Starts everything in one command: embedded Postgres without DATABASE_URL, the simulator without
+// ANTHROPIC_API_KEY, the API and one worker (WORKERS for more). Runs until Ctrl-C.
 const WORKERS_MAX = 64;
 
 const { flags, refuse } = readCommandLine({
@@ -30,7 +30,7 @@ const key = given('ANTHROPIC_API_KEY');
 const isSimulated = key === undefined;
 const dataDir = dataDirectory();
 
-// Before anything is started: from then on there is something to stop.
+// Set up first: from the start on, a signal must stop the parts.
 const wish = createWishToEnd();
 let leaveAlone = (): void => undefined;
 heedSignals(wish, () => void stop(0));
@@ -52,7 +52,7 @@ if (stack !== undefined && !wish.isTold()) {
 async function stop(exitCode: number): Promise<void> {
   leaveAlone();
   console.error('Stopping …');
-  // What a start that fails has started, it stops itself.
+  // A failing start stops its own parts.
   const started = await starting.catch(() => undefined);
   await started?.stop();
   process.exit(exitCode);
@@ -100,7 +100,7 @@ async function start(): Promise<Stack> {
     },
     apiEnv: apiSettings(process.env),
     workerEnv: {
-      // A simulator that was started again has forgotten its batches, and says so without any lag.
+      // A restarted simulator has lost its batches and says so at once.
       ...(isSimulated ? { POLL_INTERVAL_MS: '500', GATHER_WINDOW_MS: '250', MISSING_GRACE_MS: '5000' } : {}),
       ...workerSettings(process.env),
     },

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 
-/** Numbers in [0, 1) that follow from the seed alone. */
+/** Returns numbers in [0, 1) that follow from the seed. */
 export function createRandom(seed: string): () => number {
   let drawn = 0;
   return () => {

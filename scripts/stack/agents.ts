@@ -13,7 +13,7 @@ const AGENTS_PER_TRANSACTION = 2_000;
 
 type AgentTraits = Pick<NewAgent, 'name' | 'system'> & Partial<NewAgent>;
 
-/** An empty memory block called `notes`. */
+/** Returns an empty memory block called `notes`. */
 export function emptyNotes(traits: Partial<NewAgent['blocks'][number]> = {}): NewAgent['blocks'][number] {
   return {
     id: newId(),
@@ -30,10 +30,7 @@ export function emptyNotes(traits: Partial<NewAgent['blocks'][number]> = {}): Ne
   };
 }
 
-/**
- * Stores `count` agents with the named tools in bulk, past the API: commands that measure or shake a batch spend no
- * thousands of requests on its agents. Returns their ids.
- */
+/** Stores `count` agents with the named tools in bulk, without the API. Returns their ids. */
 export async function storeAgents(
   db: Database,
   count: number,

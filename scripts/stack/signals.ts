@@ -2,7 +2,9 @@ import { constants } from 'node:os';
 import { createWishToEnd, type WishToEnd } from '../../libs/services/src/index.ts';
 import type { Stack } from './stack.ts';
 
-/** Calls `end` with the first signal that asks this process to end; one that is meant again ends it at once. */
+/**
+ * Calls `end` with the first signal that asks this process to end. A second request ends the process at once.
+ */
 export function heedSignals(wish: WishToEnd, end: (signal: NodeJS.Signals) => void): void {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
     process.on(signal, () => {
@@ -13,9 +15,9 @@ export function heedSignals(wish: WishToEnd, end: (signal: NodeJS.Signals) => vo
 }
 
 /**
- * Starts a stack, does `work` on it and stops it. `told` is aborted when the work has ended or failed: what it has left under
- * way is to start nothing more. A signal that asks this process to end before that aborts it too, stops the stack and exits with
- * 128 and the number of the signal; the outcome of the work is then ignored.
+ * Starts a stack, runs `work` on it and stops it. `told` is aborted when the work has ended or failed, so
+ * that nothing more starts. A signal aborts `told` too, stops the stack and exits with 128 plus its number;
+ * the work's outcome is then ignored.
  */
 export async function workOnStack<T>(
   start: () => Promise<Stack>,
@@ -25,13 +27,13 @@ export async function workOnStack<T>(
   const told = new AbortController();
   let stopping: Promise<void> | undefined;
   const stop = async (): Promise<void> => {
-    // What a start that fails has started, it stops itself.
+    // A failing start stops its own parts.
     const stack = await starting.catch(() => undefined);
     await (stopping ??= stack?.stop());
   };
   heedSignals(wish, (signal) => {
     told.abort();
-    // What the work has left under way fails from here on, which is no news.
+    // The remaining work fails from here on, and its errors are ignored.
     process.on('unhandledRejection', () => undefined);
     console.error('Stopping …');
     void stop().finally(() => process.exit(128 + constants.signals[signal]));
@@ -41,7 +43,7 @@ export async function workOnStack<T>(
     return await work(await starting, told.signal);
   } finally {
     told.abort();
-    // The end that is under way is that of the process.
+    // The exit under way decides the end of the process.
     if (wish.isTold()) await new Promise(() => undefined);
     await stop();
   }
