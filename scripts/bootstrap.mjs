@@ -95,7 +95,7 @@ async function install() {
     const advice = `install Node ${OLDEST_NODE} or newer from https://nodejs.org and run this again.`;
     if (!PACKAGED.has(nodePackage()))
       fail(
-        `This is Node ${process.versions.node}, and a newer one is not to be had as a package for this machine: ${advice}`,
+        `This is Node ${process.versions.node}, and there is no package of a newer one for this machine: ${advice}`,
       );
     await fetchNode(advice);
   }
@@ -132,7 +132,7 @@ async function fetchNode(advice) {
   const probe = spawnSync(fetchedNode(draft), ['--version'], { encoding: 'utf8' });
   if (probe.status !== 0)
     fail(
-      `The Node that npm brought does not run here: ${probe.error?.message ?? probe.stderr}\nRun this again, or ${advice}`,
+      `The fetched Node does not run here: ${probe.error?.message ?? probe.stderr}\nRun this again, or ${advice}`,
     );
   renameSync(draft, join(nodeHome, NODE_VERSION));
 }

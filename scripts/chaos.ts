@@ -17,26 +17,26 @@ import { startStack, type Stack } from './stack/stack.ts';
 // or paid twice.
 const { flags, refuse } = readCommandLine({
   name: 'chaos',
-  what: 'Real processes under fire; then every run must have ended, nothing applied or paid twice.',
-  takes: 'its minutes, and up to four more in which everything heals',
+  what: 'Runs real processes under faults; then every run must have ended, and nothing was applied or paid twice.',
+  takes: 'its minutes, and up to four more for healing',
   flags: {
-    runs: { value: 'count', default: '20000', whole: true, what: 'runs that are submitted' },
-    minutes: { value: 'number', default: '4', positive: true, what: 'how long the faults go on' },
+    runs: { value: 'count', default: '20000', whole: true, what: 'number of runs' },
+    minutes: { value: 'number', default: '4', positive: true, what: 'minutes of faults' },
     queue: {
       value: 'kind',
       default: 'postgres',
       oneOf: ['redis', 'postgres', 'none'],
-      what: 'what carries the signals',
+      what: 'queue of the signals',
     },
     workers: { value: 'count', default: '4', whole: true, what: 'worker processes' },
-    seed: { value: 'text', what: 'decides who is struck; another one each time without' },
+    seed: { value: 'text', what: 'seed of the strikes; a new one each time by default' },
   },
 });
 const seed = flags.seed ?? String(Date.now() % 1_000_000);
 const runs = Number(flags.runs);
 const stormMs = Number(flags.minutes) * 60_000;
 const workers = Number(flags.workers);
-if (workers < 2) refuse('--workers must be at least 2: the last one that works is never struck.');
+if (workers < 2) refuse('--workers must be at least 2: the last working worker is never struck.');
 const say = (text: string): void => void process.stderr.write(`${text}\n`);
 
 /** Milliseconds for all work to end once the faults are gone. */

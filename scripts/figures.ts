@@ -7,7 +7,7 @@ import { readCommandLine } from './command-line.ts';
 // Prints sizes of the code. It is not a gate.
 readCommandLine({
   name: 'figures',
-  what: 'Lines, lengths of functions and kinds of database statements, of what git tracks.',
+  what: 'Prints lines, lengths of functions and kinds of database statements of the tracked files.',
   takes: 'a few seconds',
   flags: {},
 });

@@ -13,7 +13,7 @@ const EVERY_EFFECT: readonly EffectKind[] = ['sql', 'begin', 'statement', 'commi
 
 const { flags } = readCommandLine({
   name: 'killpoints',
-  what: 'Kills, throws at and pauses a worker at every named point of the flows; the house must finish each time.',
+  what: 'Kills, fails and pauses a worker at every named point of the flows; all work must end each time.',
   takes: 'minutes; half an hour with --every-effect',
   flags: { 'every-effect': { what: 'strike at every statement, commit and call instead' } },
 });

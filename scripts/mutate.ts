@@ -15,7 +15,7 @@ import { reasonOf } from './command-line.ts';
 import { installOwnPackages } from './own-packages.ts';
 
 const USAGE = `npm run mutate -- <folder or file[:from-to]> ...
-Changes the code piece by piece; each time a test must fail.
+Changes the code piece by piece; a test must fail each time.
 Takes minutes for a folder of the core, hours for the flows.
 
 Folders: ${FOLDERS.join(', ')}

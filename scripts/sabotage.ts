@@ -9,9 +9,9 @@ import { readCommandLine } from './command-line.ts';
 
 const { flags, refuse } = readCommandLine({
   name: 'sabotage',
-  what: 'Takes the safety code out piece by piece; each time the proofs must notice.',
+  what: 'Removes the safety code piece by piece; a check must notice each time.',
   takes: 'minutes',
-  flags: { only: { value: 'text', default: '', what: 'the mutants whose name contains it' } },
+  flags: { only: { value: 'text', default: '', what: 'run the mutants whose name contains the text' } },
 });
 const chosen = MUTANTS.filter((mutant) => mutant.name.includes(flags.only));
 if (chosen.length === 0)

@@ -20,7 +20,7 @@ const WORKERS_MAX = 64;
 
 const { flags, refuse } = readCommandLine({
   name: 'start',
-  what: 'The service: database, API and workers, until Ctrl-C. UserEvents by environment variables, see README.md.',
+  what: 'Starts the service: database, API and workers, until Ctrl-C. Environment variables configure it, see README.md.',
   takes: 'a few seconds until it is up',
   flags: { fresh: { what: 'remove the data of earlier starts first, the embedded database included' } },
 });
@@ -71,9 +71,9 @@ function announce({ apiUrl, apiKey, workers: { length: workers }, simulatorContr
       `  logs      ${join(dataDir, 'logs')}`,
       '',
       ...(isAnother
-        ? [`  Port ${PORT_DEFAULT} is in use by something else, so it is ${port} this time.`, '']
+        ? [`  Port ${PORT_DEFAULT} is in use by another program; this start uses ${port}.`, '']
         : []),
-      '  Ctrl-C stops everything; what was accepted goes on at the next start.',
+      '  Ctrl-C stops everything; accepted work goes on at the next start.',
       '',
     ].join('\n'),
   );

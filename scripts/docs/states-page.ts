@@ -29,7 +29,7 @@ export function statesPage(): string {
   return page([
     '# States',
     generatedFrom(['`libs/agent-core/src/machine`']),
-    'Every row that somebody must act on is in one of these states. The core refuses a transition that is not listed, ' +
+    'Every row that needs work is in one of these states. The core refuses a transition that is not listed, ' +
       'the statement that writes one names the state it expects, and the constraints of the table say what each state ' +
       'must carry.',
     ...MACHINES.flatMap(({ machine, intro }) => machineSection(machine, intro)),
@@ -43,7 +43,7 @@ function machineSection(machine: Machine<string, string>, intro: string): readon
     intro,
     stateDiagram(machine),
     table(
-      ['State', 'What is true', 'Who acts next', 'What wakes it, and how long it may last'],
+      ['State', 'Meaning', 'Next actor', 'Wake-up, and longest stay'],
       Object.entries<StateDoc>(machine.states).map(([state, doc]) => [
         code(state),
         doc.meaning,

@@ -104,7 +104,7 @@ export function keepRunning(stack: Stack, watcher: Watcher, time = MACHINE_TIME)
   for (const process of stack.processes) void keep(process);
   void stack.databaseEnded?.then((how) => {
     if (isStopped()) return;
-    watcher.giveUp(new Error(`The database ended (${how}). What was accepted is kept: start again.`));
+    watcher.giveUp(new Error(`The database ended (${how}). Accepted work is kept: start again.`));
   });
   return () => {
     stopped = true;

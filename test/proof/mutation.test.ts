@@ -16,13 +16,13 @@ import { copyTree } from '../../proof/mutation/tree.ts';
 
 const root = join(import.meta.dirname, '../..');
 
-test.each(FOLDERS)('%s is there, and so are the tests that its mutants are shown to', (folder) => {
+test.each(FOLDERS)('%s and the tests of its mutants exist', (folder) => {
   expect(existsSync(join(root, folder))).toBe(true);
   expect(existsSync(join(root, testsOf(folder) ?? 'none'))).toBe(true);
   expect(testsOf(`${folder}/some.ts:10-20`)).toBe(testsOf(folder));
 });
 
-test('a folder is changed with all its files, a file alone or in a range of lines', () => {
+test('a target is a folder, a file, or a range of lines of a file', () => {
   const targets = ['libs/agent-core/src/money', 'libs/agent-core/src/decide/breaker.ts:3-9'];
   expect(strykerConfig(targets, 'report')).toMatchObject({
     mutate: ['libs/agent-core/src/money/**/*.ts', 'libs/agent-core/src/decide/breaker.ts:3-9'],
@@ -30,7 +30,7 @@ test('a folder is changed with all its files, a file alone or in a range of line
   expect(testsOf('apps/api/src')).toBeUndefined();
 });
 
-test('the copy of the repository sees its own packages, and those of others where they are', () => {
+test('the copy of the repository links its own packages to the copy, and others to their place', () => {
   const place = realpathSync(mkdtempSync(join(tmpdir(), 'nightshift-test-')));
   onTestFinished(() => rmSync(place, { recursive: true, force: true }));
   const from = join(place, 'from');

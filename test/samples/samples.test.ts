@@ -41,7 +41,7 @@ describe('the shipped samples', () => {
     }
   });
 
-  test('can be stored and cannot break the frame of the prompt', () => {
+  test('can be stored and do not break the markup of the prompt', () => {
     for (const sample of samples) {
       const prompt = buildPrompt(sample);
       expect(prompt.isWellFormed()).toBe(true);

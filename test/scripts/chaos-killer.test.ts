@@ -59,7 +59,7 @@ async function startWith(
 const names = (of: readonly StackProcess[]): string[] => of.map((worker) => worker.name).sort();
 const living = (): StackProcess[] => workers.filter((worker) => worker.alive());
 
-test('a worker that is killed is another one’s to follow, and no own end', async () => {
+test('a killed worker is replaced and does not count as an unexpected end', async () => {
   const killer = await startWith([KILL]);
   await expect.poll(() => killer.toll.kills).toBe(1);
   await killer.stop();
@@ -67,7 +67,7 @@ test('a worker that is killed is another one’s to follow, and no own end', asy
   expect(names(living())).toEqual(['chaos-1', 'worker-2']);
 });
 
-test('a worker that ends by itself is told with its log, and another is started in its stead', async () => {
+test('an unexpected end is reported with its log, and another worker is started', async () => {
   const killer = await startWith([]);
   process.kill(workers[0]!.pid, 'SIGUSR2');
   await expect.poll(() => killer.toll.own_ends).toHaveLength(1);
@@ -79,7 +79,7 @@ test('a worker that ends by itself is told with its log, and another is started 
   expect(names(living())).toEqual(['chaos-1', 'worker-2']);
 });
 
-test('a worker that ended by itself before it was struck counts as that, and not as killed', async () => {
+test('a worker that ended before its kill counts as an unexpected end', async () => {
   const add = async (name: string): Promise<StackProcess> => {
     const worker = await addWorker(name);
     const kill = async (): Promise<void> => {
@@ -95,7 +95,7 @@ test('a worker that ended by itself before it was struck counts as that, and not
   expect(names(living())).toEqual(['chaos-1', 'worker-2']);
 });
 
-test('a worker that ends while it is frozen is not thawed, and nobody strikes it again', async () => {
+test('a worker that ends while it is paused is neither resumed nor struck again', async () => {
   const killer = await startWith([FREEZE]);
   await expect.poll(() => killer.toll.zombies).toBe(1);
   process.kill(workers[0]!.pid, 'SIGKILL');
@@ -105,14 +105,14 @@ test('a worker that ends while it is frozen is not thawed, and nobody strikes it
   expect(names(living())).toEqual(['chaos-1', 'worker-2']);
 });
 
-test('workers that end by themselves after the storm are told as well', async () => {
+test('unexpected ends after the faults are reported too', async () => {
   const killer = await startWith([]);
   await killer.stop();
   process.kill(workers[1]!.pid, 'SIGUSR2');
   await expect.poll(() => killer.toll.own_ends).toHaveLength(1);
 });
 
-test('a killer that is told to end strikes nobody and starts nobody any more', async () => {
+test('an aborted killer strikes and starts no worker', async () => {
   const told = new AbortController();
   told.abort();
   const killer = await startWith([KILL, KILL], { told: told.signal });
