@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path';
 import { submitLoad } from './chaos/load.ts';
 import { faultRules, faultSettings, healedSettings, LATE_CREATE_MS } from './chaos/faults.ts';
 import { startKiller } from './chaos/killer.ts';
-import { createRandom } from './chaos/random.ts';
+import { createRandom } from '../proof/random.ts';
 import { startRedisStorm, type RedisStorm } from './chaos/redis-storm.ts';
 import { hasHeld, judge } from './chaos/verdict.ts';
 import { orEnd, readCommandLine } from './command-line.ts';
@@ -33,6 +33,7 @@ const { flags, refuse } = readCommandLine({
   },
 });
 const seed = flags.seed ?? String(Date.now() % 1_000_000);
+const random = createRandom(seed);
 const runs = Number(flags.runs);
 const stormMs = Number(flags.minutes) * 60_000;
 const workers = Number(flags.workers);
@@ -101,7 +102,7 @@ async function storm(stack: Stack, told: AbortSignal): Promise<boolean> {
     workers,
     interval_ms: Math.max(400, stormMs / 300),
     freeze_ms: LEASE_MS * 1.5,
-    random: createRandom(seed),
+    random: () => random.next(),
     told,
   });
   await submitted;
