@@ -1,6 +1,6 @@
 /**
- * Sweeps the kill points: strikes every named point of the flows at its first, second and last hit, in every
- * way.
+ * Sweeps the kill points: strikes every named point of the flows in every way, at its first, second and last
+ * hit.
  */
 import type { ProofDatabase } from './database.ts';
 import type { Turn } from './model.ts';

@@ -98,8 +98,8 @@ function isLost(provider: Provider, { custom_id }: Item, seed: string): boolean 
 const LEVELS = 200;
 
 /**
- * Spoils an answer beside its usage: nested too deep or without a list, which ends the run; or garbled, which
- * allows a retry.
+ * Spoils an answer beside its usage.
+ * Content that is nested too deep or is not a list ends the run; garbled content allows a retry.
  */
 function spoiledAnswer(
   provider: Provider,

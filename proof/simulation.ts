@@ -69,8 +69,9 @@ const STARTS_AT = Date.UTC(2026, 0, 1);
 const FAULTY_EVENTS = 600;
 const AUDIT_EVERY = 200;
 /**
- * Milliseconds that a withdrawal may wait beyond its quarantine: a worker's clock may be ten minutes ahead
- * when it stores the send, and the provider's may be set back by three more.
+ * Milliseconds that a withdrawal may wait beyond its quarantine.
+ * A worker's clock may be ten minutes ahead when it stores the send, and the provider's may be set back by
+ * three more.
  */
 const CLOCK_ERROR_MS_MAX = 13 * 60_000;
 /** Limits for all work once the world is well. */

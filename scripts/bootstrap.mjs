@@ -113,10 +113,7 @@ async function install() {
   }
 }
 
-/**
- * Fetches Node into a draft directory and renames it once it runs, so that a killed npm leaves no broken
- * Node.
- */
+/** Fetches Node into a draft directory, and renames it once it runs: a killed npm leaves no broken Node. */
 async function fetchNode(advice) {
   const draft = join(nodeHome, `${NODE_VERSION}.${process.pid}.tmp`);
   rmSync(nodeHome, { recursive: true, force: true, maxRetries: 5 });

@@ -115,7 +115,7 @@ async function storm(stack: Stack, told: AbortSignal): Promise<boolean> {
   while (performance.now() - startedAt < stormMs) {
     await new Promise((tick) => setTimeout(tick, 5_000));
     say(
-      `${Math.round((performance.now() - startedAt) / 1000)} s: ${await ended()} runs open, ${killer.toll.kills} kills, ${killer.toll.zombies} zombies`,
+      `${Math.round((performance.now() - startedAt) / 1000)} s: ${await ended()} runs open, ${killer.strikes.kills} kills, ${killer.strikes.pauses} pauses`,
     );
   }
   await killer.stop();
@@ -136,26 +136,26 @@ async function storm(stack: Stack, told: AbortSignal): Promise<boolean> {
     effectsFile,
     postgresLog: join(dataDir, 'pg', 'postgres.log'),
   });
-  const { toll } = killer;
+  const { strikes } = killer;
   const line = {
     ...verdict,
-    kills: toll.kills,
-    zombies: toll.zombies,
-    connections_cut: toll.connections_cut,
-    failed_starts: toll.failed_starts,
-    own_ends: toll.own_ends,
+    kills: strikes.kills,
+    pauses: strikes.pauses,
+    connections_cut: strikes.connections_cut,
+    failed_starts: strikes.failed_starts,
+    unexpected_ends: strikes.unexpected_ends,
     ...(redis === null ? {} : { redis_flushes: redis.flushes(), redis_restarts: redis.restarts() }),
-    recovery_p50_ms: percentile(toll.recoveries_ms, 0.5),
-    recovery_p99_ms: percentile(toll.recoveries_ms, 0.99),
-    recovery_max_ms: percentile(toll.recoveries_ms, 1),
-    recoveries: toll.recoveries_ms.length,
-    not_recovered: toll.waiting.size,
+    recovery_p50_ms: percentile(strikes.recoveries_ms, 0.5),
+    recovery_p99_ms: percentile(strikes.recoveries_ms, 0.99),
+    recovery_max_ms: percentile(strikes.recoveries_ms, 1),
+    recoveries: strikes.recoveries_ms.length,
+    not_recovered: strikes.waiting.size,
     heal_s: Math.round(healSeconds),
     queue: flags.queue,
     seed,
   };
   process.stdout.write(`${JSON.stringify(line)}\n`);
-  return hasHeld(verdict, toll);
+  return hasHeld(verdict, strikes);
 }
 
 function percentile(values: readonly number[], share: number): number | null {

@@ -24,9 +24,9 @@ const CALLS_PER_TASK = 200;
 const THREADS = 2;
 
 /**
- * Runs a hand-written loop with the work that no engine can leave out, as the floor of the comparison:
- * request bodies built from the history in the database and streamed, tools in Piscina threads, answers
- * durable before their tools run.
+ * Runs a hand-written loop as the floor of the comparison, with the work that no engine can leave out.
+ * Request bodies are built from the history in the database and streamed, tools run in Piscina threads, and
+ * answers are durable before their tools run.
  */
 export const prepareFloorFull: PrepareEngine = async (context) => {
   const { url, runs } = context;

@@ -3,7 +3,7 @@ import type { LineFigures } from '../report/summary.ts';
 
 type Figures = NonNullable<LineFigures['figures']>;
 
-/** A measured line whose figures are dull but for those that are given. */
+/** Builds a measured line with plain figures except the given ones. */
 export function lineOf(
   line: string,
   runs: number,

@@ -3,14 +3,14 @@ import type { Stack } from '../stack/stack.ts';
 import { leaseOwnerPrefix, type StackProcess } from '../stack/processes.ts';
 
 /** Counts of strikes, and the time that interrupted work waited. */
-export interface Toll {
+export interface StrikeCounts {
   kills: number;
-  zombies: number;
+  pauses: number;
   connections_cut: number;
   /** Workers that failed to start, as when their first connection was cut. Another was started instead. */
   failed_starts: number;
   /** Workers that ended by themselves while at work: name, end, log. */
-  readonly own_ends: string[];
+  readonly unexpected_ends: string[];
   /** Milliseconds from a kill until another worker took a row of the victim. */
   readonly recoveries_ms: number[];
   /** Rows of dead workers that no worker has taken yet. */
@@ -27,7 +27,7 @@ interface HeldRow {
 /** Strikes workers at random and keeps `workers` of them running. */
 export interface Killer {
   /** Counts unexpected ends as long as there are workers. */
-  readonly toll: Toll;
+  readonly strikes: StrikeCounts;
   /** Stops striking, starts missing workers and resumes paused ones. */
   stop(): Promise<void>;
 }
@@ -54,12 +54,12 @@ const GIVE_UP_MS = 30_000;
  * connections.
  */
 export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions): Killer {
-  const toll: Toll = {
+  const strikes: StrikeCounts = {
     kills: 0,
-    zombies: 0,
+    pauses: 0,
     connections_cut: 0,
     failed_starts: 0,
-    own_ends: [],
+    unexpected_ends: [],
     recoveries_ms: [],
     waiting: new Set(),
   };
@@ -80,7 +80,9 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
     void worker.ended.then(() => {
       alive.delete(worker);
       if (isOurs(worker)) return;
-      toll.own_ends.push(`${worker.name} ended by itself (${worker.endedBy()}); its log: ${worker.logFile}`);
+      strikes.unexpected_ends.push(
+        `${worker.name} ended by itself (${worker.endedBy()}); its log: ${worker.logFile}`,
+      );
       if (!stopped) during(start());
     });
   };
@@ -92,7 +94,7 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
     try {
       takeIn(await stack.addWorker(`chaos-${incarnation}`));
     } catch (error) {
-      toll.failed_starts += 1;
+      strikes.failed_starts += 1;
       if (triesLeft === 0) throw error;
       await start(triesLeft - 1);
     }
@@ -106,16 +108,16 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
     struck.add(worker);
     await worker.kill();
     if (!isOurs(worker)) return;
-    toll.kills += 1;
+    strikes.kills += 1;
     const killed_at = performance.now();
-    for (const row of await rowsHeldBy(pool, worker)) toll.waiting.add({ ...row, killed_at });
+    for (const row of await rowsHeldBy(pool, worker)) strikes.waiting.add({ ...row, killed_at });
     during(start());
   };
   const freeze = async (worker: StackProcess): Promise<void> => {
     if (!worker.freeze()) return;
     alive.delete(worker);
     frozen.add(worker);
-    toll.zombies += 1;
+    strikes.pauses += 1;
     await new Promise((resolve) => setTimeout(resolve, options.freeze_ms));
     frozen.delete(worker);
     if (!worker.alive()) return;
@@ -127,7 +129,7 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
     const candidates = [...alive].filter((worker) => worker.alive());
     const worker = candidates[Math.floor(options.random() * candidates.length)];
     const dice = options.random();
-    if (dice < 0.1) toll.connections_cut += await cutConnections(pool);
+    if (dice < 0.1) strikes.connections_cut += await cutConnections(pool);
     else if (worker === undefined || candidates.length < 2) return;
     else if (dice < 0.3 && frozen.size === 0) during(freeze(worker));
     else await kill(worker);
@@ -140,9 +142,9 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
   };
   stack.workers.forEach(takeIn);
   const running = loop();
-  const watch = watchRecoveries(pool, toll);
+  const watch = watchRecoveries(pool, strikes);
   return {
-    toll,
+    strikes,
     async stop() {
       stopped = true;
       await running;
@@ -159,11 +161,11 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
  * Checks the rows of dead workers until it is stopped and no row waits, or for {@link GIVE_UP_MS} after the
  * stop.
  */
-function watchRecoveries(pool: pg.Pool, toll: Toll): { stop(): Promise<void> } {
+function watchRecoveries(pool: pg.Pool, strikes: StrikeCounts): { stop(): Promise<void> } {
   const until = { ms: Number.POSITIVE_INFINITY, isStopped: false };
   const watching = (async () => {
-    while ((!until.isStopped || toll.waiting.size > 0) && performance.now() < until.ms) {
-      await noteTaken(pool, toll);
+    while ((!until.isStopped || strikes.waiting.size > 0) && performance.now() < until.ms) {
+      await noteTaken(pool, strikes);
       await new Promise((resolve) => setTimeout(resolve, LOOK_INTERVAL_MS));
     }
   })();
@@ -177,9 +179,9 @@ function watchRecoveries(pool: pg.Pool, toll: Toll): { stop(): Promise<void> } {
 }
 
 /** Notes which rows of dead workers were taken over, or were released by the victim's last commit. */
-async function noteTaken(pool: pg.Pool, toll: Toll): Promise<void> {
-  if (toll.waiting.size === 0) return;
-  const rows = [...toll.waiting];
+async function noteTaken(pool: pg.Pool, strikes: StrikeCounts): Promise<void> {
+  if (strikes.waiting.size === 0) return;
+  const rows = [...strikes.waiting];
   const { rows: still } = await pool.query<{ id: string; epoch: number }>(
     `select id, lease_epoch as epoch from provider_batch where id = any($1::uuid[]) and state in ('building', 'ended')
      union all select id, lease_epoch from run_chunk where id = any($1::uuid[])`,
@@ -189,8 +191,8 @@ async function noteTaken(pool: pg.Pool, toll: Toll): Promise<void> {
   const now = performance.now();
   for (const row of rows) {
     if (waits.has(`${row.id} ${row.epoch}`)) continue;
-    toll.waiting.delete(row);
-    toll.recoveries_ms.push(now - row.killed_at);
+    strikes.waiting.delete(row);
+    strikes.recoveries_ms.push(now - row.killed_at);
   }
 }
 

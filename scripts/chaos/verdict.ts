@@ -3,7 +3,7 @@ import type pg from 'pg';
 import type { LedgerSnapshot } from '../../apps/simulator/src/index.ts';
 import { callKey } from '../../apps/worker/src/flow-parts/calls/call.ts';
 import { auditInvariants, type Database } from '../../libs/db/src/index.ts';
-import type { Toll } from './killer.ts';
+import type { StrikeCounts } from './killer.ts';
 
 /** The result of a chaos run: our books and the provider's. */
 export interface Verdict {
@@ -87,7 +87,7 @@ export async function judge(
 const RECOVERY_MAX_MS = 15_000;
 
 /** Tells whether workers were killed and every check holds. */
-export function hasHeld(verdict: Verdict, toll: Toll): boolean {
+export function hasHeld(verdict: Verdict, strikes: StrikeCounts): boolean {
   return (
     verdict.lost === 0 &&
     verdict.duplicated === 0 &&
@@ -96,10 +96,10 @@ export function hasHeld(verdict: Verdict, toll: Toll): boolean {
     verdict.paid_twice === 0 &&
     verdict.deadlocks === 0 &&
     verdict.violations.length === 0 &&
-    toll.kills > 0 &&
-    toll.own_ends.length === 0 &&
-    toll.waiting.size === 0 &&
-    Math.max(0, ...toll.recoveries_ms) <= RECOVERY_MAX_MS
+    strikes.kills > 0 &&
+    strikes.unexpected_ends.length === 0 &&
+    strikes.waiting.size === 0 &&
+    Math.max(0, ...strikes.recoveries_ms) <= RECOVERY_MAX_MS
   );
 }
 

@@ -28,8 +28,8 @@ export function createClient(apiUrl: string, apiKey: string): Client {
 }
 
 /**
- * Returns a POSIX shell expression for the service's API key: the environment variable if it is set, else the
- * content of the key file.
+ * Returns a POSIX shell expression for the service's API key.
+ * It reads the environment variable if it is set, else the key file.
  */
 export function keyForShell(dataDir: string): string {
   if ((process.env.NIGHTSHIFT_API_KEY ?? '') !== '') return '$NIGHTSHIFT_API_KEY';

@@ -1,8 +1,9 @@
 import type pg from 'pg';
 
 /**
- * Refuses a database that holds agents without the demo's tag, or in which an API or workers are at work: these
- * would carry out the demo's runs on their own key. Writes nothing, and accepts a database without tables.
+ * Refuses a database with other agents than the demo's, or with an API or workers at work.
+ * These would carry out the demo's runs on their own key. Writes nothing, and accepts a database without
+ * tables.
  */
 export async function refuseOthers(pool: pg.Pool): Promise<void> {
   const advice = `Give npm run demo a database of its own, or leave DATABASE_URL out: it brings its own server.`;

@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => database.close());
 
-// `npm run killpoints` strikes every point; here those around money and side effects.
+// `npm run killpoints` strikes every point; the test strikes the points around money and side effects.
 const POINTS = [
   'submit.after_write_ahead',
   'submit.after_post',
@@ -55,7 +55,7 @@ test('every seed with a chosen strike is audited', async () => {
       batches: [{ atMs: 0, cancelAfterMs: null, wantsCallback: true, runs: [run] }],
     }),
     striker: () => () => null,
-    // The auditor alone compares what was sent with how often it was tried.
+    // The auditor alone compares the sends with the attempts.
     sabotage: {
       rewrite: (text) => text.replace('callback_attempts = callback_attempts + 1', 'callback_attempts = 0'),
     },

@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => database.close());
 
-/** What `npm run audit -- --resume` says after the verdict on the books. */
+/** Returns the last line of `npm run audit -- --resume`. */
 function resume(): string | undefined {
   const { stderr } = spawnSync(process.execPath, ['scripts/audit.ts', '--resume'], {
     cwd: join(import.meta.dirname, '../..'),

@@ -15,7 +15,7 @@ import type { Stack } from '../../scripts/stack/stack.ts';
 let database: TestDatabase;
 let provider: Server;
 let dir: string;
-/** What the provider's control port answers, whatever it is asked. */
+/** Answers of the provider's control port. */
 let books = { totals: { requests: 0 }, repeats: [] as object[], batches: [] as object[] };
 
 beforeAll(async () => {
@@ -121,18 +121,18 @@ const good: Verdict = {
   violations: [],
   deadlocks: 0,
 };
-const toll = {
+const strikes = {
   kills: 1,
-  zombies: 0,
+  pauses: 0,
   connections_cut: 0,
   failed_starts: 0,
-  own_ends: [],
+  unexpected_ends: [],
   recoveries_ms: [900],
   waiting: new Set<never>(),
 };
 
 test('a run with kills and without losses passes', () => {
-  expect(hasHeld(good, toll)).toBe(true);
+  expect(hasHeld(good, strikes)).toBe(true);
 });
 
 test.each([
@@ -144,16 +144,16 @@ test.each([
   { violations: ['x'] },
   { deadlocks: 1 },
 ])('%j has not held', (change) => {
-  expect(hasHeld({ ...good, ...change }, toll)).toBe(false);
+  expect(hasHeld({ ...good, ...change }, strikes)).toBe(false);
 });
 
 test.each([
   { kills: 0 },
-  { own_ends: ['chaos-1 ended by itself (code 1); its log: chaos-1.log'] },
+  { unexpected_ends: ['chaos-1 ended by itself (code 1); its log: chaos-1.log'] },
   { recoveries_ms: [15_001] },
   { waiting: new Set([{ id: 'x', epoch: 1, killed_at: 0 }]) },
 ])('a storm with %j has not held', (change) => {
-  expect(hasHeld(good, { ...toll, ...change })).toBe(false);
+  expect(hasHeld(good, { ...strikes, ...change })).toBe(false);
 });
 
 test('a load with a missing tool is not submitted', async () => {
