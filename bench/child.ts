@@ -1,4 +1,4 @@
-/** The process that an engine lives in. Told over IPC when to take the runs in, when to work, to account for itself, and to audit. */
+/** Runs an engine in a process of its own. The parent sends IPC messages: accept, run, account, audit. */
 import { ENGINES, isEngineName } from './engines/engines.ts';
 import type { EngineContext, EngineFigures, RowCounts } from './engines/engine.ts';
 
@@ -8,7 +8,7 @@ export interface ToChild {
 export type FromChild =
   | { readonly kind: 'ready' | 'accepted' | 'ran' | 'audited' }
   | { readonly kind: 'account'; readonly figures: EngineFigures; readonly rows: RowCounts }
-  /** Null: it has no audit to make. */
+  /** Null for an engine without an audit. */
   | { readonly kind: 'audit-ready'; readonly steps_kept: number | null }
   | { readonly kind: 'failed'; readonly message: string };
 

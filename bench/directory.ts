@@ -2,12 +2,13 @@ import { mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DirectoryInUseError, holdDirectory } from '../libs/services/src/index.ts';
 
-/** What a bench writes there, and leaves behind when it is killed. */
+/** Names that a bench writes, and that a killed bench leaves behind. */
 const WRITTEN = /^(pg|redis|product|bench_\d+|fsync-probe)$/;
 
 /**
- * Takes `dir` for this bench, removes what an earlier one has left there, and returns the function that gives it back.
- * @throws when another bench is at work there; nothing is removed then.
+ * Locks `dir` for this bench, removes an earlier bench's files, and returns the function that releases the
+ * lock.
+ * Throws when another bench holds the directory; nothing is removed then.
  */
 export function takeDirectory(dir: string): () => void {
   mkdirSync(dir, { recursive: true });
@@ -21,7 +22,7 @@ export function takeDirectory(dir: string): () => void {
   return release;
 }
 
-/** Removes what may still be written to: servers of a killed bench end a moment after it. */
+/** Removes a directory that a dying server may still write to. */
 export function removeDirectory(dir: string): void {
   rmSync(dir, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
 }

@@ -1,4 +1,4 @@
-/** The lines of the comparison: an engine, and its settings. */
+/** The lines of the comparison: an engine and its settings. */
 import type { EngineContext } from './engines/engine.ts';
 import { ENGINES, type EngineName } from './engines/engines.ts';
 
@@ -7,9 +7,8 @@ export interface Line {
   readonly engine: EngineName;
   readonly workers: number;
   readonly scenario: EngineContext['scenario'];
-  /** Largest number of runs it is asked to do. */
+  /** Largest size that is worth measuring. */
   readonly runs_max: number;
-  readonly about: string;
 }
 
 const ofEngine = (engine: EngineName): Line => ({
@@ -18,7 +17,6 @@ const ofEngine = (engine: EngineName): Line => ({
   name: engine,
   engine,
   runs_max: ENGINES[engine].runs_max,
-  about: ENGINES[engine].about,
 });
 
 export const LINES: readonly Line[] = [
@@ -28,15 +26,13 @@ export const LINES: readonly Line[] = [
     ...ofEngine('nightshift'),
     name: 'nightshift-2',
     workers: 2,
-    about: 'the product with two worker processes',
   },
   {
     ...ofEngine('nightshift'),
     name: 'nightshift-waiting',
     scenario: 'waiting',
-    // Its tool waits: more runs take minutes and show nothing new.
+    // The tool waits: larger sizes take minutes and show nothing new.
     runs_max: 10_000,
-    about: 'the product with a tool that waits 100 ms for a service before it answers',
   },
   ofEngine('pgboss-batch'),
   ofEngine('bullmq'),

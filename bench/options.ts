@@ -1,4 +1,4 @@
-/** The command line of the bench. */
+/** Reads the command line of the bench. */
 import { parseArgs } from 'node:util';
 import { VARIABLES } from '../apps/worker/src/config.ts';
 import { BATCH_REQUESTS_MAX } from '../libs/agent-core/src/index.ts';
@@ -7,9 +7,9 @@ import { SERVER_SETTINGS, type ServerName } from './servers.ts';
 
 export interface Options {
   readonly mode: Mode;
-  /** The git ref that `against` compares this tree with; empty in other modes. */
+  /** Git ref for `against`; empty in other modes. */
   readonly ref: string;
-  /** Numbers of runs; null: what the mode measures by default. */
+  /** Numbers of runs; null for the mode's default. */
   readonly runs: readonly number[] | null;
   readonly lines: readonly Line[];
   readonly reps: number;
@@ -17,18 +17,17 @@ export interface Options {
   readonly queue: 'postgres' | 'redis' | 'none';
   readonly workerEnv: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
-  readonly writeDocs: boolean;
 }
 
-export type Mode = 'compare' | 'against' | 'trace' | 'tools' | 'status' | 'compose';
+export type Mode = 'compare' | 'against' | 'status' | 'compose';
 
-/** What the comparison measures unless it is told. */
+/** Default sizes of the comparison. */
 export const RUNS_COMPARED: readonly number[] = [1_000, 10_000];
 
-/** A day. */
+/** Seconds of a day. */
 const SECONDS_MAX = 86_400;
 
-/** Where a worker of the bench finds its parts, and who it is. */
+/** Variables of a worker that the bench sets. */
 const SET_BY_THE_BENCH: readonly string[] = [
   'DATABASE_URL',
   'QUEUE_URL',
@@ -37,45 +36,37 @@ const SET_BY_THE_BENCH: readonly string[] = [
   'DATA_DIR',
   'WORKER_NAME',
 ];
-/** What makes one body of all runs. */
+/** Variables that make `--compose` build one body of all runs. */
 const SET_BY_COMPOSE: readonly string[] = ['REQUESTS_MAX', 'BODY_BYTES_MAX'];
 
-/** Lines without which docs/BENCHMARKS.md has nothing to compare. */
-const DOCUMENTED_LINES = ['floor-full', 'nightshift'];
-
-const MODES = ['against', 'trace', 'tools', 'status', 'compose'] as const;
+const MODES = ['against', 'status', 'compose'] as const;
 const OF_A_PRODUCT_SETUP = ['server', 'queue', 'env', 'timeout'];
-/** The flags that a mode looks at; any other one is a mistake. */
+/** Flags that each mode takes; any other flag is an error. */
 const FLAGS_OF: Record<Mode, readonly string[]> = {
-  compare: ['runs', 'engines', 'reps', 'write-docs', ...OF_A_PRODUCT_SETUP],
+  compare: ['runs', 'engines', 'reps', ...OF_A_PRODUCT_SETUP],
   against: ['against', 'runs', 'engines', 'reps', ...OF_A_PRODUCT_SETUP],
-  trace: ['trace', 'runs', 'engines', ...OF_A_PRODUCT_SETUP],
-  tools: ['tools'],
   status: ['status', 'runs', ...OF_A_PRODUCT_SETUP],
   compose: ['compose', 'runs', ...OF_A_PRODUCT_SETUP],
 };
 
 export const HELP = `npm run bench -- [flags]
 
-  --runs 1k,10k,100k   runs of each measurement (default 1k,10k; --against and --trace: 10k; --status and --compose: 100k)
-  --engines a,b        which lines, in this order (default: all); ${LINES.map((line) => line.name).join(', ')}
+  --runs 1k,10k,100k   runs of each measurement (default 1k,10k; --against: 10k; --status and --compose: 100k)
+  --engines a,b        lines to measure, in this order (default: all); ${LINES.map((line) => line.name).join(', ')}
   --reps 3             interleaved repetitions of each
   --server stock,tuned settings of PostgreSQL (default stock)
-  --queue postgres     what carries the product's signals: postgres, redis, none
-  --env A=1,B=2        environment of the product's workers: names of docs/reference/configuration.md
-  --timeout 900        seconds after which a run, or what a scenario waits for, counts as failed
-  --write-docs         measure tools, status and compose too, and write docs/BENCHMARKS.md from it all
+  --queue postgres     queue of the product: postgres, redis, none
+  --env A=1,B=2        variables of the product's workers, see docs/reference/configuration.md
+  --timeout 900        seconds after which a run or a scenario counts as failed
 
-One at a time, instead of the comparison, each with those flags above that mean something to it:
+One of these replaces the comparison; flags above that do not apply to it are refused:
 
-  --against <git ref>  this tree and a checkout of that ref in turns, and the ratio of their CPU per step
-  --trace              CPU of the server, statement by statement
-  --tools              a call of a module tool, alone and in chunks
-  --status             GET of a batch while it runs
-  --compose            ready runs to one request body
+  --against <git ref>  compare the CPU per step of this tree and of that ref, in turns
+  --status             measure GET of a batch while it runs
+  --compose            measure building one request body from ready runs
 `;
 
-/** Reads the command line; throws an error that names the flag. */
+/** Reads the command line. Throws an error that names the flag. */
 export function readOptions(args: readonly string[]): Options | 'help' {
   const { values, tokens } = parseArgs({
     args: [...args],
@@ -88,10 +79,7 @@ export function readOptions(args: readonly string[]): Options | 'help' {
       queue: { type: 'string', default: 'postgres' },
       env: { type: 'string' },
       timeout: { type: 'string', default: '900' },
-      'write-docs': { type: 'boolean', default: false },
       against: { type: 'string' },
-      trace: { type: 'boolean', default: false },
-      tools: { type: 'boolean', default: false },
       status: { type: 'boolean', default: false },
       compose: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
@@ -104,10 +92,8 @@ export function readOptions(args: readonly string[]): Options | 'help' {
   const modes = MODES.filter((mode) => values[mode] !== undefined && values[mode] !== false);
   if (modes.length > 1) throw new Error(`--${modes.join(' and --')}: one at a time.`);
   const [mode = 'compare'] = modes;
-  if (mode !== 'compare' && values['write-docs'])
-    throw new Error('--write-docs goes with the comparison, and measures the others too.');
   const ignored = given.find((name) => !FLAGS_OF[mode].includes(name));
-  if (ignored !== undefined) throw new Error(`--${ignored} means nothing to --${mode}.`);
+  if (ignored !== undefined) throw new Error(`--${ignored} does not apply to --${mode}.`);
   const options: Options = {
     mode,
     ref: values.against ?? '',
@@ -118,16 +104,15 @@ export function readOptions(args: readonly string[]): Options | 'help' {
     queue: queueOf(values.queue),
     workerEnv: values.env === undefined ? {} : environmentOf(values.env),
     timeoutMs: secondsOf('--timeout', values.timeout) * 1000,
-    writeDocs: values['write-docs'],
   };
   if (mode === 'compare') checkComparison(options, given);
   else checkScenario(mode, options);
   return options;
 }
 
-/** Refuses what the comparison could only leave out without a word. */
+/** Refuses sizes and flags that the comparison would ignore. */
 function checkComparison(options: Options, given: readonly string[]): void {
-  const { runs, lines, queue, writeDocs } = options;
+  const { runs, lines } = options;
   for (const size of runs ?? RUNS_COMPARED) {
     if (lines.every((line) => line.runs_max < size))
       throw new Error(`--runs: none of the lines is measured with ${size.toLocaleString('en-US')} runs.`);
@@ -135,16 +120,10 @@ function checkComparison(options: Options, given: readonly string[]): void {
   const ofProduct = ['queue', 'env'].find((name) => given.includes(name));
   if (ofProduct !== undefined && !lines.some(isOfProduct))
     throw new Error(`--${ofProduct} is for the product, and --engines names none of its lines.`);
-  if (!writeDocs) return;
-  checkEnvironmentOfCompose(options);
-  const missing = DOCUMENTED_LINES.find((name) => !lines.some((line) => line.name === name));
-  if (missing !== undefined) throw new Error(`--write-docs needs ${missing} among the --engines.`);
-  if (queue === 'redis')
-    throw new Error('--write-docs measures scenarios too, and these take --queue postgres or none.');
 }
 
 function checkScenario(mode: Exclude<Mode, 'compare'>, options: Options): void {
-  const { runs, lines, servers, queue } = options;
+  const { runs, lines, servers, queue, workerEnv } = options;
   if ((runs?.length ?? 1) > 1) throw new Error(`--${mode} takes one number of --runs.`);
   if (servers.length > 1) throw new Error(`--${mode} takes one --server.`);
   if (mode === 'compose') {
@@ -152,18 +131,14 @@ function checkScenario(mode: Exclude<Mode, 'compare'>, options: Options): void {
       throw new Error(
         `--compose makes one body, of ${BATCH_REQUESTS_MAX.toLocaleString('en-US')} requests at most.`,
       );
-    checkEnvironmentOfCompose(options);
+    const own = SET_BY_COMPOSE.find((name) => Object.hasOwn(workerEnv, name));
+    if (own !== undefined) throw new Error(`--env: ${own} is set by --compose itself.`);
   }
-  if (mode === 'trace' || mode === 'against') {
+  if (mode === 'against') {
     if (lines.length > 1) throw new Error(`--${mode} takes one of the --engines.`);
     if (!lines.every(isOfProduct))
-      throw new Error(`--${mode} is of the product, and '${lines[0]?.name ?? ''}' is no line of it.`);
+      throw new Error(`--${mode} measures the product; '${lines[0]?.name ?? ''}' is another engine.`);
   } else if (queue === 'redis') throw new Error(`--${mode} takes --queue postgres or none.`);
-}
-
-function checkEnvironmentOfCompose({ workerEnv }: Options): void {
-  const own = SET_BY_COMPOSE.find((name) => Object.hasOwn(workerEnv, name));
-  if (own !== undefined) throw new Error(`--env: ${own} is --compose's own to set.`);
 }
 
 function isOfProduct(line: Line): boolean {
@@ -174,7 +149,7 @@ function listOf(flag: string, text: string): readonly string[] {
   const entries = text.split(',');
   if (entries.includes('')) throw new Error(`${flag}: '${text}' has an empty entry.`);
   const twice = firstTwice(entries);
-  if (twice !== undefined) throw new Error(`${flag}: '${twice}' is there twice.`);
+  if (twice !== undefined) throw new Error(`${flag}: '${twice}' is listed twice.`);
   return entries;
 }
 
@@ -186,45 +161,45 @@ function runsOf(text: string): readonly number[] {
   const runs = listOf('--runs', text).map((entry) => countOf('--runs', entry));
   // 1000 and 1k are one size.
   const twice = firstTwice(runs.map(String));
-  if (twice !== undefined) throw new Error(`--runs: '${twice}' is there twice.`);
+  if (twice !== undefined) throw new Error(`--runs: '${twice}' is listed twice.`);
   return runs;
 }
 
 function environmentOf(text: string): Readonly<Record<string, string>> {
   const pairs = listOf('--env', text).map((pair): readonly [string, string] => {
     const at = pair.indexOf('=');
-    if (at < 1) throw new Error(`--env: '${pair}' is no NAME=value.`);
+    if (at < 1) throw new Error(`--env: '${pair}' is not NAME=value.`);
     return [pair.slice(0, at), pair.slice(at + 1)];
   });
   const twice = firstTwice(pairs.map(([name]) => name));
-  if (twice !== undefined) throw new Error(`--env: '${twice}' is there twice.`);
+  if (twice !== undefined) throw new Error(`--env: '${twice}' is listed twice.`);
   for (const [name] of pairs) {
-    if (SET_BY_THE_BENCH.includes(name)) throw new Error(`--env: ${name} is the bench's own to set.`);
+    if (SET_BY_THE_BENCH.includes(name)) throw new Error(`--env: ${name} is set by the bench.`);
     if (!VARIABLES.includes(name))
-      throw new Error(`--env: a worker knows no '${name}'; docs/reference/configuration.md has the names.`);
+      throw new Error(`--env: there is no worker variable '${name}'; see docs/reference/configuration.md.`);
   }
   return Object.fromEntries(pairs);
 }
 
-/** `2500`, `10k`, `1m`. */
+/** Reads a count: `2500`, `10k`, `1m`. */
 function countOf(flag: string, text: string): number {
   const match = /^(\d+)([km]?)$/.exec(text);
   const count = Number(match?.[1]) * (match?.[2] === 'k' ? 1_000 : match?.[2] === 'm' ? 1_000_000 : 1);
   if (!Number.isSafeInteger(count) || count < 1)
-    throw new Error(`${flag}: '${text}' is no count such as 2500 or 10k.`);
+    throw new Error(`${flag}: '${text}' is not a count such as 2500 or 10k.`);
   return count;
 }
 
-/** Plain seconds: what a timer is set to must stay below 2^31 ms. */
+/** Reads seconds. Timers take less than 2^31 ms, so a day is the maximum. */
 function secondsOf(flag: string, text: string): number {
   const seconds = /^\d+$/.test(text) ? Number(text) : 0;
   if (seconds < 1 || seconds > SECONDS_MAX)
-    throw new Error(`${flag}: '${text}' is no number of seconds from 1 to ${SECONDS_MAX}.`);
+    throw new Error(`${flag}: '${text}' is not a number of seconds from 1 to ${SECONDS_MAX}.`);
   return seconds;
 }
 
 function linesByDefault(mode: Mode): readonly Line[] {
-  return mode === 'trace' || mode === 'against' ? LINES.filter((line) => line.name === 'nightshift') : LINES;
+  return mode === 'against' ? LINES.filter((line) => line.name === 'nightshift') : LINES;
 }
 
 function linesOf(text: string): readonly Line[] {

@@ -1,30 +1,21 @@
 /**
- * A provider that answers at once from pre-generated lines. It reads every body to its last byte, as a server that takes
- * an upload must, and keeps of it the custom_ids, one file a batch, so that several processes share one provider.
- * The CPU of its own work on this thread is counted apart: an engine pays for the network, not for the model.
+ * A provider that answers at once from prepared lines. It reads every body to its last byte, as a server
+ * must, and keeps the custom_ids in one file per batch, so that several processes share one provider. Its CPU
+ * on this thread is counted apart: an engine pays for the network, not for the model.
  */
 import { mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { ProviderPort, RemoteBatch } from '../apps/worker/src/provider/port.ts';
 import { CUSTOM_ID_CHARS, LINE_BYTES, lineTemplates, type LineTemplate, type Scenario } from './workload.ts';
 
-/** What the provider did so far, as seen from this process. */
-export interface ProviderCounts {
-  /** Milliseconds of CPU that its own work took on the engine's thread. */
-  cpu_ms: number;
-  calls: number;
-  body_bytes: number;
-  requests: number;
-  lines: number;
-}
-
 export interface BenchProvider extends ProviderPort {
-  readonly counts: ProviderCounts;
-  /** A create whose body is made as it is sent. Returns the provider's id. */
+  /** Milliseconds of CPU that the provider's work took on the engine's thread. */
+  cpuMs(): number;
+  /** Creates a batch from a streamed body and returns the provider's id. */
   createFrom(body: AsyncIterable<string | Uint8Array>): Promise<string>;
-  /** A create of an engine that builds no bodies. */
+  /** Creates a batch for an engine that builds no bodies. */
   createBare(customIds: readonly string[]): string;
-  /** Bytes of a result file, 64 KiB at a time. */
+  /** Yields a result file, 64 KiB at a time. */
   results(providerId: string): AsyncGenerator<Buffer, void, undefined>;
 }
 
@@ -32,7 +23,7 @@ const RESULT_CHUNK_BYTES = 64 * 1024;
 const CUSTOM_ID_KEY = Buffer.from('"custom_id":"');
 const NAME = /^(msgbatch_[a-z0-9_]+)\.(\d+)\.ids$/;
 
-/** Opens the provider whose batches lie in `dir`. `holdOpenMs`: how long a batch stays in progress. */
+/** Opens the provider whose batches lie in `dir`. `holdOpenMs`: time that a batch stays in progress. */
 export function openProvider(options: {
   readonly dir: string;
   readonly scenario: Scenario;
@@ -41,23 +32,21 @@ export function openProvider(options: {
   const { dir } = options;
   mkdirSync(dir, { recursive: true });
   const templates = lineTemplates(options.scenario);
-  const counts: ProviderCounts = { cpu_ms: 0, calls: 0, body_bytes: 0, requests: 0, lines: 0 };
+  let cpuMs = 0;
   let made = 0;
 
-  /** Runs the provider's own work and books its CPU. */
+  /** Runs the provider's own work and counts its CPU. */
   function own<T>(work: () => T): T {
     const before = process.threadCpuUsage();
     try {
       return work();
     } finally {
       const spent = process.threadCpuUsage(before);
-      counts.cpu_ms += (spent.user + spent.system) / 1000;
+      cpuMs += (spent.user + spent.system) / 1000;
     }
   }
 
   function keep(ids: readonly string[]): string {
-    counts.calls += 1;
-    counts.requests += ids.length;
     made += 1;
     const id = `msgbatch_${process.pid}_${Date.now().toString(36)}_${made}`;
     const path = join(dir, `${id}.${ids.length}.ids`);
@@ -107,7 +96,7 @@ export function openProvider(options: {
   }
 
   async function createFrom(body: AsyncIterable<string | Uint8Array>): Promise<string> {
-    const reader = idReader(counts);
+    const reader = idReader();
     for await (const chunk of body) own(() => reader.read(chunk));
     return own(() => keep(reader.ids));
   }
@@ -130,13 +119,17 @@ export function openProvider(options: {
           at += ids.copy(chunk, at, start, start + CUSTOM_ID_CHARS);
           template.tail.copy(chunk, at);
         }
-        counts.lines += lines;
         return chunk;
       });
-      // As a socket would: what follows comes in a turn of its own.
+      // A socket would deliver the next chunk in another turn of the event loop.
       await new Promise(setImmediate);
     }
   }
+
+  const retrieve: ProviderPort['retrieveBatch'] = async (providerId) => {
+    const found = own(() => find(providerId));
+    return found === null ? { outcome: 'not_found' } : { outcome: 'found', batch: found.batch };
+  };
 
   return {
     provider: 'anthropic',
@@ -144,7 +137,7 @@ export function openProvider(options: {
       read: () => ({ now_ms: Date.now(), uncertainty_ms: 0, age_ms: 0 }),
       refresh: () => Promise.resolve(),
     },
-    counts,
+    cpuMs: () => cpuMs,
     createFrom,
     createBare: (ids) => own(() => keep(ids)),
     results,
@@ -156,28 +149,18 @@ export function openProvider(options: {
         : { outcome: 'created', batch: found.batch };
     },
     async listBatches({ createdAfter }) {
-      counts.calls += 1;
       const batches = own(() => list().filter((batch) => batch.created_at >= createdAfter));
       return { batches, complete: true, unavailable: null, now: new Date() };
     },
-    async retrieveBatch(providerId) {
-      counts.calls += 1;
-      const found = own(() => find(providerId));
-      return found === null ? { outcome: 'not_found' } : { outcome: 'found', batch: found.batch };
-    },
-    async cancelBatch(providerId) {
-      counts.calls += 1;
-      const found = own(() => find(providerId));
-      return found === null ? { outcome: 'not_found' } : { outcome: 'found', batch: found.batch };
-    },
+    retrieveBatch: retrieve,
+    cancelBatch: retrieve,
     async streamResults(providerId) {
-      counts.calls += 1;
       return { outcome: 'open', chunks: results(providerId) };
     },
   };
 }
 
-/** The step is written in bits 8 to 23 of the id's last eight hex digits, before `-<attempt>`. */
+/** Finds the template of a step: bits 8 to 23 of the id's last eight hex digits, before `-<attempt>`. */
 function templateOf(templates: readonly LineTemplate[], ids: Buffer, start: number): LineTemplate {
   const step = Number.parseInt(ids.toString('latin1', start + 35, start + 43), 16) >>> 8;
   const template = templates[(step & 0xffff) - 1];
@@ -185,8 +168,8 @@ function templateOf(templates: readonly LineTemplate[], ids: Buffer, start: numb
   return template;
 }
 
-/** Finds the custom_ids of a body that comes in pieces. */
-function idReader(counts: ProviderCounts): {
+/** Collects the custom_ids of a body that arrives in pieces. */
+function idReader(): {
   readonly ids: readonly string[];
   read(chunk: string | Uint8Array): void;
 } {
@@ -200,7 +183,6 @@ function idReader(counts: ProviderCounts): {
         typeof chunk === 'string'
           ? Buffer.from(chunk)
           : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length);
-      counts.body_bytes += fresh.length;
       const seam = rest.length;
       const bytes = seam === 0 ? fresh : Buffer.concat([rest, fresh]);
       let from = 0;

@@ -1,11 +1,13 @@
-/** The servers that a bench starts for itself: an embedded PostgreSQL with fsync on, and a Redis where there is one. */
+/**
+ * Starts the bench's servers: an embedded PostgreSQL with fsync on, and a Redis where this machine has one.
+ */
 import { Redis } from 'ioredis';
 import pg from 'pg';
 import { findRedisServer, startEmbeddedPostgres, startRedisServer } from '../libs/services/src/index.ts';
 import { removeDirectory } from './directory.ts';
 import { stoppedAtEnd } from './ending.ts';
 
-/** Server settings that are measured. `stock`: PostgreSQL's defaults. */
+/** The measured server settings. `stock`: PostgreSQL's defaults. */
 export const SERVER_SETTINGS = {
   stock: {},
   tuned: {
@@ -24,9 +26,9 @@ export interface BenchServer {
   readonly url: string;
   readonly pid: number;
   readonly version: string;
-  /** A connection to the maintenance database. */
+  /** Connection to the maintenance database. */
   readonly admin: pg.Client;
-  /** Makes a database and returns its URL. */
+  /** Creates a database and returns its URL. */
   createDatabase(name: string): Promise<string>;
   dropDatabase(name: string): Promise<void>;
   stop(): Promise<void>;
@@ -71,7 +73,7 @@ export async function startServer(dir: string, name: ServerName): Promise<BenchS
   };
 }
 
-/** The version of the server that a client is of. */
+/** Connects and returns the server's version. */
 async function connectAndAsk(client: pg.Client): Promise<string> {
   await client.connect();
   const { rows } = await client.query<{ version: string }>(
@@ -83,12 +85,11 @@ async function connectAndAsk(client: pg.Client): Promise<string> {
 export interface BenchRedis {
   readonly url: string;
   readonly pid: number;
-  /** Empties it. */
   flush(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** Starts a Redis with an append-only file, or returns null on a machine that has none. */
+/** Starts a Redis with an append-only file. Returns null on a machine without Redis. */
 export async function startRedis(dir: string): Promise<BenchRedis | null> {
   if (findRedisServer() === null) return null;
   removeDirectory(dir);

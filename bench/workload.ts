@@ -1,11 +1,10 @@
 /**
- * The one workload that every engine carries out: N runs of three steps, the first two of which end in one tool call.
- * A result line is 1,500 bytes; a tool's result is 214 characters.
+ * The workload of every engine: N runs of three steps; the first two end in one tool call.
+ * A result line has 1,500 bytes; a tool's result has 214 characters.
  */
 
-/** Steps of a run. */
 export const STEPS = 3;
-/** Messages of a finished run: the user's, an answer a step, a tool result for every step but the last. */
+/** Messages of a finished run: the user's, one answer per step, one tool result per step but the last. */
 export const MESSAGES_PER_RUN = 1 + STEPS + (STEPS - 1);
 export const LINE_BYTES = 1_500;
 export const TOOL_RESULT_CHARS = 214;
@@ -14,13 +13,13 @@ export const MODEL = 'claude-haiku-4-5';
 export const SYSTEM_PROMPT =
   'You keep the records of one customer. Look up what you need, one thing at a time, then write the summary.';
 
-/** Which kind of tool the two calls are for: one that answers at once, or one that waits for a service. */
+/** Tool of the two calls: `module` answers at once, `waiting` waits for a service. */
 export type Scenario = 'module' | 'waiting';
 
 /** Characters of a custom_id: ten of nonce, 32 of step, one of attempt, two dashes. */
 export const CUSTOM_ID_CHARS = 45;
 
-/** A result line, cut where the custom_id belongs. */
+/** A result line, cut at its custom_id. */
 export interface LineTemplate {
   readonly head: Buffer;
   readonly tail: Buffer;
@@ -33,7 +32,7 @@ function prose(chars: number): string {
   return PROSE.repeat(Math.ceil(chars / PROSE.length)).slice(0, chars);
 }
 
-/** The call that step `step` makes. */
+/** Returns the tool call of step `step`. */
 export function toolCall(
   scenario: Scenario,
   step: number,
@@ -66,7 +65,7 @@ function lineOf(customId: string, content: readonly object[], stopReason: string
   return `${JSON.stringify({ custom_id: customId, result: { type: 'succeeded', message } })}\n`;
 }
 
-/** Result lines of steps 1 to {@link STEPS}: every one {@link LINE_BYTES} long once its custom_id is in. */
+/** Builds result lines for steps 1 to {@link STEPS}, each {@link LINE_BYTES} long with its custom_id. */
 export function lineTemplates(scenario: Scenario): readonly LineTemplate[] {
   const mark = 'x'.repeat(CUSTOM_ID_CHARS);
   return Array.from({ length: STEPS }, (_, index) => {
@@ -87,12 +86,12 @@ export function lineTemplates(scenario: Scenario): readonly LineTemplate[] {
   });
 }
 
-/** What the user asks of every agent. */
+/** Returns the user message of a run. */
 export function userText(ordinal: number): string {
   return `Customer c-${String(ordinal).padStart(7, '0')}: bring the record up to date and say what has changed since last week.`;
 }
 
-/** What the module tool answers: cheap to make, {@link TOOL_RESULT_CHARS} long. */
+/** Computes the module tool's cheap answer, {@link TOOL_RESULT_CHARS} long. */
 export function lookUp(args: { readonly customer?: unknown; readonly depth?: unknown }): string {
   return `record of ${String(args.customer)} at depth ${String(args.depth)}: `
     .padEnd(TOOL_RESULT_CHARS, 'paid; ')
@@ -101,12 +100,14 @@ export function lookUp(args: { readonly customer?: unknown; readonly depth?: unk
 
 const NONCE = 'b'.repeat(10);
 
-/** A custom_id of an engine that numbers its runs: same length and same place of the step as the product's. */
+/**
+ * Builds the custom_id of an engine that numbers its runs; length and step lie where the product has them.
+ */
 export function customIdOf(item: number, step: number): string {
   return `${NONCE}-${item.toString(16).padStart(24, '0')}${(step * 256).toString(16).padStart(8, '0')}-1`;
 }
 
-/** Item and step of {@link customIdOf}. */
+/** Parses {@link customIdOf}. */
 export function itemOf(customId: string): { readonly item: number; readonly step: number } {
   return {
     item: Number.parseInt(customId.slice(11, 35), 16),
@@ -115,7 +116,6 @@ export function itemOf(customId: string): { readonly item: number; readonly step
 }
 
 /**
- * The provider answers at once, so the product's waits for company and for the provider are cut short: they are not what
- * is measured, and at their defaults a bench would mostly sleep.
+ * Short waits for the product: the provider answers at once, and a bench at the defaults would mostly sleep.
  */
 export const SHORT_WAITS = { GATHER_WINDOW_MS: '500', POLL_INTERVAL_MS: '20' };

@@ -1,4 +1,4 @@
-/** The users of a simulation once their batches run: they answer calls, raise caps, and settle what is held for review. */
+/** Acts for the users of running batches: answers calls, raises caps, resumes batches, settles reviews. */
 import { takeAnswers } from '../apps/api/src/routes/runs/tool-results.ts';
 import { sql } from 'kysely';
 import { isError } from '../libs/agent-core/src/index.ts';
@@ -15,7 +15,7 @@ import type { Random } from './random.ts';
 
 type Answer = Parameters<typeof takeAnswers>[2][number];
 
-/** What a cap is raised by: room for a few steps. */
+/** Amounts by which a cap is raised: room for a few steps. */
 const RAISE_NANOUSD = 20_000_000;
 const RAISE_TOKENS = 4_000;
 
@@ -26,7 +26,9 @@ interface AwaitedCall {
   readonly verdict: string | null;
 }
 
-/** What there is to be done for users: runs that await an answer, batches at their caps. Asked often, so in one statement. */
+/**
+ * Tells whether a run awaits an answer and whether a batch is paused. Called often, so it is one statement.
+ */
 export async function lookAround(
   db: Database,
 ): Promise<{ readonly asked: boolean; readonly capped: boolean }> {
@@ -37,7 +39,9 @@ export async function lookAround(
   return rows[0] ?? { asked: false, capped: false };
 }
 
-/** Answers what runs await: now and then not all of it, twice, late, or once more in other words. Says whether one goes on. */
+/**
+ * Answers awaited calls, at times in part, twice, late or with another answer. Tells whether a run goes on.
+ */
 export async function answerCalls(
   db: Database,
   random: Random,
@@ -66,7 +70,7 @@ export async function answerCalls(
       goesOn = (await inTransaction(db, (trx) => takeAnswers(trx, runId, approvals))) || goesOn;
       for (const answer of approvals) answered.set(`${runId}/${answer.tool_call_id}`, answer);
     } catch (error) {
-      // Another answer than before, or a run that nobody asks for any more.
+      // The answer differs from the one before, or the run has ended.
       if (!isError(error, 'conflict') && !isError(error, 'validation_failed')) throw error;
     }
   }
@@ -83,7 +87,7 @@ function drawAnswer(random: Random, { awaits, tool_use_id: tool_call_id }: Await
   return { type: 'tool', tool_call_id, tool_return: `said ${random.int(0, 9)}`, status };
 }
 
-/** Raises the caps of batches that have run into theirs. */
+/** Raises the caps of batches that have reached theirs. */
 export async function raiseCaps(db: Database): Promise<void> {
   const paused = await db
     .selectFrom('batch')
@@ -101,7 +105,7 @@ export async function raiseCaps(db: Database): Promise<void> {
   }
 }
 
-/** Resumes batches that are paused for another reason than their caps. Returns their open runs. */
+/** Resumes batches that are paused for another reason than a cap. Returns their open runs. */
 export async function resumePaused(db: Database): Promise<readonly string[]> {
   return inTransaction(db, async (trx) => {
     const { rows } = await sql<{ id: string }>`
@@ -121,7 +125,7 @@ export async function resumePaused(db: Database): Promise<readonly string[]> {
   });
 }
 
-/** Accepts or rejects what an ended batch has changed; false while it has not ended. */
+/** Accepts or rejects the held changes of an ended batch. Returns false while it runs. */
 export async function settleReview(db: Database, batchId: string, accept: boolean): Promise<boolean> {
   const filter = { agent_ids: null, block_ids: null };
   try {

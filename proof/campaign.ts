@@ -1,17 +1,17 @@
-/** Many seeds in several processes over one server: who runs which seed, and what came of them. */
+/** Runs many seeds in several processes over one server. */
 import { fork, type ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
 import type { SimulationResult } from './simulation.ts';
 
-/** What a process reports of a seed. */
+/** A process's report of one seed. */
 export interface SeedReport extends Omit<SimulationResult, 'trace'> {
-  /** Lines of the trace of a seed that failed. */
+  /** Trace lines of a failed seed; empty for others. */
   readonly trace: readonly string[];
-  /** For a seed that failed: whether a second and a third run from an equal database took the same steps. */
+  /** For a failed seed: whether a second and a third run from an equal database gave the same trace. */
   readonly isRepeatable: boolean | null;
 }
 
-/** Runs `seeds` in `processes` processes; `onReport` hears of each as it ends. */
+/** Runs `seeds` in `processes` processes and calls `onReport` as each seed ends. */
 export async function runCampaign(
   serverUrl: string,
   seeds: Iterable<number>,

@@ -1,21 +1,21 @@
-/** The clocks of the database and of the provider: neither shows the world's time, and both may be set. */
+/** Simulates the clocks of the database and of the provider, which may be off, drift and jump. */
 import type { Random } from './random.ts';
 import type { World } from './world.ts';
 
-/** How the two clocks go wrong. Jumps happen while a create is on its way. */
+/** Errors of the two clocks. Jumps happen during a create. */
 export interface ClockTemper {
-  /** How far the provider's clock is ahead of the database's at first. */
+  /** Milliseconds by which the provider's clock is ahead of the database's at the start. */
   readonly offsetMs: number;
-  /** Milliseconds that the provider's clock gains in a second. */
+  /** Milliseconds that the provider's clock gains per second. */
   readonly driftMs: number;
-  /** Chances that a create comes with a jump of the clock. */
+  /** Chance of a jump during a create. */
   readonly databaseJumps: number;
   readonly providerJumps: number;
-  /** The provider's answers tell no time. */
+  /** The provider's answers have no `Date` header. */
   readonly silent: boolean;
 }
 
-/** Clocks that agree. */
+/** Clocks without errors. */
 export const AGREEING: ClockTemper = {
   offsetMs: 0,
   driftMs: 0,
@@ -27,21 +27,23 @@ export const AGREEING: ClockTemper = {
 export interface Clocks {
   readonly databaseNow: () => number;
   readonly providerNow: () => number;
-  /** What the `Date` header of an answer says now; null where there is none. */
+  /** The `Date` header of an answer now; null when there is none. */
   readonly dateHeader: () => string | null;
-  /** Sets the database's clock forward by more than a quarantine, or the provider's either way, as the temper has it. */
+  /**
+   * May jump during a create: the database's clock forward beyond a quarantine, the provider's either way.
+   */
   mayJump(withinMs: number): void;
-  /** From now on they run evenly. */
+  /** Ends all jumps. */
   heal(): void;
 }
 
-/** Milliseconds that all jumps of a clock may come to: beyond the search's margin nothing is sent. */
+/** Largest sum of a clock's jumps, in milliseconds: beyond the search's margin, the engine stops sending. */
 const DATABASE_MS_MAX = 600_000;
 const PROVIDER_MS_MAX = 180_000;
 
 const MINUTES_15 = 900_000;
 
-/** Clocks of a seed. In most seeds they are apart, in some they jump. */
+/** Draws a seed's clock errors: offsets in most seeds, jumps in some. */
 export function drawClockTemper(random: Random): ClockTemper {
   const apart = random.chance(0.7);
   const drifts = random.chance(0.3);
@@ -57,7 +59,7 @@ export function drawClockTemper(random: Random): ClockTemper {
   };
 }
 
-/** Makes the clocks. `leastJumpMs`: a jump of the database's clock is longer. */
+/** Creates the clocks. `leastJumpMs`: minimum length of a jump of the database's clock. */
 export function createClocks(world: World, random: Random, temper: ClockTemper, leastJumpMs: number): Clocks {
   const beganAt = world.now();
   const jumped = { database: 0, provider: 0 };

@@ -12,16 +12,16 @@ import { createPool } from '../libs/services/src/index.ts';
 import { createRandom } from './random.ts';
 import { createSqlConnection, type SqlConnection } from './sim-pool.ts';
 import { MODULE_TOOLS } from './tools.ts';
-import { createWorld, currentActor, type Actor } from './world.ts';
+import { createActor, createWorld, currentActor } from './world.ts';
 
-/** A database for simulations: one connection, used by one simulation at a time. */
+/** A database with one connection, for one simulation at a time. */
 export interface ProofDatabase {
   readonly connection: SqlConnection;
-  /** Kysely straight on the connection, for whoever stands outside of the simulated world. */
+  /** Kysely on the connection, for code outside of the simulated processes. */
   readonly db: Database;
   /**
-   * Empties it, as it was before the first seed. `exactly`: down to the order of rows on disk, which costs ten times as
-   * much and makes two runs of a seed equal to the last step.
+   * Restores the state before the first seed. `exactly`: includes the order of rows on disk, which costs ten
+   * times as much and makes two runs of a seed equal to the last step.
    */
   reset(exactly: boolean): Promise<void>;
   close(): Promise<void>;
@@ -35,10 +35,10 @@ export const SERVER_SETTINGS: Readonly<Record<string, string | number>> = {
   max_wal_senders: 0,
 };
 
-/** Emptied tables leave their dead rows behind: now and then they are made anew. */
+/** Deletes leave dead rows behind, so some resets truncate instead. */
 const RESETS_PER_TRUNCATE = 8;
 
-/** Tables that every seed starts with as they are. */
+/** Tables that keep their rows between seeds. */
 const KEPT = ['project', 'tool', 'credential', 'kysely_migration', 'kysely_migration_lock'];
 
 /** Clones a migrated database on the server and prepares it for simulations. */
@@ -46,9 +46,9 @@ export async function openProofDatabase(serverUrl: string): Promise<ProofDatabas
   const database = await openTestDatabase(serverUrl);
   const pool = createPool({ url: database.url, max: 1, applicationName: 'proof', statementTimeoutMs: 0 });
   const client = await pool.connect();
-  // Plans are made once: a simulation runs the same statements over tables of a few rows, thousands of times.
+  // Generic plans: a simulation runs the same statements thousands of times over small tables.
   await client.query('set plan_cache_mode = force_generic_plan');
-  // Names that the database itself draws must be the seed's too.
+  // The database's own ids must follow from the seed too.
   await client.query('create sequence proof_uuid');
   await client.query(
     `create function gen_random_uuid() returns uuid language sql volatile as
@@ -62,7 +62,7 @@ export async function openProofDatabase(serverUrl: string): Promise<ProofDatabas
   );
   const truncate = `truncate ${tables.map((table) => table.name).join(', ')} cascade`;
   const deletes = tables.map((table) => `delete from ${table.name}`).join(';');
-  // Everything goes, so no reference needs to be followed.
+  // All tables are emptied, so foreign keys need no check.
   const empty = `set session_replication_role = replica; ${deletes}; set session_replication_role = origin`;
   let resets = 0;
   const db = connect(passThrough(connection) as unknown as pg.Pool);
@@ -96,16 +96,7 @@ export async function openProofDatabase(serverUrl: string): Promise<ProofDatabas
 /** Runs `work` with ids of a fixed seed. */
 function asSetUp<T>(work: () => Promise<T>): Promise<T> {
   const world = createWorld(createRandom('set-up'), Date.UTC(2026, 0, 1));
-  const actor: Actor = {
-    name: 'set-up',
-    world,
-    random: createRandom('set-up'),
-    alive: true,
-    pausedUntil: 0,
-    clockOffsetMs: 0,
-    wallOffsetMs: 0,
-  };
-  return currentActor.run(actor, work);
+  return currentActor.run(createActor(world, 'set-up', createRandom('set-up')), work);
 }
 
 function passThrough(connection: SqlConnection): object {

@@ -1,4 +1,4 @@
-/** Which effects of a seed are struck, and how. */
+/** Draws the faults of a seed. */
 import type { Random } from './random.ts';
 import type { Striker } from './world.ts';
 import { LEASE_MS } from './worker.ts';
@@ -11,7 +11,7 @@ export interface FaultRates {
   readonly slow: number;
 }
 
-/** Rates of a seed: some seeds know only kills, some only pauses, most a mixture. */
+/** Draws the rates of a seed: some seeds have only kills, some only pauses, most a mixture. */
 export function drawRates(random: Random): FaultRates {
   const sometimes = (most: number): number => (random.chance(0.7) ? most * random.next() : 0);
   return { kill: sometimes(0.02), pause: sometimes(0.02), fail: sometimes(0.02), slow: sometimes(0.04) };
@@ -24,7 +24,7 @@ export interface FaultCounts {
   slow: number;
 }
 
-/** Strikes at random while `isActive`, and counts. */
+/** Strikes at random while `isActive`, and counts the strikes. */
 export function createRandomStriker(
   random: Random,
   rates: FaultRates,
@@ -47,8 +47,8 @@ export function createRandomStriker(
       counts.pause += 1;
       const leases = random.chance(0.15) ? 12 : 4;
       const ms = random.int(LEASE_MS, leases * LEASE_MS);
-      // Not the process alone but its machine sleeps: the monotonic clock will not have seen it. A machine whose wall
-      // clock is set about as well could not know of it.
+      // The whole machine sleeps, so its monotonic clock loses the time. A machine whose wall clock jumps too
+      // could not notice.
       if (random.chance(0.3) && actor.wallOffsetMs === 0) actor.clockOffsetMs -= ms;
       return { kind: 'pause', ms, performed: random.chance(0.5) };
     }

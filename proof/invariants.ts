@@ -5,7 +5,7 @@ export interface Violation {
   readonly detail: string;
 }
 
-/** Each query returns rows that must not be. The last column of a row says which. */
+/** Queries for rows that violate an invariant. The last column of a row identifies it. */
 const ALWAYS: Readonly<Record<string, string>> = {
   applied_once: `select run_id || '/' || number from step where applied_at is not null group by run_id, number having count(*) > 1`,
   steps_gapless: `select r.id::text from run r where (select coalesce(max(number), 0) <> count(distinct number) from step where run_id = r.id)`,
@@ -85,7 +85,7 @@ const ALWAYS: Readonly<Record<string, string>> = {
     where e.value->>'type' = 'tool_result' group by m.conversation_id, m.seq, e.value->>'tool_use_id' having count(*) > 1`,
 };
 
-/** Holds when all work is done. */
+/** Queries for rows that violate an invariant once all work is done. */
 const AT_THE_END: Readonly<Record<string, string>> = {
   batches_ended: `select id || ' ' || state from batch where completed_at is null`,
   runs_ended: `select id || ' ' || state from run where ended_at is null`,
@@ -104,10 +104,10 @@ const unionOf = (queries: Readonly<Record<string, string>>): string =>
 const ALWAYS_SQL = unionOf(ALWAYS);
 const END_SQL = unionOf({ ...ALWAYS, ...AT_THE_END });
 
-/** Names of all checks of tables. */
+/** Names of all table checks. */
 export const TABLE_CHECKS: readonly string[] = Object.keys({ ...ALWAYS, ...AT_THE_END });
 
-/** Looks for rows that must not be, in one statement. */
+/** Runs the queries in one statement and returns the violations. */
 export async function findViolations(
   connection: SqlConnection,
   atTheEnd: boolean,

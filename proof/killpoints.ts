@@ -1,4 +1,7 @@
-/** The sweep of kill points: every named point of the flows, struck at its first, second and last hit, in every way. */
+/**
+ * Sweeps the kill points: strikes every named point of the flows in every way, at its first, second and last
+ * hit.
+ */
 import type { ProofDatabase } from './database.ts';
 import type { Turn } from './model.ts';
 import { CALM, type Temper } from './provider-temper.ts';
@@ -8,16 +11,18 @@ import { LEASE_MS } from './worker.ts';
 import type { Workload } from './workload.ts';
 import type { EffectKind, Strike } from './world.ts';
 
-/** A small world whose runs pass many points. */
+/** A small workload that passes many points. */
 export interface Scenario {
   readonly name: string;
   readonly temper: Temper;
-  /** Effects after which the provider is well again. */
+  /** Number of effects before the provider heals. */
   readonly faultyEvents: number;
   readonly cancelAfterMs: number | null;
 }
 
-/** Seven runs: memory and module tools, one agent shared by two, one isolated conversation, one that is summarised. */
+/**
+ * Seven runs: memory and module tools, one agent shared by two, an isolated conversation, a summarised one.
+ */
 export const SCENARIOS: readonly Scenario[] = [
   { name: 'all is well', temper: CALM, faultyEvents: 1, cancelAfterMs: null },
   {
@@ -38,24 +43,24 @@ export const STRIKES: Readonly<Record<string, Strike>> = {
 
 const SEED = 4_711;
 
-/** What became of one point in one scenario. */
+/** Result of one point in one scenario. */
 export interface PointReport {
   readonly point: string;
   readonly scenario: string;
-  /** How often the undisturbed run passes it. */
+  /** Hits in an undisturbed run. */
   readonly hits: number;
   readonly runs: number;
-  /** Struck runs that broke a promise, and which. */
+  /** Struck runs that violated a check, with the check. */
   readonly failures: readonly string[];
 }
 
-/** A point as an undisturbed run passes it: how often, and whether it can be made to fail there. */
+/** A point in an undisturbed run: its hits, and whether it can fail. */
 export interface RecordedPoint {
   readonly hits: number;
   readonly canFail: boolean;
 }
 
-/** The points that an undisturbed run passes. `kinds`: hooks alone, or every effect of every flow. */
+/** Records the points of an undisturbed run. `kinds`: hooks alone, or every effect of every flow. */
 export async function recordPoints(
   database: ProofDatabase,
   scenario: Scenario,
@@ -78,10 +83,10 @@ export async function recordPoints(
   return points;
 }
 
-/** What a struck run came to, and whether it came as far as to be struck. */
+/** Result of a struck run. `struck`: whether the run reached the point. */
 export type StruckResult = SimulationResult & { readonly struck: boolean };
 
-/** Runs a scenario in which the `nth` hit of a point is struck. */
+/** Strikes the `nth` hit of a point in a scenario. */
 export async function strikeAt(
   database: ProofDatabase,
   scenario: Scenario,
@@ -103,10 +108,7 @@ export async function strikeAt(
   return { ...result, struck: hits >= nth };
 }
 
-/**
- * Sweeps every point that the scenarios pass; a point is swept in the first two scenarios that have it. Returns the points
- * that were swept.
- */
+/** Sweeps every point in the first two scenarios that pass it. Returns the swept points. */
 export async function sweepPoints(
   database: ProofDatabase,
   kinds: readonly EffectKind[],

@@ -1,6 +1,6 @@
 /**
- * The model behind the provider's stand-in. It plays the script that the caller's message carries: what it answers
- * depends on the request alone, so a request that is sent again is answered alike.
+ * Simulates the model. It plays the script in the user's message: its answer depends on the request alone, so
+ * a repeated request gets the same answer.
  */
 
 /** One answer of a script. */
@@ -14,7 +14,7 @@ export interface Turn {
 
 const MARK = 'script:';
 
-/** The text of an input that makes the model play `turns` and then end. */
+/** Builds an input that makes the model play `turns` and then end. */
 export function scriptText(name: string, turns: readonly Turn[]): string {
   return `${MARK}${JSON.stringify({ name, turns })}`;
 }
@@ -41,7 +41,7 @@ export interface ModelAnswer {
 
 const BASE_MAX_TOKENS = 1024;
 
-/** The answer to a request. `seed` names its calls. */
+/** Answers a request. `seed` is part of the call ids. */
 export function answerOf(params: Params, seed: string): ModelAnswer {
   const transcript = params.messages[0]?.content[0]?.text ?? '';
   if (TRANSCRIPT.test(transcript)) return summaryOf(transcript);
@@ -75,14 +75,14 @@ export function answerOf(params: Params, seed: string): ModelAnswer {
 interface Scene {
   readonly name: string;
   readonly turns: readonly Turn[];
-  /** Turns that were played already. */
+  /** Number of turns played already. */
   readonly turn: number;
 }
 
 const SUMMARY = /script:(\{.*\})\nturn:(\d+)/;
 const TRANSCRIPT = /<transcript>\n([^]*)\n<\/transcript>$/;
 
-/** Where the model is in which script: that of the last input, or the one that a summary keeps. */
+/** Finds the script and the turn: in the last input, or in a summary. */
 function sceneOf({ messages }: Params): Scene {
   const start = messages.findLastIndex((message) => message.content[0]?.text?.startsWith(MARK) === true);
   const played = messages.slice(Math.max(0, start)).filter(({ role }) => role === 'assistant').length;
@@ -98,25 +98,25 @@ function parseScript(text: string): Omit<Scene, 'turn'> {
   return JSON.parse(text) as Omit<Scene, 'turn'>;
 }
 
-/** A tool that the last message says must be called. */
+/** Finds a tool that the last message demands. */
 function toolDemanded({ messages }: Params): string | undefined {
   const last = messages.at(-1)?.content[0]?.text ?? '';
   return last.startsWith(MARK) ? undefined : /You must call (\w+)/.exec(last)?.[1];
 }
 
-/** A summary in which the script goes on: its text, and how many of its turns the transcript and what was before have. */
+/** Summarises a transcript: the summary holds the script and the number of turns played. */
 function summaryOf(request: string): ModelAnswer {
   const lines = (TRANSCRIPT.exec(request)?.[1] ?? '').split('\n\n');
   const at = lines.findLastIndex((line) => line.startsWith(`user: ${MARK}`));
   const before = SUMMARY.exec(request.slice(0, request.indexOf('<transcript>')));
-  const script = lines[at]?.slice(`user: ${MARK}`.length) ?? before?.[1] ?? '{"name":"nobody","turns":[]}';
+  const script = lines[at]?.slice(`user: ${MARK}`.length) ?? before?.[1] ?? '{"name":"none","turns":[]}';
   const earlier = at === -1 ? Number(before?.[2] ?? 0) : 0;
   const turn = earlier + lines.slice(at + 1).filter((line) => line.startsWith('assistant: ')).length;
   const text = `${MARK}${script}\nturn:${turn}`;
   return { content: [{ type: 'text', text }], stop_reason: 'end_turn', turn, cut: false };
 }
 
-/** What is wrong with the transcript of a request, or null: every call answered, once, right after it. */
+/** Checks that every call of a transcript is answered once, right after it. Returns the fault, or null. */
 export function transcriptFault(params: Params): string | null {
   const { messages } = params;
   for (const [index, message] of messages.entries()) {

@@ -1,4 +1,4 @@
-/** Checks at the end of a seed that compare our tables with what the outside saw: scripts, memory, the provider's books. */
+/** Compares the tables at the end of a seed with the outside: scripts, memory, the provider's ledger. */
 import { fromCustomId, CRASHES_MAX } from '../libs/agent-core/src/index.ts';
 import type { Violation } from './invariants.ts';
 import type { Provider } from './provider.ts';
@@ -7,7 +7,7 @@ import type { SqlConnection } from './sim-pool.ts';
 import { ARCHIVE_TOOL, PLAIN_AGENT, PLAIN_BATCH, type AgentTraits } from './traits.ts';
 import type { PlannedBatch, PlannedRun, Workload } from './workload.ts';
 
-/** Names of these checks, and of what a simulation itself notices. */
+/** Names of these checks and of the simulation's own. */
 export const ORACLES: readonly string[] = [
   'paid_twice',
   'nonce_sent_twice',
@@ -34,7 +34,7 @@ export const ORACLES: readonly string[] = [
   'simulator_failed',
 ];
 
-/** Batches that the provider has accepted from us, that a line can prove, and that no row of ours names. */
+/** Finds accepted provider batches that their lines could identify and that no row names. */
 export async function findOrphans(
   connection: SqlConnection,
   provider: Provider,
@@ -44,14 +44,14 @@ export async function findOrphans(
   );
   const known = new Set((rows as { provider_id: string }[]).map((row) => row.provider_id));
   return [...provider.batches.values()]
-    .filter((batch) => !batch.foreign && !batch.forgotten && !batch.mute && !known.has(batch.id))
+    .filter((batch) => !batch.foreign && !batch.forgotten && !batch.hasNoLines && !known.has(batch.id))
     .map((batch) => ({
       name: 'orphaned_batch',
       detail: `${batch.id} with ${batch.items.length}: ${batch.items[0]?.custom_id ?? ''}`,
     }));
 }
 
-/** Every answer that is billed and could be read has been applied to its run, or given up with the run as poison or of no use. */
+/** Finds billed, readable answers that were not applied, and whose step did not end as poison or unusable. */
 export async function findLostAnswers(
   connection: SqlConnection,
   ledger: Ledger,
@@ -69,7 +69,7 @@ export async function findLostAnswers(
     }));
 }
 
-/** What every line said that its answer cost is booked with its step, once. Of an orphan nothing is, for it is none of our steps'. */
+/** Finds delivered usage that is not booked with its step. Steps of orphaned batches are left out. */
 export async function findUnbooked(connection: SqlConnection, ledger: Ledger): Promise<readonly Violation[]> {
   const { rows } = await connection.query(
     `select p.provider_id || '/' || s.run_id || '/' || s.number || '/' || s.attempt as step, s.input_tokens, s.output_tokens
@@ -97,18 +97,18 @@ interface EndedRun {
   readonly custom_id: string;
   readonly stop_reason: string;
   readonly texts: readonly string[];
-  /** A rule of its agent may ask for a call that its script does not make. */
+  /** A tool rule may demand a call beyond the script. */
   readonly owes_calls: boolean;
 }
 
-/** A run that has ended, with what was planned for it and what came to it from outside. */
+/** An ended run with its plan and the provider's troubles. */
 interface EndedPlan {
   readonly row: EndedRun;
   readonly run: PlannedRun;
   readonly batch: PlannedBatch;
   readonly agent: AgentTraits;
   readonly troubles: ReadonlySet<Trouble>;
-  /** Whether workers enough were lost for every run that ended as poison. */
+  /** Whether enough workers were lost to explain every poisoned run. */
   readonly mayBePoison: boolean;
 }
 
@@ -117,7 +117,7 @@ const troubled =
   ({ troubles }: EndedPlan): boolean =>
     causes.some((cause) => troubles.has(cause));
 
-/** What must have happened for a run to end so; whatever is not named here has no cause in a simulation. */
+/** Required cause of each stop reason; a reason without an entry never has a cause in a simulation. */
 const CAUSES: Readonly<Record<string, (ended: EndedPlan) => boolean>> = {
   end_turn: () => true,
   tool_rule: ({ agent }) => agent.rules.some(({ type }) => type === 'exit_loop'),
@@ -135,8 +135,8 @@ const CAUSES: Readonly<Record<string, (ended: EndedPlan) => boolean>> = {
 };
 
 /**
- * Every run has ended for a cause, and has played its own script, in order, each answer once, up to there. `workersLost` is
- * how often a worker died or stood still.
+ * Finds runs that ended without a cause or left their script. `workersLost`: number of deaths and pauses of
+ * workers.
  */
 export async function findStrays(
   connection: SqlConnection,
@@ -171,7 +171,7 @@ export async function findStrays(
 
 function playsItsScript(row: EndedRun, run: PlannedRun): boolean {
   const script = [...run.turns.map((turn) => turn.text ?? ''), `${run.name} turn ${run.turns.length}`];
-  // Asked for a call that it owes, the model goes on behind its script.
+  // When a rule demands another call, the model answers beyond its script.
   const scriptAt = (index: number): string => script[index] ?? `${run.name} turn ${index}`;
   const isPrefix = row.texts.every((text, index) => text === scriptAt(index));
   const isWhole =
@@ -181,9 +181,7 @@ function playsItsScript(row: EndedRun, run: PlannedRun): boolean {
   return isPrefix && isWhole;
 }
 
-/**
- * Every write to memory that a run was told of stands there, once; one that was held for review only where it was accepted.
- */
+/** Finds memory writes that are missing or doubled, and held writes in force before they were accepted. */
 export async function findMemoryFaults(
   connection: SqlConnection,
   batches: readonly PlannedBatch[],
@@ -217,7 +215,7 @@ export async function findMemoryFaults(
   return (rows as { detail: string }[]).map(({ detail }) => ({ name: 'memory_once', detail }));
 }
 
-/** Of every batch that has ended and asked for it a callback was received, and is sent again until it counts as delivered. */
+/** Finds callbacks that were owed and not received, or given up. */
 export async function findLostCallbacks(
   connection: SqlConnection,
   received: ReadonlyMap<string, number>,

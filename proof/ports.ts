@@ -1,4 +1,4 @@
-/** The ports of a simulated worker: each call is an effect that the world performs, late, lost or never. */
+/** The ports of a simulated worker. Each call is an effect of the world, which may delay or lose it. */
 import type {
   BellPort,
   CallbackPort,
@@ -8,14 +8,14 @@ import type {
 } from '../apps/worker/src/flow-parts/deps.ts';
 import type { ProviderPort, ResultsOutcome } from '../apps/worker/src/provider/port.ts';
 import { createProviderClock, momentNow } from '../apps/worker/src/provider/provider-clock.ts';
-import { blobBytes } from './borrowed-globals.ts';
+import { blobBytes } from './replace-globals.ts';
 import type { Provider } from './provider.ts';
 import { interrupted, openResults } from './provider-results.ts';
 import type { Random } from './random.ts';
 import type { ToolWorld } from './tools.ts';
 import type { World } from './world.ts';
 
-/** The provider as a worker sees it. */
+/** Creates the provider's port. */
 export function createProviderPort(
   world: World,
   provider: Provider,
@@ -23,7 +23,7 @@ export function createProviderPort(
   seed: string,
 ): ProviderPort {
   const clock = createProviderClock();
-  /** `isAnswer`: whether what came back is an answer, which tells the provider's time. */
+  /** `isAnswer`: whether the value is an answer, which carries the provider's time. */
   const call = async <T>(
     label: string,
     ask: () => { readonly value: T; readonly afterMs?: number },
@@ -83,7 +83,7 @@ export function createProviderPort(
   };
 }
 
-/** The tool host as a worker sees it: the one part that may be away. The others answer whatever happens. */
+/** Creates the tool host's port, the only one whose calls can fail. */
 export function createToolPort(world: World, tools: ToolWorld): ToolPort {
   return {
     runCalls: (calls: readonly ToolRequest[]) =>
@@ -96,7 +96,7 @@ export function createToolPort(world: World, tools: ToolWorld): ToolPort {
   };
 }
 
-/** A bell that loses, doubles and delays. `deliver` finds a worker that hears it. */
+/** Creates a bell that loses, doubles and delays signals. `deliver` passes a signal to a worker. */
 export function createBellPort(
   world: World,
   faults: () => { readonly lose: number; readonly double: number; readonly delayMsMax: number },
@@ -116,7 +116,7 @@ export function createBellPort(
   };
 }
 
-/** Receivers of callbacks: `failing` of the calls are answered badly or not at all. */
+/** Creates the receiver of callbacks. `failing`: share of calls with a bad answer or none. */
 export function createCallbackPort(
   world: World,
   failing: () => number,

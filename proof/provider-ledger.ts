@@ -1,7 +1,10 @@
-/** What the provider's stand-in saw and billed: the only witness of a double payment, which no table of ours shows. */
+/**
+ * Records the simulated provider's requests and bills: the only evidence of a double payment, which no table
+ * shows.
+ */
 import { fromCustomId } from '../libs/agent-core/src/index.ts';
 
-/** What a request may come to instead of an answer that counts. `refused`: alone in a create that was refused as bad. */
+/** Result of a request other than a usable answer. `refused`: alone in a create that was refused as bad. */
 export type Trouble =
   | 'errored'
   | 'expired'
@@ -17,57 +20,57 @@ export type Trouble =
   | 'forgotten'
   | 'late';
 
-/** What a line says of the tokens that its answer cost. */
+/** Token usage of a result line. */
 export interface LineUsage {
   readonly input_tokens: number;
   readonly output_tokens: number;
 }
 
 export interface Ledger {
-  /** A create has arrived under this nonce. */
+  /** Records a create with this nonce. */
   posted(nonce: string, end: 'accepted' | 'refused' | 'dropped'): void;
-  /** An answer was made and is billed. */
+  /** Records a billed answer. */
   billed(customId: string, batchId: string, outputTokens: number): void;
-  /** The provider spoiled an answer, so that asking again is right. */
+  /** Marks an answer as spoiled by the provider, so that a repeated request is right. */
   excuse(customId: string, batchId: string, why: Trouble): void;
-  /** A request came to something else than an answer. */
+  /** Records a result other than an answer. */
   trouble(customId: string, what: Trouble): void;
-  /** The whole file of a batch was opened, with a line of this usage in it. */
+  /** Records the usage of a line in a complete result file. */
   delivered(customId: string, batchId: string, usage: LineUsage): void;
-  /** What such lines said, by batch and custom id. */
+  /** Usage of delivered lines, by batch and custom id. */
   deliveries(): readonly {
     readonly custom_id: string;
     readonly batch_id: string;
     readonly usage: LineUsage;
   }[];
-  /** A request was cancelled at the console: its run may send nothing before its batch is resumed. */
+  /** Records a cancel at the console: the run may send nothing before its batch is resumed. */
   cancelledAtConsole(customId: string, batchId: string): void;
   resumed(runIds: readonly string[]): void;
-  /** A request has come. */
+  /** Records a request. */
   sent(customId: string): void;
-  /** What the steps of a run came to at the provider, besides answers. */
+  /** The troubles of a run's steps. */
   troublesOf(runId: string): ReadonlySet<Trouble>;
-  /** Steps, as `<run>/<number>`, whose answer is billed and was there to be read. */
+  /** Steps, as `<run>/<number>`, with a billed and readable answer. */
   answered(): readonly string[];
   note(name: string, detail: string): void;
-  /** Everything that must not be. */
+  /** All violations found so far. */
   violations(): readonly { readonly name: string; readonly detail: string }[];
   readonly counts: { posts: number; accepted: number; billed: number; excused: number };
 }
 
-/** An empty ledger. */
+/** Creates an empty ledger. */
 export function createLedger(): Ledger {
   const ends = new Map<string, string[]>();
   const bills = new Map<string, { readonly answer: string; excused: boolean }[]>();
   const notes: { readonly name: string; readonly detail: string }[] = [];
   const troubles = new Map<string, Set<Trouble>>();
   const deliveries = new Map<string, { custom_id: string; batch_id: string; usage: LineUsage }>();
-  /** Answers whose line says nothing of them, in one pass at least, which may have been the last. */
+  /** Answers whose line was unreadable or missing in at least one pass. */
   const untold = new Set<string>();
-  /** By run: the lines that say so. */
+  /** Lines that were cancelled at the console, by run. */
   const stopped = new Map<string, string[]>();
   const counts = { posts: 0, accepted: 0, billed: 0, excused: 0 };
-  /** Run and step number: attempts are ours to count, the payer pays for a step. */
+  /** Bills count per step: attempts are an internal matter. */
   const stepOf = (customId: string): string | null => {
     const id = fromCustomId(customId);
     return id === null ? null : `${id.key.run_id}/${id.key.number}`;
@@ -93,7 +96,7 @@ export function createLedger(): Ledger {
     },
     sent(customId) {
       const lines = stopped.get(fromCustomId(customId)?.key.run_id ?? '') ?? [];
-      // A line that was lost says nothing: its step is rightly sent again.
+      // A lost line tells no cancel, so its step is rightly sent again.
       if (lines.some((line) => !untold.has(line)))
         notes.push({ name: 'sent_against_console', detail: customId });
     },

@@ -1,4 +1,4 @@
-/** The result files of the provider's stand-in, with all that may be wrong with them. */
+/** Creates the simulated provider's result files with their faults. */
 import type { ResultsOutcome } from '../apps/worker/src/provider/port.ts';
 import { ResultsInterrupted } from '../apps/worker/src/provider/port.ts';
 import { answerOf } from './model.ts';
@@ -7,19 +7,19 @@ import type { LineUsage } from './provider-ledger.ts';
 import { drawOf, type Random } from './random.ts';
 import type { World } from './world.ts';
 
-/** Passes over a file that may be cut short; one fewer than make a worker give up. */
+/** Passes in which a file may be cut short: one fewer than a worker accepts. */
 const SHORT_PASSES_MAX = 3;
 
-/** How long after its end a batch may seem to have no results yet. */
+/** Milliseconds after its end in which a batch may have no results yet. */
 const NOT_READY_MS_MAX = 20_000;
 
-/** The file of one pass, and how its stream ends. */
+/** The file of one pass. `end`: how its stream ends. */
 export interface ResultFile {
   readonly pieces: readonly Buffer[];
   readonly end: 'clean' | 'broken' | 'silent';
 }
 
-/** Opens the results of a batch; a second pass may show what a first one hid. */
+/** Opens the results of a batch. Faults differ between passes. */
 export function openResults(
   world: World,
   provider: Provider,
@@ -32,17 +32,17 @@ export function openResults(
   if ('outcome' in batch) return batch;
   const temper = provider.temper().results;
   if (batch.endedAt === null) return { outcome: 'not_ready' };
-  // Lag ends some time: results that stay away for longer count as lost.
+  // A longer lag would count as lost results.
   const mayLag = world.now() - batch.endedAt < NOT_READY_MS_MAX;
   if (mayLag && random.chance(temper.notReady)) return { outcome: 'not_ready' };
   batch.passes += 1;
   const lines = linesOf(provider, batch, seed);
-  batch.mute = lines.length === 0;
-  // Complete passes that lack lines are taken for the provider's last word after a while; before that it relents.
+  batch.hasNoLines = lines.length === 0;
+  // A worker takes repeated short passes as final, so they stop in time.
   const mayBeShort = batch.passes < SHORT_PASSES_MAX;
   const isCut = mayBeShort && random.chance(temper.cut);
   const isShort = mayBeShort && !isCut && random.chance(temper.shortEnd);
-  // A file that lacks our lines and has another's is that other's file: nobody could tell. Such a one is not made.
+  // No foreign line in a file that lacks ours: the file would then count as foreign.
   const isWhole = !isCut && !isShort && lines.length === batch.items.length;
   if (!isCut && !isShort && !batch.foreign) {
     for (const item of batch.items) {
@@ -67,7 +67,7 @@ export function openResults(
   return { pieces: cutUp(Buffer.from(text), random), end };
 }
 
-/** One line an item. What an item's line says never changes between passes. */
+/** Builds one line per item. An item's line is the same in every pass. */
 function linesOf(provider: Provider, batch: StoredBatch, seed: string): readonly string[] {
   const { garbage, drop } = provider.temper().results;
   return batch.items.flatMap((item) => {
@@ -88,18 +88,18 @@ function linesOf(provider: Provider, batch: StoredBatch, seed: string): readonly
   });
 }
 
-/** Whether the line of an item holds nothing that could be booked. */
+/** Tells whether an item's line has no usage to book. */
 function isLost(provider: Provider, { custom_id }: Item, seed: string): boolean {
   const { garbage, drop } = provider.temper().results;
   return drawOf(`${seed}/line/${custom_id}`) < garbage + drop;
 }
 
-/** Levels beyond those that can be stored. */
+/** Nesting beyond the limit of the store. */
 const LEVELS = 200;
 
 /**
- * The line of an answer, or one that is of no use beside its usage: nested too deep, or no list, which ends its run; or
- * garbled, which may be asked for again.
+ * Spoils an answer beside its usage.
+ * Content that is nested too deep or is not a list ends the run; garbled content allows a retry.
  */
 function spoiledAnswer(
   provider: Provider,
@@ -183,7 +183,7 @@ function spoil(
   if (random.chance(0.5)) shuffle(spoiled, random);
   if (random.chance(0.1)) spoiled.splice(random.int(0, spoiled.length), 0, '');
   if (isWhole && random.chance(foreignLine)) {
-    // An id like ours, of a submission that never was. Nobody makes up results for a step that others hold.
+    // An id of an unknown submission. A made-up result for a known step is not simulated.
     const [, step, attempt] = (batch.items[0]?.custom_id ?? 'x-y-1').split('-');
     const line = JSON.stringify({ custom_id: `strangers1-${step}-${attempt}`, result: { type: 'expired' } });
     spoiled.splice(random.int(0, spoiled.length), 0, line);
@@ -210,7 +210,7 @@ function cutUp(bytes: Buffer, random: Random): readonly Buffer[] {
   return pieces;
 }
 
-/** What a reader of a broken stream is told. */
+/** Builds the error of a broken stream. */
 export function interrupted(end: ResultFile['end']): ResultsInterrupted {
   return new ResultsInterrupted(end === 'silent' ? 'no byte in time' : 'ECONNRESET');
 }

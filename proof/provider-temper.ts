@@ -1,7 +1,7 @@
 import { AGREEING, drawClockTemper, type ClockTemper } from './clocks.ts';
 import type { Random } from './random.ts';
 
-/** How badly the provider behaves: probabilities, and virtual milliseconds. All of it ends when the world heals. */
+/** The provider's faults: probabilities, and virtual milliseconds. All of them end when the world heals. */
 export interface Temper {
   readonly create: {
     readonly refuse: number;
@@ -9,16 +9,16 @@ export interface Temper {
     readonly commitThenDrop: number;
     readonly hang: number;
     readonly slow: number;
-    /** A proxy gives up on it and forwards it later, up to hours. */
+    /** A proxy answers 504 and forwards the create later, up to hours. */
     readonly late: number;
   };
-  /** A fresh batch is missing in lists, and unknown by its id, for up to so long. */
+  /** Maximum time for which a new batch is missing in lists, and unknown by its id. */
   readonly listLagMs: number;
   readonly notFoundMs: number;
   readonly unavailable: number;
-  /** Batches of other applications, of sizes like ours. */
+  /** Batches of other applications, of similar sizes. */
   readonly foreignBatches: number;
-  /** It forgets a batch for good. */
+  /** A batch is lost for good. */
   readonly forget: number;
   readonly late: number;
   readonly neverEnds: number;
@@ -37,14 +37,14 @@ export interface Temper {
     readonly foreignLine: number;
     readonly garbage: number;
     readonly drop: number;
-    /** Answers that are billed and of no use: nested too deep, no list, or garbled with a usage that can be read. */
+    /** Billed answers without use: nested too deep, without a list, or garbled with a readable usage. */
     readonly unusable: number;
   };
   /** Batches that are cancelled at the console. */
   readonly console: number;
 }
 
-/** A provider that does what it says. */
+/** A provider without faults. */
 export const CALM: Temper = {
   create: { refuse: 0, dropBefore: 0, commitThenDrop: 0, hang: 0, slow: 0, late: 0 },
   listLagMs: 0,
@@ -69,10 +69,10 @@ export const CALM: Temper = {
   console: 0,
 };
 
-/** A temper of this seed: each fault is there in some seeds and absent in others, so that they meet in every mixture. */
+/** Draws the faults of a seed. Each fault is absent in some seeds, so that all mixtures occur. */
 export function drawTemper(random: Random, lagMaxMs: number): Temper {
   const sometimes = (probability: number): number => (random.chance(0.5) ? probability * random.next() : 0);
-  // Of a stream of its own: it moves nothing that is drawn here.
+  // A stream of its own, so that other draws stay the same.
   const tooLong = random.fork('too long').chance(0.3) ? 0.1 : 0;
   const unusable = random.fork('unusable').chance(0.3) ? 0.15 : 0;
   const console = random.fork('console').chance(0.3) ? 0.2 : 0;

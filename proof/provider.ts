@@ -1,4 +1,4 @@
-/** A message-batch provider in memory, on virtual time: what it accepted, what it shows of that, and when. */
+/** Simulates a message-batch provider in memory, on virtual time. */
 import { fromCustomId } from '../libs/agent-core/src/index.ts';
 import type {
   CreateOutcome,
@@ -24,52 +24,52 @@ export interface Item {
 
 export interface StoredBatch {
   readonly id: string;
-  /** When it was made, by the provider's clock. */
+  /** Creation time on the provider's clock. */
   readonly createdAt: number;
   readonly listedAt: number;
   readonly foundAt: number;
   readonly foreign: boolean;
-  /** Made after every timeout of its create: its steps may have been sent anew. */
+  /** Created after the timeout of its create: its steps may have been sent again. */
   readonly late: boolean;
   readonly items: readonly Item[];
   endsAt: number;
   endedAt: number | null;
   cancelAskedAt: number | null;
-  /** It is cancelled at the console. */
+  /** Whether it is cancelled at the console. */
   readonly console: boolean;
   forgotten: boolean;
-  /** Passes over its results so far. */
+  /** Number of passes over its results. */
   passes: number;
-  /** Its results have been read, and the last time they had no line: nobody can tell whose it is. */
-  mute: boolean;
+  /** Its last results had no line, so its owner is unknown. */
+  hasNoLines: boolean;
 }
 
 export interface Provider {
   readonly ledger: Ledger;
   readonly batches: ReadonlyMap<string, StoredBatch>;
   readonly clocks: Clocks;
-  /** When the next create arrives that is still held up on its way; null when none is. */
+  /** Arrival of the next late create; null when there is none. */
   nextLateAt(): number | null;
   temper(): Temper;
-  /** From now on it does what it says, and what it held up goes on. */
+  /** Ends all faults and lets open batches end soon. */
   heal(): void;
   create(body: Buffer, timeoutMs: number): { readonly value: CreateOutcome; readonly afterMs: number };
   list(createdAfter: Date): ListOutcome;
   retrieve(id: string): RetrieveOutcome;
   cancel(id: string): RetrieveOutcome;
-  /** The batch as it stands now, if the provider admits that it has it. */
+  /** Returns the batch, unless the provider hides or has lost it. */
   look(id: string): StoredBatch | Unavailable | null;
 }
 
-/** A word in a request's script that makes the provider refuse a whole create. */
+/** A word in a script that makes the provider refuse the whole create. */
 export const POISON = 'poison';
 
 const EXPIRES_MS = 24 * 3_600_000;
-/** A create that is held up arrives after any quarantine: at once, minutes, or hours after. */
+/** Delays of late creates: beyond any quarantine, up to hours. */
 const LATE_MS_MIN = 30_000;
 const LATE_MS = [30_000, 600_000, 3 * 3_600_000];
 
-/** Makes a provider. `seed` fixes what becomes of each request, whoever sends it when. */
+/** Creates a provider. `seed` fixes the fate of each request, independent of its sender and its time. */
 export function createProvider(
   world: World,
   random: Random,
@@ -80,10 +80,10 @@ export function createProvider(
 ): Provider {
   let temper = firstTemper;
   const batches = new Map<string, StoredBatch>();
-  /** Requests that have come, by their ids: one that comes again must be the same. */
+  /** Requests by id: a repeated request must be the same. */
   const shown = new Map<string, string>();
 
-  /** When creates arrive that were held up. */
+  /** Arrival times of late creates. */
   const held = new Set<number>();
   const lateness = random.fork('late');
 
@@ -101,11 +101,11 @@ export function createProvider(
       endsAt: never ? Number.POSITIVE_INFINITY : world.now() + latencyMs,
       endedAt: null,
       cancelAskedAt: null,
-      // Of a stream of its own: it moves nothing that is drawn here.
+      // A stream of its own, so that other draws stay the same.
       console: !foreign && random.fork(`console ${id}`).chance(temper.console),
       forgotten: !foreign && random.chance(temper.forget),
       passes: 0,
-      mute: false,
+      hasNoLines: false,
     };
     batches.set(id, batch);
     if (batch.console) batch.endsAt = Math.min(batch.endsAt, world.now() + 5_000);
@@ -122,20 +122,20 @@ export function createProvider(
     if (draw < errored + expired + permanent) return 'permanent';
     return drawOf(`${seed}/too long/${item.custom_id}`) < tooLong ? 'too_long' : 'succeeded';
   };
-  /** Lets time have its way with a batch. */
+  /** Ends a batch whose time has come. */
   const age = (batch: StoredBatch): StoredBatch => {
     if (batch.endedAt !== null || world.now() < batch.endsAt) return batch;
     batch.endedAt = batch.endsAt;
     for (const item of batch.items) {
       const isStopped = batch.cancelAskedAt !== null || batch.console;
       const cancelled = isStopped && drawOf(`${seed}/cancel/${item.custom_id}`) < 0.6;
-      // Of a batch that came late, or is not shown, nothing is known here: its steps are rightly sent again.
+      // A late or hidden batch tells nothing, so its steps are rightly sent again.
       if (cancelled && batch.cancelAskedAt === null && !batch.late && !batch.forgotten)
         ledger.cancelledAtConsole(item.custom_id, batch.id);
       item.fate = cancelled ? 'canceled' : batch.foreign ? 'errored' : fateOf(item);
       if (item.fate === 'succeeded') {
         ledger.billed(item.custom_id, batch.id, 0);
-        // A call that was cut off is no answer: the same step is rightly asked again, with room.
+        // A cut-off call is no answer: its step is rightly sent again with more tokens.
         if (answerOf(item.params, '').cut) ledger.excuse(item.custom_id, batch.id, 'cut off');
         if (batch.late) ledger.excuse(item.custom_id, batch.id, 'late');
       } else ledger.trouble(item.custom_id, item.fate);

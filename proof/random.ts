@@ -1,17 +1,17 @@
-/** A stream of pseudo-random draws that a seed fixes (sfc32). */
+/** A stream of pseudo-random draws from a seed (sfc32). */
 export interface Random {
-  /** In [0, 1). */
+  /** Draws from [0, 1). */
   next(): number;
   chance(probability: number): boolean;
-  /** A whole number in [from, to]. */
+  /** Draws a whole number from [from, to]. */
   int(from: number, to: number): number;
   pick<T>(items: readonly T[]): T;
   bytes(count: number): Buffer;
-  /** A stream of its own: what is drawn from it moves no draw of this one. */
+  /** Returns an independent stream: its draws do not change the draws of this one. */
   fork(label: string): Random;
 }
 
-/** The stream of a seed. */
+/** Creates the stream of a seed. */
 export function createRandom(seed: string): Random {
   let [a, b, c, d] = [hash32(`${seed}/a`), hash32(`${seed}/b`), hash32(`${seed}/c`), 1];
   const uint32 = (): number => {
@@ -39,12 +39,12 @@ export function createRandom(seed: string): Random {
   };
 }
 
-/** A draw in [0, 1) that its label alone fixes, whatever was drawn before. */
+/** Draws from [0, 1) by the label alone, independent of other draws. */
 export function drawOf(label: string): number {
   return hash32(label) / 0x1_0000_0000;
 }
 
-/** FNV-1a with a final mix, 32 bits. */
+/** Hashes a text to 32 bits: FNV-1a with a final mix. */
 export function hash32(text: string): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);

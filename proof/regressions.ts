@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** A seed that failed once, and what it found. */
+/** A seed that failed once, and its violation. */
 export interface Regression {
   readonly seed: number;
   readonly what: string;
@@ -9,12 +9,12 @@ export interface Regression {
 
 const FILE = join(import.meta.dirname, 'regressions.json');
 
-/** All seeds that ever failed, oldest first. They are run again by the tests. */
+/** Reads the seeds that ever failed, oldest first. The tests run them again. */
 export function readRegressions(): readonly Regression[] {
   return JSON.parse(readFileSync(FILE, 'utf8')) as readonly Regression[];
 }
 
-/** Keeps a seed; one that is kept already stays as it is. */
+/** Adds a seed, unless the file has it. */
 export function keepRegression(regression: Regression): void {
   const kept = readRegressions();
   if (kept.some(({ seed }) => seed === regression.seed)) return;

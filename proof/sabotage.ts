@@ -1,4 +1,4 @@
-/** Runs the mutants: how many seeds each survives, and which check catches it. */
+/** Runs the mutants of the safety code and reports which check catches each. */
 import type { ProofDatabase } from './database.ts';
 import { SEEDS_MAX, type Mutant } from './mutants.ts';
 import { simulate, type SimulationResult } from './simulation.ts';
@@ -7,11 +7,11 @@ export interface MutantReport {
   readonly name: string;
   readonly caughtBy: string | null;
   readonly seeds: number;
-  /** Why it does not count as caught. */
+  /** Reason why it does not count as caught. */
   readonly fault: string | null;
 }
 
-/** The fault of a mutant that took nothing out. */
+/** Fault of a mutant that changed nothing. */
 export const HAS_MOVED = 'it changes nothing: the code it takes out has moved';
 
 /** Runs one mutant until a named check catches it, or `seedsMax` seeds have passed. */
@@ -35,7 +35,7 @@ export async function runMutant(
       others === undefined
         ? sabotage
         : { ...sabotage, rewrite: (text: string) => (rewrite ?? String)(others(text)) };
-    // A mutant that only the end shows must be allowed to get there.
+    // Some mutants show only at the end of a seed, so the simulation goes on after a violation.
     const result = await simulate(database, {
       seed,
       ...mutant.world,
@@ -52,7 +52,7 @@ export async function runMutant(
   return { name: mutant.name, caughtBy: null, seeds: seedsMax, fault };
 }
 
-/** With the other guards gone and this one in place, the same seed must not show what the mutant shows. */
+/** Runs the control: the other guards are gone, this one is in place, and the violation must not show. */
 async function controlFault(database: ProofDatabase, mutant: Mutant, seed: number): Promise<string | null> {
   const rewrite = mutant.others?.(() => undefined);
   if (rewrite === undefined) return null;

@@ -1,4 +1,4 @@
-/** A child process that runs the seeds it is sent, one after the other, over a database of its own. */
+/** Runs the seeds that its parent sends, one at a time, over its own database. */
 import type { SeedReport } from './campaign.ts';
 import { openProofDatabase } from './database.ts';
 import { simulate } from './simulation.ts';

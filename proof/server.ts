@@ -4,13 +4,13 @@ import { join } from 'node:path';
 import { directoryOwner, startEmbeddedPostgres } from '../libs/services/src/index.ts';
 import { SERVER_SETTINGS } from './database.ts';
 
-/** A PostgreSQL for simulations alone, with its data under `.data/`. */
+/** A PostgreSQL for simulations, with its data under `.data/`. */
 export interface ProofServer {
   readonly url: string;
   stop(): Promise<void>;
 }
 
-/** Starts one. It trades every guarantee about crashes for speed; nothing of it is kept. */
+/** Starts a server without durability, for speed. Its data is removed at the stop. */
 export async function startProofServer(): Promise<ProofServer> {
   const home = join(import.meta.dirname, '..', '.data');
   await mkdir(home, { recursive: true });
@@ -23,7 +23,7 @@ export async function startProofServer(): Promise<ProofServer> {
   });
   const socketDir = join(dataDir, 'cluster');
   return {
-    // A statement is mostly its way there and back: a socket of the file system is shorter than one of the network.
+    // A round trip over a file system socket is shorter than one over the network.
     url: canHold(socketDir) ? `${postgres.url}&host=${encodeURIComponent(socketDir)}` : postgres.url,
     async stop() {
       await postgres.stop();
@@ -32,10 +32,10 @@ export async function startProofServer(): Promise<ProofServer> {
   };
 }
 
-/** Milliseconds after which a directory that nobody holds is not one that somebody is about to take. */
+/** Age in milliseconds at which an unlocked directory is stale. */
 const STALE_MS = 60_000;
 
-/** Removes what proofs have left that were ended before they could. */
+/** Removes the directories of killed proofs. */
 function removeStale(home: string): void {
   for (const name of readdirSync(home)) {
     const directory = join(home, name);
@@ -46,7 +46,7 @@ function removeStale(home: string): void {
   }
 }
 
-/** Sockets have short names: the whole path has to fit into 107 bytes. */
+/** A socket's path must fit into 107 bytes. */
 function canHold(socketDir: string): boolean {
   return process.platform !== 'win32' && Buffer.byteLength(socketDir) + '/.s.PGSQL.65535'.length <= 107;
 }

@@ -1,18 +1,19 @@
 /**
- * A pool for simulated processes over one real connection. A statement by itself is one effect; a transaction has the
- * connection to itself from `begin` to its end, and faults may strike between its statements and at its commit.
+ * A pool for simulated processes over one real connection. A single statement is one effect. A transaction
+ * has the connection to itself from `begin` to its end; faults may strike between its statements and at its
+ * commit.
  */
 import type pg from 'pg';
 import { createHash } from 'node:crypto';
 import { CutConnection, currentActor, type Actor, type Outcome, type World } from './world.ts';
 
-/** A change to the text of a statement: how a saboteur takes a guard out. */
+/** Changes the text of a statement, to take a guard out. */
 export type Rewrite = (text: string) => string;
 
-/** The one real connection, with the virtual clock set before whatever reads it. */
+/** The real connection. It sets the virtual clock before each statement. */
 export interface SqlConnection {
   query(text: string, values?: readonly unknown[]): Promise<pg.QueryResult>;
-  /** The clock that the database shows; null: its own. */
+  /** Sets the database's clock; null restores the real one. */
   setClock(clock: (() => number) | null): void;
   setRewrite(rewrite: Rewrite | null): void;
   readonly statements: () => number;
@@ -23,7 +24,7 @@ interface Prepared {
   readonly text: string;
 }
 
-/** Wraps the client. Statements with parameters are prepared once: planning costs more than running them. */
+/** Wraps a client. Statements are prepared once: planning costs more than running them. */
 export function createSqlConnection(client: pg.ClientBase): SqlConnection {
   let clock: (() => number) | null = null;
   let rewrite: Rewrite | null = null;
@@ -45,7 +46,7 @@ export function createSqlConnection(client: pg.ClientBase): SqlConnection {
     async query(text, values = []) {
       statements += 1;
       if (text === 'commit' || text === 'rollback') {
-        // What was set inside it may be undone.
+        // The rollback may have undone the setting.
         shownNow = 0;
         return client.query(text);
       }
@@ -86,7 +87,9 @@ interface Asked {
   readonly settle: (outcome: Outcome) => void;
 }
 
-/** A pool for the process that is current when it is used. `violation` is told of a transaction that waits for something else. */
+/**
+ * Creates a pool for the current process. `violation` reports a transaction that waits for another effect.
+ */
 export function createSimPool(
   world: World,
   connection: SqlConnection,
@@ -103,7 +106,7 @@ export function createSimPool(
         const next = asked;
         asked = null;
         if (next === null) {
-          // The process was killed or stands still at a hook: the server ends the session of a silent transaction.
+          // The process is dead or paused at a hook: the server ends the session of a silent transaction.
           if (actor.alive && actor.pausedUntil <= world.now())
             violation('transaction_waits', `${actor.name} waits for something else inside a transaction`);
           await cut();
@@ -189,7 +192,7 @@ const cutOutcome = (): Outcome => ({ ok: false, error: new CutConnection() });
 
 const labels = new Map<string, string>();
 
-/** The head of a statement, as it stands in traces. */
+/** Shortens a statement for traces. */
 function labelOf(text: string): string {
   let label = labels.get(text);
   if (label === undefined) {

@@ -1,7 +1,7 @@
-/** One seed from its first request to the end of all work. */
+/** Runs one seed from its first request to the end of all work. */
 import type { FlowDeps, FlowSettings } from '../apps/worker/src/flow-parts/deps.ts';
 import { auditInvariants } from '../libs/db/src/index.ts';
-import { clearFiles, lendGlobals } from './borrowed-globals.ts';
+import { clearFiles, replaceGlobals } from './replace-globals.ts';
 import { createClocks } from './clocks.ts';
 import type { ProofDatabase } from './database.ts';
 import { createRandomStriker, drawRates, type FaultCounts, type FaultRates } from './faults.ts';
@@ -19,23 +19,23 @@ import { createLedger } from './provider-ledger.ts';
 import { drawTemper, type Temper } from './provider-temper.ts';
 import { createRandom, type Random } from './random.ts';
 import type { Rewrite, SqlConnection } from './sim-pool.ts';
-import { hireStaff } from './staff.ts';
+import { startWorkers } from './workers.ts';
 import { createToolWorld } from './tools.ts';
-import { inviteUsers } from './users.ts';
+import { startUsers } from './users.ts';
 import { drawSizes, SETTINGS } from './worker.ts';
 import { drawWorkload, type Workload } from './workload.ts';
 import { createWorld, type Striker } from './world.ts';
 
 export interface SimulationOptions {
   readonly seed: number;
-  /** Effects during which faults strike; then the world heals. Default 600. */
+  /** Number of effects with faults, before the world heals. Default 600. */
   readonly faultyEvents?: number;
   /** Replaces the random faults. */
   readonly striker?: (world: { readonly isFaulty: () => boolean }) => Striker;
   readonly rates?: FaultRates;
   readonly temper?: Temper;
   readonly workload?: (random: Random) => Workload;
-  /** Share of tool calls that end badly while faults strike. */
+  /** Share of tool calls that fail before the world heals. */
   readonly failingTools?: number;
   readonly settings?: Partial<FlowSettings>;
   readonly sabotage?: {
@@ -43,9 +43,9 @@ export interface SimulationOptions {
     readonly deps?: (deps: FlowDeps) => FlowDeps;
     readonly settings?: Partial<FlowSettings>;
   };
-  /** Start from a database that is equal to the byte, so that the trace is. */
+  /** Starts from a database that is equal to the byte, so that traces are equal. */
   readonly exactly?: boolean;
-  /** Go on after the first violation, to see what else breaks. */
+  /** Goes on after the first violation. */
   readonly keepGoing?: boolean;
 }
 
@@ -69,26 +69,27 @@ const STARTS_AT = Date.UTC(2026, 0, 1);
 const FAULTY_EVENTS = 600;
 const AUDIT_EVERY = 200;
 /**
- * Milliseconds that a withdrawal may wait beyond its quarantine: a worker whose clock had jumped by ten minutes stores the send that
- * much too late in the provider's time, which may have been set back by three minutes more.
+ * Milliseconds that a withdrawal may wait beyond its quarantine.
+ * A worker's clock may be ten minutes ahead when it stores the send, and the provider's may be set back by
+ * three more.
  */
 const CLOCK_ERROR_MS_MAX = 13 * 60_000;
-/** What everything must have ended within, once the world is well. */
+/** Limits for all work once the world is well. */
 const EVENTS_AFTER_HEALING = 12_000;
 const VIRTUAL_MS_AFTER_HEALING = 15 * 60_000 + CLOCK_ERROR_MS_MAX;
-/** How soon a batch that came late must be booked, its end included. */
+/** Milliseconds for booking a late batch, its end included. */
 const HUNTED_WITHIN_MS = 5 * 60_000;
-/** A leap of time: nothing was left to do at once. */
+/** A longer step of time means that nothing was left to do at once. */
 const LEAP_MS = 150;
-/** Some moves are made by flows that do not call them work: asked so often all the same. */
+/** Interval of the check for open work, because some flows change rows without reporting work. */
 const ASK_MS = 60_000;
 
-/** Runs one seed. The same seed and options, from an equal database, give the same trace. */
+/** Runs one seed. Equal seeds, options and databases give equal traces. */
 export async function simulate(
   database: ProofDatabase,
   options: SimulationOptions,
 ): Promise<SimulationResult> {
-  lendGlobals();
+  replaceGlobals();
   clearFiles();
   const { connection } = database;
   const seed = `seed ${options.seed}`;
@@ -124,7 +125,7 @@ export async function simulate(
   connection.setClock(clocks.databaseNow);
   connection.setRewrite(options.sabotage?.rewrite ?? null);
   await database.reset(options.exactly ?? false);
-  const staff = hireStaff(world, {
+  const workers = startWorkers(world, {
     connection,
     provider,
     tools,
@@ -144,15 +145,15 @@ export async function simulate(
     },
     ...(options.sabotage?.deps === undefined ? {} : { sabotage: options.sabotage.deps }),
   });
-  const users = await inviteUsers(world, database.db, workload, random.fork('user'), {
-    ring: (kind) => staff.deliver(kind),
+  const users = await startUsers(world, database.db, workload, random.fork('user'), {
+    ring: (kind) => workers.deliver(kind),
     resumed: (runIds) => ledger.resumed(runIds),
   });
   const rates = options.rates ?? drawRates(random.fork('rates'));
   world.setStriker(
     options.striker?.({ isFaulty }) ?? createRandomStriker(random.fork('faults'), rates, isFaulty, faults),
   );
-  if (options.striker === undefined) staff.trouble();
+  if (options.striker === undefined) workers.disturbAtRandom();
 
   const audit = async (atTheEnd: boolean): Promise<void> => {
     report(await findViolations(connection, atTheEnd));
@@ -165,7 +166,10 @@ export async function simulate(
     provider.heal();
     tools.heal();
   };
-  /** Whether nothing comes any more: else all sleep until the next create that is held up arrives, and it has to be found. */
+  /**
+   * Tells whether the seed is over. Before a late create, all processes sleep until it arrives and must be
+   * found.
+   */
   const isOver = async (): Promise<boolean> => {
     const next = provider.nextLateAt();
     if (next !== null) {
@@ -178,7 +182,7 @@ export async function simulate(
     const isLost = world.now() - at.waitsSince > HUNTED_WITHIN_MS;
     return isLost || (await findOrphans(connection, provider)).length === 0;
   };
-  /** What takes too long now that all is well, or null. */
+  /** Describes work that is overdue after healing, or returns null. */
   const overdue = (): string | null => {
     if (at.healed === null) return null;
     const tookMs = world.now() - at.healed - at.slept;
@@ -223,8 +227,8 @@ export async function simulate(
     report(await findStrays(connection, workload, ledger, lost));
     report(await findMemoryFaults(connection, workload.batches));
     report(await findOrphans(connection, provider));
-    report(await findLostCallbacks(connection, staff.received));
-    // Slow, and much of it is said above in other words: every third seed, and each that is struck at a chosen point.
+    report(await findLostCallbacks(connection, workers.received));
+    // The auditor is slow and repeats other checks, so it runs for every third seed and every struck point.
     if (options.seed % 3 !== 0 && options.striker === undefined) return;
     const found = await auditInvariants(database.db);
     report(found.map(({ id, name, row }) => ({ name: id, detail: `${name}: ${JSON.stringify(row)}` })));
@@ -239,7 +243,7 @@ export async function simulate(
     violation('simulator_failed', error instanceof Error ? (error.stack ?? error.message) : String(error));
     await connection.query('rollback');
   } finally {
-    staff.dismiss();
+    workers.endAll();
     await world.settle();
     process.off('unhandledRejection', onRejection);
     connection.setClock(null);
@@ -256,7 +260,10 @@ export async function simulate(
   };
 }
 
-/** Its caller is to be told that it has ended, and soon: the first three tries are within minutes, a fourth is half an hour away. */
+/**
+ * A callback is due within ten minutes: the first three tries are within minutes, the fourth after half an
+ * hour.
+ */
 const OWES_CALLBACK = `callback_url is not null and callback_sent_at is null and next_due_at < app_now() + interval '10 minutes'`;
 
 async function hasOpenWork(connection: SqlConnection): Promise<boolean> {
@@ -268,7 +275,7 @@ async function hasOpenWork(connection: SqlConnection): Promise<boolean> {
   return (rows[0] as { open: boolean }).open;
 }
 
-/** What has not ended, for a person to look at. */
+/** Describes the open work for a person. */
 async function describeOpenWork(connection: SqlConnection): Promise<string> {
   const { rows } = await connection.query(`
     select 'batch ' || b.state || ', runs ' || coalesce((select string_agg(distinct r.state, '+') from run r where r.batch_id = b.id), 'none')

@@ -1,4 +1,4 @@
-/** Module tools with effects that are counted: by the key that a call carries, and by what it says. */
+/** Simulates module tools and counts their effects by key and by arguments. */
 import type { JsonObject } from '../libs/agent-core/src/index.ts';
 import type { ModuleTool } from '../libs/db/src/index.ts';
 import type { ToolReply, ToolRequest } from '../apps/worker/src/flow-parts/deps.ts';
@@ -26,7 +26,7 @@ export const MODULE_TOOLS: readonly ModuleTool[] = [
   moduleTool('note_once', 'once'),
 ];
 
-/** Those with side effects: a receiver tells repeats of theirs by the key. */
+/** Tools with side effects, whose receivers recognise repeats by their key. */
 const ACTING = new Set(
   MODULE_TOOLS.filter(({ side_effects }) => side_effects !== 'none').map(({ name }) => name),
 );
@@ -37,14 +37,14 @@ export interface ToolWorld {
   violations(): readonly { readonly name: string; readonly detail: string }[];
 }
 
-/** A call, by its tool and arguments: no script says the same twice. */
+/** A call by its tool and arguments: no script repeats arguments. */
 interface Ran {
   readonly tool_name: string;
   readonly keys: Set<string>;
   times: number;
 }
 
-/** The world that tools act on. With `failing`, so many of the calls end badly: some after they took effect. */
+/** Creates the tools' world. `failing`: share of calls that fail, some after their effect. */
 export function createToolWorld(random: Random, failing: number): ToolWorld {
   let trouble = failing;
   const ran = new Map<string, Ran>();

@@ -1,19 +1,19 @@
-/** What makes the agents and batches of a seed differ from plain ones: rules, approvals, summaries, caps, reviews. */
+/** Draws traits of agents and batches: rules, approvals, summaries, caps, reviews. */
 import type { ToolRule } from '../libs/agent-core/src/index.ts';
 import type { Random } from './random.ts';
 
-/** How an agent behaves besides what its runs' scripts say. */
+/** Behaviour of an agent beside its runs' scripts. */
 export interface AgentTraits {
   readonly rules: readonly ToolRule[];
-  /** Messages beyond which its conversation is summarised; null: never. */
+  /** Number of messages at which its conversation is summarised; null for never. */
   readonly buffer: { readonly limit: number; readonly keep: number } | null;
-  /** Whether it has an archive, so that its requests tell what is in it. */
+  /** Whether it has an archive, which its requests describe. */
   readonly archive: boolean;
 }
 
-/** What a batch is held to. */
+/** Limits of a batch. */
 export interface BatchTraits {
-  /** Its changes are held until its user accepts (or, false, rejects) them; null: in force at once. */
+  /** Whether its held changes are accepted; null: changes are in force at once. */
   readonly accepted: boolean | null;
   readonly cap: Caps | null;
   readonly runCap: Caps | null;
@@ -33,7 +33,7 @@ export const ARCHIVE_TOOL = 'archival_memory_insert';
 
 const rule = { prompt_template: null };
 
-/** Rules that a seed's agents may have; one of each list is drawn. */
+/** Rules for agents; a seed draws one list. */
 const RULES: readonly (readonly ToolRule[])[] = [
   [{ ...rule, type: 'max_count_per_step', tool_name: 'note_once', max_count_limit: 1 }],
   [{ ...rule, type: 'exit_loop', tool_name: 'note_idempotent' }],
@@ -55,7 +55,7 @@ const APPROVALS: readonly ToolRule[] = ['note_once', 'core_memory_append'].map((
   tool_name,
 }));
 
-/** Half of the agents are plain. */
+/** Draws an agent's traits; half of the agents are plain. */
 export function drawAgentTraits(random: Random): AgentTraits {
   if (random.chance(0.5)) return PLAIN_AGENT;
   return {
@@ -68,7 +68,7 @@ export function drawAgentTraits(random: Random): AgentTraits {
   };
 }
 
-/** Half of the batches are plain. */
+/** Draws a batch's traits; half of the batches are plain. */
 export function drawBatchTraits(random: Random): BatchTraits {
   if (random.chance(0.5)) return PLAIN_BATCH;
   return {
@@ -78,7 +78,7 @@ export function drawBatchTraits(random: Random): BatchTraits {
   };
 }
 
-/** Room for one step or a few: the worst case of one is about half a cent and a thousand tokens. */
+/** Draws caps for one step or a few: a step costs at most half a cent and a thousand tokens. */
 function drawCaps(random: Random): Caps {
   return {
     cost_nanousd: random.chance(0.7) ? random.int(1, 30) * 1_000_000 : null,

@@ -1,6 +1,6 @@
 /**
- * The users of a simulation: they submit batches, as the API has them stored, and cancel some. Then they look at them from
- * time to time, answer what is asked of them, raise caps that were reached, resume what was stopped at the console, and accept or reject what was held for them.
+ * Simulates the users: they submit and cancel batches, answer calls, raise caps, resume batches and settle
+ * reviews.
  */
 import {
   DEFAULT_PROJECT_ID,
@@ -9,43 +9,35 @@ import {
   type Database,
 } from '../libs/db/src/index.ts';
 import type { Random } from './random.ts';
-import type { SignalKind } from './staff.ts';
+import type { SignalKind } from './workers.ts';
 import { answerCalls, lookAround, raiseCaps, resumePaused, settleReview } from './caller.ts';
 import { storeAgents, storeBatch, type Workload } from './workload.ts';
 import { PLAIN_BATCH } from './traits.ts';
-import { currentActor, type Actor, type World } from './world.ts';
+import { createActor, currentActor, type World } from './world.ts';
 
 const LOOK_MS_MIN = 2_000;
 const LOOK_MS_MAX = 10_000;
 
 export interface Users {
-  /** Batches that have not been submitted yet, or whose held changes are not settled. */
+  /** Number of batches that are not submitted yet, or whose held changes are not settled. */
   openBatches(): number;
 }
 
-/** What is told of the users: what they have set in motion, and the runs of batches that they have resumed. */
-export interface Told {
+/** Listeners for the users' signals and for the runs of resumed batches. */
+export interface UserEvents {
   readonly ring: (kind: SignalKind) => void;
   readonly resumed: (runIds: readonly string[]) => void;
 }
 
-/** Stores the agents and lets the users act when their time has come. */
-export async function inviteUsers(
+/** Stores the agents and schedules the users' actions. */
+export async function startUsers(
   world: World,
   db: Database,
   workload: Workload,
   random: Random,
-  { ring, resumed }: Told,
+  { ring, resumed }: UserEvents,
 ): Promise<Users> {
-  const actor: Actor = {
-    name: 'user',
-    world,
-    random,
-    alive: true,
-    pausedUntil: 0,
-    clockOffsetMs: 0,
-    wallOffsetMs: 0,
-  };
+  const actor = createActor(world, 'user', random);
   const asUser = <T>(work: () => Promise<T>): Promise<T> => currentActor.run(actor, work);
   const agentIds = await asUser(() => storeAgents(db, workload));
   let open = workload.batches.length;

@@ -21,9 +21,11 @@ import { startSweepTimer } from '../apps/worker/src/ticks/sweep-timer.ts';
 import { connect, releaseAllLeases } from '../libs/db/src/index.ts';
 import { isError, SHIPPED_PRICES } from '../libs/agent-core/src/index.ts';
 import type { Random } from './random.ts';
-import { CutConnection, currentActor, type Actor, type World } from './world.ts';
+import { createActor, CutConnection, currentActor, type Actor, type World } from './world.ts';
 
-/** Times of the simulated house, in virtual milliseconds. Their order is the one that production's defaults have. */
+/**
+ * Times of the simulated workers, in virtual milliseconds. Their order is that of the defaults in production.
+ */
 export const LEASE_MS = 9_000;
 const SWEEP_MS = 30_000;
 const HUNT_MS = 30_000;
@@ -63,10 +65,10 @@ export const SETTINGS: FlowSettings = {
   prices: SHIPPED_PRICES,
 };
 
-/** Tools count as quick soon, so that calls of both ways are seen; one that breaks off goes back to the ordinary way. */
+/** Tools count as quick after two calls, so that both ways are tested. */
 const QUICK_TOOLS: QuickToolsPolicy = { ...QUICK_TOOLS_POLICY_DEFAULT, calls_min: 2, mean_ms_max: 10 };
 
-/** Sizes of a seed: batches of one request and of many, chunks of one line and of several. */
+/** Draws the sizes of a seed: batches and chunks of one or of many. */
 export function drawSizes(random: Random): Partial<FlowSettings> {
   return {
     requests_max: random.int(1, 6),
@@ -84,22 +86,22 @@ export interface WorkerParts {
   readonly callbacks: CallbackPort;
   readonly settings: FlowSettings;
   readonly violation: (name: string, detail: string) => void;
-  /** Told whenever a flow has found work and done it. */
+  /** Called after a flow has done work. */
   readonly worked: () => void;
-  /** What a saboteur puts in the place of a part. */
+  /** Replaces a part, for a mutant. */
   readonly sabotage?: (deps: FlowDeps) => FlowDeps;
 }
 
 export interface SimulatedWorker {
   readonly actor: Actor;
   readonly pumps: Pumps;
-  /** Stops in order, as after SIGTERM, and then is no more. */
+  /** Stops in order, as after SIGTERM, and then ends. */
   stop(): void;
 }
 
 /**
- * Starts a worker as production does, in a process of its own. It holds leases under its name and a mark of the process, so it
- * has none of those that one of its name has left.
+ * Starts a worker as production does. It holds leases under its name and a mark of the process, so an earlier
+ * worker's leases of the same name are not its own.
  */
 export function startSimulatedWorker(
   world: World,
@@ -108,15 +110,7 @@ export function startSimulatedWorker(
   parts: WorkerParts,
 ): SimulatedWorker {
   const owner = `${name}#${incarnation}`;
-  const actor: Actor = {
-    name: owner,
-    world,
-    random: world.random.fork(owner),
-    alive: true,
-    pausedUntil: 0,
-    clockOffsetMs: 0,
-    wallOffsetMs: 0,
-  };
+  const actor = createActor(world, owner, world.random.fork(owner));
   return currentActor.run(actor, () => {
     const db = connect(parts.pool as pg.Pool);
     const claimant = { owner, lease_duration_ms: LEASE_MS };
@@ -163,7 +157,7 @@ export function startSimulatedWorker(
       leases.close();
       await releaseAllLeases(db, owner);
     };
-    // One that cannot stop in order ends all the same; its supervisor starts another.
+    // A worker that cannot stop in order ends too; its supervisor starts another.
     const end = (): void => world.kill(actor);
     return { actor, pumps, stop: () => currentActor.run(actor, () => void stop().then(end, end)) };
   });

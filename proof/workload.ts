@@ -1,15 +1,15 @@
-/** What a seed's users ask for: agents, batches, and scripts for the model. */
+/** Draws the work of a seed: agents, batches, and scripts for the model. */
 import type { CompactionPolicy, ToolDefinition } from '../libs/agent-core/src/index.ts';
 import {
   createAgents,
   DEFAULT_PROJECT_ID,
   findTools,
   inTransaction,
-  newConversationId,
   newId,
   type Database,
 } from '../libs/db/src/index.ts';
 import { acceptBatch } from '../libs/db/src/testing/index.ts';
+import { agentOf, emptyNotes } from '../scripts/stack/agents.ts';
 import { scriptText, type Turn } from './model.ts';
 import { POISON } from './provider.ts';
 import type { Random } from './random.ts';
@@ -26,44 +26,42 @@ import {
 
 export interface PlannedRun {
   readonly name: string;
-  /** Index of its agent among the seed's agents. */
+  /** Index of its agent. */
   readonly agent: number;
   readonly turns: readonly Turn[];
   readonly max_steps: number;
   readonly isolated: boolean;
-  /** Whether its caller gives it a tool. */
+  /** Whether its caller provides a tool. */
   readonly asks?: boolean;
 }
 
 export interface PlannedBatch {
   readonly atMs: number;
   readonly runs: readonly PlannedRun[];
-  /** When its user cancels it, after it was accepted; null: never. */
+  /** Milliseconds from its acceptance to its cancel; null for never. */
   readonly cancelAfterMs: number | null;
   readonly wantsCallback: boolean;
-  /** Default: plain. */
+  /** Default: {@link PLAIN_BATCH}. */
   readonly traits?: BatchTraits;
 }
 
 export interface Workload {
   readonly agents: number;
-  /** By agent; default: plain. */
+  /** By agent; default: {@link PLAIN_AGENT}. */
   readonly agentTraits?: readonly AgentTraits[];
   readonly batches: readonly PlannedBatch[];
 }
 
 const TOOL_NAMES = ['core_memory_append', 'look_up', 'note_idempotent', 'note_once', ARCHIVE_TOOL];
 
-/**
- * Draws what a seed's users do. `everyoneArchives`: every agent has an archive, and most of its runs write to it.
- */
+/** Draws a seed's work. `everyoneArchives`: every agent has an archive, and most of its runs write to it. */
 export function drawWorkload(
   random: Random,
   { everyoneArchives = false }: { readonly everyoneArchives?: boolean } = {},
 ): Workload {
   const agents = random.int(2, 6);
   const batchCount = random.int(1, 3);
-  // Streams of their own: what they draw moves nothing of the plain workload.
+  // Independent streams, so that the plain workload stays the same.
   const traits = random.fork('traits');
   const agentTraits = Array.from({ length: agents }, () => drawAgentTraits(traits)).map((drawn) =>
     everyoneArchives ? { ...drawn, archive: true } : drawn,
@@ -80,7 +78,7 @@ export function drawWorkload(
   return { agents, agentTraits, batches };
 }
 
-/** The run with a turn or two for what its agent or its caller has besides. */
+/** Adds turns for the caller's tool and the archive. */
 function withTraits(random: Random, run: PlannedRun, agents: readonly AgentTraits[]): PlannedRun {
   const asks = random.chance(0.2);
   const calls = [
@@ -128,58 +126,26 @@ function drawCall(
   };
 }
 
-/** Stores the seed's agents; returns their ids. */
+/** Stores the seed's agents and returns their ids. */
 export async function storeAgents(
   db: Database,
   { agents, agentTraits = [] }: Workload,
 ): Promise<readonly string[]> {
   const tools = await findTools(db, DEFAULT_PROJECT_ID, { ids: [], names: TOOL_NAMES });
-  const traitsOf = (index: number): AgentTraits => agentTraits[index] ?? PLAIN_AGENT;
-  const ids = Array.from({ length: agents }, () => newId());
-  await inTransaction(db, (trx) =>
-    createAgents(
-      trx,
-      DEFAULT_PROJECT_ID,
-      ids.map((id, index) => ({
-        id,
-        conversation_id: newConversationId(),
-        name: `agent ${index}`,
-        description: null,
-        agent_type: 'letta_v1_agent',
-        system: 'You take notes.',
-        model: 'anthropic/claude-haiku-4-5',
-        model_settings: { max_output_tokens: 1024, parallel_tool_calls: true, extra: {} },
-        tool_rules: traitsOf(index).rules,
-        metadata: null,
-        tags: [],
-        timezone: 'UTC',
-        message_buffer_autoclear: index % 4 === 3,
-        context_window_limit: 200_000,
-        ...compactionOf(traitsOf(index)),
-        hidden: false,
-        echoed: {},
-        blocks: [
-          {
-            id: newId(),
-            label: 'notes',
-            value: '',
-            description: null,
-            char_limit: 100_000,
-            read_only: false,
-            metadata: {},
-            tags: [],
-            is_template: false,
-            hidden: false,
-          },
-        ],
-        block_ids: [],
-        tool_ids: tools
-          .filter(({ name }) => name !== ARCHIVE_TOOL || traitsOf(index).archive)
-          .map((tool) => tool.id),
-      })),
-    ),
-  );
-  return ids;
+  const rows = Array.from({ length: agents }, (_, index) => {
+    const traits = agentTraits[index] ?? PLAIN_AGENT;
+    const own = tools.filter(({ name }) => name !== ARCHIVE_TOOL || traits.archive).map(({ id }) => id);
+    return agentOf(own, {
+      name: `agent ${index}`,
+      system: 'You take notes.',
+      tool_rules: traits.rules,
+      message_buffer_autoclear: index % 4 === 3,
+      ...compactionOf(traits),
+      blocks: [emptyNotes({ char_limit: 100_000 })],
+    });
+  });
+  await inTransaction(db, (trx) => createAgents(trx, DEFAULT_PROJECT_ID, rows));
+  return rows.map(({ id }) => id);
 }
 
 function compactionOf({ buffer }: AgentTraits): { readonly compaction?: CompactionPolicy } {
@@ -199,7 +165,7 @@ const CLIENT_TOOLS: readonly ToolDefinition[] = [
   },
 ];
 
-/** Has a batch accepted, as the API does; returns its id and its runs' ids. */
+/** Stores a batch as the API does. Returns its id and the ids of its runs. */
 export async function storeBatch(
   db: Database,
   agentIds: readonly string[],

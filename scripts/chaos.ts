@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path';
 import { submitLoad } from './chaos/load.ts';
 import { faultRules, faultSettings, healedSettings, LATE_CREATE_MS } from './chaos/faults.ts';
 import { startKiller } from './chaos/killer.ts';
-import { createRandom } from './chaos/random.ts';
+import { createRandom } from '../proof/random.ts';
 import { startRedisStorm, type RedisStorm } from './chaos/redis-storm.ts';
 import { hasHeld, judge } from './chaos/verdict.ts';
 import { orEnd, readCommandLine } from './command-line.ts';
@@ -12,42 +12,44 @@ import { WORKER_NODE_ARGUMENTS } from './stack/settings.ts';
 import { workOnStack } from './stack/signals.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
-// Real processes under fire: workers killed and frozen at random, connections cut, the queue flushed, the disk of the logs
-// full, the provider misbehaving. When the time is up everything heals, and every run must have ended, nothing applied or paid twice.
+// Runs real processes under faults: workers killed and paused, connections cut, the queue flushed, the disk
+// of the logs full, the provider failing. After healing, every run must have ended, and nothing was applied
+// or paid twice.
 const { flags, refuse } = readCommandLine({
   name: 'chaos',
-  what: 'Real processes under fire; then every run must have ended, nothing applied or paid twice.',
-  takes: 'its minutes, and up to four more in which everything heals',
+  what: 'Runs real processes under faults; then every run must have ended, and nothing was applied or paid twice.',
+  takes: 'its minutes, and up to four more for healing',
   flags: {
-    runs: { value: 'count', default: '20000', whole: true, what: 'runs that are submitted' },
-    minutes: { value: 'number', default: '4', positive: true, what: 'how long the faults go on' },
+    runs: { value: 'count', default: '20000', whole: true, what: 'number of runs' },
+    minutes: { value: 'number', default: '4', positive: true, what: 'minutes of faults' },
     queue: {
       value: 'kind',
       default: 'postgres',
       oneOf: ['redis', 'postgres', 'none'],
-      what: 'what carries the signals',
+      what: 'queue of the signals',
     },
     workers: { value: 'count', default: '4', whole: true, what: 'worker processes' },
-    seed: { value: 'text', what: 'decides who is struck; another one each time without' },
+    seed: { value: 'text', what: 'seed of the strikes; a new one each time by default' },
   },
 });
 const seed = flags.seed ?? String(Date.now() % 1_000_000);
+const random = createRandom(seed);
 const runs = Number(flags.runs);
 const stormMs = Number(flags.minutes) * 60_000;
 const workers = Number(flags.workers);
-if (workers < 2) refuse('--workers must be at least 2: the last one that works is never struck.');
+if (workers < 2) refuse('--workers must be at least 2: the last working worker is never struck.');
 const say = (text: string): void => void process.stderr.write(`${text}\n`);
 
-/** How long everything may take to end once the faults are gone. */
+/** Milliseconds for all work to end once the faults are gone. */
 const HEAL_MS = 240_000;
-/** The default lease; frozen workers wake long after it. */
+/** The default lease. Paused workers wake long after it. */
 const LEASE_MS = 10_000;
 
 const dataDir = resolve('.data/chaos');
 orEnd(() => {
   emptyDataDirectory(dataDir);
 });
-// The Redis and the journal of the tools.
+// Holds the Redis and the journal of the tools.
 rmSync(dataDir, { recursive: true, force: true });
 const effectsFile = join(dataDir, 'effects');
 const redis: RedisStorm | null =
@@ -86,7 +88,7 @@ try {
 }
 process.exit(holds ? 0 : 1);
 
-/** Lets everything loose on the stack and heals it again; whether everything held. */
+/** Runs the faults and heals. Returns whether every check holds. */
 async function storm(stack: Stack, told: AbortSignal): Promise<boolean> {
   const controlUrl = stack.simulatorControlUrl ?? '';
   const control = (method: string, path: string, body?: unknown): Promise<Response> =>
@@ -100,7 +102,7 @@ async function storm(stack: Stack, told: AbortSignal): Promise<boolean> {
     workers,
     interval_ms: Math.max(400, stormMs / 300),
     freeze_ms: LEASE_MS * 1.5,
-    random: createRandom(seed),
+    random: () => random.next(),
     told,
   });
   await submitted;
@@ -113,7 +115,7 @@ async function storm(stack: Stack, told: AbortSignal): Promise<boolean> {
   while (performance.now() - startedAt < stormMs) {
     await new Promise((tick) => setTimeout(tick, 5_000));
     say(
-      `${Math.round((performance.now() - startedAt) / 1000)} s: ${await ended()} runs open, ${killer.toll.kills} kills, ${killer.toll.zombies} zombies`,
+      `${Math.round((performance.now() - startedAt) / 1000)} s: ${await ended()} runs open, ${killer.strikes.kills} kills, ${killer.strikes.pauses} pauses`,
     );
   }
   await killer.stop();
@@ -126,7 +128,7 @@ async function storm(stack: Stack, told: AbortSignal): Promise<boolean> {
     open = await ended();
   }
   const healSeconds = (performance.now() - healedAt) / 1000;
-  // Batches end and orphans are booked a look later than the last run, and the last create may still be held up.
+  // Batches end and orphans are booked after the last run, and a late create may still arrive.
   const lateMs = Math.max(0, LATE_CREATE_MS - (performance.now() - healedAt));
   await new Promise((tick) => setTimeout(tick, 8_000 + lateMs));
   const verdict = await judge(stack.db, stack.pool, {
@@ -134,26 +136,26 @@ async function storm(stack: Stack, told: AbortSignal): Promise<boolean> {
     effectsFile,
     postgresLog: join(dataDir, 'pg', 'postgres.log'),
   });
-  const { toll } = killer;
+  const { strikes } = killer;
   const line = {
     ...verdict,
-    kills: toll.kills,
-    zombies: toll.zombies,
-    connections_cut: toll.connections_cut,
-    failed_starts: toll.failed_starts,
-    own_ends: toll.own_ends,
+    kills: strikes.kills,
+    pauses: strikes.pauses,
+    connections_cut: strikes.connections_cut,
+    failed_starts: strikes.failed_starts,
+    unexpected_ends: strikes.unexpected_ends,
     ...(redis === null ? {} : { redis_flushes: redis.flushes(), redis_restarts: redis.restarts() }),
-    recovery_p50_ms: percentile(toll.recoveries_ms, 0.5),
-    recovery_p99_ms: percentile(toll.recoveries_ms, 0.99),
-    recovery_max_ms: percentile(toll.recoveries_ms, 1),
-    recoveries: toll.recoveries_ms.length,
-    not_recovered: toll.waiting.size,
+    recovery_p50_ms: percentile(strikes.recoveries_ms, 0.5),
+    recovery_p99_ms: percentile(strikes.recoveries_ms, 0.99),
+    recovery_max_ms: percentile(strikes.recoveries_ms, 1),
+    recoveries: strikes.recoveries_ms.length,
+    not_recovered: strikes.waiting.size,
     heal_s: Math.round(healSeconds),
     queue: flags.queue,
     seed,
   };
   process.stdout.write(`${JSON.stringify(line)}\n`);
-  return hasHeld(verdict, toll);
+  return hasHeld(verdict, strikes);
 }
 
 function percentile(values: readonly number[], share: number): number | null {

@@ -3,22 +3,22 @@ import { parseArgs, type ParseArgsConfig } from 'node:util';
 /** A flag of a command: a switch, unless it takes a value. */
 export interface Flag {
   readonly what: string;
-  /** What its value is called in the usage. */
+  /** Name of its value in the usage. */
   readonly value?: string;
   readonly default?: string;
   /** The value must be a whole number from 1 on. */
   readonly whole?: boolean;
   /** The value must be a number above 0. */
   readonly positive?: boolean;
-  /** The value must be one of these. */
+  /** The allowed values. */
   readonly oneOf?: readonly string[];
 }
 
 export interface Command<F> {
-  /** As npm knows it. */
+  /** Name of its npm script. */
   readonly name: string;
   readonly what: string;
-  /** Roughly how long. */
+  /** Rough duration. */
   readonly takes: string;
   readonly flags: F;
 }
@@ -32,8 +32,8 @@ type Values<F extends Readonly<Record<string, Flag>>> = {
 };
 
 /**
- * Reads the flags of a script. `--help` prints the usage and ends the process with 0; what cannot be used is told with
- * the usage and ends it with 2, and so does `refuse`.
+ * Reads the flags of a script. `--help` prints the usage and exits with 0; a wrong flag prints the reason and
+ * the usage and exits with 2. `refuse` does so too.
  */
 export function readCommandLine<const F extends Readonly<Record<string, Flag>>>(
   command: Command<F>,
@@ -55,24 +55,24 @@ export function readCommandLine<const F extends Readonly<Record<string, Flag>>>(
   return { flags: values as Values<F>, refuse };
 }
 
-/** Why a command line was refused, without Node's advice on what to write instead. */
+/** Returns the reason for a refused command line, without Node's advice. */
 export function reasonOf(error: unknown): string {
   return (error as Error).message.split('. To specify a positional argument')[0] ?? '';
 }
 
-/** A variable of the environment; an empty one is one that is left out, as for every program here. */
+/** Reads an environment variable; an empty one counts as absent. */
 export function given(name: string): string | undefined {
   return process.env[name] || undefined;
 }
 
-/** Ends a script that cannot start: the message says what to do, and a stack trace would hide it. */
+/** Prints an error's message and exits with 1. A stack trace would hide the message. */
 export function endWith(error: unknown): never {
   const { message, code } = error as NodeJS.ErrnoException;
   console.error(message || (code ?? String(error)));
   process.exit(1);
 }
 
-/** Returns what `read` returns; what it throws ends the script. */
+/** Returns the result of `read`. Its error ends the script. */
 export function orEnd<T>(read: () => T): T {
   try {
     return read();
@@ -81,7 +81,10 @@ export function orEnd<T>(read: () => T): T {
   }
 }
 
-/** @throws an error that names `name`, unless `text` is a whole number within the bounds. */
+/**
+ * Reads a whole number.
+ * Throws an error with `name` when `text` is not a whole number within the bounds.
+ */
 export function wholeNumber(name: string, text: string, from: number, to: number): number {
   const value = Number(text);
   if (/^\d+$/.test(text) && value >= from && value <= to) return value;

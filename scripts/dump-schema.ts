@@ -1,30 +1,20 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { connect, migrateToLatest } from '../libs/db/src/index.ts';
 import { createPool, startEmbeddedPostgres } from '../libs/services/src/index.ts';
+import { readCommandLine } from './command-line.ts';
 import { describeSchema } from './schema/describe-schema.ts';
 
-// Writes libs/db/schema.sql: what the migrations make of an empty database. With --check it writes nothing and fails
-// when the file is out of date. Needs no server: it starts one of its own in a temporary directory.
-const file = fileURLToPath(new URL('../libs/db/schema.sql', import.meta.url));
-const [option, ...more] = process.argv.slice(2);
-if ((option !== undefined && option !== '--check') || more.length > 0) {
-  console.error('Usage: npm run dump-schema [-- --check]');
-  process.exit(2);
-}
-
-const schema = await dumpMigratedSchema();
-if (option === undefined) {
-  writeFileSync(file, schema);
-  console.log(`Wrote ${file}.`);
-} else if (schema === readOrEmpty(file)) {
-  console.log(`${file} is up to date.`);
-} else {
-  console.error(`${file} is not what the migrations make. Run: npm run dump-schema`);
-  process.exitCode = 1;
-}
+readCommandLine({
+  name: 'dump-schema',
+  what: 'Writes libs/db/schema.sql: the schema that the migrations make of an empty database, on a server of its own.',
+  takes: 'a few seconds',
+  flags: {},
+});
+const file = join(import.meta.dirname, '../libs/db/schema.sql');
+writeFileSync(file, await dumpMigratedSchema());
+console.log(`Wrote ${file}.`);
 
 async function dumpMigratedSchema(): Promise<string> {
   const dataDir = mkdtempSync(join(tmpdir(), 'nightshift-schema-'));
@@ -43,13 +33,5 @@ async function dumpMigratedSchema(): Promise<string> {
     }
   } finally {
     rmSync(dataDir, { recursive: true, force: true });
-  }
-}
-
-function readOrEmpty(path: string): string {
-  try {
-    return readFileSync(path, 'utf8');
-  } catch {
-    return '';
   }
 }

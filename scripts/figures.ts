@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import ts from 'typescript';
 import { readCommandLine } from './command-line.ts';
 
-// Sizes of the code: to be read, not to be passed.
+// Prints sizes of the code. It is not a gate.
 readCommandLine({
   name: 'figures',
-  what: 'Lines, lengths of functions and kinds of database statements, of what git tracks.',
+  what: 'Prints lines, lengths of functions and kinds of database statements of the tracked files.',
   takes: 'a few seconds',
   flags: {},
 });
@@ -16,7 +16,7 @@ const root = join(import.meta.dirname, '..');
 const SOURCE = /\.(ts|tsx|mjs|cjs)$/;
 const TEST = /(^|\/)test\/|\.test\.tsx?$/;
 const PRODUCT = /^(apps\/(api|worker|tool-host)|libs)\//;
-/** How a statement begins, other than a fragment. */
+/** Start of a statement that is not a fragment. */
 const STATEMENT = /^`(\s|--.*)*(with|select|insert|update|delete|create|alter|drop|notify|set|lock)\b/i;
 const BUILDER = /^(selectFrom|insertInto|updateTable|deleteFrom|mergeInto)$/;
 
@@ -56,7 +56,7 @@ const at = (share: number): number => functions[Math.ceil(share * functions.leng
 
 console.log(`lines that are not tests: ${linesOf(files)}`);
 console.log(`  of these the product:   ${linesOf(product)} (apps/api, apps/worker, apps/tool-host, libs)`);
-// Migrations are left out from here on: they are written once.
+// Migrations are written once, so they are left out from here on.
 console.log(
   `functions of the product: ${functions.length}; lines: median ${at(0.5)}, p90 ${at(0.9)}, p99 ${at(0.99)}, longest ${at(1)}`,
 );
@@ -66,7 +66,7 @@ console.log(
   `statements of the product: ${statements.raw} raw sql\`\`, ${statements.built} of the query builder`,
 );
 
-/** The function's own name, or that of the variable or member that it is given to; callbacks have none. */
+/** Returns the name of a function, or of its variable or member. Callbacks have none. */
 function nameOf(node: ts.Node & { readonly name?: ts.Node }): string | undefined {
   if (node.name !== undefined) return node.name.getText();
   const { parent } = node;

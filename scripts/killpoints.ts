@@ -1,6 +1,6 @@
-// `npm run killpoints`: kills, throws at and pauses a worker at every named point of the flows, at its first, second
-// and last hit, and lets the house finish each time.
-// `npm run killpoints -- --every-effect`: the same at every statement, commit and call instead. Takes half an hour.
+// Kills, fails and pauses a worker at every named point of the flows, at its first, second and last hit: `npm
+// run killpoints`.
+// With `--every-effect`: at every statement, commit and call instead, in half an hour.
 
 import { HOOK_POINTS } from '../apps/worker/src/flow-parts/deps.ts';
 import { openProofDatabase } from '../proof/database.ts';
@@ -13,7 +13,7 @@ const EVERY_EFFECT: readonly EffectKind[] = ['sql', 'begin', 'statement', 'commi
 
 const { flags } = readCommandLine({
   name: 'killpoints',
-  what: 'Kills, throws at and pauses a worker at every named point of the flows; the house must finish each time.',
+  what: 'Kills, fails and pauses a worker at every named point of the flows; all work must end each time.',
   takes: 'minutes; half an hour with --every-effect',
   flags: { 'every-effect': { what: 'strike at every statement, commit and call instead' } },
 });

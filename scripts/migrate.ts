@@ -3,7 +3,7 @@ import { checkQueue } from '../libs/queue/src/index.ts';
 import { checkPostgres, checkRedis, createPool, MIGRATION_STATEMENT_MS } from '../libs/services/src/index.ts';
 import { endWith, given, readCommandLine } from './command-line.ts';
 
-// Brings the database to this release. A queue has nothing to bring along, so it is only checked.
+// Migrates the database to this release. A queue has no schema, so it is only checked.
 readCommandLine({
   name: 'migrate',
   what: 'Checks the queue of QUEUE_URL and brings the database of DATABASE_URL to this release.',
@@ -15,7 +15,6 @@ await migrate(given('DATABASE_URL'), given('QUEUE_URL') ?? 'none').catch(endWith
 async function migrate(url: string | undefined, queueUrl: string): Promise<void> {
   if (url === undefined) throw new Error('Set DATABASE_URL to the Postgres that is to be migrated.');
   await checkPostgres(url);
-  // Before anything is changed.
   await checkQueue(queueUrl, { checkRedis });
   const pool = createPool({
     url,

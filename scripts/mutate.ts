@@ -1,21 +1,21 @@
-// `npm run mutate -- libs/agent-core/src/money`: changes the code of a folder piece by piece and counts the changes that no
-// test notices. `npm run mutate -- apps/worker/src/flows/sweep/sweep.ts:10-40`: some lines of a file.
+// Changes the code of a folder piece by piece and lists the changes that no test notices: `npm run mutate --
+// libs/agent-core/src/money`, or some lines of a file: `npm run mutate --
+// apps/worker/src/flows/sweep/sweep.ts:10-40`.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { providePostgres } from '../libs/services/src/index.ts';
 import { FOLDERS, strykerConfig, testsOf } from '../proof/mutation/config.ts';
-import { scoreTable, survivorsOf, type MutationReport } from '../proof/mutation/report.ts';
 import { copyTree } from '../proof/mutation/tree.ts';
 import { reasonOf } from './command-line.ts';
 import { installOwnPackages } from './own-packages.ts';
 
 const USAGE = `npm run mutate -- <folder or file[:from-to]> ...
-Changes the code piece by piece; each time a test must fail.
+Changes the code piece by piece; a test must fail each time.
 Takes minutes for a folder of the core, hours for the flows.
 
 Folders: ${FOLDERS.join(', ')}
@@ -66,7 +66,10 @@ function readArguments(): { readonly targets: readonly string[]; readonly tests:
   }
 }
 
-/** Runs `work` with the URL of one server: the tests of a mutant that hangs are killed, and would leave theirs behind. */
+/**
+ * Runs `work` with the URL of one server: killed tests of a hanging mutant would leave their own servers
+ * running.
+ */
 async function withPostgres(work: (url: string) => Promise<number>): Promise<number> {
   const dataDir = mkdtempSync(join(tmpdir(), 'nightshift-mutation-'));
   const postgres = await providePostgres({
@@ -84,7 +87,7 @@ async function withPostgres(work: (url: string) => Promise<number>): Promise<num
   }
 }
 
-/** Runs Stryker in the tree and prints its report. */
+/** Runs Stryker in the copied tree, which prints its report. */
 async function mutate(postgresUrl: string): Promise<number> {
   mkdirSync(join(home, 'reports'), { recursive: true });
   const report = join(
@@ -107,18 +110,14 @@ async function mutate(postgresUrl: string): Promise<number> {
       env: {
         ...process.env,
         NIGHTSHIFT_MUTATION_TESTS: tests,
-        // The global setup of the tests then starts no server of its own. Tests of the core need none.
+        // With a URL, the global setup of the tests starts no server. Tests of the core need none.
         TEST_DATABASE_URL: postgresUrl,
       },
     },
   );
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stryker.kill(signal));
   const [code] = (await once(stryker, 'exit')) as [number | null];
-  if (!existsSync(`${report}.json`)) return code === 0 ? 1 : (code ?? 1);
-  const outcome = JSON.parse(readFileSync(`${report}.json`, 'utf8')) as MutationReport;
-  const survivors = survivorsOf(outcome);
-  for (const survivor of survivors) console.log(survivor);
-  console.log(`\n${scoreTable(outcome)}`);
-  console.log(`\nReport: ${report}.html`);
+  // Without a report, no mutant was made.
+  if (code === 0 && !existsSync(`${report}.json`)) return 1;
   return code ?? 1;
 }

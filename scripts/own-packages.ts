@@ -4,8 +4,7 @@ import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /**
- * Installs the packages of a folder that has a lockfile of its own, unless a stamp says that they are there for this
- * machine. Ends the process when npm fails.
+ * Installs the packages of a folder with its own lockfile, unless its stamp is current. Exits when npm fails.
  */
 export function installOwnPackages(folder: string, name: string): void {
   const stampFile = join(folder, 'node_modules', `.${name}-stamp`);

@@ -1,5 +1,5 @@
-// `npm run sabotage`: takes the safety code out piece by piece and expects the simulation to notice every time.
-// `npm run sabotage -- --only fence`: the mutants whose name contains that.
+// Removes the safety code piece by piece, and expects the simulation to notice each time: `npm run sabotage`.
+// With `-- --only fence`: the mutants whose name contains "fence".
 
 import { openProofDatabase } from '../proof/database.ts';
 import { MUTANTS } from '../proof/mutants.ts';
@@ -9,9 +9,9 @@ import { readCommandLine } from './command-line.ts';
 
 const { flags, refuse } = readCommandLine({
   name: 'sabotage',
-  what: 'Takes the safety code out piece by piece; each time the proofs must notice.',
+  what: 'Removes the safety code piece by piece; a check must notice each time.',
   takes: 'minutes',
-  flags: { only: { value: 'text', default: '', what: 'the mutants whose name contains it' } },
+  flags: { only: { value: 'text', default: '', what: 'run the mutants whose name contains the text' } },
 });
 const chosen = MUTANTS.filter((mutant) => mutant.name.includes(flags.only));
 if (chosen.length === 0)
@@ -27,7 +27,7 @@ try {
     const { caughtBy, seeds, fault } = await runMutant(database, mutant);
     if (fault !== null) missed += 1;
     console.log(
-      `${mutant.name.padEnd(34)}${(caughtBy ?? 'NOBODY').padEnd(24)}${seeds}${fault === null ? '' : `  ${fault}`}`,
+      `${mutant.name.padEnd(34)}${(caughtBy ?? 'NONE').padEnd(24)}${seeds}${fault === null ? '' : `  ${fault}`}`,
     );
   }
   await database.close();

@@ -1,5 +1,5 @@
-// `npm run simulate -- --seeds 1000`: that many seeds of the simulated house; each must end without a violation.
-// `npm run simulate -- --seed 17`: one seed, with the end of its trace; the whole of it goes to `.data/`.
+// Simulates many seeds, each of which must end without a violation: `npm run simulate -- --seeds 1000`.
+// With `-- --seed 17`: one seed, with the end of its trace; the whole trace goes to `.data/`.
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
@@ -15,17 +15,17 @@ const TRACE_LINES = 40;
 
 const { flags } = readCommandLine({
   name: 'simulate',
-  what: 'Nights of workers that are killed, frozen, cut off and lied to, in virtual time; every one must keep every promise.',
+  what: 'Simulates nights of killed and paused workers, lost replies and a failing provider, in virtual time; no check may fail.',
   takes: 'about a minute for 200 seeds',
   flags: {
-    seeds: { value: 'count', default: '200', whole: true, what: 'how many nights' },
-    seed: { value: 'number', whole: true, what: 'this one alone, with the end of its trace' },
-    from: { value: 'number', default: '1', whole: true, what: 'the first of them' },
+    seeds: { value: 'count', default: '200', whole: true, what: 'number of seeds' },
+    seed: { value: 'number', whole: true, what: 'run one seed and print the end of its trace' },
+    from: { value: 'number', default: '1', whole: true, what: 'first seed' },
     processes: {
       value: 'count',
       default: String(Math.min(availableParallelism(), 8)),
       whole: true,
-      what: 'processes side by side',
+      what: 'parallel processes',
     },
   },
 });
@@ -63,7 +63,7 @@ async function runMany(): Promise<number> {
   const seconds = (performance.now() - startedAt) / 1000;
   console.log(
     `${done} seeds in ${seconds.toFixed(0)} s (${(done / seconds).toFixed(1)} seeds/s), ${failed.length} with violations\n` +
-      `${sums.events} effects, ${sums.kill} kills, ${sums.pause} zombies, ${sums.fail} lost statements, replies and commits,\n` +
+      `${sums.events} effects, ${sums.kill} kills, ${sums.pause} pauses, ${sums.fail} lost statements, replies and commits,\n` +
       `${sums.posts} creates, ${sums.billed} answers billed, ${(sums.virtualMs / 3_600_000).toFixed(0)} simulated hours`,
   );
   return failed.length === 0 ? 0 : 1;

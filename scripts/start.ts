@@ -14,8 +14,8 @@ import { absolutePaths, apiSettings, providerWithKey, workerSettings } from './s
 import { heedSignals } from './stack/signals.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
-// Everything in one command: embedded Postgres unless DATABASE_URL names another, the simulator unless
-// ANTHROPIC_API_KEY is set, the API and one worker (WORKERS for more). Stays up until Ctrl-C.
+// Starts everything in one command: embedded Postgres without DATABASE_URL, the simulator without
+// ANTHROPIC_API_KEY, the API and one worker (WORKERS for more). Runs until Ctrl-C.
 const WORKERS_MAX = 64;
 
 const { flags, refuse } = readCommandLine({
@@ -52,7 +52,7 @@ if (stack !== undefined && !shutdown.isRequested()) {
 async function stop(exitCode: number): Promise<void> {
   leaveAlone();
   console.error('Stopping …');
-  // What a start that fails has started, it stops itself.
+  // A failing start stops its own parts.
   const started = await starting.catch(() => undefined);
   await started?.stop();
   process.exit(exitCode);
@@ -71,9 +71,9 @@ function announce({ apiUrl, apiKey, workers: { length: workers }, simulatorContr
       `  logs      ${join(dataDir, 'logs')}`,
       '',
       ...(isAnother
-        ? [`  Port ${PORT_DEFAULT} is in use by something else, so it is ${port} this time.`, '']
+        ? [`  Port ${PORT_DEFAULT} is in use by another program; this start uses ${port}.`, '']
         : []),
-      '  Ctrl-C stops everything; what was accepted goes on at the next start.',
+      '  Ctrl-C stops everything; accepted work goes on at the next start.',
       '',
     ].join('\n'),
   );
@@ -100,7 +100,7 @@ async function start(): Promise<Stack> {
     },
     apiEnv: apiSettings(process.env),
     workerEnv: {
-      // A simulator that was started again has forgotten its batches, and says so without any lag.
+      // A restarted simulator has lost its batches and says so at once.
       ...(isSimulated ? { POLL_INTERVAL_MS: '500', GATHER_WINDOW_MS: '250', MISSING_GRACE_MS: '5000' } : {}),
       ...workerSettings(process.env),
     },

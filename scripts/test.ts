@@ -1,6 +1,7 @@
-// `npm test`: every static check, then every test. `npm test -- <file or -t pattern>` runs only the tests that match.
-// All failures of all checks are shown before it ends, and the last line is `N passed, N failed, N skipped`, where a
-// failed check counts as one.
+// Runs every static check, then every test: `npm test`. With `-- <file or -t pattern>`: only the matching
+// tests.
+// Shows the failures of all checks. The last line is `N passed, N failed, N skipped`, where a failed check
+// counts as one.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -15,17 +16,17 @@ interface Check {
 
 const root = dirname(import.meta.dirname);
 
-/** The bench has packages of its own, which are installed when it is run. This file alone needs them. */
+/** The only file that needs the bench's own packages, which are installed by its first run. */
 const PEER = 'bench/engines/pgboss-batch.ts';
 const hasPeers = existsSync(join(root, 'bench/node_modules/.bench-stamp'));
 
-/** Each takes all cores. */
+/** Each check uses all cores. */
 const CHECKS_OF_PROJECTS: readonly Check[] = [
   { name: 'types of every project', command: ['nx', 'run-many', '-t', 'typecheck', '--parallel=2'] },
   { name: 'lint of every project', command: ['nx', 'run-many', '-t', 'lint', '--parallel=2'] },
 ];
 
-/** Each takes one core; those that last come first. */
+/** Each check uses one core; the longest come first. */
 const CHECKS_OF_THE_REST: readonly Check[] = [
   {
     name: 'lint of scripts, tests and the bench',
@@ -61,13 +62,13 @@ const CHECKS_OF_THE_REST: readonly Check[] = [
   },
 ];
 
-/** The first signal that asked this process to end. */
+/** First signal that asked this process to end. */
 let told: NodeJS.Signals | undefined;
 const running = new Set<ChildProcess>();
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
   process.on(signal, () => {
     told ??= signal;
-    // Ctrl-C in a terminal reaches the child by itself, and twice would mean "at once".
+    // The terminal sends Ctrl-C to the child too, and twice would mean "at once".
     if (signal !== 'SIGINT' || !process.stdin.isTTY) for (const child of running) child.kill(signal);
   });
 
@@ -87,7 +88,7 @@ async function main(filters: string[]): Promise<number> {
   return total.failed === 0 ? 0 : 1;
 }
 
-/** Runs checks, `sideBySide` of them at a time. */
+/** Runs checks, `sideBySide` at a time. Returns the number of failures. */
 async function countFailed(checks: readonly Check[], sideBySide: number): Promise<number> {
   let failed = 0;
   const left = [...checks];
@@ -100,7 +101,7 @@ async function countFailed(checks: readonly Check[], sideBySide: number): Promis
   return failed;
 }
 
-/** Runs a check in silence and shows what it said when it failed. */
+/** Runs a check and shows its output when it fails. */
 async function passes({ name, command }: Check): Promise<boolean> {
   const started = performance.now();
   const { exitCode, output } = await run(command, 'collect');
@@ -111,7 +112,7 @@ async function passes({ name, command }: Check): Promise<boolean> {
   return exitCode === 0;
 }
 
-/** Runs vitest with its own live output; the counts come back through a file. */
+/** Runs vitest with its live output. The counts come through a file. */
 async function runTests(filters: string[]): Promise<TestCounts> {
   const directory = mkdtempSync(join(tmpdir(), 'nightshift-counts-'));
   const countsFile = join(directory, 'counts.json');
@@ -120,7 +121,7 @@ async function runTests(filters: string[]): Promise<TestCounts> {
       NIGHTSHIFT_TEST_COUNTS: countsFile,
     });
     const counts = readCounts(countsFile);
-    // A set-up that throws ends the run before anything is counted.
+    // A failing set-up ends the run before any test is counted.
     if (exitCode !== 0 && counts.failed === 0) return { ...counts, failed: 1 };
     return counts;
   } finally {
@@ -174,7 +175,7 @@ function run(
   });
 }
 
-/** Ends this process if it was told to while the last commands ran. */
+/** Exits when a signal came while the last commands ran. */
 function endIfTold(): void {
   if (told !== undefined) process.exit(128 + constants.signals[told]);
 }

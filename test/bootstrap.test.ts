@@ -363,7 +363,7 @@ test('a download of Node that was cut off, or does not run, is begun again', asy
   expect(await command()).toMatchObject({
     exitCode: 1,
     stdout: '',
-    stderr: expect.stringMatching(/The Node that npm brought does not run here.*Run this again/s),
+    stderr: expect.stringMatching(/The fetched Node does not run here.*Run this again/s),
   });
   fakeNpmWithNode();
   expect(await command()).toMatchObject({ exitCode: 0 });

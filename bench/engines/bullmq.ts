@@ -9,7 +9,7 @@ const QUEUE = 'steps';
 const CONCURRENCY = 50;
 const POOL_MAX = 10;
 
-/** One BullMQ job a step, its result line as the payload, rows written one at a time. The queue lies in Redis. */
+/** Runs one BullMQ job per step with the result line as its payload, and writes rows one at a time. */
 export const prepareBullmq: PrepareEngine = async (context) => {
   const { url, redisUrl, runs } = context;
   if (redisUrl === null) throw new Error('BullMQ needs a redis-server on PATH.');

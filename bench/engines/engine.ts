@@ -1,63 +1,56 @@
 import type { LoopDelay } from '../measure/event-loop.ts';
 import type { StatementCounts } from '../measure/statements.ts';
-import type { StatementCost } from '../measure/trace.ts';
 import type { Scenario } from '../workload.ts';
 
-/** Where and how much an engine works. */
+/** The place and the size of an engine's work. */
 export interface EngineContext {
-  /** A database of its own, empty. */
+  /** URL of an empty database. */
   readonly url: string;
-  /** A Redis of its own, flushed; null when this machine has none. */
+  /** URL of an empty Redis; null when this machine has none. */
   readonly redisUrl: string | null;
-  /** A directory of its own. */
+  /** A directory of the engine's own. */
   readonly dir: string;
   readonly runs: number;
   readonly scenario: Scenario;
   readonly workers: number;
-  /** `redis`, `postgres` or `none`: what carries the product's signals. */
+  /** Carrier of the product's signals: `redis`, `postgres` or `none`. */
   readonly queue: string;
-  /** Environment of the product's worker beside what the bench sets. */
+  /** Environment of the product's workers, beside the bench's own settings. */
   readonly workerEnv: Readonly<Record<string, string>>;
-  /** Whether the product's workers note what each statement costs. */
-  readonly trace: boolean;
 }
 
-/** What the rows of an engine must add up to before its figures count. */
+/** Row counts that are compared with the plan before any figure counts. */
 export interface RowCounts {
   readonly done: number;
   readonly steps: number;
-  /** Null for engines that store messages in a form of their own. */
+  /** Null for engines that store messages in another form. */
   readonly messages: number | null;
 }
 
-/** What an engine counts of itself. */
+/** Figures that an engine measures itself. */
 export interface EngineFigures {
   readonly provider_cpu_ms: number;
-  readonly provider_calls: number;
-  readonly body_bytes: number;
   readonly counts: StatementCounts;
   readonly loop: LoopDelay;
-  /** Only where a trace was asked for. */
-  readonly costs?: readonly (readonly [statement: string, cost: StatementCost])[];
 }
 
-/** A check of everything that is stored, which an engine makes from time to time whatever it works on. */
+/** A check of all stored rows, as the product's workers run it from time to time. */
 export interface Audit {
-  /** Steps in the database, those of earlier runs among them. */
+  /** Steps in the database, earlier runs included. */
   readonly steps_kept: number;
-  /** Makes it once; rejects when the books do not balance. */
+  /** Runs the audit once. Rejects when it finds a violation. */
   run(): Promise<void>;
 }
 
-/** An engine that is ready to start: connected, its tables made, its agents stored. */
+/** An engine that is ready to start: connected, migrated, with its agents stored. */
 export interface PreparedEngine {
-  /** Takes the runs in. */
+  /** Stores the runs. */
   accept(): Promise<void>;
-  /** Takes every run to its end. */
+  /** Resolves when every run has ended. */
   run(): Promise<void>;
   figures(): EngineFigures | Promise<EngineFigures>;
   count(): Promise<RowCounts>;
-  /** Ends what works and prepares an audit. Absent: the engine has none. */
+  /** Stops the workers and prepares an audit. Absent for engines without one. */
   prepareAudit?(): Promise<Audit>;
   close(): Promise<void>;
 }

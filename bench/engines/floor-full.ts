@@ -24,8 +24,9 @@ const CALLS_PER_TASK = 200;
 const THREADS = 2;
 
 /**
- * A hand-written loop with what no engine of this kind can leave out: request bodies built from the history in the
- * database and streamed, tools in Piscina threads, answers durable before their tools run. The measure of all other lines.
+ * Runs a hand-written loop as the floor of the comparison, with the work that no engine can leave out.
+ * Request bodies are built from the history in the database and streamed, tools run in Piscina threads, and
+ * answers are durable before their tools run.
  */
 export const prepareFloorFull: PrepareEngine = async (context) => {
   const { url, runs } = context;
@@ -40,7 +41,7 @@ export const prepareFloorFull: PrepareEngine = async (context) => {
     idleTimeout: 60_000,
     concurrentTasksPerWorker: 4,
   });
-  // The pool gives a task to an idle thread first. As the product's, they are up before anything is measured.
+  // Piscina prefers idle threads: all are started before the measurement, as in the product.
   await Promise.all(Array.from({ length: THREADS }, () => threads.run([])));
   own.begin();
 

@@ -3,11 +3,11 @@ import pg from 'pg';
 import { userText } from '../workload.ts';
 import type { RowCounts } from './engine.ts';
 
-/** Requests of one provider batch: what the product sends by default. */
+/** Requests of one provider batch: the product's default. */
 export const REQUESTS_MAX = 10_000;
 const ROWS_PER_INSERT = 5_000;
 
-/** Nothing but what must be durable: items, steps, messages, provider batches. */
+/** Tables for the durable minimum: items, steps, messages, provider batches. */
 const FLOOR_TABLES = `
 create table pbatch (id text primary key, state text not null, requests int not null, created_at timestamptz not null default now());
 create table item (id bigint primary key, step_no int not null, state text not null) with (fillfactor = 50);
@@ -24,7 +24,7 @@ export async function openFloorPool(url: string, max: number): Promise<pg.Pool> 
   return pool;
 }
 
-/** Takes items and their user messages in, thousands at a time. */
+/** Inserts items and their user messages, thousands per statement. */
 export async function acceptItems(pool: pg.Pool, runs: number): Promise<void> {
   for (let from = 0; from < runs; from += ROWS_PER_INSERT) {
     const rows = Array.from({ length: Math.min(ROWS_PER_INSERT, runs - from) }, (_, index) => ({
@@ -49,11 +49,11 @@ export async function countFloorRows(pool: pg.Pool): Promise<RowCounts> {
   return rows[0] ?? { done: 0, steps: 0, messages: 0 };
 }
 
-/** One line of a chunk, taken apart. */
+/** A parsed result line. */
 export interface FloorLine {
   readonly item: number;
   readonly step: number;
-  /** JSON text of the content, as it stands in the line. */
+  /** JSON text of the content, copied from the line. */
   readonly content: string;
   readonly stop_reason: string;
   readonly message_id: string;
@@ -62,7 +62,7 @@ export interface FloorLine {
   readonly call: { readonly id: string; readonly input: Record<string, unknown> } | null;
 }
 
-/** JSON text of the message that carries a tool's result. */
+/** Builds the JSON text of a tool result message. */
 export function toolMessage(call: { readonly id: string }, result: string): string {
   return `[{"type":"tool_result","tool_use_id":"${call.id}","content":${JSON.stringify(result)}}]`;
 }
@@ -71,14 +71,14 @@ function stepFields(line: FloorLine): string {
   return `{"i":${line.item},"n":${line.step},"sr":"${line.stop_reason}","mi":"${line.message_id}","it":${line.input_tokens},"ot":${line.output_tokens},"c":${line.content}`;
 }
 
-// The guards are written as expressions: a plain equality on the column that changes lets the planner, whose statistics
-// lag behind, expect a single row and choose a nested loop.
+// An equality on the changing column would let the planner, whose statistics lag behind, expect one row and
+// choose a nested loop.
 const RECORD = `select * from json_to_recordset($1::json)
   as d(i bigint, n int, sr text, mi text, it int, ot int, c json, t json)`;
 const INSERT_STEPS = `insert into step (item_id, step_no, pbatch_id, state, stop_reason, message_id, input_tokens, output_tokens)
   select i, n, $2, 'done', sr, mi, it, ot from r`;
 
-/** All rows of a chunk in one statement: steps, answers, tool results, items. */
+/** Writes all rows of a chunk in one statement: steps, answers, tool results, items. */
 export async function writeChunk(
   pool: pg.Pool,
   pbatchId: string,
@@ -102,7 +102,7 @@ export async function writeChunk(
   });
 }
 
-/** The first of two phases: what was paid for is durable before any tool runs. Items without a call are done. */
+/** Writes the answers of a chunk before any tool runs, and ends the items without a call. */
 export async function writeAnswers(
   pool: pg.Pool,
   pbatchId: string,
@@ -124,7 +124,7 @@ export async function writeAnswers(
   });
 }
 
-/** The second phase: tool results, and every item on to its next step. */
+/** Writes the tool results of a chunk and moves its items to their next step. */
 export async function writeToolResults(
   pool: pg.Pool,
   results: readonly { readonly item: number; readonly step: number; readonly message: string }[],
@@ -146,7 +146,7 @@ async function expectCount(count: number, pool: pg.Pool, query: pg.QueryConfig):
     throw new Error(`${query.name ?? ''} was to write ${count} items and wrote ${rowCount ?? 0}.`);
 }
 
-/** Histories of items `[from, to)` as JSON text of message arrays, in item order. */
+/** Reads the histories of items `[from, to)` as JSON message arrays, in item order. */
 export async function readHistories(
   pool: pg.Pool,
   from: number,

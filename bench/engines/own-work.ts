@@ -1,4 +1,4 @@
-/** The work that every engine but the product does in its own process: a provider, counters, and rounds of provider batches. */
+/** The work of the engines other than the product: a provider, counters, and rounds of provider batches. */
 import pg from 'pg';
 import { watchEventLoop, type LoopDelay } from '../measure/event-loop.ts';
 import { countStatements } from '../measure/statements.ts';
@@ -10,7 +10,7 @@ import { textChunks } from './result-lines.ts';
 
 export interface OwnWork {
   readonly provider: BenchProvider;
-  /** Counts from here on. */
+  /** Resets the counters and starts the measurement. */
   readonly begin: () => void;
   readonly figures: () => EngineFigures;
 }
@@ -28,16 +28,14 @@ export function openOwnWork({ dir, scenario }: EngineContext): OwnWork {
       counts.statements = counts.transactions = 0;
     },
     figures: () => ({
-      provider_cpu_ms: provider.counts.cpu_ms,
-      provider_calls: provider.counts.calls,
-      body_bytes: provider.counts.body_bytes,
+      provider_cpu_ms: provider.cpuMs(),
       counts,
       loop: loop(),
     }),
   };
 }
 
-/** Ordinals of the runs of each provider batch, all batches of a step before the next step. */
+/** Calls `work` with the runs of each provider batch; all batches of a step come before the next step. */
 export async function eachProviderBatch(
   runs: number,
   work: (from: number, to: number, step: number) => Promise<void>,
@@ -47,15 +45,15 @@ export async function eachProviderBatch(
       await work(from, Math.min(from + REQUESTS_MAX, runs), step);
 }
 
-/** A result line as the payload of a job. */
+/** A job: one result line. */
 export interface StepJob {
   readonly pbatch_id: string;
   readonly line: string;
 }
 
-/** Jobs of a queue: those added and not yet done. */
+/** The queue's open jobs. */
 export interface JobRounds {
-  /** Takes every run to its end: each result line becomes a job, each provider batch waits until its jobs are done. */
+  /** Takes every run to its end: each result line becomes a job, and a provider batch waits for its jobs. */
   readonly run: (runs: number, add: (jobs: readonly StepJob[]) => Promise<unknown>) => Promise<void>;
   readonly done: (jobs: number) => void;
   readonly fail: (error: unknown) => void;

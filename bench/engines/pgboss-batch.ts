@@ -9,7 +9,7 @@ const QUEUE = 'steps';
 const JOBS_PER_HANDLER = 500;
 const HANDLERS = 2;
 
-/** pg-boss as an expert uses it: jobs inserted by the thousand, handled 500 at a time with one statement. */
+/** Runs pg-boss with jobs inserted by the thousand and handled 500 at a time with one statement. */
 export const preparePgBossBatch: PrepareEngine = async (context) => {
   const { url, runs } = context;
   const own = openOwnWork(context);

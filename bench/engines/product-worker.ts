@@ -1,4 +1,4 @@
-/** A worker process of the product with the bench's provider in it. Speaks with its parent over IPC. */
+/** Runs a worker of the product with the bench's provider in its process. Speaks IPC with its parent. */
 import { createRequire } from 'node:module';
 import type pgModule from 'pg';
 import { startToolHost } from '../../apps/tool-host/src/index.ts';
@@ -7,19 +7,16 @@ import { startWorker, type Worker } from '../../apps/worker/src/worker.ts';
 import { createPool } from '../../libs/services/src/index.ts';
 import { watchEventLoop } from '../measure/event-loop.ts';
 import { countStatements } from '../measure/statements.ts';
-import { traceStatements, type StatementCost } from '../measure/trace.ts';
 import { openProvider } from '../provider.ts';
 import type { Scenario } from '../workload.ts';
 import type { EngineFigures } from './engine.ts';
 
 export interface WorkerOptions {
   readonly scenario: Scenario;
-  /** Where the provider's batches lie. */
+  /** Directory of the provider's batches. */
   readonly providerDir: string;
   /** Milliseconds that a batch stays in progress at the provider. */
   readonly holdOpenMs: number;
-  /** Notes what each statement costs the server. */
-  readonly trace: boolean;
 }
 
 export interface ToWorker {
@@ -29,21 +26,15 @@ export type FromWorker =
   | { readonly kind: 'ready' }
   | { readonly kind: 'report'; readonly flow: string; readonly detail: Readonly<Record<string, unknown>> }
   | { readonly kind: 'failure'; readonly flow: string; readonly message: string }
-  | { readonly kind: 'figures'; readonly figures: WorkerFigures };
-
-export type WorkerFigures = EngineFigures & {
-  readonly costs: readonly (readonly [statement: string, cost: StatementCost])[];
-};
+  | { readonly kind: 'figures'; readonly figures: EngineFigures };
 
 const options = JSON.parse(process.argv[2] ?? '{}') as WorkerOptions;
-// The product's own copy of pg, not the peers'.
+// The product's own copy of pg: the other engines load another.
 const pg = createRequire(new URL('../../libs/services/package.json', import.meta.url))(
   'pg',
 ) as typeof pgModule;
 const counts = { statements: 0, transactions: 0 };
-const costs = new Map<string, StatementCost>();
 countStatements(pg, counts);
-if (options.trace) traceStatements(pg, costs);
 
 // eslint-disable-next-line no-restricted-syntax -- what a worker's main does: its environment, whole, to the function that parses it
 const config = readConfig(process.env);
@@ -68,7 +59,6 @@ let loop = watchEventLoop();
 
 async function start(): Promise<void> {
   counts.statements = counts.transactions = 0;
-  costs.clear();
   loop = watchEventLoop();
   worker = await startWorker(config, {
     pool,
@@ -93,13 +83,10 @@ process.on('message', ({ kind }: ToWorker) => {
   if (kind === 'start') void start();
   else if (kind === 'stop') void stop();
   else {
-    const figures: WorkerFigures = {
-      provider_cpu_ms: provider.counts.cpu_ms,
-      provider_calls: provider.counts.calls,
-      body_bytes: provider.counts.body_bytes,
+    const figures: EngineFigures = {
+      provider_cpu_ms: provider.cpuMs(),
       counts: { ...counts },
       loop: loop(),
-      costs: [...costs],
     };
     tell({ kind: 'figures', figures });
   }

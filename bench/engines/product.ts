@@ -1,4 +1,4 @@
-/** The product itself: its worker processes, its store, its tool host. Left out are only the provider and the HTTP in front. */
+/** The product as an engine: its workers, store and tool host. The provider and the HTTP API are left out. */
 import { join } from 'node:path';
 import {
   auditInvariants,
@@ -15,23 +15,22 @@ import { acceptBatch } from '../../libs/db/src/testing/index.ts';
 import { checkQueue } from '../../libs/queue/src/index.ts';
 import { checkRedis, createPool } from '../../libs/services/src/index.ts';
 import { storeAgents } from '../../scripts/stack/agents.ts';
-import { mergeCosts } from '../measure/trace.ts';
 import { description, parameters } from '../tools/look_up.ts';
 import { MODEL, SHORT_WAITS, STEPS, SYSTEM_PROMPT, toolCall, userText, type Scenario } from '../workload.ts';
-import type { EngineContext, PreparedEngine, RowCounts } from './engine.ts';
+import type { EngineContext, EngineFigures, PreparedEngine, RowCounts } from './engine.ts';
 import { addFigures, startWorkerProcess, type WorkerProcess } from './worker-processes.ts';
 
 /** Accepting 100,000 runs is one transaction. */
 const ACCEPT_TIMEOUT_MS = 600_000;
-/** The longest that a worker takes. No audit falls into what is measured of anything else. */
+/** A worker's longest audit interval, so that no audit runs during a measurement. */
 const NO_AUDIT_MS = 1_900_000_000;
-/** For a worker on a prepared store, whose first audit counts as made. */
+/** Environment of a worker on a prepared store, whose first audit counts as made. */
 export const NO_AUDIT = { AUDIT_INTERVAL_MS: String(NO_AUDIT_MS) };
 
-/** Without a queue the sweep finds all work. */
+/** Without a queue, the sweep finds all work. */
 const SHORT_SWEEP = { SWEEP_INTERVAL_MS: '500' };
 
-/** A database of the product with one agent a run, and a batch that is ready to be taken in. */
+/** A product database with one agent per run and a batch that is ready to be accepted. */
 export interface ProductStore {
   readonly db: Database;
   readonly batchId: string;
@@ -52,7 +51,7 @@ export async function prepareStore(context: EngineContext): Promise<ProductStore
   await migrateToLatest(db);
   const queueUrl = queueUrlOf(context);
   await checkQueue(queueUrl, { checkRedis });
-  // An audit is measured by itself: the one that is due at once is taken for done.
+  // The audit is measured separately: the first due audit counts as made.
   await claimAudit(db, DEFAULT_PROJECT_ID, newId(), NO_AUDIT_MS);
   const agentIds = await storeToolsAndAgents(db, context.runs, context.scenario);
   const batchId = newId();
@@ -83,7 +82,6 @@ export async function prepareStore(context: EngineContext): Promise<ProductStore
   };
 }
 
-/** Starts the product's workers for a prepared store. */
 function startWorkers(context: EngineContext, store: ProductStore): Promise<WorkerProcess[]> {
   return Promise.all(
     Array.from({ length: context.workers }, (_, index) =>
@@ -96,7 +94,6 @@ function startWorkers(context: EngineContext, store: ProductStore): Promise<Work
           scenario: context.scenario,
           providerDir: join(context.dir, 'provider'),
           holdOpenMs: 0,
-          trace: context.trace,
         },
         env: {
           ...NO_AUDIT,
@@ -109,7 +106,7 @@ function startWorkers(context: EngineContext, store: ProductStore): Promise<Work
   );
 }
 
-/** The product as an engine of the comparison. */
+/** Prepares the product as an engine of the comparison. */
 export async function prepareProduct(context: EngineContext): Promise<PreparedEngine> {
   const store = await prepareStore(context);
   const workers = await startWorkers(context, store);
@@ -128,10 +125,7 @@ export async function prepareProduct(context: EngineContext): Promise<PreparedEn
     },
     async figures() {
       const all = await Promise.all(workers.map((worker) => worker.figures()));
-      return {
-        ...all.reduce<EngineFiguresSum>(addFigures, NOTHING),
-        costs: mergeCosts(all.map((own) => own.costs)),
-      };
+      return all.reduce(addFigures, NOTHING);
     },
     count: () => countRows(store.db, store.batchId, context.runs),
     async prepareAudit() {
@@ -145,11 +139,8 @@ export async function prepareProduct(context: EngineContext): Promise<PreparedEn
   };
 }
 
-type EngineFiguresSum = ReturnType<typeof addFigures>;
-const NOTHING: EngineFiguresSum = {
+const NOTHING: EngineFigures = {
   provider_cpu_ms: 0,
-  provider_calls: 0,
-  body_bytes: 0,
   counts: { statements: 0, transactions: 0 },
   loop: { p99_ms: 0, max_ms: 0 },
 };
@@ -195,13 +186,13 @@ async function countSteps(db: Database): Promise<number> {
   return (await counted.executeTakeFirstOrThrow()).n;
 }
 
-/** What the workers' audit reads, once. */
+/** Runs the workers' audit once. Throws with the names of the violated invariants. */
 async function auditBooks(db: Database): Promise<void> {
   const broken = new Set((await auditInvariants(db)).map(({ id, name }) => `${id}, ${name}`));
-  if (broken.size > 0) throw new Error(`The audit found what must not be: ${[...broken].join('; ')}.`);
+  if (broken.size > 0) throw new Error(`The audit found violations: ${[...broken].join('; ')}.`);
 }
 
-/** Counts what this batch has come to; the database may hold others. */
+/** Counts the rows of this batch; the database may hold others. */
 async function countRows(db: Database, batchId: string, runs: number): Promise<RowCounts> {
   const ofBatch = db.selectFrom('run').select('id').where('batch_id', '=', batchId);
   const counted = async (query: { executeTakeFirstOrThrow(): Promise<{ n: number }> }): Promise<number> =>

@@ -1,4 +1,4 @@
-/** Result lines, split and parsed the way a hand-written engine would. */
+/** Splits and parses result lines as a hand-written engine would. */
 import { itemOf } from '../workload.ts';
 import type { FloorLine } from './floor-store.ts';
 
@@ -20,7 +20,7 @@ interface ParsedLine {
   };
 }
 
-/** Parses a line; its content is cut from the text, not printed again. */
+/** Parses a line. Its content is cut from the text, not printed again. */
 export function parseLine(text: string): FloorLine {
   const parsed = JSON.parse(text) as ParsedLine;
   const { message } = parsed.result;
@@ -38,7 +38,7 @@ export function parseLine(text: string): FloorLine {
   };
 }
 
-/** Lines of a result file as texts, `size` at a time. */
+/** Yields the lines of a result file, `size` at a time. */
 export async function* textChunks(
   chunks: AsyncIterable<Buffer>,
   size: number,
@@ -61,7 +61,7 @@ export async function* textChunks(
   if (lines.length > 0) yield lines;
 }
 
-/** Runs `work` on every item with at most `limit` under way. The first error ends it. */
+/** Runs `work` on every item, at most `limit` at a time. The first error ends it. */
 export async function eachInFlight<T>(
   items: AsyncIterable<T> | Iterable<T>,
   limit: number,
@@ -70,7 +70,7 @@ export async function eachInFlight<T>(
   const underWay = new Set<Promise<void>>();
   for await (const item of items) {
     const task: Promise<void> = work(item).finally(() => underWay.delete(task));
-    // The awaits below see the error; until then it must not count as unhandled.
+    // The awaits below report the error; until then it must not count as unhandled.
     task.catch(() => undefined);
     underWay.add(task);
     if (underWay.size >= limit) await Promise.race(underWay);

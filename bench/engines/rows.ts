@@ -1,4 +1,6 @@
-/** One transaction a step and one statement a row, through Kysely: the writes of an engine without chunks. */
+/**
+ * Writes one row per statement in one transaction per step, through Kysely, as an engine without chunks does.
+ */
 import { Kysely, PostgresDialect, type Generated } from 'kysely';
 import type pg from 'pg';
 import { lookUp } from '../workload.ts';
@@ -24,7 +26,7 @@ export function rowStore(pool: pg.Pool): Kysely<FloorDatabase> {
   return new Kysely<FloorDatabase>({ dialect: new PostgresDialect({ pool }) });
 }
 
-/** Applies one result line: step, answer, tool result and item, in one transaction. */
+/** Applies one result line in one transaction: step, answer, tool result and item. */
 export async function applyLine(db: Kysely<FloorDatabase>, pbatchId: string, text: string): Promise<void> {
   const line = parseLine(text);
   const result = line.call === null ? null : lookUp(line.call.input);

@@ -1,22 +1,21 @@
-/** Worker processes of the product, as a bench starts, watches and asks them. */
+/** Starts and asks worker processes of the product. */
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { WORKER_NODE_ARGUMENTS } from '../../scripts/stack/settings.ts';
 import { within } from '../measure/within.ts';
 import type { EngineFigures } from './engine.ts';
-import type { FromWorker, ToWorker, WorkerFigures, WorkerOptions } from './product-worker.ts';
+import type { FromWorker, ToWorker, WorkerOptions } from './product-worker.ts';
 
 export interface WorkerProcess {
   readonly pid: number;
-  /** Puts it to work. */
   start(): void;
-  /** Resolves with the first report of a flow that `matches`; rejects when the process ends first. */
+  /** Resolves with the first report that `matches`. Rejects when the process ends before. */
   report(matches: (flow: string, detail: Readonly<Record<string, unknown>>) => boolean): Promise<Report>;
-  figures(): Promise<WorkerFigures>;
-  /** Ends it in order. */
+  figures(): Promise<EngineFigures>;
+  /** Stops the worker in order and resolves when it has ended. */
   stop(): Promise<void>;
-  /** Ends it at once. */
+  /** Kills the worker and resolves when it has ended. */
   kill(): Promise<void>;
 }
 
@@ -34,11 +33,13 @@ export interface WorkerSetup {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** Milliseconds until a worker's modules must be loaded and its tool host be up. */
+/** Milliseconds for loading a worker's modules and starting its tool host. */
 const START_MS = 60_000;
 const TOOLS_DIR = join(import.meta.dirname, '../tools');
 
-/** Starts a process and resolves when its modules are loaded and its tool host is up; it does not work yet. */
+/**
+ * Starts a worker process and resolves when its modules and its tool host are ready; `start` lets it work.
+ */
 export async function startWorkerProcess(setup: WorkerSetup): Promise<WorkerProcess> {
   const child = fork(new URL('product-worker.ts', import.meta.url), [JSON.stringify(setup.options)], {
     execArgv: [...WORKER_NODE_ARGUMENTS],
@@ -53,7 +54,7 @@ export async function startWorkerProcess(setup: WorkerSetup): Promise<WorkerProc
     },
   });
   const exit = once(child, 'exit') as Promise<[number | null]>;
-  // Callers learn of its end from `exit`; without a listener, a late message would end this process.
+  // `exit` reports the end; without a listener, a late message would end this process.
   child.on('error', () => undefined);
   try {
     const first = Promise.race([once(child, 'message'), exit]);
@@ -109,12 +110,10 @@ function hear<T>(
   });
 }
 
-/** Sums of several processes; delays are the worst of any. */
+/** Adds the figures of two processes; delays are the larger of the two. */
 export function addFigures(a: EngineFigures, b: EngineFigures): EngineFigures {
   return {
     provider_cpu_ms: a.provider_cpu_ms + b.provider_cpu_ms,
-    provider_calls: a.provider_calls + b.provider_calls,
-    body_bytes: a.body_bytes + b.body_bytes,
     counts: {
       statements: a.counts.statements + b.counts.statements,
       transactions: a.counts.transactions + b.counts.transactions,

@@ -1,12 +1,12 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 
-/** How long the event loop of a process was held up, in milliseconds. */
+/** Delay of a process's event loop, in milliseconds. */
 export interface LoopDelay {
   readonly p99_ms: number;
   readonly max_ms: number;
 }
 
-/** Watches this process's event loop until the result is asked for. */
+/** Watches this process's event loop until the returned function is called. */
 export function watchEventLoop(): () => LoopDelay {
   const histogram = monitorEventLoopDelay({ resolution: 5 });
   histogram.enable();

@@ -1,4 +1,4 @@
-/** What a figure was measured on. */
+/** Describes the machine of a measurement. */
 import { execFileSync } from 'node:child_process';
 import { closeSync, fdatasyncSync, openSync, rmSync, writeSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
@@ -11,7 +11,7 @@ export interface Machine {
   readonly memory_gib: number;
   readonly node: string;
   readonly postgres: string;
-  /** Median time of a synced 8 KB write, in microseconds: what a commit waits for. */
+  /** Median time of a synced 8 KB write, in microseconds: the price of a commit. */
   readonly fsync_us: number;
   readonly commit: string;
 }
@@ -44,7 +44,7 @@ function fsyncUs(dir: string): number {
   return median(times);
 }
 
-/** The commit that is checked out; a `+` says that the tree differs from it. */
+/** Returns the checked-out commit, with a `+` when the tree differs from it. */
 function commitOf(): string {
   const git = (...args: readonly string[]): string =>
     execFileSync('git', [...args], {

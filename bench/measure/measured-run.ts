@@ -1,4 +1,4 @@
-/** One engine, once: in a process of its own, on a fresh database, measured from outside. */
+/** Measures one engine from outside: in its own process, on a fresh database. */
 import { fork } from 'node:child_process';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,17 +10,17 @@ import { MESSAGES_PER_RUN, STEPS } from '../workload.ts';
 import { machineCpuMs, memoryOf, resetPeak, treeCpuMs, treeOf } from './processes.ts';
 import { within } from './within.ts';
 
-/** Milliseconds that an engine may take to close what it has open. */
+/** Milliseconds for an engine to close its connections and end. */
 const CLOSE_MS = 60_000;
 
-/** What one phase of one run took. */
+/** Cost of one phase of a run. */
 export interface Phase {
   readonly wall_ms: number;
   readonly engine_cpu_ms: number;
   readonly postgres_cpu_ms: number;
   readonly redis_cpu_ms: number;
   readonly wal_bytes: number;
-  /** Cores that were busy with something else. */
+  /** Cores that other processes kept busy. */
   readonly foreign_cores: number;
 }
 
@@ -29,14 +29,14 @@ export interface Measured {
   readonly run: Phase;
   readonly idle_rss_mb: number;
   readonly idle_sum_mb: number;
-  /** Largest of any of its processes. */
+  /** Largest peak of one process. */
   readonly peak_rss_mb: number;
-  /** All of its processes together, each at its peak. */
+  /** Sum of the peaks of all processes. */
   readonly peak_sum_mb: number;
   readonly figures: EngineFigures;
-  /** By how much the database has grown, indexes included. */
+  /** Growth of the database, indexes included. */
   readonly disk_bytes: number;
-  /** One audit after the work; in no other figure. Null for engines that have none. */
+  /** One audit after the work, counted in no other figure. Null for engines without an audit. */
   readonly audit: { readonly postgres_cpu_ms: number; readonly steps_kept: number } | null;
 }
 
@@ -64,7 +64,7 @@ interface Reading {
 
 let databases = 0;
 
-/** Runs an engine and measures it. Whatever goes wrong is a result, and an exception only when the bench is ending. */
+/** Runs an engine and measures it. Errors are results; it throws only when the bench is ending. */
 export async function measureRun(plan: RunPlan): Promise<RunResult> {
   const { server, redis } = plan;
   databases += 1;
@@ -93,7 +93,7 @@ async function measureChild(plan: RunPlan, context: EngineContext): Promise<Meas
   const { server, redis } = plan;
   await redis?.flush();
   const child = fork(new URL('../child.ts', import.meta.url), [plan.engine, JSON.stringify(context)], {
-    // pg-boss uses pg in a deprecated way.
+    // pg-boss calls pg in a deprecated way.
     execArgv: ['--disable-warning=DeprecationWarning'],
   });
   const pid = child.pid ?? 0;
@@ -114,12 +114,12 @@ async function measureChild(plan: RunPlan, context: EngineContext): Promise<Meas
       resolve();
     });
   });
-  // Its own processes end when their channel closes.
+  // The engine's children end when their channel closes.
   const stop = stoppedAtEnd(async () => {
     if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
     await ended;
   });
-  // Without a listener, a message that it is too late to take would end the bench.
+  // Without a listener, a message to a dead child would end the bench.
   child.on('error', ({ message }) => {
     inbox.push({ kind: 'failed', message });
     wake();
@@ -136,7 +136,7 @@ async function measureChild(plan: RunPlan, context: EngineContext): Promise<Meas
     kind: K,
   ): Promise<Extract<FromChild, { readonly kind: K }>> => {
     const message = await next();
-    if (message.kind !== kind) throw new Error(`It said '${message.kind}' where '${kind}' was due.`);
+    if (message.kind !== kind) throw new Error(`The engine sent '${message.kind}' instead of '${kind}'.`);
     return message as Extract<FromChild, { readonly kind: K }>;
   };
   const tell = (kind: ToChild['kind']): void => void child.send({ kind });
@@ -197,7 +197,7 @@ async function measureChild(plan: RunPlan, context: EngineContext): Promise<Meas
   }
 }
 
-/** Whose memory counts: of the product not the driver, which hands the runs in as the API would and then only waits. */
+/** Returns the processes whose memory counts. The product's driver is left out: it stands in for the API. */
 function workingProcesses(engine: string, pid: number): readonly number[] {
   const tree = treeOf(pid);
   return engine === 'nightshift' ? tree.filter((member) => member !== pid) : tree;
@@ -232,7 +232,7 @@ async function phaseOf(server: BenchServer, from: Reading, to: Reading): Promise
   };
 }
 
-/** No figure counts before the rows do. */
+/** Throws unless the rows add up to the planned work. */
 function verify(rows: RowCounts, runs: number): void {
   const wanted: RowCounts = {
     done: runs,

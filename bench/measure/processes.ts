@@ -1,4 +1,4 @@
-/** CPU and memory of trees of processes, read from /proc. Linux only; one tick is ten milliseconds. */
+/** Reads CPU and memory of process trees from /proc, on Linux. A tick is ten milliseconds. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 
 const TICK_MS = 10;
@@ -6,14 +6,14 @@ const TICK_MS = 10;
 interface Stat {
   readonly pid: number;
   readonly parent: number;
-  /** Ticks of its own and of children that have ended and were waited for. */
+  /** Ticks of the process and of its ended children. */
   readonly ticks: number;
 }
 
 function statOf(pid: number): Stat | null {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The name in brackets may hold spaces and brackets.
+    // The name in parentheses may hold spaces and parentheses.
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
     const at = (place: number): number => Number(fields[place]);
     return { pid, parent: at(1), ticks: at(11) + at(12) + at(13) + at(14) };
@@ -29,7 +29,7 @@ function allStats(): readonly Stat[] {
   });
 }
 
-/** The process and all that descend from it. */
+/** Returns the process and all its descendants. */
 export function treeOf(pid: number): readonly number[] {
   const stats = allStats();
   const tree = new Set([pid]);
@@ -45,12 +45,12 @@ export function treeOf(pid: number): readonly number[] {
   return [...tree];
 }
 
-/** Milliseconds of CPU of a process and all that descend from it, ended ones included. */
+/** Returns the CPU milliseconds of a process tree, ended processes included. */
 export function treeCpuMs(pid: number): number {
   return treeOf(pid).reduce((sum, member) => sum + (statOf(member)?.ticks ?? 0), 0) * TICK_MS;
 }
 
-/** Milliseconds of CPU that the whole machine has spent. */
+/** Returns the CPU milliseconds of the whole machine. */
 export function machineCpuMs(): number {
   const [line = ''] = readFileSync('/proc/stat', 'utf8').split('\n');
   const [user = 0, nice = 0, system = 0, , , irq = 0, softirq = 0] = line
@@ -61,7 +61,7 @@ export function machineCpuMs(): number {
   return (user + nice + system + irq + softirq) * TICK_MS;
 }
 
-/** Resident memory of one process in kilobytes: now, and the most since it started or was last reset. */
+/** Returns the resident memory of a process in kilobytes, and its peak since the start or the last reset. */
 export function memoryOf(pid: number): { readonly rss_kb: number; readonly peak_kb: number } {
   const read = (name: string, text: string): number =>
     Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(text)?.[1] ?? 0);
@@ -73,11 +73,11 @@ export function memoryOf(pid: number): { readonly rss_kb: number; readonly peak_
   }
 }
 
-/** Starts the peak anew. Where the kernel does not let us, the peak since the start stands. */
+/** Resets the peak. Where the kernel refuses, the peak since the start remains. */
 export function resetPeak(pid: number): void {
   try {
     writeFileSync(`/proc/${pid}/clear_refs`, '5');
   } catch {
-    // The figure is then an upper bound.
+    // The figure is an upper bound then.
   }
 }

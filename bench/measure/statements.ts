@@ -3,13 +3,15 @@ import type pg from 'pg';
 
 export interface StatementCounts {
   statements: number;
-  /** Begun ones, and statements outside of any. */
+  /** Transactions that were begun, and statements outside of any. */
   transactions: number;
 }
 
 type Query = (this: object, ...parameters: readonly unknown[]) => unknown;
 
-/** Counts from here on what clients of this module send. `begin`, `commit` and their like are transactions, not statements. */
+/**
+ * Counts statements that clients of this module send; `begin`, `commit` and the like count as transactions.
+ */
 export function countStatements(module: Pick<typeof pg, 'Client'>, counts: StatementCounts): void {
   const prototype = module.Client.prototype as unknown as { query: Query };
   const send = prototype.query;

@@ -1,4 +1,4 @@
-/** Middle of the values, or of the two in the middle; NaN of none. */
+/** Returns the median; NaN without values. */
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length / 2;

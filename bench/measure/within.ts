@@ -1,4 +1,4 @@
-/** Resolves as `promise` does, but rejects, and names what was waited for, once `ms` have passed. */
+/** Resolves as `promise` does. Rejects after `ms` milliseconds with a message that names `what`. */
 export async function within<T>(ms: number, what: string, promise: Promise<T>): Promise<T> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(() => late.reject(new Error(`${what} took more than ${ms / 1000} s.`)), ms);

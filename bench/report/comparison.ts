@@ -1,8 +1,8 @@
-/** The table of a comparison, and whether the goals were met. */
+/** Builds the comparison's table and judges its goals. */
 import { cpuRatio, scalingOf, speedRatio, walRatio, type LineFigures } from './summary.ts';
 import { digits, type Table } from './table.ts';
 
-/** Lines of one size on one server. */
+/** Builds the table for the lines of one size on one server. */
 export function tableOf(lines: readonly LineFigures[]): Table {
   const named = (name: string): LineFigures | undefined => lines.find((line) => line.line === name);
   const floor = named('floor-full');
@@ -29,7 +29,7 @@ export function tableOf(lines: readonly LineFigures[]): Table {
       'foreign',
     ],
     rows: lines.map((line) => {
-      // A reason may bring its stack.
+      // The failure may carry a stack trace.
       if (line.figures === null) return [line.line, `failed: ${line.failure?.split('\n')[0] ?? ''}`];
       const { figures } = line;
       const ratio = (to: LineFigures | undefined): string => {
@@ -66,13 +66,13 @@ export interface Goal {
   readonly met: boolean | null;
 }
 
-/** How many times the product's CPU a step each peer takes at least. */
+/** Least ratio of each peer's CPU per step to the product's. */
 const CPU_OF_PEERS: readonly (readonly [peer: string, times: number])[] = [
   ['bullmq', 8],
   ['pgboss-batch', 1],
 ];
 
-/** What the product is held to, on the first server that was measured. Null where this run cannot tell. */
+/** Judges the product's goals on the first server; null where this run cannot tell. */
 export function goalsOf(all: readonly LineFigures[], cores: number): readonly Goal[] {
   const [first] = all;
   if (first === undefined) return [];
@@ -112,7 +112,7 @@ export function goalsOf(all: readonly LineFigures[], cores: number): readonly Go
     ),
     ...CPU_OF_PEERS.flatMap(([peer, times]) => {
       const both = measured('nightshift', peer);
-      // What a peer does at the usual size says little of how it grows.
+      // The usual size alone does not show how a peer grows.
       const at = unique([size, both.at(-1) ?? size]).filter((runs) => both.includes(runs));
       return (at.length === 0 ? [size] : at).map((runs) =>
         judge(
@@ -157,7 +157,7 @@ export function goalsOf(all: readonly LineFigures[], cores: number): readonly Go
     ),
     stockGoal,
   ];
-  // Few runs are few provider batches, each of which one worker takes in alone.
+  // Small sizes have few provider batches, and one worker ingests each.
   const runs = measured('nightshift', 'nightshift-2').at(-1) ?? size;
   const scaling = scalingOf(find('nightshift', runs), find('nightshift-2', runs), cores);
   goals.push({

@@ -1,4 +1,4 @@
-/** Figures of a line: medians over its repetitions, and ratios to other lines of the same run. */
+/** Summarises a line: medians over its repetitions, and ratios to other lines. */
 import { median, spreadOf, type Spread } from '../measure/statistics.ts';
 import type { Measured, RunResult } from '../measure/measured-run.ts';
 import { STEPS } from '../workload.ts';
@@ -8,24 +8,24 @@ export interface LineFigures {
   readonly runs: number;
   readonly server: string;
   readonly reps: number;
-  /** Why it has no figures. */
+  /** Reason for missing figures. */
   readonly failure: string | null;
   readonly figures: {
-    /** Per second of wall time from the first look at a ready run to the end of the last. */
+    /** Steps per second of wall time, from the start of the work to the end of the last run. */
     readonly steps_per_s: Spread;
-    /** Milliseconds of CPU a step, taking in and carrying out, engine and servers; the provider's own work left out. */
+    /**
+     * CPU milliseconds per step for accepting and running, engine and servers; the provider's work is left
+     * out.
+     */
     readonly cpu_ms_per_step: Spread;
     readonly engine_cpu_ms_per_step: number;
     readonly postgres_cpu_ms_per_step: number;
     readonly redis_cpu_ms_per_step: number;
-    /** Of the whole: what taking the runs in cost. */
-    readonly accept_cpu_ms_per_step: number;
-    readonly provider_cpu_ms_per_step: number;
     readonly statements_per_step: number;
     readonly transactions_per_step: number;
     readonly wal_bytes_per_step: number;
     readonly disk_bytes_per_step: number;
-    /** Microseconds of the server's CPU that one audit takes, by the steps in the database; null where there is none. In no other figure. */
+    /** CPU microseconds of the server for one audit, per step in the database; null without an audit. */
     readonly audit_us_per_step_kept: number | null;
     readonly peak_rss_mb: Spread;
     readonly rss_growth_kb_per_run: number;
@@ -44,7 +44,7 @@ export interface LineKey {
   readonly server: string;
 }
 
-/** Puts the repetitions of a line together. One that failed once has no figures: half a result is none. */
+/** Combines the repetitions of a line. One failed repetition leaves the line without figures. */
 export function summarise(key: LineKey, results: readonly RunResult[]): LineFigures {
   const failed = results.find((result) => !result.ok);
   const measured = results.flatMap((result) => (result.ok ? [result.measured] : []));
@@ -68,10 +68,6 @@ export function summarise(key: LineKey, results: readonly RunResult[]): LineFigu
       engine_cpu_ms_per_step: middle((one) => engineCpu(one) / steps),
       postgres_cpu_ms_per_step: middle((one) => postgresCpu(one) / steps),
       redis_cpu_ms_per_step: middle((one) => redisCpu(one) / steps),
-      accept_cpu_ms_per_step: middle(
-        ({ accept }) => (accept.engine_cpu_ms + accept.postgres_cpu_ms + accept.redis_cpu_ms) / steps,
-      ),
-      provider_cpu_ms_per_step: middle((one) => one.figures.provider_cpu_ms / steps),
       statements_per_step: middle((one) => one.figures.counts.statements / steps),
       transactions_per_step: middle((one) => one.figures.counts.transactions / steps),
       wal_bytes_per_step: middle((one) => (one.accept.wal_bytes + one.run.wal_bytes) / steps),
@@ -93,28 +89,28 @@ export function summarise(key: LineKey, results: readonly RunResult[]): LineFigu
   };
 }
 
-/** CPU a step of one line over that of another of the same size and server; null where either has no figures. */
+/** Divides the CPU per step of two lines of one size and server; null where either has no figures. */
 export function cpuRatio(of: LineFigures | undefined, to: LineFigures | undefined): number | null {
   if (of?.figures == null || to?.figures == null) return null;
   return of.figures.cpu_ms_per_step.median / to.figures.cpu_ms_per_step.median;
 }
 
-/** Steps a second of one line over those of another. */
+/** Divides the steps per second of two lines. */
 export function speedRatio(of: LineFigures | undefined, to: LineFigures | undefined): number | null {
   if (of?.figures == null || to?.figures == null) return null;
   return of.figures.steps_per_s.median / to.figures.steps_per_s.median;
 }
 
-/** WAL a step of one line over that of another. */
+/** Divides the WAL per step of two lines. */
 export function walRatio(of: LineFigures | undefined, to: LineFigures | undefined): number | null {
   if (of?.figures == null || to?.figures == null) return null;
   return of.figures.wal_bytes_per_step / to.figures.wal_bytes_per_step;
 }
 
-/** Two workers that keep no more of a core busy than this are waiting. */
+/** Below this many busy cores, two workers are waiting. */
 const WAITING_CORES = 0.6;
 
-/** What two workers gain over one, and what kept them from more. */
+/** Returns the speed-up by a second worker and the limiting resource. */
 export function scalingOf(
   one: LineFigures | undefined,
   two: LineFigures | undefined,
@@ -127,6 +123,6 @@ export function scalingOf(
   const share = `engine ${engine_cores.toFixed(2)}, PostgreSQL ${postgres_cores.toFixed(2)}, others ${foreign_cores.median.toFixed(2)} of ${cores} cores`;
   if (busy > 0.9 * cores) return { gain, limit: `the machine: ${share}` };
   if (postgres_cores > engine_cores) return { gain, limit: `PostgreSQL: ${share}` };
-  if (engine_cores < WAITING_CORES) return { gain, limit: `what the workers wait for: ${share}` };
+  if (engine_cores < WAITING_CORES) return { gain, limit: `waiting: ${share}` };
   return { gain, limit: `the workers' own order of work: ${share}` };
 }

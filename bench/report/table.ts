@@ -1,33 +1,24 @@
-/** Plain and Markdown tables. */
+/** Prints Markdown tables with aligned columns, for the terminal and for the docs. */
 
 export interface Table {
   readonly head: readonly string[];
   readonly rows: readonly (readonly string[])[];
 }
 
-/** Columns in line for a terminal; the first is flush left, the others flush right. */
+/** Prints a table: the first column is flush left, the others flush right. */
 export function toText({ head, rows }: Table): string {
   const widths = head.map((title, column) =>
-    Math.max(title.length, ...rows.map((row) => (row[column] ?? '').length)),
+    Math.max(title.length, ...rows.map((row) => (row[column] ?? '').length), 4),
   );
-  const print = (row: readonly string[]): string =>
-    row
-      .map((cell, column) =>
-        column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0),
-      )
-      .join('  ')
-      .trimEnd();
-  return [print(head), widths.map((width) => '-'.repeat(width)).join('  '), ...rows.map(print)].join('\n');
-}
-
-export function toMarkdown({ head, rows }: Table): string {
-  const line = (cells: readonly string[]): string =>
-    `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
-  const rule = head.map((_, column) => (column === 0 ? '---' : '---:'));
+  const line = (row: readonly string[]): string =>
+    `| ${widths.map((width, column) => (row[column] ?? '')[column === 0 ? 'padEnd' : 'padStart'](width)).join(' | ')} |`;
+  const rule = widths.map((width, column) =>
+    column === 0 ? '-'.repeat(width) : `${'-'.repeat(width - 1)}:`,
+  );
   return [line(head), line(rule), ...rows.map(line)].join('\n');
 }
 
-/** A number in as many digits as say something. */
+/** Formats a number with three or four significant digits. */
 export function digits(value: number): string {
   if (!Number.isFinite(value)) return '';
   const size = Math.abs(value);

@@ -1,4 +1,4 @@
-/** This tree and a checkout of another commit on the same work, in turns. */
+/** Compares this tree with a checkout of another commit, in turns. */
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, globSync, rmSync } from 'node:fs';
@@ -14,7 +14,7 @@ const ROOT = join(import.meta.dirname, '../..');
 
 type Figures = NonNullable<LineFigures['figures']>;
 
-/** Runs the bench of this tree and that of `--against` once each per round; the second round begins with the other. */
+/** Runs both trees' benches once per round; every second round begins with the other tree. */
 export async function against(bench: Bench): Promise<ScenarioResult> {
   const { options } = bench;
   const runs = options.runs?.[0] ?? RUNS_DEFAULT;
@@ -79,7 +79,7 @@ function rowOf(
   ];
 }
 
-/** Runs one round of a tree's own bench. Its bootstrap installs packages where its lockfiles are others. */
+/** Runs one round of a tree's own bench. Its bootstrap installs packages where its lockfile differs. */
 async function measureTree({ options }: Bench, dir: string, runs: number): Promise<Figures> {
   const env = Object.entries(options.workerEnv).map((pair) => pair.join('='));
   const child = spawn(
@@ -118,11 +118,11 @@ async function measureTree({ options }: Bench, dir: string, runs: number): Promi
   }
 }
 
-/** Makes a worktree of the commit with hard links to the packages of this tree, whose links into it stay relative. */
+/** Makes a worktree of the commit with hard links to this tree's packages; relative links stay inside it. */
 function checkOut(commit: string): { readonly dir: string; readonly remove: () => void } {
   const dir = join(ROOT, '.data', 'bench-against');
   const remove = (): void => {
-    // Of a bench that was killed there may be either without the other.
+    // A killed bench may have left the worktree entry or the directory alone.
     spawnSync('git', ['worktree', 'remove', '--force', dir], { cwd: ROOT, stdio: 'ignore' });
     rmSync(dir, { recursive: true, force: true });
   };
@@ -132,7 +132,7 @@ function checkOut(commit: string): { readonly dir: string; readonly remove: () =
     cwd: ROOT,
   });
   for (const folder of packages) {
-    // A workspace that the commit does not have needs none.
+    // A workspace that the commit does not have needs no packages.
     const parent = dirname(join(dir, folder));
     if (existsSync(parent)) execFileSync('cp', ['-al', join(ROOT, folder), parent]);
   }

@@ -1,4 +1,4 @@
-/** Every engine on the same work, in turns. */
+/** Measures every engine on the same work, in turns. */
 import { join } from 'node:path';
 import type { Line } from '../lines.ts';
 import { measureRun, type RunResult } from '../measure/measured-run.ts';
@@ -11,11 +11,11 @@ import type { Bench } from './bench.ts';
 export interface Comparison {
   readonly machine: Machine;
   readonly lines: readonly LineFigures[];
-  /** What was left out, and why. */
+  /** Lines that were left out, with the reason. */
   readonly notes: readonly string[];
 }
 
-/** Runs the comparison: for each server and size, `reps` rounds through all lines. */
+/** Measures `reps` rounds through all lines, for each server and size. */
 export async function compare(bench: Bench): Promise<Comparison> {
   const { options, dir } = bench;
   const redis = await startRedis(join(dir, 'redis'));
@@ -34,7 +34,7 @@ export async function compare(bench: Bench): Promise<Comparison> {
           for (const line of options.lines) {
             if (runs > line.runs_max)
               notes.add(
-                `${line.name} is measured with up to ${line.runs_max.toLocaleString('en-US')} runs: more take long and show nothing new.`,
+                `${line.name} is measured with up to ${line.runs_max.toLocaleString('en-US')} runs: larger sizes take long and show nothing new.`,
               );
           }
           lines.push(...(await measureSize(bench, able, { name, server, redis, runs })));
@@ -66,7 +66,7 @@ async function measureSize(
   for (let rep = 1; rep <= bench.options.reps; rep++) {
     for (const line of lines) {
       const before = results.get(line) ?? [];
-      // What failed once has no figures whatever comes after.
+      // A line that failed once has no figures.
       if (before.some((result) => !result.ok)) continue;
       const result = await measureLine(bench, line, size);
       before.push(result);
@@ -80,8 +80,7 @@ async function measureSize(
   );
 }
 
-/** Runs one line once. */
-export function measureLine(bench: Bench, line: Line, size: Size, trace = false): Promise<RunResult> {
+function measureLine(bench: Bench, line: Line, size: Size): Promise<RunResult> {
   const { options, dir } = bench;
   return measureRun({
     engine: line.engine,
@@ -95,7 +94,6 @@ export function measureLine(bench: Bench, line: Line, size: Size, trace = false)
       workers: line.workers,
       queue: options.queue,
       workerEnv: options.workerEnv,
-      trace,
     },
   });
 }

@@ -1,4 +1,4 @@
-/** Ready runs to one request body on disk and out of the process: time, memory, and how long the event loop was held. */
+/** Measures building and sending one request body from ready runs: time, memory, event loop delay. */
 import { join } from 'node:path';
 import { within } from '../measure/within.ts';
 import { memoryOf, resetPeak, treeCpuMs } from '../measure/processes.ts';
@@ -31,7 +31,7 @@ export async function compose(bench: Bench): Promise<ScenarioResult> {
       (flow, detail) => flow === 'submit-provider-batch' && detail['outcome'] === 'submitted',
     );
     worker.start();
-    // Together, for a worker that ends makes both of them reject.
+    // Awaited together: a worker that ends rejects both.
     const [sealMs, { detail }] = await within(
       bench.options.timeoutMs,
       'The body',
@@ -85,13 +85,13 @@ export async function compose(bench: Bench): Promise<ScenarioResult> {
       },
       goals: [
         {
-          goal: `a body of ${requests} requests streamed under 500 MB of RSS`,
+          goal: `building a body of ${requests} requests under 500 MB of RSS`,
           measured: `${digits(peakMb)} MB`,
           met: peakMb < 500,
         },
       ],
       notes: [
-        'First steps: a message a request. The body goes to a file, then as a stream to the provider in the process, whose own work is left out.',
+        'First steps: one message per request. The body goes to a file and is streamed to the provider in the process, whose own work is left out.',
       ],
     };
   } finally {

@@ -1,4 +1,4 @@
-/** A database of the product for scenarios that look at one part of it. */
+/** Prepares a product database for scenarios that look at one part of it. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { EngineContext } from '../engines/engine.ts';
@@ -13,7 +13,7 @@ export interface ProductSetup {
   readonly server: BenchServer;
   readonly store: ProductStore;
   readonly context: EngineContext;
-  /** Starts a worker; `holdOpenMs`: how long the provider keeps a batch in progress. */
+  /** Starts a worker. `holdOpenMs`: time that the provider keeps a batch in progress. */
   startWorker(holdOpenMs: number, env: Readonly<Record<string, string>>): Promise<WorkerProcess>;
   stop(): Promise<void>;
 }
@@ -37,7 +37,6 @@ export async function setUpProduct(bench: Bench, runs: number): Promise<ProductS
       workers: 1,
       queue: options.queue,
       workerEnv: options.workerEnv,
-      trace: false,
     };
     const store = await prepareStore(context);
     return {
@@ -54,7 +53,6 @@ export async function setUpProduct(bench: Bench, runs: number): Promise<ProductS
             scenario: context.scenario,
             providerDir: join(dir, 'provider'),
             holdOpenMs,
-            trace: false,
           },
           env: { ...NO_AUDIT, ...env, ...options.workerEnv },
         });

@@ -1,9 +1,7 @@
-/** The status of a batch, asked for while its runs are being carried out. */
-import { fork } from 'node:child_process';
-import { once } from 'node:events';
+/** Measures reading a batch while its runs are carried out. */
 import { readFileSync } from 'node:fs';
-import { setTimeout as delay } from 'node:timers/promises';
-import { findFreePort } from '../../libs/services/src/index.ts';
+import { join } from 'node:path';
+import { startProcess } from '../../scripts/stack/processes.ts';
 import { spreadOf } from '../measure/statistics.ts';
 import { within } from '../measure/within.ts';
 import { stoppedAtEnd } from '../ending.ts';
@@ -16,7 +14,7 @@ import type { Bench, ScenarioResult } from './bench.ts';
 const RUNS_DEFAULT = 100_000;
 const WARM_UP = 200;
 const REQUESTS = 1_000;
-/** Milliseconds that the API may take to start, to answer, and to stop. */
+/** Milliseconds for the API's start, an answer, and the API's stop. */
 const START_MS = 60_000;
 const ANSWER_MS = 30_000;
 const STOP_MS = 10_000;
@@ -104,7 +102,7 @@ async function askWhileItRuns(bench: Bench, setup: ProductSetup, api: Api): Prom
         met: apiMs + postgresMs < 5,
       },
     ],
-    notes: ["PostgreSQL's share is that of the API's own connections."],
+    notes: ["PostgreSQL's CPU is that of the API's connections."],
   };
 }
 
@@ -114,51 +112,34 @@ interface Api {
   stop(): Promise<void>;
 }
 
-export interface ApiSetup {
+/** Starts an API on a free port and resolves when it listens. It ends with this process, even after SIGKILL. */
+export async function startApi(setup: {
   readonly databaseUrl: string;
   readonly queueUrl: string;
   readonly dataDir: string;
-}
-
-/** Starts an API and resolves when it is ready. It ends with this process, however that ends. */
-export async function startApi(setup: ApiSetup): Promise<Api> {
-  const port = await findFreePort();
-  const child = fork(new URL('../../apps/api/src/main.ts', import.meta.url), [], {
-    env: {
+}): Promise<Api> {
+  const api = startProcess(
+    'api',
+    'apps/api/src/main.ts',
+    {
       DATABASE_URL: setup.databaseUrl,
       QUEUE_URL: setup.queueUrl,
-      PORT: String(port),
+      PORT: '0',
       DATA_DIR: setup.dataDir,
       NIGHTSHIFT_API_KEY: API_KEY,
       LOG_LEVEL: 'silent',
       EXIT_WITH_PARENT: '1',
     },
-    stdio: ['pipe', 'ignore', 'inherit', 'ipc'],
-  });
-  const url = `http://127.0.0.1:${port}`;
-  const exit = once(child, 'exit');
-  const stop = stoppedAtEnd(async () => {
-    child.kill();
-    await within(STOP_MS, 'The end of the API', exit).catch(() => child.kill('SIGKILL'));
-    await exit;
-  });
-  const deadline = performance.now() + START_MS;
-  const isReady = async (): Promise<boolean> => {
-    const signal = AbortSignal.timeout(ANSWER_MS);
-    return (await fetch(`${url}/readyz`, { signal }).catch(() => undefined))?.ok === true;
-  };
+    join(setup.dataDir, 'api.log'),
+  );
+  const stop = stoppedAtEnd(() => api.stop(STOP_MS));
   try {
-    while (!(await isReady())) {
-      if (child.exitCode !== null || child.signalCode !== null)
-        throw new Error('The API ended before it was ready.');
-      if (performance.now() > deadline) throw new Error(`The API was not ready after ${START_MS / 1000} s.`);
-      await delay(50);
-    }
+    const listens = api.firstLine((line) => /Nightshift API at (http:[^\s,]+)/.exec(line)?.[1]);
+    return { url: await within(START_MS, 'The start of the API', listens), pid: api.pid, stop };
   } catch (error) {
     await stop();
     throw error;
   }
-  return { url, pid: child.pid ?? 0, stop };
 }
 
 async function backendsOfApi(setup: ProductSetup): Promise<readonly number[]> {

@@ -13,7 +13,7 @@ afterEach(() => {
   rmSync(join(dir, '..'), { recursive: true, force: true });
 });
 
-test('what a killed bench has left is removed, and nothing else', () => {
+test('only the files of a killed bench are removed', () => {
   for (const name of ['pg', 'redis', 'product', 'bench_12', 'mine'])
     mkdirSync(join(dir, name, 'inner'), { recursive: true });
   writeFileSync(join(dir, 'fsync-probe'), '');
@@ -21,7 +21,7 @@ test('what a killed bench has left is removed, and nothing else', () => {
   expect(readdirSync(dir)).toEqual(['mine']);
 });
 
-test('while one bench is at work a second one is refused, and removes nothing', () => {
+test('a second bench is refused while one runs, and removes nothing', () => {
   const release = takeDirectory(dir);
   mkdirSync(join(dir, 'pg'));
   expect(() => takeDirectory(dir)).toThrow(

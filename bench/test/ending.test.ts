@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { isEnding, stopEverything, stoppedAtEnd } from '../ending.ts';
 import { within } from '../measure/within.ts';
 
-test('what still runs is stopped once, the last one first; nothing can be started any more', async () => {
+test('everything that runs is stopped once, the newest first, and nothing new starts', async () => {
   const stopped: string[] = [];
   const stopOf = (name: string) => async (): Promise<void> => {
     stopped.push(name);
@@ -17,11 +17,11 @@ test('what still runs is stopped once, the last one first; nothing can be starte
   await stopEverything();
   await stopWorker();
   expect(stopped).toEqual(['worker', 'child', 'redis', 'postgres']);
-  expect(() => stoppedAtEnd(stopOf('late'))).toThrow('The bench is ending.');
+  expect(() => stoppedAtEnd(stopOf('late'))).toThrow('The bench is being stopped.');
   expect(stopped.at(-1)).toBe('late');
 });
 
-test('what takes too long is named', async () => {
+test('the error of a timeout names the step', async () => {
   await expect(within(1, 'The start', new Promise(() => undefined))).rejects.toThrow(
     'The start took more than 0.001 s.',
   );

@@ -23,7 +23,7 @@ test('growth is judged from the smallest size and from 10,000 runs, to the large
   ]);
 });
 
-test('sizes that lie close together say nothing of growth', () => {
+test('growth is not judged between sizes that lie close together', () => {
   expect(judged([lineOf('nightshift', 10_000), lineOf('nightshift', 30_000)], 'grows by less')).toEqual([]);
 });
 
@@ -71,14 +71,14 @@ test('two workers are judged at the largest size at which both lines were measur
   ]);
 });
 
-test('what limited two workers is told from who was busy', () => {
+test('the busiest processes name the limit of two workers', () => {
   const limitOf = (engine_cores: number, postgres_cores: number): string => {
     const two = lineOf('nightshift-2', 10_000, { engine_cores, postgres_cores });
     return judged([lineOf('nightshift', 10_000), two], 'two workers')[0]?.[0] ?? '';
   };
   expect(limitOf(1.1, 0.8)).toContain('the limit was the machine:');
   expect(limitOf(0.5, 0.9)).toContain('the limit was PostgreSQL:');
-  expect(limitOf(0.4, 0.2)).toContain('the limit was what the workers wait for:');
+  expect(limitOf(0.4, 0.2)).toContain('the limit was waiting:');
 });
 
 test('a line that failed has no figures, and no goal is met by it', () => {
@@ -88,7 +88,7 @@ test('a line that failed has no figures, and no goal is met by it', () => {
   expect(tableOf(lines).rows[1]).toEqual(['nightshift', 'failed: its process ended with code 1']);
 });
 
-test('what an audit takes stands in the line of an engine that has one', () => {
+test('the cost of an audit is shown for engines that have one', () => {
   const { head, rows } = tableOf([
     lineOf('floor-full', 10_000),
     lineOf('nightshift', 10_000, { audit_us_per_step_kept: 35.2 }),

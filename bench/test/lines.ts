@@ -3,7 +3,7 @@ import type { LineFigures } from '../report/summary.ts';
 
 type Figures = NonNullable<LineFigures['figures']>;
 
-/** A measured line whose figures are dull but for those that are given. */
+/** Builds a measured line with plain figures except the given ones. */
 export function lineOf(
   line: string,
   runs: number,
@@ -22,8 +22,6 @@ export function lineOf(
       engine_cpu_ms_per_step: cpu / 2,
       postgres_cpu_ms_per_step: cpu / 2,
       redis_cpu_ms_per_step: 0,
-      accept_cpu_ms_per_step: 0.01,
-      provider_cpu_ms_per_step: 0,
       statements_per_step: 0.02,
       transactions_per_step: 0.01,
       wal_bytes_per_step: 2_000,

@@ -32,8 +32,6 @@ function measured(
     peak_sum_mb: 350,
     figures: {
       provider_cpu_ms,
-      provider_calls: 3,
-      body_bytes: 1,
       counts: { statements: 60, transactions: 30 },
       loop: { p99_ms: 5, max_ms: 9 },
     },
@@ -43,7 +41,7 @@ function measured(
   return { ok: true, measured: one };
 }
 
-test('CPU and WAL include taking in, steps a second do not, and the provider is in neither', () => {
+test('CPU and WAL include accepting the runs, steps per second do not, and the provider is left out', () => {
   const result = measured(
     { wall_ms: 9_000, engine_cpu_ms: 30, postgres_cpu_ms: 60, wal_bytes: 3_000 },
     { wall_ms: 2_000, engine_cpu_ms: 330, postgres_cpu_ms: 240, redis_cpu_ms: 30, wal_bytes: 6_000 },
@@ -62,7 +60,7 @@ test('CPU and WAL include taking in, steps a second do not, and the provider is 
   });
 });
 
-test('an audit is counted by the steps that are kept, and in no other figure', () => {
+test('an audit is divided by the stored steps and counted in no other figure', () => {
   const run = { engine_cpu_ms: 300, postgres_cpu_ms: 300 };
   const audits = [400, 600].map((postgres_cpu_ms) => ({ postgres_cpu_ms, steps_kept: 10_000 }));
   const results = audits.map((audit) => measured({}, run, 0, audit));
@@ -74,7 +72,7 @@ test('an audit is counted by the steps that are kept, and in no other figure', (
   expect(summarise(KEY, [measured({}, run)]).figures?.audit_us_per_step_kept).toBeNull();
 });
 
-test('of three repetitions the middle one counts, of two their mean', () => {
+test('three repetitions give their median, two their mean', () => {
   const of = (...walls: readonly number[]): number | undefined =>
     summarise(
       KEY,
@@ -93,7 +91,7 @@ test('a line that failed once has no figures', () => {
   expect(summarise(KEY, [])).toMatchObject({ failure: 'not run', figures: null });
 });
 
-test('figures have the digits that say something', () => {
+test('figures are rounded to their significant digits', () => {
   expect([12_345.6, 123.4, 12.34, 1.234, 0.0123, 0.00123, Number.NaN].map(digits)).toEqual([
     ...['12,346', '123', '12.3', '1.23', '0.012', '0.0012', ''],
   ]);

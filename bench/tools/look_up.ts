@@ -1,4 +1,4 @@
-// Stands alone, as a tool module does: the same answer as `lookUp` of the workload, as cheap to make.
+// Imports nothing, as an operator's tool module: gives the same answer as `lookUp` of the workload.
 export const description = 'Looks a customer up. Give the customer and what you want to know.';
 export const sideEffects = 'none';
 

@@ -1,4 +1,4 @@
-// Stands in for the packages that only the bench has, as far as it uses them. What else it imports is the product's too.
+// Declares the bench's own packages for a type check without them. Its other imports belong to the product.
 declare module 'pg-boss' {
   export class PgBoss {
     constructor(options: object);

@@ -1,6 +1,6 @@
-/** What the mutation tester is told. */
+/** Configures the mutation tester. */
 
-/** The safety code, and where its tests are. */
+/** Folders of the safety code, and of their tests. */
 const TESTS: Readonly<Record<string, string>> = {
   'libs/agent-core/src/decide': 'libs/agent-core/test',
   'libs/agent-core/src/machine': 'libs/agent-core/test',
@@ -12,35 +12,37 @@ const TESTS: Readonly<Record<string, string>> = {
 
 export const FOLDERS = Object.keys(TESTS);
 
-/** The folder of the tests for a folder or file, or undefined where the command does not reach. */
+/** Finds the test folder of a folder or file. Returns undefined outside of {@link FOLDERS}. */
 export function testsOf(target: string): string | undefined {
   return Object.entries(TESTS).find(([folder]) => target.startsWith(folder))?.[1];
 }
 
-/** The lines of the files that are changed: Stryker's patterns. */
+/** Turns a target into Stryker's pattern. */
 function patternOf(target: string): string {
   return /\.ts(:|$)/.test(target) ? target : `${target}/**/*.ts`;
 }
 
-/** Stryker's options for the targets of one run, whose reports get `report` as their path without an ending. */
+/** Builds Stryker's options. `report`: path of the reports without their file ending. */
 export function strykerConfig(targets: readonly string[], report: string): object {
   return {
     testRunner: 'vitest',
     plugins: ['@stryker-mutator/vitest-runner'],
     mutate: targets.map(patternOf),
-    // The tree is a copy, and its packages link to it: Stryker's own copy would link to the code without mutants.
+    // Stryker's own copy would link the packages to the code without mutants.
     inPlace: true,
     vitest: { configFile: 'proof/mutation/vitest.config.ts' },
-    // Of the tests that import the changed file, those that reach the mutant.
+    // Runs the tests that reach the mutant.
     coverageAnalysis: 'perTest',
     concurrency: 1,
-    // A busy machine must not pass for a mutant that hangs.
+    // A loaded machine must not make a mutant count as hanging.
     timeoutMS: 60_000,
     timeoutFactor: 3,
     dryRunTimeoutMinutes: 30,
     disableTypeChecks: false,
     allowEmpty: true,
-    reporters: ['json', 'html', 'progress-append-only'],
+    // The terminal lists every surviving mutant and the score of each file.
+    reporters: ['clear-text', 'json', 'html', 'progress-append-only'],
+    clearTextReporter: { logTests: false, reportTests: false },
     jsonReporter: { fileName: `${report}.json` },
     htmlReporter: { fileName: `${report}.html` },
     allowConsoleColors: false,

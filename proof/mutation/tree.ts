@@ -1,4 +1,4 @@
-/** The copy of the repository in which the mutation tester changes files. */
+/** Copies the repository for the mutation tester. */
 import {
   cpSync,
   existsSync,
@@ -13,7 +13,10 @@ import { basename, dirname, join, relative, sep } from 'node:path';
 
 const LEFT_OUT = new Set(['node_modules', '.git', '.data', '.nx', 'coverage']);
 
-/** Copies the repository at `root` to `tree`. Packages are linked: those of the repository to their copies. */
+/**
+ * Copies the repository at `root` to `tree` and links its packages; the repository's own packages link to
+ * their copies.
+ */
 export function copyTree(root: string, tree: string): void {
   rmSync(tree, { recursive: true, force: true });
   mkdirSync(tree, { recursive: true });
@@ -41,7 +44,7 @@ function linkPackages(root: string, tree: string, folder: string): void {
   }
 }
 
-/** The packages in a node_modules folder, and `.bin`; not the caches of tools. */
+/** Lists the packages of a node_modules folder, and `.bin`; caches of tools are left out. */
 function namesIn(folder: string): string[] {
   return readdirSync(folder).flatMap((name) => {
     if (name.startsWith('@')) return readdirSync(join(folder, name)).map((each) => join(name, each));

@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config';
 
-/** The tests that look at mutants, which `npm run mutate` names: those of a folder, or of one file. */
+/** Tests for the mutants of `npm run mutate`: those of a folder, or one file. */
 const tests = process.env.NIGHTSHIFT_MUTATION_TESTS ?? '';
 
 export default defineConfig({

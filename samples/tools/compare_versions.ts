@@ -1,4 +1,3 @@
-/** What the model reads to decide when to call the tool. */
 export const description =
   'Sorts version numbers by semantic versioning precedence, oldest first, and names the latest. ' +
   'Strings that are no semantic version are returned in `invalid` and take no part.';
@@ -30,7 +29,7 @@ interface Version {
 const grammar =
   /^v?(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[a-z-][\da-z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-z-][\da-z-]*))*))?(?:\+[\da-z-]+(?:\.[\da-z-]+)*)?$/i;
 
-/** `latest` is null when no string is a version. A release counts as later than its own prereleases. */
+/** Compares versions. `latest` is null without a valid version; a release is later than its prereleases. */
 export function run(args: Record<string, unknown>): {
   sorted: string[];
   latest: string | null;
@@ -65,7 +64,9 @@ function byPrecedence(a: Version, b: Version): number {
   return a.prerelease.length - b.prerelease.length;
 }
 
-/** Numbers are lower than words and compare as numbers; words compare by their characters. */
+/**
+ * Compares prerelease parts: numbers sort before words and compare as numbers; words compare by character.
+ */
 function compareIdentifiers(a: string, b: string): number {
   const [aIsNumber, bIsNumber] = [/^\d+$/.test(a), /^\d+$/.test(b)];
   if (aIsNumber !== bIsNumber) return aIsNumber ? -1 : 1;

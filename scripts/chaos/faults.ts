@@ -1,13 +1,13 @@
 import type { RuleInput, SettingsChange } from '../../apps/simulator/src/index.ts';
 
-/** A create that a proxy forwards so late arrives after its steps were sent anew. */
+/** Delay of a late create: its steps were sent again before. */
 export const LATE_CREATE_MS = 30_000;
-/** The provider's clock is wrong by minutes, so much ahead of the database's. */
+/** Milliseconds by which the provider's clock is ahead of the database's. */
 const CLOCK_OFFSET_MS = 12 * 60_000;
 
 /**
- * What the simulated provider does wrong while chaos reigns: accepts and drops the answer, is overloaded, forgets for a
- * moment, lists late, takes creates half a minute late, cuts, repeats and mangles results, fails and expires single requests.
+ * Faults of the simulated provider: lost replies, overload, temporary 404s, lagging lists, late creates,
+ * broken results, failed and expired requests.
  */
 export const faultRules: readonly RuleInput[] = [
   { op: 'create', match: { probability: 0.04 }, action: { type: 'commitThenDrop' } },
@@ -49,7 +49,10 @@ export const faultRules: readonly RuleInput[] = [
   },
 ];
 
-/** Single requests that end without an answer, unpaid, and a clock that is off, for good: setting it would be another fault. */
+/**
+ * Faults that remain after healing: single requests fail unpaid, and the clock is off, since setting it would
+ * be another fault.
+ */
 export const faultSettings: SettingsChange = {
   outcomes: {
     errored: 0.005,

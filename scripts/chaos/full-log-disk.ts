@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 
-// Preloaded into the workers of the chaos: the disk of their log is full for a quarter of the time.
+// Preloaded into the workers of the chaos run: their log's disk is full for a quarter of the time.
 const PERIOD_MS = 20_000;
 const FULL_MS = 5_000;
 const STDOUT = 1;

@@ -2,59 +2,64 @@ import type pg from 'pg';
 import type { Stack } from '../stack/stack.ts';
 import { leaseOwnerPrefix, type StackProcess } from '../stack/processes.ts';
 
-/** What was done to the workers, and how long their work waited. */
-export interface Toll {
+/** Counts of strikes, and the time that interrupted work waited. */
+export interface StrikeCounts {
   kills: number;
-  zombies: number;
+  pauses: number;
   connections_cut: number;
-  /** Workers that could not start, as when their first connection was cut; another was started instead. */
+  /** Workers that failed to start, as when their first connection was cut. Another was started instead. */
   failed_starts: number;
-  /** Workers that ended by themselves once they were at work, which nothing done to them excuses: who, how, its log. */
-  readonly own_ends: string[];
-  /** Milliseconds from a kill until somebody else had taken a row that the victim held. */
+  /** Workers that ended by themselves while at work: name, end, log. */
+  readonly unexpected_ends: string[];
+  /** Milliseconds from a kill until another worker took a row of the victim. */
   readonly recoveries_ms: number[];
-  /** Rows that dead workers held and that nobody has taken yet. */
+  /** Rows of dead workers that no worker has taken yet. */
   readonly waiting: Set<HeldRow>;
 }
 
-/** A row in the hands of a worker when it died. */
+/** A row that a worker held when it died. */
 interface HeldRow {
   readonly id: string;
   readonly epoch: number;
   readonly killed_at: number;
 }
 
-/** Breaks workers at random until it is stopped; keeps `workers` of them running. */
+/** Strikes workers at random and keeps `workers` of them running. */
 export interface Killer {
-  /** Goes on counting own ends for as long as there are workers. */
-  readonly toll: Toll;
-  /** Starts what is missing, thaws what is frozen, and breaks nothing more. */
+  /** Counts unexpected ends as long as there are workers. */
+  readonly strikes: StrikeCounts;
+  /** Stops striking, starts missing workers and resumes paused ones. */
   stop(): Promise<void>;
 }
 
 interface KillerOptions {
   readonly workers: number;
-  /** Milliseconds between two acts. */
+  /** Milliseconds between two strikes. */
   readonly interval_ms: number;
-  /** Milliseconds that a frozen worker stays frozen: past its lease. */
+  /** Milliseconds of a pause: longer than a lease. */
   readonly freeze_ms: number;
   readonly random: () => number;
-  /** Once it is aborted nothing is struck or started any more. */
+  /** Ends all strikes and starts when it is aborted. */
   readonly told?: AbortSignal;
 }
 
-/** Milliseconds between two looks at the rows of dead workers, and how long after the last kill they are looked at. */
+/**
+ * Milliseconds between two checks of dead workers' rows, and the time of these checks after the last kill.
+ */
 const LOOK_INTERVAL_MS = 250;
 const GIVE_UP_MS = 30_000;
 
-/** Starts killing: seven of ten acts are SIGKILL, two freeze a worker past its lease, one cuts database connections. */
+/**
+ * Starts striking: seven of ten strikes are SIGKILL, two pause a worker beyond its lease, one cuts database
+ * connections.
+ */
 export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions): Killer {
-  const toll: Toll = {
+  const strikes: StrikeCounts = {
     kills: 0,
-    zombies: 0,
+    pauses: 0,
     connections_cut: 0,
     failed_starts: 0,
-    own_ends: [],
+    unexpected_ends: [],
     recoveries_ms: [],
     waiting: new Set(),
   };
@@ -62,31 +67,34 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
   const frozen = new Set<StackProcess>();
   const struck = new Set<StackProcess>();
   const pending = new Set<Promise<unknown>>();
-  /** For whoever stops the killer; where nobody does, something else has failed before. */
+  /** Errors of starts and strikes, thrown by `stop`. */
   const failures: unknown[] = [];
   let incarnation = 0;
   let stopped = false;
   const isTold = (): boolean => options.told?.aborted === true;
 
-  /** Whether we ended it: one that we struck may have been on its way out already. */
+  /** Tells whether a strike ended the worker: it may have been ending already. */
   const isOurs = (worker: StackProcess): boolean => struck.has(worker) && worker.endedBy() === 'SIGKILL';
   const takeIn = (worker: StackProcess): void => {
     alive.add(worker);
     void worker.ended.then(() => {
       alive.delete(worker);
       if (isOurs(worker)) return;
-      toll.own_ends.push(`${worker.name} ended by itself (${worker.endedBy()}); its log: ${worker.logFile}`);
+      strikes.unexpected_ends.push(
+        `${worker.name} ended by itself (${worker.endedBy()}); its log: ${worker.logFile}`,
+      );
       if (!stopped) during(start());
     });
   };
-  // As an orchestrator would: what ends before it is at work is started again, but not for ever.
+  // Like an orchestrator: starts a worker again that ended before it was at work, with a limited number of
+  // tries.
   const start = async (triesLeft = 4): Promise<void> => {
     if (isTold()) return;
     incarnation += 1;
     try {
       takeIn(await stack.addWorker(`chaos-${incarnation}`));
     } catch (error) {
-      toll.failed_starts += 1;
+      strikes.failed_starts += 1;
       if (triesLeft === 0) throw error;
       await start(triesLeft - 1);
     }
@@ -100,16 +108,16 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
     struck.add(worker);
     await worker.kill();
     if (!isOurs(worker)) return;
-    toll.kills += 1;
+    strikes.kills += 1;
     const killed_at = performance.now();
-    for (const row of await rowsHeldBy(pool, worker)) toll.waiting.add({ ...row, killed_at });
+    for (const row of await rowsHeldBy(pool, worker)) strikes.waiting.add({ ...row, killed_at });
     during(start());
   };
   const freeze = async (worker: StackProcess): Promise<void> => {
     if (!worker.freeze()) return;
     alive.delete(worker);
     frozen.add(worker);
-    toll.zombies += 1;
+    strikes.pauses += 1;
     await new Promise((resolve) => setTimeout(resolve, options.freeze_ms));
     frozen.delete(worker);
     if (!worker.alive()) return;
@@ -117,11 +125,11 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
     alive.add(worker);
   };
   const act = async (): Promise<void> => {
-    // A process that has ended is nobody's to strike: its number may be another's by now.
+    // An ended process is not struck: its pid may belong to another process.
     const candidates = [...alive].filter((worker) => worker.alive());
     const worker = candidates[Math.floor(options.random() * candidates.length)];
     const dice = options.random();
-    if (dice < 0.1) toll.connections_cut += await cutConnections(pool);
+    if (dice < 0.1) strikes.connections_cut += await cutConnections(pool);
     else if (worker === undefined || candidates.length < 2) return;
     else if (dice < 0.3 && frozen.size === 0) during(freeze(worker));
     else await kill(worker);
@@ -134,27 +142,30 @@ export function startKiller(stack: Stack, pool: pg.Pool, options: KillerOptions)
   };
   stack.workers.forEach(takeIn);
   const running = loop();
-  const watch = watchRecoveries(pool, toll);
+  const watch = watchRecoveries(pool, strikes);
   return {
-    toll,
+    strikes,
     async stop() {
       stopped = true;
       await running;
       while (pending.size > 0) await Promise.allSettled(pending);
       if (failures.length > 0) throw failures[0];
-      // Not until there are enough: of workers that all end by themselves there never are.
+      // A limited number of starts, since workers that end by themselves never suffice.
       for (let missing = options.workers - alive.size; missing > 0; missing--) await start();
       await watch.stop();
     },
   };
 }
 
-/** Looks at the rows of dead workers until it is stopped and none waits any more, or for {@link GIVE_UP_MS} after that. */
-function watchRecoveries(pool: pg.Pool, toll: Toll): { stop(): Promise<void> } {
+/**
+ * Checks the rows of dead workers until it is stopped and no row waits, or for {@link GIVE_UP_MS} after the
+ * stop.
+ */
+function watchRecoveries(pool: pg.Pool, strikes: StrikeCounts): { stop(): Promise<void> } {
   const until = { ms: Number.POSITIVE_INFINITY, isStopped: false };
   const watching = (async () => {
-    while ((!until.isStopped || toll.waiting.size > 0) && performance.now() < until.ms) {
-      await noteTaken(pool, toll);
+    while ((!until.isStopped || strikes.waiting.size > 0) && performance.now() < until.ms) {
+      await noteTaken(pool, strikes);
       await new Promise((resolve) => setTimeout(resolve, LOOK_INTERVAL_MS));
     }
   })();
@@ -167,10 +178,10 @@ function watchRecoveries(pool: pg.Pool, toll: Toll): { stop(): Promise<void> } {
   };
 }
 
-/** Notes which rows of dead workers have been taken over since, or needed nobody: the victim's last commit let them go. */
-async function noteTaken(pool: pg.Pool, toll: Toll): Promise<void> {
-  if (toll.waiting.size === 0) return;
-  const rows = [...toll.waiting];
+/** Notes which rows of dead workers were taken over, or were released by the victim's last commit. */
+async function noteTaken(pool: pg.Pool, strikes: StrikeCounts): Promise<void> {
+  if (strikes.waiting.size === 0) return;
+  const rows = [...strikes.waiting];
   const { rows: still } = await pool.query<{ id: string; epoch: number }>(
     `select id, lease_epoch as epoch from provider_batch where id = any($1::uuid[]) and state in ('building', 'ended')
      union all select id, lease_epoch from run_chunk where id = any($1::uuid[])`,
@@ -180,14 +191,14 @@ async function noteTaken(pool: pg.Pool, toll: Toll): Promise<void> {
   const now = performance.now();
   for (const row of rows) {
     if (waits.has(`${row.id} ${row.epoch}`)) continue;
-    toll.waiting.delete(row);
-    toll.recoveries_ms.push(now - row.killed_at);
+    strikes.waiting.delete(row);
+    strikes.recoveries_ms.push(now - row.killed_at);
   }
 }
 
 /**
- * Rows whose lease the victim held when it died. One on its way to the provider is left out: nobody may touch it before
- * the create has timed out and the quarantine is over.
+ * Finds the rows whose lease the victim held. A provider batch under submission is left out: it stays
+ * untouched until the create's timeout and the quarantine are over.
  */
 async function rowsHeldBy(
   pool: pg.Pool,
@@ -202,7 +213,7 @@ async function rowsHeldBy(
   return rows;
 }
 
-/** Cuts about a third of the workers' connections, in the middle of whatever they do. */
+/** Cuts about a third of the workers' connections. */
 async function cutConnections(pool: pg.Pool): Promise<number> {
   const { rows } = await pool.query<{ count: number }>(
     `select count(pg_terminate_backend(pid))::int as count from pg_stat_activity

@@ -7,8 +7,8 @@ const AGENTS_PER_BATCH = 2_000;
 const TOOLS = ['core_memory_append', 'memory_rethink', 'charge_once'];
 
 /**
- * One agent a run, made in bulk through the store; batches over HTTP, a few thousand runs each. Every run takes three
- * steps: a memory call, then a memory call beside a charge that must happen once, then an end.
+ * Stores one agent per run through the store, and submits batches of some thousand runs over HTTP. Each run
+ * takes three steps: a memory call, then a memory call beside a charge that must happen once, then an end.
  */
 export async function submitLoad(stack: Stack, runs: number, effectsFile: string): Promise<void> {
   const client = createClient(stack.apiUrl, stack.apiKey);

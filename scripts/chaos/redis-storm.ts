@@ -1,7 +1,7 @@
 import { Redis } from 'ioredis';
 import { startRedisServer, type RedisServer } from '../../libs/services/src/index.ts';
 
-/** A Redis that forgets everything now and then and goes away for a while. */
+/** A Redis that loses its data and restarts from time to time. */
 export interface RedisStorm {
   readonly url: string;
   readonly flushes: () => number;
@@ -9,7 +9,7 @@ export interface RedisStorm {
   stop(): Promise<void>;
 }
 
-/** Starts a Redis of its own; FLUSHALL every `flushMs`, a restart on the same port every third time. */
+/** Starts a Redis. Flushes it every `flushMs`, and restarts it on the same port every third time. */
 export async function startRedisStorm(dir: string, flushMs: number): Promise<RedisStorm> {
   let server: RedisServer = await startRedisServer({ dir });
   const counts = { flushes: 0, restarts: 0 };

@@ -3,30 +3,29 @@ import type pg from 'pg';
 import type { LedgerSnapshot } from '../../apps/simulator/src/index.ts';
 import { callKey } from '../../apps/worker/src/flow-parts/calls/call.ts';
 import { auditInvariants, type Database } from '../../libs/db/src/index.ts';
-import type { Toll } from './killer.ts';
+import type { StrikeCounts } from './killer.ts';
 
-/** The books after the storm, ours and the provider's. */
+/** The result of a chaos run: our books and the provider's. */
 export interface Verdict {
   readonly runs: number;
   readonly steps: number;
-  /** Runs that have not ended well. */
+  /** Runs that did not complete. */
   readonly lost: number;
-  /** Step numbers with more than one applied attempt, and `once` effects that happened more than once. */
+  /** Step numbers with more than one applied attempt, and repeated effects of the `once` tool. */
   readonly duplicated: number;
-  /** Effects of the `once` tool. */
   readonly effects: number;
-  /** Calls of it that succeeded, as the database says, and have none. */
+  /** Succeeded calls of the `once` tool without an effect. */
   readonly effects_missing: number;
-  /** Steps that the provider billed more than once, beyond what is booked as an orphan. */
+  /** Steps that the provider billed more than once, booked orphans left out. */
   readonly paid_twice: number;
   readonly orphans_booked: number;
   readonly orphans_adopted: number;
   readonly violations: readonly string[];
-  /** As the server's log counts them. */
+  /** Deadlocks in the server's log. */
   readonly deadlocks: number;
 }
 
-/** Compares what the database says, what the tools did and what the provider billed. */
+/** Compares the database with the effects of the tools and the provider's bills. */
 export async function judge(
   db: Database,
   pool: pg.Pool,
@@ -36,7 +35,7 @@ export async function judge(
     const { rows } = await pool.query<T>(text);
     return rows[0] as T;
   };
-  // Tables that grew to this within minutes have statistics of when they were empty.
+  // Autovacuum may not have analysed the new rows yet.
   await pool.query('analyze');
   const runs = await one<{ total: number; well: number }>(
     `select count(*)::int as total, count(*) filter (where state = 'completed' and stop_reason = 'end_turn')::int as well from run`,
@@ -55,7 +54,7 @@ export async function judge(
   const ask = async <T>(path: string): Promise<T> =>
     (await (await fetch(`${sources.controlUrl}${path}`)).json()) as T;
   const ledger = await ask<LedgerSnapshot>('/ledger');
-  // Oldest first. An orphan that came late may have been billed before or after the batch that stands for it.
+  // Oldest first. A late orphan may have been billed before or after the batch that replaced it.
   const { batches } = await ask<{ readonly batches: readonly { readonly id: string }[] }>('/batches');
   const paidTwice = ledger.repeats.filter(({ by, first_batch_seq, again }) => {
     const billed = [batches[first_batch_seq - 1]?.id, ...again.map(({ batch_id }) => batch_id)];
@@ -84,11 +83,11 @@ export async function judge(
   };
 }
 
-/** Milliseconds that work of a killed worker may wait for another one. */
+/** Maximum milliseconds from a kill to the takeover of the work. */
 const RECOVERY_MAX_MS = 15_000;
 
-/** Whether there was a storm, and everything held in it. */
-export function hasHeld(verdict: Verdict, toll: Toll): boolean {
+/** Tells whether workers were killed and every check holds. */
+export function hasHeld(verdict: Verdict, strikes: StrikeCounts): boolean {
   return (
     verdict.lost === 0 &&
     verdict.duplicated === 0 &&
@@ -97,14 +96,14 @@ export function hasHeld(verdict: Verdict, toll: Toll): boolean {
     verdict.paid_twice === 0 &&
     verdict.deadlocks === 0 &&
     verdict.violations.length === 0 &&
-    toll.kills > 0 &&
-    toll.own_ends.length === 0 &&
-    toll.waiting.size === 0 &&
-    Math.max(0, ...toll.recoveries_ms) <= RECOVERY_MAX_MS
+    strikes.kills > 0 &&
+    strikes.unexpected_ends.length === 0 &&
+    strikes.waiting.size === 0 &&
+    Math.max(0, ...strikes.recoveries_ms) <= RECOVERY_MAX_MS
   );
 }
 
-/** What the `once` tool wrote down, a line for each effect: the keys of its calls, and how many effects happened again. */
+/** Reads the journal of the `once` tool: the keys of its calls, and the number of repeated effects. */
 function readEffects(file: string): { readonly keys: ReadonlySet<string>; readonly repeated: number } {
   const lines = existsSync(file) ? readFileSync(file, 'utf8').split('\n') : [];
   const charges = lines.flatMap((line) => line.split(' ')[0] || []);

@@ -8,7 +8,7 @@ interface WireBlock {
   readonly value: string;
 }
 
-/** An agent of the demo and the release notes it looks after. */
+/** An agent of the demo and its release notes. */
 export interface DemoAgent {
   readonly id: string;
   readonly sample: Sample;
@@ -16,7 +16,10 @@ export interface DemoAgent {
 
 const REQUESTS_AT_ONCE = 16;
 
-/** One agent per sample, over the public API: a system prompt, three empty memory blocks, four memory tools and a module tool. */
+/**
+ * Creates one agent per sample over the API: a system prompt, three memory blocks, four memory tools, a
+ * module tool.
+ */
 export function createAgents(
   client: Client,
   samples: readonly Sample[],
@@ -36,7 +39,7 @@ export function createAgents(
   });
 }
 
-/** The memories of every agent, by sample and label. */
+/** Reads the memories of every agent, by sample and label. */
 export async function readMemories(
   client: Client,
   agents: readonly DemoAgent[],

@@ -3,21 +3,21 @@ import type { LedgerSnapshot } from '../../apps/simulator/src/index.ts';
 import { auditInvariants } from '../../libs/db/src/index.ts';
 import type { Stack } from '../stack/stack.ts';
 
-/** One thing that the demo claims, and whether it holds. */
+/** A claim of the demo and its verdict. */
 export interface Check {
   readonly claim: string;
   readonly holds: boolean;
-  /** What was counted. */
+  /** The counted figures. */
   readonly detail: string;
 }
 
-/** Prints the checks, and returns whether all of them hold. */
+/** Prints the checks. Returns whether all hold. */
 export function showChecks(checks: readonly Check[]): boolean {
   for (const { claim, holds, detail } of checks) console.log(`  ${holds ? '✔' : '✘'} ${claim}: ${detail}`);
   return checks.every((check) => check.holds);
 }
 
-/** Runs of earlier starts that go on by themselves: the provider would bill their requests among those of the demo. */
+/** Counts open runs of earlier starts, whose requests the provider would bill among the demo's. */
 export async function countLeftRuns(pool: pg.Pool): Promise<number> {
   const { rows } = await pool.query<{ count: number }>(
     `select count(*)::int as count from run r join batch b on b.id = r.batch_id
@@ -26,7 +26,7 @@ export async function countLeftRuns(pool: pg.Pool): Promise<number> {
   return rows[0]?.count ?? 0;
 }
 
-/** Steps of the batches whose answers were applied, and how many of these more than once. */
+/** Counts the applied steps of the batches, and the steps that were applied twice. */
 export async function countApplied(
   pool: pg.Pool,
   batchIds: readonly string[],
@@ -39,7 +39,7 @@ export async function countApplied(
   return rows[0] ?? { steps: 0, twice: 0 };
 }
 
-/** What the database and the provider's own ledger say about the demo's batches. */
+/** Checks the demo's batches in the database and in the provider's ledger. */
 export async function checkBooks(stack: Stack, batchIds: readonly string[]): Promise<readonly Check[]> {
   const one = async (text: string): Promise<Record<string, number>> => {
     const { rows } = await stack.pool.query<Record<string, number>>(text, [batchIds]);
@@ -79,7 +79,7 @@ export async function checkBooks(stack: Stack, batchIds: readonly string[]): Pro
   return checks;
 }
 
-/** The provider's ledger is the outside truth: what it billed is what was applied, once. */
+/** Compares the provider's bills with the applied steps. */
 function paidOnce(ledger: LedgerSnapshot, applied: number): Check {
   const { requests, usd } = ledger.totals;
   const twice = ledger.repeated.content_hashes;

@@ -1,12 +1,12 @@
 import { join } from 'node:path';
 
-/** The few calls of the HTTP API that the demo makes, as any user would make them. */
+/** The demo's client of the HTTP API. */
 export interface Client {
   get<T>(path: string): Promise<T>;
   post<T>(path: string, body: unknown): Promise<T>;
 }
 
-/** A client for one service. Every failure is an error with the service's own explanation. */
+/** Creates a client. A failed request throws an error with the service's explanation. */
 export function createClient(apiUrl: string, apiKey: string): Client {
   const call = async <T>(method: string, path: string, body?: unknown): Promise<T> => {
     const answer = await fetch(`${apiUrl}${path}`, {
@@ -28,15 +28,15 @@ export function createClient(apiUrl: string, apiKey: string): Client {
 }
 
 /**
- * The key of the service of `dataDir`, as a POSIX shell finds it between double quotes: in the environment if it is there, as
- * `npm start` takes it, else in the file that keeps it.
+ * Returns a POSIX shell expression for the service's API key.
+ * It reads the environment variable if it is set, else the key file.
  */
 export function keyForShell(dataDir: string): string {
   if ((process.env.NIGHTSHIFT_API_KEY ?? '') !== '') return '$NIGHTSHIFT_API_KEY';
   return `$(cat '${join(dataDir, 'api-key').replaceAll("'", String.raw`'\''`)}')`;
 }
 
-/** Runs `work` on every item, `limit` at a time, and keeps the order of the answers. */
+/** Runs `work` on every item, at most `limit` at a time. Returns the results in order. */
 export async function eachOf<T, R>(
   items: readonly T[],
   limit: number,

@@ -3,27 +3,26 @@ import type { Stack } from '../stack/stack.ts';
 import type { Check } from './checks.ts';
 import { leaseOwnerPrefix, type StackProcess } from '../stack/processes.ts';
 
-/** What the other workers took over from one that was killed, gathered from their logs. */
+/** Takeover of a killed worker's work, read from the other workers' logs. */
 export interface Aftermath {
-  /** Its name, for people. */
+  /** Name for the output. */
   readonly victim: string;
   readonly pid: number;
-  /** Who goes on. */
+  /** Name of a remaining worker. */
   readonly survivor: string;
-  /** Rows with a lease of the victim at the moment of its death: provider batches, chunks of runs, batches. */
+  /** Rows that the victim leased when it died: provider batches, chunks of runs, batches. */
   readonly held: number;
-  /** Runs that stood in those rows. */
+  /** Runs of these rows. */
   readonly runs_held: number;
-  /** Rows that another worker has taken over so far. */
+  /** Returns the number of rows that another worker has taken over. */
   readonly taken_over: () => number;
-  /** Result lines that were read a second time since, and refused because they were applied before. */
+  /** Returns the number of result lines that were read again and refused since. */
   readonly lines_refused: () => Promise<number>;
 }
 
 /**
- * Kills a worker while it holds work, as a power cut would, and watches what becomes of that work; null where there is none
- * to go on. A worker is frozen first, so that what it holds is known to be in its hands when it dies; not on Windows,
- * which has no such thing.
+ * Kills a worker that holds work and watches the takeover. Returns null without workers.
+ * The worker is paused first, so that its rows are known when it dies; Windows cannot pause.
  */
 export async function killWorker(stack: Stack): Promise<Aftermath | null> {
   const freezes = process.platform !== 'win32';
@@ -54,7 +53,7 @@ export async function killWorker(stack: Stack): Promise<Aftermath | null> {
   };
 }
 
-/** Of all provider batches of the database, those of earlier starts included. */
+/** Counts refused lines of all provider batches, earlier starts included. */
 async function countRefusedLines(pool: pg.Pool): Promise<number> {
   const { rows } = await pool.query<{ count: number }>(
     'select coalesce(sum(lines_refused), 0)::int as count from provider_batch',
@@ -63,8 +62,8 @@ async function countRefusedLines(pool: pg.Pool): Promise<number> {
 }
 
 /**
- * What there is to say of a crash, and what it proves: nothing where the worker held nothing. `appliedTwice`: how many steps
- * the database counts that were.
+ * Describes a crash and its check. The check is null when the worker held nothing. `appliedTwice`: steps that
+ * the database counts as applied twice.
  */
 export async function describeCrash(
   { victim, held, runs_held, taken_over, lines_refused }: Aftermath,
@@ -88,10 +87,10 @@ export async function describeCrash(
   };
 }
 
-/** Milliseconds without a step that need no explanation. */
+/** Milliseconds without a step before the reason is shown. */
 const QUIET_MS = 1_000;
 
-/** What the progress of a batch waits for; null while it moves, or for no reason that is known. */
+/** Returns the reason why a batch makes no progress; null when it does, or without a known reason. */
 export function waitsFor(aftermath: Aftermath | null, quietMs: number): string | null {
   const isHeldBack = aftermath !== null && aftermath.taken_over() < aftermath.held;
   return isHeldBack && quietMs >= QUIET_MS ? 'waits for a lease' : null;
@@ -100,8 +99,8 @@ export function waitsFor(aftermath: Aftermath | null, quietMs: number): string |
 const TRIES_MS = 5_000;
 
 /**
- * Freezes a worker when it holds a row with runs, looking at one after the other, the last first; gives up after a few
- * seconds and leaves the one frozen that it looked at.
+ * Pauses a worker that holds a row with runs, trying one after the other. After a few seconds it returns the
+ * last tried worker, paused.
  */
 async function freezeHoldingWork(
   stack: Stack,
@@ -111,7 +110,7 @@ async function freezeHoldingWork(
     const victim = stack.workers.at(-1 - (turn % stack.workers.length));
     if (victim === undefined) throw new Error('There is no worker to kill.');
     if (!victim.freeze()) throw new Error(`${victim.name} has ended by itself. Its log: ${victim.logFile}`);
-    // What the victim had sent to the database before it froze is done within a moment.
+    // Statements that the victim sent before its pause end within a moment.
     await new Promise((resolve) => setTimeout(resolve, 30));
     const { rows } = await stack.pool.query<{ rows: number; runs: number }>(
       `select count(*)::int as rows, coalesce(sum(runs), 0)::int as runs from (

@@ -1,6 +1,6 @@
 import { diffLines } from 'diff';
 
-/** How a memory changed, line by line, with as much of what stayed as helps to read it. */
+/** Renders a change of a memory line by line, with some unchanged lines. */
 export function renderDiff(
   before: string,
   after: string,

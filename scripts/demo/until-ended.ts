@@ -9,19 +9,19 @@ const STUCK_MS = 120_000;
 interface Watch<C> {
   readonly label: string;
   readonly stepsExpected: number;
-  /** The directory that the error of a stuck batch names. */
+  /** Directory named in the error of a stuck batch. */
   readonly logs: string;
-  /** The provider is the real one, which may take its time. */
+  /** Whether the real provider answers, which may take hours. */
   readonly mayRest?: boolean;
-  /** What the batch waits for after so many milliseconds without a step; null for no known reason. */
+  /** Returns the reason for a time without a step; null without a known reason. */
   readonly waitsFor?: (quietMs: number) => string | null;
-  /** Called after each look at a batch that goes on. */
+  /** Called after each look at an open batch. */
   readonly onLook?: (counts: C, bar: ProgressBar) => Promise<void>;
 }
 
 /**
- * Shows the progress of a batch until it has ended, and returns its last counts.
- * @throws when it will not end by itself.
+ * Shows the progress of a batch until it has ended. Returns its last counts.
+ * Throws when the batch cannot end by itself.
  */
 export async function untilEnded<C extends BatchCounts>(
   client: Client,
@@ -53,7 +53,7 @@ export async function untilEnded<C extends BatchCounts>(
   }
 }
 
-/** Why a batch will not end by itself; null while it may. */
+/** Returns the reason why a batch cannot end by itself, or null. */
 function whyStuck({ state, state_reason }: BatchCounts, alive: number, quietMs: number): string | null {
   if (alive === 0) return 'No worker is left';
   if (state === 'paused') return `The batch is paused: ${state_reason}`;

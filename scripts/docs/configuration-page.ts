@@ -13,13 +13,13 @@ interface Program {
   readonly environment: Environment;
 }
 
-/** The programs of a deployment and the schemas that they read their environment with. */
+/** The programs of a deployment with the schemas of their environment. */
 const PROGRAMS: readonly Program[] = [
   { title: 'API', file: 'apps/api/src/config.ts', environment: api },
   { title: 'Worker', file: 'apps/worker/src/config.ts', environment: worker },
 ];
 
-/** What zod says of a variable, in the terms of JSON schema; `rule` is the metadata of our own. */
+/** A variable as JSON schema; `rule` is metadata of our own. */
 interface VariableSchema {
   readonly description?: string;
   readonly type?: string;
@@ -30,21 +30,21 @@ interface VariableSchema {
   readonly exclusiveMinimum?: number;
   readonly maximum?: number;
   readonly default?: string | number;
-  /** How it is bound to another variable. */
+  /** Relation to another variable. */
   readonly rule?: string;
 }
 
 /** A row of the page. */
 export interface Variable {
   readonly name: string;
-  /** Empty where the schema has no description. */
+  /** Empty without a description. */
   readonly effect: string;
   /** Kind, unit, bounds and rule. */
   readonly value: string;
   readonly fallback: string;
 }
 
-/** The variables of each program. A variable without a description has that of the other program. */
+/** Reads the variables of each program. A variable without a description takes the other program's. */
 export function readPrograms(): readonly (Program & { readonly variables: readonly Variable[] })[] {
   const effects = new Map<string, string>();
   const programs = PROGRAMS.map((program) => ({ ...program, variables: variablesOf(program.environment) }));
@@ -55,7 +55,7 @@ export function readPrograms(): readonly (Program & { readonly variables: readon
   return programs.map((program) => ({ ...program, variables: program.variables.map(described) }));
 }
 
-/** Reads the variables out of a schema. */
+/** Reads the variables of a schema. */
 export function variablesOf(environment: Environment): readonly Variable[] {
   const { properties, required = [] } = environment.toJSONSchema({ io: 'input' }) as {
     readonly properties: Readonly<Record<string, VariableSchema>>;
@@ -80,7 +80,7 @@ function valueOf(name: string, schema: VariableSchema): string {
     throw new Error(`${name}: the page of variables has no words for its schema.`);
   const unit = name.endsWith('_MS') ? 'milliseconds' : name.includes('BYTES') ? 'bytes' : 'whole number';
   const { minimum = (schema.exclusiveMinimum ?? Number.NaN) + 1, maximum = Number.NaN } = schema;
-  // zod bounds whole numbers by what a double can hold, which is no bound of ours.
+  // zod bounds whole numbers by the range of a double.
   const bounds = [
     ...(minimum > Number.MIN_SAFE_INTEGER ? [`at least ${minimum}`] : []),
     ...(maximum < Number.MAX_SAFE_INTEGER ? [`at most ${maximum.toLocaleString('en-US')}`] : []),
@@ -93,7 +93,7 @@ function fallbackOf(value: string | number | undefined): string {
   return value === '' ? 'empty' : code(String(value));
 }
 
-/** The page of environment variables. */
+/** Builds the page of environment variables. */
 export function configurationPage(): string {
   const programs = readPrograms();
   return page([

@@ -1,7 +1,7 @@
 import { ERROR_CATALOGUE } from '../../libs/agent-core/src/index.ts';
 import { code, generatedFrom, page, table } from './markdown.ts';
 
-/** The page of the error catalogue: what the API answers, and what only logs and exits show. */
+/** Builds the page of errors: answers of the API, and errors in logs and exits. */
 export function errorsPage(): string {
   const entries = Object.entries(ERROR_CATALOGUE);
   const answered = entries.flatMap(([name, { status, title, next }]) =>

@@ -1,4 +1,4 @@
-/** A table whose cells may hold anything but a line end; pipes are escaped. */
+/** Prints a table. Pipes in cells are escaped; line ends are not allowed. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const line = (cells: readonly string[]): string => `| ${cells.map(cell).join(' | ')} |`;
   return [line(head), `|${' --- |'.repeat(head.length)}`, ...rows.map(line)].join('\n');
@@ -8,12 +8,12 @@ function cell(text: string): string {
   return text.replaceAll('|', '\\|');
 }
 
-/** The text as code; it must not hold a backtick. */
+/** Marks a text as code; backticks are not allowed. */
 export function code(text: string): string {
   return `\`${text}\``;
 }
 
-/** Parts of a page with an empty line between them, and one line end at the end. */
+/** Joins parts with an empty line between them and one line end at the end. */
 export function page(parts: readonly string[]): string {
   return `${parts.join('\n\n')}\n`;
 }

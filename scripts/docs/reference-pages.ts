@@ -4,13 +4,13 @@ import { configurationPage } from './configuration-page.ts';
 import { errorsPage } from './errors-page.ts';
 import { statesPage } from './states-page.ts';
 
-/** A generated page of `docs/reference`, as its sources make it now. */
+/** A generated page of `docs/reference`. */
 export interface ReferencePage {
   readonly file: string;
   readonly text: string;
 }
 
-/** Every generated page. Same sources, same bytes. */
+/** Builds every generated page. Equal sources give equal bytes. */
 export function referencePages(): readonly ReferencePage[] {
   return [
     { file: 'states.md', text: statesPage() },
@@ -19,12 +19,12 @@ export function referencePages(): readonly ReferencePage[] {
   ];
 }
 
-/** The pages that are missing from the directory or differ from what their sources make now. */
+/** Returns the pages that are missing or out of date. */
 export function stalePages(directory: string): readonly ReferencePage[] {
   return referencePages().filter(({ file, text }) => readOrEmpty(join(directory, file)) !== text);
 }
 
-/** Writes the pages that are stale, and those alone. Returns them. */
+/** Writes the pages that are out of date and returns them. */
 export function writePages(directory: string): readonly ReferencePage[] {
   mkdirSync(directory, { recursive: true });
   const stale = stalePages(directory);

@@ -12,7 +12,7 @@ import {
 import { code, generatedFrom, page, table } from './markdown.ts';
 import { STOP_REASON_DOCS } from './stop-reasons.ts';
 
-/** The machines, outermost first, each with what its rows are. */
+/** The machines, outermost first, with a description of their rows. */
 const MACHINES: readonly { readonly machine: Machine<string, string>; readonly intro: string }[] = [
   { machine: batchMachine, intro: 'What a user submits: runs, limits, callback.' },
   { machine: runMachine, intro: 'One agent taken through one batch until it ends.' },
@@ -24,13 +24,14 @@ const MACHINES: readonly { readonly machine: Machine<string, string>; readonly i
   { machine: toolCallMachine, intro: 'One tool use of a step.' },
 ];
 
-/** The page of states, transitions and stop reasons. */
+/** Builds the page of states, transitions and stop reasons. */
 export function statesPage(): string {
   return page([
     '# States',
     generatedFrom(['`libs/agent-core/src/machine`']),
-    'Every row that needs action is in one of these states. The core refuses a transition that is not listed. The statement ' +
-      'that writes a transition names the expected state. Constraints of the table say which columns each state needs.',
+    'Every row that needs work is in one of these states. The core refuses a transition that is not listed, ' +
+      'the statement that writes one names the state it expects, and the constraints of the table say what each state ' +
+      'must carry.',
     ...MACHINES.flatMap(({ machine, intro }) => machineSection(machine, intro)),
     ...stopReasonsSection(),
   ]);
@@ -42,7 +43,7 @@ function machineSection(machine: Machine<string, string>, intro: string): readon
     intro,
     stateDiagram(machine),
     table(
-      ['State', 'What is true', 'Who acts next', 'What wakes it, and how long it lasts'],
+      ['State', 'Meaning', 'Next actor', 'Wake-up, and longest stay'],
       Object.entries<StateDoc>(machine.states).map(([state, doc]) => [
         code(state),
         doc.meaning,
@@ -61,7 +62,7 @@ function machineSection(machine: Machine<string, string>, intro: string): readon
   ];
 }
 
-/** The machine as a mermaid diagram; events between the same two states share an arrow. */
+/** Draws a machine as a mermaid diagram; events between the same states share an arrow. */
 export function stateDiagram(machine: Machine<string, string>): string {
   const arrows = new Map<string, string[]>();
   for (const [event, { from, to }] of Object.entries(machine.events)) {

@@ -2,13 +2,12 @@ import type { RunState, StopReason } from '../../libs/agent-core/src/index.ts';
 
 interface StopReasonDoc {
   readonly ends_as: Extract<RunState, 'completed' | 'failed' | 'cancelled' | 'expired'>;
-  /** When a run ends for it. */
   readonly when: string;
-  /** True for a name that the wire and the schema know and that nothing sets yet. */
+  /** The wire and the schema know the name, but no run ends with it yet. */
   readonly reserved?: true;
 }
 
-/** What each stop reason says of its run, in the order of the machine. */
+/** Describes each stop reason, in the order of the machine. */
 export const STOP_REASON_DOCS: Readonly<Record<StopReason, StopReasonDoc>> = {
   end_turn: { ends_as: 'completed', when: 'The model finished its answer and called no tool.' },
   tool_rule: {

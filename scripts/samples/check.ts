@@ -7,16 +7,16 @@ export interface MissingFact {
 }
 
 export interface MemoryCheck {
-  /** How many facts were looked for. */
+  /** Number of expected facts. */
   checked: number;
-  /** Those that the memory does not hold, in the order of `expected`. */
+  /** Facts that the memory lacks, in the order of `expected`. */
   missing: MissingFact[];
 }
 
 /**
- * Looks for every expected fact of `samples` in the memory block it belongs to. A sample without memories
- * misses all of its facts; versions and advisory numbers must stand alone (`1.2.1` is not found in `1.2.10`).
- * Throws when a sample has no row in `expected`, because then nothing would be checked.
+ * Looks for every expected fact of `samples` in its memory block. A sample without memories misses all of its
+ * facts. Versions and advisory numbers must stand alone: `1.2.1` is not found in `1.2.10`.
+ * Throws when a sample has no row in `expected`: nothing would be checked.
  */
 export function checkMemories(
   samples: readonly Pick<Sample, 'custom_id'>[],

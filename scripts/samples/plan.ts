@@ -1,6 +1,6 @@
 import { memoryLabels, readExpected, type Expected, type MemoryLabel, type Sample } from './sample.ts';
 
-/** A call that the simulated model is told to make; a parallel one is made in the turn of the call before it. */
+/** A call of the simulated model; a parallel call is made in the turn of the call before it. */
 export interface PlannedCall {
   readonly tool: string;
   readonly args: Readonly<Record<string, unknown>>;
@@ -12,8 +12,8 @@ const titles = { breaking_changes: 'breaking changes', security: 'security' };
 const nothingFound = 'The notes read so far name none.';
 
 /**
- * The calls of an agent that reads its notes: first the versions are compared, then each block that changes is written. In
- * the evening, when the newest release is still missing, all blocks are empty; the night finds what the evening wrote.
+ * Plans an agent's calls: compares the versions, then writes each block that changes. The evening run lacks
+ * the newest release and finds empty blocks; the night run finds the evening's.
  */
 export function planCalls(sample: Sample, isEvening: boolean): PlannedCall[] {
   const expected = expectedRows.get(sample.custom_id);
@@ -56,7 +56,7 @@ function summaryOf({ package: name, line }: Sample, versions: readonly string[])
   return `# ${name} ${line}\nLatest: ${versions[0] ?? ''}\nReleases read: ${versions.join(', ')}`;
 }
 
-/** The lines of a block about one release: each line of its notes that holds an expected fact; none without a fact. */
+/** Returns the lines about one release in a block: each line of its notes with an expected fact. */
 function sectionOf(sample: Sample, expected: Expected, label: MemoryLabel, version: string): string[] {
   const facts = expected.facts.filter((fact) => fact.label === label && fact.version === version);
   if (facts.length === 0) return [];

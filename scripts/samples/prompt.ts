@@ -1,7 +1,7 @@
 import { planCalls } from './plan.ts';
 import { memoryLabels, type MemoryLabel, type ReleaseNote, type Sample } from './sample.ts';
 
-/** The system prompt that all agents of the samples share; the memory blocks are rendered after it. */
+/** System prompt of all sample agents; the memory blocks follow it. */
 export const systemPrompt = [
   'You keep the release memory of one npm package. You are given release notes and rewrite your memory blocks:',
   '- summary: which releases you have read, which is the latest, and what it brings.',
@@ -11,14 +11,13 @@ export const systemPrompt = [
   'message does not speak of. Write a block only if it changes, and say in one sentence what you did when you are done.',
 ].join('\n');
 
-/** Descriptions of the memory blocks, as the agent sees them. */
 export const blockDescriptions: Readonly<Record<MemoryLabel, string>> = {
   summary: 'Releases read, the latest of them, and what it brings.',
   breaking_changes: 'Breaking changes per release, newest first, as the notes word them.',
   security: 'Security entries per release, newest first, with their CVE and GHSA numbers.',
 };
 
-/** The tools that a sample's agent is given. `compare_versions` is the module tool in samples/tools. */
+/** Tools of a sample agent. `compare_versions` is the module tool in samples/tools. */
 export const toolNames = [
   'compare_versions',
   'memory_rethink',
@@ -28,18 +27,18 @@ export const toolNames = [
 ] as const;
 
 export interface PromptOptions {
-  /** Ends the message with the calls that the simulated model makes. Default true. */
+  /** Appends the calls that the simulated model makes. Default: true. */
   forSimulator?: boolean;
-  /** Leaves out the newest release, as on the evening before it appeared. Default false. */
+  /** Leaves out the newest release, as on the evening before it appeared. Default: false. */
   withoutLatest?: boolean;
 }
 
-/** An agent of the samples: empty blocks, in the order of `memoryLabels`. */
+/** Returns a sample agent's empty blocks, in the order of `memoryLabels`. */
 export function buildBlocks(): { label: MemoryLabel; description: string; value: string }[] {
   return memoryLabels.map((label) => ({ label, description: blockDescriptions[label], value: '' }));
 }
 
-/** The user message that hands an agent its release notes. */
+/** Builds the user message with the release notes. */
 export function buildPrompt(sample: Sample, options: PromptOptions = {}): string {
   const notes = options.withoutLatest === true ? sample.notes.slice(1) : sample.notes;
   return [

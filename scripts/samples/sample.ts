@@ -1,47 +1,47 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** The notes of one release. `text` is a verbatim excerpt of the package's changelog, line endings as LF. */
+/** Notes of one release. `text` is a verbatim excerpt of the package's changelog with LF line ends. */
 export interface ReleaseNote {
   version: string;
-  /** ISO date of the release, where the heading names one. */
+  /** ISO date in the heading, if there is one. */
   date?: string;
   text: string;
-  /** True when the text stops at a line before the end of the release's section. */
+  /** Whether the text stops before the end of the release's section. */
   shortened?: true;
 }
 
-/** The work of one agent: the consecutive releases of one release line of one package, newest first. */
+/** Work of one agent: consecutive releases of one release line of one package, newest first. */
 export interface Sample {
   /** Unique, of `[a-z0-9_-]`, at most 64 characters. */
   custom_id: string;
   package: string;
-  /** The release line: `4.x`, or `0.x`. */
+  /** Release line: `4.x`, or `0.x`. */
   line: string;
   /** Oldest and newest version of `notes`. */
   from: string;
   to: string;
-  /** SPDX identifier of the package the notes shipped in. */
+  /** SPDX identifier of the package's licence. */
   license: string;
   notes: ReleaseNote[];
 }
 
-/** The memory blocks of a sample's agent, in the order in which they are shown. */
+/** Memory blocks of a sample agent, in their order. */
 export const memoryLabels = ['summary', 'breaking_changes', 'security'] as const;
 export type MemoryLabel = (typeof memoryLabels)[number];
 
 export type FactKind = 'latest' | 'major' | 'breaking' | 'advisory' | 'security';
 
-/** A verbatim piece of the notes that must stand in the block `label` once the agent has read them. */
+/** A verbatim piece of the notes that the block `label` must hold after the run. */
 export interface Fact {
   label: MemoryLabel;
   kind: FactKind;
-  /** The release that says it. */
+  /** Version of the release with the fact. */
   version: string;
   fact: string;
 }
 
-/** What the independent parser reads out of the notes of one sample. */
+/** Facts of one sample, found by an independent parser. */
 export interface Expected {
   custom_id: string;
   /** In the order of the notes. */
@@ -52,7 +52,7 @@ export interface Expected {
 
 const samplesFolder = join(import.meta.dirname, '../../samples');
 
-/** The files of the samples, as absolute paths. */
+/** Absolute paths of the samples' files. */
 export const sampleFiles = {
   agents: join(samplesFolder, 'changelogs/agents.jsonl'),
   expected: join(samplesFolder, 'changelogs/expected.jsonl'),
@@ -61,14 +61,12 @@ export const sampleFiles = {
   tools: join(samplesFolder, 'tools'),
 } as const;
 
-/** The shipped samples, in the order of the file. */
+/** Reads the samples, in the order of the file. */
 export function readSamples(): Sample[] {
   return readJsonLines(sampleFiles.agents) as Sample[];
 }
 
-/**
- * What the memories must hold after a run over the shipped samples, one row per sample and in the same order.
- */
+/** Reads the expected facts, one row per sample and in the same order. */
 export function readExpected(): Expected[] {
   return readJsonLines(sampleFiles.expected) as Expected[];
 }

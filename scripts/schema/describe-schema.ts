@@ -1,19 +1,19 @@
 import type pg from 'pg';
 
-/*
- * A migrated schema as readable SQL, the same text for the same schema: tables by name with their columns in order,
- * then constraints and indexes by name, foreign keys last so that the text can be run as it stands.
- * Kysely's own bookkeeping tables are left out.
+/**
+ * Describes a migrated schema as SQL that can be run: tables by name with their columns in order, then
+ * constraints and indexes by name, foreign keys last. Equal schemas give equal texts. Kysely's own tables are
+ * left out.
  */
 
 const HEADER = `-- The schema as the migrations leave it, for review. Made by \`npm run dump-schema\`; never edited by hand.
 -- It can be run in an empty database, but it holds no rows and no record of migrations: use the migrate step for that.
 `;
 
-/** What can be asked: a pool or a connection. */
+/** A pool or a connection. */
 type Queryable = Pick<pg.Pool, 'query'>;
 
-/** Describes everything in the schema `public`. */
+/** Describes the schema `public`. */
 export async function describeSchema(db: Queryable): Promise<string> {
   const tables = await readRows<TableRow>(db, TABLES);
   const columns = Map.groupBy(await readRows<ColumnRow>(db, COLUMNS), (row) => row.table);
@@ -55,7 +55,7 @@ interface ColumnRow {
   readonly type: string;
   readonly not_null: boolean;
   readonly default: string | null;
-  /** By its `default`, whatever else a row says. */
+  /** Whether `default` holds a generation expression. */
   readonly generated: boolean;
 }
 
@@ -88,7 +88,7 @@ const COLUMNS = `
    where c.relkind = 'r' and a.attnum > 0 and not a.attisdropped and ${OURS}
    order by c.relname collate "C", a.attnum`;
 
-/** Not-null constraints stand with their columns. */
+/** Not-null constraints appear with their columns. */
 const CONSTRAINTS = `
   select c.relname as "table", k.conname as name, k.contype as kind, pg_get_constraintdef(k.oid) as definition
     from pg_constraint k

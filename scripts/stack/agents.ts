@@ -11,10 +11,9 @@ import {
 
 const AGENTS_PER_TRANSACTION = 2_000;
 
-/** The fields of an agent that differ from those of a plain one. */
-export type AgentTraits = Pick<NewAgent, 'name' | 'system'> & Partial<NewAgent>;
+type AgentTraits = Pick<NewAgent, 'name' | 'system'> & Partial<NewAgent>;
 
-/** An empty memory block called `notes`. */
+/** Returns an empty memory block called `notes`. */
 export function emptyNotes(traits: Partial<NewAgent['blocks'][number]> = {}): NewAgent['blocks'][number] {
   return {
     id: newId(),
@@ -31,10 +30,7 @@ export function emptyNotes(traits: Partial<NewAgent['blocks'][number]> = {}): Ne
   };
 }
 
-/**
- * Stores `count` agents with the named tools in bulk, past the API: commands that measure or shake a batch spend no
- * thousands of requests on its agents. Returns their ids.
- */
+/** Stores `count` agents with the named tools in bulk, without the API. Returns their ids. */
 export async function storeAgents(
   db: Database,
   count: number,
@@ -54,7 +50,8 @@ export async function storeAgents(
   return ids;
 }
 
-function agentOf(tool_ids: readonly string[], traits: AgentTraits): NewAgent {
+/** Describes an agent with these tools and traits, and a plain agent's defaults for every other field. */
+export function agentOf(tool_ids: readonly string[], traits: AgentTraits): NewAgent {
   return {
     id: newId(),
     conversation_id: newConversationId(),

@@ -3,18 +3,18 @@ import { join, resolve } from 'node:path';
 import { holdDirectory } from '../../libs/services/src/index.ts';
 import { given } from '../command-line.ts';
 
-/** What the stack and the demo write there. Node and the lock of an install under way are not theirs. */
+/** Names that the stack and the demo write. Node and the lock of an install belong to the bootstrap. */
 const WRITTEN = /^(pg|logs|simulator|worker-\d+|api-key|demo)$/;
 
-/** What marks a directory in which something was started, however far the start came and whatever it was given from outside. */
+/** Marks of a directory with an earlier start, even an incomplete one. */
 const SIGNS = ['pg/password', 'pg/cluster/PG_VERSION', 'api-key', 'logs/simulator.log', 'logs/worker-1.log'];
 
-/** The absolute path of DATA_DIR: programs of the stack work in another directory than who starts it. */
+/** Returns the absolute path of DATA_DIR: the stack's programs have another working directory. */
 export function dataDirectory(): string {
   return resolve(given('DATA_DIR') ?? '.data');
 }
 
-/** Makes a directory, unless it is there already; throws an error that names DATA_DIR where it cannot be written to. */
+/** Makes a directory. Throws an error with DATA_DIR when it cannot be written to. */
 export function makeInDataDirectory(directory: string): void {
   try {
     mkdirSync(directory, { recursive: true });
@@ -27,7 +27,7 @@ export function makeInDataDirectory(directory: string): void {
   }
 }
 
-/** Throws where {@link emptyDataDirectory} would remove what only by its name could come from an earlier start. */
+/** Throws when {@link emptyDataDirectory} would remove files of another origin. */
 export function refuseOthersDirectory(dataDir: string): void {
   if (!existsSync(dataDir) || SIGNS.some((sign) => existsSync(join(dataDir, sign)))) return;
   const names = readdirSync(dataDir).filter((name) => WRITTEN.test(name));
@@ -39,8 +39,8 @@ export function refuseOthersDirectory(dataDir: string): void {
 }
 
 /**
- * Removes what earlier starts have left in `dataDir`, and nothing else that lies there.
- * @throws {DirectoryInUseError} when the database of a running service is among it; nothing is removed then.
+ * Removes the files of earlier starts in `dataDir`, and no others.
+ * Throws {@link DirectoryInUseError} when a service runs on its database; nothing is removed then.
  */
 export function emptyDataDirectory(dataDir: string): void {
   if (!existsSync(dataDir)) return;

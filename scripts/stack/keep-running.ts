@@ -1,29 +1,31 @@
 import type { StackProcess } from './processes.ts';
 import type { Stack } from './stack.ts';
 
-/** Milliseconds before the first new start; doubled each time that the process ends again soon, up to the maximum. */
+/** Milliseconds before the first restart; doubled after each early end, up to the maximum. */
 const PAUSE_MS = 250;
 const PAUSE_MS_MAX = 30_000;
-/** Milliseconds that a process must have been up for its end to count as the first one again. */
+/** Milliseconds of uptime after which an end counts as the first again. */
 const STEADY_MS = 60_000;
-/** Milliseconds without a start that succeeds after which there is no hope: a database takes some of them to recover, or to fail over. */
+/**
+ * Milliseconds of failing starts before giving up: a database takes some minutes to recover or to fail over.
+ */
 const HOPELESS_MS = 600_000;
 /** Milliseconds between two liveness checks, and for an answer. */
 const CHECK_INTERVAL_MS = 5_000;
 const ANSWER_MS = 5_000;
-/** Checks in a row without an answer after which a process is replaced: a minute, where it is frozen. */
+/** Unanswered checks in a row before a process is replaced: a minute for a paused process. */
 const UNANSWERED_MAX = 6;
 
 export interface Watcher {
-  /** Takes a line for the terminal. */
+  /** Prints a line on the terminal. */
   say(line: string): void;
-  /** Called when a process cannot be brought back. */
+  /** Called when a process cannot be restarted. */
   giveUp(reason: Error): void;
 }
 
-/** The time that the watch goes by. */
+/** The clock of the watch. */
 export interface WatchTime {
-  /** Milliseconds since whenever; never goes back. */
+  /** Milliseconds of a monotonic clock. */
   now(): number;
   pause(ms: number): Promise<void>;
 }
@@ -33,7 +35,10 @@ const MACHINE_TIME: WatchTime = {
   pause: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
 };
 
-/** Resolves once `process` has left {@link UNANSWERED_MAX} liveness checks in a row without an answer; never, once it has ended. */
+/**
+ * Resolves after {@link UNANSWERED_MAX} unanswered liveness checks in a row. Never resolves once the process
+ * has ended.
+ */
 async function untilSilent(stack: Stack, process: StackProcess, time: WatchTime): Promise<void> {
   for (let unanswered = 0; unanswered < UNANSWERED_MAX;) {
     if (!process.alive()) return new Promise(() => undefined);
@@ -49,8 +54,9 @@ async function untilSilent(stack: Stack, process: StackProcess, time: WatchTime)
 }
 
 /**
- * Starts every process of the stack again that ends, and kills one that does not answer its liveness check first, until the function that it returns is called, or until one could not be
- * started for {@link HOPELESS_MS}. Without its database nothing can go on: its end is the end of them all.
+ * Restarts every process of the stack that ends, and kills a process that leaves its liveness checks
+ * unanswered. Stops when the returned function is called, after {@link HOPELESS_MS} without a successful
+ * start, or when the embedded database ends.
  */
 export function keepRunning(stack: Stack, watcher: Watcher, time = MACHINE_TIME): () => void {
   let stopped = false;
@@ -98,7 +104,7 @@ export function keepRunning(stack: Stack, watcher: Watcher, time = MACHINE_TIME)
   for (const process of stack.processes) void keep(process);
   void stack.databaseEnded?.then((how) => {
     if (isStopped()) return;
-    watcher.giveUp(new Error(`The database ended (${how}). What was accepted is kept: start again.`));
+    watcher.giveUp(new Error(`The database ended (${how}). Accepted work is kept: start again.`));
   });
   return () => {
     stopped = true;

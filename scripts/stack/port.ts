@@ -2,10 +2,10 @@ import { createServer } from 'node:net';
 import { findFreePort } from '../../libs/services/src/index.ts';
 import { given, wholeNumber } from '../command-line.ts';
 
-/** Of the API, unless PORT names another. */
+/** Port of the API without PORT. */
 export const PORT_DEFAULT = 8283;
 
-/** The port that PORT asks for, which is then insisted on, or the default one. Throws when PORT is no port. */
+/** Returns the port of PORT, which is then fixed, or the default. Throws when PORT is not a port. */
 export function wantedPort(): { readonly port: number; readonly portIsFixed: boolean } {
   const text = given('PORT');
   return {
@@ -14,13 +14,16 @@ export function wantedPort(): { readonly port: number; readonly portIsFixed: boo
   };
 }
 
-/** The wanted port, or any free one when it is 0, or cannot be had and is not insisted on; throws when it is. */
+/**
+ * Returns the wanted port, or a free one when it is 0 or cannot be used. Throws when a fixed port cannot be
+ * used.
+ */
 export async function freePort(wanted: number, isFixed: boolean, host = '127.0.0.1'): Promise<number> {
   if (wanted === 0) return findFreePort();
   const reason = await new Promise<string | null>((resolve) => {
     const probe = createServer()
       .once('error', ({ code }: NodeJS.ErrnoException) => {
-        // What else is wrong with the address, the API says better.
+        // The API reports other errors of the address better.
         resolve(REASONS[code ?? ''] ?? null);
       })
       .listen(wanted, host, () => {

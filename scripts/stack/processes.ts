@@ -6,47 +6,52 @@ import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { openFileLog } from '../../libs/services/src/index.ts';
 
-/** A process of the stack. Its log lies in a file; it ends with its parent, however the parent ends. */
+/** A process of the stack. Its output goes to a log file; it ends with its parent, even after SIGKILL. */
 export interface StackProcess {
   readonly name: string;
   readonly pid: number;
-  /** Where its output is. */
   readonly logFile: string;
-  /** Resolves when a line of standard output makes `find` return something; rejects with `failure` if that comes first. */
+  /**
+   * Resolves with the first result of `find` for a line of standard output. Rejects with `failure` when the
+   * process ends before.
+   */
   firstLine<T>(find: (line: string) => T | undefined): Promise<T>;
-  /** Calls `listener` for every line of standard output from now on. */
+  /** Calls `listener` for every further line of standard output. */
   onLine(listener: (line: string) => void): void;
-  /** Stops it where it is, until it is thawed; false when it has ended or is being stopped. Not on Windows. */
+  /** Pauses the process until `thaw`. Returns false when it has ended or is being stopped. Not on Windows. */
   freeze(): boolean;
-  /** Lets it go on. */
+  /** Resumes a paused process. */
   thaw(): void;
   /**
-   * Ends it with SIGTERM, with SIGKILL after `deadlineMs` (default 25,000: longer than any of ours takes), and at once where
-   * it is frozen.
+   * Ends the process with SIGTERM, and with SIGKILL after `deadlineMs` or when it is paused.
+   * Default: 25,000, longer than any process here takes.
    */
   stop(deadlineMs?: number): Promise<void>;
-  /** Ends it at once, as a power cut would. */
+  /** Ends the process with SIGKILL. */
   kill(): Promise<void>;
-  /** False once it has ended. */
+  /** Tells whether the process has not ended. */
   alive(): boolean;
   readonly ended: Promise<number | null>;
-  /** How it ended: a signal's name, `code 1`, or why it was never there. */
+  /** Describes the end: a signal's name, `code 1`, or why the process did not start. */
   endedBy(): string;
-  /** Resolves when it has ended, with an error for the caller that waits: its own message and the path of its log. */
+  /** Resolves at the end with an error for a waiting caller: the process's message and its log. */
   readonly failure: Promise<Error>;
 }
 
-/** What the name begins with under which a worker holds leases: `starts_with(lease_owner, …)`. */
+/** Returns the prefix of a worker's name on leases: `starts_with(lease_owner, …)`. */
 export function leaseOwnerPrefix({ name, pid }: StackProcess): string {
   return `${name}@${hostname()}:${pid}-`;
 }
 
-/** Characters of a process's standard error that are kept in memory, to be told if it ends. */
+/** Characters of standard error kept in memory for the error of an early end. */
 const COMPLAINT_MAX = 16_000;
 
 const root = join(import.meta.dirname, '../..');
 
-/** Starts `node <nodeArguments> <entry>`; its output is added to `logFile`, which is for the owner's eyes: tools print there. */
+/**
+ * Starts `node <nodeArguments> <entry>` and appends its output to `logFile`. Tools print there, so only the
+ * owner may read it.
+ */
 export function startProcess(
   name: string,
   entry: string,
@@ -66,10 +71,10 @@ export function startProcess(
     cwd: root,
     env: { ...inherited(), ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
-    // Ctrl-C in a terminal goes to its whole process group; children are to be stopped by their parent, in its order.
+    // The terminal sends Ctrl-C to a whole process group; children are stopped by their parent, in its order.
     detached: process.platform !== 'win32',
   });
-  // A child that is gone must not take this process with it.
+  // A write to an ended child must not end this process.
   child.stdin.on('error', () => undefined);
   let complaint = '';
   child.stderr.setEncoding('utf8').on('data', (chunk: string) => {
@@ -84,7 +89,7 @@ export function startProcess(
   let notSpawned: string | undefined;
   const ended = endOf(child, ({ message }) => (notSpawned = message));
   const endedBy = (): string => notSpawned ?? child.signalCode ?? `code ${child.exitCode}`;
-  // Its output may outlast the process by a moment.
+  // Output may arrive after the exit.
   const closed = once(child, 'close').catch(() => undefined);
   void closed.then(() => log.close());
   const failure = closed.then(() => {
@@ -96,7 +101,7 @@ export function startProcess(
 
   let isFrozen = false;
   let isStopping = false;
-  // A frozen process does not notice that its parent has gone.
+  // A paused process does not notice that its parent has ended.
   const endWithParent = (): void => void child.kill('SIGKILL');
 
   return {
@@ -144,7 +149,7 @@ export function startProcess(
   };
 }
 
-/** The line that says what is wrong: that of the error in a stack trace, else the first one. */
+/** Returns the line with the error of a stack trace, else the first line. */
 function ownLine(complaint: string): string {
   const lines = complaint.split('\n').map((line) => line.trim());
   return lines.find((line) => /^\w*Error\b.*?: /.test(line)) ?? lines.find((line) => line !== '') ?? '';
@@ -160,7 +165,7 @@ async function endOf(child: ChildProcess, onError: (error: Error) => void): Prom
   }
 }
 
-/** What a child may know of this process's environment: no key, no URL that it was not given on purpose. */
+/** Returns the variables that a child inherits: no key, and no URL. */
 function inherited(): Record<string, string> {
   const names = [
     ...['PATH', 'HOME', 'TMPDIR', 'TEMP', 'LANG', 'TZ', 'SystemRoot'],

@@ -7,7 +7,7 @@ import { safeUrl } from '../../libs/services/src/index.ts';
 /** A process's environment, as the operator gave it. */
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** What the stack tells its processes itself: where its own parts are, and who they are. */
+/** Variables that the stack sets for its processes. */
 const SET_BY_THE_STACK: ReadonlySet<string> = new Set([
   'DATABASE_URL',
   'QUEUE_URL',
@@ -23,26 +23,29 @@ const SET_BY_THE_STACK: ReadonlySet<string> = new Set([
   'NIGHTSHIFT_API_KEY',
 ]);
 
-/** The host, as a URL has it, at which this machine reaches an API that listens on `HOST`. */
+/** Returns the host, in URL form, at which this machine reaches an API that listens on `HOST`. */
 export function hostToAsk(listensOn: string | undefined): string {
   if (listensOn === undefined || listensOn === '0.0.0.0' || listensOn === '::') return '127.0.0.1';
   return listensOn.includes(':') ? `[${listensOn}]` : listensOn;
 }
 
-/** What each process holds at most, beside the pool of a worker: {@link connectionsOf}. */
+/** Maximum connections of each process, beside a worker's pool; see {@link connectionsOf}. */
 const OF_THE_START = 4 + 2;
 const OF_THE_API = 20 + 10 + 1;
 const OF_AN_AUDIT = 1;
 const OF_A_BELL = 1;
-/** A second one for a moment, as it looks whether it hears. */
+/** The second is short: it checks whether the listener hears. */
 const OF_A_LISTENER = 2;
 /** For people and `npm run audit`. */
 const SPARE = 8;
 
-/** Connections of a worker where DATABASE_POOL_MAX is not set. */
+/** Connections of a worker without DATABASE_POOL_MAX. */
 export const WORKER_POOL_DEFAULT = 8;
 
-/** Connections to PostgreSQL that so many workers, the API and the start open at most, and a few to spare. */
+/**
+ * Returns the maximum of connections to PostgreSQL that the workers, the API and the start open, plus a
+ * reserve.
+ */
 export function connectionsOf(
   workers: number,
   env: Environment | undefined,
@@ -55,14 +58,14 @@ export function connectionsOf(
 }
 
 /**
- * Keeps the heap of a worker close to what it needs without a ceiling that it could hit. Half of what a chunk of answers
- * allocates outlives any young generation, so a large one copies more than it spares; what costs is marking the old one, which
- * may therefore grow to three and a half times what lives in it. Measured on 30,000 runs of three steps (`npm run bench`, in
- * turns): with 32 MB of young generation and growth by 120 %, the worker took 90 us a step and 330 MB, with these 84 us and
- * 368 MB. Growth by 300 % saves 3 us more and needs 400 MB.
+ * Keeps a worker's heap close to its need, without a hard limit. Half of a chunk's allocations outlive any
+ * young generation, so a large one copies more than it saves. Marking the old generation is the main cost, so
+ * it may grow to 3.5 times its live size. Measured with 30,000 runs of three steps (`npm run bench`, in
+ * turns): 32 MB of young generation and growth by 120 % took 90 us per step and 330 MB; these flags took 84
+ * us and 368 MB. Growth by 300 % saves 3 us more and needs 400 MB.
  *
- * And keeps the optimising compiler from writing small functions into each other: what it spends on that, a worker earns back
- * in no night. With these bounds the compiler's threads take a fifth less for 10,000 runs, and a step 3 % less at any size.
+ * The last two flags limit inlining by the optimising compiler: its threads take a fifth less for 10,000
+ * runs, and a step 3 % less at any size.
  */
 export const WORKER_NODE_ARGUMENTS: readonly string[] = [
   '--min-semi-space-size=16',
@@ -73,8 +76,8 @@ export const WORKER_NODE_ARGUMENTS: readonly string[] = [
 ];
 
 /**
- * The operator's settings for workers, to be handed on: every variable that a worker knows and the stack does not set
- * itself. `ANTHROPIC_BASE_URL` counts with a key only, since without one the simulator answers.
+ * Returns the operator's variables for workers that the stack does not set. `ANTHROPIC_BASE_URL` counts only
+ * with a key, since the simulator answers without one.
  */
 export function workerSettings(env: Environment): Record<string, string> {
   const hasKey = (env['ANTHROPIC_API_KEY'] ?? '') !== '';
@@ -84,15 +87,12 @@ export function workerSettings(env: Environment): Record<string, string> {
   );
 }
 
-/** The operator's settings for the API, to be handed on: every variable that it knows and the stack does not set itself. */
+/** Returns the operator's variables for the API that the stack does not set. */
 export function apiSettings(env: Environment): Record<string, string> {
   return settingsOf(env, API_VARIABLES);
 }
 
-/**
- * Names the provider of a key for people: by the host of ANTHROPIC_BASE_URL alone, since the rest of a URL may hold a
- * secret.
- */
+/** Names the provider by the host of ANTHROPIC_BASE_URL alone: the rest of a URL may hold a secret. */
 export function providerWithKey(env: Environment): string {
   const url = env['ANTHROPIC_BASE_URL'] ?? '';
   if (url === '') return 'the Anthropic API';
@@ -102,12 +102,12 @@ export function providerWithKey(env: Environment): string {
     : `the provider at ${host} (ANTHROPIC_BASE_URL)`;
 }
 
-/** Of this process's environment, what a driver needs to connect as this process does: user, PG*, certificates. */
+/** Returns the variables that a database driver needs: user, PG*, certificates. */
 export function connectionSettings(env: Environment): Record<string, string> {
   return matching(env, /^(USER|USERNAME|PG[A-Z]+|NODE_EXTRA_CA_CERTS|SSL_CERT_(FILE|DIR))$/);
 }
 
-/** The way to the provider through a proxy. For who asks a provider only: the simulator is on this machine. */
+/** Returns the proxy variables, for the real provider alone: the simulator runs on this machine. */
 export function proxySettings(env: Environment): Record<string, string> {
   return matching(env, /^(HTTPS?_PROXY|NO_PROXY|https?_proxy|no_proxy|NODE_USE_ENV_PROXY)$/);
 }
@@ -120,7 +120,7 @@ function matching(env: Environment, names: RegExp): Record<string, string> {
   );
 }
 
-/** Paths of a variable that names several, absolute: programs of the stack work in another directory than who starts it. */
+/** Makes the paths of a list absolute: the stack's programs have another working directory. */
 export function absolutePaths(paths: string | undefined): string | undefined {
   return paths
     ?.split(delimiter)

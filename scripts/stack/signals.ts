@@ -13,9 +13,9 @@ export function heedSignals(shutdown: Shutdown, end: (signal: NodeJS.Signals) =>
 }
 
 /**
- * Starts a stack, does `work` on it and stops it. `told` is aborted when the work has ended or failed: what it has left under
- * way is to start nothing more. A signal that asks this process to end before that aborts it too, stops the stack and exits with
- * 128 and the number of the signal; the outcome of the work is then ignored.
+ * Starts a stack, runs `work` on it and stops it. `told` is aborted when the work has ended or failed, so
+ * that nothing more starts. A signal aborts `told` too, stops the stack and exits with 128 plus its number;
+ * the work's outcome is then ignored.
  */
 export async function workOnStack<T>(
   start: () => Promise<Stack>,
@@ -25,13 +25,13 @@ export async function workOnStack<T>(
   const told = new AbortController();
   let stopping: Promise<void> | undefined;
   const stop = async (): Promise<void> => {
-    // What a start that fails has started, it stops itself.
+    // A failing start stops its own parts.
     const stack = await starting.catch(() => undefined);
     await (stopping ??= stack?.stop());
   };
   heedSignals(shutdown, (signal) => {
     told.abort();
-    // What the work has left under way fails from here on, which is no news.
+    // The remaining work fails from here on, and its errors are ignored.
     process.on('unhandledRejection', () => undefined);
     console.error('Stopping …');
     void stop().finally(() => process.exit(128 + constants.signals[signal]));

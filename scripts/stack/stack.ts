@@ -17,7 +17,7 @@ import {
   providePostgres,
 } from '../../libs/services/src/index.ts';
 import type pg from 'pg';
-import { refuseOthers, type Guest } from './guest.ts';
+import { refuseOthers } from './guest.ts';
 import { freePort } from './port.ts';
 import { startProcess, type StackProcess } from './processes.ts';
 import { toolLeftOut } from './tool-left-out.ts';
@@ -29,42 +29,42 @@ import {
   WORKER_NODE_ARGUMENTS,
 } from './settings.ts';
 
-/** Connections that an embedded server allows at least: workers may be added. */
+/** Minimum of connections of an embedded server: workers may be added. */
 const EMBEDDED_CONNECTIONS_MIN = 200;
 
-/** Ports on which the first API may try to listen. */
+/** Number of ports that the first API tries. */
 const API_STARTS_MAX = 5;
 
-/** The credential of our workers. */
+/** Credential of the workers. */
 const CREDENTIAL = 'default';
 
-/** Which parts to start, and how. */
+/** Options of a stack. */
 export interface StackOptions {
-  /** Everything written at run time lies here. */
+  /** Directory for everything written at run time. */
   readonly dataDir: string;
   readonly workers: number;
-  /** Wanted port of the API; any free one when it is 0, or in use and not insisted on. */
+  /** Wanted port of the API. 0, or a used port that is not fixed: any free port. */
   readonly port: number;
-  /** Whether a wanted port that is in use is an error. */
+  /** Whether a used port is an error. */
   readonly portIsFixed?: boolean;
   readonly toolsDir: string;
-  /** Told once of each tool module that the workers leave out, and of those they miss, in a line for the terminal. */
+  /** Called with a line for the terminal, once for each tool module that the workers skip or miss. */
   readonly onToolLeftOut?: (line: string) => void;
-  /** Environment for the API beside what the stack sets. */
+  /** Environment of the API, beside the stack's. */
   readonly apiEnv?: Readonly<Record<string, string>>;
-  /** Environment for workers beside what the stack sets. */
+  /** Environment of the workers, beside the stack's. */
   readonly workerEnv?: Readonly<Record<string, string>>;
-  /** Arguments for the Node of workers; default {@link WORKER_NODE_ARGUMENTS}. */
+  /** Node arguments of workers. Default: {@link WORKER_NODE_ARGUMENTS}. */
   readonly workerNodeArguments?: readonly string[] | undefined;
-  /** Latency of the simulated provider, as the simulator understands it. */
+  /** Latency of the simulated provider, in the simulator's syntax. */
   readonly simulatorLatency?: string;
-  /** Key of the real provider; the simulator answers when it is undefined. */
+  /** Key of the real provider. Without it, the simulator answers. */
   readonly anthropicApiKey?: string | undefined;
   readonly databaseUrl?: string | undefined;
   readonly queueUrl?: string | undefined;
-  /** The command that may use a database of the user's own only where it holds no work of others. */
-  readonly guest?: Guest;
-  /** Looks at the migrated database before any process works on it. Its error ends the start. */
+  /** The command that refuses a `databaseUrl` with other users' work. */
+  readonly guest?: 'demo';
+  /** Checks the migrated database before any process works on it. Its error ends the start. */
   readonly look?: (pool: pg.Pool) => Promise<void>;
 }
 
@@ -79,26 +79,25 @@ export interface Stack {
   readonly pool: pg.Pool;
   readonly db: Database;
   readonly workers: readonly StackProcess[];
-  /** The simulator, if there is one, the API and the workers of the start. */
+  /** The simulator, if there is one, the API and the first workers. */
   readonly processes: readonly StackProcess[];
-  /** Resolves when the embedded database has ended, with how; undefined for a database of the user's own. */
+  /** Resolves with the reason when the embedded database has ended; undefined for an external database. */
   readonly databaseEnded: Promise<string> | undefined;
-  /** Whether one of {@link processes} answers its liveness check before `signal` aborts. */
+  /** Tells whether a process of {@link processes} answers its liveness check before `signal` aborts. */
   answers(name: string, signal: AbortSignal): Promise<boolean>;
-  /** Starts one of {@link processes} that has ended once more, as it was started first. */
+  /** Starts an ended process of {@link processes} again with its first settings. */
   startAgain(name: string): Promise<StackProcess>;
-  /** Starts one more worker. */
   addWorker(name: string): Promise<StackProcess>;
   stop(): Promise<void>;
 }
 
-/** Starts everything, in order, and resolves when all of it is ready. */
+/** Starts everything in order and resolves when all of it is ready. */
 export async function startStack(options: StackOptions): Promise<Stack> {
   const { dataDir } = options;
   mkdirSync(dataDir, { recursive: true });
   const logs = join(dataDir, 'logs');
   const stops: (() => Promise<unknown>)[] = [];
-  /** The API and the workers: what needs the rest, and nothing of each other. */
+  /** The API and the workers, which are stopped at the same time. */
   const atWork: StackProcess[] = [];
   const stop = async (): Promise<void> => {
     await Promise.all(atWork.splice(0).map((each) => each.stop()));
@@ -118,23 +117,22 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     const pool = createPool({ url: postgres.url, max: 4, applicationName: 'nightshift-stack' });
     stops.push(() => pool.end());
     const db = connect(pool);
-    if (options.guest !== undefined && options.databaseUrl !== undefined)
-      await refuseOthers(pool, options.guest);
+    if (options.guest !== undefined && options.databaseUrl !== undefined) await refuseOthers(pool);
     if (postgres.source === 'external') await checkConnections(pool, connections, options.workers);
     await checkQueue(queueUrl, { checkRedis });
     await migrate(postgres.url);
-    // Before the workers start: they would find the same, but in their logs and not on the terminal.
+    // Before the workers start: an error reaches the terminal, and not only their logs.
     const isSimulated = options.anthropicApiKey === undefined;
     await inTransaction(db, (trx) => declareAnswerer(trx, CREDENTIAL, isSimulated));
     await options.look?.(pool);
 
     const starts = new Map<string, () => Promise<StackProcess>>();
-    /** Where each process answers its liveness check. */
+    /** URLs of the liveness checks, by process. */
     const livez = new Map<string, string>();
     const provider = await startProvider(options, logs, stops);
     if (provider.simulator !== null) {
       starts.set('simulator', provider.startAgain);
-      // Without a key it answers with a refusal, which is an answer.
+      // Without a key it answers with a refusal, which counts as alive.
       livez.set('simulator', `${provider.env['ANTHROPIC_BASE_URL'] ?? ''}/v1/models`);
     }
     const apiKey = (process.env.NIGHTSHIFT_API_KEY ?? '') || (await keepApiKey(dataDir)).key;
@@ -154,7 +152,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
           DATA_DIR: dataDir,
           EXIT_WITH_PARENT: '1',
           NIGHTSHIFT_API_KEY: apiKey,
-          // The API says who answers; it needs no key for that.
+          // The API reports who answers; it needs no real key for that.
           ...(options.anthropicApiKey === undefined ? {} : { ANTHROPIC_API_KEY: 'set' }),
           ...options.apiEnv,
         },
@@ -175,7 +173,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
         try {
           return await startApi();
         } catch (error) {
-          // Another program took the port after the probe.
+          // Another program took the port after the check.
           const isTaken = (error as Error).message.includes('EADDRINUSE');
           if (!isTaken || portIsFixed || tries === API_STARTS_MAX) throw error;
           port = await findFreePort();
@@ -252,13 +250,13 @@ export async function startStack(options: StackOptions): Promise<Stack> {
   }
 }
 
-/** Where a worker that has begun to work answers its liveness check, of the line of its log that says so. */
+/** Returns the liveness URL from the log line of a worker that is at work. */
 function livezOf(line: string): string | undefined {
   if (!line.includes('worker is at work')) return undefined;
   return (JSON.parse(line) as { readonly livez: string }).livez;
 }
 
-/** @throws an error that says what to set when the server of the user's own allows fewer connections than are needed. */
+/** Throws an error with the settings to change when an external server allows too few connections. */
 async function checkConnections(pool: pg.Pool, needed: number, workers: number): Promise<void> {
   const { rows } = await pool.query<{ allowed: number }>(
     `select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as allowed`,
@@ -289,7 +287,7 @@ interface Provider {
   readonly env: Readonly<Record<string, string>>;
   readonly controlUrl: string | null;
   readonly simulator: StackProcess | null;
-  /** Starts the simulator once more, on the ports that the workers know. */
+  /** Starts the simulator again, on the same ports. */
   readonly startAgain: () => Promise<StackProcess>;
 }
 
@@ -338,7 +336,7 @@ async function startProvider(
   };
 }
 
-/** The logs of the last start stay beside those of this one, as `<name>.previous.log`. */
+/** Renames the logs of the last start to `<name>.previous.log`. */
 function keepPreviousLogs(logs: string): void {
   if (!existsSync(logs)) return;
   for (const file of readdirSync(logs)) {
@@ -347,10 +345,10 @@ function keepPreviousLogs(logs: string): void {
   }
 }
 
-/** Milliseconds that the API may take to answer. */
+/** Milliseconds for the API to be ready. */
 const READY_MS = 60_000;
 
-/** Resolves when `api` itself is ready: before it listens, another program on its port may answer. */
+/** Resolves when `api` itself is ready: before it listens, another program may answer on its port. */
 async function untilHealthy(apiUrl: string, api: StackProcess): Promise<void> {
   const settled = new AbortController();
   const signal = AbortSignal.any([settled.signal, AbortSignal.timeout(READY_MS)]);

@@ -1,6 +1,6 @@
 /**
- * What a line of a worker's log says of a tool module that cannot be used, of a folder of them, or of tools whose modules are
- * missing; undefined for other lines.
+ * Reads from a worker's log line that a tool module or folder cannot be used, or that modules of tools are
+ * missing. Returns undefined for other lines.
  */
 export function toolLeftOut(line: string): string | undefined {
   if (!line.includes('left out') && !line.includes('register-tools')) return undefined;

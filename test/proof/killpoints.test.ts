@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => database.close());
 
-// `npm run killpoints` strikes every point; here those around money and side effects.
+// `npm run killpoints` strikes every point; the test strikes the points around money and side effects.
 const POINTS = [
   'submit.after_write_ahead',
   'submit.after_post',
@@ -23,18 +23,15 @@ const POINTS = [
   'tools.after_calls',
 ];
 
-test.each(POINTS)(
-  'whatever strikes a worker at %s, the house finishes with every promise kept',
-  async (point) => {
-    const [scenario] = SCENARIOS;
-    for (const [how, strike] of Object.entries(STRIKES)) {
-      const { violations, struck } = await strikeAt(database, scenario!, point, 1, strike);
-      expect({ violations, struck }, how).toEqual({ violations: [], struck: true });
-    }
-  },
-);
+test.each(POINTS)('strikes at %s violate nothing, and all work ends', async (point) => {
+  const [scenario] = SCENARIOS;
+  for (const [how, strike] of Object.entries(STRIKES)) {
+    const { violations, struck } = await strikeAt(database, scenario!, point, 1, strike);
+    expect({ violations, struck }, how).toEqual({ violations: [], struck: true });
+  }
+});
 
-test('a call is thrown at where its part may throw, and the tool host may be away', async () => {
+test('a call fails only where its port may throw, as the tool host does', async () => {
   const [scenario] = SCENARIOS;
   const calls = await recordPoints(database, scenario!, ['call']);
   const throwing = [...calls].filter(([, { canFail }]) => canFail).map(([label]) => label);
@@ -47,7 +44,7 @@ test('a call is thrown at where its part may throw, and the tool host may be awa
   expect(trace.some((line) => line.includes('The tool host does not take calls'))).toBe(true);
 });
 
-test('a night that is struck at a chosen point is audited, whatever its seed', async () => {
+test('every seed with a chosen strike is audited', async () => {
   const run = { name: 'a', agent: 0, turns: [], max_steps: 2, isolated: false };
   const { violations } = await simulate(database, {
     seed: 4_711,
@@ -58,7 +55,7 @@ test('a night that is struck at a chosen point is audited, whatever its seed', a
       batches: [{ atMs: 0, cancelAfterMs: null, wantsCallback: true, runs: [run] }],
     }),
     striker: () => () => null,
-    // The auditor alone compares what was sent with how often it was tried.
+    // The auditor alone compares the sends with the attempts.
     sabotage: {
       rewrite: (text) => text.replace('callback_attempts = callback_attempts + 1', 'callback_attempts = 0'),
     },

@@ -38,7 +38,7 @@ const QUICK = [
 const CAMPAIGN_TIMEOUT_MS = 120_000;
 
 test.each(MUTANTS.filter(({ name }) => QUICK.includes(name)))(
-  '"$name" is noticed: without $without',
+  '"$name" is caught: without $without',
   async (mutant) => {
     const { caughtBy, fault } = await runMutant(database, mutant, 10);
     expect(fault).toBeNull();
@@ -48,12 +48,12 @@ test.each(MUTANTS.filter(({ name }) => QUICK.includes(name)))(
 );
 
 test.each(MUTANTS.filter(({ name }) => !QUICK.includes(name)))(
-  '"$name" finds the code that it takes out',
+  '"$name" finds the code that it removes',
   async (mutant) => {
     expect((await runMutant(database, mutant, 3)).fault).not.toBe(HAS_MOVED);
   },
 );
 
-test.each(MUTANTS)('what may notice "$name" is a check that there is', ({ caughtBy }) => {
+test.each(MUTANTS)('the check that catches "$name" exists', ({ caughtBy }) => {
   expect([...TABLE_CHECKS, ...ORACLES]).toEqual(expect.arrayContaining([...caughtBy]));
 });

@@ -22,7 +22,7 @@ afterAll(() => database.close());
 const violationsOf = async (options: SimulationOptions): Promise<unknown> =>
   (await simulate(database, options)).violations;
 
-test('seeds full of kills, zombies and lost replies end with every promise kept', async () => {
+test('seeds with kills, pauses and lost replies end without a violation', async () => {
   let kills = 0;
   for (let seed = 1; seed <= 8; seed++) {
     const { violations, faults } = await simulate(database, { seed });
@@ -32,20 +32,20 @@ test('seeds full of kills, zombies and lost replies end with every promise kept'
   expect(kills).toBeGreaterThan(5);
 });
 
-test('seeds that have failed once fail no more', async () => {
+test('seeds that failed once do not fail again', async () => {
   for (const { seed, what } of readRegressions()) {
     expect(await violationsOf({ seed, exactly: true }), `seed ${seed}, ${what}`).toEqual([]);
   }
 });
 
-test('a seed takes the same steps every time', async () => {
+test('a seed gives the same trace every time', async () => {
   const first = await simulate(database, { seed: 77, exactly: true });
   const second = await simulate(database, { seed: 77, exactly: true });
   expect(second.traceHash).toBe(first.traceHash);
   expect(second.trace).toEqual(first.trace);
 });
 
-test('a seed finds nothing of what the one before it learnt about the credential', async () => {
+test('a seed starts without the state that an earlier seed left on the credential', async () => {
   const { db } = database;
   const credentials = () => db.selectFrom('credential').selectAll().execute();
   await database.reset(false);
@@ -57,7 +57,7 @@ test('a seed finds nothing of what the one before it learnt about the credential
   expect(await credentials()).toEqual(fresh);
 });
 
-test('submissions of one size whose replies are lost find each its own batch', async () => {
+test('lost submissions of one size each find their own batch', async () => {
   const temper = { ...CALM, create: { ...CALM.create, commitThenDrop: 0.7 }, foreignBatches: 0.5 };
   for (let seed = 1; seed <= 4; seed++) {
     const options = { seed, temper, rates: NO_FAULTS, settings: { requests_max: 1 } };
@@ -65,7 +65,7 @@ test('submissions of one size whose replies are lost find each its own batch', a
   }
 });
 
-test('a machine that slept between the write-ahead and the send does not send', async () => {
+test('a machine that slept between write-ahead and send does not send', async () => {
   const asleepMs = 200_000;
   // Nights in which more than one body is sent; in that of seed 2 all batches are cancelled before.
   for (const seed of [1, 3, 4, 5]) {
@@ -86,7 +86,7 @@ test('a machine that slept between the write-ahead and the send does not send', 
   }
 });
 
-test('a flow that fails between two claims leaves no lease under renewal', async () => {
+test('a flow that fails between two claims stops renewing its lease', async () => {
   let hits = 0;
   const violations = await violationsOf({
     seed: 3,
@@ -102,7 +102,7 @@ test('a flow that fails between two claims leaves no lease under renewal', async
   expect(violations).toEqual([]);
 });
 
-test('what a killed worker held is taken over from it, though another has started under its name', async () => {
+test('the work of a killed worker is taken over, even when another worker has its name', async () => {
   let namesakes = 0;
   for (let seed = 1; seed <= 6; seed++) {
     let killed = '';
@@ -127,7 +127,7 @@ test('what a killed worker held is taken over from it, though another has starte
   expect(namesakes).toBeGreaterThan(0);
 });
 
-test('a call that is made again under another key is noticed by what it says', () => {
+test('a repeated call with another key is noticed by its arguments', () => {
   const call = (tool_name: string, idempotency_key: string, note: string): ToolRequest => ({
     call_id: idempotency_key,
     tool_name,
@@ -152,12 +152,12 @@ test('a call that is made again under another key is noticed by what it says', (
   ]);
 });
 
-test('a run that was planned and is nowhere is missed', async () => {
+test('a planned run without a row is reported', async () => {
   await database.reset(false);
-  const run = { name: 'nobody', agent: 0, turns: [], max_steps: 10, isolated: false };
+  const run = { name: 'none', agent: 0, turns: [], max_steps: 10, isolated: false };
   const batch = { atMs: 0, runs: [run], cancelAfterMs: null, wantsCallback: false };
   expect(await findStrays(database.connection, { agents: 1, batches: [batch] }, createLedger(), 0)).toEqual([
-    { name: 'script_followed', detail: 'nobody is nowhere' },
+    { name: 'script_followed', detail: 'none is nowhere' },
   ]);
 });
 

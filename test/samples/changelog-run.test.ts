@@ -107,7 +107,7 @@ test('every agent compares versions, then writes every block that changes at onc
   ]);
 });
 
-test('nothing is written that the notes do not say', () => {
+test('every written line stands in the notes', () => {
   for (const sample of samples) {
     const said = sample.notes.map((note) => note.text.replaceAll('\t', ' ')).join('\n');
     const { breaking_changes = '', security = '' } = nights.get(sample.custom_id)?.memory ?? {};

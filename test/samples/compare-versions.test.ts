@@ -19,7 +19,7 @@ test('versions are sorted by precedence, oldest first', () => {
   expect(run({ versions: sorted.toReversed() })).toEqual({ sorted, latest: sorted.at(-1), invalid: [] });
 });
 
-test('what is no version is named and left out', () => {
+test('an invalid version is reported and left out', () => {
   const versions = ['1.2', 'latest', '01.2.3', ' v1.2.3 ', '1.2.3-', ''];
   expect(run({ versions })).toEqual({
     sorted: ['v1.2.3'],
@@ -28,7 +28,7 @@ test('what is no version is named and left out', () => {
   });
 });
 
-test('without any version there is no latest', () => {
+test('the latest is null without a version', () => {
   expect(run({ versions: ['x'] })).toEqual({ sorted: [], latest: null, invalid: ['x'] });
 });
 
@@ -36,11 +36,11 @@ test('versions that differ in build metadata keep their order', () => {
   expect(run({ versions: ['1.0.0+b', '1.0.0+a'] }).sorted).toEqual(['1.0.0+b', '1.0.0+a']);
 });
 
-test('an argument of another kind is refused by its name', () => {
+test('an argument of a wrong type is refused with its name', () => {
   expect(() => run({ versions: '1.0.0' })).toThrow(/versions: expected a list/);
 });
 
-test('the module says what it is, and that it may be run again', () => {
+test('the module exports its description and its side effects', () => {
   expect(description).not.toBe('');
   expect(parameters).toMatchObject({ type: 'object', required: ['versions'], additionalProperties: false });
   expect(sideEffects).toBe('none');

@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { expectFacts } from '../../scripts/samples/facts.ts';
 import { buildPrompt } from '../../scripts/samples/prompt.ts';
 import { readExpected, readSamples, sampleFiles } from '../../scripts/samples/sample.ts';
 
@@ -42,7 +41,7 @@ describe('the shipped samples', () => {
     }
   });
 
-  test('can be stored and cannot break the frame of the prompt', () => {
+  test('can be stored and do not break the markup of the prompt', () => {
     for (const sample of samples) {
       const prompt = buildPrompt(sample);
       expect(prompt.isWellFormed()).toBe(true);
@@ -53,10 +52,6 @@ describe('the shipped samples', () => {
 });
 
 describe('the expected facts', () => {
-  test('are what the parser reads out of the shipped notes', () => {
-    expect(samples.map(expectFacts)).toEqual(expected);
-  });
-
   test('stand in the notes of the release they name, word for word', () => {
     for (const [i, { custom_id, versions, latest, facts }] of expected.entries()) {
       const notes = samples[i]?.notes ?? [];

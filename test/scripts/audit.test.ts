@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => database.close());
 
-/** What `npm run audit -- --resume` says after the verdict on the books. */
+/** Returns the last line of `npm run audit -- --resume`. */
 function resume(): string | undefined {
   const { stderr } = spawnSync(process.execPath, ['scripts/audit.ts', '--resume'], {
     cwd: join(import.meta.dirname, '../..'),
@@ -21,25 +21,23 @@ function resume(): string | undefined {
   return stderr.split('\n')[1];
 }
 
-test('--resume says what it ended: a halt, or the rest of a key that was refused; what the provider asked for it leaves', async () => {
+test('--resume names the halt or the refused key that it ended, and keeps a pause that the provider asked for', async () => {
   const { db, pool } = database;
   expect(resume()).toBe('Submissions were not halted.');
   await haltCredential(db, 'default', 'I2, a promise');
   expect(resume()).toBe(
-    'Submissions go on within a few seconds. What kept them is over: halted by the audit: I2, a promise.',
+    'Submissions resume within a few seconds. The reason was: halted by the audit: I2, a promise.',
   );
   await pauseCredential(db, 'default', 300_000, PAUSE_REASONS.unauthorized);
   expect(resume()).toBe(
-    'Submissions go on within a few seconds. What kept them is over: the provider refuses the key.',
+    'Submissions resume within a few seconds. The reason was: the provider refuses the key.',
   );
   expect(resume()).toBe('Submissions were not halted.');
   await pauseCredential(db, 'default', 300_000, PAUSE_REASONS.rate_limited);
-  expect(resume()).toMatch(
-    /^Submissions rest until \d{4}-.+Z, which is left as it is: the provider limits the rate\.$/,
-  );
+  expect(resume()).toMatch(/^Submissions stay paused until \d{4}-.+Z: the provider limits the rate\.$/);
   await haltCredential(db, 'default', 'I9, a promise');
   await pool.query(`insert into provider_batch (id, project_id, credential, state, nonce, request_count, next_due_at)
     select gen_random_uuid(), project_id, name, 'building', 'abcdef', 1, app_now() from credential`);
-  expect(resume()).toBe('Nothing is resumed: what is wrong touches money.');
+  expect(resume()).toBe('Submissions stay halted: a violation touches money.');
   expect((await pool.query(`select 1 from credential where paused_until = 'infinity'`)).rowCount).toBe(1);
 });

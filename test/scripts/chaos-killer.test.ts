@@ -59,27 +59,27 @@ async function startWith(
 const names = (of: readonly StackProcess[]): string[] => of.map((worker) => worker.name).sort();
 const living = (): StackProcess[] => workers.filter((worker) => worker.alive());
 
-test('a worker that is killed is another one’s to follow, and no own end', async () => {
+test('a killed worker is replaced and does not count as an unexpected end', async () => {
   const killer = await startWith([KILL]);
-  await expect.poll(() => killer.toll.kills).toBe(1);
+  await expect.poll(() => killer.strikes.kills).toBe(1);
   await killer.stop();
-  expect(killer.toll.own_ends).toEqual([]);
+  expect(killer.strikes.unexpected_ends).toEqual([]);
   expect(names(living())).toEqual(['chaos-1', 'worker-2']);
 });
 
-test('a worker that ends by itself is told with its log, and another is started in its stead', async () => {
+test('an unexpected end is reported with its log, and another worker is started', async () => {
   const killer = await startWith([]);
   process.kill(workers[0]!.pid, 'SIGUSR2');
-  await expect.poll(() => killer.toll.own_ends).toHaveLength(1);
+  await expect.poll(() => killer.strikes.unexpected_ends).toHaveLength(1);
   await killer.stop();
-  expect(killer.toll).toMatchObject({
+  expect(killer.strikes).toMatchObject({
     kills: 0,
-    own_ends: [`worker-1 ended by itself (code 1); its log: ${join(dir, 'worker-1.log')}`],
+    unexpected_ends: [`worker-1 ended by itself (code 1); its log: ${join(dir, 'worker-1.log')}`],
   });
   expect(names(living())).toEqual(['chaos-1', 'worker-2']);
 });
 
-test('a worker that ended by itself before it was struck counts as that, and not as killed', async () => {
+test('a worker that ended before its kill counts as an unexpected end', async () => {
   const add = async (name: string): Promise<StackProcess> => {
     const worker = await addWorker(name);
     const kill = async (): Promise<void> => {
@@ -89,36 +89,36 @@ test('a worker that ended by itself before it was struck counts as that, and not
     return { ...worker, kill };
   };
   const killer = await startWith([KILL], { add });
-  await expect.poll(() => killer.toll.own_ends).toHaveLength(1);
+  await expect.poll(() => killer.strikes.unexpected_ends).toHaveLength(1);
   await killer.stop();
-  expect(killer.toll.kills).toBe(0);
+  expect(killer.strikes.kills).toBe(0);
   expect(names(living())).toEqual(['chaos-1', 'worker-2']);
 });
 
-test('a worker that ends while it is frozen is not thawed, and nobody strikes it again', async () => {
+test('a worker that ends while it is paused is neither resumed nor struck again', async () => {
   const killer = await startWith([FREEZE]);
-  await expect.poll(() => killer.toll.zombies).toBe(1);
+  await expect.poll(() => killer.strikes.pauses).toBe(1);
   process.kill(workers[0]!.pid, 'SIGKILL');
-  await expect.poll(() => killer.toll.own_ends).toHaveLength(1);
+  await expect.poll(() => killer.strikes.unexpected_ends).toHaveLength(1);
   await killer.stop();
-  expect(killer.toll.own_ends[0]).toMatch(/^worker-1 ended by itself \(SIGKILL\)/);
+  expect(killer.strikes.unexpected_ends[0]).toMatch(/^worker-1 ended by itself \(SIGKILL\)/);
   expect(names(living())).toEqual(['chaos-1', 'worker-2']);
 });
 
-test('workers that end by themselves after the storm are told as well', async () => {
+test('unexpected ends after the faults are reported too', async () => {
   const killer = await startWith([]);
   await killer.stop();
   process.kill(workers[1]!.pid, 'SIGUSR2');
-  await expect.poll(() => killer.toll.own_ends).toHaveLength(1);
+  await expect.poll(() => killer.strikes.unexpected_ends).toHaveLength(1);
 });
 
-test('a killer that is told to end strikes nobody and starts nobody any more', async () => {
+test('an aborted killer strikes and starts no worker', async () => {
   const told = new AbortController();
   told.abort();
   const killer = await startWith([KILL, KILL], { told: told.signal });
   process.kill(workers[1]!.pid, 'SIGKILL');
-  await expect.poll(() => killer.toll.own_ends).toHaveLength(1);
+  await expect.poll(() => killer.strikes.unexpected_ends).toHaveLength(1);
   await killer.stop();
-  expect(killer.toll.kills).toBe(0);
+  expect(killer.strikes.kills).toBe(0);
   expect(names(workers)).toEqual(['worker-1', 'worker-2']);
 });

@@ -15,7 +15,7 @@ import type { Stack } from '../../scripts/stack/stack.ts';
 let database: TestDatabase;
 let provider: Server;
 let dir: string;
-/** What the provider's control port answers, whatever it is asked. */
+/** Answers of the provider's control port. */
 let books = { totals: { requests: 0 }, repeats: [] as object[], batches: [] as object[] };
 
 beforeAll(async () => {
@@ -55,18 +55,18 @@ async function storeCharge(state: 'succeeded' | 'unknown' = 'succeeded'): Promis
   return callKey(run, 1, 0);
 }
 
-test('a tool that never ran has no effects, and a call that says it did lacks one', async () => {
+test('a succeeded call of a tool that never ran lacks an effect', async () => {
   await storeCharge();
   expect(await judgeNow()).toMatchObject({ effects: 0, effects_missing: 1, duplicated: 0 });
 });
 
-test('the effect of a call whose end nobody knows is not that of one that succeeded', async () => {
+test('the effect of a call with an unknown end does not count for a succeeded call', async () => {
   await storeCharge();
   writeFileSync(join(dir, 'effects'), `${await storeCharge('unknown')} 5\n`);
   expect(await judgeNow()).toMatchObject({ effects: 1, effects_missing: 1, duplicated: 0 });
 });
 
-test('each effect counts once, and what happened twice is told', async () => {
+test('each effect counts once, and repeated effects are reported', async () => {
   const [one, two] = [await storeCharge(), await storeCharge()];
   writeFileSync(join(dir, 'effects'), `${one} 5\n${two} 6\n${one} 5\n`);
   expect(await judgeNow()).toMatchObject({ effects: 2, effects_missing: 0, duplicated: 1 });
@@ -77,7 +77,7 @@ test.each([
   ['the batch that was billed first', ['msgbatch_1'], 0],
   ['the batch that was billed again', ['msgbatch_2'], 0],
 ])(
-  'a step that was billed twice is paid twice unless a batch is booked as an orphan: %s',
+  'a step billed twice counts as paid twice unless a batch is booked as an orphan: %s',
   async (_what, orphans, count) => {
     books = {
       totals: { requests: 2 },
@@ -103,7 +103,7 @@ test('every deadlock in the log of the server counts', async () => {
   expect(await judgeNow()).toMatchObject({ deadlocks: 2 });
 });
 
-test('without the log of the server nothing is said about deadlocks', async () => {
+test('a missing server log is an error', async () => {
   rmSync(join(dir, 'postgres.log'));
   await expect(judgeNow()).rejects.toThrow(/ENOENT.*postgres\.log/);
 });
@@ -121,18 +121,18 @@ const good: Verdict = {
   violations: [],
   deadlocks: 0,
 };
-const toll = {
+const strikes = {
   kills: 1,
-  zombies: 0,
+  pauses: 0,
   connections_cut: 0,
   failed_starts: 0,
-  own_ends: [],
+  unexpected_ends: [],
   recoveries_ms: [900],
   waiting: new Set<never>(),
 };
 
-test('a storm that killed and lost nothing is one that everything held in', () => {
-  expect(hasHeld(good, toll)).toBe(true);
+test('a run with kills and without losses passes', () => {
+  expect(hasHeld(good, strikes)).toBe(true);
 });
 
 test.each([
@@ -144,19 +144,19 @@ test.each([
   { violations: ['x'] },
   { deadlocks: 1 },
 ])('%j has not held', (change) => {
-  expect(hasHeld({ ...good, ...change }, toll)).toBe(false);
+  expect(hasHeld({ ...good, ...change }, strikes)).toBe(false);
 });
 
 test.each([
   { kills: 0 },
-  { own_ends: ['chaos-1 ended by itself (code 1); its log: chaos-1.log'] },
+  { unexpected_ends: ['chaos-1 ended by itself (code 1); its log: chaos-1.log'] },
   { recoveries_ms: [15_001] },
   { waiting: new Set([{ id: 'x', epoch: 1, killed_at: 0 }]) },
 ])('a storm with %j has not held', (change) => {
-  expect(hasHeld(good, { ...toll, ...change })).toBe(false);
+  expect(hasHeld(good, { ...strikes, ...change })).toBe(false);
 });
 
-test('a load whose tools are not all there is not submitted', async () => {
+test('a load with a missing tool is not submitted', async () => {
   const stack = { db: database.db, apiUrl: 'http://127.0.0.1:1', apiKey: 'key' } as Stack;
   await expect(submitLoad(stack, 1, join(dir, 'effects'))).rejects.toThrow(
     'There is no tool core_memory_append, memory_rethink, charge_once.',

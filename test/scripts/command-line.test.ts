@@ -19,9 +19,10 @@ const commands = [
   'audit',
   'chaos',
   'demo',
+  'dump-schema',
   'figures',
+  'gen-docs',
   'killpoints',
-  'load',
   'migrate',
   'sabotage',
   'simulate',
@@ -44,7 +45,7 @@ test.each([
   expect(given('DATA_DIR')).toBe(read);
 });
 
-test('a flag that is not known is refused with the usage', () => {
+test('an unknown flag is refused with the usage', () => {
   const { stdout } = run('sabotage', '--help');
   expect(run('sabotage', '--frobnicate')).toEqual({
     status: 2,
@@ -72,8 +73,8 @@ test('the bench answers without its packages', () => {
 test.each([
   ['chaos', '--queue', 'kafka', "--queue must be one of redis, postgres, none, not 'kafka'."],
   ['chaos', '--minutes', 'soon', "--minutes must be a number above 0, not 'soon'."],
-  ['chaos', '--workers', '1', '--workers must be at least 2: the last one that works is never struck.'],
-  ['load', '--runs', '1.5', "--runs must be a whole number from 1 on, not '1.5'."],
+  ['chaos', '--workers', '1', '--workers must be at least 2: the last working worker is never struck.'],
+  ['simulate', '--seeds', '1.5', "--seeds must be a whole number from 1 on, not '1.5'."],
   ['sabotage', '--only', 'zzz', "No mutant has 'zzz' in its name. There are: "],
 ])('%s %s %s is refused', (script, flag, value, reason) => {
   const { status, stdout, stderr } = run(script, flag, value);
@@ -81,7 +82,7 @@ test.each([
   expect(stderr.startsWith(reason)).toBe(true);
 });
 
-test('a database that cannot be had is told in one line', () => {
+test('an unusable database is reported in one line', () => {
   const { status, stderr } = spawnSync(process.execPath, ['scripts/audit.ts'], {
     cwd: root,
     encoding: 'utf8',
@@ -91,7 +92,7 @@ test('a database that cannot be had is told in one line', () => {
   expect(stderr).toMatch(/^Cannot use the PostgreSQL of DATABASE_URL.*\n$/);
 });
 
-test('what a proof that was killed has left is removed by the next one; what may be in use is not', async () => {
+test('the next proof removes the files of a killed one, and keeps files that may be in use', async () => {
   const data = join(root, '.data');
   mkdirSync(data, { recursive: true });
   const [stale, fresh] = ['stale', 'fresh'].map((name) => {

@@ -13,7 +13,7 @@ import { createProgressBar } from '../../scripts/demo/progress.ts';
 import type { StackProcess } from '../../scripts/stack/processes.ts';
 import type { Stack } from '../../scripts/stack/stack.ts';
 
-test('on Windows, where no process can be frozen, the demo kills its worker all the same, and says so', async () => {
+test('on Windows, which cannot pause a process, the demo kills its worker without a pause and says so', async () => {
   onTestFinished(() => void vi.restoreAllMocks());
   vi.spyOn(process, 'platform', 'get').mockReturnValue('win32');
   const freeze = (): boolean => {
@@ -29,7 +29,7 @@ test('on Windows, where no process can be frozen, the demo kills its worker all 
   expect(aftermath?.victim).toMatch(/^worker-2 \(.*Windows/);
 });
 
-test('the worker that the demo kills is the one that holds runs', async () => {
+test('the demo kills a worker that holds runs', async () => {
   onTestFinished(() => void vi.restoreAllMocks());
   const done: string[] = [];
   vi.spyOn(process, 'platform', 'get').mockReturnValue('linux');
@@ -62,7 +62,7 @@ const aftermath = (held: number, taken: number): Aftermath => ({
   lines_refused: async () => 3,
 });
 
-test('what the killed worker held is checked where it held something, and else said to be not shown', async () => {
+test('the takeover is checked when the killed worker held rows, and reported as not shown otherwise', async () => {
   expect((await describeCrash(aftermath(2, 1), 0)).check).toMatchObject({
     holds: true,
     detail: '1 of 2 taken over',
@@ -73,7 +73,7 @@ test('what the killed worker held is checked where it held something, and else s
   expect(text).toMatch(/^worker-2 was killed with nothing known to be in its hands: .*not shown this time/);
 });
 
-test('what is told of a crash is counted: steps by the database, result lines since the worker was killed', async () => {
+test('the report of a crash counts steps in the database, and result lines since the kill', async () => {
   const { text } = await describeCrash(aftermath(2, 1), 4);
   expect(text).toMatch(/: 1 taken over .*, 3 result lines read again .*, 4 steps applied twice\.$/);
 
@@ -97,23 +97,20 @@ test('what is told of a crash is counted: steps by the database, result lines si
   expect(await left?.lines_refused()).toBe(2);
 });
 
-test.runIf(process.platform !== 'win32')(
-  'the key that the demo prints a curl with is found by a shell',
-  () => {
-    onTestFinished(() => void vi.unstubAllEnvs());
-    const dir = mkdtempSync(join(tmpdir(), "nightshift it's here "));
-    onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
-    writeFileSync(join(dir, 'api-key'), 'of the file\n');
-    const shown = () =>
-      execFileSync('sh', ['-c', `printf %s "Bearer ${keyForShell(dir)}"`], { encoding: 'utf8' });
-    vi.stubEnv('NIGHTSHIFT_API_KEY', '');
-    expect(shown()).toBe('Bearer of the file');
-    vi.stubEnv('NIGHTSHIFT_API_KEY', 'of the environment');
-    expect(shown()).toBe('Bearer of the environment');
-  },
-);
+test.runIf(process.platform !== 'win32')('a shell finds the key in the curl command of the demo', () => {
+  onTestFinished(() => void vi.unstubAllEnvs());
+  const dir = mkdtempSync(join(tmpdir(), "nightshift it's here "));
+  onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
+  writeFileSync(join(dir, 'api-key'), 'of the file\n');
+  const shown = () =>
+    execFileSync('sh', ['-c', `printf %s "Bearer ${keyForShell(dir)}"`], { encoding: 'utf8' });
+  vi.stubEnv('NIGHTSHIFT_API_KEY', '');
+  expect(shown()).toBe('Bearer of the file');
+  vi.stubEnv('NIGHTSHIFT_API_KEY', 'of the environment');
+  expect(shown()).toBe('Bearer of the environment');
+});
 
-test('while nothing moves and what the killed worker held is not taken over, the progress says what is waited for', () => {
+test('the progress names the lease that a stalled batch waits for', () => {
   expect(waitsFor(null, 9_000)).toBeNull();
   expect(waitsFor(aftermath(2, 1), 9_000)).toBe('waits for a lease');
   expect(waitsFor(aftermath(2, 1), 500)).toBeNull();

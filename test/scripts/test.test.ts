@@ -62,7 +62,7 @@ test.each([
   },
 );
 
-test('SIGTERM ends two checks side by side, and nothing more is started', async () => {
+test('SIGTERM ends parallel checks, and nothing more is started', async () => {
   const { script, begun } = makeRepository(['nx']);
   const child = spawn(process.execPath, [script], { stdio: ['ignore', 'ignore', 'inherit'] });
   onTestFinished(() => void child.kill('SIGKILL'));
@@ -73,7 +73,7 @@ test('SIGTERM ends two checks side by side, and nothing more is started', async 
   expect(tools()).toEqual(['eslint', 'nx', 'nx', 'prettier']);
 });
 
-test('every check is made, two that fail side by side are both counted, and then the tests are run', async () => {
+test('failed checks are all counted, and the tests run after them', async () => {
   const tools = ['nx', 'tsc', 'eslint', 'depcruise', 'prettier', 'cspell', 'vitest'];
   const { script, begun, fail } = makeRepository(tools);
   fail('eslint');

@@ -4,7 +4,7 @@ import { expect, inject, test } from 'vitest';
 import { openTestDatabase } from '../../libs/db/src/testing/index.ts';
 import { createAgents, newWork, openStackHouse } from './house.ts';
 
-test('workers whose clocks are ten minutes ahead and behind change nothing', async () => {
+test('workers with clocks ten minutes ahead and behind violate nothing', async () => {
   const database = await openTestDatabase(inject('postgresUrl'));
   const house = await openStackHouse({
     simulatorLatency: 'uniform:50-200',

@@ -50,7 +50,7 @@ test('a server of the own that allows fewer is refused before anything is writte
   }
 });
 
-test('an API whose port somebody takes as it starts goes to another one, and its URL is never that of a stranger', async () => {
+test('an API whose port is taken during its start uses another one, and never reports the URL of another program', async () => {
   const port = await findFreePort();
   const stranger = createServer((_, response) => response.end());
   const close = Server.prototype.close;

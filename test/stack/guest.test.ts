@@ -5,10 +5,12 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, inject, test } from 'vitest';
 import { openTestDatabase, type TestDatabase } from '../../libs/db/src/testing/index.ts';
 import { createPool } from '../../libs/services/src/index.ts';
-import { storeLoadAgents } from '../../scripts/load/agents.ts';
+import { storeAgents } from '../../scripts/stack/agents.ts';
 import { refuseOthers } from '../../scripts/stack/guest.ts';
 
 let database: TestDatabase;
+const storeTwo = (tag: string): Promise<unknown> =>
+  storeAgents(database.db, 2, [], (place) => ({ name: `agent ${place}`, system: '', tags: [tag] }));
 beforeEach(async () => {
   database = await openTestDatabase(inject('postgresUrl'));
 });
@@ -23,55 +25,48 @@ async function content(): Promise<unknown> {
   return rows;
 }
 
-test.each(['load', 'demo'])(
-  '%s leaves a database alone that holds agents of others, and says so',
-  async (command) => {
-    await storeLoadAgents(database.db, 2);
-    await database.pool.query(`update agent set tags = '{customers}'`);
-    const before = await content();
-    const dir = mkdtempSync(join(tmpdir(), 'nightshift-guest-'));
-    try {
-      const { status, stderr } = spawnSync(
-        process.execPath,
-        [join(import.meta.dirname, `../../scripts/${command}.ts`)],
-        {
-          cwd: dir,
-          encoding: 'utf8',
-          env: { ...process.env, DATABASE_URL: database.url, DATA_DIR: dir, PORT: '' },
-        },
-      );
-      expect(status).toBe(1);
-      expect(stderr).toMatch(
-        new RegExp(
-          `^Starting .*\nThe database of DATABASE_URL holds 2 agents that npm run ${command} has not made\\. Give .*\n$`,
-        ),
-      );
-    } finally {
-      rmSync(dir, { recursive: true, force: true });
-    }
-    expect(await content()).toEqual(before);
-  },
-);
+test('the demo refuses a database that holds agents of others, and says so', async () => {
+  await storeTwo('customers');
+  const before = await content();
+  const dir = mkdtempSync(join(tmpdir(), 'nightshift-guest-'));
+  try {
+    const { status, stderr } = spawnSync(
+      process.execPath,
+      [join(import.meta.dirname, '../../scripts/demo.ts')],
+      {
+        cwd: dir,
+        encoding: 'utf8',
+        env: { ...process.env, DATABASE_URL: database.url, DATA_DIR: dir, PORT: '' },
+      },
+    );
+    expect(status).toBe(1);
+    expect(stderr).toMatch(
+      new RegExp(
+        `^Starting .*\nThe database of DATABASE_URL holds 2 agents that npm run demo has not made\\. Give .*\n$`,
+      ),
+    );
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
+  expect(await content()).toEqual(before);
+});
 
 test('a database with agents of its own alone is taken, and so is one without tables', async () => {
-  await storeLoadAgents(database.db, 2);
-  await refuseOthers(database.pool, 'load');
-  await expect(refuseOthers(database.pool, 'demo')).rejects.toThrow(
-    /holds 2 agents that npm run demo has not made/,
-  );
+  await storeTwo('demo');
+  await refuseOthers(database.pool);
   await database.pool.query('drop schema public cascade; create schema public');
-  await refuseOthers(database.pool, 'demo');
+  await refuseOthers(database.pool);
 });
 
 test.each(['nightshift-worker worker-1', 'nightshift-api'])(
   'a database in which %s is at work is refused, also where it holds no agents yet',
   async (applicationName) => {
-    await refuseOthers(database.pool, 'load');
+    await refuseOthers(database.pool);
     const other = createPool({ url: database.url, max: 1, applicationName });
     try {
       await other.query('select 1');
-      await expect(refuseOthers(database.pool, 'load')).rejects.toThrow(
-        /^An API or workers are at work in the database of DATABASE_URL\. Give npm run load a database of its own/,
+      await expect(refuseOthers(database.pool)).rejects.toThrow(
+        /^An API or workers are at work in the database of DATABASE_URL\. Give npm run demo a database of its own/,
       );
     } finally {
       await other.end();

@@ -195,7 +195,7 @@ test('what a killed simulator has forgotten is sent again, and applied once', as
   }
 });
 
-test('a process that cannot be started again is tried on, whoever answers in its place, and the terminal tells the reason and the log', async () => {
+test('a failing restart is repeated even when another program answers on the port, and the terminal shows the reason and the log', async () => {
   const service = start();
   const url = await untilUp(service);
   const batch = await submit(clientOf(url), 1);
@@ -342,7 +342,7 @@ test('a database that ends takes the service with it: the terminal says so, and 
   );
   expect(await service.ended).toBe(1);
   expect(service.shown()).toMatch(
-    /^The database ended \(SIGKILL, log in .+\). What was accepted is kept: start again.$/m,
+    /^The database ended \(SIGKILL, log in .+\). Accepted work is kept: start again.$/m,
   );
 
   const again = start();
@@ -514,7 +514,7 @@ test('with HOST the service comes up there, and says where', async () => {
   expect((await fetch(`${url}/readyz`)).ok).toBe(true);
 });
 
-/** A key, and where nobody listens: what is sent there is seen to fail. */
+/** A key, and a URL without a listener, so that requests fail. */
 const REAL = { ANTHROPIC_API_KEY: 'key', ANTHROPIC_BASE_URL: 'http://127.0.0.1:9' };
 
 test('the demo does not begin while runs of an earlier start would stand on the bill beside its own', async () => {
@@ -614,7 +614,7 @@ test('an audit where nothing was started yet says so, and makes no database', as
   const audit = start({ DATABASE_URL: '' }, [process.execPath, 'scripts/audit.ts']);
   expect(await audit.ended).toBe(1);
   expect(audit.shown()).toBe(
-    `Nothing has been started in ${dir} yet: there is no database to audit. Set DATA_DIR or DATABASE_URL to where one is.\n`,
+    `There is no database in ${dir}, because no service was started there. Set DATA_DIR or DATABASE_URL.\n`,
   );
   expect(readdirSync(dir)).toEqual([]);
 });
@@ -636,7 +636,7 @@ test('the books are audited while the service is up', async () => {
   await untilUp(start());
   const audit = start({}, [process.execPath, 'scripts/audit.ts', '--resume']);
   expect(await audit.ended).toBe(0);
-  expect(audit.shown()).toBe('No invariant is broken.\nSubmissions were not halted.\n');
+  expect(audit.shown()).toBe('No invariant is violated.\nSubmissions were not halted.\n');
 });
 
 test('the logs of the last start are kept, and a second service in the same directory is refused in one line', async () => {

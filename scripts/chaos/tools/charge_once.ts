@@ -1,6 +1,6 @@
 import { appendFileSync } from 'node:fs';
 
-// A tool whose effect can be counted from outside: it writes a line for every time it really ran.
+// A tool with an effect that can be counted: it appends a line for each execution.
 export const description = 'Charges a card. Must happen once.';
 export const parameters = {
   type: 'object',

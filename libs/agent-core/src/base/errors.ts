@@ -91,11 +91,6 @@ export const ERROR_CATALOGUE = {
     title: 'Database of an earlier development state',
     next: 'Remove its data with `npm start -- --fresh`, or name an empty database in DATABASE_URL.',
   },
-  database_from_past: {
-    status: null,
-    title: 'Database of an earlier development state',
-    next: 'Remove its data with `npm start -- --fresh`, or name an empty database in DATABASE_URL.',
-  },
   database_unreachable: {
     status: 503,
     title: 'Database unreachable',

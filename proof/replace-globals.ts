@@ -1,6 +1,6 @@
 /**
- * Clocks, timers, dice and the disk, lent to simulated processes. Code that runs in the context of a process gets the
- * world's; everything else in this Node process keeps the real ones.
+ * Replaces clocks, timers, randomness and the disk for simulated processes. Code in the context of a process
+ * gets the world's; all other code in this Node process keeps the real ones.
  */
 import crypto from 'node:crypto';
 import fs from 'node:fs';
@@ -12,7 +12,7 @@ let installed = false;
 const files = new Map<string, Buffer>();
 const bytesOfBlob = new WeakMap<Blob, Buffer>();
 
-/** The bytes of a body that a flow made: read at once, without waiting for a stream. */
+/** Returns the bytes of a body that a flow made, without waiting for a stream. */
 export function blobBytes(blob: Blob): Buffer {
   const bytes = bytesOfBlob.get(blob);
   if (bytes === undefined) throw new Error('This body was not made by a simulated process.');
@@ -20,49 +20,55 @@ export function blobBytes(blob: Blob): Buffer {
 }
 
 /** Replaces the globals, once per Node process. */
-export function lendGlobals(): void {
+export function replaceGlobals(): void {
   if (installed) return;
   installed = true;
-  lendTimers();
-  lendDice();
-  lendDisk();
+  replaceTimers();
+  replaceRandomness();
+  replaceDisk();
   syncBuiltinESMExports();
 }
 
-/** What `setTimeout` returns to a simulated process. */
-interface LentTimer {
+/** The return value of `setTimeout` in a simulated process. */
+interface VirtualTimer {
   readonly timer: ReturnType<Actor['world']['setTimer']>;
   readonly actor: Actor;
-  ref(): LentTimer;
-  unref(): LentTimer;
+  ref(): VirtualTimer;
+  unref(): VirtualTimer;
   hasRef(): boolean;
 }
 
-function lendTimers(): void {
+function replaceTimers(): void {
   const real = { setTimeout, setInterval, clearTimeout, clearInterval };
-  const lend = (actor: Actor, run: () => void, delayMs: number, everyMs: number | null): LentTimer => {
+  const start = (actor: Actor, run: () => void, delayMs: number, everyMs: number | null): VirtualTimer => {
     const timer = actor.world.setTimer(actor, run, delayMs, everyMs);
-    const lent: LentTimer = { timer, actor, ref: () => lent, unref: () => lent, hasRef: () => false };
-    return lent;
+    const virtual: VirtualTimer = {
+      timer,
+      actor,
+      ref: () => virtual,
+      unref: () => virtual,
+      hasRef: () => false,
+    };
+    return virtual;
   };
-  const isLent = (handle: unknown): handle is LentTimer =>
+  const isVirtual = (handle: unknown): handle is VirtualTimer =>
     typeof handle === 'object' && handle !== null && 'timer' in handle && 'actor' in handle;
   const clear =
     (fallback: (handle: never) => void) =>
     (handle: unknown): void => {
-      if (isLent(handle)) handle.actor.world.clearTimer(handle.timer);
+      if (isVirtual(handle)) handle.actor.world.clearTimer(handle.timer);
       else fallback(handle as never);
     };
   const replacement = {
     setTimeout(run: (...args: unknown[]) => void, delayMs = 0, ...args: unknown[]): unknown {
       const actor = currentActor.getStore();
       if (actor === undefined) return real.setTimeout(run, delayMs, ...args);
-      return lend(actor, () => run(...args), delayMs, null);
+      return start(actor, () => run(...args), delayMs, null);
     },
     setInterval(run: (...args: unknown[]) => void, delayMs = 0, ...args: unknown[]): unknown {
       const actor = currentActor.getStore();
       if (actor === undefined) return real.setInterval(run, delayMs, ...args);
-      return lend(actor, () => run(...args), delayMs, delayMs);
+      return start(actor, () => run(...args), delayMs, delayMs);
     },
     clearTimeout: clear(real.clearTimeout),
     clearInterval: clear(real.clearInterval),
@@ -81,11 +87,11 @@ function lendTimers(): void {
   };
 }
 
-function lendDice(): void {
+function replaceRandomness(): void {
   const realRandom = Math.random;
   Math.random = () => currentActor.getStore()?.random.next() ?? realRandom();
   const { randomBytes, randomUUIDv7 } = crypto;
-  const lent = {
+  const replacement = {
     randomBytes(size: number, ...rest: unknown[]): unknown {
       const actor = currentActor.getStore();
       if (actor !== undefined && rest.length === 0) return actor.random.bytes(size);
@@ -100,18 +106,18 @@ function lendDice(): void {
       return `${time.slice(0, 8)}-${time.slice(8)}-7${hex.slice(0, 3)}-${variant}${hex.slice(4, 7)}-${hex.slice(7, 19)}`;
     },
   };
-  Object.assign(crypto, lent);
+  Object.assign(crypto, replacement);
 }
 
-/** Files of simulated processes are kept in memory: a disk would answer in its own time. */
-function lendDisk(): void {
+/** Keeps the files of simulated processes in memory: a disk would answer in its own time. */
+function replaceDisk(): void {
   const real = {
     open: fsPromises.open,
     mkdir: fsPromises.mkdir,
     rm: fsPromises.rm,
     openAsBlob: fs.openAsBlob,
   };
-  const lent = {
+  const replacement = {
     open(path: string, ...rest: unknown[]): unknown {
       if (currentActor.getStore() === undefined)
         return (real.open as (...args: unknown[]) => unknown)(path, ...rest);
@@ -136,7 +142,7 @@ function lendDisk(): void {
       return Promise.resolve();
     },
   };
-  Object.assign(fsPromises, lent);
+  Object.assign(fsPromises, replacement);
   Object.assign(fs, {
     openAsBlob(path: string, ...rest: unknown[]): unknown {
       if (currentActor.getStore() === undefined)
@@ -148,7 +154,7 @@ function lendDisk(): void {
   });
 }
 
-/** Forgets the files of processes that are gone. */
+/** Removes the files of earlier simulations. */
 export function clearFiles(): void {
   files.clear();
 }

@@ -1,4 +1,4 @@
-/** The workers of a simulation: who is there, who comes after the dead, and who hears the bell. */
+/** Manages the workers of a simulation: starts, successors of dead workers, signals. */
 import type { FlowDeps, FlowSettings } from '../apps/worker/src/flow-parts/deps.ts';
 import { createBellPort, createCallbackPort, createProviderPort, createToolPort } from './ports.ts';
 import type { Provider } from './provider.ts';
@@ -10,12 +10,12 @@ import { currentActor, type World } from './world.ts';
 
 export type SignalKind = Parameters<SimulatedWorker['pumps']['kick']>[0];
 
-export interface StaffParts {
+export interface WorkersParts {
   readonly connection: SqlConnection;
   readonly provider: Provider;
   readonly tools: ToolWorld;
   readonly settings: FlowSettings;
-  /** What the provider's answers are drawn from. */
+  /** Seed of the provider's answers. */
   readonly seed: string;
   readonly random: Random;
   readonly isFaulty: () => boolean;
@@ -24,15 +24,15 @@ export interface StaffParts {
   readonly sabotage?: (deps: FlowDeps) => FlowDeps;
 }
 
-export interface Staff {
-  /** Rings for one worker that is awake. */
+export interface Workers {
+  /** Passes a signal to one worker that is awake. */
   deliver(kind: SignalKind): void;
-  /** From time to time a clock jumps, a worker is stopped in order, or a second one starts under a name that is taken. */
-  trouble(): void;
-  /** How often each callback was received. */
+  /** Lets clocks jump, stops workers in order, and starts second workers under a taken name. */
+  disturbAtRandom(): void;
+  /** Number of receptions of each callback. */
   readonly received: ReadonlyMap<string, number>;
-  /** Nobody moves any more. */
-  dismiss(): void;
+  /** Ends all workers. */
+  endAll(): void;
 }
 
 const WORKERS = 3;
@@ -47,8 +47,10 @@ const KINDS: readonly SignalKind[] = [
   'webhook',
 ];
 
-/** Starts the workers. Whoever dies is followed by another after a while, under the same name or a new one. */
-export function hireStaff(world: World, parts: StaffParts): Staff {
+/**
+ * Starts the workers. A dead worker is followed by another after a while, under the same name or a new one.
+ */
+export function startWorkers(world: World, parts: WorkersParts): Workers {
   const { random, isFaulty } = parts;
   const workers: SimulatedWorker[] = [];
   const received = new Map<string, number>();
@@ -89,36 +91,37 @@ export function hireStaff(world: World, parts: StaffParts): Staff {
   });
   for (let n = 1; n <= WORKERS; n++) start(`w${n}`);
 
-  const trouble = (): void =>
+  const disturbAtRandom = (): void =>
     world.at(random.int(5_000, 60_000), 'trouble', () => {
       if (!isFaulty()) return;
       const alive = workers.filter(({ actor }) => actor.alive);
-      if (alive.length > 0) troubleOne(random.pick(alive));
-      trouble();
+      if (alive.length > 0) disturb(random.pick(alive));
+      disturbAtRandom();
     });
-  const troubleOne = (worker: SimulatedWorker): void => {
+  const disturb = (worker: SimulatedWorker): void => {
     const { actor } = worker;
     const draw = random.next();
-    // A monotonic clock stands still in a sleeping machine; a wall clock is set, either way. Never both of one machine.
+    // A sleeping machine's monotonic clock stands still; a wall clock is set, either way. Never both on one
+    // machine.
     if (draw < 0.35 && actor.wallOffsetMs === 0) actor.clockOffsetMs += random.int(-600_000, 600_000);
     else if (draw < 0.7 && actor.clockOffsetMs === 0) actor.wallOffsetMs += random.int(-600_000, 600_000);
     else if (draw < 0.9) worker.stop();
     else start(nameOf(actor.name));
   };
 
-  // Anybody may ring at any time: most ask for a poll, which otherwise only the sweep does.
-  const strangersRing = (): void =>
-    world.at(random.int(2_000, 6_000), 'somebody rings', () => {
+  // Signals at random times; most ask for a poll, which otherwise only the sweep does.
+  const signalAtRandom = (): void =>
+    world.at(random.int(2_000, 6_000), 'random signal', () => {
       deliver(random.chance(0.8) ? 'poll' : random.pick(KINDS));
-      strangersRing();
+      signalAtRandom();
     });
-  strangersRing();
+  signalAtRandom();
 
   return {
     deliver,
-    trouble,
+    disturbAtRandom,
     received,
-    dismiss() {
+    endAll() {
       for (const { actor } of workers) actor.alive = false;
     },
   };
