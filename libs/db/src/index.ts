@@ -251,7 +251,6 @@ export {
   type ToolResultsOfRun,
 } from './commits/run/decisions.ts';
 export type { DecidedRun, NewToolCall } from './commits/run/decided-rows.ts';
-export { tallySlot } from './commits/batch/tallies.ts';
 export {
   commitParkedRunsReleased,
   commitRunsCancelled,

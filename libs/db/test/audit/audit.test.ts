@@ -31,7 +31,6 @@ import {
   answer,
   callsTools,
   claim,
-  commitIds,
   DONE,
   end,
   ingest,
@@ -109,12 +108,7 @@ async function live(on: Database): Promise<void> {
     await inTransaction(on, (trx) => requestBatchCancel(trx, DEFAULT_PROJECT_ID, id));
   for (const claimed of await claimDueBatches(on, ['cancelling'], 10, ALICE)) {
     await inTransaction(on, (trx) =>
-      commitRunsCancelled(
-        trx,
-        leaseOf('batch', claimed),
-        { from_ordinal: 0, limit: 100 },
-        { chunk_id: newId(), tally_slot: 3 },
-      ),
+      commitRunsCancelled(trx, leaseOf('batch', claimed), { from_ordinal: 0, limit: 100 }, 3),
     );
   }
   // Withdrawn once, then answered in part: acting, trying again, and still out.
@@ -193,7 +187,7 @@ async function rewriteMemory(on: Database, runId: string, agentId: string): Prom
       step_number: 1,
       tool_use_id: 'toolu_m',
     } as const;
-    await commitDecisions(trx, [{ run, decision, calls: [call], settled }], [write], commitIds(1));
+    await commitDecisions(trx, [{ run, decision, calls: [call], settled }], [write], 1);
   });
 }
 

@@ -13,7 +13,7 @@ import {
   type Database,
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
-import { acceptFleet, ALICE, callsTools, commitIds, ingest, leaseOf, sealAndEnd } from './night-shift.ts';
+import { acceptFleet, ALICE, callsTools, ingest, leaseOf, sealAndEnd } from './night-shift.ts';
 
 let database: TestDatabase;
 let db: Database;
@@ -118,7 +118,7 @@ test('runs leave a chunk part by part; it keeps its lease and its order, and goe
         decision: decideAfterTools(run, run.last_seq, '[]'),
         calls: [{ call_index: 0, state: 'succeeded' as const, duration_ms: 1 }],
       }));
-      return commitToolResults(trx, chunk!.id, results, commitIds(), part);
+      return commitToolResults(trx, chunk!.id, results, part);
     });
   const rest = () =>
     db

@@ -32,7 +32,6 @@ import {
   ALICE,
   answer,
   callsTools,
-  commitIds,
   decide,
   DONE,
   ingest,
@@ -202,7 +201,7 @@ describe('an answer is applied at most once', () => {
     const fleet = await acceptFleet(db, 2);
     const lease = await sealAndEnd(db);
     const decided = await inTransaction(db, (trx) => decide(trx, byRun(fleet.run_ids)));
-    const commit = () => inTransaction(db, (trx) => commitDecisions(trx, decided, [], commitIds()));
+    const commit = () => inTransaction(db, (trx) => commitDecisions(trx, decided, []));
     await commit();
     const before = await everything();
     await expect(commit()).rejects.toThrow(/rows of step/);
@@ -218,9 +217,7 @@ describe('an answer is applied at most once', () => {
     const stale = await inTransaction(db, (trx) => decide(trx, byRun(fleet.run_ids)));
     await ingest(db, lease, DONE, { run_ids: [fleet.run_ids[3]!] });
     const before = await everything();
-    await expect(inTransaction(db, (trx) => commitDecisions(trx, stale, [], commitIds()))).rejects.toThrow(
-      /wrote 4/,
-    );
+    await expect(inTransaction(db, (trx) => commitDecisions(trx, stale, []))).rejects.toThrow(/wrote 4/);
     expect(await everything()).toEqual(before);
   });
 
@@ -230,9 +227,7 @@ describe('an answer is applied at most once', () => {
     const stale = await inTransaction(db, (trx) => decide(trx, byRun(fleet.run_ids)));
     await sql`update step set attempt = 2`.execute(db);
     await sql`update run set attempt = 2`.execute(db);
-    await expect(inTransaction(db, (trx) => commitDecisions(trx, stale, [], commitIds()))).rejects.toThrow(
-      /rows of step/,
-    );
+    await expect(inTransaction(db, (trx) => commitDecisions(trx, stale, []))).rejects.toThrow(/rows of step/);
   });
 
   test('where the state guard is blind, the key still refuses a second applied attempt', async () => {
@@ -261,7 +256,7 @@ describe('an answer is applied at most once', () => {
   });
 
   test('an empty commit does nothing', async () => {
-    const report = await inTransaction(db, (trx) => commitDecisions(trx, [], [], commitIds()));
+    const report = await inTransaction(db, (trx) => commitDecisions(trx, [], []));
     expect(report).toEqual({ ready: false, tools: false, ended_batch_ids: [], ended_runs: 0 });
   });
 });
@@ -362,7 +357,7 @@ describe('tools', () => {
         calls: [{ call_index: 0, state: 'succeeded' as const, duration_ms: 1 }],
       }));
     });
-    const commit = () => inTransaction(db, (trx) => commitToolResults(trx, chunk!.id, results, commitIds()));
+    const commit = () => inTransaction(db, (trx) => commitToolResults(trx, chunk!.id, results));
     await commit();
     const before = await everything();
     await expect(commit()).rejects.toThrow(/rows of step/);
@@ -373,7 +368,7 @@ describe('tools', () => {
     await acceptFleet(db, 1);
     await ingest(db, await sealAndEnd(db), callsTools());
     const chunk = await claimToolsChunk(db, ALICE);
-    await inTransaction(db, (trx) => commitToolResults(trx, chunk!.id, [], commitIds()));
+    await inTransaction(db, (trx) => commitToolResults(trx, chunk!.id, []));
     expect(await db.selectFrom('run_chunk').selectAll().execute()).toEqual([]);
   });
 });
@@ -439,7 +434,7 @@ describe('memory', () => {
         );
         return { run, decision, calls, settled };
       });
-      await commitDecisions(trx, decided, revisions, commitIds());
+      await commitDecisions(trx, decided, revisions);
     });
   }
 

@@ -234,13 +234,6 @@ export function callsTools(count = 1): StepOutcome {
   );
 }
 
-export function commitIds(slot = 0): {
-  readonly chunk_ids: readonly [string, string, string];
-  readonly tally_slot: number;
-} {
-  return { chunk_ids: [newId(), newId(), newId()], tally_slot: slot };
-}
-
 /** What the core decides for each given run, as it is read; calls are left pending. */
 export async function decide(
   db: Database,
@@ -280,7 +273,7 @@ export async function ingest(
   const decided = await decide(db, new Map(run_ids.map((id) => [id, outcome])));
   const committing = inTransaction(db, async (trx) => {
     await holdLease(trx, lease);
-    return commitDecisions(trx, decided, [], commitIds(options.slot));
+    return commitDecisions(trx, decided, [], options.slot ?? 0);
   });
   return committing.catch((error: unknown) => {
     if (!isError(error, 'stale')) throw error;
@@ -321,5 +314,5 @@ export async function actIn(trx: Tx, chunk: ToolsChunk, result = 'seen'): Promis
       },
     ];
   });
-  return commitToolResults(trx, chunk.id, results, commitIds());
+  return commitToolResults(trx, chunk.id, results);
 }

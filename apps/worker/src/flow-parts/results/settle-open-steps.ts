@@ -5,10 +5,8 @@ import {
   inTransaction,
   lockRuns,
   markFinishedBatches,
-  newId,
   readOpenSteps,
   readPutAsideBills,
-  tallySlot,
   type ClaimedProviderBatch,
   type DecidedRun,
   type Lease,
@@ -72,8 +70,7 @@ export async function settleSteps(
       }
       decided.push({ run, decision, calls: [], settled: null });
     }
-    const ids = { chunk_ids: [newId(), newId(), newId()] as const, tally_slot: tallySlot() };
-    const committed = await commitDecisions(trx, decided, [], ids);
+    const committed = await commitDecisions(trx, decided, []);
     await also(trx);
     await deps.hooks?.('settle.before_commit');
     return committed;

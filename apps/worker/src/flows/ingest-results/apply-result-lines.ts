@@ -29,13 +29,11 @@ import {
   inTransaction,
   lockRuns,
   markFinishedBatches,
-  newId,
   pauseBatches,
   pauseCredential,
   readBatchStates,
   readRunsToDecide,
   readStepsAtLimit,
-  tallySlot,
   type BlockChange,
   type ClaimedProviderBatch,
   type DecidedRun,
@@ -105,7 +103,6 @@ export async function applyResultLines(
   const isLastPass = batch.streams + 1 >= deps.settings.streams_max;
   const { prices } = deps.settings;
   const { entries, bad, cut } = sortLines(batch, lines, isLastPass, prices, isWhole);
-  const ids = { chunk_ids: [newId(), newId(), newId()] as const, tally_slot: tallySlot() };
   const runs = await readRunsToDecide(deps.db, [...entries.keys()]);
   const trouble = accountTroubleIn(entries, runs);
   if (trouble !== null)
@@ -118,7 +115,7 @@ export async function applyResultLines(
     inTransaction(deps.db, async (trx) => {
       await holdLease(trx, lease);
       const decided = await decideChunk(deps, trx, entries, facts, quick);
-      const report = await commitDecisions(trx, decided.runs, decided.changes, ids);
+      const report = await commitDecisions(trx, decided.runs, decided.changes);
       if (bad.length > 0) await commitQuarantinedLines(trx, batch, bad);
       await deps.hooks?.('ingest.before_commit');
       return { applied: decided.runs.length, report };
@@ -222,7 +219,6 @@ export async function applyPoisonLine(
     excerpt: text.slice(0, POISON_CHARS),
     bill: toldBill(outcome),
   };
-  const ids = { chunk_ids: [newId(), newId(), newId()] as const, tally_slot: tallySlot() };
   const report = await inTransaction(deps.db, async (trx) => {
     await holdLease(trx, lease);
     const run =
@@ -235,7 +231,7 @@ export async function applyPoisonLine(
     const decision = decideAfterAnswer(run, id.key, { kind: 'poison', bill }, deps.settings.retry);
     if (decision.kind === 'refuse') return 'refused' as const;
     await commitQuarantinedLines(trx, batch, [aside]);
-    return commitDecisions(trx, [{ run, decision, calls: [], settled: null }], [], ids);
+    return commitDecisions(trx, [{ run, decision, calls: [], settled: null }], []);
   });
   if (report === 'refused') return { applied: 0, refused: 1, quarantined: 0, cut: false, alarms: [] };
   if (report !== null)

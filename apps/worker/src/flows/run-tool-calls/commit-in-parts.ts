@@ -14,8 +14,6 @@ import {
   isStatementTimeout,
   judgeError,
   lockRuns,
-  newId,
-  tallySlot,
   NOTHING_COMMITTED,
   type ActingRun,
   type ClaimedRunChunk,
@@ -91,14 +89,7 @@ export async function commitInParts(
         return resultsOf(run, toolPolicy, calls.get(run.id) ?? [], hand, memory);
       });
       const whole = part.length === chunk.run_ids.length;
-      const committed = await commitToolResults(
-        trx,
-        chunk.id,
-        results,
-        commitIds(),
-        whole ? null : part,
-        memory.changes,
-      );
+      const committed = await commitToolResults(trx, chunk.id, results, whole ? null : part, memory.changes);
       await deps.hooks?.('tools.before_commit');
       return committed;
     });
@@ -155,12 +146,8 @@ export async function commitPoisoned(
         },
       ];
     });
-    return commitToolResults(trx, chunk.id, results, commitIds(), part);
+    return commitToolResults(trx, chunk.id, results, part);
   });
-}
-
-function commitIds(): { readonly chunk_ids: readonly [string, string, string]; readonly tally_slot: number } {
-  return { chunk_ids: [newId(), newId(), newId()], tally_slot: tallySlot() };
 }
 
 function resultsOf(

@@ -21,7 +21,7 @@ import { forceGenericPlan } from '../force-generic-plan.ts';
 import { settleReservations } from '../batch/reservations.ts';
 import { putChunk, putReadyChunks } from './run-chunks.ts';
 import { countSummaries, writeSummaries } from './summaries.ts';
-import { addToTallies } from '../batch/tallies.ts';
+import { addToTallies, tallySlot } from '../batch/tallies.ts';
 
 /** What a commit set in motion: what the caller rings the bell for. */
 export interface CommitReport {
@@ -52,7 +52,7 @@ export async function commitDecisions(
   trx: Tx,
   decided: readonly DecidedRun[],
   changes: readonly BlockChange[],
-  ids: { readonly chunk_ids: readonly [string, string, string]; readonly tally_slot: number },
+  slot = tallySlot(),
 ): Promise<CommitReport> {
   if (decided.length === 0) return NOTHING_COMMITTED;
   await forceGenericPlan(trx);
@@ -98,10 +98,10 @@ export async function commitDecisions(
       tool_calls: calls.length,
       step: decision.step,
     })),
-    ids.tally_slot,
+    slot,
   );
   await writeSummaries(trx, decided);
-  return settleMoves(trx, moves, ids.chunk_ids);
+  return settleMoves(trx, moves);
 }
 
 /** One run's part of a commit of tool results. */
@@ -123,9 +123,9 @@ export async function commitToolResults(
   trx: Tx,
   chunkId: string,
   results: readonly ToolResultsOfRun[],
-  ids: { readonly chunk_ids: readonly [string, string, string]; readonly tally_slot: number },
   part: readonly string[] | null = null,
   changes: readonly BlockChange[] = [],
+  slot = tallySlot(),
 ): Promise<CommitReport> {
   await sql`
     with over as (
@@ -162,9 +162,9 @@ export async function commitToolResults(
     results
       .filter(({ decision }) => decision.run.state !== 'ready')
       .map(({ run, decision }) => ({ run, move: decision.run, steps: 0, tool_calls: 0, step: null })),
-    ids.tally_slot,
+    slot,
   );
-  return settleMoves(trx, moves, ids.chunk_ids);
+  return settleMoves(trx, moves);
 }
 
 /**
@@ -174,31 +174,26 @@ export async function commitToolResults(
 export async function commitRunsEnded(
   trx: Tx,
   ended: readonly { readonly run: RunToDecide; readonly move: StepDecision['run'] }[],
-  ids: { readonly chunk_ids: readonly [string, string, string]; readonly tally_slot: number },
+  slot = tallySlot(),
 ): Promise<CommitReport> {
   const moves = ended.map(({ run, move }) => ({ run, move, last_seq: run.last_seq }));
   await moveRuns(trx, moves);
   await addToTallies(
     trx,
     moves.map(({ run, move }) => ({ run, move, steps: 0, tool_calls: 0, step: null })),
-    ids.tally_slot,
+    slot,
   );
-  return settleMoves(trx, moves, ids.chunk_ids);
+  return settleMoves(trx, moves);
 }
 
-async function settleMoves(
-  trx: Tx,
-  moves: readonly RunMoved[],
-  [readyId, toolsId, startedId]: readonly [string, string, string],
-): Promise<CommitReport> {
+async function settleMoves(trx: Tx, moves: readonly RunMoved[]): Promise<CommitReport> {
   const project = moves[0]?.run.project_id ?? '';
   const ready = moves.flatMap(({ run, move }) =>
     move.state === 'ready' ? [{ id: run.id, delay: move.delay_ms }] : [],
   );
   const acting = moves.filter(({ move }) => move.state === 'acting').map(({ run }) => run.id);
-  await putReadyChunks(trx, project, ready, readyId);
-  if (acting.length > 0)
-    await putChunk(trx, { id: toolsId, project, kind: 'tools', runIds: acting, delayMs: 0 });
+  await putReadyChunks(trx, project, ready);
+  if (acting.length > 0) await putChunk(trx, { project, kind: 'tools', runIds: acting, delayMs: 0 });
   const ended = moves.filter(({ move }) => 'stop_reason' in move);
   const started =
     ended.length > 0
@@ -206,7 +201,6 @@ async function settleMoves(
           trx,
           ended.map(({ run }) => run.conversation_id),
           ended.map(({ run }) => run.id),
-          startedId,
         )
       : 0;
   return {
