@@ -54,6 +54,15 @@ export {
 } from './model/content.ts';
 export type { SideEffects, ToolDefinition, ToolKind, ToolOutcome } from './model/tool.ts';
 export { BLOCK_CHAR_LIMIT_DEFAULT, type BlockView } from './model/block.ts';
+export type {
+  BlockChange,
+  BlockWriterCall,
+  HeldCopy,
+  KeptPassage,
+  WriteResolution,
+} from './model/block-change.ts';
+export type { PlannedCall } from './model/planned-call.ts';
+export type { EndedCall, MemoryResult, NewToolCall, StepMemory } from './model/tool-call.ts';
 export {
   MAX_OUTPUT_TOKENS_DEFAULT,
   parseModelHandle,
@@ -114,7 +123,7 @@ export {
   type RunMove,
   type StepDecision,
 } from './decide/decision.ts';
-export { awaitingCaller, decideAfterAnswer } from './decide/after-answer.ts';
+export { callsToPlan, decideStep, isAwaited } from './decide/decide-step.ts';
 export {
   decideCallerAnswer,
   type AwaitedCall,
@@ -123,15 +132,11 @@ export {
 } from './decide/caller-answer.ts';
 export { toolPolicyOf, NO_TOOL_POLICY, type ToolPolicy, type ResultDemand } from './decide/tool-policy.ts';
 export { checkResultSchema, FINISH_TOOL, RESULT_TAKEN } from './tools/finish.ts';
-export { planCalls, type PlannedCall } from './decide/plan-calls.ts';
+export { planCalls } from './decide/plan-calls.ts';
+export { NO_MEMORY, type StepCall } from './decide/step-calls.ts';
 export { NO_TRAIL, type Trail } from './decide/trail.ts';
 export { nextToolChoice } from './decide/next-tool-choice.ts';
-export {
-  decideAfterTools,
-  decidePoisonedTools,
-  type SettledCall,
-  type ToolsDecision,
-} from './decide/after-tools.ts';
+export { decidePoisonedResults, decideResults, type ResultsDecision } from './decide/after-tools.ts';
 export { decideNoBudget } from './decide/no-budget.ts';
 export {
   decideAfterPoll,
@@ -233,7 +238,7 @@ export {
 } from './memory/carry-out.ts';
 export type { DraftLabels } from './memory/draft.ts';
 export type { KnownLabels } from './memory/refusal.ts';
-export type { MemoryEffect, WriteResolution } from './memory/effects.ts';
+export type { MemoryEffect } from './memory/effects.ts';
 export {
   CONFLICT_POLICIES,
   CONFLICT_POLICY_DEFAULT,
@@ -244,7 +249,7 @@ export type { Diff3 } from './memory/merge.ts';
 export {
   describeChange,
   SHRINK_POLICY_DEFAULT,
-  type BlockChange,
+  type ComparedRevisions,
   type CreatePatch,
   type MemoryChange,
   type ShrinkPolicy,

@@ -81,7 +81,7 @@ test('commits, cancels, accepts and sweeps that meet in every order never deadlo
           await holdLease(trx, lease);
           await lockBlocksOfAgents(trx, rows.map((row) => row.agent_id).reverse());
           // One slot for all: every commit wants the same counts.
-          return commitDecisions(trx, decided, [], 0);
+          return commitDecisions(trx, decided, 0);
         });
         return markFinishedBatches(db, report.ended_batch_ids);
       };
@@ -133,7 +133,7 @@ test('commits, cancels, accepts and sweeps that meet in every order never deadlo
           .where('provider_batch_id', '=', id)
           .execute();
         const decided = await decide(trx, new Map(rows.map((row) => [row.run_id, DONE])));
-        await commitDecisions(trx, decided, []);
+        await commitDecisions(trx, decided);
       });
     }
     await sql`update batch set lease_until = '-infinity', next_due_at = app_now() where state = 'cancelling'`.execute(

@@ -153,7 +153,7 @@ async function applyChunk(trx: Tx, lease: Lease, runIds: readonly string[]): Pro
     new Map(runIds.map((id, index) => [id, outcomes[index % outcomes.length]!])),
   );
   expect(decided).toHaveLength(runIds.length);
-  await commitDecisions(trx, decided, []);
+  await commitDecisions(trx, decided);
 }
 
 /** The provider batch that holds the present step of all runs. */

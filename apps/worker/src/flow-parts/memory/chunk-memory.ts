@@ -1,13 +1,17 @@
 import {
   carryOutMemoryCall,
   CONFLICT_POLICY_DEFAULT,
+  NO_MEMORY,
+  type BlockChange,
+  type BlockWriterCall,
   type Diff3,
   type HeldBlock,
   type KnownLabels,
   type MemoryEffect,
+  type MemoryResult,
   type PlannedCall,
+  type StepMemory,
   type ToolDefinition,
-  type ToolOutcome,
 } from '@nightshift/agent-core';
 import {
   lockAgents,
@@ -16,8 +20,6 @@ import {
   readLabelsBeside,
   readOwnTexts,
   readShownBlocks,
-  type BlockChange,
-  type BlockWriterCall,
   type RunToDecide,
   type Tx,
 } from '@nightshift/db';
@@ -29,10 +31,8 @@ import { ownerOf, seenKey, type OpenBlock, type Seen } from './open-block.ts';
 
 /** The blocks that the memory calls of a chunk of answers may write, as they stand after the writes so far. */
 export interface ChunkMemory {
-  /** Carries out one call of a built-in memory tool. Calls of a run come in their order. */
-  carryOut(run: RunToDecide, call: PlannedCall, tools: readonly ToolDefinition[]): ToolOutcome;
-  /** What was done to blocks, to be committed in the same transaction. */
-  readonly changes: readonly BlockChange[];
+  /** The memory of a run for its present step, whose definition has these tools. */
+  of(run: RunToDecide, tools: readonly ToolDefinition[]): StepMemory;
 }
 
 /** A run whose present step has been answered with these calls. */
@@ -62,7 +62,7 @@ const MAKERS: ReadonlySet<string> = new Set(['memory', 'memory_apply_patch']);
  * block is there for the next.
  */
 export async function openChunkMemory(trx: Tx, runs: readonly RunWithCalls[]): Promise<ChunkMemory> {
-  if (runs.length === 0) return { changes: [], carryOut: () => failNoMemory() };
+  if (runs.length === 0) return { of: () => NO_MEMORY };
   const agentIds = runs.map(({ run }) => run.agent_id);
   const rearranging = runs.filter(({ calls }) => calls.some((call) => REARRANGING.has(call.tool_name)));
   const reviewed = runs.filter(({ run }) => run.batch_apply === 'review').map(({ run }) => run);
@@ -105,7 +105,6 @@ export async function openChunkMemory(trx: Tx, runs: readonly RunWithCalls[]): P
       new Map(blocks.map(({ label, block_id }) => [label, block_id])),
     ]),
   );
-  const changes: BlockChange[] = [];
   const store = await answerStoreCalls(trx, runs);
   const drafts =
     reviewed.length === 0
@@ -136,7 +135,7 @@ export async function openChunkMemory(trx: Tx, runs: readonly RunWithCalls[]): P
     });
 
   /** Takes an effect over into the blocks as they stand, and notes what is to be written. */
-  const record = (effect: MemoryEffect, writer: BlockWriterCall): void => {
+  const record = (effect: MemoryEffect, writer: BlockWriterCall, changes: BlockChange[]): void => {
     const { block_id } = effect;
     if (effect.kind === 'create') {
       const { label, description, value, char_limit } = effect;
@@ -173,46 +172,40 @@ export async function openChunkMemory(trx: Tx, runs: readonly RunWithCalls[]): P
     }
   };
 
-  return {
-    changes,
-    carryOut(run, call, tools) {
-      const writer = {
-        project_id: run.project_id,
-        batch_id: run.batch_id,
-        run_id: run.id,
-        agent_id: run.agent_id,
-        step_number: run.step_number,
-        tool_use_id: call.tool_use_id,
-        held: run.batch_apply === 'review',
-      };
-      const answered = store.outcomeOf(call);
-      if (answered !== null) {
-        const passage = store.passageOf(call, writer);
-        if (passage !== null) changes.push(passage);
-        return answered;
-      }
-      const carriedOut = carryOutMemoryCall(call.tool_name, call.args, holdFor(run), {
-        newBlockId: newId,
-        may_create: tools.some((tool) => MAKERS.has(tool.name)),
-        isLabelTaken: (blockId, label, drafted) => labels.isTaken(run.agent_id, blockId, label, drafted),
-        known: known.get(run.id) ?? NONE_KNOWN,
-        diff3: DIFF3,
-      });
-      const { outcome, effects, held } = carriedOut;
-      known.set(run.id, carriedOut.known);
-      for (const effect of effects) record(effect, writer);
-      for (const block of held) {
-        if (block.seen !== null) seen.set(seenKey(run.id, block.current.block_id), block.seen);
-      }
-      attached.set(
-        ownerOf(run),
-        held.map(({ current }) => current.block_id),
-      );
-      return outcome;
-    },
+  const carryOut = (run: RunToDecide, call: PlannedCall, tools: readonly ToolDefinition[]): MemoryResult => {
+    const writer = {
+      project_id: run.project_id,
+      batch_id: run.batch_id,
+      run_id: run.id,
+      agent_id: run.agent_id,
+      step_number: run.step_number,
+      tool_use_id: call.tool_use_id,
+      held: run.batch_apply === 'review',
+    };
+    const answered = store.outcomeOf(call);
+    if (answered !== null) {
+      const passage = store.passageOf(call, writer);
+      return { outcome: answered, changes: passage === null ? [] : [passage] };
+    }
+    const carriedOut = carryOutMemoryCall(call.tool_name, call.args, holdFor(run), {
+      newBlockId: newId,
+      may_create: tools.some((tool) => MAKERS.has(tool.name)),
+      isLabelTaken: (blockId, label, drafted) => labels.isTaken(run.agent_id, blockId, label, drafted),
+      known: known.get(run.id) ?? NONE_KNOWN,
+      diff3: DIFF3,
+    });
+    const { outcome, effects, held } = carriedOut;
+    known.set(run.id, carriedOut.known);
+    const changes: BlockChange[] = [];
+    for (const effect of effects) record(effect, writer, changes);
+    for (const block of held) {
+      if (block.seen !== null) seen.set(seenKey(run.id, block.current.block_id), block.seen);
+    }
+    attached.set(
+      ownerOf(run),
+      held.map(({ current }) => current.block_id),
+    );
+    return { outcome, changes };
   };
-}
-
-function failNoMemory(): never {
-  throw new Error('A memory call was planned for a run whose blocks were not locked.');
+  return { of: (run, tools) => ({ carryOut: (call) => carryOut(run, call, tools) }) };
 }

@@ -1,12 +1,5 @@
-import type { KnownLabels } from '@nightshift/agent-core';
-import {
-  newId,
-  readHeldDrafts,
-  type HeldCopy,
-  type RunToDecide,
-  type ShownBlock,
-  type Tx,
-} from '@nightshift/db';
+import type { HeldCopy, KnownLabels } from '@nightshift/agent-core';
+import { newId, readHeldDrafts, type RunToDecide, type ShownBlock, type Tx } from '@nightshift/db';
 import { ownerOf, seenKey, type OpenBlock, type Seen } from './open-block.ts';
 
 /** The blocks that hold the changes of runs under review. */

@@ -1,26 +1,21 @@
 import {
-  awaitingCaller,
   billAtEnd,
   billOfOutcome,
-  capResult,
-  decideAfterAnswer,
-  decideAfterTools,
+  callsToPlan,
+  decideStep,
   fromCustomId,
-  needsTokens,
+  isAwaited,
   isError,
+  needsTokens,
   salvageCustomId,
-  toolResultsMessage,
-  toolUsesOf,
   NO_TOOL_POLICY,
   NO_TRAIL,
   planCalls,
-  RESULT_TAKEN,
   type ToolPolicy,
   type PlannedCall,
-  type StepDecision,
+  type StepCall,
   type StepKey,
   type StepOutcome,
-  type ToolOutcome,
 } from '@nightshift/agent-core';
 import {
   commitDecisions,
@@ -34,22 +29,16 @@ import {
   readBatchStates,
   readRunsToDecide,
   readStepsAtLimit,
-  type BlockChange,
   type ClaimedProviderBatch,
   type DecidedRun,
   type RunToDecide,
-  type NewToolCall,
   type QuarantinedLine,
   type Tx,
 } from '@nightshift/db';
 import type { HeldLease } from '../../leases/keeper.ts';
 import type { Line } from '../../provider/line-splitter.ts';
 import { validateArguments } from '../../flow-parts/calls/argument-validator.ts';
-import {
-  openChunkMemory,
-  type ChunkMemory,
-  type RunWithCalls,
-} from '../../flow-parts/memory/chunk-memory.ts';
+import { openChunkMemory } from '../../flow-parts/memory/chunk-memory.ts';
 import type { FlowDeps } from '../../flow-parts/deps.ts';
 import { outputMaxima } from '../../flow-parts/requests/output-maxima.ts';
 import { pricedOutcome, withPriceOf } from '../../flow-parts/results/price-outcome.ts';
@@ -76,7 +65,6 @@ export interface AppliedChunk {
   readonly alarms: readonly string[];
 }
 
-const NO_REPLIES: QuickStep['replies'] = [];
 const NOTHING_TRIED: ReadonlyMap<string, QuickStep> = new Map();
 const CANCELLED_ELSEWHERE =
   'Requests of it were cancelled at the provider, and not by Nightshift: at its console, perhaps. Resume the batch to send them again, or cancel it.';
@@ -115,10 +103,10 @@ export async function applyResultLines(
     inTransaction(deps.db, async (trx) => {
       await holdLease(trx, lease);
       const decided = await decideChunk(deps, trx, entries, facts, quick);
-      const report = await commitDecisions(trx, decided.runs, decided.changes);
+      const report = await commitDecisions(trx, decided);
       if (bad.length > 0) await commitQuarantinedLines(trx, batch, bad);
       await deps.hooks?.('ingest.before_commit');
-      return { applied: decided.runs.length, report };
+      return { applied: decided.length, report };
     }),
   );
   await ringAfterCommit(deps, report, await markFinishedBatches(deps.db, report.ended_batch_ids));
@@ -140,7 +128,8 @@ function accountTroubleIn(
   runs: ReadonlyMap<string, RunToDecide>,
 ): string | null {
   for (const { key, accountTrouble } of entries.values()) {
-    if (accountTrouble !== null && isAwaited(key, runs.get(key.run_id))) return accountTrouble;
+    const run = runs.get(key.run_id);
+    if (accountTrouble !== null && run !== undefined && isAwaited(run, key)) return accountTrouble;
   }
   return null;
 }
@@ -158,15 +147,10 @@ function cancelledElsewhere(
   for (const { key, outcome } of entries.values()) {
     if (outcome.kind !== 'canceled') continue;
     const run = runs.get(key.run_id);
-    if (run?.batch_state === 'cancelling' || !isAwaited(key, run)) continue;
-    batchIds.add(run.batch_id);
+    if (run !== undefined && run.batch_state !== 'cancelling' && isAwaited(run, key))
+      batchIds.add(run.batch_id);
   }
   return [...batchIds];
-}
-
-/** Whether a step still waits for its answer. */
-function isAwaited(key: StepKey, run: RunToDecide | undefined): run is RunToDecide {
-  return run?.state === 'in_flight' && run.step_number === key.number && run.attempt === key.attempt;
 }
 
 /**
@@ -228,10 +212,10 @@ export async function applyPoisonLine(
       return null;
     }
     const bill = billOfOutcome(await pricedOutcome(deps, trx, run, outcome));
-    const decision = decideAfterAnswer(run, id.key, { kind: 'poison', bill }, deps.settings.retry);
+    const decision = decideStep({ run, key: id.key, retry: deps.settings.retry }, { kind: 'poison', bill });
     if (decision.kind === 'refuse') return 'refused' as const;
     await commitQuarantinedLines(trx, batch, [aside]);
-    return commitDecisions(trx, [{ run, decision, calls: [], settled: null }], []);
+    return commitDecisions(trx, [{ run, decision }]);
   });
   if (report === 'refused') return { applied: 0, refused: 1, quarantined: 0, cut: false, alarms: [] };
   if (report !== null)
@@ -252,14 +236,47 @@ function endOf(line: Line): string {
   return line.kind === 'line' ? line.text : line.tail;
 }
 
-/** Decides every line of the chunk, in run order, carrying memory calls out on the locked blocks as it goes. */
+/** A step that a line answers, with what its decision goes by. */
+interface DueStep {
+  readonly run: RunToDecide;
+  readonly key: StepKey;
+  readonly outcome: StepOutcome;
+  readonly toolPolicy: ToolPolicy;
+  readonly calls: readonly StepCall[];
+}
+
+/** Decides every line of the chunk, in run order, on the locked blocks that its memory calls may write. */
 async function decideChunk(
   deps: FlowDeps,
   trx: Tx,
   entries: ReadonlyMap<string, Entry>,
   runs: ReadonlyMap<string, RunToDecide>,
   quick: ReadonlyMap<string, QuickStep>,
-): Promise<{ readonly runs: readonly DecidedRun[]; readonly changes: readonly BlockChange[] }> {
+): Promise<readonly DecidedRun[]> {
+  const due = await planSteps(deps, trx, entries, runs, quick);
+  const memory = await openChunkMemory(
+    trx,
+    due.flatMap(({ run, calls }) => {
+      const remembering = calls.flatMap(({ planned }) => (isCarriedOutHere(planned) ? [planned] : []));
+      return remembering.length === 0 ? [] : [{ run, calls: remembering }];
+    }),
+  );
+  const { retry } = deps.settings;
+  return due.flatMap(({ run, key, outcome, toolPolicy, calls }): readonly DecidedRun[] => {
+    const ofRun = calls.length === 0 ? undefined : memory.of(run, toolPolicy.tools);
+    const decision = decideStep({ run, key, retry, toolPolicy, calls }, outcome, ofRun);
+    return decision.kind === 'refuse' ? [] : [{ run, decision }];
+  });
+}
+
+/** Plans the calls of every answer of the chunk, in run order. */
+async function planSteps(
+  deps: FlowDeps,
+  trx: Tx,
+  entries: ReadonlyMap<string, Entry>,
+  runs: ReadonlyMap<string, RunToDecide>,
+  quick: ReadonlyMap<string, QuickStep>,
+): Promise<readonly DueStep[]> {
   const definitions = await deps.definitions.get(
     trx,
     [...runs.values()].map((run) => run.definition_id),
@@ -273,96 +290,44 @@ async function decideChunk(
   );
   // A batch may have been cancelled while calls were made.
   const states = await readBatchStates(trx, [...new Set([...runs.values()].map((run) => run.batch_id))]);
-  const applied: AppliedAnswer[] = [];
-  const remembering: RunWithCalls[] = [];
+  const due: DueStep[] = [];
   for (const read of runs.values()) {
     const entry = entries.get(read.id);
     if (entry === undefined) continue;
-    const state = states.get(read.batch_id) ?? read.batch_state;
-    const run = state === read.batch_state ? read : { ...read, batch_state: state };
+    const { key } = entry;
+    const batch_state = states.get(read.batch_id) ?? read.batch_state;
+    const is_at_token_limit = atLimit.has(read.id);
+    const isAsRead = batch_state === read.batch_state && !is_at_token_limit;
+    const run = isAsRead ? read : { ...read, batch_state, is_at_token_limit };
     const cached = definitions.get(run.definition_id);
     const toolPolicy = cached?.toolPolicy ?? NO_TOOL_POLICY;
     const outcome = withPriceOf(entry.outcome, cached, deps.settings.prices);
-    const facts = atLimit.has(run.id) ? { ...run, is_at_token_limit: true } : run;
-    const decision = decideAfterAnswer(facts, entry.key, outcome, deps.settings.retry, toolPolicy);
-    if (decision.kind === 'refuse') continue;
-    const step = quick.get(run.id);
-    const tried = step?.definition_id === run.definition_id ? step : undefined;
-    const planned =
-      decision.run.state === 'acting' ? (tried?.planned ?? callsOf(run, outcome, toolPolicy)) : [];
-    applied.push({ run, decision, planned, replies: tried?.replies ?? NO_REPLIES, toolPolicy });
-    if (planned.some(isCarriedOutHere)) remembering.push({ run, calls: planned.filter(isCarriedOutHere) });
+    due.push({ run, key, outcome, toolPolicy, calls: callsOf(run, key, outcome, toolPolicy, quick) });
   }
-  const memory = await openChunkMemory(trx, remembering);
-  return { runs: applied.map((answer) => settle(answer, memory)), changes: memory.changes };
+  return due;
 }
 
-/** An answer that is to be committed, and the calls that it makes. */
-interface AppliedAnswer {
-  readonly run: RunToDecide;
-  readonly decision: StepDecision;
-  readonly planned: readonly PlannedCall[];
-  readonly replies: QuickStep['replies'];
-  readonly toolPolicy: ToolPolicy;
+const NO_CALLS: readonly StepCall[] = [];
+
+/** The calls of an answer, with the outcome of those that were made already. */
+function callsOf(
+  run: RunToDecide,
+  key: StepKey,
+  outcome: StepOutcome,
+  toolPolicy: ToolPolicy,
+  quick: ReadonlyMap<string, QuickStep>,
+): readonly StepCall[] {
+  const uses = callsToPlan(run, key, outcome);
+  if (uses.length === 0) return NO_CALLS;
+  const tried = quick.get(run.id);
+  if (tried?.definition_id === run.definition_id) return tried.calls;
+  const { history } = run.trail ?? NO_TRAIL;
+  return planCalls(uses, toolPolicy, history, validateArguments).map((planned) => ({
+    planned,
+    outcome: null,
+  }));
 }
 
 function isCarriedOutHere({ kind, awaits }: PlannedCall): boolean {
   return kind === 'memory' && awaits === null;
-}
-
-function settle(answer: AppliedAnswer, memory: ChunkMemory): DecidedRun {
-  const { run, decision, planned } = answer;
-  if (planned.length === 0) return { run, decision, calls: [], settled: null };
-  const { calls, settled } = carryOut(answer, memory);
-  const isAwaiting = planned.some(({ awaits }) => awaits !== null);
-  return { run, decision: isAwaiting ? awaitingCaller(run, decision) : decision, calls, settled };
-}
-
-function callsOf(run: RunToDecide, outcome: StepOutcome, toolPolicy: ToolPolicy): readonly PlannedCall[] {
-  if (outcome.kind !== 'answered') return [];
-  const { history } = run.trail ?? NO_TRAIL;
-  return planCalls(toolUsesOf(outcome.answer.content), toolPolicy, history, validateArguments);
-}
-
-/**
- * Carries out what needs no tool host, in call order, and takes what the tool host has answered already. When nothing else
- * is left, the results go back to the model in the same commit; otherwise they are held until the rest is in.
- */
-function carryOut(
-  { run, planned, replies, toolPolicy }: AppliedAnswer,
-  memory: ChunkMemory,
-): Pick<DecidedRun, 'calls' | 'settled'> {
-  const outcomes = planned.map((call, place): ToolOutcome | null => {
-    if (call.kind === 'rejected') return { ok: false, result: call.rejection ?? 'The call was rejected.' };
-    if (call.awaits !== null) return null;
-    if (call.kind === 'finish') return { ok: true, result: RESULT_TAKEN };
-    const reply = replies[place] ?? null;
-    if (reply !== null) return { ok: reply.status === 'succeeded', result: reply.result };
-    if (call.kind !== 'memory') return null;
-    const outcome = memory.carryOut(run, call, toolPolicy.tools);
-    const limit = call.tool?.return_char_limit ?? outcome.result.length;
-    return { ok: outcome.ok, result: capResult(outcome.result, limit) };
-  });
-  const complete = !outcomes.includes(null);
-  const calls = planned.map((call, place): NewToolCall => {
-    const outcome = outcomes[place] ?? null;
-    return {
-      call_index: call.index,
-      tool_use_id: call.tool_use_id,
-      tool_name: call.tool_name,
-      kind: call.kind,
-      state: outcome === null ? 'pending' : outcome.ok ? 'succeeded' : 'failed',
-      held_result: complete || outcome === null ? null : outcome.result,
-      awaits: call.awaits,
-      duration_ms: Math.round(replies[place]?.duration_ms ?? 0),
-    };
-  });
-  if (!complete) return { calls, settled: null };
-  const settled = planned.map((call, place) => ({
-    planned: call,
-    tool_use_id: call.tool_use_id,
-    outcome: outcomes[place] ?? { ok: false, result: '' },
-  }));
-  const message = toolResultsMessage(settled);
-  return { calls, settled: decideAfterTools(run, run.last_seq + 1, message, settled, toolPolicy) };
 }

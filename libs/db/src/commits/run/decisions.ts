@@ -1,7 +1,6 @@
-import type { StepDecision, StepKey, ToolsDecision } from '@nightshift/agent-core';
+import type { ResultsDecision, StepDecision, StepKey } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
-import type { BlockChange } from '../memory/block-change.ts';
 import { writeBlockChanges } from '../memory/block-changes.ts';
 import {
   endAnsweredSteps,
@@ -12,7 +11,6 @@ import {
   writeSteps,
   writeToolCalls,
   type DecidedRun,
-  type EndedCall,
   type RunMoved,
 } from './decided-rows.ts';
 import type { RunToDecide } from '../../reads/run/runs-to-decide.ts';
@@ -51,7 +49,6 @@ export const NOTHING_COMMITTED: CommitReport = {
 export async function commitDecisions(
   trx: Tx,
   decided: readonly DecidedRun[],
-  changes: readonly BlockChange[],
   slot = tallySlot(),
 ): Promise<CommitReport> {
   if (decided.length === 0) return NOTHING_COMMITTED;
@@ -59,20 +56,20 @@ export async function commitDecisions(
   await writeSteps(trx, decided);
   await writeMessages(
     trx,
-    decided.flatMap(({ run, decision, settled }) => [
-      ...decision.messages.map((message) =>
-        messageRow(run, decision.step.applies ? decision.key.number : null, message),
-      ),
-      ...(settled === null ? [] : [messageRow(run, decision.key.number, settled.message)]),
-    ]),
+    decided.flatMap(({ run, decision: { key, step, messages } }) =>
+      messages.map((message) => messageRow(run, step.applies ? key.number : null, message)),
+    ),
   );
   await writeToolCalls(trx, decided);
-  await writeBlockChanges(trx, changes);
+  await writeBlockChanges(
+    trx,
+    decided.flatMap(({ decision }) => decision.changes),
+  );
   await countSummaries(trx, decided);
-  const moves = decided.map(({ run, decision, settled }) => ({
+  const moves = decided.map(({ run, decision }) => ({
     run,
-    move: settled?.run ?? decision.run,
-    last_seq: run.last_seq + decision.messages.length + (settled === null ? 0 : 1),
+    move: decision.run,
+    last_seq: run.last_seq + decision.messages.length,
   }));
   await moveRuns(trx, moves);
   await settleReservations(
@@ -91,11 +88,11 @@ export async function commitDecisions(
   );
   await addToTallies(
     trx,
-    decided.map(({ run, decision, settled, calls }) => ({
+    decided.map(({ run, decision }) => ({
       run,
-      move: settled?.run ?? decision.run,
+      move: decision.run,
       steps: decision.step.applies ? 1 : 0,
-      tool_calls: calls.length,
+      tool_calls: decision.calls.length,
       step: decision.step,
     })),
     slot,
@@ -107,8 +104,7 @@ export async function commitDecisions(
 /** One run's part of a commit of tool results. */
 export interface ToolResultsOfRun {
   readonly run: RunToDecide;
-  readonly decision: ToolsDecision;
-  readonly calls: readonly EndedCall[];
+  readonly decision: ResultsDecision;
 }
 
 /**
@@ -124,7 +120,6 @@ export async function commitToolResults(
   chunkId: string,
   results: readonly ToolResultsOfRun[],
   part: readonly string[] | null = null,
-  changes: readonly BlockChange[] = [],
   slot = tallySlot(),
 ): Promise<CommitReport> {
   await sql`
@@ -140,7 +135,7 @@ export async function commitToolResults(
   await forceGenericPlan(trx);
   await endToolCalls(
     trx,
-    results.flatMap(({ run, calls }) => calls.map((call) => ({ run, call }))),
+    results.flatMap(({ run, decision }) => decision.calls.map((call) => ({ run, call }))),
   );
   await endAnsweredSteps(
     trx,
@@ -150,7 +145,10 @@ export async function commitToolResults(
     trx,
     results.map(({ run, decision }) => messageRow(run, decision.step_number, decision.message)),
   );
-  await writeBlockChanges(trx, changes);
+  await writeBlockChanges(
+    trx,
+    results.flatMap(({ decision }) => decision.changes),
+  );
   const moves = results.map(({ run, decision }) => ({
     run,
     move: decision.run,
