@@ -254,7 +254,7 @@ async function decideChunk(
   quick: ReadonlyMap<string, QuickStep>,
 ): Promise<readonly DecidedRun[]> {
   const due = await planSteps(deps, trx, entries, runs, quick);
-  const memory = await openChunkMemory(
+  const memoryOf = await openChunkMemory(
     trx,
     due.flatMap(({ run, calls }) => {
       const remembering = calls.flatMap(({ planned }) => (isCarriedOutHere(planned) ? [planned] : []));
@@ -263,7 +263,7 @@ async function decideChunk(
   );
   const { retry } = deps.settings;
   return due.flatMap(({ run, key, outcome, toolPolicy, calls }): readonly DecidedRun[] => {
-    const ofRun = calls.length === 0 ? undefined : memory.of(run, toolPolicy.tools);
+    const ofRun = calls.length === 0 ? undefined : memoryOf(run, toolPolicy.tools);
     const decision = decideStep({ run, key, retry, toolPolicy, calls }, outcome, ofRun);
     return decision.kind === 'refuse' ? [] : [{ run, decision }];
   });

@@ -61,7 +61,7 @@ export async function commitInParts(
         [...runs.values()].map((run) => run.definition_id),
       );
       const acting = [...runs.values()].filter((run) => run.state === 'acting');
-      const memory = await openChunkMemory(
+      const memoryOf = await openChunkMemory(
         trx,
         acting.flatMap((run) => {
           const asked = (calls.get(run.id) ?? []).filter((call) => call.planned.kind === 'memory');
@@ -73,7 +73,7 @@ export async function commitInParts(
       const results = acting.map((run) => {
         const toolPolicy = definitions.get(run.definition_id)?.toolPolicy ?? NO_TOOL_POLICY;
         const ended = (calls.get(run.id) ?? []).map((call) => stepCallOf(call, hand));
-        return { run, decision: decideResults(run, ended, toolPolicy, memory.of(run, toolPolicy.tools)) };
+        return { run, decision: decideResults(run, ended, toolPolicy, memoryOf(run, toolPolicy.tools)) };
       });
       const whole = part.length === chunk.run_ids.length;
       const committed = await commitToolResults(trx, chunk.id, results, whole ? null : part);
