@@ -54,6 +54,9 @@ export {
 } from './model/content.ts';
 export type { SideEffects, ToolDefinition, ToolKind, ToolOutcome } from './model/tool.ts';
 export { BLOCK_CHAR_LIMIT_DEFAULT, type BlockView } from './model/block.ts';
+export type { BlockChange, KeptPassage, WriteResolution } from './model/block-change.ts';
+export type { PlannedCall } from './model/planned-call.ts';
+export type { EndedCall, StepMemory } from './model/tool-call.ts';
 export {
   MAX_OUTPUT_TOKENS_DEFAULT,
   parseModelHandle,
@@ -114,7 +117,7 @@ export {
   type RunMove,
   type StepDecision,
 } from './decide/decision.ts';
-export { awaitingCaller, decideAfterAnswer } from './decide/after-answer.ts';
+export { callsToPlan, decideStep, isAwaited } from './decide/decide-step.ts';
 export {
   decideCallerAnswer,
   type AwaitedCall,
@@ -122,16 +125,12 @@ export {
   type TakenAnswer,
 } from './decide/caller-answer.ts';
 export { toolPolicyOf, NO_TOOL_POLICY, type ToolPolicy, type ResultDemand } from './decide/tool-policy.ts';
-export { checkResultSchema, FINISH_TOOL, RESULT_TAKEN } from './tools/finish.ts';
-export { planCalls, type PlannedCall } from './decide/plan-calls.ts';
+export { checkResultSchema, FINISH_TOOL } from './tools/finish.ts';
+export { planCalls } from './decide/plan-calls.ts';
+export { NO_MEMORY, type StepCall } from './decide/step-calls.ts';
 export { NO_TRAIL, type Trail } from './decide/trail.ts';
 export { nextToolChoice } from './decide/next-tool-choice.ts';
-export {
-  decideAfterTools,
-  decidePoisonedTools,
-  type SettledCall,
-  type ToolsDecision,
-} from './decide/after-tools.ts';
+export { decidePoisonedResults, decideResults, type ResultsDecision } from './decide/after-tools.ts';
 export { decideNoBudget } from './decide/no-budget.ts';
 export {
   decideAfterPoll,
@@ -211,7 +210,7 @@ export { mayHoldThoughts, withoutThoughts } from './wire/anthropic/thoughts.ts';
 export { compileMemory, type CompileOptions } from './memory/compile.ts';
 export { compileMemoryMetadata, SHOWN_TAGS_MAX, type MemoryMetadata } from './memory/metadata.ts';
 export { isMemoryTool, MEMORY_TOOLS } from './memory/definitions.ts';
-export { capResult, toolResultsMessage, type AnsweredCall } from './tools/results.ts';
+export { toolResultsMessage, type AnsweredCall } from './tools/results.ts';
 export { checkInputSchema, createArgumentValidator, type ArgumentValidator } from './tools/validate.ts';
 export {
   toInternalMessage,
@@ -225,15 +224,9 @@ export { parseToolRules, toolRuleSchema, type ParsedRules, type ToolRule } from 
 export { checkRulesFit } from './decide/check-rules.ts';
 export { checkRequiredTools } from './rules/reach.ts';
 export { toolUsageRules } from './rules/prompts.ts';
-export {
-  carryOutMemoryCall,
-  type HeldBlock,
-  type MemoryCallOptions,
-  type MemoryCallOutcome,
-} from './memory/carry-out.ts';
-export type { DraftLabels } from './memory/draft.ts';
-export type { KnownLabels } from './memory/refusal.ts';
-export type { MemoryEffect, WriteResolution } from './memory/effects.ts';
+export { editedBlocks, memoryNeeds, memoryOfStep, openBlocks, recallTexts } from './memory/chunk-memory.ts';
+export type { RememberingRun, RunWithCalls } from './memory/open-blocks.ts';
+export { answerStoreCalls, readStoreCalls, storeCallsOf, type StoreAnswers } from './memory/store-answers.ts';
 export {
   CONFLICT_POLICIES,
   CONFLICT_POLICY_DEFAULT,
@@ -244,7 +237,7 @@ export type { Diff3 } from './memory/merge.ts';
 export {
   describeChange,
   SHRINK_POLICY_DEFAULT,
-  type BlockChange,
+  type ComparedRevisions,
   type CreatePatch,
   type MemoryChange,
   type ShrinkPolicy,
@@ -258,17 +251,11 @@ export {
   type StaleReason,
 } from './memory/accept.ts';
 export { decideRevert, type RevertDecision, type RevertFacts } from './memory/revert.ts';
-export {
-  ARCHIVAL_INSERTED,
-  archivalResult,
-  conversationResult,
-  readStoreCall,
-  type ArchivalHit,
-  type ArchivalInsert,
-  type ArchivalSearch,
-  type ConversationHit,
-  type ConversationSearch,
-  type StoreCall,
+export type {
+  ArchivalHit,
+  ArchivalSearch,
+  ConversationHit,
+  ConversationSearch,
 } from './memory/store-calls.ts';
 export { isStoreCall, STORE_TOOLS } from './memory/store-tools.ts';
 export {

@@ -198,7 +198,6 @@ export {
   type ClaimedSend,
 } from './claims/provider-batch/claim-provider-batches.ts';
 export { claimToolsChunk, type ClaimedRunChunk } from './claims/run/claim-run-chunk.ts';
-export type { BlockChange, BlockWriterCall, HeldCopy, KeptPassage } from './commits/memory/block-change.ts';
 export {
   readTimeZones,
   searchMessages,
@@ -250,8 +249,7 @@ export {
   type CommitReport,
   type ToolResultsOfRun,
 } from './commits/run/decisions.ts';
-export type { DecidedRun, NewToolCall } from './commits/run/decided-rows.ts';
-export { tallySlot } from './commits/batch/tallies.ts';
+export type { DecidedRun } from './commits/run/decided-rows.ts';
 export {
   commitParkedRunsReleased,
   commitRunsCancelled,

@@ -2,7 +2,7 @@ import {
   describeChange,
   stepUuid,
   toWireId,
-  type BlockChange,
+  type ComparedRevisions,
   type CreatePatch,
   type MemoryChange,
 } from '@nightshift/agent-core';
@@ -13,7 +13,7 @@ import type { BlockRevision, HeldChangeResponse, MemoryChangeResponse } from '..
 const createPatch: CreatePatch = createTwoFilesPatch;
 
 /** The change between two states of a block, as a unified diff with its sizes. */
-export function toChange(change: BlockChange): MemoryChange {
+export function toChange(change: ComparedRevisions): MemoryChange {
   return describeChange(change, createPatch);
 }
 

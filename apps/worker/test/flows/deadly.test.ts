@@ -90,8 +90,8 @@ test('a result line that ends worker after worker, three of them alone, is put a
   const batch = await submitOneAmong(8, 3);
   await untilEnded(house.worker());
   const { deaths, end } = await dieOf(ingestResults, await mortal(batch.run_ids[3]!));
-  // Three over the whole chunk of fifty, one over five lines, three with it alone.
-  expect(deaths).toBe(7);
+  // Three over the whole chunk of fifty, three with it alone.
+  expect(deaths).toBe(6);
   const reason = expect.stringMatching(/^line \d: 3 workers ended while they had it alone/) as string;
   expect(end).toMatchObject({ outcome: 'ingested', quarantined: 1, alarm: true, reason });
   expect((await house.runsOf(batch.id)).map((run) => run.stop_reason)).toEqual(
@@ -193,13 +193,13 @@ test('chunks that are too large for every worker end three of them, however many
   expect((await house.runsOf(batch.id)).every((run) => run.stop_reason === 'end_turn')).toBe(true);
 });
 
-test('where nearly every line fails alone, a pass in small chunks ends as soon as that is known', async () => {
+test('where nearly every line fails alone, a pass line by line ends as soon as that is known', async () => {
   await house.submit(
     Array.from({ length: 60 }, (_, index) => ({ input: `${index}`, agent: { system: 'All fail.' } })),
   );
   const worker = house.worker({ settings: { chunk_lines: 20 } });
   await untilEnded(worker);
-  await crash(4);
+  await crash(3);
   let asked = 0;
   const end = await ingestResults({
     ...worker,

@@ -1,9 +1,8 @@
-import type { StepKey } from '../base/ids.ts';
-import type { StepEvent } from '../machine/step.ts';
-import { areEchoable, type ContentBlock } from '../model/content.ts';
+import { areEchoable, toolUsesOf, type ContentBlock, type ToolUseBlock } from '../model/content.ts';
+import { afterCalls } from './after-calls.ts';
 import { decideAfterWords, isBlankText, isEmptyAnswer, type WordsDecision } from './after-words.ts';
 import type { ToolPolicy } from './tool-policy.ts';
-import { decided } from './decided.ts';
+import { decided, messagesOf, type Answered } from './decided.ts';
 import {
   cancelledMove,
   completed,
@@ -21,26 +20,33 @@ import { NO_TRAIL, type Trail } from './trail.ts';
 /** Answers in a row that the provider may suspend before the run is given up. */
 export const PAUSES_MAX = 10;
 
-/** An answer, and the run that it is for. */
-export interface Answered {
-  readonly run: RunFacts;
-  readonly key: StepKey;
-  readonly answer: StepAnswer;
-  readonly toolPolicy: ToolPolicy;
-}
-
 type AfterStop = (answered: Answered) => StepDecision;
+
+/** The decision about an answer that may call tools and calls none, by its stop reason. */
+const WITHOUT_CALLS: ReadonlyMap<string, AfterStop> = new Map<string, AfterStop>([
+  ['tool_use', afterMissingCall],
+  ['pause_turn', afterPause],
+  ['end_turn', afterEndOfTurn],
+  ['stop_sequence', afterEndOfTurn],
+]);
 
 /** The decision about an answer by its stop reason. */
 const AFTER_STOP: ReadonlyMap<string, AfterStop> = new Map<string, AfterStop>([
   ['refusal', afterRefusedByModel],
   ['max_tokens', afterCutOff],
   ['model_context_window_exceeded', afterWindowExceeded],
-  ['tool_use', callsOr(afterMissingCall)],
-  ['pause_turn', callsOr(afterPause)],
-  ['end_turn', callsOr(afterEndOfTurn)],
-  ['stop_sequence', callsOr(afterEndOfTurn)],
+  ...[...WITHOUT_CALLS].map(([stop, decide]) => [stop, callsOr(decide)] as const),
 ]);
+
+/** Returns the calls that a run goes on with; none of an answer that stops for another reason or cannot be sent back. */
+export function requestedCalls(run: RunFacts, answer: StepAnswer): readonly ToolUseBlock[] {
+  const { stop_reason, content } = answer;
+  if (run.summarises_to_seq !== null || isCancelling(run)) return [];
+  if (stop_reason === null || !WITHOUT_CALLS.has(stop_reason)) return [];
+  if (!content.some(isCall)) return [];
+  const uses = content.filter(isCall);
+  return areEchoable(uses) ? toolUsesOf(uses) : [];
+}
 
 /**
  * Decides about an answer of the model. In this order: it has no stop reason → its batch is being cancelled → the function
@@ -104,16 +110,15 @@ function afterWindowExceeded(answered: Answered): StepDecision {
   return decided(run, key, 'error', 'context window exceeded', { bill: answer, error }, said, move);
 }
 
-/** Has the calls of an answer carried out, if it makes any that can be answered; else decides by `withoutCalls`. */
+/** Decides about the calls of an answer, if it makes any that can be answered; else decides by `withoutCalls`. */
 function callsOr(withoutCalls: AfterStop): AfterStop {
   return (answered) => {
-    const calls = answered.answer.content.filter(isCall);
-    if (calls.length === 0) return withoutCalls(answered);
-    if (!areEchoable(calls)) {
-      const message = 'a tool call has no id of its own, no proper name, or an input that is no object';
-      return discarded(answered, 'unanswerable call', { type: 'tool_use', message }, unusable(message));
-    }
-    return applied(answered, 'answer', 'calls tools', true, { state: 'acting' });
+    if (answered.calls.length > 0) return afterCalls(answered);
+    const { content } = answered.answer;
+    if (!content.some(isCall)) return withoutCalls(answered);
+    if (areEchoable(content.filter(isCall))) throw new Error('The calls of an answer were not planned.');
+    const message = 'a tool call has no id of its own, no proper name, or an input that is no object';
+    return discarded(answered, 'unanswerable call', { type: 'tool_use', message }, unusable(message));
   };
 }
 
@@ -181,18 +186,8 @@ function counting({ history, steps, denied, refusal }: Trail, reasks: number, pa
 
 /** The answer becomes part of the run, and ends its step. */
 function settled(answered: Answered, reason: string, shown: boolean, move: RunMove): StepDecision {
-  return applied(answered, 'settle', reason, shown, move);
-}
-
-function applied(
-  answered: Answered,
-  event: StepEvent,
-  reason: string,
-  shown: boolean,
-  move: RunMove,
-): StepDecision {
   const { run, key, answer } = answered;
-  return decided(run, key, event, reason, { bill: answer }, messagesOf(answered, shown), move);
+  return decided(run, key, 'settle', reason, { bill: answer }, messagesOf(answered, shown), move);
 }
 
 /** Paid and of no use: booked, and kept out of the conversation. */
@@ -203,11 +198,6 @@ function discarded(
   move: RunMove,
 ): StepDecision {
   return decided(run, key, 'error', reason, { bill: answer, error }, [], move);
-}
-
-function messagesOf({ run, answer }: Answered, shown: boolean): readonly AppendedMessage[] {
-  if (answer.content.length === 0) return [];
-  return [{ seq: run.last_seq + 1, role: 'assistant', content_json: answer.content_json, shown }];
 }
 
 function isCall({ type }: ContentBlock): boolean {

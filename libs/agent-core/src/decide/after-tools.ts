@@ -1,12 +1,14 @@
 import type { Json } from '../base/json.ts';
-import { transition } from '../machine/machine.ts';
-import { runMachine, type RunEvent } from '../machine/run.ts';
 import { detectLoop, type LoopVerdict } from '../context/loops.ts';
+import { transition } from '../machine/machine.ts';
+import { runMachine } from '../machine/run.ts';
+import type { ToolCallState } from '../machine/tool-call.ts';
+import type { BlockChange } from '../model/block-change.ts';
+import type { ToolUseBlock } from '../model/content.ts';
+import type { EndedCall, StepMemory } from '../model/tool-call.ts';
 import { loopAfterCalls } from '../rules/loop.ts';
-import type { ToolOutcome } from '../model/tool.ts';
-import { withText } from '../tools/results.ts';
-import { nextStep } from './moves.ts';
-import { NO_TOOL_POLICY, type ToolPolicy } from './tool-policy.ts';
+import { toolResultsMessage, withText } from '../tools/results.ts';
+import { EVENT_OF_MOVE } from './decided.ts';
 import {
   cancelledMove,
   completed,
@@ -16,81 +18,109 @@ import {
   type RunFacts,
   type RunMove,
 } from './decision.ts';
-import type { PlannedCall } from './plan-calls.ts';
+import { isCancelling, nextStep } from './moves.ts';
+import {
+  areSettled,
+  carryOutBuiltIn,
+  endedCall,
+  NO_MEMORY,
+  type SettledCall,
+  type StepCall,
+} from './step-calls.ts';
+import { NO_TOOL_POLICY, type ToolPolicy } from './tool-policy.ts';
 import { afterCallsOf, NO_TRAIL, rememberRefusal, withRefusal } from './trail.ts';
 
-/** A call of a step that has come to an end. */
-export interface SettledCall {
-  readonly planned: PlannedCall;
-  readonly outcome: ToolOutcome;
-  /** The caller did not let it happen: for the tool rules it never did. */
-  readonly denied?: boolean;
-}
-
-/** What the results of all calls of a step do to the run. */
-export interface ToolsDecision {
+/** The decision about a run by the results of all calls of its step. */
+export interface ResultsDecision {
   readonly run_id: string;
   readonly step_number: number;
   readonly reason: string;
   readonly message: AppendedMessage;
+  readonly calls: readonly EndedCall[];
+  /** Changes of memory by the calls that were carried out, in their order. */
+  readonly changes: readonly BlockChange[];
   readonly run: RunMove;
 }
 
 /**
- * Decides once every call of the step has its result. `assistantSeq` is the number of the message with the calls;
- * `resultsJson` is the user message that answers all of them. In this order: the batch is being cancelled → the end;
- * what the tool rules and the step limit say, see {@link loopAfterCalls}; its deadline has passed → the end; the run goes round in circles → the end; on.
- * The step limit is exact: a run whose last allowed step called tools has had them carried out, and ends.
+ * Decides about a run whose tool host and caller have given all results. Calls of built-in tools that are still open are
+ * carried out first. Throws for any other call without an outcome.
  */
-export function decideAfterTools(
-  run: Pick<RunFacts, 'id' | 'batch_state' | 'state' | 'step_number' | 'max_steps' | 'trail' | 'is_overdue'>,
-  assistantSeq: number,
-  resultsJson: string,
-  calls: readonly SettledCall[] = [],
+export function decideResults(
+  run: RunFacts,
+  given: readonly StepCall[],
   toolPolicy: ToolPolicy = NO_TOOL_POLICY,
-): ToolsDecision {
-  const [reason, event, move, reask] = moveAfterTools(run, calls, toolPolicy);
-  transition(runMachine, run.state, event);
-  const message: AppendedMessage = {
-    seq: assistantSeq + 1,
-    role: 'user',
-    content_json: reask === null ? resultsJson : withText(resultsJson, reask),
-    shown: true,
-  };
-  return { run_id: run.id, step_number: run.step_number, reason, message, run: move };
+  memory: StepMemory = NO_MEMORY,
+): ResultsDecision {
+  const { calls, changes } = carryOutBuiltIn(given, memory, false);
+  if (!areSettled(calls)) throw new Error(`A call of run ${run.id}, step ${run.step_number}, was not made.`);
+  const { reason, message, move } = afterResults(run, run.last_seq, calls, toolPolicy);
+  transition(runMachine, run.state, EVENT_OF_MOVE[move.state]);
+  const { id: run_id, step_number } = run;
+  return { run_id, step_number, reason, message, calls: calls.map(endedCall), changes, run: move };
 }
 
 /**
- * Ends a run whose results cannot be stored, however often it is tried. `resultsJson` answers its calls with errors, so
- * that its conversation stays usable.
+ * Ends a run whose results cannot be stored, however often it is tried. Each call is answered with an error, so that its
+ * conversation stays usable; the rows keep what is known of each call.
  */
-export function decidePoisonedTools(
-  run: Pick<RunFacts, 'id' | 'state' | 'step_number'>,
-  assistantSeq: number,
-  resultsJson: string,
-): ToolsDecision {
+export function decidePoisonedResults(
+  run: RunFacts,
+  uses: readonly ToolUseBlock[],
+  rows: readonly { readonly call_index: number; readonly state: ToolCallState }[],
+): ResultsDecision {
   transition(runMachine, run.state, 'fail');
-  const message: AppendedMessage = {
-    seq: assistantSeq + 1,
-    role: 'user',
-    content_json: resultsJson,
-    shown: true,
+  const { id: run_id, step_number, last_seq } = run;
+  const outcome = { ok: false, result: 'The call could not be processed.' };
+  const content_json = toolResultsMessage(uses.map(({ id }) => ({ tool_use_id: id, outcome })));
+  return {
+    run_id,
+    step_number,
+    reason: 'poison',
+    message: { seq: last_seq + 1, role: 'user', content_json, shown: true },
+    calls: rows.map(({ call_index, state }) => ({
+      call_index,
+      state: state === 'pending' ? 'failed' : state === 'running' ? 'unknown' : state,
+      duration_ms: 0,
+    })),
+    changes: [],
+    run: failed('poison', 'The results of its tool calls cannot be processed; the log names the cause.'),
   };
-  const move = failed(
-    'poison',
-    'The results of its tool calls cannot be processed; the log names the cause.',
-  );
-  return { run_id: run.id, step_number: run.step_number, reason: 'poison', message, run: move };
 }
 
-function moveAfterTools(
-  run: Pick<RunFacts, 'batch_state' | 'step_number' | 'max_steps' | 'trail' | 'is_overdue'>,
+/** The move that follows from the results of a step, and the message that brings them to the model. */
+interface AfterResults {
+  readonly reason: string;
+  readonly message: AppendedMessage;
+  readonly move: RunMove;
+}
+
+/**
+ * Decides once every call of the step has its result. `assistantSeq` is the number of the message with the calls. In this
+ * order: the batch is being cancelled → the end; what the tool rules and the step limit say, see {@link loopAfterCalls};
+ * its deadline has passed → the end; the run goes round in circles → the end; on. The step limit is exact: a run whose last
+ * allowed step called tools has had them carried out, and ends.
+ */
+export function afterResults(
+  run: RunFacts,
+  assistantSeq: number,
+  calls: readonly SettledCall[],
+  toolPolicy: ToolPolicy,
+): AfterResults {
+  const results = toolResultsMessage(
+    calls.map(({ planned, outcome }) => ({ tool_use_id: planned.tool_use_id, outcome })),
+  );
+  const [reason, move, reask] = moveAfterResults(run, calls, toolPolicy);
+  const content_json = reask === null ? results : withText(results, reask);
+  return { reason, message: { seq: assistantSeq + 1, role: 'user', content_json, shown: true }, move };
+}
+
+function moveAfterResults(
+  run: RunFacts,
   settled: readonly SettledCall[],
   toolPolicy: ToolPolicy,
-): readonly [reason: string, event: RunEvent, move: RunMove, reask: string | null] {
-  if (run.batch_state === 'cancelling' || run.batch_state === 'cancelled') {
-    return ['batch is being cancelled', 'cancel', cancelledMove, null];
-  }
+): readonly [reason: string, move: RunMove, reask: string | null] {
+  if (isCancelling(run)) return ['batch is being cancelled', cancelledMove, null];
   const calls = settled.map(({ planned, outcome, denied }) => ({
     tool_name: planned.tool_name,
     input: planned.args,
@@ -109,24 +139,19 @@ function moveAfterTools(
   const loop = loopAfterCalls({ rules, available, history: before.history, step_number, max_steps }, calls);
   if (loop.kind === 'stop') {
     const { stop_reason, reason, error } = loop;
-    if (error !== null) return [reason, 'fail', failed(stop_reason, error), null];
+    if (error !== null) return [reason, failed(stop_reason, error), null];
     const result = stop_reason === 'tool_rule' ? finishedWith(settled) : undefined;
     if (toolPolicy.result !== null && result === undefined) {
       const message = withRefusal(`The run ended without the result that it owes: ${reason}.`, trail);
-      return [reason, 'fail', failed(stop_reason, message), null];
+      return [reason, failed(stop_reason, message), null];
     }
-    return [reason, 'complete', completed(stop_reason, result), null];
+    return [reason, completed(stop_reason, result), null];
   }
-  if (run.is_overdue === true) return ['deadline passed', 'fail', overdueMove, null];
+  if (run.is_overdue === true) return ['deadline passed', overdueMove, null];
   const verdict = detectLoop(trail.steps);
   if (verdict !== null)
-    return [
-      'goes round in circles',
-      'fail',
-      failed('loop_detected', withRefusal(loopText(verdict), trail)),
-      null,
-    ];
-  return [loop.reason, 'continue', nextStep(run, trail), loop.reask];
+    return ['goes round in circles', failed('loop_detected', withRefusal(loopText(verdict), trail)), null];
+  return [loop.reason, nextStep(run, trail), loop.reask];
 }
 
 /** What the first call of `finish` handed over; undefined where there is none. */

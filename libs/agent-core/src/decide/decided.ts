@@ -2,9 +2,37 @@ import type { StepKey } from '../base/ids.ts';
 import { transition } from '../machine/machine.ts';
 import { runMachine, type RunEvent } from '../machine/run.ts';
 import { stepMachine, type StepEvent } from '../machine/step.ts';
+import type { StepMemory } from '../model/tool-call.ts';
 import { NO_USAGE } from '../model/usage.ts';
 import type { AppendedMessage, RunFacts, RunMove, StepDecision } from './decision.ts';
-import type { StepBill } from './step-outcome.ts';
+import type { StepCall } from './step-calls.ts';
+import type { StepAnswer, StepBill } from './step-outcome.ts';
+import type { ToolPolicy } from './tool-policy.ts';
+
+/** An answer, and the run that it is for. */
+export interface Answered {
+  readonly run: RunFacts;
+  readonly key: StepKey;
+  readonly answer: StepAnswer;
+  readonly toolPolicy: ToolPolicy;
+  /** The calls of the answer, as planned. */
+  readonly calls: readonly StepCall[];
+  readonly memory: StepMemory;
+}
+
+/** The message that an answer becomes; none for an answer without content. */
+export function messagesOf({ run, answer }: Answered, shown: boolean): readonly AppendedMessage[] {
+  if (answer.content.length === 0) return [];
+  return [{ seq: run.last_seq + 1, role: 'assistant', content_json: answer.content_json, shown }];
+}
+
+const NONE: readonly [] = [];
+
+/** The parts of a decision besides its messages and its move. */
+interface Written extends Partial<Pick<StepDecision, 'calls' | 'changes'>> {
+  readonly bill: StepBill | null;
+  readonly error?: StepDecision['step']['error'];
+}
 
 /** The event of the run's machine that each move is. */
 export const EVENT_OF_MOVE: Readonly<Record<RunMove['state'], RunEvent>> = {
@@ -23,13 +51,12 @@ export function decided(
   key: StepKey,
   event: StepEvent,
   reason: string,
-  what: { bill: StepBill | null; error?: StepDecision['step']['error'] },
+  { bill, error, calls = NONE, changes = NONE }: Written,
   messages: readonly AppendedMessage[],
   move: RunMove,
 ): StepDecision {
   const state = transition(stepMachine, 'sealed', event);
   transition(runMachine, run.state, EVENT_OF_MOVE[move.state]);
-  const { bill } = what;
   return {
     kind: 'apply',
     key,
@@ -39,13 +66,15 @@ export function decided(
       state,
       applies: event === 'answer' || event === 'settle',
       stop_reason: bill?.stop_reason ?? null,
-      error: what.error ?? null,
+      error: error ?? null,
       usage: bill?.usage ?? NO_USAGE,
       cost_nanousd: bill === null ? 0 : bill.cost_nanousd,
       message_id: bill?.message_id ?? null,
       model: bill?.model ?? null,
     },
     messages,
+    calls,
+    changes,
     summary: null,
     run: move,
   };

@@ -3,6 +3,8 @@ import type { Json, JsonObject } from '../base/json.ts';
 import type { BatchState } from '../machine/batch.ts';
 import type { RunState, StopReason } from '../machine/run.ts';
 import type { StepState } from '../machine/step.ts';
+import type { BlockChange } from '../model/block-change.ts';
+import type { NewToolCall } from '../model/tool-call.ts';
 import type { Usage } from '../model/usage.ts';
 import type { Trail } from './trail.ts';
 
@@ -103,6 +105,10 @@ export interface StepDecision {
   };
   /** Of an attempt that is not applied: what is kept of it, which belongs to no step. */
   readonly messages: readonly AppendedMessage[];
+  /** The calls of the answer. */
+  readonly calls: readonly NewToolCall[];
+  /** Changes of memory by the calls that were carried out, in their order. */
+  readonly changes: readonly BlockChange[];
   /** What takes the place of the messages that the step has summarised. */
   readonly summary: string | null;
   readonly run: RunMove;

@@ -1,6 +1,7 @@
 import { isJsonObject, type JsonObject } from '../base/json.ts';
 import type { ToolUseBlock } from '../model/content.ts';
-import type { ToolDefinition, ToolKind } from '../model/tool.ts';
+import type { PlannedCall } from '../model/planned-call.ts';
+import type { ToolDefinition } from '../model/tool.ts';
 import { checkCalls } from '../rules/check.ts';
 import type { RuleHistory } from '../rules/history.ts';
 import { prefilledArgs, withPrefilled } from '../rules/prefill.ts';
@@ -9,25 +10,6 @@ import { requiresApproval, uncalledRequired } from '../rules/solver.ts';
 import { inexactIn } from '../tools/inexact.ts';
 import type { ArgumentValidator } from '../tools/validate.ts';
 import type { ToolPolicy } from './tool-policy.ts';
-
-/** A tool use of an answer, and who is to carry it out. */
-export interface PlannedCall {
-  /** Position among the tool uses of the answer, from 0. */
-  readonly index: number;
-  readonly tool_use_id: string;
-  readonly tool_name: string;
-  /** `rejected` calls are not carried out; `rejection` is their result, and an error. */
-  readonly kind: ToolKind | 'rejected';
-  /** What it is carried out with: the model's arguments, with those that a tool rule fixes over them, and what counts as left out away. */
-  readonly args: JsonObject;
-  readonly rejection: string | null;
-  /** What only the caller can give: leave to carry it out, or its result. Null where nothing is awaited. */
-  readonly awaits: 'approval' | 'answer' | null;
-  /** What is wrong with the arguments that a tool rule fixes for it; null for nothing. It ends the run. */
-  readonly prefill_error: string | null;
-  /** Null for a tool that the definition does not have. */
-  readonly tool: ToolDefinition | null;
-}
 
 const NAME_CHARS_MAX = 128;
 const NAMES_LISTED_MAX = 50;

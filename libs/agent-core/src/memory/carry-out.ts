@@ -5,7 +5,15 @@ import { applyMemoryTool } from './apply.ts';
 import { restoreClosingTags, tagNames } from './closing-tags.ts';
 import { applyCommand } from './command.ts';
 import { CONFLICT_POLICY_DEFAULT, resolveWrite, type BlockWriter, type ConflictPolicy } from './conflict.ts';
-import { openDraft, type DraftOptions, type MemoryDraft } from './draft.ts';
+import {
+  createBlock,
+  draftEffects,
+  draftValue,
+  editBlock,
+  openDraft,
+  type DraftOptions,
+  type MemoryDraft,
+} from './draft.ts';
 import type { MemoryEffect } from './effects.ts';
 import type { Diff3 } from './merge.ts';
 import { applyPatch } from './patch.ts';
@@ -177,8 +185,8 @@ function edit(
 
 function drafted(toolName: string, draft: MemoryDraft, done: string | Refusal): Edited {
   return typeof done === 'string'
-    ? { outcome: { ok: true, result: done }, effects: draft.effects(), known: draft.known() }
-    : { outcome: refused(toolName, done), effects: [], known: draft.known() };
+    ? { outcome: { ok: true, result: done }, effects: draftEffects(draft), known: draft.known }
+    : { outcome: refused(toolName, done), effects: [], known: draft.known };
 }
 
 /** Gives the block of `args.label` a whole new text; one that does not exist yet is made with it, where that may be. */
@@ -191,12 +199,14 @@ function rewrite(
   const texts = readTexts(args, ['label', 'new_memory']);
   if ('kind' in texts) return drafted(toolName, draft, texts);
   const [label = '', text = ''] = texts;
-  const exists = draft.labels().some((block) => block.label === label);
+  const exists = draft.blocks.some((block) => block.label === label);
   const refusal =
     findLineNumbers(['new_memory'], [text]) ??
-    movedLabel(label, draft.labels(), known) ??
-    (may_create && !exists ? draft.create(label, null, text) : draft.edit(label, () => ({ value: text })));
-  return drafted(toolName, draft, refusal ?? draft.valueOf(label));
+    movedLabel(label, draft.blocks, known) ??
+    (may_create && !exists
+      ? createBlock(draft, label, null, text)
+      : editBlock(draft, label, () => ({ value: text })));
+  return drafted(toolName, draft, refusal ?? draftValue(draft, label));
 }
 
 const MERGED = 'your change was merged with theirs';

@@ -14,8 +14,8 @@ export type CreatePatch = (
   options: { readonly context: number; readonly maxEditLength: number },
 ) => string | undefined;
 
-/** Two states of one block. */
-export interface BlockChange {
+/** Two revisions of one block, to be compared. */
+export interface ComparedRevisions {
   readonly label: string;
   /** Null for a block that did not exist. */
   readonly from_revision: number | null;
@@ -64,7 +64,7 @@ const CONTEXT_LINES = 3;
 const EDIT_LENGTH_MAX = 500;
 
 /** The change as a unified diff between `<label>@<revision>` names, with its sizes. */
-export function describeChange(change: BlockChange, createPatch: CreatePatch): MemoryChange {
+export function describeChange(change: ComparedRevisions, createPatch: CreatePatch): MemoryChange {
   const { label, from_revision, to_revision, before, after } = change;
   const chars = { chars_before: codePointLength(before), chars_after: codePointLength(after) };
   const diff = before === after ? '' : unifiedDiff(change, createPatch);
@@ -90,7 +90,7 @@ export function describeChange(change: BlockChange, createPatch: CreatePatch): M
 const HEADING_LINES = 2;
 
 function unifiedDiff(
-  { label, from_revision, to_revision, before, after }: BlockChange,
+  { label, from_revision, to_revision, before, after }: ComparedRevisions,
   createPatch: CreatePatch,
 ): string {
   // A name is one line of the diff.

@@ -1,5 +1,13 @@
 import { toStorableText, type JsonObject } from '../base/json.ts';
-import type { MemoryDraft } from './draft.ts';
+import {
+  createBlock,
+  describeBlock,
+  detachBlock,
+  draftValue,
+  editBlock,
+  renameBlock,
+  type MemoryDraft,
+} from './draft.ts';
 import { insertLines, replaceOnce } from './edits.ts';
 import { labelOfPath } from './label.ts';
 import { findLineNumbers, refuse, type Refusal } from './refusal.ts';
@@ -55,7 +63,7 @@ function create(draft: MemoryDraft, args: JsonObject): string | Refusal {
   const label = labelOfPath(path);
   return (
     findLineNumbers(['file_text'], [value]) ??
-    draft.create(label, description, value) ??
+    createBlock(draft, label, description, value) ??
     `Successfully created memory block '${label}'. ${RECOMPILED}`
   );
 }
@@ -68,8 +76,8 @@ function replace(draft: MemoryDraft, args: JsonObject): string | Refusal {
   const label = labelOfPath(path);
   return (
     findLineNumbers(names, texts) ??
-    draft.edit(label, (block) => replaceOnce(block, oldString, newString)) ??
-    draft.valueOf(label)
+    editBlock(draft, label, (block) => replaceOnce(block, oldString, newString)) ??
+    draftValue(draft, label)
   );
 }
 
@@ -84,8 +92,8 @@ function insert(draft: MemoryDraft, args: JsonObject): string | Refusal {
   const label = labelOfPath(path);
   return (
     findLineNumbers(['insert_text'], [text]) ??
-    draft.edit(label, (block) => insertLines(block, text, line)) ??
-    draft.valueOf(label)
+    editBlock(draft, label, (block) => insertLines(block, text, line)) ??
+    draftValue(draft, label)
   );
 }
 
@@ -94,7 +102,7 @@ function remove(draft: MemoryDraft, args: JsonObject): string | Refusal {
   if ('kind' in texts) return texts;
   const [path = ''] = texts;
   const label = labelOfPath(path);
-  return draft.detach(label) ?? `Successfully deleted memory block '${label}'. ${RECOMPILED}`;
+  return detachBlock(draft, label) ?? `Successfully deleted memory block '${label}'. ${RECOMPILED}`;
 }
 
 /** Two commands in one: a new label, or for a path with a description a new description. */
@@ -104,12 +112,14 @@ function rename(draft: MemoryDraft, args: JsonObject): string | Refusal {
   if (path !== null && description !== null && args['new_path'] == null) {
     const label = labelOfPath(path);
     return (
-      draft.describe(label, description) ??
+      describeBlock(draft, label, description) ??
       `Successfully changed the description of memory block '${label}'. ${RECOMPILED}`
     );
   }
   const texts = textsOf(args, 'rename', ['old_path', 'new_path']);
   if ('kind' in texts) return texts;
   const [from = '', to = ''] = texts.map(labelOfPath);
-  return draft.rename(from, to) ?? `Successfully renamed memory block '${from}' to '${to}'. ${RECOMPILED}`;
+  return (
+    renameBlock(draft, from, to) ?? `Successfully renamed memory block '${from}' to '${to}'. ${RECOMPILED}`
+  );
 }

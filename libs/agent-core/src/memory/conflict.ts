@@ -1,6 +1,6 @@
+import type { WriteResolution } from '../model/block-change.ts';
 import type { BlockView } from '../model/block.ts';
 import { checkLimit } from './edits.ts';
-import type { WriteResolution } from './effects.ts';
 import { mergeThreeWay, type Diff3 } from './merge.ts';
 import { refuse, type Refusal } from './refusal.ts';
 import { codePointLength } from './text.ts';

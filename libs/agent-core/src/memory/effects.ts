@@ -1,5 +1,4 @@
-/** How a write came to its value: nobody else had written, both were merged, or the other's was written over. */
-export type WriteResolution = 'clean' | 'merged' | 'overwrote';
+import type { WriteResolution } from '../model/block-change.ts';
 
 /**
  * What a memory call wants done to the blocks of its agent, besides its answer to the model. The effects of one call

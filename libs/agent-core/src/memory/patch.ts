@@ -1,4 +1,4 @@
-import type { MemoryDraft } from './draft.ts';
+import { createBlock, detachBlock, draftValue, editBlock, renameBlock, type MemoryDraft } from './draft.ts';
 import { applyHunks, openWork, parseHunks, type Hunk, type Work } from './hunks.ts';
 import { findLineNumbers, refuse, type Refusal } from './refusal.ts';
 
@@ -44,7 +44,7 @@ export function applyPatch(draft: MemoryDraft, label: string, patch: string): st
   }
   const [only] = operations;
   return operations.length === 1 && only?.kind === 'update'
-    ? draft.valueOf(only.label)
+    ? draftValue(draft, only.label)
     : `Patch applied: ${operations.map(describe).join('; ')}.`;
 }
 
@@ -131,13 +131,13 @@ function operationOf({ kind, label, body }: Section): Operation | Refusal {
 function apply(draft: MemoryDraft, operation: Operation, work: Work): Refusal | null {
   switch (operation.kind) {
     case 'add':
-      return draft.create(operation.label, operation.description, operation.value);
+      return createBlock(draft, operation.label, operation.description, operation.value);
     case 'update':
-      return draft.edit(operation.label, (block) => applyHunks(block, operation.hunks, work));
+      return editBlock(draft, operation.label, (block) => applyHunks(block, operation.hunks, work));
     case 'delete':
-      return draft.detach(operation.label);
+      return detachBlock(draft, operation.label);
     case 'move':
-      return draft.rename(operation.label, operation.new_label);
+      return renameBlock(draft, operation.label, operation.new_label);
   }
 }
 

@@ -1,9 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { decideAfterAnswer } from '../../src/decide/after-answer.ts';
 import type { RetryPolicy, RunFacts, StepDecision } from '../../src/decide/decision.ts';
 import type { StepOutcome } from '../../src/decide/step-outcome.ts';
 import type { ContentBlock } from '../../src/model/content.ts';
-import { call, keyOf, makeAnswer, makeRun, text } from './facts.ts';
+import { call, decideLine, keyOf, makeAnswer, makeRun, text } from './facts.ts';
 
 const policy: RetryPolicy = {
   attempts_max: 3,
@@ -14,7 +13,7 @@ const policy: RetryPolicy = {
 
 function decide(outcome: StepOutcome, rest: Partial<RunFacts> = {}): StepDecision {
   const run = makeRun({ summarises_to_seq: 3, step_number: 2, ...rest });
-  const decision = decideAfterAnswer(run, keyOf(run), outcome, policy);
+  const decision = decideLine(run, keyOf(run), outcome, policy);
   if (decision.kind === 'refuse') throw new Error(`refused as ${decision.reason}`);
   return decision;
 }
@@ -127,7 +126,7 @@ describe('the answer of a step that summarises', () => {
   test('is refused once the run has gone on', () => {
     const run = makeRun({ summarises_to_seq: 3, step_number: 2 });
     const late = { ...keyOf(run), number: 1 };
-    expect(decideAfterAnswer(run, late, answered('end_turn', [text('All.')]), policy)).toMatchObject({
+    expect(decideLine(run, late, answered('end_turn', [text('All.')]), policy)).toMatchObject({
       kind: 'refuse',
       reason: 'stale',
     });

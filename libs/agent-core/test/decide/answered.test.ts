@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest';
-import { awaitingCaller, decideAfterAnswer } from '../../src/decide/after-answer.ts';
 import { NO_TOOL_POLICY } from '../../src/decide/tool-policy.ts';
 import {
   RETRY_POLICY_DEFAULT,
@@ -11,7 +10,7 @@ import { NO_TRAIL, type Trail } from '../../src/decide/trail.ts';
 import type { BatchState } from '../../src/machine/batch.ts';
 import type { ContentBlock } from '../../src/model/content.ts';
 import { makeRules, required } from '../rules/rules.ts';
-import { call, keyOf, makeAnswer, makeRun, text } from './facts.ts';
+import { call, decideLine, keyOf, makeAnswer, makeRun, text } from './facts.ts';
 
 const policy = RETRY_POLICY_DEFAULT;
 
@@ -21,7 +20,7 @@ function decide(
   rest: Partial<RunFacts> = {},
 ): StepDecision {
   const run = makeRun(rest);
-  const decision = decideAfterAnswer(
+  const decision = decideLine(
     run,
     keyOf(run),
     { kind: 'answered', answer: makeAnswer(stopReason, content) },
@@ -190,13 +189,7 @@ describe('an answer that fills the context window', () => {
     const run = makeRun({ attempt: 2, failures: 1, ...rest });
     const answer = makeAnswer('model_context_window_exceeded', content);
     const toolPolicy = { ...NO_TOOL_POLICY, compacts };
-    return decideAfterAnswer(
-      run,
-      keyOf(run),
-      { kind: 'answered', answer },
-      policy,
-      toolPolicy,
-    ) as StepDecision;
+    return decideLine(run, keyOf(run), { kind: 'answered', answer }, policy, toolPolicy) as StepDecision;
   };
 
   test('is kept and not shown, and the step tried again after a summary, which counts as no failure', () => {
@@ -242,7 +235,7 @@ describe('whatever the answer', () => {
         contents.map((content) => {
           const run = makeRun(rest);
           const outcome = { kind: 'answered', answer: makeAnswer(stopReason, content) } as const;
-          return decideAfterAnswer(run, keyOf(run), outcome, policy, toolPolicy);
+          return decideLine(run, keyOf(run), outcome, policy, toolPolicy);
         }),
       ),
     ),
@@ -380,7 +373,7 @@ describe('an answer in words', () => {
   test('is asked for again where a rule demands a call, in a message of its own behind it', () => {
     const run = makeRun();
     const outcome = { kind: 'answered', answer: makeAnswer('stop_sequence', saying) } as const;
-    const decision = decideAfterAnswer(run, keyOf(run), outcome, policy, toolPolicy);
+    const decision = decideLine(run, keyOf(run), outcome, policy, toolPolicy);
     expect(decision).toMatchObject({
       kind: 'apply',
       step: { state: 'done', applies: true },
@@ -391,26 +384,13 @@ describe('an answer in words', () => {
       run: { state: 'ready', step_number: 2, trail: { reasks: 1, pauses: 0 } },
     });
     const given = { ...run, trail: { ...NO_TRAIL, reasks: 3 } };
-    expect(decideAfterAnswer(given, keyOf(given), outcome, policy, toolPolicy)).toMatchObject({
+    expect(decideLine(given, keyOf(given), outcome, policy, toolPolicy)).toMatchObject({
       run: { state: 'failed', stop_reason: 'loop_detected' },
     });
     const met = { ...run, trail: { ...NO_TRAIL, history: { calls: ['a'], last_result: null } } };
-    expect(decideAfterAnswer(met, keyOf(met), outcome, policy, toolPolicy)).toMatchObject({
+    expect(decideLine(met, keyOf(met), outcome, policy, toolPolicy)).toMatchObject({
       run: { state: 'completed', stop_reason: 'stop_sequence' },
     });
-  });
-});
-
-describe('an answer whose calls only the caller can answer', () => {
-  test('leaves its run waiting for that', () => {
-    const decision = decide('tool_use', calling);
-    const waiting = awaitingCaller(makeRun(), decision);
-    expect(waiting).toEqual({
-      ...decision,
-      reason: 'waits for the caller',
-      run: { state: 'requires_action' },
-    });
-    expect(() => awaitingCaller(makeRun({ state: 'ready' }), decision)).toThrow();
   });
 });
 

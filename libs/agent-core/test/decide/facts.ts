@@ -1,7 +1,11 @@
 import type { StepKey } from '../../src/base/ids.ts';
-import type { RunFacts } from '../../src/decide/decision.ts';
-import type { StepAnswer } from '../../src/decide/step-outcome.ts';
+import { callsToPlan, decideStep } from '../../src/decide/decide-step.ts';
+import type { Refusal, RetryPolicy, RunFacts, StepDecision } from '../../src/decide/decision.ts';
+import type { StepCall } from '../../src/decide/step-calls.ts';
+import type { StepAnswer, StepOutcome } from '../../src/decide/step-outcome.ts';
+import { NO_TOOL_POLICY } from '../../src/decide/tool-policy.ts';
 import type { ContentBlock } from '../../src/model/content.ts';
+import type { PlannedCall } from '../../src/model/planned-call.ts';
 
 export const RUN_ID = '019a1b2c-3d4e-7f60-8a1b-2c3d4e000000';
 
@@ -53,4 +57,34 @@ export function makeAnswer(stop_reason: string | null, content: readonly Content
     message_id: 'msg_1',
     model: 'claude-sonnet-5-5',
   };
+}
+
+/** A call of a tool of the operator, with the parts that a test does not care about filled in. */
+export function makeCall(rest: Partial<PlannedCall> = {}): PlannedCall {
+  return {
+    index: 0,
+    tool_use_id: 'a',
+    tool_name: 'lookup',
+    kind: 'module',
+    args: {},
+    rejection: null,
+    awaits: null,
+    prefill_error: null,
+    tool: null,
+    ...rest,
+  };
+}
+
+/** Decides about a line. Calls of its answer, if it makes any, are all for the tool host. */
+export function decideLine(
+  run: RunFacts,
+  key: StepKey,
+  outcome: StepOutcome,
+  retry: RetryPolicy,
+  toolPolicy = NO_TOOL_POLICY,
+): StepDecision | Refusal {
+  const calls = callsToPlan(run, key, outcome).map(({ id, name }, index): StepCall => {
+    return { planned: makeCall({ index, tool_use_id: id, tool_name: name }), outcome: null };
+  });
+  return decideStep({ run, key, retry, toolPolicy, calls }, outcome);
 }

@@ -2,7 +2,6 @@ import { fc } from '../../../../test/fast-check.ts';
 import { NO_TRAIL } from '../../src/decide/trail.ts';
 import { describe, expect, test } from 'vitest';
 import { ATTEMPT_MAX } from '../../src/base/ids.ts';
-import { decideAfterAnswer } from '../../src/decide/after-answer.ts';
 import { PAUSES_MAX } from '../../src/decide/after-stop.ts';
 import { decideFinish } from '../../src/decide/finish.ts';
 import { billOfOutcome } from '../../src/decide/step-outcome.ts';
@@ -10,7 +9,7 @@ import { BATCH_STATES, batchMachine } from '../../src/machine/batch.ts';
 import { terminalStates } from '../../src/machine/machine.ts';
 import { isRunEnded, RUN_STATES, STOP_REASONS } from '../../src/machine/run.ts';
 import { toolUsesOf } from '../../src/model/content.ts';
-import { RUN_ID } from './facts.ts';
+import { decideLine, RUN_ID } from './facts.ts';
 import {
   acceptedRun,
   applyLine,
@@ -222,7 +221,7 @@ test('every decision carries what the state that it reaches must carry', () => {
   fc.assert(
     fc.property(facts, anyOutcome, (run, outcome) => {
       const key = { run_id: run.id, number: run.step_number, attempt: run.attempt };
-      const decision = decideAfterAnswer(run, key, outcome, policy);
+      const decision = decideLine(run, key, outcome, policy);
       expect(decision.kind).toBe(run.state === 'in_flight' ? 'apply' : 'refuse');
       if (decision.kind === 'refuse') return;
       const { step, messages, run: move } = decision;

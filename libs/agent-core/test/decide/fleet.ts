@@ -1,6 +1,6 @@
 import { toCustomId, type StepKey } from '../../src/base/ids.ts';
-import { decideAfterAnswer } from '../../src/decide/after-answer.ts';
-import { decideAfterTools, type SettledCall } from '../../src/decide/after-tools.ts';
+import { decideResults } from '../../src/decide/after-tools.ts';
+import { callsToPlan, decideStep } from '../../src/decide/decide-step.ts';
 import { NO_TOOL_POLICY } from '../../src/decide/tool-policy.ts';
 import { planCalls } from '../../src/decide/plan-calls.ts';
 import type {
@@ -10,16 +10,17 @@ import type {
   RunMove,
   StepDecision,
 } from '../../src/decide/decision.ts';
+import type { StepCall } from '../../src/decide/step-calls.ts';
 import type { StepOutcome } from '../../src/decide/step-outcome.ts';
 import { applyMemoryTool } from '../../src/memory/apply.ts';
 import { MEMORY_TOOLS } from '../../src/memory/definitions.ts';
 import type { BlockView } from '../../src/model/block.ts';
-import { isContentBlock, toolUsesOf, type ContentBlock } from '../../src/model/content.ts';
+import { isContentBlock, toolUsesOf, type ContentBlock, type ToolUseBlock } from '../../src/model/content.ts';
+import type { NewToolCall, StepMemory } from '../../src/model/tool-call.ts';
 import type { ToolDefinition } from '../../src/model/tool.ts';
 import { transition } from '../../src/machine/machine.ts';
 import { isRunEnded, runMachine } from '../../src/machine/run.ts';
 import { NO_HISTORY } from '../../src/rules/history.ts';
-import { toolResultsMessage } from '../../src/tools/results.ts';
 import { createArgumentValidator } from '../../src/tools/validate.ts';
 import { makeBlock } from '../memory/blocks.ts';
 import { makeTool } from '../tools/tools.ts';
@@ -52,6 +53,8 @@ export interface RunRow {
   readonly messages: readonly AppendedMessage[];
   readonly blocks: readonly BlockView[];
   readonly steps: readonly StepRow[];
+  /** The calls of the step whose results are awaited. */
+  readonly calls: readonly NewToolCall[];
 }
 
 /** One result line: an attempt and what became of it. */
@@ -85,6 +88,7 @@ export function acceptedRun(index: number, max_steps: number): RunRow {
       makeBlock('rules', 'Be kind.', { read_only: true }),
     ],
     steps: [],
+    calls: [],
   };
 }
 
@@ -108,50 +112,61 @@ export function seal(row: RunRow): RunRow {
 }
 
 /** Applies one line to its run, calls of built-in tools and rejected ones included, as ingest does. */
-export function applyLine(row: RunRow, line: Line, policy: RetryPolicy): RunRow {
-  const decision = decideAfterAnswer(row.facts, line.key, line.outcome, policy, CONDUCT);
-  if (decision.kind === 'refuse') return row;
-  const applied = moved(
-    {
-      ...row,
-      steps: row.steps.map((step) => {
-        if (!sameStep(step.key, decision.key)) return step;
-        const { state, applies, cost_nanousd, stop_reason } = decision.step;
-        const answer_seq = decision.messages[0]?.seq ?? null;
-        return { ...step, state, applies, cost_nanousd, stop_reason, answer_seq };
-      }),
-    },
-    decision.messages,
-    decision.run,
+export function applyLine(row: RunRow, line: Line, retry: RetryPolicy): RunRow {
+  const { facts: run } = row;
+  const calls = plannedCalls(callsToPlan(run, line.key, line.outcome)).map((planned): StepCall => {
+    return { planned, outcome: null };
+  });
+  const memory = memoryOf(row);
+  const decision = decideStep(
+    { run, key: line.key, retry, toolPolicy: CONDUCT, calls },
+    line.outcome,
+    memory,
   );
-  const calls = applied.facts.state === 'acting' ? plannedCalls(applied) : [];
-  const onlyBuiltIn = calls.length > 0 && calls.every(({ kind }) => kind === 'memory' || kind === 'rejected');
-  return onlyBuiltIn ? settleCalls(applied) : applied;
+  if (decision.kind === 'refuse') return row;
+  const steps = row.steps.map((step) => {
+    if (!sameStep(step.key, decision.key)) return step;
+    const { state, applies, cost_nanousd, stop_reason } = decision.step;
+    const answer_seq = decision.messages[0]?.seq ?? null;
+    return { ...step, state, applies, cost_nanousd, stop_reason, answer_seq };
+  });
+  const applied = { ...row, blocks: memory.blocks(), steps, calls: decision.calls };
+  return moved(applied, decision.messages, decision.run);
 }
 
 /** Carries out the calls of a run that is acting and sends it on; any other run is left alone. */
 export function settleCalls(row: RunRow): RunRow {
   if (row.facts.state !== 'acting') return row;
-  let { blocks } = row;
-  const settled = plannedCalls(row).map((planned): SettledCall => {
-    if (planned.rejection !== null) return { planned, outcome: { ok: false, result: planned.rejection } };
-    if (planned.kind !== 'memory') return { planned, outcome: { ok: true, result: '42' } };
-    const { outcome, write } = applyMemoryTool(planned.tool_name, planned.args, blocks);
-    blocks = blocks.map((block) =>
-      block.block_id === write?.block_id
-        ? { ...block, value: write.value, revision: block.revision + 1 }
-        : block,
-    );
-    return { planned, outcome };
+  const answer = row.messages.at(-1);
+  const uses = toolUsesOf(answer === undefined ? [] : contentOf(answer.content_json));
+  const calls = plannedCalls(uses).map((planned): StepCall => {
+    const held = row.calls.find(({ call_index }) => call_index === planned.index);
+    if (held === undefined || held.state === 'pending')
+      return { planned, outcome: { ok: true, result: '42' } };
+    return { planned, outcome: { ok: held.state === 'succeeded', result: held.held_result ?? '' } };
   });
-  const results = toolResultsMessage(
-    settled.map(({ planned, outcome }) => ({ tool_use_id: planned.tool_use_id, outcome })),
-  );
-  const decision = decideAfterTools(row.facts, row.facts.last_seq, results, settled, CONDUCT);
+  const decision = decideResults(row.facts, calls, CONDUCT);
   const steps = row.steps.map((step) =>
     step.state === 'answered' ? { ...step, state: 'done' as const } : step,
   );
-  return moved({ ...row, blocks, steps }, [decision.message], decision.run);
+  return moved({ ...row, steps, calls: [] }, [decision.message], decision.run);
+}
+
+/** The blocks of a run, which memory calls write. */
+function memoryOf(row: RunRow): StepMemory & { readonly blocks: () => readonly BlockView[] } {
+  let { blocks } = row;
+  return {
+    blocks: () => blocks,
+    carryOut({ tool_name, args }) {
+      const { outcome, write } = applyMemoryTool(tool_name, args, blocks);
+      blocks = blocks.map((block) =>
+        block.block_id === write?.block_id
+          ? { ...block, value: write.value, revision: block.revision + 1 }
+          : block,
+      );
+      return { outcome, changes: [] };
+    },
+  };
 }
 
 /** The run as a cancel request leaves it: what waits for nobody outside ends at once. */
@@ -197,9 +212,7 @@ export function contentOf(contentJson: string): readonly ContentBlock[] {
   return (JSON.parse(contentJson) as readonly unknown[]).filter(isContentBlock);
 }
 
-function plannedCalls(row: RunRow) {
-  const answer = row.messages.at(-1);
-  const uses = toolUsesOf(answer === undefined ? [] : contentOf(answer.content_json));
+function plannedCalls(uses: readonly ToolUseBlock[]) {
   return planCalls(uses, CONDUCT, NO_HISTORY, validate);
 }
 

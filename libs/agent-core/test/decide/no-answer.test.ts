@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest';
-import { decideAfterAnswer } from '../../src/decide/after-answer.ts';
 import { NO_TOOL_POLICY } from '../../src/decide/tool-policy.ts';
 import {
   RETRY_POLICY_DEFAULT,
@@ -15,7 +14,7 @@ import { RUN_STATES, runMachine, type RunState, type StopReason } from '../../sr
 import { terminalStates } from '../../src/machine/machine.ts';
 import type { ContentBlock } from '../../src/model/content.ts';
 import { NO_USAGE } from '../../src/model/usage.ts';
-import { keyOf, makeAnswer, makeRun, text } from './facts.ts';
+import { decideLine, keyOf, makeAnswer, makeRun, text } from './facts.ts';
 
 const policy: RetryPolicy = {
   attempts_max: 3,
@@ -33,7 +32,7 @@ const errored = (error_class: ErrorClass): StepOutcome => ({
 
 function decide(outcome: StepOutcome, rest: Partial<RunFacts> = {}): StepDecision {
   const run = makeRun(rest);
-  const decision = decideAfterAnswer(run, keyOf(run), outcome, policy);
+  const decision = decideLine(run, keyOf(run), outcome, policy);
   if (decision.kind === 'refuse') throw new Error(`refused as ${decision.reason}`);
   return decision;
 }
@@ -126,7 +125,7 @@ describe('a prompt that is too long for the model, of an agent whose conversatio
   const tooLong = (rest: Partial<RunFacts> = {}): RunMove => {
     const run = makeRun(rest);
     const toolPolicy = { ...NO_TOOL_POLICY, compacts: true };
-    const decision = decideAfterAnswer(run, keyOf(run), errored('too_long'), policy, toolPolicy);
+    const decision = decideLine(run, keyOf(run), errored('too_long'), policy, toolPolicy);
     if (decision.kind === 'refuse') throw new Error(`refused as ${decision.reason}`);
     return decision.run;
   };
@@ -329,7 +328,7 @@ describe('a line for a run that has gone on without it', () => {
       const reason = terminalStates(runMachine).includes(state) ? 'ended' : 'stale';
       for (const outcome of outcomes) {
         const run = makeRun({ state });
-        expect(decideAfterAnswer(run, keyOf(run), outcome, policy)).toEqual({
+        expect(decideLine(run, keyOf(run), outcome, policy)).toEqual({
           kind: 'refuse',
           key: keyOf(run),
           reason,
@@ -347,7 +346,7 @@ describe('a line for a run that has gone on without it', () => {
     const run = makeRun({ step_number: 2, attempt: 5 });
     const key = { run_id: run.id, ...named };
     for (const outcome of outcomes) {
-      expect(decideAfterAnswer(run, key, outcome, policy)).toEqual({ kind: 'refuse', key, reason: 'stale' });
+      expect(decideLine(run, key, outcome, policy)).toEqual({ kind: 'refuse', key, reason: 'stale' });
     }
   });
 });
@@ -356,7 +355,7 @@ describe('a line that breaks whoever takes it in', () => {
   test('ends the run at once, and what it cost is booked', () => {
     const run = makeRun({});
     const answer = makeAnswer('end_turn', [text('arsenic')]);
-    const decision = decideAfterAnswer(run, keyOf(run), { kind: 'poison', bill: answer }, policy);
+    const decision = decideLine(run, keyOf(run), { kind: 'poison', bill: answer }, policy);
     expect(decision).toMatchObject({
       step: { state: 'errored', applies: false, error: { type: 'poison' }, usage: answer.usage },
       messages: [],
@@ -366,7 +365,7 @@ describe('a line that breaks whoever takes it in', () => {
 
   test('ends it as cancelled while its batch is being cancelled', () => {
     const run = makeRun({ batch_state: 'cancelling' });
-    const decision = decideAfterAnswer(run, keyOf(run), { kind: 'poison', bill: null }, policy);
+    const decision = decideLine(run, keyOf(run), { kind: 'poison', bill: null }, policy);
     expect(decision).toMatchObject({ run: { state: 'cancelled' }, step: { cost_nanousd: 0 } });
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { decideAfterAnswer } from '../../src/decide/after-answer.ts';
-import { decideAfterTools, type SettledCall } from '../../src/decide/after-tools.ts';
+import { decideResults } from '../../src/decide/after-tools.ts';
+import type { SettledCall } from '../../src/decide/step-calls.ts';
 import { toolPolicyOf } from '../../src/decide/tool-policy.ts';
 import { RETRY_POLICY_DEFAULT, type RunFacts } from '../../src/decide/decision.ts';
 import { planCalls } from '../../src/decide/plan-calls.ts';
@@ -17,7 +17,7 @@ import { createArgumentValidator } from '../../src/tools/validate.ts';
 import { cpuMsOf } from '../../../../test/cpu-time.ts';
 import { required } from '../rules/rules.ts';
 import { makeTool } from '../tools/tools.ts';
-import { keyOf, makeAnswer, makeRun, text } from './facts.ts';
+import { decideLine, keyOf, makeAnswer, makeRun, text } from './facts.ts';
 
 const SCHEMA = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] };
 /** Lists of lists. */
@@ -40,7 +40,7 @@ const free = toolPolicyOf(definition());
 function say(toolPolicy: typeof typed, said: string, rest: Partial<RunFacts> = {}) {
   const run = makeRun(rest);
   const outcome = { kind: 'answered', answer: makeAnswer('end_turn', [text(said)]) } as const;
-  const decision = decideAfterAnswer(run, keyOf(run), outcome, RETRY_POLICY_DEFAULT, toolPolicy);
+  const decision = decideLine(run, keyOf(run), outcome, RETRY_POLICY_DEFAULT, toolPolicy);
   if (decision.kind === 'refuse') throw new Error('refused');
   return decision;
 }
@@ -56,7 +56,7 @@ function callFinish(toolPolicy: typeof typed, input: JsonObject, rest: Partial<R
       outcome: { ok: planned.rejection === null, result: planned.rejection ?? 'ok' },
     }),
   );
-  return decideAfterTools(makeRun({ state: 'acting', ...rest }), 5, '[]', settled, toolPolicy).run;
+  return decideResults(makeRun({ state: 'acting', ...rest }), settled, toolPolicy).run;
 }
 
 describe('a whole number too long to be kept to its last digit', () => {
@@ -270,7 +270,7 @@ test.each([typed, spoken])(
   (toolPolicy) => {
     const run = makeRun({ step_number: 10 });
     const outcome = { kind: 'answered', answer: makeAnswer('pause_turn', [text('so')]) } as const;
-    expect(decideAfterAnswer(run, keyOf(run), outcome, RETRY_POLICY_DEFAULT, toolPolicy)).toMatchObject({
+    expect(decideLine(run, keyOf(run), outcome, RETRY_POLICY_DEFAULT, toolPolicy)).toMatchObject({
       run: {
         state: 'failed',
         stop_reason: 'max_steps',

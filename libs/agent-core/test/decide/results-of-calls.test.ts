@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest';
-import { decideAfterTools, decidePoisonedTools, type SettledCall } from '../../src/decide/after-tools.ts';
+import { decidePoisonedResults, decideResults } from '../../src/decide/after-tools.ts';
+import type { SettledCall } from '../../src/decide/step-calls.ts';
 import { NO_TOOL_POLICY } from '../../src/decide/tool-policy.ts';
 import { NO_TRAIL } from '../../src/decide/trail.ts';
 import type { Json } from '../../src/base/json.ts';
 import { FINISH_TOOL } from '../../src/tools/finish.ts';
 import { makeRules, terminal } from '../rules/rules.ts';
 import { makeTool } from '../tools/tools.ts';
-import { makeRun } from './facts.ts';
+import { makeCall, makeRun } from './facts.ts';
 
-const RESULTS = '[]';
 const lookup = makeTool('lookup', { type: 'object' });
 
 function settled(
@@ -16,18 +16,7 @@ function settled(
   outcome: SettledCall['outcome'] = { ok: true, result: 'ok' },
 ): SettledCall {
   return {
-    planned: {
-      index: 0,
-      tool_use_id: 'a',
-      tool_name: 'lookup',
-      kind: 'module',
-      args: {},
-      rejection: null,
-      awaits: null,
-      prefill_error: null,
-      tool: lookup,
-      ...planned,
-    },
+    planned: makeCall({ tool: lookup, ...planned }),
     outcome,
   };
 }
@@ -37,7 +26,7 @@ describe('a run that calls a tool with other arguments each time, and always has
   function stoppedAt(planned: Partial<SettledCall['planned']>): number | null {
     let run = makeRun({ state: 'acting', max_steps: 100 });
     for (let step = 1; step <= 30; step++) {
-      const { run: move } = decideAfterTools(run, 5, RESULTS, [settled({ ...planned, args: { step } })]);
+      const { run: move } = decideResults(run, [settled({ ...planned, args: { step } })]);
       if (move.state !== 'ready') return step;
       run = { ...run, step_number: move.step_number, trail: move.trail ?? null };
     }
@@ -77,7 +66,7 @@ describe('a run that ends by its calls of finish', () => {
     result: { by: 'finish', instructions: '', check: () => null } as const,
   };
   const endOf = (...calls: SettledCall[]) =>
-    decideAfterTools(makeRun({ state: 'acting', step_number: 10 }), 5, RESULTS, calls, policy).run;
+    decideResults(makeRun({ state: 'acting', step_number: 10 }), calls, policy).run;
   const missed = 'The run ended without the result that it owes: step limit reached.';
   const told = (refusal: string) => `${missed} Its last call to hand it over was refused: ${refusal}.`;
 
@@ -119,13 +108,7 @@ describe('a run that ends by its calls of finish', () => {
 
   test('owes none where the step limit ends it and no result is asked for', () => {
     const run = makeRun({ state: 'acting', step_number: 10 });
-    const { run: end } = decideAfterTools(
-      run,
-      5,
-      RESULTS,
-      [settled({ kind: 'finish', args: { result: 1 } })],
-      NO_TOOL_POLICY,
-    );
+    const { run: end } = decideResults(run, [settled({ kind: 'finish', args: { result: 1 } })], NO_TOOL_POLICY);
     expect(end).toEqual({ state: 'completed', stop_reason: 'max_steps', error: null });
   });
 });
@@ -136,21 +119,26 @@ test('a run that goes round in circles tells its user why its result was not tak
     trail: { ...NO_TRAIL, refusal: 'n is missing', steps: { prints: [], seen: [], stalled: 8 } },
   });
   const failing = settled({}, { ok: false, result: 'error' });
-  expect(decideAfterTools(run, 5, RESULTS, [failing]).run).toMatchObject({
+  expect(decideResults(run, [failing]).run).toMatchObject({
     stop_reason: 'loop_detected',
     error: { message: expect.stringMatching(/brought nothing new.*refused: n is missing\.$/) as string },
   });
 });
 
 test('every end by results names the run, its step and a reason for the log', () => {
-  const run = makeRun({ state: 'acting', step_number: 3 });
+  const run = makeRun({ state: 'acting', step_number: 3, last_seq: 5 });
   const named = {
     run_id: run.id,
     step_number: 3,
     reason: expect.stringMatching(/\w/) as string,
-    message: { seq: 6, role: 'user', content_json: RESULTS, shown: true },
+    message: {
+      seq: 6,
+      role: 'user',
+      content_json: expect.stringContaining('"tool_use_id":"a"') as string,
+      shown: true,
+    },
   };
-  const poisoned = decidePoisonedTools(run, 5, RESULTS);
+  const poisoned = decidePoisonedResults(run, [{ type: 'tool_use', id: 'a', name: 'lookup', input: {} }], []);
   expect(poisoned).toMatchObject({
     ...named,
     run: { stop_reason: 'poison', error: { message: expect.stringMatching(/\w/) as string } },
@@ -163,7 +151,7 @@ test('every end by results names the run, its step and a reason for the log', ()
     { max_steps: 3 },
     { trail: stalled },
   ])
-    expect(
-      decideAfterTools({ ...run, ...rest }, 5, RESULTS, [settled({}, { ok: false, result: 'e' })]),
-    ).toMatchObject(named);
+    expect(decideResults({ ...run, ...rest }, [settled({}, { ok: false, result: 'e' })])).toMatchObject(
+      named,
+    );
 });

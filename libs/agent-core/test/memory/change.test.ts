@@ -4,13 +4,13 @@ import { fc } from '../../../../test/fast-check.ts';
 import {
   describeChange,
   isShrinkAlarm,
-  type BlockChange,
+  type ComparedRevisions,
   type CreatePatch,
 } from '../../src/memory/change.ts';
 
 const createPatch: CreatePatch = createTwoFilesPatch;
 
-function change(before: string, after: string, rest: Partial<BlockChange> = {}) {
+function change(before: string, after: string, rest: Partial<ComparedRevisions> = {}) {
   const given = { label: 'human', from_revision: 1, to_revision: 2, before, after, ...rest };
   return describeChange(given, createPatch);
 }

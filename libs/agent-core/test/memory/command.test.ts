@@ -3,7 +3,7 @@ import { fc } from '../../../../test/fast-check.ts';
 import type { JsonObject } from '../../src/base/json.ts';
 import type { BlockView } from '../../src/model/block.ts';
 import { applyCommand } from '../../src/memory/command.ts';
-import { openDraft } from '../../src/memory/draft.ts';
+import { draftEffects, openDraft } from '../../src/memory/draft.ts';
 import { checkNewLabel, labelOfPath } from '../../src/memory/label.ts';
 import { makeBlock } from './blocks.ts';
 
@@ -18,7 +18,7 @@ function run(args: JsonObject, blocks: readonly BlockView[] = [human, nested, ru
   const draft = openDraft(blocks, { newBlockId: () => 'new-1', isLabelTaken, known: new Map() });
   const done = applyCommand(draft, args);
   return typeof done === 'string'
-    ? { ok: true, said: done, effects: draft.effects() }
+    ? { ok: true, said: done, effects: draftEffects(draft) }
     : { ok: false, said: done.message, effects: [] };
 }
 

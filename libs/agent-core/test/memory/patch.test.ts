@@ -1,6 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import type { BlockView } from '../../src/model/block.ts';
-import { openDraft } from '../../src/memory/draft.ts';
+import {
+  createBlock,
+  describeBlock,
+  draftEffects,
+  draftValue,
+  openDraft,
+  renameBlock,
+} from '../../src/memory/draft.ts';
 import type { MemoryEffect } from '../../src/memory/effects.ts';
 import { applyPatch } from '../../src/memory/patch.ts';
 import { cpuMsOf } from '../../../../test/cpu-time.ts';
@@ -28,7 +35,7 @@ function patch(
     known: new Map(),
   });
   const done = applyPatch(draft, label, lines.join('\n'));
-  const effects = typeof done === 'string' ? draft.effects() : [];
+  const effects = typeof done === 'string' ? draftEffects(draft) : [];
   const write = effects.find((effect) => effect.kind === 'write');
   return {
     said: typeof done === 'string' ? done : done.message,
@@ -252,11 +259,11 @@ test('a draft keeps what it is told of a new block for the block itself', () => 
     isLabelTaken: () => false,
     known: new Map(),
   });
-  expect(draft.create('notes', null, 'a')).toBeNull();
-  expect(draft.describe('notes', 'd')).toBeNull();
-  expect(draft.rename('notes', 'n')).toBeNull();
-  expect([draft.valueOf('n'), draft.valueOf('notes')]).toEqual(['a', '']);
-  expect(draft.effects()).toMatchObject([{ kind: 'create', label: 'n', description: 'd' }]);
+  expect(createBlock(draft, 'notes', null, 'a')).toBeNull();
+  expect(describeBlock(draft, 'notes', 'd')).toBeNull();
+  expect(renameBlock(draft, 'notes', 'n')).toBeNull();
+  expect([draftValue(draft, 'n'), draftValue(draft, 'notes')]).toEqual(['a', '']);
+  expect(draftEffects(draft)).toMatchObject([{ kind: 'create', label: 'n', description: 'd' }]);
 });
 
 describe('a patch of several blocks', () => {

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { decideAfterAnswer } from '../../src/decide/after-answer.ts';
-import { decideAfterTools } from '../../src/decide/after-tools.ts';
+import { decideStep } from '../../src/decide/decide-step.ts';
 import { NO_TOOL_POLICY } from '../../src/decide/tool-policy.ts';
 import { RETRY_POLICY_DEFAULT, type RunFacts } from '../../src/decide/decision.ts';
 import { planCalls } from '../../src/decide/plan-calls.ts';
@@ -8,7 +7,6 @@ import { NO_TRAIL } from '../../src/decide/trail.ts';
 import { toolUsesOf } from '../../src/model/content.ts';
 import type { ToolRule } from '../../src/rules/rule.ts';
 import { allowedTools } from '../../src/rules/solver.ts';
-import { toolResultsMessage } from '../../src/tools/results.ts';
 import { createArgumentValidator } from '../../src/tools/validate.ts';
 import { call as toolUse, keyOf, makeAnswer, makeRun, text } from '../decide/facts.ts';
 import { makeTool } from '../tools/tools.ts';
@@ -36,29 +34,15 @@ function takeThrough(
     const content =
       names.length === 0 ? [text('words')] : names.map((name, place) => toolUse(`${index}-${place}`, name));
     const answer = makeAnswer(names.length === 0 ? 'end_turn' : 'tool_use', content);
-    const decision = decideAfterAnswer(
-      run,
-      keyOf(run),
-      { kind: 'answered', answer },
-      RETRY_POLICY_DEFAULT,
-      toolPolicy,
-    );
-    if (decision.kind === 'refuse') throw new Error('The answer was refused.');
     const planned = planCalls(toolUsesOf(content), toolPolicy, history, validate);
-    const settled = planned.map((plan) => ({
+    const calls = planned.map((plan) => ({
       planned: plan,
-      outcome:
-        plan.rejection === null
-          ? { ok: true, result: resultOf(plan.tool_name) }
-          : { ok: false, result: plan.rejection },
+      outcome: plan.rejection === null ? { ok: true, result: resultOf(plan.tool_name) } : null,
     }));
-    const results = toolResultsMessage(
-      settled.map(({ planned: { tool_use_id }, outcome }) => ({ tool_use_id, outcome })),
-    );
-    const move =
-      decision.run.state === 'acting'
-        ? decideAfterTools(run, 0, results, settled, toolPolicy).run
-        : decision.run;
+    const facts = { run, key: keyOf(run), retry: RETRY_POLICY_DEFAULT, toolPolicy, calls };
+    const decision = decideStep(facts, { kind: 'answered', answer });
+    if (decision.kind === 'refuse') throw new Error('The answer was refused.');
+    const move = decision.run;
     const done = planned
       .map(({ kind, tool_name }) => (kind === 'rejected' ? `(${tool_name})` : tool_name))
       .join(' ');

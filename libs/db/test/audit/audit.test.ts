@@ -31,26 +31,19 @@ import {
   answer,
   callsTools,
   claim,
-  commitIds,
   DONE,
   end,
   ingest,
   later,
   leaseOf,
+  moduleCall,
   newNonce,
   seal,
   sealAndEnd,
   submit,
   writeAhead,
 } from '../worker-commits/night-shift.ts';
-import {
-  decideAfterAnswer,
-  decideAfterTools,
-  decideFinish,
-  RETRY_POLICY_DEFAULT,
-  toCustomId,
-  toolResultsMessage,
-} from '@nightshift/agent-core';
+import { decideStep, decideFinish, RETRY_POLICY_DEFAULT, toCustomId } from '@nightshift/agent-core';
 
 let database: TestDatabase;
 let db: Database;
@@ -109,12 +102,7 @@ async function live(on: Database): Promise<void> {
     await inTransaction(on, (trx) => requestBatchCancel(trx, DEFAULT_PROJECT_ID, id));
   for (const claimed of await claimDueBatches(on, ['cancelling'], 10, ALICE)) {
     await inTransaction(on, (trx) =>
-      commitRunsCancelled(
-        trx,
-        leaseOf('batch', claimed),
-        { from_ordinal: 0, limit: 100 },
-        { chunk_id: newId(), tally_slot: 3 },
-      ),
+      commitRunsCancelled(trx, leaseOf('batch', claimed), { from_ordinal: 0, limit: 100 }, 3),
     );
   }
   // Withdrawn once, then answered in part: acting, trying again, and still out.
@@ -155,23 +143,6 @@ async function rewriteMemory(on: Database, runId: string, agentId: string): Prom
   await inTransaction(on, async (trx) => {
     const run = [...(await lockRuns(trx, [runId])).values()][0]!;
     const outcome = answer([{ type: 'tool_use', id: 'toolu_m', name: 'memory_rethink', input: {} }]);
-    const decision = decideAfterAnswer(
-      run,
-      { run_id: run.id, number: 1, attempt: 1 },
-      outcome,
-      RETRY_POLICY_DEFAULT,
-    );
-    if (decision.kind === 'refuse') throw new Error('refused');
-    const message = toolResultsMessage([{ tool_use_id: 'toolu_m', outcome: { ok: true, result: 'ok' } }]);
-    const settled = decideAfterTools({ ...run, state: 'acting' }, run.last_seq + 1, message);
-    const call = {
-      call_index: 0,
-      tool_use_id: 'toolu_m',
-      tool_name: 'memory_rethink',
-      kind: 'memory',
-      state: 'succeeded',
-      held_result: null,
-    } as const;
     const { block_id } = await trx
       .selectFrom('agent_block')
       .select('block_id')
@@ -193,7 +164,16 @@ async function rewriteMemory(on: Database, runId: string, agentId: string): Prom
       step_number: 1,
       tool_use_id: 'toolu_m',
     } as const;
-    await commitDecisions(trx, [{ run, decision, calls: [call], settled }], [write], commitIds(1));
+    const { planned } = moduleCall(0, 'toolu_m');
+    const calls = [
+      { planned: { ...planned, tool_name: 'memory_rethink', kind: 'memory' as const }, outcome: null },
+    ];
+    const key = { run_id: run.id, number: 1, attempt: 1 };
+    const decision = decideStep({ run, key, retry: RETRY_POLICY_DEFAULT, calls }, outcome, {
+      carryOut: () => ({ outcome: { ok: true, result: 'ok' }, changes: [write] }),
+    });
+    if (decision.kind === 'refuse') throw new Error('refused');
+    await commitDecisions(trx, [{ run, decision }], 1);
   });
 }
 

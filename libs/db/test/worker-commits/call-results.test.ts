@@ -1,4 +1,4 @@
-import { decideAfterTools } from '@nightshift/agent-core';
+import { decideResults } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest';
 import {
@@ -13,7 +13,7 @@ import {
   type Database,
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
-import { acceptFleet, ALICE, callsTools, commitIds, ingest, leaseOf, sealAndEnd } from './night-shift.ts';
+import { acceptFleet, ALICE, callsTools, ingest, leaseOf, moduleCall, sealAndEnd } from './night-shift.ts';
 
 let database: TestDatabase;
 let db: Database;
@@ -115,10 +115,9 @@ test('runs leave a chunk part by part; it keeps its lease and its order, and goe
       const runs = await lockRuns(trx, part);
       const results = [...runs.values()].map((run) => ({
         run,
-        decision: decideAfterTools(run, run.last_seq, '[]'),
-        calls: [{ call_index: 0, state: 'succeeded' as const, duration_ms: 1 }],
+        decision: decideResults(run, [moduleCall(0, 'toolu_0', { ok: true, result: 'seen' })]),
       }));
-      return commitToolResults(trx, chunk!.id, results, commitIds(), part);
+      return commitToolResults(trx, chunk!.id, results, part);
     });
   const rest = () =>
     db

@@ -10,7 +10,6 @@ import {
   holdLease,
   inTransaction,
   lockConversations,
-  newId,
   readSealedRequests,
   requestBatchCancel,
   type Database,
@@ -68,7 +67,7 @@ async function cancelWaiting(batchId: string, limit = 1_000): Promise<number> {
   );
   const report = await inTransaction(db, async (trx) => {
     await holdLease(trx, lease);
-    return commitRunsCancelled(trx, lease, { from_ordinal: 0, limit }, { chunk_id: newId(), tally_slot: 0 });
+    return commitRunsCancelled(trx, lease, { from_ordinal: 0, limit }, 0);
   });
   return report.cancelled;
 }
@@ -285,7 +284,7 @@ describe('the sweep', () => {
     return { conversation_id: agent.conversation_id, run_ids };
   }
 
-  const sweep = (limit = 100) => inTransaction(db, (trx) => commitWaitingRunsStarted(trx, limit, newId()));
+  const sweep = (limit = 100) => inTransaction(db, (trx) => commitWaitingRunsStarted(trx, limit));
 
   test('starts the first run that waits for a conversation which nobody holds', async () => {
     const { conversation_id, run_ids } = await forgotten();
@@ -302,7 +301,7 @@ describe('the sweep', () => {
       await lockConversations(trx, [conversation_id]);
       locked.open();
       await written.opened;
-      return commitWaitingRunsStarted(trx, 100, newId());
+      return commitWaitingRunsStarted(trx, 100);
     });
     await locked.opened;
     const second = sweep();

@@ -12,25 +12,12 @@ import {
   lockBlocksOfAgents,
   markFinishedBatches,
   markIdleBatches,
-  newId,
   requestBatchCancel,
   type Database,
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import { aRun, createTestAgents } from '../factories.ts';
-import {
-  accept,
-  act,
-  ALICE,
-  callsTools,
-  commitIds,
-  decide,
-  DONE,
-  end,
-  leaseOf,
-  seal,
-  clear,
-} from './night-shift.ts';
+import { accept, act, ALICE, callsTools, decide, DONE, end, leaseOf, seal, clear } from './night-shift.ts';
 
 let database: TestDatabase;
 let db: Database;
@@ -94,7 +81,7 @@ test('commits, cancels, accepts and sweeps that meet in every order never deadlo
           await holdLease(trx, lease);
           await lockBlocksOfAgents(trx, rows.map((row) => row.agent_id).reverse());
           // One slot for all: every commit wants the same counts.
-          return commitDecisions(trx, decided, [], commitIds(0));
+          return commitDecisions(trx, decided, 0);
         });
         return markFinishedBatches(db, report.ended_batch_ids);
       };
@@ -106,18 +93,13 @@ test('commits, cancels, accepts and sweeps that meet in every order never deadlo
         const lease = leaseOf('batch', claimed);
         await inTransaction(db, async (trx) => {
           await holdLease(trx, lease);
-          await commitRunsCancelled(
-            trx,
-            lease,
-            { from_ordinal: 0, limit: 100 },
-            { chunk_id: newId(), tally_slot: 0 },
-          );
+          await commitRunsCancelled(trx, lease, { from_ordinal: 0, limit: 100 }, 0);
         });
       }
       return null;
     };
     const sweep = async (): Promise<unknown> => {
-      await inTransaction(db, (trx) => commitWaitingRunsStarted(trx, 100, newId()));
+      await inTransaction(db, (trx) => commitWaitingRunsStarted(trx, 100));
       return markIdleBatches(db);
     };
     const tools = async (): Promise<unknown> => {
@@ -133,7 +115,7 @@ test('commits, cancels, accepts and sweeps that meet in every order never deadlo
 
   // Drained by hand, every run ends, and nobody is left holding a conversation.
   for (let round = 0; round < 200; round++) {
-    await inTransaction(db, (trx) => commitWaitingRunsStarted(trx, 1_000, newId()));
+    await inTransaction(db, (trx) => commitWaitingRunsStarted(trx, 1_000));
     for (
       let chunk = await claimToolsChunk(db, ALICE);
       chunk !== null;
@@ -151,7 +133,7 @@ test('commits, cancels, accepts and sweeps that meet in every order never deadlo
           .where('provider_batch_id', '=', id)
           .execute();
         const decided = await decide(trx, new Map(rows.map((row) => [row.run_id, DONE])));
-        await commitDecisions(trx, decided, [], commitIds());
+        await commitDecisions(trx, decided);
       });
     }
     await sql`update batch set lease_until = '-infinity', next_due_at = app_now() where state = 'cancelling'`.execute(
@@ -159,14 +141,7 @@ test('commits, cancels, accepts and sweeps that meet in every order never deadlo
     );
     for (const claimed of await claimDueBatches(db, ['cancelling'], 100, ALICE)) {
       const lease = leaseOf('batch', claimed);
-      await inTransaction(db, (trx) =>
-        commitRunsCancelled(
-          trx,
-          lease,
-          { from_ordinal: 0, limit: 1_000 },
-          { chunk_id: newId(), tally_slot: 0 },
-        ),
-      );
+      await inTransaction(db, (trx) => commitRunsCancelled(trx, lease, { from_ordinal: 0, limit: 1_000 }, 0));
     }
     const open = await db.selectFrom('run').select('id').where('ended_at', 'is', null).limit(1).execute();
     if (open.length === 0) break;

@@ -1,11 +1,12 @@
 import {
   NO_USAGE,
-  decideAfterAnswer,
-  decideAfterTools,
+  decideStep,
+  decideResults,
   RETRY_POLICY_DEFAULT,
   toolResultsMessage,
   toStorable,
   toStorableText,
+  type BlockChange,
 } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest';
@@ -22,7 +23,6 @@ import {
   readActingRuns,
   readSealedRequests,
   type Database,
-  type BlockChange,
   type DecidedRun,
 } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
@@ -32,11 +32,11 @@ import {
   ALICE,
   answer,
   callsTools,
-  commitIds,
   decide,
   DONE,
   ingest,
   leaseOf,
+  moduleCall,
   seal,
   sealAndEnd,
   USAGE,
@@ -202,7 +202,7 @@ describe('an answer is applied at most once', () => {
     const fleet = await acceptFleet(db, 2);
     const lease = await sealAndEnd(db);
     const decided = await inTransaction(db, (trx) => decide(trx, byRun(fleet.run_ids)));
-    const commit = () => inTransaction(db, (trx) => commitDecisions(trx, decided, [], commitIds()));
+    const commit = () => inTransaction(db, (trx) => commitDecisions(trx, decided));
     await commit();
     const before = await everything();
     await expect(commit()).rejects.toThrow(/rows of step/);
@@ -218,9 +218,7 @@ describe('an answer is applied at most once', () => {
     const stale = await inTransaction(db, (trx) => decide(trx, byRun(fleet.run_ids)));
     await ingest(db, lease, DONE, { run_ids: [fleet.run_ids[3]!] });
     const before = await everything();
-    await expect(inTransaction(db, (trx) => commitDecisions(trx, stale, [], commitIds()))).rejects.toThrow(
-      /wrote 4/,
-    );
+    await expect(inTransaction(db, (trx) => commitDecisions(trx, stale))).rejects.toThrow(/wrote 4/);
     expect(await everything()).toEqual(before);
   });
 
@@ -230,9 +228,7 @@ describe('an answer is applied at most once', () => {
     const stale = await inTransaction(db, (trx) => decide(trx, byRun(fleet.run_ids)));
     await sql`update step set attempt = 2`.execute(db);
     await sql`update run set attempt = 2`.execute(db);
-    await expect(inTransaction(db, (trx) => commitDecisions(trx, stale, [], commitIds()))).rejects.toThrow(
-      /rows of step/,
-    );
+    await expect(inTransaction(db, (trx) => commitDecisions(trx, stale))).rejects.toThrow(/rows of step/);
   });
 
   test('where the state guard is blind, the key still refuses a second applied attempt', async () => {
@@ -261,7 +257,7 @@ describe('an answer is applied at most once', () => {
   });
 
   test('an empty commit does nothing', async () => {
-    const report = await inTransaction(db, (trx) => commitDecisions(trx, [], [], commitIds()));
+    const report = await inTransaction(db, (trx) => commitDecisions(trx, []));
     expect(report).toEqual({ ready: false, tools: false, ended_batch_ids: [], ended_runs: 0 });
   });
 });
@@ -358,11 +354,10 @@ describe('tools', () => {
       const runs = await lockRuns(trx, chunk!.run_ids);
       return [...runs.values()].map((run) => ({
         run,
-        decision: decideAfterTools(run, run.last_seq, '[]'),
-        calls: [{ call_index: 0, state: 'succeeded' as const, duration_ms: 1 }],
+        decision: decideResults(run, [moduleCall(0, 'toolu_0', { ok: true, result: 'seen' })]),
       }));
     });
-    const commit = () => inTransaction(db, (trx) => commitToolResults(trx, chunk!.id, results, commitIds()));
+    const commit = () => inTransaction(db, (trx) => commitToolResults(trx, chunk!.id, results));
     await commit();
     const before = await everything();
     await expect(commit()).rejects.toThrow(/rows of step/);
@@ -373,7 +368,7 @@ describe('tools', () => {
     await acceptFleet(db, 1);
     await ingest(db, await sealAndEnd(db), callsTools());
     const chunk = await claimToolsChunk(db, ALICE);
-    await inTransaction(db, (trx) => commitToolResults(trx, chunk!.id, [], commitIds()));
+    await inTransaction(db, (trx) => commitToolResults(trx, chunk!.id, []));
     expect(await db.selectFrom('run_chunk').selectAll().execute()).toEqual([]);
   });
 });
@@ -390,21 +385,18 @@ describe('memory', () => {
       const current = new Map(
         (await lockBlocksOfAgents(trx, agentIds)).map((block) => [block.agent_id, block]),
       );
-      const revisions: BlockChange[] = [];
       const decided = runs.map((run): DecidedRun => {
-        const outcome = callsTools();
-        const decision = decideAfterAnswer(
-          run,
-          { run_id: run.id, number: 1, attempt: 1 },
-          outcome,
-          RETRY_POLICY_DEFAULT,
-        );
-        if (decision.kind === 'refuse') throw new Error('refused');
-        for (const new_memory of texts) {
+        const key = { run_id: run.id, number: 1, attempt: 1 };
+        const { planned } = moduleCall(0, 'toolu_0');
+        const calls = [
+          { planned: { ...planned, tool_name: 'memory_rethink', kind: 'memory' as const }, outcome: null },
+        ];
+        const changes = texts.map((new_memory): BlockChange => {
           const block = current.get(run.agent_id)!;
           const revision = block.revision + 1;
           const value = toStorableText(new_memory);
-          revisions.push({
+          current.set(run.agent_id, { ...block, revision, value });
+          return {
             kind: 'revised',
             block_id: block.block_id,
             based_on_revision: block.revision,
@@ -419,27 +411,15 @@ describe('memory', () => {
             batch_id: run.batch_id,
             step_number: 1,
             tool_use_id: 'toolu_0',
-          });
-          current.set(run.agent_id, { ...block, revision, value });
-        }
-        const calls = [
-          {
-            call_index: 0,
-            tool_use_id: 'toolu_0',
-            tool_name: 'memory_rethink',
-            kind: 'memory' as const,
-            state: 'succeeded' as const,
-            held_result: null,
-          },
-        ];
-        const settled = decideAfterTools(
-          { ...run, state: 'acting' },
-          run.last_seq + 1,
-          '[{"type":"tool_result","tool_use_id":"toolu_0"}]',
-        );
-        return { run, decision, calls, settled };
+          };
+        });
+        const decision = decideStep({ run, key, retry: RETRY_POLICY_DEFAULT, calls }, callsTools(), {
+          carryOut: () => ({ outcome: { ok: true, result: 'ok' }, changes }),
+        });
+        if (decision.kind === 'refuse') throw new Error('refused');
+        return { run, decision };
       });
-      await commitDecisions(trx, decided, revisions, commitIds());
+      await commitDecisions(trx, decided);
     });
   }
 

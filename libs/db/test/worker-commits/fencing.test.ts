@@ -95,7 +95,7 @@ const COMMITS: readonly {
   {
     name: 'commitUnsealed',
     state: 'building',
-    commit: (trx, lease) => commitUnsealed(trx, lease, 1, newId()),
+    commit: (trx, lease) => commitUnsealed(trx, lease, 1),
   },
   {
     name: 'commitRejected',

@@ -214,8 +214,7 @@ describe('the deadline of a run', () => {
     await inTransaction(db, (trx) => requestBatchCancel(trx, DEFAULT_PROJECT_ID, batch.id));
     const [claimed] = await claimDueBatches(db, ['cancelling'], 1, ALICE);
     const place = { from_ordinal: 0, limit: 10 };
-    const ids = { chunk_id: newId(), tally_slot: 0 };
-    await inTransaction(db, (trx) => commitRunsCancelled(trx, leaseOf('batch', claimed!), place, ids));
+    await inTransaction(db, (trx) => commitRunsCancelled(trx, leaseOf('batch', claimed!), place, 0));
     expect(await deadlines()).toEqual([
       ['completed', FUTURE, null],
       ['cancelled', FUTURE, null],
@@ -231,10 +230,7 @@ describe('the deadline of a run', () => {
       agents.map(({ id }) => ({ ...aRun(id), deadline: PAST })),
     );
     await sql`update run set state = 'requires_action' where id = ${batch.run_ids[1]!}::uuid`.execute(db);
-    const look = () =>
-      inTransaction(db, (trx) =>
-        commitOverdueRuns(trx, 10, { ready_chunk_id: newId(), tools_chunk_id: newId(), tally_slot: 0 }),
-      );
+    const look = () => inTransaction(db, (trx) => commitOverdueRuns(trx, 10, 0));
     expect(await look()).toMatchObject({ ended: 1, released: 1 });
     expect(await deadlines()).toEqual([
       ['failed', PAST, null],
@@ -304,12 +300,7 @@ describe('a cancelled batch', () => {
     );
     await inTransaction(db, async (trx) => {
       await holdLease(trx, lease);
-      await commitRunsCancelled(
-        trx,
-        lease,
-        { from_ordinal: 0, limit: 1_000 },
-        { chunk_id: newId(), tally_slot: 0 },
-      );
+      await commitRunsCancelled(trx, lease, { from_ordinal: 0, limit: 1_000 }, 0);
     });
     await inTransaction(db, async (trx) => {
       await commitBatchFinish(trx, lease, decideFinish(await lockForFinish(trx, lease)), 0);
@@ -348,14 +339,13 @@ describe('a cancelled batch', () => {
     await inTransaction(db, (trx) => requestBatchCancel(trx, DEFAULT_PROJECT_ID, fleet.id));
     const [claimed] = await claimDueBatches(db, ['cancelling'], 1, ALICE);
     const lease = leaseOf('batch', claimed!);
-    const ids = { chunk_id: newId(), tally_slot: 0 };
     const cancelFrom = (from_ordinal: number) =>
-      inTransaction(db, (trx) => commitRunsCancelled(trx, lease, { from_ordinal, limit: 2 }, ids));
+      inTransaction(db, (trx) => commitRunsCancelled(trx, lease, { from_ordinal, limit: 2 }, 0));
     expect(await cancelFrom(0)).toMatchObject({ cancelled: 2, next_ordinal: 3 });
     expect(await cancelFrom(3)).toMatchObject({ cancelled: 2, next_ordinal: 5 });
     expect(await cancelFrom(5)).toMatchObject({ cancelled: 0, next_ordinal: null });
     const release = (from_ordinal: number) =>
-      inTransaction(db, (trx) => commitParkedRunsReleased(trx, lease, { from_ordinal, limit: 1 }, ids));
+      inTransaction(db, (trx) => commitParkedRunsReleased(trx, lease, { from_ordinal, limit: 1 }, 0));
     expect(await release(0)).toEqual({ released: 1, next_ordinal: 6 });
     expect(await release(6)).toEqual({ released: 0, next_ordinal: null });
     // What became ready behind the place is found by the next look.

@@ -1,12 +1,12 @@
 import {
-  decideAfterAnswer,
-  decideAfterTools,
+  callsToPlan,
+  decideResults,
+  decideStep,
   isError,
   RETRY_POLICY_DEFAULT,
-  toolResultsMessage,
-  toolUsesOf,
   type ContentBlock,
   type StepAnswer,
+  type StepCall,
   type StepOutcome,
   type Usage,
 } from '@nightshift/agent-core';
@@ -234,11 +234,24 @@ export function callsTools(count = 1): StepOutcome {
   );
 }
 
-export function commitIds(slot = 0): {
-  readonly chunk_ids: readonly [string, string, string];
-  readonly tally_slot: number;
-} {
-  return { chunk_ids: [newId(), newId(), newId()], tally_slot: slot };
+/** A call of a tool of the operator; without an outcome it is pending. */
+export function moduleCall(
+  index: number,
+  tool_use_id: string,
+  outcome: StepCall['outcome'] = null,
+): StepCall {
+  const planned = {
+    index,
+    tool_use_id,
+    tool_name: 'look',
+    kind: 'module',
+    args: {},
+    rejection: null,
+    awaits: null,
+    prefill_error: null,
+    tool: null,
+  } as const;
+  return { planned, outcome, duration_ms: outcome === null ? 0 : 1 };
 }
 
 /** What the core decides for each given run, as it is read; calls are left pending. */
@@ -251,21 +264,9 @@ export async function decide(
     const outcome = outcomes.get(run.id);
     if (outcome === undefined) return [];
     const key = { run_id: run.id, number: run.step_number, attempt: run.attempt };
-    const decision = decideAfterAnswer(run, key, outcome, RETRY_POLICY_DEFAULT);
-    if (decision.kind === 'refuse') return [];
-    const uses =
-      decision.run.state === 'acting' && outcome.kind === 'answered'
-        ? toolUsesOf(outcome.answer.content)
-        : [];
-    const calls = uses.map((use, index) => ({
-      call_index: index,
-      tool_use_id: use.id,
-      tool_name: use.name,
-      kind: 'module' as const,
-      state: 'pending' as const,
-      held_result: null,
-    }));
-    return [{ run, decision, calls, settled: null }];
+    const calls = callsToPlan(run, key, outcome).map((use, index) => moduleCall(index, use.id));
+    const decision = decideStep({ run, key, retry: RETRY_POLICY_DEFAULT, calls }, outcome);
+    return decision.kind === 'refuse' ? [] : [{ run, decision }];
   });
 }
 
@@ -280,7 +281,7 @@ export async function ingest(
   const decided = await decide(db, new Map(run_ids.map((id) => [id, outcome])));
   const committing = inTransaction(db, async (trx) => {
     await holdLease(trx, lease);
-    return commitDecisions(trx, decided, [], commitIds(options.slot));
+    return commitDecisions(trx, decided, options.slot ?? 0);
   });
   return committing.catch((error: unknown) => {
     if (!isError(error, 'stale')) throw error;
@@ -310,16 +311,8 @@ export async function actIn(trx: Tx, chunk: ToolsChunk, result = 'seen'): Promis
   const results = [...Map.groupBy(rows, (row) => row.run_id)].flatMap(([runId, calls]) => {
     const run = runs.get(runId);
     if (run === undefined) return [];
-    const message = toolResultsMessage(
-      calls.map(({ tool_use_id }) => ({ tool_use_id, outcome: { ok: true, result } })),
-    );
-    return [
-      {
-        run,
-        decision: decideAfterTools(run, run.last_seq, message),
-        calls: calls.map(({ call_index }) => ({ call_index, state: 'succeeded' as const, duration_ms: 1 })),
-      },
-    ];
+    const ended = calls.map((call) => moduleCall(call.call_index, call.tool_use_id, { ok: true, result }));
+    return [{ run, decision: decideResults(run, ended) }];
   });
-  return commitToolResults(trx, chunk.id, results, commitIds());
+  return commitToolResults(trx, chunk.id, results);
 }

@@ -58,7 +58,6 @@ import {
   callsTools,
   claim,
   clear,
-  commitIds,
   decide,
   DONE,
   end,
@@ -154,7 +153,7 @@ async function applyChunk(trx: Tx, lease: Lease, runIds: readonly string[]): Pro
     new Map(runIds.map((id, index) => [id, outcomes[index % outcomes.length]!])),
   );
   expect(decided).toHaveLength(runIds.length);
-  await commitDecisions(trx, decided, [], commitIds());
+  await commitDecisions(trx, decided);
 }
 
 /** The provider batch that holds the present step of all runs. */
@@ -243,9 +242,8 @@ describe.each(['never counted', 'counted before the last step', 'counted while n
 
     test('so does a sweep, however many runs there are', async () => {
       await expectGoodPlans(async (trx) => {
-        const [ready_chunk_id, tools_chunk_id] = [newId(), newId()];
         await markIdleBatches(trx);
-        await commitOverdueRuns(trx, 500, { ready_chunk_id, tools_chunk_id, tally_slot: 0 });
+        await commitOverdueRuns(trx, 500, 0);
         await queueFreedRuns(trx, 500);
         await commitBlocksReleased(trx, 500);
       }, 4);
@@ -429,7 +427,7 @@ test.each([
     await sql`update pg_class set relpages = 10, reltuples = 1 where relname = 'step'`.execute(db);
   }
   const building = await claim(db, id, 'building');
-  await expectGoodPlans((trx) => commitUnsealed(trx, building, 1_500, newId()), 5);
+  await expectGoodPlans((trx) => commitUnsealed(trx, building, 1_500), 5);
   await sql`analyze run, step, message, tool_call, conversation`.execute(db);
 });
 
@@ -661,7 +659,7 @@ test('a sweep for runs that wait reads the conversations of those alone', async 
   await clear(db);
   const { agent_ids } = await acceptBareFleet(db, 1_000);
   await accept(db, [aRun(agent_ids[0]!)]);
-  for (const { plan } of await explain(database.url, (trx) => commitWaitingRunsStarted(trx, 100, newId()))) {
+  for (const { plan } of await explain(database.url, (trx) => commitWaitingRunsStarted(trx, 100))) {
     const read = [...nodesOf(plan)]
       .filter((node) => ['run', 'conversation'].includes(node['Relation Name'] ?? ''))
       .map((node) => (node['Actual Rows'] ?? 0) + (node['Rows Removed by Filter'] ?? 0));
@@ -678,7 +676,7 @@ test('a sweep for runs that wait goes through some of them where very many do', 
   );
   const runsRead = async (counted: number): Promise<number> => {
     await sql`update pg_class set reltuples = ${counted} where oid = 'queued_input'::regclass`.execute(db);
-    const plans = await explain(database.url, (trx) => commitWaitingRunsStarted(trx, 100, newId()));
+    const plans = await explain(database.url, (trx) => commitWaitingRunsStarted(trx, 100));
     const read = plans
       .flatMap(({ plan }) => [...nodesOf(plan)])
       .filter((node) => node['Relation Name'] === 'queued_input')
@@ -701,10 +699,9 @@ test('a sweep for runs that wait reads none that were cancelled while they waite
   await inTransaction(db, (trx) => requestBatchCancel(trx, DEFAULT_PROJECT_ID, waiting.id));
   const [claimed] = await claimDueBatches(db, ['cancelling'], 1, ALICE);
   const place = { from_ordinal: 0, limit: 1_000 };
-  const ids = { chunk_id: newId(), tally_slot: 0 };
-  await inTransaction(db, (trx) => commitRunsCancelled(trx, leaseOf('batch', claimed!), place, ids));
+  await inTransaction(db, (trx) => commitRunsCancelled(trx, leaseOf('batch', claimed!), place, 0));
   await accept(db, [aRun(agent_ids[0]!)]);
   await sql`analyze run, queued_input`.execute(db);
-  const plans = await explain(database.url, (trx) => commitWaitingRunsStarted(trx, 100, newId()));
+  const plans = await explain(database.url, (trx) => commitWaitingRunsStarted(trx, 100));
   expect(Math.max(0, ...rowsReadOf(plans, 'run'))).toBeLessThanOrEqual(1);
 });

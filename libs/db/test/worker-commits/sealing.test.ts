@@ -325,7 +325,7 @@ describe('taking sealed steps back', () => {
     const fleet = await acceptFleet(db, 6);
     const { id } = await seal(db);
     const lease = await claim(db, id, 'building');
-    expect(await inTransaction(db, (trx) => commitUnsealed(trx, lease, 4, newId()))).toBe(4);
+    expect(await inTransaction(db, (trx) => commitUnsealed(trx, lease, 4))).toBe(4);
     const steps = await stepsOf(id);
     expect(steps.map((step) => step.ordinal)).toEqual([0, 1, 2, 3]);
     const sorted = [...fleet.run_ids].sort();
@@ -347,7 +347,7 @@ describe('taking sealed steps back', () => {
     );
     expect(await readUnsendableSteps(db, id)).toBe(true);
     const lease = await claim(db, id, 'building');
-    expect(await inTransaction(db, (trx) => commitUnsealed(trx, lease, 6, newId()))).toBe(3);
+    expect(await inTransaction(db, (trx) => commitUnsealed(trx, lease, 6))).toBe(3);
     const steps = await stepsOf(id);
     expect(steps.map((step) => [step.ordinal, step.run_id])).toEqual(
       [...running.run_ids].sort().map((runId, index) => [index, runId]),
@@ -370,7 +370,7 @@ describe('taking sealed steps back', () => {
     let unsealing: Promise<number> | undefined;
     await inTransaction(db, async (trx) => {
       expect(await resumeBatch(trx, DEFAULT_PROJECT_ID, fleet.id)).toBe(0);
-      unsealing = inTransaction(db, (other) => commitUnsealed(other, lease, 0, newId()));
+      unsealing = inTransaction(db, (other) => commitUnsealed(other, lease, 0));
       await Promise.race([unsealing, untilLockIsAwaited(db)]);
     });
     expect(await unsealing).toBe(0);
@@ -386,7 +386,7 @@ describe('taking sealed steps back', () => {
     const lease = await claim(db, id, 'building');
     let resuming: Promise<number> | undefined;
     await inTransaction(db, async (trx) => {
-      expect(await commitUnsealed(trx, lease, 0, newId())).toBe(0);
+      expect(await commitUnsealed(trx, lease, 0)).toBe(0);
       resuming = inTransaction(db, (other) => resumeBatch(other, DEFAULT_PROJECT_ID, fleet.id));
       await Promise.race([resuming, untilLockIsAwaited(db)]);
     });
@@ -401,7 +401,7 @@ describe('taking sealed steps back', () => {
       db,
     );
     const lease = await claim(db, id, 'building');
-    expect(await inTransaction(db, (trx) => commitUnsealed(trx, lease, 3, newId()))).toBe(0);
+    expect(await inTransaction(db, (trx) => commitUnsealed(trx, lease, 3))).toBe(0);
     const row = await db
       .selectFrom('provider_batch')
       .selectAll()
@@ -418,7 +418,7 @@ describe('taking sealed steps back', () => {
     const { id, count } = await seal(db, COUNT);
     expect(count).toBe(COUNT);
     const lease = await claim(db, id, 'building');
-    expect(await inTransaction(db, (trx) => commitUnsealed(trx, lease, 1, newId()))).toBe(1);
+    expect(await inTransaction(db, (trx) => commitUnsealed(trx, lease, 1))).toBe(1);
     expect((await readReadyBacklog(db)).runs).toBe(COUNT - 1);
     const again = await seal(db, COUNT);
     expect(again.count).toBe(COUNT - 1);

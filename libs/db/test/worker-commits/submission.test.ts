@@ -151,11 +151,7 @@ describe('who waits for a batch that another transaction holds', () => {
       'building',
       (lease, batchId) => inTransaction(db, (trx) => lockSendable(trx, lease, [batchId])),
     ],
-    [
-      'to take steps back',
-      'building',
-      (lease) => inTransaction(db, (trx) => commitUnsealed(trx, lease, 1, newId())),
-    ],
+    ['to take steps back', 'building', (lease) => inTransaction(db, (trx) => commitUnsealed(trx, lease, 1))],
     [
       'after a refusal',
       'submitting',

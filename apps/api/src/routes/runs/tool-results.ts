@@ -8,10 +8,8 @@ import {
   commitCallerAnswers,
   inTransaction,
   lockRuns,
-  newId,
   readAwaitedCalls,
   readRun,
-  tallySlot,
   type AwaitedCallRow,
   type RunToDecide,
   type NewCallerAnswer,
@@ -72,10 +70,7 @@ export async function takeAnswers(
   const planned = await readPlannedCalls(trx, runId);
   const answers = approvals.flatMap((input, index) => judge(run, rows, planned, input, index));
   if (answers.length === 0) return false;
-  return commitCallerAnswers(trx, run, answers, {
-    chunk_id: newId(),
-    tally_slot: tallySlot(),
-  });
+  return commitCallerAnswers(trx, run, answers);
 }
 
 /** The answer to be written; none for one that was taken before. Throws where it cannot be taken. */

@@ -1,14 +1,12 @@
-import { decideAfterAnswer, toCustomId, type StepKey, type StepOutcome } from '@nightshift/agent-core';
+import { decideStep, toCustomId, type StepKey, type StepOutcome } from '@nightshift/agent-core';
 import {
   commitDecisions,
   holdLease,
   inTransaction,
   lockRuns,
   markFinishedBatches,
-  newId,
   readOpenSteps,
   readPutAsideBills,
-  tallySlot,
   type ClaimedProviderBatch,
   type DecidedRun,
   type Lease,
@@ -65,15 +63,14 @@ export async function settleSteps(
       const run = runs.get(key.run_id);
       if (run === undefined) throw new Error(`Run ${key.run_id} of a sealed step is gone.`);
       const priced = await pricedOutcome(deps, trx, run, outcome);
-      const decision = decideAfterAnswer(run, key, priced, settings.retry);
+      const decision = decideStep({ run, key, retry: settings.retry }, priced);
       // A sealed step whose run has moved on breaks an invariant; leaving it would loop for ever.
       if (decision.kind === 'refuse') {
         throw new Error(`Step ${key.run_id}/${key.number} is sealed and its run is ${run.state}.`);
       }
-      decided.push({ run, decision, calls: [], settled: null });
+      decided.push({ run, decision });
     }
-    const ids = { chunk_ids: [newId(), newId(), newId()] as const, tally_slot: tallySlot() };
-    const committed = await commitDecisions(trx, decided, [], ids);
+    const committed = await commitDecisions(trx, decided);
     await also(trx);
     await deps.hooks?.('settle.before_commit');
     return committed;

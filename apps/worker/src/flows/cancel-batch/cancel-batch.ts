@@ -10,11 +10,9 @@ import {
   holdLease,
   inTransaction,
   lockForFinish,
-  newId,
   readOpenDoubts,
   readProviderBatchesOf,
   releaseLease,
-  tallySlot,
   type Lease,
 } from '@nightshift/db';
 import { withLease } from '../../leases/with-lease.ts';
@@ -45,12 +43,7 @@ export async function cancelBatch(deps: FlowDeps): Promise<FlowReport> {
       const at: number = from;
       const report = await inTransaction(db, async (trx) => {
         await holdLease(trx, lease);
-        const done = await commitRunsCancelled(
-          trx,
-          lease,
-          { from_ordinal: at, limit: RUNS_PER_COMMIT },
-          { chunk_id: newId(), tally_slot: tallySlot() },
-        );
+        const done = await commitRunsCancelled(trx, lease, { from_ordinal: at, limit: RUNS_PER_COMMIT });
         await hooks?.('cancel.before_commit');
         return done;
       });
@@ -91,12 +84,7 @@ async function releaseParked(deps: FlowDeps, lease: Lease): Promise<boolean> {
     const at: number = from;
     const report = await inTransaction(deps.db, async (trx) => {
       await holdLease(trx, lease);
-      return commitParkedRunsReleased(
-        trx,
-        lease,
-        { from_ordinal: at, limit: RUNS_PER_COMMIT },
-        { chunk_id: newId(), tally_slot: tallySlot() },
-      );
+      return commitParkedRunsReleased(trx, lease, { from_ordinal: at, limit: RUNS_PER_COMMIT });
     });
     released += report.released;
     from = report.next_ordinal;

@@ -26,10 +26,8 @@ import {
   commitRunsEnded,
   lockBudgets,
   lockRuns,
-  newId,
   readAskingRuns,
   readTokenCalibrations,
-  tallySlot,
   type AskingRow,
   type CommitReport,
   type SealedRequest,
@@ -129,7 +127,7 @@ export async function reserveBudgets(
   await commitReservations(trx, sealed.id, {
     reserved,
     turned_away,
-    left: left.length === 0 ? null : { run_ids: left, project_id, first_chunk_id: newId(), due_for_ms },
+    left: left.length === 0 ? null : { run_ids: left, project_id, due_for_ms },
     short_batch_ids: [...short],
     paused,
   });
@@ -148,10 +146,7 @@ async function endRuns(trx: Tx, ended: ReadonlyMap<string, string>): Promise<Com
     run,
     move: decideNoBudget(run, ended.get(run.id) ?? ''),
   }));
-  return commitRunsEnded(trx, moves, {
-    chunk_ids: [newId(), newId(), newId()],
-    tally_slot: tallySlot(),
-  });
+  return commitRunsEnded(trx, moves);
 }
 
 /** A run that asks, and the size of its request. */

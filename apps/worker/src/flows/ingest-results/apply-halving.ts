@@ -6,8 +6,10 @@ import {
 } from '@nightshift/db';
 import type { HeldLease } from '../../leases/keeper.ts';
 import type { Line } from '../../provider/line-splitter.ts';
-import { applyPoisonLine, applyResultLines, type AppliedChunk } from './apply-result-lines.ts';
 import type { FlowDeps } from '../../flow-parts/deps.ts';
+import { joinChunks, type AppliedChunk } from './applied-chunk.ts';
+import { applyChunk } from './apply-chunk.ts';
+import { setAside } from './set-aside.ts';
 
 /** Lines of one chunk that may be put aside as poison; where more fail, the fault is not in the lines. */
 const POISON_LINES_MAX = 3;
@@ -61,12 +63,12 @@ export async function applyHalving(
     );
   }
   const chunks = [applied];
-  for (const { line, reason } of bad) chunks.push(await applyPoisonLine(deps, batch, lease, line, reason));
+  for (const { line, reason } of bad) chunks.push(await setAside(deps, batch, lease, line, reason));
   for (const failed of slow) {
     if (isLastPass) chunks.push(await tryOnceMore(deps, batch, lease, failed));
-    else chunks.push({ ...joined([]), alarms: [`line ${failed.line.number}: ${failed.reason}`] });
+    else chunks.push({ ...joinChunks([]), alarms: [`line ${failed.line.number}: ${failed.reason}`] });
   }
-  return joined(chunks);
+  return joinChunks(chunks);
 }
 
 /** Applies a line that took too long, or puts it aside if it does so again. What else it fails of is for the next pass to see. */
@@ -81,7 +83,7 @@ async function tryOnceMore(
   if (other !== undefined) {
     throw new Error(`line ${line.number} took too long, and now it cannot be applied: ${other.reason}`);
   }
-  return slow.length > 0 ? applyPoisonLine(deps, batch, lease, line, reason) : applied;
+  return slow.length > 0 ? setAside(deps, batch, lease, line, reason) : applied;
 }
 
 /**
@@ -140,7 +142,7 @@ async function halve(
       parts.push(part.slice(middle), part.slice(0, middle));
     }
   }
-  return { applied: joined(chunks), bad, slow, stuck: nothingYet && slow.length > POISON_LINES_MAX };
+  return { applied: joinChunks(chunks), bad, slow, stuck: nothingYet && slow.length > POISON_LINES_MAX };
 }
 
 type TriedPart =
@@ -157,7 +159,7 @@ async function tryPart(
   for (let tries = 1; ; tries++) {
     try {
       // What failed may be the result of a call, which is no fault of the line: from then on calls go the ordinary way.
-      return { chunk: await applyResultLines(deps, batch, lease, part, isWhole && tries === 1) };
+      return { chunk: await applyChunk(deps, batch, lease, part, isWhole && tries === 1) };
     } catch (error) {
       const slow = isStatementTimeout(error);
       if (judgeError(error) !== 'poison' && !slow) throw error;
@@ -165,14 +167,4 @@ async function tryPart(
       return { chunk: null, reason: error instanceof Error ? error.message : 'unknown', slow };
     }
   }
-}
-
-function joined(chunks: readonly AppliedChunk[]): AppliedChunk {
-  return {
-    applied: chunks.reduce((sum, chunk) => sum + chunk.applied, 0),
-    refused: chunks.reduce((sum, chunk) => sum + chunk.refused, 0),
-    quarantined: chunks.reduce((sum, chunk) => sum + chunk.quarantined, 0),
-    cut: chunks.some((chunk) => chunk.cut),
-    alarms: chunks.flatMap((chunk) => chunk.alarms),
-  };
 }

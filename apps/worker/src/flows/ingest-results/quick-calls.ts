@@ -1,8 +1,9 @@
 import {
+  callsToPlan,
   NO_TRAIL,
   planCalls,
-  toolUsesOf,
   type PlannedCall,
+  type StepCall,
   type StepKey,
   type StepOutcome,
   type ToolUseBlock,
@@ -19,13 +20,12 @@ const WAVE_CALLS = 250;
 /** Characters of results of one chunk from which no further calls are made: they go into one commit. */
 const RESULT_CHARS_MAX = 4_000_000;
 
-/** The calls of one answer, and what came of those that were made. */
+/** The calls of one answer that were tried. */
 export interface QuickStep {
   /** What they were planned by; they stand for a run with this definition alone. */
   readonly definition_id: string;
-  readonly planned: readonly PlannedCall[];
-  /** By place of the call in the plan; null for one that came to no end. */
-  readonly replies: (ToolReply | null)[];
+  /** The planned calls, each with its outcome if it has ended. */
+  readonly calls: StepCall[];
 }
 
 interface Answered {
@@ -33,18 +33,12 @@ interface Answered {
   readonly outcome: StepOutcome;
 }
 
-/** The calls of an answer, some of which are worth trying. */
-interface Asking {
-  readonly key: StepKey;
-  readonly uses: readonly ToolUseBlock[];
-}
-
 interface QuickCall {
   readonly run: { readonly run_id: string; readonly agent_id: string };
   readonly planned: PlannedCall;
   readonly key: string;
   readonly step: QuickStep;
-  /** In the plan of the step. */
+  /** Among the calls of the step. */
   readonly place: number;
 }
 
@@ -63,10 +57,11 @@ export async function tryQuickCalls(
 ): Promise<ReadonlyMap<string, QuickStep>> {
   const { quickTools } = deps;
   const isWorthTrying = ({ name }: ToolUseBlock): boolean => quickTools.worthTrying(name) > 0;
-  const asking = new Map<string, Asking>();
+  const asking = new Map<string, readonly ToolUseBlock[]>();
   for (const { key, outcome } of answers) {
-    const uses = usesOf(outcome);
-    if (uses.some(isWorthTrying)) asking.set(key.run_id, { key, uses });
+    const run = runs.get(key.run_id);
+    const uses = run === undefined ? [] : callsToPlan(run, key, outcome);
+    if (uses.some(isWorthTrying)) asking.set(key.run_id, uses);
   }
   const steps = new Map<string, QuickStep>();
   if (asking.size === 0 || lease.signal.aborted) return steps;
@@ -87,12 +82,12 @@ export async function tryQuickCalls(
 }
 
 /**
- * The calls of the runs that still wait for these answers; enters the plans of their steps into `steps`. Schemas may make the
+ * The calls that are worth trying; enters the plans of their steps into `steps`. Schemas may make the
  * check of arguments long, and the lease is to be renewed meanwhile.
  */
 async function planQuickCalls(
   deps: FlowDeps,
-  asking: ReadonlyMap<string, Asking>,
+  asking: ReadonlyMap<string, readonly ToolUseBlock[]>,
   runs: ReadonlyMap<string, RunToDecide>,
   steps: Map<string, QuickStep>,
 ): Promise<readonly QuickCall[]> {
@@ -108,15 +103,18 @@ async function planQuickCalls(
   for (const run of runs.values()) {
     await breathe();
     const { id: run_id, agent_id, definition_id, step_number } = run;
-    const answer = asking.get(run_id);
-    if (answer === undefined || !isAwaited(run, answer.key)) continue;
+    const uses = asking.get(run_id);
+    if (uses === undefined) continue;
     const toolPolicy = definitions.get(definition_id)?.toolPolicy;
     if (toolPolicy === undefined || toolPolicy.rules.length > 0) continue;
-    const planned = planCalls(answer.uses, toolPolicy, NO_TRAIL.history, validateArguments);
+    const planned = planCalls(uses, toolPolicy, NO_TRAIL.history, validateArguments);
     for (const { tool, tool_name } of planned) if (tool?.kind !== 'module') quickTools.passOver(tool_name);
     // Where a call is left to the ordinary way, the others may as well be.
     if (!planned.every(isDoneHere)) continue;
-    const step: QuickStep = { definition_id, planned, replies: planned.map(() => null) };
+    const step = {
+      definition_id,
+      calls: planned.map((call): StepCall => ({ planned: call, outcome: null })),
+    };
     steps.set(run_id, step);
     for (const [place, call] of planned.entries()) {
       if (isPlain(call))
@@ -130,13 +128,6 @@ async function planQuickCalls(
     }
   }
   return calls;
-}
-
-/** Whether the run waits for this answer, which is no summary, in a batch that nobody cancels. */
-function isAwaited(run: RunToDecide, { number, attempt }: StepKey): boolean {
-  const isCancelled = run.batch_state === 'cancelling' || run.batch_state === 'cancelled';
-  const isOpen = run.state === 'in_flight' && run.summarises_to_seq === null && !isCancelled;
-  return isOpen && run.step_number === number && run.attempt === attempt;
 }
 
 /** The first calls of tools that nobody knows yet. */
@@ -169,8 +160,13 @@ async function make(deps: FlowDeps, calls: readonly QuickCall[], signal: AbortSi
   for (const reply of await Promise.race([replying, whenAborted(signal)])) {
     const call = byKey.get(reply.call_id);
     if (call === undefined || (reply.status !== 'succeeded' && reply.status !== 'failed')) continue;
-    call.step.replies[call.place] = reply;
-    chars += reply.result.length;
+    const { status, result, duration_ms } = reply;
+    call.step.calls[call.place] = {
+      planned: call.planned,
+      outcome: { ok: status === 'succeeded', result },
+      duration_ms: Math.round(duration_ms),
+    };
+    chars += result.length;
   }
   return chars;
 }
@@ -181,11 +177,6 @@ function whenAborted(signal: AbortSignal): Promise<readonly ToolReply[]> {
     if (signal.aborted) resolve([]);
     else signal.addEventListener('abort', () => resolve([]), { once: true });
   });
-}
-
-function usesOf(outcome: StepOutcome): readonly ToolUseBlock[] {
-  const isCalling = outcome.kind === 'answered' && outcome.answer.stop_reason === 'tool_use';
-  return isCalling ? toolUsesOf(outcome.answer.content) : [];
 }
 
 /** A call of the operator's code that may be made twice and that nobody has to be asked for. */

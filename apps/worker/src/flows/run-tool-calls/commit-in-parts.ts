@@ -1,12 +1,4 @@
-import {
-  capResult,
-  decideAfterTools,
-  decidePoisonedTools,
-  NO_TOOL_POLICY,
-  RESULT_TAKEN,
-  toolResultsMessage,
-  type ToolPolicy,
-} from '@nightshift/agent-core';
+import { decidePoisonedResults, decideResults, NO_TOOL_POLICY, type StepCall } from '@nightshift/agent-core';
 import {
   commitToolResults,
   holdLease,
@@ -14,8 +6,6 @@ import {
   isStatementTimeout,
   judgeError,
   lockRuns,
-  newId,
-  tallySlot,
   NOTHING_COMMITTED,
   type ActingRun,
   type ClaimedRunChunk,
@@ -23,16 +13,10 @@ import {
   type ToolResultsOfRun,
 } from '@nightshift/db';
 import type { HeldLease } from '../../leases/keeper.ts';
-import { openChunkMemory, type ChunkMemory } from '../../flow-parts/memory/chunk-memory.ts';
+import { openChunkMemory } from '../../flow-parts/memory/chunk-memory.ts';
 import type { FlowDeps } from '../../flow-parts/deps.ts';
 import type { CallReplies } from './ask-in-waves.ts';
-import {
-  callsIn,
-  isBuiltInCall,
-  settledBy,
-  type Call,
-  type SettledCall,
-} from '../../flow-parts/calls/call.ts';
+import { callsIn, isBuiltInCall, settledBy, type Call } from '../../flow-parts/calls/call.ts';
 
 /** What became of the runs of a chunk. */
 export interface PartsCommitted {
@@ -77,7 +61,7 @@ export async function commitInParts(
         [...runs.values()].map((run) => run.definition_id),
       );
       const acting = [...runs.values()].filter((run) => run.state === 'acting');
-      const memory = await openChunkMemory(
+      const memoryOf = await openChunkMemory(
         trx,
         acting.flatMap((run) => {
           const asked = (calls.get(run.id) ?? []).filter((call) => call.planned.kind === 'memory');
@@ -88,17 +72,11 @@ export async function commitInParts(
       );
       const results = acting.map((run) => {
         const toolPolicy = definitions.get(run.definition_id)?.toolPolicy ?? NO_TOOL_POLICY;
-        return resultsOf(run, toolPolicy, calls.get(run.id) ?? [], hand, memory);
+        const ended = (calls.get(run.id) ?? []).map((call) => stepCallOf(call, hand));
+        return { run, decision: decideResults(run, ended, toolPolicy, memoryOf(run, toolPolicy.tools)) };
       });
       const whole = part.length === chunk.run_ids.length;
-      const committed = await commitToolResults(
-        trx,
-        chunk.id,
-        results,
-        commitIds(),
-        whole ? null : part,
-        memory.changes,
-      );
+      const committed = await commitToolResults(trx, chunk.id, results, whole ? null : part);
       await deps.hooks?.('tools.before_commit');
       return committed;
     });
@@ -137,72 +115,18 @@ export async function commitPoisoned(
     const results = acting.flatMap(({ run_id, content, calls }): readonly ToolResultsOfRun[] => {
       const run = runs.get(run_id);
       if (run?.state !== 'acting') return [];
-      const message = toolResultsMessage(
-        callsIn(content).map((use) => ({
-          tool_use_id: use.id,
-          outcome: { ok: false, result: 'The call could not be processed.' },
-        })),
-      );
-      return [
-        {
-          run,
-          decision: decidePoisonedTools(run, run.last_seq, message),
-          calls: calls.map(({ call_index, state }) => ({
-            call_index,
-            state: state === 'pending' ? 'failed' : state === 'running' ? 'unknown' : state,
-            duration_ms: 0,
-          })),
-        },
-      ];
+      return [{ run, decision: decidePoisonedResults(run, callsIn(content), calls) }];
     });
-    return commitToolResults(trx, chunk.id, results, commitIds(), part);
+    return commitToolResults(trx, chunk.id, results, part);
   });
 }
 
-function commitIds(): { readonly chunk_ids: readonly [string, string, string]; readonly tally_slot: number } {
-  return { chunk_ids: [newId(), newId(), newId()], tally_slot: tallySlot() };
-}
-
-function resultsOf(
-  run: ToolResultsOfRun['run'],
-  toolPolicy: ToolPolicy,
-  calls: readonly Call[],
-  hand: CallReplies,
-  memory: ChunkMemory,
-): ToolResultsOfRun {
-  const settled = calls.map((call): SettledCall & { readonly call: Call; readonly duration_ms: number } => {
-    if (call.known !== null) return { call, ...call.known, duration_ms: 0 };
-    if (isBuiltInCall(call)) {
-      const { ok, result } =
-        call.planned.kind === 'finish'
-          ? { ok: true, result: RESULT_TAKEN }
-          : memory.carryOut(run, call.planned, toolPolicy.tools);
-      const outcome = {
-        ok,
-        result: capResult(result, call.planned.tool?.return_char_limit ?? result.length),
-      };
-      return { call, outcome, state: ok ? 'succeeded' : 'failed', duration_ms: 0 };
-    }
-    const reply = hand.replies.get(call.key);
-    if (reply === undefined) throw new Error(`Call ${call.key} was not asked for.`);
-    return { call, ...settledBy(call, reply), duration_ms: Math.round(reply.duration_ms) };
-  });
-  const message = toolResultsMessage(
-    settled.map(({ call, outcome }) => ({ tool_use_id: call.planned.tool_use_id, outcome })),
-  );
-  return {
-    run,
-    decision: decideAfterTools(
-      run,
-      run.last_seq,
-      message,
-      settled.map(({ call: { planned }, outcome, denied = false }) => ({ planned, outcome, denied })),
-      toolPolicy,
-    ),
-    calls: settled.map(({ call, state, duration_ms }) => ({
-      call_index: call.planned.index,
-      state,
-      duration_ms,
-    })),
-  };
+/** A call with how it ended; calls of built-in tools are still open. */
+function stepCallOf(call: Call, { replies }: CallReplies): StepCall {
+  const { planned, known } = call;
+  if (known !== null) return { planned, ...known };
+  if (isBuiltInCall(call)) return { planned, outcome: null };
+  const reply = replies.get(call.key);
+  if (reply === undefined) throw new Error(`Call ${call.key} was not asked for.`);
+  return { planned, ...settledBy(call, reply), duration_ms: Math.round(reply.duration_ms) };
 }

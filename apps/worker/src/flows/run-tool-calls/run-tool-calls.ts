@@ -6,7 +6,6 @@ import {
   inTransaction,
   judgeError,
   markFinishedBatches,
-  newId,
   NOTHING_COMMITTED,
   readActingRuns,
   releaseLease,
@@ -214,7 +213,7 @@ async function settleLeft(
       ended = joinReports(ended, await commitPoisoned(deps, chunk, lease, [run], [run.run_id]));
     }
   }
-  if (ending.size < left.size) await inTransaction(deps.db, (trx) => commitChunkFailed(trx, lease, newId()));
+  if (ending.size < left.size) await inTransaction(deps.db, (trx) => commitChunkFailed(trx, lease));
   return ended;
 }
 
@@ -231,7 +230,7 @@ async function putAside(
   const { db } = deps;
   const about = { flow: FLOW, worked: true, chunk_id: chunk.id, runs: chunk.run_ids.length, reason };
   if (chunk.run_ids.length > 1 || chunk.failures + 1 < POISON_FAILURES) {
-    await inTransaction(db, (trx) => commitChunkFailed(trx, lease, newId()));
+    await inTransaction(db, (trx) => commitChunkFailed(trx, lease));
     return { ...about, outcome: 'halved' };
   }
   const acting = await readActingRuns(db, chunk.run_ids);

@@ -125,7 +125,7 @@ async function takeBackUnsendable(
   lease: HeldLease,
 ): Promise<number> {
   if (!(await readUnsendableSteps(deps.db, batch.id))) return batch.request_count;
-  return inTransaction(deps.db, (trx) => commitUnsealed(trx, lease, batch.request_count, newId()));
+  return inTransaction(deps.db, (trx) => commitUnsealed(trx, lease, batch.request_count));
 }
 
 /** Halves a batch that workers did not outlive. */
@@ -202,7 +202,7 @@ async function sendClaimed(
     }
     const body = await file.finish();
     if (body.count < requests) {
-      requests = await inTransaction(db, (trx) => commitUnsealed(trx, lease, body.count, newId()));
+      requests = await inTransaction(db, (trx) => commitUnsealed(trx, lease, body.count));
       await deps.bell.ring([{ kind: 'compose', id: '*' }]);
       if (requests !== body.count) {
         // A batch was halted between the two looks: what is encoded no longer stands. Begin again.
@@ -224,7 +224,7 @@ async function sendClaimed(
     });
     if (startedAt === 'put off') return { flow: { ...report, outcome: startedAt }, verdict: UNUSED };
     if (startedAt === 'changed') {
-      await inTransaction(db, (trx) => commitUnsealed(trx, lease, body.count, newId(), ENCODE_MS));
+      await inTransaction(db, (trx) => commitUnsealed(trx, lease, body.count, ENCODE_MS));
       await leases.release(lease, 0);
       await deps.bell.ring([{ kind: 'compose', id: '*' }]);
       return { flow: { ...report, outcome: startedAt }, verdict: UNUSED };
@@ -308,7 +308,7 @@ async function takeOut(
   for (const chunk of chunksOf(unfit, deps.settings.chunk_lines)) await settleSteps(deps, lease, chunk);
   // One by one: nobody knows what else is wrong with them.
   for (const each of poison) await settleSteps(deps, lease, [each]);
-  await inTransaction(deps.db, (trx) => commitUnsealed(trx, lease, requests, newId()));
+  await inTransaction(deps.db, (trx) => commitUnsealed(trx, lease, requests));
   await deps.leases.release(lease, 0);
   return {
     outcome: poison.length > 0 ? 'poison taken out' : 'taken out',

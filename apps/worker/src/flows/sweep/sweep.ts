@@ -6,9 +6,7 @@ import {
   inTransaction,
   markFinishedBatches,
   markIdleBatches,
-  newId,
   queueFreedRuns,
-  tallySlot,
   type OverdueReport,
   type Tx,
 } from '@nightshift/db';
@@ -49,12 +47,11 @@ export async function sweep(deps: FlowDeps): Promise<FlowReport> {
     );
 
   const idle = await part(() => markIdleBatches(db), []);
-  const ids = { ready_chunk_id: newId(), tools_chunk_id: newId(), tally_slot: tallySlot() };
-  const overdue = await committed((trx) => commitOverdueRuns(trx, RUNS_PER_SWEEP, ids), NONE_OVERDUE);
+  const overdue = await committed((trx) => commitOverdueRuns(trx, RUNS_PER_SWEEP), NONE_OVERDUE);
   if (overdue.released > 0) await bell.ring([{ kind: 'tools', id: '*' }]);
   const finished = await part(() => markFinishedBatches(db, overdue.ended_batch_ids), []);
   const freed = await committed((trx) => queueFreedRuns(trx, settings.requests_max), 0);
-  const started = await committed((trx) => commitWaitingRunsStarted(trx, RUNS_PER_SWEEP, newId()), 0);
+  const started = await committed((trx) => commitWaitingRunsStarted(trx, RUNS_PER_SWEEP), 0);
   await part(() => inTransaction(db, (trx) => commitBlocksReleased(trx, AGENTS_PER_SWEEP)), undefined);
   await part(() => deleteOldIdempotencyKeys(db, IDEMPOTENCY_KEY_DAYS), undefined);
   if (started + overdue.started + freed > 0) await bell.ring([{ kind: 'compose', id: '*' }]);

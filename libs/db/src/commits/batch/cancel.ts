@@ -4,6 +4,7 @@ import type { Tx } from '../../connect.ts';
 import { AS_FIRST } from '../../fragments.ts';
 import { passConversationsOn } from '../run/pass-conversations.ts';
 import { putChunk } from '../run/run-chunks.ts';
+import { tallySlot } from './tallies.ts';
 
 /** How many runs a cancel step has ended, and where more may be waiting. */
 export interface CancelReport {
@@ -22,7 +23,7 @@ export async function commitRunsCancelled(
   trx: Tx,
   batch: Lease,
   { from_ordinal, limit }: { readonly from_ordinal: number; readonly limit: number },
-  ids: { readonly chunk_id: string; readonly tally_slot: number },
+  slot = tallySlot(),
 ): Promise<CancelReport> {
   const { rows } = await sql<{ id: string; ordinal: number; conversation_id: string; held: boolean }>`
     with waiting ${AS_FIRST} (
@@ -37,7 +38,7 @@ export async function commitRunsCancelled(
       returning r.id, r.ordinal, r.conversation_id, w.held),
     counted as (
       insert into batch_tally as t (batch_id, slot, project_id, cancelled)
-      select b.id, ${ids.tally_slot}::int, b.project_id, (select count(*) from ended) from batch b where b.id = ${batch.id}::uuid
+      select b.id, ${slot}::int, b.project_id, (select count(*) from ended) from batch b where b.id = ${batch.id}::uuid
       on conflict (batch_id, slot) do update set cancelled = t.cancelled + excluded.cancelled)
     select id, ordinal, conversation_id, held from ended
   `.execute(trx);
@@ -48,7 +49,6 @@ export async function commitRunsCancelled(
           trx,
           holders.map((run) => run.conversation_id),
           holders.map((run) => run.id),
-          ids.chunk_id,
         )
       : 0;
   return { cancelled: rows.length, started: started > 0, next_ordinal: nextOrdinal(rows, limit) };
@@ -63,7 +63,7 @@ export async function commitParkedRunsReleased(
   trx: Tx,
   batch: Lease,
   { from_ordinal, limit }: { readonly from_ordinal: number; readonly limit: number },
-  ids: { readonly chunk_id: string; readonly tally_slot: number },
+  slot = tallySlot(),
 ): Promise<{ readonly released: number; readonly next_ordinal: number | null }> {
   const { rows } = await sql<{ id: string; ordinal: number; project_id: string }>`
     with parked ${AS_FIRST} (
@@ -76,7 +76,7 @@ export async function commitParkedRunsReleased(
       returning r.id, r.ordinal, r.project_id),
     counted as (
       insert into batch_tally as t (batch_id, slot, project_id, requires_action)
-      select b.id, ${ids.tally_slot}::int, b.project_id, -(select count(*) from released)
+      select b.id, ${slot}::int, b.project_id, -(select count(*) from released)
         from batch b where b.id = ${batch.id}::uuid
       on conflict (batch_id, slot) do update set requires_action = t.requires_action + excluded.requires_action)
     select id, ordinal, project_id from released
@@ -84,7 +84,7 @@ export async function commitParkedRunsReleased(
   const [first] = rows;
   if (first === undefined) return { released: 0, next_ordinal: null };
   const runIds = rows.map((run) => run.id);
-  await putChunk(trx, { id: ids.chunk_id, project: first.project_id, kind: 'tools', runIds, delayMs: 0 });
+  await putChunk(trx, { project: first.project_id, kind: 'tools', runIds, delayMs: 0 });
   return { released: rows.length, next_ordinal: nextOrdinal(rows, limit) };
 }
 

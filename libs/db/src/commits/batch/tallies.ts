@@ -4,8 +4,8 @@ import type { Tx } from '../../connect.ts';
 import type { RunToDecide } from '../../reads/run/runs-to-decide.ts';
 
 /**
- * Counts are spread over a few slots, so that commits of one batch seldom wait for each other. Whoever commits draws one
- * and hands it in, so that a test can choose it.
+ * Counts are spread over a few slots, so that commits of one batch seldom wait for each other. Each
+ * commit draws one; a test may choose it.
  */
 export function tallySlot(): number {
   return Math.floor(Math.random() * 8);

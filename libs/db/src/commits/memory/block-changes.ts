@@ -1,8 +1,8 @@
-import { toStorableText } from '@nightshift/agent-core';
+import { toStorableText, type BlockChange } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { AS_FIRST } from '../../fragments.ts';
-import { ofKind, type BlockChange, type Change } from './block-change.ts';
+import { ofKind, type Change } from './block-change.ts';
 import { writeHeldBlocks } from './held-blocks.ts';
 import { insertPassages } from './passages.ts';
 

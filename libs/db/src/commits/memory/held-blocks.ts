@@ -1,7 +1,7 @@
-import { toStorableText } from '@nightshift/agent-core';
+import { toStorableText, type BlockChange } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
-import type { BlockChange, Change } from './block-change.ts';
+import type { Change } from './block-change.ts';
 
 /**
  * Writes what tool calls of batches under review did to blocks, besides their texts: the blocks that hold the changes are

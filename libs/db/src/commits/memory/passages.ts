@@ -1,7 +1,6 @@
-import { toStorableText } from '@nightshift/agent-core';
+import { toStorableText, type KeptPassage } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
-import type { KeptPassage } from './block-change.ts';
 import { jsonRowChunks } from '../json-rows.ts';
 
 /** Stores passages of archival memory. New rows only; no statement where there are none. */

@@ -318,13 +318,7 @@ export async function commitSplit(
  * Locks the batches (`for share`, so that a resume waits for this or this sees the resume), the provider batch, then the
  * runs, each in id order: locked, a run stays in its place. It is looked up by itself, as in {@link lockRunsOf}.
  */
-export async function commitUnsealed(
-  trx: Tx,
-  lease: Lease,
-  from: number,
-  newChunkId: string,
-  leadMs = 0,
-): Promise<number> {
+export async function commitUnsealed(trx: Tx, lease: Lease, from: number, leadMs = 0): Promise<number> {
   await shareBatchesOf(trx, lease.id);
   const held = await sql<{ project_id: string }>`
     select project_id from provider_batch
@@ -368,7 +362,7 @@ export async function commitUnsealed(
   );
   const again = rows.filter((row) => row.sendable).map((row) => row.id);
   if (again.length > 0) {
-    await putTakenOut(trx, { first_chunk_id: newChunkId, project_id, run_ids: again, due_for_ms: 0 });
+    await putTakenOut(trx, { project_id, run_ids: again, due_for_ms: 0 });
   }
   const count = await closeRanks(trx, lease.id);
   const rejected: ProviderBatchState = transition(providerBatchMachine, 'building', 'reject');

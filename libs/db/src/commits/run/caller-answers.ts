@@ -2,6 +2,7 @@ import { toStorableText, type TakenAnswer } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import type { RunToDecide } from '../../reads/run/runs-to-decide.ts';
+import { tallySlot } from '../batch/tallies.ts';
 import { putChunk } from './run-chunks.ts';
 
 /** An answer of the caller to one call of a run's present step. */
@@ -19,7 +20,7 @@ export async function commitCallerAnswers(
   trx: Tx,
   run: RunToDecide,
   answers: readonly NewCallerAnswer[],
-  ids: { readonly chunk_id: string; readonly tally_slot: number },
+  slot = tallySlot(),
 ): Promise<boolean> {
   const payload = answers.map(({ call_index, state, result, verdict, answer_sha256 }) => ({
     x: call_index,
@@ -50,7 +51,6 @@ export async function commitCallerAnswers(
   `.execute(trx);
   if (rows.length === 0) return false;
   await putChunk(trx, {
-    id: ids.chunk_id,
     project: run.project_id,
     kind: 'tools',
     runIds: [run.id],
@@ -58,7 +58,7 @@ export async function commitCallerAnswers(
   });
   await sql`
     insert into batch_tally as t (batch_id, slot, project_id, requires_action)
-    values (${run.batch_id}::uuid, ${ids.tally_slot}::int, ${run.project_id}::uuid, -1)
+    values (${run.batch_id}::uuid, ${slot}::int, ${run.project_id}::uuid, -1)
     on conflict (batch_id, slot) do update set requires_action = t.requires_action + excluded.requires_action
   `.execute(trx);
   return true;

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { fenced, GIVE_LEASE_BACK, type Lease } from '../../claims/lease.ts';
-import type { Tx } from '../../connect.ts';
+import { newId, type Tx } from '../../connect.ts';
 
 /** Milliseconds before a chunk that failed is tried again; doubled for each further failure. */
 const AGAIN_MS = 2_000;
@@ -9,14 +9,14 @@ const AGAIN_MS = 2_000;
  * Notes that a chunk failed for a reason in its rows, and gives it back for later. A chunk of several runs comes back in
  * two halves, so that the run that is the cause is alone after a few rounds. Returns how often the chunk has failed.
  */
-export async function commitChunkFailed(trx: Tx, lease: Lease, halfId: string): Promise<number> {
+export async function commitChunkFailed(trx: Tx, lease: Lease): Promise<number> {
   const { rows } = await sql<{ failures: number }>`
     with whole as (
       select id, project_id, kind, run_ids, cardinality(run_ids) as size, least(failures + 1, 1000) as failures from run_chunk
        where id = ${lease.id}::uuid and lease_epoch = ${lease.epoch} for update),
     later as (
       insert into run_chunk (id, project_id, kind, run_ids, failures, next_due_at)
-      select ${halfId}::uuid, project_id, kind, run_ids[size / 2 + 1 :], 0, app_now() from whole where size > 1)
+      select ${newId()}::uuid, project_id, kind, run_ids[size / 2 + 1 :], 0, app_now() from whole where size > 1)
     update run_chunk c
        set run_ids = case when w.size > 1 then w.run_ids[: w.size / 2] else w.run_ids end,
            failures = case when w.size > 1 then 0 else w.failures end,

@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { AS_FIRST } from '../../fragments.ts';
 import { IS_OVERDUE } from '../../reads/due-conditions.ts';
+import { tallySlot } from '../batch/tallies.ts';
 import { passConversationsOn } from './pass-conversations.ts';
 import { putChunk } from './run-chunks.ts';
 
@@ -21,11 +22,7 @@ export interface OverdueReport {
  * not made, and end them. Runs at the provider or in a tool end with what comes of that. Locks runs in id order, skipping
  * locked ones (the next look finds them), then conversations. Served by run_by_deadline.
  */
-export async function commitOverdueRuns(
-  trx: Tx,
-  limit: number,
-  ids: { readonly ready_chunk_id: string; readonly tools_chunk_id: string; readonly tally_slot: number },
-): Promise<OverdueReport> {
+export async function commitOverdueRuns(trx: Tx, limit: number, slot = tallySlot()): Promise<OverdueReport> {
   const { rows } = await sql<Overdue>`
     with due ${AS_FIRST} (
       -- In the order of its index, which ends at the first that is not due: in the order of ids it reads every run.
@@ -51,7 +48,7 @@ export async function commitOverdueRuns(
       returning r.id, r.project_id, r.batch_id, r.conversation_id, o.held, r.state),
     counted as (
       insert into batch_tally as t (batch_id, slot, project_id, failed, requires_action)
-      select batch_id, ${ids.tally_slot}::int, project_id, count(*) filter (where state = 'failed'),
+      select batch_id, ${slot}::int, project_id, count(*) filter (where state = 'failed'),
              -count(*) filter (where state = 'acting')
         from moved group by batch_id, project_id order by batch_id
       on conflict (batch_id, slot) do update
@@ -64,7 +61,6 @@ export async function commitOverdueRuns(
   if (released.length > 0) {
     const { project_id } = first;
     await putChunk(trx, {
-      id: ids.tools_chunk_id,
       project: project_id,
       kind: 'tools',
       runIds: released,
@@ -80,7 +76,6 @@ export async function commitOverdueRuns(
           trx,
           holders.map((run) => run.conversation_id),
           holders.map((run) => run.id),
-          ids.ready_chunk_id,
         );
   const ended_batch_ids = [...new Set(ended.map((run) => run.batch_id))];
   return { ended: ended.length, released: released.length, started, ended_batch_ids };

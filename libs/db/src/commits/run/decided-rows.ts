@@ -3,9 +3,8 @@ import {
   toStorable,
   toStorableText,
   type AppendedMessage,
+  type EndedCall,
   type StepDecision,
-  type ToolKind,
-  type ToolsDecision,
 } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
@@ -13,28 +12,10 @@ import type { RunToDecide } from '../../reads/run/runs-to-decide.ts';
 import { unnestRows, textSlices } from '../unnest-rows.ts';
 import { storableJson, storableText } from '../json-rows.ts';
 
-/** A call of an answer, as its row is first written. Memory calls and rejected ones come with their result. */
-export interface NewToolCall {
-  readonly call_index: number;
-  readonly tool_use_id: string;
-  readonly tool_name: string;
-  readonly kind: ToolKind | 'rejected';
-  readonly state: 'pending' | 'succeeded' | 'failed';
-  /** Kept only while other calls of the step are pending; null once all results are in a message. */
-  readonly held_result: string | null;
-  /** What only the caller can give; default: nothing. */
-  readonly awaits?: 'approval' | 'answer' | null;
-  /** Of a call that is over; default 0. */
-  readonly duration_ms?: number;
-}
-
-/** One run's part of a commit: its row as read, what was decided, and what its calls came to. */
+/** One run's part of a commit: its row as read, and the decision about its step. */
 export interface DecidedRun {
   readonly run: RunToDecide;
   readonly decision: StepDecision;
-  readonly calls: readonly NewToolCall[];
-  /** Set when every call has its result already: the step is settled in the same commit. */
-  readonly settled: ToolsDecision | null;
 }
 
 /** Writes a statement's rows and insists on their number: fewer means that a guard refused one. Throws `stale`. */
@@ -55,7 +36,7 @@ export async function expectRows(
 
 /** Writes what came of decided steps, each as it was decided about and no other. */
 export async function writeSteps(trx: Tx, decided: readonly DecidedRun[]): Promise<void> {
-  const rows = decided.map(({ decision: { key, step }, settled }) => ({ key, step, settled }));
+  const rows = decided.map(({ decision }) => decision);
   await expectRows(
     'step',
     rows.length,
@@ -66,7 +47,7 @@ export async function writeSteps(trx: Tx, decided: readonly DecidedRun[]): Promi
         number: ['int', ({ key }) => key.number],
         attempt: ['int', ({ key }) => key.attempt],
         was: ['word', ({ step }) => step.from],
-        state: ['word', ({ step, settled }) => (settled === null ? step.state : 'done')],
+        state: ['word', ({ step }) => step.state],
         applies: ['boolean', ({ step }) => step.applies],
         stop_reason: ['text', ({ step }) => storableText(step.stop_reason)],
         model: ['text', ({ step }) => storableText(step.model)],
@@ -138,7 +119,7 @@ export async function writeMessages(trx: Tx, rows: readonly MessageRow[]): Promi
 
 /** Writes the calls of decided answers, those that are over with their time. */
 export async function writeToolCalls(trx: Tx, decided: readonly DecidedRun[]): Promise<void> {
-  const rows = decided.flatMap(({ run, decision: { key }, calls }) =>
+  const rows = decided.flatMap(({ run, decision: { key, calls } }) =>
     calls.map((call) => ({ run, key, call })),
   );
   if (rows.length === 0) return;
@@ -158,17 +139,10 @@ export async function writeToolCalls(trx: Tx, decided: readonly DecidedRun[]): P
         kind: ['word', ({ call }) => call.kind],
         state: ['word', ({ call }) => call.state],
         held_result: ['text', ({ call }) => storableText(call.held_result)],
-        awaits: ['word', ({ call }) => call.awaits ?? null],
-        duration_ms: ['int', ({ call }) => (call.state === 'pending' ? null : (call.duration_ms ?? 0))],
+        awaits: ['word', ({ call }) => call.awaits],
+        duration_ms: ['int', ({ call }) => (call.state === 'pending' ? null : call.duration_ms)],
       })}
   `.execute(trx);
-}
-
-/** How a call ended. */
-export interface EndedCall {
-  readonly call_index: number;
-  readonly state: 'succeeded' | 'failed' | 'unknown';
-  readonly duration_ms: number;
 }
 
 /** Ends the calls of runs' present steps; what was held of them is in a message now. */

@@ -1,7 +1,6 @@
-import type { StepDecision, StepKey, ToolsDecision } from '@nightshift/agent-core';
+import type { ResultsDecision, StepDecision, StepKey } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
-import type { BlockChange } from '../memory/block-change.ts';
 import { writeBlockChanges } from '../memory/block-changes.ts';
 import {
   endAnsweredSteps,
@@ -12,7 +11,6 @@ import {
   writeSteps,
   writeToolCalls,
   type DecidedRun,
-  type EndedCall,
   type RunMoved,
 } from './decided-rows.ts';
 import type { RunToDecide } from '../../reads/run/runs-to-decide.ts';
@@ -21,7 +19,7 @@ import { forceGenericPlan } from '../force-generic-plan.ts';
 import { settleReservations } from '../batch/reservations.ts';
 import { putChunk, putReadyChunks } from './run-chunks.ts';
 import { countSummaries, writeSummaries } from './summaries.ts';
-import { addToTallies } from '../batch/tallies.ts';
+import { addToTallies, tallySlot } from '../batch/tallies.ts';
 
 /** What a commit set in motion: what the caller rings the bell for. */
 export interface CommitReport {
@@ -51,28 +49,27 @@ export const NOTHING_COMMITTED: CommitReport = {
 export async function commitDecisions(
   trx: Tx,
   decided: readonly DecidedRun[],
-  changes: readonly BlockChange[],
-  ids: { readonly chunk_ids: readonly [string, string, string]; readonly tally_slot: number },
+  slot = tallySlot(),
 ): Promise<CommitReport> {
   if (decided.length === 0) return NOTHING_COMMITTED;
   await forceGenericPlan(trx);
   await writeSteps(trx, decided);
   await writeMessages(
     trx,
-    decided.flatMap(({ run, decision, settled }) => [
-      ...decision.messages.map((message) =>
-        messageRow(run, decision.step.applies ? decision.key.number : null, message),
-      ),
-      ...(settled === null ? [] : [messageRow(run, decision.key.number, settled.message)]),
-    ]),
+    decided.flatMap(({ run, decision: { key, step, messages } }) =>
+      messages.map((message) => messageRow(run, step.applies ? key.number : null, message)),
+    ),
   );
   await writeToolCalls(trx, decided);
-  await writeBlockChanges(trx, changes);
+  await writeBlockChanges(
+    trx,
+    decided.flatMap(({ decision }) => decision.changes),
+  );
   await countSummaries(trx, decided);
-  const moves = decided.map(({ run, decision, settled }) => ({
+  const moves = decided.map(({ run, decision }) => ({
     run,
-    move: settled?.run ?? decision.run,
-    last_seq: run.last_seq + decision.messages.length + (settled === null ? 0 : 1),
+    move: decision.run,
+    last_seq: run.last_seq + decision.messages.length,
   }));
   await moveRuns(trx, moves);
   await settleReservations(
@@ -91,24 +88,23 @@ export async function commitDecisions(
   );
   await addToTallies(
     trx,
-    decided.map(({ run, decision, settled, calls }) => ({
+    decided.map(({ run, decision }) => ({
       run,
-      move: settled?.run ?? decision.run,
+      move: decision.run,
       steps: decision.step.applies ? 1 : 0,
-      tool_calls: calls.length,
+      tool_calls: decision.calls.length,
       step: decision.step,
     })),
-    ids.tally_slot,
+    slot,
   );
   await writeSummaries(trx, decided);
-  return settleMoves(trx, moves, ids.chunk_ids);
+  return settleMoves(trx, moves);
 }
 
 /** One run's part of a commit of tool results. */
 export interface ToolResultsOfRun {
   readonly run: RunToDecide;
-  readonly decision: ToolsDecision;
-  readonly calls: readonly EndedCall[];
+  readonly decision: ResultsDecision;
 }
 
 /**
@@ -123,9 +119,8 @@ export async function commitToolResults(
   trx: Tx,
   chunkId: string,
   results: readonly ToolResultsOfRun[],
-  ids: { readonly chunk_ids: readonly [string, string, string]; readonly tally_slot: number },
   part: readonly string[] | null = null,
-  changes: readonly BlockChange[] = [],
+  slot = tallySlot(),
 ): Promise<CommitReport> {
   await sql`
     with over as (
@@ -140,7 +135,7 @@ export async function commitToolResults(
   await forceGenericPlan(trx);
   await endToolCalls(
     trx,
-    results.flatMap(({ run, calls }) => calls.map((call) => ({ run, call }))),
+    results.flatMap(({ run, decision }) => decision.calls.map((call) => ({ run, call }))),
   );
   await endAnsweredSteps(
     trx,
@@ -150,7 +145,10 @@ export async function commitToolResults(
     trx,
     results.map(({ run, decision }) => messageRow(run, decision.step_number, decision.message)),
   );
-  await writeBlockChanges(trx, changes);
+  await writeBlockChanges(
+    trx,
+    results.flatMap(({ decision }) => decision.changes),
+  );
   const moves = results.map(({ run, decision }) => ({
     run,
     move: decision.run,
@@ -162,9 +160,9 @@ export async function commitToolResults(
     results
       .filter(({ decision }) => decision.run.state !== 'ready')
       .map(({ run, decision }) => ({ run, move: decision.run, steps: 0, tool_calls: 0, step: null })),
-    ids.tally_slot,
+    slot,
   );
-  return settleMoves(trx, moves, ids.chunk_ids);
+  return settleMoves(trx, moves);
 }
 
 /**
@@ -174,31 +172,26 @@ export async function commitToolResults(
 export async function commitRunsEnded(
   trx: Tx,
   ended: readonly { readonly run: RunToDecide; readonly move: StepDecision['run'] }[],
-  ids: { readonly chunk_ids: readonly [string, string, string]; readonly tally_slot: number },
+  slot = tallySlot(),
 ): Promise<CommitReport> {
   const moves = ended.map(({ run, move }) => ({ run, move, last_seq: run.last_seq }));
   await moveRuns(trx, moves);
   await addToTallies(
     trx,
     moves.map(({ run, move }) => ({ run, move, steps: 0, tool_calls: 0, step: null })),
-    ids.tally_slot,
+    slot,
   );
-  return settleMoves(trx, moves, ids.chunk_ids);
+  return settleMoves(trx, moves);
 }
 
-async function settleMoves(
-  trx: Tx,
-  moves: readonly RunMoved[],
-  [readyId, toolsId, startedId]: readonly [string, string, string],
-): Promise<CommitReport> {
+async function settleMoves(trx: Tx, moves: readonly RunMoved[]): Promise<CommitReport> {
   const project = moves[0]?.run.project_id ?? '';
   const ready = moves.flatMap(({ run, move }) =>
     move.state === 'ready' ? [{ id: run.id, delay: move.delay_ms }] : [],
   );
   const acting = moves.filter(({ move }) => move.state === 'acting').map(({ run }) => run.id);
-  await putReadyChunks(trx, project, ready, readyId);
-  if (acting.length > 0)
-    await putChunk(trx, { id: toolsId, project, kind: 'tools', runIds: acting, delayMs: 0 });
+  await putReadyChunks(trx, project, ready);
+  if (acting.length > 0) await putChunk(trx, { project, kind: 'tools', runIds: acting, delayMs: 0 });
   const ended = moves.filter(({ move }) => 'stop_reason' in move);
   const started =
     ended.length > 0
@@ -206,7 +199,6 @@ async function settleMoves(
           trx,
           ended.map(({ run }) => run.conversation_id),
           ended.map(({ run }) => run.id),
-          startedId,
         )
       : 0;
   return {

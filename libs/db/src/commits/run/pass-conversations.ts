@@ -15,7 +15,6 @@ export async function passConversationsOn(
   trx: Tx,
   conversationIds: readonly string[],
   endedRunIds: readonly string[],
-  chunkId: string,
 ): Promise<number> {
   await lockConversations(trx, conversationIds);
   await endContexts(trx, endedRunIds, conversationIds);
@@ -42,7 +41,7 @@ export async function passConversationsOn(
   if (first === undefined) return 0;
   await startNextRuns(trx, rows);
   const runIds = rows.map((row) => row.run_id);
-  await putChunk(trx, { id: chunkId, project: first.project_id, kind: 'ready', runIds, delayMs: 0 });
+  await putChunk(trx, { project: first.project_id, kind: 'ready', runIds, delayMs: 0 });
   return rows.length;
 }
 

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { Tx } from '../../connect.ts';
+import { newId, type Tx } from '../../connect.ts';
 import { uuidArray } from '../../uuid-array.ts';
 
 /** Runs that are handed to the compose flow together, where many become ready at once. */
@@ -10,22 +10,15 @@ export async function putReadyChunks(
   trx: Tx,
   project: string,
   ready: readonly { readonly id: string; readonly delay: number }[],
-  firstId: string,
 ): Promise<void> {
-  const byDelay = Map.groupBy(ready, ({ delay }) => delay);
-  let first = true;
-  for (const [delayMs, runs] of byDelay) {
-    const id = first ? firstId : null;
-    first = false;
-    await putChunk(trx, { id, project, kind: 'ready', runIds: runs.map((run) => run.id), delayMs });
-  }
+  for (const [delayMs, runs] of Map.groupBy(ready, ({ delay }) => delay))
+    await putChunk(trx, { project, kind: 'ready', runIds: runs.map((run) => run.id), delayMs });
 }
 
 /** Runs that are ready again because their steps were taken out before they were sent. */
 export interface TakenOutRuns {
   readonly run_ids: readonly string[];
   readonly project_id: string;
-  readonly first_chunk_id: string;
   /** Milliseconds that they have been due. */
   readonly due_for_ms: number;
 }
@@ -34,7 +27,7 @@ export interface TakenOutRuns {
 export async function putTakenOut(trx: Tx, taken: TakenOutRuns): Promise<void> {
   await sql`
     insert into run_chunk (id, project_id, kind, run_ids, next_due_at)
-    select case when c.place = 0 then ${taken.first_chunk_id}::uuid else gen_random_uuid() end, ${taken.project_id}::uuid, 'ready',
+    select case when c.place = 0 then ${newId()}::uuid else gen_random_uuid() end, ${taken.project_id}::uuid, 'ready',
            c.run_ids, app_now() - ${taken.due_for_ms}::float8 * interval '1 millisecond'
       from (select (u.place - 1) / ${RUNS_PER_CHUNK} as place, array_agg(u.run_id order by u.place) as run_ids
               from unnest(${uuidArray(taken.run_ids)}::uuid[]) with ordinality as u(run_id, place) group by 1) c
@@ -45,8 +38,6 @@ export async function putTakenOut(trx: Tx, taken: TakenOutRuns): Promise<void> {
 export async function putChunk(
   trx: Tx,
   chunk: {
-    /** Null: the database makes one (several delays in one commit, which is rare). */
-    readonly id: string | null;
     readonly project: string;
     readonly kind: 'ready' | 'tools';
     readonly runIds: readonly string[];
@@ -55,7 +46,7 @@ export async function putChunk(
 ): Promise<void> {
   await sql`
     insert into run_chunk (id, project_id, kind, run_ids, next_due_at)
-    values (coalesce(${chunk.id}::uuid, gen_random_uuid()), ${chunk.project}::uuid, ${chunk.kind}, ${uuidArray(chunk.runIds)}::uuid[],
+    values (${newId()}::uuid, ${chunk.project}::uuid, ${chunk.kind}, ${uuidArray(chunk.runIds)}::uuid[],
             app_now() + ${chunk.delayMs}::float8 * interval '1 millisecond')
   `.execute(trx);
 }

@@ -1,18 +1,12 @@
-import { toStorableText, type StepDecision, type ToolsDecision } from '@nightshift/agent-core';
+import { toStorableText } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { lockConversations } from '../../locks/run/lock-conversations.ts';
-import type { RunToDecide } from '../../reads/run/runs-to-decide.ts';
 import { uuidArray } from '../../uuid-array.ts';
-
-interface Summarised {
-  readonly run: RunToDecide;
-  readonly decision: StepDecision;
-  readonly settled: ToolsDecision | null;
-}
+import type { DecidedRun } from './decided-rows.ts';
 
 /** Has the summaries among decided answers come on top of their runs' limit of steps, before the runs move on to the next. */
-export async function countSummaries(trx: Tx, decided: readonly Summarised[]): Promise<void> {
+export async function countSummaries(trx: Tx, decided: readonly DecidedRun[]): Promise<void> {
   const runIds = decided.flatMap(({ run, decision }) => (decision.summary === null ? [] : [run.id]));
   if (runIds.length === 0) return;
   await sql`
@@ -28,16 +22,13 @@ export async function countSummaries(trx: Tx, decided: readonly Summarised[]): P
  * Locks the conversations in id order, those of ended runs among `decided` with them, because the commit will come to
  * them next.
  */
-export async function writeSummaries(trx: Tx, decided: readonly Summarised[]): Promise<void> {
+export async function writeSummaries(trx: Tx, decided: readonly DecidedRun[]): Promise<void> {
   const summarised = decided.filter(({ decision }) => decision.summary !== null);
   if (summarised.length === 0) return;
   await lockConversations(
     trx,
     decided
-      .filter(
-        ({ decision, settled }) =>
-          decision.summary !== null || 'stop_reason' in (settled?.run ?? decision.run),
-      )
+      .filter(({ decision }) => decision.summary !== null || 'stop_reason' in decision.run)
       .map(({ run }) => run.conversation_id),
   );
   const payload = summarised.map(({ run, decision: { key, summary } }) => ({

@@ -29,7 +29,7 @@ const WAITING_RUNS_LOOKED_AT = 5_000;
  * input: `run_queued` also holds whoever was cancelled while it waited. Where very many wait, as a night's batch does for the
  * last one's, each look goes through some thousands of them, others every time.
  */
-export async function commitWaitingRunsStarted(trx: Tx, limit: number, chunkId: string): Promise<number> {
+export async function commitWaitingRunsStarted(trx: Tx, limit: number): Promise<number> {
   const { rows } = await sql<{ id: string }>`
     -- Input by input, by keys: joined, conversations and runs are scanned, though hardly any has somebody waiting.
     select distinct c.id
@@ -45,7 +45,7 @@ export async function commitWaitingRunsStarted(trx: Tx, limit: number, chunkId: 
      limit ${limit}
   `.execute(trx);
   const ids = rows.map((row) => row.id);
-  return ids.length === 0 ? 0 : passConversationsOn(trx, ids, [], chunkId);
+  return ids.length === 0 ? 0 : passConversationsOn(trx, ids, []);
 }
 
 /** Forgets idempotency keys older than `days`. */

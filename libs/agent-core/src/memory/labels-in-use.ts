@@ -1,5 +1,12 @@
-import type { DraftLabels, PlannedCall } from '@nightshift/agent-core';
-import type { UsedLabel } from '@nightshift/db';
+import type { PlannedCall } from '../model/planned-call.ts';
+import type { DraftLabels } from './draft.ts';
+
+/** A label that an agent uses. */
+export interface UsedLabel {
+  readonly agent_id: string;
+  readonly block_id: string;
+  readonly label: string;
+}
 
 /** Which labels agents use, while the calls of a chunk rename, make and give up blocks. */
 export interface LabelsInUse {

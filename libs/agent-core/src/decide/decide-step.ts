@@ -1,11 +1,11 @@
 import { ATTEMPT_MAX, type StepKey } from '../base/ids.ts';
 import { summaryOf } from '../context/summary.ts';
-import { transition } from '../machine/machine.ts';
-import { isRunEnded, runMachine } from '../machine/run.ts';
+import { isRunEnded } from '../machine/run.ts';
 import type { StepEvent } from '../machine/step.ts';
-import { afterStop } from './after-stop.ts';
-import { NO_TOOL_POLICY, type ToolPolicy } from './tool-policy.ts';
-import { decided, EVENT_OF_MOVE } from './decided.ts';
+import type { ToolUseBlock } from '../model/content.ts';
+import type { StepMemory } from '../model/tool-call.ts';
+import { afterStop, requestedCalls } from './after-stop.ts';
+import { decided } from './decided.ts';
 import {
   cancelledMove,
   failed,
@@ -28,32 +28,50 @@ import {
   summarised,
   unusable,
 } from './moves.ts';
+import { NO_MEMORY, type StepCall } from './step-calls.ts';
 import type { StepAnswer, StepOutcome } from './step-outcome.ts';
+import { NO_TOOL_POLICY, type ToolPolicy } from './tool-policy.ts';
 import { NO_TRAIL } from './trail.ts';
 
+/** The facts that a decision about a step rests on. */
+export interface StepFacts {
+  readonly run: RunFacts;
+  readonly key: StepKey;
+  readonly retry: RetryPolicy;
+  readonly toolPolicy?: ToolPolicy;
+  /** The calls of {@link callsToPlan}, planned; each with its outcome if it has ended. Default: none. */
+  readonly calls?: readonly StepCall[];
+}
+
+const NO_CALLS: readonly StepCall[] = [];
+
 /**
- * What one result line does to its run. In order of severity: the run has moved on → no answer or no usable one (try
- * again or end) → the batch is being cancelled → the answer ends the run → the answer goes on.
+ * Decides about a step by its outcome at the provider: one move of its run, with messages, calls and changes of
+ * memory. In order of severity: the run has moved on → no answer or no usable one (try again or end) → the batch is being
+ * cancelled → the answer ends the run → the answer goes on.
  *
- * An answer with calls is decided as `acting`; whoever carries the calls out then asks {@link decideAfterTools}. An
- * answer in words may be asked for again in the same decision: see {@link decideAfterWords}.
+ * Memory calls of the answer are carried out on `memory`. If no other call is open then, the run goes on in the same decision.
  */
-export function decideAfterAnswer(
-  run: RunFacts,
-  key: StepKey,
+export function decideStep(
+  { run, key, retry, toolPolicy = NO_TOOL_POLICY, calls = NO_CALLS }: StepFacts,
   outcome: StepOutcome,
-  policy: RetryPolicy,
-  toolPolicy: ToolPolicy = NO_TOOL_POLICY,
+  memory: StepMemory = NO_MEMORY,
 ): StepDecision | Refusal {
-  if (run.state !== 'in_flight') {
-    return { kind: 'refuse', key, reason: isRunEnded(run.state) ? 'ended' : 'stale' };
-  }
-  if (run.step_number !== key.number || run.attempt !== key.attempt)
-    return { kind: 'refuse', key, reason: 'stale' };
-  if (outcome.kind !== 'answered') return afterNoAnswer(run, key, outcome, policy, toolPolicy);
+  if (!isAwaited(run, key)) return { kind: 'refuse', key, reason: isRunEnded(run.state) ? 'ended' : 'stale' };
+  if (outcome.kind !== 'answered') return afterNoAnswer(run, key, outcome, retry, toolPolicy);
   return run.summarises_to_seq === null
-    ? afterStop({ run, key, answer: outcome.answer, toolPolicy })
-    : afterSummary(run, key, outcome.answer, policy);
+    ? afterStop({ run, key, answer: outcome.answer, toolPolicy, calls, memory })
+    : afterSummary(run, key, outcome.answer, retry);
+}
+
+/** The calls that a step goes on with, to be planned before {@link decideStep}. */
+export function callsToPlan(run: RunFacts, key: StepKey, outcome: StepOutcome): readonly ToolUseBlock[] {
+  return outcome.kind === 'answered' && isAwaited(run, key) ? requestedCalls(run, outcome.answer) : [];
+}
+
+/** Whether the run waits for this attempt of this step. */
+export function isAwaited(run: RunFacts, { number, attempt }: StepKey): boolean {
+  return run.state === 'in_flight' && run.step_number === number && run.attempt === attempt;
 }
 
 /**
@@ -164,10 +182,4 @@ function afterNoAnswer(
   if (outcome.error_class === 'outage')
     return because('error', 'an outage of the provider', error, afterOutage(run, policy, gaveUp));
   return because('error', 'failed at the provider', error, retryOr(run, policy, gaveUp));
-}
-
-/** The decision for an answer some of whose calls only the caller can answer: its run waits for that. */
-export function awaitingCaller(run: Pick<RunFacts, 'state'>, decision: StepDecision): StepDecision {
-  transition(runMachine, run.state, EVENT_OF_MOVE.requires_action);
-  return { ...decision, reason: 'waits for the caller', run: { state: 'requires_action' } };
 }

@@ -1,0 +1,22 @@
+/** The result of applying the lines of a chunk. */
+export interface AppliedChunk {
+  readonly applied: number;
+  /** Lines whose step was applied before: a stream that is read again. */
+  readonly refused: number;
+  readonly quarantined: number;
+  /** The file stopped in the middle of its last line. */
+  readonly cut: boolean;
+  /** Alarms for the log: why lines were set aside or left for another pass, or all sending was paused. */
+  readonly alarms: readonly string[];
+}
+
+/** Adds up the results of several chunks. */
+export function joinChunks(chunks: readonly AppliedChunk[]): AppliedChunk {
+  return {
+    applied: chunks.reduce((sum, chunk) => sum + chunk.applied, 0),
+    refused: chunks.reduce((sum, chunk) => sum + chunk.refused, 0),
+    quarantined: chunks.reduce((sum, chunk) => sum + chunk.quarantined, 0),
+    cut: chunks.some((chunk) => chunk.cut),
+    alarms: chunks.flatMap((chunk) => chunk.alarms),
+  };
+}

@@ -1,0 +1,126 @@
+import { isAwaited, isError } from '@nightshift/agent-core';
+import {
+  commitDecisions,
+  commitQuarantinedLines,
+  holdLease,
+  inTransaction,
+  markFinishedBatches,
+  pauseBatches,
+  pauseCredential,
+  readRunsToDecide,
+  type ClaimedProviderBatch,
+  type RunToDecide,
+} from '@nightshift/db';
+import type { FlowDeps } from '../../flow-parts/deps.ts';
+import { sortLines, type Entry } from '../../flow-parts/results/sort-result-lines.ts';
+import { ringAfterCommit } from '../../flow-parts/ring.ts';
+import type { HeldLease } from '../../leases/keeper.ts';
+import type { Line } from '../../provider/line-splitter.ts';
+import type { AppliedChunk } from './applied-chunk.ts';
+import { decideChunk } from './decide-chunk.ts';
+import { tryQuickCalls, type QuickStep } from './quick-calls.ts';
+
+const NOTHING_TRIED: ReadonlyMap<string, QuickStep> = new Map();
+const CANCELLED_ELSEWHERE =
+  'Requests of it were cancelled at the provider, and not by Nightshift: at its console, perhaps. Resume the batch to send them again, or cancel it.';
+/** Times that a chunk is decided about whose runs move on under it. */
+const STALE_TRIES_MAX = 5;
+
+/**
+ * Decodes a chunk of result lines, each in isolation, and applies them in one transaction. `isWhole`: they are not merely a
+ * part of a chunk that has failed. Quick calls that the answers make are made first then, so that they end in the same
+ * transaction, and how many of them fail tells an outage from failures of their own.
+ */
+export async function applyChunk(
+  deps: FlowDeps,
+  batch: ClaimedProviderBatch,
+  lease: HeldLease,
+  lines: readonly Line[],
+  isWhole = true,
+): Promise<AppliedChunk> {
+  // A line that cannot be read may read well the next time; only the last pass takes it for the provider's answer.
+  const isLastPass = batch.streams + 1 >= deps.settings.streams_max;
+  const { prices } = deps.settings;
+  const { entries, bad, cut } = sortLines(batch, lines, isLastPass, prices, isWhole);
+  const runs = await readRunsToDecide(deps.db, [...entries.keys()]);
+  const trouble = accountTroubleIn(entries, runs);
+  if (trouble !== null)
+    await pauseCredential(deps.db, batch.credential, deps.settings.refusal.pause_ms, trouble);
+  const cancelled = cancelledElsewhere(entries, runs);
+  if (cancelled.length > 0)
+    await inTransaction(deps.db, (trx) => pauseBatches(trx, cancelled, CANCELLED_ELSEWHERE));
+  const quick = isWhole ? await tryQuickCalls(deps, lease, entries.values(), runs) : NOTHING_TRIED;
+  const { applied, report } = await decideWhileFresh(deps, entries, runs, (facts) =>
+    inTransaction(deps.db, async (trx) => {
+      await holdLease(trx, lease);
+      const decided = await decideChunk(deps, trx, entries, facts, quick);
+      const report = await commitDecisions(trx, decided);
+      if (bad.length > 0) await commitQuarantinedLines(trx, batch, bad);
+      await deps.hooks?.('ingest.before_commit');
+      return { applied: decided.length, report };
+    }),
+  );
+  await ringAfterCommit(deps, report, await markFinishedBatches(deps.db, report.ended_batch_ids));
+  return {
+    applied,
+    refused: entries.size - applied,
+    quarantined: bad.length,
+    cut,
+    alarms: trouble === null ? [] : [trouble],
+  };
+}
+
+/**
+ * What a line says of the account, if its step still waits for it: one that is read again may tell of a key that is mended by
+ * now. Acted upon before the commit, since the lines of a chunk that was committed are never new again.
+ */
+function accountTroubleIn(
+  entries: ReadonlyMap<string, Entry>,
+  runs: ReadonlyMap<string, RunToDecide>,
+): string | null {
+  for (const { key, accountTrouble } of entries.values()) {
+    const run = runs.get(key.run_id);
+    if (accountTrouble !== null && run !== undefined && isAwaited(run, key)) return accountTrouble;
+  }
+  return null;
+}
+
+/**
+ * Returns the batches with requests that were cancelled at the provider's console: Nightshift cancels only provider batches of
+ * batches that are being cancelled. They are paused before the commit, in a transaction of its own, because batch locks come
+ * before provider-batch locks.
+ */
+function cancelledElsewhere(
+  entries: ReadonlyMap<string, Entry>,
+  runs: ReadonlyMap<string, RunToDecide>,
+): readonly string[] {
+  const batchIds = new Set<string>();
+  for (const { key, outcome } of entries.values()) {
+    if (outcome.kind !== 'canceled') continue;
+    const run = runs.get(key.run_id);
+    if (run !== undefined && run.batch_state !== 'cancelling' && isAwaited(run, key))
+      batchIds.add(run.batch_id);
+  }
+  return [...batchIds];
+}
+
+/**
+ * Commits what is decided by the runs as they were read, and reads them again when one has moved on meanwhile: the file has
+ * its line twice, and another chunk was faster. Whose answer is in by then is refused the next time.
+ */
+async function decideWhileFresh<T>(
+  { db }: FlowDeps,
+  entries: ReadonlyMap<string, Entry>,
+  runs: ReadonlyMap<string, RunToDecide>,
+  commit: (runs: ReadonlyMap<string, RunToDecide>) => Promise<T>,
+): Promise<T> {
+  let facts = runs;
+  for (let tries = 1; ; tries++) {
+    try {
+      return await commit(facts);
+    } catch (error) {
+      if (!isError(error, 'stale') || tries === STALE_TRIES_MAX) throw error;
+      facts = await readRunsToDecide(db, [...entries.keys()]);
+    }
+  }
+}

@@ -1,0 +1,40 @@
+import type { NewToolCall } from '../model/tool-call.ts';
+import { afterResults } from './after-tools.ts';
+import { decided, messagesOf, type Answered } from './decided.ts';
+import type { StepDecision } from './decision.ts';
+import { areSettled, carryOutBuiltIn, type StepCall } from './step-calls.ts';
+
+/**
+ * Decides about an answer with calls. Calls of built-in tools are carried out. If every call has ended then, the results go
+ * back to the model in the same decision; otherwise they are held until the tool host or the caller has given the others.
+ */
+export function afterCalls(answered: Answered): StepDecision {
+  const { run, key, answer, toolPolicy, memory } = answered;
+  const { calls, changes } = carryOutBuiltIn(answered.calls, memory, true);
+  const said = messagesOf(answered, true);
+  const isComplete = areSettled(calls);
+  const rows = calls.map((call) => newToolCall(call, isComplete));
+  if (isComplete) {
+    const { reason, message, move } = afterResults(run, run.last_seq + said.length, calls, toolPolicy);
+    const what = { bill: answer, calls: rows, changes };
+    return decided(run, key, 'settle', reason, what, [...said, message], move);
+  }
+  const what = { bill: answer, calls: rows, changes };
+  return calls.some(({ planned }) => planned.awaits !== null)
+    ? decided(run, key, 'answer', 'waits for the caller', what, said, { state: 'requires_action' })
+    : decided(run, key, 'answer', 'calls tools', what, said, { state: 'acting' });
+}
+
+function newToolCall({ planned, outcome, duration_ms = 0 }: StepCall, isComplete: boolean): NewToolCall {
+  const { index, tool_use_id, tool_name, kind, awaits } = planned;
+  return {
+    call_index: index,
+    tool_use_id,
+    tool_name,
+    kind,
+    state: outcome === null ? 'pending' : outcome.ok ? 'succeeded' : 'failed',
+    held_result: isComplete || outcome === null ? null : outcome.result,
+    awaits,
+    duration_ms,
+  };
+}
