@@ -1,4 +1,4 @@
-import type { StepDecision, StepKey, ToolsDecision } from '@nightshift/agent-core';
+import type { StepDecision, StepKey, ToolCallState, ToolsDecision } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import type { BlockChange } from '../memory/block-change.ts';
@@ -21,7 +21,7 @@ import { forceGenericPlan } from '../force-generic-plan.ts';
 import { settleReservations } from '../batch/reservations.ts';
 import { putChunk, putReadyChunks } from './run-chunks.ts';
 import { countSummaries, writeSummaries } from './summaries.ts';
-import { addToTallies } from '../batch/tallies.ts';
+import { addToTallies, tallyOfBill, tallyOfMove, tallyOfStart, type TallyChange } from '../batch/tallies.ts';
 
 /** What a commit set in motion: what the caller rings the bell for. */
 export interface CommitReport {
@@ -45,7 +45,7 @@ export const NOTHING_COMMITTED: CommitReport = {
  * is what keeps others from runs in flight (ADR 0026), and the locks of the blocks. Throws `stale`, and keeps nothing, when a
  * step or run is no longer as it was decided about.
  *
- * Lock order: provider batch → agents → blocks → steps → runs → budgets of capped batches → batch tallies → conversations.
+ * Lock order: provider batch → agents → blocks → steps → runs → budgets of capped batches → conversations → batch tallies.
  * Who locks runs in flight first, to settle them, locks no blocks.
  */
 export async function commitDecisions(
@@ -89,19 +89,15 @@ export async function commitDecisions(
         : [],
     ),
   );
-  await addToTallies(
-    trx,
-    decided.map(({ run, decision, settled, calls }) => ({
-      run,
-      move: settled?.run ?? decision.run,
-      steps: decision.step.applies ? 1 : 0,
-      tool_calls: calls.length,
-      step: decision.step,
-    })),
-    ids.tally_slot,
-  );
   await writeSummaries(trx, decided);
-  return settleMoves(trx, moves, ids.chunk_ids);
+  const counted = decided.map(({ run, decision, settled, calls }) => ({
+    ...tallyOfMove(run, settled?.run ?? decision.run),
+    ...tallyOfBill(decision.step),
+    steps: decision.step.applies ? 1 : 0,
+    tool_calls: calls.length,
+    failed_tool_calls: settled === null ? 0 : countFailed(calls),
+  }));
+  return settleMoves(trx, moves, counted, ids);
 }
 
 /** One run's part of a commit of tool results. */
@@ -116,7 +112,7 @@ export interface ToolResultsOfRun {
  * they leave the chunk, which is deleted with its last run. The caller holds the lease of the chunk and the locks of
  * the runs, and those of the blocks that are changed.
  *
- * Lock order: chunk → runs → agents → blocks → batch tallies → conversations. Runs come first here, since callers, cancels and
+ * Lock order: chunk → runs → agents → blocks → conversations → batch tallies. Runs come first here, since callers, cancels and
  * deadlines move acting ones too, and last in {@link commitDecisions}: the two never hold the same run.
  */
 export async function commitToolResults(
@@ -157,19 +153,22 @@ export async function commitToolResults(
     last_seq: decision.message.seq,
   }));
   await moveRuns(trx, moves);
-  await addToTallies(
-    trx,
-    results
-      .filter(({ decision }) => decision.run.state !== 'ready')
-      .map(({ run, decision }) => ({ run, move: decision.run, steps: 0, tool_calls: 0, step: null })),
-    ids.tally_slot,
-  );
-  return settleMoves(trx, moves, ids.chunk_ids);
+  const counted = results.flatMap(({ run, decision, calls }) => {
+    const failed_tool_calls = countFailed(calls);
+    const isCounted = failed_tool_calls > 0 || decision.run.state !== 'ready';
+    return isCounted ? [{ ...tallyOfMove(run, decision.run), failed_tool_calls }] : [];
+  });
+  return settleMoves(trx, moves, counted, ids);
+}
+
+/** Calls are counted as failed with the end of their step: until then a call may have its result on its row alone. */
+function countFailed(calls: readonly { readonly state: ToolCallState }[]): number {
+  return calls.filter(({ state }) => state === 'failed' || state === 'unknown').length;
 }
 
 /**
  * Ends runs whose next step may not be sent. The caller holds their locks and has taken their steps out; they are in no
- * chunk. Lock order: runs → batch tallies → conversations.
+ * chunk. Lock order: runs → conversations → batch tallies.
  */
 export async function commitRunsEnded(
   trx: Tx,
@@ -178,19 +177,18 @@ export async function commitRunsEnded(
 ): Promise<CommitReport> {
   const moves = ended.map(({ run, move }) => ({ run, move, last_seq: run.last_seq }));
   await moveRuns(trx, moves);
-  await addToTallies(
-    trx,
-    moves.map(({ run, move }) => ({ run, move, steps: 0, tool_calls: 0, step: null })),
-    ids.tally_slot,
-  );
-  return settleMoves(trx, moves, ids.chunk_ids);
+  const counted = moves.map(({ run, move }) => tallyOfMove(run, move));
+  return settleMoves(trx, moves, counted, ids);
 }
 
+/** Hands moved runs and their conversations on, and counts: `counted` and the runs that were started. */
 async function settleMoves(
   trx: Tx,
   moves: readonly RunMoved[],
-  [readyId, toolsId, startedId]: readonly [string, string, string],
+  counted: readonly TallyChange[],
+  ids: { readonly chunk_ids: readonly [string, string, string]; readonly tally_slot: number },
 ): Promise<CommitReport> {
+  const [readyId, toolsId, startedId] = ids.chunk_ids;
   const project = moves[0]?.run.project_id ?? '';
   const ready = moves.flatMap(({ run, move }) =>
     move.state === 'ready' ? [{ id: run.id, delay: move.delay_ms }] : [],
@@ -208,9 +206,10 @@ async function settleMoves(
           ended.map(({ run }) => run.id),
           startedId,
         )
-      : 0;
+      : [];
+  await addToTallies(trx, [...counted, ...started.map(tallyOfStart)], ids.tally_slot);
   return {
-    ready: ready.length > 0 || started > 0,
+    ready: ready.length > 0 || started.length > 0,
     tools: acting.length > 0,
     ended_batch_ids: [...new Set(ended.map(({ run }) => run.batch_id))],
     ended_runs: ended.length,

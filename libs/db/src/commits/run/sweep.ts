@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { Database, Tx } from '../../connect.ts';
 import { IS_IDLE, isOldKey } from '../../reads/due-conditions.ts';
+import { addToTallies, tallyOfStart, tallySlot } from '../batch/tallies.ts';
 import { passConversationsOn } from './pass-conversations.ts';
 
 /**
@@ -44,7 +45,10 @@ export async function commitWaitingRunsStarted(trx: Tx, limit: number, chunkId: 
      limit ${limit}
   `.execute(trx);
   const ids = rows.map((row) => row.id);
-  return ids.length === 0 ? 0 : passConversationsOn(trx, ids, [], chunkId);
+  if (ids.length === 0) return 0;
+  const started = await passConversationsOn(trx, ids, [], chunkId);
+  await addToTallies(trx, started.map(tallyOfStart), tallySlot());
+  return started.length;
 }
 
 /** Forgets idempotency keys older than `days`. */
