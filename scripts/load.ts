@@ -74,7 +74,7 @@ async function runLoad(stack: Stack): Promise<boolean> {
   const acceptedAt = performance.now();
   process.stderr.write(`one batch of ${runs} runs accepted over HTTP in ${seconds(acceptedAt - storedAt)}\n`);
 
-  const counts = await untilEnded(client, stack, created.id, {
+  const { usage } = await untilEnded(client, stack, created.id, {
     label: 'load',
     stepsExpected: runs * STEPS_PER_RUN,
     logs: join(dataDir, 'logs'),
@@ -86,7 +86,7 @@ async function runLoad(stack: Stack): Promise<boolean> {
   const { rows } = await stack.pool.query<{ count: number; requests: number }>(
     'select count(*)::int as count, max(request_count) as requests from provider_batch',
   );
-  say(`${counts.steps} steps in ${seconds(tookMs)}: ${Math.round((counts.steps / tookMs) * 1_000)} steps/s`);
+  say(`${usage.steps} steps in ${seconds(tookMs)}: ${Math.round((usage.steps / tookMs) * 1_000)} steps/s`);
   say(`${rows[0]?.count} provider batches, the largest of ${rows[0]?.requests} requests`);
   for (const [name, peak] of peaks) say(`${name}: at most ${peak.toFixed(0)} MB resident`);
 
@@ -95,8 +95,8 @@ async function runLoad(stack: Stack): Promise<boolean> {
   const checks: Check[] = [
     {
       claim: 'every run took its steps',
-      holds: counts.steps === runs * STEPS_PER_RUN,
-      detail: `${counts.steps} of ${runs * STEPS_PER_RUN}`,
+      holds: usage.steps === runs * STEPS_PER_RUN,
+      detail: `${usage.steps} of ${runs * STEPS_PER_RUN}`,
     },
     ...(await checkBooks(stack, [created.id.slice('job-'.length)])),
     {
