@@ -46,8 +46,9 @@ const ALWAYS: Readonly<Record<string, string>> = {
        <> (select count(*) filter (where state = 'completed') || '/' || count(*) filter (where state = 'failed') || '/'
                || count(*) filter (where state = 'cancelled') || '/' || count(*) filter (where state = 'expired') from run where batch_id = b.id)`,
   tally_waiting: `select b.id::text from batch b
-    where (select coalesce(sum(requires_action), 0) from batch_tally where batch_id = b.id)
-       <> (select count(*) from run where batch_id = b.id and state = 'requires_action')`,
+    where (select coalesce(sum(requires_action), 0) || '/' || coalesce(sum(queued), 0) from batch_tally where batch_id = b.id)
+       <> (select count(*) filter (where state = 'requires_action') || '/' || count(*) filter (where state = 'queued')
+             from run where batch_id = b.id)`,
   within_caps: `select batch_id::text from batch_budget
     where spent_nanousd + reserved_nanousd > max_cost_nanousd or spent_output_tokens + reserved_output_tokens > max_output_tokens`,
   reserved_for_open_steps: `select g.batch_id::text from batch_budget g
@@ -68,8 +69,11 @@ const ALWAYS: Readonly<Record<string, string>> = {
        <> (select count(*) filter (where s.applied_at is not null) || '/' || coalesce(sum(s.input_tokens), 0) || '/' || coalesce(sum(s.output_tokens), 0)
                || '/' || coalesce(sum(s.cost_nanousd), 0) from step s join run r on r.id = s.run_id where r.batch_id = b.id)`,
   tally_calls: `select b.id::text from batch b
-    where (select coalesce(sum(tool_calls), 0) from batch_tally where batch_id = b.id)
-       <> (select count(*) from tool_call c join run r on r.id = c.run_id where r.batch_id = b.id)`,
+    where (select coalesce(sum(tool_calls), 0) || '/' || coalesce(sum(failed_tool_calls), 0) from batch_tally where batch_id = b.id)
+       <> (select count(*) || '/' || count(*) filter (where c.state in ('failed', 'unknown') and s.state = 'done')
+             from tool_call c join run r on r.id = c.run_id
+             left join step s on s.run_id = c.run_id and s.number = c.step_number and s.applied_at is not null
+            where r.batch_id = b.id)`,
   ended_batch_has_no_open_run: `select b.id::text from batch b where b.completed_at is not null
     and exists (select from run where batch_id = b.id and ended_at is null)`,
   no_seal_after_cancel: `select s.run_id::text from step s join run r on r.id = s.run_id join batch b on b.id = r.batch_id

@@ -433,7 +433,7 @@ export const MUTANTS: readonly Mutant[] = [
   {
     name: 'counted twice',
     without: 'adding to a count once',
-    make: rewriting(/steps = t\.steps \+ excluded\.steps/, 'steps = t.steps + 2 * excluded.steps'),
+    make: rewriting(/"t"\."steps" \+ "excluded"\."steps"/, '"t"."steps" + 2 * "excluded"."steps"'),
     caughtBy: ['tally_steps'],
     world: { temper: CALM },
   },

@@ -8,7 +8,7 @@ import { checkBooks, countApplied, countLeftRuns, showChecks, type Check } from 
 import { createClient, keyForShell, type Client } from './demo/client.ts';
 import { describeCrash, killWorker, waitsFor, type Aftermath } from './demo/crash.ts';
 import { renderDiff } from './demo/memory-diff.ts';
-import type { BatchCounts, ProgressBar } from './demo/progress.ts';
+import type { BatchProgress, ProgressBar } from './demo/progress.ts';
 import { untilEnded } from './demo/until-ended.ts';
 import { checkMemories } from './samples/check.ts';
 import { buildPrompt } from './samples/prompt.ts';
@@ -156,7 +156,7 @@ async function runDemo(stack: Stack, samples: readonly Sample[]): Promise<boolea
     },
   ];
   if (!real) {
-    const steps = evening.counts.steps + night.counts.steps;
+    const steps = evening.batch.usage.steps + night.batch.usage.steps;
     checks.push({
       claim: 'it was enough to mean something',
       holds: agents.length < 300 || steps >= 900,
@@ -179,11 +179,7 @@ async function runDemo(stack: Stack, samples: readonly Sample[]): Promise<boolea
 
 interface FinishedBatch {
   readonly id: string;
-  readonly counts: BatchCounts & {
-    readonly input_tokens: number;
-    readonly output_tokens: number;
-    readonly tool_calls: number;
-  };
+  readonly batch: BatchProgress;
   readonly aftermath: Aftermath | null;
 }
 
@@ -202,17 +198,18 @@ async function runBatch(
     })),
   });
   let aftermath: Aftermath | null = null;
-  const counts = await untilEnded<FinishedBatch['counts']>(client, stack, created.id, {
+  const batch = await untilEnded(client, stack, created.id, {
     label,
     stepsExpected: agents.length * 3,
     logs: join(dataDir, 'logs'),
     mayRest: real,
     waitsFor: (quietMs) => waitsFor(aftermath, quietMs),
-    async onLook({ steps }, bar) {
-      if (options.chaos && aftermath === null && steps >= agents.length) aftermath = await crash(stack, bar);
+    async onLook({ usage }, bar) {
+      if (options.chaos && aftermath === null && usage.steps >= agents.length)
+        aftermath = await crash(stack, bar);
     },
   });
-  return { id: created.id, counts, aftermath };
+  return { id: created.id, batch, aftermath };
 }
 
 async function crash(stack: Stack, bar: ProgressBar): Promise<Aftermath | null> {
@@ -253,8 +250,9 @@ function showTotals(
   batches: readonly FinishedBatch[],
   memories: ReadonlyMap<string, Record<MemoryLabel, string>>,
 ): void {
-  const sum = (of: (counts: FinishedBatch['counts']) => number): number =>
-    batches.reduce((total, batch) => total + of(batch.counts), 0);
+  const sum = (of: (usage: BatchProgress['usage']) => number): number =>
+    batches.reduce((total, { batch }) => total + of(batch.usage), 0);
+  const runs = batches.reduce((total, { batch }) => total + batch.counts.total, 0);
   const results = join(out, 'memories.jsonl');
   makeInDataDirectory(out);
   writeFileSync(
@@ -267,9 +265,9 @@ function showTotals(
       .join(''),
   );
   say('\nTotals');
-  say(`  ${sum((c) => c.total)} runs, ${sum((c) => c.steps)} steps, ${sum((c) => c.tool_calls)} tool calls`);
+  say(`  ${runs} runs, ${sum((u) => u.steps)} steps, ${sum((u) => u.tool_calls)} tool calls`);
   say(
-    `  ${sum((c) => c.input_tokens).toLocaleString('en')} tokens read, ${sum((c) => c.output_tokens).toLocaleString('en')} written, $${sum((c) => Number(c.cost_usd)).toFixed(4)}${real ? '' : ' simulated'}`,
+    `  ${sum((u) => u.input_tokens).toLocaleString('en')} tokens read, ${sum((u) => u.output_tokens).toLocaleString('en')} written, $${sum((u) => Number(u.cost_usd)).toFixed(4)}${real ? '' : ' simulated'}`,
   );
   say(`  memories: ${results}; batches: ${batches.map((batch) => batch.id).join(', ')}`);
   say('\nNext');

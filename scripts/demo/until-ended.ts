@@ -1,12 +1,12 @@
 import type { Stack } from '../stack/stack.ts';
 import type { Client } from './client.ts';
-import { createProgressBar, type BatchCounts, type ProgressBar } from './progress.ts';
+import { createProgressBar, type BatchProgress, type ProgressBar } from './progress.ts';
 
 const LOOK_MS = 100;
 /** Milliseconds without a step after which a batch counts as stuck. */
 const STUCK_MS = 120_000;
 
-interface Watch<C> {
+interface Watch {
   readonly label: string;
   readonly stepsExpected: number;
   /** Directory named in the error of a stuck batch. */
@@ -16,36 +16,36 @@ interface Watch<C> {
   /** Returns the reason for a time without a step; null without a known reason. */
   readonly waitsFor?: (quietMs: number) => string | null;
   /** Called after each look at an open batch. */
-  readonly onLook?: (counts: C, bar: ProgressBar) => Promise<void>;
+  readonly onLook?: (batch: BatchProgress, bar: ProgressBar) => Promise<void>;
 }
 
 /**
- * Shows the progress of a batch until it has ended. Returns its last counts.
+ * Shows the progress of a batch until it has ended, and returns it.
  * Throws when the batch cannot end by itself.
  */
-export async function untilEnded<C extends BatchCounts>(
+export async function untilEnded(
   client: Client,
   stack: Stack,
   batchId: string,
-  watch: Watch<C>,
-): Promise<C> {
+  watch: Watch,
+): Promise<BatchProgress> {
   const bar = createProgressBar(watch.label, watch.stepsExpected);
   let last = { steps: -1, at: performance.now() };
   try {
     for (;;) {
-      const { status, metadata: counts } = await client.get<{
-        readonly status: string;
-        readonly metadata: C;
-      }>(`/v1/messages/batches/${batchId}`);
+      const batch = await client.get<BatchProgress & { readonly status: string }>(
+        `/v1/messages/batches/${batchId}`,
+      );
+      const { steps } = batch.usage;
       const alive = stack.workers.filter((worker) => worker.alive()).length;
-      if (counts.steps !== last.steps) last = { steps: counts.steps, at: performance.now() };
+      if (steps !== last.steps) last = { steps, at: performance.now() };
       const quietMs = performance.now() - last.at;
-      const isOver = ['completed', 'failed', 'cancelled'].includes(status);
-      bar.show(counts, alive, isOver ? null : (watch.waitsFor?.(quietMs) ?? null));
-      if (isOver) return counts;
-      const stuck = whyStuck(counts, alive, watch.mayRest === true ? 0 : quietMs);
+      const isOver = ['completed', 'failed', 'cancelled'].includes(batch.status);
+      bar.show(batch, alive, isOver ? null : (watch.waitsFor?.(quietMs) ?? null));
+      if (isOver) return batch;
+      const stuck = whyStuck(batch, alive, watch.mayRest === true ? 0 : quietMs);
       if (stuck !== null) throw new Error(`${stuck}; the logs are in ${watch.logs}.`);
-      await watch.onLook?.(counts, bar);
+      await watch.onLook?.(batch, bar);
       await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
     }
   } finally {
@@ -54,7 +54,7 @@ export async function untilEnded<C extends BatchCounts>(
 }
 
 /** Returns the reason why a batch cannot end by itself, or null. */
-function whyStuck({ state, state_reason }: BatchCounts, alive: number, quietMs: number): string | null {
+function whyStuck({ state, state_reason }: BatchProgress, alive: number, quietMs: number): string | null {
   if (alive === 0) return 'No worker is left';
   if (state === 'paused') return `The batch is paused: ${state_reason}`;
   return quietMs > STUCK_MS ? `No step for ${STUCK_MS / 1_000} s` : null;

@@ -118,19 +118,14 @@ test('the progress names the lease that a stalled batch waits for', () => {
   const written: string[] = [];
   const stream = { isTTY: true, write: (text: string) => written.push(text) > 0 };
   const bar = createProgressBar('evening', 9, stream as unknown as WriteStream);
-  const counts = {
+  const batch = {
     state: 'running',
     state_reason: null,
-    total: 3,
-    completed: 0,
-    failed: 0,
-    cancelled: 0,
-    expired: 0,
-    steps: 3,
-    cost_usd: '0',
+    counts: { total: 3, completed: 0, failed: 0, cancelled: 0, expired: 0 },
+    usage: { steps: 3, tool_calls: 0, input_tokens: 0, output_tokens: 0, cost_usd: '0' },
   };
-  bar.show(counts, 1, 'waits for a lease');
+  bar.show(batch, 1, 'waits for a lease');
   expect(written.at(-1)).toMatch(/workers 1 \| waits for a lease$/);
-  bar.show(counts, 1);
+  bar.show(batch, 1);
   expect(written.at(-1)).toMatch(/workers 1$/);
 });

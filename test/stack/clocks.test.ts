@@ -16,7 +16,7 @@ test('workers with clocks ten minutes ahead and behind violate nothing', async (
   try {
     const batchId = await house.submit(await createAgents(house, 30), newWork());
     const batch = await house.untilStatus(batchId, 'completed', 'failed');
-    expect(batch).toMatchObject({ status: 'completed', metadata: { completed: 30, steps: 90 } });
+    expect(batch).toMatchObject({ status: 'completed', counts: { completed: 30 }, usage: { steps: 90 } });
     await house.expectPaidOnce();
     // Neither took the other's work, and what they wrote bears the database's time.
     const [row] = (

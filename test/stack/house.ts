@@ -27,7 +27,8 @@ export interface StackHouse {
 export interface WireBatch {
   readonly id: string;
   readonly status: string;
-  readonly metadata: { readonly completed: number; readonly total: number; readonly steps: number };
+  readonly counts: { readonly completed: number; readonly total: number };
+  readonly usage: { readonly steps: number };
 }
 
 /** Times that let a whole batch run within a second or two. */

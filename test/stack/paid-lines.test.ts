@@ -14,13 +14,10 @@ beforeAll(async () => {
 afterAll(() => house.close());
 
 interface Booked extends WireBatch {
-  readonly metadata: WireBatch['metadata'] & {
-    readonly state: string;
-    readonly state_reason: string | null;
-    readonly cost_usd: number | string;
-    readonly failed: number;
-    readonly in_progress: number;
-  };
+  readonly state: string;
+  readonly state_reason: string | null;
+  readonly counts: WireBatch['counts'] & { readonly in_progress: number };
+  readonly usage: WireBatch['usage'] & { readonly cost_usd: string };
 }
 
 const read = (batchId: string): Promise<Booked> =>
@@ -46,11 +43,11 @@ test('a cap of $0.03 is kept where every answer nests too deep, and what is said
     requests: agents.map((agent_id, place) => ({ agent_id, input: `${place} ⟦sim:deepArgs?levels=3000⟧` })),
     max_cost_usd: 0.03,
   });
-  const ended = await until(id, ({ metadata }) => metadata.in_progress === 0 || metadata.state === 'paused');
+  const ended = await until(id, ({ counts, state }) => counts.in_progress === 0 || state === 'paused');
   const billed = await billedNanoUsd();
   expect(billed).toBeGreaterThan(0);
   expect(billed).toBeLessThanOrEqual(30_000_000);
-  expect(Math.round(Number(ended.metadata.cost_usd) * 1e9)).toBe(billed);
+  expect(Math.round(Number(ended.usage.cost_usd) * 1e9)).toBe(billed);
   const { rows } = await house.stack.pool.query(
     `select (select sum(spent_nanousd)::float8 from batch_budget) as spent,
             (select json_agg(distinct stop_reason) from run where ended_at is not null) as reasons,
@@ -71,8 +68,8 @@ test('a batch whose requests are cancelled at the console pauses with the reason
   const before = await billedNanoUsd();
   const agent_id = await house.createAgent('console', []);
   const id = await house.submit([agent_id], () => '⟦sim:fixed⟧');
-  const paused = await until(id, ({ metadata }) => metadata.state === 'paused');
-  expect(paused.metadata.state_reason).toMatch(/cancelled at the provider.*Resume the batch/);
+  const paused = await until(id, ({ state }) => state === 'paused');
+  expect(paused.state_reason).toMatch(/cancelled at the provider.*Resume the batch/);
   expect(await billedNanoUsd()).toBe(before);
   await house.client.post(`/v1/messages/batches/${id}/resume`, {});
   await house.untilStatus(id, 'completed');

@@ -59,7 +59,11 @@ test.each([-15, 5])(
       });
       const batchId = await house.submit(await createAgents(house, RUNS), newWork());
       const batch = await house.untilStatus(batchId, 'completed', 'failed');
-      expect(batch).toMatchObject({ status: 'completed', metadata: { completed: RUNS, steps: 3 * RUNS } });
+      expect(batch).toMatchObject({
+        status: 'completed',
+        counts: { completed: RUNS },
+        usage: { steps: 3 * RUNS },
+      });
       await house.expectPaidOnce();
       const { clocks } = await house.client.get<{ clocks: { offset_seconds: number }[] }>('/v1/admin/audit');
       expect(clocks).toMatchObject([{ name: 'default', alarm: true }]);
@@ -88,7 +92,11 @@ test.each([
       });
       const batchId = await house.submit(await createAgents(house, RUNS), newWork());
       const batch = await house.untilStatus(batchId, 'completed', 'failed');
-      expect(batch).toMatchObject({ status: 'completed', metadata: { completed: RUNS, steps: 3 * RUNS } });
+      expect(batch).toMatchObject({
+        status: 'completed',
+        counts: { completed: RUNS },
+        usage: { steps: 3 * RUNS },
+      });
       await house.control('POST', '/clock/advance', { ms: 10 * MINUTES });
       const orphans = await until(
         async () =>
@@ -144,7 +152,11 @@ test('a database clock that jumps ahead while a create is on its way withdraws n
     );
     await house.control('DELETE', `/rules/${id}`);
     const batch = await house.untilStatus(batchId, 'completed', 'failed');
-    expect(batch).toMatchObject({ status: 'completed', metadata: { completed: RUNS, steps: 3 * RUNS } });
+    expect(batch).toMatchObject({
+      status: 'completed',
+      counts: { completed: RUNS },
+      usage: { steps: 3 * RUNS },
+    });
     await house.expectPaidOnce();
     expect(await batchesOf(house)).toHaveLength(3);
   } finally {

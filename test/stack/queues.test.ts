@@ -46,7 +46,7 @@ async function finishBatchOver(
       await meanwhile(database);
     }
     const batch = await house.untilStatus(batchId, 'completed', 'failed');
-    expect(batch).toMatchObject({ status: 'completed', metadata: { completed: 5, steps: 15 } });
+    expect(batch).toMatchObject({ status: 'completed', counts: { completed: 5 }, usage: { steps: 15 } });
     await house.expectPaidOnce();
     await after?.(database);
   } finally {

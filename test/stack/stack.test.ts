@@ -57,7 +57,11 @@ describe('two workers, with embedded Postgres as database and queue', () => {
     const work = newWork();
     const batchId = await house.submit(agents, work);
     const batch = await house.untilStatus(batchId, 'completed', 'failed');
-    expect(batch).toMatchObject({ status: 'completed', metadata: { total: 5, completed: 5, steps: 15 } });
+    expect(batch).toMatchObject({
+      status: 'completed',
+      counts: { total: 5, completed: 5 },
+      usage: { steps: 15 },
+    });
 
     const { messages } = await house.client.get<{ messages: WireMessage[] }>(
       `/v1/messages/batches/${batchId}/messages?limit=100&order=asc`,
@@ -103,7 +107,7 @@ describe('two workers, with embedded Postgres as database and queue', () => {
     await victim.kill();
     await house.control('DELETE', '/rules/results');
     const batch = await house.untilStatus(batchId, 'completed', 'failed');
-    expect(batch).toMatchObject({ status: 'completed', metadata: { completed: 8, steps: 24 } });
+    expect(batch).toMatchObject({ status: 'completed', counts: { completed: 8 }, usage: { steps: 24 } });
     await expect.poll(() => family.filter(lives)).toEqual([]);
     await house.expectPaidOnce();
   });
@@ -128,7 +132,7 @@ describe('two workers, with embedded Postgres as database and queue', () => {
     );
     expect(rows).toEqual([]);
     const batch = await house.untilStatus(batchId, 'completed', 'failed');
-    expect(batch).toMatchObject({ status: 'completed', metadata: { completed: 8, steps: 24 } });
+    expect(batch).toMatchObject({ status: 'completed', counts: { completed: 8 }, usage: { steps: 24 } });
     await house.expectPaidOnce();
   });
 

@@ -117,7 +117,8 @@ function wordsOf(id: number): readonly string[] {
 interface WireBatch {
   readonly id: string;
   readonly status: string;
-  readonly metadata: { readonly completed: number; readonly steps: number };
+  readonly counts: { readonly completed: number };
+  readonly usage: { readonly steps: number };
 }
 
 /** Submits `count` runs of one step each. */
@@ -151,7 +152,10 @@ test('a worker, an API and a simulator that are killed are started again, and th
   process.kill(pidOf(service, 'worker/src/main.ts'), 'SIGKILL');
   const batch = await submit(client, 3);
   await untilShown(service, /^worker-1 ended \(SIGKILL\); starting it again$/m);
-  expect((await untilCompleted(client, batch)).metadata).toMatchObject({ completed: 3, steps: 3 });
+  expect(await untilCompleted(client, batch)).toMatchObject({
+    counts: { completed: 3 },
+    usage: { steps: 3 },
+  });
 
   process.kill(pidOf(service, 'simulator/src/main.ts'), 'SIGKILL');
   process.kill(pidOf(service, 'api/src/main.ts'), 'SIGKILL');
@@ -160,7 +164,7 @@ test('a worker, an API and a simulator that are killed are started again, and th
   await vi.waitUntil(async () => (await fetch(`${url}/readyz`).catch(() => undefined))?.ok, {
     timeout: 120_000,
   });
-  expect((await untilCompleted(client, await submit(client, 2))).metadata).toMatchObject({ completed: 2 });
+  expect((await untilCompleted(client, await submit(client, 2))).counts).toMatchObject({ completed: 2 });
 
   service.child.kill('SIGTERM');
   expect(await service.ended).toBe(0);
@@ -179,7 +183,10 @@ test('what a killed simulator has forgotten is sent again, and applied once', as
       { timeout: 120_000, interval: 20 },
     );
     process.kill(pidOf(service, 'simulator/src/main.ts'), 'SIGKILL');
-    expect((await untilCompleted(client, batch)).metadata).toMatchObject({ completed: 3, steps: 3 });
+    expect(await untilCompleted(client, batch)).toMatchObject({
+      counts: { completed: 3 },
+      usage: { steps: 3 },
+    });
     const { rows } = await pool.query('select state, count(*)::int from step group by 1 order by 1');
     expect(rows).toEqual([
       { state: 'done', count: 3 },
@@ -218,7 +225,7 @@ test('a failing restart is repeated even when another program answers on the por
     squatter.closeAllConnections();
   }
   await untilShown(service, /^api is up again$/m);
-  expect((await untilCompleted(clientOf(url), batch)).metadata).toMatchObject({ completed: 1 });
+  expect((await untilCompleted(clientOf(url), batch)).counts).toMatchObject({ completed: 1 });
   await end(service);
 });
 
@@ -346,8 +353,8 @@ test('a database that ends takes the service with it: the terminal says so, and 
   );
 
   const again = start();
-  const { metadata } = await untilCompleted(clientOf(await untilUp(again)), id);
-  expect(metadata).toMatchObject({ completed: 2, steps: 2 });
+  const { counts, usage } = await untilCompleted(clientOf(await untilUp(again)), id);
+  expect([counts.completed, usage.steps]).toEqual([2, 2]);
 });
 
 test.each(['start', 'demo'])('%s refuses a port that is asked for and taken', async (script) => {

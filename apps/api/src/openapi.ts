@@ -5,13 +5,18 @@ import type { App } from './context.ts';
 
 /**
  * Leaves out bounds that Zod adds to every integer, and that say nothing to a reader. Keeps examples of bodies, which Zod
- * leaves out where a part is transformed: they are all written as they are sent.
+ * leaves out where a part is transformed: they are all written as they are sent. Answers stay open for later fields.
  */
 const JSON_SCHEMA = {
   zodToJsonConfig: {
     override: ({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodType; jsonSchema: JsonSchema }) => {
       const { examples } = z.globalRegistry.get(zodSchema) ?? {};
       if (examples !== undefined) jsonSchema.examples = examples;
+      // The rest of a strict object, as bodies are, is `never`.
+      if (zodSchema instanceof z.ZodObject && zodSchema.def.catchall === undefined)
+        delete jsonSchema.additionalProperties;
+      // Zod says it of types that are read-only in the program.
+      delete jsonSchema.readOnly;
       if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
       if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
     },
@@ -21,6 +26,8 @@ const JSON_SCHEMA = {
 interface JsonSchema {
   minimum?: number;
   maximum?: number;
+  additionalProperties?: unknown;
+  readOnly?: unknown;
   examples?: unknown;
 }
 

@@ -259,7 +259,7 @@ describe('the held changes of a batch under review', () => {
 
   test('are listed as diffs, and come into force when they are accepted, but what others edited', async () => {
     const { job_id, batch, agents, end } = await aHoldingBatch(['one', 'two', 'three']);
-    expect(batch.metadata.apply).toBe('review');
+    expect(batch.apply).toBe('review');
     const [first, second, third] = agents;
     const url = `/v1/batches/${job_id}/held-changes`;
     const { body } = await api.call('GET', url);
@@ -445,6 +445,6 @@ describe('the held changes of a batch under review', () => {
     const requests = [{ agent_id, input: 'go' }];
     const odd = await api.call('POST', '/v1/batches', { requests, apply: 'never' });
     expect([odd.status, odd.body.errors[0].path]).toEqual([422, '/apply']);
-    expect((await api.call('POST', '/v1/batches', { requests })).body.metadata.apply).toBe('auto');
+    expect((await api.call('POST', '/v1/batches', { requests })).body.apply).toBe('auto');
   });
 });

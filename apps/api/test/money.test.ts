@@ -25,14 +25,14 @@ describe('caps', () => {
       { max_cost_usd: 0.000000001, max_output_tokens: 700 },
     );
     expect(status).toBe(200);
-    expect(body.metadata).toMatchObject({
+    expect(body.limits).toEqual({
       max_cost_usd: '0.29',
       max_output_tokens: 5_000,
       reserved_usd: '0.00',
       reserved_output_tokens: 0,
     });
     const [run] = (await api.call('GET', `/v1/runs?batch_id=${body.id}`)).body;
-    expect(run.metadata).toMatchObject({ max_cost_usd: '0.000000001', max_output_tokens: 700 });
+    expect(run.limits).toEqual({ max_steps: 10, max_cost_usd: '0.000000001', max_output_tokens: 700 });
   });
 
   test.each([
@@ -83,12 +83,12 @@ describe('caps', () => {
 });
 
 describe('a batch that is paused', () => {
-  const stateOf = async (id: string) => (await api.call('GET', `/v1/batches/${id}`)).body.metadata;
+  const stateOf = async (id: string) => (await api.call('GET', `/v1/batches/${id}`)).body;
   const loseChunks = () => api.database.pool.query('delete from run_chunk');
 
   test('says so and why, and a resume wakes the workers', async () => {
     const { body } = await submit({});
-    expect((await api.call('POST', `/v1/batches/${body.id}/pause`)).body.metadata).toMatchObject({
+    expect((await api.call('POST', `/v1/batches/${body.id}/pause`)).body).toMatchObject({
       state: 'paused',
       state_reason: 'Paused by request; resume it to go on.',
     });
@@ -96,7 +96,7 @@ describe('a batch that is paused', () => {
     await loseChunks();
     api.signals.length = 0;
     const resumed = await api.call('POST', `/v1/batches/${body.id}/resume`);
-    expect(resumed.body.metadata).toMatchObject({ state: 'running', state_reason: null });
+    expect(resumed.body).toMatchObject({ state: 'running', state_reason: null });
     expect(api.signals).toEqual([{ kind: 'compose', id: '*' }]);
     expect((await api.call('POST', `/v1/batches/${body.id}/resume`)).status).toBe(200);
   });
@@ -111,10 +111,9 @@ describe('a batch that is paused', () => {
     await loseChunks();
     api.signals.length = 0;
     const raised = await api.call('PATCH', `/v1/batches/${body.id}`, { max_cost_usd: 2 });
-    expect(raised.body.metadata).toMatchObject({
+    expect(raised.body).toMatchObject({
       state: 'running',
-      max_cost_usd: '2.00',
-      max_output_tokens: null,
+      limits: { max_cost_usd: '2.00', max_output_tokens: null },
     });
     expect(api.signals).toEqual([{ kind: 'compose', id: '*' }]);
   });
@@ -134,7 +133,7 @@ describe('new caps', () => {
   test('lifts with null, keeps what is absent, and refuses nonsense and what is used up', async () => {
     const { body } = await submit({ max_cost_usd: 1, max_output_tokens: 10_000 });
     const patch = (caps: object) => api.call('PATCH', `/v1/messages/batches/${body.id}`, caps);
-    expect((await patch({ max_output_tokens: null })).body.metadata).toMatchObject({
+    expect((await patch({ max_output_tokens: null })).body.limits).toMatchObject({
       max_cost_usd: '1.00',
       max_output_tokens: null,
     });
@@ -170,7 +169,7 @@ describe('new caps', () => {
     expect(JSON.stringify(problem)).toContain(
       '/max_cost_usd must not be below what is spent and reserved: 0.25 dollars',
     );
-    expect((await patch({ max_cost_usd: 0.25 })).body.metadata).toMatchObject({ reserved_usd: '0.25' });
+    expect((await patch({ max_cost_usd: 0.25 })).body.limits).toMatchObject({ reserved_usd: '0.25' });
   });
 
   test('on a batch submitted without any are refused', async () => {

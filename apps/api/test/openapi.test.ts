@@ -65,6 +65,56 @@ test('every list that a request may hold has a greatest length', () => {
   expect(found.length).toBeGreaterThan(20);
 });
 
+test('answers stay open for later fields, and name those of runs, batches and messages', () => {
+  const { paths, components } = api.app.swagger() as unknown as {
+    paths: Record<string, Record<string, Operation>>;
+    components: { schemas: Record<string, Schema> };
+  };
+  const seen = new Set<string>();
+  const closed: string[] = [];
+  const open: string[] = [];
+  const walk = (part: unknown, at: string): void => {
+    if (typeof part !== 'object' || part === null) return;
+    const { type, additionalProperties, $ref } = part as Schema;
+    if (additionalProperties === false) closed.push(at);
+    if (type === 'object' && additionalProperties !== undefined) open.push(at);
+    for (const [key, inner] of Object.entries(part)) walk(inner, `${at}/${key}`);
+    const name = typeof $ref === 'string' ? ($ref.split('/').at(-1) ?? '') : '';
+    if (name === '' || seen.has(name)) return;
+    seen.add(name);
+    walk(components.schemas[name], name);
+  };
+  const operations = Object.values(paths).flatMap((path) => Object.values(path));
+  for (const { operationId = '', responses } of operations) walk(responses['200'], operationId);
+  expect(closed).toEqual([]);
+  const ofWork = /^(Run|Batch|WaitsFor|AwaitedToolCall|.*Message|.*Part|Tool(Call|Return)|Internal.*)\b/;
+  // Values that are the caller's or the model's.
+  expect(open.filter((at) => ofWork.test(at)).sort()).toEqual([
+    'AwaitedToolCall/properties/arguments',
+    'Batch/properties/metadata/anyOf/0',
+  ]);
+});
+
+test('a shape that comes twice is a component', () => {
+  const { paths, components } = api.app.swagger() as unknown as {
+    paths: unknown;
+    components: { schemas: Record<string, Schema> };
+  };
+  const places = new Map<string, string[]>();
+  const walk = (part: unknown, at: string): void => {
+    if (typeof part !== 'object' || part === null) return;
+    const { type, properties } = part as Schema;
+    if (type === 'object' && properties !== undefined) {
+      const shape = JSON.stringify(part);
+      places.set(shape, [...(places.get(shape) ?? []), at]);
+    }
+    for (const [key, inner] of Object.entries(part)) walk(inner, `${at}/${key}`);
+  };
+  walk(paths, '');
+  walk(components.schemas, '');
+  expect([...places.values()].filter((found) => found.length > 1)).toEqual([]);
+});
+
 test('an example of a body is in the document, also where a part of the body is transformed', () => {
   const { components } = api.app.swagger() as unknown as { components: { schemas: Record<string, Schema> } };
   const bodies = ['AgentCreate', 'BatchCreate', 'ToolResults'];

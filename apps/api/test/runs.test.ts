@@ -144,23 +144,30 @@ describe('a run', () => {
       completed_at: null,
       background: true,
       conversation_id: expect.stringMatching(/^conversation-/),
-      metadata: {
-        batch_id: batch.id,
-        ordinal: 0,
-        custom_id: null,
-        state: 'ready',
-        stop_reason: null,
-        error: null,
-        result: null,
-        deadline: null,
-        step_number: 1,
-        attempt: 1,
-        max_steps: 10,
-        max_cost_usd: null,
-        max_output_tokens: null,
-        started_at: expect.stringMatching(/Z$/),
-        waits_for_run_id: null,
+      batch_id: batch.id,
+      ordinal: 0,
+      custom_id: null,
+      state: 'ready',
+      ended_reason: null,
+      error: null,
+      result: null,
+      usage: {
+        steps: 0,
+        tool_calls: 0,
+        failed_tool_calls: 0,
+        input_tokens: 0,
+        output_tokens: 0,
+        cache_write_tokens: 0,
+        cache_read_tokens: 0,
+        cost_usd: '0.00',
       },
+      limits: { max_steps: 10, max_cost_usd: null, max_output_tokens: null },
+      deadline: null,
+      waits_for: null,
+      step_number: 1,
+      attempt: 1,
+      started_at: expect.stringMatching(/Z$/),
+      metadata: null,
       request_config: null,
       callback_url: null,
       callback_sent_at: null,
@@ -198,7 +205,7 @@ describe('a run', () => {
       expect((await api.call('GET', `/v1/runs/${runs[0].id}`)).body).toMatchObject({
         status,
         stop_reason: shown,
-        metadata: { state, stop_reason: reason },
+        ...{ state, ended_reason: reason, error: error === null ? null : { message: '' } },
       });
     },
   );
@@ -231,10 +238,10 @@ describe('a run', () => {
     const second = await submit('three');
     const list = async (query: string) => (await api.call('GET', `/v1/runs?${query}&order=asc`)).body;
     const [holder, ...waiting] = await list(`agent_id=${agent_id}`);
-    expect(holder.metadata).toMatchObject({ state: 'ready', waits_for_run_id: null });
+    expect(holder).toMatchObject({ state: 'ready', waits_for: null });
     expect(waiting).toHaveLength(2);
     for (const run of waiting) {
-      expect(run.metadata).toMatchObject({ state: 'queued', waits_for_run_id: holder.id });
+      expect(run).toMatchObject({ state: 'queued', waits_for: { type: 'run', run_id: holder.id } });
       expect((await api.call('GET', `/v1/runs/${run.id}`)).body).toEqual(run);
     }
     expect((await list('state=queued')).slice(-2)).toEqual(waiting);
@@ -244,7 +251,7 @@ describe('a run', () => {
     await api.database.pool.query('update conversation set run_id = null where run_id = $1', [
       holder.id.slice(4),
     ]);
-    expect((await list(`batch_id=${second.id}`))[0].metadata).toMatchObject({ waits_for_run_id: null });
+    expect((await list(`batch_id=${second.id}`))[0]).toMatchObject({ state: 'queued', waits_for: null });
   });
 
   test('unknown is 404, malformed 422', async () => {
@@ -310,9 +317,9 @@ describe('listing runs', () => {
     const { result, stretch } = await longestStretchOf(() =>
       api.call('GET', `/v1/runs/?batch_id=${batch.id}`),
     );
-    const awaited = [expect.objectContaining({ tool_call_id: 'toolu_1', awaits: 'answer' })];
-    expect(result.body.map((run: { metadata: { awaits: unknown } }) => run.metadata.awaits)).toEqual(
-      requests.map(() => awaited),
+    const tool_calls = [expect.objectContaining({ tool_call_id: 'toolu_1', awaits: 'answer' })];
+    expect(result.body.map((run: { waits_for: unknown }) => run.waits_for)).toEqual(
+      requests.map(() => ({ type: 'caller', tool_calls })),
     );
     expect(stretch).toBeLessThan(0.25);
   });
@@ -501,6 +508,30 @@ describe('what a run did', () => {
     const [step] = (await api.call('GET', `/v1/runs/${run.id}/steps`)).body;
     expect([step.state, step.status, step.stop_reason]).toEqual([state, status, shown]);
     await set(['done', 'end_turn']);
+  });
+
+  test('shows what it has used wherever it is read', async () => {
+    const used = {
+      steps: 2,
+      tool_calls: 1,
+      failed_tool_calls: 0,
+      input_tokens: 20,
+      output_tokens: 6,
+      cache_write_tokens: 0,
+      cache_read_tokens: 10,
+      cost_usd: '0.003',
+    };
+    const read = (await api.call('GET', `/v1/runs/${run.id}`)).body;
+    expect(read.usage).toEqual(used);
+    expect((await api.call('GET', `/v1/runs?batch_id=${read.batch_id}`)).body).toEqual([read]);
+    const setCall = (state: string) =>
+      api.database.pool.query('update tool_call set state = $2 where run_id = $1', [run.id.slice(4), state]);
+    await setCall('failed');
+    expect((await api.call('GET', `/v1/runs/${run.id}`)).body.usage).toEqual({
+      ...used,
+      failed_tool_calls: 1,
+    });
+    await setCall('succeeded');
   });
 
   test('B36, B117: shows as usage', async () => {

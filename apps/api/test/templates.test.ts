@@ -37,18 +37,18 @@ describe('a template', () => {
       ],
       { max_steps: 2 },
     );
-    expect([status, body.metadata.total]).toEqual([200, 2]);
+    expect([status, body.counts.total]).toEqual([200, 2]);
     expect(await textsOf(body.id)).toEqual([
       ['t-1', 'Route this URGENT ticket of ANN: Help!'],
       ['t-2', 'Route this ticket of BOB: <b>$& {{ x }}'],
     ]);
     const runs = await api.call('GET', `/v1/runs?batch_id=${body.id}&order=asc`);
     expect(runs.body).toMatchObject([
-      { agent_id, metadata: { custom_id: 't-1', state: 'ready', max_steps: 2 } },
-      { agent_id, metadata: { custom_id: 't-2', state: 'ready', max_steps: 2 } },
+      { agent_id, custom_id: 't-1', state: 'ready', limits: { max_steps: 2 } },
+      { agent_id, custom_id: 't-2', state: 'ready', limits: { max_steps: 2 } },
     ]);
     expect(runs.body[0].conversation_id).not.toBe(runs.body[1].conversation_id);
-    expect((await api.call('GET', `/v1/runs/${runs.body[1].id}`)).body.metadata.custom_id).toBe('t-2');
+    expect((await api.call('GET', `/v1/runs/${runs.body[1].id}`)).body.custom_id).toBe('t-2');
     expect((await api.call('GET', `/v1/agents/${agent_id}/messages`)).body).toEqual([]);
   });
 
@@ -56,10 +56,7 @@ describe('a template', () => {
     const inputs = ['a', 'b'].map((custom_id) => ({ custom_id, variables: {} }));
     const { body } = await map('Go on.', inputs, { conversation: 'agent' });
     const runs = await api.call('GET', `/v1/runs?batch_id=${body.id}&order=asc`);
-    expect(runs.body.map((run: { metadata: { state: string } }) => run.metadata.state)).toEqual([
-      'ready',
-      'queued',
-    ]);
+    expect(runs.body.map((run: { state: string }) => run.state)).toEqual(['ready', 'queued']);
   });
 
   test.each([
@@ -114,7 +111,7 @@ describe('a result is found by custom_id', () => {
     expect(await textsOf(body.id, '&custom_id=a%2F2')).toEqual([['a/2', 'second']]);
     expect(await textsOf(body.id, '&custom_id=unknown')).toEqual([]);
     const runs = await api.call('GET', `/v1/runs?batch_id=${body.id}&custom_id=a%2F1`);
-    expect(runs.body).toMatchObject([{ metadata: { custom_id: 'a/1', ordinal: 0 } }]);
+    expect(runs.body).toMatchObject([{ custom_id: 'a/1', ordinal: 0 }]);
   });
 
   test('of runs only together with the batch in which it is unique', async () => {
@@ -399,8 +396,8 @@ test('10,000 inputs over one agent are one transaction of a bounded number of st
     }),
   });
   expect(answer.statusCode).toBe(200);
-  const { id, metadata } = answer.json<{ id: string; metadata: { total: number } }>();
-  expect(metadata.total).toBe(10_000);
+  const { id, counts } = answer.json<{ id: string; counts: { total: number } }>();
+  expect(counts.total).toBe(10_000);
   expect(statements.length).toBeLessThanOrEqual(22);
   expect(statements.filter((statement) => statement === 'begin')).toHaveLength(1);
   expect(await textsOf(id, '&custom_id=ticket-9999')).toEqual([

@@ -45,7 +45,7 @@ describe("an answer to a call, in the words of Letta's client", () => {
   });
 
   const toSend =
-    'names no call: send approvals, one {type, tool_call_id, approve, reason} for each call in metadata.awaits of the run';
+    'names no call: send approvals, one {type, tool_call_id, approve, reason} for each call in waits_for of the run';
   const noType =
     'must be approval or tool, and may be left out where approve, or tool_return and status, say which';
   test.each<[string, object, readonly object[]]>([

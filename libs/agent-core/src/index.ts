@@ -80,7 +80,7 @@ export {
   type PriceTable,
 } from './model/prices.ts';
 export { canTake, terminalStates, transition, type Machine, type StateDoc } from './machine/machine.ts';
-export { batchMachine, type BatchEvent, type BatchState } from './machine/batch.ts';
+export { BATCH_STATES, batchMachine, type BatchEvent, type BatchState } from './machine/batch.ts';
 export {
   ENDED_RUN_STATES,
   isRunEnded,
@@ -91,7 +91,7 @@ export {
   type RunState,
   type StopReason,
 } from './machine/run.ts';
-export { stepMachine, type StepEvent, type StepState } from './machine/step.ts';
+export { STEP_STATES, stepMachine, type StepEvent, type StepState } from './machine/step.ts';
 export {
   providerBatchMachine,
   type ProviderBatchEvent,

@@ -129,10 +129,10 @@ export {
 export {
   listRuns,
   readRun,
-  readRunUsage,
+  readRunUsages,
   type RunFilter,
   type RunRow,
-  type RunUsage,
+  type Usage,
 } from './reads/run/runs.ts';
 export {
   readOwnTexts,

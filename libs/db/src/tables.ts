@@ -4,6 +4,7 @@ import type {
   CompactionPolicy,
   ConflictPolicy,
   DecodedBill,
+  Json,
   JsonObject,
   ModelSettings,
   ProviderBatchState,
@@ -184,7 +185,7 @@ export interface BatchTable extends LeaseColumns {
   state: BatchState;
   state_reason: string | null;
   total: number;
-  metadata: JsonColumn<unknown> | null;
+  metadata: JsonColumn<JsonObject> | null;
   callback_url: string | null;
   callback_sent_at: Timestamp | null;
   callback_status_code: number | null;
@@ -247,6 +248,7 @@ export interface BatchTallyTable {
   batch_id: string;
   slot: number;
   project_id: string;
+  queued: Generated<number>;
   completed: Generated<number>;
   failed: Generated<number>;
   cancelled: Generated<number>;
@@ -254,6 +256,7 @@ export interface BatchTallyTable {
   requires_action: Generated<number>;
   steps: Generated<number>;
   tool_calls: Generated<number>;
+  failed_tool_calls: Generated<number>;
   input_tokens: Generated<number>;
   output_tokens: Generated<number>;
   cache_write_5m_tokens: Generated<number>;
@@ -274,14 +277,14 @@ export interface RunTable {
   custom_id: string | null;
   state: RunState;
   stop_reason: StopReason | null;
-  error: JsonColumn<unknown> | null;
+  error: JsonColumn<JsonObject> | null;
   max_steps: number;
   step_number: Generated<number>;
   attempt: Generated<number>;
   failures: Generated<number>;
   token_boost: Generated<number>;
   trail: JsonColumn<unknown> | null;
-  result: JsonColumn<unknown> | null;
+  result: JsonColumn<Json> | null;
   summary_steps: Generated<number>;
   summarises_to_seq: number | null;
   deadline_at: Timestamp | null;

@@ -2,6 +2,11 @@ import type { NightshiftError } from '@nightshift/agent-core';
 import { ERROR_CATALOGUE, type ErrorCode, type FieldError } from '@nightshift/agent-core';
 import { z } from 'zod';
 
+/** The codes that a client may see. */
+const CODES = (Object.keys(ERROR_CATALOGUE) as ErrorCode[]).filter(
+  (code) => code === 'internal' || ERROR_CATALOGUE[code].status !== null,
+);
+
 /**
  * The body of every error: RFC 9457's members, and `detail` as the string that Letta's clients expect. Its content type is
  * application/json all the same, because those clients read anything else as text.
@@ -12,9 +17,11 @@ export const problemSchema = z
     title: z.string(),
     status: z.int(),
     detail: z.string().describe('What is wrong with this request, and what to do next.'),
-    code: z.string().describe('The kind of error as one word; stable.'),
+    code: z.enum(CODES).meta({ id: 'ErrorCode' }).describe('The kind of error as one word; stable.'),
     message: z.string().describe('The same as detail.'),
-    errors: z.array(z.object({ path: z.string(), message: z.string() })).describe('The offending fields.'),
+    errors: z
+      .array(z.object({ path: z.string(), message: z.string() }).meta({ id: 'FieldError' }))
+      .describe('The offending fields.'),
     request_id: z.string(),
   })
   .meta({ id: 'Problem' });

@@ -1,11 +1,11 @@
 import { listOf, recordOf, toolRuleSchema } from '@nightshift/agent-core';
 import { z } from 'zod';
 import { blockInput, blockResponse } from './block.ts';
-import { compactionSettings } from './compaction.ts';
+import { compactionResponse, compactionSettings } from './compaction.ts';
 import { wireId } from './ids.ts';
 import { answered, ignored } from './ignored.ts';
 import { responseFormat } from './response-format.ts';
-import { LETTA_STOP_REASONS } from './run.ts';
+import { lettaStopReason } from './run.ts';
 import { hasNoControls, storedName } from './text.ts';
 import { toolResponse } from './tool.ts';
 
@@ -23,51 +23,56 @@ export const AGENT_TYPES = [
 ] as const;
 export type AgentType = (typeof AGENT_TYPES)[number];
 
+const toolRule = toolRuleSchema.meta({ id: 'ToolRule' });
 const record = z.record(z.string(), z.unknown());
 const outputTokens = z.int().min(1).max(300_000);
 const contextWindow = z.int().min(1).max(10_000_000);
 const effort = z.enum(['low', 'medium', 'high', 'max']).nullish();
 
 /** Those of Letta for Anthropic. What stands in `thinking` is the provider's to know. */
-const modelSettings = z.strictObject({
-  provider_type: z.literal('anthropic', 'must be anthropic: the provider of the message batches').nullish(),
-  max_output_tokens: outputTokens.nullish(),
-  parallel_tool_calls: z.boolean().nullish(),
-  response_format: responseFormat.nullish().describe('Goes before that of the agent.'),
-  thinking: record
-    .nullish()
-    .describe(
-      'Sent in the form that the model takes: `enabled` with budget_tokens, at least 1024 and less than max_output_tokens, on ' +
-        'models up to 4.6; `adaptive` on later ones. The type is `enabled` and its budget_tokens 1024 where they are left out; ' +
-        'with another type budget_tokens are left out. `disabled` turns it off, and is refused for a model that always thinks.',
+const modelSettings = z
+  .strictObject({
+    provider_type: z.literal('anthropic', 'must be anthropic: the provider of the message batches').nullish(),
+    max_output_tokens: outputTokens.nullish(),
+    parallel_tool_calls: z.boolean().nullish(),
+    response_format: responseFormat.nullish().describe('Goes before that of the agent.'),
+    thinking: record
+      .nullish()
+      .describe(
+        'Sent in the form that the model takes: `enabled` with budget_tokens, at least 1024 and less than max_output_tokens, on ' +
+          'models up to 4.6; `adaptive` on later ones. The type is `enabled` and its budget_tokens 1024 where they are left out; ' +
+          'with another type budget_tokens are left out. `disabled` turns it off, and is refused for a model that always thinks.',
+      ),
+    effort: effort.describe(
+      'Sent as output_config.effort to models that take it: not to Haiku 4.5 and Sonnet 4.5.',
     ),
-  effort: effort.describe(
-    'Sent as output_config.effort to models that take it: not to Haiku 4.5 and Sonnet 4.5.',
-  ),
-  temperature: z.number().nullish().describe('Echoed, never sent: the provider refuses it.'),
-  verbosity: z.unknown().optional().describe('Echoed, never sent.'),
-  strict: z.unknown().optional().describe('Echoed, never sent.'),
-});
+    temperature: z.number().nullish().describe('Echoed, never sent: the provider refuses it.'),
+    verbosity: z.unknown().optional().describe('Echoed, never sent.'),
+    strict: z.unknown().optional().describe('Echoed, never sent.'),
+  })
+  .meta({ id: 'ModelSettings' });
 
 /** Letta's older form of the settings: what a server answered of itself is sent back, so its other fields are left alone. */
-const llmConfig = z.looseObject({
-  model: z
-    .string()
-    .nullish()
-    .describe(
-      "Name without the provider. In an update without a `model` beside `llm_config`, whichever of it and `handle` is not the agent's is meant.",
-    ),
-  handle: z.string().nullish(),
-  provider_name: z.string().nullish(),
-  model_endpoint_type: z.string().nullish(),
-  context_window: contextWindow.nullish().describe('Means context_window_limit, which goes before it.'),
-  max_tokens: outputTokens.nullish(),
-  parallel_tool_calls: z.boolean().nullish(),
-  effort: effort.describe('That of model_settings goes before it.'),
-  response_format: responseFormat
-    .nullish()
-    .describe('That of model_settings and that of the agent go before it.'),
-});
+const llmConfig = z
+  .looseObject({
+    model: z
+      .string()
+      .nullish()
+      .describe(
+        "Name without the provider. In an update without a `model` beside `llm_config`, whichever of it and `handle` is not the agent's is meant.",
+      ),
+    handle: z.string().nullish(),
+    provider_name: z.string().nullish(),
+    model_endpoint_type: z.string().nullish(),
+    context_window: contextWindow.nullish().describe('Means context_window_limit, which goes before it.'),
+    max_tokens: outputTokens.nullish(),
+    parallel_tool_calls: z.boolean().nullish(),
+    effort: effort.describe('That of model_settings goes before it.'),
+    response_format: responseFormat
+      .nullish()
+      .describe('That of model_settings and that of the agent go before it.'),
+  })
+  .meta({ id: 'LlmConfig' });
 
 /** What create and update have in common; `null` counts as left out. Fields that Letta does not know either are refused. */
 const agentFields = {
@@ -96,7 +101,7 @@ const agentFields = {
   context_window_limit: contextWindow
     .nullish()
     .describe('Tokens of prompt and answer together; default 128000.'),
-  tool_rules: listOf(toolRuleSchema, 500).nullish(),
+  tool_rules: listOf(toolRule, 500).nullish(),
   tool_ids: listOf(wireId('tool'), 500).nullish(),
   block_ids: listOf(wireId('block'), 500).nullish(),
   tags: listOf(storedName(255), 100).nullish(),
@@ -181,13 +186,15 @@ export const agentPatch = z
 export type AgentPatch = Pick<z.output<typeof agentPatch>, keyof typeof agentFields>;
 
 /** A secret's name; its value is never answered. */
-const secret = z.object({
-  id: z.string(),
-  agent_id: z.string(),
-  key: z.string(),
-  value: z.string(),
-  description: z.string().nullable(),
-});
+const secret = z
+  .object({
+    id: z.string(),
+    agent_id: z.string(),
+    key: z.string(),
+    value: z.string(),
+    description: z.string().nullable(),
+  })
+  .meta({ id: 'AgentSecret' });
 
 /** An agent on the wire, with all keys that Letta's clients know. */
 export const agentState = z
@@ -202,7 +209,7 @@ export const agentState = z
     llm_config: record,
     embedding: z.string().nullable(),
     embedding_config: record.nullable(),
-    compaction_settings: compactionSettings,
+    compaction_settings: compactionResponse,
     response_format: record.nullable(),
     message_ids: z.array(z.string()),
     message_buffer_autoclear: z.boolean(),
@@ -242,7 +249,7 @@ export const agentState = z
       .int()
       .nullable()
       .describe('Of that run, from its start to its end; null if it never started.'),
-    last_stop_reason: z.enum(LETTA_STOP_REASONS).nullable().describe('Of that run.'),
+    last_stop_reason: lettaStopReason.nullable().describe('Of that run.'),
     project_id: z.null(),
     template_id: z.null(),
     base_template_id: z.null(),

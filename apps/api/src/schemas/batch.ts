@@ -1,4 +1,4 @@
-import { ISSUES_MAX, listOf, toStorableText } from '@nightshift/agent-core';
+import { BATCH_STATES, listOf } from '@nightshift/agent-core';
 import { MAX_STEPS_DEFAULT } from '@nightshift/intake';
 import { z } from 'zod';
 import { durationNs } from './duration.ts';
@@ -7,6 +7,7 @@ import { ignored } from './ignored.ts';
 import { moment } from './moment.ts';
 import { sharedResponseFormat } from './response-format.ts';
 import { hasNoControls, hasNoCredentials, storedName } from './text.ts';
+import { usage, usd } from './usage.ts';
 
 const MAX_STEPS_MAX = 1_000;
 const CONTENT_PARTS_MAX = 10_000;
@@ -33,22 +34,26 @@ const runCaps = {
 /** Text with a visible character. */
 const someText = z.string().regex(/[^\s\p{Cc}]/u, 'must not be empty');
 
-const textPart = z.strictObject({ type: z.literal('text'), text: someText, signature: ignored });
-const imagePart = z.strictObject({
-  type: z.literal('image'),
-  source: z.discriminatedUnion('type', [
-    z.strictObject({
-      type: z.literal('base64'),
-      media_type: z.string().min(1),
-      data: z.string().min(1),
-      detail: ignored,
-    }),
-    z.strictObject({
-      type: z.literal('url'),
-      url: z.url({ protocol: /^https?$/, error: 'must be an http(s) URL' }),
-    }),
-  ]),
-});
+const textPart = z
+  .strictObject({ type: z.literal('text'), text: someText, signature: ignored })
+  .meta({ id: 'TextPartCreate' });
+const imagePart = z
+  .strictObject({
+    type: z.literal('image'),
+    source: z.discriminatedUnion('type', [
+      z.strictObject({
+        type: z.literal('base64'),
+        media_type: z.string().min(1),
+        data: z.string().min(1),
+        detail: ignored,
+      }),
+      z.strictObject({
+        type: z.literal('url'),
+        url: z.url({ protocol: /^https?$/, error: 'must be an http(s) URL' }),
+      }),
+    ]),
+  })
+  .meta({ id: 'ImagePartCreate' });
 const contentPart = z.discriminatedUnion('type', [textPart, imagePart]);
 const content = z.union([someText, listOf(contentPart, CONTENT_PARTS_MAX).min(1, 'must not be empty')]);
 
@@ -69,17 +74,19 @@ const messageInput = z
   .meta({ id: 'MessageCreate' });
 
 /** A tool that the caller carries out, as Letta's clients name one. */
-const clientTool = z.strictObject({
-  name: z.string().regex(/^[a-zA-Z0-9_-]{1,64}$/, 'may hold up to 64 letters, digits, _ and - only'),
-  description: z.string().nullish(),
-  parameters: z
-    .record(z.string(), z.unknown())
-    .nullish()
-    .describe(
-      'JSON Schema of an object; default: any object. A batch may have 1,000 different ones, of 2,000,000 characters ' +
-        'together, those of its response formats among them.',
-    ),
-});
+const clientTool = z
+  .strictObject({
+    name: z.string().regex(/^[a-zA-Z0-9_-]{1,64}$/, 'may hold up to 64 letters, digits, _ and - only'),
+    description: z.string().nullish(),
+    parameters: z
+      .record(z.string(), z.unknown())
+      .nullish()
+      .describe(
+        'JSON Schema of an object; default: any object. A batch may have 1,000 different ones, of 2,000,000 characters ' +
+          'together, those of its response formats among them.',
+      ),
+  })
+  .meta({ id: 'ClientTool' });
 
 /** Letta's request fields that a batch has no use for. */
 const legacyFields = {
@@ -107,7 +114,7 @@ const resultFormat = sharedResponseFormat
   .nullish()
   .describe(
     'What the result of the run must look like: the JSON of its last answer, or what it hands to the tool `finish` if ' +
-      "the agent has that. It is in `metadata.result` of the run. Default: the agent's own, which this goes before. Beyond Letta.",
+      "the agent has that. It is the `result` of the run. Default: the agent's own, which this goes before. Beyond Letta.",
   );
 const deadline = moment.nullish();
 const runDeadline = deadline.describe(
@@ -170,42 +177,6 @@ const templateValues = z
   })
   .meta({ id: 'TemplateVariables' });
 
-/** What the metadata of every batch says; a caller's own is answered beside it, under other names. */
-const batchProgress = {
-  job_type: z.literal('batch_messages'),
-  state: z.string().describe('The state behind the status.'),
-  state_reason: z.string().nullable(),
-  apply: z.enum(['auto', 'review']),
-  total: z.int(),
-  completed: z.int(),
-  failed: z.int(),
-  cancelled: z.int(),
-  expired: z.int(),
-  requires_action: z.int().describe('Runs that wait for the caller; they are in progress.'),
-  in_progress: z.int(),
-  steps: z.int(),
-  tool_calls: z.int(),
-  input_tokens: z.int(),
-  output_tokens: z.int(),
-  cache_write_tokens: z.int(),
-  cache_read_tokens: z.int(),
-  cost_usd: z.string().nullable().describe('Exact decimal; null where a model has no price.'),
-  max_cost_usd: z.string().nullable().describe('The cap; null without.'),
-  max_output_tokens: z.int().nullable(),
-  reserved_usd: z
-    .string()
-    .nullable()
-    .describe('Held for requests without an answer; null for a batch without caps.'),
-  reserved_output_tokens: z.int().nullable(),
-};
-
-/** Names are compared as they are stored. */
-const ownMetadata = z.record(z.string(), z.unknown()).superRefine((given, context) => {
-  const message = 'is what the metadata of every batch says of itself: choose another name';
-  const taken = Object.keys(given).filter((key) => Object.hasOwn(batchProgress, toStorableText(key)));
-  for (const name of taken.slice(0, ISSUES_MAX)) context.addIssue({ code: 'custom', path: [name], message });
-});
-
 export const batchInput = z
   .strictObject({
     requests: listOf(requestInput, 100_000).nullish().describe('One run each.'),
@@ -223,12 +194,13 @@ export const batchInput = z
       .refine(hasNoCredentials, 'must not hold a name or password: check the signature of callbacks instead')
       .nullish(),
     deadline: deadline.describe(
-      'The latest deadline of any of its runs, each of which tells its own in `metadata.deadline`; the answer of the batch has ' +
+      'The latest deadline of any of its runs, each of which tells its own in `deadline`; the answer of the batch has ' +
         'none. Refused once it has passed. Beyond Letta.',
     ),
-    metadata: ownMetadata
+    metadata: z
+      .record(z.string(), z.unknown())
       .nullish()
-      .describe('Kept, and answered beside progress and usage, whose names are taken. Beyond Letta.'),
+      .describe('Anything of the caller; answered as it was given. Beyond Letta.'),
     apply: z
       .enum(['auto', 'review'])
       .nullish()
@@ -293,18 +265,54 @@ export const capsInput = z
   })
   .meta({ id: 'BatchCaps' });
 
-/** A batch on the wire: Letta's job. */
-export const batchJob = z
+const batchCounts = z
+  .object({
+    total: z.int().describe('All runs; the sum of the other counts.'),
+    queued: z.int().describe('Runs that wait for the conversation that an earlier run holds.'),
+    in_progress: z.int().describe('Runs that are ready, at the provider, or in tool calls of workers.'),
+    requires_action: z.int().describe('Runs that wait for the caller.'),
+    completed: z.int(),
+    failed: z.int(),
+    cancelled: z.int(),
+    expired: z.int(),
+  })
+  .meta({ id: 'BatchCounts' });
+
+const batchLimits = z
+  .object({
+    max_cost_usd: usd.nullable().describe('The cap; null without.'),
+    max_output_tokens: z.int().nullable().describe('The cap; null without.'),
+    reserved_usd: usd
+      .nullable()
+      .describe('Held for requests without an answer; null for a batch without caps.'),
+    reserved_output_tokens: z.int().nullable(),
+  })
+  .meta({ id: 'BatchLimits' });
+
+/** A batch on the wire: Letta's job, with fields of our own beside it. */
+export const batchResponse = z
   .object({
     id: z.string(),
     status: z.enum(['created', 'running', 'completed', 'failed', 'cancelled']),
     job_type: z.literal('batch'),
     created_at: z.string(),
     updated_at: z.string(),
-    completed_at: z.string().nullable(),
-    metadata: z
-      .looseObject(batchProgress)
-      .describe("Progress and usage, beside the caller's own metadata. Beyond Letta."),
+    completed_at: z
+      .string()
+      .nullable()
+      .describe(
+        'Null until the status is final. While a cancelled batch ends its runs: when the cancel was requested.',
+      ),
+    state: z
+      .enum(BATCH_STATES)
+      .meta({ id: 'BatchState' })
+      .describe('The state behind the status. Beyond Letta.'),
+    state_reason: z.string().nullable().describe('Why a batch is paused. Beyond Letta.'),
+    apply: z.enum(['auto', 'review']).describe('Beyond Letta.'),
+    counts: batchCounts.describe('Runs by what has become of them. Beyond Letta.'),
+    usage: usage.describe('Beyond Letta.'),
+    limits: batchLimits.describe('Beyond Letta.'),
+    metadata: z.record(z.string(), z.unknown()).nullable().describe('As the caller gave it; null without.'),
     callback_url: z.string().nullable(),
     callback_sent_at: z.string().nullable(),
     callback_status_code: z.int().nullable(),
@@ -318,5 +326,5 @@ export const batchJob = z
     last_updated_by_id: z.string(),
     user_id: z.string(),
   })
-  .meta({ id: 'BatchJob' });
-export type BatchJob = z.output<typeof batchJob>;
+  .meta({ id: 'Batch' });
+export type BatchResponse = z.output<typeof batchResponse>;

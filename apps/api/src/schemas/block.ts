@@ -14,51 +14,58 @@ const metadata = z.record(z.string(), z.unknown());
 const tags = listOf(storedName(255), 100);
 
 /** A block as a caller describes it; `null` counts as left out. Fields that Letta does not know either are refused. */
-export const blockInput = z.strictObject({
-  label,
-  value: z.string().nullish().describe('Text; null is the empty text.'),
-  limit: charLimit.nullish().describe(`Characters the value may hold; default ${BLOCK_CHAR_LIMIT_DEFAULT}.`),
-  description: z.string().nullish(),
-  metadata: metadata.nullish(),
-  read_only: z.boolean().nullish().describe('Whether agents may only read it.'),
-  conflict_policy: z
-    .enum(CONFLICT_POLICIES)
-    .nullish()
-    .describe(
-      "What becomes of an agent's write where somebody else has changed the block since the agent's request showed it: " +
-        '`reject` refuses it and tells the agent, `last_write` writes over it, `merge` merges by lines and refuses what ' +
-        `overlaps. Default ${CONFLICT_POLICY_DEFAULT}. Beyond Letta.`,
-    ),
-  is_template: z.boolean().nullish(),
-  hidden: z.boolean().nullish(),
-  tags: tags.nullish(),
-  // What is answered of a block may be sent back as it is.
-  id: answered,
-  revision: answered,
-  created_by_id: answered,
-  last_updated_by_id: answered,
-  base_template_id: ignored,
-  deployment_id: ignored,
-  entity_id: ignored,
-  preserve_on_migration: ignored,
-  project_id: ignored,
-  template_id: ignored,
-  template_name: ignored,
-});
+export const blockInput = z
+  .strictObject({
+    label,
+    value: z.string().nullish().describe('Text; null is the empty text.'),
+    limit: charLimit
+      .nullish()
+      .describe(`Characters the value may hold; default ${BLOCK_CHAR_LIMIT_DEFAULT}.`),
+    description: z.string().nullish(),
+    metadata: metadata.nullish(),
+    read_only: z.boolean().nullish().describe('Whether agents may only read it.'),
+    conflict_policy: z
+      .enum(CONFLICT_POLICIES)
+      .nullish()
+      .describe(
+        "What becomes of an agent's write where somebody else has changed the block since the agent's request showed it: " +
+          '`reject` refuses it and tells the agent, `last_write` writes over it, `merge` merges by lines and refuses what ' +
+          `overlaps. Default ${CONFLICT_POLICY_DEFAULT}. Beyond Letta.`,
+      ),
+    is_template: z.boolean().nullish(),
+    hidden: z.boolean().nullish(),
+    tags: tags.nullish(),
+    // What is answered of a block may be sent back as it is.
+    id: answered,
+    revision: answered,
+    created_by_id: answered,
+    last_updated_by_id: answered,
+    base_template_id: ignored,
+    deployment_id: ignored,
+    entity_id: ignored,
+    preserve_on_migration: ignored,
+    project_id: ignored,
+    template_id: ignored,
+    template_name: ignored,
+  })
+  .meta({ id: 'BlockCreate' });
 export type BlockInput = z.output<typeof blockInput>;
 
 /** A change of a block; `null` and what is left out stay as they are. */
-export const blockPatch = blockInput.partial().extend({
-  label: label.nullish(),
-  expected_revision: z
-    .int()
-    .min(1)
-    .nullish()
-    .describe(
-      'Revision that the change is based on; 409 when the block has moved on. Changes of label, metadata, tags, ' +
-        'conflict_policy, hidden and is_template make no revision and are not seen. Beyond Letta.',
-    ),
-});
+export const blockPatch = blockInput
+  .partial()
+  .extend({
+    label: label.nullish(),
+    expected_revision: z
+      .int()
+      .min(1)
+      .nullish()
+      .describe(
+        'Revision that the change is based on; 409 when the block has moved on. Changes of label, metadata, tags, ' +
+          'conflict_policy, hidden and is_template make no revision and are not seen. Beyond Letta.',
+      ),
+  })
+  .meta({ id: 'BlockUpdate' });
 export type BlockPatch = z.output<typeof blockPatch>;
 
 /** A block on the wire: Letta's fields, and its revision. */

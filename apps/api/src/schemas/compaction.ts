@@ -35,5 +35,8 @@ export const compactionSettings = z
       .describe('Messages that stay when there are more, of static_message_buffer; default 4. Beyond Letta.'),
     model: z.string().nullish().describe("The agent's own model writes the summaries; no other is taken."),
   })
-  .meta({ id: 'CompactionSettings' });
+  .meta({ id: 'CompactionSettingsUpdate' });
+
+/** Settings as they are answered. */
+export const compactionResponse = z.object(compactionSettings.shape).meta({ id: 'CompactionSettings' });
 export type CompactionSettings = z.output<typeof compactionSettings>;

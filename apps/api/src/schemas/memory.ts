@@ -1,6 +1,7 @@
-import { listOf, RUN_STATES, STOP_REASONS } from '@nightshift/agent-core';
+import { listOf } from '@nightshift/agent-core';
 import { z } from 'zod';
 import { wireId } from './ids.ts';
+import { endedReason, runState } from './run.ts';
 
 /** Who wrote a revision: a tool call of a run, or, with nulls, a person or program at this API. */
 const writer = {
@@ -64,7 +65,7 @@ export const memoryChange = z
   .meta({ id: 'MemoryChange' });
 export type MemoryChangeResponse = z.output<typeof memoryChange>;
 
-const revertedBlock = z.object({ block_id: z.string(), label: z.string() });
+const revertedBlock = z.object({ block_id: z.string(), label: z.string() }).meta({ id: 'RevertedBlock' });
 
 /** What a revert did; blocks that already stood as before the batch are in no list. */
 export const revertReport = z
@@ -107,13 +108,10 @@ export const heldChange = z
       .string()
       .nullable()
       .describe("The caller's name for the request of the run; null where it has none."),
-    run_state: z
-      .enum(RUN_STATES)
-      .describe("The state of the run, as in its `metadata.state`; not Letta's status."),
-    stop_reason: z
-      .enum(STOP_REASONS)
+    run_state: runState.describe("The state of the run, as in its `state`; not Letta's status."),
+    stop_reason: endedReason
       .nullable()
-      .describe('Why the run ended, as in its `metadata.stop_reason`; null until it has.'),
+      .describe('Why the run ended, as in its `ended_reason`; null until it has.'),
     created_at: z.string(),
     settled_at: z.string().nullable(),
   })
@@ -131,6 +129,7 @@ export const heldFilter = z
         'Each the `block_id` of a change; of a new block, which has none yet, the `id` of its change.',
       ),
   })
+  .meta({ id: 'HeldFilter' })
   .nullish();
 
 export const acceptReport = z

@@ -1,33 +1,169 @@
 import { z } from 'zod';
 
+const textPart = z.object({ type: z.literal('text'), text: z.string() }).meta({ id: 'TextPart' });
+const imagePart = z
+  .object({
+    type: z.literal('image'),
+    source: z
+      .looseObject({
+        type: z.string().describe('`base64` or `url`.'),
+        media_type: z.string().optional(),
+        data: z.string().optional(),
+        url: z.string().optional(),
+      })
+      .meta({ id: 'ImageSource' }),
+  })
+  .meta({ id: 'ImagePart' });
+const toolCall = z
+  .object({
+    name: z.string(),
+    arguments: z.string().describe('JSON.'),
+    tool_call_id: z.string(),
+  })
+  .meta({ id: 'ToolCall' });
+const returnStatus = z.enum(['success', 'error']);
+const toolReturn = z
+  .object({
+    type: z.literal('tool'),
+    tool_return: z.string(),
+    status: returnStatus,
+    tool_call_id: z.string(),
+    stdout: z.null(),
+    stderr: z.null(),
+  })
+  .meta({ id: 'ToolReturn' });
+
+/** One kind of Letta's messages. */
+function message<Type extends string, Shape extends z.core.$ZodLooseShape>(
+  id: string,
+  message_type: Type,
+  shape: Shape,
+) {
+  return z
+    .object({
+      id: z.string().describe('Of the stored message: items of one message share it.'),
+      message_type: z.literal(message_type),
+      date: z.string(),
+      name: z.string().nullable(),
+      otid: z.string().describe('Unique.'),
+      sender_id: z.null(),
+      step_id: z.string().nullable(),
+      run_id: z.string().nullable(),
+      is_err: z.null(),
+      seq_id: z.null(),
+      ...shape,
+    })
+    .meta({ id });
+}
+
 /** A message of an agent or run: Letta's union, told apart by `message_type`. */
 export const lettaMessage = z
-  .looseObject({
-    id: z.string(),
-    message_type: z.string(),
-    date: z.string(),
-    name: z.string().nullable(),
-    otid: z.string().nullable(),
-    run_id: z.string().nullable(),
-    step_id: z.string().nullable(),
-  })
+  .discriminatedUnion('message_type', [
+    message('SystemMessage', 'system_message', { content: z.string() }),
+    message('UserMessage', 'user_message', {
+      content: z.union([z.string(), z.array(z.discriminatedUnion('type', [textPart, imagePart])).readonly()]),
+    }),
+    message('AssistantMessage', 'assistant_message', { content: z.string() }),
+    message('ReasoningMessage', 'reasoning_message', {
+      reasoning: z.string(),
+      source: z.literal('reasoner_model'),
+      signature: z.string().nullable(),
+    }),
+    message('HiddenReasoningMessage', 'hidden_reasoning_message', {
+      state: z.enum(['redacted', 'omitted']),
+      hidden_reasoning: z.string().nullable(),
+    }),
+    message('ToolCallMessage', 'tool_call_message', {
+      tool_call: toolCall.describe('The first of `tool_calls`.'),
+      tool_calls: z.array(toolCall).readonly(),
+    }),
+    message('ToolReturnMessage', 'tool_return_message', {
+      tool_return: z.string().describe('Of the first of `tool_returns`, like the fields beside it.'),
+      status: returnStatus,
+      tool_call_id: z.string(),
+      stdout: z.null(),
+      stderr: z.null(),
+      tool_returns: z.array(toolReturn).readonly(),
+    }),
+  ])
   .meta({ id: 'LettaMessage' });
+
+const internalPart = z
+  .discriminatedUnion('type', [
+    textPart,
+    imagePart,
+    z
+      .object({
+        type: z.literal('reasoning'),
+        is_native: z.literal(true),
+        reasoning: z.string(),
+        signature: z.string().nullable(),
+      })
+      .meta({ id: 'ReasoningPart' }),
+    z
+      .object({ type: z.literal('redacted_reasoning'), data: z.string() })
+      .meta({ id: 'RedactedReasoningPart' }),
+    z
+      .object({ type: z.literal('omitted_reasoning'), signature: z.string().nullable() })
+      .meta({ id: 'OmittedReasoningPart' }),
+  ])
+  .meta({ id: 'InternalContentPart' });
 
 /** A message of a batch: Letta's internal form, told apart by `role`. */
 export const internalMessage = z
-  .looseObject({
+  .object({
     id: z.string(),
-    role: z.string(),
+    role: z.enum(['assistant', 'user', 'tool', 'system']),
     agent_id: z.string(),
-    content: z.array(z.unknown()).readonly(),
-    tool_calls: z.array(z.unknown()).readonly().nullable(),
+    content: z.array(internalPart).readonly(),
+    provider_content: z
+      .array(z.looseObject({ type: z.string() }).meta({ id: 'ProviderBlock' }))
+      .readonly()
+      .describe('Blocks that Letta has no part for, as the provider sent them. Beyond Letta.'),
+    tool_calls: z
+      .array(
+        z
+          .object({
+            id: z.string(),
+            type: z.literal('function'),
+            function: z.object({ name: z.string(), arguments: z.string().describe('JSON.') }),
+          })
+          .meta({ id: 'InternalToolCall' }),
+      )
+      .readonly()
+      .nullable(),
     tool_call_id: z.string().nullable(),
-    tool_returns: z.array(z.unknown()).readonly(),
+    tool_returns: z
+      .array(
+        z
+          .object({
+            tool_call_id: z.string(),
+            status: returnStatus,
+            func_response: z.string(),
+            stdout: z.null(),
+            stderr: z.null(),
+          })
+          .meta({ id: 'InternalToolReturn' }),
+      )
+      .readonly(),
+    name: z.string().nullable(),
     batch_item_id: z.string().nullable(),
     custom_id: z.string().nullable().describe("The caller's name for the request. Beyond Letta."),
+    model: z.string().nullable(),
+    created_at: z.string(),
+    updated_at: z.string(),
+    created_by_id: z.null(),
+    last_updated_by_id: z.null(),
+    otid: z.string().nullable(),
     run_id: z.string().nullable(),
     step_id: z.string().nullable(),
-    otid: z.string().nullable(),
-    created_at: z.string(),
+    group_id: z.null(),
+    sender_id: z.null(),
+    conversation_id: z.string(),
+    is_err: z.null(),
+    approval_request_id: z.null(),
+    approve: z.null(),
+    denial_reason: z.null(),
+    approvals: z.array(z.never()).readonly(),
   })
   .meta({ id: 'InternalMessage' });

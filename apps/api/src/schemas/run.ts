@@ -1,5 +1,7 @@
+import { RUN_STATES, STEP_STATES, STOP_REASONS } from '@nightshift/agent-core';
 import { z } from 'zod';
 import { durationNs } from './duration.ts';
+import { usage, usd } from './usage.ts';
 
 /** Letta's stop reasons, as its client 1.6.4 knows them. */
 export const LETTA_STOP_REASONS = [
@@ -17,25 +19,99 @@ export const LETTA_STOP_REASONS = [
   'context_window_overflow_in_system_prompt',
 ] as const;
 
+export const lettaStopReason = z.enum(LETTA_STOP_REASONS).meta({ id: 'LettaStopReason' });
+
 export const RUN_STATUSES = ['created', 'running', 'completed', 'failed', 'cancelled'] as const;
 
-const record = z.record(z.string(), z.unknown());
+/** The state behind the status. */
+export const runState = z.enum(RUN_STATES).meta({ id: 'RunState' });
+/** Why a run ended, exactly. */
+export const endedReason = z.enum(STOP_REASONS).meta({ id: 'EndedReason' });
 
-/** A run on the wire. */
+const runError = z
+  .looseObject({
+    message: z.string(),
+    type: z.string().optional().describe("The provider's name of the error."),
+    last_error: z
+      .looseObject({ type: z.string().optional(), message: z.string().optional() })
+      .optional()
+      .describe('The error of the last attempt.'),
+  })
+  .meta({ id: 'RunError' });
+
+const runLimits = z
+  .object({
+    max_steps: z.int(),
+    max_cost_usd: usd.nullable().describe('Null without.'),
+    max_output_tokens: z.int().nullable().describe('Null without.'),
+  })
+  .meta({ id: 'RunLimits' });
+
+const waitsFor = z
+  .discriminatedUnion('type', [
+    z
+      .object({
+        type: z.literal('run'),
+        run_id: z.string().describe('The run that holds the conversation.'),
+      })
+      .meta({ id: 'WaitsForRun' }),
+    z
+      .object({
+        type: z.literal('caller'),
+        tool_calls: z.array(
+          z
+            .object({
+              tool_call_id: z.string(),
+              tool_name: z.string(),
+              arguments: z.record(z.string(), z.unknown()),
+              awaits: z
+                .enum(['approval', 'answer'])
+                .describe('`approval`: leave to make the call. `answer`: the result of a client tool.'),
+            })
+            .meta({ id: 'AwaitedToolCall' }),
+        ),
+      })
+      .meta({ id: 'WaitsForCaller' }),
+  ])
+  .meta({ id: 'WaitsFor' });
+
+/** A run on the wire: Letta's, with fields of our own beside it. */
 export const runResponse = z
   .object({
     id: z.string(),
     agent_id: z.string(),
     status: z.enum(RUN_STATUSES),
-    stop_reason: z.enum(LETTA_STOP_REASONS).nullable(),
+    stop_reason: lettaStopReason
+      .nullable()
+      .describe("The nearest of Letta's reasons; `ended_reason` is exact."),
     created_at: z.string(),
     completed_at: z.string().nullable(),
     background: z.boolean(),
     conversation_id: z.string(),
-    metadata: record.describe(
-      'Batch, place in it, custom_id, true state and stop reason, error, result; in `awaits` the calls that await the caller; ' +
-        'in `waits_for_run_id` the run that holds the conversation of one that is `queued`, null for others. Beyond Letta.',
-    ),
+    batch_id: z.string().describe('Beyond Letta.'),
+    ordinal: z.int().describe('Place in its batch, from 0. Beyond Letta.'),
+    custom_id: z.string().nullable().describe("The caller's name for the request. Beyond Letta."),
+    state: runState.describe('The state behind the status. Beyond Letta.'),
+    ended_reason: endedReason
+      .nullable()
+      .describe('Why the run ended, exactly; null until it has. Beyond Letta.'),
+    error: runError.nullable().describe('Of a run that failed. Beyond Letta.'),
+    result: z
+      .unknown()
+      .describe('The JSON that `response_format` or the tool `finish` asks for. Beyond Letta.'),
+    usage: usage.describe('Beyond Letta.'),
+    limits: runLimits.describe('Beyond Letta.'),
+    deadline: z.string().nullable().describe('Beyond Letta.'),
+    waits_for: waitsFor
+      .nullable()
+      .describe(
+        'What a run that is `queued` or in `requires_action` waits for. Null for others, and for a moment while its ' +
+          'conversation is free. Beyond Letta.',
+      ),
+    step_number: z.int().describe('The present step, from 1. Beyond Letta.'),
+    attempt: z.int().describe('The attempt at that step, from 1. Beyond Letta.'),
+    started_at: z.string().nullable().describe('When it got its conversation. Beyond Letta.'),
+    metadata: z.null().describe('Of Letta. No request gives a run any.'),
     request_config: z.null(),
     callback_url: z.null(),
     callback_sent_at: z.null(),
@@ -62,9 +138,13 @@ export const usageResponse = z
     }),
     completion_tokens_details: z.null(),
     step_count: z.int(),
-    cost_usd: z.string().nullable().describe('Exact decimal; null where a model has no price. Beyond Letta.'),
+    cost_usd: usd.nullable().describe('Exact decimal; null where a model has no price. Beyond Letta.'),
   })
   .meta({ id: 'RunUsage' });
+
+const stepError = z
+  .looseObject({ type: z.string().optional(), message: z.string().optional() })
+  .meta({ id: 'StepError' });
 
 /** One attempt of a step on the wire. */
 export const stepResponse = z
@@ -73,7 +153,7 @@ export const stepResponse = z
     run_id: z.string(),
     agent_id: z.string(),
     status: z.enum(['pending', 'success', 'failed', 'cancelled']),
-    stop_reason: z.enum(LETTA_STOP_REASONS).nullable(),
+    stop_reason: lettaStopReason.nullable(),
     model: z.string().nullable(),
     model_handle: z.string(),
     model_endpoint: z.null(),
@@ -85,17 +165,20 @@ export const stepResponse = z
     total_tokens: z.int(),
     context_window_limit: z.int(),
     error_type: z.string().nullable(),
-    error_data: record.nullable(),
+    error_data: stepError.nullable(),
     number: z.int().describe('Place in its run, from 1. Beyond Letta.'),
     attempt: z.int().describe('1, or more after a retry. Beyond Letta.'),
     is_summary: z
       .boolean()
       .describe('It asked for a summary of the conversation; it counts towards no max_steps. Beyond Letta.'),
-    state: z.string().describe('The state behind the status. Beyond Letta.'),
-    cost_usd: z.string().nullable().describe('Exact decimal; null where a model has no price. Beyond Letta.'),
+    state: z
+      .enum(STEP_STATES)
+      .meta({ id: 'StepState' })
+      .describe('The state behind the status. Beyond Letta.'),
+    cost_usd: usd.nullable().describe('Exact decimal; null where a model has no price. Beyond Letta.'),
     created_at: z.string(),
     completed_at: z.string().nullable(),
-    messages: z.array(z.unknown()),
+    messages: z.array(z.never()).describe('Of Letta; always empty. See the messages of the run.'),
     tags: z.array(z.string()),
     feedback: z.null(),
     origin: z.null(),

@@ -37,7 +37,7 @@ export type CallerAnswerInput = z.output<typeof callerAnswer>;
 /** How clients before `approvals` answered: for all that one message asked, of which runs here have none. */
 const ofOldClients = z
   .null(
-    'names no call: send approvals, one {type, tool_call_id, approve, reason} for each call in metadata.awaits of the run',
+    'names no call: send approvals, one {type, tool_call_id, approve, reason} for each call in waits_for of the run',
   )
   .optional();
 

@@ -20,31 +20,37 @@ export const TOOL_TYPES = [
 const record = z.record(z.string(), z.unknown());
 const returnCharLimit = z.int().min(1).max(1_000_000);
 const tags = listOf(storedName(255), 100);
-const npmRequirements = listOf(z.object({ name: z.string(), version: z.string().nullish() }), 500);
+const npmRequirements = listOf(
+  z.object({ name: z.string(), version: z.string().nullish() }).meta({ id: 'NpmRequirement' }),
+  500,
+);
 
 /** A tool as a caller uploads it. Unknown fields are refused, as in Letta. */
-export const toolInput = z.strictObject({
-  source_code: z.string(),
-  source_type: z.string().nullish(),
-  json_schema: record.nullish(),
-  args_json_schema: record.nullish(),
-  description: z.string().nullish(),
-  tags: tags.nullish(),
-  return_char_limit: returnCharLimit.nullish(),
-  pip_requirements: listOf(record, 500).nullish(),
-  npm_requirements: npmRequirements.nullish(),
-  default_requires_approval: z
-    .boolean()
-    .nullish()
-    .describe('Whether every call of it waits in requires_action until the caller approves or denies it.'),
-  enable_parallel_execution: z.boolean().nullish(),
-});
+export const toolInput = z
+  .strictObject({
+    source_code: z.string(),
+    source_type: z.string().nullish(),
+    json_schema: record.nullish(),
+    args_json_schema: record.nullish(),
+    description: z.string().nullish(),
+    tags: tags.nullish(),
+    return_char_limit: returnCharLimit.nullish(),
+    pip_requirements: listOf(record, 500).nullish(),
+    npm_requirements: npmRequirements.nullish(),
+    default_requires_approval: z
+      .boolean()
+      .nullish()
+      .describe('Whether every call of it waits in requires_action until the caller approves or denies it.'),
+    enable_parallel_execution: z.boolean().nullish(),
+  })
+  .meta({ id: 'ToolCreate' });
 export type ToolInput = z.output<typeof toolInput>;
 
 /** A change of a tool; `null` and what is left out stay as they are. */
 export const toolPatch = toolInput
   .partial()
-  .extend({ source_code: toolInput.shape.source_code.nullish(), metadata_: record.nullish() });
+  .extend({ source_code: toolInput.shape.source_code.nullish(), metadata_: record.nullish() })
+  .meta({ id: 'ToolUpdate' });
 export type ToolPatch = z.output<typeof toolPatch>;
 
 /** A tool on the wire. */

@@ -7,8 +7,9 @@ import {
   type StopReason,
   toUsd,
 } from '@nightshift/agent-core';
-import type { RunRow } from '@nightshift/db';
+import type { RunRow, Usage } from '@nightshift/db';
 import type { LETTA_STOP_REASONS, RunResponse } from '../schemas/run.ts';
+import { toUsage } from './to-usage.ts';
 
 type LettaStopReason = (typeof LETTA_STOP_REASONS)[number];
 
@@ -61,14 +62,23 @@ export function toStopReason(reason: StopReason): LettaStopReason {
   return STOP_REASON[reason];
 }
 
-/** A call as the caller decides about it. */
-function toAwaited(call: PlannedCall): Record<string, unknown> {
-  const { tool_use_id, tool_name, args, awaits } = call;
-  return { tool_call_id: tool_use_id, tool_name, arguments: args, awaits };
+/** What a run waits for that nothing here can give; null for a run that goes on. */
+function toWaitsFor(run: RunRow, open: readonly PlannedCall[]): RunResponse['waits_for'] {
+  if (run.waits_for_run_id !== null) return { type: 'run', run_id: toWireId('run', run.waits_for_run_id) };
+  const tool_calls = open.flatMap(({ tool_use_id, tool_name, args, awaits }) =>
+    awaits === null ? [] : [{ tool_call_id: tool_use_id, tool_name, arguments: args, awaits }],
+  );
+  return tool_calls.length === 0 ? null : { type: 'caller', tool_calls };
 }
 
-/** A stored run as it is answered; `awaited` are its calls that await the caller, where they are asked for. */
-export function toRunResponse(run: RunRow, awaited: readonly PlannedCall[] = []): RunResponse {
+/** A run's error as it is answered. */
+function toError({ error }: RunRow): RunResponse['error'] {
+  if (error === null) return null;
+  return { ...error, message: typeof error['message'] === 'string' ? error['message'] : '' };
+}
+
+/** A stored run as it is answered, with its usage and its calls that the caller has to answer. */
+export function toRunResponse(run: RunRow, used: Usage, open: readonly PlannedCall[]): RunResponse {
   return {
     id: toWireId('run', run.id),
     agent_id: toWireId('agent', run.agent_id),
@@ -78,24 +88,25 @@ export function toRunResponse(run: RunRow, awaited: readonly PlannedCall[] = [])
     completed_at: run.ended_at?.toISOString() ?? null,
     background: true,
     conversation_id: toWireId('conversation', run.conversation_id),
-    metadata: {
-      batch_id: toWireId('job', run.batch_id),
-      ordinal: run.ordinal,
-      custom_id: run.custom_id,
-      state: run.state,
-      stop_reason: run.stop_reason,
-      error: run.error,
-      result: run.result,
-      deadline: run.deadline_at?.toISOString() ?? null,
-      step_number: run.step_number,
-      attempt: run.attempt,
+    batch_id: toWireId('job', run.batch_id),
+    ordinal: run.ordinal,
+    custom_id: run.custom_id,
+    state: run.state,
+    ended_reason: run.stop_reason,
+    error: toError(run),
+    result: run.result,
+    usage: toUsage(used),
+    limits: {
       max_steps: run.max_steps,
       max_cost_usd: toUsd(run.max_cost_nanousd),
       max_output_tokens: run.max_output_tokens,
-      started_at: run.started_at?.toISOString() ?? null,
-      waits_for_run_id: run.waits_for_run_id === null ? null : toWireId('run', run.waits_for_run_id),
-      ...(awaited.length === 0 ? {} : { awaits: awaited.map(toAwaited) }),
     },
+    deadline: run.deadline_at?.toISOString() ?? null,
+    waits_for: toWaitsFor(run, open),
+    step_number: run.step_number,
+    attempt: run.attempt,
+    started_at: run.started_at?.toISOString() ?? null,
+    metadata: null,
     request_config: null,
     callback_url: null,
     callback_sent_at: null,

@@ -255,10 +255,13 @@ describe('the callback of a batch', () => {
     expect(await deliverWebhooks({ ...worker, callbacks })).toMatchObject({ worked: true, delivered: true });
     expect(await deliverWebhooks({ ...worker, callbacks })).toMatchObject({ worked: false });
     expect(receiver.received).toHaveLength(1);
-    expect(JSON.parse(receiver.received[0]?.body ?? '')).toMatchObject({
+    expect(JSON.parse(receiver.received[0]?.body ?? '')).toEqual({
       job_id: `job-${id}`,
       status: 'completed',
-      metadata: { total: 1, completed: 1 },
+      completed_at: expect.stringMatching(/Z$/),
+      metadata: null,
+      state: 'completed',
+      counts: { total: 1, completed: 1, failed: 0, cancelled: 0, expired: 0 },
     });
     const [row] = await house.rows(
       'select callback_status_code, callback_sent_at is not null as sent, callback_error from batch where id = $1',

@@ -83,10 +83,10 @@ async function untilAsked(
   await house.rows('update block set conflict_policy = $1', [policy]);
   await expect(house.drive(worker, { rounds: 12 })).rejects.toThrow('have not ended');
   const { body } = await runOf(batch);
-  expect(body.metadata.state).toBe('requires_action');
+  expect(body.state).toBe('requires_action');
   return {
     batch,
-    ids: (body.metadata.awaits as { tool_call_id: string }[]).map((call) => call.tool_call_id),
+    ids: (body.waits_for.tool_calls as { tool_call_id: string }[]).map((call) => call.tool_call_id),
   };
 }
 
@@ -115,13 +115,14 @@ describe('a call that needs an approval', () => {
     );
     expect((await runOf(batch)).body).toMatchObject({
       status: 'running',
-      metadata: {
-        awaits: [{ tool_name: 'pay', arguments: { what: 'theirs' }, awaits: 'approval' }],
+      waits_for: {
+        type: 'caller',
+        tool_calls: [{ tool_name: 'pay', arguments: { what: 'theirs' }, awaits: 'approval' }],
       },
     });
-    expect((await api('GET', `/v1/batches/job-${batch.id}`)).body.metadata).toMatchObject({
+    expect((await api('GET', `/v1/batches/job-${batch.id}`)).body.counts).toMatchObject({
       requires_action: 1,
-      in_progress: 1,
+      in_progress: 0,
     });
     // Those of a whole page are read with it.
     for (const filter of ['state=requires_action', `batch_id=job-${batch.id}`, 'active=true'])
@@ -132,8 +133,7 @@ describe('a call that needs an approval', () => {
 
     const approve = { type: 'approval', tool_call_id: ids[0], approve: true };
     const approved = await answer(batch, approve);
-    expect(approved).toMatchObject({ status: 200, body: { metadata: { state: 'acting' } } });
-    expect(approved.body.metadata.awaits).toBeUndefined();
+    expect(approved).toMatchObject({ status: 200, body: { state: 'acting', waits_for: null } });
     // A client that lost the answer sends it again.
     expect((await answer(batch, approve)).status).toBe(200);
     await audited();
@@ -148,7 +148,7 @@ describe('a call that needs an approval', () => {
       { type: 'tool_result', content: 'paid' },
     ]);
     expect((await answer(batch, approve)).status).toBe(200);
-    expect((await api('GET', `/v1/batches/job-${batch.id}`)).body.metadata.requires_action).toBe(0);
+    expect((await api('GET', `/v1/batches/job-${batch.id}`)).body.counts.requires_action).toBe(0);
     await audited();
   });
 
@@ -446,9 +446,9 @@ describe('a client tool', () => {
     expect(ids).toHaveLength(2);
     const first = { type: 'tool', tool_call_id: ids[0], tool_return: 'x'.repeat(30), status: 'success' };
     const answered = await answer(batch, first);
-    expect(answered.body.metadata).toMatchObject({
+    expect(answered.body).toMatchObject({
       state: 'requires_action',
-      awaits: [{ tool_call_id: ids[1] }],
+      waits_for: { type: 'caller', tool_calls: [{ tool_call_id: ids[1] }] },
     });
     await audited();
     await answer(batch, { ...first, tool_call_id: ids[1], tool_return: 'no idea', status: 'error' });

@@ -161,12 +161,16 @@ create table batch_tally (
   batch_id uuid not null references batch on delete cascade,
   slot smallint not null,
   project_id uuid not null references project,
+  -- Runs that wait for their conversation now.
+  queued integer not null default 0,
   completed integer not null default 0,
   failed integer not null default 0,
   cancelled integer not null default 0,
   expired integer not null default 0,
   steps integer not null default 0,
   tool_calls integer not null default 0,
+  -- Failed and unknown calls of steps that are done.
+  failed_tool_calls integer not null default 0,
   input_tokens bigint not null default 0,
   output_tokens bigint not null default 0,
   cache_write_5m_tokens bigint not null default 0,
@@ -180,7 +184,7 @@ create table batch_tally (
 ) with (fillfactor = 50);
 
 -- Money and tokens of a batch with caps: its caps, spending, and reservations for requests without an answer.
--- Locked after the batch's runs and before its tally.
+-- Locked after the batch's runs, before conversations and its tally.
 create table batch_budget (
   batch_id uuid primary key references batch on delete cascade,
   project_id uuid not null references project,

@@ -1,11 +1,18 @@
 import type { RunState } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { DEFAULT_PROJECT_ID, listRuns, type Database, type RunRow } from '../../src/index.ts';
+import { DEFAULT_PROJECT_ID, listRuns, readRunUsages, type Database, type RunRow } from '../../src/index.ts';
 import { openTestDatabase, type TestDatabase } from '../../src/testing/index.ts';
 import { aRun } from '../factories.ts';
 import { countNearlyNone, explain, leaveUncounted, nodesOf, rowsReadOf } from '../plans.ts';
-import { accept, acceptBareFleet, clear } from '../worker-commits/night-shift.ts';
+import {
+  accept,
+  acceptBareFleet,
+  callsTools,
+  clear,
+  ingest,
+  sealAndEnd,
+} from '../worker-commits/night-shift.ts';
 
 let database: TestDatabase;
 let db: Database;
@@ -96,6 +103,23 @@ describe.each(['never counted', 'counted', 'counted while nearly none could be s
     });
   },
 );
+
+test('what the runs of a page have used is one statement, which reads their steps and calls alone', async () => {
+  await clear(db);
+  await leaveUncounted(db, ['step', 'tool_call']);
+  const { run_ids } = await acceptBareFleet(db, 300);
+  await ingest(db, await sealAndEnd(db), callsTools(2));
+  const page = run_ids.slice(0, 100);
+  let usages: ReadonlyMap<string, unknown> = new Map();
+  const plans = await explain(database.url, async (trx) => {
+    usages = await readRunUsages(trx, page);
+  });
+  expect([...usages.keys()].toSorted()).toEqual(page.toSorted());
+  expect(usages.get(page[0]!)).toMatchObject({ steps: 1, tool_calls: 2, failed_tool_calls: 0 });
+  expect(plans).toHaveLength(1);
+  expect(rowsReadOf(plans, 'step')).toEqual([100]);
+  expect(rowsReadOf(plans, 'tool_call')).toEqual([200]);
+});
 
 test('a list of runs looks up who holds a conversation for the queued ones of its page alone', async () => {
   await clear(db);

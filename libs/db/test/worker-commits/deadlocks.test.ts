@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, expect, inject, test } from 'vitest';
 import {
+  auditInvariants,
   claimDueBatches,
   claimToolsChunk,
   commitDecisions,
@@ -154,4 +155,5 @@ test('commits, cancels, accepts and sweeps that meet in every order never deadlo
   const { rows: gaps } = await sql`
     select conversation_id from message group by 1 having min(seq) <> 1 or max(seq) <> count(*)`.execute(db);
   expect(gaps).toEqual([]);
+  expect((await auditInvariants(db)).filter(({ id }) => id === 'I11')).toEqual([]);
 });

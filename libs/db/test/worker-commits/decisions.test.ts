@@ -72,6 +72,7 @@ async function tallyOf(batchId: string): Promise<Record<string, number>> {
     select coalesce(sum(completed), 0)::int as completed, coalesce(sum(failed), 0)::int as failed,
            coalesce(sum(cancelled), 0)::int as cancelled, coalesce(sum(expired), 0)::int as expired,
            coalesce(sum(steps), 0)::int as steps, coalesce(sum(tool_calls), 0)::int as tool_calls,
+           coalesce(sum(failed_tool_calls), 0)::int as failed_tool_calls,
            coalesce(sum(input_tokens), 0)::int as input_tokens, coalesce(sum(output_tokens), 0)::int as output_tokens,
            coalesce(sum(cost_nanousd), 0)::int as cost_nanousd
       from batch_tally where batch_id = ${batchId}::uuid`.execute(db);
@@ -122,6 +123,7 @@ describe('applying answers', () => {
       expired: 0,
       steps: 3,
       tool_calls: 0,
+      failed_tool_calls: 0,
       input_tokens: 300,
       output_tokens: 30,
       cost_nanousd: 3_000,

@@ -2,9 +2,9 @@ import { inTransaction, readBatch, requestBatchCancel } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
-import { batchJob } from '../../schemas/batch.ts';
+import { batchResponse } from '../../schemas/batch.ts';
 import { wireId } from '../../schemas/ids.ts';
-import { toBatchJob } from '../../wire/to-batch-job.ts';
+import { toBatchResponse } from '../../wire/to-batch.ts';
 
 /** Asks for a cancellation. A batch that has ended stays as it is: that is no error, and Letta's client would retry one. */
 export function cancelBatch(app: App, context: Context, path: string, hide: boolean): void {
@@ -19,7 +19,7 @@ export function cancelBatch(app: App, context: Context, path: string, hide: bool
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),
-        response: { 200: batchJob, ...problems },
+        response: { 200: batchResponse, ...problems },
       },
     },
     async (request) => {
@@ -28,7 +28,7 @@ export function cancelBatch(app: App, context: Context, path: string, hide: bool
         requestBatchCancel(trx, context.projectId, job_id),
       );
       if (asked) await context.bell.ring([{ kind: 'cancel', id: job_id }]);
-      return toBatchJob(await readBatch(context.db, context.projectId, job_id));
+      return toBatchResponse(await readBatch(context.db, context.projectId, job_id));
     },
   );
 }

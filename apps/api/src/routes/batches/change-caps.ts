@@ -4,9 +4,9 @@ import { refuseUnpriced, toError } from '@nightshift/intake';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
-import { batchJob, capsInput } from '../../schemas/batch.ts';
+import { batchResponse, capsInput } from '../../schemas/batch.ts';
 import { wireId } from '../../schemas/ids.ts';
-import { toBatchJob } from '../../wire/to-batch-job.ts';
+import { toBatchResponse } from '../../wire/to-batch.ts';
 
 /** Sets the caps of a batch; one that was paused at its cap goes on. */
 export function changeBatchCaps(app: App, context: Context, path: string, hide: boolean): void {
@@ -24,7 +24,7 @@ export function changeBatchCaps(app: App, context: Context, path: string, hide: 
         hide,
         params: z.object({ job_id: wireId('job') }),
         body: capsInput,
-        response: { 200: batchJob, ...problems },
+        response: { 200: batchResponse, ...problems },
       },
     },
     async (request) => {
@@ -42,7 +42,7 @@ export function changeBatchCaps(app: App, context: Context, path: string, hide: 
         return runs;
       });
       if (queued > 0) await context.bell.ring([{ kind: 'compose', id: '*' }]);
-      return toBatchJob(await readBatch(context.db, context.projectId, job_id));
+      return toBatchResponse(await readBatch(context.db, context.projectId, job_id));
     },
   );
 }

@@ -15,8 +15,8 @@ import { holdMore } from '../../body-budget.ts';
 import type { App, Context } from '../../context.ts';
 import { elapsedMs } from '../../large-bodies/handed-over.ts';
 import { problems } from '../../schemas/answers.ts';
-import { batchInput, batchJob, type BatchInput } from '../../schemas/batch.ts';
-import { toBatchJob } from '../../wire/to-batch-job.ts';
+import { batchInput, batchResponse, type BatchInput } from '../../schemas/batch.ts';
+import { toBatchResponse } from '../../wire/to-batch.ts';
 import { idempotencyHeaders, idempotencyOf, type Idempotency } from './idempotency.ts';
 
 /** Accepts a batch: one transaction, answered at once; workers do the rest. */
@@ -35,7 +35,7 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
         hide,
         headers: idempotencyHeaders,
         body: batchInput,
-        response: { 200: batchJob, ...problems },
+        response: { 200: batchResponse, ...problems },
       },
     },
     async (request, reply) => {
@@ -49,7 +49,7 @@ export function createBatch(app: App, context: Context, path: string, hide: bool
       );
       if (made.ready > 0) await context.bell.ring([{ kind: 'compose', id: '*' }]);
       if (made.replayed) void reply.header('idempotent-replayed', 'true');
-      return toBatchJob(await readBatch(context.db, context.projectId, made.batch_id));
+      return toBatchResponse(await readBatch(context.db, context.projectId, made.batch_id));
     },
   );
 }

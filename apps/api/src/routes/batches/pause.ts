@@ -2,9 +2,9 @@ import { inTransaction, pauseBatch as pause, readBatch, resumeBatch as resume } 
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { problems } from '../../schemas/answers.ts';
-import { batchJob } from '../../schemas/batch.ts';
+import { batchResponse } from '../../schemas/batch.ts';
 import { wireId } from '../../schemas/ids.ts';
-import { toBatchJob } from '../../wire/to-batch-job.ts';
+import { toBatchResponse } from '../../wire/to-batch.ts';
 
 /** Stops a batch from sending, until it is resumed. Pausing twice is no error. */
 export function pauseBatch(app: App, context: Context, path: string, hide: boolean): void {
@@ -20,14 +20,14 @@ export function pauseBatch(app: App, context: Context, path: string, hide: boole
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),
-        response: { 200: batchJob, ...problems },
+        response: { 200: batchResponse, ...problems },
       },
     },
     async (request) => {
       const { job_id } = request.params;
       const reason = 'Paused by request; resume it to go on.';
       await inTransaction(context.db, (trx) => pause(trx, context.projectId, job_id, reason));
-      return toBatchJob(await readBatch(context.db, context.projectId, job_id));
+      return toBatchResponse(await readBatch(context.db, context.projectId, job_id));
     },
   );
 }
@@ -44,14 +44,14 @@ export function resumeBatch(app: App, context: Context, path: string, hide: bool
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),
-        response: { 200: batchJob, ...problems },
+        response: { 200: batchResponse, ...problems },
       },
     },
     async (request) => {
       const { job_id } = request.params;
       const queued = await inTransaction(context.db, (trx) => resume(trx, context.projectId, job_id));
       if (queued > 0) await context.bell.ring([{ kind: 'compose', id: '*' }]);
-      return toBatchJob(await readBatch(context.db, context.projectId, job_id));
+      return toBatchResponse(await readBatch(context.db, context.projectId, job_id));
     },
   );
 }

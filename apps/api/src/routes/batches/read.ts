@@ -3,9 +3,9 @@ import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { linkPages, pageQuery, toPage } from '../../paging.ts';
 import { problems } from '../../schemas/answers.ts';
-import { batchJob } from '../../schemas/batch.ts';
+import { batchResponse } from '../../schemas/batch.ts';
 import { wireId } from '../../schemas/ids.ts';
-import { toBatchJob } from '../../wire/to-batch-job.ts';
+import { toBatchResponse } from '../../wire/to-batch.ts';
 
 export function retrieveBatch(app: App, context: Context, path: string, hide: boolean): void {
   app.get(
@@ -17,10 +17,10 @@ export function retrieveBatch(app: App, context: Context, path: string, hide: bo
         tags: ['batches'],
         hide,
         params: z.object({ job_id: wireId('job') }),
-        response: { 200: batchJob, ...problems },
+        response: { 200: batchResponse, ...problems },
       },
     },
-    async (request) => toBatchJob(await readBatch(context.db, context.projectId, request.params.job_id)),
+    async (request) => toBatchResponse(await readBatch(context.db, context.projectId, request.params.job_id)),
   );
 }
 
@@ -34,13 +34,13 @@ export function listBatches(app: App, context: Context, path: string, hide: bool
         tags: ['batches'],
         hide,
         querystring: z.strictObject(pageQuery('job', { limit: 100, order: 'desc' })),
-        response: { 200: z.array(batchJob), ...problems },
+        response: { 200: z.array(batchResponse), ...problems },
       },
     },
     async (request, reply) => {
       const page = toPage(request.query);
       const { rows, is_cut } = await readPage(context.db, context.projectId, page);
-      const jobs = rows.map(toBatchJob);
+      const jobs = rows.map(toBatchResponse);
       linkPages(
         request,
         reply,

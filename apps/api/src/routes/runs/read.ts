@@ -8,7 +8,7 @@ import {
   type StopReason,
   toUsd,
 } from '@nightshift/agent-core';
-import { listRuns as readPage, readRun, readRunUsage } from '@nightshift/db';
+import { listRuns as readPage, readRun, readRunUsages } from '@nightshift/db';
 import { z } from 'zod';
 import type { App, Context } from '../../context.ts';
 import { linkPages, pageQuery, toPage } from '../../paging.ts';
@@ -16,8 +16,8 @@ import { eitherOf, QUERY_LIST_MAX } from '../../query.ts';
 import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { LETTA_STOP_REASONS, RUN_STATUSES, runResponse, usageResponse } from '../../schemas/run.ts';
-import { readOpenCalls } from './awaiting.ts';
-import { statesOf, stopReasonsOf, toRunResponse } from '../../wire/to-run.ts';
+import { answerRun, answerRuns, NO_USAGE } from './answer-runs.ts';
+import { statesOf, stopReasonsOf } from '../../wire/to-run.ts';
 
 const runsQuery = z.strictObject({
   ...pageQuery('run', { limit: 100, order: 'desc' }),
@@ -33,7 +33,7 @@ const runsQuery = z.strictObject({
     .enum(RUN_STATES)
     .optional()
     .describe(
-      'The state behind the status. A run in `requires_action` names what it awaits in `metadata.awaits`. Beyond Letta.',
+      'The state behind the status. A run in `requires_action` names what it awaits in `waits_for`. Beyond Letta.',
     ),
   active: z.boolean().optional().describe('True: runs that have not ended.'),
   background: z.boolean().optional().describe('Every run of a batch is one.'),
@@ -66,11 +66,7 @@ export function listRuns(app: App, context: Context): void {
         states: toStates(query),
         stop_reasons: query.stop_reason === undefined ? null : toStopReasons(query.stop_reason),
       });
-      const awaited = await readOpenCalls(
-        context.db,
-        rows.filter((row) => row.state === 'requires_action').map((row) => row.id),
-      );
-      const runs = rows.map((row) => toRunResponse(row, awaited.get(row.id)));
+      const runs = await answerRuns(context, rows);
       linkPages(
         request,
         reply,
@@ -120,9 +116,7 @@ export function retrieveRun(app: App, context: Context): void {
       },
     },
     async (request) => {
-      const run = await readRun(context.db, context.projectId, request.params.run_id);
-      const awaited = await readOpenCalls(context.db, run.state === 'requires_action' ? [run.id] : []);
-      return toRunResponse(run, awaited.get(run.id));
+      return answerRun(context, request.params.run_id);
     },
   );
 }
@@ -141,7 +135,7 @@ export function retrieveRunUsage(app: App, context: Context): void {
     },
     async (request) => {
       const run = await readRun(context.db, context.projectId, request.params.run_id);
-      const usage = await readRunUsage(context.db, run.id);
+      const usage = (await readRunUsages(context.db, [run.id])).get(run.id) ?? NO_USAGE;
       const prompt_tokens = promptTokens({
         ...usage,
         cache_write_5m_tokens: usage.cache_write_tokens,

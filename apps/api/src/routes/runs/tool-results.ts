@@ -22,8 +22,8 @@ import { problems } from '../../schemas/answers.ts';
 import { wireId } from '../../schemas/ids.ts';
 import { runResponse } from '../../schemas/run.ts';
 import { toolResultsInput, type CallerAnswerInput } from '../../schemas/tool-results.ts';
-import { toRunResponse } from '../../wire/to-run.ts';
-import { readOpenCalls, readPlannedCalls } from './awaiting.ts';
+import { answerRun } from './answer-runs.ts';
+import { readPlannedCalls } from './awaiting.ts';
 
 /** Takes the caller's answers to calls of a run; with the last one that is awaited, workers go on with the run. */
 export function sendToolResults(app: App, context: Context): void {
@@ -34,7 +34,7 @@ export function sendToolResults(app: App, context: Context): void {
         operationId: 'sendToolResults',
         summary: 'Approve, deny or answer calls of a run that waits for it',
         description:
-          'A run in `requires_action` names what it awaits in `metadata.awaits`. Answers may come one by one; the run goes on ' +
+          'A run in `requires_action` names what it awaits in `waits_for`. Answers may come one by one; the run goes on ' +
           'with the last. A denied call is an error with its reason to the model. The same answer may be sent again; another ' +
           'one to the same call is a conflict, and so is one after the deadline of the run. Nothing is taken unless all answers can be. Beyond Letta.',
         tags: ['runs'],
@@ -50,10 +50,7 @@ export function sendToolResults(app: App, context: Context): void {
         takeAnswers(trx, run_id, request.body.approvals),
       );
       if (goesOn) await context.bell.ring([{ kind: 'tools', id: '*' }]);
-      return toRunResponse(
-        await readRun(context.db, context.projectId, run_id),
-        (await readOpenCalls(context.db, [run_id])).get(run_id),
-      );
+      return answerRun(context, run_id);
     },
   );
 }

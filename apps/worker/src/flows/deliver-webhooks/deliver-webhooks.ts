@@ -57,13 +57,15 @@ async function deliver(callbacks: CallbackPort, ended: EndedBatch, now: Date): P
   return { delivered: false, status_code, error: decision.error, delay_ms };
 }
 
-/** The four members that Letta's callbacks have. */
+/** The four members that Letta's callbacks have, and the outcome beside them. */
 function bodyOf(ended: EndedBatch): string {
-  const { total, completed, failed, cancelled, expired } = ended;
+  const { state, total, completed, failed, cancelled, expired } = ended;
   return JSON.stringify({
     job_id: toWireId('job', ended.id),
-    status: ended.state,
+    status: state,
     completed_at: ended.completed_at.toISOString(),
-    metadata: { job_type: 'batch_messages', total, completed, failed, cancelled, expired },
+    metadata: ended.metadata,
+    state,
+    counts: { total, completed, failed, cancelled, expired },
   });
 }

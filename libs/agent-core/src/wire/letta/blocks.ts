@@ -1,4 +1,4 @@
-import type { Json, JsonObject } from '../../base/json.ts';
+import { isJsonObject, type Json, type JsonObject } from '../../base/json.ts';
 import { isToolUse, type ContentBlock, type ToolUseBlock } from '../../model/content.ts';
 
 /** A tool's answer, with its text taken out of the provider's form. */
@@ -8,10 +8,13 @@ export interface ReturnView {
   readonly text: string;
 }
 
+/** Where an image is: its data and media type, or its URL. */
+export type ImageSource = Readonly<Record<string, string>> & { readonly type: string };
+
 /** What one provider block is for Letta; `other` are the types that Letta has no form for. */
 export type BlockForm =
   | { readonly kind: 'text'; readonly text: string }
-  | { readonly kind: 'image'; readonly source: Json }
+  | { readonly kind: 'image'; readonly source: ImageSource }
   | { readonly kind: 'reasoning'; readonly reasoning: string; readonly signature: string | null }
   | { readonly kind: 'redacted_reasoning'; readonly data: string }
   | { readonly kind: 'omitted_reasoning'; readonly signature: string | null }
@@ -36,7 +39,7 @@ export function formOf(block: ContentBlock): BlockForm {
       return text === null ? other : { kind: 'text', text };
     }
     case 'image':
-      return block['source'] === undefined ? other : { kind: 'image', source: block['source'] };
+      return isImageSource(block['source']) ? { kind: 'image', source: block['source'] } : other;
     case 'thinking': {
       const reasoning = stringOf(block, 'thinking');
       const signature = stringOf(block, 'signature');
@@ -58,6 +61,11 @@ export function formOf(block: ContentBlock): BlockForm {
     default:
       return other;
   }
+}
+
+function isImageSource(source: Json | undefined): source is ImageSource {
+  const isTexts = isJsonObject(source) && Object.values(source).every((value) => typeof value === 'string');
+  return isTexts && source['type'] !== undefined;
 }
 
 function returnOf(block: ContentBlock): ReturnView | null {

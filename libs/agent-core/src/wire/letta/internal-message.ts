@@ -1,14 +1,13 @@
 import { messageUuid, stepUuid, toWireId } from '../../base/ids.ts';
-import type { Json } from '../../base/json.ts';
 import { toolUsesOf, type ContentBlock } from '../../model/content.ts';
-import { argumentsOf, formOf, returnsOf } from './blocks.ts';
+import { argumentsOf, formOf, returnsOf, type ImageSource } from './blocks.ts';
 import type { StoredMessage, ToolNames } from './stored-message.ts';
 import { packToolReturn } from './tool-return.ts';
 
 /** A part of an internal message's content. */
 export type InternalContentPart =
   | { readonly type: 'text'; readonly text: string }
-  | { readonly type: 'image'; readonly source: Json }
+  | { readonly type: 'image'; readonly source: ImageSource }
   | {
       readonly type: 'reasoning';
       readonly is_native: true;

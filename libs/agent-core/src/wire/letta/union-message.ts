@@ -1,7 +1,14 @@
 import { messageUuid, stepUuid, toWireId } from '../../base/ids.ts';
-import { isJsonObject, type Json } from '../../base/json.ts';
+import { isJsonObject } from '../../base/json.ts';
 import { toolUsesOf, type ToolUseBlock } from '../../model/content.ts';
-import { argumentsOf, formOf, returnsOf, type BlockForm, type ReturnView } from './blocks.ts';
+import {
+  argumentsOf,
+  formOf,
+  returnsOf,
+  type BlockForm,
+  type ImageSource,
+  type ReturnView,
+} from './blocks.ts';
 import type { StoredMessage, ToolNames } from './stored-message.ts';
 import { toLettaDate } from './tool-return.ts';
 
@@ -25,7 +32,7 @@ interface UserContentText {
 }
 interface UserContentImage {
   readonly type: 'image';
-  readonly source: Json;
+  readonly source: ImageSource;
 }
 
 export interface ToolCallItem {

@@ -3,6 +3,7 @@ import { sql, type RawBuilder } from 'kysely';
 import { newId, type Tx } from '../../connect.ts';
 import { unnestRows, textSlices } from '../unnest-rows.ts';
 import { jsonRowChunks, storableJson, storableText } from '../json-rows.ts';
+import { tallySlot } from './tallies.ts';
 import type { InputMessage, NewBatch, NewRun } from './new-batch.ts';
 import { RUNS_PER_CHUNK } from '../run/run-chunks.ts';
 import { rowsPerStatement } from '../rows-per-statement.ts';
@@ -27,7 +28,8 @@ export async function insertAccepted(
   plan: readonly PlannedRun[],
   now: string,
 ): Promise<void> {
-  await insertBatch(trx, projectId, batch, now);
+  const queued = plan.filter((run) => run.first_seq === null).length;
+  await insertBatch(trx, projectId, batch, queued, now);
   await takeConversations(trx, projectId, plan, now);
   await insertRuns(trx, projectId, batch, plan, now);
   await insertReadyChunks(trx, projectId, plan, now);
@@ -35,13 +37,23 @@ export async function insertAccepted(
   await insertQueuedInput(trx, projectId, plan);
 }
 
-async function insertBatch(trx: Tx, projectId: string, batch: NewBatch, now: string): Promise<void> {
+async function insertBatch(
+  trx: Tx,
+  projectId: string,
+  batch: NewBatch,
+  queued: number,
+  now: string,
+): Promise<void> {
   const budgeted = isCapped(batch);
   await sql`
-    insert into batch (id, project_id, state, total, metadata, callback_url, apply, budgeted, created_at, updated_at)
-    values (${batch.id}, ${projectId}, 'running', ${batch.runs.length},
-      ${batch.metadata === null ? null : storableJson(batch.metadata)}::json, ${batch.callback_url},
-      ${batch.apply ?? 'auto'}, ${budgeted}, ${now}, ${now})
+    with accepted as (
+      insert into batch (id, project_id, state, total, metadata, callback_url, apply, budgeted, created_at, updated_at)
+      values (${batch.id}, ${projectId}, 'running', ${batch.runs.length},
+        ${batch.metadata === null ? null : storableJson(batch.metadata)}::json, ${batch.callback_url},
+        ${batch.apply ?? 'auto'}, ${budgeted}, ${now}, ${now})
+      returning id, project_id)
+    insert into batch_tally (batch_id, slot, project_id, queued)
+    select id, ${tallySlot()}::int, project_id, ${queued}::int from accepted where ${queued}::int > 0
   `.execute(trx);
   if (budgeted) {
     await sql`

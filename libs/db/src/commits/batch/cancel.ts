@@ -4,7 +4,7 @@ import type { Tx } from '../../connect.ts';
 import { AS_FIRST } from '../../fragments.ts';
 import { passConversationsOn } from '../run/pass-conversations.ts';
 import { putChunk } from '../run/run-chunks.ts';
-import { tallySlot } from './tallies.ts';
+import { addToTallies, tallyOfStart, tallySlot } from './tallies.ts';
 
 /** How many runs a cancel step has ended, and where more may be waiting. */
 export interface CancelReport {
@@ -17,7 +17,7 @@ export interface CancelReport {
 /**
  * Ends up to `limit` runs of a batch, from a place on, that wait for nobody outside (`queued`, `ready`) as cancelled.
  * Runs at the provider or in a tool end when those have answered. Locks the runs in request order, which is that of their
- * ids, then conversations. Served by run_batch_id_ordinal_key.
+ * ids, then conversations, then counts of batches. Served by run_batch_id_ordinal_key.
  */
 export async function commitRunsCancelled(
   trx: Tx,
@@ -25,7 +25,13 @@ export async function commitRunsCancelled(
   { from_ordinal, limit }: { readonly from_ordinal: number; readonly limit: number },
   slot = tallySlot(),
 ): Promise<CancelReport> {
-  const { rows } = await sql<{ id: string; ordinal: number; conversation_id: string; held: boolean }>`
+  const { rows } = await sql<{
+    id: string;
+    project_id: string;
+    ordinal: number;
+    conversation_id: string;
+    held: boolean;
+  }>`
     with waiting ${AS_FIRST} (
       select id, started_at is not null as held from run
        where batch_id = ${batch.id}::uuid and ordinal >= ${from_ordinal} and state in ('queued', 'ready')
@@ -35,12 +41,8 @@ export async function commitRunsCancelled(
     ended as (
       update run r set state = 'cancelled', stop_reason = 'cancelled', ended_at = app_now(), overdue_from = null
         from waiting w where r.id = w.id
-      returning r.id, r.ordinal, r.conversation_id, w.held),
-    counted as (
-      insert into batch_tally as t (batch_id, slot, project_id, cancelled)
-      select b.id, ${slot}::int, b.project_id, (select count(*) from ended) from batch b where b.id = ${batch.id}::uuid
-      on conflict (batch_id, slot) do update set cancelled = t.cancelled + excluded.cancelled)
-    select id, ordinal, conversation_id, held from ended
+      returning r.id, r.project_id, r.ordinal, r.conversation_id, w.held)
+    select id, project_id, ordinal, conversation_id, held from ended
   `.execute(trx);
   const holders = rows.filter((row) => row.held);
   const started =
@@ -50,8 +52,15 @@ export async function commitRunsCancelled(
           holders.map((run) => run.conversation_id),
           holders.map((run) => run.id),
         )
-      : 0;
-  return { cancelled: rows.length, started: started > 0, next_ordinal: nextOrdinal(rows, limit) };
+      : [];
+  const ended = rows.map(({ project_id, held }) => ({
+    batch_id: batch.id,
+    project_id,
+    cancelled: 1,
+    queued: held ? 0 : -1,
+  }));
+  await addToTallies(trx, [...ended, ...started.map(tallyOfStart)], slot);
+  return { cancelled: rows.length, started: started.length > 0, next_ordinal: nextOrdinal(rows, limit) };
 }
 
 /**
@@ -73,18 +82,15 @@ export async function commitParkedRunsReleased(
          for no key update),
     released as (
       update run r set state = 'acting' from parked p where r.id = p.id
-      returning r.id, r.ordinal, r.project_id),
-    counted as (
-      insert into batch_tally as t (batch_id, slot, project_id, requires_action)
-      select b.id, ${slot}::int, b.project_id, -(select count(*) from released)
-        from batch b where b.id = ${batch.id}::uuid
-      on conflict (batch_id, slot) do update set requires_action = t.requires_action + excluded.requires_action)
+      returning r.id, r.ordinal, r.project_id)
     select id, ordinal, project_id from released
   `.execute(trx);
   const [first] = rows;
   if (first === undefined) return { released: 0, next_ordinal: null };
   const runIds = rows.map((run) => run.id);
   await putChunk(trx, { project: first.project_id, kind: 'tools', runIds, delayMs: 0 });
+  const { project_id } = first;
+  await addToTallies(trx, [{ batch_id: batch.id, project_id, requires_action: -rows.length }], slot);
   return { released: rows.length, next_ordinal: nextOrdinal(rows, limit) };
 }
 

@@ -2,7 +2,7 @@ import { toStorableText, type TakenAnswer } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import type { RunToDecide } from '../../reads/run/runs-to-decide.ts';
-import { tallySlot } from '../batch/tallies.ts';
+import { addToTallies, tallySlot } from '../batch/tallies.ts';
 import { putChunk } from './run-chunks.ts';
 
 /** An answer of the caller to one call of a run's present step. */
@@ -56,10 +56,7 @@ export async function commitCallerAnswers(
     runIds: [run.id],
     delayMs: 0,
   });
-  await sql`
-    insert into batch_tally as t (batch_id, slot, project_id, requires_action)
-    values (${run.batch_id}::uuid, ${slot}::int, ${run.project_id}::uuid, -1)
-    on conflict (batch_id, slot) do update set requires_action = t.requires_action + excluded.requires_action
-  `.execute(trx);
+  const { batch_id, project_id } = run;
+  await addToTallies(trx, [{ batch_id, project_id, requires_action: -1 }], slot);
   return true;
 }

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { AS_FIRST } from '../../fragments.ts';
 import { IS_OVERDUE } from '../../reads/due-conditions.ts';
-import { tallySlot } from '../batch/tallies.ts';
+import { addToTallies, tallyOfStart, tallySlot } from '../batch/tallies.ts';
 import { passConversationsOn } from './pass-conversations.ts';
 import { putChunk } from './run-chunks.ts';
 
@@ -20,7 +20,7 @@ export interface OverdueReport {
  * Deals with up to `limit` runs past their deadline that wait: `queued` and `ready` ones end as failed for `deadline`,
  * those that wait for their caller are handed to the workers, who make the calls that were approved, answer the others as
  * not made, and end them. Runs at the provider or in a tool end with what comes of that. Locks runs in id order, skipping
- * locked ones (the next look finds them), then conversations. Served by run_by_deadline.
+ * locked ones (the next look finds them), then conversations, then counts of batches. Served by run_by_deadline.
  */
 export async function commitOverdueRuns(trx: Tx, limit: number, slot = tallySlot()): Promise<OverdueReport> {
   const { rows } = await sql<Overdue>`
@@ -45,15 +45,8 @@ export async function commitOverdueRuns(trx: Tx, limit: number, slot = tallySlot
              ended_at = case o.state when 'requires_action' then null else app_now() end,
              overdue_from = case o.state when 'requires_action' then r.deadline_at end
         from overdue o where r.id = any(array(select id from overdue)) and r.id = o.id
-      returning r.id, r.project_id, r.batch_id, r.conversation_id, o.held, r.state),
-    counted as (
-      insert into batch_tally as t (batch_id, slot, project_id, failed, requires_action)
-      select batch_id, ${slot}::int, project_id, count(*) filter (where state = 'failed'),
-             -count(*) filter (where state = 'acting')
-        from moved group by batch_id, project_id order by batch_id
-      on conflict (batch_id, slot) do update
-         set failed = t.failed + excluded.failed, requires_action = t.requires_action + excluded.requires_action)
-    select id, project_id, batch_id, conversation_id, held, state from moved
+      returning r.id, r.project_id, r.batch_id, r.conversation_id, o.held, o.state as was, r.state)
+    select id, project_id, batch_id, conversation_id, held, was, state from moved
   `.execute(trx);
   const [first] = rows;
   if (first === undefined) return { ended: 0, released: 0, started: 0, ended_batch_ids: [] };
@@ -71,14 +64,21 @@ export async function commitOverdueRuns(trx: Tx, limit: number, slot = tallySlot
   const holders = ended.filter((run) => run.held);
   const started =
     holders.length === 0
-      ? 0
+      ? []
       : await passConversationsOn(
           trx,
           holders.map((run) => run.conversation_id),
           holders.map((run) => run.id),
         );
+  const left = rows.map(({ batch_id, project_id, was, state }) => ({
+    batch_id,
+    project_id,
+    ...(was === 'ready' ? {} : { [was]: -1 }),
+    failed: state === 'failed' ? 1 : 0,
+  }));
+  await addToTallies(trx, [...left, ...started.map(tallyOfStart)], slot);
   const ended_batch_ids = [...new Set(ended.map((run) => run.batch_id))];
-  return { ended: ended.length, released: released.length, started, ended_batch_ids };
+  return { ended: ended.length, released: released.length, started: started.length, ended_batch_ids };
 }
 
 interface Overdue {
@@ -87,5 +87,6 @@ interface Overdue {
   readonly batch_id: string;
   readonly conversation_id: string;
   readonly held: boolean;
+  readonly was: 'queued' | 'ready' | 'requires_action';
   readonly state: 'failed' | 'acting';
 }

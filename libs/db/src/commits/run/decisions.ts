@@ -1,4 +1,4 @@
-import type { ResultsDecision, StepDecision, StepKey } from '@nightshift/agent-core';
+import type { ResultsDecision, StepDecision, StepKey, ToolCallState } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Tx } from '../../connect.ts';
 import { writeBlockChanges } from '../memory/block-changes.ts';
@@ -19,7 +19,14 @@ import { forceGenericPlan } from '../force-generic-plan.ts';
 import { settleReservations } from '../batch/reservations.ts';
 import { putChunk, putReadyChunks } from './run-chunks.ts';
 import { countSummaries, writeSummaries } from './summaries.ts';
-import { addToTallies, tallySlot } from '../batch/tallies.ts';
+import {
+  addToTallies,
+  tallyOfBill,
+  tallyOfMove,
+  tallyOfStart,
+  tallySlot,
+  type TallyChange,
+} from '../batch/tallies.ts';
 
 /** What a commit set in motion: what the caller rings the bell for. */
 export interface CommitReport {
@@ -43,7 +50,7 @@ export const NOTHING_COMMITTED: CommitReport = {
  * is what keeps others from runs in flight (ADR 0026), and the locks of the blocks. Throws `stale`, and keeps nothing, when a
  * step or run is no longer as it was decided about.
  *
- * Lock order: provider batch → agents → blocks → steps → runs → budgets of capped batches → batch tallies → conversations.
+ * Lock order: provider batch → agents → blocks → steps → runs → budgets of capped batches → conversations → batch tallies.
  * Who locks runs in flight first, to settle them, locks no blocks.
  */
 export async function commitDecisions(
@@ -86,19 +93,15 @@ export async function commitDecisions(
         : [],
     ),
   );
-  await addToTallies(
-    trx,
-    decided.map(({ run, decision }) => ({
-      run,
-      move: decision.run,
-      steps: decision.step.applies ? 1 : 0,
-      tool_calls: decision.calls.length,
-      step: decision.step,
-    })),
-    slot,
-  );
   await writeSummaries(trx, decided);
-  return settleMoves(trx, moves);
+  const counted = decided.map(({ run, decision }) => ({
+    ...tallyOfMove(run, decision.run),
+    ...tallyOfBill(decision.step),
+    steps: decision.step.applies ? 1 : 0,
+    tool_calls: decision.calls.length,
+    failed_tool_calls: decision.step.state === 'answered' ? 0 : countFailed(decision.calls),
+  }));
+  return settleMoves(trx, moves, counted, slot);
 }
 
 /** One run's part of a commit of tool results. */
@@ -112,7 +115,7 @@ export interface ToolResultsOfRun {
  * they leave the chunk, which is deleted with its last run. The caller holds the lease of the chunk and the locks of
  * the runs, and those of the blocks that are changed.
  *
- * Lock order: chunk → runs → agents → blocks → batch tallies → conversations. Runs come first here, since callers, cancels and
+ * Lock order: chunk → runs → agents → blocks → conversations → batch tallies. Runs come first here, since callers, cancels and
  * deadlines move acting ones too, and last in {@link commitDecisions}: the two never hold the same run.
  */
 export async function commitToolResults(
@@ -155,19 +158,22 @@ export async function commitToolResults(
     last_seq: decision.message.seq,
   }));
   await moveRuns(trx, moves);
-  await addToTallies(
-    trx,
-    results
-      .filter(({ decision }) => decision.run.state !== 'ready')
-      .map(({ run, decision }) => ({ run, move: decision.run, steps: 0, tool_calls: 0, step: null })),
-    slot,
-  );
-  return settleMoves(trx, moves);
+  const counted = results.flatMap(({ run, decision }) => {
+    const failed_tool_calls = countFailed(decision.calls);
+    const isCounted = failed_tool_calls > 0 || decision.run.state !== 'ready';
+    return isCounted ? [{ ...tallyOfMove(run, decision.run), failed_tool_calls }] : [];
+  });
+  return settleMoves(trx, moves, counted, slot);
+}
+
+/** Calls are counted as failed with the end of their step: until then a call may have its result on its row alone. */
+function countFailed(calls: readonly { readonly state: ToolCallState }[]): number {
+  return calls.filter(({ state }) => state === 'failed' || state === 'unknown').length;
 }
 
 /**
  * Ends runs whose next step may not be sent. The caller holds their locks and has taken their steps out; they are in no
- * chunk. Lock order: runs → batch tallies → conversations.
+ * chunk. Lock order: runs → conversations → batch tallies.
  */
 export async function commitRunsEnded(
   trx: Tx,
@@ -176,15 +182,17 @@ export async function commitRunsEnded(
 ): Promise<CommitReport> {
   const moves = ended.map(({ run, move }) => ({ run, move, last_seq: run.last_seq }));
   await moveRuns(trx, moves);
-  await addToTallies(
-    trx,
-    moves.map(({ run, move }) => ({ run, move, steps: 0, tool_calls: 0, step: null })),
-    slot,
-  );
-  return settleMoves(trx, moves);
+  const counted = moves.map(({ run, move }) => tallyOfMove(run, move));
+  return settleMoves(trx, moves, counted, slot);
 }
 
-async function settleMoves(trx: Tx, moves: readonly RunMoved[]): Promise<CommitReport> {
+/** Hands moved runs and their conversations on, and counts: `counted` and the runs that were started. */
+async function settleMoves(
+  trx: Tx,
+  moves: readonly RunMoved[],
+  counted: readonly TallyChange[],
+  slot: number,
+): Promise<CommitReport> {
   const project = moves[0]?.run.project_id ?? '';
   const ready = moves.flatMap(({ run, move }) =>
     move.state === 'ready' ? [{ id: run.id, delay: move.delay_ms }] : [],
@@ -200,9 +208,10 @@ async function settleMoves(trx: Tx, moves: readonly RunMoved[]): Promise<CommitR
           ended.map(({ run }) => run.conversation_id),
           ended.map(({ run }) => run.id),
         )
-      : 0;
+      : [];
+  await addToTallies(trx, [...counted, ...started.map(tallyOfStart)], slot);
   return {
-    ready: ready.length > 0 || started > 0,
+    ready: ready.length > 0 || started.length > 0,
     tools: acting.length > 0,
     ended_batch_ids: [...new Set(ended.map(({ run }) => run.batch_id))],
     ended_runs: ended.length,

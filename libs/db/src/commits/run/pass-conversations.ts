@@ -7,7 +7,8 @@ import { putChunk } from './run-chunks.ts';
 
 /**
  * Gives conversations that nobody holds, or that one of the given runs held until it ended, to the run that has waited
- * longest for each, or leaves them free, and says how many runs it started. Locks the conversations in id order, after
+ * longest for each, or leaves them free. Returns the started runs, which are queued no more: the caller takes them off the
+ * counts of their batches. Locks the conversations in id order, after
  * runs. Runs whose batch is being cancelled are passed over: they will not be answered. So is a waiting run that another
  * transaction has locked; the sweep finds it. Says first what later requests see of the ended runs. Served by run_queued.
  */
@@ -15,34 +16,34 @@ export async function passConversationsOn(
   trx: Tx,
   conversationIds: readonly string[],
   endedRunIds: readonly string[],
-): Promise<number> {
+): Promise<readonly StartedRun[]> {
   await lockConversations(trx, conversationIds);
   await endContexts(trx, endedRunIds, conversationIds);
   const ids = uuidArray(conversationIds);
   // A later statement: it sees who took or joined a conversation while its lock was waited for.
-  const { rows } = await sql<NextRun>`
+  const { rows } = await sql<StartedRun>`
     with freed as materialized (
       select c.id from conversation c
        where c.id = any(${ids}::uuid[])
          and (c.run_id is null or c.run_id in (select unnest(${uuidArray(endedRunIds)}::uuid[])))),
     next_runs as materialized (
-      select f.id as conversation_id, n.id as run_id, n.project_id
+      select f.id as conversation_id, n.id as run_id, n.batch_id, n.project_id
         from freed f
         left join lateral (
-          select r.id, r.project_id from run r join batch b on b.id = r.batch_id
+          select r.id, r.batch_id, r.project_id from run r join batch b on b.id = r.batch_id
            where r.conversation_id = f.id and r.started_at is null and r.ended_at is null and b.state <> 'cancelling'
            order by r.created_at, r.id limit 1 for no key update of r skip locked) n on true),
     handed as (
       update conversation c set run_id = h.run_id
         from next_runs h where c.id = any(${ids}::uuid[]) and c.id = h.conversation_id)
-    select conversation_id, run_id, project_id from next_runs where run_id is not null
+    select conversation_id, run_id, batch_id, project_id from next_runs where run_id is not null
   `.execute(trx);
   const [first] = rows;
-  if (first === undefined) return 0;
+  if (first === undefined) return [];
   await startNextRuns(trx, rows);
   const runIds = rows.map((row) => row.run_id);
   await putChunk(trx, { project: first.project_id, kind: 'ready', runIds, delayMs: 0 });
-  return rows.length;
+  return rows;
 }
 
 /**
@@ -98,14 +99,16 @@ async function endContexts(
   `.execute(trx);
 }
 
-interface NextRun {
+/** A run that got the conversation it was queued for. */
+export interface StartedRun {
   readonly conversation_id: string;
   readonly run_id: string;
+  readonly batch_id: string;
   readonly project_id: string;
 }
 
 /** Appends the input of runs that have waited to their conversations and makes them ready. */
-async function startNextRuns(trx: Tx, nextRuns: readonly NextRun[]): Promise<void> {
+async function startNextRuns(trx: Tx, nextRuns: readonly StartedRun[]): Promise<void> {
   // The state they leave comes with them: written out, it makes a planner that has counted no run in it expect one row.
   const payload = nextRuns.map(({ conversation_id, run_id }) => ({
     c: conversation_id,

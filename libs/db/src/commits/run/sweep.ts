@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import type { Database, Tx } from '../../connect.ts';
 import { AS_FIRST, UNMERGED } from '../../fragments.ts';
 import { IS_IDLE, isOldKey } from '../../reads/due-conditions.ts';
+import { addToTallies, tallyOfStart, tallySlot } from '../batch/tallies.ts';
 import { passConversationsOn } from './pass-conversations.ts';
 
 /**
@@ -45,7 +46,10 @@ export async function commitWaitingRunsStarted(trx: Tx, limit: number): Promise<
      limit ${limit}
   `.execute(trx);
   const ids = rows.map((row) => row.id);
-  return ids.length === 0 ? 0 : passConversationsOn(trx, ids, []);
+  if (ids.length === 0) return 0;
+  const started = await passConversationsOn(trx, ids, []);
+  await addToTallies(trx, started.map(tallyOfStart), tallySlot());
+  return started.length;
 }
 
 /** Forgets idempotency keys older than `days`. */

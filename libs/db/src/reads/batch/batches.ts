@@ -1,11 +1,13 @@
 import { NightshiftError, type BatchState } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
+import type { BatchTallyTable } from '../../tables.ts';
 import { readCutPage, type Listed } from '../cut-page.ts';
 import { toKeyset, type Page } from '../keyset.ts';
+import type { Usage } from '../run/runs.ts';
 
 /** A batch with what its runs have come to. */
-export interface BatchRow {
+export interface BatchRow extends Usage {
   readonly id: string;
   readonly state: BatchState;
   readonly state_reason: string | null;
@@ -20,20 +22,12 @@ export interface BatchRow {
   readonly updated_at: Date;
   readonly cancel_requested_at: Date | null;
   readonly completed_at: Date | null;
+  readonly queued: number;
   readonly completed: number;
   readonly failed: number;
   readonly cancelled: number;
   readonly expired: number;
   readonly requires_action: number;
-  readonly steps: number;
-  readonly tool_calls: number;
-  /** Tokens read without a cache. */
-  readonly input_tokens: number;
-  readonly output_tokens: number;
-  readonly cache_write_tokens: number;
-  readonly cache_read_tokens: number;
-  /** Billionths of a US dollar; null once an answer came whose model has no price. */
-  readonly cost_nanousd: number | null;
   /** Caps, and what is held under them; null for none. */
   readonly max_cost_nanousd: number | null;
   readonly max_output_tokens: number | null;
@@ -41,29 +35,48 @@ export interface BatchRow {
   readonly reserved_output_tokens: number | null;
 }
 
-/** The sums of a batch's few tally rows, so that a batch of any size is read at the same cost. */
-const tally = sql`lateral (
-  select coalesce(sum(completed), 0)::integer as completed, coalesce(sum(failed), 0)::integer as failed,
-    coalesce(sum(cancelled), 0)::integer as cancelled, coalesce(sum(expired), 0)::integer as expired,
-    coalesce(sum(requires_action), 0)::integer as requires_action,
-    coalesce(sum(steps), 0)::bigint as steps, coalesce(sum(tool_calls), 0)::bigint as tool_calls,
-    coalesce(sum(input_tokens), 0)::bigint as input_tokens, coalesce(sum(output_tokens), 0)::bigint as output_tokens,
-    coalesce(sum(cache_write_5m_tokens + cache_write_1h_tokens), 0)::bigint as cache_write_tokens,
-    coalesce(sum(cache_read_tokens), 0)::bigint as cache_read_tokens,
-    case when coalesce(sum(unpriced_steps), 0) = 0 then coalesce(sum(cost_nanousd), 0)::bigint end as cost_nanousd
-  from batch_tally where batch_id = b.id)`;
+/** The sum of a count over the few tally rows of a batch, so that a batch of any size is read at the same cost. */
+function sumOf<Name extends Exclude<keyof BatchTallyTable, 'batch_id' | 'slot' | 'project_id'>>(name: Name) {
+  return sql<number>`coalesce(sum(${sql.ref(name)}), 0)::bigint`.as(name);
+}
 
-const columns = sql`b.id, b.state, b.state_reason, b.total, b.metadata, b.apply, b.callback_url, b.callback_sent_at,
-  b.callback_status_code, b.callback_error, b.created_at, b.updated_at, b.cancel_requested_at, b.completed_at, t.*,
-  g.max_cost_nanousd, g.max_output_tokens, g.reserved_nanousd, g.reserved_output_tokens`;
-const tables = sql`batch b cross join ${tally} t left join batch_budget g on g.batch_id = b.id`;
+/** Batches with their counts and caps. Index of each: primary keys. */
+function selectBatches(db: Database) {
+  return db
+    .selectFrom('batch as b')
+    .innerJoinLateral(
+      (eb) =>
+        eb
+          .selectFrom('batch_tally')
+          .whereRef('batch_id', '=', 'b.id')
+          .select([
+            ...[sumOf('queued'), sumOf('requires_action'), sumOf('completed'), sumOf('failed')],
+            ...[sumOf('cancelled'), sumOf('expired'), sumOf('steps'), sumOf('tool_calls')],
+            ...[sumOf('failed_tool_calls'), sumOf('input_tokens'), sumOf('output_tokens')],
+            ...[sumOf('cache_read_tokens')],
+            sql<number>`coalesce(sum(cache_write_5m_tokens + cache_write_1h_tokens), 0)::bigint`.as(
+              'cache_write_tokens',
+            ),
+            sql<number | null>`case when coalesce(sum(unpriced_steps), 0) = 0
+              then coalesce(sum(cost_nanousd), 0)::bigint end`.as('cost_nanousd'),
+          ])
+          .as('t'),
+      (join) => join.onTrue(),
+    )
+    .leftJoin('batch_budget as g', 'g.batch_id', 'b.id')
+    .select(['b.id', 'b.state', 'b.state_reason', 'b.total', 'b.metadata', 'b.apply', 'b.callback_url'])
+    .select(['b.callback_sent_at', 'b.callback_status_code', 'b.callback_error'])
+    .select(['b.created_at', 'b.updated_at', 'b.cancel_requested_at', 'b.completed_at'])
+    .select(['g.max_cost_nanousd', 'g.max_output_tokens', 'g.reserved_nanousd', 'g.reserved_output_tokens'])
+    .selectAll('t');
+}
 
 /** One batch; throws `not_found`. Index: primary keys. */
 export async function readBatch(db: Database, projectId: string, batchId: string): Promise<BatchRow> {
-  const { rows } = await sql<BatchRow>`
-    select ${columns} from ${tables} where b.id = ${batchId} and b.project_id = ${projectId}
-  `.execute(db);
-  const [batch] = rows;
+  const batch = await selectBatches(db)
+    .where('b.id', '=', batchId)
+    .where('b.project_id', '=', projectId)
+    .executeTakeFirst();
   if (batch === undefined) throw new NightshiftError('not_found', `There is no batch job-${batchId}.`);
   return batch;
 }
@@ -71,23 +84,24 @@ export async function readBatch(db: Database, projectId: string, batchId: string
 /** A page of batches by age. Index: `batch_by_age`. */
 export async function listBatches(db: Database, projectId: string, page: Page): Promise<Listed<BatchRow>> {
   const keyset = await toKeyset(db, page, 'batch', 'b');
-  const { rows, is_cut } = await readCutPage<BatchRow>(
-    db,
-    sql`
-    select ${columns} from ${tables}
-    where b.project_id = ${projectId} and ${keyset.where} order by ${keyset.orderBy} limit ${page.limit}
-  `,
-    sql`octet_length(concat(p.metadata))`,
-  );
+  const query = selectBatches(db)
+    .where('b.project_id', '=', projectId)
+    .where(sql<boolean>`${keyset.where}`)
+    .orderBy(keyset.orderBy)
+    .limit(page.limit);
+  const size = sql`octet_length(concat(p.metadata))`;
+  const { rows, is_cut } = await readCutPage<BatchRow>(db, sql`${query}`, size);
   return { rows: keyset.inOrder(rows), is_cut };
 }
 
 /** Handles of the models that the runs of a batch use. Index: the unique (batch, ordinal). */
 export async function readBatchModels(db: Database, batchId: string): Promise<readonly string[]> {
-  const { rows } = await sql<{ model: string }>`
-    select distinct model from definition
-     where id in (select definition_id from run where batch_id = ${batchId})
-     order by model
-  `.execute(db);
+  const rows = await db
+    .selectFrom('definition')
+    .select('model')
+    .distinct()
+    .where('id', 'in', (eb) => eb.selectFrom('run').select('definition_id').where('batch_id', '=', batchId))
+    .orderBy('model')
+    .execute();
   return rows.map((row) => row.model);
 }

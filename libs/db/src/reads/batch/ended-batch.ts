@@ -1,3 +1,4 @@
+import type { JsonObject } from '@nightshift/agent-core';
 import { sql } from 'kysely';
 import type { Database } from '../../connect.ts';
 
@@ -8,6 +9,8 @@ export interface EndedBatch {
   readonly callback_url: string;
   readonly callback_attempts: number;
   readonly completed_at: Date;
+  /** As the caller gave it. */
+  readonly metadata: JsonObject | null;
   readonly total: number;
   readonly completed: number;
   readonly failed: number;
@@ -18,7 +21,7 @@ export interface EndedBatch {
 /** Reads what the callback of a claimed batch says; null when it has none. */
 export async function readEndedBatch(db: Database, batchId: string): Promise<EndedBatch | null> {
   const { rows } = await sql<EndedBatch>`
-    select b.id, b.state, b.callback_url, b.callback_attempts, b.completed_at, b.total,
+    select b.id, b.state, b.callback_url, b.callback_attempts, b.completed_at, b.metadata, b.total,
            coalesce(sum(t.completed), 0)::int as completed, coalesce(sum(t.failed), 0)::int as failed,
            coalesce(sum(t.cancelled), 0)::int as cancelled, coalesce(sum(t.expired), 0)::int as expired
       from batch b left join batch_tally t on t.batch_id = b.id

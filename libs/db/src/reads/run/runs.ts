@@ -10,6 +10,7 @@ import {
 import { sql, type RawBuilder } from 'kysely';
 import type { Database } from '../../connect.ts';
 import { readCutPage, type Listed } from '../cut-page.ts';
+import { uuidArray } from '../../uuid-array.ts';
 import { readDirection, toKeyset, type Keyset, type Page } from '../keyset.ts';
 
 /** A run as it is stored. */
@@ -36,7 +37,7 @@ export interface RunRow {
   readonly ended_at: Date | null;
   readonly max_cost_nanousd: number | null;
   readonly max_output_tokens: number | null;
-  /** Who holds the conversation that it is queued for; null where nobody does for the moment, and in every other state. */
+  /** The run that holds the conversation it is queued for; null where the conversation is free, and in every other state. */
   readonly waits_for_run_id: string | null;
 }
 
@@ -49,18 +50,33 @@ export interface RunFilter {
   readonly stop_reasons: readonly StopReason[] | null;
 }
 
-const columns = sql`r.id, r.batch_id, r.agent_id, r.conversation_id, r.ordinal, r.custom_id, r.state, r.stop_reason,
-  r.error, r.result, r.deadline_at, r.max_steps, r.step_number, r.attempt, r.first_seq, r.last_seq, r.created_at, r.started_at, r.ended_at,
-  r.max_cost_nanousd, r.max_output_tokens`;
-const holder = sql`case when r.state = 'queued'
-  then (select c.run_id from conversation c where c.id = r.conversation_id) end as waits_for_run_id`;
+const COLUMNS = [
+  ...([
+    'r.id',
+    'r.batch_id',
+    'r.agent_id',
+    'r.conversation_id',
+    'r.ordinal',
+    'r.custom_id',
+    'r.state',
+  ] as const),
+  ...(['r.stop_reason', 'r.error', 'r.result', 'r.deadline_at', 'r.max_steps', 'r.step_number'] as const),
+  ...(['r.attempt', 'r.first_seq', 'r.last_seq', 'r.created_at', 'r.started_at', 'r.ended_at'] as const),
+  ...(['r.max_cost_nanousd', 'r.max_output_tokens'] as const),
+];
+const columns = sql.join(COLUMNS.map((name) => sql.ref(name)));
+const holder = sql<string | null>`case when r.state = 'queued'
+  then (select c.run_id from conversation c where c.id = r.conversation_id) end`.as('waits_for_run_id');
 
 /** One run; throws `not_found`. Index: primary keys. */
 export async function readRun(db: Database, projectId: string, runId: string): Promise<RunRow> {
-  const { rows } = await sql<RunRow>`
-    select ${columns}, ${holder} from run r where r.id = ${runId} and r.project_id = ${projectId}
-  `.execute(db);
-  const [run] = rows;
+  const run = await db
+    .selectFrom('run as r')
+    .select(COLUMNS)
+    .select(holder)
+    .where('r.id', '=', runId)
+    .where('r.project_id', '=', projectId)
+    .executeTakeFirst();
   if (run === undefined) throw new NightshiftError('not_found', `There is no run run-${runId}.`);
   return run;
 }
@@ -172,28 +188,39 @@ async function toOrdinalKeyset(db: Database, page: Page, batchId: string): Promi
   };
 }
 
-/** Tokens and cost of a run, all its paid attempts together. */
-export interface RunUsage {
+/** Steps, calls, tokens and cost of a run or of all runs of a batch, all paid attempts together. */
+export interface Usage {
+  readonly steps: number;
+  readonly tool_calls: number;
+  readonly failed_tool_calls: number;
+  /** Tokens read without a cache. */
   readonly input_tokens: number;
   readonly output_tokens: number;
   readonly cache_write_tokens: number;
   readonly cache_read_tokens: number;
-  /** Null once an answer came whose model has no price. */
+  /** Billionths of a US dollar; null once an answer came whose model has no price. */
   readonly cost_nanousd: number | null;
-  readonly steps: number;
 }
 
-/** What a run has used so far. Index: the primary key of `step`. */
-export async function readRunUsage(db: Database, runId: string): Promise<RunUsage> {
-  const { rows } = await sql<RunUsage>`
-    select coalesce(sum(input_tokens), 0)::bigint as input_tokens, coalesce(sum(output_tokens), 0)::bigint as output_tokens,
-      coalesce(sum(cache_write_5m_tokens + cache_write_1h_tokens), 0)::bigint as cache_write_tokens,
-      coalesce(sum(cache_read_tokens), 0)::bigint as cache_read_tokens,
-      case when count(*) = count(cost_nanousd) then coalesce(sum(cost_nanousd), 0)::bigint end as cost_nanousd,
-      count(*) filter (where applied_at is not null) as steps
-    from step where run_id = ${runId}
+/** Reads what runs have used so far. Index: the primary keys of `step` and `tool_call`. */
+export async function readRunUsages(
+  db: Database,
+  runIds: readonly string[],
+): Promise<ReadonlyMap<string, Usage>> {
+  if (runIds.length === 0) return new Map();
+  const { rows } = await sql<Usage & { id: string }>`
+    select r.id, s.*, c.*
+      from unnest(${uuidArray(runIds)}::uuid[]) as r(id)
+     cross join lateral (
+       select count(*) filter (where applied_at is not null) as steps,
+              coalesce(sum(input_tokens), 0)::bigint as input_tokens, coalesce(sum(output_tokens), 0)::bigint as output_tokens,
+              coalesce(sum(cache_write_5m_tokens + cache_write_1h_tokens), 0)::bigint as cache_write_tokens,
+              coalesce(sum(cache_read_tokens), 0)::bigint as cache_read_tokens,
+              case when count(*) = count(cost_nanousd) then coalesce(sum(cost_nanousd), 0)::bigint end as cost_nanousd
+         from step where run_id = r.id) s
+     cross join lateral (
+       select count(*) as tool_calls, count(*) filter (where state in ('failed', 'unknown')) as failed_tool_calls
+         from tool_call where run_id = r.id) c
   `.execute(db);
-  const [usage] = rows;
-  if (usage === undefined) throw new Error('A sum over no rows is still one row.');
-  return usage;
+  return new Map(rows.map(({ id, ...used }) => [id, used]));
 }

@@ -1,0 +1,101 @@
+import type {} from '../global-setup.ts';
+import { Letta } from '@letta-ai/letta-client';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { newWork, openStackHouse, type StackHouse } from './house.ts';
+
+let house: StackHouse;
+let client: Letta;
+beforeAll(async () => {
+  house = await openStackHouse({ simulatorLatency: 'uniform:50-200', workers: 1 });
+  client = new Letta({ baseURL: house.stack.apiUrl, apiKey: house.stack.apiKey, maxRetries: 0 });
+});
+afterAll(() => house.close());
+
+const createAgent = async (name: string): Promise<string> => {
+  const agent = await client.agents.create({
+    name,
+    model: 'anthropic/claude-haiku-4-5',
+    include_base_tools: false,
+    tools: ['core_memory_append', 'compare_versions'],
+    memory_blocks: [{ label: 'notes', value: '' }],
+  });
+  return agent.id;
+};
+
+/** Reads a batch until it has left `running`. */
+async function untilEnded(batchId: string) {
+  const isOver = (status: string | undefined): boolean => status !== 'created' && status !== 'running';
+  await expect
+    .poll(async () => isOver((await client.batches.retrieve(batchId)).status), { timeout: 60_000 })
+    .toBe(true);
+  return client.batches.retrieve(batchId);
+}
+
+test("Letta's client creates agents and a batch, reads it to its end and lists its messages", async () => {
+  const agents = [await createAgent('Ann'), await createAgent('Bob')];
+  const work = newWork();
+  const created = await client.batches.create({
+    requests: agents.map((agent_id, place) => ({
+      agent_id,
+      messages: [{ role: 'user' as const, content: work(place) }],
+    })),
+  });
+  expect(created).toMatchObject({ status: 'running', job_type: 'batch', completed_at: null, metadata: null });
+
+  const batch = await untilEnded(created.id);
+  expect(batch).toMatchObject({ id: created.id, status: 'completed' });
+  expect(Date.parse(batch.completed_at ?? '')).toBeGreaterThan(Date.parse(batch.created_at ?? ''));
+
+  const messages = [];
+  for await (const message of client.batches.messages.list(created.id, { limit: 5, order: 'asc' })) {
+    messages.push(message);
+  }
+  const roles = ['user', 'assistant', 'tool', 'assistant', 'tool', 'assistant'];
+  expect(messages.map(({ role, agent_id }) => [role, agent_id])).toEqual(
+    agents.flatMap((agent_id) => roles.map((role) => [role, agent_id])),
+  );
+  const { items } = await client.agents.messages.list(agents[0]!, { order: 'asc' });
+  expect(items.map(({ message_type }) => message_type)).toEqual([
+    'user_message',
+    'tool_call_message',
+    'tool_return_message',
+    'tool_call_message',
+    'tool_return_message',
+    'assistant_message',
+  ]);
+  expect((await client.agents.blocks.retrieve('notes', { agent_id: agents[0]! })).value).toContain('seen');
+
+  const [run] = (await client.runs.list({ agent_id: agents[0]! })).items;
+  expect(run).toMatchObject({ status: 'completed', stop_reason: 'end_turn', metadata: null });
+  const steps = await client.runs.steps.list(run?.id ?? '');
+  expect(steps.items.map(({ status }) => status)).toEqual(['success', 'success', 'success']);
+  await house.expectPaidOnce();
+});
+
+test("Letta's client cancels a batch, which is cancelled at once and has its time", async () => {
+  await house.control('POST', '/rules', {
+    id: 'slow',
+    op: 'create',
+    match: { times: 1 },
+    actions: [{ type: 'neverEnds' }],
+  });
+  const agent_id = await createAgent('Cid');
+  const { id } = await client.batches.create({ requests: [{ agent_id, input: 'Wait.' }] });
+  await client.batches.cancel(id);
+  const cancelled = await client.batches.retrieve(id);
+  expect(cancelled.status).toBe('cancelled');
+  expect(Date.parse(cancelled.completed_at ?? '')).toBeGreaterThan(Date.parse(cancelled.created_at ?? ''));
+
+  const listed = [];
+  for await (const batch of client.batches.list({ limit: 1 })) listed.push(batch.id);
+  expect(listed[0]).toBe(id);
+  expect(new Set(listed).size).toBe(listed.length);
+});
+
+test("Letta's client reads an error as its own class, with its text", async () => {
+  const unknown = 'job-00000000-0000-4000-8000-000000000000';
+  await expect(client.batches.retrieve(unknown)).rejects.toMatchObject({
+    status: 404,
+    message: expect.stringContaining(unknown),
+  });
+});
