@@ -10,7 +10,7 @@ import type { RecordedColumn, RecordedStatement, StatementRecord } from './recor
  */
 
 const ROOT = join(import.meta.dirname, '../../../..');
-const RECORDING = '{libs/db,apps/api,apps/worker}/test/**/*.test.ts';
+const RECORDING = '{libs/db/test,apps/api/test,apps/worker/test,test/stack}/**/*.test.ts';
 
 /** The kind of JavaScript value that the driver makes of each Postgres type; JSON may be any. */
 const KINDS: Readonly<Record<number, string>> = {
