@@ -8,9 +8,7 @@ import { problems } from '../../schemas/answers.ts';
 import { batchInput } from '../../schemas/batch.ts';
 import { measureRuns } from './measure-runs.ts';
 
-const range = z
-  .object({ low: z.int(), expected: z.int(), worst: z.int() })
-  .meta({ id: 'EstimateRange' });
+const range = z.object({ low: z.int(), expected: z.int(), worst: z.int() }).meta({ id: 'EstimateRange' });
 const usdRange = z
   .object({ low: z.string(), expected: z.string(), worst: z.string() })
   .meta({ id: 'EstimateUsdRange' });
