@@ -108,7 +108,11 @@ describe('a run that ends by its calls of finish', () => {
 
   test('owes none where the step limit ends it and no result is asked for', () => {
     const run = makeRun({ state: 'acting', step_number: 10 });
-    const { run: end } = decideResults(run, [settled({ kind: 'finish', args: { result: 1 } })], NO_TOOL_POLICY);
+    const { run: end } = decideResults(
+      run,
+      [settled({ kind: 'finish', args: { result: 1 } })],
+      NO_TOOL_POLICY,
+    );
     expect(end).toEqual({ state: 'completed', stop_reason: 'max_steps', error: null });
   });
 });
