@@ -195,7 +195,7 @@ export const MUTANTS: readonly Mutant[] = [
     name: 'hunting for a minute',
     without: 'the hunt for creates that arrive late, for as long as a batch may run',
     make: rewriting(
-      /(where d\.watched_until > app_now\(\))/,
+      /("d"\."watched_until" > app_now\(\))/,
       `$1 and d.submit_started_at > app_now() - interval '1 minute'`,
     ),
     caughtBy: ['orphaned_batch'],
@@ -308,7 +308,7 @@ export const MUTANTS: readonly Mutant[] = [
       }))(hit);
     },
     caughtBy: ['tool_key_renewed'],
-    world: { ...KILLS, temper: CALM },
+    world: { ...KILLS, rates: { kill: 0.02, pause: 0.02, fail: 0.03, slow: 0.05 }, temper: CALM },
   },
   {
     name: 'once means again',

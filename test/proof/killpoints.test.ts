@@ -57,7 +57,8 @@ test('every seed with a chosen strike is audited', async () => {
     striker: () => () => null,
     // The auditor alone compares the sends with the attempts.
     sabotage: {
-      rewrite: (text) => text.replace('callback_attempts = callback_attempts + 1', 'callback_attempts = 0'),
+      rewrite: (text) =>
+        text.replace('"callback_attempts" = "callback_attempts" +', '"callback_attempts" = 0 *'),
     },
   });
   expect(violations.map(({ name }) => name)).toEqual(['I18']);
