@@ -118,7 +118,7 @@ test.each(['GET', 'HEAD'] as const)(
     expect([answer.headers['retry-after'], answer.headers['x-should-retry']]).toEqual([undefined, 'false']);
     if (method === 'HEAD') return;
     expect(answer.json().code).toBe('too_slow');
-    expect(answer.json().detail).toMatch(/longer than 60 s\. Narrow it/);
+    expect(answer.json().detail).toMatch(/longer than 60 s\. Narrow the request/);
   },
 );
 
