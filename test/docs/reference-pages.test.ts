@@ -60,6 +60,6 @@ test('the pages say that a provider batch is asked for less often after an hour,
 test('the page of variables says that there are more threads of tools than TOOL_THREADS', () => {
   const { text = '' } = referencePages().find(({ file }) => file === 'configuration.md') ?? {};
   expect(text).toMatch(
-    /^\| `TOOL_THREADS` \|[^|]*\bquick calls\b[^|]*\btwice as many are added, and at least two\b/m,
+    /^\| `TOOL_THREADS` \|[^|]*\bquick calls\b[^|]*\btwice as many more, at least two, are added\b/m,
   );
 });
