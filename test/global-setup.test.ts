@@ -13,7 +13,7 @@ async function setUp(env: Readonly<Record<string, string>>): Promise<{ url: unkn
   for (const [name, value] of Object.entries(known)) vi.stubEnv(name, value);
   const log = vi.spyOn(console, 'log').mockReturnValue();
   const provide = vi.fn();
-  const end = await setup({ provide } as unknown as TestProject);
+  const end = await setup({ provide, config: { env: {} } } as unknown as TestProject);
   await end();
   return { url: provide.mock.lastCall?.[1], said: log.mock.calls.join('\n') };
 }
@@ -23,11 +23,11 @@ test('a server that is named is used as it is', async () => {
   expect(await setUp({ TEST_DATABASE_URL: url, NIGHTSHIFT_USE_DOCKER: '1' })).toEqual({ url, said: '' });
 });
 
-test('without a wish it is the embedded one, and nothing is said', async () => {
+test('without a variable it is the embedded one, and nothing is said', async () => {
   expect(await setUp({})).toEqual({ url: expect.stringMatching(/^postgres:.*127\.0\.0\.1/), said: '' });
 });
 
-test('who wishes a container is told why it is none', async () => {
+test('a container that cannot start is replaced, with the reason', async () => {
   const { url, said } = await setUp({ NIGHTSHIFT_USE_DOCKER: '1', DOCKER_HOST: 'unix:///nowhere.sock' });
   expect(url).toMatch(/^postgres:.*127\.0\.0\.1/);
   expect(said).toMatch(/embedded PostgreSQL.*NIGHTSHIFT_USE_DOCKER is set but no Docker engine answers/);
